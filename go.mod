@@ -1,0 +1,3 @@
+module github.com/uniflow-labs/uniflow
+
+go 1.26

@@ -1,0 +1,57 @@
+// Package lang compiles the code that authors write inside documents and
+// evaluates it on payloads: text, json, yaml, cel, javascript, typescript.
+//
+// Code is compiled once, when the workflow is; the resulting [Program] is
+// evaluated by many goroutines at once. Read [Language] and [Program] first, then
+// [Set]; each language has a file or folder of its own.
+//
+// The package must not know nodes, processes or how documents are parsed.
+package lang
+
+import (
+	"context"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A Mode says what a piece of code is.
+type Mode uint8
+
+// The modes.
+const (
+	// ModeFunction is the code of a snippet: a CEL expression, a JavaScript
+	// module that exports a function, a constant in text, JSON or YAML.
+	ModeFunction Mode = iota
+
+	// ModeExpression is a field such as when: one expression over self and, for
+	// a map, its keys, in JavaScript too.
+	ModeExpression
+)
+
+// Options are how to compile. The zero Options are a function without a timeout.
+type Options struct {
+	Mode    Mode
+	Timeout time.Duration // of one evaluation; 0 is none
+}
+
+// A Language compiles code. Compile reports what is wrong with it as a
+// *diag.Diagnostic, or several in a diag.List, at their place in the document.
+type Language interface {
+	Compile(code diag.Text, opts Options) (Program, error)
+}
+
+// A Program is compiled code. It is safe for concurrent use.
+type Program interface {
+	// Eval runs the code on a payload. It returns soon after ctx is done or the
+	// timeout has passed, with an error that says which.
+	Eval(ctx context.Context, in value.Value) (value.Value, error)
+}
+
+// A Constant is a Program whose result does not depend on its input, which lets
+// the caller skip the evaluation.
+type Constant interface {
+	Program
+	Constant() value.Value
+}

@@ -1,0 +1,146 @@
+// Package node is the contract for authors of node kinds.
+//
+// A kind is one literal, a [Def]. It says what its nodes are called, which
+// fields and ports they have, and how to make one. What a node does with a
+// packet is its [Node.Receive] method, which returns a [Result]: answer, send
+// on, wait for the response and go on from there, block, fork. A node that
+// makes one payload of another is a function: see [Func].
+//
+// Read [Def], [Node] and [Result] first, then [Process] for what a node may ask
+// of the run it is part of, then [Trigger] for nodes that start processes, and
+// [Pool] for resources that survive a reload.
+//
+// The package must not know documents, languages or how processes are run.
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A Def describes one kind of node. Its reference page, JSON Schema, defaults,
+// checks and command-line listing are derived from it. A Def is not changed
+// after it was handed to an engine.
+type Def struct {
+	Kind    string        // the word in a spec's kind field
+	Summary string        // one sentence, for listings
+	Doc     string        // Markdown, for the reference page; may be empty
+	Example string        // a YAML document that loads as it stands
+	Config  schema.Object // the kind's own fields
+
+	// In and Out are the ports beside the lifecycle ports. A kind with
+	// out-ports has the port "error" too, where a node's own failures go
+	// ([Fail]); it is not listed.
+	In, Out []Port
+
+	// New makes a node. It compiles what can be compiled, and acquires
+	// nothing: see [Opener]. An error is reported at the spec; return a
+	// *diag.Diagnostic or an error of the [schema.Config] to say where in it.
+	New func(*Init) (Node, error)
+}
+
+// A Port describes a mouth of a node, or a numbered family of them: out[0],
+// out[1] and so on, where the bare name means index 0.
+type Port struct {
+	Name string
+	Doc  string
+
+	// Indexes makes the port a family and says how many indexes it has under a
+	// config; negative means as many as are linked. Nil is a single port. Only
+	// the last port of a list may be a family of unknown size.
+	Indexes func(schema.Config) int
+
+	// Contiguous demands that the linked indexes of a family start at 0 and
+	// have no gaps.
+	Contiguous bool
+}
+
+// Exactly is an [Port.Indexes] of n indexes under any config.
+func Exactly(n int) func(schema.Config) int { return func(schema.Config) int { return n } }
+
+// Linked is a [Port.Indexes] of as many indexes as are linked.
+func Linked(schema.Config) int { return -1 }
+
+// A Node handles the packets of one spec. Receive is called from many
+// goroutines at once, for different processes; for one process and one in-port
+// it is called in arrival order, and never twice at once.
+//
+// Receive must not wait for anything: see [Block]. It owns nothing of pkt, whose
+// payload is immutable. A panic becomes an error response and ends the process.
+//
+// What else a node can do is told by the interfaces it implements beside this
+// one, found once when the program is compiled: [Opener], [Trigger], [Stopper]
+// and io.Closer.
+type Node interface {
+	Receive(p Process, pkt Packet) Result
+}
+
+// A Packet is one payload that has arrived at an in-port.
+type Packet struct {
+	Port    int // index among the in-ports, families counted out
+	Payload value.Value
+}
+
+// An Init is what a node is made from.
+type Init struct {
+	Config schema.Config
+	Node   Ref
+	In     []int // for each in-port, families counted out: how many links lead to it
+	Out    []int // for each out-port, families counted out: how many links leave it
+	Log    *slog.Logger
+	Pool   *Pool // resources shared with earlier and later generations
+}
+
+// A Ref tells a node apart from all others.
+type Ref struct {
+	ID, Kind, Namespace, Name string
+	Pos                       diag.Pos // where its spec starts
+}
+
+// String returns the node's name, or its kind and id if it has none.
+func (r Ref) String() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return r.Kind + " " + r.ID
+}
+
+// An Opener acquires what its node needs before the first packet: it connects,
+// binds, loads. Open is called once, after everything downstream has opened. An
+// error keeps the generation from starting; what was opened is closed again. A
+// node that opens implements io.Closer, too. Close is called once, after the
+// last process of the generation has ended.
+type Opener interface {
+	Open(ctx context.Context) error
+}
+
+// A Trigger starts processes. Serve is called once, when the whole generation
+// is open, and must not block: it hands src to whoever receives the requests,
+// messages or ticks. From then on src may be used from any goroutine.
+type Trigger interface {
+	Serve(src Source) error
+}
+
+// A Stopper ends what Serve began: it takes no new work and returns when what it
+// took has been answered, or with ctx's error. Stop is called once, before the
+// processes are waited for.
+type Stopper interface {
+	Stop(ctx context.Context) error
+}
+
+// A Source runs processes that start at one node.
+type Source interface {
+	// Run starts a process, does r as if the node had returned it, and returns
+	// the process's response when it has ended, its deferred functions
+	// included. The process's context derives from ctx. Run reports
+	// [ErrStopped] as the response where the generation takes no new processes.
+	Run(ctx context.Context, r Result) Response
+
+	// RunID is Run for a trigger that wants to name the process afterwards, in
+	// a log or an answer.
+	RunID(ctx context.Context, r Result) (resp Response, id string)
+}

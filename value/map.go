@@ -1,0 +1,256 @@
+package value
+
+import (
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// A Field is one entry of a map.
+type Field struct {
+	Name  string
+	Value Value
+}
+
+// mapData is the body of a map. Its fields are in insertion order and their
+// names are unique.
+type mapData struct {
+	fields []Field
+	size   int
+	index  atomic.Pointer[map[string]int32] // made at the first look-up in a map of more than indexAbove fields
+	lazy   *lazyFields                      // nil unless the fields are made at first use; immutable
+
+	// spare counts the slots in use of the array behind fields. Maps made from
+	// one another by adding a field share the array: whoever moves the count
+	// from its own length owns the next slot, everybody else copies.
+	spare    *atomic.Int32
+	ownSpare atomic.Int32
+}
+
+// indexAbove is the number of fields up to which scanning the names beats
+// hashing (BenchmarkMapGet).
+const indexAbove = 8
+
+// A Source makes the fields of a lazy map. It is called at most once, from the
+// first goroutine that looks into the map, and must return unique names.
+type Source interface {
+	Fields() []Field
+}
+
+type lazyFields struct {
+	once   sync.Once
+	source Source
+}
+
+// Map returns a map of the fields, in that order; where a name occurs twice the
+// later value stands in the earlier place. It takes ownership of the slice.
+func Map(fields ...Field) Value {
+	for i := range fields {
+		if slices.IndexFunc(fields[:i], func(f Field) bool { return f.Name == fields[i].Name }) >= 0 {
+			var b MapBuilder
+			for _, f := range fields {
+				b.Set(f.Name, f.Value)
+			}
+			return b.Build()
+		}
+		if i == indexAbove { // a longer one is checked by hashing, not in quadratic time
+			var b MapBuilder
+			b.Grow(len(fields))
+			for _, f := range fields {
+				b.Set(f.Name, f.Value)
+			}
+			return b.Build()
+		}
+	}
+	return mapOf(fields)
+}
+
+// UniqueMap is Map for callers who know that the names are unique, which is
+// not checked. Capacity beyond the length is used when a field is added.
+func UniqueMap(fields []Field) Value { return mapOf(fields) }
+
+// LazyMap returns a map whose fields are made when somebody first looks at
+// them. size is what [Value.Size] reports, depth how deep the map nests, itself
+// included.
+func LazyMap(source Source, size, depth int) Value {
+	m := &mapData{size: size, lazy: &lazyFields{source: source}}
+	return Value{ptr: unsafe.Pointer(m), meta: makeMeta(KindMap, uint16(depth), 0)}
+}
+
+func mapOf(fields []Field) Value {
+	m := &mapData{fields: fields, size: mapSize}
+	m.spare = &m.ownSpare
+	m.ownSpare.Store(int32(len(fields)))
+	depth := uint16(0)
+	for i := range fields {
+		m.size += fieldSize(fields[i])
+		depth = max(depth, fields[i].Value.meta.depth())
+	}
+	if depth >= MaxDepth {
+		return errTooDeep()
+	}
+	return Value{ptr: unsafe.Pointer(m), meta: makeMeta(KindMap, depth+1, 0)}
+}
+
+const mapSize = int(unsafe.Sizeof(mapData{}))
+
+func fieldSize(f Field) int { return int(unsafe.Sizeof(f.Name)) + len(f.Name) + f.Value.Size() }
+
+// load returns the fields, making them first if the map is lazy.
+func (m *mapData) load() []Field {
+	if m.lazy != nil {
+		m.lazy.once.Do(func() { m.fields = m.lazy.source.Fields() })
+	}
+	return m.fields
+}
+
+// find returns the index of the field called name, or -1.
+func (m *mapData) find(name string) int {
+	fields := m.load()
+	if len(fields) <= indexAbove {
+		for i := range fields {
+			if fields[i].Name == name {
+				return i
+			}
+		}
+		return -1
+	}
+	index := m.index.Load()
+	if index == nil {
+		made := make(map[string]int32, len(fields))
+		for i := range fields {
+			made[fields[i].Name] = int32(i)
+		}
+		index = &made
+		m.index.Store(index) // two at once make the same one
+	}
+	if i, ok := (*index)[name]; ok {
+		return int(i)
+	}
+	return -1
+}
+
+// Get returns the field of a map. It is not found where v is not a map.
+func (v Value) Get(name string) (field Value, ok bool) {
+	if v.meta.kind() != KindMap {
+		return Value{}, false
+	}
+	m := (*mapData)(v.ptr)
+	if i := m.find(name); i >= 0 {
+		return m.fields[i].Value, true
+	}
+	return Value{}, false
+}
+
+// Fields iterates over the fields of a map in insertion order; over nothing if
+// v is not a map.
+func (v Value) Fields() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.meta.kind() != KindMap {
+			return
+		}
+		for _, f := range (*mapData)(v.ptr).load() {
+			if !yield(f.Name, f.Value) {
+				return
+			}
+		}
+	}
+}
+
+// With returns a map with the field set: in its place if the map has it, at the
+// end otherwise. A v that is not a map counts as an empty one. v itself is
+// unchanged. Adding to a map with spare capacity copies no fields.
+func (v Value) With(name string, field Value) Value {
+	if v.meta.kind() != KindMap {
+		return mapOf([]Field{{name, field}})
+	}
+	m := (*mapData)(v.ptr)
+	old := m.load()
+	if i := m.find(name); i >= 0 {
+		fields := slices.Clone(old)
+		fields[i].Value = field
+		return mapOf(fields)
+	}
+	if field.meta.depth() >= MaxDepth {
+		return errTooDeep()
+	}
+	n := len(old)
+	added := &mapData{size: m.size + fieldSize(Field{name, field})}
+	if m.spare != nil && n < cap(old) && m.spare.CompareAndSwap(int32(n), int32(n+1)) {
+		added.fields = old[:n+1]
+		added.spare = m.spare
+	} else {
+		added.fields = append(make([]Field, 0, n+1+n/4), old...)[:n+1]
+		added.spare = &added.ownSpare
+		added.ownSpare.Store(int32(n + 1))
+	}
+	added.fields[n] = Field{name, field}
+	return Value{ptr: unsafe.Pointer(added), meta: makeMeta(KindMap, max(v.meta.depth(), field.meta.depth()+1), 0)}
+}
+
+// Without returns a map without the field. v itself is unchanged, and is
+// returned where it has no such field.
+func (v Value) Without(name string) Value {
+	if v.meta.kind() != KindMap {
+		return v
+	}
+	m := (*mapData)(v.ptr)
+	i := m.find(name)
+	if i < 0 {
+		return v
+	}
+	fields := make([]Field, 0, len(m.fields)-1)
+	return mapOf(append(append(fields, m.fields[:i]...), m.fields[i+1:]...))
+}
+
+// A MapBuilder gathers the fields of a new map. The zero MapBuilder is empty
+// and ready. It is not for concurrent use.
+type MapBuilder struct {
+	fields []Field
+	index  map[string]int32 // nil up to indexAbove fields
+}
+
+// Grow makes room for n more fields.
+func (b *MapBuilder) Grow(n int) { b.fields = slices.Grow(b.fields, n) }
+
+// Len returns the number of fields so far.
+func (b *MapBuilder) Len() int { return len(b.fields) }
+
+// Set sets a field, in its place if there is one of that name. It reports
+// whether there was.
+func (b *MapBuilder) Set(name string, v Value) (replaced bool) {
+	if i := b.find(name); i >= 0 {
+		b.fields[i].Value = v
+		return true
+	}
+	if b.index != nil {
+		b.index[name] = int32(len(b.fields))
+	}
+	b.fields = append(b.fields, Field{name, v})
+	return false
+}
+
+func (b *MapBuilder) find(name string) int {
+	if b.index == nil {
+		if len(b.fields) < indexAbove {
+			return slices.IndexFunc(b.fields, func(f Field) bool { return f.Name == name })
+		}
+		b.index = make(map[string]int32, 2*len(b.fields))
+		for i := range b.fields {
+			b.index[b.fields[i].Name] = int32(i)
+		}
+	}
+	if i, ok := b.index[name]; ok {
+		return int(i)
+	}
+	return -1
+}
+
+// Build returns the map and leaves the builder empty.
+func (b *MapBuilder) Build() Value {
+	v := mapOf(b.fields)
+	*b = MapBuilder{}
+	return v
+}
