@@ -1,0 +1,74 @@
+// Package leak fails a test binary that leaves goroutines behind.
+//
+// It imports nothing of the project, and is for tests only.
+package leak
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settle is how long goroutines that are about to end are waited for.
+const settle = 5 * time.Second
+
+// Main runs the tests of a package and exits: with 1 if they passed but left
+// goroutines running. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if left := wait(); len(left) > 0 {
+			fmt.Fprintf(os.Stderr, "%d goroutines left behind:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// wait returns the stacks of the goroutines that are still there after settle.
+func wait() []string {
+	deadline := time.After(settle)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := stray()
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-deadline:
+			return left
+		case <-tick.C:
+		}
+	}
+}
+
+func stray() []string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var left []string
+	for i, stack := range strings.Split(string(buf), "\n\n") {
+		if i == 0 || ofTesting(stack) { // the first is this goroutine
+			continue
+		}
+		left = append(left, strings.TrimSpace(stack))
+	}
+	return left
+}
+
+// ofTesting reports whether a goroutine belongs to the runtime or the testing
+// package, which keep some of their own.
+func ofTesting(stack string) bool {
+	for _, mark := range []string{
+		"testing.(*M).", "testing.runTests", "testing.tRunner.func", "testing.runFuzz", "testing.(*F).Fuzz",
+		"runtime.goexit0", "runtime.ReadTrace", "os/signal.signal_recv", "os/signal.loop", "runtime/pprof.profileWriter", "created by runtime.gc",
+	} {
+		if strings.Contains(stack, mark) {
+			return true
+		}
+	}
+	return false
+}
