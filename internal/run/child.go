@@ -1,0 +1,70 @@
+package run
+
+import (
+	"errors"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// spawn starts the children of a Spawn, as many at a time as its limit allows.
+func (p *process) spawn(at int32, f *frame, more *node.More) {
+	n := len(more.Children)
+	if n > p.gen.budget.Packets {
+		p.abort(p.overBudget(codePendingPackets, "pending packets", p.gen.budget.Packets))
+	}
+	first := n
+	if more.Limit > 0 {
+		first = min(n, more.Limit)
+	}
+	f.nursery = &nursery{children: more.Children, next: first}
+	for i := range first {
+		p.startChild(at, place{f, int32(i)}, more.Children[i])
+	}
+}
+
+// startChild runs a result in a child process that this one waits for.
+func (p *process) startChild(at int32, to place, r node.Result) {
+	p.outside++
+	if p.aborted != nil {
+		r = node.Answer(value.Error(p.aborted))
+	}
+	ctx, parent := p.Context(), p.storage()
+	p.gen.goroutine(func() {
+		p.resume(arrival{child: to, value: node.Respond(p.gen.runChild(ctx, parent, at, r))})
+	})
+}
+
+// childEnded starts the next child and takes the response of the one that ended.
+func (p *process) childEnded(a arrival) {
+	f := a.child.frame
+	if c := f.nursery; c.next < len(c.children) {
+		i := c.next
+		c.next++
+		p.startChild(f.node, place{f, int32(i)}, c.children[i])
+	}
+	p.answer(f.node, a.child, node.Response{Payload: a.value.Payload, None: a.value.Op == node.OpNone})
+}
+
+// errForks is the answer to a fork past the limit.
+var errForks = errors.New("too many forked processes at once")
+
+// fork starts a detached child and returns how the packet is answered.
+func (p *process) fork(at int32, r node.Result) node.Result {
+	gen := p.gen
+	if gen.forks.Add(1) > int64(gen.budget.Forks) {
+		gen.forks.Add(-1)
+		return node.Answer(value.Error(&node.Error{Err: errForks, Status: 503}))
+	}
+	parent := p.storage()
+	gen.goroutine(func() {
+		defer func() {
+			gen.forks.Add(-1)
+			gen.signal()
+		}()
+		if resp := gen.runChild(gen.ctx, parent, at, r); resp.IsError() {
+			gen.log.Error("forked process", "error", resp.Payload.AsError())
+		}
+	})
+	return node.None()
+}

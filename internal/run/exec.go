@@ -1,0 +1,401 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// drain delivers packets until the process is finished, or waits for others and
+// so gives up its turn. It is the one place where panics of node code are
+// recovered: such a process is aborted, and its caller drains on.
+func (p *process) drain() (finished, panicked bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = true
+			at := p.current
+			p.abort(p.panicked(p.vertices[at.node].Ref, v))
+			p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
+			for len(p.gates) > 0 && len(p.gates[0].waiting) > 0 {
+				p.openGate(p.gates[0].node, p.gates[0].port)
+			}
+		}
+	}()
+	for {
+		switch {
+		case p.queue.n > 0:
+			t := p.queue.pop()
+			p.bytes -= int(t.bytes)
+			p.deliver(t)
+		case p.taken < len(p.arrivals):
+			a := p.arrivals[p.taken]
+			p.arrivals[p.taken] = arrival{}
+			p.taken++
+			p.arrive(a)
+		case p.root.pending == 0:
+			return true, false
+		case !p.receive():
+			return false, false
+		}
+	}
+}
+
+// receive takes what other goroutines have handed over. If there is nothing, it
+// does blocking work itself, the turn given up meanwhile, or reports that the
+// turn is lost for good: whoever brings the next arrival takes it.
+func (p *process) receive() (turn bool) {
+	idle := p.idle
+	p.idle = work{}
+	p.mu.Lock()
+	p.arrivals, p.mu.inbox = p.mu.inbox, p.arrivals[:0]
+	p.taken = 0
+	alone := len(p.arrivals) == 0
+	if alone {
+		p.mu.busy = false
+	}
+	p.mu.Unlock()
+	switch {
+	case idle.run == nil:
+		return !alone
+	case alone:
+		return p.post(p.perform(idle))
+	}
+	p.spawnWork(idle)
+	return true
+}
+
+// post hands an arrival to the turn holder. If there is none, the caller gets
+// the turn; if not, it must not touch the process any more.
+func (p *process) post(a arrival) (turn bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.inbox = append(p.mu.inbox, a)
+	turn = !p.mu.busy
+	p.mu.busy = true
+	return turn
+}
+
+// resume posts an arrival from a goroutine of its own, and drains the process if
+// that goroutine gets the turn.
+func (p *process) resume(a arrival) {
+	if p.post(a) && p.drive(0, nil) {
+		p.done <- struct{}{}
+	}
+}
+
+// perform runs blocking work. It is called without the turn.
+func (p *process) perform(w work) (a arrival) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.vertices[w.node].Ref, v)))}
+		}
+	}()
+	return arrival{work: w, value: w.run(p.Context())}
+}
+
+func (p *process) spawnWork(w work) {
+	p.gen.goroutine(func() { p.resume(p.perform(w)) })
+}
+
+// arrive goes on with what another goroutine has handed over.
+func (p *process) arrive(a arrival) {
+	p.outside--
+	p.look()
+	if a.child.frame != nil {
+		p.childEnded(a)
+		return
+	}
+	w := a.work
+	if p.aborted != nil {
+		a.value = node.Answer(value.Error(p.aborted))
+	}
+	g := p.gateAt(w.node, w.port)
+	if g != nil {
+		g.inside--
+	}
+	if t, direct := p.apply(w.node, w.port, w.to, &a.value); direct {
+		p.deliver(t)
+	}
+	p.openGate(w.node, w.port)
+}
+
+// deliver hands a packet to its node, and the packet that the node makes of it
+// to the next, as far as that goes without queueing.
+func (p *process) deliver(t task) {
+	for direct := true; direct; {
+		p.deliveries++
+		if p.deliveries >= p.checkpoint {
+			p.look()
+		}
+		var r node.Result
+		if p.aborted != nil {
+			r = node.Answer(value.Error(p.aborted))
+		} else {
+			if len(p.gates) > 0 && p.wait(t) {
+				return
+			}
+			r = p.call(t)
+		}
+		t, direct = p.apply(t.node, t.port, t.to, &r)
+	}
+}
+
+func (p *process) call(t task) node.Result {
+	p.current.node, p.current.to = t.node, t.to
+	return p.vertices[t.node].Node.Receive(p.facade(), node.Packet{Port: int(t.port), Payload: t.payload})
+}
+
+// look checks the process's budget of deliveries and whether it was cancelled.
+func (p *process) look() {
+	if p.deliveries >= p.gen.budget.Deliveries {
+		p.abort(p.overBudget(codeDeliveries, "deliveries", int(p.gen.budget.Deliveries)))
+	} else if err := p.base.Err(); err != nil {
+		p.abort(fmt.Errorf("process cancelled: %w", context.Cause(p.base)))
+	} else if p.gen.ctx.Err() != nil {
+		p.abort(errGrace)
+	}
+	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
+}
+
+// charge counts bytes towards the process's budget.
+func (p *process) charge(bytes int) {
+	p.bytes += bytes
+	if p.bytes > p.gen.budget.Bytes {
+		p.abort(p.overBudget(codePendingBytes, "pending bytes", p.gen.budget.Bytes))
+	}
+}
+
+func (p *process) overBudget(code string, what string, limit int) error {
+	return &node.Error{Err: fmt.Errorf("process ended: more than %d %s", limit, what), Code: code}
+}
+
+// push queues a packet.
+func (p *process) push(t task) {
+	if p.queue.n+p.waiting >= p.gen.budget.Packets {
+		p.abort(p.overBudget(codePendingPackets, "pending packets", p.gen.budget.Packets))
+	}
+	p.queue.push(t)
+}
+
+// apply does what a node says about the packet whose response goes to a place.
+// If that is to send one packet on, and no other is to be delivered before it,
+// the packet is returned instead of queued.
+func (p *process) apply(at, port int32, to place, r *node.Result) (next task, direct bool) {
+	for {
+		var edges []compile.Edge
+		switch r.Op {
+		case node.OpSend:
+			out := p.vertices[at].Out
+			if uint32(r.Port) >= uint32(len(out)) {
+				*r = p.noPort(at, r.Port)
+				continue
+			}
+			edges = out[r.Port]
+		case node.OpFail:
+			r.Payload = p.locate(at, r.Payload)
+			edges = p.vertices[at].Err
+		case node.OpAnswer:
+			if r.Payload.IsError() {
+				r.Payload = p.locate(at, r.Payload)
+			}
+			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
+				return task{}, false
+			}
+			port = -1
+			continue
+		case node.OpNone:
+			if at, to, *r = p.fillUp(to, node.Response{None: true}); to.frame == nil {
+				return task{}, false
+			}
+			port = -1
+			continue
+		case node.OpCall:
+			out := p.vertices[at].Out
+			if uint32(r.Port) >= uint32(len(out)) {
+				*r = p.noPort(at, r.Port)
+				continue
+			}
+			edges = out[r.Port]
+			f := p.newFrame(to, at, max(1, len(edges)))
+			f.then = r.More.Then
+			if len(edges) == 0 {
+				r.Op, to = node.OpAnswer, place{frame: f}
+				p.deliveries++ // a call of an unlinked port in a loop must come to an end, too
+				if p.deliveries >= p.checkpoint {
+					p.look()
+				}
+				continue
+			}
+			return p.send(edges, f, r.Payload)
+		case node.OpMany:
+			if at, to, *r = p.many(at, to, r.More); to.frame == nil {
+				return task{}, false
+			}
+			port = -1
+			continue
+		case node.OpBlock:
+			p.block(work{run: r.More.Block, node: at, port: port, to: to})
+			return task{}, false
+		case node.OpFork:
+			*r = p.fork(at, r.More.Fork)
+			continue
+		default:
+			*r = node.Answer(value.Error(p.misuse(at, fmt.Sprintf("unknown operation %d", r.Op))))
+			continue
+		}
+
+		// OpSend and OpFail
+		switch len(edges) {
+		case 0:
+			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
+				return task{}, false
+			}
+			port = -1
+		case 1:
+			next = task{payload: r.Payload, to: to, node: edges[0].Node, port: edges[0].Port}
+			if p.queue.n == 0 {
+				return next, true
+			}
+			p.enqueue(next)
+			return task{}, false
+		default:
+			return p.send(edges, p.newFrame(to, at, len(edges)), r.Payload)
+		}
+	}
+}
+
+// send sends a payload over links, each response into its slot of the frame.
+func (p *process) send(edges []compile.Edge, f *frame, payload value.Value) (next task, direct bool) {
+	if len(edges) == 1 && p.queue.n == 0 {
+		return task{payload: payload, to: place{frame: f}, node: edges[0].Node, port: edges[0].Port}, true
+	}
+	for i, e := range edges {
+		t := task{payload: payload, to: place{f, int32(i)}, node: e.Node, port: e.Port}
+		if i == 0 {
+			p.enqueue(t) // the payload is shared: it counts once
+		} else {
+			p.push(t)
+		}
+	}
+	return task{}, false
+}
+
+// enqueue queues a packet whose payload counts towards the budget.
+func (p *process) enqueue(t task) {
+	size := t.payload.Size()
+	t.bytes = int32(min(size, 1<<31-1))
+	p.charge(int(t.bytes))
+	p.push(t)
+}
+
+// answer gives the response of a packet and does what follows from it.
+func (p *process) answer(at int32, to place, resp node.Response) {
+	r := node.Respond(resp)
+	if t, direct := p.apply(at, -1, to, &r); direct {
+		p.deliver(t)
+	}
+}
+
+// fillUp puts a response into its place, and that of the frame which it
+// completes into the next, up to a frame whose node goes on: then it returns
+// what that node does. Otherwise the returned place has no frame.
+func (p *process) fillUp(to place, resp node.Response) (at int32, up place, r node.Result) {
+	for p.fill(to, resp) {
+		f := to.frame
+		if f.up.frame == nil { // the root
+			p.resp = resp
+			return 0, place{}, node.Result{}
+		}
+		at, up = f.node, f.up
+		if f.thenAll != nil && p.aborted == nil {
+			thenAll, resps := f.thenAll, append([]node.Response(nil), f.resps...)
+			p.freeFrame(f)
+			p.current.node, p.current.to = at, up
+			return at, up, thenAll(p.facade(), resps)
+		}
+		if len(f.resps) > 1 {
+			resp = node.Join(f.resps)
+		}
+		then := f.then
+		p.freeFrame(f)
+		if p.aborted != nil {
+			resp = node.Response{Payload: value.Error(p.aborted)}
+		} else if then != nil {
+			p.current.node, p.current.to = at, up
+			return at, up, then(p.facade(), resp)
+		}
+		to = up
+	}
+	return 0, place{}, node.Result{}
+}
+
+// many sends several packets, or starts children. Where nothing is to be waited
+// for, it returns what the node does next.
+func (p *process) many(at int32, to place, more *node.More) (int32, place, node.Result) {
+	n := len(more.Packets) + len(more.Children)
+	if n == 0 {
+		p.current.node, p.current.to = at, to
+		return at, to, more.ThenAll(p.facade(), nil)
+	}
+	f := p.newFrame(to, at, n)
+	f.thenAll = more.ThenAll
+	if len(more.Children) > 0 {
+		p.spawn(at, f, more)
+		return 0, place{}, node.Result{}
+	}
+	out := p.vertices[at].Out
+	var unlinked []int
+	for i, packet := range more.Packets {
+		slot := place{f, int32(i)}
+		if packet.Port < 0 || packet.Port >= len(out) {
+			more.Packets[i].Payload = p.noPort(at, int32(packet.Port)).Payload
+			unlinked = append(unlinked, i)
+			continue
+		}
+		switch edges := out[packet.Port]; len(edges) {
+		case 0:
+			unlinked = append(unlinked, i)
+		case 1:
+			p.enqueue(task{payload: packet.Payload, to: slot, node: edges[0].Node, port: edges[0].Port})
+		default:
+			p.send(edges, p.newFrame(slot, at, len(edges)), packet.Payload)
+		}
+	}
+	// Unlinked packets are their own responses. The last may complete the frame.
+	for i, packet := range unlinked {
+		resp := node.Response{Payload: more.Packets[packet].Payload}
+		if i == len(unlinked)-1 {
+			return p.fillUp(place{f, int32(packet)}, resp)
+		}
+		p.fill(place{f, int32(packet)}, resp)
+	}
+	return 0, place{}, node.Result{}
+}
+
+// locate wraps an error that a node has made, exactly once, to say which.
+func (p *process) locate(at int32, payload value.Value) value.Value {
+	err := payload.AsError()
+	if e, ok := err.(*node.Error); ok && e.Node.Kind != "" || err == p.aborted {
+		return payload
+	}
+	described := node.Describe(err)
+	if described.Node.Kind != "" {
+		return payload
+	}
+	located := *described
+	located.Node = p.vertices[at].Ref
+	return value.Error(&located)
+}
+
+func (p *process) noPort(at, port int32) node.Result {
+	return node.Answer(value.Error(p.misuse(at, fmt.Sprintf("sent to out-port %d of %d", port, len(p.vertices[at].Out)))))
+}
+
+// misuse is the error of a node that breaks the contract of package node.
+func (p *process) misuse(at int32, what string) error {
+	ref := p.vertices[at].Ref
+	return &node.Error{Err: fmt.Errorf("kind %s: %s", ref.Kind, what), Code: codeMisuse, Node: ref}
+}

@@ -1,0 +1,91 @@
+package run
+
+// A gate keeps the order at an in-port whose node has blocking work under way:
+// packets that arrive meanwhile wait. There is none where nothing blocks.
+type gate struct {
+	node, port int32
+	inside     int    // works under way
+	waiting    []task // in order of arrival
+}
+
+// gateAt returns the gate of an in-port, or nil.
+func (p *process) gateAt(at, port int32) *gate {
+	for i := range p.gates {
+		if p.gates[i].node == at && p.gates[i].port == port {
+			return &p.gates[i]
+		}
+	}
+	return nil
+}
+
+// block has work done outside of the turn: by the turn holder itself once its
+// queue is empty, or by another goroutine.
+func (p *process) block(w work) {
+	p.outside++
+	if w.port >= 0 {
+		g := p.gateAt(w.node, w.port)
+		if g == nil {
+			p.gates = append(p.gates, gate{node: w.node, port: w.port})
+			g = &p.gates[len(p.gates)-1]
+		}
+		g.inside++
+	}
+	if p.queue.n == 0 && p.idle.run == nil {
+		p.idle = w
+		return
+	}
+	p.spawnWork(w)
+}
+
+// wait keeps a packet at the gate of its in-port if that is shut.
+func (p *process) wait(t task) (waits bool) {
+	g := p.gateAt(t.node, t.port)
+	if g == nil || g.inside < p.vertices[t.node].Concurrency && len(g.waiting) == 0 {
+		return false
+	}
+	t.bytes = int32(min(t.payload.Size(), 1<<31-1))
+	p.charge(int(t.bytes))
+	g.waiting = append(g.waiting, t)
+	p.waiting++
+	return true
+}
+
+// openGate delivers what waits at an in-port, as far as its node does not block
+// again. With nothing left the gate goes away.
+func (p *process) openGate(at, port int32) {
+	for {
+		g := p.gateAt(at, port)
+		if g == nil {
+			return
+		}
+		if len(g.waiting) == 0 {
+			if g.inside == 0 {
+				*g = p.gates[len(p.gates)-1]
+				p.gates[len(p.gates)-1] = gate{}
+				p.gates = p.gates[:len(p.gates)-1]
+			}
+			return
+		}
+		if g.inside >= p.vertices[at].Concurrency && p.aborted == nil {
+			return
+		}
+		t := g.waiting[0]
+		g.waiting[0] = task{}
+		g.waiting = g.waiting[1:]
+		p.waiting--
+		p.bytes -= int(t.bytes)
+		p.admit(t)
+	}
+}
+
+// admit delivers a packet that has waited at its gate.
+func (p *process) admit(t task) {
+	if p.aborted != nil {
+		p.deliver(t)
+		return
+	}
+	r := p.call(t)
+	if next, direct := p.apply(t.node, t.port, t.to, &r); direct {
+		p.deliver(next)
+	}
+}

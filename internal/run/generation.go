@@ -1,0 +1,406 @@
+// Package run executes programs: it starts processes, carries packets from node
+// to node and responses back, and starts and stops generations.
+//
+// Read [Generation] first, then process.go (what one run owns), exec.go (the
+// loop that drains it), frame.go (who waits for responses), gate.go (order
+// around blocking work) and child.go.
+//
+// Invariants: every packet is answered exactly once; a process is touched only
+// by whoever holds its turn, but for what its mutex guards; a process has ended
+// only when all its packets are answered and all its goroutines are done.
+//
+// The package must not know documents or kinds.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A Budget bounds what one process may use. Past any bound the process ends
+// with an error that says which. Zero fields take their default.
+type Budget struct {
+	Packets    int   // pending packets; 100,000
+	Bytes      int   // pending bytes; 64 MiB
+	Deliveries int64 // in all; 10 million
+	Forks      int   // detached children of the generation at once; 16,384
+}
+
+func (b Budget) withDefaults() Budget {
+	if b.Packets == 0 {
+		b.Packets = 100_000
+	}
+	if b.Bytes == 0 {
+		b.Bytes = 64 << 20
+	}
+	if b.Deliveries == 0 {
+		b.Deliveries = 10_000_000
+	}
+	if b.Forks == 0 {
+		b.Forks = 16_384
+	}
+	return b
+}
+
+// Options are how to run a program. The zero Options are the defaults.
+type Options struct {
+	Budget           Budget
+	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
+	Log              *slog.Logger  // nil discards
+}
+
+// A Generation is one program being served. Its life is New, Open, Serve, Stop,
+// Close; Close is also what ends a generation whose Open has failed. Run and
+// Send may be used between Open and Close from any goroutine.
+type Generation struct {
+	prog     *compile.Program
+	budget   Budget
+	timeout  time.Duration
+	log      *slog.Logger
+	undo     []func(context.Context) error // what Open has done, in that order
+	draining atomic.Bool                   // takes no new processes
+	ended    chan struct{}                 // has a signal when a process ended while draining
+	forks    atomic.Int64                  // detached children under way
+	ctx      context.Context               // of detached children; done when the grace is over
+	expire   context.CancelFunc
+	workers  sync.WaitGroup // goroutines of processes
+
+	processes sync.Pool // of *process
+	shards    []shard
+	nextShard atomic.Uint32
+}
+
+// A shard counts the processes in flight among those that were assigned to it.
+// A pool keeps a process on its processor, so shards are rarely shared.
+type shard struct {
+	active atomic.Int64
+	mu     struct {
+		sync.Mutex
+		cancellable map[*process]context.CancelCauseFunc
+	}
+	_ [64]byte // a cache line between this counter and the next
+}
+
+// errGrace ends the processes that are left when the grace of a stop is over.
+var errGrace = errors.New("the grace of the shutdown is over")
+
+// remember has cancelAll end the context of a process, too.
+func (s *shard) remember(p *process, cancel context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.cancellable == nil {
+		s.mu.cancellable = make(map[*process]context.CancelCauseFunc)
+	}
+	s.mu.cancellable[p] = cancel
+}
+
+func (s *shard) forget(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.cancellable, p)
+}
+
+// New returns a generation that runs a program.
+func New(prog *compile.Program, opts Options) *Generation {
+	g := &Generation{
+		prog:    prog,
+		budget:  opts.Budget.withDefaults(),
+		timeout: opts.LifecycleTimeout,
+		log:     opts.Log,
+		ended:   make(chan struct{}, 1),
+		shards:  make([]shard, 2*runtime.GOMAXPROCS(0)),
+	}
+	if g.timeout == 0 {
+		g.timeout = 10 * time.Second
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	g.ctx, g.expire = context.WithCancel(context.Background())
+	g.processes.New = func() any {
+		return &process{
+			gen:      g,
+			vertices: prog.Vertices,
+			shard:    &g.shards[int(g.nextShard.Add(1))%len(g.shards)],
+			done:     make(chan struct{}, 1),
+		}
+	}
+	return g
+}
+
+// Program returns what the generation runs.
+func (g *Generation) Program() *compile.Program { return g.prog }
+
+// InFlight returns the number of processes under way. It is exact only while
+// none starts or ends.
+func (g *Generation) InFlight() int {
+	n := int64(0)
+	for i := range g.shards {
+		n += g.shards[i].active.Load()
+	}
+	return int(n)
+}
+
+// Open brings up the nodes one by one, each after everything downstream of it:
+// its init workflow, its Open, its active workflow. After an error nothing more
+// is brought up, and the caller closes the generation.
+func (g *Generation) Open(ctx context.Context) error {
+	for _, at := range g.prog.Order {
+		if err := g.openNode(ctx, at); err != nil {
+			ref := g.prog.Vertices[at].Ref
+			return fmt.Errorf("node %q (%s): %w", ref, ref.Pos, err)
+		}
+	}
+	return nil
+}
+
+func (g *Generation) openNode(ctx context.Context, at int32) error {
+	v := &g.prog.Vertices[at]
+	closer, closes := v.Node.(io.Closer)
+	if err := g.lifecycle(ctx, at, compile.PhaseInit); err != nil {
+		return err
+	}
+	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeinit) })
+	if closes {
+		g.undo = append(g.undo, func(context.Context) error { return closer.Close() })
+	}
+	if opener, ok := v.Node.(node.Opener); ok {
+		if err := opener.Open(ctx); err != nil {
+			return err
+		}
+	}
+	if err := g.lifecycle(ctx, at, compile.PhaseActive); err != nil {
+		return err
+	}
+	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeactive) })
+	return nil
+}
+
+// lifecycle runs the workflow at a node's lifecycle port, if there is one.
+func (g *Generation) lifecycle(ctx context.Context, at int32, phase compile.Phase) error {
+	edges := g.prog.Vertices[at].Lifecycle[phase]
+	if len(edges) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	p := g.startChild(ctx, nil)
+	t, direct := p.send(edges, p.newFrame(place{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
+	if direct {
+		p.push(t)
+	}
+	resp := p.execute(at, nil)
+	g.finish(p)
+	if err := resp.Payload.AsError(); err != nil {
+		return fmt.Errorf("%s: %w", phase, err)
+	}
+	return nil
+}
+
+func lifecyclePayload(ref node.Ref) value.Value {
+	return value.UniqueMap([]value.Field{
+		{Name: "id", Value: value.String(ref.ID)},
+		{Name: "kind", Value: value.String(ref.Kind)},
+		{Name: "namespace", Value: value.String(ref.Namespace)},
+		{Name: "name", Value: value.String(ref.Name)},
+	})
+}
+
+// Serve lets the triggers start processes. After an error the caller stops and
+// closes the generation.
+func (g *Generation) Serve() error {
+	for _, at := range g.prog.Order {
+		v := &g.prog.Vertices[at]
+		if trigger, ok := v.Node.(node.Trigger); ok {
+			if err := trigger.Serve(source{g, at}); err != nil {
+				return fmt.Errorf("node %q (%s): %w", v.Ref, v.Ref.Pos, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Stop ends the generation's work:
+//
+//  1. the triggers take no new work and answer what they took;
+//  2. no process starts any more, and those under way are waited for, detached
+//     children included;
+//  3. when ctx is done, the contexts of all that are left end, and they are
+//     waited for without a limit, as nodes must obey their context.
+func (g *Generation) Stop(ctx context.Context) error {
+	var errs []error
+	for i := len(g.prog.Order) - 1; i >= 0; i-- {
+		v := &g.prog.Vertices[g.prog.Order[i]]
+		if stopper, ok := v.Node.(node.Stopper); ok {
+			if err := stopper.Stop(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("stop node %q: %w", v.Ref, err))
+			}
+		}
+	}
+	g.draining.Store(true)
+	done := ctx.Done()
+	for g.busy() {
+		select {
+		case <-g.ended:
+		case <-done:
+			done = nil
+			g.log.Warn("grace is over: ending processes", "processes", g.InFlight(), "forks", g.forks.Load())
+			g.cancelAll()
+		}
+	}
+	g.workers.Wait()
+	return errors.Join(errs...)
+}
+
+// busy reports whether a process is under way. It is meant for a draining
+// generation: then roots no longer start, so a shard read as 0 has no root from
+// then on, and forks, read last, covers the children that outlive one.
+func (g *Generation) busy() bool {
+	for i := range g.shards {
+		if g.shards[i].active.Load() != 0 {
+			return true
+		}
+	}
+	return g.forks.Load() != 0
+}
+
+// cancelAll ends the contexts of all processes.
+func (g *Generation) cancelAll() {
+	g.expire()
+	for i := range g.shards {
+		s := &g.shards[i]
+		s.mu.Lock()
+		for _, cancel := range s.mu.cancellable {
+			cancel(errGrace)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Close takes down what Open has brought up, in reverse. It is called once,
+// after Stop if the generation has served.
+func (g *Generation) Close(ctx context.Context) error {
+	g.draining.Store(true)
+	var errs []error
+	for i := len(g.undo) - 1; i >= 0; i-- {
+		if err := g.undo[i](ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	g.undo = nil
+	g.expire()
+	g.workers.Wait()
+	return errors.Join(errs...)
+}
+
+// Run starts a process and does r in it as if the node had returned it. See
+// [node.Source].
+func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Response {
+	return source{g, at}.Run(ctx, r)
+}
+
+// Send starts a process with a packet at an in-port of a node, and returns the
+// response.
+func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
+	p := g.startRoot(ctx)
+	if p == nil {
+		return node.Response{Payload: value.Error(node.ErrStopped)}
+	}
+	p.push(task{payload: payload, to: place{frame: &p.root}, node: at, port: port})
+	resp := p.execute(at, nil)
+	g.finish(p)
+	return resp
+}
+
+// A source starts processes at one node.
+type source struct {
+	gen *Generation
+	at  int32
+}
+
+func (s source) Run(ctx context.Context, r node.Result) node.Response {
+	p := s.gen.startRoot(ctx)
+	if p == nil {
+		return node.Response{Payload: value.Error(node.ErrStopped)}
+	}
+	resp := p.execute(s.at, &r)
+	s.gen.finish(p)
+	return resp
+}
+
+func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
+	p := s.gen.startRoot(ctx)
+	if p == nil {
+		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
+	}
+	resp = p.execute(s.at, &r)
+	if resp.IsError() {
+		id = p.ID()
+	} else {
+		id = p.mu.id
+	}
+	s.gen.finish(p)
+	return resp, id
+}
+
+// startRoot returns a process, or nil if none may start any more.
+func (g *Generation) startRoot(ctx context.Context) *process {
+	p := g.processes.Get().(*process)
+	p.shard.active.Add(1)
+	if g.draining.Load() {
+		p.shard.active.Add(-1)
+		g.signal()
+		g.processes.Put(p)
+		return nil
+	}
+	p.start(ctx, nil)
+	return p
+}
+
+// startChild returns a process whether or not the generation drains: what it
+// belongs to has started already.
+func (g *Generation) startChild(ctx context.Context, parent *storage) *process {
+	p := g.processes.Get().(*process)
+	p.shard.active.Add(1)
+	p.start(ctx, parent)
+	return p
+}
+
+func (g *Generation) runChild(ctx context.Context, parent *storage, at int32, r node.Result) node.Response {
+	p := g.startChild(ctx, parent)
+	resp := p.execute(at, &r)
+	g.finish(p)
+	return resp
+}
+
+// finish releases a process that has ended.
+func (g *Generation) finish(p *process) {
+	s := p.shard
+	p.release()
+	s.active.Add(-1)
+	if g.draining.Load() {
+		g.signal()
+	}
+}
+
+// signal wakes Stop to look again.
+func (g *Generation) signal() {
+	select {
+	case g.ended <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// goroutine runs f on a goroutine that Stop and Close wait for.
+func (g *Generation) goroutine(f func()) { g.workers.Go(f) }
