@@ -73,10 +73,18 @@ func Linked(schema.Config) int { return -1 }
 // payload is immutable. A panic becomes an error response and ends the process.
 //
 // What else a node can do is told by the interfaces it implements beside this
-// one, found once when the program is compiled: [Opener], [Trigger], [Stopper]
-// and io.Closer.
+// one, found once when the program is compiled: [Opener], [Trigger], [Stopper],
+// [Concurrent] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
+}
+
+// A Concurrent node says how many packets of one process may be in blocking work
+// at one in-port at once; 1 unless a node says more. With more than one, the
+// node's own packets may overtake each other downstream; responses keep their
+// order.
+type Concurrent interface {
+	Concurrency() int
 }
 
 // A Packet is one payload that has arrived at an in-port.
@@ -91,6 +99,7 @@ type Init struct {
 	Node   Ref
 	In     []int // for each in-port, families counted out: how many links lead to it
 	Out    []int // for each out-port, families counted out: how many links leave it
+	Err    int   // how many links leave the port "error"
 	Log    *slog.Logger
 	Pool   *Pool // resources shared with earlier and later generations
 }

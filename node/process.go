@@ -14,7 +14,8 @@ var ErrStopped = errors.New("the engine takes no new processes")
 // that node authors see no more than this of the engine.
 type Process interface {
 	// Context ends when the process does: its client has gone, a deadline has
-	// passed, shutdown's grace is over. It is made at the first call.
+	// passed, shutdown's grace is over. It is for use until the packet is
+	// answered. Its Err is cheap; its Done makes a channel at the first call.
 	Context() context.Context
 
 	// ID returns the process's UUIDv7, made at the first call.

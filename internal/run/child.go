@@ -29,7 +29,7 @@ func (p *process) startChild(at int32, to place, r node.Result) {
 	if p.aborted != nil {
 		r = node.Answer(value.Error(p.aborted))
 	}
-	ctx, parent := p.Context(), p.storage()
+	ctx, parent := (*lazyContext)(p).made(), p.storage()
 	p.gen.goroutine(func() {
 		p.resume(arrival{child: to, value: node.Respond(p.gen.runChild(ctx, parent, at, r))})
 	})

@@ -93,7 +93,7 @@ func (p *process) perform(w work) (a arrival) {
 			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.vertices[w.node].Ref, v)))}
 		}
 	}()
-	return arrival{work: w, value: w.run(p.Context())}
+	return arrival{work: w, value: w.run((*lazyContext)(p).made())}
 }
 
 func (p *process) spawnWork(w work) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -173,7 +174,7 @@ func (p *process) runDeferred(f func(context.Context, node.Response) error, resp
 			err = p.panicked(node.Ref{}, v)
 		}
 	}()
-	return f(p.Context(), resp)
+	return f((*lazyContext)(p).made(), resp)
 }
 
 // panicked logs a panic of node code and returns it as an error.
@@ -200,21 +201,7 @@ func (p *process) abort(err error) {
 
 // The methods below are node.Process, and may be called from any goroutine.
 
-func (p *process) Context() context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.ctx == nil {
-		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
-		p.shard.remember(p, p.mu.cancel)
-		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
-			p.mu.cause = errGrace
-		}
-		if p.mu.cause != nil {
-			p.mu.cancel(p.mu.cause)
-		}
-	}
-	return p.mu.ctx
-}
+func (p *process) Context() context.Context { return (*lazyContext)(p) }
 
 func (p *process) ID() string {
 	p.mu.Lock()
@@ -251,6 +238,57 @@ func (p *process) storage() *storage {
 		p.mu.storage = &storage{parent: p.parent}
 	}
 	return p.mu.storage
+}
+
+// A lazyContext is a process's context before anybody waits for it: asking for
+// its error or a value, which is all that most evaluations do, makes nothing.
+type lazyContext process
+
+// made returns the context proper, which has a channel.
+func (c *lazyContext) made() context.Context {
+	p := (*process)(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.ctx == nil {
+		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
+		p.shard.remember(p, p.mu.cancel)
+		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
+			p.mu.cause = errGrace
+		}
+		if p.mu.cause != nil {
+			p.mu.cancel(p.mu.cause)
+		}
+	}
+	return p.mu.ctx
+}
+
+// peek returns the context proper if it has been made, else what it derives from.
+func (c *lazyContext) peek() (ctx context.Context, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.ctx != nil {
+		return c.mu.ctx, nil
+	}
+	return c.base, c.mu.cause
+}
+
+func (c *lazyContext) Deadline() (deadline time.Time, ok bool) { return c.base.Deadline() }
+func (c *lazyContext) Done() <-chan struct{}                   { return c.made().Done() }
+
+func (c *lazyContext) Err() error {
+	ctx, cause := c.peek()
+	switch {
+	case cause != nil:
+		return context.Canceled
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return c.gen.ctx.Err()
+}
+
+func (c *lazyContext) Value(key any) any {
+	ctx, _ := c.peek()
+	return ctx.Value(key)
 }
 
 // A storage is what nodes keep on a process. It outlives the process where a

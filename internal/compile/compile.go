@@ -1,0 +1,259 @@
+package compile
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// Options are what a program is compiled with.
+type Options struct {
+	Kinds *registry.Registry
+	Log   *slog.Logger // of the nodes
+	Pool  *node.Pool   // handed to the nodes; nothing is acquired while compiling
+}
+
+// Compile makes a program of specs, whose templates have been resolved. It
+// reports all that it finds; the program is nil if any of that is an error.
+// Nodes that were made are closed again in that case.
+func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
+	c := &compiler{opts: opts, units: make([]unit, len(specs)), prog: &Program{Vertices: make([]Vertex, len(specs))}}
+	for i, s := range specs {
+		c.units[i].spec = s
+		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Name, Pos: s.Pos}
+	}
+	c.index()
+	for i := range c.units {
+		c.configure(&c.units[i])
+	}
+	c.link()
+	for i := range c.units {
+		c.make(int32(i))
+	}
+	c.list.Sort()
+	if c.list.HasErrors() {
+		c.list.Append(Close(c.prog))
+		return nil, c.list
+	}
+	c.prog.Order = order(c.prog.Vertices)
+	return c.prog, c.list
+}
+
+// A compiler holds the state of one Compile.
+type compiler struct {
+	opts   Options
+	units  []unit
+	byName map[scoped]int32
+	byID   map[string]int32
+	prog   *Program
+	list   diag.List
+}
+
+// A unit is a spec on its way to becoming a vertex.
+type unit struct {
+	spec   *spec.Node
+	def    *node.Def // nil if the kind is unknown
+	config schema.Config
+	broken bool  // its config has errors, so it is linked but not made
+	in     []int // links that lead to each in-port
+	out    []int // links that leave each out-port
+}
+
+type scoped struct{ namespace, name string }
+
+// report adds findings, at a spec where they do not say more.
+func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
+	for _, d := range list {
+		if d.Node == "" {
+			d.Node = nodeName(u.spec)
+		}
+		if !d.Pos.IsValid() {
+			d.Pos = u.spec.Pos
+		}
+		c.list.Add(d)
+	}
+}
+
+// nodeName is how messages call a spec.
+func nodeName(s *spec.Node) string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return s.Kind
+}
+
+// index finds the specs by name and id, and those that are there twice.
+func (c *compiler) index() {
+	c.byName = make(map[scoped]int32, len(c.units))
+	c.byID = make(map[string]int32, len(c.units))
+	for i := range c.units {
+		u := &c.units[i]
+		if other, dup := c.byID[u.spec.ID]; dup {
+			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
+		} else {
+			c.byID[u.spec.ID] = int32(i)
+		}
+		if u.spec.Name == "" {
+			continue
+		}
+		key := scoped{u.spec.Namespace, u.spec.Name}
+		if other, dup := c.byName[key]; dup {
+			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos)))
+			continue
+		}
+		c.byName[key] = int32(i)
+	}
+}
+
+// at places a finding.
+func at(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
+	d.Pos, d.Path = pos, path
+	return d
+}
+
+// configure finds the kind of a spec and decodes its config.
+func (c *compiler) configure(u *unit) {
+	def, ok := c.opts.Kinds.Kind(u.spec.Kind)
+	if !ok {
+		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
+		if near, ok := diag.Nearest(u.spec.Kind, c.opts.Kinds.Kinds()); ok {
+			d = d.WithHint("did you mean %q?", near)
+		} else {
+			d = d.WithHint("uniflow list shows all kinds")
+		}
+		c.report(u, at(u.spec.KindPos, "kind", d))
+		return
+	}
+	u.def = def
+	config, list := def.Config.Decode(u.spec.Config)
+	u.config, u.broken = config, list.HasErrors()
+	c.report(u, list...)
+}
+
+// make makes the node of a vertex.
+func (c *compiler) make(i int32) {
+	u, v := &c.units[i], &c.prog.Vertices[i]
+	if u.def == nil || u.broken {
+		return
+	}
+	v.Concurrency = 1
+	made, err := u.def.New(&node.Init{
+		Config: u.config,
+		Node:   v.Ref,
+		In:     u.in,
+		Out:    u.out,
+		Err:    len(v.Err),
+		Log:    c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
+		Pool:   c.opts.Pool,
+	})
+	if err != nil {
+		c.report(u, findings(err)...)
+		return
+	}
+	v.Node = made
+	if n, ok := made.(node.Concurrent); ok {
+		v.Concurrency = max(1, n.Concurrency())
+	}
+}
+
+// findings takes an error of a kind's New apart into diagnostics.
+func findings(err error) []*diag.Diagnostic {
+	switch e := err.(type) {
+	case *diag.Diagnostic:
+		return []*diag.Diagnostic{e}
+	case diag.List:
+		return e
+	case interface{ Unwrap() []error }:
+		var all []*diag.Diagnostic
+		for _, part := range e.Unwrap() {
+			all = append(all, findings(part)...)
+		}
+		return all
+	}
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		return []*diag.Diagnostic{d}
+	}
+	return []*diag.Diagnostic{diag.Errorf(diag.CodeBadNode, "%w", err)}
+}
+
+// order lists the vertices so that each comes after those that it sends to, as
+// far as the graph has no cycles; otherwise in spec order.
+func order(vertices []Vertex) []int32 {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	type step struct{ at, next int32 }
+	state := make([]uint8, len(vertices))
+	list := make([]int32, 0, len(vertices))
+	targets := make([][]int32, len(vertices))
+	for i := range vertices {
+		targets[i] = vertices[i].targets()
+	}
+	var stack []step
+	for root := range vertices {
+		if state[root] != unseen {
+			continue
+		}
+		state[root] = open
+		stack = append(stack[:0], step{at: int32(root)})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if int(top.next) == len(targets[top.at]) {
+				state[top.at] = done
+				list = append(list, top.at)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			to := targets[top.at][top.next]
+			top.next++
+			if state[to] == unseen {
+				state[to] = open
+				stack = append(stack, step{at: to})
+			}
+		}
+	}
+	return list
+}
+
+// targets returns the vertices that v has links to.
+func (v *Vertex) targets() []int32 {
+	var all []int32
+	add := func(edges []Edge) {
+		for _, e := range edges {
+			all = append(all, e.Node)
+		}
+	}
+	for _, edges := range v.Out {
+		add(edges)
+	}
+	add(v.Err)
+	for _, edges := range v.Lifecycle {
+		add(edges)
+	}
+	return all
+}
+
+// Close closes the nodes of a program that will not run.
+func Close(prog *Program) diag.List {
+	var list diag.List
+	for i := range prog.Vertices {
+		v := &prog.Vertices[i]
+		if closer, ok := v.Node.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				d := diag.Errorf(diag.CodeBadNode, "close: %w", err)
+				d.Pos, d.Node = v.Ref.Pos, v.Ref.String()
+				list.Add(d)
+			}
+		}
+	}
+	return list
+}

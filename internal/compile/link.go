@@ -1,0 +1,247 @@
+package compile
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// errorPort is where a node's own failures go.
+const errorPort = "error"
+
+// link resolves the ports of all specs. In-ports are sized first, from the links
+// that lead to them, then out-ports.
+func (c *compiler) link() {
+	for i := range c.units {
+		if u := &c.units[i]; u.def != nil {
+			u.in = make([]int, count(u.def.In, u.config, u.broken))
+		}
+	}
+	for i := range c.units {
+		if c.units[i].def != nil {
+			c.linkUnit(int32(i))
+		}
+	}
+	for i := range c.units {
+		if u := &c.units[i]; u.def != nil {
+			c.prog.Vertices[i].In = len(u.in)
+			c.checkGaps(u, "in-port", u.def.In, u.in, nil)
+		}
+	}
+}
+
+// count returns how many ports a list has under a config, a family of as many as
+// are linked counting as none yet.
+func count(ports []node.Port, cfg schema.Config, broken bool) int {
+	n := 0
+	for _, port := range ports {
+		if size, open := indexes(port, cfg, broken); !open {
+			n += size
+		}
+	}
+	return n
+}
+
+// indexes returns the number of indexes of a port. It is open where as many as
+// are linked may be used, or where a broken config does not say.
+func indexes(port node.Port, cfg schema.Config, broken bool) (n int, open bool) {
+	if port.Indexes == nil {
+		return 1, false
+	}
+	if broken {
+		return 0, true
+	}
+	n = port.Indexes(cfg)
+	return max(n, 0), n < 0
+}
+
+// linkUnit resolves the ports of one spec.
+func (c *compiler) linkUnit(at int32) {
+	u, v := &c.units[at], &c.prog.Vertices[at]
+	v.Out = make([][]Edge, count(u.def.Out, u.config, u.broken))
+	positions := make(map[int]diag.Pos)
+	for _, port := range u.spec.Ports {
+		edges := c.resolve(u, port)
+		if phase := slices.Index(phaseNames[:], port.Name); phase >= 0 {
+			v.Lifecycle[phase] = append(v.Lifecycle[phase], edges...)
+			continue
+		}
+		if port.Name == errorPort && len(u.def.Out) > 0 {
+			v.Err = append(v.Err, edges...)
+			continue
+		}
+		index, d := findPort(u.def.Out, u, port.Name, "out-port", &v.Out)
+		if d != nil {
+			d.Path = "ports." + port.Name
+			d.Pos = port.Pos
+			c.report(u, d)
+			continue
+		}
+		v.Out[index] = append(v.Out[index], edges...)
+		positions[index] = port.Pos
+	}
+	u.out = make([]int, len(v.Out))
+	for i := range v.Out {
+		u.out[i] = len(v.Out[i])
+	}
+	c.checkGaps(u, "out-port", u.def.Out, u.out, positions)
+}
+
+// findPort finds a port by the name that an author gave it and returns its index,
+// families counted out. An open family grows sized to hold it.
+func findPort[T any](ports []node.Port, u *unit, name, what string, sized *[]T) (index int, d *diag.Diagnostic) {
+	base, at, isIndexed, ok := splitPort(name)
+	if !ok {
+		return 0, diag.Errorf(diag.CodeUnknownPort, "%q is no port name", name).WithHint("write a name such as out, or out[0]")
+	}
+	offset := 0
+	for _, port := range ports {
+		n, open := indexes(port, u.config, u.broken)
+		if port.Name != base {
+			offset += n
+			continue
+		}
+		switch {
+		case isIndexed && port.Indexes == nil && at > 0:
+			return 0, diag.Errorf(diag.CodePortIndex, "kind %s has one %s %q, not several", u.spec.Kind, what, base)
+		case !open && at >= n:
+			return 0, diag.Errorf(diag.CodePortIndex, "%s %q: %s", what, name, indexRange(base, n))
+		case open && at >= maxIndexes:
+			return 0, diag.Errorf(diag.CodePortIndex, "%s %q: an index may go up to %d", what, name, maxIndexes-1)
+		}
+		for len(*sized) <= offset+at {
+			var zero T
+			*sized = append(*sized, zero)
+		}
+		return offset + at, nil
+	}
+	return 0, unknownPort(u, ports, name, what)
+}
+
+// maxIndexes bounds a family of as many ports as are linked.
+const maxIndexes = 1024
+
+func indexRange(base string, n int) string {
+	switch n {
+	case 0:
+		return "the config uses none"
+	case 1:
+		return "only " + base + "[0] is in use"
+	}
+	return "only " + base + "[0] to " + base + "[" + strconv.Itoa(n-1) + "] are in use"
+}
+
+// splitPort takes "out[2]" apart; a bare name has index 0.
+func splitPort(name string) (base string, index int, indexed, ok bool) {
+	base, rest, indexed := strings.Cut(name, "[")
+	if !indexed {
+		return name, 0, false, name != ""
+	}
+	digits, closed := strings.CutSuffix(rest, "]")
+	index, err := strconv.Atoi(digits)
+	return base, index, true, closed && err == nil && index >= 0 && base != "" && digits == strconv.Itoa(index)
+}
+
+func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic {
+	d := diag.Errorf(diag.CodeUnknownPort, "kind %s has no %s %q", u.spec.Kind, what, name)
+	var names []string
+	for _, port := range ports {
+		names = append(names, port.Name)
+	}
+	if what == "out-port" {
+		if len(ports) > 0 {
+			names = append(names, errorPort)
+		}
+		names = append(names, phaseNames[:]...)
+	}
+	base, _, _ := strings.Cut(name, "[")
+	if near, ok := diag.Nearest(base, names); ok {
+		return d.WithHint("did you mean %q?", near)
+	}
+	if len(names) == 0 {
+		return d.WithHint("it has no %ss", what)
+	}
+	return d.WithHint("it has: %s", strings.Join(names, ", "))
+}
+
+// resolve finds the targets of the links of one port.
+func (c *compiler) resolve(u *unit, port spec.Port) []Edge {
+	edges := make([]Edge, 0, len(port.Links))
+	for _, l := range port.Links {
+		path := "ports." + port.Name
+		to, d := c.target(u, l)
+		if d != nil {
+			c.report(u, at(l.NamePos, path, d))
+			continue
+		}
+		target := &c.units[to]
+		if target.def == nil {
+			continue // reported as an unknown kind
+		}
+		index, d := findPort(target.def.In, target, l.Port, "in-port", &target.in)
+		if d != nil {
+			c.report(u, at(l.PortPos, path, d))
+			continue
+		}
+		target.in[index]++
+		edges = append(edges, Edge{to, int32(index)})
+	}
+	return edges
+}
+
+// target finds the spec that a link names.
+func (c *compiler) target(u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
+	if l.ID != "" {
+		at, ok := c.byID[l.ID]
+		if !ok || c.units[at].spec.Namespace != u.spec.Namespace {
+			return 0, diag.Errorf(diag.CodeUnknownTarget, "no node with id %s in namespace %q", l.ID, u.spec.Namespace)
+		}
+		return at, nil
+	}
+	at, ok := c.byName[scoped{u.spec.Namespace, l.Name}]
+	if ok {
+		return at, nil
+	}
+	d = diag.Errorf(diag.CodeUnknownTarget, "no node %q in namespace %q", l.Name, u.spec.Namespace)
+	if near, ok := diag.Nearest(l.Name, c.names(u.spec.Namespace)); ok {
+		return 0, d.WithHint("did you mean %q?", near)
+	}
+	return 0, d
+}
+
+func (c *compiler) names(namespace string) []string {
+	var names []string
+	for i := range c.units {
+		if s := c.units[i].spec; s.Namespace == namespace && s.Name != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// checkGaps reports linked indexes of a contiguous family that do not follow one
+// another from 0.
+func (c *compiler) checkGaps(u *unit, what string, ports []node.Port, links []int, positions map[int]diag.Pos) {
+	offset := 0
+	for _, port := range ports {
+		n, open := indexes(port, u.config, u.broken)
+		if open {
+			n = len(links) - offset
+		}
+		if port.Contiguous {
+			for i := 1; i < n; i++ {
+				if links[offset+i] > 0 && links[offset+i-1] == 0 {
+					d := diag.Errorf(diag.CodePortGap, "%s %s[%d] is linked, but %s[%d] is not", what, port.Name, i, port.Name, i-1).
+						WithHint("number the ports from 0 without gaps")
+					c.report(u, at(positions[offset+i], "ports", d))
+				}
+			}
+		}
+		offset += n
+	}
+}

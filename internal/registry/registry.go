@@ -1,0 +1,70 @@
+// Package registry holds the kinds that documents may use.
+//
+// It knows kinds by their descriptions only, and makes no nodes.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// A Registry is a set of kinds. It is immutable.
+type Registry struct {
+	defs  map[string]*node.Def
+	kinds []string // sorted
+}
+
+// New returns a registry of the kinds, or an error that names all that are
+// described twice or not well.
+func New(defs []*node.Def) (*Registry, error) {
+	r := &Registry{defs: make(map[string]*node.Def, len(defs))}
+	var errs []error
+	for i, def := range defs {
+		if err := check(def); err != nil {
+			errs = append(errs, fmt.Errorf("kind %d of %d, %q: %w", i+1, len(defs), def.Kind, err))
+			continue
+		}
+		if old, ok := r.defs[def.Kind]; ok {
+			errs = append(errs, fmt.Errorf("kind %q is described twice: %q and %q", def.Kind, old.Summary, def.Summary))
+			continue
+		}
+		r.defs[def.Kind] = def
+		r.kinds = append(r.kinds, def.Kind)
+	}
+	slices.Sort(r.kinds)
+	return r, errors.Join(errs...)
+}
+
+func check(def *node.Def) error {
+	switch {
+	case def.Kind == "":
+		return errors.New("it has no name")
+	case def.Summary == "":
+		return errors.New("it has no summary")
+	case def.New == nil:
+		return errors.New("it has no New")
+	}
+	for _, ports := range [][]node.Port{def.In, def.Out} {
+		for i, port := range ports {
+			if port.Name == "" || port.Name == "error" {
+				return fmt.Errorf("port %d may not be called %q", i, port.Name)
+			}
+			if port.Indexes != nil && i < len(ports)-1 {
+				return fmt.Errorf("port %q is a family, and not the last", port.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Kind returns the description of a kind.
+func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
+	def, ok = r.defs[name]
+	return def, ok
+}
+
+// Kinds returns the names of all kinds, sorted. The caller must not change them.
+func (r *Registry) Kinds() []string { return r.kinds }

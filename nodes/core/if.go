@@ -1,0 +1,43 @@
+package core
+
+import (
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func ifDef(o Options) *node.Def {
+	return &node.Def{
+		Kind:    "if",
+		Summary: "Sends each payload one of two ways, by a condition.",
+		Doc:     "False, null, 0, \"\" and an empty list or map are false; all else is true.",
+		Example: "- kind: if\n  name: large\n  when: self.total > 100\n",
+		Config: schema.Fields(
+			schema.Expr("when").Required().Doc("The condition, over the payload as `self` and its keys."),
+			languageField(o),
+			timeoutField(),
+		),
+		In:  in("A payload to judge."),
+		Out: []node.Port{{Name: "out", Doc: "`out[0]` takes the payload if the condition holds, `out[1]` if not.", Indexes: node.Exactly(2)}},
+		New: func(init *node.Init) (node.Node, error) {
+			when, err := o.compileExpr(init.Config, "when", init.Config)
+			if err != nil {
+				return nil, err
+			}
+			return branch{when}, nil
+		},
+	}
+}
+
+type branch struct{ when lang.Program }
+
+func (b branch) Receive(p node.Process, pkt node.Packet) node.Result {
+	yes, err := holds(p, b.when, pkt.Payload)
+	switch {
+	case err != nil:
+		return node.Fail(err)
+	case yes:
+		return node.Send(0, pkt.Payload)
+	}
+	return node.Send(1, pkt.Payload)
+}

@@ -1,0 +1,89 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func throwDef() *node.Def {
+	return &node.Def{
+		Kind:    "throw",
+		Summary: "Answers each packet with an error made of its payload.",
+		Doc: "A list chains its messages, the last in front. A map may carry `message`, `status`, `code` and `public`,\n" +
+			"which win over the fields.",
+		Example: "- kind: throw\n  name: denied\n  status: 403\n",
+		Config: schema.Fields(
+			schema.Int("status").Range(100, 599).Doc("The HTTP status for whoever answers a client."),
+			schema.Bool("public").Doc("Whether a client may read the message."),
+		),
+		In: in("What the error is made of."),
+		New: func(init *node.Init) (node.Node, error) {
+			return throw{status: int(init.Config.Int("status")), public: init.Config.Bool("public")}, nil
+		},
+	}
+}
+
+type throw struct {
+	status int // 0 for none
+	public bool
+}
+
+func (t throw) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Answer(value.Error(t.errorOf(pkt.Payload)))
+}
+
+func (t throw) errorOf(payload value.Value) error {
+	e := &node.Error{Status: t.status, Public: t.public}
+	switch payload.Kind() {
+	case value.KindError:
+		again := *node.Describe(payload.AsError())
+		if again.Status == 0 {
+			again.Status = t.status
+		}
+		again.Public = again.Public || t.public
+		return &again
+	case value.KindMap:
+		t.fromMap(e, payload)
+	case value.KindList:
+		for _, part := range payload.Elems() {
+			if part.IsNull() {
+				continue
+			}
+			if e.Err == nil {
+				e.Err = errors.New(part.String())
+			} else {
+				e.Err = fmt.Errorf("%s: %w", part.String(), e.Err)
+			}
+		}
+	case value.KindNull:
+	default:
+		e.Err = errors.New(payload.String())
+	}
+	if e.Err == nil {
+		e.Err = errors.New("error")
+	}
+	return e
+}
+
+func (throw) fromMap(e *node.Error, payload value.Value) {
+	if message, ok := payload.Get("message"); ok {
+		e.Err = errors.New(message.String())
+	} else {
+		e.Err = errors.New(payload.String())
+	}
+	if status, ok := payload.Get("status"); ok {
+		if n, ok := status.AsInt(); ok && n >= 100 && n <= 599 {
+			e.Status = int(n)
+		}
+	}
+	if code, ok := payload.Get("code"); ok {
+		e.Code = code.String()
+	}
+	if public, ok := payload.Get("public"); ok {
+		e.Public = public.Truth()
+	}
+}
