@@ -2,15 +2,18 @@
 // instead: positions, diagnostics with stable codes, lists of them, and their
 // two renderings (text with the source line and a caret, and JSON).
 //
-// Read [Diagnostic] first, then [List], then [Text], which finds positions
-// inside a piece of code that stands in a document. The catalogue of codes is
-// in codes.go.
+// Read [Diagnostic] first, then [List], then [Render], then [Text], which finds
+// positions inside a piece of code that stands in a document. The codes and what
+// `uniflow explain` tells of them are in codes.go and catalogue.go.
 //
 // The package knows nothing of what the documents mean.
 package diag
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 )
 
 // A Pos is a place in a document. The zero Pos is nowhere.
@@ -44,6 +47,14 @@ const (
 	SeverityWarning
 )
 
+// String returns "error" or "warning".
+func (s Severity) String() string {
+	if s == SeverityWarning {
+		return "warning"
+	}
+	return "error"
+}
+
 // A Code names one sort of finding for good: F followed by four digits. The
 // thousands say which phase found it: 1 parse, 2 config, 3 links, 4 expressions,
 // 5 lint, 7 run time, 9 engine bug. A retired code is never used again.
@@ -62,12 +73,34 @@ type Diagnostic struct {
 	Msg      string // lower case, no full stop
 	Hint     string // what to do about it, possibly empty
 	Err      error  // the cause, if there is one
+
+	// Private keeps the line of the document out of the rendering, because it
+	// may hold a secret: so for all findings in values files.
+	Private bool
+
+	// more is set on the last entry of a list that was cut: it stands for that
+	// many findings.
+	more int
 }
 
 // Errorf returns an error diagnostic without a place. The cause is taken from a
 // %w verb, as by fmt.Errorf.
 func Errorf(code Code, format string, args ...any) *Diagnostic {
-	d := &Diagnostic{Code: code, Msg: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	d := &Diagnostic{Code: code, Msg: err.Error()}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		d.Err = u.Unwrap()
+	case interface{ Unwrap() []error }:
+		d.Err = errors.Join(u.Unwrap()...)
+	}
+	return d
+}
+
+// Warningf is [Errorf] with the severity of a warning.
+func Warningf(code Code, format string, args ...any) *Diagnostic {
+	d := Errorf(code, format, args...)
+	d.Severity = SeverityWarning
 	return d
 }
 
@@ -77,19 +110,63 @@ func (d *Diagnostic) WithHint(format string, args ...any) *Diagnostic {
 	return d
 }
 
-// Error returns the finding on one line, place first.
-func (d *Diagnostic) Error() string { return d.Msg }
+// At sets the place and returns d. An empty path leaves the path as it is.
+func (d *Diagnostic) At(pos Pos, path string) *Diagnostic {
+	d.Pos = pos
+	if path != "" {
+		d.Path = path
+	}
+	return d
+}
+
+// Error returns the finding on one line, place first, code last. The hint is not
+// part of it.
+func (d *Diagnostic) Error() string {
+	var b strings.Builder
+	if place := d.Pos.String(); place != "" {
+		b.WriteString(place)
+		b.WriteString(": ")
+	}
+	if d.Severity == SeverityWarning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(d.what())
+	return b.String()
+}
+
+// what is Error without the place and the severity.
+func (d *Diagnostic) what() string {
+	var b strings.Builder
+	if d.Node != "" {
+		fmt.Fprintf(&b, "node %q: ", d.Node)
+	}
+	if d.Path != "" {
+		b.WriteString(d.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(d.Msg)
+	if d.Code != "" {
+		fmt.Fprintf(&b, " [%s]", d.Code)
+	}
+	return b.String()
+}
 
 // Unwrap returns the cause.
 func (d *Diagnostic) Unwrap() error { return d.Err }
 
-// A Text is a piece of code that stands in a document, with what is needed to
-// find its lines and columns there.
-type Text struct {
-	Code string // the text as its language sees it
-	File string // the document; the base for relative imports
-
-	// start and lines are set by the parser of the document.
-	start Pos
-	lines []Pos // where each line of Code begins, if known
+// MarshalJSON writes the finding for programs. Fields that are unknown are left
+// out; code, severity and message always stand there.
+func (d *Diagnostic) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Code     Code   `json:"code"`
+		Severity string `json:"severity"`
+		File     string `json:"file,omitempty"`
+		Line     int    `json:"line,omitempty"`
+		Col      int    `json:"col,omitempty"`
+		Node     string `json:"node,omitempty"`
+		Path     string `json:"path,omitempty"`
+		Pointer  string `json:"pointer,omitempty"`
+		Message  string `json:"message"`
+		Hint     string `json:"hint,omitempty"`
+	}{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint})
 }

@@ -1,0 +1,42 @@
+# make help lists the targets.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
+export CGO_ENABLED ?= 0
+
+.PHONY: help run build test check lint generate bench fuzz clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: build ## build, and serve examples/ping.yaml on port 8000
+	dist/uniflow start --from-specs examples/ping.yaml
+
+build: ## the binary, at dist/uniflow
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
+
+test: ## every test
+	$(GO) test ./...
+
+check: lint ## all that CI runs
+	$(GO) test ./...
+	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on ./...
+
+lint: ## formatting, vet, staticcheck, generated files
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) run ./internal/docgen -check
+
+generate: ## the reference pages and the JSON Schema
+	$(GO) run ./internal/docgen
+
+bench: build ## the performance contract: prints the table, writes bench/out/engine.json
+	$(GO) run ./bench
+
+fuzz: ## each fuzz target for 20 seconds
+	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+		echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$pkg || exit 1; done; done
+
+clean: ## what the targets made
+	rm -rf dist bench/out

@@ -1,0 +1,13 @@
+// Command uniflow serves, checks and formats workflows.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/uniflow-labs/uniflow/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
+}

@@ -1,0 +1,97 @@
+package diag
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// MaxFindings is how many findings a sorted [List] keeps. The rest are counted
+// in one last entry.
+const MaxFindings = 100
+
+// A List is findings. The nil List has none and is ready for use. As an error it
+// is all of them, one a line; a List without errors must not be returned as one:
+// see [List.Err]. It is not for concurrent use.
+type List []*Diagnostic
+
+// Add adds findings. A list that grows far past [MaxFindings] is sorted and cut,
+// so that a hostile document cannot fill the memory with complaints.
+func (l *List) Add(list ...*Diagnostic) {
+	*l = append(*l, list...)
+	if len(*l) > 20*MaxFindings {
+		l.Sort()
+	}
+}
+
+// Append adds the findings of another list.
+func (l *List) Append(more List) { l.Add(more...) }
+
+// HasErrors reports whether any finding is more than a warning.
+func (l List) HasErrors() bool {
+	return slices.ContainsFunc(l, func(d *Diagnostic) bool { return d.Severity == SeverityError })
+}
+
+// Err returns the list if it has errors, otherwise nil.
+func (l List) Err() error {
+	if l.HasErrors() {
+		return l
+	}
+	return nil
+}
+
+// Error returns the findings, one a line.
+func (l List) Error() string {
+	lines := make([]string, len(l))
+	for i, d := range l {
+		lines[i] = d.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the findings, for errors.Is and errors.As.
+func (l List) Unwrap() []error {
+	errs := make([]error, len(l))
+	for i, d := range l {
+		errs[i] = d
+	}
+	return errs
+}
+
+// Sort orders the findings by file, line and column, those without a place
+// first, drops what was found twice, and cuts the list to [MaxFindings]. What was cut is counted in a last
+// entry without a place, which is an error if one of those was.
+func (l *List) Sort() {
+	rest := &Diagnostic{Severity: SeverityWarning}
+	kept := make(List, 0, len(*l))
+	for _, d := range *l {
+		if d.more > 0 {
+			rest.more += d.more
+			rest.Severity = min(rest.Severity, d.Severity)
+			continue
+		}
+		kept = append(kept, d)
+	}
+	slices.SortStableFunc(kept, func(a, b *Diagnostic) int {
+		return cmp.Or(
+			strings.Compare(a.Pos.File, b.Pos.File),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Col, b.Pos.Col),
+		)
+	})
+	kept = slices.CompactFunc(kept, func(a, b *Diagnostic) bool {
+		return a.Pos == b.Pos && a.Pos.IsValid() && a.Code == b.Code && a.Msg == b.Msg && a.Path == b.Path && a.Severity == b.Severity
+	})
+	if len(kept) > MaxFindings {
+		for _, d := range kept[MaxFindings:] {
+			rest.more++
+			rest.Severity = min(rest.Severity, d.Severity)
+		}
+		kept = kept[:MaxFindings]
+	}
+	if rest.more > 0 {
+		rest.Msg = "… and " + plural(rest.more, "more finding")
+		kept = append(kept, rest)
+	}
+	*l = kept
+}

@@ -1,0 +1,252 @@
+// Package arch holds the rules about the shape of the code, as tests.
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/uniflow-labs/uniflow"
+
+// layers lists the packages from the bottom up; a package may import those of
+// the rows below its own, and what uses says of its own row. Packages that are
+// not listed take the row of the nearest folder above them.
+var layers = [][]string{
+	{"internal/invariant", "internal/leak", "value", "diag", "schema"},
+	{"node", "spec", "lang", "bench/baseline"},
+	{"internal/registry"},
+	{"internal/compile", "internal/check"},
+	{"internal/run", "nodes/core", "nodes/web"},
+	{"", "nodes/std"},
+	{"internal/admin"},
+	{"internal/cli", "internal/docgen"},
+	{"cmd", "bench", "examples", "test", "internal/arch"},
+}
+
+// uses are the imports allowed within a row, with the reason.
+var uses = map[string]string{
+	"schema -> value": "a config holds values",
+	"schema -> diag":  "a config reports what is wrong with it",
+	"diag -> value":   "a diagnostic may show a value",
+}
+
+// never are imports that the rows would allow.
+var never = map[string]string{
+	"nodes/core -> internal": "kinds are written against the public contract",
+	"nodes/web -> internal":  "kinds are written against the public contract",
+	"spec -> node":           "documents know no kinds",
+	"node -> spec":           "node authors see no documents",
+}
+
+// ceiling is the length of a file in lines that calls for splitting it.
+const ceiling = 800
+
+// A file is a parsed Go file of the module.
+type file struct {
+	path string // with slashes, from the root
+	pkg  string // its folder, "" for the root
+	ast  *ast.File
+	set  *token.FileSet
+	test bool
+}
+
+func load(t *testing.T) []file {
+	t.Helper()
+	var files []file
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "dist" || strings.HasPrefix(d.Name(), ".") && path != root) {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		pkg := filepath.ToSlash(filepath.Dir(rel))
+		if pkg == "." {
+			pkg = ""
+		}
+		files = append(files, file{rel, pkg, parsed, set, strings.HasSuffix(rel, "_test.go")})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("found no Go files")
+	}
+	return files
+}
+
+// row returns the layer of a package and its listed name.
+func row(pkg string) (level int, listed string, ok bool) {
+	for {
+		for i, l := range layers {
+			if slices.Contains(l, pkg) {
+				return i, pkg, true
+			}
+		}
+		if pkg == "" || !strings.Contains(pkg, "/") {
+			return 0, "", false
+		}
+		pkg = pkg[:strings.LastIndex(pkg, "/")]
+	}
+}
+
+// TestLayers checks every import of one package of ours by another.
+func TestLayers(t *testing.T) {
+	for _, f := range load(t) {
+		if f.test {
+			continue // tests may look around
+		}
+		level, from, ok := row(f.pkg)
+		if !ok {
+			t.Errorf("%s: package %q has no layer: give it one in layers", f.path, f.pkg)
+			continue
+		}
+		for _, imp := range f.ast.Imports {
+			path := strings.Trim(imp.Path.Value, `"`)
+			if path != module && !strings.HasPrefix(path, module+"/") {
+				continue
+			}
+			target := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+			below, to, ok := row(target)
+			switch {
+			case !ok:
+				t.Errorf("%s: imports %q, which has no layer", f.path, target)
+			case to == from, to == "internal/invariant":
+			case below > level, below == level && uses[from+" -> "+to] == "":
+				t.Errorf("%s: %s must not import %s, which is not below it", f.path, f.pkg, target)
+			}
+			for pair, why := range never {
+				a, b, _ := strings.Cut(pair, " -> ")
+				if under(f.pkg, a) && under(target, b) && target != "internal/invariant" {
+					t.Errorf("%s: %s must not import %s: %s", f.path, f.pkg, target, why)
+				}
+			}
+		}
+	}
+}
+
+func under(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+// TestPackageComments wants every package to say what it is for.
+func TestPackageComments(t *testing.T) {
+	said := make(map[string]bool)
+	for _, f := range load(t) {
+		if f.test && f.pkg != "internal/arch" {
+			continue
+		}
+		said[f.pkg] = said[f.pkg] || f.ast.Doc != nil
+	}
+	for pkg, ok := range said {
+		if !ok {
+			t.Errorf("package %q has no comment", pkg)
+		}
+	}
+}
+
+// TestDocComments wants the first word of a doc comment to be what it stands on,
+// which catches comments that a renaming left behind.
+func TestDocComments(t *testing.T) {
+	for _, f := range load(t) {
+		for _, decl := range f.ast.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				firstWord(t, f, d.Doc, d.Name.Name)
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if ts, ok := s.(*ast.TypeSpec); ok && len(d.Specs) == 1 {
+						firstWord(t, f, d.Doc, ts.Name.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func firstWord(t *testing.T, f file, doc *ast.CommentGroup, name string) {
+	t.Helper()
+	if doc == nil {
+		return
+	}
+	words := strings.Fields(doc.Text())
+	for len(words) > 0 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
+		words = words[1:]
+	}
+	if len(words) > 0 && strings.TrimRight(words[0], ",.:'s") != strings.TrimRight(name, "s") && strings.TrimRight(words[0], ",.:") != name {
+		t.Errorf("%s: the comment on %s begins with %q", f.set.Position(doc.Pos()), name, words[0])
+	}
+}
+
+// TestBans looks for what is not done here.
+func TestBans(t *testing.T) {
+	for _, f := range load(t) {
+		lines := f.set.Position(f.ast.End()).Line
+		if lines > ceiling {
+			t.Errorf("%s: %d lines, more than %d: is it one concept?", f.path, lines, ceiling)
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv == nil && n.Name.Name == "init" {
+					t.Errorf("%s: nothing happens in init", f.set.Position(n.Pos()))
+				}
+			case *ast.GoStmt:
+				if !f.test {
+					t.Errorf("%s: a goroutine needs an owner who waits: use a sync.WaitGroup's Go", f.set.Position(n.Pos()))
+				}
+			case *ast.SelectorExpr:
+				selector(t, f, n)
+			}
+			return true
+		})
+	}
+}
+
+// banned are functions that few may call.
+var banned = []struct {
+	name    string
+	allowed []string // folders
+	why     string
+}{
+	{"time.Sleep", nil, "wait for the event, and obey the context"},
+	{"os.Exit", []string{"cmd", "internal/cli", "internal/leak", "internal/docgen", "bench", "test"}, "only commands exit"},
+	{"os.Getenv", []string{"cmd", "internal/cli", "bench", "test"}, "only commands read the environment"},
+	{"fmt.Println", []string{"cmd", "internal/docgen", "bench", "examples"}, "standard output belongs to commands"},
+	{"fmt.Printf", []string{"cmd", "internal/docgen", "bench", "examples"}, "standard output belongs to commands"},
+}
+
+func selector(t *testing.T, f file, n *ast.SelectorExpr) {
+	t.Helper()
+	pkg, ok := n.X.(*ast.Ident)
+	if !ok {
+		return
+	}
+	for _, b := range banned {
+		if pkg.Name+"."+n.Sel.Name != b.name || f.test && b.name != "time.Sleep" {
+			continue
+		}
+		if !slices.ContainsFunc(b.allowed, func(folder string) bool { return under(f.pkg, folder) }) {
+			t.Errorf("%s: %s: %s", f.set.Position(n.Pos()), b.name, b.why)
+		}
+	}
+}

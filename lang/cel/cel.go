@@ -1,0 +1,302 @@
+// Package cel evaluates expressions in the Common Expression Language on
+// payloads.
+//
+// An expression sees the payload as self and, if it is a map, its keys as
+// variables. Which keys there are is not known before it runs, so every name is
+// of unknown type to the checker: it finds functions that do not exist and
+// operators that cannot work, and a name that the payload does not have is an
+// error of the evaluation.
+//
+// Read [Language] first, then the environment below it, then program.go, which
+// evaluates. How payloads and CEL's values become one another is in values.go;
+// maps that keep their order in ordered.go; arithmetic over mixed numbers in
+// arith.go.
+//
+// The package must not know nodes, processes or how documents are parsed.
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+)
+
+// CostLimit is how much one evaluation may cost, in the units of the CEL cost
+// model: about one for each operator, look-up and step of a comprehension, and
+// one for ten bytes that a function reads. It bounds what code can do to the
+// process before its timeout; ten million take about a second.
+const CostLimit = 10_000_000
+
+// checkEvery is the number of steps of a comprehension between two looks at
+// whether the context is done.
+const checkEvery = 64
+
+// A Language compiles CEL. Make one with [New]; it is safe for concurrent use.
+type Language struct {
+	env func() (*cel.Env, error)
+}
+
+// New returns the language. The environment of functions, which takes some
+// milliseconds to make, is made at the first use.
+func New() *Language { return &Language{env: sync.OnceValues(newEnv)} }
+
+// newEnv returns the environment that all expressions share.
+func newEnv() (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
+		cel.StdLib(cel.StdLibSubset(replaced())),
+		cel.CrossTypeNumericComparisons(true),
+		cel.EnableIdentifierEscapeSyntax(),
+		cel.OptionalTypes(),
+		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.Regex(),
+		ext.Bindings(), ext.TwoVarComprehensions(),
+		cel.Function(overloads.TypeConvertString, cel.Overload("error_to_string",
+			[]*cel.Type{cel.MapType(cel.DynType, cel.DynType)}, cel.StringType,
+			cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(types.StringType) }))),
+	}
+	options = append(options, operatorFunctions()...)
+	// Last, because libraries add types of their own to the provider before it.
+	return cel.NewCustomEnv(append(options, cel.CustomTypeProvider(provider{}))...)
+}
+
+// A provider tells the checker that every plain name is a variable of unknown
+// type, which saves extending the environment for each expression. It knows no
+// protocol buffer messages.
+type provider struct{}
+
+// EnumValue implements types.Provider.
+func (provider) EnumValue(name string) ref.Val { return types.NewErr("unknown name %q", name) }
+
+// FindIdent implements types.Provider. The names of types are found by the
+// activation, after the payload's keys: a payload may well have a key "type".
+func (provider) FindIdent(string) (ref.Val, bool) { return nil, false }
+
+// FindStructType implements types.Provider.
+func (provider) FindStructType(name string) (*types.Type, bool) {
+	if strings.ContainsRune(name, '.') {
+		return nil, false
+	}
+	return types.DynType, true
+}
+
+// FindStructFieldNames implements types.Provider.
+func (provider) FindStructFieldNames(string) ([]string, bool) { return nil, false }
+
+// FindStructFieldType implements types.Provider.
+func (provider) FindStructFieldType(string, string) (*types.FieldType, bool) { return nil, false }
+
+// NewValue implements types.Provider.
+func (provider) NewValue(name string, _ map[string]ref.Val) ref.Val {
+	return types.NewErr("unknown type %q", name)
+}
+
+// typeNames are the types that an expression can name, as in type(x) == int.
+func typeNames() map[string]ref.Val {
+	names := map[string]ref.Val{}
+	for _, t := range []*types.Type{
+		types.BoolType, types.BytesType, types.DoubleType, types.IntType, types.ListType, types.MapType,
+		types.NullType, types.StringType, types.TypeType, types.UintType,
+	} {
+		names[t.TypeName()] = t
+	}
+	return names
+}
+
+// Compile implements [lang.Language]. Both modes are one expression.
+func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, error) {
+	env, err := l.env()
+	if err != nil {
+		return nil, fmt.Errorf("cel environment: %w", err)
+	}
+	if strings.TrimSpace(code.Code) == "" {
+		return nil, at(diag.Errorf(lang.CodeSyntax, "the expression is empty"), code, 1, 1)
+	}
+	parsed, issues := env.Parse(code.Code)
+	if issues.Err() != nil {
+		return nil, diagnose(env, code, issues)
+	}
+	shape := survey(parsed.NativeRep().Expr())
+	if shape.message != nil {
+		loc := parsed.NativeRep().SourceInfo().GetStartLocation(shape.message.ID())
+		return nil, at(diag.Errorf(lang.CodeSyntax, "%s{…} makes a message, and there are none", shape.message.AsStruct().TypeName()).
+			WithHint(`a map is written {"name": value}`), code, loc.Line(), loc.Column()+1)
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, diagnose(env, code, issues)
+	}
+	options := []cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize),
+		cel.CustomDecoratorV2(shape.decorate),
+	}
+	if shape.heavy {
+		options = append(options, cel.CostLimit(CostLimit), cel.InterruptCheckFrequency(checkEvery))
+	}
+	planned, err := env.Program(checked, options...)
+	if err != nil {
+		return nil, at(diag.Errorf(lang.CodeSyntax, "%v", err), code, 1, 1)
+	}
+	p := &program{planned: planned, heavy: shape.heavy, timeout: opts.Timeout, code: code, info: checked.NativeRep().SourceInfo()}
+	p.types = typeNames()
+	return p, nil
+}
+
+// A shape is what the planner has to know of an expression beforehand.
+type shape struct {
+	// heavy expressions have a comprehension or call a function whose work is
+	// more than proportional to its arguments. Only these are given a cost limit
+	// and looked at for cancellation; all others end soon.
+	heavy    bool
+	optional map[int64][]bool // of the entries of maps that have optional ones
+	message  ast.Expr         // the first that makes a message, nil if none does
+}
+
+// linear are the functions beside operators whose work is proportional to the
+// size of their arguments.
+func linear(function string) bool {
+	switch function {
+	case overloads.Size, overloads.Contains, overloads.StartsWith, overloads.EndsWith, overloads.Matches,
+		operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.Negate,
+		operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Equals, operators.NotEquals,
+		operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.In,
+		operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
+		overloads.TypeConvertBool, overloads.TypeConvertBytes, overloads.TypeConvertDouble,
+		overloads.TypeConvertDuration, overloads.TypeConvertDyn, overloads.TypeConvertInt, overloads.TypeConvertString,
+		overloads.TypeConvertTimestamp, overloads.TypeConvertType, overloads.TypeConvertUint,
+		"lowerAscii", "upperAscii", "trim", "charAt", "indexOf", "lastIndexOf", "split", "substring", "reverse",
+		"orValue", "hasValue", "value", "optional.of", "optional.none", "optional.ofNonZeroValue",
+		"base64.encode", "base64.decode", "first", "last":
+		return true
+	}
+	return strings.HasPrefix(function, "math.") || strings.HasPrefix(function, "get")
+}
+
+func survey(root ast.Expr) *shape {
+	s := &shape{optional: map[int64][]bool{}}
+	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.CallKind:
+			s.heavy = s.heavy || !linear(e.AsCall().FunctionName())
+		case ast.ComprehensionKind:
+			s.heavy = true
+		case ast.MapKind:
+			var optional []bool
+			for _, entry := range e.AsMap().Entries() {
+				optional = append(optional, entry.AsMapEntry().IsOptional())
+			}
+			if slices.Contains(optional, true) {
+				s.optional[e.ID()] = optional
+			}
+		case ast.StructKind:
+			if s.message == nil {
+				s.message = e
+			}
+		}
+	}))
+	return s
+}
+
+// decorate replaces the planner's maps by ones that keep their order, and guards
+// the functions whose result can be far larger than their arguments.
+func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	if call, ok := step.(interpreter.InterpretableCall); ok {
+		if call.Function() == mapInsert {
+			return filling{call}, nil
+		}
+		return guard(call), nil
+	}
+	made, ok := step.(interpreter.InterpretableConstructor)
+	if !ok || made.Type() != types.MapType {
+		return step, nil
+	}
+	m := &mapLiteral{id: made.ID(), optional: s.optional[made.ID()]}
+	for i, v := range made.InitVals() {
+		if i%2 == 0 {
+			m.keys = append(m.keys, v)
+		} else {
+			m.vals = append(m.vals, v)
+		}
+	}
+	if constant, ok := m.constant(); ok {
+		return interpreter.NewConstValue(m.id, constant), nil
+	}
+	return m, nil
+}
+
+// diagnose turns the findings of the parser or the checker into diagnostics at
+// their places in the document.
+func diagnose(env *cel.Env, code diag.Text, issues *cel.Issues) error {
+	var list diag.List
+	for _, e := range issues.Errors() {
+		msg, _, _ := strings.Cut(e.Message, "\n")
+		msg = strings.TrimPrefix(msg, "Syntax error: ")
+		d := diag.Errorf(lang.CodeSyntax, "%s", msg)
+		if name, ok := undeclared(msg); ok {
+			d = diag.Errorf(lang.CodeSyntax, "unknown function %q", name)
+			if near := diag.Nearest(name, functionNames(env)); near != "" {
+				d.WithHint("did you mean %q?", near)
+			}
+		}
+		line, col := place(e)
+		list = append(list, at(d, code, line, col))
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	if len(list) == 0 {
+		return errors.Join(issues.Err())
+	}
+	return list
+}
+
+func place(e *common.Error) (line, col int) {
+	if e.Location == nil || e.Location.Line() < 1 {
+		return 1, 1
+	}
+	return e.Location.Line(), e.Location.Column() + 1
+}
+
+// undeclared takes the name out of the checker's message. Only functions can be
+// undeclared here: every plain name is a variable.
+func undeclared(msg string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(msg, "undeclared reference to '")
+	if !ok {
+		return "", false
+	}
+	name, _, ok = strings.Cut(rest, "'")
+	return name, ok
+}
+
+func functionNames(env *cel.Env) []string {
+	var names []string
+	for name := range env.Functions() {
+		if !strings.ContainsAny(name, "_@!") {
+			names = append(names, name)
+		}
+	}
+	for _, m := range env.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func at(d *diag.Diagnostic, code diag.Text, line, col int) *diag.Diagnostic {
+	d.Pos = code.Pos(line, col)
+	return d
+}

@@ -1,0 +1,277 @@
+package cel
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// payload is what most of the expressions below run on.
+func payload() value.Value {
+	return value.Map(
+		value.Field{Name: "method", Value: value.String("POST")},
+		value.Field{Name: "n", Value: value.Int(41)},
+		value.Field{Name: "price", Value: value.Float(1.5)},
+		value.Field{Name: "big", Value: value.Uint(math.MaxUint64)},
+		value.Field{Name: "none", Value: value.Null()},
+		value.Field{Name: "type", Value: value.String("order")},
+		value.Field{Name: "at", Value: value.Time(time.Date(2024, 5, 6, 7, 8, 9, 10, time.UTC))},
+		value.Field{Name: "raw", Value: value.Binary([]byte{0, 1, 255})},
+		value.Field{Name: "wait", Value: value.Duration(90 * time.Second)},
+		value.Field{Name: "list", Value: value.List(value.Int(1), value.Float(2.5), value.String("x"))},
+		value.Field{Name: "body", Value: value.Map(
+			value.Field{Name: "z", Value: value.List(value.Null(), value.Map(), value.List())},
+			value.Field{Name: "a", Value: value.Int(1)},
+			value.Field{Name: "key with space", Value: value.Bool(true)},
+		)},
+	)
+}
+
+func compile(t testing.TB, code string, opts lang.Options) lang.Program {
+	t.Helper()
+	p, err := New().Compile(diag.PlainText(code), opts)
+	if err != nil {
+		t.Fatalf("compile %s: got error %v", code, err)
+	}
+	return p
+}
+
+func TestEval(t *testing.T) {
+	language := New()
+	in := payload()
+	body, _ := in.Get("body")
+	f := func(code string, want value.Value) {
+		t.Helper()
+		p, err := language.Compile(diag.PlainText(code), lang.Options{})
+		if err != nil {
+			t.Errorf("compile %s: got error %v", code, err)
+			return
+		}
+		got, err := p.Eval(t.Context(), in)
+		if err != nil {
+			t.Errorf("%s: got error %v, want %v", code, err, want)
+			return
+		}
+		if got.Kind() != want.Kind() || got.String() != want.String() {
+			t.Errorf("%s: got %v %v, want %v %v", code, got.Kind(), got, want.Kind(), want)
+		}
+	}
+
+	// Scalars, and what a payload's come back as.
+	f("null", value.Null())
+	f("self.none", value.Null())
+	f("true && !false", value.Bool(true))
+	f("n", value.Int(41))
+	f("5u", value.Int(5))
+	f("big", value.Uint(math.MaxUint64))
+	f("price", value.Float(1.5))
+	f("2.0", value.Float(2))
+	f("at", value.Time(time.Date(2024, 5, 6, 7, 8, 9, 10, time.UTC)))
+	f("wait", value.Duration(90*time.Second))
+	f("raw", value.Binary([]byte{0, 1, 255}))
+	f("b'abc'", value.Binary([]byte("abc")))
+	f("duration('1m') + wait", value.Duration(150*time.Second))
+	f("at + duration('1s')", value.Time(time.Date(2024, 5, 6, 7, 8, 10, 10, time.UTC)))
+	f("at - at", value.Duration(0))
+	f("at.getFullYear()", value.Int(2024))
+	f("type(n)", value.String("int"))
+
+	// Arithmetic over mixed numbers.
+	f("n + 1", value.Int(42))
+	f("price * 2", value.Float(3))
+	f("2 * price", value.Float(3))
+	f("1 + 1.5", value.Float(2.5))
+	f("n / 2", value.Int(20))
+	f("n / 2.0", value.Float(20.5))
+	f("7.5 % 2", value.Float(1.5))
+	f("n % 2", value.Int(1))
+	f("2u + 1", value.Int(3))
+	f("1 - 2u", value.Int(-1))
+	f("big - 1", value.Uint(math.MaxUint64-1))
+	f("big + -1", value.Uint(math.MaxUint64-1))
+	f("-1 + big", value.Uint(math.MaxUint64-1))
+	f("big - 18446744073709551610u", value.Int(5))
+	f("big * 1.0", value.Float(math.MaxUint64))
+	f("-n", value.Int(-41))
+	f("list[0] + list[1]", value.Float(3.5))
+
+	// Comparison across types.
+	f("n > 1.5 && price < 2 && 1 == 1.0 && 1u == 1", value.Bool(true))
+	f("method == 1", value.Bool(false))
+	f("none == null && n != null", value.Bool(true))
+	f("2.5 in list && 1.0 in list && !('y' in list)", value.Bool(true))
+	f("'a' in body && !('b' in body)", value.Bool(true))
+	f("n in [41.0]", value.Bool(true))
+	f("[1, 2.5, 'x'] == list && list == [1, 2.5, 'x']", value.Bool(true))
+	f("body == {'a': 1, 'key with space': true, 'z': [null, {}, []]} && body == self.body", value.Bool(true))
+	f("{'a': 1, 'key with space': true, 'z': [null, {}, []]} == body", value.Bool(true))
+	f("{} == {}.transformMap(k, v, v) && {}.transformMap(k, v, v) == {}", value.Bool(true))
+
+	// Lists and maps, of variables and of literals, keep what is in them.
+	f("self", in)
+	f("body", body)
+	f("{'body': body}", value.Map(value.Field{Name: "body", Value: body}))
+	f("[self.body, [1, {'x': null}], []]", value.List(body,
+		value.List(value.Int(1), value.Map(value.Field{Name: "x", Value: value.Null()})), value.List()))
+	f("{}", value.Map())
+	f("[]", value.List())
+	f("{'z': 1, 'a': 2, 'm': {'y': 3, 'b': 4}}.m", value.Map(value.Field{Name: "y", Value: value.Int(3)}, value.Field{Name: "b", Value: value.Int(4)}))
+	f("{1: 'a', true: 'b'}", value.Map(value.Field{Name: "1", Value: value.String("a")}, value.Field{Name: "true", Value: value.String("b")}))
+	f("{1: 'a'}[1.0] + {1: 'a'}[1u]", value.String("aa"))
+	f("{'a': 1, 'a': 2}", value.Map(value.Field{Name: "a", Value: value.Int(2)}))
+	f("list + [4] + list", value.List(value.Int(1), value.Float(2.5), value.String("x"), value.Int(4), value.Int(1), value.Float(2.5), value.String("x")))
+	f("size(list) + size(body) + list.size()", value.Int(9))
+	f("body['key with space']", value.Bool(true))
+	f("body.`key with space`", value.Bool(true))
+	f("has(body.a) && !has(body.b)", value.Bool(true))
+	f("n > 40 ? {'ok': true} : 'none'", value.Map(value.Field{Name: "ok", Value: value.Bool(true)}))
+	f("(n > 50 ? 1 : 'none') == 'none'", value.Bool(true))
+	f("[1] + ['a']", value.List(value.Int(1), value.String("a")))
+
+	// Names of types are names of keys first.
+	f("type == 'order'", value.Bool(true))
+	f("type(n) == int && type(price) == double && type(self.list) == list", value.Bool(false))
+	f("type(n) == int && type(price) == double && type(self.body) == map", value.Bool(true))
+
+	// Comprehensions and the libraries.
+	f("[3, 1, 2].filter(i, i > 1).map(i, i * 2)", value.List(value.Int(6), value.Int(4)))
+	f("list.map(x, type(x) == string ? x : string(x))", value.List(value.String("1"), value.String("2.5"), value.String("x")))
+	f("body.map(k, k)", value.List(value.String("z"), value.String("a"), value.String("key with space")))
+	f("list.exists(x, x == 'x') && body.all(k, k != 'q')", value.Bool(true))
+	f("{'z': 1, 'a': 2}.transformMap(k, v, v + 1)", value.Map(value.Field{Name: "z", Value: value.Int(2)}, value.Field{Name: "a", Value: value.Int(3)}))
+	f("['q', 'b'].transformMapEntry(i, v, {v: i})", value.Map(value.Field{Name: "q", Value: value.Int(0)}, value.Field{Name: "b", Value: value.Int(1)}))
+	f("body.transformList(k, v, k)", value.List(value.String("z"), value.String("a"), value.String("key with space")))
+	f("cel.bind(x, n + 1, x * x)", value.Int(42*42))
+	f("'%s has %d'.format([method, n])", value.String("POST has 41"))
+	f("' a,b '.trim().split(',').join('-')", value.String("a-b"))
+	f("'aXbX'.replace('X', '--')", value.String("a--b--"))
+	f("math.greatest(1, n, 2.5)", value.Int(41))
+	f("[3, 1, 2].sort()", value.List(value.Int(1), value.Int(2), value.Int(3)))
+	f("sets.contains([1, 2], [2])", value.Bool(true))
+	f("base64.encode(raw)", value.String("AAH/"))
+	f("method.matches('^P.*T$')", value.Bool(true))
+	f("regex.extract(method, 'O(S)')", value.String("S"))
+	f("body.?missing.orValue(7)", value.Int(7))
+	f("body.?missing", value.Null())
+	f("[?body.?missing, ?body.?a]", value.List(value.Int(1)))
+	f("{?'x': body.?missing, ?'y': body.?a}", value.Map(value.Field{Name: "y", Value: value.Int(1)}))
+	f("optional.of(1)", value.Int(1))
+}
+
+func TestEvalScalarPayload(t *testing.T) {
+	f := func(code string, in, want value.Value) {
+		t.Helper()
+		got, err := compile(t, code, lang.Options{}).Eval(t.Context(), in)
+		if err != nil || !got.Equal(want) {
+			t.Errorf("%s on %v: got %v, %v, want %v", code, in, got, err, want)
+		}
+	}
+	f("self + 1", value.Int(1), value.Int(2))
+	f("self", value.Null(), value.Null())
+	f("self[1]", value.List(value.Int(1), value.Int(2)), value.Int(2))
+	f("self == null ? 'none' : self", value.Null(), value.String("none"))
+}
+
+// An integral number in JSON is an integer, whether the next request's is or not.
+func TestNumbersOfJSON(t *testing.T) {
+	p := compile(t, "body.n + 1", lang.Options{})
+	for in, want := range map[string]string{`{"body":{"n":1}}`: "2", `{"body":{"n":1.5}}`: "2.5", `{"body":{"n":-7}}`: "-6"} {
+		v, err := value.ParseJSON([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(t.Context(), v); err != nil || got.String() != want {
+			t.Errorf("%s: got %v, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+func TestErrorPayload(t *testing.T) {
+	in := value.Error(&lang.Thrown{Message: "no stock", Status: 409, Code: "stock"})
+	f := func(code string, want value.Value) {
+		t.Helper()
+		got, err := compile(t, code, lang.Options{}).Eval(t.Context(), in)
+		if err != nil || !got.Equal(want) {
+			t.Errorf("%s: got %v, %v, want %v", code, got, err, want)
+		}
+	}
+	f("message", value.String("no stock"))
+	f("self.status == 409 && code == 'stock'", value.Bool(true))
+	f("string(self)", value.String("no stock"))
+	f("self", in)
+	f("[self][0]", in)
+}
+
+func TestEvalErrors(t *testing.T) {
+	in := payload()
+	f := func(code, want string) {
+		t.Helper()
+		got, err := compile(t, code, lang.Options{}).Eval(t.Context(), in)
+		var thrown *lang.Thrown
+		if !errors.As(err, &thrown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want an error with %q", code, got, err, want)
+		}
+	}
+	f("methd == 'GET'", `unknown name "methd", did you mean "method"?`)
+	f("self.bdy", "no such key: bdy")
+	f("list[9]", "out of")
+	f("n + method", "no such overload")
+	f("1 / 0", "division by zero")
+	f("9223372036854775807 + n", "overflow")
+	f("int(method)", "type conversion error")
+	f("[1, 1].transformMapEntry(i, v, {v: i})", "the key 1 occurs twice")
+	f("{[1]: 2}", "cannot be the key")
+	f("{1: 2, '1': 3}", `two keys "1"`)
+	f("lists.range(100000000)", "exceeds")
+	f("string(body)", "cannot be made a string")
+	f("'a'.replace('', lists.range(10000).map(i, '0123456789').join()).replace('', lists.range(10000).map(i, '0123456789').join())", "makes a text of more than")
+	f("cel.bind(a, [1,1,1,1,1,1,1,1,1,1], cel.bind(b, [a,a,a,a,a,a,a,a,a,a], cel.bind(c, [b,b,b,b,b,b,b,b,b,b], cel.bind(d, [c,c,c,c,c,c,c,c,c,c], cel.bind(e, [d,d,d,d,d,d,d,d,d,d], cel.bind(g, [e,e,e,e,e,e,e,e,e,e], [g,g,g,g,g,g,g,g,g,g,g]))))))", "more than")
+}
+
+func TestUnknownNameOnScalar(t *testing.T) {
+	_, err := compile(t, "body.n", lang.Options{}).Eval(t.Context(), value.Int(1))
+	if err == nil || !strings.Contains(err.Error(), "use self") {
+		t.Errorf("got %v, want a hint at self", err)
+	}
+}
+
+func TestRuntimePosition(t *testing.T) {
+	_, err := compile(t, "true &&\n  1 / 0 > 1", lang.Options{}).Eval(t.Context(), value.Null())
+	var thrown *lang.Thrown
+	if !errors.As(err, &thrown) || thrown.Pos.Line != 2 {
+		t.Errorf("got %#v, want an error on line 2", err)
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	f := func(code string, line, col int, want, hint string) {
+		t.Helper()
+		_, err := New().Compile(diag.PlainText(code), lang.Options{})
+		var d *diag.Diagnostic
+		var l diag.List
+		switch {
+		case errors.As(err, &l) && len(l) > 0:
+			d = l[0]
+		case !errors.As(err, &d):
+			t.Errorf("%s: got %v, want a diagnostic", code, err)
+			return
+		}
+		if d.Pos.Line != line || d.Pos.Col != col || !strings.Contains(d.Msg, want) || !strings.Contains(d.Hint, hint) {
+			t.Errorf("%s: got %d:%d %q (%q), want %d:%d %q (%q)", code, d.Pos.Line, d.Pos.Col, d.Msg, d.Hint, line, col, want, hint)
+		}
+	}
+	f("1 +", 1, 4, "mismatched input", "")
+	f("", 1, 1, "empty", "")
+	f("self.a ==\n  siez(self)", 2, 7, `unknown function "siez"`, `"size"`)
+	f("'a' + 1", 1, 5, "no matching overload", "")
+	f("Foo{a: 1}", 1, 4, "Foo{…} makes a message", `{"name": value}`)
+	f("self.x.map(1, 2)", 1, 12, "argument", "")
+	f("int('x')", 1, 1, "type conversion error", "")
+	f("self.name.startsWith(1)", 1, 21, "no matching overload", "")
+}

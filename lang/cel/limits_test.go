@@ -1,0 +1,184 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// slow runs for minutes unless something stops it.
+const slow = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"
+
+func numbers(n int) value.Value {
+	elems := make([]value.Value, n)
+	for i := range elems {
+		elems[i] = value.Int(int64(i))
+	}
+	return value.List(elems...)
+}
+
+func TestCostLimit(t *testing.T) {
+	_, err := compile(t, slow, lang.Options{}).Eval(context.Background(), numbers(3000))
+	if err == nil || !strings.Contains(err.Error(), "costs more than 10000000 steps") {
+		t.Errorf("got %v, want the cost limit", err)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	p := compile(t, slow, lang.Options{Timeout: 5 * time.Millisecond})
+	_, err := p.Eval(context.Background(), numbers(3000))
+	var timeout *lang.Timeout
+	if !errors.As(err, &timeout) || !errors.Is(err, context.DeadlineExceeded) || err.Error() != "timed out after 5ms" {
+		t.Errorf("got %v, want a timeout after 5ms", err)
+	}
+	if got, err := p.Eval(context.Background(), numbers(3)); err != nil || !got.Equal(value.Bool(true)) {
+		t.Errorf("after a timeout: got %v, %v, want true", got, err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	p := compile(t, slow, lang.Options{})
+	cause := errors.New("the client has left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+	began := time.Now()
+	_, err := p.Eval(ctx, numbers(3000))
+	if !errors.Is(err, cause) {
+		t.Errorf("got %v, want %v", err, cause)
+	}
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("got an answer %v after the start, want it soon after the cancellation", took)
+	}
+	if _, err := compile(t, "1", lang.Options{}).Eval(ctx, value.Null()); !errors.Is(err, cause) {
+		t.Errorf("on a context that is done: got %v, want %v", err, cause)
+	}
+}
+
+func TestDeadlineOfContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := compile(t, slow, lang.Options{Timeout: time.Hour}).Eval(ctx, numbers(3000)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the context's deadline", err)
+	}
+}
+
+// TestConcurrent has many goroutines evaluate one program on payloads that
+// differ, with a lazy map in each.
+func TestConcurrent(t *testing.T) {
+	p := compile(t, "{'sum': list.map(x, x + id).filter(x, x > 0), 'id': id, 'q': query.q}", lang.Options{Timeout: time.Minute})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				id := value.Int(int64(g*1000 + i))
+				got, err := p.Eval(t.Context(), value.Map(
+					value.Field{Name: "id", Value: id},
+					value.Field{Name: "list", Value: value.List(value.Int(1), value.Int(2))},
+					value.Field{Name: "query", Value: value.LazyMap(source{id}, 64, 1)},
+				))
+				if err != nil {
+					t.Errorf("got error %v", err)
+					return
+				}
+				field, _ := got.Get("id")
+				query, _ := got.Get("q")
+				if !field.Equal(id) || !query.Equal(id) {
+					t.Errorf("got %v, want id %v", got, id)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+type source struct{ v value.Value }
+
+func (s source) Fields() []value.Field { return []value.Field{{Name: "q", Value: s.v}} }
+
+// unread is a source that must not be asked.
+type unread struct{ t testing.TB }
+
+func (u unread) Fields() []value.Field {
+	u.t.Error("a lazy map was made that nobody looked into")
+	return nil
+}
+
+func TestLazyMapsStayUnread(t *testing.T) {
+	in := value.Map(
+		value.Field{Name: "header", Value: value.LazyMap(unread{t}, 64, 1)},
+		value.Field{Name: "path", Value: value.String("/ping")},
+	)
+	for _, code := range []string{"path == '/ping'", "self", "{'whole': self, 'h': header}"} {
+		if _, err := compile(t, code, lang.Options{}).Eval(t.Context(), in); err != nil {
+			t.Errorf("%s: got error %v", code, err)
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	if invariant.Race {
+		t.Skip("allocations under the race detector mean nothing")
+	}
+	in := payload()
+	f := func(code string, want float64) {
+		t.Helper()
+		p := compile(t, code, lang.Options{})
+		got := testing.AllocsPerRun(100, func() {
+			if _, err := p.Eval(context.Background(), in); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > want {
+			t.Errorf("%s: got %v allocations, want at most %v", code, got, want)
+		}
+	}
+	f("n > 40", 1)
+	f("method == 'POST' && n > 40", 3)
+	f("body.a + 1 > 1", 3)
+	f("{'status': 200, 'body': body}", 10)
+}
+
+// FuzzCEL looks for expressions and payloads that panic or run away.
+func FuzzCEL(f *testing.F) {
+	for _, code := range []string{
+		"self", "self.a[0] + 1", "a ? b : c", "self.map(x, x * 2)", "{'a': self, ?'b': self.?c}", "[1, 2.0, 3u, null, b'x']",
+		"self.all(a, self.all(b, a == b))", "'%s'.format([self])", "type(self) == map", "Foo{}", "size(self) / 0", "-self",
+		"self.replace('', self)", "cel.bind(a, self, [a, a])", "self.transformMap(k, v, v)", "dyn(self) in [self]", "`a b`.c",
+		"self.join(self)", "timestamp(self) + duration('1s')", "self.split('').sort()", "string(self)", "optional.of(self).value()",
+	} {
+		f.Add(code, `{"a":[1,2],"b":{"c":null}}`)
+		f.Add(code, `[1,"x",null,{},[]]`)
+		f.Add(code, `"text"`)
+	}
+	language := New()
+	f.Fuzz(func(t *testing.T, code, payload string) {
+		in, err := value.ParseJSON([]byte(payload))
+		if err != nil {
+			in = value.String(payload)
+		}
+		p, err := language.Compile(diag.PlainText(code), lang.Options{Timeout: 100 * time.Millisecond})
+		if err != nil {
+			return
+		}
+		began := time.Now()
+		out, err := p.Eval(t.Context(), in)
+		if err != nil && strings.Contains(err.Error(), "runtime error") {
+			t.Errorf("%s on %s: got a panic: %v", code, payload, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s on %s: took %v", code, payload, took)
+		}
+		if out.Size() < 0 {
+			t.Errorf("%s on %s: got a result of size %d", code, payload, out.Size())
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package lang
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+)
+
+// A Set is the languages that a program may use, by name. It is immutable and
+// safe for concurrent use.
+type Set struct {
+	byName map[string]Language
+	names  []string // sorted
+}
+
+// NewSet returns the set of the languages. The map is copied.
+func NewSet(byName map[string]Language) *Set {
+	return &Set{byName: maps.Clone(byName), names: slices.Sorted(maps.Keys(byName))}
+}
+
+// Names returns the names, sorted. The caller may keep the slice.
+func (s *Set) Names() []string { return slices.Clone(s.names) }
+
+// Has reports whether there is a language of that name.
+func (s *Set) Has(name string) bool {
+	_, ok := s.byName[name]
+	return ok
+}
+
+// Check returns nil for the name of a language, and otherwise a diagnostic that
+// names the nearest one.
+func (s *Set) Check(name string) error {
+	if s.Has(name) {
+		return nil
+	}
+	d := diag.Errorf(CodeUnknown, "unknown language %q", name)
+	if near := diag.Nearest(name, s.names); near != "" {
+		return d.WithHint("did you mean %q?", near)
+	}
+	return d.WithHint("use one of %s", strings.Join(s.names, ", "))
+}
+
+// Compile compiles code in the named language. The error is a *diag.Diagnostic
+// or a diag.List; that of an unknown language has no place.
+func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error) {
+	if err := s.Check(name); err != nil {
+		return nil, err
+	}
+	return s.byName[name].Compile(code, opts)
+}

@@ -1,0 +1,202 @@
+package web
+
+import (
+	"bytes"
+	
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// errUnknownCoding is wrapped by the error of a Content-Encoding that this
+// package does not know.
+var errUnknownCoding = errors.New("unknown content encoding")
+
+// maxCodings is how many codings of one body are undone. Nobody needs two; each
+// is a chance to make much of little.
+const maxCodings = 3
+
+// maxWindow bounds, in bytes, what one zstd body may make its decoder remember.
+const maxWindow = 8 << 20
+
+// decoded returns a reader of what is inside r, given the Content-Encoding
+// headers. Closing it gives back what it holds, not r.
+func decoded(r io.Reader, encodings []string) (io.ReadCloser, error) {
+	var codings []string
+	for _, header := range encodings {
+		for name := range strings.SplitSeq(header, ",") {
+			name = strings.ToLower(strings.TrimSpace(name))
+			if name != "" && name != "identity" {
+				codings = append(codings, name)
+			}
+		}
+	}
+	if len(codings) > maxCodings {
+		return nil, fmt.Errorf("%w: more than %d in a row", errUnknownCoding, maxCodings)
+	}
+	layers := layered{Reader: r}
+	for _, name := range slices.Backward(codings) {
+		if err := layers.add(name); err != nil {
+			layers.Close()
+			return nil, err
+		}
+	}
+	return &layers, nil
+}
+
+// layered is a reader on top of others.
+type layered struct {
+	io.Reader
+	release []func()
+}
+
+func (l *layered) add(coding string) error {
+	switch coding {
+	case "gzip", "x-gzip":
+		r, err := gzip.NewReader(l.Reader)
+		if err != nil {
+			return err
+		}
+		l.Reader = r
+	case "deflate":
+		r, err := inflate(l.Reader)
+		if err != nil {
+			return err
+		}
+		l.Reader = r
+	case "br":
+		l.Reader = brotli.NewReader(l.Reader)
+	case "zstd":
+		r, err := zstd.NewReader(l.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return err
+		}
+		l.Reader = r
+		l.release = append(l.release, r.Close)
+	default:
+		return fmt.Errorf("%w %q", errUnknownCoding, coding)
+	}
+	return nil
+}
+
+// Close gives back what the layers hold.
+func (l *layered) Close() error {
+	for _, f := range slices.Backward(l.release) {
+		f()
+	}
+	l.release = nil
+	return nil
+}
+
+// inflate reads deflate, which is zlib by the book and raw with some clients.
+func inflate(r io.Reader) (io.Reader, error) {
+	var head [2]byte
+	n, err := io.ReadFull(r, head[:])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	r = io.MultiReader(bytes.NewReader(head[:n]), r)
+	if n == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(r)
+	}
+	return flate.NewReader(r), nil
+}
+
+// codingOrder is how answers are compressed, what costs least for its gain first.
+var codingOrder = [...]string{"zstd", "br", "gzip", "deflate"}
+
+// chooseCoding returns what to compress an answer with, or "" for nothing.
+func chooseCoding(accept []string) string {
+	if len(accept) == 0 {
+		return ""
+	}
+	best, bestQ := "", 0
+	for _, name := range codingOrder {
+		q, _ := quality(accept, func(rng string) int {
+			switch {
+			case strings.EqualFold(rng, name):
+				return 2
+			case rng == "*":
+				return 1
+			}
+			return 0
+		})
+		if q > bestQ {
+			best, bestQ = name, q
+		}
+	}
+	identity, exact := quality(accept, func(rng string) int {
+		if strings.EqualFold(rng, "identity") {
+			return 1
+		}
+		return 0
+	})
+	if exact > 0 && identity > bestQ {
+		return ""
+	}
+	return best
+}
+
+// A compressor is a writer of one coding that can be used again.
+type compressor interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}
+
+// encoders keeps the compressors that are not in use: making one costs up to
+// a megabyte.
+type encoders struct{ gzip, deflate, br, zstd sync.Pool }
+
+// compress appends the compressed body to dst.
+func (e *encoders) compress(dst *bytes.Buffer, coding string, body []byte) error {
+	pool, c, err := e.take(coding)
+	if err != nil {
+		return err
+	}
+	c.Reset(dst)
+	if _, err := c.Write(body); err != nil {
+		return err
+	}
+	if err := c.Close(); err != nil {
+		return err
+	}
+	pool.Put(c)
+	return nil
+}
+
+func (e *encoders) take(coding string) (*sync.Pool, compressor, error) {
+	switch coding {
+	case "gzip":
+		if c, ok := e.gzip.Get().(compressor); ok {
+			return &e.gzip, c, nil
+		}
+		c, err := gzip.NewWriterLevel(nil, gzip.DefaultCompression)
+		return &e.gzip, c, err
+	case "deflate":
+		if c, ok := e.deflate.Get().(compressor); ok {
+			return &e.deflate, c, nil
+		}
+		return &e.deflate, zlib.NewWriter(nil), nil
+	case "br":
+		if c, ok := e.br.Get().(compressor); ok {
+			return &e.br, c, nil
+		}
+		return &e.br, brotli.NewWriterLevel(nil, 4), nil // 4 is as fast as gzip's default, and smaller
+	case "zstd":
+		if c, ok := e.zstd.Get().(compressor); ok {
+			return &e.zstd, c, nil
+		}
+		c, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+		return &e.zstd, c, err
+	}
+	return nil, nil, fmt.Errorf("%w %q", errUnknownCoding, coding)
+}

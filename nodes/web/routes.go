@@ -1,0 +1,388 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A route is one entry of a router's table.
+type route struct {
+	method string // upper case
+	path   string // as written
+	port   int    // index of out
+	at     string // where it stands, for messages
+	names  []string
+}
+
+// routeTable finds the route of a request. It is immutable once built.
+//
+// The trie has one level per segment of the path. A whole-static path is also a
+// key of exact, which decides most look-ups with one hash: it is always what the
+// trie would prefer.
+type routeTable struct {
+	root  *routeNode
+	exact map[string]*routeNode
+	stars int // rest nodes that have nodes below them; see search.failed
+}
+
+// routeNode is reached after some segments. A node with ends is where routes end.
+type routeNode struct {
+	static map[string]*routeNode // by decoded segment
+	param  *routeNode            // matches one segment that is not empty
+	rest   *routeNode            // matches one segment or more, empty ones included
+	star   int                   // for a rest node with nodes below: its index among them; else -1
+	ends   []*route              // by method, in the order of the table
+}
+
+// A badRoute is what is wrong with a path.
+type badRoute struct{ msg, hint string }
+
+func (e *badRoute) Error() string { return e.msg }
+
+// A routeConflict is two routes that nothing tells apart.
+type routeConflict struct{ earlier, later *route }
+
+func (e *routeConflict) Error() string {
+	return fmt.Sprintf("route %s %s is the same as %s %s at %s",
+		e.later.method, e.later.path, e.earlier.method, e.earlier.path, e.earlier.at)
+}
+
+func newRouteTable() *routeTable {
+	return &routeTable{root: &routeNode{star: -1}, exact: make(map[string]*routeNode)}
+}
+
+// add puts a route into the table. The error is a *badRoute or a *routeConflict.
+func (t *routeTable) add(r *route) error {
+	segments, names, err := parseRoutePath(r.path)
+	if err != nil {
+		return err
+	}
+	r.names = names
+	at := t.root
+	plain := true
+	for i, s := range segments {
+		at = t.child(at, s)
+		if s.kind != segStatic || strings.Contains(s.text, "/") {
+			plain = false
+		}
+		if s.kind == segRest && i < len(segments)-1 && at.star < 0 {
+			at.star = t.stars
+			t.stars++
+		}
+	}
+	for _, other := range at.ends {
+		if other.method == r.method {
+			return &routeConflict{earlier: other, later: r}
+		}
+	}
+	at.ends = append(at.ends, r)
+	if plain {
+		var path strings.Builder
+		for _, s := range segments {
+			path.WriteString("/" + s.text)
+		}
+		t.exact[path.String()] = at
+	}
+	return nil
+}
+
+func (t *routeTable) child(at *routeNode, s segment) *routeNode {
+	next := &at.rest
+	switch s.kind {
+	case segParam:
+		next = &at.param
+	case segStatic:
+		if child, ok := at.static[s.text]; ok {
+			return child
+		}
+		child := &routeNode{star: -1}
+		if at.static == nil {
+			at.static = make(map[string]*routeNode)
+		}
+		at.static[s.text] = child
+		return child
+	}
+	if *next == nil {
+		*next = &routeNode{star: -1}
+	}
+	return *next
+}
+
+type segmentKind uint8
+
+const (
+	segStatic segmentKind = iota
+	segParam
+	segRest
+)
+
+type segment struct {
+	kind segmentKind
+	text string // decoded, of a static one
+}
+
+// parseRoutePath splits a route's path and returns the names of its parameters
+// in order.
+func parseRoutePath(path string) (segments []segment, names []string, err error) {
+	if !strings.HasPrefix(path, "/") {
+		return nil, nil, &badRoute{fmt.Sprintf("path %q does not start with a slash", path), fmt.Sprintf("write %q", "/"+path)}
+	}
+	for part := range strings.SplitSeq(path[1:], "/") {
+		s, name, err := parseSegment(part)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.kind != segStatic {
+			if slices.Contains(names, name) {
+				return nil, nil, &badRoute{fmt.Sprintf("path %q has two parameters called %q", path, name), "give each parameter its own name"}
+			}
+			names = append(names, name)
+		}
+		segments = append(segments, s)
+	}
+	return segments, names, nil
+}
+
+func parseSegment(part string) (s segment, name string, err error) {
+	switch {
+	case strings.HasPrefix(part, ":"):
+		if name = part[1:]; !validName(name) {
+			return s, "", &badRoute{fmt.Sprintf("%q is no parameter", part), `write ":name" as a whole segment, or "\:" for a colon`}
+		}
+		return segment{kind: segParam}, name, nil
+	case part == "*":
+		return segment{kind: segRest}, "*", nil
+	case strings.HasPrefix(part, "*"):
+		if name = part[1:]; !validName(name) {
+			return s, "", &badRoute{fmt.Sprintf("%q is no parameter", part), `write "*" or "*name" as a whole segment, or "\*" for an asterisk`}
+		}
+		return segment{kind: segRest}, name, nil
+	}
+	var text strings.Builder
+	for i := 0; i < len(part); i++ {
+		switch c := part[i]; c {
+		case '\\':
+			i++
+			if i == len(part) || !strings.ContainsRune(`:*\`, rune(part[i])) {
+				return s, "", &badRoute{fmt.Sprintf("%q has a backslash before nothing that needs one", part), `write "\\" for a backslash`}
+			}
+			text.WriteByte(part[i])
+		case ':', '*':
+			return s, "", &badRoute{fmt.Sprintf("%q has %q inside a segment", part, c), fmt.Sprintf(`a parameter is a whole segment; write "\%c" for the character itself`, c)}
+		default:
+			text.WriteByte(c)
+		}
+	}
+	decoded, err := url.PathUnescape(text.String())
+	if err != nil {
+		return s, "", &badRoute{fmt.Sprintf("%q: %v", part, err), `write "%25" for a percent sign`}
+	}
+	return segment{kind: segStatic, text: decoded}, "", nil
+}
+
+// validName reports whether a parameter may be called so.
+func validName(name string) bool {
+	for _, c := range name {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c < 0x80 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// span is a part of the path, by byte offsets.
+type span struct{ from, to int }
+
+// fewParams is how many parameters and rests in the middle a look-up handles
+// without an allocation.
+const fewParams = 8
+
+// A search is one look-up. It is made on the stack of its caller.
+type search struct {
+	path    string
+	escaped bool   // segments are percent-encoded
+	method  string // empty to find all methods
+	allowed []string
+
+	params   int
+	captured [fewParams]span
+	more     []span // those beyond captured
+
+	// failed says for each rest node with nodes below it that what follows it
+	// does not match at any offset from failed[i] on; 0 says nothing. So a path
+	// of n segments costs n steps per rest instead of n to the power of their
+	// number.
+	failed     [fewParams]int
+	failedMore []int
+}
+
+// find returns the route for a method and path, and where its parameters are.
+// path is percent-encoded if escaped is set.
+func (t *routeTable) find(s *search) *route {
+	if !s.escaped {
+		if at, ok := t.exact[s.path]; ok {
+			if r := at.end(s); r != nil {
+				return r
+			}
+		}
+	}
+	if !strings.HasPrefix(s.path, "/") {
+		return nil
+	}
+	if t.stars > fewParams {
+		s.failedMore = make([]int, t.stars-fewParams)
+	}
+	return s.walk(t.root, 1)
+}
+
+// methods returns all methods that have a route for a path, sorted, with HEAD
+// where there is GET, and OPTIONS; nil if the path has no route.
+func (t *routeTable) methods(path string, escaped bool) []string {
+	s := search{path: path, escaped: escaped}
+	t.find(&s)
+	if len(s.allowed) == 0 {
+		return nil
+	}
+	if slices.Contains(s.allowed, "GET") {
+		s.allowed = append(s.allowed, "HEAD")
+	}
+	s.allowed = append(s.allowed, "OPTIONS")
+	slices.Sort(s.allowed)
+	return slices.Compact(s.allowed)
+}
+
+// end returns the route that ends at a node and has the method looked for. HEAD
+// is served from GET where it has no route of its own.
+func (n *routeNode) end(s *search) *route {
+	var get *route
+	for _, r := range n.ends {
+		switch {
+		case s.method == "":
+			if !slices.Contains(s.allowed, r.method) {
+				s.allowed = append(s.allowed, r.method)
+			}
+		case r.method == s.method:
+			return r
+		case r.method == "GET" && s.method == "HEAD":
+			get = r
+		}
+	}
+	return get
+}
+
+// walk matches the path from an offset on, which is where a segment starts, or
+// past the end.
+func (s *search) walk(at *routeNode, from int) *route {
+	if from > len(s.path) {
+		return at.end(s)
+	}
+	to := len(s.path)
+	if i := strings.IndexByte(s.path[from:], '/'); i >= 0 {
+		to = from + i
+	}
+	if len(at.static) > 0 {
+		if next, ok := at.static[s.decode(span{from, to})]; ok {
+			if r := s.walk(next, to+1); r != nil {
+				return r
+			}
+		}
+	}
+	if at.param != nil && to > from {
+		s.push(span{from, to})
+		if r := s.walk(at.param, to+1); r != nil {
+			return r
+		}
+		s.params--
+	}
+	if at.rest != nil {
+		return s.walkRest(at.rest, from)
+	}
+	return nil
+}
+
+// walkRest matches a rest that starts at an offset. What follows it in the table
+// is tried first, after as long a rest as possible; then that nothing follows.
+func (s *search) walkRest(rest *routeNode, from int) *route {
+	at := s.params
+	s.push(span{from, len(s.path)})
+	if rest.star >= 0 {
+		if r := s.walkBelow(rest, at, from); r != nil {
+			return r
+		}
+		s.setSpan(at, span{from, len(s.path)})
+	}
+	if r := rest.end(s); r != nil {
+		return r
+	}
+	s.params = at
+	return nil
+}
+
+// walkBelow matches the parameter at, a rest that starts at an offset, and what
+// follows it.
+func (s *search) walkBelow(rest *routeNode, at, from int) *route {
+	failed := s.failedFrom(rest.star)
+	end := len(s.path)
+	if *failed != 0 {
+		end = *failed - 1
+	}
+	for end > from {
+		slash := strings.LastIndexByte(s.path[from:end], '/')
+		if slash < 0 {
+			break
+		}
+		end = from + slash
+		s.setSpan(at, span{from, end})
+		if r := s.walk(rest, end+1); r != nil {
+			return r
+		}
+	}
+	if *failed == 0 || from+1 < *failed {
+		*failed = from + 1
+	}
+	return nil
+}
+
+func (s *search) failedFrom(star int) *int {
+	if star < fewParams {
+		return &s.failed[star]
+	}
+	return &s.failedMore[star-fewParams]
+}
+
+func (s *search) push(v span) {
+	s.params++
+	s.setSpan(s.params-1, v)
+}
+
+func (s *search) setSpan(i int, v span) {
+	if i < fewParams {
+		s.captured[i] = v
+		return
+	}
+	s.more = append(s.more[:i-fewParams], v)
+}
+
+// param returns parameter i, decoded.
+func (s *search) param(i int) string {
+	if i < fewParams {
+		return s.decode(s.captured[i])
+	}
+	return s.decode(s.more[i-fewParams])
+}
+
+// decode returns a part of the path without percent-encoding. What is no valid
+// encoding stands for itself.
+func (s *search) decode(v span) string {
+	text := s.path[v.from:v.to]
+	if !s.escaped {
+		return text
+	}
+	decoded, err := url.PathUnescape(text)
+	if err != nil {
+		return text
+	}
+	return decoded
+}

@@ -1,0 +1,183 @@
+// Package corpus runs workflows that a user could have written, with what is
+// expected of them in the same file.
+//
+// A file holds YAML documents. Those with a key case are runs: the payload in is
+// sent to a node (the first of the file unless node names one) and the answer is
+// compared with want; error is a regular expression for the message of an error
+// answer, and none says that there is nothing to say. The other documents are the
+// workflow. A line that ends in a comment ### "regexp" must be diagnosed with a
+// message that matches, and no other line may be.
+package corpus
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestCorpus(t *testing.T) {
+	paths, err := filepath.Glob("*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("found %d files, error %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			specs, cases := split(t, string(data))
+			doc := spec.Document{File: path, Data: []byte(specs)}
+			if wanted := expected(t, specs); len(wanted) > 0 {
+				diagnose(t, doc, wanted)
+				return
+			}
+			if len(cases) == 0 {
+				t.Fatal("the file has neither a case nor an expected diagnostic")
+			}
+			t.Run("as written", func(t *testing.T) { runCases(t, doc, cases) })
+			formatted, list := spec.Format(doc)
+			if list.HasErrors() {
+				t.Fatal(list.Err())
+			}
+			t.Run("formatted", func(t *testing.T) { runCases(t, spec.Document{File: path, Data: formatted}, cases) })
+		})
+	}
+}
+
+// split takes the runs out of a file, leaving empty lines so that positions stay.
+func split(t *testing.T, data string) (specs string, cases []value.Value) {
+	t.Helper()
+	yaml := builtin.Languages()
+	var kept strings.Builder
+	for _, part := range strings.SplitAfter(data, "\n---\n") {
+		text := strings.TrimSuffix(part, "---\n")
+		program, err := yaml.Compile("yaml", diag.PlainText(text), lang.Options{})
+		if err == nil {
+			if v := program.(lang.Constant).Constant(); hasField(v, "case") {
+				cases = append(cases, v)
+				kept.WriteString(strings.Repeat("\n", strings.Count(part, "\n")))
+				continue
+			}
+		}
+		kept.WriteString(text)
+		if strings.HasSuffix(part, "---\n") {
+			kept.WriteString("\n")
+		}
+	}
+	return kept.String(), cases
+}
+
+func hasField(v value.Value, name string) bool {
+	_, ok := v.Get(name)
+	return ok
+}
+
+var mark = regexp.MustCompile(`### "(.*)"\s*$`)
+
+// expected returns the patterns of the lines that must be diagnosed.
+func expected(t *testing.T, specs string) map[int]*regexp.Regexp {
+	t.Helper()
+	wanted := make(map[int]*regexp.Regexp)
+	for i, line := range strings.Split(specs, "\n") {
+		if m := mark.FindStringSubmatch(line); m != nil {
+			wanted[i+1] = regexp.MustCompile(m[1])
+		}
+	}
+	return wanted
+}
+
+func diagnose(t *testing.T, doc spec.Document, wanted map[int]*regexp.Regexp) {
+	t.Helper()
+	engine := newEngine(t)
+	for _, d := range engine.Check(uniflow.Source{Documents: []spec.Document{doc}}) {
+		pattern, ok := wanted[d.Pos.Line]
+		text := d.Error() + " " + d.Hint
+		switch {
+		case !ok && d.Severity == diag.SeverityError:
+			t.Errorf("not expected: %s", text)
+		case ok && !pattern.MatchString(text):
+			t.Errorf("got %s, want a match of %s", text, pattern)
+		case ok && d.Code == "":
+			t.Errorf("no code: %s", text)
+		}
+		delete(wanted, d.Pos.Line)
+	}
+	for line, pattern := range wanted {
+		t.Errorf("%s:%d: no diagnostic, want one that matches %s", doc.File, line, pattern)
+	}
+}
+
+func newEngine(t *testing.T) *uniflow.Engine {
+	t.Helper()
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+func runCases(t *testing.T, doc spec.Document, cases []value.Value) {
+	engine := newEngine(t)
+	list, err := engine.Apply(t.Context(), uniflow.Source{
+		Documents:   []spec.Document{doc},
+		Environment: map[string]string{"GREETING": "hello"},
+	})
+	if err != nil || list.HasErrors() {
+		t.Fatalf("apply: %v %v", err, list.Err())
+	}
+	first := engine.Status().Nodes[0].Name
+	for _, c := range cases {
+		t.Run(field(c, "case").String(), func(t *testing.T) { runCase(t, engine, first, c) })
+	}
+}
+
+func field(v value.Value, name string) value.Value {
+	f, _ := v.Get(name)
+	return f
+}
+
+func runCase(t *testing.T, engine *uniflow.Engine, first string, c value.Value) {
+	name := first
+	if hasField(c, "node") {
+		name = field(c, "node").String()
+	}
+	got, ok, err := engine.Run(t.Context(), name, field(c, "in"))
+	switch {
+	case hasField(c, "error"):
+		pattern := regexp.MustCompile(field(c, "error").String())
+		if err == nil || !pattern.MatchString(node.Message(err)) {
+			t.Errorf("got %s, error %v, want an error that matches %s", got, err, pattern)
+		}
+	case err != nil:
+		t.Errorf("got error %v", err)
+	case field(c, "none").Truth():
+		if ok {
+			t.Errorf("got %s, want none", got)
+		}
+	case !ok:
+		t.Error("got none")
+	case !got.Equal(field(c, "want")):
+		t.Errorf("got %s, want %s", got, field(c, "want"))
+	}
+}
