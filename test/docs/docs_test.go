@@ -1,0 +1,239 @@
+// Package docs holds the documentation to its word: links lead somewhere,
+// workflows are sound, commands print what they are said to print.
+package docs
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A page is one Markdown file.
+type page struct {
+	path string // from the root
+	text string
+}
+
+// block matches a fenced block: its language and its text.
+var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
+
+func pages(t *testing.T) []page {
+	t.Helper()
+	t.Chdir(filepath.Join("..", ".."))
+	var all []page
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, page{path, string(data)})
+		return err
+	})
+	if err != nil || len(all) < 5 {
+		t.Fatalf("found %d pages, error %v", len(all), err)
+	}
+	return all
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestLinks(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(block.ReplaceAllString(p.text, ""), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := p.path
+			if target != "" {
+				path = filepath.Join(filepath.Dir(p.path), target)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				if info, statErr := os.Stat(path); statErr != nil || !info.IsDir() {
+					t.Errorf("%s: link to %s: %v", p.path, m[1], err)
+				}
+				continue
+			}
+			if anchor != "" && !hasHeading(string(data), anchor) {
+				t.Errorf("%s: link to %s: no such heading", p.path, m[1])
+			}
+		}
+	}
+}
+
+var unslugged = regexp.MustCompile(`[^\w\- ]`)
+
+func hasHeading(text, anchor string) bool {
+	for _, line := range strings.Split(text, "\n") {
+		if title, ok := strings.CutPrefix(line, "#"); ok {
+			slug := unslugged.ReplaceAllString(strings.ToLower(strings.TrimSpace(strings.TrimLeft(title, "#"))), "")
+			if strings.ReplaceAll(slug, " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestWorkflows checks the YAML blocks that hold specs. The reference of the
+// codes shows bad ones on purpose; its own test covers it.
+func TestWorkflows(t *testing.T) {
+	found := 0
+	for _, p := range pages(t) {
+		if strings.HasSuffix(p.path, "codes.md") {
+			continue
+		}
+		for _, m := range block.FindAllStringSubmatch(p.text, -1) {
+			if m[1] != "yaml" || !strings.Contains(m[2], "kind:") {
+				continue
+			}
+			found++
+			engine := newEngine(t)
+			list := engine.Check(uniflow.Source{Documents: []spec.Document{{File: p.path, Data: []byte(m[2])}}})
+			if len(list) > 0 {
+				t.Errorf("%s:\n%s\n%s", p.path, m[2], list.Error())
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found only %d workflows", found)
+	}
+}
+
+func newEngine(t *testing.T) *uniflow.Engine {
+	t.Helper()
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+// TestCommands runs the console blocks: a command after "$ ", then what it
+// prints. curl asks a server that serves the workflow of the page's last YAML
+// block before it that has a listener, or of examples/ping.yaml.
+func TestCommands(t *testing.T) {
+	found := 0
+	for _, p := range pages(t) {
+		for _, at := range block.FindAllStringSubmatchIndex(p.text, -1) {
+			if p.text[at[2]:at[3]] != "console" {
+				continue
+			}
+			for _, c := range strings.Split("\n"+p.text[at[4]:at[5]], "\n$ ")[1:] {
+				command, want, _ := strings.Cut(c, "\n")
+				found++
+				got := execute(t, p.text[:at[0]], command)
+				if strings.TrimSpace(got) != strings.TrimSpace(want) {
+					t.Errorf("%s: $ %s\ngot:\n%s\nwant:\n%s", p.path, command, got, want)
+				}
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("found only %d commands", found)
+	}
+}
+
+func execute(t *testing.T, before, command string) string {
+	t.Helper()
+	words := strings.Fields(command)
+	switch words[0] {
+	case "uniflow":
+		var out bytes.Buffer
+		system := cli.System()
+		system.Stdin, system.Stdout, system.Stderr = strings.NewReader(""), &out, &out
+		cli.Main(t.Context(), words[1:], system)
+		return out.String()
+	case "curl":
+		return curl(t, before, words[len(words)-1])
+	}
+	t.Errorf("do not know how to run %q", command)
+	return ""
+}
+
+// curl gets a URL from a server of the workflow that the page shows.
+func curl(t *testing.T, before, url string) string {
+	t.Helper()
+	data, err := os.ReadFile("examples/ping.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range block.FindAllStringSubmatch(before, -1) {
+		if m[1] == "yaml" && strings.Contains(m[2], "kind: listener") {
+			data = []byte(m[2])
+		}
+	}
+	port := freePort(t) // the examples have theirs at 8000, perhaps now
+	data = bytes.ReplaceAll(data, []byte("8000"), []byte(port))
+	url = strings.Replace(url, "8000", port, 1)
+	engine := newEngine(t)
+	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "page", Data: data}}})
+	if err != nil || list.HasErrors() {
+		t.Fatal(err, list)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestTargets wants every make target that the pages name to exist.
+func TestTargets(t *testing.T) {
+	all := pages(t)
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := regexp.MustCompile("(?:^|`)make ([a-z-]+)")
+	for _, p := range all {
+		for _, m := range target.FindAllStringSubmatch(p.text, -1) {
+			if !strings.Contains(string(makefile), "\n"+m[1]+":") {
+				t.Errorf("%s: make %s: no such target", p.path, m[1])
+			}
+		}
+	}
+}
