@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,17 +12,47 @@ type Text struct {
 	Code string // the text as its language sees it
 	File string // the document; the base for relative imports
 
-	// start and lines are set by the parser of the document.
+	// Hidden says that a template made the text, so it may hold a secret:
+	// messages must not quote it.
+	Hidden bool
+
+	// start and parts are set by the parser of the document.
 	start Pos
-	lines []Pos // where each line of Code begins, if known
+	parts []Part // by offset
+}
+
+// A Part of a [Text] stands in the document as it is, up to the next part or the
+// end of its line of code.
+type Part struct {
+	Offset int // in bytes, into the code
+	Pos    Pos // where that stands in the document
 }
 
 // NewText returns a text that begins at start. lines says where each line of
 // code begins in the document; a line that it does not reach, or whose Pos is
-// zero, is reported at the nearest one before, else at start. It takes ownership
-// of lines.
+// zero, is reported at the nearest one before, else at start.
 func NewText(code, file string, start Pos, lines []Pos) Text {
-	return Text{Code: code, File: file, start: start, lines: lines}
+	t := Text{Code: code, File: file, start: start}
+	offset := 0
+	for i, p := range lines {
+		if i > 0 {
+			n := strings.IndexByte(code[offset:], '\n')
+			if n < 0 {
+				break
+			}
+			offset += n + 1
+		}
+		if p.IsValid() {
+			t.parts = append(t.parts, Part{offset, p})
+		}
+	}
+	return t
+}
+
+// NewFoldedText is [NewText] for code whose lines are not those of the document.
+// parts must be sorted by offset; the function takes ownership of it.
+func NewFoldedText(code, file string, start Pos, parts []Part) Text {
+	return Text{Code: code, File: file, start: start, parts: parts}
 }
 
 // PlainText returns a text that is a document by itself, without a file name.
@@ -33,36 +64,72 @@ func PlainText(code string) Text {
 	return NewText(code, "", Pos{Line: 1, Col: 1}, lines)
 }
 
+// Rendered returns the text with what a template made of its code. Places within
+// it are exact to the line where the template kept the number of lines, and
+// otherwise the start.
+func (t Text) Rendered(code string) Text {
+	made := Text{Code: code, File: t.File, Hidden: true, start: t.Start()}
+	if strings.Count(code, "\n") != strings.Count(t.Code, "\n") {
+		return made
+	}
+	for from, at := 0, 0; ; {
+		p := t.At(from)
+		p.Col = 0
+		made.parts = append(made.parts, Part{at, p})
+		n, m := strings.IndexByte(t.Code[from:], '\n'), strings.IndexByte(code[at:], '\n')
+		if n < 0 || m < 0 {
+			return made
+		}
+		from, at = from+n+1, at+m+1
+	}
+}
+
 // Start returns where the text stands in its document.
 func (t Text) Start() Pos {
-	if len(t.lines) > 0 && t.lines[0].IsValid() {
-		return t.lines[0]
+	if len(t.parts) > 0 && t.parts[0].Offset == 0 {
+		return t.parts[0].Pos
 	}
 	return t.start
 }
 
 // Pos returns the place in the document of a line and column of the code, both
-// from 1, the column in characters. It is exact where the document has the
-// line as it is, and the nearest known place otherwise. A col below 1 counts as
-// 1.
+// from 1, the column in characters. It is exact where the document has the code
+// as it is, and the nearest known place otherwise. A line or col below 1 counts
+// as 1, and a line past the end as the last one.
 func (t Text) Pos(line, col int) Pos {
-	for i := min(line, len(t.lines)) - 1; i >= 0; i-- {
-		p := t.lines[i]
-		if !p.IsValid() {
-			continue
+	offset := 0
+	for ; line > 1; line-- {
+		n := strings.IndexByte(t.Code[offset:], '\n')
+		if n < 0 {
+			break
 		}
-		if i == line-1 && p.Col > 0 {
-			p.Col += max(col, 1) - 1
-		}
-		return p
+		offset += n + 1
 	}
-	return t.start
+	for ; col > 1; col-- {
+		c, size := utf8.DecodeRuneInString(t.Code[offset:])
+		if size == 0 || c == '\n' {
+			p := t.At(offset)
+			if p.Col > 0 && p != t.start {
+				p.Col += col - 1
+			}
+			return p
+		}
+		offset += size
+	}
+	return t.At(offset)
 }
 
 // At returns the place in the document of a byte offset into the code, from 0.
 func (t Text) At(offset int) Pos {
-	before := t.Code[:min(max(offset, 0), len(t.Code))]
-	line := 1 + strings.Count(before, "\n")
-	col := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
-	return t.Pos(line, col)
+	offset = min(max(offset, 0), len(t.Code))
+	i := sort.Search(len(t.parts), func(i int) bool { return t.parts[i].Offset > offset }) - 1
+	if i < 0 {
+		return t.start
+	}
+	p := t.parts[i].Pos
+	between := t.Code[t.parts[i].Offset:offset]
+	if p.Col > 0 && !strings.Contains(between, "\n") {
+		p.Col += utf8.RuneCountInString(between)
+	}
+	return p
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// The codes of what can be wrong with a piece of code when it is compiled.
-const (
-	CodeSyntax  diag.Code = "F4001" // the code cannot be compiled
-	CodeUnknown diag.Code = "F4002" // there is no such language
-	CodeImport  diag.Code = "F4003" // a module cannot be imported
-)
-
 // A Thrown is a failure of the code itself: an exception that JavaScript did not
 // catch, an error of a CEL expression. Status, Code and Public are what the code
 // set on the error that it threw.
@@ -56,6 +49,19 @@ func (e *Timeout) Error() string { return fmt.Sprintf("timed out after %s", e.Af
 
 // Unwrap returns context.DeadlineExceeded.
 func (e *Timeout) Unwrap() error { return context.DeadlineExceeded }
+
+// Syntax returns the diagnostic of code that cannot be compiled, at a line and
+// column of the code, both from 1. Where a template made the code it may hold a
+// secret, so the message, which may quote it, is left out.
+func Syntax(code diag.Text, line, col int, format string, args ...any) *diag.Diagnostic {
+	d := diag.Errorf(diag.CodeSyntax, format, args...)
+	if code.Hidden {
+		d = diag.Errorf(diag.CodeSyntax, "the code cannot be compiled").
+			WithHint("the reason is not shown because a template made the code, which may hold a secret")
+	}
+	d.Pos = code.Pos(line, col)
+	return d
+}
 
 // Stopped returns the error of an evaluation that ended because ctx is done. It
 // wraps the cause. It is nil while ctx is not done.

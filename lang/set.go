@@ -35,8 +35,8 @@ func (s *Set) Check(name string) error {
 	if s.Has(name) {
 		return nil
 	}
-	d := diag.Errorf(CodeUnknown, "unknown language %q", name)
-	if near := diag.Nearest(name, s.names); near != "" {
+	d := diag.Errorf(diag.CodeUnknownLanguage, "unknown language %q", name)
+	if near, ok := diag.Nearest(name, s.names); ok {
 		return d.WithHint("did you mean %q?", near)
 	}
 	return d.WithHint("use one of %s", strings.Join(s.names, ", "))

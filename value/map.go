@@ -183,6 +183,7 @@ func (m *mapData) fill() {
 	m.fields = m.lazy.source.Fields()
 	for i := range m.fields {
 		if m.fields[i].Value.meta.depth() >= m.lazy.depth {
+			m.fields = slices.Clone(m.fields) // the slice may be shared
 			m.fields[i].Value = Error(fmt.Errorf("field %q nests deeper than its map", m.fields[i].Name))
 		}
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -11,7 +12,7 @@ import (
 func (p *process) spawn(at int32, f *frame, more *node.More) {
 	n := len(more.Children)
 	if n > p.gen.budget.Packets {
-		p.abort(p.overBudget(codePendingPackets, "pending packets", p.gen.budget.Packets))
+		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
 	first := n
 	if more.Limit > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -151,7 +152,7 @@ func (p *process) call(t task) node.Result {
 // look checks the process's budget of deliveries and whether it was cancelled.
 func (p *process) look() {
 	if p.deliveries >= p.gen.budget.Deliveries {
-		p.abort(p.overBudget(codeDeliveries, "deliveries", int(p.gen.budget.Deliveries)))
+		p.abort(p.overBudget(diag.CodeDeliveries, "deliveries", int(p.gen.budget.Deliveries)))
 	} else if err := p.base.Err(); err != nil {
 		p.abort(fmt.Errorf("process cancelled: %w", context.Cause(p.base)))
 	} else if p.gen.ctx.Err() != nil {
@@ -164,18 +165,18 @@ func (p *process) look() {
 func (p *process) charge(bytes int) {
 	p.bytes += bytes
 	if p.bytes > p.gen.budget.Bytes {
-		p.abort(p.overBudget(codePendingBytes, "pending bytes", p.gen.budget.Bytes))
+		p.abort(p.overBudget(diag.CodePendingBytes, "pending bytes", p.gen.budget.Bytes))
 	}
 }
 
-func (p *process) overBudget(code string, what string, limit int) error {
-	return &node.Error{Err: fmt.Errorf("process ended: more than %d %s", limit, what), Code: code}
+func (p *process) overBudget(code diag.Code, what string, limit int) error {
+	return &node.Error{Err: fmt.Errorf("process ended: more than %d %s", limit, what), Code: string(code)}
 }
 
 // push queues a packet.
 func (p *process) push(t task) {
 	if p.queue.n+p.waiting >= p.gen.budget.Packets {
-		p.abort(p.overBudget(codePendingPackets, "pending packets", p.gen.budget.Packets))
+		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
 	p.queue.push(t)
 }
@@ -397,5 +398,5 @@ func (p *process) noPort(at, port int32) node.Result {
 // misuse is the error of a node that breaks the contract of package node.
 func (p *process) misuse(at int32, what string) error {
 	ref := p.vertices[at].Ref
-	return &node.Error{Err: fmt.Errorf("kind %s: %s", ref.Kind, what), Code: codeMisuse, Node: ref}
+	return &node.Error{Err: fmt.Errorf("kind %s: %s", ref.Kind, what), Code: string(diag.CodeMisuse), Node: ref}
 }

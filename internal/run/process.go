@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/node"
@@ -179,9 +180,9 @@ func (p *process) runDeferred(f func(context.Context, node.Response) error, resp
 
 // panicked logs a panic of node code and returns it as an error.
 func (p *process) panicked(at node.Ref, v any) error {
-	p.gen.log.Error("panic in node code", "code", codePanic, "process", p.ID(),
+	p.gen.log.Error("panic in node code", "code", string(diag.CodePanic), "process", p.ID(),
 		"node", at.String(), "at", at.Pos.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	return &node.Error{Err: fmt.Errorf("panic: %v", v), Code: codePanic, Node: at}
+	return &node.Error{Err: fmt.Errorf("panic: %v", v), Code: string(diag.CodePanic), Node: at}
 }
 
 // abort ends the process early: from now on every packet is answered with the

@@ -16,7 +16,6 @@
 package cel
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,7 +123,7 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 		return nil, fmt.Errorf("cel environment: %w", err)
 	}
 	if strings.TrimSpace(code.Code) == "" {
-		return nil, at(diag.Errorf(lang.CodeSyntax, "the expression is empty"), code, 1, 1)
+		return nil, lang.Syntax(code, 1, 1, "the expression is empty")
 	}
 	parsed, issues := env.Parse(code.Code)
 	if issues.Err() != nil {
@@ -133,8 +132,8 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 	shape := survey(parsed.NativeRep().Expr())
 	if shape.message != nil {
 		loc := parsed.NativeRep().SourceInfo().GetStartLocation(shape.message.ID())
-		return nil, at(diag.Errorf(lang.CodeSyntax, "%s{…} makes a message, and there are none", shape.message.AsStruct().TypeName()).
-			WithHint(`a map is written {"name": value}`), code, loc.Line(), loc.Column()+1)
+		return nil, lang.Syntax(code, loc.Line(), loc.Column()+1, "%s{…} makes a message, and there are none", shape.message.AsStruct().TypeName()).
+			WithHint(`a map is written {"name": value}`)
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
@@ -149,7 +148,7 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 	}
 	planned, err := env.Program(checked, options...)
 	if err != nil {
-		return nil, at(diag.Errorf(lang.CodeSyntax, "%v", err), code, 1, 1)
+		return nil, lang.Syntax(code, 1, 1, "%v", err)
 	}
 	p := &program{planned: planned, heavy: shape.heavy, timeout: opts.Timeout, code: code, info: checked.NativeRep().SourceInfo()}
 	p.types = typeNames()
@@ -245,21 +244,22 @@ func diagnose(env *cel.Env, code diag.Text, issues *cel.Issues) error {
 	for _, e := range issues.Errors() {
 		msg, _, _ := strings.Cut(e.Message, "\n")
 		msg = strings.TrimPrefix(msg, "Syntax error: ")
-		d := diag.Errorf(lang.CodeSyntax, "%s", msg)
+		line, col := place(e)
 		if name, ok := undeclared(msg); ok {
-			d = diag.Errorf(lang.CodeSyntax, "unknown function %q", name)
-			if near := diag.Nearest(name, functionNames(env)); near != "" {
+			d := lang.Syntax(code, line, col, "unknown function %q", name)
+			if near, ok := diag.Nearest(name, functionNames(env)); ok && !code.Hidden {
 				d.WithHint("did you mean %q?", near)
 			}
+			list = append(list, d)
+			continue
 		}
-		line, col := place(e)
-		list = append(list, at(d, code, line, col))
+		list = append(list, lang.Syntax(code, line, col, "%s", msg))
 	}
 	if len(list) == 1 {
 		return list[0]
 	}
 	if len(list) == 0 {
-		return errors.Join(issues.Err())
+		return issues.Err()
 	}
 	return list
 }
@@ -294,9 +294,4 @@ func functionNames(env *cel.Env) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-func at(d *diag.Diagnostic, code diag.Text, line, col int) *diag.Diagnostic {
-	d.Pos = code.Pos(line, col)
-	return d
 }

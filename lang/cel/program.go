@@ -158,7 +158,7 @@ func (a *activation) unknown(name string) ref.Val {
 	for key := range a.keys().Fields() {
 		names = append(names, key)
 	}
-	if near := diag.Nearest(name, names); near != "" {
+	if near, ok := diag.Nearest(name, names); ok {
 		return types.NewErr("unknown name %q, did you mean %q?", name, near)
 	}
 	if a.keys().Kind() != value.KindMap {

@@ -2,7 +2,7 @@ package web
 
 import (
 	"bytes"
-	
+
 	"errors"
 	"fmt"
 	"io"

@@ -2,16 +2,95 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+func routerDef() *node.Def {
+	return &node.Def{
+		Kind:    "router",
+		Summary: "Sends each HTTP request on the out-port of the route that it matches.",
+		Doc: `A request goes to ` + "`out[k]`" + ` with the parameters of its route as ` + "`params`" + `, a map of strings.
+
+In a path, ` + "`:name`" + ` matches one segment, and ` + "`*` or `*name`" + ` the rest, also in the middle.
+Fixed text is preferred to a parameter, and that to a rest. ` + "`\\:` and `\\*`" + ` are the characters themselves.
+Trailing slashes and case matter. A route for GET answers HEAD, too.
+
+A request without a route is answered with status 404, one with another method with 405, and ` + "`OPTIONS`" + ` with 204; these two name the methods in ` + "`Allow`" + `. If ` + "`error`" + ` is linked, they go there instead.`,
+		Example: `kind: router
+name: api
+routes:
+  - {method: GET, path: "/users/:id", port: "out[0]"}
+  - {method: POST, path: /users, port: "out[1]"}
+ports:
+  out[0]: [{name: show, port: in}]
+---
+kind: snippet
+name: show
+language: cel
+code: params.id
+`,
+		Config: schema.Fields(
+			schema.List("routes", schema.Fields(
+				schema.String("method").Required().Doc("The method, such as GET."),
+				schema.String("path").Required().Doc("The path, such as /users/:id."),
+				schema.OutPort("port").Required().Doc("Where the requests of this route go."),
+			)).Required().Doc("The table of routes. Its order does not matter; two routes that match the same are an error."),
+		),
+		In:  []node.Port{{Name: "in", Doc: "The request."}},
+		Out: []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
+		New: newRouter,
+	}
+}
+
+// routePorts is how many out-ports the routes use.
+func routePorts(c schema.Config) int {
+	n := 0
+	for _, r := range c.List("routes") {
+		n = max(n, r.OutPort("port")+1)
+	}
+	return n
+}
+
+func newRouter(init *node.Init) (node.Node, error) {
+	table := newRouteTable()
+	var found diag.List
+	for _, c := range init.Config.List("routes") {
+		r := &route{
+			method: strings.ToUpper(c.String("method")),
+			path:   c.String("path"),
+			port:   c.OutPort("port"),
+			at:     c.Pos("path").String(),
+		}
+		if !validToken(r.method) {
+			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is no method", r.method).WithHint("write a method such as GET"))
+			continue
+		}
+		var bad *badRoute
+		var conflict *routeConflict
+		switch err := table.add(r); {
+		case errors.As(err, &bad):
+			found.Add(c.Errorf("path", diag.CodeBadRoute, "%s", bad.msg).WithHint("%s", bad.hint))
+		case errors.As(err, &conflict):
+			found.Add(c.Errorf("path", diag.CodeRouteConflict, "%s", conflict).WithHint("remove one of them, or change its method or path"))
+		}
+	}
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	return &router{routes: table, linked: init.Err > 0}, nil
+}
+
 // A router sends each request on the out-port of its route.
-type router struct{ routes *routeTable }
+type router struct {
+	routes *routeTable
+	linked bool // the port "error"
+}
 
 var (
 	errNoRequest = errors.New("input is no request: want a map with method and path, both strings")
@@ -34,7 +113,7 @@ func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if r := n.routes.find(&s); r != nil && method != "" {
 		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
 	}
-	return divert(n.miss(method, path, escaped))
+	return n.divert(n.miss(method, path, escaped))
 }
 
 // target returns what a request is routed by. Requests of a listener are routed
@@ -91,22 +170,9 @@ func (n *router) miss(method, path string, escaped bool) value.Value {
 // divert sends an answer to the error port; if that has no link, it is the
 // answer. Unlike a failure it is no error: 204 is none, and neither of the others
 // is one of this program.
-func divert(answer value.Value) node.Result {
-	return node.Result{Op: node.OpFail, Payload: answer}
-}
-
-// buildRoutes makes the table of a router. The error is about the route with the
-// returned index.
-func buildRoutes(routes []*route) (table *routeTable, bad int, err error) {
-	table = newRouteTable()
-	for i, r := range routes {
-		if !validToken(r.method) {
-			return nil, i, &badRoute{fmt.Sprintf("%q is no method", r.method), `write a method such as "GET"`}
-		}
-		r.method = strings.ToUpper(r.method)
-		if err := table.add(r); err != nil {
-			return nil, i, err
-		}
+func (n *router) divert(answer value.Value) node.Result {
+	if !n.linked {
+		return node.Answer(answer)
 	}
-	return table, 0, nil
+	return node.Result{Op: node.OpFail, Payload: answer}
 }

@@ -1,0 +1,418 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Header values that most answers share. net/http does not change them.
+var (
+	headerJSON    = []string{typeJSON}
+	headerText    = []string{typeText}
+	headerOctets  = []string{typeOctets}
+	headerProblem = []string{typeProblem}
+	headerClose   = []string{"close"}
+)
+
+const (
+	// compressFrom is the smallest body, in bytes, that is compressed: below,
+	// the gain is less than one packet.
+	compressFrom = 1 << 10
+
+	// lengthFrom is the size of a body, in bytes, from which its length is set
+	// here. net/http finds that of a smaller one by itself, without an
+	// allocation, as it fits its buffer.
+	lengthFrom = 2048
+
+	// guardFrom is the size of a body, in bytes, from which its writing has a
+	// deadline: what is smaller fits the buffers of the kernel.
+	guardFrom = 32 << 10
+)
+
+// An answerer writes answers. It is shared by all requests of a server.
+type answerer struct {
+	encoders encoders
+	buffers  sync.Pool // of *bytes.Buffer
+}
+
+// keepBuffer is the largest buffer, in bytes, that is kept for the next answer.
+const keepBuffer = 64 << 10
+
+func (a *answerer) buffer() *bytes.Buffer {
+	if b, ok := a.buffers.Get().(*bytes.Buffer); ok {
+		b.Reset()
+		return b
+	}
+	return new(bytes.Buffer)
+}
+
+func (a *answerer) free(b *bytes.Buffer) {
+	if b.Cap() <= keepBuffer {
+		a.buffers.Put(b)
+	}
+}
+
+// answer writes the answer that a response stands for, and returns its status
+// and the size of its body. An error means that nothing was written, and that
+// the response cannot be sent.
+func (a *answerer) answer(x *exchange, resp node.Response) (status, size int, err error) {
+	if resp.None {
+		return a.sent(x, http.StatusOK, nil)
+	}
+	e, ok := openEnvelope(resp.Payload)
+	if !ok {
+		return a.body(x, http.StatusOK, "", resp.Payload)
+	}
+	if view, ok := viewOf(e.header); ok && x.req != nil && view == &x.req.header {
+		// The client's own headers are no answer to it.
+		if !e.own && e.body.Equal(x.body) {
+			return a.echo(x)
+		}
+		e.header = value.Null()
+	}
+	contentType, err := setHeaders(x.w.Header(), e.header)
+	if err != nil {
+		clear(x.w.Header())
+		return 0, 0, err
+	}
+	if e.status == http.StatusSwitchingProtocols {
+		clear(x.w.Header())
+		return 0, 0, fmt.Errorf("answer: status %d: connections are not handed over", e.status)
+	}
+	if !e.hasBody || !bodyAllowed(e.status) {
+		return a.sent(x, e.status, nil)
+	}
+	return a.body(x, e.status, contentType, e.body)
+}
+
+// echo answers a request with its own body.
+func (a *answerer) echo(x *exchange) (status, size int, err error) {
+	if contentType, ok := x.r.Header["Content-Type"]; ok && len(x.raw) > 0 {
+		x.w.Header()["Content-Type"] = contentType[:1]
+	}
+	return a.sent(x, http.StatusOK, x.raw)
+}
+
+// body answers with a value in the form that the Content-Type asks for or, if
+// that is empty, in that which suits the value and the client.
+func (a *answerer) body(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
+	h := x.w.Header()
+	m := parseMedia(contentType)
+	if s, ok := v.AsString(); ok {
+		switch {
+		case m.kind == mediaNone:
+			if prefersJSON(x.r.Header["Accept"]) {
+				h["Vary"] = append(h["Vary"], "Accept")
+				break
+			}
+			h["Content-Type"] = headerText
+			return a.sent(x, status, stringBytes(s))
+		case m.kind == mediaJSON:
+		case m.kind == mediaText && m.charset != "":
+			return a.sent(x, status, fromUTF8(m.charset, s))
+		default:
+			return a.sent(x, status, stringBytes(s))
+		}
+	} else if b, ok := v.AsBinary(); ok {
+		if m.kind == mediaNone {
+			h["Content-Type"] = headerOctets
+		}
+		return a.sent(x, status, b)
+	} else if m.kind == mediaForm && v.Kind() == value.KindMap {
+		form, err := encodeForm(v)
+		if err != nil {
+			clear(h)
+			return 0, 0, err
+		}
+		return a.sent(x, status, form)
+	} else if m.kind == mediaText && v.IsNull() {
+		return a.sent(x, status, nil)
+	}
+	if m.kind == mediaNone {
+		h["Content-Type"] = headerJSON
+	}
+	buf := a.buffer()
+	defer a.free(buf)
+	data, err := appendJSON(buf.AvailableBuffer(), v)
+	if err != nil {
+		clear(h)
+		return 0, 0, fmt.Errorf("answer: body: %w", err)
+	}
+	return a.sent(x, status, keep(buf, data))
+}
+
+// keep has buf keep the array of data for the next use.
+func keep(buf *bytes.Buffer, data []byte) []byte {
+	*buf = *bytes.NewBuffer(data)
+	return data
+}
+
+// stringBytes returns the bytes of a string that will only be read.
+func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// fromUTF8 returns a text in a charset; characters that this does not have become
+// what stands for them there.
+func fromUTF8(charset, s string) []byte {
+	if charset == "us-ascii" {
+		return stringBytes(s)
+	}
+	e, err := htmlindex.Get(charset)
+	if err != nil {
+		return stringBytes(s) // the workflow's own label: it knows what it has put in
+	}
+	data, err := encoding.ReplaceUnsupported(e.NewEncoder()).Bytes(stringBytes(s))
+	if err != nil {
+		return stringBytes(s)
+	}
+	return data
+}
+
+// sent is write for those who might have had an error.
+func (a *answerer) sent(x *exchange, status int, body []byte) (int, int, error) {
+	status, size := a.write(x, status, body)
+	return status, size, nil
+}
+
+// write sends a status and a body, compressed if that is worth it, and returns
+// how many bytes that came to.
+func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) {
+	h := x.w.Header()
+	if !bodyAllowed(status) {
+		x.w.WriteHeader(status)
+		return status, 0
+	}
+	if len(body) >= compressFrom {
+		if coding := a.coding(x, h); coding != "" {
+			buf := a.buffer()
+			defer a.free(buf)
+			if err := a.encoders.compress(buf, coding, body); err != nil {
+				x.t.log.Warn("answer sent without compression", keyLogCoding, coding, keyLogError, err)
+			} else {
+				body = buf.Bytes()
+				h["Content-Encoding"] = []string{coding}
+				if etag := h.Get("Etag"); strings.HasPrefix(etag, `"`) {
+					h.Set("Etag", "W/"+etag) // the same content, not the same bytes
+				}
+			}
+		}
+	}
+	head := x.r.Method == http.MethodHead
+	if head || len(body) >= lengthFrom {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if status != http.StatusOK || head {
+		x.w.WriteHeader(status)
+	}
+	if head {
+		return status, 0
+	}
+	if len(body) >= guardFrom {
+		x.guardWrite(len(body))
+		defer x.unguardWrite()
+	}
+	n, err := x.w.Write(body)
+	if err != nil {
+		x.lost = err // the client has gone; there is nobody to be told
+	}
+	return status, n
+}
+
+// coding returns what to compress an answer with, or "".
+func (a *answerer) coding(x *exchange, h http.Header) string {
+	if len(h["Content-Encoding"]) > 0 || len(h["Content-Range"]) > 0 || strings.Contains(h.Get("Cache-Control"), "no-transform") {
+		return ""
+	}
+	if contentType := h["Content-Type"]; len(contentType) == 0 || !compressible(contentType[0]) {
+		return ""
+	}
+	h["Vary"] = append(h["Vary"], "Accept-Encoding")
+	return chooseCoding(x.r.Header["Accept-Encoding"])
+}
+
+// bodyAllowed reports whether answers of a status have a body.
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// serversOwn are the headers that a workflow cannot set: they are about the
+// connection, or about the bytes that the server makes of the body.
+func serversOwn(name string) bool {
+	switch name {
+	case "Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// setHeaders sets the headers of an answer, names in any case, and returns the
+// Content-Type among them.
+func setHeaders(h http.Header, header value.Value) (contentType string, err error) {
+	switch header.Kind() {
+	case value.KindNull:
+		return "", nil
+	case value.KindMap:
+	default:
+		return "", fmt.Errorf("answer: header is a %s: want a map", header.Kind())
+	}
+	for name, v := range header.Fields() {
+		if !validToken(name) {
+			return "", fmt.Errorf("answer: %q is no name of a header", name)
+		}
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if serversOwn(key) {
+			continue
+		}
+		list, err := headerValues(h[key], name, v)
+		if err != nil {
+			return "", err
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if key == "Content-Type" {
+			list = list[len(list)-1:]
+			contentType = list[0]
+		}
+		h[key] = list
+	}
+	return contentType, nil
+}
+
+// headerValues appends a header's value, or each of a list. Null adds nothing.
+func headerValues(list []string, name string, v value.Value) ([]string, error) {
+	if v.Kind() == value.KindList {
+		for _, elem := range v.Elems() {
+			if elem.Kind() == value.KindList {
+				return nil, fmt.Errorf("answer: header %q has a list within its list", name)
+			}
+			var err error
+			if list, err = headerValues(list, name, elem); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	}
+	if v.IsNull() {
+		return list, nil
+	}
+	s, ok := text(v)
+	if !ok {
+		return nil, fmt.Errorf("answer: header %q is a %s: want a string or a list of strings", name, v.Kind())
+	}
+	if !validHeaderValue(s) {
+		return nil, fmt.Errorf("answer: header %q has control characters", name)
+	}
+	return append(list, s), nil
+}
+
+// text returns a string, number or boolean as text.
+func text(v value.Value) (s string, ok bool) {
+	switch v.Kind() {
+	case value.KindString:
+		return v.AsString()
+	case value.KindBool, value.KindInt, value.KindUint, value.KindFloat:
+		data, err := appendJSON(nil, v)
+		return string(data), err == nil
+	}
+	return "", false
+}
+
+// encodeForm writes a map as a form.
+func encodeForm(v value.Value) ([]byte, error) {
+	var out []byte
+	add := func(name string, v value.Value) error {
+		s, ok := text(v)
+		if !ok {
+			return fmt.Errorf("answer: form field %q is a %s: want a string or a list of strings", name, v.Kind())
+		}
+		if len(out) > 0 {
+			out = append(out, '&')
+		}
+		out = append(append(append(out, url.QueryEscape(name)...), '='), url.QueryEscape(s)...)
+		return nil
+	}
+	for name, field := range v.Fields() {
+		if field.Kind() != value.KindList {
+			if err := add(name, field); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, elem := range field.Elems() {
+			if err := add(name, elem); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// fail answers with an error: its status, and its message only if it is public.
+func (a *answerer) fail(x *exchange, e *node.Error, id string) (status, size int) {
+	h := x.w.Header()
+	clear(h)
+	status = failureStatus(e)
+	if e.RetryAfter > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
+	}
+	if x.closing {
+		h["Connection"] = headerClose
+	}
+	title := statusText(status)
+	if !prefersProblem(x.r.Header["Accept"]) {
+		body := title
+		if e.Public {
+			body = node.Message(e)
+		}
+		h["Content-Type"] = headerText
+		return a.write(x, status, stringBytes(body))
+	}
+	fields := []value.Field{
+		{Name: "type", Value: value.String("about:blank")},
+		{Name: "title", Value: value.String(title)},
+		{Name: "status", Value: value.Int(int64(status))},
+	}
+	if e.Public {
+		fields = append(fields, value.Field{Name: "detail", Value: value.String(node.Message(e))})
+	}
+	if id != "" {
+		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + id)})
+	}
+	h["Content-Type"] = headerProblem
+	h["Vary"] = []string{"Accept"}
+	data, err := appendJSON(nil, value.UniqueMap(fields))
+	if err != nil { // the message has something that JSON cannot hold
+		data = nil
+	}
+	return a.write(x, status, data)
+}
+
+// failureStatus returns the status of an error: its own, if that is one of an
+// error.
+func failureStatus(e *node.Error) int {
+	if e.Status >= 400 && e.Status <= 599 {
+		return e.Status
+	}
+	return http.StatusInternalServerError
+}
+
+func statusText(status int) string {
+	if s := http.StatusText(status); s != "" {
+		return s
+	}
+	return "Status " + strconv.Itoa(status)
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func listenerDef() *node.Def {
+	return &node.Def{
+		Kind:    "listener",
+		Summary: "Serves HTTP: each request starts a process, whose response is the answer.",
+		Doc: `The payload of a request is a map with ` + "`method`, `scheme`, `host`, `path`, `query`, `protocol`, `header` and `body`" + `.
+The body is decoded as its ` + "`Content-Type`" + ` says.
+
+A response that is a map of ` + "`status`, `header` and `body`" + ` (one of them is enough) says how to answer.
+Any other response is the body of an answer with status 200: a string as text, a binary as octets, all else as JSON.
+The bare request as a response gives its body back.
+
+An error, and a request whose body cannot be decoded, goes to ` + "`error`" + `. If that has no link, the answer is the error's status (500 unless it has one) without the message.
+
+HTTP/1.1 and HTTP/2 are served on one port, with TLS or without it.
+A client must send a body, and take an answer, with at least 1 KiB a second, once ` + "`limits.header_timeout`" + ` has passed.
+A change of the workflow keeps the port and the connections.`,
+		Example: `kind: listener
+name: web
+protocol: http
+port: 8000
+ports:
+  out: [{name: hello, port: in}]
+---
+kind: snippet
+name: hello
+language: text
+code: hello
+`,
+		Config: schema.Fields(
+			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
+			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
+			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
+			schema.Group("tls", schema.Fields(
+				schema.String("cert").Required().Doc("The certificate chain: PEM, or the path of a file."),
+				schema.String("key").Required().Secret().Doc("The private key: PEM, or the path of a file."),
+			)).Doc("Serves HTTPS. The files are read when the node starts, so also at each reload."),
+			schema.Group("limits", schema.Fields(
+				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
+				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),
+				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. So it is when their bodies take more than 256 MiB, or 32 times `body_bytes` if that is more."),
+				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header. 0 is no limit."),
+				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 is no limit."),
+				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 is no limit."),
+			)).Doc("What one client, or all together, may use."),
+			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
+		),
+		Out: []node.Port{{Name: "out", Doc: "The request."}},
+		New: newListener,
+	}
+}
+
+// minHeld is how many bytes of bodies a server may hold at least.
+const minHeld = 256 << 20
+
+// A listener serves HTTP for one generation.
+type listener struct {
+	ref       node.Ref
+	log       *slog.Logger
+	pool      *node.Pool
+	settings  serverSettings
+	limits    limits
+	accessLog bool
+	certPEM   string // or a path; empty without TLS
+	keyPEM    string
+
+	cert    *tls.Certificate // from Open on; nil without TLS
+	server  *server          // from Open on
+	release func() error     // from Open on
+	serving *serving         // from Serve on
+}
+
+func newListener(init *node.Init) (node.Node, error) {
+	c := init.Config
+	lim := c.Group("limits")
+	n := &listener{
+		ref:       init.Node,
+		log:       init.Log,
+		pool:      init.Pool,
+		accessLog: c.Bool("access_log"),
+		settings: serverSettings{
+			address:       net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
+			headerBytes:   int(lim.Int("header_bytes")),
+			headerTimeout: lim.Duration("header_timeout"),
+			idleTimeout:   lim.Duration("idle_timeout"),
+		},
+		limits: limits{
+			bodyBytes:      int(lim.Int("body_bytes")),
+			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
+			processes:      lim.Int("processes"),
+			requestTimeout: lim.Duration("request_timeout"),
+		},
+	}
+	if c.Int("port") == 0 {
+		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()
+	}
+	if c.Has("tls") {
+		n.settings.tls = true
+		n.certPEM, n.keyPEM = c.Group("tls").String("cert"), c.Group("tls").String("key")
+		if isPEM(n.certPEM) && isPEM(n.keyPEM) {
+			if _, err := tls.X509KeyPair([]byte(n.certPEM), []byte(n.keyPEM)); err != nil {
+				return nil, c.Group("tls").Errorf("cert", diag.CodeBadNode, "certificate and key: %v", err)
+			}
+		}
+	}
+	return n, nil
+}
+
+func isPEM(s string) bool { return strings.Contains(s, "-----BEGIN ") }
+
+// Receive is never called: a listener has no in-port.
+func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+// Open loads the certificate and binds the address, unless an earlier generation
+// has.
+func (n *listener) Open(ctx context.Context) error {
+	if n.settings.tls {
+		cert, err := loadCert(n.certPEM, n.keyPEM)
+		if err != nil {
+			return err
+		}
+		n.cert = cert
+	}
+	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
+		return &server{settings: n.settings, pool: n.pool}, nil
+	})
+	if err != nil {
+		return err
+	}
+	n.server, n.release = s, release
+	return s.open(ctx, &n.ref)
+}
+
+func loadCert(certPEM, keyPEM string) (*tls.Certificate, error) {
+	cert, err := pemOf(certPEM)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert: %w", err)
+	}
+	key, err := pemOf(keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("tls.key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return &pair, nil
+}
+
+func pemOf(s string) ([]byte, error) {
+	if isPEM(s) {
+		return []byte(s), nil
+	}
+	return os.ReadFile(s)
+}
+
+// Serve has the server start processes at src.
+func (n *listener) Serve(src node.Source) error {
+	n.serving = &serving{
+		source:    src,
+		call:      node.NewCall(answered),
+		log:       n.log,
+		limits:    n.limits,
+		accessLog: n.accessLog,
+		cert:      n.cert,
+	}
+	return n.server.attach(&n.ref, n.serving)
+}
+
+// answered sends an error that has come back for a request to the error port.
+func answered(_ node.Process, resp node.Response) node.Result {
+	if resp.IsError() {
+		return node.Fail(resp.Payload.AsError())
+	}
+	return node.Respond(resp)
+}
+
+// Stop takes no more requests, unless a later generation does, and waits for the
+// answers.
+func (n *listener) Stop(ctx context.Context) error {
+	if n.serving == nil {
+		return nil
+	}
+	return n.server.detach(ctx, n.serving)
+}
+
+// Close gives the server back.
+func (n *listener) Close() error {
+	if n.release == nil {
+		return nil
+	}
+	n.server.unclaim(&n.ref)
+	return n.release()
+}

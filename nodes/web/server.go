@@ -1,0 +1,259 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// serverSettings are what cannot change while a server runs. They are part of
+// its key in the pool.
+type serverSettings struct {
+	address       string // host:port
+	owner         string // the node, where port 0 gives each node its own; else empty
+	tls           bool
+	headerBytes   int
+	headerTimeout time.Duration // 0 is none
+	idleTimeout   time.Duration // 0 is none
+}
+
+func (s serverSettings) socketKey() string {
+	return fmt.Sprintf("web.socket %s %s", s.address, s.owner)
+}
+
+func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v", s) }
+
+// limits are what may change from one generation to the next.
+type limits struct {
+	bodyBytes      int
+	heldBytes      int64
+	processes      int64
+	requestTimeout time.Duration // 0 is none
+}
+
+// A serving is what one generation does with requests. It is immutable.
+type serving struct {
+	source    node.Source
+	call      *node.Call
+	log       *slog.Logger
+	limits    limits
+	accessLog bool
+	cert      *tls.Certificate // nil without TLS
+}
+
+// A server is an http.Server that survives reloads: the nodes of successive
+// generations serve through it one after the other.
+type server struct {
+	settings serverSettings
+	pool     *node.Pool
+	answerer answerer
+	current  atomic.Pointer[serving] // nil until the first; then who serves, or served last
+	inFlight atomic.Int64
+	bytes    atomic.Int64 // held by requests in flight
+
+	// life orders opening, serving and stopping. It is held while the socket is
+	// bound or taken over, which requests never wait for.
+	life struct {
+		sync.Mutex
+		socket   *socket // nil while there is nothing to serve
+		release  func() error
+		serving  []*serving   // attached; the last one is current
+		http     *http.Server // nil until something is served, and after that stopped
+		stopping []*http.Server
+	}
+}
+
+// open binds the address, if it is not bound, and claims it for a node.
+func (s *server) open(ctx context.Context, ref *node.Ref) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if err := s.bindLocked(ctx); err != nil {
+		return err
+	}
+	return s.life.socket.claim(ref)
+}
+
+func (s *server) bindLocked(ctx context.Context) error {
+	if s.life.socket != nil {
+		return nil
+	}
+	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket, error) {
+		return openSocket(ctx, s.settings.address)
+	})
+	if err != nil {
+		return err
+	}
+	s.life.socket, s.life.release = k, release
+	return nil
+}
+
+// unclaim takes back what open did for a node.
+func (s *server) unclaim(ref *node.Ref) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.life.socket != nil {
+		s.life.socket.unclaim(ref)
+	}
+}
+
+// attach has all requests from now on served by a generation.
+func (s *server) attach(ref *node.Ref, t *serving) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	// The generation before may have stopped, and with it the server, since open.
+	if err := s.bindLocked(context.Background()); err != nil {
+		return err
+	}
+	s.life.serving = append(s.life.serving, t)
+	s.current.Store(t)
+	if s.life.http == nil {
+		s.life.http = s.newHTTP()
+		s.life.socket.enter(s)
+		scheme := "http"
+		if s.settings.tls {
+			scheme = "https"
+		}
+		t.log.Info("listening", keyLogAddress, s.life.socket.listener.Addr().String(), keyLogScheme, scheme)
+	}
+	s.life.socket.unclaim(ref)
+	return nil
+}
+
+// detach ends what attach began. If another generation serves by now, that is
+// all. If not, the server takes no more connections, closes those that are idle,
+// and waits until the others have been answered, or for ctx.
+func (s *server) detach(ctx context.Context, t *serving) error {
+	h, err := s.forget(t)
+	if h == nil {
+		return err
+	}
+	return errors.Join(err, h.Shutdown(ctx))
+}
+
+// forget returns the server that is to be shut down, if there is one.
+func (s *server) forget(t *serving) (*http.Server, error) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.life.serving = slices.DeleteFunc(s.life.serving, func(other *serving) bool { return other == t })
+	if n := len(s.life.serving); n > 0 {
+		s.current.Store(s.life.serving[n-1])
+		return nil, nil
+	}
+	h := s.life.http
+	if h == nil {
+		return nil, nil
+	}
+	s.life.socket.leave(s)
+	err := s.life.release()
+	s.life.http, s.life.socket, s.life.release = nil, nil, nil
+	s.life.stopping = append(s.life.stopping, h)
+	return h, err
+}
+
+// lastWords is how long answers of processes that were cancelled at the end of a
+// shutdown's grace may take to be sent.
+const lastWords = time.Second
+
+// Close ends the connections that a shutdown without enough time has left. The
+// pool calls it when no generation uses the server any more.
+func (s *server) Close() error {
+	s.life.Lock()
+	release, stopping := s.life.release, s.life.stopping
+	s.life.socket, s.life.release, s.life.stopping = nil, nil, nil
+	s.life.Unlock()
+	var errs []error
+	if release != nil {
+		errs = append(errs, release())
+	}
+	for _, h := range stopping {
+		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+		if err := h.Shutdown(ctx); err != nil {
+			errs = append(errs, h.Close())
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+func (s *server) newHTTP() *http.Server {
+	h := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: s.settings.headerTimeout,
+		IdleTimeout:       s.settings.idleTimeout,
+		MaxHeaderBytes:    s.settings.headerBytes,
+		ErrorLog:          log.New(complaints{s}, "", 0),
+		Protocols:         new(http.Protocols),
+	}
+	h.Protocols.SetHTTP1(true)
+	if !s.settings.tls {
+		h.Protocols.SetUnencryptedHTTP2(true)
+		return h
+	}
+	h.Protocols.SetHTTP2(true)
+	h.TLSConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.current.Load().cert, nil
+		},
+	}
+	return h
+}
+
+// accept serves the connections of a mouth, until that is shut. The goroutine
+// ends then, which is what shutting it waits for.
+func (s *server) accept(m *mouth) {
+	h := s.life.http // stable: see socket.acceptLocked
+	go func() {
+		defer close(m.done)
+		var err error
+		if s.settings.tls {
+			err = h.ServeTLS(m, "", "")
+		} else {
+			err = h.Serve(m)
+		}
+		if !m.closed.Load() {
+			s.current.Load().log.Error("accepting connections", keyLogAddress, m.Addr().String(), keyLogError, err)
+		}
+	}()
+}
+
+// ServeHTTP answers one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := exchange{s: s, t: s.current.Load(), w: w, r: r}
+	defer s.inFlight.Add(-1)
+	if s.inFlight.Add(1) > x.t.limits.processes {
+		x.refuse()
+		return
+	}
+	x.run()
+}
+
+// complaints passes on what net/http logs. Most of it is about clients that
+// cannot or will not speak the protocol.
+type complaints struct{ s *server }
+
+// Write logs one line.
+func (c complaints) Write(line []byte) (int, error) {
+	msg := strings.TrimSpace(string(line))
+	logger := c.s.current.Load().log
+	switch {
+	case strings.Contains(msg, "panic serving"):
+		logger.Error(msg)
+	case strings.Contains(msg, "Accept error"):
+		logger.Warn(msg)
+	default:
+		logger.Debug(msg)
+	}
+	return len(line), nil
+}

@@ -1,0 +1,281 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A flow is what stands in for a workflow in these tests.
+type flow func(ctx context.Context, payload value.Value) node.Response
+
+func reply(v value.Value) node.Response { return node.Response{Payload: v} }
+
+func always(v value.Value) flow {
+	return func(context.Context, value.Value) node.Response { return reply(v) }
+}
+
+func failing(err error) flow { return always(value.Error(err)) }
+
+// echoBody answers with the body of the request as a body.
+func echoBody(_ context.Context, payload value.Value) node.Response {
+	body, _ := payload.Get("body")
+	return reply(value.Map(value.Field{Name: "body", Value: body}))
+}
+
+// A source runs a flow as the engine would.
+type source struct {
+	flow    flow
+	onError flow // what the error port leads to; nil if it has no link
+	stopped atomic.Bool
+}
+
+const processID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+func (s *source) Run(ctx context.Context, r node.Result) node.Response {
+	resp, _ := s.RunID(ctx, r)
+	return resp
+}
+
+func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, string) {
+	if s.stopped.Load() {
+		return reply(value.Error(node.ErrStopped)), ""
+	}
+	for {
+		switch r.Op {
+		case node.OpCall:
+			r = r.More.Then(nil, s.flow(ctx, r.Payload))
+		case node.OpFail:
+			if s.onError != nil {
+				return s.onError(ctx, r.Payload), processID
+			}
+			return reply(r.Payload), processID
+		case node.OpNone:
+			return node.Response{None: true}, processID
+		case node.OpAnswer:
+			return reply(r.Payload), processID
+		default:
+			panic("unexpected operation of a listener")
+		}
+	}
+}
+
+// parse reads JSON that a test holds.
+func parse(t testing.TB, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("test data %s: %v", text, err)
+	}
+	return v
+}
+
+func decodeConfig(t testing.TB, def *node.Def, config value.Value) schema.Config {
+	t.Helper()
+	c, found := def.Config.Decode(schema.RawOf(config))
+	if err := found.Err(); err != nil {
+		t.Fatalf("config %s: %v", config, err)
+	}
+	return c
+}
+
+// logBuffer gathers log lines.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A world is what listeners of several generations share.
+type world struct {
+	t    testing.TB
+	pool node.Pool
+	logs logBuffer
+}
+
+func newWorld(t testing.TB) *world { return &world{t: t} }
+
+// make makes a listener of one generation; config is JSON.
+func (w *world) make(name, config string) *listener {
+	w.t.Helper()
+	def := listenerDef()
+	n, err := def.New(&node.Init{
+		Config: decodeConfig(w.t, def, parse(w.t, config)),
+		Node:   node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
+		Out:    []int{1},
+		Log:    slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Pool:   &w.pool,
+	})
+	if err != nil {
+		w.t.Fatalf("New: %v", err)
+	}
+	return n.(*listener)
+}
+
+// serve brings a listener up.
+func (w *world) serve(n *listener, src node.Source) {
+	w.t.Helper()
+	if err := n.Open(context.Background()); err != nil {
+		w.t.Fatalf("Open: %v", err)
+	}
+	if err := n.Serve(src); err != nil {
+		w.t.Fatalf("Serve: %v", err)
+	}
+}
+
+// end takes a listener down.
+func (w *world) end(n *listener) {
+	w.t.Helper()
+	if err := n.Stop(context.Background()); err != nil {
+		w.t.Errorf("Stop: %v", err)
+	}
+	if err := n.Close(); err != nil {
+		w.t.Errorf("Close: %v", err)
+	}
+}
+
+func (n *listener) addr() string { return n.server.life.socket.listener.Addr().String() }
+
+// A site is one running listener and a client for it.
+type site struct {
+	*world
+	node   *listener
+	source *source
+	client *http.Client
+	url    string
+}
+
+const loopback = `"host":"127.0.0.1","port":0`
+
+// start runs a flow behind a listener. config is more fields in JSON, such as
+// `"access_log": true`.
+func start(t testing.TB, config string, f flow) *site {
+	t.Helper()
+	return startSource(t, config, &source{flow: f})
+}
+
+func startSource(t testing.TB, config string, src *source) *site {
+	t.Helper()
+	w := newWorld(t)
+	all := "{" + loopback
+	if config != "" {
+		all += "," + config
+	}
+	n := w.make("web", all+"}")
+	w.serve(n, src)
+	transport := &http.Transport{DisableCompression: true}
+	s := &site{world: w, node: n, source: src, client: &http.Client{Transport: transport, CheckRedirect: noRedirect}, url: "http://" + n.addr()}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		w.end(n)
+	})
+	return s
+}
+
+// An answer is an answer that has been read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// do sends a request; headers are "Name: value".
+func (s *site) do(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, s.url+path, r)
+	if err != nil {
+		s.t.Fatalf("request: %v", err)
+	}
+	for _, h := range headers {
+		name, v, _ := strings.Cut(h, ": ")
+		req.Header.Add(name, v)
+	}
+	return s.send(req)
+}
+
+func (s *site) send(req *http.Request) answer {
+	s.t.Helper()
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s %s: body: %v", req.Method, req.URL, err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(data)}
+}
+
+// raw sends bytes on a connection of their own and returns the first answer, if
+// there is one.
+func (s *site) raw(request string) (answer, error) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.node.addr())
+	if err != nil {
+		s.t.Fatalf("dial: %v", err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		return answer{}, err
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		return answer{}, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(data)}, err
+}
+
+func (a answer) want(t testing.TB, status int, body string, headers ...string) {
+	t.Helper()
+	if a.status != status || a.body != body {
+		t.Errorf("got %d %.200q, want %d %.200q", a.status, a.body, status, body)
+	}
+	for _, h := range headers {
+		name, want, _ := strings.Cut(h, ": ")
+		if got := strings.Join(a.header.Values(name), " | "); got != want {
+			t.Errorf("header %s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+var errTest = errors.New("the till is on fire")

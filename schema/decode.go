@@ -1,0 +1,488 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Decode checks a piece of a document against the object and fills in defaults.
+// It reports all that is wrong: unknown fields with the nearest spelling, fields
+// that are missing, values that do not fit. The Config is usable for what was
+// right even if there are errors. A nil raw is an empty map.
+func (o Object) Decode(raw *Raw) (Config, diag.List) {
+	d := decoder{}
+	return d.object(o, raw, "", diag.Pos{}), d.list
+}
+
+type decoder struct{ list diag.List }
+
+// report places findings where they do not say more.
+func (d *decoder) report(raw *Raw, path string, found ...*diag.Diagnostic) {
+	for _, f := range found {
+		if !f.Pos.IsValid() {
+			f.Pos = raw.Pos
+		}
+		if f.Path == "" {
+			f.Path = path
+		}
+		if f.Pointer == "" {
+			f.Pointer = raw.Pointer
+		}
+		d.list.Add(f)
+	}
+}
+
+// object decodes a map. around is where the map would stand if it is left out.
+func (d *decoder) object(o Object, raw *Raw, path string, around diag.Pos) Config {
+	c := Config{object: o, slots: make([]slot, len(o.fields)), raw: raw, path: path, pos: around}
+	if raw != nil {
+		c.pos = raw.Pos
+		if raw.Kind != RawMap {
+			d.report(raw, path, diag.Errorf(diag.CodeWrongType, "want a map, got %s", raw.What()))
+			return c
+		}
+		for i := range raw.Fields {
+			d.given(&c, &raw.Fields[i])
+		}
+	}
+	for i, f := range o.fields {
+		s := &c.slots[i]
+		if s.raw != nil {
+			continue
+		}
+		switch {
+		case f.typ == TypeGroup && !f.required:
+			s.group = d.object(f.fields.optional(), nil, join(path, f.name), c.pos)
+			continue
+		case f.required && f.def.IsNull() && s.keyPos == (diag.Pos{}):
+			missing := diag.Errorf(diag.CodeMissingField, "missing").WithHint("it is required: %s", f.wants())
+			missing.Pos, missing.Path = c.pos, join(path, f.name)
+			if raw != nil {
+				missing.Pointer = raw.Pointer
+			}
+			d.list.Add(missing)
+		}
+		f.setDefault(s)
+	}
+	return c
+}
+
+// optional is o with nothing required, for a group that was left out: what is
+// required in it is so only if there is a group.
+func (o Object) optional() Object {
+	relaxed := Object{fields: make([]*Field, len(o.fields)), byName: o.byName}
+	for i, f := range o.fields {
+		g := *f
+		g.required = false
+		relaxed.fields[i] = &g
+	}
+	return relaxed
+}
+
+// given decodes one field of the author's.
+func (d *decoder) given(c *Config, rf *RawField) {
+	path := join(c.path, rf.Name)
+	i, ok := c.object.byName[rf.Name]
+	if !ok {
+		unknown := diag.Errorf(diag.CodeUnknownField, "unknown field")
+		unknown.Pos = rf.Pos
+		unknown.Hint = c.object.hint(rf.Name)
+		d.report(rf.Value, path, unknown)
+		return
+	}
+	f, s := c.object.fields[i], &c.slots[i]
+	raw := rf.Value
+	if raw.Kind == RawScalar && raw.Value.IsNull() && f.typ != TypeAny {
+		if f.required {
+			d.report(raw, path, diag.Errorf(diag.CodeMissingField, "is null").WithHint("it is required: %s", f.wants()))
+			s.keyPos = raw.Pos
+		}
+		return
+	}
+	s.raw, s.keyPos = raw, rf.Pos
+	switch f.typ {
+	case TypeGroup:
+		s.group = d.object(f.fields, raw, path, raw.Pos)
+	case TypeList:
+		d.objects(f, s, raw, path)
+	default:
+		d.report(raw, path, f.decode(s, raw)...)
+	}
+}
+
+// objects decodes a list of objects.
+func (d *decoder) objects(f *Field, s *slot, raw *Raw, path string) {
+	switch {
+	case raw.Kind == RawMap:
+		s.list = []Config{d.object(f.fields, raw, path, raw.Pos)}
+	case raw.Kind != RawList:
+		d.report(raw, path, diag.Errorf(diag.CodeWrongType, "want a list, got %s", raw.What()))
+	case f.required && len(raw.Items) == 0:
+		d.report(raw, path, diag.Errorf(diag.CodeMissingField, "the list is empty").WithHint("give at least one entry"))
+	}
+	for i, item := range raw.Items {
+		s.list = append(s.list, d.object(f.fields, item, fmt.Sprintf("%s[%d]", path, i), item.Pos))
+	}
+}
+
+// hint says which field may have been meant.
+func (o Object) hint(name string) string {
+	names := make([]string, len(o.fields))
+	for i, f := range o.fields {
+		names[i] = f.name
+	}
+	if near, ok := diag.Nearest(name, names); ok {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if len(names) == 0 {
+		return "there are no fields of its own"
+	}
+	return "the fields are: " + strings.Join(names, ", ")
+}
+
+// setDefault fills a slot that the author left empty.
+func (f *Field) setDefault(s *slot) {
+	if f.def.IsNull() {
+		return
+	}
+	if f.typ == TypeAny {
+		s.v = f.def
+		return
+	}
+	// The default was decoded once by check, so it fits.
+	f.decode(s, RawOf(f.def))
+}
+
+// wants says what a field takes, with an example where that helps.
+func (f *Field) wants() string {
+	switch f.typ {
+	case TypeEnum:
+		return "one of " + strings.Join(f.enum, ", ")
+	case TypeDuration:
+		return `a duration such as "5s"`
+	case TypeBytes:
+		return `a size such as "8MiB"`
+	case TypeOutPort:
+		return "an out-port such as out[0]"
+	case TypeInt, TypeExpr:
+		return "an " + f.typ.String()
+	case TypeGroup:
+		return "a map"
+	case TypeAny:
+		return "any value"
+	}
+	return "a " + f.typ.String()
+}
+
+func (f *Field) wrong(raw *Raw) *diag.Diagnostic {
+	got := raw.What()
+	if s, ok := raw.Value.AsString(); ok && raw.Kind == RawScalar {
+		got = f.show(raw, strconv.Quote(s))
+	}
+	return diag.Errorf(diag.CodeWrongType, "want %s, got %s", f.wants(), got)
+}
+
+// show returns text, or what may be said instead if it may hold a secret.
+func (f *Field) show(raw *Raw, text string) string {
+	switch {
+	case raw.Templated:
+		return "text from a template"
+	case f.secret:
+		return "a secret text"
+	case len(text) > 60:
+		return raw.What() + " of " + strconv.Itoa(len(raw.Text.Code)) + " bytes"
+	}
+	return text
+}
+
+// decode checks a scalar or a list of strings.
+func (f *Field) decode(s *slot, raw *Raw) []*diag.Diagnostic {
+	s.text = raw.Text
+	if f.typ == TypeAny {
+		s.v = raw.ToValue()
+		return nil
+	}
+	if f.typ == TypeStrings {
+		return f.decodeStrings(s, raw)
+	}
+	if raw.Kind != RawScalar {
+		return []*diag.Diagnostic{f.wrong(raw)}
+	}
+	var d *diag.Diagnostic
+	switch f.typ {
+	case TypeString, TypeEnum:
+		d = f.decodeString(s, raw)
+	case TypeText, TypeExpr:
+		d = f.decodeText(s, raw)
+	case TypeBool:
+		d = f.decodeBool(s, raw)
+	case TypeInt, TypeFloat:
+		d = f.decodeNumber(s, raw)
+	case TypeDuration:
+		d = f.decodeDuration(s, raw)
+	case TypeBytes:
+		d = f.decodeBytes(s, raw)
+	case TypeOutPort:
+		d = f.decodeOutPort(s, raw)
+	}
+	if d != nil {
+		return []*diag.Diagnostic{d}
+	}
+	return nil
+}
+
+func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
+	str, ok := raw.Value.AsString()
+	if !ok {
+		d := f.wrong(raw)
+		if raw.Text.Code != "" && len(raw.Text.Code) < 60 && !f.secret {
+			d = d.WithHint("put quotes around it: %q", raw.Text.Code)
+		}
+		return d
+	}
+	if f.typ == TypeEnum {
+		found := false
+		for _, word := range f.enum {
+			found = found || word == str
+		}
+		if !found {
+			d := diag.Errorf(diag.CodeNotOneOf, "want one of %s, got %s", strings.Join(f.enum, ", "), f.show(raw, strconv.Quote(str)))
+			if near, ok := diag.Nearest(str, f.enum); ok && !raw.Templated && !f.secret {
+				d = d.WithHint("did you mean %q?", near)
+			}
+			return d
+		}
+	}
+	if f.required && str == "" {
+		return diag.Errorf(diag.CodeMissingField, "is empty").WithHint("it is required: %s", f.wants())
+	}
+	s.v = raw.Value
+	return nil
+}
+
+// decodeText takes any scalar as it is written, so that `when: true` is the
+// expression true.
+func (f *Field) decodeText(s *slot, raw *Raw) *diag.Diagnostic {
+	s.v = value.String(raw.Text.Code)
+	if str, ok := raw.Value.AsString(); ok {
+		s.v, s.text.Code = raw.Value, str
+	}
+	return nil
+}
+
+func (f *Field) decodeBool(s *slot, raw *Raw) *diag.Diagnostic {
+	if str, ok := raw.Value.AsString(); ok {
+		switch str {
+		case "true", "True", "TRUE":
+			s.v = value.Bool(true)
+			return nil
+		case "false", "False", "FALSE":
+			s.v = value.Bool(false)
+			return nil
+		}
+	}
+	if _, ok := raw.Value.AsBool(); !ok {
+		return f.wrong(raw)
+	}
+	s.v = raw.Value
+	return nil
+}
+
+func (f *Field) decodeNumber(s *slot, raw *Raw) *diag.Diagnostic {
+	v := raw.Value
+	if str, ok := v.AsString(); ok {
+		if i, err := strconv.ParseInt(str, 10, 64); err == nil {
+			v = value.Int(i)
+		} else if n, err := strconv.ParseFloat(str, 64); err == nil && !strings.ContainsAny(str, "xX_pP") {
+			v = value.Float(n)
+		}
+	}
+	n, ok := v.AsFloat()
+	if f.typ == TypeInt {
+		var i int64
+		if i, ok = v.AsInt(); ok {
+			n, v = float64(i), value.Int(i)
+		}
+	} else if ok {
+		v = value.Float(n)
+	} else if i, isInt := v.AsInt(); isInt { // beyond what a float holds exactly
+		n, ok = float64(i), true
+		v = value.Float(n)
+	}
+	if !ok || math.IsNaN(n) || math.IsInf(n, 0) {
+		return f.wrong(raw)
+	}
+	if !inRange(n, f) {
+		return f.outOfRange(raw, formatFloat(f.min), formatFloat(f.max))
+	}
+	s.v = v
+	return nil
+}
+
+func (f *Field) outOfRange(raw *Raw, least, most string) *diag.Diagnostic {
+	got := ""
+	if !raw.Templated && !f.secret && len(raw.Text.Code) < 60 && raw.Text.Code != "" {
+		got = ", got " + raw.Text.Code
+	}
+	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.wants(), least, most, got)
+}
+
+func (f *Field) decodeDuration(s *slot, raw *Raw) *diag.Diagnostic {
+	d, bad := f.duration(raw)
+	if bad != nil {
+		return bad
+	}
+	if d < 0 {
+		return diag.Errorf(diag.CodeBadDuration, "a duration cannot be negative").WithHint(`write a duration such as "5s", or milliseconds`)
+	}
+	if !inRange(float64(d), f) {
+		return f.outOfRange(raw, time.Duration(f.min).String(), time.Duration(f.max).String())
+	}
+	s.v = value.Duration(d)
+	return nil
+}
+
+func (f *Field) duration(raw *Raw) (time.Duration, *diag.Diagnostic) {
+	if d, ok := raw.Value.AsDuration(); ok {
+		return d, nil
+	}
+	v := raw.Value
+	str, isString := v.AsString()
+	if isString {
+		if d, err := time.ParseDuration(str); err == nil {
+			return d, nil
+		}
+		if n, err := strconv.ParseFloat(str, 64); err == nil && !strings.ContainsAny(str, "xX_pP") {
+			v, isString = value.Float(n), false
+		}
+	}
+	if isString {
+		return 0, diag.Errorf(diag.CodeBadDuration, `want a duration such as "5s", got %s`, f.show(raw, strconv.Quote(str))).
+			WithHint("the units are ns, us, ms, s, m and h; a bare number is milliseconds")
+	}
+	ms, ok := v.AsFloat()
+	if !ok {
+		return 0, f.wrong(raw)
+	}
+	ns := ms * float64(time.Millisecond)
+	if math.IsNaN(ns) || math.Abs(ns) >= math.MaxInt64 {
+		return 0, diag.Errorf(diag.CodeBadDuration, "the duration is longer than %s", time.Duration(math.MaxInt64).Round(time.Hour))
+	}
+	return time.Duration(ns), nil
+}
+
+// sizes are the units of a size, the longer names first.
+var sizes = []struct {
+	unit   string
+	factor float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+}
+
+func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {
+	n, ok := raw.Value.AsFloat()
+	if str, isString := raw.Value.AsString(); isString {
+		n, ok = parseSize(str)
+	}
+	if _, isString := raw.Value.AsString(); !ok && !isString {
+		return f.wrong(raw)
+	}
+	if !ok || n < 0 || n != math.Trunc(n) || n > 1<<53 {
+		got := f.show(raw, strconv.Quote(raw.Text.Code))
+		return diag.Errorf(diag.CodeBadSize, `want a size such as "8MiB", got %s`, got).
+			WithHint("the units are B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB; a bare number is bytes")
+	}
+	if !inRange(n, f) {
+		return f.outOfRange(raw, formatSize(f.min), formatSize(f.max))
+	}
+	s.v = value.Int(int64(n))
+	return nil
+}
+
+func parseSize(s string) (n float64, ok bool) {
+	factor := 1.0
+	for _, size := range sizes {
+		if digits, found := strings.CutSuffix(s, size.unit); found {
+			s, factor = strings.TrimRight(digits, " "), size.factor
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || strings.ContainsAny(s, "xX_pPnN") {
+		return 0, false
+	}
+	return n * factor, true
+}
+
+func formatSize(n float64) string {
+	for _, size := range []int{3, 2, 1, 0} {
+		if unit := sizes[size]; n >= unit.factor && math.Mod(n, unit.factor) == 0 {
+			return formatFloat(n/unit.factor) + unit.unit
+		}
+	}
+	return formatFloat(n)
+}
+
+func formatFloat(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// maxIndex bounds the index of an out-port, so that a document cannot ask for
+// more ports than memory holds.
+const maxIndex = 1023
+
+func (f *Field) decodeOutPort(s *slot, raw *Raw) *diag.Diagnostic {
+	name, ok := raw.Value.AsString()
+	if !ok {
+		return f.wrong(raw).WithHint("write out, or out[0]")
+	}
+	base, rest, indexed := strings.Cut(name, "[")
+	index, closed := 0, !indexed
+	if indexed {
+		var digits string
+		digits, closed = strings.CutSuffix(rest, "]")
+		n, err := strconv.Atoi(digits)
+		closed = closed && err == nil && n >= 0 && strconv.Itoa(n) == digits
+		index = n
+	}
+	switch {
+	case base != "out" || !closed:
+		d := diag.Errorf(diag.CodeBadOutPort, "want an out-port such as out[0], got %s", f.show(raw, strconv.Quote(name)))
+		return d.WithHint("only out, out[0], out[1] and so on can be named here")
+	case index > maxIndex:
+		return diag.Errorf(diag.CodeOutOfRange, "an index may go up to %d", maxIndex)
+	}
+	s.v, s.port = raw.Value, index
+	return nil
+}
+
+func (f *Field) decodeStrings(s *slot, raw *Raw) []*diag.Diagnostic {
+	items := []*Raw{raw}
+	switch raw.Kind {
+	case RawList:
+		items = raw.Items
+	case RawMap:
+		return []*diag.Diagnostic{f.wrong(raw)}
+	}
+	if len(items) == 0 && f.required {
+		return []*diag.Diagnostic{diag.Errorf(diag.CodeMissingField, "the list is empty").WithHint("give at least one entry")}
+	}
+	var found []*diag.Diagnostic
+	elems := make([]value.Value, 0, len(items))
+	for _, item := range items {
+		if _, ok := item.Value.AsString(); !ok || item.Kind != RawScalar {
+			d := diag.Errorf(diag.CodeWrongType, "want a string, got %s", item.What())
+			d.Pos, d.Pointer = item.Pos, item.Pointer
+			found = append(found, d)
+			continue
+		}
+		elems = append(elems, item.Value)
+	}
+	s.v = value.List(elems...)
+	return found
+}

@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A RawKind says which of the fields of a [Raw] are in use.
+type RawKind uint8
+
+// The kinds of a Raw.
+const (
+	RawScalar RawKind = iota // Value and Text
+	RawList                  // Items
+	RawMap                   // Fields
+)
+
+// A Raw is a piece of a document, as its author wrote it, with its places. The
+// nil Raw is a field that is not there; the zero Raw is a null without a place.
+// It is a tree: no Raw is part of two others.
+type Raw struct {
+	Kind    RawKind
+	Pos     diag.Pos
+	Pointer string // JSON Pointer into the document
+
+	Value value.Value // of a scalar
+	Text  diag.Text   // a scalar as it is written, with its place; strings without their quotes
+	Items []*Raw      // of a list
+	// Fields are those of a map in the order written, their names unique.
+	Fields []RawField
+
+	// Templated marks a scalar that a template made. It may hold a secret, so
+	// no message shows it; its places are approximate.
+	Templated bool
+}
+
+// A RawField is one entry of a map.
+type RawField struct {
+	Name  string
+	Pos   diag.Pos // of the name
+	Value *Raw
+}
+
+// Field returns the field of a map, nil if r is no map or has no such field.
+func (r *Raw) Field(name string) *Raw {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Fields {
+		if r.Fields[i].Name == name {
+			return r.Fields[i].Value
+		}
+	}
+	return nil
+}
+
+// ToValue returns what r holds, without the places; null for nil.
+func (r *Raw) ToValue() value.Value {
+	if r == nil {
+		return value.Null()
+	}
+	switch r.Kind {
+	case RawList:
+		elems := make([]value.Value, len(r.Items))
+		for i, item := range r.Items {
+			elems[i] = item.ToValue()
+		}
+		return value.List(elems...)
+	case RawMap:
+		fields := make([]value.Field, len(r.Fields))
+		for i, f := range r.Fields {
+			fields[i] = value.Field{Name: f.Name, Value: f.Value.ToValue()}
+		}
+		return value.Map(fields...)
+	}
+	return r.Value
+}
+
+// What says what r is, for messages: "a list", "an integer".
+func (r *Raw) What() string {
+	switch r.Kind {
+	case RawList:
+		return "a list"
+	case RawMap:
+		return "a map"
+	}
+	switch name := r.Value.Kind().String(); name {
+	case "null":
+		return "null"
+	case "integer", "error":
+		return "an " + name
+	default:
+		return "a " + name
+	}
+}
+
+// templated reports whether any scalar in r was made by a template.
+func (r *Raw) templated() bool {
+	if r == nil {
+		return false
+	}
+	for _, item := range r.Items {
+		if item.templated() {
+			return true
+		}
+	}
+	for i := range r.Fields {
+		if r.Fields[i].Value.templated() {
+			return true
+		}
+	}
+	return r.Templated
+}

@@ -1,0 +1,450 @@
+package spec
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Parse reads the nodes of a document: one spec or a list of them, in any number
+// of YAML documents. It reports all that is wrong; the nodes that could be read
+// are returned even so.
+//
+// A node without an id gets one that depends on its namespace and name, or on
+// its place if it has no name. So a node keeps its id when the document is read
+// again, and a reload can tell what has changed.
+func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
+	src := newSource(doc)
+	docs, list := load(src)
+	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
+	r := &reader{src: src}
+	for _, d := range docs {
+		for _, c := range d.Content {
+			p.specs(r.tree(c, "", 0), p.number)
+			p.number++
+		}
+	}
+	p.list.Append(r.list)
+	p.list.Sort()
+	return p.nodes, p.list
+}
+
+// ParseRaw reads the nodes of a piece of a document, such as the specs field of a
+// node that holds others. Ids without a name are made from file and pointer.
+func ParseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
+	p := &parser{opts: opts, seen: make(map[string]int)}
+	if raw != nil {
+		p.file = raw.Pos.File
+		p.specs(raw, 0)
+	}
+	p.list.Sort()
+	return p.nodes, p.list
+}
+
+type parser struct {
+	opts   ParseOptions
+	file   string
+	number int // of the YAML document
+	nodes  []*Node
+	seen   map[string]int // how often a derived id was made
+	list   diag.List
+}
+
+// specs reads one spec or a list.
+func (p *parser) specs(raw *schema.Raw, doc int) {
+	switch {
+	case raw.Kind == schema.RawMap:
+		p.node(raw, doc)
+		return
+	case raw.Kind == schema.RawScalar && raw.Value.IsNull():
+		return // an empty document
+	case raw.Kind == schema.RawScalar:
+		p.notSpec(raw, "a document is a spec or a list of specs, not %s", raw.What())
+		return
+	}
+	for _, item := range raw.Items {
+		if item.Kind != schema.RawMap {
+			p.notSpec(item, "a spec is a map, not %s", item.What())
+			continue
+		}
+		p.node(item, doc)
+	}
+}
+
+func (p *parser) notSpec(raw *schema.Raw, format string, args ...any) {
+	d := diag.Errorf(diag.CodeNotSpec, format, args...).WithHint("write fields such as kind: snippet")
+	d.Pos, d.Pointer = raw.Pos, raw.Pointer
+	p.list.Add(d)
+}
+
+// A scope reads the common fields of one spec, or of one variable.
+type scope struct {
+	list    *diag.List
+	node    func() string // what messages call it
+	private bool
+}
+
+func (s scope) report(raw *schema.Raw, path string, d *diag.Diagnostic) {
+	s.reportAt(raw.Pos, raw.Pointer, path, d)
+}
+
+func (s scope) reportAt(pos diag.Pos, pointer, path string, d *diag.Diagnostic) {
+	d.Pos, d.Pointer, d.Path, d.Node, d.Private = pos, pointer, path, s.node(), s.private
+	s.list.Add(d)
+}
+
+// str reads a string that must not be empty.
+func (s scope) str(raw *schema.Raw, path string) string {
+	str, ok := raw.Value.AsString()
+	switch {
+	case raw.Kind != schema.RawScalar || !ok:
+		d := diag.Errorf(diag.CodeCommonField, "want a string, got %s", raw.What())
+		if raw.Kind == schema.RawScalar && !raw.Value.IsNull() && !s.private {
+			d.Hint = fmt.Sprintf("put quotes around it: %q", raw.Text.Code)
+		}
+		s.report(raw, path, d)
+	case str == "":
+		s.report(raw, path, diag.Errorf(diag.CodeName, "is empty").WithHint("give it a value, or leave it out"))
+	}
+	return str
+}
+
+// name reads what other specs and people call something.
+func (s scope) name(raw *schema.Raw, path string) string {
+	str := s.str(raw, path)
+	if strings.TrimSpace(str) != str || strings.ContainsAny(str, "\n\r\t") || len(str) > 256 {
+		s.report(raw, path, diag.Errorf(diag.CodeName, "a name has no blanks at its ends, no line breaks, and at most 256 bytes"))
+	}
+	return str
+}
+
+func (s scope) id(raw *schema.Raw, path string) string {
+	str := s.str(raw, path)
+	if str == "" {
+		return ""
+	}
+	id, err := uuid.Parse(str)
+	if err != nil || len(str) != 36 {
+		s.report(raw, path, diag.Errorf(diag.CodeID, "%q is no UUID", str).
+			WithHint("leave id out, or write one such as 01890a5d-ac96-774b-bcce-b302099a8057"))
+		return ""
+	}
+	return id.String()
+}
+
+// unknown reports a field that is not among those that are known.
+func (s scope) unknown(f *schema.RawField, path string, known ...string) {
+	d := diag.Errorf(diag.CodeEntryField, "unknown field")
+	d.Hint = "the fields are: " + strings.Join(known, ", ")
+	if near, ok := diag.Nearest(f.Name, known); ok {
+		d.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	s.reportAt(f.Pos, f.Value.Pointer, path+"."+f.Name, d)
+}
+
+func (s scope) annotations(raw *schema.Raw, path string) []Annotation {
+	if isNull(raw) {
+		return nil
+	}
+	if raw.Kind != schema.RawMap {
+		s.report(raw, path, diag.Errorf(diag.CodeCommonField, "want a map, got %s", raw.What()))
+		return nil
+	}
+	var list []Annotation
+	for i := range raw.Fields {
+		f := &raw.Fields[i]
+		list = append(list, Annotation{Name: f.Name, Value: f.Value.ToValue(), Pos: f.Value.Pos})
+	}
+	return list
+}
+
+func isNull(raw *schema.Raw) bool {
+	return raw.Kind == schema.RawScalar && raw.Value.IsNull()
+}
+
+// node reads a spec.
+func (p *parser) node(raw *schema.Raw, doc int) {
+	n := &Node{
+		Namespace: p.opts.namespace(),
+		Pos:       raw.Pos, Pointer: raw.Pointer,
+		KindPos: raw.Pos, NamespacePos: raw.Pos, NamePos: raw.Pos,
+		AnnotationsPos: raw.Pos, EnvPos: raw.Pos, PortsPos: raw.Pos,
+		Config: &schema.Raw{Kind: schema.RawMap, Pos: raw.Pos, Pointer: raw.Pointer},
+	}
+	s := scope{list: &p.list, node: n.title}
+	// Name and kind first: messages about the other fields tell the node by them.
+	if f := raw.Field("name"); f != nil && f.Kind == schema.RawScalar {
+		n.Name, _ = f.Value.AsString()
+	}
+	if f := raw.Field("kind"); f != nil && f.Kind == schema.RawScalar {
+		n.Kind, _ = f.Value.AsString()
+	}
+	ports, links := -1, -1
+	for i := range raw.Fields {
+		f := &raw.Fields[i]
+		switch f.Name {
+		case "id":
+			n.ID, n.IDPos = s.id(f.Value, f.Name), f.Value.Pos
+		case "kind":
+			n.Kind, n.KindPos = s.str(f.Value, f.Name), f.Value.Pos
+		case "namespace":
+			n.Namespace, n.NamespacePos = s.name(f.Value, f.Name), f.Value.Pos
+		case "name":
+			n.Name, n.NamePos = s.name(f.Value, f.Name), f.Value.Pos
+		case "annotations":
+			n.Annotations, n.AnnotationsPos = s.annotations(f.Value, f.Name), f.Value.Pos
+		case "env":
+			n.Env, n.EnvPos = s.env(n, f.Value), f.Value.Pos
+		case "ports":
+			ports = i
+			n.PortsPos = f.Value.Pos
+		case "links":
+			links = i
+		default:
+			n.Config.Fields = append(n.Config.Fields, *f)
+		}
+	}
+	p.ports(s, n, raw, ports, links)
+	if raw.Field("kind") == nil {
+		s.report(raw, "kind", diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet"))
+	}
+	p.older(s, n)
+	p.identify(n, doc)
+	p.nodes = append(p.nodes, n)
+}
+
+// identify makes an id for a node that has none.
+func (p *parser) identify(n *Node, doc int) {
+	if n.ID != "" {
+		return
+	}
+	key := n.Namespace + "\x00name\x00" + n.Name
+	if n.Name == "" {
+		key = n.Namespace + "\x00place\x00" + p.file + "\x00" + strconv.Itoa(doc) + "\x00" + n.Pointer
+	}
+	if p.seen[key]++; p.seen[key] > 1 {
+		key += "\x00" + strconv.Itoa(p.seen[key])
+	}
+	n.ID = uuid.NewSHA1(idSpace, []byte(key)).String()
+}
+
+// idSpace sets the ids that are derived here apart from all other UUIDs of
+// version 5. It must never change: ids of stored nodes depend on it.
+var idSpace = uuid.MustParse("6f1c5b0e-8f0d-5c57-9d0e-3f7a8b2c4d19")
+
+// ports reads ports, or links as they were once called.
+func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
+	at := ports
+	if links >= 0 {
+		f := &raw.Fields[links]
+		if ports >= 0 {
+			s.reportAt(f.Pos, f.Value.Pointer, "links", diag.Errorf(diag.CodeOldAndNew, "links is the older name of ports, and both are there").
+				WithHint("move its entries to ports"))
+			return
+		}
+		n.Older = append(n.Older, Older{Pos: f.Pos, Path: "links", Want: "ports"})
+		n.PortsPos = f.Value.Pos
+		at = links
+	}
+	if at < 0 || isNull(raw.Fields[at].Value) {
+		return
+	}
+	field, list := raw.Fields[at].Name, raw.Fields[at].Value
+	if list.Kind != schema.RawMap {
+		s.report(list, field, diag.Errorf(diag.CodeCommonField, "want a map of out-ports, got %s", list.What()).
+			WithHint("write %s: {out: [{name: NODE, port: in}]}", field))
+		return
+	}
+	for i := range list.Fields {
+		f := &list.Fields[i]
+		path := field + "." + f.Name
+		port := Port{Name: f.Name, Pos: f.Pos}
+		items := f.Value.Items
+		switch {
+		case f.Value.Kind == schema.RawMap:
+			items = []*schema.Raw{f.Value} // one link by itself
+		case f.Value.Kind != schema.RawList && !isNull(f.Value):
+			s.report(f.Value, path, diag.Errorf(diag.CodeCommonField, "want a list of links, got %s", f.Value.What()).
+				WithHint("write [{name: NODE, port: in}]"))
+			continue
+		}
+		for k, item := range items {
+			if link, ok := s.link(n, item, fmt.Sprintf("%s[%d]", path, k)); ok {
+				port.Links = append(port.Links, link)
+			}
+		}
+		n.Ports = append(n.Ports, port)
+	}
+}
+
+// link reads one entry of a port.
+func (s scope) link(n *Node, raw *schema.Raw, path string) (Link, bool) {
+	l := Link{Port: "in", Pos: raw.Pos, NamePos: raw.Pos, PortPos: raw.Pos}
+	if raw.Kind != schema.RawMap {
+		s.report(raw, path, diag.Errorf(diag.CodeCommonField, "want a link, got %s", raw.What()).WithHint("write {name: NODE, port: in}"))
+		return l, false
+	}
+	before := len(*s.list)
+	for i := range raw.Fields {
+		f := &raw.Fields[i]
+		switch f.Name {
+		case "id":
+			l.ID, l.NamePos = s.id(f.Value, path+".id"), f.Value.Pos
+		case "name":
+			l.Name, l.NamePos = s.str(f.Value, path+".name"), f.Value.Pos
+		case "port":
+			l.Port, l.PortPos = s.str(f.Value, path+".port"), f.Value.Pos
+			if l.Port == "io" {
+				l.Port = "in"
+				n.Older = append(n.Older, Older{Pos: f.Value.Pos, Path: path + ".port", Want: "in"})
+			}
+		default:
+			s.unknown(f, path, "id", "name", "port")
+		}
+	}
+	if len(*s.list) > before {
+		return l, false
+	}
+	switch {
+	case l.ID == "" && l.Name == "":
+		s.report(raw, path, diag.Errorf(diag.CodeBadLink, "the link has neither name nor id").WithHint("name the node that it leads to"))
+	case l.ID != "" && l.Name != "":
+		s.report(raw, path, diag.Errorf(diag.CodeBadLink, "the link has both name and id").WithHint("keep one of the two"))
+	default:
+		return l, true
+	}
+	return l, false
+}
+
+// env reads the bindings of a node.
+func (s scope) env(n *Node, raw *schema.Raw) []Binding {
+	if isNull(raw) {
+		return nil
+	}
+	if raw.Kind != schema.RawMap {
+		s.report(raw, "env", diag.Errorf(diag.CodeCommonField, "want a map, got %s", raw.What()).WithHint("write env: {KEY: {name: VARIABLE}}"))
+		return nil
+	}
+	var list []Binding
+	for i := range raw.Fields {
+		f := &raw.Fields[i]
+		path := "env." + f.Name
+		entry := f.Value
+		if entry.Kind == schema.RawList && len(entry.Items) == 1 { // the older form
+			n.Older = append(n.Older, Older{Pos: entry.Pos, Path: path, Want: "a map instead of a list"})
+			entry = entry.Items[0]
+		}
+		if b, ok := s.binding(f, entry, path); ok {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+func (s scope) binding(f *schema.RawField, entry *schema.Raw, path string) (Binding, bool) {
+	b := Binding{Key: f.Name, Pos: f.Pos, NamePos: f.Pos}
+	if isNull(entry) {
+		return b, true
+	}
+	if entry.Kind != schema.RawMap {
+		s.report(entry, path, diag.Errorf(diag.CodeCommonField, "want a map, got %s", entry.What()).WithHint(`write {name: VARIABLE}, or {data: "{{ .KEY }}"}`))
+		return b, false
+	}
+	before := len(*s.list)
+	for i := range entry.Fields {
+		e := &entry.Fields[i]
+		switch e.Name {
+		case "id":
+			b.ID, b.NamePos = s.id(e.Value, path+".id"), e.Value.Pos
+		case "name":
+			b.Name, b.NamePos = s.str(e.Value, path+".name"), e.Value.Pos
+		case "data":
+			b.Data = e.Value
+		default:
+			s.unknown(e, path, "id", "name", "data")
+		}
+	}
+	return b, len(*s.list) == before
+}
+
+// older rewrites the kinds of the older form.
+func (p *parser) older(s scope, n *Node) {
+	switch {
+	case n.Kind == "route":
+		n.Kind = "router"
+		n.Older = append(n.Older, Older{Pos: n.KindPos, Path: "kind", Want: "router"})
+	case isOlderListener(n):
+		n.Kind = "listener"
+		n.Older = append(n.Older,
+			Older{Pos: n.KindPos, Path: "kind", Want: "listener"},
+			Older{Pos: n.Config.Field("address").Pos, Path: "address", Want: "protocol, host and port"})
+		if text, _ := n.Config.Field("address").Value.AsString(); len(n.Env) > 0 && strings.Contains(text, "{{") {
+			return // Resolve splits the address when it is known
+		}
+		splitAddress(s, n)
+	}
+}
+
+// isOlderListener reports whether n is a listener of the older form. Today's http
+// is a client, and has a url.
+func isOlderListener(n *Node) bool {
+	return n.Kind == "http" && n.Config.Field("address") != nil && n.Config.Field("url") == nil
+}
+
+// splitAddress makes protocol, host and port of the address of an older
+// listener. They stand where the address does.
+func splitAddress(s scope, n *Node) {
+	at := slices.IndexFunc(n.Config.Fields, func(f schema.RawField) bool { return f.Name == "address" })
+	f := n.Config.Fields[at]
+	for _, field := range []string{"protocol", "host", "port"} {
+		if n.Config.Field(field) != nil {
+			s.report(f.Value, "address", diag.Errorf(diag.CodeOldAndNew, "address is the older form of host and port, and %s is there, too", field).
+				WithHint("leave address out"))
+			n.Config.Fields = slices.Delete(n.Config.Fields, at, at+1)
+			return
+		}
+	}
+	text, ok := f.Value.Value.AsString()
+	if i, isInt := f.Value.Value.AsInt(); isInt && f.Value.Kind == schema.RawScalar {
+		text, ok = ":"+strconv.FormatInt(i, 10), true
+	}
+	host, port, err := net.SplitHostPort(text)
+	if !ok || err != nil {
+		shown := "of a template"
+		if !f.Value.Templated {
+			shown = "got " + f.Value.What()
+			if ok {
+				shown = fmt.Sprintf("got %q", text)
+			}
+		}
+		s.report(f.Value, "address", diag.Errorf(diag.CodeWrongType, "want an address such as :8000, %s", shown))
+		n.Config.Fields = slices.Delete(n.Config.Fields, at, at+1)
+		return
+	}
+	made := func(name, text string) schema.RawField {
+		v := *f.Value
+		v.Value, v.Kind = value.String(text), schema.RawScalar
+		v.Text = diag.NewText(text, f.Pos.File, f.Value.Pos, nil)
+		return schema.RawField{Name: name, Pos: f.Pos, Value: &v}
+	}
+	fields := []schema.RawField{made("protocol", "http")}
+	if host != "" {
+		fields = append(fields, made("host", host))
+	}
+	if i, err := strconv.ParseInt(port, 10, 64); err == nil {
+		p := made("port", port)
+		p.Value.Value = value.Int(i)
+		fields = append(fields, p)
+	} else {
+		fields = append(fields, made("port", port))
+	}
+	n.Config.Fields = slices.Replace(n.Config.Fields, at, at+1, fields...)
+}

@@ -1,0 +1,207 @@
+package spec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Resolve binds the env of the nodes and renders the templates in the strings of
+// their own fields, in place; it must be called once. Nodes without env are left
+// alone, so that their strings may contain {{ freely.
+//
+// An entry with a name or id takes the variable of the node's namespace, else one
+// that belongs to no namespace; an entry without takes the environment. What is rendered is a string, is marked as
+// templated, and is shown by no finding.
+func Resolve(nodes []*Node, vars []*Variable, environment map[string]string) diag.List {
+	r := &resolver{
+		vars:        make(map[string]map[string]*Variable),
+		environment: make(map[string]any, len(environment)),
+	}
+	for name, text := range environment {
+		r.environment[name] = text
+	}
+	for _, v := range vars {
+		r.add(v)
+	}
+	for _, n := range nodes {
+		r.node(n, nil)
+	}
+	r.list.Sort()
+	return r.list
+}
+
+type resolver struct {
+	vars        map[string]map[string]*Variable // by namespace, then by name and by "\x00" + id
+	environment map[string]any
+	list        diag.List
+}
+
+func (r *resolver) add(v *Variable) {
+	space := r.vars[v.Namespace]
+	if space == nil {
+		space = make(map[string]*Variable)
+		r.vars[v.Namespace] = space
+	}
+	for _, key := range []struct{ what, text, key string }{{"name", v.Name, v.Name}, {"id", v.ID, "\x00" + v.ID}} {
+		if key.text == "" {
+			continue
+		}
+		if first, dup := space[key.key]; dup {
+			if key.what == "id" && first.Name == v.Name {
+				continue // an id made of the name, which was reported
+			}
+			d := diag.Errorf(diag.CodeVariable, "the %s %q is already used at %s", key.what, key.text, first.Pos).
+				WithHint("rename one of the two variables")
+			d.Pos, d.Private = v.Pos, true
+			r.list.Add(d)
+			continue
+		}
+		space[key.key] = v
+	}
+}
+
+// node binds and renders one node. outer is what the node around it has bound,
+// nil if there is none.
+func (r *resolver) node(n *Node, outer map[string]any) {
+	scope := scope{list: &r.list, node: n.title}
+	keys, ok := r.bind(scope, n.Namespace, n.Env, outer)
+	if !ok {
+		return // every template would complain about the missing key
+	}
+	before := len(r.list)
+	templates := &renderer{scope: scope, resolver: r, namespace: n.Namespace}
+	for i := range n.Config.Fields {
+		f := &n.Config.Fields[i]
+		templates.render(f.Value, f.Name, keys, f.Name == "specs")
+	}
+	if len(r.list) == before && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
+		splitAddress(scope, n)
+	}
+}
+
+// wasOlder reports whether n is an older listener whose address waited for its
+// templates.
+func wasOlder(n *Node) bool {
+	return slices.ContainsFunc(n.Older, func(o Older) bool { return o.Path == "address" })
+}
+
+// bind returns the values of the keys of an env, those of outer included. It is
+// nil if there are none, and not ok if one could not be bound, which is reported.
+func (r *resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
+	if len(env) == 0 {
+		return outer, true
+	}
+	keys = maps.Clone(outer)
+	if keys == nil {
+		keys = make(map[string]any, len(env))
+	}
+	ok = true
+	for _, b := range env {
+		v, bound := r.binding(s, namespace, b)
+		ok = ok && bound
+		keys[b.Key] = v
+	}
+	return keys, ok
+}
+
+func (r *resolver) binding(s scope, namespace string, b Binding) (data any, ok bool) {
+	path := "env." + b.Key
+	if b.ID == "" && b.Name == "" {
+		if b.Data != nil {
+			return r.data(s, b.Data, path+".data", r.environment)
+		}
+		if text, ok := r.environment[b.Key]; ok {
+			return text, true
+		}
+		d := diag.Errorf(diag.CodeUnknownVariable, "%q is not in the environment", b.Key)
+		d.Hint = fmt.Sprintf("start with --environment %s=…, or name a variable", b.Key)
+		if near, ok := diag.Nearest(b.Key, slices.Sorted(maps.Keys(r.environment))); ok {
+			d.Hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		s.reportAt(b.NamePos, "", path, d)
+		return nil, false
+	}
+	v := r.find(namespace, b)
+	if v == nil {
+		s.reportAt(b.NamePos, "", path, r.unknownVariable(namespace, b))
+		return nil, false
+	}
+	if b.Data == nil {
+		return v.Data.Go(), true
+	}
+	return r.data(s, b.Data, path+".data", v.Data.Go())
+}
+
+// find returns the variable that a binding names, nil if there is none. Those of
+// the namespace come before those without one.
+func (r *resolver) find(namespace string, b Binding) *Variable {
+	key := b.Name
+	if b.ID != "" {
+		key = "\x00" + b.ID
+	}
+	for _, space := range []string{namespace, ""} {
+		if v := r.vars[space][key]; v != nil && (b.Name == "" || v.Name == b.Name) {
+			return v
+		}
+	}
+	return nil
+}
+
+func (r *resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic {
+	if b.ID != "" {
+		return diag.Errorf(diag.CodeUnknownVariable, "no variable with id %s in namespace %q", b.ID, namespace)
+	}
+	d := diag.Errorf(diag.CodeUnknownVariable, "no variable %q in namespace %q", b.Name, namespace)
+	d.Hint = "put it into a values file, and load that with --from-values"
+	var names []string
+	for _, space := range []string{namespace, ""} {
+		for name := range r.vars[space] {
+			if !strings.HasPrefix(name, "\x00") {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	if near, ok := diag.Nearest(b.Name, names); ok {
+		d.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return d
+}
+
+// data renders the data of a binding: a string, or a tree of them.
+func (r *resolver) data(s scope, raw *schema.Raw, path string, dot any) (any, bool) {
+	before := len(r.list)
+	t := &renderer{scope: s, resolver: r, keep: true}
+	made := t.copy(raw, path, dot)
+	return made.Go(), len(r.list) == before
+}
+
+// copy renders a tree without changing it.
+func (t *renderer) copy(raw *schema.Raw, path string, dot any) value.Value {
+	switch raw.Kind {
+	case schema.RawList:
+		elems := make([]value.Value, len(raw.Items))
+		for i, item := range raw.Items {
+			elems[i] = t.copy(item, fmt.Sprintf("%s[%d]", path, i), dot)
+		}
+		return value.List(elems...)
+	case schema.RawMap:
+		fields := make([]value.Field, len(raw.Fields))
+		for i, f := range raw.Fields {
+			fields[i] = value.Field{Name: f.Name, Value: t.copy(f.Value, path+"."+f.Name, dot)}
+		}
+		return value.Map(fields...)
+	}
+	text, ok := raw.Value.AsString()
+	if !ok || !strings.Contains(text, "{{") {
+		return raw.Value
+	}
+	made, _ := t.text(raw, path, dot)
+	return value.String(made)
+}

@@ -1,0 +1,262 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// maxRendered is the longest text that a template may make, in bytes.
+const maxRendered = 16 << 20
+
+// A renderer renders the templates of one node.
+type renderer struct {
+	scope
+	resolver  *resolver
+	namespace string
+	keep      bool // leave the tree as it is
+}
+
+// render renders the strings of a tree in place. specs says that the tree is the
+// specs field of a node, whose entries have an env of their own and see the outer
+// one.
+func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any, specs bool) {
+	switch raw.Kind {
+	case schema.RawList:
+		for i, item := range raw.Items {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if specs && item.Kind == schema.RawMap && item.Field("kind") != nil {
+				t.inner(item, at, keys)
+				continue
+			}
+			t.render(item, at, keys, false)
+		}
+		return
+	case schema.RawMap:
+		for i := range raw.Fields {
+			f := &raw.Fields[i]
+			t.render(f.Value, path+"."+f.Name, keys, false)
+		}
+		return
+	}
+	text, ok := raw.Value.AsString()
+	if keys == nil || !ok || !strings.Contains(text, "{{") {
+		return
+	}
+	made, ok := t.text(raw, path, keys)
+	if !ok {
+		return
+	}
+	raw.Value, raw.Text, raw.Templated = value.String(made), raw.Text.Rendered(made), true
+}
+
+// inner renders a spec within a node. Its common fields are not templated.
+func (t *renderer) inner(raw *schema.Raw, path string, outer map[string]any) {
+	var env []Binding
+	if f := raw.Field("env"); f != nil {
+		before := len(*t.list)
+		var ignored Node // its older forms are found when the inner spec is parsed
+		env = t.env(&ignored, f)
+		if len(*t.list) > before {
+			return
+		}
+	}
+	keys, ok := t.resolver.bind(t.scope, t.namespace, env, outer)
+	if !ok {
+		return
+	}
+	for i := range raw.Fields {
+		f := &raw.Fields[i]
+		switch f.Name {
+		case "id", "kind", "namespace", "name", "annotations", "env", "ports", "links":
+		default:
+			t.render(f.Value, path+"."+f.Name, keys, f.Name == "specs")
+		}
+	}
+}
+
+// text renders one template. What is wrong is reported, without what the data
+// hold.
+func (t *renderer) text(raw *schema.Raw, path string, dot any) (text string, ok bool) {
+	code, _ := raw.Value.AsString()
+	parsed, err := template.New("t").Option("missingkey=error").Funcs(functions).Parse(code)
+	if err == nil {
+		err = allowed(parsed)
+	}
+	if err != nil {
+		t.fail(raw, path, dot, err, false)
+		return "", false
+	}
+	var out limited
+	if err := parsed.Execute(&out, dot); err != nil {
+		t.fail(raw, path, dot, err, true)
+		return "", false
+	}
+	return out.String(), true
+}
+
+// limited is a buffer that takes up to maxRendered bytes.
+type limited struct{ bytes.Buffer }
+
+var errTooLong = errors.New("the text is too long")
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxRendered {
+		return 0, errTooLong
+	}
+	return l.Buffer.Write(p)
+}
+
+// functions are what templates have beside the functions of text/template. None
+// reaches outside of the document.
+var functions = template.FuncMap{
+	"lower": strings.ToLower,
+	"upper": strings.ToUpper,
+	"trim":  strings.TrimSpace,
+	"json": func(v any) (string, error) {
+		data, err := json.Marshal(v)
+		return string(data), err
+	},
+	"default": func(otherwise, v any) any {
+		if truth, ok := template.IsTrue(v); ok && truth {
+			return v
+		}
+		return otherwise
+	},
+}
+
+// allowed refuses what makes the work of a template larger than its data:
+// templates that call each other, and counting.
+func allowed(t *template.Template) error {
+	if len(t.Templates()) > 1 {
+		return errors.New("template: t:1: a template cannot define others")
+	}
+	var walk func(n parse.Node) error
+	walk = func(n parse.Node) error {
+		var parts []*parse.ListNode
+		switch n := n.(type) {
+		case *parse.ListNode:
+			if n == nil {
+				return nil
+			}
+			for _, c := range n.Nodes {
+				if err := walk(c); err != nil {
+					return err
+				}
+			}
+		case *parse.TemplateNode:
+			return fmt.Errorf("template: t:%d: a template cannot call others", n.Line)
+		case *parse.RangeNode:
+			for _, cmd := range n.Pipe.Cmds {
+				for _, arg := range cmd.Args {
+					if _, counts := arg.(*parse.NumberNode); counts && len(cmd.Args) == 1 {
+						return fmt.Errorf("template: t:%d: range wants a list or a map", n.Line)
+					}
+				}
+			}
+			parts = []*parse.ListNode{n.List, n.ElseList}
+		case *parse.IfNode:
+			parts = []*parse.ListNode{n.List, n.ElseList}
+		case *parse.WithNode:
+			parts = []*parse.ListNode{n.List, n.ElseList}
+		}
+		for _, p := range parts {
+			if p != nil {
+				if err := walk(p); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if t.Tree == nil {
+		return nil
+	}
+	return walk(t.Tree.Root)
+}
+
+var (
+	templatePlace  = regexp.MustCompile(`^template: t:(\d+)(?::(\d+))?: (?s:(.*))$`)
+	templateAction = regexp.MustCompile(`^executing "t" at <(.*?)>: (?s:(.*))$`)
+	missingKey     = regexp.MustCompile(`map has no entry for key "(.*)"$`)
+	noField        = regexp.MustCompile(`can't evaluate field (\w+) in type`)
+)
+
+// fail reports an error of a template. Of an error while rendering, only what
+// stands in the document is told: the rest may be made of secrets.
+func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, rendering bool) {
+	pos, msg := raw.Text.Start(), err.Error()
+	if m := templatePlace.FindStringSubmatch(msg); m != nil {
+		line, _ := strconv.Atoi(m[1]) // digits, and so is the column
+		col, _ := strconv.Atoi(m[2])
+		pos, msg = raw.Text.Pos(line, col+1), m[3]
+	}
+	if !pos.IsValid() {
+		pos = raw.Pos
+	}
+	d := diag.Errorf(diag.CodeTemplate, "the template does not parse: %s", msg)
+	if rendering {
+		action := ""
+		if m := templateAction.FindStringSubmatch(msg); m != nil {
+			action, msg = m[1], m[2]
+		}
+		d = t.renderError(dot, action, msg, err)
+	}
+	t.reportAt(pos, raw.Pointer, path, d)
+}
+
+func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Diagnostic {
+	key := ""
+	if m := missingKey.FindStringSubmatch(msg); m != nil {
+		key = m[1]
+	} else if m := noField.FindStringSubmatch(msg); m != nil {
+		key = m[1]
+	}
+	switch {
+	case key != "" && strings.Contains(action, key):
+		d := diag.Errorf(diag.CodeTemplateKey, "the template uses .%s, which is not bound", strings.TrimPrefix(action, "."))
+		d.Hint = "bind " + key + " in env"
+		names := namesAt(dot, action, key)
+		if near, ok := diag.Nearest(key, names); ok {
+			d.Hint = fmt.Sprintf("did you mean %q?", near)
+		} else if len(names) > 0 && len(names) <= 20 {
+			d.Hint = "there is: " + strings.Join(names, ", ")
+		}
+		return d
+	case errors.Is(err, errTooLong):
+		return diag.Errorf(diag.CodeLimit, "the template makes more than %d bytes", maxRendered)
+	case action != "":
+		return diag.Errorf(diag.CodeTemplate, "the template cannot be rendered: %s does not fit the data", action).
+			WithHint("check what the variable holds; it is not shown here")
+	}
+	return diag.Errorf(diag.CodeTemplate, "the template cannot be rendered").
+		WithHint("check what the variable holds; it is not shown here")
+}
+
+// namesAt returns the names beside key where a field chain such as .A.b.key
+// looked for it.
+func namesAt(dot any, action, key string) []string {
+	for _, part := range strings.Split(strings.TrimPrefix(action, "."), ".") {
+		fields, ok := dot.(map[string]any)
+		if !ok {
+			return nil
+		}
+		if part == key {
+			return slices.Sorted(maps.Keys(fields))
+		}
+		dot = fields[part]
+	}
+	return nil
+}

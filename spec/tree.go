@@ -1,0 +1,378 @@
+package spec
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	// This parser, and not github.com/goccy/go-yaml: it keeps its speed and its
+	// stack on hostile input, and from version 4 on says line and column of a
+	// mistake.
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// The bounds of a document. They keep hostile ones from taking the memory or the
+// stack; all are far above what a person writes.
+const (
+	MaxSize    = 16 << 20  // bytes of a document
+	maxDepth   = 100       // levels of lists and maps
+	maxScalars = 2_000_000 // nodes of the tree, those that aliases repeat included
+	maxAliased = 16 << 20  // bytes of text that aliases repeat
+)
+
+// load parses the YAML documents of a file. What stands before a mistake is
+// returned together with it.
+func load(src *source) ([]*yaml.Node, diag.List) {
+	if len(src.text) > MaxSize {
+		return nil, diag.List{diag.Errorf(diag.CodeLimit, "the document has %d bytes, more than %d", len(src.text), MaxSize).
+			At(diag.Pos{File: src.file}, "")}
+	}
+	if d := src.check(); d != nil {
+		return nil, diag.List{d}
+	}
+	loader, err := yaml.NewLoader(strings.NewReader(src.text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	if err != nil {
+		return nil, diag.List{src.syntaxError(err)}
+	}
+	var docs []*yaml.Node
+	for {
+		doc := new(yaml.Node)
+		switch err := loader.Load(doc); {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil:
+			return docs, diag.List{src.syntaxError(err)}
+		}
+		docs = append(docs, doc)
+	}
+}
+
+// syntaxError makes a finding of an error of the YAML parser.
+func (s *source) syntaxError(err error) *diag.Diagnostic {
+	d := diag.Errorf(diag.CodeYAML, "%v", err)
+	d.Pos.File = s.file
+	var load *yaml.LoadError
+	if !errors.As(err, &load) {
+		return d
+	}
+	d.Msg = load.Message
+	if load.ContextMsg != "" {
+		d.Msg += " " + load.ContextMsg
+		if load.ContextMark.Line > 0 && load.ContextMark.Line != load.Mark.Line {
+			d.Msg += " that begins on line " + strconv.Itoa(load.ContextMark.Line)
+		}
+	}
+	switch {
+	case strings.Contains(d.Msg, "max depth"):
+		d.Code = diag.CodeLimit
+		d.Msg = "lists and maps nest deeper than " + strconv.Itoa(maxDepth) + " levels"
+	case strings.Contains(d.Msg, "unknown anchor"):
+		d.Code = diag.CodeAlias
+		d.Hint = "an anchor such as &name must stand before its alias"
+	case strings.Contains(d.Msg, "mapping values are not allowed"):
+		d.Hint = `text that holds ": " needs quotes; a key needs its own line`
+	case strings.Contains(d.Msg, "cannot start any token"):
+		d.Hint = "indent with spaces, not tabs; quote text that begins with @, ` or %"
+	case strings.Contains(d.Msg, "tab character"):
+		d.Hint = "indent with spaces, not tabs"
+	case strings.Contains(d.Msg, "did not find expected"):
+		d.Hint = "check the indentation, and that brackets and quotes are closed"
+	}
+	d.Pos.Line, d.Pos.Col = load.Mark.Line, load.Mark.Column
+	if d.Pos.Line > len(s.lines) { // the end of the document, counted past the last break
+		d.Pos = s.at(len(s.text))
+	}
+	return d
+}
+
+// A reader turns the nodes of the YAML parser into a tree with places.
+type reader struct {
+	src     *source
+	list    diag.List
+	count   int
+	aliased int
+	active  []*yaml.Node // the anchors being expanded
+	full    bool         // a bound was passed; reported once
+}
+
+func (r *reader) pos(n *yaml.Node) diag.Pos {
+	return diag.Pos{File: r.src.file, Line: n.Line, Col: n.Column}
+}
+
+func (r *reader) report(n *yaml.Node, pointer string, d *diag.Diagnostic) {
+	d.Pos, d.Pointer = r.pos(n), pointer
+	r.list.Add(d)
+}
+
+// tree makes a tree of a node. What is wrong in it is reported, and is null.
+func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
+	raw := &schema.Raw{Pos: r.pos(n), Pointer: pointer}
+	if r.full {
+		return raw
+	}
+	r.count++
+	if r.count > maxScalars || depth > maxDepth {
+		r.full = true
+		r.report(n, pointer, diag.Errorf(diag.CodeLimit, "the document is too large once its aliases are expanded").
+			WithHint("at most %d values and %d levels", maxScalars, maxDepth))
+		return raw
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return r.alias(n, raw, depth)
+	case yaml.SequenceNode:
+		r.tag(n, pointer, "!!seq")
+		raw.Kind = schema.RawList
+		raw.Items = make([]*schema.Raw, len(n.Content))
+		for i, c := range n.Content {
+			raw.Items[i] = r.tree(c, pointer+"/"+strconv.Itoa(i), depth+1)
+		}
+	case yaml.MappingNode:
+		r.tag(n, pointer, "!!map")
+		raw.Kind = schema.RawMap
+		r.mapping(n, raw, depth)
+	case yaml.ScalarNode:
+		r.scalar(n, raw)
+		if len(r.active) > 0 {
+			if r.aliased += len(n.Value); r.aliased > maxAliased {
+				r.full = true
+				r.report(n, pointer, diag.Errorf(diag.CodeLimit, "aliases repeat more than %d bytes of text", maxAliased))
+			}
+		}
+	}
+	return raw
+}
+
+// tag reports a list or map with the tag of something else.
+func (r *reader) tag(n *yaml.Node, pointer, want string) {
+	if n.Style&yaml.TaggedStyle != 0 && n.ShortTag() != want {
+		r.report(n, pointer, diag.Errorf(diag.CodeScalar, "the tag %s does not fit here", n.ShortTag()).WithHint("leave the tag out"))
+	}
+}
+
+func (r *reader) alias(n *yaml.Node, raw *schema.Raw, depth int) *schema.Raw {
+	for _, a := range r.active {
+		if a == n.Alias {
+			r.report(n, raw.Pointer, diag.Errorf(diag.CodeAlias, "the alias *%s is part of what it stands for", n.Value))
+			return raw
+		}
+	}
+	r.active = append(r.active, n.Alias)
+	made := r.tree(n.Alias, raw.Pointer, depth+1)
+	r.active = r.active[:len(r.active)-1]
+	return made
+}
+
+// mapping reads the entries of a map. Entries merged with << come last and yield
+// to the map's own.
+func (r *reader) mapping(n *yaml.Node, raw *schema.Raw, depth int) {
+	seen := make(map[string]diag.Pos, len(n.Content)/2)
+	var merges []*yaml.Node
+	raw.Fields = make([]schema.RawField, 0, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
+			merges = append(merges, val)
+			continue
+		}
+		name, ok := r.key(key, raw.Pointer)
+		if !ok {
+			continue
+		}
+		pointer := raw.Pointer + "/" + pointerEscape(name)
+		if first, dup := seen[name]; dup {
+			r.report(key, pointer, diag.Errorf(diag.CodeDuplicateKey, "the key %q is already at %s", name, first).
+				WithHint("keep one of the two"))
+			continue
+		}
+		seen[name] = r.pos(key)
+		raw.Fields = append(raw.Fields, schema.RawField{Name: name, Pos: r.pos(key), Value: r.tree(val, pointer, depth+1)})
+	}
+	for _, m := range merges {
+		r.merge(m, raw, seen, depth)
+	}
+}
+
+func (r *reader) merge(n *yaml.Node, raw *schema.Raw, seen map[string]diag.Pos, depth int) {
+	merged := r.tree(n, raw.Pointer, depth+1)
+	parts := []*schema.Raw{merged}
+	if merged.Kind == schema.RawList {
+		parts = merged.Items
+	}
+	for _, part := range parts {
+		if part.Kind != schema.RawMap {
+			r.report(n, raw.Pointer, diag.Errorf(diag.CodeKey, "<< wants a map or a list of maps"))
+			return
+		}
+		for _, f := range part.Fields {
+			if _, own := seen[f.Name]; own {
+				continue
+			}
+			seen[f.Name] = f.Pos
+			raw.Fields = append(raw.Fields, f)
+		}
+	}
+}
+
+// key returns the text of a key. Numbers and booleans are keys as they are
+// written.
+func (r *reader) key(n *yaml.Node, pointer string) (name string, ok bool) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" && n.Style&quoted == 0 {
+		r.report(n, pointer, diag.Errorf(diag.CodeKey, "a key must be text").WithHint("put quotes around it"))
+		return "", false
+	}
+	return n.Value, true
+}
+
+const (
+	block  = yaml.LiteralStyle | yaml.FoldedStyle
+	quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | block
+)
+
+// scalar reads a scalar by the core schema of YAML 1.2.
+func (r *reader) scalar(n *yaml.Node, raw *schema.Raw) {
+	raw.Text = r.text(n)
+	tag := ""
+	if n.Style&yaml.TaggedStyle != 0 {
+		tag = n.ShortTag()
+	}
+	var ok bool
+	switch tag {
+	case "":
+		if n.Style&quoted != 0 {
+			raw.Value = value.String(n.Value)
+			return
+		}
+		raw.Value, ok = resolve(n.Value)
+		if !ok {
+			r.report(n, raw.Pointer, diag.Errorf(diag.CodeScalar, "the integer does not fit 64 bits").
+				WithHint("put quotes around it, or write it as 1e30"))
+		}
+		return
+	case "!", "!!str", "!!timestamp":
+		raw.Value, ok = value.String(n.Value), true
+	case "!!binary":
+		var data []byte
+		if data, ok = decodeBase64(n.Value); ok {
+			raw.Value = value.Binary(data)
+		}
+	case "!!null", "!!bool", "!!int", "!!float":
+		var v value.Value
+		if v, ok = resolve(n.Value); ok {
+			raw.Value, ok = tagged(v, tag)
+		}
+	default:
+		r.report(n, raw.Pointer, diag.Errorf(diag.CodeScalar, "unknown tag %s", tag).WithHint("leave the tag out"))
+		return
+	}
+	if !ok {
+		r.report(n, raw.Pointer, diag.Errorf(diag.CodeScalar, "the tag %s does not fit the value", tag).WithHint("leave the tag out"))
+	}
+}
+
+func tagged(v value.Value, tag string) (value.Value, bool) {
+	switch k := v.Kind(); tag {
+	case "!!null":
+		return v, k == value.KindNull
+	case "!!bool":
+		return v, k == value.KindBool
+	case "!!int":
+		return v, k == value.KindInt || k == value.KindUint
+	}
+	f, ok := v.AsFloat()
+	return value.Float(f), ok
+}
+
+func decodeBase64(s string) ([]byte, bool) {
+	s = strings.Join(strings.Fields(s), "")
+	data, err := base64.StdEncoding.DecodeString(s)
+	return data, err == nil
+}
+
+var (
+	decimal = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	float   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+)
+
+// resolve returns what a plain scalar is. It is not ok for an integer beyond 64
+// bits.
+func resolve(s string) (v value.Value, ok bool) {
+	switch s {
+	case "", "~", "null", "Null", "NULL":
+		return value.Null(), true
+	case "true", "True", "TRUE":
+		return value.Bool(true), true
+	case "false", "False", "FALSE":
+		return value.Bool(false), true
+	case ".nan", ".NaN", ".NAN":
+		return value.Float(math.NaN()), true
+	case ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF":
+		return value.Float(math.Inf(1)), true
+	case "-.inf", "-.Inf", "-.INF":
+		return value.Float(math.Inf(-1)), true
+	}
+	if c := s[0]; c != '-' && c != '+' && c != '.' && (c < '0' || c > '9') {
+		return value.String(s), true
+	}
+	switch {
+	case decimal.MatchString(s):
+		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return value.Int(i), true
+		}
+		u, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
+		return value.Uint(u), err == nil
+	case strings.HasPrefix(s, "0x") && strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" && len(s) > 2:
+		u, err := strconv.ParseUint(s[2:], 16, 64)
+		return value.Uint(u), err == nil
+	case strings.HasPrefix(s, "0o") && strings.Trim(s[2:], "01234567") == "" && len(s) > 2:
+		u, err := strconv.ParseUint(s[2:], 8, 64)
+		return value.Uint(u), err == nil
+	case float.MatchString(s):
+		// Past the range ParseFloat returns an infinity, as JSON readers do.
+		f, err := strconv.ParseFloat(s, 64)
+		return value.Float(f), err == nil || math.IsInf(f, 0)
+	}
+	return value.String(s), true
+}
+
+// text finds the places of a scalar's text.
+func (r *reader) text(n *yaml.Node) diag.Text {
+	s, start := r.src, r.pos(n)
+	if n.Value == "" {
+		return diag.NewText("", s.file, start, nil)
+	}
+	at := s.content(n.Line, n.Column)
+	if n.Style&yaml.LiteralStyle != 0 {
+		return s.literal(n.Value, at)
+	}
+	if n.Style&yaml.FoldedStyle != 0 {
+		line := s.at(at).Line + 1
+		return s.folded(n.Value, start, s.offset(line, 1))
+	}
+	if n.Style&quoted != 0 {
+		at = min(at+1, len(s.text))
+	}
+	if strings.HasPrefix(s.text[at:], n.Value) && !strings.Contains(n.Value, "\n") {
+		return diag.NewText(n.Value, s.file, start, []diag.Pos{s.at(at)})
+	}
+	return s.folded(n.Value, start, at)
+}
+
+func pointerEscape(key string) string {
+	if !strings.ContainsAny(key, "~/") {
+		return key
+	}
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}

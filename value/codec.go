@@ -1,0 +1,264 @@
+package value
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// This file and its neighbours convert between values and Go types. The first
+// use of a type compiles it into closures that work at memory offsets; they are
+// cached for good. codec_types.go finds the fields of a struct and their tags,
+// codec_encode.go and codec_decode.go compile the two directions, convert.go
+// says which scalar fits which.
+//
+// What unsafe relies on: a pointer handed to a closure is one to the Go type
+// that the closure was compiled for; offsets are those of reflect; only memory
+// that reflect, new or make allocated for the type is written. Maps and
+// interfaces of uncommon types, whose layout belongs to the runtime, go through
+// reflect.
+
+// A ConvertError says what cannot be converted, and where in the value it is.
+type ConvertError struct {
+	Path string // such as orders[3].price; empty for the value itself
+	From string // what there is: string "x", or a Go type
+	To   string // what was asked for
+	Err  error  // why, if there is more to say; may be nil
+}
+
+// Error returns the message with the path in front.
+func (e *ConvertError) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	fmt.Fprintf(&b, "cannot turn %s into %s", e.From, e.To)
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %s", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the reason.
+func (e *ConvertError) Unwrap() error { return e.Err }
+
+// atField puts a field in front of the path.
+func (e *ConvertError) atField(name string) { e.at(Path{{Name: name}}) }
+
+// atIndex puts an element in front of the path.
+func (e *ConvertError) atIndex(i int) { e.at(Path{{Index: i, Element: true}}) }
+
+func (e *ConvertError) at(p Path) {
+	switch {
+	case len(e.Path) > maxErrorPath:
+		e.Path = p.String() + "…" // of a loop the start says enough
+	case e.Path == "" || e.Path[0] == '[' || strings.HasPrefix(e.Path, "…"):
+		e.Path = p.String() + e.Path
+	default:
+		e.Path = p.String() + "." + e.Path
+	}
+}
+
+const maxErrorPath = 400
+
+// inField and inElement put a step in front of the path of an error of the
+// codec, all of which are ConvertErrors.
+func inField(err error, name string) error {
+	err.(*ConvertError).atField(name)
+	return err
+}
+
+func inElement(err error, i int) error {
+	err.(*ConvertError).atIndex(i)
+	return err
+}
+
+// Encode converts a Go value. Structs and maps become maps, slices and arrays
+// lists, bytes binary; pointers and interfaces what they hold, and null if nil;
+// time.Time, time.Duration, error and Value themselves. A type with MarshalText
+// becomes a string, one with MarshalJSON but not that what its JSON says. A nil
+// slice is an empty list, a nil map an empty map.
+//
+// The fields of a struct keep their order; those of a Go map are sorted. Fields
+// are called as their tag value:"name" says, or json:"name", or else by their
+// name in snake_case. After the name may follow ",omitempty" (left out if false,
+// 0, "", nil or of length 0), ",inline" (fields of this struct, or entries of
+// this map, stand beside the others) and ",alias=other" (a second name to decode
+// from). The name "-" leaves the field out. Embedded structs are as in
+// encoding/json.
+//
+// The result shares no memory with v except strings, and what values and errors
+// in it share. The error is a [*ConvertError]: for functions, channels, complex
+// numbers, and what nests deeper than [MaxDepth], as pointer loops do.
+func Encode(v any) (Value, error) { return encodeAny(v, 0) }
+
+// Decode converts a value into what the pointer into points to. It is lenient
+// where nothing is lost: text to and from numbers, booleans, durations and times
+// (RFC 3339); numbers are milliseconds as durations, Unix milliseconds as times;
+// a lone scalar is a slice of one. Integers must fit. Text is base64 as bytes.
+//
+// What the value does not have keeps what it held, and names that the struct
+// does not have are ignored. Null makes pointers, maps, slices and interfaces
+// nil, and leaves all else as it is. Maps are added to, slices made new. An array
+// takes up to its length and zeroes the rest. An interface{} gets what [Value.Go]
+// returns. Names of fields are those of [Encode]; if a field comes under its name
+// and an alias, the name counts.
+//
+// The error is a [*ConvertError]; into may then be half filled.
+func Decode(v Value, into any) error {
+	t := reflect.TypeOf(into)
+	if t == nil || t.Kind() != reflect.Pointer || (*eface)(unsafe.Pointer(&into)).data == nil {
+		return &ConvertError{From: "a value", To: fmt.Sprintf("%T", into), Err: errors.New("want a pointer that is not nil")}
+	}
+	c := codecOf(t)
+	return c.elem.decode((*eface)(unsafe.Pointer(&into)).data, v)
+}
+
+// EncodeOf is [Encode] of what v points to, without the allocation that an
+// interface needs. A nil v gives null.
+func EncodeOf[T any](v *T) (Value, error) {
+	if v == nil {
+		return Value{}, nil
+	}
+	return codecOf(reflect.TypeFor[T]()).encode(unsafe.Pointer(v), 0)
+}
+
+// DecodeAs is [Decode] into a new T.
+func DecodeAs[T any](v Value) (T, error) {
+	var into T
+	err := codecOf(reflect.TypeFor[T]()).decode(unsafe.Pointer(&into), v)
+	return into, err
+}
+
+// A Codec converts one type. It saves the look-up of [EncodeOf] and [DecodeAs].
+// Make it with [CodecOf]; it may be used concurrently.
+type Codec[T any] struct{ c *codec }
+
+// CodecOf compiles T.
+func CodecOf[T any]() Codec[T] { return Codec[T]{codecOf(reflect.TypeFor[T]())} }
+
+// Encode is [EncodeOf]; v must not be nil.
+func (c Codec[T]) Encode(v *T) (Value, error) { return c.c.encode(unsafe.Pointer(v), 0) }
+
+// Decode is the function [Decode]; into must not be nil.
+func (c Codec[T]) Decode(v Value, into *T) error { return c.c.decode(unsafe.Pointer(into), v) }
+
+type (
+	// encodeFunc converts what p points to. depth is how many pointers, lists and
+	// maps it stands in.
+	encodeFunc func(p unsafe.Pointer, depth int) (Value, error)
+
+	// decodeFunc converts v to what p points to. It needs no depth, as values are
+	// bounded: each call of another for the same v is one for a smaller type.
+	decodeFunc func(p unsafe.Pointer, v Value) error
+)
+
+// A codec is one compiled type.
+type codec struct {
+	typ    reflect.Type
+	word   unsafe.Pointer // what an interface that holds a typ has as its type
+	ptr    unsafe.Pointer // the same for *typ
+	direct bool           // an interface may hold a typ itself, and not a pointer to one
+	encode encodeFunc
+	decode decodeFunc
+	strct  *structCodec // of a struct
+	elem   *codec       // of a pointer
+}
+
+// eface is how the runtime lays out an interface{}.
+type eface struct{ typ, data unsafe.Pointer }
+
+// codecs holds all compiled types, by the type word of an interface.
+var codecs sync.Map // unsafe.Pointer → *codec
+
+func typeWord(t reflect.Type) unsafe.Pointer {
+	return (*eface)(unsafe.Pointer(&t)).data // a reflect.Type is a *rtype, whose address is the type word
+}
+
+func codecOf(t reflect.Type) *codec {
+	if c, ok := codecs.Load(typeWord(t)); ok {
+		return c.(*codec)
+	}
+	k := compiler{}
+	c := k.codec(t)
+	for _, made := range k {
+		codecs.LoadOrStore(made.word, made) // two at once make the same one
+	}
+	return c
+}
+
+// A compiler holds the codecs that one call makes. A type that holds itself
+// finds its own here, whose closures are filled in by the time they are called.
+type compiler map[reflect.Type]*codec
+
+func (k compiler) codec(t reflect.Type) *codec {
+	if c, ok := k[t]; ok {
+		return c
+	}
+	if c, ok := codecs.Load(typeWord(t)); ok {
+		return c.(*codec)
+	}
+	c := &codec{typ: t, word: typeWord(t), ptr: typeWord(reflect.PointerTo(t)), direct: mayBeDirect(t)}
+	k[t] = c
+	k.compileEncode(c)
+	k.compileDecode(c)
+	return c
+}
+
+// mayBeDirect reports whether an interface may hold a t in its data word itself.
+// Which structs of one word it does that for is up to the compiler, so for those
+// this errs on the safe side: see address.
+func mayBeDirect(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return true
+	case reflect.Struct, reflect.Array:
+		return t.Size() == unsafe.Sizeof(uintptr(0))
+	}
+	return false
+}
+
+// address returns where the value in an interface is, to be read only.
+func (c *codec) address(v *any) unsafe.Pointer {
+	e := (*eface)(unsafe.Pointer(v))
+	if !c.direct {
+		return e.data
+	}
+	switch c.typ.Kind() {
+	case reflect.Struct, reflect.Array:
+		held := reflect.New(c.typ)
+		held.Elem().Set(reflect.ValueOf(*v))
+		return held.UnsafePointer()
+	}
+	return unsafe.Pointer(&e.data)
+}
+
+// pointer returns p, which points to a c.typ, as an interface that holds a
+// pointer.
+func (c *codec) pointer(p unsafe.Pointer) any {
+	e := eface{c.ptr, p}
+	return *(*any)(unsafe.Pointer(&e))
+}
+
+func unsupported(from, to string) *ConvertError { return &ConvertError{From: from, To: to} }
+
+// describeValue is how errors name a value: short, with the text if it is a
+// scalar.
+func describeValue(v Value) string {
+	switch k := v.Kind(); k {
+	case KindNull, KindList, KindMap, KindBinary, KindError:
+		return k.String()
+	case KindString:
+		s := v.bytes()
+		if len(s) > 40 {
+			s = strings.ToValidUTF8(s[:40], "") + "…"
+		}
+		return "string " + strconv.Quote(s)
+	default:
+		return k.String() + " " + v.String()
+	}
+}

@@ -1,0 +1,626 @@
+package value
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// JSONOptions limits what [ParseJSONWith] takes. The zero JSONOptions is the
+// default.
+type JSONOptions struct {
+	MaxDepth         int  // how deep lists and maps may nest; 0 is 512, and no more than MaxDepth counts
+	MaxBytes         int  // how long the text may be; 0 is no limit
+	RejectDuplicates bool // a name that occurs twice in an object is an error
+}
+
+const defaultJSONDepth = 512
+
+// A JSONError says where a text stops being JSON, or goes beyond the limits.
+type JSONError struct {
+	Offset int // in bytes, from 0
+	Line   int // from 1
+	Col    int // in bytes, from 1
+	Msg    string
+}
+
+// Error returns the message with line and column in front.
+func (e *JSONError) Error() string {
+	return fmt.Sprintf("JSON, line %d, column %d: %s", e.Line, e.Col, e.Msg)
+}
+
+// ParseJSON reads one JSON text as RFC 8259 has it, with nothing before or
+// after it but white space. Where that leaves a choice:
+//
+//   - A name that occurs twice: the later value stands in the earlier place.
+//   - Digits only: an integer, or a float if beyond the range of uint64. -0, and
+//     numbers with a point or an exponent, are floats; beyond the range of
+//     float64 they are an error, next to 0 they are 0.
+//   - Bytes that are not UTF-8, and halves of surrogate pairs: U+FFFD.
+//   - A byte order mark in front: an error.
+//
+// The value does not share memory with data. Its strings share it with one
+// another, at most 1 KiB at a time: one that is kept does not keep the text.
+// The error is a [*JSONError].
+func ParseJSON(data []byte) (Value, error) { return ParseJSONWith(data, JSONOptions{}) }
+
+// ParseJSONWith is [ParseJSON] with limits.
+func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
+	p := parsers.Get().(*parser)
+	p.data, p.pos, p.errMsg, p.rejectDuplicates = data, 0, "", o.RejectDuplicates
+	p.maxDepth = min(o.MaxDepth, MaxDepth)
+	if p.maxDepth <= 0 {
+		p.maxDepth = defaultJSONDepth
+	}
+	v := p.document(o.MaxBytes)
+	var err error
+	if p.errMsg != "" {
+		v, err = Value{}, p.jsonError()
+	}
+	p.release()
+	return v, err
+}
+
+var parsers = sync.Pool{New: func() any { return new(parser) }}
+
+// A parser reads one text after another. The first error stays: whoever finds
+// one calls fail and passes false on.
+type parser struct {
+	data             []byte
+	pos              int
+	maxDepth         int
+	rejectDuplicates bool
+	errPos           int
+	errMsg           string
+
+	// The elements and fields of the lists and maps that are open, the
+	// innermost last: when one is closed its part is copied out at its length.
+	elems      []Value
+	fields     []Field
+	elemsUsed  int // how much of elems was ever used, to be cleared
+	fieldsUsed int
+
+	chunk   []byte // where the next strings are put; len is what is used
+	scratch []byte
+
+	// keys are the names of earlier texts and objects by hash, so that the same
+	// names come without allocation. A name that is not here replaces another.
+	keys [256]string
+}
+
+const (
+	maxChunk    = 1024 // bytes of strings allocated at once: what one of them may keep alive
+	maxInChunk  = 256  // longer strings have memory of their own
+	maxKey      = 64   // longer names are not kept in keys
+	maxIdle     = 4096 // fields or elements that an idle parser keeps room for
+	indexedFrom = 32   // fields from which duplicates are looked for by index
+)
+
+// release returns the parser to the pool, with nothing in it of the last text
+// but short names.
+func (p *parser) release() {
+	clear(p.elems[:max(p.elemsUsed, len(p.elems))])
+	clear(p.fields[:max(p.fieldsUsed, len(p.fields))])
+	p.data, p.chunk = nil, nil
+	p.elems, p.fields, p.elemsUsed, p.fieldsUsed = p.elems[:0], p.fields[:0], 0, 0
+	if cap(p.elems) > maxIdle {
+		p.elems = nil
+	}
+	if cap(p.fields) > maxIdle {
+		p.fields = nil
+	}
+	if cap(p.scratch) > maxIdle {
+		p.scratch = nil
+	}
+	parsers.Put(p)
+}
+
+func (p *parser) fail(pos int, msg string) bool {
+	if p.errMsg == "" {
+		p.errPos, p.errMsg = pos, msg
+	}
+	return false
+}
+
+func (p *parser) jsonError() *JSONError {
+	before := p.data[:p.errPos]
+	return &JSONError{
+		Offset: p.errPos,
+		Line:   1 + bytes.Count(before, []byte{'\n'}),
+		Col:    p.errPos - bytes.LastIndexByte(before, '\n'),
+		Msg:    p.errMsg,
+	}
+}
+
+func (p *parser) document(maxBytes int) Value {
+	if maxBytes > 0 && len(p.data) > maxBytes {
+		p.fail(maxBytes, fmt.Sprintf("longer than %d bytes", maxBytes))
+		return Value{}
+	}
+	if bytes.HasPrefix(p.data, []byte("\xEF\xBB\xBF")) {
+		p.fail(0, "a byte order mark is not allowed")
+		return Value{}
+	}
+	v, ok := p.value(0)
+	if ok {
+		if p.next(); p.pos < len(p.data) {
+			p.unexpected("end of text")
+		}
+	}
+	return v
+}
+
+// next skips white space and returns the byte after it, or 0 at the end.
+func (p *parser) next() byte {
+	for i := p.pos; i < len(p.data); i++ {
+		if c := p.data[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			p.pos = i
+			return c
+		}
+	}
+	p.pos = len(p.data)
+	return 0
+}
+
+func (p *parser) unexpected(want string) bool {
+	if p.pos >= len(p.data) {
+		return p.fail(len(p.data), "unexpected end, want "+want)
+	}
+	r, _ := utf8.DecodeRune(p.data[p.pos:])
+	return p.fail(p.pos, fmt.Sprintf("unexpected %q, want %s", r, want))
+}
+
+// value reads a value inside of depth lists and maps.
+func (p *parser) value(depth int) (Value, bool) {
+	switch c := p.next(); c {
+	case '"':
+		s, ok := p.text()
+		return String(s), ok
+	case '{':
+		return p.object(depth)
+	case '[':
+		return p.array(depth)
+	case 't':
+		return Bool(true), p.word("true")
+	case 'f':
+		return Bool(false), p.word("false")
+	case 'n':
+		return Value{}, p.word("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return p.number()
+	}
+	return Value{}, p.unexpected("a value")
+}
+
+func (p *parser) word(w string) bool {
+	if len(p.data)-p.pos < len(w) || string(p.data[p.pos:p.pos+len(w)]) != w {
+		return p.unexpected(w)
+	}
+	p.pos += len(w)
+	return true
+}
+
+// enter goes over an opening bracket or brace.
+func (p *parser) enter(depth int) bool {
+	if depth >= p.maxDepth {
+		return p.fail(p.pos, fmt.Sprintf("nests deeper than %d levels", p.maxDepth))
+	}
+	p.pos++
+	return true
+}
+
+func (p *parser) array(depth int) (Value, bool) {
+	if !p.enter(depth) {
+		return Value{}, false
+	}
+	base := len(p.elems)
+	if p.next() == ']' {
+		p.pos++
+		return List(), true
+	}
+	for {
+		v, ok := p.value(depth + 1)
+		if !ok {
+			return Value{}, false
+		}
+		p.elems = append(p.elems, v)
+		switch p.next() {
+		case ',':
+			p.pos++
+			continue
+		case ']':
+			p.pos++
+		default:
+			return Value{}, p.unexpected("',' or ']'")
+		}
+		p.elemsUsed = max(p.elemsUsed, len(p.elems))
+		elems := make([]Value, len(p.elems)-base)
+		copy(elems, p.elems[base:])
+		p.elems = p.elems[:base]
+		return List(elems...), true
+	}
+}
+
+func (p *parser) object(depth int) (Value, bool) {
+	if !p.enter(depth) {
+		return Value{}, false
+	}
+	base := len(p.fields)
+	var (
+		seen  uint64           // a bit for the hash of each name: mostly it tells that a name is new
+		index map[string]int32 // names of a long object
+	)
+	if p.next() == '}' {
+		p.pos++
+		return p.closeObject(base, nil), true
+	}
+	for {
+		if p.next() != '"' {
+			return Value{}, p.unexpected("a name in quotes")
+		}
+		at := p.pos
+		name, hash, ok := p.key()
+		if !ok {
+			return Value{}, false
+		}
+		earlier := -1
+		if bit := uint64(1) << (hash & 63); seen&bit == 0 {
+			seen |= bit
+		} else {
+			earlier, index = p.earlier(base, name, index)
+		}
+		if earlier >= 0 && p.rejectDuplicates {
+			return Value{}, p.fail(at, fmt.Sprintf("the name %q occurs twice", name))
+		}
+		if p.next() != ':' {
+			return Value{}, p.unexpected("':'")
+		}
+		p.pos++
+		v, ok := p.value(depth + 1)
+		if !ok {
+			return Value{}, false
+		}
+		if earlier >= 0 {
+			p.fields[base+earlier].Value = v
+		} else {
+			if index != nil {
+				index[name] = int32(len(p.fields) - base)
+			}
+			p.fields = append(p.fields, Field{name, v})
+		}
+		switch p.next() {
+		case ',':
+			p.pos++
+			continue
+		case '}':
+			p.pos++
+		default:
+			return Value{}, p.unexpected("',' or '}'")
+		}
+		return p.closeObject(base, index), true
+	}
+}
+
+// earlier returns which field of the innermost object has the name, or -1. It
+// makes the index when scanning would become quadratic.
+func (p *parser) earlier(base int, name string, index map[string]int32) (int, map[string]int32) {
+	fields := p.fields[base:]
+	if index == nil {
+		if len(fields) < indexedFrom {
+			return scan(fields, name), nil
+		}
+		index = make(map[string]int32, 2*len(fields))
+		for i := range fields {
+			index[fields[i].Name] = int32(i)
+		}
+	}
+	if i, ok := index[name]; ok {
+		return int(i), index
+	}
+	return -1, index
+}
+
+// closeObject makes a map of the fields from base on. index may be nil.
+func (p *parser) closeObject(base int, index map[string]int32) Value {
+	p.fieldsUsed = max(p.fieldsUsed, len(p.fields))
+	read := p.fields[base:]
+	m := newMapData(len(read))
+	size, depth := 0, uint16(0)
+	for i := range read {
+		m.fields[i] = read[i]
+		size += fieldSize(read[i])
+		depth = max(depth, read[i].Value.meta.depth())
+	}
+	if index != nil {
+		m.index.Store(&index)
+	}
+	p.fields = p.fields[:base]
+	return m.seal(size, depth)
+}
+
+// key reads a name, and returns a hash of it.
+func (p *parser) key() (name string, hash uint64, ok bool) {
+	raw, ok := p.quoted()
+	if !ok {
+		return "", 0, false
+	}
+	hash = p.hashKey(raw)
+	slot := &p.keys[hash>>56]
+	if *slot == string(raw) {
+		return *slot, hash, true
+	}
+	name = string(raw)
+	if len(name) <= maxKey {
+		*slot = name
+	}
+	return name, hash, true
+}
+
+// hashKey hashes the first and last eight bytes, and the length: enough to tell
+// names apart mostly, which is all that is needed.
+func (p *parser) hashKey(b []byte) uint64 {
+	var w uint64
+	if n := len(b); n >= 8 {
+		w = binary.LittleEndian.Uint64(b) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(b[n-8:]), 17)
+	} else {
+		for _, c := range b {
+			w = w<<8 | uint64(c)
+		}
+	}
+	w = (w ^ uint64(len(b))<<57) * 0x9E3779B97F4A7C15
+	return w ^ w>>32
+}
+
+// text reads a string.
+func (p *parser) text() (string, bool) {
+	raw, ok := p.quoted()
+	if !ok || len(raw) == 0 {
+		return "", ok
+	}
+	if len(raw) > maxInChunk {
+		return string(raw), true
+	}
+	if len(raw) > cap(p.chunk)-len(p.chunk) {
+		// Half of what is left of the text is about what its strings need.
+		p.chunk = make([]byte, 0, max(len(raw), min(maxChunk, (len(p.data)-p.pos)/2)))
+	}
+	start := len(p.chunk)
+	p.chunk = append(p.chunk, raw...)
+	return unsafe.String(&p.chunk[start], len(raw)), true
+}
+
+// quoted reads a string and returns its bytes, which are valid until the next
+// call.
+func (p *parser) quoted() (raw []byte, ok bool) {
+	data := p.data
+	start := p.pos + 1
+	i := start
+	for ; i+8 <= len(data); i += 8 {
+		if m := special(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+			i += bits.TrailingZeros64(m) / 8
+			if data[i] == '"' {
+				p.pos = i + 1
+				return data[start:i], true
+			}
+			return p.quotedSlow(start, i)
+		}
+	}
+	for ; i < len(data); i++ {
+		if c := data[i]; c == '"' {
+			p.pos = i + 1
+			return data[start:i], true
+		} else if c < 0x20 || c == '\\' || c >= utf8.RuneSelf {
+			return p.quotedSlow(start, i)
+		}
+	}
+	return nil, p.fail(len(data), "string without end")
+}
+
+// quotedSlow goes on at i, where the string has a byte that is not plain.
+func (p *parser) quotedSlow(start, i int) (raw []byte, ok bool) {
+	data := p.data
+	for j := i; j < len(data); j++ { // no escapes and valid: nothing to rewrite
+		if c := data[j]; c == '"' {
+			if !utf8.Valid(data[i:j]) {
+				break
+			}
+			p.pos = j + 1
+			return data[start:j], true
+		} else if c < 0x20 || c == '\\' {
+			break
+		}
+	}
+	out := append(p.scratch[:0], data[start:i]...)
+	for i < len(data) {
+		switch c := data[i]; {
+		case c == '"':
+			p.pos, p.scratch = i+1, out
+			return out, true
+		case c == '\\':
+			var n int
+			if out, n = p.escape(out, i); n == 0 {
+				return nil, false
+			}
+			i += n
+		case c < 0x20:
+			return nil, p.fail(i, fmt.Sprintf("control character %q in a string", c))
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			i++
+		default:
+			r, n := utf8.DecodeRune(data[i:])
+			out = utf8.AppendRune(out, r) // RuneError is U+FFFD
+			i += n
+		}
+	}
+	return nil, p.fail(len(data), "string without end")
+}
+
+// escape appends what the escape at i means and returns its length, 0 if it is
+// wrong.
+func (p *parser) escape(out []byte, i int) ([]byte, int) {
+	if i+1 >= len(p.data) {
+		p.fail(len(p.data), "string without end")
+		return out, 0
+	}
+	switch c := p.data[i+1]; c {
+	case '"', '\\', '/':
+		return append(out, c), 2
+	case 'b':
+		return append(out, '\b'), 2
+	case 'f':
+		return append(out, '\f'), 2
+	case 'n':
+		return append(out, '\n'), 2
+	case 'r':
+		return append(out, '\r'), 2
+	case 't':
+		return append(out, '\t'), 2
+	case 'u':
+		r, ok := p.hex4(i)
+		if !ok {
+			p.fail(i, `want four hexadecimal digits after \u`)
+			return out, 0
+		}
+		if r >= 0xD800 && r < 0xDC00 {
+			if low, ok := p.hex4(i + 6); ok && low >= 0xDC00 && low < 0xE000 {
+				return utf8.AppendRune(out, (r-0xD800)<<10+(low-0xDC00)+0x10000), 12
+			}
+		}
+		return utf8.AppendRune(out, r), 6 // half of a pair becomes U+FFFD
+	}
+	p.fail(i, "unknown escape in a string")
+	return out, 0
+}
+
+// hex4 reads \uXXXX at i.
+func (p *parser) hex4(i int) (rune, bool) {
+	if i+6 > len(p.data) || p.data[i] != '\\' || p.data[i+1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range p.data[i+2 : i+6] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c|0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// powers are the powers of ten that a float64 holds exactly. A number of at
+// most 2^53 times or divided by one of them is rounded once, hence right.
+var powers = [...]float64{
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+}
+
+func (p *parser) number() (Value, bool) {
+	data, start := p.data, p.pos
+	i := start
+	negative := data[i] == '-'
+	if negative {
+		i++
+	}
+	mantissa, first := uint64(0), i // mantissa is right for up to 19 digits
+	for ; i < len(data) && data[i]-'0' <= 9; i++ {
+		mantissa = mantissa*10 + uint64(data[i]-'0')
+	}
+	digits := i - first
+	p.pos = i
+	switch {
+	case digits == 0:
+		return Value{}, p.unexpected("a digit")
+	case digits > 1 && data[first] == '0':
+		return Value{}, p.fail(first, "a number starts with 0")
+	}
+	if i == len(data) || data[i] != '.' && data[i]|0x20 != 'e' {
+		switch {
+		case digits > 18 || negative && mantissa == 0:
+			return p.longInteger(start)
+		case negative:
+			return Int(-int64(mantissa)), true
+		default:
+			return Int(int64(mantissa)), true
+		}
+	}
+	exponent := 0
+	if data[i] == '.' {
+		point := i + 1
+		for i = point; i < len(data) && data[i]-'0' <= 9; i++ {
+			mantissa = mantissa*10 + uint64(data[i]-'0')
+		}
+		p.pos = i
+		if i == point {
+			return Value{}, p.unexpected("a digit")
+		}
+		exponent = point - i
+		digits += i - point
+	}
+	if i < len(data) && data[i]|0x20 == 'e' {
+		sign := 1
+		if i++; i < len(data) && (data[i] == '+' || data[i] == '-') {
+			if data[i] == '-' {
+				sign = -1
+			}
+			i++
+		}
+		e, from := 0, i
+		for ; i < len(data) && data[i]-'0' <= 9; i++ {
+			e = min(e*10+int(data[i]-'0'), 1e6)
+		}
+		p.pos = i
+		if i == from {
+			return Value{}, p.unexpected("a digit")
+		}
+		exponent += sign * e
+	}
+	if digits > 19 || mantissa > 1<<53 || exponent < -22 || exponent > 22 {
+		return p.float(start)
+	}
+	f := float64(mantissa)
+	if exponent < 0 {
+		f /= powers[-exponent]
+	} else {
+		f *= powers[exponent]
+	}
+	if negative {
+		f = -f
+	}
+	return Float(f), true
+}
+
+// longInteger reads the digits from start to p.pos, which may be beyond int64
+// or uint64, or -0.
+func (p *parser) longInteger(start int) (Value, bool) {
+	text := string(p.data[start:min(p.pos, start+21)])
+	if p.pos-start <= 20 && text != "-0" {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Int(i), true
+		}
+		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return Uint(u), true
+		}
+	}
+	return p.float(start)
+}
+
+func (p *parser) float(start int) (Value, bool) {
+	raw := p.data[start:p.pos]
+	f, err := strconv.ParseFloat(unsafe.String(&raw[0], len(raw)), 64)
+	if err != nil || math.IsInf(f, 0) {
+		return Value{}, p.fail(start, "number out of range")
+	}
+	return Float(f), true
+}
