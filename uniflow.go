@@ -24,6 +24,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -36,6 +37,7 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
+	Observer         *observe.Observer // told of every process; nil costs nothing
 }
 
 // A Budget bounds what one process may use; zero fields take their default.
@@ -168,6 +170,9 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 		}),
 		number: e.mu.number + 1,
 		since:  time.Now(),
+	}
+	if e.opts.Observer != nil {
+		next.Observe(e.opts.Observer)
 	}
 	if err := next.Open(ctx); err != nil {
 		return list, errors.Join(err, next.Close(context.WithoutCancel(ctx)))

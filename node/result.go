@@ -29,7 +29,8 @@ const (
 	OpCall             // send Payload on out-port Port, go on with Then
 	OpMany             // send or run Many, go on with Many.Then
 	OpBlock            // run Block outside the process's turn, do what it returns
-	OpFork             // do Fork in a detached child process; answer None
+	OpFork             // do Inner in a detached child process; answer None
+	OpAfter            // do Inner, go on with Then when its response has come
 )
 
 // A Result is what a node does with a packet. The zero Result answers null. It
@@ -38,7 +39,7 @@ type Result struct {
 	Payload value.Value
 	Op      Op
 	Port    int32
-	More    *More // nil for all but OpCall, OpMany, OpBlock and OpFork
+	More    *More // nil for OpAnswer, OpNone, OpFail and OpSend
 }
 
 // More is the part of a Result that only some operations have.
@@ -49,7 +50,7 @@ type More struct {
 	Children []Result
 	Limit    int
 	Block    func(context.Context) Result
-	Fork     Result
+	Inner    Result
 }
 
 // Then goes on when a response has come. It obeys the rules of [Node.Receive],
@@ -135,7 +136,14 @@ func Block(f func(ctx context.Context) Result) Result {
 // Fork answers None at once and does r in a child process that goes on by
 // itself: after this process has ended, and after its client has left. Only the
 // shutdown's grace ends it. An error that it ends with is logged.
-func Fork(r Result) Result { return Result{Op: OpFork, More: &More{Fork: r}} }
+func Fork(r Result) Result { return Result{Op: OpFork, More: &More{Inner: r}} }
+
+// After does r as if the node had returned it, and goes on when the response of
+// that has come. It is how to look at the answer of any result, such as that of
+// the error port to a [Fail].
+func After(r Result, then Then) Result {
+	return Result{Op: OpAfter, More: &More{Inner: r, Then: then}}
+}
 
 // Join makes one response of several, in order: any error wins, and several are
 // joined; None is skipped; nothing left is None; one left is that payload; more

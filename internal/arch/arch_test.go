@@ -19,7 +19,7 @@ const module = "github.com/uniflow-labs/uniflow"
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
 	{"internal/invariant", "internal/leak", "value", "diag", "schema"},
-	{"node", "spec", "lang", "bench/baseline"},
+	{"node", "spec", "lang", "observe", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},
 	{"internal/run", "nodes/core", "nodes/web"},
@@ -33,7 +33,7 @@ var layers = [][]string{
 var uses = map[string]string{
 	"schema -> value": "a config holds values",
 	"schema -> diag":  "a config reports what is wrong with it",
-	"diag -> value":   "a diagnostic may show a value",
+	"observe -> node": "an observer is told what nodes do",
 }
 
 // never are imports that the rows would allow.

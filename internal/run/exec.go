@@ -241,7 +241,12 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			p.block(work{run: r.More.Block, node: at, port: port, to: to})
 			return task{}, false
 		case node.OpFork:
-			*r = p.fork(at, r.More.Fork)
+			*r = p.fork(at, r.More.Inner)
+			continue
+		case node.OpAfter:
+			f := p.newFrame(to, at, 1)
+			f.then = r.More.Then
+			*r, to = r.More.Inner, place{frame: f}
 			continue
 		default:
 			*r = node.Answer(value.Error(p.misuse(at, fmt.Sprintf("unknown operation %d", r.Op))))

@@ -19,12 +19,14 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -76,6 +78,10 @@ type Generation struct {
 	expire   context.CancelFunc
 	workers  sync.WaitGroup // goroutines of processes
 
+	// watched is the instrumented variant of the program's vertices, on which
+	// processes run while somebody observes; nil otherwise.
+	watched atomic.Pointer[[]compile.Vertex]
+
 	processes sync.Pool // of *process
 	shards    []shard
 	nextShard atomic.Uint32
@@ -90,6 +96,17 @@ type shard struct {
 		cancellable map[*process]context.CancelCauseFunc
 	}
 	_ [64]byte // a cache line between this counter and the next
+}
+
+// Observe has an observer told of all processes that start from now on, until
+// stop is called. A later observer takes the place of an earlier one.
+func (g *Generation) Observe(o *observe.Observer) (stop func()) {
+	vertices := slices.Clone(g.prog.Vertices)
+	for i := range vertices {
+		vertices[i].Node = observe.Wrap(vertices[i].Node, vertices[i].Ref, o)
+	}
+	g.watched.Store(&vertices)
+	return func() { g.watched.CompareAndSwap(&vertices, nil) }
 }
 
 // errGrace ends the processes that are left when the grace of a stop is over.
@@ -130,10 +147,9 @@ func New(prog *compile.Program, opts Options) *Generation {
 	g.ctx, g.expire = context.WithCancel(context.Background())
 	g.processes.New = func() any {
 		return &process{
-			gen:      g,
-			vertices: prog.Vertices,
-			shard:    &g.shards[int(g.nextShard.Add(1))%len(g.shards)],
-			done:     make(chan struct{}, 1),
+			gen:   g,
+			shard: &g.shards[int(g.nextShard.Add(1))%len(g.shards)],
+			done:  make(chan struct{}, 1),
 		}
 	}
 	return g

@@ -21,9 +21,9 @@ import (
 // the goroutine that started it alone, and takes no lock.
 type process struct {
 	gen      *Generation
-	vertices []compile.Vertex
-	shard    *shard // of gen, immutable
-	serial   uint32 // how often it has been released
+	vertices []compile.Vertex // of the program, or of its watched variant; immutable during the run
+	shard    *shard           // of gen, immutable
+	serial   uint32           // how often it has been released
 
 	queue      queue
 	root       frame
@@ -83,6 +83,10 @@ const checkEvery = 256
 // start readies a pooled process for a run.
 func (p *process) start(base context.Context, parent *storage) {
 	p.base, p.parent = base, parent
+	p.vertices = p.gen.prog.Vertices
+	if watched := p.gen.watched.Load(); watched != nil {
+		p.vertices = *watched
+	}
 	p.checkpoint = min(checkEvery, p.gen.budget.Deliveries)
 	p.root.pending = 1
 	p.root.resps = p.root.few[:1]

@@ -1,0 +1,82 @@
+package run_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// TestObserve tells all that a process does, through every kind of result, and
+// nothing once it is stopped.
+func TestObserve(t *testing.T) {
+	g := &graph{}
+	a := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
+		return node.SendThen(0, pkt.Payload, func(_ node.Process, resp node.Response) node.Result {
+			return node.Block(func(context.Context) node.Result { return node.Send(1, resp.Payload) })
+		})
+	})
+	b := g.fn(1, suffix("b", false))
+	c := g.fn(1, fail("c failed"))
+	d := g.fn(1, func(node.Process, node.Packet) node.Result { return node.None() })
+	g.link(a, 0, b)
+	g.link(a, 1, c)
+	g.linkErr(c, d)
+	gen := g.open(t, run.Options{})
+
+	var mu sync.Mutex
+	var log []string
+	note := func(verb string) func(observe.Packet) {
+		return func(p observe.Packet) {
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, fmt.Sprintf("%s %s %d %s", p.Node, verb, p.Port, text(node.Response{Payload: p.Payload})))
+		}
+	}
+	stop := gen.Observe(&observe.Observer{
+		Received: note("got"),
+		Sent:     note("sent"),
+		Answered: func(a observe.Answer) {
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, fmt.Sprintf("%s answered %s", a.Node, text(a.Response)))
+		},
+	})
+	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
+	want := "a got 0 x; a sent 0 x; b got 0 x; b sent 0 xb; b answered xb; a sent 1 xb; c got 0 xb; " +
+		"c sent -1 error: c failed; d got 0 error: c failed; d answered None; c answered None; a answered None"
+	if got := strings.Join(log, "; "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	stop()
+	log = nil
+	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
+	if len(log) > 0 {
+		t.Errorf("got %v after stop", log)
+	}
+}
+
+// BenchmarkObserver is a chain of ten with nobody observing, and observed by
+// somebody who does nothing (P12 compares the first with BenchmarkParallel's
+// program, which is the same).
+func BenchmarkObserver(b *testing.B) {
+	for _, observed := range []bool{false, true} {
+		b.Run(fmt.Sprintf("observed=%v", observed), func(b *testing.B) {
+			gen := chain(b, 10)
+			if observed {
+				gen.Observe(&observe.Observer{Received: func(observe.Packet) {}, Sent: func(observe.Packet) {}})
+			}
+			in := value.String("ping")
+			b.ReportAllocs()
+			for b.Loop() {
+				gen.Send(b.Context(), 0, 0, in)
+			}
+		})
+	}
+}
