@@ -53,6 +53,7 @@ type compiler struct {
 	byID   map[string]int32
 	prog   *Program
 	list   diag.List
+	hints  int // how often names were looked through for the nearest
 }
 
 // A unit is a spec on its way to becoming a vertex.

@@ -208,6 +208,9 @@ func (c *compiler) target(u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
 		return at, nil
 	}
 	d = diag.Errorf(diag.CodeUnknownTarget, "no node %q in namespace %q", l.Name, u.spec.Namespace)
+	if c.hints++; c.hints > diag.MaxFindings {
+		return 0, d // looking through all names for each would take quadratic time
+	}
 	if near, ok := diag.Nearest(l.Name, c.names(u.spec.Namespace)); ok {
 		return 0, d.WithHint("did you mean %q?", near)
 	}
