@@ -70,8 +70,8 @@ func ExampleDef() {
 	show("- {kind: size, name: first, limmit: 3}", value.Null(), size)
 	// Output:
 	// long
-	// example.yaml:1:3: node "first": limit: the field is required [F2002]
-	// example.yaml:1:29: node "first": limmit: unknown field "limmit" [F2001]
+	// example.yaml:1:3: node "first": limit: missing [F2002]
+	// example.yaml:1:29: node "first": limmit: unknown field [F2001]
 }
 
 // Waiting for a response: the call is made once, so that it allocates nothing.

@@ -120,6 +120,10 @@ func (r *result) value(v ref.Val, depth int) (value.Value, error) {
 		return value.Value{}, fmt.Errorf("the result nests deeper than %d levels", value.MaxDepth)
 	}
 	switch v := v.(type) {
+	case *ordered:
+		return r.ordered(v, depth)
+	case accumulator:
+		return r.ordered(v.ordered, depth)
 	case traits.Mapper:
 		return r.mapping(v, depth)
 	case traits.Lister:
@@ -144,6 +148,35 @@ func (r *result) sequence(v traits.Lister, depth int) (value.Value, error) {
 		elems = append(elems, e)
 	}
 	return value.List(elems...), nil
+}
+
+func (r *result) ordered(v *ordered, depth int) (value.Value, error) {
+	fields := make([]value.Field, len(v.keys))
+	texts := true
+	for i, key := range v.keys {
+		name, err := keyName(key)
+		if err != nil {
+			return value.Value{}, err
+		}
+		field, err := r.value(v.vals[i], depth+1)
+		if err != nil {
+			return value.Value{}, err
+		}
+		if _, ok := key.(types.String); !ok {
+			texts = false
+		}
+		fields[i] = value.Field{Name: name, Value: field}
+	}
+	if texts { // which are unique already
+		return value.UniqueMap(fields), nil
+	}
+	var b value.MapBuilder
+	for _, f := range fields {
+		if b.Set(f.Name, f.Value) {
+			return value.Value{}, fmt.Errorf("the result has two keys %q", f.Name)
+		}
+	}
+	return b.Build(), nil
 }
 
 func (r *result) mapping(v traits.Mapper, depth int) (value.Value, error) {

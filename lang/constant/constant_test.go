@@ -95,7 +95,7 @@ func TestCompileErrors(t *testing.T) {
 	f(YAML{}, "a: 1\na: 2", 2, 1, "YAML")
 	f(YAML{}, "a: *none", 1, 4, "no anchor &none")
 	f(YAML{}, "a: 1\n---\nb: 2", 3, 2, "second document")
-	f(YAML{}, "{[1]: 2}", 1, 2, "")
+	f(YAML{}, "{[1]: 2}", 1, 5, "invalid key")
 }
 
 // Nine levels of nine aliases each would be 400 million elements.

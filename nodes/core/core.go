@@ -6,6 +6,9 @@
 package core
 
 import (
+	"errors"
+
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -49,8 +52,18 @@ func (o Options) compileExpr(expr schema.Config, field string, own schema.Config
 	if own.Has("language") {
 		language = own.String("language")
 	}
-	return o.Languages.Compile(language, expr.Text(field), lang.Options{
-		Mode:    lang.ModeExpression,
-		Timeout: own.Duration("timeout"),
-	})
+	return o.compile(language, expr.Text(field), own, lang.ModeExpression)
+}
+
+// compile compiles code of a node with the fields language and timeout. An
+// unknown language is reported where it is named.
+func (o Options) compile(language string, code diag.Text, own schema.Config, mode lang.Mode) (lang.Program, error) {
+	if err := o.Languages.Check(language); err != nil {
+		var d *diag.Diagnostic
+		if errors.As(err, &d) {
+			d.Pos, d.Path = own.Pos("language"), own.Path("language")
+		}
+		return nil, err
+	}
+	return o.Languages.Compile(language, code, lang.Options{Mode: mode, Timeout: own.Duration("timeout")})
 }

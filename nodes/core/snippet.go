@@ -26,7 +26,7 @@ func snippetDef(o Options) *node.Def {
 		Out: []node.Port{{Name: "out", Doc: "What the code made of it."}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
-			program, err := o.Languages.Compile(cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
+			program, err := o.compile(cfg.String("language"), cfg.Text("code"), cfg, lang.ModeFunction)
 			if err != nil {
 				return nil, err
 			}

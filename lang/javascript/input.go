@@ -1,0 +1,315 @@
+package javascript
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/dop251/goja"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// maxSafe is 2^53 - 1, the largest integer that a number of JavaScript tells
+// from its neighbours. Beyond it an integer is a BigInt.
+const maxSafe = 1<<53 - 1
+
+// A payload becomes objects and arrays that read it where it is: fields are
+// converted when they are looked at, and lazy maps that nobody reads stay
+// unread. The first change makes a copy of the one object that is changed, so
+// the payload never is. A result that is an unchanged part of the payload is
+// that part, without a conversion.
+
+// A input converts the payload of one run.
+type input struct{ e *engine }
+
+// value returns v in JavaScript.
+func (in input) value(v value.Value) goja.Value {
+	vm := in.e.vm
+	switch v.Kind() {
+	case value.KindBool:
+		b, _ := v.AsBool()
+		return vm.ToValue(b)
+	case value.KindInt:
+		i, _ := v.AsInt()
+		if i > maxSafe || i < -maxSafe {
+			return vm.ToValue(big.NewInt(i))
+		}
+		return vm.ToValue(i)
+	case value.KindUint:
+		u, _ := v.AsUint()
+		return vm.ToValue(new(big.Int).SetUint64(u))
+	case value.KindFloat:
+		f, _ := v.AsFloat()
+		return vm.ToValue(f)
+	case value.KindString:
+		s, _ := v.AsString()
+		return vm.ToValue(s)
+	case value.KindDuration:
+		d, _ := v.AsDuration()
+		return vm.ToValue(float64(d) / 1e6) // milliseconds
+	case value.KindTime:
+		t, _ := v.AsTime()
+		return in.helper(in.e.date, vm.ToValue(float64(t.UnixMilli())))
+	case value.KindBinary:
+		b, _ := v.AsBinary()
+		return in.helper(in.e.bytes, vm.ToValue(vm.NewArrayBuffer(slices.Clone(b))))
+	case value.KindList:
+		return vm.NewDynamicArray(&array{in: in, from: v})
+	case value.KindMap:
+		return vm.NewDynamicObject(&object{in: in, from: v, whole: v})
+	case value.KindError:
+		return vm.NewDynamicObject(&object{in: in, from: value.ErrorMap(v), whole: v})
+	}
+	return goja.Null()
+}
+
+// helper calls a function of the bootstrap. It fails only if the run is being
+// stopped, which ends the run from here too.
+func (in input) helper(f goja.Callable, arg goja.Value) goja.Value {
+	v, err := f(goja.Undefined(), arg)
+	if err != nil {
+		panic(in.e.vm.NewGoError(err))
+	}
+	return v
+}
+
+// keeps reports whether what v became has an identity or can be changed, so
+// that looking twice has to give the same.
+func keeps(v value.Value) bool {
+	switch v.Kind() {
+	case value.KindList, value.KindMap, value.KindError, value.KindBinary, value.KindTime:
+		return true
+	}
+	return false
+}
+
+// An object is a map of the payload as JavaScript sees it. It implements
+// goja.DynamicObject.
+type object struct {
+	in    input
+	from  value.Value           // the map
+	whole value.Value           // what it stands for: from, or the error that from describes
+	made  map[string]goja.Value // converted fields that keep their identity; nil if none
+	own   *fields               // the fields after the first change; nil before it
+}
+
+// fields are those of an object that was changed, in order.
+type fields struct {
+	names  []string
+	byName map[string]goja.Value
+}
+
+// Get implements goja.DynamicObject.
+func (o *object) Get(name string) goja.Value {
+	if o.own != nil {
+		return o.own.byName[name]
+	}
+	if v, ok := o.made[name]; ok {
+		return v
+	}
+	field, ok := o.from.Get(name)
+	if !ok {
+		return nil
+	}
+	v := o.in.value(field)
+	if keeps(field) {
+		if o.made == nil {
+			o.made = make(map[string]goja.Value, 4)
+		}
+		o.made[name] = v
+	}
+	return v
+}
+
+// Has implements goja.DynamicObject.
+func (o *object) Has(name string) bool {
+	if o.own != nil {
+		_, ok := o.own.byName[name]
+		return ok
+	}
+	_, ok := o.from.Get(name)
+	return ok
+}
+
+// Keys implements goja.DynamicObject.
+func (o *object) Keys() []string {
+	if o.own != nil {
+		return slices.Clone(o.own.names)
+	}
+	names := make([]string, 0, o.from.Len())
+	for name := range o.from.Fields() {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Set implements goja.DynamicObject.
+func (o *object) Set(name string, v goja.Value) bool {
+	own := o.change()
+	if _, ok := own.byName[name]; !ok {
+		own.names = append(own.names, name)
+	}
+	own.byName[name] = v
+	return true
+}
+
+// Delete implements goja.DynamicObject.
+func (o *object) Delete(name string) bool {
+	if !o.Has(name) {
+		return true
+	}
+	own := o.change()
+	delete(own.byName, name)
+	own.names = slices.DeleteFunc(own.names, func(n string) bool { return n == name })
+	return true
+}
+
+func (o *object) change() *fields {
+	if o.own == nil {
+		own := &fields{names: o.Keys(), byName: make(map[string]goja.Value, o.from.Len()+1)}
+		for _, name := range own.names {
+			own.byName[name] = o.Get(name)
+		}
+		o.own, o.made = own, nil
+	}
+	return o.own
+}
+
+// intact reports whether the object and all that was made of its fields are as
+// they were.
+func (o *object) intact() bool {
+	if o.own != nil {
+		return false
+	}
+	for _, v := range o.made {
+		if !intact(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// An array is a list of the payload as JavaScript sees it. It implements
+// goja.DynamicArray.
+type array struct {
+	in   input
+	from value.Value
+	made []goja.Value // converted elements, nil where not yet; nil before the first that keeps its identity
+	own  []goja.Value // the elements after the first change
+	mine bool         // own holds the elements
+}
+
+// Len implements goja.DynamicArray.
+func (a *array) Len() int {
+	if a.mine {
+		return len(a.own)
+	}
+	return a.from.Len()
+}
+
+// Get implements goja.DynamicArray.
+func (a *array) Get(i int) goja.Value {
+	if i < 0 || i >= a.Len() {
+		return nil
+	}
+	if a.mine {
+		return a.own[i]
+	}
+	if a.made != nil && a.made[i] != nil {
+		return a.made[i]
+	}
+	elem := a.from.At(i)
+	v := a.in.value(elem)
+	if keeps(elem) {
+		if a.made == nil {
+			a.made = make([]goja.Value, a.from.Len())
+		}
+		a.made[i] = v
+	}
+	return v
+}
+
+// Set implements goja.DynamicArray. An index past the end grows the array, up
+// to a bound: these arrays have no holes.
+func (a *array) Set(i int, v goja.Value) bool {
+	if i < 0 || !a.grow(i+1) {
+		return false
+	}
+	a.own[i] = v
+	return true
+}
+
+// SetLen implements goja.DynamicArray.
+func (a *array) SetLen(n int) bool {
+	if n < 0 || !a.grow(n) {
+		return false
+	}
+	clear(a.own[n:])
+	a.own = a.own[:n]
+	return true
+}
+
+// grow makes the elements the array's own, and at least n of them.
+func (a *array) grow(n int) bool {
+	if n > maxItems && n > a.Len() {
+		return false
+	}
+	if !a.mine {
+		own := make([]goja.Value, a.Len(), max(n, a.Len()))
+		for i := range own {
+			own[i] = a.Get(i)
+		}
+		a.own, a.made, a.mine = own, nil, true
+	}
+	for len(a.own) < n {
+		a.own = append(a.own, goja.Undefined())
+	}
+	return true
+}
+
+func (a *array) intact() bool {
+	if a.mine {
+		return false
+	}
+	for _, v := range a.made {
+		if v != nil && !intact(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// intact reports whether something made of the payload is unchanged. Of dates
+// and buffers it cannot be told, so they count as changed.
+func intact(v goja.Value) bool {
+	switch from := handler(v).(type) {
+	case *object:
+		return from.intact()
+	case *array:
+		return from.intact()
+	}
+	return false
+}
+
+// handler returns the *object or *array behind v, nil if there is none.
+func handler(v goja.Value) any {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return nil
+	}
+	switch o.ExportType() {
+	case typeObject, typeArray:
+		return o.Export()
+	}
+	return nil
+}
+
+// integral returns f as an integer where a number of JavaScript cannot be told
+// from one: the language has no other.
+func integral(f float64) (int64, bool) {
+	if f == math.Trunc(f) && math.Abs(f) <= maxSafe && !(f == 0 && math.Signbit(f)) {
+		return int64(f), true
+	}
+	return 0, false
+}

@@ -1,0 +1,58 @@
+// Package javascript evaluates JavaScript and TypeScript on payloads, in an
+// interpreter inside of the process.
+//
+// A function is a module that exports one, as its default or as module.exports;
+// it is given the payload and may be async. An expression sees the payload as
+// self and, if it is a map, its keys as variables.
+//
+// Read [Language] first, then bundle.go, which turns the code into one script
+// when the workflow is compiled, then program.go, which runs it, and runtime.go,
+// which keeps the runtimes that it runs in. input.go and output.go are how
+// payloads and JavaScript's values become one another.
+//
+// Invariants. A run sees nothing that another has left behind: everything that
+// a runtime has by itself is frozen before the first run (bootstrap.js), and a
+// module runs anew each time, so its variables are fresh. Code has no way out:
+// there is no console, no timer, no process, no file and no network, and require
+// is bundled away. An interrupt that one run causes cannot reach the next.
+//
+// Numbers: an integer within ±(2^53 - 1) is a number and comes back as an
+// integer; one beyond is a BigInt and comes back as an integer too; any number
+// of JavaScript that is integral is an integer. A duration is a number of
+// milliseconds, a time a Date, a binary a Uint8Array. undefined is null.
+//
+// What is bounded: time, by the context and the timeout; the depth of calls;
+// and the results of single calls that can be large (see maxText). Memory as
+// such is not: code that collects objects until there is no memory left ends the
+// process. A regular expression with look-around or back references that has
+// found nothing after a second counts as not matching.
+//
+// The package must not know nodes, processes or how documents are parsed.
+package javascript
+
+import (
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+)
+
+// A Language compiles JavaScript or TypeScript. Make one with [New]; it is safe
+// for concurrent use.
+type Language struct {
+	pool       *pool
+	typescript bool
+}
+
+// New returns JavaScript.
+func New() *Language { return &Language{pool: newPool()} }
+
+// TypeScript returns TypeScript, whose programs share their runtimes with l's.
+// Types are taken out, not checked.
+func (l *Language) TypeScript() *Language { return &Language{pool: l.pool, typescript: true} }
+
+// Compile implements [lang.Language].
+func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, error) {
+	if opts.Mode == lang.ModeExpression {
+		return l.compileExpression(code, opts)
+	}
+	return l.compileFunction(code, opts)
+}

@@ -1,0 +1,291 @@
+package javascript
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// probeTimeout is how long the top level of a module is let run when it is
+// compiled, to see what it exports. If that is too short, an evaluation will say.
+const probeTimeout = time.Second
+
+// A program is compiled code of either mode. It is safe for concurrent use.
+type program struct {
+	pool    *pool
+	code    diag.Text
+	root    string // folder of the document
+	timeout time.Duration
+
+	// call runs the code on a payload inside of an engine.
+	call func(e *engine, in value.Value) (goja.Value, error)
+}
+
+// Eval implements [lang.Program].
+func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
+	return p.run(ctx, p.timeout, func(e *engine) (value.Value, error) {
+		v, err := p.call(e, in)
+		if err != nil {
+			return value.Value{}, err
+		}
+		if v, err = e.settle(v); err != nil {
+			return value.Value{}, err
+		}
+		out := output{e: e}
+		return out.value(v)
+	})
+}
+
+// run has f use an engine until ctx is done or the timeout has passed.
+func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine) (value.Value, error)) (value.Value, error) {
+	if err := lang.Stopped(ctx); err != nil {
+		return value.Value{}, err
+	}
+	e, err := p.pool.get()
+	if err != nil {
+		return value.Value{}, err
+	}
+	armed := e.begin(ctx, timeout)
+	v, err := p.guard(e, f)
+	var stopped error
+	if armed {
+		stopped = e.end()
+	}
+	p.pool.put(e)
+	if err != nil && stopped != nil {
+		return value.Value{}, stopped
+	}
+	return v, err
+}
+
+// guard calls f and turns whatever it fails with, panics of the interpreter
+// included, into an error. It also reads what was thrown, which may run code.
+func (p *program) guard(e *engine, f func(*engine) (value.Value, error)) (v value.Value, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.spoilt = true
+			v, err = value.Value{}, p.panicked(r)
+		}
+	}()
+	var failed error
+	thrown := e.vm.Try(func() {
+		v, failed = f(e)
+	})
+	if thrown != nil {
+		failed = thrown
+	}
+	if failed == nil {
+		return v, nil
+	}
+	return value.Value{}, p.failure(e, failed)
+}
+
+func (p *program) panicked(r any) error {
+	var interrupted *goja.InterruptedError
+	var overflow *goja.StackOverflowError
+	err, _ := r.(error)
+	switch {
+	case errors.As(err, &interrupted):
+		return interrupted
+	case errors.As(err, &overflow):
+		return errOverflow
+	}
+	return fmt.Errorf("the interpreter broke down: %v", r)
+}
+
+var errOverflow = &lang.Thrown{Message: fmt.Sprintf("calls nest deeper than %d", maxCalls)}
+
+// failure returns what is reported of an error.
+func (p *program) failure(e *engine, err error) error {
+	var (
+		interrupted *goja.InterruptedError
+		overflow    *goja.StackOverflowError
+		exception   *goja.Exception
+		rejected    *rejection
+	)
+	switch {
+	case errors.As(err, &interrupted):
+		e.spoilt = true
+		return err
+	case errors.As(err, &overflow):
+		e.spoilt = true
+		return errOverflow
+	case errors.As(err, &rejected):
+		return p.thrown(e, rejected.reason, nil)
+	case errors.As(err, &exception):
+		return p.thrown(e, exception.Value(), exception.Stack())
+	}
+	return &lang.Thrown{Message: err.Error()}
+}
+
+// thrown describes what code threw, with the place: that of the error object if
+// it is one, else that of the throw.
+func (p *program) thrown(e *engine, v goja.Value, stack []goja.StackFrame) error {
+	var t *lang.Thrown
+	var trace string
+	if failed := e.vm.Try(func() {
+		t = e.thrown(v)
+		if o, ok := v.(*goja.Object); ok && o.ClassName() == "Error" {
+			trace = text(o.Get("stack"))
+		}
+	}); failed != nil {
+		t = &lang.Thrown{Message: "what was thrown cannot be read"}
+	}
+	t.Pos = p.placeOf(trace)
+	for _, frame := range stack {
+		if t.Pos.IsValid() {
+			break
+		}
+		at := frame.Position()
+		t.Pos = p.place(at.Filename, at.Line, at.Column)
+	}
+	return t
+}
+
+// placeOf finds the innermost place in a stack trace that is in the document or
+// in a file that it imports. A line reads "\tat name (file:line:column(pc))".
+func (p *program) placeOf(trace string) diag.Pos {
+	for line := range strings.Lines(trace) {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "at ")
+		if !ok {
+			continue
+		}
+		if i := strings.LastIndex(line, " ("); i >= 0 {
+			line = line[i+2:]
+		}
+		end := strings.LastIndexByte(line, '(')
+		if end < 0 {
+			continue
+		}
+		line = line[:end]
+		var row, col int
+		i := strings.LastIndexByte(line, ':')
+		if i < 0 {
+			continue
+		}
+		j := strings.LastIndexByte(line[:i], ':')
+		if j < 0 {
+			continue
+		}
+		if _, err := fmt.Sscanf(line[j+1:], "%d:%d", &row, &col); err != nil {
+			continue
+		}
+		if pos := p.place(line[:j], row, col); pos.IsValid() {
+			return pos
+		}
+	}
+	return diag.Pos{}
+}
+
+func (p *program) place(file string, line, col int) diag.Pos {
+	switch {
+	case line < 1 || file == "" || file == "bundle.js" || file == "bootstrap.js" || strings.HasPrefix(file, "<"):
+		return diag.Pos{}
+	case file == mainFile || strings.HasSuffix(file, "/"+mainFile):
+		return p.code.Pos(line, col+1) // source maps count columns from 0
+	}
+	return diag.Pos{File: filepath.Join(p.root, filepath.FromSlash(file)), Line: line, Col: col + 1}
+}
+
+// A rejection is what a promise was rejected with.
+type rejection struct{ reason goja.Value }
+
+// Error returns the reason as text.
+func (r *rejection) Error() string { return text(r.reason) }
+
+// settle returns what a promise, or anything else that is awaited like one, has
+// become. All jobs have run by now, and there is nothing else that could settle
+// it later.
+func (e *engine) settle(v goja.Value) (goja.Value, error) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return v, nil
+	}
+	if o.ExportType() != typePromise {
+		if handler(o) != nil {
+			return v, nil // part of the payload, which has no functions
+		}
+		if _, ok := goja.AssertFunction(o.Get("then")); !ok {
+			return v, nil
+		}
+		resolved, err := e.resolve(goja.Undefined(), o)
+		if err != nil {
+			return nil, err
+		}
+		o = resolved.ToObject(e.vm)
+	}
+	promise, ok := o.Export().(*goja.Promise)
+	if !ok {
+		return v, nil
+	}
+	switch promise.State() {
+	case goja.PromiseStateFulfilled:
+		return promise.Result(), nil
+	case goja.PromiseStateRejected:
+		return nil, &rejection{promise.Result()}
+	}
+	return nil, errors.New("the promise never settles: nothing is left that could resolve it")
+}
+
+// compileFunction compiles a module that exports a function.
+func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Program, error) {
+	m, err := l.bundle(code)
+	if err != nil {
+		return nil, err
+	}
+	root, _ := folder(code.File) // a document without a folder has no other files either
+	p := &program{pool: l.pool, code: code, root: root, timeout: opts.Timeout}
+	p.call = func(e *engine, in value.Value) (goja.Value, error) {
+		f, err := m.function(e)
+		if err != nil {
+			return nil, err
+		}
+		return f(goja.Undefined(), input{e}.value(in))
+	}
+	_, err = p.run(context.Background(), probeTimeout, func(e *engine) (value.Value, error) {
+		_, err := m.function(e)
+		return value.Value{}, err
+	})
+	var timeout *lang.Timeout
+	if err == nil || errors.As(err, &timeout) {
+		return p, nil
+	}
+	d := lang.Syntax(code, 1, 1, "%v", err)
+	var thrown *lang.Thrown
+	if errors.As(err, &thrown) && thrown.Pos.IsValid() {
+		d.Pos = thrown.Pos
+	}
+	if errors.Is(err, errNoFunction) {
+		d.WithHint("write export default function (input) { … }")
+	}
+	return nil, d
+}
+
+var errNoFunction = errors.New("the code does not export a function")
+
+// function runs the top level of the module and returns the function that it
+// exports.
+func (m *module) function(e *engine) (goja.Callable, error) {
+	v, err := e.vm.RunProgram(m.script)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := goja.AssertFunction(v); ok {
+		return f, nil
+	}
+	if o, ok := v.(*goja.Object); ok { // exports.default = …
+		if f, ok := goja.AssertFunction(o.Get("default")); ok {
+			return f, nil
+		}
+	}
+	return nil, errNoFunction
+}
