@@ -1,5 +1,286 @@
 package spec
 
-import "github.com/uniflow-labs/uniflow/diag"
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
-func Format(doc Document) ([]byte, diag.List) { return nil, nil }
+	"go.yaml.in/yaml/v4"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// Format writes a document in today's form, with the common fields in their
+// usual order, two spaces of indentation, and a blank line between specs. A file
+// named .json stays JSON. Comments are kept. Formatting what was formatted
+// changes nothing, and formatting never changes what a document means.
+//
+// A document that cannot be read is not formatted: the list says why. Fields in
+// a document with anchors stay in the order written, because an alias must come
+// after its anchor.
+func Format(doc Document) ([]byte, diag.List) {
+	src := newSource(doc)
+	docs, list := load(src)
+	r := &reader{src: src}
+	for _, d := range docs {
+		for _, c := range d.Content {
+			if raw := r.tree(c, "", 0); raw.Kind == schema.RawScalar && !isNull(raw) {
+				d := diag.Errorf(diag.CodeNotSpec, "a document is a spec or a list of specs, not %s", raw.What())
+				d.Pos = raw.Pos
+				list.Add(d)
+			}
+		}
+	}
+	list.Append(r.list)
+	if list.HasErrors() {
+		list.Sort()
+		return nil, list
+	}
+	pages := layout(src, docs)
+	anchors := slices.ContainsFunc(pages, func(p *page) bool { return p.anchors })
+	for _, p := range pages {
+		if p.root != nil {
+			p.root.specs(!anchors)
+		}
+	}
+	var e emitter
+	if strings.EqualFold(filepath.Ext(doc.File), ".json") && len(pages) == 1 && pages[0].root != nil && !anchors && !commented(src.text) {
+		e.json(pages[0].root, 0)
+		e.out.WriteByte('\n')
+	} else {
+		e.pages(pages)
+	}
+	made := Document{File: doc.File, Data: e.out.Bytes()}
+	if what := changed(doc, made); what != "" {
+		return nil, diag.List{diag.Errorf(diag.CodeBug, "formatting would change %s, so the document was left as it is", what).
+			WithHint("please report this document").At(diag.Pos{File: doc.File}, "")}
+	}
+	return made.Data, nil
+}
+
+// changed says what differs between the meaning of two documents.
+func changed(before, after Document) string {
+	a, found := Parse(before, ParseOptions{})
+	b, left := Parse(after, ParseOptions{})
+	if len(found) != len(left) {
+		return "what is wrong with it"
+	}
+	if len(a) != len(b) {
+		return "the number of specs"
+	}
+	for i := range a {
+		if field := Differ(a[i], b[i]); field != "" {
+			return fmt.Sprintf("%s of node %q", field, a[i].title())
+		}
+	}
+	return ""
+}
+
+// A cell is a value as it will be written.
+type cell struct {
+	node    *yaml.Node
+	kind    yaml.Kind
+	prefix  string   // anchor and tag
+	text    string   // of a scalar or alias on one line; the header of a block
+	block   []string // the lines of a block scalar, without indentation
+	flow    bool     // a list or map within brackets
+	entries []*entry
+}
+
+// An entry is a field of a map or an item of a list, with its comments.
+type entry struct {
+	key    string // as written; empty in a list
+	name   string // what the key says
+	value  *cell
+	parent *entry
+
+	offset, line, col int // where it begins in the source
+
+	head []string // comments and blank lines above
+	eol  string   // the comment on its first line
+	foot []string // comments and blank lines below that belong to it
+}
+
+// A page is one YAML document of a file.
+type page struct {
+	root    *cell
+	first   int // the line on which it begins
+	anchors bool
+	tail    []string // what stands below the last entry
+}
+
+// specs puts the specs of a document into today's form.
+func (c *cell) specs(order bool) {
+	switch c.kind {
+	case yaml.MappingNode:
+		c.spec(order)
+	case yaml.SequenceNode:
+		for _, e := range c.entries {
+			if e.value.kind == yaml.MappingNode {
+				e.value.spec(order)
+				e.hoist()
+			}
+		}
+	}
+}
+
+// hoist moves the comments above the first field of an item in front of the item,
+// for there is no room between the dash and the field.
+func (e *entry) hoist() {
+	if !e.value.flow && len(e.value.entries) > 0 && e.value.prefix == "" {
+		first := e.value.entries[0]
+		e.head = append(e.head, first.head...)
+		first.head = nil
+	}
+}
+
+// rank is the place of a field among those of a spec.
+func rank(name string) int {
+	switch name {
+	case "ports":
+		return 100
+	case "links":
+		return 99
+	}
+	common := []string{"kind", "namespace", "name", "id", "annotations", "env"}
+	if i := slices.Index(common, name); i >= 0 {
+		return i
+	}
+	return 50
+}
+
+// spec puts one spec into today's form.
+func (c *cell) spec(order bool) {
+	c.modernise()
+	if order {
+		written := slices.Clone(c.entries)
+		slices.SortStableFunc(c.entries, func(a, b *entry) int { return rank(a.name) - rank(b.name) })
+		for i, e := range c.entries {
+			if e != written[i] && len(e.head) > 0 && e.head[0] == "" {
+				e.head = e.head[1:] // it set apart what is elsewhere now
+			}
+		}
+	}
+	if specs := c.field("specs"); specs != nil && specs.value.kind == yaml.SequenceNode {
+		for _, e := range specs.value.entries {
+			if e.value.kind == yaml.MappingNode && e.value.field("kind") != nil {
+				e.value.spec(order)
+				e.hoist()
+			}
+		}
+	}
+}
+
+func (c *cell) field(name string) *entry {
+	for _, e := range c.entries {
+		if e.name == name && e.key != "" {
+			return e
+		}
+	}
+	return nil
+}
+
+// is reports whether a field is a scalar with that text.
+func (c *cell) is(name, text string) bool {
+	e := c.field(name)
+	return e != nil && e.value.kind == yaml.ScalarNode && e.value.node != nil && e.value.node.Value == text
+}
+
+// set replaces the text of a scalar.
+func (c *cell) set(text string) {
+	if c.kind == yaml.ScalarNode {
+		c.text, c.block, c.prefix = text, nil, ""
+	}
+}
+
+// modernise rewrites the older form of a spec.
+func (c *cell) modernise() {
+	kind := c.field("kind")
+	if kind == nil {
+		return
+	}
+	if c.is("kind", "route") {
+		kind.value.set("router")
+	}
+	if c.is("kind", "http") && c.field("address") != nil && c.field("url") == nil && c.splitAddress() {
+		kind.value.set("listener")
+	}
+	if links := c.field("links"); links != nil && c.field("ports") == nil {
+		links.key, links.name = "ports", "ports"
+	}
+	if ports := c.field("ports"); ports != nil {
+		for _, port := range ports.value.entries {
+			links := port.value.entries
+			if port.value.kind == yaml.MappingNode {
+				links = []*entry{{value: port.value}}
+			}
+			for _, link := range links {
+				if link.value.is("port", "io") {
+					link.value.field("port").value.set("in")
+				}
+			}
+		}
+	}
+	if env := c.field("env"); env != nil && env.value.kind == yaml.MappingNode {
+		for _, e := range env.value.entries {
+			if list := e.value; list.kind == yaml.SequenceNode && len(list.entries) == 1 && list.prefix == "" {
+				only := list.entries[0]
+				e.value = only.value
+				e.head = append(e.head, only.head...)
+				e.foot = append(only.foot, e.foot...)
+				if only.eol != "" {
+					e.head = append(e.head, only.eol)
+				}
+			}
+		}
+	}
+}
+
+// splitAddress makes protocol, host and port of an address. It leaves one alone
+// that cannot be split, or that a template makes.
+func (c *cell) splitAddress() bool {
+	at := slices.IndexFunc(c.entries, func(e *entry) bool { return e.name == "address" })
+	address := c.entries[at]
+	if address.value.kind != yaml.ScalarNode || c.field("protocol") != nil || c.field("host") != nil || c.field("port") != nil {
+		return false
+	}
+	text := address.value.node.Value
+	if v, ok := resolve(text); ok && address.value.node.Style&quoted == 0 {
+		if i, isInt := v.AsInt(); isInt {
+			text = ":" + strconv.FormatInt(i, 10)
+		}
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.Contains(text, "{{") {
+		return false
+	}
+	scalar := func(text string) *cell { return &cell{kind: yaml.ScalarNode, text: text} }
+	made := []*entry{{key: "protocol", name: "protocol", value: scalar("http"), head: address.head}}
+	if host != "" {
+		made = append(made, &entry{key: "host", name: "host", value: scalar(plainOrQuoted(host))})
+	}
+	if i, err := strconv.ParseInt(port, 10, 64); err == nil {
+		port = strconv.FormatInt(i, 10)
+	} else {
+		port = plainOrQuoted(port)
+	}
+	made = append(made, &entry{key: "port", name: "port", value: scalar(port), eol: address.eol, foot: address.foot})
+	c.entries = slices.Replace(c.entries, at, at+1, made...)
+	return true
+}
+
+// plainOrQuoted writes a string so that it is read as one.
+func plainOrQuoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && s[0] != '-' {
+		if v, ok := resolve(s); ok {
+			if _, ok := v.AsString(); ok {
+				return s
+			}
+		}
+	}
+	return strconv.Quote(s)
+}

@@ -28,8 +28,10 @@ func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	r := &reader{src: src}
 	for _, d := range docs {
 		for _, c := range d.Content {
-			p.specs(r.tree(c, "", 0), p.number)
-			p.number++
+			if raw := r.tree(c, "", 0); !isNull(raw) {
+				p.specs(raw, p.number)
+				p.number++
+			}
 		}
 	}
 	p.list.Append(r.list)
@@ -41,7 +43,7 @@ func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 // node that holds others. Ids without a name are made from file and pointer.
 func ParseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
 	p := &parser{opts: opts, seen: make(map[string]int)}
-	if raw != nil {
+	if raw != nil && !isNull(raw) {
 		p.file = raw.Pos.File
 		p.specs(raw, 0)
 	}
@@ -52,7 +54,7 @@ func ParseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
 type parser struct {
 	opts   ParseOptions
 	file   string
-	number int // of the YAML document
+	number int // of the YAML document, empty ones not counted
 	nodes  []*Node
 	seen   map[string]int // how often a derived id was made
 	list   diag.List
@@ -64,8 +66,6 @@ func (p *parser) specs(raw *schema.Raw, doc int) {
 	case raw.Kind == schema.RawMap:
 		p.node(raw, doc)
 		return
-	case raw.Kind == schema.RawScalar && raw.Value.IsNull():
-		return // an empty document
 	case raw.Kind == schema.RawScalar:
 		p.notSpec(raw, "a document is a spec or a list of specs, not %s", raw.What())
 		return
@@ -418,7 +418,7 @@ func splitAddress(s scope, n *Node) {
 	}
 	host, port, err := net.SplitHostPort(text)
 	if !ok || err != nil {
-		shown := "of a template"
+		shown := "got text from a template"
 		if !f.Value.Templated {
 			shown = "got " + f.Value.What()
 			if ok {

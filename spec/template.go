@@ -233,6 +233,8 @@ func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Dia
 			d.Hint = fmt.Sprintf("did you mean %q?", near)
 		} else if len(names) > 0 && len(names) <= 20 {
 			d.Hint = "there is: " + strings.Join(names, ", ")
+		} else if names == nil && strings.Count(action, ".") > 1 {
+			d.Hint = "what stands before it has no fields"
 		}
 		return d
 	case errors.Is(err, errTooLong):

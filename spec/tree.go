@@ -25,7 +25,7 @@ import (
 const (
 	MaxSize    = 16 << 20  // bytes of a document
 	maxDepth   = 100       // levels of lists and maps
-	maxScalars = 2_000_000 // nodes of the tree, those that aliases repeat included
+	maxScalars = 1_000_000 // nodes of the tree, those that aliases repeat included
 	maxAliased = 16 << 20  // bytes of text that aliases repeat
 )
 
@@ -152,10 +152,23 @@ func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
 	return raw
 }
 
+// explicitTag returns the tag that the author wrote, "" if there is none.
+func explicitTag(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return ""
+	case n.Tag == "!": // the parser leaves its style plain
+		return "!"
+	case n.Style&yaml.TaggedStyle != 0:
+		return n.ShortTag()
+	}
+	return ""
+}
+
 // tag reports a list or map with the tag of something else.
 func (r *reader) tag(n *yaml.Node, pointer, want string) {
-	if n.Style&yaml.TaggedStyle != 0 && n.ShortTag() != want {
-		r.report(n, pointer, diag.Errorf(diag.CodeScalar, "the tag %s does not fit here", n.ShortTag()).WithHint("leave the tag out"))
+	if tag := explicitTag(n); tag != "" && tag != "!" && tag != want {
+		r.report(n, pointer, diag.Errorf(diag.CodeScalar, "the tag %s does not fit here", tag).WithHint("leave the tag out"))
 	}
 }
 
@@ -244,10 +257,7 @@ const (
 // scalar reads a scalar by the core schema of YAML 1.2.
 func (r *reader) scalar(n *yaml.Node, raw *schema.Raw) {
 	raw.Text = r.text(n)
-	tag := ""
-	if n.Style&yaml.TaggedStyle != 0 {
-		tag = n.ShortTag()
-	}
+	tag := explicitTag(n)
 	var ok bool
 	switch tag {
 	case "":

@@ -86,10 +86,11 @@ func inElement(err error, i int) error {
 // The fields of a struct keep their order; those of a Go map are sorted. Fields
 // are called as their tag value:"name" says, or json:"name", or else by their
 // name in snake_case. After the name may follow ",omitempty" (left out if false,
-// 0, "", nil or of length 0), ",inline" (fields of this struct, or entries of
-// this map, stand beside the others) and ",alias=other" (a second name to decode
-// from). The name "-" leaves the field out. Embedded structs are as in
-// encoding/json.
+// 0, "", nil, of length 0 or the zero time), ",inline" (fields of this struct, or
+// entries of this map, stand beside the others; a field wins over an entry of its
+// name) and ",alias=other" (a second name to decode from). The name "-" leaves
+// the field out. Embedded structs are as in encoding/json. Methods are called on
+// pointers too, and must not change what they convert.
 //
 // The result shares no memory with v except strings, and what values and errors
 // in it share. The error is a [*ConvertError]: for functions, channels, complex

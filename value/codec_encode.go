@@ -85,7 +85,7 @@ func encodeMap[K ~string, V any](m map[K]V, depth int, elem func(V, int) (Value,
 // sorted seals a map whose fields are there, in any order.
 func (m *mapData) sorted() (Value, error) {
 	fields := m.fields
-	if len(fields) <= 12 { // BenchmarkCodecMapEncode: twice as fast as slices.SortFunc
+	if len(fields) <= 12 { // BenchmarkCodecMapEncode: a quarter less time than slices.SortFunc
 		for i := 1; i < len(fields); i++ {
 			for j := i; j > 0 && fields[j].Name < fields[j-1].Name; j-- {
 				fields[j], fields[j-1] = fields[j-1], fields[j]
@@ -159,6 +159,9 @@ func (k compiler) compileEncode(c *codec) {
 	case isJSONNumber(t):
 		c.encode = func(p unsafe.Pointer, _ int) (Value, error) {
 			text := *(*string)(p)
+			if text == "" { // 0 to encoding/json, too
+				return Int(0), nil
+			}
 			if n, ok := parseNumber(text); ok {
 				return n, nil
 			}

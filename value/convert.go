@@ -3,7 +3,6 @@ package value
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -196,5 +195,5 @@ func toError(v Value) (error, error) {
 	if !ok {
 		return nil, cannot(v, "error", nil)
 	}
-	return fmt.Errorf("%s", text), nil
+	return errors.New(text), nil
 }

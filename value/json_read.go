@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/bits"
-	"strconv"
 	"sync"
 	"unicode/utf8"
 	"unsafe"
@@ -91,7 +89,7 @@ type parser struct {
 
 	// keys are the names of earlier texts and objects by hash, so that the same
 	// names come without allocation. A name that is not here replaces another.
-	keys [256]string
+	keys [256]knownKey
 }
 
 const (
@@ -332,10 +330,11 @@ func (p *parser) closeObject(base int, index map[string]int32) Value {
 	read := p.fields[base:]
 	m := newMapData(len(read))
 	size, depth := 0, uint16(0)
+	copy(m.fields, read)
 	for i := range read {
-		m.fields[i] = read[i]
-		size += fieldSize(read[i])
-		depth = max(depth, read[i].Value.meta.depth())
+		f := &read[i]
+		size += nameSize + len(f.Name) + f.Value.Size()
+		depth = max(depth, f.Value.meta.depth())
 	}
 	if index != nil {
 		m.index.Store(&index)
@@ -344,37 +343,60 @@ func (p *parser) closeObject(base int, index map[string]int32) Value {
 	return m.seal(size, depth)
 }
 
+// A knownKey is a name that was read before. word is its bytes if it has less
+// than eight, so that comparing needs no call.
+type knownKey struct {
+	word uint64
+	name string
+}
+
 // key reads a name, and returns a hash of it.
 func (p *parser) key() (name string, hash uint64, ok bool) {
+	if start := p.pos + 1; start+8 <= len(p.data) {
+		// Most names are short, and all of one is in the first word.
+		word := binary.LittleEndian.Uint64(p.data[start:])
+		if m := special(word); m != 0 {
+			n := bits.TrailingZeros64(m) / 8
+			if p.data[start+n] == '"' {
+				word &= 1<<(8*n) - 1
+				hash = mix(word, n)
+				known := &p.keys[hash>>56]
+				if known.word == word && len(known.name) == n {
+					p.pos = start + n + 1
+					return known.name, hash, true
+				}
+			}
+		}
+	}
 	raw, ok := p.quoted()
 	if !ok {
 		return "", 0, false
 	}
-	hash = p.hashKey(raw)
-	slot := &p.keys[hash>>56]
-	if *slot == string(raw) {
-		return *slot, hash, true
+	var word uint64
+	if n := len(raw); n >= 8 {
+		word = binary.LittleEndian.Uint64(raw) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(raw[n-8:]), 17)
+	} else {
+		for i, c := range raw {
+			word |= uint64(c) << (8 * i)
+		}
+	}
+	hash = mix(word, len(raw))
+	known := &p.keys[hash>>56]
+	if known.name == string(raw) {
+		return known.name, hash, true
 	}
 	name = string(raw)
 	if len(name) <= maxKey {
-		*slot = name
+		*known = knownKey{word, name}
 	}
 	return name, hash, true
 }
 
-// hashKey hashes the first and last eight bytes, and the length: enough to tell
-// names apart mostly, which is all that is needed.
-func (p *parser) hashKey(b []byte) uint64 {
-	var w uint64
-	if n := len(b); n >= 8 {
-		w = binary.LittleEndian.Uint64(b) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(b[n-8:]), 17)
-	} else {
-		for _, c := range b {
-			w = w<<8 | uint64(c)
-		}
-	}
-	w = (w ^ uint64(len(b))<<57) * 0x9E3779B97F4A7C15
-	return w ^ w>>32
+// mix hashes the length and a word of a name: enough to tell names apart mostly,
+// which is all that is needed.
+func mix(word uint64, n int) uint64 {
+	word = (word ^ uint64(n)<<57) * 0x9E3779B97F4A7C15
+	return word ^ word>>32
 }
 
 // text reads a string.
@@ -510,117 +532,11 @@ func (p *parser) hex4(i int) (rune, bool) {
 		case c >= '0' && c <= '9':
 			c -= '0'
 		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c|0x20 - 'a' + 10
+			c = c | 0x20 - 'a' + 10
 		default:
 			return 0, false
 		}
 		r = r<<4 | rune(c)
 	}
 	return r, true
-}
-
-// powers are the powers of ten that a float64 holds exactly. A number of at
-// most 2^53 times or divided by one of them is rounded once, hence right.
-var powers = [...]float64{
-	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-}
-
-func (p *parser) number() (Value, bool) {
-	data, start := p.data, p.pos
-	i := start
-	negative := data[i] == '-'
-	if negative {
-		i++
-	}
-	mantissa, first := uint64(0), i // mantissa is right for up to 19 digits
-	for ; i < len(data) && data[i]-'0' <= 9; i++ {
-		mantissa = mantissa*10 + uint64(data[i]-'0')
-	}
-	digits := i - first
-	p.pos = i
-	switch {
-	case digits == 0:
-		return Value{}, p.unexpected("a digit")
-	case digits > 1 && data[first] == '0':
-		return Value{}, p.fail(first, "a number starts with 0")
-	}
-	if i == len(data) || data[i] != '.' && data[i]|0x20 != 'e' {
-		switch {
-		case digits > 18 || negative && mantissa == 0:
-			return p.longInteger(start)
-		case negative:
-			return Int(-int64(mantissa)), true
-		default:
-			return Int(int64(mantissa)), true
-		}
-	}
-	exponent := 0
-	if data[i] == '.' {
-		point := i + 1
-		for i = point; i < len(data) && data[i]-'0' <= 9; i++ {
-			mantissa = mantissa*10 + uint64(data[i]-'0')
-		}
-		p.pos = i
-		if i == point {
-			return Value{}, p.unexpected("a digit")
-		}
-		exponent = point - i
-		digits += i - point
-	}
-	if i < len(data) && data[i]|0x20 == 'e' {
-		sign := 1
-		if i++; i < len(data) && (data[i] == '+' || data[i] == '-') {
-			if data[i] == '-' {
-				sign = -1
-			}
-			i++
-		}
-		e, from := 0, i
-		for ; i < len(data) && data[i]-'0' <= 9; i++ {
-			e = min(e*10+int(data[i]-'0'), 1e6)
-		}
-		p.pos = i
-		if i == from {
-			return Value{}, p.unexpected("a digit")
-		}
-		exponent += sign * e
-	}
-	if digits > 19 || mantissa > 1<<53 || exponent < -22 || exponent > 22 {
-		return p.float(start)
-	}
-	f := float64(mantissa)
-	if exponent < 0 {
-		f /= powers[-exponent]
-	} else {
-		f *= powers[exponent]
-	}
-	if negative {
-		f = -f
-	}
-	return Float(f), true
-}
-
-// longInteger reads the digits from start to p.pos, which may be beyond int64
-// or uint64, or -0.
-func (p *parser) longInteger(start int) (Value, bool) {
-	text := string(p.data[start:min(p.pos, start+21)])
-	if p.pos-start <= 20 && text != "-0" {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return Int(i), true
-		}
-		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return Uint(u), true
-		}
-	}
-	return p.float(start)
-}
-
-func (p *parser) float(start int) (Value, bool) {
-	raw := p.data[start:p.pos]
-	f, err := strconv.ParseFloat(unsafe.String(&raw[0], len(raw)), 64)
-	if err != nil || math.IsInf(f, 0) {
-		return Value{}, p.fail(start, "number out of range")
-	}
-	return Float(f), true
 }

@@ -31,7 +31,7 @@ type mapData struct {
 }
 
 // spareSlots counts from the length of the first map of the array, so that
-// making a map needs no atomic store (6 ns of 50 for a map of two fields).
+// making a map needs no atomic store.
 type spareSlots struct {
 	base int32 // immutable
 	more atomic.Int32
@@ -43,16 +43,16 @@ func (s *spareSlots) claim(n int) bool {
 }
 
 // indexAbove is the number of fields up to which scanning the names beats
-// hashing (BenchmarkMapGet).
+// hashing (BenchmarkMapGet: 7 ns for 8 scanned, 12 ns for 9 hashed).
 const indexAbove = 8
 
 // noIndex marks a map of more than indexAbove fields that was looked into once.
 // The index is made at the second look: of request headers and the like most
-// are read once or never, and making an index costs as much as 20 scans.
+// are read once or never, and an index is an allocation and a hash of each name.
 var noIndex = new(map[string]int32)
 
-// newMapData returns a mapData with n null fields, for small n in one
-// allocation (BenchmarkCodecStructEncode: 15% over two).
+// newMapData returns a mapData with n null fields, for small n in one allocation
+// and not two: BenchmarkCodecStructEncode has 8 with this, for 6 maps and 2 lists.
 func newMapData(n int) *mapData {
 	switch n {
 	case 0:

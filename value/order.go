@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unsafe"
 )
 
@@ -185,7 +184,7 @@ func (v Value) Hash() uint64 {
 	k := v.meta.kind()
 	switch k {
 	case KindBool, KindInt, KindUint, KindDuration:
-		return hashWord(sortRank(k), v.num)
+		return hashWord(k, v.num) // no KindUint equals a KindInt
 	case KindFloat:
 		// An integral float hashes as the integer that it equals.
 		f := math.Float64frombits(v.num)
@@ -193,7 +192,7 @@ func (v Value) Hash() uint64 {
 			return hashWord(KindInt, uint64(i))
 		}
 		if u, ok := v.AsUint(); ok {
-			return hashWord(KindInt, u)
+			return hashWord(KindUint, u)
 		}
 		if f != f {
 			return hashWord(KindFloat, 0)
@@ -228,6 +227,3 @@ func hashWord(k Kind, x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31
 }
-
-// timeLayout is how times are written as text: RFC 3339 to the nanosecond.
-const timeLayout = time.RFC3339Nano

@@ -60,7 +60,7 @@ func (v Value) String() string {
 		return message(v.AsError())
 	}
 	w := writer{lenient: true}
-	text := string(w.value(nil, v, 0))
+	text := string(w.value(nil, v))
 	if len(text) >= 2 && text[0] == '"' { // binary, duration, time: nothing in them is escaped
 		return text[1 : len(text)-1]
 	}

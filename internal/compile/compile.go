@@ -95,7 +95,7 @@ func (c *compiler) index() {
 	c.byID = make(map[string]int32, len(c.units))
 	for i := range c.units {
 		u := &c.units[i]
-		if other, dup := c.byID[u.spec.ID]; dup {
+		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a made one is that of a duplicate name
 			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
 		} else {
 			c.byID[u.spec.ID] = int32(i)

@@ -1,0 +1,320 @@
+// Package baseline is what the compiled conversion of package value is measured
+// against: the same conversion by plain reflection, as one would write it first.
+// It walks types anew at each call and reads the tags of each field as it comes
+// to it.
+//
+// It handles what the benchmarks and the comparing tests need: structs with the
+// options of their tags but inline and alias, maps with keys of strings, slices,
+// arrays, pointers, interfaces, time, and scalars. It knows of package value
+// only what any program may.
+package baseline
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+var (
+	valueType    = reflect.TypeFor[value.Value]()
+	timeType     = reflect.TypeFor[time.Time]()
+	durationType = reflect.TypeFor[time.Duration]()
+)
+
+// ReflectEncode is [value.Encode] by reflection.
+func ReflectEncode(v any) (value.Value, error) {
+	if v == nil {
+		return value.Null(), nil
+	}
+	return encode(reflect.ValueOf(v))
+}
+
+func encode(v reflect.Value) (value.Value, error) {
+	switch v.Type() {
+	case valueType:
+		return v.Interface().(value.Value), nil
+	case timeType:
+		return value.Time(v.Interface().(time.Time)), nil
+	case durationType:
+		return value.Duration(time.Duration(v.Int())), nil
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return value.Null(), nil
+		}
+		return encode(v.Elem())
+	case reflect.Bool:
+		return value.Bool(v.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return value.Int(v.Int()), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return value.Uint(v.Uint()), nil
+	case reflect.Float32, reflect.Float64:
+		return value.Float(v.Float()), nil
+	case reflect.String:
+		return value.String(v.String()), nil
+	case reflect.Slice, reflect.Array:
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+			return value.Binary(slices.Clone(v.Bytes())), nil
+		}
+		elems := make([]value.Value, v.Len())
+		for i := range elems {
+			var err error
+			if elems[i], err = encode(v.Index(i)); err != nil {
+				return value.Value{}, fmt.Errorf("[%d]: %w", i, err)
+			}
+		}
+		return value.List(elems...), nil
+	case reflect.Map:
+		fields := make([]value.Field, 0, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			e, err := encode(it.Value())
+			if err != nil {
+				return value.Value{}, fmt.Errorf("%s: %w", it.Key(), err)
+			}
+			fields = append(fields, value.Field{Name: it.Key().String(), Value: e})
+		}
+		slices.SortFunc(fields, func(f, g value.Field) int { return strings.Compare(f.Name, g.Name) })
+		return value.UniqueMap(fields), nil
+	case reflect.Struct:
+		var b value.MapBuilder
+		b.Grow(v.NumField())
+		if err := encodeStruct(&b, v); err != nil {
+			return value.Value{}, err
+		}
+		return b.Build(), nil
+	}
+	return value.Value{}, fmt.Errorf("%s is not supported", v.Type())
+}
+
+func encodeStruct(b *value.MapBuilder, v reflect.Value) error {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, omitEmpty, skip := parseTag(f)
+		if skip {
+			continue
+		}
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			if err := encodeStruct(b, v.Field(i)); err != nil {
+				return err
+			}
+			continue
+		}
+		if omitEmpty && isEmpty(v.Field(i)) {
+			continue
+		}
+		e, err := encode(v.Field(i))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		b.Set(name, e)
+	}
+	return nil
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Array:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+func parseTag(f reflect.StructField) (name string, omitEmpty, skip bool) {
+	tag, ok := f.Tag.Lookup("value")
+	if !ok {
+		tag = f.Tag.Get("json")
+	}
+	if tag == "-" || !f.IsExported() {
+		return "", false, true
+	}
+	parts := strings.Split(tag, ",")
+	name = parts[0]
+	if name == "" {
+		name = snakeCase(f.Name)
+	}
+	return name, slices.Contains(parts[1:], "omitempty"), false
+}
+
+func snakeCase(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if i > 0 && unicode.IsUpper(r) && runes[i-1] != '_' &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// ReflectDecode is [value.Decode] by reflection, without its conversions from
+// text.
+func ReflectDecode(v value.Value, into any) error {
+	p := reflect.ValueOf(into)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		return fmt.Errorf("%T is not a pointer", into)
+	}
+	return decode(v, p.Elem())
+}
+
+func decode(v value.Value, into reflect.Value) error {
+	switch into.Type() {
+	case valueType:
+		into.Set(reflect.ValueOf(v))
+		return nil
+	case timeType:
+		t, ok := v.AsTime()
+		into.Set(reflect.ValueOf(t))
+		return check(ok, v, into)
+	case durationType:
+		d, ok := v.AsDuration()
+		into.SetInt(int64(d))
+		return check(ok, v, into)
+	}
+	switch into.Kind() {
+	case reflect.Pointer:
+		if v.IsNull() {
+			into.SetZero()
+			return nil
+		}
+		if into.IsNil() {
+			into.Set(reflect.New(into.Type().Elem()))
+		}
+		return decode(v, into.Elem())
+	case reflect.Interface:
+		if v.IsNull() {
+			into.SetZero()
+		} else {
+			into.Set(reflect.ValueOf(v.Go()))
+		}
+		return nil
+	case reflect.Slice:
+		return decodeSlice(v, into)
+	case reflect.Map:
+		return decodeMap(v, into)
+	case reflect.Struct:
+		if v.IsNull() {
+			return nil
+		}
+		return decodeStruct(v, into)
+	}
+	if v.IsNull() {
+		return nil
+	}
+	return decodeScalar(v, into)
+}
+
+func decodeScalar(v value.Value, into reflect.Value) error {
+	switch into.Kind() {
+	case reflect.Bool:
+		b, ok := v.AsBool()
+		into.SetBool(b)
+		return check(ok, v, into)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, ok := v.AsInt()
+		ok = ok && !into.OverflowInt(i)
+		into.SetInt(i)
+		return check(ok, v, into)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		u, ok := v.AsUint()
+		ok = ok && !into.OverflowUint(u)
+		into.SetUint(u)
+		return check(ok, v, into)
+	case reflect.Float32, reflect.Float64:
+		f, ok := v.AsFloat()
+		into.SetFloat(f)
+		return check(ok, v, into)
+	case reflect.String:
+		s, ok := v.AsString()
+		into.SetString(s)
+		return check(ok, v, into)
+	}
+	return fmt.Errorf("%s is not supported", into.Type())
+}
+
+func check(ok bool, v value.Value, into reflect.Value) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("cannot turn a %s into %s", v.Kind(), into.Type())
+}
+
+func decodeSlice(v value.Value, into reflect.Value) error {
+	if v.IsNull() {
+		into.SetZero()
+		return nil
+	}
+	if into.Type().Elem().Kind() == reflect.Uint8 {
+		b, ok := v.AsBinary()
+		into.SetBytes(slices.Clone(b))
+		return check(ok, v, into)
+	}
+	if v.Kind() != value.KindList {
+		return check(false, v, into)
+	}
+	into.Set(reflect.MakeSlice(into.Type(), v.Len(), v.Len()))
+	for i, e := range v.Elems() {
+		if err := decode(e, into.Index(i)); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func decodeMap(v value.Value, into reflect.Value) error {
+	if v.IsNull() {
+		into.SetZero()
+		return nil
+	}
+	if v.Kind() != value.KindMap {
+		return check(false, v, into)
+	}
+	if into.IsNil() {
+		into.Set(reflect.MakeMapWithSize(into.Type(), v.Len()))
+	}
+	for name, e := range v.Fields() {
+		entry := reflect.New(into.Type().Elem()).Elem()
+		if err := decode(e, entry); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		into.SetMapIndex(reflect.ValueOf(name).Convert(into.Type().Key()), entry)
+	}
+	return nil
+}
+
+func decodeStruct(v value.Value, into reflect.Value) error {
+	if v.Kind() != value.KindMap {
+		return check(false, v, into)
+	}
+	t := into.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, skip := parseTag(f)
+		if skip {
+			continue
+		}
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			if err := decodeStruct(v, into.Field(i)); err != nil {
+				return err
+			}
+			continue
+		}
+		if e, ok := v.Get(name); ok {
+			if err := decode(e, into.Field(i)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
