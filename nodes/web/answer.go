@@ -191,6 +191,9 @@ func (a *answerer) sent(x *exchange, status int, body []byte) (int, int, error) 
 // how many bytes that came to.
 func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) {
 	h := x.w.Header()
+	if x.closing {
+		h["Connection"] = headerClose
+	}
 	if !bodyAllowed(status) {
 		x.w.WriteHeader(status)
 		return status, 0
@@ -368,9 +371,6 @@ func (a *answerer) fail(x *exchange, e *node.Error, id string) (status, size int
 	status = failureStatus(e)
 	if e.RetryAfter > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
-	}
-	if x.closing {
-		h["Connection"] = headerClose
 	}
 	title := statusText(status)
 	if !prefersProblem(x.r.Header["Accept"]) {

@@ -253,4 +253,3 @@ func TestBigAnswer(t *testing.T) {
 	s.do("GET", "/", "").want(t, 200, text)
 	s.do("GET", "/", "").want(t, 200, text) // on the same connection
 }
-

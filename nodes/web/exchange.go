@@ -28,10 +28,6 @@ const (
 	keyLogStatus   = "status"
 )
 
-// minRate is how many bytes per second a client must send of a body, and take of
-// an answer, once the grace of the header timeout is used up.
-const minRate = 1 << 10
-
 var (
 	errSlowBody = errors.New("the body comes too slowly")
 	errBusy     = errors.New("the server holds too many bytes")
@@ -59,6 +55,9 @@ func (x *exchange) run() {
 		start = time.Now()
 	}
 	status, size, id := x.serve()
+	if x.lost != nil {
+		x.t.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.lost)
+	}
 	if x.held != 0 {
 		x.s.bytes.Add(-x.held)
 	}
@@ -129,13 +128,12 @@ func (x *exchange) receive() error {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return x.decode(nil)
 	}
+	guard := newSlowGuard(x)
 	limit := x.t.limits.bodyBytes
 	if x.r.ContentLength > int64(limit) {
 		return tooLarge(limit)
 	}
-	guard := slowGuard{x: x, rc: http.NewResponseController(x.w), start: time.Now()}
 	data, err := x.read(&guard, limit)
-	guard.done()
 	if err != nil {
 		if errors.Is(err, errBusy) {
 			return err
@@ -145,6 +143,7 @@ func (x *exchange) receive() error {
 		}
 		return describeRead(err)
 	}
+	guard.done()
 	return x.decode(data)
 }
 
@@ -175,6 +174,9 @@ func (x *exchange) decode(data []byte) error {
 		return err
 	}
 	x.body, x.raw = v, data
+	if v.Kind() == value.KindString || v.Kind() == value.KindBinary {
+		return nil // shares data, which is held already
+	}
 	return x.hold(v.Size())
 }
 
@@ -188,6 +190,14 @@ func (x *exchange) hold(bytes int) error {
 	return nil
 }
 
+// turnAway refuses a request that has not been looked at.
+func (x *exchange) turnAway() {
+	if x.r.Body != nil && x.r.Body != http.NoBody {
+		newSlowGuard(x)
+	}
+	x.refuse()
+}
+
 // refuse answers that the server can do no more at present.
 func (x *exchange) refuse() (status, size int) {
 	return x.s.answerer.fail(x, &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second}, "")
@@ -195,10 +205,6 @@ func (x *exchange) refuse() (status, size int) {
 
 // fail logs an error and answers with it.
 func (x *exchange) fail(ctx context.Context, err error, id string) (status, size int) {
-	if x.r.Context().Err() != nil {
-		x.t.log.Debug("client has gone", keyLogProcess, id, keyLogMethod, x.r.Method, keyLogPath, x.r.URL.Path, keyLogError, err)
-		return 0, 0
-	}
 	e := node.Describe(err)
 	if e.Status == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		late := *e
@@ -206,7 +212,10 @@ func (x *exchange) fail(ctx context.Context, err error, id string) (status, size
 		e = &late
 	}
 	log := x.t.log.Error
-	if failureStatus(e) < http.StatusInternalServerError {
+	switch {
+	case x.r.Context().Err() != nil: // the client has gone, most likely, and with it the interest
+		log = x.t.log.Debug
+	case failureStatus(e) < http.StatusInternalServerError:
 		log = x.t.log.Info
 	}
 	log("request answered with an error", keyLogProcess, id, keyLogStatus, failureStatus(e),
@@ -218,7 +227,7 @@ func (x *exchange) fail(ctx context.Context, err error, id string) (status, size
 // and longer for longer ones.
 func (x *exchange) guardWrite(size int) {
 	if grace := x.s.settings.headerTimeout; grace > 0 {
-		x.setDeadline(http.NewResponseController(x.w).SetWriteDeadline, time.Now().Add(grace+time.Duration(size/minRate)*time.Second))
+		x.setDeadline(http.NewResponseController(x.w).SetWriteDeadline, time.Now().Add(grace+x.s.settings.transfer(int64(size))))
 	}
 }
 
@@ -243,7 +252,7 @@ func (x *exchange) setDeadline(set func(time.Time) error, t time.Time) {
 }
 
 // A slowGuard reads a request's body and gives up on a client that sends slower
-// than minRate, the grace of the header timeout aside. So it cannot keep its
+// than the minimum rate, the grace of the header timeout aside. So it cannot keep its
 // place by sending a byte now and then.
 type slowGuard struct {
 	x     *exchange
@@ -254,15 +263,30 @@ type slowGuard struct {
 	until time.Time
 }
 
-// Read reads on, and moves the deadline when it has moved by a second.
-func (g *slowGuard) Read(p []byte) (int, error) {
-	if grace := g.x.s.settings.headerTimeout; grace > 0 {
-		until := g.start.Add(grace + time.Duration(g.n)*time.Second/minRate)
-		if until.Sub(g.until) >= time.Second {
-			g.until = until
-			g.x.setDeadline(g.rc.SetReadDeadline, until)
-		}
+// newSlowGuard sets the first deadline. Where a body is not read to its end, the
+// deadline stays: net/http reads on after the answer, to be polite.
+func newSlowGuard(x *exchange) slowGuard {
+	g := slowGuard{x: x, rc: http.NewResponseController(x.w), start: time.Now()}
+	g.move()
+	return g
+}
+
+// move moves the deadline on, if it is a second off.
+func (g *slowGuard) move() {
+	grace := g.x.s.settings.headerTimeout
+	if grace == 0 {
+		return
 	}
+	until := g.start.Add(grace + g.x.s.settings.transfer(g.n))
+	if until.Sub(g.until) >= time.Second {
+		g.until = until
+		g.x.setDeadline(g.rc.SetReadDeadline, until)
+	}
+}
+
+// Read reads on.
+func (g *slowGuard) Read(p []byte) (int, error) {
+	g.move()
 	n, err := g.x.r.Body.Read(p)
 	g.n += int64(n)
 	if g.limit > 0 && g.n > g.limit {

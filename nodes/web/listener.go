@@ -100,6 +100,7 @@ func newListener(init *node.Init) (node.Node, error) {
 			headerBytes:   int(lim.Int("header_bytes")),
 			headerTimeout: lim.Duration("header_timeout"),
 			idleTimeout:   lim.Duration("idle_timeout"),
+			minRate:       minRate,
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),

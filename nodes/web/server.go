@@ -26,6 +26,17 @@ type serverSettings struct {
 	headerBytes   int
 	headerTimeout time.Duration // 0 is none
 	idleTimeout   time.Duration // 0 is none
+	minRate       int64         // bytes per second
+}
+
+// minRate is how many bytes per second a client must send of a body, and take of
+// an answer, once the grace of the header timeout is used up.
+const minRate = 1 << 10
+
+// transfer returns how long a client may take to send or take so many bytes, the
+// grace aside.
+func (s serverSettings) transfer(bytes int64) time.Duration {
+	return time.Duration(float64(bytes) / float64(s.minRate) * float64(time.Second))
 }
 
 func (s serverSettings) socketKey() string {
@@ -55,12 +66,13 @@ type serving struct {
 // A server is an http.Server that survives reloads: the nodes of successive
 // generations serve through it one after the other.
 type server struct {
-	settings serverSettings
-	pool     *node.Pool
-	answerer answerer
-	current  atomic.Pointer[serving] // nil until the first; then who serves, or served last
-	inFlight atomic.Int64
-	bytes    atomic.Int64 // held by requests in flight
+	settings  serverSettings
+	pool      *node.Pool
+	answerer  answerer
+	exchanges sync.Pool               // of *exchange
+	current   atomic.Pointer[serving] // nil until the first; then who serves, or served last
+	inFlight  atomic.Int64
+	bytes     atomic.Int64 // held by requests in flight
 
 	// life orders opening, serving and stopping. It is held while the socket is
 	// bound or taken over, which requests never wait for.
@@ -68,10 +80,18 @@ type server struct {
 		sync.Mutex
 		socket   *socket // nil while there is nothing to serve
 		release  func() error
-		serving  []*serving   // attached; the last one is current
-		http     *http.Server // nil until something is served, and after that stopped
-		stopping []*http.Server
+		serving  []*serving // attached; the last one is current
+		http     *running   // nil until something is served, and after that stopped
+		stopping []*running
 	}
+}
+
+// running is an http.Server and its connections, from when there is something to
+// serve to when there is not.
+type running struct {
+	http.Server
+	links    links
+	stopping atomic.Bool // answers end their connection
 }
 
 // open binds the address, if it is not bound, and claims it for a node.
@@ -138,11 +158,15 @@ func (s *server) detach(ctx context.Context, t *serving) error {
 	if h == nil {
 		return err
 	}
+	h.stopping.Store(true)
+	if drainErr := h.links.drain(ctx); drainErr != nil {
+		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
+	}
 	return errors.Join(err, h.Shutdown(ctx))
 }
 
 // forget returns the server that is to be shut down, if there is one.
-func (s *server) forget(t *serving) (*http.Server, error) {
+func (s *server) forget(t *serving) (*running, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
 	s.life.serving = slices.DeleteFunc(s.life.serving, func(other *serving) bool { return other == t })
@@ -186,15 +210,17 @@ func (s *server) Close() error {
 	return errors.Join(errs...)
 }
 
-func (s *server) newHTTP() *http.Server {
-	h := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: s.settings.headerTimeout,
-		IdleTimeout:       s.settings.idleTimeout,
-		MaxHeaderBytes:    s.settings.headerBytes,
-		ErrorLog:          log.New(complaints{s}, "", 0),
-		Protocols:         new(http.Protocols),
-	}
+func (s *server) newHTTP() *running {
+	h := &running{}
+	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serveHTTP(w, r, h.stopping.Load())
+	})
+	h.ReadHeaderTimeout = s.settings.headerTimeout
+	h.IdleTimeout = s.settings.idleTimeout
+	h.MaxHeaderBytes = s.settings.headerBytes
+	h.ErrorLog = log.New(complaints{s}, "", 0)
+	h.ConnState = h.links.watch
+	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
 	if !s.settings.tls {
 		h.Protocols.SetUnencryptedHTTP2(true)
@@ -214,8 +240,7 @@ func (s *server) newHTTP() *http.Server {
 // ends then, which is what shutting it waits for.
 func (s *server) accept(m *mouth) {
 	h := s.life.http // stable: see socket.acceptLocked
-	go func() {
-		defer close(m.done)
+	m.serving.Go(func() {
 		var err error
 		if s.settings.tls {
 			err = h.ServeTLS(m, "", "")
@@ -225,15 +250,23 @@ func (s *server) accept(m *mouth) {
 		if !m.closed.Load() {
 			s.current.Load().log.Error("accepting connections", keyLogAddress, m.Addr().String(), keyLogError, err)
 		}
-	}()
+	})
 }
 
-// ServeHTTP answers one request.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := exchange{s: s, t: s.current.Load(), w: w, r: r}
-	defer s.inFlight.Add(-1)
+// serveHTTP answers one request. closing says that its connection is to end.
+func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool) {
+	x, ok := s.exchanges.Get().(*exchange)
+	if !ok {
+		x = new(exchange)
+	}
+	*x = exchange{s: s, t: s.current.Load(), w: w, r: r, closing: closing}
+	defer func() {
+		*x = exchange{}
+		s.exchanges.Put(x)
+		s.inFlight.Add(-1)
+	}()
 	if s.inFlight.Add(1) > x.t.limits.processes {
-		x.refuse()
+		x.turnAway()
 		return
 	}
 	x.run()

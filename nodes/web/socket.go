@@ -92,7 +92,7 @@ func (k *socket) acceptLocked() {
 		k.mu.mouth = nil
 	}
 	if n := len(k.mu.users); n > 0 {
-		k.mu.mouth = &mouth{TCPListener: k.listener, done: make(chan struct{})}
+		k.mu.mouth = &mouth{TCPListener: k.listener}
 		k.mu.users[n-1].accept(k.mu.mouth)
 	}
 }
@@ -101,8 +101,8 @@ func (k *socket) acceptLocked() {
 // socket open.
 type mouth struct {
 	*net.TCPListener
-	closed atomic.Bool
-	done   chan struct{} // closed by the server when it has stopped accepting
+	closed  atomic.Bool
+	serving sync.WaitGroup // the server's goroutine that accepts
 }
 
 // Accept returns the next connection.
@@ -114,7 +114,7 @@ func (m *mouth) Accept() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	return c, nil
+	return &link{TCPConn: c}, nil
 }
 
 // Close does nothing: the socket shuts its mouths when it is time.
@@ -127,7 +127,7 @@ func (m *mouth) shut() {
 	if err := m.TCPListener.SetDeadline(time.Now().Add(lastCall)); err != nil {
 		return // closed as a whole, so Accept has returned
 	}
-	<-m.done
+	m.serving.Wait()
 	if err := m.TCPListener.SetDeadline(time.Time{}); err != nil {
 		return // the next Accept tells
 	}

@@ -167,10 +167,18 @@ func (n *listener) addr() string { return n.server.life.socket.listener.Addr().S
 // A site is one running listener and a client for it.
 type site struct {
 	*world
+	t      testing.TB
 	node   *listener
 	source *source
 	client *http.Client
 	url    string
+}
+
+// in returns the site for another test, such as the run of a fuzz target.
+func (s *site) in(t testing.TB) *site {
+	other := *s
+	other.t = t
+	return &other
 }
 
 const loopback = `"host":"127.0.0.1","port":0`
@@ -192,7 +200,7 @@ func startSource(t testing.TB, config string, src *source) *site {
 	n := w.make("web", all+"}")
 	w.serve(n, src)
 	transport := &http.Transport{DisableCompression: true}
-	s := &site{world: w, node: n, source: src, client: &http.Client{Transport: transport, CheckRedirect: noRedirect}, url: "http://" + n.addr()}
+	s := &site{world: w, t: t, node: n, source: src, client: &http.Client{Transport: transport, CheckRedirect: noRedirect}, url: "http://" + n.addr()}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		w.end(n)

@@ -1,0 +1,130 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// These measure what a listener and a router add to net/http; the engine between
+// them is the fake source of the tests. The baseline is a mux with one handler.
+
+// pinger is a flow of a router and a constant.
+func pinger(t testing.TB) flow {
+	n := makeRouter(t, 0, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
+	pong := reply(value.String("pong"))
+	return func(_ context.Context, payload value.Value) node.Response {
+		if r := n.Receive(nil, node.Packet{Payload: payload}); r.Op != node.OpSend {
+			return reply(r.Payload)
+		}
+		return pong
+	}
+}
+
+// discard is a ResponseWriter that keeps nothing.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func TestRequestAllocs(t *testing.T) {
+	if invariant.Race {
+		t.Skip("allocations are not counted under the race detector")
+	}
+	s := start(t, "", pinger(t))
+	r := httptest.NewRequest("GET", "/ping", nil)
+	r.Body = http.NoBody
+	w := &discard{header: make(http.Header)}
+	got := testing.AllocsPerRun(200, func() {
+		clear(w.header)
+		s.node.server.serveHTTP(w, r, false)
+	})
+	// The request, its map, two for its view of the headers, and the map with
+	// params.
+	const want = 5
+	if got > want {
+		t.Errorf("a ping: got %v allocations, want %v", got, want)
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	r := httptest.NewRequest("GET", "/ping", nil)
+	r.Body = http.NoBody
+	b.Run("listener", func(b *testing.B) {
+		s := start(b, "", pinger(b))
+		w := &discard{header: make(http.Header)}
+		b.ReportAllocs()
+		for b.Loop() {
+			clear(w.header)
+			s.node.server.serveHTTP(w, r, false)
+		}
+	})
+	b.Run("mux", func(b *testing.B) {
+		mux := pingMux()
+		w := &discard{header: make(http.Header)}
+		b.ReportAllocs()
+		for b.Loop() {
+			clear(w.header)
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+func pingMux() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, "pong")
+	})
+	return mux
+}
+
+// BenchmarkLoopback sends requests over 8 connections that are kept, and over a
+// new one each.
+func BenchmarkLoopback(b *testing.B) {
+	run := func(b *testing.B, url string, keepAlive bool) {
+		transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: !keepAlive, DisableCompression: true}
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport}
+		b.SetParallelism(4)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				resp, err := client.Get(url + "/ping")
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+					b.Errorf("got %s, %v", resp.Status, err)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+	for _, keepAlive := range []bool{true, false} {
+		b.Run(fmt.Sprintf("listener/keepalive=%v", keepAlive), func(b *testing.B) {
+			run(b, start(b, "", pinger(b)).url, keepAlive)
+		})
+		b.Run(fmt.Sprintf("mux/keepalive=%v", keepAlive), func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := httptest.NewUnstartedServer(pingMux())
+			s.Listener.Close()
+			s.Listener = l
+			s.Start()
+			defer s.Close()
+			run(b, s.URL, keepAlive)
+		})
+	}
+}
