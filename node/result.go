@@ -24,7 +24,7 @@ type Op uint8
 const (
 	OpAnswer Op = iota // answer the packet with Payload
 	OpNone             // answer the packet with None
-	OpFail             // send Payload, an error, to the error port
+	OpFail             // send Payload to the error port
 	OpSend             // send Payload on out-port Port; its response is the answer
 	OpCall             // send Payload on out-port Port, go on with Then
 	OpMany             // send or run Many, go on with Many.Then
@@ -85,6 +85,11 @@ func Respond(r Response) Result {
 // Fail reports the node's own failure. It goes to the node's error port; if that
 // has no link, it is the answer.
 func Fail(err error) Result { return Result{Op: OpFail, Payload: value.Error(err)} }
+
+// Divert is Fail with a payload that is no error: something that is out of the
+// way but has an answer of its own, which is the answer where the error port has
+// no link.
+func Divert(v value.Value) Result { return Result{Op: OpFail, Payload: v} }
 
 // Send sends a payload on an out-port, and the response answers the packet. On a
 // port without a link the payload itself is the answer.

@@ -213,7 +213,7 @@ func BenchmarkJSONWrite(b *testing.B) {
 // several sizes with names as APIs have them, after the index is made.
 func BenchmarkMapGet(b *testing.B) {
 	names := strings.Fields("id name email status created_at total currency items customer_id address note paid version links tags timeout")
-	for _, n := range []int{4, 8, 9, 16} {
+	for _, n := range []int{4, 8, 12, 13, 16} {
 		var m value.MapBuilder
 		for _, name := range names[:n] {
 			m.Set(name, value.Null())

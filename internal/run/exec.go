@@ -196,7 +196,9 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			}
 			edges = out[r.Port]
 		case node.OpFail:
-			r.Payload = p.locate(at, r.Payload)
+			if r.Payload.IsError() {
+				r.Payload = p.locate(at, r.Payload)
+			}
 			edges = p.vertices[at].Err
 		case node.OpAnswer:
 			if r.Payload.IsError() {

@@ -19,7 +19,7 @@ import (
 
 // pinger is a flow of a router and a constant.
 func pinger(t testing.TB) flow {
-	n := makeRouter(t, 0, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
+	n := makeRouter(t, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
 	pong := reply(value.String("pong"))
 	return func(_ context.Context, payload value.Value) node.Response {
 		if r := n.Receive(nil, node.Packet{Payload: payload}); r.Op != node.OpSend {

@@ -83,13 +83,12 @@ func newRouter(init *node.Init) (node.Node, error) {
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
-	return &router{routes: table, linked: init.Err > 0}, nil
+	return &router{routes: table}, nil
 }
 
 // A router sends each request on the out-port of its route.
 type router struct {
 	routes *routeTable
-	linked bool // the port "error"
 }
 
 var (
@@ -113,7 +112,7 @@ func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if r := n.routes.find(&s); r != nil && method != "" {
 		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
 	}
-	return n.divert(n.miss(method, path, escaped))
+	return node.Divert(n.miss(method, path, escaped)) // no error: 204 is none, and the others are the client's
 }
 
 // target returns what a request is routed by. Requests of a listener are routed
@@ -165,14 +164,4 @@ func (n *router) miss(method, path string, escaped bool) value.Value {
 		value.Field{Name: keyHeader, Value: header},
 		value.Field{Name: keyBody, Value: value.String(http.StatusText(http.StatusMethodNotAllowed))},
 	)
-}
-
-// divert sends an answer to the error port; if that has no link, it is the
-// answer. Unlike a failure it is no error: 204 is none, and neither of the others
-// is one of this program.
-func (n *router) divert(answer value.Value) node.Result {
-	if !n.linked {
-		return node.Answer(answer)
-	}
-	return node.Result{Op: node.OpFail, Payload: answer}
 }

@@ -326,19 +326,19 @@ func FuzzRouter(f *testing.F) {
 	})
 }
 
-func makeRouter(t testing.TB, errorLinks int, config string) *router {
+func makeRouter(t testing.TB, config string) *router {
 	t.Helper()
-	n, err := tryRouter(t, errorLinks, config)
+	n, err := tryRouter(t, config)
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
 	return n.(*router)
 }
 
-func tryRouter(t testing.TB, errorLinks int, config string) (node.Node, error) {
+func tryRouter(t testing.TB, config string) (node.Node, error) {
 	t.Helper()
 	def := routerDef()
-	return def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config)), Err: errorLinks})
+	return def.New(&node.Init{Config: decodeConfig(t, def, parse(t, config))})
 }
 
 const userRoutes = `{"routes":[
@@ -347,7 +347,7 @@ const userRoutes = `{"routes":[
 	{"method":"GET","path":"/ping","port":"out[2]"}]}`
 
 func TestRouter(t *testing.T) {
-	n := makeRouter(t, 0, userRoutes)
+	n := makeRouter(t, userRoutes)
 	f := func(in string, op node.Op, port int32, out string) {
 		t.Helper()
 		r := n.Receive(nil, node.Packet{Payload: parse(t, in)})
@@ -363,23 +363,21 @@ func TestRouter(t *testing.T) {
 	f(`{"method":"POST","path":"/users"}`, node.OpSend, 0, `{"method":"POST","path":"/users","params":{}}`)
 	f(`{"method":"HEAD","path":"/ping","params":{"old":"1"}}`, node.OpSend, 2, `{"method":"HEAD","path":"/ping","params":{}}`)
 	f(`{"method":"GET","path":"/users/a%2Fb"}`, node.OpSend, 1, `{"method":"GET","path":"/users/a%2Fb","params":{"id":"a%2Fb"}}`)
-	f(`{"method":"GET","path":"/"}`, node.OpAnswer, 0, `{"status":404,"header":{},"body":"Not Found"}`)
-	f(`{"method":"GET","path":""}`, node.OpAnswer, 0, `{"status":404,"header":{},"body":"Not Found"}`)
-	f(`{"method":"","path":"/ping"}`, node.OpAnswer, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
-	f(`{"method":"DELETE","path":"/users/7"}`, node.OpAnswer, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
-	f(`{"method":"OPTIONS","path":"/users"}`, node.OpAnswer, 0, `{"status":204,"header":{"Allow":["OPTIONS, POST"]}}`)
+	f(`{"method":"GET","path":"/"}`, node.OpFail, 0, `{"status":404,"header":{},"body":"Not Found"}`)
+	f(`{"method":"GET","path":""}`, node.OpFail, 0, `{"status":404,"header":{},"body":"Not Found"}`)
+	f(`{"method":"","path":"/ping"}`, node.OpFail, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
+	f(`{"method":"DELETE","path":"/users/7"}`, node.OpFail, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
+	f(`{"method":"OPTIONS","path":"/users"}`, node.OpFail, 0, `{"status":204,"header":{"Allow":["OPTIONS, POST"]}}`)
 	for _, in := range []string{`null`, `"x"`, `[null]`, `{}`, `{"method":"GET"}`, `{"path":"/ping"}`, `{"method":1,"path":"/"}`} {
 		f(in, node.OpFail, 0, errNoRequest.Error())
 	}
-	n = makeRouter(t, 1, userRoutes)
-	f(`{"method":"GET","path":"/"}`, node.OpFail, 0, `{"status":404,"header":{},"body":"Not Found"}`)
 	if got := routePorts(decodeConfig(t, routerDef(), parse(t, userRoutes))); got != 3 {
 		t.Errorf("out-ports: got %d, want 3", got)
 	}
 }
 
 func TestRouterChecks(t *testing.T) {
-	_, err := tryRouter(t, 0, `{"routes":[
+	_, err := tryRouter(t, `{"routes":[
 		{"method":"GET","path":"/a/:x","port":"out"},
 		{"method":"get","path":"/a/:y","port":"out"},
 		{"method":"GET","path":"a","port":"out"},
@@ -404,7 +402,7 @@ func requestTo(method, target string) value.Value {
 // TestRouterEscaped routes requests of a listener, whose paths are known as they
 // were sent.
 func TestRouterEscaped(t *testing.T) {
-	n := makeRouter(t, 0, userRoutes)
+	n := makeRouter(t, userRoutes)
 	f := func(payload value.Value, want string) {
 		t.Helper()
 		params, _ := n.Receive(nil, node.Packet{Payload: payload}).Payload.Get("params")
@@ -422,7 +420,7 @@ func TestRouterAllocs(t *testing.T) {
 	if invariant.Race {
 		t.Skip("allocations are not counted under the race detector")
 	}
-	n := makeRouter(t, 0, userRoutes)
+	n := makeRouter(t, userRoutes)
 	f := func(target string, want float64) {
 		t.Helper()
 		// A payload has room for params once, so each run gets its own.
