@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test check lint generate bench fuzz clean
+.PHONY: help run build test race check lint generate bench fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,8 +18,9 @@ build: ## the binary, at dist/uniflow
 test: ## every test
 	$(GO) test ./...
 
-check: lint ## all that CI runs
-	$(GO) test ./...
+check: lint test race ## all that CI runs
+
+race: ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on ./...
 
 lint: ## formatting, vet, staticcheck, generated files

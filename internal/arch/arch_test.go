@@ -31,9 +31,10 @@ var layers = [][]string{
 
 // uses are the imports allowed within a row, with the reason.
 var uses = map[string]string{
-	"schema -> value": "a config holds values",
-	"schema -> diag":  "a config reports what is wrong with it",
-	"observe -> node": "an observer is told what nodes do",
+	"schema -> value":                 "a config holds values",
+	"schema -> diag":                  "a config reports what is wrong with it",
+	"observe -> node":                 "an observer is told what nodes do",
+	"internal/docgen -> internal/cli": "it writes the pages that the command line shows",
 }
 
 // never are imports that the rows would allow.

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/uniflow-labs/uniflow/bench/report"
+)
+
+const module = "github.com/uniflow-labs/uniflow"
+
+// goTool runs the go command and returns its output.
+func goTool(ctx context.Context, args ...string) ([]byte, error) {
+	tool := os.Getenv("GO")
+	if tool == "" {
+		tool = "go"
+	}
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w: %.500s", args[0], err, errs.Bytes())
+	}
+	return out, nil
+}
+
+// testBinary compiles the tests of a package, once; with other sources if there
+// is an overlay.
+func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, error) {
+	key := pkg + overlay
+	if file := l.tests[key]; file != "" {
+		return file, nil
+	}
+	file := l.file(fmt.Sprintf("%d-%s.test", len(l.tests), path.Base(pkg)))
+	if _, err := goTool(ctx, "test", "-c", "-overlay", overlay, "-o", file, module+"/"+pkg); err != nil {
+		return "", fmt.Errorf("%s: %w", pkg, err)
+	}
+	l.tests[key] = file
+	return file, nil
+}
+
+// A bench is a benchmark of a package.
+type bench struct {
+	pkg  string
+	name string // a regular expression, as -bench has it
+	cpu  int
+
+	overlay string // for go build -overlay; usually empty
+}
+
+// units are the figures of one run of a benchmark.
+type units map[string]float64
+
+// benchmark runs the benchmarks that match, once, and returns their figures by
+// name, without "Benchmark" and the processors.
+func (l *lab) benchmark(ctx context.Context, b bench) (map[string]units, error) {
+	file, err := l.testBinary(ctx, b.pkg, b.overlay)
+	if err != nil {
+		return nil, err
+	}
+	benchtime := "300ms"
+	if l.quick {
+		benchtime = "100ms"
+	}
+	cmd := exec.CommandContext(ctx, file, "-test.run=^$", "-test.bench="+b.name, "-test.benchmem",
+		"-test.benchtime="+benchtime, "-test.cpu="+strconv.Itoa(b.cpu))
+	cmd.Dir = path.Dir(file)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %.500s", b.pkg, b.name, err, out)
+	}
+	return parseBench(string(out))
+}
+
+// parseBench reads what a test binary printed. Times are in nanoseconds.
+func parseBench(out string) (map[string]units, error) {
+	got := make(map[string]units)
+	r := benchfmt.NewReader(strings.NewReader(out), "benchmark output")
+	for r.Scan() {
+		res, ok := r.Result().(*benchfmt.Result)
+		if !ok {
+			continue // a configuration line, or a line that is none
+		}
+		name := string(res.Name.Full())
+		if base, cpus, ok := cutLast(name, "-"); ok && strings.Trim(cpus, "0123456789") == "" {
+			name = base
+		}
+		figures := make(units)
+		for _, v := range res.Values {
+			u, f := v.Unit, v.Value
+			if v.OrigUnit != "" { // the reader turns nanoseconds into seconds
+				u, f = v.OrigUnit, v.OrigValue
+			}
+			figures[u] = f
+		}
+		got[name] = figures
+	}
+	return got, r.Err()
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// benchTurns runs benchmarks in turns, for three times as many rounds as servers
+// get since they are short, and returns the figures of each by name and round.
+func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]units, error) {
+	got := make([]map[string][]units, len(benches))
+	sides := make([]func(context.Context) (float64, error), len(benches))
+	for i, b := range benches {
+		got[i] = make(map[string][]units)
+		sides[i] = func(ctx context.Context) (float64, error) {
+			figures, err := l.benchmark(ctx, b)
+			if err == nil && len(figures) == 0 {
+				err = fmt.Errorf("%s has no benchmark %s", b.pkg, b.name)
+			}
+			for name, u := range figures {
+				got[i][name] = append(got[i][name], u)
+			}
+			return 0, err
+		}
+	}
+	_, err := l.turns(ctx, 3*l.rounds(), sides...)
+	return got, err
+}
+
+// of returns the least of a unit, as whatever else the machine does can only add
+// to what a loop takes. It is 0 if there is none.
+func of(rounds []units, unit string) float64 {
+	least := 0.0
+	for i, u := range rounds {
+		if i == 0 || u[unit] < least {
+			least = u[unit]
+		}
+	}
+	return least
+}
+
+const (
+	enginePkg = "internal/run"
+	plainPkg  = "bench/plain"
+)
+
+// cost is P4 and P5: a benchmark of the engine, beside the same by hand.
+func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, perOp, allocs float64) ([]report.Row, error) {
+	got, err := l.benchTurns(ctx,
+		bench{pkg: enginePkg, name: "^Benchmark" + name + "$", cpu: 1}, bench{pkg: plainPkg, name: "^Benchmark" + name + "$", cpu: 1})
+	if err != nil {
+		return nil, err
+	}
+	engine, plain := got[0][name], got[1]
+	row := report.Row{Line: line, Figures: "ns", Ours: of(engine, unit), Baseline: of(plain[name+"/goroutines"], unit)}
+	row.Value = row.Ours
+	each := of(engine, "allocs/op") / perOp
+	row.Notes = []string{fmt.Sprintf("%.3g allocations; the baseline is a goroutine and a channel for each node, calls of functions are %.1f ns",
+		each, of(plain[name+"/calls"], unit))}
+	if each > allocs {
+		row.Broken = []string{fmt.Sprintf("%.3g allocations, want at most %g", each, allocs)}
+	}
+	return []report.Row{row}, nil
+}
+
+// measureHop is P4.
+func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	// The process that the hops are in may allocate, which is P5's.
+	rows, err := l.cost(ctx, line, "Hop", "ns/hop", 1000, 0.01)
+	return rows, err
+}
+
+// measureProcess is P5.
+func measureProcess(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	rows, err := l.cost(ctx, line, "Process", "ns/op", 1, 3)
+	for i := range rows {
+		if strings.HasPrefix(rows[i].Notes[0], "0 allocations") {
+			continue
+		}
+		rows[i].Beyond = append(rows[i].Beyond, "it allocates")
+	}
+	return rows, err
+}
+
+// measureScaling is P13. A loop that shares nothing says what the machine gives.
+func measureScaling(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	const name = "^BenchmarkParallel$"
+	got, err := l.benchTurns(ctx,
+		bench{pkg: enginePkg, name: name, cpu: 1}, bench{pkg: enginePkg, name: name, cpu: 2},
+		bench{pkg: plainPkg, name: name, cpu: 1}, bench{pkg: plainPkg, name: name, cpu: 2})
+	if err != nil {
+		return nil, err
+	}
+	rate := func(i int) float64 { return 1e9 / of(got[i]["Parallel"], "ns/op") }
+	row := report.Row{Line: line, Figures: "/s"}
+	row.Ratio(rate(1), rate(0))
+	row.Notes = []string{fmt.Sprintf("a loop that shares nothing gains %.2fx here", rate(3)/rate(2))}
+	return []report.Row{row}, nil
+}
+
+// measureCodec is P6, and measureJSON P7: pairs of benchmarks whose last
+// elements are ours and the baseline.
+func measureCodec(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	return l.versusBench(ctx, line, "^BenchmarkCodec", "compiled", "reflect", func(name string) bool { return strings.Contains(name, "Struct") })
+}
+
+// measureJSON is P7.
+func measureJSON(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	return l.versusBench(ctx, line, "^BenchmarkJSON", "ours", "encoding-json", func(string) bool { return true })
+}
+
+// versusBench makes a row of each pair of benchmarks of package value; the
+// contract is about those that counts picks.
+func (l *lab) versusBench(ctx context.Context, line report.Line, pattern, ours, baseline string, counts func(name string) bool) ([]report.Row, error) {
+	// The halves of a pair are neighbours in one run of the binary, so each
+	// round has both sides.
+	got, err := l.benchTurns(ctx, bench{pkg: "value", name: pattern, cpu: 1})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range got[0] {
+		if base, ok := strings.CutSuffix(name, "/"+ours); ok && got[0][base+"/"+baseline] != nil {
+			names = append(names, base)
+		}
+	}
+	slices.Sort(names)
+	var rows []report.Row
+	for _, name := range names {
+		a, b := got[0][name+"/"+ours], got[0][name+"/"+baseline]
+		row := report.Row{Line: line, Part: name, Figures: "ns", Ours: of(a, "ns/op"), Baseline: of(b, "ns/op"), Side: !counts(name)}
+		row.Value = row.Baseline / row.Ours
+		row.Notes = []string{fmt.Sprintf("%g allocations, baseline %g", of(a, "allocs/op"), of(b, "allocs/op"))}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("package value has no pairs of %s with %s and %s", pattern, ours, baseline)
+	}
+	return rows, nil
+}

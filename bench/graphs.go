@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ping is the graph of examples/ping.yaml on another port, on loopback only.
+func ping(port string) string { return answering(port, "pong") }
+
+// answering is ping with another answer.
+func answering(port, answer string) string {
+	return front(port, "pong") + text("pong", answer)
+}
+
+// front is a listener, and a router that sends GET /ping to the node.
+func front(port, to string) string {
+	return fmt.Sprintf(`- kind: listener
+  name: listener
+  protocol: http
+  host: 127.0.0.1
+  port: %s
+  ports:
+    out:
+      - name: router
+        port: in
+
+- kind: router
+  name: router
+  routes:
+    - method: GET
+      path: /ping
+      port: out[0]
+  ports:
+    out[0]:
+      - name: %s
+        port: in
+
+`, port, to)
+}
+
+// text is the node that answers with a constant.
+func text(name, answer string) string {
+	return fmt.Sprintf("- kind: snippet\n  name: %s\n  language: text\n  code: %s\n\n", name, answer)
+}
+
+// A passing is a kind of node that hands its payload on.
+type passing struct {
+	name string
+	yaml string // what is between the name and the ports
+	kind string
+	port string // of the way on
+}
+
+// passPipe and the next three are ways to write a node that changes nothing.
+func passPipe() passing { return passing{"pipe of one", "", "pipe", "out[0]"} }
+func passIf() passing   { return passing{"if, when: true", "  when: 'true'\n", "if", "out[0]"} }
+func passSelf() passing {
+	return passing{"snippet, cel, self", "  language: cel\n  code: self\n", "snippet", "out"}
+}
+func passText() passing {
+	return passing{"snippet, text", "  language: text\n  code: pong\n", "snippet", "out"}
+}
+
+// passings are what P3 looks at. It is about the first, which hands its payload
+// on and evaluates nothing; with the others the cost of an expression comes on
+// top, but for text, which throws the payload away.
+func passings() []passing { return []passing{passPipe(), passIf(), passSelf(), passText()} }
+
+// chain is ping with n passing nodes between the router and the answer.
+func chain(port string, p passing, n int) string {
+	var b strings.Builder
+	b.WriteString(front(port, "pass-0"))
+	for i := range n {
+		next := "pong"
+		if i < n-1 {
+			next = fmt.Sprintf("pass-%d", i+1)
+		}
+		p.write(&b, fmt.Sprintf("pass-%d", i), next)
+	}
+	b.WriteString(text("pong", "pong"))
+	return b.String()
+}
+
+func (p passing) write(b *strings.Builder, name, next string) {
+	fmt.Fprintf(b, "- kind: %s\n  name: %s\n%s  ports:\n    %s:\n      - name: %s\n        port: in\n\n", p.kind, name, p.yaml, p.port, next)
+}
+
+// large is a program of n nodes in which every kind of node that there is work
+// for in checking comes up: of ten, four are constants, two are expressions, two
+// are conditions, and two are pipes. They form chains of a hundred that the
+// router leads to; GET /ping goes to a node of its own.
+func large(port string, n int) string {
+	const length = 100
+	mix := []passing{
+		passText(), passSelf(), passText(), passIf(), passPipe(),
+		passText(), passSelf(), passText(), passIf(), passPipe(),
+	}
+	rest := n - 3 // without the listener, the router, and the answer
+	chains := (rest + length - 1) / length
+	var routes, ports strings.Builder
+	for c := range chains {
+		fmt.Fprintf(&routes, "    - method: GET\n      path: /chain/%d\n      port: out[%d]\n", c, c+1)
+		fmt.Fprintf(&ports, "    out[%d]:\n      - name: n-%d\n        port: in\n", c+1, c*length)
+	}
+	var b strings.Builder
+	head, tail, _ := strings.Cut(front(port, "pong"), "  ports:\n    out[0]:")
+	b.WriteString(head + routes.String() + "  ports:\n    out[0]:" + strings.TrimSuffix(tail, "\n") + ports.String() + "\n")
+	for i := range rest {
+		next := fmt.Sprintf("n-%d", i+1)
+		if i%length == length-1 || i == rest-1 {
+			next = "pong"
+		}
+		mix[i%len(mix)].write(&b, fmt.Sprintf("n-%d", i), next)
+	}
+	b.WriteString(text("pong", "pong"))
+	return b.String()
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/report"
+	"github.com/uniflow-labs/uniflow/bench/tools"
+)
+
+// A generator loads a server and returns the answers per second and how many
+// requests failed.
+type generator func(context.Context, *server) (rate float64, failed int64, p99 time.Duration, err error)
+
+func installed(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// wrk is keep-alive load from wrk.
+func (l *lab) wrk(conns int) generator {
+	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
+		got, err := tools.Wrk(ctx, s.url(), conns, l.span())
+		return got.Rate, got.Failed, got.P99, err
+	}
+}
+
+// ab is load from ab with a connection for each request.
+func (l *lab) ab(conns, requests int) generator {
+	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
+		got, err := tools.Ab(ctx, s.url(), conns, requests)
+		return got.Rate, got.Failed, got.P99, err
+	}
+}
+
+// own is load from the generator of this program.
+func (l *lab) own(o load.Options) generator {
+	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
+		o := o
+		o.Addr, o.Path = s.addr, "/ping"
+		res, err := load.Run(ctx, o)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		return res.Rate(), res.Failed, res.Latency.Quantile(0.99), nil
+	}
+}
+
+// A side is what a generator found out about a server in all rounds.
+type side struct {
+	rates  []float64
+	p99s   []float64 // ms
+	cpus   []float64 // µs of the server's processors for each answer
+	failed int64
+}
+
+// compare loads the servers in turns.
+func (l *lab) compare(ctx context.Context, what string, gen generator, servers ...*server) ([]side, error) {
+	sides := make([]side, len(servers))
+	fns := make([]func(context.Context) (float64, error), len(servers))
+	for i, s := range servers {
+		fns[i] = func(ctx context.Context) (float64, error) {
+			before, start := s.busy(), time.Now()
+			rate, failed, p99, err := gen(ctx, s)
+			if err != nil {
+				return 0, fmt.Errorf("%s on %s: %w", what, s.name, err)
+			}
+			answers := rate * time.Since(start).Seconds()
+			sides[i].cpus = append(sides[i].cpus, float64((s.busy()-before).Microseconds())/answers)
+			sides[i].failed += failed
+			sides[i].p99s = append(sides[i].p99s, p99.Seconds()*1e3)
+			l.progress("  %s on %s: %.0f req/s, p99 %v, %d failed", what, s.name, rate, p99.Round(10*time.Microsecond), failed)
+			return rate, nil
+		}
+	}
+	got, err := l.turns(ctx, l.rounds(), fns...)
+	for i := range got {
+		sides[i].rates = got[i]
+	}
+	return sides, err
+}
+
+// versus makes a row of two sides.
+func versus(line report.Line, part string, ours, baseline side) report.Row {
+	r := report.Row{Line: line, Part: part, Figures: "req/s"}
+	r.Ratio(median(ours.rates), median(baseline.rates))
+	r.Notes = []string{fmt.Sprintf("%s; CPU of the server for a request %.1f µs, baseline %.1f µs; p99 %.2f ms, baseline %.2f ms",
+		ratios(ours.rates, baseline.rates), median(ours.cpus), median(baseline.cpus), median(ours.p99s), median(baseline.p99s))}
+	for name, s := range map[string]side{"of ours": ours, "of the baseline": baseline} {
+		if s.failed > 0 {
+			r.Broken = append(r.Broken, fmt.Sprintf("%d requests %s failed", s.failed, name))
+		}
+	}
+	slices.Sort(r.Broken)
+	return r
+}
+
+// alike fails unless both servers give the same answer: otherwise they do not do
+// the same work.
+func alike(ctx context.Context, a, b *server) error {
+	ra, bodyA, err := a.get(ctx)
+	if err != nil {
+		return err
+	}
+	rb, bodyB, err := b.get(ctx)
+	if err != nil {
+		return err
+	}
+	ra.Header.Del("Date")
+	rb.Header.Del("Date")
+	same := func(x, y http.Header) bool { return maps.EqualFunc(x, y, slices.Equal) }
+	if ra.StatusCode != rb.StatusCode || string(bodyA) != string(bodyB) || !same(ra.Header, rb.Header) {
+		return fmt.Errorf("the answers differ: %s %v %q and %s %v %q", ra.Status, ra.Header, bodyA, rb.Status, rb.Header, bodyB)
+	}
+	return nil
+}
+
+// pair is the ping server and its baseline, compared with a program and with the
+// generator of our own.
+func (l *lab) pair(ctx context.Context, line report.Line, program string, first, second generator) (rows []report.Row, err error) {
+	ours, err := l.ours(ctx, "uniflow", ping)
+	if err != nil {
+		return nil, err
+	}
+	defer stopInto(&err, ours)
+	baseline, err := l.baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stopInto(&err, baseline)
+	if err := alike(ctx, ours, baseline); err != nil {
+		return nil, err
+	}
+	// What the first requests cost belongs to neither side.
+	warm := l.own(load.Options{Conns: 64, KeepAlive: true, Duration: time.Second})
+	for _, s := range []*server{ours, baseline} {
+		if _, _, _, err := warm(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if installed(program) {
+		sides, err := l.compare(ctx, program, first, ours, baseline)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, versus(line, program, sides[0], sides[1]))
+	}
+	sides, err := l.compare(ctx, "Go generator", second, ours, baseline)
+	if err != nil {
+		return nil, err
+	}
+	own := versus(line, "Go generator", sides[0], sides[1])
+	if own.Side = len(rows) > 0; !own.Side {
+		own.Notes = append(own.Notes, program+" is not installed")
+	}
+	return append(rows, own), nil
+}
+
+// measureKeepAlive is P1.
+func measureKeepAlive(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	return l.pair(ctx, line, "wrk", l.wrk(64), l.own(load.Options{Conns: 64, KeepAlive: true, Duration: l.span()}))
+}
+
+// measureConnections is P2.
+func measureConnections(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	requests := 102400
+	if l.quick {
+		requests /= 4
+	}
+	return l.pair(ctx, line, "ab", l.ab(1024, requests), l.own(load.Options{Conns: 1024, Requests: int64(requests)}))
+}
+
+// measureChain is P3.
+func measureChain(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+	plain, err := l.ours(ctx, "uniflow", ping)
+	if err != nil {
+		return nil, err
+	}
+	defer stopInto(&err, plain)
+	servers := []*server{plain}
+	kinds := passings()
+	for i, p := range kinds {
+		s, err := l.ours(ctx, fmt.Sprintf("chain-%d", i), func(port string) string { return chain(port, p, 50) })
+		if err != nil {
+			return nil, err
+		}
+		defer stopInto(&err, s)
+		servers = append(servers, s)
+	}
+	gen, name := l.own(load.Options{Conns: 64, KeepAlive: true, Duration: l.span()}), "Go generator"
+	if installed("wrk") {
+		gen, name = l.wrk(64), "wrk"
+	}
+	sides, err := l.compare(ctx, name, gen, servers...)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range kinds {
+		row := versus(line, p.name, sides[i+1], sides[0])
+		row.Side = i > 0
+		rows = append(rows, row)
+	}
+	return rows, nil
+}

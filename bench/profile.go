@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/report"
+)
+
+// measureShare is P8: the share of samples of the CPU, taken while the ping
+// server is loaded, whose stack has a function of package value in it, so that
+// all that package value calls counts too.
+func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+	file := l.file("cpu.pprof")
+	s, err := l.ours(ctx, "profiled", ping, "--cpuprofile", file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = load.Run(ctx, load.Options{Addr: s.addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span()})
+	if stopped := s.stop(); err == nil {
+		err = stopped
+	}
+	if err != nil {
+		return nil, err
+	}
+	shares, err := readProfile(file)
+	if err != nil {
+		return nil, err
+	}
+	row := report.Row{Line: line, Figures: "%", Ours: 100 * shares.under[module+"/value"]}
+	row.Value = row.Ours
+	row.Notes = []string{
+		fmt.Sprintf("of %v of CPU; a stack counts when a function of package value is in it; there is no baseline", shares.total.Round(10*time.Millisecond)),
+		"spent in functions of packages themselves: " + shares.top(),
+	}
+	return []report.Row{row}, nil
+}
+
+// shares are how the samples of a profile are spread over packages.
+type shares struct {
+	total time.Duration
+	in    map[string]float64 // of samples whose innermost function is in the package
+	under map[string]float64 // of samples with the package anywhere in the stack
+}
+
+func readProfile(file string) (*shares, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	p, err := profile.Parse(f)
+	if err != nil {
+		return nil, err
+	}
+	s := share(p)
+	if s.total == 0 {
+		return nil, fmt.Errorf("%s has no samples", file)
+	}
+	return s, nil
+}
+
+func share(p *profile.Profile) *shares {
+	s := &shares{in: make(map[string]float64), under: make(map[string]float64)}
+	var total int64
+	for _, sample := range p.Sample {
+		n := sample.Value[len(sample.Value)-1] // nanoseconds of CPU
+		total += n
+		seen := make(map[string]bool)
+		for i, loc := range sample.Location {
+			for j, line := range loc.Line {
+				if line.Function == nil {
+					continue
+				}
+				pkg := packageOf(line.Function.Name)
+				if i == 0 && j == 0 {
+					s.in[pkg] += float64(n)
+				}
+				if !seen[pkg] {
+					seen[pkg] = true
+					s.under[pkg] += float64(n)
+				}
+			}
+		}
+	}
+	for _, m := range []map[string]float64{s.in, s.under} {
+		for pkg := range m {
+			m[pkg] /= float64(max(total, 1))
+		}
+	}
+	s.total = time.Duration(total)
+	return s
+}
+
+// packageOf returns the import path in the name of a function, such as
+// "net/http.(*conn).serve".
+func packageOf(function string) string {
+	if i := strings.IndexByte(function, '['); i >= 0 { // type arguments have paths of their own
+		function = function[:i]
+	}
+	slash := strings.LastIndexByte(function, '/') + 1
+	if dot := strings.IndexByte(function[slash:], '.'); dot >= 0 {
+		return function[:slash+dot]
+	}
+	return function
+}
+
+// top shows the packages in which most was spent, and all of ours.
+func (s *shares) top() string {
+	pkgs := make([]string, 0, len(s.in))
+	for pkg := range s.in {
+		pkgs = append(pkgs, pkg)
+	}
+	slices.SortFunc(pkgs, func(a, b string) int {
+		if s.in[a] != s.in[b] {
+			if s.in[a] > s.in[b] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for i, pkg := range pkgs {
+		short, ours := strings.CutPrefix(pkg, module+"/")
+		if i < 6 || ours {
+			parts = append(parts, fmt.Sprintf("%s %.1f %%", short, 100*s.in[pkg]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

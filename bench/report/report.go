@@ -1,0 +1,248 @@
+// Package report holds the performance contract and what a run found about it.
+//
+// [Contract] lists the lines; a [Row] is a measurement that a line asks for, of
+// which some lines have several; [Table] and [JSON] show rows. The package
+// measures nothing.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// A Bound is a limit that a value has to keep.
+type Bound struct {
+	Limit float64
+	Most  bool // the value may be at most Limit; otherwise at least
+}
+
+// AtLeast returns the bound that a value must reach.
+func AtLeast(limit float64) Bound { return Bound{Limit: limit} }
+
+// AtMost returns the bound that a value must not pass.
+func AtMost(limit float64) Bound { return Bound{Limit: limit, Most: true} }
+
+// Keeps reports whether the value is within the bound.
+func (b Bound) Keeps(value float64) bool {
+	if b.Most {
+		return value <= b.Limit
+	}
+	return value >= b.Limit
+}
+
+// slack is how far a value is from the bound, 1 at the bound, less beyond it.
+func (b Bound) slack(value float64) float64 {
+	switch {
+	case !b.Most:
+		return value / b.Limit
+	case value <= 0:
+		return math.Inf(1)
+	}
+	return b.Limit / value
+}
+
+// A Line is one of the contract: what has to hold, and what comes after that.
+type Line struct {
+	ID       string // P1 to P13
+	Measure  string
+	Unit     string // of the value, as in "x" or "ns"
+	Contract Bound
+	Goal     Bound
+}
+
+// Contract returns the lines in order.
+func Contract() []Line {
+	return []Line{
+		{"P1", "ping, keep-alive, 64 connections ÷ net/http mux", "x", AtLeast(0.85), AtLeast(1)},
+		{"P2", "ping, 1,024 connections, no keep-alive ÷ net/http mux", "x", AtLeast(0.90), AtLeast(1)},
+		{"P3", "chain of 50 pass-through nodes ÷ ping", "x", AtLeast(0.80), AtLeast(0.95)},
+		{"P4", "one-to-one hop inside a process", "ns", AtMost(100), AtMost(40)},
+		{"P5", "process: start, one hop, response, end", "ns", AtMost(600), AtMost(250)},
+		{"P6", "value codec of structs ÷ plain reflection", "x", AtLeast(4), AtLeast(8)},
+		{"P7", "JSON and values ÷ encoding/json into any", "x", AtLeast(2), AtLeast(4)},
+		{"P8", "share of the ping server's CPU in values", "%", AtMost(3), AtMost(1)},
+		{"P9", "reloads under load: failed requests", "failed", AtMost(0), AtMost(0)},
+		{"P10", "10,000 nodes: check, and start until it answers", "s", AtMost(2), AtMost(0.5)},
+		{"P11", "resident memory", "MB", AtMost(40), AtMost(25)},
+		{"P12", "debugger and taps off ÷ without", "x", AtLeast(0.99), AtLeast(1)},
+		{"P13", "throughput on 2 processors ÷ on 1", "x", AtLeast(1.8), AtLeast(1.95)},
+	}
+}
+
+// Find returns the line of the contract with the id.
+func Find(id string) (Line, bool) {
+	for _, l := range Contract() {
+		if l.ID == id {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// A Row is one measurement.
+type Row struct {
+	Line
+	Part     string // what this row is about where a line has several
+	Ours     float64
+	Baseline float64
+	Value    float64  // what the bounds are about
+	Figures  string   // the unit of Ours and Baseline, as in "req/s"
+	Side     bool     // shown for comparison: the contract is not about it
+	Missing  string   // why there is no measurement; the figures are then 0
+	Broken   []string // what breaks the contract besides the value
+	Beyond   []string // what misses the goal besides the value
+	Notes    []string
+}
+
+// Ratio sets Ours, Baseline, and Value to what the first is of the second.
+func (r *Row) Ratio(ours, baseline float64) {
+	r.Ours, r.Baseline = ours, baseline
+	if baseline != 0 {
+		r.Value = ours / baseline
+	}
+}
+
+// Met reports whether the row keeps its contract.
+func (r *Row) Met() bool {
+	return r.Missing == "" && len(r.Broken) == 0 && r.Contract.Keeps(r.Value)
+}
+
+// verdict is what the last column says.
+func (r *Row) verdict() string {
+	switch {
+	case r.Missing != "":
+		return "not measured"
+	case r.Side:
+		return "(beside)"
+	case !r.Met():
+		return "NO"
+	case r.Goal.Keeps(r.Value) && len(r.Beyond) == 0:
+		return "yes, and the goal"
+	}
+	return "yes"
+}
+
+// Table writes the rows, and under them their notes.
+func Table(w io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tmeasure\tours\tbaseline\tvalue\tcontract\tgoal\tmet")
+	for i := range rows {
+		r := &rows[i]
+		measure := r.Measure
+		if r.Part != "" {
+			measure += ": " + r.Part
+		}
+		if r.Missing != "" {
+			fmt.Fprintf(t, "%s\t%s\t–\t–\t–\t%s\t%s\t%s\n", r.ID, measure, r.bound(r.Contract), r.bound(r.Goal), r.verdict())
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, measure,
+			unit(number(r.Ours), r.Figures), unit(number(r.Baseline), r.Figures), unit(number(r.Value), r.Unit),
+			r.bound(r.Contract), r.bound(r.Goal), r.verdict())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var notes strings.Builder
+	for i := range rows {
+		r := &rows[i]
+		id := r.ID
+		if r.Part != "" {
+			id += ", " + r.Part
+		}
+		if r.Missing != "" {
+			fmt.Fprintf(&notes, "%s: %s\n", id, r.Missing)
+		}
+		for _, b := range r.Broken {
+			fmt.Fprintf(&notes, "%s: BROKEN: %s\n", id, b)
+		}
+		for _, b := range r.Beyond {
+			fmt.Fprintf(&notes, "%s: short of the goal: %s\n", id, b)
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(&notes, "%s: %s\n", id, n)
+		}
+	}
+	_, err := io.WriteString(w, "\n"+notes.String())
+	return err
+}
+
+func (r *Row) bound(b Bound) string {
+	if r.Side {
+		return ""
+	}
+	sign := "≥ "
+	if b.Most {
+		sign = "≤ "
+	}
+	return sign + unit(strconv.FormatFloat(b.Limit, 'f', -1, 64), r.Unit)
+}
+
+func unit(n, u string) string {
+	switch u {
+	case "":
+		return n
+	case "x", "%":
+		return n + u
+	}
+	return n + " " + u
+}
+
+// number writes three digits that matter, and no exponent.
+func number(f float64) string {
+	switch a := math.Abs(f); {
+	case a == 0:
+		return "0"
+	case a >= 100:
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	case a >= 1:
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 3, 64)
+}
+
+// A Figure is what JSON says of a line.
+type Figure struct {
+	Ours     float64 `json:"ours"`
+	Baseline float64 `json:"baseline"`
+	Value    float64 `json:"value"`
+	Contract float64 `json:"contract"`
+	Breaks   int     `json:"breaks,omitempty"` // what breaks the contract besides the value
+}
+
+// JSON returns an object with a [Figure] for each line that was measured: of
+// several rows, that which is closest to breaking its contract.
+func JSON(rows []Row) ([]byte, error) {
+	worst := make(map[string]*Row)
+	for i := range rows {
+		r := &rows[i]
+		if r.Side || r.Missing != "" {
+			continue
+		}
+		w := worst[r.ID]
+		if w == nil || r.rank() < w.rank() {
+			worst[r.ID] = r
+		}
+	}
+	figures := make(map[string]Figure, len(worst))
+	for id, r := range worst {
+		figures[id] = Figure{r.Ours, r.Baseline, r.Value, r.Contract.Limit, len(r.Broken)}
+	}
+	data, err := json.MarshalIndent(figures, "", "  ")
+	return append(data, '\n'), err
+}
+
+// rank orders rows by how close they are to breaking the contract.
+func (r *Row) rank() float64 {
+	if len(r.Broken) > 0 {
+		return -1
+	}
+	return r.Contract.slack(r.Value)
+}

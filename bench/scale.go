@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/report"
+)
+
+// measureNodes is P10: seconds of uniflow check, plus seconds from the start of
+// uniflow start until the first answer. The baseline is what a program of a
+// tenth would make one expect.
+func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+	const nodes = 10000
+	checks, starts := make(map[int][]float64), make(map[int][]float64)
+	sizes := []int{nodes / 10, nodes}
+	if !l.quick {
+		sizes = append(sizes, nodes*4)
+	}
+	sides := make([]func(context.Context) (float64, error), len(sizes))
+	for i, n := range sizes {
+		sides[i] = func(ctx context.Context) (float64, error) {
+			check, start, err := l.size(ctx, n)
+			checks[n], starts[n] = append(checks[n], check), append(starts[n], start)
+			l.progress("  %d nodes: check %.3f s, start %.3f s", n, check, start)
+			return check + start, err
+		}
+	}
+	got, err := l.turns(ctx, l.rounds(), sides...)
+	if err != nil {
+		return nil, err
+	}
+	row := report.Row{Line: line, Figures: "s", Ours: median(got[1]), Baseline: 10 * median(got[0])}
+	row.Value = row.Ours
+	for i, n := range sizes {
+		row.Notes = append(row.Notes, fmt.Sprintf("%d nodes: check %.3f s, start %.3f s, %.1f µs a node", n, median(checks[n]), median(starts[n]), median(got[i])/float64(n)*1e6))
+	}
+	if row.Ours > 1.25*row.Baseline {
+		row.Broken = []string{fmt.Sprintf("not linear: %.1fx of a tenth of the nodes", 10*row.Ours/row.Baseline)}
+	}
+	row.Notes = append(row.Notes, "the baseline is ten times what 1,000 nodes take; of ten nodes two are CEL expressions, two CEL conditions, four constants, two pipes")
+	return []report.Row{row}, nil
+}
+
+// size measures a program of n nodes.
+func (l *lab) size(ctx context.Context, n int) (check, start float64, err error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return 0, 0, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	file := l.file(fmt.Sprintf("large-%d.yaml", n))
+	if err := os.WriteFile(file, []byte(large(port, n)), 0o600); err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if out, err := exec.CommandContext(ctx, l.binary, "check", file).CombinedOutput(); err != nil {
+		return 0, 0, fmt.Errorf("check of %d nodes: %w: %.500s", n, err, out)
+	}
+	check = time.Since(begin).Seconds()
+	begin = time.Now()
+	s, err := l.serve(ctx, fmt.Sprintf("large-%d", n), addr, l.binary, "start", "--from-specs", file)
+	if err != nil {
+		return 0, 0, err
+	}
+	return check, time.Since(begin).Seconds(), s.stop()
+}
+
+// measureMemory is P11.
+func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+	const conns = 10000
+	ours, err := l.ours(ctx, "uniflow", ping)
+	if err != nil {
+		return nil, err
+	}
+	defer stopInto(&err, ours)
+	baseline, err := l.baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stopInto(&err, baseline)
+	idle := report.Row{Line: line, Part: "idle", Figures: "MB"}
+	full := report.Row{Line: line, Part: "10,000 idle keep-alive connections", Figures: "MB"}
+	full.Contract, full.Goal = report.AtMost(250), report.AtMost(250)
+	for _, side := range []struct {
+		s          *server
+		idle, full *float64
+	}{{ours, &idle.Ours, &full.Ours}, {baseline, &idle.Baseline, &full.Baseline}} {
+		if *side.idle, *side.full, err = l.memory(ctx, side.s, conns); err != nil {
+			return nil, err
+		}
+		l.progress("  %s: %.1f MB, with connections %.1f MB", side.s.name, *side.idle, *side.full)
+	}
+	idle.Value, full.Value = idle.Ours, full.Ours
+	return []report.Row{idle, full}, nil
+}
+
+// memory returns what a server has resident after a second of peace, and then
+// with connections that are held.
+func (l *lab) memory(ctx context.Context, s *server, conns int) (idle, full float64, err error) {
+	if err := wait(ctx, time.Second); err != nil {
+		return 0, 0, err
+	}
+	if idle, err = s.resident(); err != nil {
+		return 0, 0, err
+	}
+	held, err := load.Hold(ctx, s.addr, "/ping", conns)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%d connections (is the limit of open files above that?): %w", conns, err)
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if err := wait(ctx, 2*time.Second); err != nil {
+		return 0, 0, err
+	}
+	if full, err = s.resident(); err != nil {
+		return 0, 0, err
+	}
+	if alive := held.Alive(); alive != conns {
+		return 0, 0, fmt.Errorf("%s closed %d of %d idle connections", s.name, conns-alive, conns)
+	}
+	return idle, full, nil
+}

@@ -1,0 +1,168 @@
+// Package admin serves what operators ask a running program over HTTP: whether
+// it lives and is ready, its profiles, and what it serves.
+//
+// Read [Options], [CheckAddress] and [Start].
+//
+//	GET /healthz           200 while the program runs
+//	GET /readyz            200 while it serves, 503 before that and while it shuts down
+//	GET /api/v1/status     generation, when it began to serve, nodes, processes under way
+//	GET /api/v1/nodes      the nodes of the generation, with the places of their specs
+//	GET /api/v1/kinds      the kinds that documents may use
+//	GET /debug/pprof/      profiles, for go tool pprof
+//
+// Invariants: without a token, only clients of this machine are answered, and
+// only those that name it as this machine; with one, every request must bear it.
+//
+// The package must not change what is served, or know documents.
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// Options are what to serve. Address and Status are required.
+type Options struct {
+	Address string                // host:port; see [CheckAddress]
+	Token   string                // that every request must bear; empty for none
+	Status  func() uniflow.Status // called from any goroutine
+	Kinds   []*node.Def           // must not be changed
+	Version string                // of the program
+	Log     *slog.Logger          // nil discards
+}
+
+// ErrNoToken refuses an address that others can reach.
+var ErrNoToken = errors.New("an address that is not loopback needs a token")
+
+// CheckAddress reports why an address cannot be served, [ErrNoToken] among the
+// reasons. A host that is a name other than localhost counts as reachable by
+// others, whatever it resolves to today; so does none, which is all addresses.
+func CheckAddress(address, token string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: want HOST:PORT", address)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return fmt.Errorf("address %q: want a port of 0 to 65535", address)
+	}
+	if token == "" && !isLoopback(host) {
+		return fmt.Errorf("address %q: %w", address, ErrNoToken)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// A Server is an admin server. Its methods may be called from any goroutine. It
+// must be closed.
+type Server struct {
+	opts    Options
+	token   [sha256.Size]byte // hashed, so that comparing takes the same time for any length
+	ready   atomic.Bool
+	started time.Time
+	addr    net.Addr
+	http    http.Server
+	workers sync.WaitGroup
+}
+
+// headerTimeout is how long a client may take to send a request.
+const headerTimeout = 5 * time.Second
+
+// Start binds the address and serves. The server is not ready yet: see
+// [Server.SetReady].
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	if err := CheckAddress(opts.Address, opts.Token); err != nil {
+		return nil, err
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("admin server: %w", err)
+	}
+	s := &Server{opts: opts, token: sha256.Sum256([]byte(opts.Token)), started: time.Now(), addr: listener.Addr()}
+	s.http = http.Server{
+		Handler:           s.guard(s.routes()),
+		ReadHeaderTimeout: headerTimeout,
+		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
+	}
+	s.workers.Go(func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			opts.Log.Error("admin server ended", "error", err)
+		}
+	})
+	opts.Log.Info("admin server listening", "address", s.addr.String(), "token", opts.Token != "")
+	return s, nil
+}
+
+// Addr returns the address that is listened on, with the port that was picked
+// for 0.
+func (s *Server) Addr() net.Addr { return s.addr }
+
+// SetReady says whether the program serves.
+func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// Close ends the server, and profiles that are being taken with it. It returns
+// when nothing of it is left to be served.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	s.workers.Wait()
+	return err
+}
+
+// guard answers only who may ask.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case s.opts.Token != "":
+			if !s.authorized(r) {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="uniflow admin"`)
+				http.Error(w, "want the header Authorization: Bearer TOKEN", http.StatusUnauthorized)
+				return
+			}
+		case !isLoopback(hostOf(r)):
+			// A page in the user's browser could reach this server under a name
+			// of its own that resolves to this machine.
+			http.Error(w, "ask for localhost or its address", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) authorized(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+}
+
+func hostOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.Host); err == nil {
+		return host
+	}
+	return strings.Trim(r.Host, "[]")
+}

@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+func TestCheckAddress(t *testing.T) {
+	f := func(address, token string, ok, wantsToken bool) {
+		t.Helper()
+		err := CheckAddress(address, token)
+		if (err == nil) != ok || errors.Is(err, ErrNoToken) != wantsToken {
+			t.Errorf("%q with token %q: got %v, want ok %v, wants a token %v", address, token, err, ok, wantsToken)
+		}
+	}
+	f("127.0.0.1:0", "", true, false)
+	f("127.9.9.9:9000", "", true, false)
+	f("localhost:9000", "", true, false)
+	f("[::1]:9000", "", true, false)
+	f("[::ffff:127.0.0.1]:9000", "", true, false)
+	f(":9000", "", false, true)
+	f("0.0.0.0:9000", "", false, true)
+	f("[::]:9000", "", false, true)
+	f("10.0.0.1:9000", "", false, true)
+	f("example.com:9000", "", false, true)
+	f("localhost.example.com:9000", "", false, true)
+	f("0.0.0.0:9000", "secret", true, false)
+	f("9000", "", false, false)
+	f("127.0.0.1", "secret", false, false)
+	f("127.0.0.1:http", "", false, false)
+	f("127.0.0.1:65536", "", false, false)
+	f("127.0.0.1:-1", "", false, false)
+}
+
+// start serves until the test ends.
+func start(t *testing.T, opts Options) *Server {
+	t.Helper()
+	opts.Address = "127.0.0.1:0"
+	if opts.Status == nil {
+		opts.Status = func() uniflow.Status { return uniflow.Status{} }
+	}
+	s, err := Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// get asks a server, with headers as pairs; "Host" is the host.
+func get(t *testing.T, s *Server, method, path string, headers ...string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+func TestHealth(t *testing.T) {
+	s := start(t, Options{})
+	f := func(path string, want int) {
+		t.Helper()
+		if got, body := get(t, s, "GET", path); got != want {
+			t.Errorf("%s: got %d %q, want %d", path, got, body, want)
+		}
+	}
+	f("/healthz", 200)
+	f("/readyz", 503)
+	s.SetReady(true)
+	f("/readyz", 200)
+	s.SetReady(false)
+	f("/readyz", 503)
+	f("/healthz", 200)
+	f("/", 404)
+	f("/debug/pprof/", 200)
+	f("/debug/pprof/goroutine?debug=1", 200)
+	f("/debug/pprof/heap", 200)
+	f("/debug/pprof/cmdline", 200)
+	if got, _ := get(t, s, "POST", "/healthz"); got != 405 {
+		t.Errorf("POST: got %d, want 405", got)
+	}
+}
+
+func TestToken(t *testing.T) {
+	s := start(t, Options{Token: "secret"})
+	f := func(want int, headers ...string) {
+		t.Helper()
+		for _, path := range []string{"/healthz", "/api/v1/nodes", "/debug/pprof/cmdline", "/nothing"} {
+			wanted := want
+			if path == "/nothing" && want == 200 {
+				wanted = 404
+			}
+			got, body := get(t, s, "GET", path, headers...)
+			if got != wanted || want == 401 && strings.Contains(body, "secret") {
+				t.Errorf("%s with %q: got %d %q, want %d", path, headers, got, body, wanted)
+			}
+		}
+	}
+	f(401)
+	f(401, "Authorization", "secret")
+	f(401, "Authorization", "Basic secret")
+	f(401, "Authorization", "Bearer")
+	f(401, "Authorization", "Bearer secre")
+	f(401, "Authorization", "Bearer secrets")
+	f(200, "Authorization", "Bearer secret")
+	f(200, "Authorization", "bearer secret")
+	f(200, "Authorization", "Bearer secret", "Host", "anything.example.com")
+}
+
+// TestRebinding asks under a name that resolves to this machine, as a page in a
+// browser could.
+func TestRebinding(t *testing.T) {
+	s := start(t, Options{})
+	f := func(host string, want int) {
+		t.Helper()
+		if got, body := get(t, s, "GET", "/debug/pprof/cmdline", "Host", host); got != want {
+			t.Errorf("%s: got %d %q, want %d", host, got, body, want)
+		}
+	}
+	f("evil.example.com", 403)
+	f("evil.example.com:80", 403)
+	f("localhost", 200)
+	f("localhost:80", 200)
+	f("[::1]", 200)
+	f("[::1]:80", 200)
+}
+
+func TestAPI(t *testing.T) {
+	now := uniflow.Status{}
+	s := start(t, Options{
+		Status:  func() uniflow.Status { return now },
+		Kinds:   []*node.Def{{Kind: "nop", Summary: "Does nothing."}},
+		Version: "v1",
+	})
+	ask := func(path string) string {
+		t.Helper()
+		status, body := get(t, s, "GET", path)
+		if status != 200 {
+			t.Errorf("%s: got %d, want 200", path, status)
+		}
+		var answer any
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatalf("%s: %v: %s", path, err, body)
+		}
+		if m, ok := answer.(map[string]any); ok {
+			delete(m, "started")
+		}
+		compact, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(compact)
+	}
+	f := func(path, want string) {
+		t.Helper()
+		if got := ask(path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+	f("/api/v1/status", `{"generation":0,"in_flight":0,"nodes":0,"ready":false,"version":"v1"}`)
+	f("/api/v1/nodes", `[]`)
+	f("/api/v1/kinds", `[{"kind":"nop","summary":"Does nothing."}]`)
+	now = uniflow.Status{
+		Generation: 3, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), InFlight: 2,
+		Nodes: []node.Ref{{ID: "1", Kind: "nop", Namespace: "default", Name: "a", Pos: diag.Pos{File: "f.yaml", Line: 1, Col: 3}}},
+	}
+	s.SetReady(true)
+	f("/api/v1/status", `{"generation":3,"in_flight":2,"nodes":1,"ready":true,"since":"2026-01-02T03:04:05Z","version":"v1"}`)
+	f("/api/v1/nodes", `[{"col":3,"file":"f.yaml","id":"1","kind":"nop","line":1,"name":"a","namespace":"default"}]`)
+}
+
+func TestAddressInUse(t *testing.T) {
+	s := start(t, Options{})
+	_, err := Start(t.Context(), Options{Address: s.Addr().String()})
+	if err == nil || !strings.Contains(err.Error(), "admin server: ") {
+		t.Errorf("got %v, want an error of the admin server", err)
+	}
+}

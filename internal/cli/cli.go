@@ -1,0 +1,185 @@
+// Package cli is the command line: one file per command, and what they share.
+//
+// Read [Main] and [Machine] first, then settings.go (flags, environment and
+// config file, in that order), sources.go (what a run reads), and serve.go with
+// watch.go (a program that serves until it is told to end). The pages that are
+// generated from the kinds and the catalogue are in the package reference below
+// this one.
+//
+// Invariants: data goes to standard output and talk to standard error; whatever
+// ends a command is an error that knows its exit code, and only [Main] makes a
+// code of it. What the commands know of the process they run in comes from a
+// [Machine], so that tests can run them in their own process.
+//
+// The package must not know how workflows are compiled or run.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/uniflow-labs/uniflow/diag"
+)
+
+// The exit codes. A program that is ended by a second signal exits with 128 and
+// the number of the signal, as shells count.
+const (
+	exitOK       = 0
+	exitFindings = 1 // the documents have errors, or differ from their form
+	exitUsage    = 2 // the command line or the config file cannot be used
+	exitEngine   = 3 // what was asked for could not be done: bind, start, write
+)
+
+// A Machine is what a command sees of the process it runs in. All fields are
+// required.
+type Machine struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+
+	// Getenv returns a variable of the environment, empty if it is not set.
+	Getenv func(name string) string
+
+	// Signals returns a channel of the given signals from now on, and what
+	// stops that.
+	Signals func(sigs ...os.Signal) (signals <-chan os.Signal, stop func())
+
+	// Terminal reports whether a stream is shown on a terminal.
+	Terminal func(stream io.Writer) bool
+}
+
+// System returns the machine that the program runs on.
+func System() Machine {
+	return Machine{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv,
+		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
+			// Room for a few: a second signal may come while the first is handled.
+			c := make(chan os.Signal, 8)
+			signal.Notify(c, sigs...)
+			return c, func() { signal.Stop(c) }
+		},
+		Terminal: func(stream io.Writer) bool {
+			f, ok := stream.(*os.File)
+			return ok && term.IsTerminal(int(f.Fd()))
+		},
+	}
+}
+
+// Main runs a command line, without the program's name, and returns its exit
+// code. When ctx ends, a program that serves shuts down as upon SIGTERM.
+func Main(ctx context.Context, args []string, sys Machine) int {
+	a := newApp(args, sys)
+	return a.end(a.root().ExecuteContext(ctx))
+}
+
+// An app is one run of the command line.
+type app struct {
+	Machine
+	args []string
+
+	// colourOut and colourErr tell whether findings on a stream are painted.
+	colourOut, colourErr bool
+}
+
+func newApp(args []string, sys Machine) *app {
+	plain := sys.Getenv("NO_COLOR") != "" || sys.Getenv("TERM") == "dumb"
+	a := &app{Machine: sys, args: append([]string{}, args...)} // never nil: cobra would take os.Args
+	a.colourOut = !plain && sys.Terminal(sys.Stdout)
+	a.colourErr = !plain && sys.Terminal(sys.Stderr)
+	a.Stderr = &lockedWriter{w: sys.Stderr}
+	return a
+}
+
+// A lockedWriter keeps the log and what commands say from running into each
+// other.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write writes to the writer below, one call at a time.
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// An exitError ends a command with a code. Err is nil if what there is to say
+// has been said.
+type exitError struct {
+	code    int
+	err     error
+	hint    string
+	command string // whose --help to point at; empty for none
+}
+
+// Error returns the message.
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.err }
+
+// errFindings ends a command that has printed its findings.
+func errFindings() error { return &exitError{code: exitFindings} }
+
+func usagef(command, hint, format string, args ...any) error {
+	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...), hint: hint, command: command}
+}
+
+// didYouMean is a hint at the nearest spelling, empty if none is near.
+func didYouMean(word string, candidates []string, prefix string) string {
+	if near, ok := diag.Nearest(word, candidates); ok {
+		return "did you mean " + prefix + near + "?"
+	}
+	return ""
+}
+
+// end says why a command ended and returns the exit code.
+func (a *app) end(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{code: exitEngine, err: err}
+	}
+	if exit.err == nil {
+		return exit.code
+	}
+	text := "uniflow: " + exit.err.Error() + "\n"
+	if exit.hint != "" {
+		text += "hint: " + exit.hint + "\n"
+	}
+	if exit.command != "" {
+		text += "See '" + exit.command + " --help'.\n"
+	}
+	a.talk("%s", text)
+	return exit.code
+}
+
+// talk writes to standard error. There is nowhere to report that this failed.
+func (a *app) talk(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.Stderr, format, args...) // see above
+}
+
+// signalCode is the exit code of a program that a signal has ended.
+func signalCode(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return exitEngine
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/diag"
+)
+
+// machine is a process without terminals, signals and environment.
+func machine(out, errs io.Writer, env map[string]string) Machine {
+	return Machine{
+		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
+		Getenv:   func(name string) string { return env[name] },
+		Signals:  func(...os.Signal) (<-chan os.Signal, func()) { return nil, func() {} },
+		Terminal: func(io.Writer) bool { return false },
+	}
+}
+
+// execute runs a command that ends by itself.
+func execute(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(t.Context(), args, machine(&o, &e, env))
+	return code, o.String(), e.String()
+}
+
+// write makes a file in the working folder.
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	goodSpec  = "kind: snippet\nname: pong\nlanguage: text\ncode: pong\n"
+	warnSpec  = "kind: snippet\nname: pong\ncode: pong\n"
+	wrongSpec = "kind: snippet\nname: pong\nlanguage: text\nkode: pong\n"
+)
+
+func TestExitCodes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "good.yaml", goodSpec)
+	write(t, "warn.yaml", warnSpec)
+	write(t, "wrong.yaml", wrongSpec)
+	f := func(want int, message string, args ...string) {
+		t.Helper()
+		code, out, errs := execute(t, nil, args...)
+		if code != want || !strings.Contains(out+errs, message) {
+			t.Errorf("%q: got %d, %q, %q, want %d and %q", args, code, out, errs, want, message)
+		}
+	}
+	f(0, "Usage:")
+	f(0, "ok: 1 node\n", "check", "good.yaml")
+	f(0, "ok: 1 node, 1 warning\n", "check", "warn.yaml")
+	f(1, "[F5001]", "check", "--strict", "warn.yaml")
+	f(1, "hint: did you mean \"code\"?", "check", "wrong.yaml")
+	f(1, "[F1016]", "check", "missing.yaml")
+	f(2, "nothing to check", "check")
+	f(2, "did you mean --from-specs?", "check", "--from-spec", "good.yaml")
+	f(2, "did you mean check?", "chek", "--json")
+	f(2, `unknown command "xyzzy"`, "xyzzy")
+	f(2, "unknown shorthand flag", "check", "-z")
+	f(2, "takes KEY=VALUE", "check", "-e", "KEY", "good.yaml")
+	f(2, "there 2 times", "check", "-", "-")
+	f(2, `--language: unknown language "basic"`, "check", "--language", "basic", "good.yaml")
+	f(2, "nothing to serve", "start")
+	f(2, "write --from-specs good.yaml", "start", "good.yaml")
+	f(2, "--log-format is text or json", "start", "--from-specs", "good.yaml", "--log-format", "xml")
+	f(2, "needs a token", "start", "--from-specs", "good.yaml", "--admin", "0.0.0.0:0")
+	f(2, "want HOST:PORT", "start", "--from-specs", "good.yaml", "--admin", "9000")
+	f(2, "not negative", "start", "--from-specs", "good.yaml", "--grace", "-1s")
+	f(1, "[F2001]", "start", "--from-specs", "wrong.yaml")
+	f(1, "[F1016]", "start", "--from-specs", "missing.yaml")
+	f(3, "profile: open", "start", "--from-specs", "good.yaml", "--cpuprofile", "no/such/folder")
+	f(2, "nothing to format", "fmt")
+	f(2, "several files", "fmt", "good.yaml", "warn.yaml")
+	f(2, "standard input cannot be written", "fmt", "-w", "-l", "-")
+	f(2, "needs a kind", "describe")
+	f(2, "takes one kind", "describe", "if", "switch")
+	f(2, "did you mean snippet?", "describe", "snipet")
+	f(2, "did you mean", "explain", "F300")
+	f(2, "takes one code", "explain", "F3001", "F3002")
+	f(2, "unknown kind", "schema", "xyzzy")
+	f(2, "takes no arguments", "list", "kinds")
+	f(0, "# bash completion", "completion", "bash")
+}
+
+// TestBrokenOutput has a full disk below standard output.
+func TestBrokenOutput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "wrong.yaml", wrongSpec)
+	for _, args := range [][]string{{"list"}, {"version", "--json"}, {"check", "wrong.yaml"}, {"schema"}, {"fmt", "wrong.yaml"}} {
+		var errs bytes.Buffer
+		code := Main(t.Context(), args, machine(brokenWriter{}, &errs, nil))
+		if code != exitEngine || !strings.Contains(errs.String(), "standard output: disk full") {
+			t.Errorf("%q: got %d, %q, want %d and the reason", args, code, errs.String(), exitEngine)
+		}
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestColour(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "wrong.yaml", wrongSpec)
+	f := func(terminal bool, env map[string]string, want bool) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		m := machine(&out, &errs, env)
+		m.Terminal = func(io.Writer) bool { return terminal }
+		Main(t.Context(), []string{"check", "wrong.yaml"}, m)
+		if got := strings.Contains(out.String(), "\x1b["); got != want {
+			t.Errorf("terminal %v, environment %v: got colour %v, want %v", terminal, env, got, want)
+		}
+	}
+	f(true, nil, true)
+	f(false, nil, false)
+	f(true, map[string]string{"NO_COLOR": "1"}, false)
+	f(true, map[string]string{"TERM": "dumb"}, false)
+}
+
+// TestNamespaces checks what is in any namespace, unless one is named.
+func TestNamespaces(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "f.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b, namespace: other, extra: 1}\n")
+	f := func(want int, nodes int, args ...string) {
+		t.Helper()
+		code, out, errs := execute(t, nil, append([]string{"check", "--json", "f.yaml"}, args...)...)
+		var result struct {
+			Nodes    int
+			Findings []struct{ Code diag.Code }
+		}
+		if err := json.Unmarshal([]byte(out), &result); err != nil {
+			t.Fatal(err, out, errs)
+		}
+		if code != want || result.Nodes != nodes || len(result.Findings) != want {
+			t.Errorf("%q: got %d, %+v, want %d and %d nodes", args, code, result, want, nodes)
+		}
+	}
+	f(1, 2)
+	f(1, 2, "--namespace", "other") // a too, as it names none
+	f(0, 1, "--namespace", "default")
+}
+
+func TestLayers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "flag.yaml", goodSpec)
+	write(t, "env.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n")
+	write(t, "conf/file.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n- {kind: nop, name: c}\n")
+	write(t, "conf/uniflow.yaml", "from-specs: [file.yaml]\nenvironment: {PORT: 80}\ngrace: 5s\nwatch: true\n")
+	f := func(want string, env map[string]string, args ...string) {
+		t.Helper()
+		if code, out, errs := execute(t, env, append([]string{"check"}, args...)...); errs != want {
+			t.Errorf("%q, %v: got %d, %q, %q, want %q", args, env, code, out, errs, want)
+		}
+	}
+	env := map[string]string{"UNIFLOW_FROM_SPECS": "env.yaml", "UNIFLOW_CONFIG": "conf/uniflow.yaml"}
+	f("ok: 1 node\n", env, "flag.yaml")
+	f("ok: 1 node\n", env, "--from-specs", "flag.yaml")
+	f("ok: 2 nodes\n", env)
+	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "conf/uniflow.yaml"})
+	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"}, "--config", "conf/uniflow.yaml")
+	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_FROM_SPECS": "env.yaml" + string(filepath.ListSeparator) + "flag.yaml"})
+	f("uniflow: config file: open nowhere.yaml: no such file or directory\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
+	write(t, ".uniflow.yaml", "from-specs: env.yaml\n")
+	f("ok: 2 nodes\n", nil)
+	write(t, ".uniflow.yaml", "")
+	f("ok: 1 node\n", nil, "flag.yaml")
+	code, _, errs := execute(t, map[string]string{"UNIFLOW_WATCH": "perhaps"}, "start", "--from-specs", "flag.yaml")
+	if code != exitUsage || !strings.Contains(errs, "environment variable UNIFLOW_WATCH") {
+		t.Errorf("got %d, %q, want the variable named", code, errs)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "f.yaml", "kind: snippet\nname: a\nlanguage: text\nenv: {A: {data: '{{ .A }}'}, B: {data: '{{ .B }}'}}\ncode: '{{ .A }}{{ .B }}'\n")
+	f := func(want int, env map[string]string, args ...string) {
+		t.Helper()
+		if code, out, errs := execute(t, env, append([]string{"check", "f.yaml"}, args...)...); code != want {
+			t.Errorf("%q, %v: got %d, %q, %q, want %d", args, env, code, out, errs, want)
+		}
+	}
+	f(1, nil)
+	f(0, nil, "-e", "A=1,2", "--environment", "B==")
+	f(0, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1,2\nB=3\n"})
+	f(1, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1\nB=3"}, "-e", "A=1")
+	write(t, ".uniflow.yaml", "environment: {A: 1, B: two}\n")
+	f(0, nil)
+}

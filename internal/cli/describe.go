@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/reference"
+)
+
+func describeCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "describe KIND",
+		Short:             "Describe a kind of node",
+		Long:              "Describe tells what a kind of node does: its fields, its ports, and an example.",
+		Example:           "  uniflow describe listener\n  uniflow describe --json snippet",
+		Args:              oneArg("kind", "uniflow list shows all kinds"),
+		ValidArgsFunction: words(kindNames),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		def, err := kind(cmd.CommandPath(), args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(reference.Describe(def))
+		}
+		return a.print(reference.Describe(def).Text())
+	}
+	return cmd
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+)
+
+// listedKind is one element of what list --json prints.
+type listedKind struct {
+	Kind    string `json:"kind"`
+	Summary string `json:"summary"`
+}
+
+func listCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the kinds of nodes",
+		Long:    "List prints every kind of node with a sentence about it.",
+		Example: "  uniflow list\n  uniflow list --json",
+		Args:    noArgs,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if asJSON {
+			kinds := []listedKind{}
+			for _, def := range sortedKinds() {
+				kinds = append(kinds, listedKind{def.Kind, def.Summary})
+			}
+			return a.printJSON(kinds)
+		}
+		var rows [][]string
+		for _, def := range sortedKinds() {
+			rows = append(rows, []string{def.Kind, def.Summary})
+		}
+		return a.print(columns(rows))
+	}
+	return cmd
+}
+
+// sortedKinds returns the kinds by name.
+func sortedKinds() []*node.Def {
+	defs := std.Defs("")
+	slices.SortFunc(defs, func(a, b *node.Def) int { return strings.Compare(a.Kind, b.Kind) })
+	return defs
+}
+
+func kindNames() []string {
+	var names []string
+	for _, def := range sortedKinds() {
+		names = append(names, def.Kind)
+	}
+	return names
+}
+
+// kind finds a kind by name.
+func kind(command, name string) (*node.Def, error) {
+	for _, def := range sortedKinds() {
+		if def.Kind == name {
+			return def, nil
+		}
+	}
+	hint := didYouMean(name, kindNames(), "")
+	if hint == "" {
+		hint = "uniflow list shows all kinds"
+	}
+	return nil, usagef(command, hint, "unknown kind %q", name)
+}
+
+// columns aligns rows of cells.
+func columns(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		_, _ = w.Write([]byte(strings.Join(row, "\t") + "\n")) // a strings.Builder takes all
+	}
+	_ = w.Flush() // so here
+	return b.String()
+}

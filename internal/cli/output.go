@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+)
+
+// printJSON writes data for programs, indented.
+func (a *app) printJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return a.print(b.String())
+}
+
+// print writes data.
+func (a *app) print(text string) error {
+	if _, err := io.WriteString(a.Stdout, text); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return nil
+}
+
+// render writes findings as text, with the lines of the documents.
+func render(w io.Writer, list diag.List, src *sources, colour bool) error {
+	return diag.Render(w, list, src.text, colour)
+}
+
+// text returns the text of a file that a finding is about: as it was read, or as
+// it is now for files that documents import.
+func (s *sources) text(file string) []byte {
+	for _, docs := range [][]document{s.specs, s.values} {
+		for _, doc := range docs {
+			if doc.File == file {
+				return doc.Data
+			}
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil // then the finding is shown without its line
+	}
+	return data
+}
+
+// count says how many there are of something.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// tally says how many errors and warnings a list has.
+func tally(list diag.List) string {
+	errs := 0
+	for _, d := range list {
+		if d.Severity == diag.SeverityError {
+			errs++
+		}
+	}
+	var parts []string
+	if errs > 0 {
+		parts = append(parts, count(errs, "error"))
+	}
+	if warnings := len(list) - errs; warnings > 0 {
+		parts = append(parts, count(warnings, "warning"))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,113 @@
+package reference
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+const kindsIntro = `# Kinds
+
+What ` + "`uniflow list`" + ` lists and ` + "`uniflow describe KIND`" + ` describes. [Workflows](../workflows.md) has what all kinds have in common:
+` + "`id`, `name`, `namespace`, `annotations`, `env` and `ports`" + `, and the ports ` + "`init`, `active`, `deactive` and `deinit`" + ` that every node has.
+
+`
+
+// Kinds is the page of all kinds, in the order given.
+func Kinds(defs []*node.Def) string {
+	var b strings.Builder
+	b.WriteString(Generated + kindsIntro + "| kind | what it does |\n| --- | --- |\n")
+	for _, def := range defs {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", def.Kind, def.Kind, cell(def.Summary))
+	}
+	for _, def := range defs {
+		b.WriteString("\n" + kindPage(def))
+	}
+	return b.String()
+}
+
+func kindPage(def *node.Def) string {
+	k := Describe(def)
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n", k.Kind, k.Summary)
+	if k.Doc != "" {
+		b.WriteString("\n" + strings.TrimSpace(k.Doc) + "\n")
+	}
+	if table := def.Config.Markdown(); table != "" {
+		b.WriteString("\n" + table)
+	}
+	if len(k.In)+len(k.Out) > 0 {
+		b.WriteString("\n| port | | description |\n| --- | --- | --- |\n")
+		portRows(&b, "in", k.In)
+		portRows(&b, "out", k.Out)
+	}
+	if k.Example != "" {
+		b.WriteString("\n" + fence("yaml", k.Example))
+	}
+	return b.String()
+}
+
+func portRows(b *strings.Builder, direction string, ports []Port) {
+	for _, p := range ports {
+		name := "`" + p.Name + "`"
+		if p.Indexed {
+			name = "`" + p.Name + "[0]`, `" + p.Name + "[1]`, …"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, direction, cell(p.Doc))
+	}
+}
+
+// cell makes text fit into a cell of a table.
+func cell(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(s), "|", `\|`), "\n", " ")
+}
+
+// Explain is what there is to say about a code, for terminals.
+func Explain(e diag.Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\n%s", e.Code, e.Title, wrap(e.Explanation, ""))
+	if e.Bad != "" {
+		b.WriteString("\nBad\n" + indented(strings.TrimRight(e.Bad, "\n")+"\n", "  "))
+	}
+	if e.Good != "" {
+		b.WriteString("\nGood\n" + indented(strings.TrimRight(e.Good, "\n")+"\n", "  "))
+	}
+	return b.String()
+}
+
+const codesIntro = `# Codes
+
+Every finding has a code that keeps its meaning for good. ` + "`uniflow explain CODE`" + ` prints what stands here.
+
+| codes | found when |
+| --- | --- |
+| F1… | a document is read |
+| F2… | the fields of a node are checked |
+| F3… | nodes are linked |
+| F4… | code is compiled |
+| F5… | a document is checked for what is allowed but probably not meant: warnings |
+| F7… | a process runs |
+| F9… | the engine itself is at fault |
+
+`
+
+// Codes is the page of all codes, in the order given.
+func Codes(entries []diag.Entry) string {
+	var b strings.Builder
+	b.WriteString(Generated + codesIntro + "| code | |\n| --- | --- |\n")
+	for _, e := range entries {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", e.Code, strings.ToLower(string(e.Code)), cell(e.Title))
+	}
+	for _, e := range entries {
+		fmt.Fprintf(&b, "\n## %s\n\n**%s%s.** %s\n", e.Code, strings.ToUpper(e.Title[:1]), e.Title[1:], strings.TrimSpace(e.Explanation))
+		if e.Bad != "" {
+			b.WriteString("\nBad:\n\n" + fence("yaml", e.Bad))
+		}
+		if e.Good != "" {
+			b.WriteString("\nGood:\n\n" + fence("yaml", e.Good))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,143 @@
+package reference
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+)
+
+// compile makes a validator of the schema of some kinds, checking the schema
+// against its own meta-schema.
+func compile(t *testing.T, defs []*node.Def) *jsonschema.Schema {
+	t.Helper()
+	text, err := Schema(defs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// validate checks each YAML document of a text, and returns the first error.
+func validate(t *testing.T, s *jsonschema.Schema, text string) error {
+	t.Helper()
+	loader, err := yaml.NewLoader(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var doc any
+		if err := loader.Load(&doc); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		data, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(instance); err != nil {
+			return err
+		}
+	}
+}
+
+func TestSchemaTakesExamples(t *testing.T) {
+	s := compile(t, std.Defs(""))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "examples", "*.yaml"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("got %d examples, error %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(t, s, string(data)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for _, def := range std.Defs("") {
+		if def.Example == "" {
+			t.Errorf("%s: got no example, want one", def.Kind)
+		}
+		if err := validate(t, s, def.Example); err != nil {
+			t.Errorf("%s: %v", def.Kind, err)
+		}
+	}
+}
+
+func TestSchema(t *testing.T) {
+	s := compile(t, std.Defs(""))
+	f := func(text string, ok bool) {
+		t.Helper()
+		if err := validate(t, s, text); (err == nil) != ok {
+			t.Errorf("%s: got %v, want ok %v", text, err, ok)
+		}
+	}
+	f("{kind: nop}", true)
+	f("[]", true)
+	f("[{kind: nop, name: a}, {kind: nop, name: b}]", true)
+	f("{kind: nop, id: 01890a5d-ac96-774b-bcce-b302099a8057, namespace: n, annotations: {a: 1}, env: {A: {name: v}, B: , C: [{data: x}]}, ports: }", true)
+	f("{kind: nop, id: one}", false)
+	f("{kind: nop, name: ''}", false)
+	f("{kind: nope}", false)
+	f("{name: a}", false)
+	f("pong", false)
+	f("{kind: nop, extra: 1}", false)
+	f("{kind: nop, env: {A: {nmae: v}}}", false)
+	f("{kind: snippet, code: x, ports: {out: [{name: a, port: in}], error: {id: 01890a5d-ac96-774b-bcce-b302099a8057}, init: []}}", true)
+	f("{kind: snippet, code: x, ports: {output: [{name: a}]}}", false)
+	f("{kind: snippet, code: x, ports: {out: [{name: a, id: 01890a5d-ac96-774b-bcce-b302099a8057}]}}", false)
+	f("{kind: snippet, code: x, ports: {out: [{port: in}]}}", false)
+	f("{kind: snippet, code: x, timeout: 5s}", true)
+	f("{kind: snippet, code: x, timeout: 5000}", true)
+	f("{kind: snippet, code: x, timeout: [5]}", false)
+	f("{kind: snippet}", false)
+	f("{kind: if, when: a, ports: {'out[1]': [{name: a}]}}", true)
+	f("{kind: if, when: a, ports: {'out[x]': [{name: a}]}}", false)
+	f("{kind: listener, port: 8000, limits: {body_bytes: 8MiB}}", true)
+	f("{kind: listener, port: 8000, limits: {body_byte: 8MiB}}", false)
+	f("{kind: listener, port: 80000}", false)
+	f("{kind: listener, port: '{{ .PORT }}', protocol: '{{ .PROTOCOL }}'}", true)
+	f("{kind: listener, protocol: htp, port: 1}", false)
+	f("{kind: http, address: ':8000', links: {out: [{name: a, port: io}]}}", true)
+	f("{kind: http, port: 8000}", false)
+	f("{kind: route, routes: [{method: GET, path: /, port: 'out[0]'}]}", true)
+}
+
+func TestSchemaOfOneKind(t *testing.T) {
+	for _, def := range std.Defs("") {
+		s := compile(t, []*node.Def{def})
+		if err := validate(t, s, "{kind: something}"); err == nil {
+			t.Errorf("%s: got another kind accepted, want it refused", def.Kind)
+		}
+	}
+}

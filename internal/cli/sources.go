@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+type document = spec.Document
+
+const stdinPath = "-"
+
+// A reading is which documents a command reads. It can be read again: standard
+// input is kept.
+type reading struct {
+	specPaths, valuePaths []string
+	environment           map[string]string
+	stdin                 []byte
+}
+
+// newReading checks what was asked for, and takes standard input if that is part
+// of it.
+func newReading(command string, s *settings, stdin io.Reader) (*reading, error) {
+	r := &reading{specPaths: s.specs, valuePaths: s.values, environment: make(map[string]string, len(s.environment))}
+	for _, pair := range s.environment {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usagef(command, "write --environment KEY=VALUE", "--environment takes KEY=VALUE, got %q without \"=\"", key)
+		}
+		r.environment[key] = text
+	}
+	uses := 0
+	for _, path := range append(append([]string{}, r.specPaths...), r.valuePaths...) {
+		if path == stdinPath {
+			uses++
+		}
+	}
+	if uses == 0 {
+		return r, nil
+	}
+	if uses > 1 {
+		return nil, usagef(command, "", "standard input can be read once, but \"-\" is there %d times", uses)
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, spec.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	r.stdin = data
+	return r, nil
+}
+
+// sources are documents as they were at one moment.
+type sources struct {
+	specs, values []document
+	environment   map[string]string
+	sum           [sha256.Size]byte // of all that was read, or could not be
+}
+
+// read reads all documents. The list says which could not be read.
+func (r *reading) read() (*sources, diag.List, error) {
+	s := &sources{environment: r.environment}
+	var list diag.List
+	var err error
+	if s.specs, err = readDocuments(r.specPaths, r.stdin, &list); err != nil {
+		return nil, nil, err
+	}
+	if s.values, err = readDocuments(r.valuePaths, r.stdin, &list); err != nil {
+		return nil, nil, err
+	}
+	h := sha256.New()
+	for _, docs := range [][]document{s.specs, s.values} {
+		addSum(h, []byte(fmt.Sprint(len(docs))))
+		for _, doc := range docs {
+			addSum(h, []byte(doc.File))
+			addSum(h, doc.Data)
+		}
+	}
+	addSum(h, []byte(list.Error()))
+	h.Sum(s.sum[:0])
+	return s, list, nil
+}
+
+func addSum(h hash.Hash, part []byte) {
+	fmt.Fprintf(h, "%d:", len(part))
+	h.Write(part)
+}
+
+func readDocuments(paths []string, stdin []byte, list *diag.List) ([]document, error) {
+	docs, err := spec.Read(paths, bytes.NewReader(stdin))
+	if err == nil {
+		return docs, nil
+	}
+	var found diag.List
+	if !errors.As(err, &found) {
+		return nil, err
+	}
+	list.Append(found)
+	return docs, nil
+}
+
+// source is what an engine is given.
+func (s *sources) source() uniflow.Source {
+	return uniflow.Source{Documents: s.specs, Variables: s.values, Environment: s.environment}
+}
+
+// namespaces counts the nodes by namespace, in the order in which they occur.
+// Nodes that name none are in the given one.
+func (s *sources) namespaces(namespace string) (names []string, nodes map[string]int) {
+	nodes = make(map[string]int)
+	for _, doc := range s.specs {
+		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports what is wrong
+		for _, n := range parsed {
+			if nodes[n.Namespace] == 0 {
+				names = append(names, n.Namespace)
+			}
+			nodes[n.Namespace]++
+		}
+	}
+	return names, nodes
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/admin"
+)
+
+const startLong = `Start serves a workflow until SIGTERM or SIGINT. It then takes no new work, lets
+what is under way end within the grace, and exits with 0, or with 3 if the grace
+was not enough. A second signal ends it at once, with 130 (SIGINT) or 143 (SIGTERM).
+
+SIGHUP reads the documents again, and --watch does so whenever they change: the
+new generation starts wholly, takes over, and the old one runs out. Documents
+with errors change nothing, and the log says what is wrong with them.
+
+Every setting is taken from its flag, else from the environment (UNIFLOW_ and the
+flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; several paths
+as in PATH, several KEY=VALUE on lines of their own), else from the config file,
+which is YAML with the names of the flags as keys. Profiles are by flag only.
+
+The admin server has /healthz, /readyz, /debug/pprof/ and /api/v1/ status, nodes
+and kinds. Without a token it listens on loopback addresses only.`
+
+const startExample = `  uniflow start --from-specs examples/ping.yaml
+  uniflow start --from-specs flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
+  generate | uniflow start --from-specs - -e REGION=eu`
+
+// startOptions are the flags of start beside the shared ones.
+type startOptions struct {
+	settings
+	watch             bool
+	admin, adminToken string
+	grace             time.Duration
+	debug             bool
+	logFormat         string
+	profiles          profiles
+}
+
+func logFormats() []string { return []string{"text", "json"} }
+
+func startCommand(a *app) *cobra.Command {
+	o := &startOptions{}
+	cmd := &cobra.Command{
+		Use:               "start --from-specs FILE...",
+		Short:             "Serve a workflow",
+		Long:              startLong,
+		Example:           startExample,
+		Args:              noPathArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.addFlags(flags)
+	flags.BoolVar(&o.watch, "watch", false, "reload when files change")
+	flags.StringVar(&o.admin, "admin", "", "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000")
+	flags.StringVar(&o.adminToken, "admin-token", "", "`TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets processes go on, as `DURATION`")
+	flags.BoolVar(&o.debug, "debug", false, "log more")
+	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
+	o.profiles.addFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.resolve(cmd, &o.settings); err != nil {
+			return err
+		}
+		return a.start(cmd.Context(), cmd.CommandPath(), o)
+	}
+	return cmd
+}
+
+// noPathArgs is noArgs for a command that takes its files by flag.
+func noPathArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(cmd.CommandPath(), "write --from-specs "+args[0], "%s takes no arguments, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// check says what is wrong with the options before anything is started.
+func (o *startOptions) check(command string) error {
+	if len(o.specs) == 0 {
+		return usagef(command, "write --from-specs FILE, or set "+variable(flagSpecs)+", or from-specs in "+configFile,
+			"nothing to serve: no specs are named")
+	}
+	if !slices.Contains(logFormats(), o.logFormat) {
+		return usagef(command, didYouMean(o.logFormat, logFormats(), ""), "--log-format is %s, got %q", strings.Join(logFormats(), " or "), o.logFormat)
+	}
+	if o.grace < 0 {
+		return usagef(command, "", "--grace is not negative, got %s", o.grace)
+	}
+	if o.admin != "" {
+		if err := admin.CheckAddress(o.admin, o.adminToken); err != nil {
+			return usagef(command, adminHint(err), "--admin: %w", err)
+		}
+	}
+	return nil
+}
+
+func adminHint(err error) string {
+	if errors.Is(err, admin.ErrNoToken) {
+		return "listen on 127.0.0.1, or set UNIFLOW_ADMIN_TOKEN or --admin-token"
+	}
+	return "write an address such as 127.0.0.1:9000"
+}
+
+// start serves until it is told to end, and writes the profiles whatever happens.
+func (a *app) start(ctx context.Context, command string, o *startOptions) error {
+	if err := o.check(command); err != nil {
+		return err
+	}
+	r, err := newReading(command, &o.settings, a.Stdin)
+	if err != nil {
+		return err
+	}
+	stop, err := o.profiles.start()
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	// The reason why it ended comes first: its exit code is the one that counts.
+	return errors.Join(a.serve(ctx, command, o, r), stop())
+}
+
+// logger returns what the program logs to.
+func (a *app) logger(o *startOptions) *slog.Logger {
+	opts := &slog.HandlerOptions{}
+	if o.debug {
+		opts.Level = slog.LevelDebug
+	}
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(a.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, opts))
+}
