@@ -119,7 +119,7 @@ func (o ParseOptions) namespace() string {
 	return o.Namespace
 }
 
-// Node is called by its name in findings, or by its kind.
+// title is what findings call the node: its name, or its kind.
 func (n *Node) title() string {
 	if n.Name != "" {
 		return n.Name
