@@ -73,7 +73,8 @@ func firstLine(ctx context.Context, name string, args ...string) string {
 		return "no " + name
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
-	line, _, _ = strings.Cut(line, " [")
+	line, _, _ = strings.Cut(line, " [") // of epoll and a copyright
+	line, _, _ = strings.Cut(line, " <") // of a revision
 	return strings.TrimSpace(strings.TrimPrefix(line, "This is "))
 }
 

@@ -120,6 +120,7 @@ func (a *app) start(ctx context.Context, command string, o *startOptions) error 
 	if err != nil {
 		return err
 	}
+	defer tuneCollector(a.Getenv)()
 	stop, err := o.profiles.start()
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
