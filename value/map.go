@@ -151,8 +151,13 @@ func LazyMap(source Source, size, depth int) Value {
 		return errTooDeep()
 	}
 	depth = max(depth, 1)
-	m := &mapData{size: size, lazy: &lazyFields{source: source, depth: uint16(depth)}}
-	return Value{ptr: unsafe.Pointer(m), meta: makeMeta(KindMap, uint16(depth), 0)}
+	m := new(struct {
+		mapData
+		made lazyFields
+	})
+	m.size, m.lazy = size, &m.made
+	m.made.source, m.made.depth = source, uint16(depth)
+	return Value{ptr: unsafe.Pointer(&m.mapData), meta: makeMeta(KindMap, uint16(depth), 0)}
 }
 
 func mapOf(fields []Field) Value {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 func pipeDef() *node.Def {
@@ -14,28 +15,41 @@ func pipeDef() *node.Def {
 		In:  in("What goes to `out[0]`."),
 		Out: []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
 		New: func(init *node.Init) (node.Node, error) {
-			n := &pipe{stages: make([]*node.Call, len(init.Out))}
-			for i := range n.stages {
-				n.stages[i] = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
-					if resp.IsError() {
-						return node.Fail(resp.Payload.AsError())
-					}
-					if i == len(n.stages)-1 {
-						return node.Respond(resp)
-					}
-					return n.stages[i+1].Send(i+1, resp.Payload)
-				})
-			}
-			return n, nil
+			return newPipe(len(init.Out), init.Err > 0), nil
 		},
 	}
 }
 
-type pipe struct{ stages []*node.Call }
+// A pipe waits at all stages but the last, whose response is the answer. Only if
+// the error port is linked must it look at that, too.
+type pipe struct {
+	stages []func(value.Value) node.Result
+}
 
-func (n *pipe) Receive(_ node.Process, pkt node.Packet) node.Result {
-	if len(n.stages) == 0 {
+func newPipe(n int, errLinked bool) *pipe {
+	p := &pipe{stages: make([]func(value.Value) node.Result, n)}
+	for i := range p.stages {
+		if i == n-1 && !errLinked {
+			p.stages[i] = func(v value.Value) node.Result { return node.Send(i, v) }
+			continue
+		}
+		call := node.NewCall(func(_ node.Process, resp node.Response) node.Result {
+			switch {
+			case resp.IsError():
+				return node.Fail(resp.Payload.AsError())
+			case i == n-1:
+				return node.Respond(resp)
+			}
+			return p.stages[i+1](resp.Payload)
+		})
+		p.stages[i] = func(v value.Value) node.Result { return call.Send(i, v) }
+	}
+	return p
+}
+
+func (p *pipe) Receive(_ node.Process, pkt node.Packet) node.Result {
+	if len(p.stages) == 0 {
 		return node.Answer(pkt.Payload)
 	}
-	return n.stages[0].Send(0, pkt.Payload)
+	return p.stages[0](pkt.Payload)
 }
