@@ -12,7 +12,7 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// The operators of the standard library that this package declares anew. The
+// replaced names the operators that this package declares anew. The
 // arithmetic ones, because a payload's 2 is an integer and its 1.5 is not, and
 // price * 2 has to work on both; the others, because the standard ones want both
 // sides to have one static type, which is right for typed data and refuses

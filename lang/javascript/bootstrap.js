@@ -81,6 +81,11 @@
       return apply(original, this, [items, ...args]);
     },
   }).from);
+  replace(Array.prototype, "flat", (original) => ({
+    flat(depth = 1) {
+      return apply(original, this, [depth > limits.depth ? limits.depth : depth]);
+    },
+  }).flat);
   replace(Function.prototype, "apply", (original) => ({
     apply(self, args) {
       if (args !== undefined && args !== null && args.length > limits.args) throw tooLarge("apply");
@@ -134,18 +139,34 @@
     }
   }
 
+  // Arrays and buffers. Native loops over an array of four billion holes could
+  // not be interrupted.
   const TypedArray = getPrototypeOf(Uint8Array);
   for (const name of ownKeys(globalThis)) {
     const d = getOwnPropertyDescriptor(globalThis, name);
     const Real = d.value;
-    if (typeof Real !== "function" || (Real !== ArrayBuffer && getPrototypeOf(Real) !== TypedArray)) continue;
+    if (typeof Real !== "function" || (Real !== Array && Real !== ArrayBuffer && getPrototypeOf(Real) !== TypedArray)) continue;
+    const isArray = Real === Array; // by now, later that is Bounded
     const Bounded = function (...args) {
+      const [n] = args;
+      if (isArray) {
+        if (args.length === 1 && typeof n === "number" && n > limits.items) throw tooLarge(name);
+        return construct(Real, args, new.target === undefined || new.target === Bounded ? Real : new.target);
+      }
       if (new.target === undefined) return Real(...args);
-      const n = typeof args[0] === "object" && args[0] !== null ? args[0].length : args[0];
-      if (n * (Real.BYTES_PER_ELEMENT || 1) > limits.text) throw tooLarge(name);
+      if ((typeof n === "object" && n !== null ? n.length : n) * (Real.BYTES_PER_ELEMENT || 1) > limits.text) throw tooLarge(name);
       return construct(Real, args, new.target === Bounded ? Real : new.target);
     };
     for (const key of ownKeys(Real)) defineProperty(Bounded, key, getOwnPropertyDescriptor(Real, key));
+    if (isArray) {
+      // Undefined has map and the like make a plain array without calling Bounded.
+      defineProperty(Bounded, Symbol.species, {
+        get() {
+          return this === Bounded ? undefined : this;
+        },
+        configurable: true,
+      });
+    }
     Object.setPrototypeOf(Bounded, getPrototypeOf(Real));
     defineProperty(globalThis, name, { ...d, value: Bounded });
     defineProperty(Real.prototype, "constructor", { ...getOwnPropertyDescriptor(Real.prototype, "constructor"), value: Bounded });

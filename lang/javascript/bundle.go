@@ -21,8 +21,14 @@ import (
 // keeps it apart from the files of any folder that code can import.
 const mainFile = "code:main"
 
-// maxNesting is how deep brackets may nest in code. The parsers recurse.
-const maxNesting = 1000
+// maxNesting is how deep brackets may nest in code, and maxSource how long it may
+// be, in bytes. The parsers recurse, for each ! and each else if too, and a stack
+// that is used up ends the process: 200,000 conditionals inside of one another
+// did. What the code imports is not bounded.
+const (
+	maxNesting = 1000
+	maxSource  = 128 << 10
+)
 
 // missing is the syntax that the interpreter does not know, which the bundler
 // writes in another way or refuses.
@@ -41,9 +47,13 @@ func (l *Language) loader() api.Loader {
 	return api.LoaderJS
 }
 
-// checkNesting refuses code that a recursive parser cannot take. It looks at
-// brackets only, wherever they stand.
-func checkNesting(code diag.Text) error {
+// checkSize refuses code that a recursive parser cannot take. It looks at
+// brackets wherever they stand, in strings too.
+func checkSize(code diag.Text) error {
+	if len(code.Code) > maxSource {
+		return lang.Syntax(code, 1, 1, "the code has %d bytes, %d are the most", len(code.Code), maxSource).
+			WithHint("put it into files beside the document and import them")
+	}
 	depth, line, lineStart := 0, 1, 0
 	for i, c := range code.Code {
 		switch c {
@@ -67,7 +77,7 @@ type module struct {
 
 // bundle makes one script of the code and what it imports.
 func (l *Language) bundle(code diag.Text) (*module, error) {
-	if err := checkNesting(code); err != nil {
+	if err := checkSize(code); err != nil {
 		return nil, err
 	}
 	root, rootErr := folder(code.File)

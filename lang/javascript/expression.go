@@ -40,7 +40,7 @@ const maxVariants = 64
 const marker = "$$expression"
 
 func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Program, error) {
-	if err := checkNesting(code); err != nil {
+	if err := checkSize(code); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(code.Code) == "" {

@@ -22,10 +22,18 @@
 // milliseconds, a time a Date, a binary a Uint8Array. undefined is null.
 //
 // What is bounded: time, by the context and the timeout; the depth of calls;
-// and the results of single calls that can be large (see maxText). Memory as
-// such is not: code that collects objects until there is no memory left ends the
-// process. A regular expression with look-around or back references that has
-// found nothing after a second counts as not matching.
+// and the results of single calls that can be large (see maxText). What is not:
+// memory as such, so that code which collects objects until there is no memory
+// left ends the process; and the time of one call of a native function, which
+// nothing interrupts: JSON.stringify of what nests 100,000 levels deep, or a
+// loop over an array whose length was set to billions. A regular expression with
+// look-around or back references that has found nothing after a second counts as
+// not matching.
+//
+// What differs from other engines: all code is strict; prototypes and globals
+// are frozen, though an object's own toString, constructor and the like can be
+// assigned; eval is indirect; objects and arrays of the payload cannot be frozen
+// or given accessors, copies of them can.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package javascript

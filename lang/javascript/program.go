@@ -60,10 +60,15 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 	if armed {
 		stopped = e.end()
 	}
-	p.pool.put(e)
-	if err != nil && stopped != nil {
-		return value.Value{}, stopped
+	switch {
+	case stopped == nil:
+	case err == nil:
+		e.vm.ClearInterrupt() // it came too late
+	default:
+		e.spoilt = true
+		v, err = value.Value{}, stopped
 	}
+	p.pool.put(e)
 	return v, err
 }
 

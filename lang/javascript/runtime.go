@@ -19,12 +19,12 @@ import (
 // not limited: a loop that appends until there is none left ends the process.
 // These bounds are for single calls whose size may come from a client.
 const (
-	maxText  = 256 << 20 // bytes or characters that repeat, padStart, replace, join, a buffer may make
-	maxItems = 16 << 20  // elements that fill and Array.from may make
-	maxArgs  = 1 << 20   // arguments of apply
-	maxDepth = 1000      // levels of what JSON.parse reads
-	maxCode  = 64 << 10  // characters of code given to eval or Function
-	maxCalls = 2000      // calls inside of one another; unwinding native ones takes quadratic time, 0.4 s here
+	maxText  = 64 << 20 // bytes or characters that repeat, padStart, replace, join, a buffer may make
+	maxItems = 16 << 20 // elements that new Array, fill and Array.from may make
+	maxArgs  = 1 << 20  // arguments of apply
+	maxDepth = 1000     // levels of what JSON.parse reads
+	maxCode  = 64 << 10 // characters of code given to eval or Function
+	maxCalls = 2000     // calls inside of one another; unwinding native ones takes quadratic time, 0.4 s here
 )
 
 // maxMatch is how long one regular expression may look for a match, after which
@@ -234,8 +234,5 @@ func (e *engine) end() error {
 	defer w.Unlock()
 	w.timer.Stop()
 	w.ctx = nil
-	if w.stopped != nil {
-		e.spoilt = true
-	}
 	return w.stopped
 }
