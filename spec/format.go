@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -23,19 +24,17 @@ import (
 // a document with anchors stay in the order written, because an alias must come
 // after its anchor.
 func Format(doc Document) ([]byte, diag.List) {
-	src := newSource(doc)
-	docs, list := load(src)
-	r := &reader{src: src}
-	for _, d := range docs {
-		for _, c := range d.Content {
-			if raw := r.tree(c, "", 0); raw.Kind == schema.RawScalar && !isNull(raw) {
-				d := diag.Errorf(diag.CodeNotSpec, "a document is a spec or a list of specs, not %s", raw.What())
-				d.Pos = raw.Pos
-				list.Add(d)
-			}
+	src := yamltree.New(doc.File, doc.Data)
+	docs, list := src.Load()
+	roots, found := src.Trees(docs)
+	for _, raw := range roots {
+		if raw.Kind == schema.RawScalar && !isNull(raw) {
+			d := diag.Errorf(diag.CodeNotSpec, "a document is a spec or a list of specs, not %s", raw.What())
+			d.Pos = raw.Pos
+			list.Add(d)
 		}
 	}
-	list.Append(r.list)
+	list.Append(found)
 	if list.HasErrors() {
 		list.Sort()
 		return nil, list
@@ -48,7 +47,7 @@ func Format(doc Document) ([]byte, diag.List) {
 		}
 	}
 	var e emitter
-	if strings.EqualFold(filepath.Ext(doc.File), ".json") && len(pages) == 1 && pages[0].root != nil && !anchors && !commented(src.text) {
+	if strings.EqualFold(filepath.Ext(doc.File), ".json") && len(pages) == 1 && pages[0].root != nil && !anchors && !commented(src.Text) {
 		e.json(pages[0].root, 0)
 		e.out.WriteByte('\n')
 	} else {
@@ -249,7 +248,7 @@ func (c *cell) splitAddress() bool {
 		return false
 	}
 	text := address.value.node.Value
-	if v, ok := resolve(text); ok && address.value.node.Style&quoted == 0 {
+	if v, ok := yamltree.Scalar(text); ok && address.value.node.Style&yamltree.Quoted == 0 {
 		if i, isInt := v.AsInt(); isInt {
 			text = ":" + strconv.FormatInt(i, 10)
 		}
@@ -276,7 +275,7 @@ func (c *cell) splitAddress() bool {
 // plainOrQuoted writes a string so that it is read as one.
 func plainOrQuoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && s[0] != '-' {
-		if v, ok := resolve(s); ok {
+		if v, ok := yamltree.Scalar(s); ok {
 			if _, ok := v.AsString(); ok {
 				return s
 			}

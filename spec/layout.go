@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 )
 
 // layout makes pages of the YAML documents of a file and gives every comment to
@@ -14,7 +16,7 @@ import (
 //
 // The YAML parser attaches comments, too, but not so that writing and reading
 // them again gives the same.
-func layout(src *source, docs []*yaml.Node) []*page {
+func layout(src *yamltree.Source, docs []*yaml.Node) []*page {
 	l := &layouter{src: src}
 	for _, d := range docs {
 		p := &page{first: d.Line}
@@ -36,7 +38,7 @@ func layout(src *source, docs []*yaml.Node) []*page {
 func commented(text string) bool { return strings.Contains(text, "#") }
 
 type layouter struct {
-	src     *source
+	src     *yamltree.Source
 	page    *page
 	pages   []*page
 	ends    []int    // how many entries there are up to the end of each page
@@ -54,7 +56,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 		c.prefix = "&" + n.Anchor + " "
 		l.page.anchors = true
 	}
-	tag := explicitTag(n)
+	tag := yamltree.ExplicitTag(n)
 	switch tag {
 	case "", "!!seq", "!!map", "!", "!!str": // what it is without the tag, or once it is quoted
 	default:
@@ -66,7 +68,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 		l.page.anchors = true
 	case yaml.ScalarNode:
 		l.scalar(n, c, in)
-		if (tag == "!" || tag == "!!str") && n.Style&quoted == 0 {
+		if (tag == "!" || tag == "!!str") && n.Style&yamltree.Quoted == 0 {
 			c.text = strconv.Quote(n.Value)
 		}
 	case yaml.SequenceNode:
@@ -93,7 +95,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 }
 
 func (l *layouter) entry(n *yaml.Node, in *entry) *entry {
-	e := &entry{parent: in, offset: l.src.offset(n.Line, n.Column), line: n.Line, col: n.Column}
+	e := &entry{parent: in, offset: l.src.Offset(n.Line, n.Column), line: n.Line, col: n.Column}
 	l.entries = append(l.entries, e)
 	return e
 }
@@ -101,7 +103,7 @@ func (l *layouter) entry(n *yaml.Node, in *entry) *entry {
 // dash returns the column of the dash in front of an item of a list, or of the
 // item itself if there is none.
 func (l *layouter) dash(e *entry) int {
-	before := strings.TrimRight(l.src.text[l.src.lines[min(e.line, len(l.src.lines))-1]:e.offset], " \t")
+	before := strings.TrimRight(l.src.Text[l.src.Lines[min(e.line, len(l.src.Lines))-1]:e.offset], " \t")
 	if strings.HasSuffix(before, "-") && len(before) < e.col {
 		return len(before)
 	}
@@ -111,14 +113,14 @@ func (l *layouter) dash(e *entry) int {
 // scalar finds how a scalar is to be written: as it was where that fits on a
 // line, or as a block.
 func (l *layouter) scalar(n *yaml.Node, c *cell, in *entry) {
-	at := l.src.content(n.Line, n.Column)
+	at := l.src.Content(n.Line, n.Column)
 	switch {
-	case n.Style&block != 0:
+	case n.Style&yamltree.Block != 0:
 		l.blockScalar(n, c, in, at)
 	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
-		end := quotedEnd(l.src.text, at)
+		end := quotedEnd(l.src.Text, at)
 		l.spans = append(l.spans, span{at, end})
-		c.text = l.src.text[at:end]
+		c.text = l.src.Text[at:end]
 		if strings.ContainsAny(c.text, "\n\r\u0085\u2028\u2029") {
 			c.text = strconv.Quote(n.Value)
 		}
@@ -152,16 +154,16 @@ func quotedEnd(text string, at int) int {
 
 // blockScalar reads a literal or folded block.
 func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
-	header := l.src.at(at).Line
-	token := l.src.text[at:]
+	header := l.src.At(at).Line
+	token := l.src.Text[at:]
 	token = token[:len(token)-len(strings.TrimLeft(token, "|>+-0123456789"))]
 	outer := -1 // columns that the block must be indented more than
 	if in != nil {
 		outer = in.col - 1
 	}
 	indent, last := -1, header
-	for line := header + 1; line <= len(l.src.lines); line++ {
-		text := l.src.line(line)
+	for line := header + 1; line <= len(l.src.Lines); line++ {
+		text := l.src.Line(line)
 		spaces := len(text) - len(strings.TrimLeft(text, " "))
 		if spaces == len(text) {
 			if indent >= 0 && spaces > indent {
@@ -178,14 +180,14 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 		last = line
 	}
 	if n.Style&yaml.LiteralStyle != 0 {
-		last = min(header+strings.Count(strings.TrimRight(n.Value, "\n")+"\n", "\n"), len(l.src.lines))
+		last = min(header+strings.Count(strings.TrimRight(n.Value, "\n")+"\n", "\n"), len(l.src.Lines))
 	}
-	to := len(l.src.text)
-	if last < len(l.src.lines) {
-		to = l.src.lines[last]
+	to := len(l.src.Text)
+	if last < len(l.src.Lines) {
+		to = l.src.Lines[last]
 	}
-	if header < len(l.src.lines) && last > header {
-		l.spans = append(l.spans, span{l.src.lines[header], to})
+	if header < len(l.src.Lines) && last > header {
+		l.spans = append(l.spans, span{l.src.Lines[header], to})
 	}
 	body := strings.TrimRight(n.Value, "\n")
 	if in == nil || strings.Trim(body, " \t\n") == "" || strings.ContainsAny(n.Value, "\r\u0085\u2028\u2029\ufeff") {
@@ -215,7 +217,7 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 	}
 	c.text = ">" + chomp
 	for line := header + 1; line <= last; line++ {
-		text := l.src.line(line)
+		text := l.src.Line(line)
 		text = text[min(indent, len(text)):]
 		if text != "" && strings.Trim(text, " \t") == "" { // such blanks are part of the value
 			c.text, c.block = strconv.Quote(n.Value), nil
@@ -235,29 +237,29 @@ func (l *layouter) comments() {
 		spans = l.spans
 		src   = l.src
 	)
-	for line := 1; line <= len(src.lines); line++ {
-		from := src.lines[line-1]
-		to := len(src.text)
-		if line < len(src.lines) {
-			to = src.lines[line]
+	for line := 1; line <= len(src.Lines); line++ {
+		from := src.Lines[line-1]
+		to := len(src.Text)
+		if line < len(src.Lines) {
+			to = src.Lines[line]
 		}
 		for len(spans) > 0 && spans[0].to <= from {
 			spans = spans[1:]
 		}
 		inside := len(spans) > 0 && spans[0].from < from // the line begins in a scalar
-		text := src.line(line)
+		text := src.Line(line)
 		if page+1 < len(l.pages) && line == l.pages[page+1].first {
 			l.endPage(page, next, run)
 			run = nil
 			page++
 		}
-		at, spansHere := commentAt(src.text, from, to, spans)
+		at, spansHere := commentAt(src.Text, from, to, spans)
 		spans = spansHere
 		own := strings.TrimSpace(text) == ""
 		if at >= 0 {
-			before := strings.TrimSpace(src.text[from:at])
+			before := strings.TrimSpace(src.Text[from:at])
 			own = strings.Trim(before, "-? ") == "" && !inside
-			text = strings.TrimSpace(src.text[at:min(to, len(src.text))])
+			text = strings.TrimSpace(src.Text[at:min(to, len(src.Text))])
 		}
 		if next < len(l.entries) && l.entries[next].line == line {
 			l.settle(run, next)
@@ -278,8 +280,8 @@ func (l *layouter) comments() {
 				e.foot = append(e.foot, text)
 			}
 		case at >= 0:
-			run = append(run, remark{text, src.at(at).Col})
-		case own && !inside && line < len(src.lines) && (len(run) == 0 || run[len(run)-1].text != ""):
+			run = append(run, remark{text, src.At(at).Col})
+		case own && !inside && line < len(src.Lines) && (len(run) == 0 || run[len(run)-1].text != ""):
 			run = append(run, remark{"", 1 << 20})
 		}
 	}

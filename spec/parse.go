@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -22,19 +23,17 @@ import (
 // its place if it has no name. So a node keeps its id when the document is read
 // again, and a reload can tell what has changed.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
-	src := newSource(doc)
-	docs, list := load(src)
+	src := yamltree.New(doc.File, doc.Data)
+	docs, list := src.Load()
 	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
-	r := &reader{src: src}
-	for _, d := range docs {
-		for _, c := range d.Content {
-			if raw := r.tree(c, "", 0); !isNull(raw) {
-				p.specs(raw, p.number)
-				p.number++
-			}
+	roots, found := src.Trees(docs)
+	for _, raw := range roots {
+		if !isNull(raw) {
+			p.specs(raw, p.number)
+			p.number++
 		}
 	}
-	p.list.Append(r.list)
+	p.list.Append(found)
 	p.list.Sort()
 	return p.nodes, p.list
 }

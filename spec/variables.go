@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -13,9 +14,8 @@ import (
 // id, namespace, name, annotations and data. It reports all that is wrong, and
 // shows no line of the file in doing so.
 func ParseVariables(doc Document) ([]*Variable, diag.List) {
-	src := newSource(doc)
-	docs, list := load(src)
-	r := &reader{src: src}
+	src := yamltree.New(doc.File, doc.Data)
+	docs, list := src.Load()
 	var vars []*Variable
 	read := func(raw *schema.Raw) {
 		if raw.Kind != schema.RawMap {
@@ -26,20 +26,18 @@ func ParseVariables(doc Document) ([]*Variable, diag.List) {
 		}
 		vars = append(vars, variable(raw, &list))
 	}
-	for _, d := range docs {
-		for _, c := range d.Content {
-			raw := r.tree(c, "", 0)
-			switch {
-			case raw.Kind == schema.RawList:
-				for _, item := range raw.Items {
-					read(item)
-				}
-			case !isNull(raw):
-				read(raw)
+	roots, found := src.Trees(docs)
+	for _, raw := range roots {
+		switch {
+		case raw.Kind == schema.RawList:
+			for _, item := range raw.Items {
+				read(item)
 			}
+		case !isNull(raw):
+			read(raw)
 		}
 	}
-	list.Append(r.list)
+	list.Append(found)
 	for _, d := range list {
 		d.Private = true
 	}

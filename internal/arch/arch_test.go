@@ -19,6 +19,7 @@ const module = "github.com/uniflow-labs/uniflow"
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
 	{"internal/invariant", "internal/leak", "value", "diag", "schema"},
+	{"internal/yamltree"},
 	{"node", "spec", "lang", "observe", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},

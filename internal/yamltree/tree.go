@@ -1,4 +1,10 @@
-package spec
+// Package yamltree reads YAML, and so JSON, into trees of values with the place
+// of each: what workflow documents, values files, config files and YAML code have
+// in common, so that the same text means the same in all of them.
+//
+// Read [Source] first, then [Source.Load] and [Source.Trees]. Its work is bounded
+// whatever the bytes. The package must not know what the trees mean.
+package yamltree
 
 import (
 	"encoding/base64"
@@ -29,19 +35,19 @@ const (
 	maxAliased = 16 << 20  // bytes of text that aliases repeat
 )
 
-// load parses the YAML documents of a file. What stands before a mistake is
+// Load parses the YAML documents of the source. What stands before a mistake is
 // returned together with it.
-func load(src *source) ([]*yaml.Node, diag.List) {
-	if len(src.text) > MaxSize {
-		return nil, diag.List{diag.Errorf(diag.CodeLimit, "the document has %d bytes, more than %d", len(src.text), MaxSize).
-			At(diag.Pos{File: src.file}, "")}
+func (s *Source) Load() ([]*yaml.Node, diag.List) {
+	if len(s.Text) > MaxSize {
+		return nil, diag.List{diag.Errorf(diag.CodeLimit, "the document has %d bytes, more than %d", len(s.Text), MaxSize).
+			At(diag.Pos{File: s.File}, "")}
 	}
-	if d := src.check(); d != nil {
+	if d := s.check(); d != nil {
 		return nil, diag.List{d}
 	}
-	loader, err := yaml.NewLoader(strings.NewReader(src.text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	loader, err := yaml.NewLoader(strings.NewReader(s.Text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
-		return nil, diag.List{src.syntaxError(err)}
+		return nil, diag.List{s.syntaxError(err)}
 	}
 	var docs []*yaml.Node
 	for {
@@ -50,16 +56,16 @@ func load(src *source) ([]*yaml.Node, diag.List) {
 		case errors.Is(err, io.EOF):
 			return docs, nil
 		case err != nil:
-			return docs, diag.List{src.syntaxError(err)}
+			return docs, diag.List{s.syntaxError(err)}
 		}
 		docs = append(docs, doc)
 	}
 }
 
 // syntaxError makes a finding of an error of the YAML parser.
-func (s *source) syntaxError(err error) *diag.Diagnostic {
+func (s *Source) syntaxError(err error) *diag.Diagnostic {
 	d := diag.Errorf(diag.CodeYAML, "%v", err)
-	d.Pos.File = s.file
+	d.Pos.File = s.File
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
 		return d
@@ -88,15 +94,28 @@ func (s *source) syntaxError(err error) *diag.Diagnostic {
 		d.Hint = "check the indentation, and that brackets and quotes are closed"
 	}
 	d.Pos.Line, d.Pos.Col = load.Mark.Line, load.Mark.Column
-	if d.Pos.Line > len(s.lines) { // the end of the document, counted past the last break
-		d.Pos = s.at(len(s.text))
+	if d.Pos.Line > len(s.Lines) { // the end of the document, counted past the last break
+		d.Pos = s.At(len(s.Text))
 	}
 	return d
 }
 
+// Trees returns the trees of documents as Load returns them, one for each that
+// is not empty.
+func (s *Source) Trees(docs []*yaml.Node) ([]*schema.Raw, diag.List) {
+	r := &reader{src: s}
+	var roots []*schema.Raw
+	for _, doc := range docs {
+		for _, root := range doc.Content {
+			roots = append(roots, r.tree(root, "", 0))
+		}
+	}
+	return roots, r.list
+}
+
 // A reader turns the nodes of the YAML parser into a tree with places.
 type reader struct {
-	src     *source
+	src     *Source
 	list    diag.List
 	count   int
 	aliased int
@@ -105,7 +124,7 @@ type reader struct {
 }
 
 func (r *reader) pos(n *yaml.Node) diag.Pos {
-	return diag.Pos{File: r.src.file, Line: n.Line, Col: n.Column}
+	return diag.Pos{File: r.src.File, Line: n.Line, Col: n.Column}
 }
 
 func (r *reader) report(n *yaml.Node, pointer string, d *diag.Diagnostic) {
@@ -152,8 +171,8 @@ func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
 	return raw
 }
 
-// explicitTag returns the tag that the author wrote, "" if there is none.
-func explicitTag(n *yaml.Node) string {
+// ExplicitTag returns the tag that the author wrote, "" if there is none.
+func ExplicitTag(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return ""
@@ -167,7 +186,7 @@ func explicitTag(n *yaml.Node) string {
 
 // tag reports a list or map with the tag of something else.
 func (r *reader) tag(n *yaml.Node, pointer, want string) {
-	if tag := explicitTag(n); tag != "" && tag != "!" && tag != want {
+	if tag := ExplicitTag(n); tag != "" && tag != "!" && tag != want {
 		r.report(n, pointer, diag.Errorf(diag.CodeScalar, "the tag %s does not fit here", tag).WithHint("leave the tag out"))
 	}
 }
@@ -242,30 +261,31 @@ func (r *reader) key(n *yaml.Node, pointer string) (name string, ok bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" && n.Style&quoted == 0 {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" && n.Style&Quoted == 0 {
 		r.report(n, pointer, diag.Errorf(diag.CodeKey, "a key must be text").WithHint("put quotes around it"))
 		return "", false
 	}
 	return n.Value, true
 }
 
+// The styles of scalars that are text whatever they look like.
 const (
-	block  = yaml.LiteralStyle | yaml.FoldedStyle
-	quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | block
+	Block  = yaml.LiteralStyle | yaml.FoldedStyle
+	Quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | Block
 )
 
 // scalar reads a scalar by the core schema of YAML 1.2.
 func (r *reader) scalar(n *yaml.Node, raw *schema.Raw) {
 	raw.Text = r.text(n)
-	tag := explicitTag(n)
+	tag := ExplicitTag(n)
 	var ok bool
 	switch tag {
 	case "":
-		if n.Style&quoted != 0 {
+		if n.Style&Quoted != 0 {
 			raw.Value = value.String(n.Value)
 			return
 		}
-		raw.Value, ok = resolve(n.Value)
+		raw.Value, ok = Scalar(n.Value)
 		if !ok {
 			r.report(n, raw.Pointer, diag.Errorf(diag.CodeScalar, "the integer does not fit 64 bits").
 				WithHint("put quotes around it, or write it as 1e30"))
@@ -280,7 +300,7 @@ func (r *reader) scalar(n *yaml.Node, raw *schema.Raw) {
 		}
 	case "!!null", "!!bool", "!!int", "!!float":
 		var v value.Value
-		if v, ok = resolve(n.Value); ok {
+		if v, ok = Scalar(n.Value); ok {
 			raw.Value, ok = tagged(v, tag)
 		}
 	default:
@@ -316,9 +336,9 @@ var (
 	float   = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 )
 
-// resolve returns what a plain scalar is. It is not ok for an integer beyond 64
+// Scalar returns what a plain scalar is. It is not ok for an integer beyond 64
 // bits.
-func resolve(s string) (v value.Value, ok bool) {
+func Scalar(s string) (v value.Value, ok bool) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
 		return value.Null(), true
@@ -361,21 +381,21 @@ func resolve(s string) (v value.Value, ok bool) {
 func (r *reader) text(n *yaml.Node) diag.Text {
 	s, start := r.src, r.pos(n)
 	if n.Value == "" {
-		return diag.NewText("", s.file, start, nil)
+		return diag.NewText("", s.File, start, nil)
 	}
-	at := s.content(n.Line, n.Column)
+	at := s.Content(n.Line, n.Column)
 	if n.Style&yaml.LiteralStyle != 0 {
 		return s.literal(n.Value, at)
 	}
 	if n.Style&yaml.FoldedStyle != 0 {
-		line := s.at(at).Line + 1
-		return s.folded(n.Value, start, s.offset(line, 1))
+		line := s.At(at).Line + 1
+		return s.folded(n.Value, start, s.Offset(line, 1))
 	}
-	if n.Style&quoted != 0 {
-		at = min(at+1, len(s.text))
+	if n.Style&Quoted != 0 {
+		at = min(at+1, len(s.Text))
 	}
-	if strings.HasPrefix(s.text[at:], n.Value) && !strings.Contains(n.Value, "\n") {
-		return diag.NewText(n.Value, s.file, start, []diag.Pos{s.at(at)})
+	if strings.HasPrefix(s.Text[at:], n.Value) && !strings.Contains(n.Value, "\n") {
+		return diag.NewText(n.Value, s.File, start, []diag.Pos{s.At(at)})
 	}
 	return s.folded(n.Value, start, at)
 }
