@@ -12,8 +12,6 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
-
-	"github.com/uniflow-labs/uniflow/internal/yamltree"
 )
 
 func parsed(t *testing.T, text string) []*Node {
@@ -240,7 +238,7 @@ func TestParseLimits(t *testing.T) {
 	f(strings.Repeat("[", 10_000), diag.CodeLimit)
 	f(strings.Repeat("- ", 10_000), diag.CodeLimit)
 	f(strings.Repeat("a: ", 10_000), diag.CodeYAML)
-	f(strings.Repeat("x", yamltree.MaxSize+1), diag.CodeLimit)
+	f(strings.Repeat("x", MaxSize+1), diag.CodeLimit)
 }
 
 // A document that is one long line must not take quadratic time.

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-
-	"github.com/uniflow-labs/uniflow/internal/yamltree"
 )
 
 // Read reads documents from files, from folders with all that is in them, and
@@ -123,7 +121,7 @@ func (r *fileReader) file(path string) {
 
 // read reads one byte more than allowed, so that Parse can tell.
 func (r *fileReader) read(name string, from io.Reader) {
-	data, err := io.ReadAll(io.LimitReader(from, yamltree.MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(from, MaxSize+1))
 	if err != nil {
 		r.fail(name, err)
 		return

@@ -15,9 +15,13 @@ package spec
 
 import (
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
+
+// MaxSize is how large a document may be, in bytes.
+const MaxSize = yamltree.MaxSize
 
 // A Document is the text of a file.
 type Document struct {

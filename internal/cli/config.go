@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 // configFile is what is read from the working folder if nothing else is named.
@@ -80,20 +78,20 @@ func (a *app) readConfig(path string) (config, error) {
 
 func parseConfig(path string, data []byte) (config, diag.List) {
 	c := config{path: path, values: make(map[string][]string)}
-	var list diag.List
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return c, diag.List{configSyntax(path, err)}
+	src := yamltree.New(path, data)
+	docs, list := src.Load()
+	roots, found := src.Trees(docs)
+	list.Append(found)
+	if len(list) > 0 {
+		return c, list
 	}
-	if len(doc.Content) == 0 {
+	if len(roots) == 0 || roots[0].Kind == schema.RawScalar && roots[0].Value.IsNull() {
 		return c, nil // an empty file
 	}
-	t := configTree{file: path}
-	raw := t.tree(doc.Content[0], 0)
-	if raw.Kind == schema.RawScalar && raw.Value.IsNull() {
-		return c, nil
+	raw := roots[0]
+	if len(roots) > 1 {
+		return c, diag.List{diag.Errorf(diag.CodeWrongType, "a config file is one document").At(roots[1].Pos, "")}
 	}
-	list.Append(t.list)
 	fields := configFields()
 	cfg, found := fields.Decode(raw)
 	list.Append(found)
@@ -117,17 +115,6 @@ func parseConfig(path string, data []byte) (config, diag.List) {
 		}
 	}
 	return c, list
-}
-
-// configSyntax makes a finding of an error of the YAML parser.
-func configSyntax(path string, err error) *diag.Diagnostic {
-	d := diag.Errorf(diag.CodeYAML, "%v", err)
-	d.Pos.File = path
-	var load *yaml.LoadError
-	if errors.As(err, &load) {
-		d.Msg, d.Pos.Line, d.Pos.Col = load.Message, load.Mark.Line, load.Mark.Column
-	}
-	return d
 }
 
 // configPairs reads a map of scalars as KEY=VALUE.
@@ -160,76 +147,4 @@ func relativeTo(file string, paths []string) []string {
 		resolved[i] = filepath.Join(filepath.Dir(file), path)
 	}
 	return resolved
-}
-
-// A configTree makes the tree that a schema decodes of the nodes of the YAML
-// parser: a config file has maps, lists and scalars, and no anchors.
-type configTree struct {
-	file string
-	list diag.List
-}
-
-// maxConfigDepth is far deeper than any config file.
-const maxConfigDepth = 20
-
-func (t *configTree) tree(n *yaml.Node, depth int) *schema.Raw {
-	raw := &schema.Raw{Pos: diag.Pos{File: t.file, Line: n.Line, Col: n.Column}}
-	switch {
-	case depth > maxConfigDepth:
-		t.list.Add(diag.Errorf(diag.CodeLimit, "too deep for a config file").At(raw.Pos, ""))
-	case n.Kind == yaml.MappingNode:
-		t.fields(raw, n, depth)
-	case n.Kind == yaml.SequenceNode:
-		raw.Kind = schema.RawList
-		for _, item := range n.Content {
-			raw.Items = append(raw.Items, t.tree(item, depth+1))
-		}
-	case n.Kind == yaml.ScalarNode:
-		raw.Text = diag.NewText(n.Value, t.file, raw.Pos, nil)
-		raw.Value = configScalar(n)
-	default:
-		t.list.Add(diag.Errorf(diag.CodeAlias, "a config file has no aliases").At(raw.Pos, ""))
-	}
-	return raw
-}
-
-func (t *configTree) fields(raw *schema.Raw, n *yaml.Node, depth int) {
-	raw.Kind = schema.RawMap
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		pos := diag.Pos{File: t.file, Line: key.Line, Col: key.Column}
-		if key.Kind != yaml.ScalarNode {
-			t.list.Add(diag.Errorf(diag.CodeKey, "a key is text").At(pos, ""))
-			continue
-		}
-		if raw.Field(key.Value) != nil {
-			t.list.Add(diag.Errorf(diag.CodeDuplicateKey, "the key is there twice").At(pos, key.Value))
-			continue
-		}
-		raw.Fields = append(raw.Fields, schema.RawField{Name: key.Value, Pos: pos, Value: t.tree(n.Content[i+1], depth+1)})
-	}
-}
-
-// configScalar reads a scalar as what it looks like.
-func configScalar(n *yaml.Node) value.Value {
-	switch n.Tag {
-	case "!!null":
-		return value.Null()
-	case "!!bool":
-		var b bool
-		if n.Decode(&b) == nil {
-			return value.Bool(b)
-		}
-	case "!!int":
-		var i int64
-		if n.Decode(&i) == nil {
-			return value.Int(i)
-		}
-	case "!!float":
-		var f float64
-		if n.Decode(&f) == nil {
-			return value.Float(f)
-		}
-	}
-	return value.String(n.Value)
 }

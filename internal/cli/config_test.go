@@ -34,7 +34,6 @@ func TestConfig(t *testing.T) {
 	f("environment: {A: [1]}", "conf/u.yaml:1:18: environment.A: want text")
 	f("watch: true\nwatch: true", "watch")
 	f("watch: [", "conf/u.yaml:")
-	f("a: &x 1\nb: *x", "no aliases")
 	f("- a", "want a map")
 	f("cpuprofile: f", "unknown field")
 }
