@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -148,10 +149,18 @@ func didYouMean(word string, candidates []string, prefix string) string {
 	return ""
 }
 
-// end says why a command ended and returns the exit code.
+// end says why a command ended and returns the exit code. Of several errors each
+// is told, and the code of the first counts.
 func (a *app) end(err error) int {
 	if err == nil {
 		return exitOK
+	}
+	if errs := joined(err); len(errs) > 0 {
+		code := a.end(errs[0])
+		for _, err := range errs[1:] {
+			a.end(err)
+		}
+		return code
 	}
 	var exit *exitError
 	if !errors.As(err, &exit) {
@@ -169,6 +178,24 @@ func (a *app) end(err error) int {
 	}
 	a.talk("%s", text)
 	return exit.code
+}
+
+// joined returns the errors that errors.Join has made one of. Others that wrap
+// several have something to say themselves.
+func joined(err error) []error {
+	j, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	errs := j.Unwrap()
+	lines := make([]string, len(errs))
+	for i, err := range errs {
+		lines[i] = err.Error()
+	}
+	if strings.Join(lines, "\n") != err.Error() {
+		return nil
+	}
+	return errs
 }
 
 // talk writes to standard error. There is nowhere to report that this failed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,6 +95,10 @@ func TestExitCodes(t *testing.T) {
 	f(2, "unknown kind", "schema", "xyzzy")
 	f(2, "takes no arguments", "list", "kinds")
 	f(0, "# bash completion", "completion", "bash")
+	f(2, "did you mean bash?", "completion", "bsh")
+	f(2, "takes no arguments", "completion", "bash", "zsh")
+	f(2, "did you mean check?", "help", "chek")
+	f(0, "uniflow check [FILE...]", "help", "check")
 }
 
 // TestBrokenOutput has a full disk below standard output.
@@ -200,4 +205,23 @@ func TestEnvironment(t *testing.T) {
 	f(1, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1\nB=3"}, "-e", "A=1")
 	write(t, ".uniflow.yaml", "environment: {A: 1, B: two}\n")
 	f(0, nil)
+}
+
+// TestEnd wants every error told, once, and the code of the first.
+func TestEnd(t *testing.T) {
+	f := func(err error, want int, text string) {
+		t.Helper()
+		var errs bytes.Buffer
+		a := newApp(nil, machine(io.Discard, &errs, nil))
+		if got := a.end(err); got != want || errs.String() != text {
+			t.Errorf("%v: got %d, %q, want %d, %q", err, got, errs.String(), want, text)
+		}
+	}
+	one, two := errors.New("one"), errors.New("two")
+	f(nil, 0, "")
+	f(one, 3, "uniflow: one\n")
+	f(errFindings(), 1, "")
+	f(errors.Join(errFindings(), one), 1, "uniflow: one\n")
+	f(errors.Join(errors.Join(one, usagef("x y", "h", "%w", two)), nil), 3, "uniflow: one\nuniflow: two\nhint: h\nSee 'x y --help'.\n")
+	f(fmt.Errorf("%w and %w", one, two), 3, "uniflow: one and two\n")
 }

@@ -51,7 +51,6 @@ func CommandsPage() string {
 	}
 	root := newApp(nil, quiet).root()
 	root.SetContext(context.Background())
-	root.InitDefaultCompletionCmd()
 	var b strings.Builder
 	b.WriteString(reference.Generated + commandsIntro)
 	for _, cmd := range root.Commands() {

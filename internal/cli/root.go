@@ -27,13 +27,8 @@ func (a *app) root() *cobra.Command {
 		Example:       rootExample,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          cobra.ArbitraryArgs,
+		RunE:          runGroup,
 	}
 	root.SetArgs(a.args)
 	root.SetIn(a.Stdin)
@@ -45,18 +40,55 @@ func (a *app) root() *cobra.Command {
 		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a),
 		versionCommand(a),
 	)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args, c.RunE = cobra.ArbitraryArgs, runGroup
+		for _, shell := range c.Commands() {
+			shell.Args = noArgs
+		}
+	}
 	return root
 }
 
-func unknownCommand(root *cobra.Command, name string) error {
+// runGroup is what a command does that has commands of its own and was given
+// none of them.
+func runGroup(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return cmd.Help()
+}
+
+// helpCommand is the usual one, but for its exit code if there is no such
+// command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd.Root(), args[0])
+			}
+			target.InitDefaultHelpFlag()
+			return target.Help()
+		},
+	}
+}
+
+func unknownCommand(group *cobra.Command, name string) error {
 	var names []string
-	for _, c := range root.Commands() {
+	for _, c := range group.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
 		}
 	}
-	names = append(names, "help", "completion")
-	return usagef(root.CommandPath(), didYouMean(name, names, ""), "unknown command %q", name)
+	return usagef(group.CommandPath(), didYouMean(name, names, ""), "unknown command %q", name)
 }
 
 // flagError makes a usage error of what the flag parser complains about.

@@ -55,15 +55,12 @@ type outcome struct {
 }
 
 // serve runs a workflow until a signal, the end of ctx, or a failed start.
-func (a *app) serve(ctx context.Context, command string, o *startOptions, r *reading) (err error) {
+func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
 	s := &server{app: a, opts: o, log: a.logger(o), reading: r, results: make(chan outcome, 1)}
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stopSignals()
 
 	kinds := std.Defs(o.language)
-	if err := checkLanguage(command, o.language); err != nil {
-		return err
-	}
 	grace := o.grace
 	if grace == 0 {
 		grace = time.Nanosecond // the engine takes 0 for its default

@@ -23,8 +23,7 @@ const (
 	flagConfig      = "config"
 )
 
-// addFlags adds the shared flags to a command. The variables of the environment
-// are told in their usage by setUsage.
+// addFlags adds the shared flags to a command.
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.specs, flagSpecs, nil, "read specs from `FILE`, a folder, or \"-\" for standard input; may be repeated")
 	flags.StringArrayVar(&s.values, flagValues, nil, "read variables from `FILE`, a folder, or \"-\"; may be repeated")
@@ -39,8 +38,9 @@ func variable(flag string) string {
 	return "UNIFLOW_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// layered are the flags that may also be set by the environment and by the config
-// file. Profiles and what only shapes the output are asked for one run at a time.
+// layered reports whether a flag may also be set by the environment and by the
+// config file. Profiles and what only shapes the output are asked for one run at
+// a time.
 func layered(flag string) bool {
 	_, ok := configFields().find(flag)
 	return ok

@@ -60,7 +60,7 @@ func startCommand(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.addFlags(flags)
-	flags.BoolVar(&o.watch, "watch", false, "reload when files change")
+	flags.BoolVar(&o.watch, "watch", false, "reload when documents, values files or the scripts beside them change")
 	flags.StringVar(&o.admin, "admin", "", "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000")
 	flags.StringVar(&o.adminToken, "admin-token", "", "`TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets processes go on, as `DURATION`")
@@ -96,6 +96,9 @@ func (o *startOptions) check(command string) error {
 	if o.grace < 0 {
 		return usagef(command, "", "--grace is not negative, got %s", o.grace)
 	}
+	if err := checkLanguage(command, o.language); err != nil {
+		return err
+	}
 	if o.admin != "" {
 		if err := admin.CheckAddress(o.admin, o.adminToken); err != nil {
 			return usagef(command, adminHint(err), "--admin: %w", err)
@@ -126,7 +129,7 @@ func (a *app) start(ctx context.Context, command string, o *startOptions) error 
 		return fmt.Errorf("profile: %w", err)
 	}
 	// The reason why it ended comes first: its exit code is the one that counts.
-	return errors.Join(a.serve(ctx, command, o, r), stop())
+	return errors.Join(a.serve(ctx, o, r), stop())
 }
 
 // logger returns what the program logs to.

@@ -128,8 +128,8 @@ func (w *watcher) run() {
 			if !ok {
 				return
 			}
-			if event.Op == fsnotify.Chmod {
-				continue // indexers and backups touch files all the time
+			if event.Op == fsnotify.Chmod || !w.matters(event.Name) {
+				continue // indexers and backups change modes all the time
 			}
 			script = script || isScript(event.Name)
 		case err, ok := <-w.notify.Errors:
@@ -149,6 +149,25 @@ func (w *watcher) run() {
 		}
 		timer.Reset(min(settle, max(0, patience-now.Sub(first))))
 	}
+}
+
+// matters reports whether a file may be one that is read, or lead to one. Logs and
+// editors' swap files that are written beside the documents are not.
+func (w *watcher) matters(name string) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	if isScript(name) {
+		return true
+	}
+	for _, path := range w.paths {
+		if filepath.Base(path) == filepath.Base(name) {
+			return true
+		}
+	}
+	info, err := os.Lstat(name)
+	return err != nil || !info.Mode().IsRegular() // a folder or link that came or went
 }
 
 // report hands over a change. If the last one was not taken yet, they become one.

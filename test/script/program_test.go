@@ -17,7 +17,7 @@ import (
 )
 
 // limit is how long a script waits for an event that should come at once.
-const limit = 60 * time.Second
+const limit = 20 * time.Second
 
 // A world is what one script has set going.
 type world struct {
@@ -81,7 +81,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Stderr = p.log
 	p.cmd.Env = []string{}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "UNIFLOW_ADMIN", "UNIFLOW_ADMIN_TOKEN", "UNIFLOW_NAMESPACE", "UNIFLOW_LOG_FORMAT"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "UNIFLOW_ADMIN", "UNIFLOW_ADMIN_TOKEN", "UNIFLOW_NAMESPACE", "UNIFLOW_LOG_FORMAT"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	if data, err := os.ReadFile(ts.MkAbs("stdin")); err == nil {

@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer
 			w := newWorld()
 			env.Values[worldKey{}] = w
 			env.Defer(w.end)
