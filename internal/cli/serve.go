@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -138,9 +139,26 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 		list.Sort()
 		return outcome{src: src, list: list}
 	}
+	if s.served != nil && blank(src) {
+		return outcome{src: src, err: errBlank}
+	}
 	found, err := s.engine.Apply(ctx, src.source())
 	list.Append(found)
 	return outcome{src: src, list: list, err: err}
+}
+
+// errBlank keeps what is served when all documents are suddenly empty: that is how
+// a file looks while a program is writing it anew, and seldom a wish.
+var errBlank = errors.New("the documents are empty; stop the program to serve nothing")
+
+// blank reports whether no document says anything.
+func blank(src *sources) bool {
+	for _, doc := range src.source().Documents {
+		if len(bytes.TrimSpace(doc.Data)) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // applied tells how an apply went. Before the first one that went well, an error
@@ -179,10 +197,10 @@ func (s *server) applied(r outcome) error {
 	}
 	if !s.ready {
 		s.ready = true
-		s.log.Info("ready", keyLogNodes, len(status.Nodes), keyLogNamespace, s.opts.namespace, keyLogVersion, versionOf())
 		if s.admin != nil {
 			s.admin.SetReady(true)
 		}
+		s.log.Info("ready", keyLogNodes, len(status.Nodes), keyLogNamespace, s.opts.namespace, keyLogVersion, versionOf())
 	}
 	return nil
 }
@@ -213,10 +231,10 @@ func (s *server) report(r outcome) error {
 // shutdown drains the engine. A second signal ends the program at once: nothing
 // is waited for then, as whatever does not end is what the user is waiting for.
 func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
-	s.log.Info("shutting down", keyLogSignal, sig.String(), "grace", s.opts.grace.String())
 	if s.admin != nil {
 		s.admin.SetReady(false)
 	}
+	s.log.Info("shutting down", keyLogSignal, sig.String(), "grace", s.opts.grace.String())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)

@@ -230,8 +230,17 @@
   }
   seen.forEach((o) => freeze(o));
 
+  // The prototype of error payloads, which as strings are their messages.
+  const failure = freeze({
+    toString() {
+      return String(this.message);
+    },
+  });
+  freeze(failure.toString);
+
   // What the Go side needs of the intrinsics.
   return {
+    failure: () => failure,
     bytes: (buffer) => new Uint8Array(buffer),
     date: (ms) => new Date(ms),
     resolve: (thenable) => Promise.resolve(thenable),

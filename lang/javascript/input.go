@@ -59,7 +59,11 @@ func (in input) value(v value.Value) goja.Value {
 	case value.KindMap:
 		return vm.NewDynamicObject(&object{in: in, from: v, whole: v})
 	case value.KindError:
-		return vm.NewDynamicObject(&object{in: in, from: value.ErrorMap(v), whole: v})
+		made := vm.NewDynamicObject(&object{in: in, from: value.ErrorMap(v), whole: v})
+		if err := made.SetPrototype(in.helper(in.e.failure, goja.Undefined()).ToObject(vm)); err != nil {
+			panic(vm.NewGoError(err))
+		}
+		return made
 	}
 	return goja.Null()
 }

@@ -129,7 +129,7 @@ func (p *pool) make() (*engine, error) {
 	e := &engine{vm: vm}
 	helpers := made.ToObject(vm)
 	for name, into := range map[string]*goja.Callable{
-		"bytes": &e.bytes, "date": &e.date, "resolve": &e.resolve, "entries": &e.entries, "elements": &e.elements,
+		"failure": &e.failure, "bytes": &e.bytes, "date": &e.date, "resolve": &e.resolve, "entries": &e.entries, "elements": &e.elements,
 	} {
 		if *into, ok = goja.AssertFunction(helpers.Get(name)); !ok {
 			return nil, fmt.Errorf("javascript bootstrap: no function %s", name)
@@ -168,7 +168,7 @@ type engine struct {
 
 	kept map[*goja.Program]goja.Callable // functions of expressions
 
-	bytes, date, resolve, entries, elements goja.Callable // from the bootstrap
+	failure, bytes, date, resolve, entries, elements goja.Callable // from the bootstrap
 
 	// watch is shared with the timer's goroutine.
 	watch struct {

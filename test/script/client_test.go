@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -67,32 +66,6 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = io.WriteString(ts.Stdout(), answer)
 	ts.Check(err)
-}
-
-// poll waits for what has no event of its own to wait for.
-func poll(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: poll WANT METHOD URL")
-	}
-	want, err := regexp.Compile(args[0])
-	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		answer, err := request(ctx, args[1], args[2], nil)
-		if err == nil && want.MatchString(answer) {
-			_, err = io.WriteString(ts.Stdout(), answer)
-			ts.Check(err)
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			ts.Fatalf("%s %s: got %q, %v, want %q", args[1], args[2], answer, err, args[0])
-		}
-	}
 }
 
 // held is a request of which the body is not sent yet.

@@ -8,7 +8,6 @@
 //	signal NAME TERM|INT|HUP     sends a signal
 //	ended NAME CODE              waits for its end, and wants the exit code; its log is then stderr
 //	http METHOD URL [-H K:V]...  asks; stdout is the status and the body
-//	poll WANT METHOD URL         asks until stdout matches a regular expression
 //	hold NAME URL                begins a request that is in flight until release
 //	release NAME                 ends it; stdout is the status and the body
 //	replace OLD NEW FILE         edits a file in place
@@ -69,7 +68,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": serve, "await": await, "signal": send, "ended": ended,
-			"http": ask, "poll": poll, "hold": hold, "release": release,
+			"http": ask, "hold": hold, "release": release,
 			"replace": replace, "save": save, "schema": schema,
 		},
 	})
