@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync/atomic"
+	"sync"
 )
 
 // heapRoom is how many bytes may be allocated between two collections however
@@ -16,9 +16,11 @@ const heapRoom = 32 << 20
 
 // A collector keeps the garbage collector's percentage at what gives heapRoom.
 type collector struct {
-	percent int // owned by the goroutine that runs cleanups, after start
-	stopped atomic.Bool
-	before  int // what to restore
+	mu struct {
+		sync.Mutex
+		percent int
+		stopped bool
+	}
 }
 
 // tuneCollector adapts the garbage collector until stop is called. It leaves a
@@ -27,12 +29,15 @@ func tuneCollector(getenv func(string) string) (stop func()) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
-	c := &collector{percent: defaultPercent}
-	c.before = debug.SetGCPercent(defaultPercent)
+	c := &collector{}
+	c.mu.percent = defaultPercent
+	before := debug.SetGCPercent(defaultPercent)
 	c.watch()
 	return func() {
-		c.stopped.Store(true)
-		debug.SetGCPercent(c.before)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.stopped = true
+		debug.SetGCPercent(before)
 	}
 }
 
@@ -54,15 +59,17 @@ func (c *collector) watch() {
 type sentinel struct{ _ *byte }
 
 func (c *collector) adapt() {
-	if c.stopped.Load() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.stopped {
 		return
 	}
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	live := max(1, sample[0].Value.Uint64())
 	percent := int(min(maxPercent, max(defaultPercent, 100*heapRoom/live)))
-	if percent*10 < c.percent*9 || percent*9 > c.percent*10 { // setting it stops the world
-		c.percent = percent
+	if percent*10 < c.mu.percent*9 || percent*9 > c.mu.percent*10 { // setting it stops the world
+		c.mu.percent = percent
 		debug.SetGCPercent(percent)
 	}
 	c.watch()

@@ -1,0 +1,162 @@
+package uniflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A hold is a kind whose nodes keep every packet until they are let go.
+type hold struct {
+	inside atomic.Int64
+	full   chan struct{} // closed when want packets are inside
+	want   int64
+	letGo  chan struct{}
+}
+
+func newHold(want int64) *hold {
+	return &hold{want: want, full: make(chan struct{}), letGo: make(chan struct{})}
+}
+
+func (h *hold) def() *node.Def {
+	return &node.Def{
+		Kind: "hold", Summary: "Keeps packets.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
+		New: func(*node.Init) (node.Node, error) { return h, nil },
+	}
+}
+
+func (h *hold) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		if h.inside.Add(1) == h.want {
+			close(h.full)
+		}
+		select {
+		case <-h.letGo:
+			return node.Answer(value.String("let go"))
+		case <-ctx.Done():
+			return node.Fail(ctx.Err())
+		}
+	})
+}
+
+// TestManyProcesses has 10,000 processes under way at once.
+func TestManyProcesses(t *testing.T) {
+	const n = 10_000
+	h := newHold(n)
+	engine, err := uniflow.New(uniflow.Options{Kinds: []*node.Def{h.def()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := engine.Apply(t.Context(), source("- {kind: hold, name: a}"))
+	if err = errors.Join(list.Err(), err); err != nil {
+		t.Fatal(err)
+	}
+	var runs sync.WaitGroup
+	for range n {
+		runs.Go(func() { wantRun(t, engine, "let go") })
+	}
+	<-h.full
+	if got := engine.Status().InFlight; got != n {
+		t.Errorf("got %d processes in flight, want %d", got, n)
+	}
+	close(h.letGo)
+	runs.Wait()
+	if err := engine.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTooManyRequests answers requests past a listener's limit with 503, and those
+// that it took when the engine shuts down.
+func TestTooManyRequests(t *testing.T) {
+	const limit, clients = 50, 500
+	h := newHold(limit)
+	var log syncWriter
+	engine, err := uniflow.New(uniflow.Options{
+		Kinds: append(std.Defs(""), h.def()),
+		Log:   slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := engine.Apply(t.Context(), source(fmt.Sprintf(`
+- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: 0, limits: {processes: %d}, ports: {out: [{name: hold}]}}
+- {kind: hold, name: hold}
+`, limit)))
+	if err = errors.Join(list.Err(), err); err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log.String())[1]
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	get := func() (status int, body, retry string) {
+		resp, err := client.Get(url)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return resp.StatusCode, string(text), resp.Header.Get("Retry-After")
+	}
+	var taken sync.WaitGroup
+	for range limit {
+		taken.Go(func() {
+			if status, body, _ := get(); status != 200 || body != "let go" {
+				t.Errorf("got %d %q, want 200 \"let go\"", status, body)
+			}
+		})
+	}
+	<-h.full
+	var refused sync.WaitGroup
+	for range clients {
+		refused.Go(func() {
+			if status, _, retry := get(); status != 503 || retry == "" {
+				t.Errorf("got %d, Retry-After %q, want 503 with one", status, retry)
+			}
+		})
+	}
+	refused.Wait()
+	down := make(chan error, 1)
+	go func() { down <- engine.Shutdown(context.Background()) }()
+	close(h.letGo)
+	taken.Wait()
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+}
+
+// A syncWriter is a log that is read while it is written.
+type syncWriter struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (w *syncWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *syncWriter) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
