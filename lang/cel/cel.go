@@ -16,6 +16,7 @@
 package cel
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // CostLimit is how much one evaluation may cost, in the units of the CEL cost
@@ -152,8 +154,21 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 	}
 	p := &program{planned: planned, heavy: shape.heavy, timeout: opts.Timeout, code: code, info: checked.NativeRep().SourceInfo()}
 	p.types = typeNames()
+	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
+		v, err := p.Eval(context.Background(), value.Null())
+		return folded{v}, err
+	}
 	return p, nil
 }
+
+// A folded is the program of a literal, such as a condition that is always true.
+type folded struct{ value value.Value }
+
+// Eval implements [lang.Program].
+func (f folded) Eval(context.Context, value.Value) (value.Value, error) { return f.value, nil }
+
+// Constant implements [lang.Constant].
+func (f folded) Constant() value.Value { return f.value }
 
 // A shape is what the planner has to know of an expression beforehand.
 type shape struct {

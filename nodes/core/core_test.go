@@ -76,6 +76,8 @@ func TestIf(t *testing.T) {
 	for _, truthy := range []string{"1", "-0.5", `"false"`, "[null]", `{"a":null}`} {
 		f("self", truthy, `"yes"`)
 	}
+	f("true", "0", `"yes"`)
+	f("0", "1", `"no"`)
 	f("total > 100", `{"total":150}`, `"yes"`)
 	f("total > 100", `{"total":50}`, `"no"`)
 	f("total > 100", `{}`, "error: ")

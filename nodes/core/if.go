@@ -24,6 +24,12 @@ func ifDef(o Options) *node.Def {
 			if err != nil {
 				return nil, err
 			}
+			if c, ok := when.(lang.Constant); ok {
+				if c.Constant().Truth() {
+					return pass{0}, nil
+				}
+				return pass{1}, nil
+			}
 			return branch{when}, nil
 		},
 	}
@@ -40,4 +46,11 @@ func (b branch) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Send(0, pkt.Payload)
 	}
 	return node.Send(1, pkt.Payload)
+}
+
+// A pass is a branch whose condition does not depend on the payload.
+type pass struct{ port int }
+
+func (p pass) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Send(p.port, pkt.Payload)
 }
