@@ -126,6 +126,8 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 			}
 		}
 	}
+	// Before the templates are rendered, so that what uses env can be seen.
+	list.Append(check.Lint(specs, check.Options{Trigger: e.kinds.Trigger, Incomplete: list.HasErrors()}))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)
@@ -135,7 +137,6 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 	list.Append(spec.Resolve(specs, variables, source.Environment))
 	prog, found := compile.Compile(specs, compile.Options{Kinds: e.kinds, Log: e.opts.Log, Pool: &e.pool})
 	list.Append(found)
-	list.Append(check.Lint(specs))
 	list.Sort()
 	if prog != nil && list.HasErrors() {
 		list.Append(compile.Close(prog))

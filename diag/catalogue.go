@@ -25,8 +25,8 @@ func parseEntries() []Entry {
 	return []Entry{
 		{CodeYAML, "not YAML",
 			"The document is neither YAML nor JSON. The place is where reading had to stop; the mistake may be a line or two above: a bracket or a quote that is not closed, or a line indented by one blank too few. Indent with blanks, never with tabs.",
-			"kind: snippet\nname: [pong\n",
-			"kind: snippet\nname: pong\n"},
+			"kind: snippet\nname: [pong\ncode: pong\n",
+			"kind: snippet\nname: pong\ncode: pong\n"},
 		{CodeNotSpec, "not a spec",
 			"A document holds one spec, which is a map of fields, or a list of specs.",
 			"- pong\n",

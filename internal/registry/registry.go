@@ -66,5 +66,12 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 	return def, ok
 }
 
+// Trigger reports whether the nodes of a kind start processes by themselves, which
+// is to say that nothing can be sent to them, and whether the kind is known.
+func (r *Registry) Trigger(kind string) (trigger, known bool) {
+	def, known := r.defs[kind]
+	return known && len(def.In) == 0, known
+}
+
 // Kinds returns the names of all kinds, sorted. The caller must not change them.
 func (r *Registry) Kinds() []string { return r.kinds }

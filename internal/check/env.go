@@ -1,0 +1,64 @@
+package check
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// unusedEnv remarks on keys of env that occur in no template.
+func unusedEnv(s *spec.Node, list *diag.List) {
+	if len(s.Env) == 0 {
+		return
+	}
+	u := uses{words: make(map[string]bool)}
+	u.collect(s.Config)
+	if u.all {
+		return
+	}
+	for _, b := range s.Env {
+		if !u.words[b.Key] {
+			warn(list, s, b.Pos, "env."+b.Key, diag.Errorf(diag.CodeUnusedEnv, "env %q is used by no template", b.Key).
+				WithHint("write {{ .%s }} where it is meant, or leave it out", b.Key))
+		}
+	}
+}
+
+// uses are the words that stand in the templates of a spec. Any word of an action
+// counts, whatever it means there, so that no key is called unused that is not.
+type uses struct {
+	words map[string]bool
+	all   bool // a template takes all keys at once, as in {{ json . }}
+}
+
+var (
+	action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	word   = regexp.MustCompile(`[\pL\pN_]+`)
+
+	// whole matches a dot or a dollar that no name follows. It also matches a dot
+	// within range and with, which means less than all: then nothing is said.
+	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
+)
+
+// collect walks over the strings below raw, those of specs within included.
+func (u *uses) collect(raw *schema.Raw) {
+	for _, item := range raw.Items {
+		u.collect(item)
+	}
+	for _, f := range raw.Fields {
+		u.collect(f.Value)
+	}
+	text, ok := raw.Value.AsString()
+	if raw.Kind != schema.RawScalar || !ok || !strings.Contains(text, "{{") {
+		return
+	}
+	for _, a := range action.FindAllString(text, -1) {
+		u.all = u.all || whole.MatchString(a)
+		for _, w := range word.FindAllString(a, -1) {
+			u.words[w] = true
+		}
+	}
+}

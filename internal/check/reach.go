@@ -1,0 +1,100 @@
+package check
+
+import (
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// unreachable remarks on nodes that no trigger and no lifecycle port leads to. It
+// says nothing about documents without a trigger, whose nodes are run by name, nor
+// where a kind or the target of a link is unknown, which is reported elsewhere.
+func unreachable(specs []*spec.Node, trigger func(kind string) (trigger, known bool), list *diag.List) {
+	g := newGraph(specs)
+	var todo []*spec.Node
+	for _, s := range specs {
+		starts, known := trigger(s.Kind)
+		if !known {
+			return
+		}
+		if starts {
+			todo = append(todo, s)
+		}
+	}
+	if len(todo) == 0 {
+		return
+	}
+	// A lifecycle port is served whether or not its node is reached.
+	for _, s := range specs {
+		for _, port := range s.Ports {
+			targets, ok := g.targets(s, port)
+			if !ok {
+				return
+			}
+			if isLifecycle(port.Name) {
+				todo = append(todo, targets...)
+			}
+		}
+	}
+	reached := make(map[*spec.Node]bool, len(specs))
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if reached[s] {
+			continue
+		}
+		reached[s] = true
+		for _, port := range s.Ports {
+			targets, _ := g.targets(s, port) // found above
+			todo = append(todo, targets...)
+		}
+	}
+	for _, s := range specs {
+		if !reached[s] {
+			warn(list, s, s.Pos, "", diag.Errorf(diag.CodeUnreachable, "nothing leads here, so the node never does anything").
+				WithHint("link to it from a node that is reached, or remove it"))
+		}
+	}
+}
+
+// isLifecycle reports whether a port is one of those that every node has for when
+// it starts and stops.
+func isLifecycle(port string) bool {
+	switch port {
+	case "init", "active", "deactive", "deinit":
+		return true
+	}
+	return false
+}
+
+// A graph finds specs as links name them.
+type graph struct {
+	byName map[key]*spec.Node
+	byID   map[string]*spec.Node
+}
+
+type key struct{ namespace, name string }
+
+func newGraph(specs []*spec.Node) graph {
+	g := graph{make(map[key]*spec.Node, len(specs)), make(map[string]*spec.Node, len(specs))}
+	for _, s := range specs {
+		g.byID[s.ID] = s
+		g.byName[key{s.Namespace, s.Name}] = s
+	}
+	return g
+}
+
+// targets returns the specs that a port links to. It is not ok if one is not
+// there.
+func (g graph) targets(from *spec.Node, port spec.Port) (targets []*spec.Node, ok bool) {
+	for _, l := range port.Links {
+		to := g.byID[l.ID]
+		if l.ID == "" {
+			to = g.byName[key{from.Namespace, l.Name}]
+		}
+		if to == nil {
+			return nil, false
+		}
+		targets = append(targets, to)
+	}
+	return targets, true
+}
