@@ -165,7 +165,7 @@ func FuzzFormat(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1<<12 {
-			t.Skip("larger documents show nothing that smaller ones do not")
+			return // larger documents show nothing that smaller ones do not
 		}
 		once, list := Format(Document{File: "x.yaml", Data: []byte(text)})
 		for _, d := range list {
