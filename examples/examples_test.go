@@ -93,6 +93,8 @@ func TestOrders(t *testing.T) {
 	}
 	f("POST", "/orders", `{"item": "tea", "count": 3}`, `201 {"item":"tea","count":3,"total":12}`)
 	f("POST", "/orders", `{"item": "tea"}`, "422 an order has an item and a count above 0")
+	f("POST", "/orders", `[null]`, "422 an order has an item and a count above 0")
+	f("POST", "/orders", `{"a":[{}]}`, "422 an order has an item and a count above 0")
 	f("POST", "/orders", `{"item": "milk", "count": 1}`, "404 no milk here")
 	f("POST", "/orders", `{`, "400 body: JSON, line 1, column 2: unexpected end, want a name in quotes")
 	f("GET", "/greet/ada", "", "200 hello ada")
