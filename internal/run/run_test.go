@@ -156,6 +156,52 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestConcurrency lets as many packets of a process be in one node at once as it
+// says, with responses in order.
+func TestConcurrency(t *testing.T) {
+	const n, limit = 30, 3
+	g := &graph{}
+	var inside, most atomic.Int64
+	full := make(chan struct{})
+	var once sync.Once
+	sender := g.fn(1, func(node.Process, node.Packet) node.Result {
+		packets := make([]node.Out, n)
+		for i := range packets {
+			packets[i].Payload = value.Int(int64(i))
+		}
+		return node.SendAll(packets, func(_ node.Process, resps []node.Response) node.Result {
+			return node.Respond(node.Join(resps))
+		})
+	})
+	worker := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+		return node.Block(func(ctx context.Context) node.Result {
+			now := inside.Add(1)
+			defer inside.Add(-1)
+			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+			}
+			if now == limit {
+				once.Do(func() { close(full) })
+			}
+			select {
+			case <-full: // all that are allowed have been here at once
+			case <-ctx.Done():
+			}
+			return node.Answer(pkt.Payload)
+		})
+	})
+	g.vertices[worker].Concurrency = limit
+	g.link(sender, 0, worker)
+	resp := g.open(t, run.Options{}).Send(t.Context(), sender, 0, value.Null())
+	for i := range n {
+		if got, _ := resp.Payload.At(i).AsInt(); got != int64(i) {
+			t.Fatalf("response %d is %d", i, got)
+		}
+	}
+	if most.Load() > limit {
+		t.Errorf("got %d packets in the node at once, want at most %d", most.Load(), limit)
+	}
+}
+
 // TestPipelining is the other half of rule 5: while one node of a process
 // blocks, others go on.
 func TestPipelining(t *testing.T) {
