@@ -16,7 +16,8 @@ import (
 )
 
 // probeTimeout is how long the top level of a module is let run when it is
-// compiled, to see what it exports. If that is too short, an evaluation will say.
+// compiled, to see what it exports. It runs anew for every payload, so a longer
+// one is of no use.
 const probeTimeout = time.Second
 
 // A program is compiled code of either mode. It is safe for concurrent use.
@@ -260,9 +261,13 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 		_, err := m.function(e)
 		return value.Value{}, err
 	})
-	var timeout *lang.Timeout
-	if err == nil || errors.As(err, &timeout) {
+	if err == nil {
 		return p, nil
+	}
+	var timeout *lang.Timeout
+	if errors.As(err, &timeout) {
+		return nil, lang.Syntax(code, 1, 1, "the top level of the module runs longer than %s", probeTimeout).
+			WithHint("it runs for every payload: put the work into the function, and see that it ends")
 	}
 	d := lang.Syntax(code, 1, 1, "%v", err)
 	var thrown *lang.Thrown
