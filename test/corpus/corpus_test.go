@@ -4,8 +4,9 @@
 // A file holds YAML documents. Those with a key case are runs: the payload in is
 // sent to a node (the first of the file unless node names one) and the answer is
 // compared with want; error is a regular expression for the message of an error
-// answer, and none says that there is nothing to say. The other documents are the
-// workflow. A line that ends in a comment ### "regexp" must be diagnosed with a
+// answer, and none says that there is nothing to say. A case with apply is no run:
+// the workflow must not start, with an error that matches. The other documents are
+// the workflow. A line that ends in a comment ### "regexp" must be diagnosed with a
 // message that matches, and no other line may be.
 package corpus
 
@@ -75,10 +76,7 @@ func split(t *testing.T, data string) (specs string, cases []value.Value) {
 				continue
 			}
 		}
-		kept.WriteString(text)
-		if strings.HasSuffix(part, "---\n") {
-			kept.WriteString("\n")
-		}
+		kept.WriteString(part)
 	}
 	return kept.String(), cases
 }
@@ -143,6 +141,16 @@ func runCases(t *testing.T, doc spec.Document, cases []value.Value) {
 		Documents:   []spec.Document{doc},
 		Environment: map[string]string{"GREETING": "hello"},
 	})
+	for _, c := range cases {
+		if !hasField(c, "apply") {
+			continue
+		}
+		pattern := regexp.MustCompile(field(c, "apply").String())
+		if len(cases) > 1 || list.HasErrors() || err == nil || !pattern.MatchString(err.Error()) {
+			t.Errorf("%s: got error %v, findings %v, %d cases, want an error that matches %s and no other case", field(c, "case"), err, list.Err(), len(cases), pattern)
+		}
+		return
+	}
 	if err != nil || list.HasErrors() {
 		t.Fatalf("apply: %v %v", err, list.Err())
 	}
