@@ -1,0 +1,40 @@
+package core_test
+
+import (
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// TestAllocs is the budget of a whole process through each kind: what a language
+// allocates is not in it, as the conditions are constants or the
+// payload itself.
+func TestAllocs(t *testing.T) {
+	if invariant.Race || invariant.Enabled {
+		return // the detector and the checks allocate, too
+	}
+	end := mark("end")
+	f := func(want float64, spec string) {
+		t.Helper()
+		e := engine(t, "- "+spec+"\n"+end)
+		payload, ctx := value.Int(7), t.Context()
+		got := testing.AllocsPerRun(200, func() {
+			if _, _, err := e.Run(ctx, "n", payload); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > want {
+			t.Errorf("%s: got %v allocations, want at most %v", spec, got, want)
+		}
+	}
+	f(0, "{kind: nop, name: n}")
+	f(0, "{kind: snippet, name: n, language: text, code: x, ports: {out: [{name: end}]}}")
+	f(0, "{kind: if, name: n, when: 'true', ports: {'out[0]': [{name: end}]}}")
+	f(0, "{kind: if, name: n, when: self, ports: {'out[0]': [{name: end}]}}")
+	f(0, "{kind: switch, name: n, matches: [{when: 'false', port: out}, {when: self, port: 'out[1]'}], ports: {'out[1]': [{name: end}]}}")
+	f(0, "{kind: switch, name: n, matches: [{when: 'false', port: out}], default: 'out[1]', ports: {'out[1]': [{name: end}]}}")
+	f(0, "{kind: try, name: n, ports: {out: [{name: end}]}}")
+	f(0, "{kind: pipe, name: n}")
+	f(0, "{kind: pipe, name: n, ports: {'out[0]': [{name: end}], 'out[1]': [{name: end}], 'out[2]': [{name: end}]}}")
+}
