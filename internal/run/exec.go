@@ -131,6 +131,9 @@ func (p *process) deliver(t task) {
 		if p.deliveries >= p.checkpoint {
 			p.look()
 		}
+		if p.bytes+t.payload.Size() > p.gen.budget.Bytes { // a payload may grow without ever being queued
+			p.abort(p.overBudget(diag.CodePendingBytes, "pending bytes", p.gen.budget.Bytes))
+		}
 		var r node.Result
 		if p.aborted != nil {
 			r = node.Answer(value.Error(p.aborted))

@@ -524,6 +524,10 @@ func TestBudget(t *testing.T) {
 	f("cycle", run.Budget{Deliveries: 1000}, pass, true, "more than 1000 deliveries")
 	f("packets", run.Budget{Packets: 50}, many, false, "more than 50 pending packets")
 	f("bytes", run.Budget{Bytes: 10_000}, big, false, "more than 10000 pending bytes")
+	f("growing payload", run.Budget{Bytes: 10_000}, func(_ node.Process, pkt node.Packet) node.Result {
+		text, _ := pkt.Payload.AsString()
+		return node.Send(0, value.String(text+text))
+	}, true, "more than 10000 pending bytes")
 	f("growing cycle", run.Budget{Packets: 1000}, func(_ node.Process, pkt node.Packet) node.Result {
 		return node.SendAll([]node.Out{{}, {}}, func(node.Process, []node.Response) node.Result { return node.None() })
 	}, true, "more than 1000 pending packets")
