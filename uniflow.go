@@ -37,7 +37,10 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
-	Observer         *observe.Observer // told of every process; nil costs nothing
+
+	Observer  *observe.Observer  // told of every process; nil costs nothing
+	Recorders []observe.Recorder // get timelines of processes; at most 64
+	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
 }
 
 // A Budget bounds what one process may use; zero fields take their default.
@@ -66,6 +69,7 @@ type Engine struct {
 	drains   sync.WaitGroup // replaced generations that run out
 	hurry    context.Context
 	hurryNow context.CancelFunc // ends the grace of replaced generations
+	census   census
 
 	mu struct { // held for the whole of Apply and Shutdown: they exclude each other
 		sync.Mutex
@@ -98,7 +102,11 @@ func New(opts Options) (*Engine, error) {
 	if opts.Grace == 0 {
 		opts.Grace = 10 * time.Second
 	}
+	if len(opts.Recorders) > 64 {
+		return nil, fmt.Errorf("want at most 64 recorders, got %d", len(opts.Recorders))
+	}
 	e := &Engine{kinds: kinds, opts: opts}
+	e.census.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
 	e.hurry, e.hurryNow = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -153,8 +161,10 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 // If the list has errors, or err is not nil, nothing has changed, and the old
 // generation goes on; err is about starting, the list about the documents.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
+	first := e.current.Load() == nil
 	prog, list := e.compile(source)
 	if prog == nil {
+		e.census.outcome(first, false)
 		return list, nil
 	}
 	e.mu.Lock()
@@ -163,6 +173,13 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 		list.Append(compile.Close(prog))
 		return list, ErrShutdown
 	}
+	err := e.replace(ctx, prog)
+	e.census.outcome(first, err == nil)
+	return list, err
+}
+
+// replace has a program served in place of what is; the caller holds mu.
+func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	next := &generation{
 		Generation: run.New(prog, run.Options{
 			Budget:           run.Budget(e.opts.Budget),
@@ -172,15 +189,13 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 		number: e.mu.number + 1,
 		since:  time.Now(),
 	}
-	if e.opts.Observer != nil {
-		next.Observe(e.opts.Observer)
-	}
+	e.census.add(next.Generation)
 	if err := next.Open(ctx); err != nil {
-		return list, errors.Join(err, next.Close(context.WithoutCancel(ctx)))
+		return errors.Join(err, e.close(context.WithoutCancel(ctx), next))
 	}
 	old := e.current.Load()
 	if err := next.Serve(); err != nil {
-		return list, errors.Join(err, e.retreat(ctx, next, old))
+		return errors.Join(err, e.retreat(ctx, next, old))
 	}
 	e.mu.number = next.number
 	e.current.Store(next)
@@ -188,7 +203,13 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	if old != nil {
 		e.drains.Go(func() { e.drain(old) })
 	}
-	return list, nil
+	return nil
+}
+
+// close takes down a generation that has stopped.
+func (e *Engine) close(ctx context.Context, g *generation) error {
+	defer e.census.remove(g.Generation)
+	return g.Close(ctx)
 }
 
 // retreat takes down a generation that could not serve, and lets the old one
@@ -199,12 +220,12 @@ func (e *Engine) retreat(ctx context.Context, next, old *generation) error {
 		errs = append(errs, old.Serve())
 	}
 	ctx = context.WithoutCancel(ctx)
-	return errors.Join(append(errs, next.Stop(ctx), next.Close(ctx))...)
+	return errors.Join(append(errs, next.Stop(ctx), e.close(ctx, next))...)
 }
 
 // drain takes down a replaced generation when its processes have ended.
 func (e *Engine) drain(old *generation) {
-	if err := errors.Join(old.Stop(e.hurry), old.Close(context.Background())); err != nil {
+	if err := errors.Join(old.Stop(e.hurry), e.close(context.Background(), old)); err != nil {
 		e.opts.Log.Error("generation drained with errors", "generation", old.number, "error", err)
 		return
 	}
@@ -281,7 +302,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	defer stop()
 	var err error
 	if g := e.current.Load(); g != nil {
-		err = errors.Join(g.Stop(grace), g.Close(context.WithoutCancel(ctx)))
+		err = errors.Join(g.Stop(grace), e.close(context.WithoutCancel(ctx), g))
 	}
 	e.drains.Wait()
 	e.hurryNow()

@@ -1,16 +1,18 @@
 // Package observe is how debuggers, recorders and tests watch packets travel.
 //
-// An [Observer] is told what the nodes of a process do. Observing costs nothing
-// while nobody does: a process that is watched runs an instrumented variant of
-// its program ([Wrap]), all others run the program itself.
+// An [Observer] is told what the nodes of a process do as they do it, a
+// [Recorder] gets the [Timeline] of a process that has ended, and [Metrics] are
+// counts of all of them. Observing costs nothing while nobody does: a process
+// that is watched runs an instrumented variant of its program ([Wrap],
+// [Instrument]), all others run the program itself.
+//
+// Read observe.go, timeline.go, metrics.go and trace.go, then instrument.go for
+// how nodes are wrapped.
 //
 // The package must not know how processes are run.
 package observe
 
 import (
-	"context"
-	"slices"
-
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -42,7 +44,14 @@ type Answer struct {
 }
 
 // Wrap returns a node that does what n does and tells o about it.
-func Wrap(n node.Node, ref node.Ref, o *Observer) node.Node { return watched{n, ref, o} }
+func Wrap(n node.Node, ref node.Ref, o *Observer) node.Node {
+	w := watched{ref: ref, o: o}
+	w.Node = Instrument(n, w.enter)
+	if o.Answered == nil {
+		return w.Node
+	}
+	return w
+}
 
 type watched struct {
 	node.Node
@@ -50,24 +59,32 @@ type watched struct {
 	o   *Observer
 }
 
+// Receive has the observer told of the answer, too.
 func (w watched) Receive(p node.Process, pkt node.Packet) node.Result {
-	received := Packet{p, w.ref, pkt.Port, pkt.Payload}
-	if w.o.Received != nil {
-		w.o.Received(received)
-	}
-	r := w.result(p, w.Node.Receive(p, pkt))
-	if w.o.Answered == nil {
-		return r
-	}
-	return node.After(r, func(p node.Process, resp node.Response) node.Result {
-		received.Process = p
-		w.o.Answered(Answer{received, resp})
+	return node.After(w.Node.Receive(p, pkt), func(p node.Process, resp node.Response) node.Result {
+		w.o.Answered(Answer{Packet{p, w.ref, pkt.Port, pkt.Payload}, resp})
 		return node.Respond(resp)
 	})
 }
 
-// result tells what a result sends, now and when the node goes on with it.
-func (w watched) result(p node.Process, r node.Result) node.Result {
+func (w watched) enter(p node.Process, pkt node.Packet) Around {
+	if w.o.Received != nil {
+		w.o.Received(Packet{p, w.ref, pkt.Port, pkt.Payload})
+	}
+	return w.around
+}
+
+func (w watched) around(p node.Process, _ Piece, run func() node.Result) node.Result {
+	r := run()
+	if w.o.Sent != nil {
+		w.tell(p, r)
+	}
+	return r
+}
+
+// tell tells what a result sends. What children and forks do first is told when
+// they are asked for.
+func (w watched) tell(p node.Process, r node.Result) {
 	switch r.Op {
 	case node.OpSend, node.OpCall:
 		w.sent(p, int(r.Port), r.Payload)
@@ -77,35 +94,14 @@ func (w watched) result(p node.Process, r node.Result) node.Result {
 		for _, out := range r.More.Packets {
 			w.sent(p, out.Port, out.Payload)
 		}
+		for _, child := range r.More.Children {
+			w.tell(p, child)
+		}
+	case node.OpFork, node.OpAfter:
+		w.tell(p, r.More.Inner)
 	}
-	if r.More != nil {
-		r.More = w.more(p, *r.More)
-	}
-	return r
 }
 
 func (w watched) sent(p node.Process, port int, payload value.Value) {
-	if w.o.Sent != nil {
-		w.o.Sent(Packet{p, w.ref, port, payload})
-	}
-}
-
-// more wraps what a node goes on with. What children and forks do first is told
-// when they are asked for.
-func (w watched) more(p node.Process, m node.More) *node.More {
-	if then := m.Then; then != nil {
-		m.Then = func(p node.Process, resp node.Response) node.Result { return w.result(p, then(p, resp)) }
-	}
-	if all := m.ThenAll; all != nil {
-		m.ThenAll = func(p node.Process, resps []node.Response) node.Result { return w.result(p, all(p, resps)) }
-	}
-	if block := m.Block; block != nil {
-		m.Block = func(ctx context.Context) node.Result { return w.result(p, block(ctx)) }
-	}
-	m.Inner = w.result(p, m.Inner)
-	m.Children = slices.Clone(m.Children)
-	for i := range m.Children {
-		m.Children[i] = w.result(p, m.Children[i])
-	}
-	return &m
+	w.o.Sent(Packet{p, w.ref, port, payload})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -57,13 +58,16 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 		gen.forks.Add(-1)
 		return node.Answer(value.Error(&node.Error{Err: errForks, Status: 503}))
 	}
-	parent := p.storage()
+	parent, ctx := p.storage(), gen.ctx
+	if p.rec != nil && p.rec.in.Sampled {
+		ctx = observe.WithTrace(ctx, p.rec.in)
+	}
 	gen.goroutine(func() {
 		defer func() {
 			gen.forks.Add(-1)
 			gen.signal()
 		}()
-		if resp := gen.runChild(gen.ctx, parent, at, r); resp.IsError() {
+		if resp := gen.runChild(ctx, parent, at, r); resp.IsError() {
 			gen.log.Error("forked process", "error", resp.Payload.AsError())
 		}
 	})

@@ -18,6 +18,7 @@ func (p *process) drain() (finished, panicked bool) {
 		if v := recover(); v != nil {
 			panicked = true
 			at := p.current
+			p.failed(at.node)
 			p.abort(p.panicked(p.vertices[at.node].Ref, v))
 			p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
 			for len(p.gates) > 0 && len(p.gates[0].waiting) > 0 {
@@ -50,6 +51,9 @@ func (p *process) drain() (finished, panicked bool) {
 func (p *process) receive() (turn bool) {
 	idle := p.idle
 	p.idle = work{}
+	if p.tally != nil {
+		p.publish(p.queue.n+p.waiting, p.bytes)
+	}
 	p.mu.Lock()
 	p.arrivals, p.mu.inbox = p.mu.inbox, p.arrivals[:0]
 	p.taken = 0
@@ -91,6 +95,7 @@ func (p *process) resume(a arrival) {
 func (p *process) perform(w work) (a arrival) {
 	defer func() {
 		if v := recover(); v != nil {
+			p.failed(w.node)
 			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.vertices[w.node].Ref, v)))}
 		}
 	}()
@@ -149,6 +154,12 @@ func (p *process) deliver(t task) {
 
 func (p *process) call(t task) node.Result {
 	p.current.node, p.current.to = t.node, t.to
+	if p.tally != nil {
+		p.tally[t.node].Add(1)
+		if p.rec != nil {
+			p.rec.arrived = t.arrived
+		}
+	}
 	return p.vertices[t.node].Node.Receive(p.facade(), node.Packet{Port: int(t.port), Payload: t.payload})
 }
 
@@ -162,6 +173,9 @@ func (p *process) look() {
 		p.abort(errGrace)
 	}
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
+	if p.tally != nil {
+		p.publish(p.queue.n+p.waiting, p.bytes)
+	}
 }
 
 // charge counts bytes towards the process's budget.
@@ -180,6 +194,9 @@ func (p *process) overBudget(code diag.Code, what string, limit int) error {
 func (p *process) push(t task) {
 	if p.queue.n+p.waiting >= p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
+	}
+	if p.rec != nil {
+		t.arrived = p.rec.stamp()
 	}
 	p.queue.push(t)
 }
@@ -396,6 +413,7 @@ func (p *process) locate(at int32, payload value.Value) value.Value {
 	if described.Node.Kind != "" {
 		return payload
 	}
+	p.failed(at)
 	located := *described
 	located.Node = p.vertices[at].Ref
 	return value.Error(&located)
@@ -407,6 +425,7 @@ func (p *process) noPort(at, port int32) node.Result {
 
 // misuse is the error of a node that breaks the contract of package node.
 func (p *process) misuse(at int32, what string) error {
+	p.failed(at)
 	ref := p.vertices[at].Ref
 	return &node.Error{Err: fmt.Errorf("kind %s: %s", ref.Kind, what), Code: string(diag.CodeMisuse), Node: ref}
 }

@@ -12,7 +12,8 @@ type task struct {
 	to      place
 	node    int32
 	port    int32
-	bytes   int32 // what it counts towards the process's budget while it waits
+	bytes   int32  // what it counts towards the process's budget while it waits
+	arrived uint32 // when it began to wait, in a process that is recorded; 0 if it does not wait
 }
 
 // A place is where a response goes: a slot of a frame.

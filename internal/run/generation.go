@@ -19,7 +19,6 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,35 +77,35 @@ type Generation struct {
 	expire   context.CancelFunc
 	workers  sync.WaitGroup // goroutines of processes
 
-	// watched is the instrumented variant of the program's vertices, on which
-	// processes run while somebody observes; nil otherwise.
-	watched atomic.Pointer[[]compile.Vertex]
+	// watched is the program as processes run it while somebody watches; nil
+	// otherwise.
+	watched atomic.Pointer[variants]
+	meter   meter
 
 	processes sync.Pool // of *process
 	shards    []shard
 	nextShard atomic.Uint32
 }
 
-// A shard counts the processes in flight among those that were assigned to it.
-// A pool keeps a process on its processor, so shards are rarely shared.
+// A shard counts the processes that were assigned to it. A pool keeps a process
+// on its processor, so shards are rarely shared. All counts only grow, so that
+// they can be metrics: in flight is what has started and not ended.
 type shard struct {
-	active atomic.Int64
-	mu     struct {
+	started atomic.Uint64
+	refused atomic.Uint64 // of those started, because the generation drains
+	ended   [observe.Outcomes]atomic.Uint64
+
+	// Of processes that are watched.
+	sampled               atomic.Int64 // when one was last measured, since the meter was made
+	pending, pendingBytes atomic.Int64
+	packets               atomic.Pointer[[]atomic.Uint64] // by node; see tally
+	nodes                 int                             // of the program, immutable
+
+	mu struct {
 		sync.Mutex
 		cancellable map[*process]context.CancelCauseFunc
 	}
 	_ [64]byte // a cache line between this counter and the next
-}
-
-// Observe has an observer told of all processes that start from now on, until
-// stop is called. A later observer takes the place of an earlier one.
-func (g *Generation) Observe(o *observe.Observer) (stop func()) {
-	vertices := slices.Clone(g.prog.Vertices)
-	for i := range vertices {
-		vertices[i].Node = observe.Wrap(vertices[i].Node, vertices[i].Ref, o)
-	}
-	g.watched.Store(&vertices)
-	return func() { g.watched.CompareAndSwap(&vertices, nil) }
 }
 
 // errGrace ends the processes that are left when the grace of a stop is over.
@@ -144,6 +143,9 @@ func New(prog *compile.Program, opts Options) *Generation {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
+	for i := range g.shards {
+		g.shards[i].nodes = len(prog.Vertices)
+	}
 	g.ctx, g.expire = context.WithCancel(context.Background())
 	g.processes.New = func() any {
 		return &process{
@@ -161,11 +163,21 @@ func (g *Generation) Program() *compile.Program { return g.prog }
 // InFlight returns the number of processes under way. It is exact only while
 // none starts or ends.
 func (g *Generation) InFlight() int {
-	n := int64(0)
+	n := uint64(0)
 	for i := range g.shards {
-		n += g.shards[i].active.Load()
+		n += g.shards[i].inFlight()
 	}
 	return int(n)
+}
+
+// inFlight reads what has ended first, so that it is never negative, and 0 only
+// if there was a moment without a process.
+func (s *shard) inFlight() uint64 {
+	over := s.refused.Load()
+	for outcome := range s.ended {
+		over += s.ended[outcome].Load()
+	}
+	return s.started.Load() - over
 }
 
 // Open brings up the nodes one by one, each after everything downstream of it:
@@ -211,13 +223,13 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase compile.Phas
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
-	p := g.startChild(ctx, nil)
+	p := g.startChild(ctx, nil, at)
 	t, direct := p.send(edges, p.newFrame(place{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
 	if direct {
 		p.push(t)
 	}
 	resp := p.execute(at, nil)
-	g.finish(p)
+	g.finish(p, resp)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
 	}
@@ -284,7 +296,7 @@ func (g *Generation) Stop(ctx context.Context) error {
 // then on, and forks, read last, covers the children that outlive one.
 func (g *Generation) busy() bool {
 	for i := range g.shards {
-		if g.shards[i].active.Load() != 0 {
+		if g.shards[i].inFlight() != 0 {
 			return true
 		}
 	}
@@ -329,13 +341,13 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 // Send starts a process with a packet at an in-port of a node, and returns the
 // response.
 func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
-	p := g.startRoot(ctx)
+	p := g.startRoot(ctx, at, true)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	p.push(task{payload: payload, to: place{frame: &p.root}, node: at, port: port})
 	resp := p.execute(at, nil)
-	g.finish(p)
+	g.finish(p, resp)
 	return resp
 }
 
@@ -346,17 +358,17 @@ type source struct {
 }
 
 func (s source) Run(ctx context.Context, r node.Result) node.Response {
-	p := s.gen.startRoot(ctx)
+	p := s.gen.startRoot(ctx, s.at, false)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	resp := p.execute(s.at, &r)
-	s.gen.finish(p)
+	s.gen.finish(p, resp)
 	return resp
 }
 
 func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
-	p := s.gen.startRoot(ctx)
+	p := s.gen.startRoot(ctx, s.at, false)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
@@ -366,45 +378,50 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	} else {
 		id = p.mu.id
 	}
-	s.gen.finish(p)
+	s.gen.finish(p, resp)
 	return resp, id
 }
 
-// startRoot returns a process, or nil if none may start any more.
-func (g *Generation) startRoot(ctx context.Context) *process {
+// startRoot returns a process, or nil if none may start any more. A foreign one
+// is run by a goroutine that does not belong to a trigger.
+func (g *Generation) startRoot(ctx context.Context, at int32, foreign bool) *process {
 	p := g.processes.Get().(*process)
-	p.shard.active.Add(1)
+	p.shard.started.Add(1)
 	if g.draining.Load() {
-		p.shard.active.Add(-1)
+		p.shard.refused.Add(1)
 		g.signal()
 		g.processes.Put(p)
 		return nil
 	}
-	p.start(ctx, nil)
+	p.foreign = foreign
+	p.start(ctx, nil, at)
 	return p
 }
 
 // startChild returns a process whether or not the generation drains: what it
 // belongs to has started already.
-func (g *Generation) startChild(ctx context.Context, parent *storage) *process {
+func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) *process {
 	p := g.processes.Get().(*process)
-	p.shard.active.Add(1)
-	p.start(ctx, parent)
+	p.shard.started.Add(1)
+	p.start(ctx, parent, at)
 	return p
 }
 
 func (g *Generation) runChild(ctx context.Context, parent *storage, at int32, r node.Result) node.Response {
-	p := g.startChild(ctx, parent)
+	p := g.startChild(ctx, parent, at)
 	resp := p.execute(at, &r)
-	g.finish(p)
+	g.finish(p, resp)
 	return resp
 }
 
-// finish releases a process that has ended.
-func (g *Generation) finish(p *process) {
-	s := p.shard
+// finish releases a process that has ended with a response.
+func (g *Generation) finish(p *process, resp node.Response) {
+	s, outcome := p.shard, p.outcome(resp)
+	if p.tally != nil {
+		p.detach(outcome, resp)
+	}
 	p.release()
-	s.active.Add(-1)
+	s.ended[outcome].Add(1)
 	if g.draining.Load() {
 		g.signal()
 	}

@@ -39,7 +39,7 @@ func TestObserve(t *testing.T) {
 			log = append(log, fmt.Sprintf("%s %s %d %s", p.Node, verb, p.Port, text(node.Response{Payload: p.Payload})))
 		}
 	}
-	stop := gen.Observe(&observe.Observer{
+	gen.Instrument(run.Instruments{Observer: &observe.Observer{
 		Received: note("got"),
 		Sent:     note("sent"),
 		Answered: func(a observe.Answer) {
@@ -47,14 +47,14 @@ func TestObserve(t *testing.T) {
 			defer mu.Unlock()
 			log = append(log, fmt.Sprintf("%s answered %s", a.Node, text(a.Response)))
 		},
-	})
+	}})
 	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
 	want := "a got 0 x; a sent 0 x; b got 0 x; b sent 0 xb; b answered xb; a sent 1 xb; c got 0 xb; " +
 		"c sent -1 error: c failed; d got 0 error: c failed; d answered None; c answered None; a answered None"
 	if got := strings.Join(log, "; "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	stop()
+	gen.Instrument(run.Instruments{})
 	log = nil
 	wantText(t, gen.Send(t.Context(), a, 0, value.String("x")), "None")
 	if len(log) > 0 {
@@ -70,7 +70,7 @@ func BenchmarkObserver(b *testing.B) {
 		b.Run(fmt.Sprintf("observed=%v", observed), func(b *testing.B) {
 			gen := chain(b, 10)
 			if observed {
-				gen.Observe(&observe.Observer{Received: func(observe.Packet) {}, Sent: func(observe.Packet) {}})
+				gen.Instrument(run.Instruments{Observer: &observe.Observer{Received: func(observe.Packet) {}, Sent: func(observe.Packet) {}}})
 			}
 			in := value.String("ping")
 			b.ReportAllocs()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,17 @@ type process struct {
 		to   place
 	}
 
+	// What watches the process; tally is nil if nothing does.
+	tally     []atomic.Uint64 // packets by node, of the shard
+	rec       *recording      // nil unless the process is recorded
+	label     context.Context // of the goroutine that has started the process; nil without labels
+	foreign   bool            // that goroutine is not a trigger's
+	published struct{ packets, bytes int }
+
+	// Of the samples for metrics; kept from run to run.
+	countdown, stride int
+	owed              uint64 // processes that no sample stands for yet
+
 	base   context.Context // the starter's; immutable during the run
 	parent *storage        // immutable during the run
 	done   chan struct{}   // has the one signal of a finish on another goroutine
@@ -80,12 +92,12 @@ type work struct {
 // checkEvery is how many deliveries pass between two looks at the context.
 const checkEvery = 256
 
-// start readies a pooled process for a run.
-func (p *process) start(base context.Context, parent *storage) {
+// start readies a pooled process for a run that begins at a node.
+func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.base, p.parent = base, parent
 	p.vertices = p.gen.prog.Vertices
 	if watched := p.gen.watched.Load(); watched != nil {
-		p.vertices = *watched
+		p.attach(watched, at)
 	}
 	p.checkpoint = min(checkEvery, p.gen.budget.Deliveries)
 	p.root.pending = 1
@@ -114,6 +126,7 @@ func (p *process) release() {
 	p.gates = p.gates[:0]
 	p.deliveries, p.bytes = 0, 0
 	p.current.to = place{}
+	p.foreign = false
 	if len(p.queue.ring) > keepQueue {
 		p.queue = queue{}
 	}

@@ -1,0 +1,137 @@
+package run
+
+import (
+	"context"
+	"runtime/pprof"
+
+	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// Instruments are what watches the processes of a generation. The zero
+// Instruments watch nothing, which costs nothing.
+type Instruments struct {
+	Observer  *observe.Observer  // told of every process; nil for nobody
+	Recorders []observe.Recorder // at most 64
+	Metrics   bool               // counts packets, and measures a sample of processes
+	Labels    bool               // labels goroutines with the node that they are in
+}
+
+// Keys of the labels of goroutines, and so of the samples of CPU profiles.
+const (
+	LabelNode      = "node"
+	LabelKind      = "kind"
+	LabelNamespace = "namespace"
+)
+
+// variants are the program as instrumented processes run it.
+type variants struct {
+	Instruments
+	every    []compile.Vertex  // for processes that are not recorded
+	recorded []compile.Vertex  // for those that are
+	labels   []context.Context // of each vertex; nil without labels
+}
+
+// Instrument has processes that start from now on watched by in, and by what was
+// there before no longer. Processes under way go on as they have started.
+func (g *Generation) Instrument(in Instruments) {
+	if in.Observer == nil && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
+		g.watched.Store(nil)
+		return
+	}
+	g.meter.open(len(g.prog.Vertices))
+	v := &variants{Instruments: in, every: g.prog.Vertices}
+	if in.Observer != nil {
+		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
+			return observe.Wrap(at.Node, at.Ref, in.Observer)
+		})
+	}
+	v.recorded = wrap(v.every, func(i int32, at *compile.Vertex) node.Node {
+		return observe.Instrument(at.Node, recorded{i}.enter)
+	})
+	if in.Labels {
+		v.labels = labels(g.prog.Vertices)
+		label := func(i int32, at *compile.Vertex) node.Node {
+			return observe.Instrument(at.Node, labelled{v.labels[i]}.enter)
+		}
+		v.every, v.recorded = wrap(v.every, label), wrap(v.recorded, label)
+	}
+	g.watched.Store(v)
+}
+
+// wrap returns vertices with other nodes.
+func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node) []compile.Vertex {
+	wrapped := make([]compile.Vertex, len(vertices))
+	copy(wrapped, vertices)
+	for i := range wrapped {
+		wrapped[i].Node = node(int32(i), &vertices[i])
+	}
+	return wrapped
+}
+
+// labels makes the labels of each vertex once, so that setting them is a store.
+func labels(vertices []compile.Vertex) []context.Context {
+	made := make([]context.Context, len(vertices))
+	for i := range vertices {
+		ref := vertices[i].Ref
+		made[i] = pprof.WithLabels(context.Background(),
+			pprof.Labels(LabelNode, ref.String(), LabelKind, ref.Kind, LabelNamespace, ref.Namespace))
+	}
+	return made
+}
+
+// A labelled node labels the goroutine that runs its code. The label stays until
+// the next node sets its own: what the engine does about the result counts
+// towards the node that returned it.
+type labelled struct{ labels context.Context }
+
+func (l labelled) enter(node.Process, node.Packet) observe.Around { return l.around }
+
+func (l labelled) around(_ node.Process, _ observe.Piece, run func() node.Result) node.Result {
+	pprof.SetGoroutineLabels(l.labels)
+	return run()
+}
+
+// attach readies a process that has started at a node to be watched.
+func (p *process) attach(v *variants, at int32) {
+	p.vertices = v.every
+	p.tally = p.shard.tally()
+	var weight uint64
+	if v.Metrics {
+		p.owed++
+		if p.countdown--; p.countdown <= 0 {
+			weight = p.sample()
+		}
+	}
+	if weight > 0 || len(v.Recorders) > 0 {
+		p.record(v, at, weight)
+	}
+	if v.labels != nil {
+		p.label = v.labels[at]
+		pprof.SetGoroutineLabels(p.label)
+	}
+}
+
+// detach ends the watching of a process that has ended with a response.
+func (p *process) detach(outcome observe.Outcome, resp node.Response) {
+	if p.rec != nil {
+		p.rec.end(p, outcome, resp)
+		p.rec = nil
+	}
+	if p.label != nil {
+		p.unlabel()
+	}
+	p.publish(0, 0)
+	p.tally = nil
+}
+
+// unlabel gives the goroutine the labels of the node that started the process,
+// which is a trigger whose work goes on, or else those that the caller has.
+func (p *process) unlabel() {
+	if p.foreign {
+		p.label = p.base
+	}
+	pprof.SetGoroutineLabels(p.label)
+	p.label = nil
+}

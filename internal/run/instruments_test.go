@@ -1,0 +1,384 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// TestMetrics counts every packet and failure, and how processes end.
+func TestMetrics(t *testing.T) {
+	g := &graph{}
+	a := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+		if i, _ := pkt.Payload.AsInt(); i%4 == 3 {
+			return node.None()
+		}
+		return node.Send(0, pkt.Payload)
+	})
+	b := g.fn(1, pass)
+	c := g.fn(0, func(_ node.Process, pkt node.Packet) node.Result {
+		if i, _ := pkt.Payload.AsInt(); i%4 == 2 {
+			return node.Fail(errors.New("two"))
+		}
+		return node.Answer(pkt.Payload)
+	})
+	g.link(a, 0, b)
+	g.link(b, 0, c)
+	gen := g.open(t, run.Options{})
+	gen.Instrument(run.Instruments{Metrics: true})
+	const clients, each = 4, 1000
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for i := range int64(each) {
+				gen.Send(t.Context(), a, 0, value.Int(i))
+			}
+		})
+	}
+	wg.Wait()
+
+	m := gen.Metrics()
+	const all = clients * each
+	for i, want := range []uint64{all, all * 3 / 4, all * 3 / 4} {
+		if got := m.Nodes[i].Packets; got != want {
+			t.Errorf("node %s: got %d packets, want %d", m.Nodes[i].Name, got, want)
+		}
+	}
+	if a, c := m.Nodes[a].Errors, m.Nodes[c].Errors; a != 0 || c != all/4 {
+		t.Errorf("got %d and %d errors, want none of the first node and %d of the last", a, c, all/4)
+	}
+	want := [observe.Outcomes]uint64{observe.Answered: all / 2, observe.Nothing: all / 4, observe.Failed: all / 4}
+	if m.Ended != want || m.Started != all || m.InFlight != 0 {
+		t.Errorf("got %d started, %v ended, %d in flight, want %d, %v, none", m.Started, m.Ended, m.InFlight, all, want)
+	}
+}
+
+// after waits for some time of the bubble's clock.
+func after(d time.Duration) { <-time.After(d) }
+
+// TestSample measures some of the processes, and has each count for those that
+// were not measured.
+func TestSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		g.fn(1, pass)
+		gen := g.open(t, run.Options{})
+		gen.Instrument(run.Instruments{Metrics: true})
+		const burst, bursts = 500, 20
+		for range bursts {
+			for range burst {
+				gen.Send(t.Context(), 0, 0, value.Int(1))
+			}
+			after(time.Second)
+		}
+		got, all := total(gen.Metrics().Nodes[0].Latency), uint64(burst*bursts)
+		if got > all || got == 0 {
+			t.Errorf("got %d packets measured, want at most %d", got, all)
+		}
+		if !invariant.Race && got < all*3/4 { // the race detector has pools lose processes, and what they stood for
+			t.Errorf("got %d packets measured, want nearly %d", got, all)
+		}
+	})
+}
+
+func total(h observe.Histogram) (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// TestRare measures every process when they are few.
+func TestRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		slow := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			after(30 * time.Microsecond) // as a node should not, but a busy one does
+			return node.Block(func(context.Context) node.Result {
+				after(time.Millisecond)
+				return node.Send(0, pkt.Payload)
+			})
+		})
+		gen := g.open(t, run.Options{})
+		gen.Instrument(run.Instruments{Metrics: true})
+		const n = 10
+		for range n {
+			gen.Send(t.Context(), slow, 0, value.Int(1))
+			after(time.Second)
+		}
+		m := gen.Metrics().Nodes[slow]
+		if m.Busy != n*30*time.Microsecond || m.Latency.Sum != n*1030*time.Microsecond {
+			t.Errorf("got %v busy, %v in all, want %v and %v", m.Busy, m.Latency.Sum, n*30*time.Microsecond, n*1030*time.Microsecond)
+		}
+		if bucket := observe.Bucket(1030 * time.Microsecond); m.Latency.Counts[bucket] != n {
+			t.Errorf("got counts %v, want %d up to %v", m.Latency.Counts, n, observe.Bound(bucket))
+		}
+	})
+}
+
+// TestPending shows what waits while a process waits, and nothing afterwards.
+func TestPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		a := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.SendAll([]node.Out{{Payload: pkt.Payload}, {Payload: pkt.Payload}, {Payload: pkt.Payload}},
+				func(node.Process, []node.Response) node.Result { return node.None() })
+		})
+		b := g.fn(0, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Block(func(context.Context) node.Result {
+				after(time.Second)
+				return node.None()
+			})
+		})
+		g.link(a, 0, b)
+		gen := g.open(t, run.Options{})
+		gen.Instrument(run.Instruments{Metrics: true})
+		var wg sync.WaitGroup
+		payload := value.String(strings.Repeat("x", 1000))
+		wg.Go(func() { gen.Send(t.Context(), a, 0, payload) })
+		synctest.Wait()
+		if m := gen.Metrics(); m.Pending != 2 || m.PendingBytes < 2*1000 || m.InFlight != 1 {
+			t.Errorf("got %d packets, %d bytes pending, %d in flight, want 2, 2,000 and more, 1", m.Pending, m.PendingBytes, m.InFlight)
+		}
+		wg.Wait()
+		if m := gen.Metrics(); m.Pending != 0 || m.PendingBytes != 0 || m.InFlight != 0 {
+			t.Errorf("got %d packets, %d bytes pending, %d in flight, want none", m.Pending, m.PendingBytes, m.InFlight)
+		}
+	})
+}
+
+// TestPanicCounts records and counts a panic as a failure of the node's.
+func TestPanicCounts(t *testing.T) {
+	g := &graph{}
+	g.fn(0, func(node.Process, node.Packet) node.Result { panic("oops") })
+	gen := g.open(t, run.Options{})
+	var tp tape
+	gen.Instrument(run.Instruments{Metrics: true, Recorders: []observe.Recorder{{Ended: tp.add}}})
+	gen.Send(t.Context(), 0, 0, value.Int(1))
+	m := gen.Metrics()
+	if m.Nodes[0].Errors != 1 || m.Ended[observe.Cancelled] != 1 {
+		t.Errorf("got %d errors, ended %v, want 1, cancelled", m.Nodes[0].Errors, m.Ended)
+	}
+	if got := tp.timelines[0]; len(got.Spans) != 1 || got.Spans[0].Error != "panic" || !strings.Contains(got.Error, "oops") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A tape keeps timelines.
+type tape struct {
+	sync.Mutex
+	timelines []*observe.Timeline
+}
+
+func (tp *tape) add(t *observe.Timeline) {
+	tp.Lock()
+	defer tp.Unlock()
+	tp.timelines = append(tp.timelines, t)
+}
+
+// TestTimeline records when packets arrived, waited and were handled.
+func TestTimeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		a := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			after(2 * time.Millisecond)
+			return node.SendAll([]node.Out{{Payload: pkt.Payload}, {Payload: pkt.Payload}},
+				func(node.Process, []node.Response) node.Result {
+					after(3 * time.Millisecond)
+					return node.Answer(value.Int(1))
+				})
+		})
+		b := g.fn(0, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Block(func(context.Context) node.Result {
+				after(10 * time.Millisecond)
+				return node.Fail(errors.New("nobody home"))
+			})
+		})
+		g.link(a, 0, b)
+		gen := g.open(t, run.Options{})
+		var tp tape
+		gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
+			{Ended: tp.add}, {Wants: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that nobody wants") }},
+		}})
+		gen.Send(t.Context(), a, 0, value.Int(1))
+
+		if len(tp.timelines) != 1 {
+			t.Fatalf("got %d timelines, want 1", len(tp.timelines))
+		}
+		got := tp.timelines[0]
+		if got.Duration != 25*time.Millisecond || got.Outcome != observe.Answered || got.Trigger.Name != "a" || got.Process == "" || got.Trace.IsZero() || got.Trace.Sampled {
+			t.Errorf("got %+v", got)
+		}
+		const us, ms = time.Microsecond, time.Millisecond
+		want := []observe.Span{
+			{Start: 0, Run: 5 * ms, End: 25 * ms},
+			{Start: 2*ms + us, Wait: 10 * ms, End: 12 * ms, Error: "nobody home"},
+			{Start: 2*ms + us, Queue: 10*ms - us, Wait: 10 * ms, End: 22 * ms, Error: "nobody home"},
+		}
+		if len(got.Spans) != len(want) {
+			t.Fatalf("got %d spans, want %d", len(got.Spans), len(want))
+		}
+		for i, s := range got.Spans {
+			want[i].Node = gen.Program().Vertices[min(i, 1)].Ref
+			if i == 1 { // it did not wait, but stamps are whole microseconds
+				want[i].Start = 2 * ms
+			}
+			if s != want[i] {
+				t.Errorf("span %d:\ngot  %+v\nwant %+v", i, s, want[i])
+			}
+		}
+	})
+}
+
+// TestTraces puts a process and its children into the trace that it was asked
+// in, and tells nodes of it.
+func TestTraces(t *testing.T) {
+	g := &graph{}
+	var seen sync.Map // traces by where nodes were told of them
+	tell := func(name string, p node.Process) {
+		if trace, ok := observe.TraceOf(p.Context()); ok {
+			seen.Store(name, trace)
+		}
+	}
+	look := func(name string) nodeFunc {
+		return func(p node.Process, pkt node.Packet) node.Result {
+			tell(name, p)
+			return node.Answer(pkt.Payload)
+		}
+	}
+	a := g.fn(2, func(p node.Process, pkt node.Packet) node.Result {
+		tell("root", p)
+		return node.Spawn([]node.Result{node.Send(0, pkt.Payload)}, 1, func(node.Process, []node.Response) node.Result {
+			return node.Fork(node.Send(1, pkt.Payload))
+		})
+	})
+	g.link(a, 0, g.fn(0, look("spawned")))
+	g.link(a, 1, g.fn(0, look("forked")))
+	gen := g.open(t, run.Options{})
+	var tp tape
+	gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
+		{Wants: func(p observe.Trace) bool { return p.Sampled }, Traces: true, Ended: tp.add},
+	}})
+	parent, ok := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1")
+	if !ok {
+		t.Fatal("got no trace")
+	}
+	gen.Send(t.Context(), a, 0, value.Int(1)) // not asked for
+	seen.Range(func(name, trace any) bool {
+		t.Errorf("%s: got trace %v, want none", name, trace)
+		return true
+	})
+	gen.Send(observe.WithTrace(t.Context(), parent), a, 0, value.Int(1))
+	if err := gen.Stop(t.Context()); err != nil { // waits for the forked one
+		t.Fatal(err)
+	}
+	if len(tp.timelines) != 3 {
+		t.Fatalf("got %d timelines, want 3", len(tp.timelines))
+	}
+	root, _ := seen.Load("root")
+	for _, timeline := range tp.timelines {
+		want := root.(observe.Trace).Span
+		if timeline.Trace == root {
+			want = parent.Span
+		}
+		if timeline.Trace.ID != parent.ID || timeline.Trace.State != "vendor=1" || !timeline.Trace.Sampled || timeline.Parent != want {
+			t.Errorf("got trace %v under %x, want one of %x under %x", timeline.Trace, timeline.Parent, parent.ID, want)
+		}
+	}
+	for _, name := range []string{"spawned", "forked"} {
+		trace, _ := seen.Load(name)
+		if trace.(observe.Trace).ID != parent.ID || trace.(observe.Trace).Span == root.(observe.Trace).Span {
+			t.Errorf("%s: got trace %v, want a span of its own in %x", name, trace, parent.ID)
+		}
+	}
+}
+
+// TestLongRecording bounds what is kept of a long process, and still measures it.
+func TestLongRecording(t *testing.T) {
+	const hops = 50_000
+	g := &graph{}
+	loop := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
+		i, _ := pkt.Payload.AsInt()
+		if i == 1 {
+			return node.Send(1, pkt.Payload)
+		}
+		return node.Send(0, value.Int(i-1))
+	})
+	g.link(loop, 0, loop)
+	gen := g.open(t, run.Options{})
+	var tp tape
+	gen.Instrument(run.Instruments{Metrics: true, Recorders: []observe.Recorder{{Ended: tp.add}}})
+	gen.Send(t.Context(), loop, 0, value.Int(hops))
+	if got := tp.timelines[0]; len(got.Spans) != 1000 || got.Unrecorded != hops-1000 {
+		t.Errorf("got %d spans, %d beyond, want 1,000 and the rest of %d", len(got.Spans), got.Unrecorded, hops)
+	}
+	m := gen.Metrics().Nodes[loop]
+	if got := total(m.Latency); m.Packets != hops || got > hops || got < hops*9/10 {
+		t.Errorf("got %d packets, %d measured, want %d and nearly as many", m.Packets, got, hops)
+	}
+}
+
+// TestLabels labels the goroutine with the node that it runs, and gives the
+// caller's goroutine its own labels back.
+func TestLabels(t *testing.T) {
+	g := &graph{}
+	var profile bytes.Buffer
+	a := g.fn(1, pass)
+	g.link(a, 0, g.fn(0, func(_ node.Process, pkt node.Packet) node.Result {
+		if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+			t.Error(err)
+		}
+		return node.Answer(pkt.Payload)
+	}))
+	gen := g.open(t, run.Options{})
+	send := func() string {
+		profile.Reset()
+		pprof.Do(t.Context(), pprof.Labels("caller", "mine"), func(ctx context.Context) {
+			gen.Send(ctx, a, 0, value.Int(1))
+			if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+				t.Error(err)
+			}
+		})
+		return profile.String()
+	}
+	const labels, callers = `# labels: {"kind":"test", "namespace":"default", "node":"b"}`, `# labels: {"caller":"mine"}`
+	if got := send(); strings.Contains(got, labels) {
+		t.Error("got labels that nobody asked for")
+	}
+	gen.Instrument(run.Instruments{Labels: true})
+	if got := send(); !strings.Contains(got, labels) || strings.Count(got, callers) != 1 {
+		t.Errorf("got no labels of the node, or none of the caller afterwards:\n%.2000s", got)
+	}
+	gen.Instrument(run.Instruments{})
+	if got := send(); strings.Contains(got, labels) {
+		t.Error("got labels after they were taken off")
+	}
+}
+
+// TestMetricsAllocate nothing where a process is not measured.
+func TestMetricsAllocate(t *testing.T) {
+	if invariant.Race {
+		t.Log("allocations are not those of a build without the race detector")
+		return
+	}
+	synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that only the first is measured
+		gen := chain(t, 10)
+		gen.Instrument(run.Instruments{Metrics: true})
+		in := value.String("ping")
+		if n := testing.AllocsPerRun(1000, func() { gen.Send(t.Context(), 0, 0, in) }); n != 0 {
+			t.Errorf("got %v allocations, want none", n)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// A meter is what a generation counts by node, beside the tallies of its shards.
+// It is there from the first time that the generation is instrumented.
+type meter struct {
+	since time.Time
+	nodes []atomic.Pointer[nodeMeter] // made for a node when it first needs one
+}
+
+func (m *meter) open(nodes int) {
+	if m.nodes == nil {
+		m.since, m.nodes = time.Now(), make([]atomic.Pointer[nodeMeter], nodes)
+	}
+}
+
+// A nodeMeter holds what is counted seldom: failures, and times of processes
+// that are measured. So it is shared by all processors.
+type nodeMeter struct {
+	errors atomic.Uint64
+	busy   atomic.Int64
+	sum    atomic.Int64
+	counts [len(observe.Histogram{}.Counts)]atomic.Uint64
+}
+
+func (m *meter) node(at int32) *nodeMeter {
+	if n := m.nodes[at].Load(); n != nil {
+		return n
+	}
+	m.nodes[at].CompareAndSwap(nil, new(nodeMeter))
+	return m.nodes[at].Load()
+}
+
+// measured counts a packet that stands for weight packets.
+func (n *nodeMeter) measured(own, busy time.Duration, weight uint64) {
+	n.busy.Add(int64(busy) * int64(weight))
+	n.sum.Add(int64(own) * int64(weight))
+	n.counts[observe.Bucket(own)].Add(weight)
+}
+
+// sampleGap is the least time between two measured processes of a shard. With
+// two shards a processor, at most 200 a second are measured by each: reading the
+// clock costs some 50 ns, which twice a hop would be more than the hop.
+const sampleGap = 10 * time.Millisecond
+
+// maxStride is how many processes pass between two looks at the clock at most.
+const maxStride = 64
+
+// sample decides whether this process is measured, and returns for how many it
+// stands then: itself and those before it that were not. The turn holder calls
+// it when the countdown is over.
+func (p *process) sample() (weight uint64) {
+	now := int64(time.Since(p.gen.meter.since)) + 1
+	last := p.shard.sampled.Load()
+	if last != 0 && now-last < int64(sampleGap) || !p.shard.sampled.CompareAndSwap(last, now) {
+		p.stride = min(max(1, 2*p.stride), maxStride)
+		p.countdown = p.stride
+		return 0
+	}
+	p.stride /= 2
+	p.countdown = p.stride
+	weight, p.owed = p.owed, 0
+	return weight
+}
+
+// tally returns the shard's counts of packets by node, made when the first
+// instrumented process needs them.
+func (s *shard) tally() []atomic.Uint64 {
+	if t := s.packets.Load(); t != nil {
+		return *t
+	}
+	made := make([]atomic.Uint64, s.nodes)
+	s.packets.CompareAndSwap(nil, &made)
+	return *s.packets.Load()
+}
+
+// publish says how much the process has pending, for whoever reads metrics. It
+// is called when the process is about to wait, and now and then when it is long.
+func (p *process) publish(packets, bytes int) {
+	if packets != p.published.packets {
+		p.shard.pending.Add(int64(packets - p.published.packets))
+		p.published.packets = packets
+	}
+	if bytes != p.published.bytes {
+		p.shard.pendingBytes.Add(int64(bytes - p.published.bytes))
+		p.published.bytes = bytes
+	}
+}
+
+// failed counts a failure of a node's own.
+func (p *process) failed(at int32) {
+	if p.tally != nil {
+		p.gen.meter.node(at).errors.Add(1)
+	}
+}
+
+// outcome returns how the process has ended.
+func (p *process) outcome(resp node.Response) observe.Outcome {
+	switch {
+	case p.aborted != nil:
+		return observe.Cancelled
+	case resp.IsError():
+		if err := resp.Payload.AsError(); p.base.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+			return observe.Cancelled
+		}
+		return observe.Failed
+	case resp.None:
+		return observe.Nothing
+	}
+	return observe.Answered
+}
+
+// Metrics returns what the generation has done since it was first instrumented,
+// with the nodes as they are in the program.
+func (g *Generation) Metrics() observe.Metrics {
+	m := observe.Metrics{Nodes: make([]observe.NodeMetrics, len(g.prog.Vertices))}
+	for i := range m.Nodes {
+		ref := g.prog.Vertices[i].Ref
+		m.Nodes[i] = observe.NodeMetrics{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
+	}
+	for i := range g.shards {
+		s := &g.shards[i]
+		refused := s.refused.Load()
+		over := refused
+		for outcome := range s.ended {
+			n := s.ended[outcome].Load()
+			m.Ended[outcome] += n
+			over += n
+		}
+		started := s.started.Load() // last: see inFlight
+		m.InFlight += int(started - over)
+		m.Started += started - refused
+		m.Pending += int(s.pending.Load())
+		m.PendingBytes += int(s.pendingBytes.Load())
+		if packets := s.packets.Load(); packets != nil {
+			for at := range *packets {
+				m.Nodes[at].Packets += (*packets)[at].Load()
+			}
+		}
+	}
+	for at := range g.meter.nodes {
+		if n := g.meter.nodes[at].Load(); n != nil {
+			n.read(&m.Nodes[at])
+		}
+	}
+	return m
+}
+
+func (n *nodeMeter) read(m *observe.NodeMetrics) {
+	m.Errors = n.errors.Load()
+	m.Busy = time.Duration(n.busy.Load())
+	m.Latency.Sum = time.Duration(n.sum.Load())
+	for i := range n.counts {
+		m.Latency.Counts[i] = n.counts[i].Load()
+	}
+}

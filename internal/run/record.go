@@ -1,0 +1,236 @@
+package run
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"runtime/trace"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// A recording is what one process has done so far. It belongs to the turn
+// holder, and each span to the piece of code that it is about.
+type recording struct {
+	v       *variants
+	wanted  uint64 // bits of the recorders that want the timeline
+	weight  uint64 // how many processes it stands for in the metrics; 0 for none
+	at      int32  // where the process started
+	start   time.Time
+	in      observe.Trace // the process's span; zero if nobody wants the timeline
+	parent  [8]byte
+	arrived uint32 // of the task that is being delivered; see task
+
+	// task is the process in the runtime's execution trace, while one is taken;
+	// its context is what regions are part of.
+	task    *trace.Task
+	tracing context.Context
+
+	chunks [][]span // spans are pointed to, so a full chunk is followed by another
+	spans  int
+	limit  int // of packets that are recorded one by one
+	beyond int // packets past that
+	stride int // of which each stride-th is measured
+}
+
+// Limits of a recording. Past the first packets ever fewer are measured, so that
+// a process that goes on for hours neither fills memory nor goes missing from
+// the metrics.
+const (
+	maxSpans    = 1000 // of a timeline
+	maxMeasured = 100  // of a process that is recorded for metrics only
+	chunkSize   = 16
+)
+
+// A span is a packet at a node while the process runs.
+type span struct {
+	observe.Span
+	at     int32
+	weight uint64 // how many packets of the process it stands for
+}
+
+// record begins a recording if somebody wants one.
+func (p *process) record(v *variants, at int32, weight uint64) {
+	var wanted uint64
+	var in, parent observe.Trace
+	traced := false
+	if len(v.Recorders) > 0 {
+		parent, _ = observe.TraceOf(p.base)
+	}
+	for i := range v.Recorders {
+		if r := &v.Recorders[i]; r.Wants == nil || r.Wants(parent) {
+			wanted |= 1 << i
+			traced = traced || r.Traces
+		}
+	}
+	if wanted == 0 && weight == 0 {
+		return
+	}
+	if wanted != 0 {
+		in = spanIn(parent)
+		in.Sampled = traced
+	}
+	if traced {
+		p.base = observe.WithTrace(p.base, in)
+	}
+	p.vertices = v.recorded
+	p.rec = &recording{
+		v: v, wanted: wanted, weight: weight, at: at, start: time.Now(), in: in, parent: parent.Span,
+		limit: maxMeasured, stride: 8,
+	}
+	if wanted != 0 {
+		p.rec.limit = maxSpans
+	}
+	if trace.IsEnabled() {
+		ref := p.gen.prog.Vertices[at].Ref
+		p.rec.tracing, p.rec.task = trace.NewTask(context.Background(), ref.String())
+		if wanted != 0 {
+			trace.Log(p.rec.tracing, "process", p.ID())
+		}
+	}
+}
+
+// spanIn returns a span of its own in a trace, or in a new one. Ids are random,
+// as the specification recommends; they guard nothing.
+func spanIn(parent observe.Trace) observe.Trace {
+	t := parent
+	if t.IsZero() {
+		binary.LittleEndian.PutUint64(t.ID[:], rand.Uint64()|1) // never all zeros
+		binary.LittleEndian.PutUint64(t.ID[8:], rand.Uint64())
+	}
+	binary.LittleEndian.PutUint64(t.Span[:], rand.Uint64()|1)
+	return t
+}
+
+// clock returns the time since the start of the process.
+func (r *recording) clock() time.Duration { return time.Since(r.start) }
+
+// stamp is the clock as tasks carry it: microseconds, from 1; it stays at its
+// highest after an hour.
+func (r *recording) stamp() uint32 {
+	return uint32(min(r.clock()/time.Microsecond+1, math.MaxUint32))
+}
+
+// add returns a new span, or nil if this packet is not recorded.
+func (r *recording) add() *span {
+	weight := uint64(1)
+	if r.spans >= r.limit {
+		r.beyond++
+		if r.weight == 0 || r.beyond%r.stride != 0 {
+			return nil
+		}
+		weight = uint64(r.stride)
+		if r.spans%r.limit == 0 {
+			r.stride *= 2
+		}
+	}
+	last := len(r.chunks) - 1
+	if last < 0 || len(r.chunks[last]) == chunkSize {
+		r.chunks = append(r.chunks, make([]span, 0, chunkSize))
+		last++
+	}
+	r.spans++
+	r.chunks[last] = append(r.chunks[last], span{weight: weight})
+	return &r.chunks[last][len(r.chunks[last])-1]
+}
+
+// A recorded node measures the pieces of its code.
+type recorded struct{ at int32 }
+
+func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
+	p := owner(facade)
+	r := p.rec
+	s := r.add()
+	if s == nil {
+		return plainly
+	}
+	now := r.clock()
+	s.at, s.Node, s.Port, s.Start = n.at, p.vertices[n.at].Ref, pkt.Port, now
+	if r.arrived != 0 {
+		// A stamp is up to a microsecond early.
+		s.Start = min(now, time.Duration(r.arrived)*time.Microsecond)
+		s.Queue = now - s.Start
+	}
+	start, tracing := r.start, r.tracing
+	return func(_ node.Process, piece observe.Piece, run func() node.Result) node.Result {
+		if tracing != nil {
+			defer trace.StartRegion(tracing, s.Node.String()).End()
+		}
+		begin := time.Since(start)
+		s.Error = "panic" // until run returns
+		defer func() {
+			s.End = time.Since(start)
+			if piece == observe.Blocking {
+				s.Wait += s.End - begin
+			} else {
+				s.Run += s.End - begin
+			}
+		}()
+		result := run()
+		s.Error = ""
+		s.note(result)
+		return result
+	}
+}
+
+func plainly(_ node.Process, _ observe.Piece, run func() node.Result) node.Result { return run() }
+
+// note keeps the failure of the node that a result tells of, not one that came
+// to it from elsewhere.
+func (s *span) note(r node.Result) {
+	if (r.Op == node.OpFail || r.Op == node.OpAnswer) && r.Payload.IsError() {
+		if err := r.Payload.AsError(); node.Describe(err).Node.Kind == "" {
+			s.Error = err.Error()
+		}
+	}
+}
+
+// owner returns the process behind what nodes get.
+func owner(facade node.Process) *process {
+	if g, ok := facade.(guarded); ok {
+		return g.process
+	}
+	return facade.(*process)
+}
+
+// end hands over what was recorded of a process that has ended.
+func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response) {
+	duration := r.clock()
+	if r.task != nil {
+		r.task.End()
+	}
+	if r.weight > 0 {
+		for _, chunk := range r.chunks {
+			for i := range chunk {
+				s := &chunk[i]
+				p.gen.meter.node(s.at).measured(s.Own(), s.Run, s.weight*r.weight)
+			}
+		}
+	}
+	if r.wanted == 0 {
+		return
+	}
+	t := &observe.Timeline{
+		Process: p.ID(), Trace: r.in, Parent: r.parent, Trigger: p.gen.prog.Vertices[r.at].Ref,
+		Start: r.start, Duration: duration, Outcome: outcome, Unrecorded: r.beyond,
+	}
+	if resp.IsError() {
+		t.Error = resp.Payload.AsError().Error()
+	}
+	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))
+	for _, chunk := range r.chunks {
+		for i := range chunk {
+			if len(t.Spans) < maxSpans {
+				t.Spans = append(t.Spans, chunk[i].Span)
+			}
+		}
+	}
+	for i := range r.v.Recorders {
+		if r.wanted&(1<<i) != 0 {
+			r.v.Recorders[i].Ended(t)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package prom shows an engine's metrics to Prometheus.
+//
+// [Handler] reads what [observe.Metrics] says at each scrape; nothing is counted
+// here. The package must not know how processes are run.
+package prom
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// Options are what to show. Metrics is required.
+type Options struct {
+	Metrics func() observe.Metrics // called for each scrape, from any goroutine
+	Version string                 // of the program
+	Log     *slog.Logger           // of scrapes that fail; nil discards
+}
+
+// maxScrapes is how many scrapes are answered at once; past it the answer is 503.
+const maxScrapes = 4
+
+// Handler serves the metrics of an engine, of the Go runtime and of the process
+// in the formats that Prometheus reads.
+func Handler(opts Options) (http.Handler, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	registry := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "uniflow_build_info", Help: "The program that runs; always 1.",
+		ConstLabels: prometheus.Labels{"version": opts.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	err := errors.Join(
+		registry.Register(newCollector(opts.Metrics)),
+		registry.Register(build),
+		registry.Register(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
+			collectors.MetricsGC, collectors.MetricsMemory, collectors.MetricsScheduler))),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: errorLog{opts.Log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+	}), nil
+}
+
+type errorLog struct{ log *slog.Logger }
+
+func (l errorLog) Println(v ...any) { l.log.Error("metrics", "error", fmt.Sprint(v...)) }
+
+// A collector makes series of metrics.
+type collector struct {
+	metrics func() observe.Metrics
+
+	generation, reloads, refused     *prometheus.Desc
+	started, ended, inFlight         *prometheus.Desc
+	pending, pendingBytes            *prometheus.Desc
+	packets, failures, busy, latency *prometheus.Desc
+}
+
+func newCollector(metrics func() observe.Metrics) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("uniflow_"+name, help, labels, nil)
+	}
+	node := []string{"namespace", "kind", "node"}
+	return &collector{
+		metrics:      metrics,
+		generation:   desc("generation", "The number of the generation that serves, from 1."),
+		reloads:      desc("reloads_total", "Generations that have replaced another."),
+		refused:      desc("reload_failures_total", "Workflows that were not served, for errors in them or because they did not start."),
+		started:      desc("processes_started_total", "Processes that have started."),
+		ended:        desc("processes_ended_total", "Processes that have ended, by how.", "outcome"),
+		inFlight:     desc("processes_in_flight", "Processes under way."),
+		pending:      desc("pending_packets", "Packets that wait in processes that wait themselves or have run for long."),
+		pendingBytes: desc("pending_bytes", "The size of the packets that wait."),
+		packets:      desc("node_packets_total", "Packets that a node has taken. Nodes without a name are summed up by kind.", node...),
+		failures:     desc("node_errors_total", "Failures of a node's own.", node...),
+		busy:         desc("node_busy_seconds_total", "Time that a node's code ran, blocking work left out; estimated from a sample under load.", node...),
+		latency:      desc("node_duration_seconds", "Time that a packet spent at a node: waiting, being handled, in blocking work; estimated from a sample under load.", node...),
+	}
+}
+
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.generation, c.reloads, c.refused, c.started, c.ended, c.inFlight,
+		c.pending, c.pendingBytes, c.packets, c.failures, c.busy, c.latency,
+	} {
+		descs <- d
+	}
+}
+
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	m := c.metrics()
+	gauge(c.generation, float64(m.Generation))
+	count(c.reloads, float64(m.Reloads))
+	count(c.refused, float64(m.Refused))
+	count(c.started, float64(m.Started))
+	for outcome, n := range m.Ended {
+		count(c.ended, float64(n), observe.Outcome(outcome).String())
+	}
+	gauge(c.inFlight, float64(m.InFlight))
+	gauge(c.pending, float64(m.Pending))
+	gauge(c.pendingBytes, float64(m.PendingBytes))
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		labels := []string{n.Namespace, n.Kind, n.Name}
+		count(c.packets, float64(n.Packets), labels...)
+		count(c.failures, float64(n.Errors), labels...)
+		count(c.busy, n.Busy.Seconds(), labels...)
+		total, buckets := cumulate(&n.Latency)
+		if total > 0 { // a node that was never measured has no series of its own
+			out <- prometheus.MustNewConstHistogram(c.latency, total, n.Latency.Sum.Seconds(), buckets, labels...)
+		}
+	}
+}
+
+// cumulate returns the counts of a histogram as Prometheus has them.
+func cumulate(h *observe.Histogram) (total uint64, buckets map[float64]uint64) {
+	buckets = make(map[float64]uint64, len(h.Counts))
+	for i, n := range h.Counts {
+		total += n
+		if bound := observe.Bound(i); bound > 0 {
+			buckets[bound.Seconds()] = total
+		}
+	}
+	return total, buckets
+}

@@ -1,0 +1,112 @@
+package prom_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/observe/prom"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func sample() observe.Metrics {
+	m := observe.Metrics{Generation: 3, Reloads: 2, Refused: 1, Started: 10, InFlight: 2, Pending: 5, PendingBytes: 640}
+	m.Ended[observe.Answered], m.Ended[observe.Failed] = 7, 1
+	hello := observe.NodeMetrics{Kind: "snippet", Namespace: "default", Name: `he said "hi"` + "\n", Packets: 9, Errors: 1, Busy: 3 * time.Millisecond}
+	for _, d := range []time.Duration{500, time.Microsecond, 2 * time.Microsecond, 10 * time.Second, time.Minute} {
+		hello.Latency.Counts[observe.Bucket(d)]++
+		hello.Latency.Sum += d
+	}
+	m.Nodes = []observe.NodeMetrics{hello, {Kind: "router", Namespace: "default"}}
+	return m
+}
+
+func scrape(t *testing.T, m observe.Metrics) string {
+	t.Helper()
+	h, err := prom.Handler(prom.Options{Metrics: func() observe.Metrics { return m }, Version: "1.2.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("got status %d, %v", w.Code, err)
+	}
+	return string(body)
+}
+
+// TestSeries shows what is counted, escaped, and cumulated.
+func TestSeries(t *testing.T) {
+	text := scrape(t, sample())
+	for _, want := range []string{
+		"uniflow_generation 3\n",
+		"uniflow_reloads_total 2\n",
+		"uniflow_reload_failures_total 1\n",
+		"uniflow_processes_started_total 10\n",
+		"uniflow_processes_in_flight 2\n",
+		`uniflow_processes_ended_total{outcome="answered"} 7` + "\n",
+		`uniflow_processes_ended_total{outcome="failed"} 1` + "\n",
+		`uniflow_processes_ended_total{outcome="cancelled"} 0` + "\n",
+		"uniflow_pending_packets 5\n",
+		"uniflow_pending_bytes 640\n",
+		`uniflow_node_packets_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 9` + "\n",
+		`uniflow_node_errors_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 1` + "\n",
+		`uniflow_node_busy_seconds_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 0.003` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="1e-06"} 2` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="4e-06"} 3` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="+Inf"} 5` + "\n",
+		`uniflow_node_duration_seconds_count{kind="snippet",namespace="default",node="he said \"hi\"\n"} 5` + "\n",
+		`uniflow_node_packets_total{kind="router",namespace="default",node=""} 0` + "\n",
+		`uniflow_build_info{goversion="go1.`,
+		"go_goroutines ",
+		"go_gc_heap_live_bytes ",
+		"process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %q", want)
+		}
+	}
+	if strings.Contains(text, `uniflow_node_duration_seconds_count{kind="router"`) {
+		t.Error("got a histogram of a node that was never measured")
+	}
+}
+
+// TestLint has Prometheus' own linter judge names, units and help.
+func TestLint(t *testing.T) {
+	var ours strings.Builder // the runtime's names are its own
+	for line := range strings.Lines(scrape(t, sample())) {
+		if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "uniflow_") {
+			ours.WriteString(line)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(ours.String())).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestBuckets puts each duration into the bucket with the least bound that is
+// not below it.
+func TestBuckets(t *testing.T) {
+	for d := time.Duration(0); d < 20*time.Second; d += d/7 + 1 {
+		got := observe.Bucket(d)
+		if bound := observe.Bound(got); bound != 0 && d > bound {
+			t.Fatalf("%v: got bucket up to %v", d, bound)
+		}
+		if got > 0 && d <= observe.Bound(got-1) {
+			t.Fatalf("%v: got bucket %d, want one below", d, got)
+		}
+	}
+}
