@@ -24,6 +24,7 @@ type Metrics struct {
 // NodeMetrics are about one node. Packets and errors are exact. Times are
 // measured for a sample of processes when there are many (at most about a hundred
 // a second), each counting for those that were not; so they are estimates then.
+// What a trigger takes is processes: their number, and how long they took.
 type NodeMetrics struct {
 	Kind, Namespace, Name string // Name is empty for nodes without one
 

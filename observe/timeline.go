@@ -40,8 +40,8 @@ type Timeline struct {
 type Outcome uint8
 
 // Answered is a response with a payload, Nothing one without, Failed an error.
-// A Cancelled process was ended early: its client had gone, its deadline or a
-// shutdown's grace was over, or it was past its budget.
+// Cancelled is an error of a process whose context had ended: its client had
+// gone, or its deadline or a shutdown's grace was over.
 const (
 	Answered Outcome = iota
 	Nothing

@@ -5,9 +5,11 @@
 //
 //	GET /healthz           200 while the program runs
 //	GET /readyz            200 while it serves, 503 before that and while it shuts down
+//	GET /metrics           for Prometheus
 //	GET /api/v1/status     generation, when it began to serve, nodes, processes under way
 //	GET /api/v1/nodes      the nodes of the generation, with the places of their specs
 //	GET /api/v1/kinds      the kinds that documents may use
+//	GET /api/v1/slow/      what was kept of slow processes
 //	GET /debug/pprof/      profiles, for go tool pprof
 //
 // Invariants: without a token, only clients of this machine are answered, and
@@ -34,9 +36,12 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/observe/prom"
 )
 
-// Options are what to serve. Address and Status are required.
+// Options are what to serve. Kinds, Version, Log and Slow may be left
+// out.
 type Options struct {
 	Address string                // host:port; see [CheckAddress]
 	Token   string                // that every request must bear; empty for none
@@ -44,7 +49,17 @@ type Options struct {
 	Kinds   []*node.Def           // must not be changed
 	Version string                // of the program
 	Log     *slog.Logger          // nil discards
+
+	Metrics func() observe.Metrics // called from any goroutine
+	Slow    http.Handler           // of /api/v1/slow/, its prefix stripped; nil for none
+
+	// Label has goroutines labelled with nodes until release is called; it is
+	// called for the time of a CPU profile.
+	Label func() (release func())
 }
+
+// SlowPath is where [Options.Slow] is served.
+const SlowPath = "/api/v1/slow/"
 
 // ErrNoToken refuses an address that others can reach.
 var ErrNoToken = errors.New("an address that is not loopback needs a token")
@@ -103,8 +118,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
 	s := &Server{opts: opts, token: sha256.Sum256([]byte(opts.Token)), started: time.Now(), addr: listener.Addr()}
+	metrics, err := prom.Handler(prom.Options{Metrics: opts.Metrics, Version: opts.Version, Log: opts.Log})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	s.http = http.Server{
-		Handler:           s.guard(s.routes()),
+		Handler:           s.guard(s.routes(metrics)),
 		ReadHeaderTimeout: headerTimeout,
 		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 	}

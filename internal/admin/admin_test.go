@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 )
 
 func TestCheckAddress(t *testing.T) {
@@ -47,6 +49,12 @@ func start(t *testing.T, opts Options) *Server {
 	opts.Address = "127.0.0.1:0"
 	if opts.Status == nil {
 		opts.Status = func() uniflow.Status { return uniflow.Status{} }
+	}
+	if opts.Metrics == nil {
+		opts.Metrics = func() observe.Metrics { return observe.Metrics{} }
+	}
+	if opts.Label == nil {
+		opts.Label = func() func() { return func() {} }
 	}
 	s, err := Start(t.Context(), opts)
 	if err != nil {
@@ -109,6 +117,48 @@ func TestHealth(t *testing.T) {
 	f("/debug/pprof/cmdline", 200)
 	if got, _ := get(t, s, "POST", "/healthz"); got != 405 {
 		t.Errorf("POST: got %d, want 405", got)
+	}
+}
+
+// TestMetrics shows what the engine says at each scrape.
+func TestMetrics(t *testing.T) {
+	var generation atomic.Int64
+	s := start(t, Options{Metrics: func() observe.Metrics { return observe.Metrics{Generation: int(generation.Add(1))} }})
+	for _, want := range []string{"\nuniflow_generation 1\n", "\nuniflow_generation 2\n"} {
+		if got, body := get(t, s, "GET", "/metrics"); got != 200 || !strings.Contains(body, want) {
+			t.Errorf("got %d without %q:\n%.1000s", got, want, body)
+		}
+	}
+}
+
+// TestLabel labels goroutines for the time of a CPU profile, and no longer.
+func TestLabel(t *testing.T) {
+	var labels, most atomic.Int64
+	s := start(t, Options{Label: func() func() {
+		most.Add(1)
+		labels.Add(1)
+		return func() { labels.Add(-1) }
+	}})
+	if got, body := get(t, s, "GET", "/debug/pprof/profile?seconds=1"); got != 200 || len(body) == 0 {
+		t.Fatalf("got %d, %d bytes", got, len(body))
+	}
+	if labels.Load() != 0 || most.Load() != 1 {
+		t.Errorf("got %d labels left of %d, want 0 of 1", labels.Load(), most.Load())
+	}
+}
+
+// TestSlow serves what is kept below its path, if anything is.
+func TestSlow(t *testing.T) {
+	if got, _ := get(t, start(t, Options{}), "GET", SlowPath); got != 404 {
+		t.Errorf("got %d, want 404 where nothing is kept", got)
+	}
+	s := start(t, Options{Slow: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.WriteString(w, "path "+r.URL.Path); err != nil {
+			t.Error(err)
+		}
+	})})
+	if got, body := get(t, s, "GET", SlowPath+"a.trace"); got != 200 || body != "path a.trace" {
+		t.Errorf("got %d %q", got, body)
 	}
 }
 

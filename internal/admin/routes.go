@@ -8,20 +8,30 @@ import (
 	"time"
 )
 
-func (s *Server) routes() http.Handler {
+func (s *Server) routes(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /api/v1/status", s.status)
 	mux.HandleFunc("GET /api/v1/nodes", s.nodes)
 	mux.HandleFunc("GET /api/v1/kinds", s.kinds)
+	mux.Handle("GET /metrics", metrics)
+	if s.opts.Slow != nil {
+		mux.Handle("GET "+SlowPath, http.StripPrefix(SlowPath, s.opts.Slow))
+	}
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/profile", s.profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// profile takes a CPU profile whose samples say which node they are from.
+func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
+	defer s.opts.Label()()
+	pprof.Profile(w, r)
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {

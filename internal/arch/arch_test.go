@@ -19,12 +19,12 @@ const module = "github.com/uniflow-labs/uniflow"
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
 	{"internal/invariant", "internal/leak", "value", "diag", "schema"},
-	{"internal/yamltree"},
-	{"node", "spec", "lang", "observe", "bench/baseline"},
+	{"internal/yamltree", "lock"},
+	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},
 	{"internal/run", "nodes/core", "nodes/web"},
-	{"", "nodes/std"},
+	{"", "nodes/std", "internal/flame"},
 	{"internal/admin"},
 	{"internal/cli", "internal/docgen"},
 	{"cmd", "bench", "examples", "test", "internal/arch"},
@@ -35,6 +35,9 @@ var uses = map[string]string{
 	"schema -> value":                 "a config holds values",
 	"schema -> diag":                  "a config reports what is wrong with it",
 	"observe -> node":                 "an observer is told what nodes do",
+	"observe/prom -> observe":         "it shows metrics",
+	"observe/flight -> observe":       "it keeps timelines",
+	"observe/otlp -> observe":         "it sends timelines",
 	"internal/docgen -> internal/cli": "it writes the pages that the command line shows",
 }
 

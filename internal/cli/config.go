@@ -29,6 +29,10 @@ func configFields() configObject {
 		schema.Bool("watch").Doc("Whether to reload when files change."),
 		schema.String("admin").Doc("The address of the admin server."),
 		schema.String("admin-token").Secret().Doc("What clients of the admin server must send."),
+		schema.Duration(flagSlow).Doc("How long a process takes whose timeline is kept."),
+		schema.String(flagSlowDir).Doc("The folder that keeps them."),
+		schema.String(flagOTLP).Doc("The OpenTelemetry receiver that traces are sent to."),
+		schema.Float(flagOTLPRatio).Doc("The share of processes whose traces are sent, where none reaches them."),
 		schema.Duration("grace").Doc("How long a shutdown lets processes go on."),
 		schema.Bool("debug").Doc("Whether to log more."),
 		schema.Enum("log-format", logFormats()...).Doc("How to log."),
@@ -106,6 +110,8 @@ func parseConfig(path string, data []byte) (config, diag.List) {
 			c.values[f.Name] = []string{strconv.FormatBool(cfg.Bool(f.Name))}
 		case schema.TypeDuration:
 			c.values[f.Name] = []string{cfg.Duration(f.Name).String()}
+		case schema.TypeFloat:
+			c.values[f.Name] = []string{strconv.FormatFloat(cfg.Float(f.Name), 'g', -1, 64)}
 		case schema.TypeAny:
 			pairs, d := configPairs(raw.Field(f.Name), f.Name)
 			list.Append(d)

@@ -7,13 +7,16 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/admin"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/observe"
 )
 
 // Keys of what is logged here.
@@ -36,6 +39,8 @@ type server struct {
 	reading *reading
 	engine  *uniflow.Engine
 	admin   *admin.Server // nil without --admin
+	traces  recorders
+	unread  atomic.Uint64 // reloads that the engine was not asked for
 	watch   *watcher      // nil without --watch
 
 	workers sync.WaitGroup
@@ -53,6 +58,7 @@ type outcome struct {
 	list      diag.List
 	err       error
 	unchanged bool // it was what is served, or what had been tried
+	asked     bool // the engine was asked to serve it
 }
 
 // serve runs a workflow until a signal, the end of ctx, or a failed start.
@@ -66,15 +72,21 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 	if grace == 0 {
 		grace = time.Nanosecond // the engine takes 0 for its default
 	}
-	s.engine, err = uniflow.New(uniflow.Options{Kinds: kinds, Namespace: o.namespace, Log: s.log, Grace: grace})
+	if s.traces, err = o.telemetry.start(s.log, s.slowLink); err != nil {
+		return err
+	}
+	defer func() { s.traces.close(s.log) }()
+	s.engine, err = uniflow.New(uniflow.Options{
+		Kinds: kinds, Namespace: o.namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.admin != "",
+	})
 	if err != nil {
 		return err
 	}
+	if o.profiles.cpu != "" {
+		defer s.engine.LabelGoroutines()()
+	}
 	if o.admin != "" {
-		s.admin, err = admin.Start(ctx, admin.Options{
-			Address: o.admin, Token: o.adminToken, Status: s.engine.Status, Kinds: kinds, Version: versionOf(), Log: s.log,
-		})
-		if err != nil {
+		if err := s.startAdmin(ctx, kinds); err != nil {
 			return errors.Join(err, s.engine.Shutdown(ctx))
 		}
 		defer func() { err = errors.Join(err, s.admin.Close()) }()
@@ -86,6 +98,35 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 		defer func() { err = errors.Join(err, s.watch.Close()) }()
 	}
 	return s.run(ctx, signals)
+}
+
+func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
+	opts := admin.Options{
+		Address: s.opts.admin, Token: s.opts.adminToken, Status: s.engine.Status, Kinds: kinds, Version: versionOf(), Log: s.log,
+		Metrics: s.metrics, Label: s.engine.LabelGoroutines,
+	}
+	if s.traces.flight != nil {
+		opts.Slow = s.traces.flight.Handler()
+	}
+	var err error
+	s.admin, err = admin.Start(ctx, opts)
+	return err
+}
+
+// metrics are those of the engine, with the reloads that never reached it.
+func (s *server) metrics() observe.Metrics {
+	m := s.engine.Metrics()
+	m.Refused += s.unread.Load()
+	return m
+}
+
+// slowLink returns where the admin server shows slow processes. It is called
+// when one has ended, so after the admin server has started.
+func (s *server) slowLink() string {
+	if s.admin == nil {
+		return ""
+	}
+	return "http://" + s.admin.Addr().String() + admin.SlowPath
 }
 
 // run is the loop: it applies what has changed, until it is told to end.
@@ -144,7 +185,7 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 	}
 	found, err := s.engine.Apply(ctx, src.source())
 	list.Append(found)
-	return outcome{src: src, list: list, err: err}
+	return outcome{src: src, list: list, err: err, asked: true}
 }
 
 // errBlank keeps what is served when all documents are suddenly empty: that is how
@@ -179,6 +220,9 @@ func (s *server) applied(r outcome) error {
 		return err
 	}
 	failed := r.err != nil || r.list.HasErrors()
+	if failed && !r.asked {
+		s.unread.Add(1)
+	}
 	switch {
 	case !failed:
 		s.served = r.src

@@ -27,8 +27,9 @@ flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; several pat
 as in PATH, several KEY=VALUE on lines of their own), else from the config file,
 which is YAML with the names of the flags as keys. Profiles are by flag only.
 
-The admin server has /healthz, /readyz, /debug/pprof/ and /api/v1/ status, nodes
-and kinds. Without a token it listens on loopback addresses only.`
+The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ and
+/api/v1/ status, nodes, kinds and slow/. Without a token it listens on loopback
+addresses only. "uniflow profile ADDRESS" asks it where the time goes.`
 
 const startExample = `  uniflow start --from-specs examples/ping.yaml
   uniflow start --from-specs flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
@@ -42,6 +43,7 @@ type startOptions struct {
 	grace             time.Duration
 	debug             bool
 	logFormat         string
+	telemetry         telemetry
 	profiles          profiles
 }
 
@@ -66,6 +68,7 @@ func startCommand(a *app) *cobra.Command {
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets processes go on, as `DURATION`")
 	flags.BoolVar(&o.debug, "debug", false, "log more")
 	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
+	o.telemetry.addFlags(flags)
 	o.profiles.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := a.resolve(cmd, &o.settings); err != nil {
@@ -97,6 +100,9 @@ func (o *startOptions) check(command string) error {
 		return usagef(command, "", "--grace is not negative, got %s", o.grace)
 	}
 	if err := checkLanguage(command, o.language); err != nil {
+		return err
+	}
+	if err := o.telemetry.check(command); err != nil {
 		return err
 	}
 	if o.admin != "" {

@@ -96,7 +96,7 @@ type shard struct {
 	ended   [observe.Outcomes]atomic.Uint64
 
 	// Of processes that are watched.
-	sampled               atomic.Int64 // when one was last measured, since the meter was made
+	sampled               atomic.Int64 // when the next is due to be measured, since the meter was made
 	pending, pendingBytes atomic.Int64
 	packets               atomic.Pointer[[]atomic.Uint64] // by node; see tally
 	nodes                 int                             // of the program, immutable
@@ -341,7 +341,7 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 // Send starts a process with a packet at an in-port of a node, and returns the
 // response.
 func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
-	p := g.startRoot(ctx, at, true)
+	p := g.startRoot(ctx, at, fromCaller)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
@@ -358,7 +358,7 @@ type source struct {
 }
 
 func (s source) Run(ctx context.Context, r node.Result) node.Response {
-	p := s.gen.startRoot(ctx, s.at, false)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
@@ -368,7 +368,7 @@ func (s source) Run(ctx context.Context, r node.Result) node.Response {
 }
 
 func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
-	p := s.gen.startRoot(ctx, s.at, false)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
@@ -382,9 +382,8 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	return resp, id
 }
 
-// startRoot returns a process, or nil if none may start any more. A foreign one
-// is run by a goroutine that does not belong to a trigger.
-func (g *Generation) startRoot(ctx context.Context, at int32, foreign bool) *process {
+// startRoot returns a process, or nil if none may start any more.
+func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
 	if g.draining.Load() {
@@ -393,7 +392,7 @@ func (g *Generation) startRoot(ctx context.Context, at int32, foreign bool) *pro
 		g.processes.Put(p)
 		return nil
 	}
-	p.foreign = foreign
+	p.origin = from
 	p.start(ctx, nil, at)
 	return p
 }
@@ -403,6 +402,7 @@ func (g *Generation) startRoot(ctx context.Context, at int32, foreign bool) *pro
 func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
+	p.origin = fromEngine
 	p.start(ctx, parent, at)
 	return p
 }

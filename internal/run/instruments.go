@@ -97,6 +97,9 @@ func (l labelled) around(_ node.Process, _ observe.Piece, run func() node.Result
 func (p *process) attach(v *variants, at int32) {
 	p.vertices = v.every
 	p.tally = p.shard.tally()
+	if p.origin == fromTrigger {
+		p.tally[at].Add(1)
+	}
 	var weight uint64
 	if v.Metrics {
 		p.owed++
@@ -129,7 +132,7 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 // unlabel gives the goroutine the labels of the node that started the process,
 // which is a trigger whose work goes on, or else those that the caller has.
 func (p *process) unlabel() {
-	if p.foreign {
+	if p.origin == fromCaller {
 		p.label = p.base
 	}
 	pprof.SetGoroutineLabels(p.label)

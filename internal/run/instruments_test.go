@@ -168,12 +168,33 @@ func TestPanicCounts(t *testing.T) {
 	gen.Instrument(run.Instruments{Metrics: true, Recorders: []observe.Recorder{{Ended: tp.add}}})
 	gen.Send(t.Context(), 0, 0, value.Int(1))
 	m := gen.Metrics()
-	if m.Nodes[0].Errors != 1 || m.Ended[observe.Cancelled] != 1 {
-		t.Errorf("got %d errors, ended %v, want 1, cancelled", m.Nodes[0].Errors, m.Ended)
+	if m.Nodes[0].Errors != 1 || m.Ended[observe.Failed] != 1 {
+		t.Errorf("got %d errors, ended %v, want 1, failed", m.Nodes[0].Errors, m.Ended)
 	}
 	if got := tp.timelines[0]; len(got.Spans) != 1 || got.Spans[0].Error != "panic" || !strings.Contains(got.Error, "oops") {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// TestCancelled tells a process that ran out of time from one that failed.
+func TestCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		g.fn(0, func(node.Process, node.Packet) node.Result {
+			return node.Block(func(ctx context.Context) node.Result {
+				<-ctx.Done()
+				return node.Fail(ctx.Err())
+			})
+		})
+		gen := g.open(t, run.Options{})
+		gen.Instrument(run.Instruments{Metrics: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		gen.Send(ctx, 0, 0, value.Int(1))
+		if m := gen.Metrics(); m.Ended[observe.Cancelled] != 1 {
+			t.Errorf("got ended %v, want it cancelled", m.Ended)
+		}
+	})
 }
 
 // A tape keeps timelines.
@@ -373,11 +394,11 @@ func TestMetricsAllocate(t *testing.T) {
 		t.Log("allocations are not those of a build without the race detector")
 		return
 	}
-	synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that only the first is measured
+	synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that only the first few are measured
 		gen := chain(t, 10)
 		gen.Instrument(run.Instruments{Metrics: true})
 		in := value.String("ping")
-		if n := testing.AllocsPerRun(1000, func() { gen.Send(t.Context(), 0, 0, in) }); n != 0 {
+		if n := testing.AllocsPerRun(100_000, func() { gen.Send(t.Context(), 0, 0, in) }); n != 0 {
 			t.Errorf("got %v allocations, want none", n)
 		}
 	})

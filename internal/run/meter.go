@@ -1,8 +1,6 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -47,21 +45,25 @@ func (n *nodeMeter) measured(own, busy time.Duration, weight uint64) {
 	n.counts[observe.Bucket(own)].Add(weight)
 }
 
-// sampleGap is the least time between two measured processes of a shard. With
-// two shards a processor, at most 200 a second are measured by each: reading the
-// clock costs some 50 ns, which twice a hop would be more than the hop.
-const sampleGap = 10 * time.Millisecond
+// Processes of a shard are measured at this pace at most, after 25 of them at
+// once. With two shards a processor that is 200 a second for each: reading the
+// clock costs some 25 ns, which twice a hop would be more than the hop.
+const (
+	samplePace  = 10 * time.Millisecond
+	sampleBurst = 250 * time.Millisecond
+)
 
 // maxStride is how many processes pass between two looks at the clock at most.
 const maxStride = 64
 
 // sample decides whether this process is measured, and returns for how many it
 // stands then: itself and those before it that were not. The turn holder calls
-// it when the countdown is over.
+// it when the countdown is over. (The pace is kept by the generic cell rate
+// algorithm, ITU-T I.371.)
 func (p *process) sample() (weight uint64) {
-	now := int64(time.Since(p.gen.meter.since)) + 1
-	last := p.shard.sampled.Load()
-	if last != 0 && now-last < int64(sampleGap) || !p.shard.sampled.CompareAndSwap(last, now) {
+	now := int64(time.Since(p.gen.meter.since))
+	next := p.shard.sampled.Load()
+	if next-now > int64(sampleBurst) || !p.shard.sampled.CompareAndSwap(next, max(next, now)+int64(samplePace)) {
 		p.stride = min(max(1, 2*p.stride), maxStride)
 		p.countdown = p.stride
 		return 0
@@ -106,10 +108,8 @@ func (p *process) failed(at int32) {
 // outcome returns how the process has ended.
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
-	case p.aborted != nil:
-		return observe.Cancelled
 	case resp.IsError():
-		if err := resp.Payload.AsError(); p.base.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		if p.aborted == errGrace || p.base.Err() != nil {
 			return observe.Cancelled
 		}
 		return observe.Failed

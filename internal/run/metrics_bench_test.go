@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -39,5 +40,28 @@ func BenchmarkMetricsParallel(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkRecorder is a chain of ten of which every process is recorded.
+func BenchmarkRecorder(b *testing.B) {
+	gen := chain(b, 10)
+	gen.Instrument(run.Instruments{Recorders: []observe.Recorder{{Ended: func(*observe.Timeline) {}}}})
+	in := value.String("ping")
+	b.ReportAllocs()
+	for b.Loop() {
+		gen.Send(b.Context(), 0, 0, in)
+	}
+}
+
+// BenchmarkLabels is a chain of ten whose goroutine is labelled, as it is while a
+// CPU profile is taken.
+func BenchmarkLabels(b *testing.B) {
+	gen := chain(b, 10)
+	gen.Instrument(run.Instruments{Labels: true})
+	in := value.String("ping")
+	b.ReportAllocs()
+	for b.Loop() {
+		gen.Send(b.Context(), 0, 0, in)
 	}
 }

@@ -49,7 +49,7 @@ type process struct {
 	tally     []atomic.Uint64 // packets by node, of the shard
 	rec       *recording      // nil unless the process is recorded
 	label     context.Context // of the goroutine that has started the process; nil without labels
-	foreign   bool            // that goroutine is not a trigger's
+	origin    origin
 	published struct{ packets, bytes int }
 
 	// Of the samples for metrics; kept from run to run.
@@ -72,6 +72,15 @@ type process struct {
 		defers  []func(context.Context, node.Response) error
 	}
 }
+
+// An origin is who has started a process.
+type origin uint8
+
+const (
+	fromEngine  origin = iota // a child, or a lifecycle workflow
+	fromTrigger               // on a goroutine of the trigger's
+	fromCaller                // of the engine, on a goroutine that is the caller's own
+)
 
 // An arrival is what another goroutine hands to the turn holder: the result of
 // blocking work, or the response of a child.
@@ -109,7 +118,8 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 func (p *process) release() {
 	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && p.outside == 0 && p.waiting == 0,
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
-	p.mu.Lock()
+	// Without the lock: all packets have been answered, so nobody else touches
+	// the process, and whoever did has handed over through the inbox.
 	if p.mu.cancel != nil {
 		p.shard.forget(p)
 		p.mu.cancel(nil)
@@ -117,16 +127,16 @@ func (p *process) release() {
 	if p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil {
 		p.mu.ctx, p.mu.cancel, p.mu.cause, p.mu.id, p.mu.storage = nil, nil, nil, "", nil
 	}
-	clear(p.mu.defers)
-	p.mu.defers = p.mu.defers[:0]
-	p.mu.Unlock()
+	if len(p.mu.defers) > 0 {
+		clear(p.mu.defers)
+		p.mu.defers = p.mu.defers[:0]
+	}
 	p.base, p.parent, p.aborted = nil, nil, nil
 	p.resp = node.Response{}
 	p.root = frame{}
 	p.gates = p.gates[:0]
 	p.deliveries, p.bytes = 0, 0
 	p.current.to = place{}
-	p.foreign = false
 	if len(p.queue.ring) > keepQueue {
 		p.queue = queue{}
 	}

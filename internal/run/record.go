@@ -203,6 +203,9 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		r.task.End()
 	}
 	if r.weight > 0 {
+		if p.origin == fromTrigger {
+			p.gen.meter.node(r.at).measured(duration, 0, r.weight)
+		}
 		for _, chunk := range r.chunks {
 			for i := range chunk {
 				s := &chunk[i]

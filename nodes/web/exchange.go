@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -73,7 +75,7 @@ func (x *exchange) serve() (status, size int, id string) {
 		status, size = x.refuse()
 		return status, size, ""
 	}
-	ctx := x.r.Context()
+	ctx := traced(x.r)
 	if x.t.limits.requestTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.t.limits.requestTimeout)
@@ -98,6 +100,17 @@ func (x *exchange) serve() (status, size int, id string) {
 	}
 	status, size = x.fail(ctx, resp.Payload.AsError(), id)
 	return status, size, id
+}
+
+// traced returns the context of a request, with the trace that the client says it
+// belongs to.
+func traced(r *http.Request) context.Context {
+	if parent := r.Header["Traceparent"]; len(parent) == 1 { // several are as good as none
+		if trace, ok := observe.ParseTrace(parent[0], strings.Join(r.Header["Tracestate"], ",")); ok {
+			return observe.WithTrace(r.Context(), trace)
+		}
+	}
+	return r.Context()
 }
 
 // start runs the process. If the generation has stopped taking processes since

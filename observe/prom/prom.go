@@ -84,10 +84,10 @@ func newCollector(metrics func() observe.Metrics) *collector {
 		inFlight:     desc("processes_in_flight", "Processes under way."),
 		pending:      desc("pending_packets", "Packets that wait in processes that wait themselves or have run for long."),
 		pendingBytes: desc("pending_bytes", "The size of the packets that wait."),
-		packets:      desc("node_packets_total", "Packets that a node has taken. Nodes without a name are summed up by kind.", node...),
+		packets:      desc("node_packets_total", "Packets that a node has taken; of a trigger, processes that it has started. Nodes without a name are summed up by kind.", node...),
 		failures:     desc("node_errors_total", "Failures of a node's own.", node...),
 		busy:         desc("node_busy_seconds_total", "Time that a node's code ran, blocking work left out; estimated from a sample under load.", node...),
-		latency:      desc("node_duration_seconds", "Time that a packet spent at a node: waiting, being handled, in blocking work; estimated from a sample under load.", node...),
+		latency:      desc("node_duration_seconds", "Time that a packet spent at a node: waiting, being handled, in blocking work; of a trigger, time that a process took. Estimated from a sample under load.", node...),
 	}
 }
 

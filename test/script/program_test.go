@@ -104,8 +104,8 @@ func find(ts *testscript.TestScript, name string) *program {
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 || len(args) > 3 {
-		ts.Fatalf("usage: await NAME REGEXP [VAR]")
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await NAME REGEXP [VAR]...")
 	}
 	p := find(ts, args[0])
 	re, err := regexp.Compile("(?m)" + args[1])
@@ -114,8 +114,8 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	for over := false; ; {
 		text, more := p.log.read()
 		if m := re.FindStringSubmatch(text); m != nil {
-			if len(args) == 3 {
-				ts.Setenv(args[2], m[1])
+			for i, name := range args[2:] { // one for each group
+				ts.Setenv(name, m[i+1])
 			}
 			return
 		}

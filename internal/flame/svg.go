@@ -1,0 +1,207 @@
+package flame
+
+import (
+	"bytes"
+	_ "embed" // script
+	"encoding/xml"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The measures of the picture, in pixels.
+const (
+	width     = 1200
+	rowHeight = 17
+	top       = 30 // above the frames
+	bottom    = 8  // below them
+	charWidth = 6.7
+	padding   = 3 // left of the text of a frame
+)
+
+// unit is the fraction of a pixel that edges are rounded to. Edges and not widths
+// are rounded, so that frames never overlap nor leave the one they are in.
+const unit = 100
+
+// The colours of what is no function.
+const (
+	colourAll   = "#e4e4e4"
+	colourNode  = "#8fbbe8"
+	colourOther = "#c3cbd3" // owners that are no nodes, and the runtime
+)
+
+// script has frames zoomed into and searched for. It takes nothing from the
+// document but what is in the picture, as text.
+//
+//go:embed script.js
+var script string
+
+// SVG draws a profile: all time at the top, below it the owners, below each of
+// them the stacks of calls, with widths in proportion to time. Frames of less
+// than 0.1 % are left out. The picture refers to nothing outside of it, and is
+// whole without its script.
+func (p *Profile) SVG() []byte {
+	root := p.tree(p.CPU / 1000)
+	height := top + root.depth()*rowHeight + bottom
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" id="flame" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">
+<style>
+.f:hover rect { stroke: #000; }
+.hit rect { fill: #ffe14d; }
+.up { opacity: 0.55; }
+.button { cursor: pointer; text-decoration: underline; }
+.live .f { cursor: pointer; }
+</style>
+<rect width="100%%" height="100%%" fill="#ffffff"/>
+<text x="%d" y="19">%s</text>
+<text id="found" x="800" y="19"></text>
+<text id="reset" class="button" x="1040" y="19" visibility="hidden">reset zoom</text>
+<text id="search" class="button" x="1140" y="19" visibility="hidden">search</text>
+`, width, height, width, height, padding, escape(p.Summary()))
+	p.draw(&b, root, 0, 0)
+	b.WriteString("<script><![CDATA[\n" + script + "]]></script>\n</svg>\n")
+	return b.Bytes()
+}
+
+// Summary says in one line how much there was.
+func (p *Profile) Summary() string {
+	samples := strconv.FormatInt(p.Samples, 10) + " samples"
+	if p.Samples == 1 {
+		samples = "1 sample"
+	}
+	if p.Wall == 0 {
+		return fmt.Sprintf("%s, %s of CPU", samples, Duration(p.CPU))
+	}
+	return fmt.Sprintf("%s, %s of CPU in %s: %.2f processors", samples, Duration(p.CPU), Duration(p.Wall), float64(p.CPU)/float64(p.Wall))
+}
+
+// Duration writes a time with three digits or so: what was sampled is known no
+// better.
+func Duration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.0f µs", d.Seconds()*1e6)
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1e3)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+// edge returns where time since the left edge is, in units of a pixel.
+func (p *Profile) edge(at time.Duration) int {
+	if p.CPU == 0 {
+		return 0
+	}
+	return int(float64(at) / float64(p.CPU) * width * unit)
+}
+
+// draw draws a frame that begins at a time since the left edge, and what is below
+// it.
+func (p *Profile) draw(b *bytes.Buffer, f *frame, left time.Duration, level int) {
+	from, to := p.edge(left), p.edge(left+f.time)
+	if level == 0 {
+		to = width * unit // also if there are no samples
+	}
+	name, detail, fill := f.look(level)
+	y := top + level*rowHeight
+	fmt.Fprintf(b, `<g class="f"><title>%s`, escape(name))
+	if detail != "" {
+		b.WriteString("\n" + escape(detail))
+	}
+	fmt.Fprintf(b, "\n%s, %.1f %%</title>", Duration(f.time), 100*share(f.time, p.CPU))
+	fmt.Fprintf(b, `<rect x="%s" y="%d" width="%s" height="%d" fill="%s" rx="1"/>`, pixels(from), y, pixels(to-from), rowHeight-1, fill)
+	fmt.Fprintf(b, `<text x="%s" y="%d">%s</text></g>`+"\n", pixels(from+padding*unit), y+12, escape(fit(name, to-from)))
+	for _, c := range f.children {
+		p.draw(b, c, left, level+1)
+		left += c.time
+	}
+}
+
+// look returns how a frame is shown: its name, what else is known, its colour.
+func (f *frame) look(level int) (name, detail, fill string) {
+	switch {
+	case level == 0:
+		return "all", "", colourAll
+	case level == 1 && f.owner.Kind == "":
+		return Printable(f.owner.Node), "", colourOther
+	case level == 1:
+		return Printable(f.owner.Node), Printable(f.owner.Kind + " in namespace " + f.owner.Namespace), colourNode
+	}
+	path := PackageOf(f.function)
+	return Printable(Short(f.function)), Printable(path), colour(path)
+}
+
+// colour returns the colour of a package: light, and always the same.
+func colour(path string) string {
+	if path == "runtime" || strings.HasPrefix(path, "runtime/") || strings.HasPrefix(path, "internal/runtime/") {
+		return colourOther
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(path)) // a hash takes all
+	sum := h.Sum32()
+	hi, mid, lo := 245, 160+int(sum/6%80), 160
+	rgb := [6][3]int{{hi, mid, lo}, {mid, hi, lo}, {lo, hi, mid}, {lo, mid, hi}, {mid, lo, hi}, {hi, lo, mid}}[sum%6]
+	return fmt.Sprintf("#%02x%02x%02x", rgb[0], rgb[1], rgb[2])
+}
+
+// fit returns as much of a name as a frame has room for, which is given in units
+// of a pixel.
+func fit(name string, room int) string {
+	chars := int((float64(room)/unit - 2*padding) / charWidth)
+	switch n := utf8.RuneCountInString(name); {
+	case n <= chars:
+		return name
+	case chars < 3:
+		return ""
+	}
+	return string([]rune(name)[:chars-1]) + "…"
+}
+
+// pixels writes units of a pixel.
+func pixels(n int) string {
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%02d", n/unit, n%unit), "0"), ".")
+}
+
+// escape makes text of a name, for an element or an attribute.
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes all
+	return b.String()
+}
+
+// Printable writes what cannot be seen, or would move the cursor, as an escape of
+// Go's.
+func Printable(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if unprintable(r) || r == utf8.RuneError && size == 1 {
+			quoted := strconv.QuoteToASCII(text[:size])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(text[:size])
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// unprintable reports what a terminal would not show as itself, marks that change
+// the direction of writing among it.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }

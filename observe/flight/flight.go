@@ -1,0 +1,347 @@
+// Package flight keeps what was going on when a process was slow: its timeline,
+// and the last seconds of the Go runtime's execution trace.
+//
+// [Start] begins to record, [Recorder.Watch] is what an engine is given, and
+// [Recorder.Handler] serves what was kept. Files are kept in a folder that never
+// grows past a bound: the oldest go first.
+//
+// Invariants: what a process costs does not depend on the disk, as files are
+// written by one goroutine and what it cannot keep up with is counted and left
+// out; a file that has its name is whole.
+//
+// The package must not know how processes are run.
+package flight
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/trace"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// Options are what to keep, and where. Slow and Dir are required.
+type Options struct {
+	Slow   time.Duration // processes that take at least this long are kept
+	Dir    string        // of the files; made if it is not there
+	Window time.Duration // how much of the runtime's trace is kept; 5 s
+	Bytes  int64         // of all files; 64 MiB
+	Log    *slog.Logger  // gets a record of each slow process; nil discards
+
+	// Link is what [Recorder.Handler] is served at, for the log, such as
+	// "http://127.0.0.1:9000/api/v1/slow/"; empty if it is not. It is called
+	// when the first record is written.
+	Link func() string
+}
+
+// Limits of what is kept in memory and on the disk.
+const (
+	maxQueue = 256              // slow processes that wait to be written
+	maxFiles = 2000             // in the folder
+	traceGap = time.Second      // between two traces: each holds some seconds anyhow
+	traceMem = 16 << 20         // of the window; the runtime takes it as a hint
+	suffix   = ".timeline.json" // of a process
+	traced   = ".trace"         // of the runtime
+)
+
+// A Recorder keeps slow processes. Its methods may be called from any goroutine.
+// It must be closed.
+type Recorder struct {
+	opts   Options
+	window *trace.FlightRecorder
+	queue  chan *observe.Timeline // owned by Watch's callers and never closed; a full one drops
+	missed atomic.Uint64          // slow processes that were not queued
+	stop   context.CancelFunc
+	worker sync.WaitGroup
+}
+
+// Start makes the folder and begins to record the runtime's trace, which costs a
+// few per cent. There can be one recorder in a program.
+func Start(opts Options) (*Recorder, error) {
+	if opts.Slow <= 0 {
+		return nil, fmt.Errorf("slow processes: want a duration above 0, got %v", opts.Slow)
+	}
+	if opts.Window == 0 {
+		opts.Window = 5 * time.Second
+	}
+	if opts.Bytes == 0 {
+		opts.Bytes = 64 << 20
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Link == nil {
+		opts.Link = func() string { return "" }
+	}
+	// What workflows do is nobody else's business.
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("folder of slow processes: %w", err)
+	}
+	r := &Recorder{
+		opts:   opts,
+		window: trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: opts.Window, MaxBytes: traceMem}),
+		queue:  make(chan *observe.Timeline, maxQueue),
+	}
+	if err := r.window.Start(); err != nil {
+		return nil, fmt.Errorf("flight recorder: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.worker.Go(func() { r.work(ctx) })
+	return r, nil
+}
+
+// Watch returns what makes an engine hand over its processes.
+func (r *Recorder) Watch() observe.Recorder {
+	return observe.Recorder{Ended: r.ended}
+}
+
+func (r *Recorder) ended(t *observe.Timeline) {
+	if t.Duration < r.opts.Slow {
+		return
+	}
+	select {
+	case r.queue <- t:
+	default:
+		r.missed.Add(1)
+	}
+}
+
+// Close writes what is queued and ends the recording.
+func (r *Recorder) Close() {
+	r.stop()
+	r.worker.Wait()
+	r.window.Stop()
+}
+
+// work writes slow processes. Those of one second share a trace, which is taken
+// after the last of them has ended.
+func (r *Recorder) work(ctx context.Context) {
+	var slow []*observe.Timeline
+	var due <-chan time.Time
+	last := time.Now().Add(-traceGap)
+	for {
+		select {
+		case t := <-r.queue:
+			slow = append(slow, t)
+			if due == nil {
+				due = time.After(time.Until(last.Add(traceGap)))
+			}
+			if len(slow) < maxQueue {
+				continue
+			}
+		case <-due:
+		case <-ctx.Done():
+			for len(r.queue) > 0 {
+				slow = append(slow, <-r.queue)
+			}
+			if len(slow) > 0 {
+				r.keep(slow)
+			}
+			return
+		}
+		r.keep(slow)
+		slow, due, last = nil, nil, time.Now()
+	}
+}
+
+// keep writes processes and the trace of the time around them, and logs them.
+func (r *Recorder) keep(slow []*observe.Timeline) {
+	file := stamp(time.Now()) + traced
+	err := r.write(file, func(w *bufio.Writer) error {
+		_, err := r.window.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		r.opts.Log.Error("trace of slow processes not kept", "error", err)
+		file = ""
+	}
+	link := r.opts.Link()
+	for _, t := range slow {
+		name := stamp(t.Start) + "-" + t.Process + suffix
+		err := r.write(name, func(w *bufio.Writer) error { return encode(w, t, file) })
+		if err != nil {
+			r.opts.Log.Error("timeline of a slow process not kept", "process", t.Process, "error", err)
+			name = ""
+		}
+		r.log(t, name, file, link)
+	}
+	if n := r.missed.Swap(0); n > 0 {
+		r.opts.Log.Warn("slow processes not kept: there were too many at once", "processes", n)
+	}
+	if err := r.trim(); err != nil {
+		r.opts.Log.Error("folder of slow processes", "error", err)
+	}
+}
+
+func (r *Recorder) log(t *observe.Timeline, timeline, file, link string) {
+	attrs := []any{"process", t.Process, "duration", t.Duration.Round(time.Microsecond), "outcome", t.Outcome.String(), "trigger", t.Trigger.String()}
+	if s := slowest(t); s != nil {
+		attrs = append(attrs, "slowest", s.Node.String(), "took", s.Own().Round(time.Microsecond))
+	}
+	for _, kept := range []struct{ key, name string }{{"timeline", timeline}, {"trace", file}} {
+		switch {
+		case kept.name == "":
+		case link != "":
+			attrs = append(attrs, kept.key, link+kept.name)
+		default:
+			attrs = append(attrs, kept.key, filepath.Join(r.opts.Dir, kept.name))
+		}
+	}
+	r.opts.Log.Warn("slow process", attrs...)
+}
+
+// slowest returns the span with the most time of its own.
+func slowest(t *observe.Timeline) *observe.Span {
+	var most *observe.Span
+	for i := range t.Spans {
+		if most == nil || t.Spans[i].Own() > most.Own() {
+			most = &t.Spans[i]
+		}
+	}
+	return most
+}
+
+// stamp makes names that sort by time.
+func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000000") }
+
+// write makes a file that is whole or not there.
+func (r *Recorder) write(name string, fill func(*bufio.Writer) error) (err error) {
+	f, err := os.CreateTemp(r.opts.Dir, ".part-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	w := bufio.NewWriter(f)
+	err = fill(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), filepath.Join(r.opts.Dir, name))
+}
+
+// trim removes the oldest files until the folder is within its bounds.
+func (r *Recorder) trim() error {
+	files, err := r.files()
+	if err != nil {
+		return err
+	}
+	var bytes int64
+	for _, f := range files {
+		bytes += f.Bytes
+	}
+	var errs []error
+	for i := 0; i < len(files) && (bytes > r.opts.Bytes || len(files)-i > maxFiles); i++ {
+		bytes -= files[i].Bytes
+		errs = append(errs, os.Remove(filepath.Join(r.opts.Dir, files[i].Name)))
+	}
+	return errors.Join(errs...)
+}
+
+// A file is one that was kept.
+type file struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// files lists what is kept, the oldest first; other files are left alone.
+func (r *Recorder) files() ([]file, error) {
+	entries, err := os.ReadDir(r.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	files := []file{}
+	for _, e := range entries {
+		if !kept(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{e.Name(), info.Size()})
+	}
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// kept reports whether a name is one that stamp has begun.
+func kept(name string) bool {
+	const layout = "20060102T150405.000000"
+	if len(name) < len(layout) || !strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, traced) {
+		return false
+	}
+	_, err := time.Parse(layout, name[:len(layout)])
+	return err == nil && filepath.Base(name) == name
+}
+
+// timelineJSON is a timeline as it is kept. Times are in milliseconds.
+type timelineJSON struct {
+	Process    string     `json:"process"`
+	TraceID    string     `json:"trace_id"`
+	Namespace  string     `json:"namespace"`
+	Trigger    string     `json:"trigger"`
+	Kind       string     `json:"kind"`
+	Start      time.Time  `json:"start"`
+	Duration   float64    `json:"duration_ms"`
+	Outcome    string     `json:"outcome"`
+	Error      string     `json:"error,omitempty"`
+	Trace      string     `json:"trace,omitempty"` // the file with the runtime's trace
+	Spans      []spanJSON `json:"spans"`
+	Unrecorded int        `json:"unrecorded,omitempty"`
+}
+
+type spanJSON struct {
+	Node  string  `json:"node"`
+	Kind  string  `json:"kind"`
+	Port  int     `json:"port"`
+	At    string  `json:"at,omitempty"` // the place of the node's spec
+	Start float64 `json:"start_ms"`
+	Queue float64 `json:"queue_ms"`
+	Run   float64 `json:"run_ms"`
+	Wait  float64 `json:"wait_ms"`
+	End   float64 `json:"end_ms"`
+	Error string  `json:"error,omitempty"`
+}
+
+func encode(w *bufio.Writer, t *observe.Timeline, trace string) error {
+	body := timelineJSON{
+		Process: t.Process, TraceID: fmt.Sprintf("%x", t.Trace.ID), Namespace: t.Trigger.Namespace,
+		Trigger: t.Trigger.String(), Kind: t.Trigger.Kind, Start: t.Start, Duration: ms(t.Duration),
+		Outcome: t.Outcome.String(), Error: t.Error, Trace: trace, Spans: make([]spanJSON, len(t.Spans)), Unrecorded: t.Unrecorded,
+	}
+	for i := range t.Spans {
+		s := &t.Spans[i]
+		body.Spans[i] = spanJSON{
+			Node: s.Node.String(), Kind: s.Node.Kind, Port: s.Port, At: s.Node.Pos.String(),
+			Start: ms(s.Start), Queue: ms(s.Queue), Run: ms(s.Run), Wait: ms(s.Wait), End: ms(s.End), Error: s.Error,
+		}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(body)
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

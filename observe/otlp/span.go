@@ -1,0 +1,127 @@
+package otlp
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkresource "go.opentelemetry.io/otel/sdk/resource"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// A resource is who sends the traces.
+type resource struct{ pb *resourcepb.Resource }
+
+// newResource describes this program; the environment's word counts more.
+func newResource(service, version string) (*resource, error) {
+	set := []attribute.KeyValue{attribute.String("service.name", service)}
+	if version != "" {
+		set = append(set, attribute.String("service.version", version))
+	}
+	described, err := sdkresource.New(context.Background(),
+		sdkresource.WithAttributes(set...), sdkresource.WithHost(), sdkresource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("resource of traces: %w", err)
+	}
+	pb := &resourcepb.Resource{}
+	for _, kv := range described.Attributes() {
+		pb.Attributes = append(pb.Attributes, text(string(kv.Key), kv.Value.String()))
+	}
+	return &resource{pb}, nil
+}
+
+// wrap returns spans as the protocol has them.
+func (r *resource) wrap(spans []*tracepb.Span) []*tracepb.ResourceSpans {
+	return []*tracepb.ResourceSpans{{
+		Resource: r.pb,
+		ScopeSpans: []*tracepb.ScopeSpans{{
+			Scope: &commonpb.InstrumentationScope{Name: "github.com/uniflow-labs/uniflow"},
+			Spans: spans,
+		}},
+	}}
+}
+
+// sampled is the trace flag of a span that was recorded.
+const sampled = 1
+
+// appendSpans appends the span of a process and those of its packets.
+func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
+	kind := tracepb.Span_SPAN_KIND_INTERNAL
+	if t.Trigger.Kind == "listener" {
+		kind = tracepb.Span_SPAN_KIND_SERVER
+	}
+	process := &tracepb.Span{
+		TraceId: t.Trace.ID[:], SpanId: t.Trace.Span[:], TraceState: t.Trace.State, Flags: sampled,
+		Name: name(t.Trigger.Name, t.Trigger.Kind), Kind: kind,
+		StartTimeUnixNano: at(t, 0), EndTimeUnixNano: at(t, t.Duration),
+		Attributes: []*commonpb.KeyValue{
+			text("uniflow.process", t.Process), text("uniflow.namespace", t.Trigger.Namespace),
+			text("uniflow.node", t.Trigger.Name), text("uniflow.kind", t.Trigger.Kind), text("uniflow.outcome", t.Outcome.String()),
+		},
+	}
+	if t.Parent != [8]byte{} {
+		process.ParentSpanId = t.Parent[:]
+	}
+	if t.Outcome == observe.Failed || t.Outcome == observe.Cancelled {
+		process.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: t.Error}
+	}
+	if t.Unrecorded > 0 {
+		process.Attributes = append(process.Attributes, number("uniflow.unrecorded", int64(t.Unrecorded)))
+	}
+	spans = append(spans, process)
+	for i := range t.Spans {
+		spans = append(spans, packet(t, &t.Spans[i]))
+	}
+	return spans
+}
+
+// packet is the span of a packet at a node.
+func packet(t *observe.Timeline, s *observe.Span) *tracepb.Span {
+	id := make([]byte, 8)
+	binary.LittleEndian.PutUint64(id, rand.Uint64()|1)
+	span := &tracepb.Span{
+		TraceId: t.Trace.ID[:], SpanId: id, ParentSpanId: t.Trace.Span[:], TraceState: t.Trace.State, Flags: sampled,
+		Name: name(s.Node.Name, s.Node.Kind), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		StartTimeUnixNano: at(t, s.Start), EndTimeUnixNano: at(t, max(s.Start, s.End)),
+		Attributes: []*commonpb.KeyValue{
+			text("uniflow.namespace", s.Node.Namespace), text("uniflow.node", s.Node.Name), text("uniflow.kind", s.Node.Kind),
+			number("uniflow.port", int64(s.Port)), ms("uniflow.queue_ms", s.Queue), ms("uniflow.run_ms", s.Run), ms("uniflow.wait_ms", s.Wait),
+		},
+	}
+	if s.Error != "" {
+		span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: s.Error}
+		span.Events = []*tracepb.Span_Event{{
+			Name: "exception", TimeUnixNano: span.EndTimeUnixNano, Attributes: []*commonpb.KeyValue{text("exception.message", s.Error)},
+		}}
+	}
+	return span
+}
+
+func name(name, kind string) string {
+	if name == "" {
+		return kind
+	}
+	return name
+}
+
+func at(t *observe.Timeline, d time.Duration) uint64 { return uint64(t.Start.Add(d).UnixNano()) }
+
+func text(key, v string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}}
+}
+
+func number(key string, v int64) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: v}}}
+}
+
+func ms(key string, d time.Duration) *commonpb.KeyValue {
+	v := float64(d.Nanoseconds()) / 1e6
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: v}}}
+}

@@ -1,0 +1,157 @@
+package uniflow_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func engineWith(t *testing.T, opts uniflow.Options) *uniflow.Engine {
+	t.Helper()
+	opts.Kinds = std.Defs("cel")
+	e, err := uniflow.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func document(text string) uniflow.Source {
+	return uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(text)}}}
+}
+
+const twoSteps = `
+- {kind: snippet, name: first, language: cel, code: self + 1, ports: {out: [{name: second, port: in}]}}
+- {kind: snippet, name: second, language: cel, code: self * 2}
+- {kind: nop}
+- {kind: nop}
+`
+
+// TestMetricsAcrossReloads goes on counting through reloads: nodes by name,
+// those without one by kind, and no longer those that are gone.
+func TestMetricsAcrossReloads(t *testing.T) {
+	e := engineWith(t, uniflow.Options{Metrics: true})
+	apply := func(text string, want bool) {
+		t.Helper()
+		list, err := e.Apply(t.Context(), document(text))
+		if ok := err == nil && !list.HasErrors(); ok != want {
+			t.Fatalf("got %v, %v, want it applied: %v", list, err, want)
+		}
+	}
+	run := func() {
+		t.Helper()
+		if _, _, err := e.Run(t.Context(), "first", value.Int(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packets := func() map[string]uint64 {
+		counts := make(map[string]uint64)
+		for _, n := range e.Metrics().Nodes {
+			if _, twice := counts[n.Kind+" "+n.Name]; twice {
+				t.Errorf("got %s %s twice", n.Kind, n.Name)
+			}
+			counts[n.Kind+" "+n.Name] = n.Packets
+		}
+		return counts
+	}
+	apply(twoSteps, true)
+	run()
+	apply(twoSteps, true)
+	run()
+	apply("- {kind: nonsense}", false)
+	apply(twoSteps, true)
+	run()
+	m := e.Metrics()
+	if m.Started != 3 || m.Ended[observe.Answered] != 3 || m.InFlight != 0 || m.Generation != 3 || m.Reloads != 2 || m.Refused != 1 {
+		t.Errorf("got %+v", m)
+	}
+	if got := packets(); got["snippet first"] != 3 || got["snippet second"] != 3 || len(got) != 3 {
+		t.Errorf("got packets %v, want 3 of each snippet, and the nops as one", got)
+	}
+	apply("- {kind: snippet, name: first, language: cel, code: self}", true)
+	run()
+	if err := e.Shutdown(t.Context()); err != nil { // which waits for what was replaced
+		t.Fatal(err)
+	}
+	if m := e.Metrics(); m.Started != 4 || len(m.Nodes) != 0 {
+		t.Errorf("got %d started, nodes %v after shutdown, want 4, none", m.Started, m.Nodes)
+	}
+}
+
+// TestMetricsUnderReload never counts backwards, as a counter must not.
+func TestMetricsUnderReload(t *testing.T) {
+	e := engineWith(t, uniflow.Options{Metrics: true})
+	if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
+		t.Fatal(list, err)
+	}
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, _, err := e.Run(t.Context(), "first", value.Int(1)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(done)
+		for range 50 {
+			if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
+				t.Error(list, err)
+				return
+			}
+		}
+	})
+	var last, lastFirst uint64
+	for going := true; going; {
+		select {
+		case <-done:
+			going = false
+		default:
+		}
+		m := e.Metrics()
+		ended := m.Ended[observe.Answered]
+		if ended < last {
+			t.Fatalf("got %d ended after %d", ended, last)
+		}
+		last = ended
+		for _, n := range m.Nodes {
+			if n.Name == "first" {
+				if n.Packets < lastFirst {
+					t.Fatalf("got %d packets after %d", n.Packets, lastFirst)
+				}
+				lastFirst = n.Packets
+			}
+		}
+	}
+	wg.Wait()
+	m := e.Metrics()
+	if total := m.Ended[observe.Answered]; m.Started != total || lastFirst > total {
+		t.Errorf("got %d started, %d ended, %d packets", m.Started, total, lastFirst)
+	}
+}
+
+// TestTooManyRecorders refuses what the engine could not keep apart.
+func TestTooManyRecorders(t *testing.T) {
+	if _, err := uniflow.New(uniflow.Options{Kinds: std.Defs("cel"), Recorders: make([]observe.Recorder, 65)}); err == nil {
+		t.Error("got no error")
+	}
+}
