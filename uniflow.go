@@ -106,6 +106,7 @@ func New(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("want at most 64 recorders, got %d", len(opts.Recorders))
 	}
 	e := &Engine{kinds: kinds, opts: opts}
+	e.census.nodes = make(map[nodeKey]observe.NodeMetrics)
 	e.census.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
 	e.hurry, e.hurryNow = context.WithCancel(context.Background())
 	return e, nil

@@ -1,6 +1,9 @@
 package uniflow
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
@@ -15,8 +18,8 @@ type census struct {
 	label int             // how many have asked for labels
 	alive []*run.Generation
 
-	past    observe.Metrics // of generations that have ended; its nodes are in nodes
-	nodes   map[nodeKey]observe.NodeMetrics
+	past    observe.Metrics                 // of generations that have ended; its nodes are in nodes
+	nodes   map[nodeKey]observe.NodeMetrics // made by New
 	reloads uint64
 	refused uint64
 }
@@ -24,8 +27,6 @@ type census struct {
 // A nodeKey is what tells the nodes of metrics apart. Ids do not: those of nodes
 // without a name are new with every reload, and so would the series be.
 type nodeKey struct{ kind, namespace, name string }
-
-func keyOf(m *observe.NodeMetrics) nodeKey { return nodeKey{m.Kind, m.Namespace, m.Name} }
 
 // add counts a generation in, and has its processes watched.
 func (c *census) add(g *run.Generation) {
@@ -35,38 +36,45 @@ func (c *census) add(g *run.Generation) {
 	c.alive = append(c.alive, g)
 }
 
-// remove counts a generation out that has ended. Its counts are kept, those of
-// nodes only while a generation that is alive has them, too.
+// remove counts a generation out that has ended. Its counts are kept; those of
+// nodes are as long as another generation is alive that has them, too, and those
+// of the last generation for good.
 func (c *census) remove(g *run.Generation) {
 	c.Lock()
 	defer c.Unlock()
-	for i := range c.alive {
-		if c.alive[i] == g {
-			c.alive = append(c.alive[:i:i], c.alive[i+1:]...)
-			break
-		}
-	}
+	c.alive = slices.DeleteFunc(c.alive, func(a *run.Generation) bool { return a == g })
 	m := g.Metrics()
 	c.past.Started += m.Started
 	for i := range m.Ended {
 		c.past.Ended[i] += m.Ended[i]
 	}
-	kept := make(map[nodeKey]observe.NodeMetrics)
-	for _, alive := range c.alive {
-		vertices := alive.Program().Vertices
-		for i := range vertices {
-			ref := &vertices[i].Ref
-			key := nodeKey{ref.Kind, ref.Namespace, ref.Name}
-			kept[key] = c.nodes[key]
+	addNodes(c.nodes, m.Nodes)
+	if len(c.alive) == 0 {
+		return
+	}
+	known := make(map[nodeKey]bool)
+	for _, a := range c.alive {
+		for i := range a.Program().Vertices {
+			ref := &a.Program().Vertices[i].Ref
+			known[nodeKey{ref.Kind, ref.Namespace, ref.Name}] = true
 		}
 	}
-	for i := range m.Nodes {
-		if sum, ok := kept[keyOf(&m.Nodes[i])]; ok {
-			sum.Add(m.Nodes[i])
-			kept[keyOf(&m.Nodes[i])] = sum
+	maps.DeleteFunc(c.nodes, func(key nodeKey, _ observe.NodeMetrics) bool { return !known[key] })
+}
+
+// addNodes adds counts to those of the same nodes.
+func addNodes(sums map[nodeKey]observe.NodeMetrics, nodes []observe.NodeMetrics) {
+	for i := range nodes {
+		n := &nodes[i]
+		key := nodeKey{n.Kind, n.Namespace, n.Name}
+		sum, ok := sums[key]
+		if !ok {
+			sums[key] = *n
+			continue
 		}
+		sum.Add(*n)
+		sums[key] = sum
 	}
-	c.nodes = kept
 }
 
 // outcome counts how an Apply has ended.
@@ -81,13 +89,12 @@ func (c *census) outcome(first, applied bool) {
 	}
 }
 
-// metrics sums up the generations.
+// metrics sums up the generations. Nodes are in the order of their names.
 func (c *census) metrics() observe.Metrics {
 	c.Lock()
 	defer c.Unlock()
-	sum := c.past
+	sum, nodes := c.past, maps.Clone(c.nodes)
 	sum.Reloads, sum.Refused = c.reloads, c.refused
-	at := make(map[nodeKey]int)
 	for _, g := range c.alive {
 		m := g.Metrics()
 		sum.Started += m.Started
@@ -97,18 +104,11 @@ func (c *census) metrics() observe.Metrics {
 		for i := range m.Ended {
 			sum.Ended[i] += m.Ended[i]
 		}
-		for _, n := range m.Nodes {
-			i, ok := at[keyOf(&n)]
-			if !ok {
-				i = len(sum.Nodes)
-				at[keyOf(&n)] = i
-				n.Add(c.nodes[keyOf(&n)])
-				sum.Nodes = append(sum.Nodes, n)
-				continue
-			}
-			sum.Nodes[i].Add(n)
-		}
+		addNodes(nodes, m.Nodes)
 	}
+	sum.Nodes = slices.SortedFunc(maps.Values(nodes), func(a, b observe.NodeMetrics) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return sum
 }
 

@@ -83,8 +83,8 @@ func TestMetricsAcrossReloads(t *testing.T) {
 	if err := e.Shutdown(t.Context()); err != nil { // which waits for what was replaced
 		t.Fatal(err)
 	}
-	if m := e.Metrics(); m.Started != 4 || len(m.Nodes) != 0 {
-		t.Errorf("got %d started, nodes %v after shutdown, want 4, none", m.Started, m.Nodes)
+	if m := e.Metrics(); m.Started != 4 || len(m.Nodes) != 1 || m.Nodes[0].Packets != 4 {
+		t.Errorf("got %d started, nodes %v after shutdown, want 4, and the one that is left", m.Started, m.Nodes)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // TestCatalogue holds `uniflow explain` to its word: the bad example of each code
 // has that finding, and the good one has no error.
 func TestCatalogue(t *testing.T) {
-	engine := newEngine(t)
+	engine := newEngine(t, uniflow.Options{})
 	check := func(doc string) diag.List {
 		return engine.Check(uniflow.Source{Documents: []spec.Document{{File: "example.yaml", Data: []byte(doc)}}})
 	}

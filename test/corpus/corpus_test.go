@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
@@ -25,6 +26,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -51,12 +53,15 @@ func TestCorpus(t *testing.T) {
 			if len(cases) == 0 {
 				t.Fatal("the file has neither a case nor an expected diagnostic")
 			}
-			t.Run("as written", func(t *testing.T) { runCases(t, doc, cases) })
+			t.Run("as written", func(t *testing.T) { runCases(t, newEngine(t, uniflow.Options{}), doc, cases) })
+			t.Run("watched", func(t *testing.T) { runWatched(t, doc, cases) })
 			formatted, list := spec.Format(doc)
 			if list.HasErrors() {
 				t.Fatal(list.Err())
 			}
-			t.Run("formatted", func(t *testing.T) { runCases(t, spec.Document{File: path, Data: formatted}, cases) })
+			t.Run("formatted", func(t *testing.T) {
+				runCases(t, newEngine(t, uniflow.Options{}), spec.Document{File: path, Data: formatted}, cases)
+			})
 		})
 	}
 }
@@ -102,7 +107,7 @@ func expected(t *testing.T, specs string) map[int]*regexp.Regexp {
 
 func diagnose(t *testing.T, doc spec.Document, wanted map[int]*regexp.Regexp) {
 	t.Helper()
-	engine := newEngine(t)
+	engine := newEngine(t, uniflow.Options{})
 	for _, d := range engine.Check(uniflow.Source{Documents: []spec.Document{doc}}) {
 		pattern, ok := wanted[d.Pos.Line]
 		text := d.Error() + " " + d.Hint
@@ -121,9 +126,10 @@ func diagnose(t *testing.T, doc spec.Document, wanted map[int]*regexp.Regexp) {
 	}
 }
 
-func newEngine(t *testing.T) *uniflow.Engine {
+func newEngine(t *testing.T, opts uniflow.Options) *uniflow.Engine {
 	t.Helper()
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	opts.Kinds = std.Defs("")
+	engine, err := uniflow.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +141,33 @@ func newEngine(t *testing.T) *uniflow.Engine {
 	return engine
 }
 
-func runCases(t *testing.T, doc spec.Document, cases []value.Value) {
-	engine := newEngine(t)
+// runWatched runs the cases with everything that can watch: the answers are the
+// same, and those who watch agree on how many packets there were.
+func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
+	var received, recorded atomic.Uint64
+	engine := newEngine(t, uniflow.Options{
+		Metrics:  true,
+		Budget:   uniflow.Budget{Deliveries: 100_000}, // what goes round for ever need not do so for long
+		Observer: &observe.Observer{Received: func(observe.Packet) { received.Add(1) }},
+		Recorders: []observe.Recorder{{Traces: true, Ended: func(t *observe.Timeline) {
+			recorded.Add(uint64(len(t.Spans) + t.Unrecorded))
+		}}},
+	})
+	defer engine.LabelGoroutines()()
+	runCases(t, engine, doc, cases)
+	if err := engine.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var counted uint64
+	for _, n := range engine.Metrics().Nodes {
+		counted += n.Packets
+	}
+	if received.Load() != counted || recorded.Load() != counted {
+		t.Errorf("got %d packets observed, %d recorded, %d counted", received.Load(), recorded.Load(), counted)
+	}
+}
+
+func runCases(t *testing.T, engine *uniflow.Engine, doc spec.Document, cases []value.Value) {
 	list, err := engine.Apply(t.Context(), uniflow.Source{
 		Documents:   []spec.Document{doc},
 		Environment: map[string]string{"GREETING": "hello"},
