@@ -3,11 +3,14 @@
 package otlp
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -255,5 +259,48 @@ func TestError(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("got %d spans, want the process and the node", n)
+	}
+}
+
+// TestStart has the program send what it serves: the flag, a request, the trace.
+func TestStart(t *testing.T) {
+	url, sink := collect(t)
+	port := freePort(t)
+	file := filepath.Join(t.TempDir(), "flow.yaml")
+	flow := fmt.Sprintf(`
+- {kind: listener, name: web, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: hello, port: in}]}}
+- {kind: snippet, name: hello, language: text, code: hello}
+`, port)
+	if err := os.WriteFile(file, []byte(flow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, writer := io.Pipe()
+	system := cli.System()
+	system.Stderr = writer
+	done := make(chan int, 1)
+	go func() {
+		done <- cli.Main(ctx, []string{"start", "--from-specs", file, "--otlp", url}, system)
+		writer.Close()
+	}()
+	lines := bufio.NewScanner(log)
+	for lines.Scan() && !strings.Contains(lines.Text(), "msg=ready") {
+	}
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		io.Copy(io.Discard, log)
+	}()
+	if got, err := ask(t.Context(), "http://127.0.0.1:"+port, observe.Trace{}); err != nil || got != "hello" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	stop()
+	if code := <-done; code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	<-rest
+	if got := spans(t, sink); len(got) != 2 || got["hello"].ParentSpanID() != got["web"].SpanID() {
+		t.Errorf("got spans %v, want the process with the node below it", got)
 	}
 }
