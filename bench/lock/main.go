@@ -1,0 +1,143 @@
+// Command lock compares locks: how many acquisitions per second they allow, how
+// evenly they are shared, and what they cost in CPU.
+//
+//	go run ./bench/lock [-quick] [-more] [-out DIR]
+//
+// Workers, which are goroutines or, in the second half, threads of their own,
+// lock, add one to a counter, and unlock. All locks are called through
+// sync.Locker, those written in C through nothing. Each figure is the median of
+// five rounds or more, in which the locks take turns, in another order each time.
+// It prints a table and writes DIR/lock.json; progress goes to standard error.
+//
+// Reading order: main.go, contest.go (one measurement), subjects.go (what is
+// measured), c.go (what is measured that is not Go), table.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/machine"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+type config struct {
+	quick, more bool
+	rounds      int
+	length      time.Duration
+	out         string
+}
+
+// run returns the exit code: 2 for usage, 3 if it could not be measured.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c config
+	flags := flag.NewFlagSet("lock", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&c.quick, "quick", false, "short measurements, for a first look")
+	flags.BoolVar(&c.more, "more", false, "2 and 8 workers as well")
+	flags.IntVar(&c.rounds, "rounds", 5, "how many `rounds` a median is of")
+	flags.DurationVar(&c.length, "length", 300*time.Millisecond, "how `long` a measurement takes, without -quick")
+	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if c.rounds < 1 || c.length <= 0 || flags.NArg() > 0 {
+		fmt.Fprintln(stderr, "lock: want at least one round, a length above zero, and no arguments")
+		return 2
+	}
+	if c.quick {
+		c.length = min(c.length, 60*time.Millisecond)
+	}
+	if err := compare(ctx, c, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "lock:", err)
+		return 3
+	}
+	return 0
+}
+
+func compare(ctx context.Context, c config, stdout, stderr io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	all := subjects()
+	note := ""
+	native, err := nativeSubjects(ctx, dir)
+	if err != nil {
+		note = "without locks in C: " + err.Error()
+	}
+	all = append(all, native...)
+	results, err := measure(ctx, c, all, stderr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s\n", machine.Inspect(ctx))
+	if err := table(stdout, c, results); err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintf(stdout, "\n%s\n", note)
+	}
+	return write(c.out, results)
+}
+
+// measure takes all measurements, round by round. Each cell of the table is
+// measured for all locks before the next, so that what else the machine does
+// meets all of them.
+func measure(ctx context.Context, c config, all []subject, progress io.Writer) ([]result, error) {
+	counts := []int{1, 4, 30}
+	if c.more {
+		counts = []int{1, 2, 4, 8, 30}
+	}
+	var results []result
+	for _, threads := range []bool{false, true} {
+		for _, workers := range counts {
+			for _, s := range all {
+				if threads || !s.threadsOnly {
+					results = append(results, result{subject: s, workers: workers, threads: threads})
+				}
+			}
+		}
+	}
+	for round := range c.rounds {
+		fmt.Fprintf(progress, "round %d of %d\n", round+1, c.rounds)
+		for _, cell := range cells(results) {
+			for i := range cell {
+				r := &cell[turn(i, round, len(cell))]
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				m, err := r.measure(ctx, r.workers, r.threads, c.length)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", r.name, err)
+				}
+				r.rounds = append(r.rounds, m)
+			}
+		}
+	}
+	return results, nil
+}
+
+// turn returns who is i-th in a round: rounds begin three further each time, and
+// every other goes the other way.
+func turn(i, round, n int) int {
+	if round%2 == 1 {
+		i = n - 1 - i
+	}
+	return (i + 3*round) % n
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestRun measures everything, for very short, and reads what was written.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"-quick", "-more", "-rounds", "2", "-length", "2ms", "-out", dir}, &stdout, &stderr)
+	if code != 0 {
+		t.Fatalf("got exit code %d and %q, want 0", code, stderr.String())
+	}
+	for _, want := range []string{"By goroutines:", "By threads:", "lock.Mutex", "sync.Mutex", "channel of 1", "30 threads"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("got %s, want %q in it", stdout.String(), want)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string][]map[string]any
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file) != 1 || len(file["rows"]) < 2*5*3 {
+		t.Errorf("got %d lists and %d rows, want 1, and 30 rows or more", len(file), len(file["rows"]))
+	}
+	want := []string{"bytes", "cpu_ns", "jain", "lock", "macq", "threads", "workers"}
+	for _, row := range file["rows"] {
+		var keys []string
+		for k := range row {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		if !slices.Equal(keys, want) {
+			t.Errorf("got keys %v, want %v", keys, want)
+		}
+		if row["macq"].(float64) <= 0 || row["jain"].(float64) <= 0 || row["jain"].(float64) > 1.000001 {
+			t.Errorf("got %v, want some acquisitions, and fairness of 0 to 1", row)
+		}
+		if row["lock"] == "lock.Mutex" && row["bytes"] != 4.0 {
+			t.Errorf("got %v bytes, want 4", row["bytes"])
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-length", "0s"}, {"-nonsense"}, {"extra"}} {
+		if code := run(t.Context(), args, io.Discard, io.Discard); code != 2 {
+			t.Errorf("%v: got exit code %d, want 2", args, code)
+		}
+	}
+}
+
+// TestNoCompiler wants to be told, and the rest of the table.
+func TestNoCompiler(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	var stdout strings.Builder
+	if code := run(t.Context(), []string{"-rounds", "1", "-length", "1ms", "-out", t.TempDir()}, &stdout, io.Discard); code != 0 {
+		t.Fatalf("got exit code %d, want 0", code)
+	}
+	if want := "without locks in C: there is no C compiler"; !strings.Contains(stdout.String(), want) {
+		t.Errorf("got %s, want %q", stdout.String(), want)
+	}
+	if strings.Contains(stdout.String(), "(C)") {
+		t.Errorf("got %s, want no lock of C", stdout.String())
+	}
+}
+
+func TestJain(t *testing.T) {
+	f := func(want float64, counts ...int64) {
+		t.Helper()
+		if got := jain(counts); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: got %v, want %v", counts, got, want)
+		}
+	}
+	f(1, 5)
+	f(1, 3, 3, 3)
+	f(0.25, 8, 0, 0, 0)
+	f(0.9, 1, 2)
+	f(0, 0, 0)
+}
+
+// TestTurn wants everybody to be measured once a round, and nobody always first.
+func TestTurn(t *testing.T) {
+	const n = 7
+	firsts := make(map[int]bool)
+	for round := range 6 {
+		seen := make(map[int]bool)
+		for i := range n {
+			seen[turn(i, round, n)] = true
+		}
+		if len(seen) != n {
+			t.Errorf("round %d: got %d of %d", round, len(seen), n)
+		}
+		firsts[turn(0, round, n)] = true
+	}
+	if len(firsts) < 4 {
+		t.Errorf("got %d different ones first in 6 rounds, want 4 at least", len(firsts))
+	}
+}
+
+// none is a lock that locks nothing.
+type none struct{}
+
+func (none) Lock()   {}
+func (none) Unlock() {}
+
+// TestContestFindsBrokenLocks wants a lock that does not lock to be noticed.
+func TestContestFindsBrokenLocks(t *testing.T) {
+	if invariant.Race {
+		return // it would be noticed
+	}
+	for range 100 {
+		if _, err := contest(none{}, 8, true, 5*time.Millisecond); err != nil {
+			return
+		}
+	}
+	t.Error("got no error in 100 contests, want one")
+}
+
+func TestParseNative(t *testing.T) {
+	f := func(line string, workers int, wantBytes int, wantErr string) {
+		t.Helper()
+		bytes, m, err := parseNative(line, workers)
+		switch {
+		case wantErr != "":
+			if err == nil || !strings.Contains(err.Error(), wantErr) {
+				t.Errorf("got %v, want %q", err, wantErr)
+			}
+		case err != nil:
+			t.Error(err)
+		case bytes != wantBytes || m.acquisitions != 10 || m.wall != 2*time.Second || m.cpu != time.Second || m.cost() != 1e8:
+			t.Errorf("got %d bytes and %+v, want %d, 10 acquisitions, 2 s, 1 s", bytes, m, wantBytes)
+		}
+	}
+	f("40 2.0 1.0 10 4 6\n", 2, 40, "")
+	f("40 2.0 1.0 9 4 6\n", 2, 0, "counted to 9 in 10")
+	f("40 2.0 1.0 10\n", 2, 0, "want 6 numbers")
+	f("40 2.0 NaN 10 4 6\n", 2, 0, "want numbers")
+	f("forty 2.0 1.0 10 4 6\n", 2, 0, "want numbers")
+}
+
+// FuzzParseNative wants an error or figures that can be printed.
+func FuzzParseNative(f *testing.F) {
+	f.Add("40 2.0 1.0 10 4 6", 2)
+	f.Add("4 1e308 0 1 1", 1)
+	f.Add("", 0)
+	f.Fuzz(func(t *testing.T, line string, workers int) {
+		_, m, err := parseNative(line, workers)
+		if err == nil && math.IsNaN(m.jain) {
+			t.Errorf("%q: got fairness %v, want a number", line, m.jain)
+		}
+	})
+}
+
+// TestSubjects has every lock lock.
+func TestSubjects(t *testing.T) {
+	for _, s := range subjects() {
+		if s.bytes < 4 || s.bytes > 256 {
+			t.Errorf("%s: got %d bytes, want 4 to 256", s.name, s.bytes)
+		}
+		for _, threads := range []bool{false, true} {
+			if _, err := s.measure(t.Context(), 4, threads, 5*time.Millisecond); err != nil {
+				t.Errorf("%s: %v", s.name, err)
+			}
+		}
+	}
+	if _, err := nativeSubjects(t.Context(), filepath.Join(t.TempDir(), "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that there is no folder", err)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/lock"
+)
+
+// A subject is a lock that is measured.
+type subject struct {
+	name        string
+	bytes       int
+	threadsOnly bool // knows nothing of goroutines
+	measure     func(ctx context.Context, workers int, threads bool, length time.Duration) (measurement, error)
+}
+
+// padded keeps what a lock shares its line of the cache with from being anything
+// that is used: all locks get the same.
+type padded[T any] struct {
+	_ [64]byte
+	l T
+	_ [64]byte
+}
+
+// subjects returns the locks written in Go.
+func subjects() []subject {
+	all := []subject{
+		goSubject("sync.Mutex", int(unsafe.Sizeof(sync.Mutex{})), func() sync.Locker { return &new(padded[sync.Mutex]).l }),
+		goSubject("lock.Mutex", int(unsafe.Sizeof(lock.Mutex{})), func() sync.Locker { return &new(padded[lock.Mutex]).l }),
+	}
+	all = append(all, futexSubjects()...)
+	return append(all, goSubject("channel of 1", channelBytes(), func() sync.Locker { return make(channel, 1) }))
+}
+
+// A channel is locked while it is full.
+type channel chan struct{}
+
+// Lock fills the channel.
+func (c channel) Lock() { c <- struct{}{} }
+
+// Unlock empties it.
+func (c channel) Unlock() { <-c }
+
+// channelBytes returns what a channel takes: a pointer, and what it points to,
+// which the runtime keeps to itself and is therefore measured.
+func channelBytes() int {
+	const n = 4096
+	all := make([]channel, n)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range all {
+		all[i] = make(channel, 1)
+	}
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(all)
+	return int(unsafe.Sizeof(all[0])) + int((after.TotalAlloc-before.TotalAlloc)/n)
+}

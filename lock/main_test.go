@@ -1,0 +1,9 @@
+package lock
+
+import (
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
