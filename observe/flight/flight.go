@@ -3,7 +3,8 @@
 //
 // [Start] begins to record, [Recorder.Watch] is what an engine is given, and
 // [Recorder.Handler] serves what was kept. Files are kept in a folder that never
-// grows past a bound: the oldest go first.
+// grows past a bound: the oldest go first (folder.go). What is in them is in
+// timeline.go.
 //
 // Invariants: what a process costs does not depend on the disk, as files are
 // written by one goroutine and what it cannot keep up with is counted and left
@@ -15,15 +16,11 @@ package flight
 import (
 	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/trace"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,6 +89,9 @@ func Start(opts Options) (*Recorder, error) {
 		opts:   opts,
 		window: trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: opts.Window, MaxBytes: traceMem}),
 		queue:  make(chan *observe.Timeline, maxQueue),
+	}
+	if err := r.trim(); err != nil {
+		return nil, fmt.Errorf("folder of slow processes: %w", err)
 	}
 	if err := r.window.Start(); err != nil {
 		return nil, fmt.Errorf("flight recorder: %w", err)
@@ -212,136 +212,3 @@ func slowest(t *observe.Timeline) *observe.Span {
 	}
 	return most
 }
-
-// stamp makes names that sort by time.
-func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000000") }
-
-// write makes a file that is whole or not there.
-func (r *Recorder) write(name string, fill func(*bufio.Writer) error) (err error) {
-	f, err := os.CreateTemp(r.opts.Dir, ".part-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	w := bufio.NewWriter(f)
-	err = fill(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(r.opts.Dir, name))
-}
-
-// trim removes the oldest files until the folder is within its bounds.
-func (r *Recorder) trim() error {
-	files, err := r.files()
-	if err != nil {
-		return err
-	}
-	var bytes int64
-	for _, f := range files {
-		bytes += f.Bytes
-	}
-	var errs []error
-	for i := 0; i < len(files) && (bytes > r.opts.Bytes || len(files)-i > maxFiles); i++ {
-		bytes -= files[i].Bytes
-		errs = append(errs, os.Remove(filepath.Join(r.opts.Dir, files[i].Name)))
-	}
-	return errors.Join(errs...)
-}
-
-// A file is one that was kept.
-type file struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
-}
-
-// files lists what is kept, the oldest first; other files are left alone.
-func (r *Recorder) files() ([]file, error) {
-	entries, err := os.ReadDir(r.opts.Dir)
-	if err != nil {
-		return nil, err
-	}
-	files := []file{}
-	for _, e := range entries {
-		if !kept(e.Name()) {
-			continue
-		}
-		info, err := e.Info()
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{e.Name(), info.Size()})
-	}
-	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Name, b.Name) })
-	return files, nil
-}
-
-// kept reports whether a name is one that stamp has begun.
-func kept(name string) bool {
-	const layout = "20060102T150405.000000"
-	if len(name) < len(layout) || !strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, traced) {
-		return false
-	}
-	_, err := time.Parse(layout, name[:len(layout)])
-	return err == nil && filepath.Base(name) == name
-}
-
-// timelineJSON is a timeline as it is kept. Times are in milliseconds.
-type timelineJSON struct {
-	Process    string     `json:"process"`
-	TraceID    string     `json:"trace_id"`
-	Namespace  string     `json:"namespace"`
-	Trigger    string     `json:"trigger"`
-	Kind       string     `json:"kind"`
-	Start      time.Time  `json:"start"`
-	Duration   float64    `json:"duration_ms"`
-	Outcome    string     `json:"outcome"`
-	Error      string     `json:"error,omitempty"`
-	Trace      string     `json:"trace,omitempty"` // the file with the runtime's trace
-	Spans      []spanJSON `json:"spans"`
-	Unrecorded int        `json:"unrecorded,omitempty"`
-}
-
-type spanJSON struct {
-	Node  string  `json:"node"`
-	Kind  string  `json:"kind"`
-	Port  int     `json:"port"`
-	At    string  `json:"at,omitempty"` // the place of the node's spec
-	Start float64 `json:"start_ms"`
-	Queue float64 `json:"queue_ms"`
-	Run   float64 `json:"run_ms"`
-	Wait  float64 `json:"wait_ms"`
-	End   float64 `json:"end_ms"`
-	Error string  `json:"error,omitempty"`
-}
-
-func encode(w *bufio.Writer, t *observe.Timeline, trace string) error {
-	body := timelineJSON{
-		Process: t.Process, TraceID: fmt.Sprintf("%x", t.Trace.ID), Namespace: t.Trigger.Namespace,
-		Trigger: t.Trigger.String(), Kind: t.Trigger.Kind, Start: t.Start, Duration: ms(t.Duration),
-		Outcome: t.Outcome.String(), Error: t.Error, Trace: trace, Spans: make([]spanJSON, len(t.Spans)), Unrecorded: t.Unrecorded,
-	}
-	for i := range t.Spans {
-		s := &t.Spans[i]
-		body.Spans[i] = spanJSON{
-			Node: s.Node.String(), Kind: s.Node.Kind, Port: s.Port, At: s.Node.Pos.String(),
-			Start: ms(s.Start), Queue: ms(s.Queue), Run: ms(s.Run), Wait: ms(s.Wait), End: ms(s.End), Error: s.Error,
-		}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(body)
-}
-
-func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

@@ -120,6 +120,15 @@ func TestBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, age := range map[string]time.Duration{".part-old": 2 * time.Hour, ".part-new": 0} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r, closed := start(t, flight.Options{Dir: dir, Bytes: 100_000})
 	r.Watch().Ended(slow(time.Second))
 	closed()
@@ -129,8 +138,8 @@ func TestBound(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "README")); err != nil {
 		t.Error(err)
 	}
-	if parts := names(t, dir, ".part*"); len(parts) > 0 {
-		t.Errorf("got %v left", parts)
+	if parts := names(t, dir, ".part*"); len(parts) != 1 || filepath.Base(parts[0]) != ".part-new" {
+		t.Errorf("got %v left, want only what another program may be writing", parts)
 	}
 }
 
