@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test race check lint generate bench fuzz clean
+.PHONY: help run build test race check lint generate bench bench-lock contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -15,13 +15,15 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 
-test: ## every test
+test: ## every test; test/otlp is a module of its own
 	$(GO) test ./...
+	cd test/otlp && $(GO) test ./...
 
 check: lint test race ## all that CI runs
 
 race: ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on ./...
+	cd test/otlp && CGO_ENABLED=1 $(GO) test -race ./...
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
@@ -34,6 +36,18 @@ generate: ## the reference pages and the JSON Schema
 
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
+
+bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json
+	$(GO) run ./bench/lock
+
+contention: build ## who waits for locks while workflows are under load
+	$(GO) run ./bench/contention
+
+guard: ## fails if something has become slower since BASE (a revision; the one in bench/guard/base)
+	$(GO) run ./bench/guard $(if $(BASE),-base $(BASE))
+
+guard-selftest: ## shows that the guard catches what it should, and nothing else; takes about 20 minutes
+	$(GO) run ./bench/guard -selftest
 
 fuzz: ## each fuzz target for 20 seconds
 	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \

@@ -1,38 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
-	"golang.org/x/perf/benchfmt"
-
+	"github.com/uniflow-labs/uniflow/bench/gotest"
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
 const module = "github.com/uniflow-labs/uniflow"
-
-// goTool runs the go command and returns its output.
-func goTool(ctx context.Context, args ...string) ([]byte, error) {
-	tool := os.Getenv("GO")
-	if tool == "" {
-		tool = "go"
-	}
-	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, tool, args...)
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go %s: %w: %.500s", args[0], err, errs.Bytes())
-	}
-	return out, nil
-}
 
 // testBinary compiles the tests of a package, once; with other sources if there
 // is an overlay.
@@ -42,8 +22,8 @@ func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, erro
 		return file, nil
 	}
 	file := l.file(fmt.Sprintf("%d-%s.test", len(l.tests), path.Base(pkg)))
-	if _, err := goTool(ctx, "test", "-c", "-overlay", overlay, "-o", file, module+"/"+pkg); err != nil {
-		return "", fmt.Errorf("%s: %w", pkg, err)
+	if err := (gotest.Toolchain{}).Compile(ctx, module+"/"+pkg, file, "-overlay", overlay); err != nil {
+		return "", err
 	}
 	l.tests[key] = file
 	return file, nil
@@ -58,70 +38,27 @@ type bench struct {
 	overlay string // for go build -overlay; usually empty
 }
 
-// units are the figures of one run of a benchmark.
-type units map[string]float64
-
 // benchmark runs the benchmarks that match, once, and returns their figures by
 // name, without "Benchmark" and the processors.
-func (l *lab) benchmark(ctx context.Context, b bench) (map[string]units, error) {
+func (l *lab) benchmark(ctx context.Context, b bench) (map[string]gotest.Units, error) {
 	file, err := l.testBinary(ctx, b.pkg, b.overlay)
 	if err != nil {
 		return nil, err
 	}
-	benchtime := "300ms"
+	benchtime := 300 * time.Millisecond
 	if l.quick {
-		benchtime = "100ms"
+		benchtime = 100 * time.Millisecond
 	}
-	cmd := exec.CommandContext(ctx, file, "-test.run=^$", "-test.bench="+b.name, "-test.benchmem",
-		"-test.benchtime="+benchtime, "-test.cpu="+strconv.Itoa(b.cpu))
-	cmd.Dir = path.Dir(file)
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: %.500s", b.pkg, b.name, err, out)
-	}
-	return parseBench(string(out))
-}
-
-// parseBench reads what a test binary printed. Times are in nanoseconds.
-func parseBench(out string) (map[string]units, error) {
-	got := make(map[string]units)
-	r := benchfmt.NewReader(strings.NewReader(out), "benchmark output")
-	for r.Scan() {
-		res, ok := r.Result().(*benchfmt.Result)
-		if !ok {
-			continue // a configuration line, or a line that is none
-		}
-		name := string(res.Name.Full())
-		if base, cpus, ok := cutLast(name, "-"); ok && strings.Trim(cpus, "0123456789") == "" {
-			name = base
-		}
-		figures := make(units)
-		for _, v := range res.Values {
-			u, f := v.Unit, v.Value
-			if v.OrigUnit != "" { // the reader turns nanoseconds into seconds
-				u, f = v.OrigUnit, v.OrigValue
-			}
-			figures[u] = f
-		}
-		got[name] = figures
-	}
-	return got, r.Err()
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
+	return gotest.Run{Binary: file, Bench: b.name, CPU: b.cpu, Benchtime: benchtime}.Output(ctx)
 }
 
 // benchTurns runs benchmarks in turns, for three times as many rounds as servers
 // get since they are short, and returns the figures of each by name and round.
-func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]units, error) {
-	got := make([]map[string][]units, len(benches))
+func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]gotest.Units, error) {
+	got := make([]map[string][]gotest.Units, len(benches))
 	sides := make([]func(context.Context) (float64, error), len(benches))
 	for i, b := range benches {
-		got[i] = make(map[string][]units)
+		got[i] = make(map[string][]gotest.Units)
 		sides[i] = func(ctx context.Context) (float64, error) {
 			figures, err := l.benchmark(ctx, b)
 			if err == nil && len(figures) == 0 {
@@ -139,7 +76,7 @@ func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]
 
 // of returns the least of a unit, as whatever else the machine does can only add
 // to what a loop takes. It is 0 if there is none.
-func of(rounds []units, unit string) float64 {
+func of(rounds []gotest.Units, unit string) float64 {
 	least := 0.0
 	for i, u := range rounds {
 		if i == 0 || u[unit] < least {
@@ -177,7 +114,17 @@ func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, per
 func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	// The process that the hops are in may allocate, which is P5's.
 	rows, err := l.cost(ctx, line, "Hop", "ns/hop", 1000, 0.01)
-	return rows, err
+	if err != nil {
+		return nil, err
+	}
+	got, err := l.benchTurns(ctx, bench{pkg: enginePkg, name: "^BenchmarkMetrics$", cpu: 1})
+	if err != nil {
+		return nil, err
+	}
+	on, off := of(got[0]["Metrics/on"], "ns/hop"), of(got[0]["Metrics/off"], "ns/hop")
+	metrics := report.Row{Line: line, Part: "what metrics add", Figures: "ns", Ours: on, Baseline: off, Value: on - off, Side: true}
+	metrics.Notes = []string{"a hop with metrics, and without; a sample of processes is measured by the clock"}
+	return append(rows, metrics), nil
 }
 
 // measureProcess is P5.

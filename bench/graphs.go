@@ -3,46 +3,9 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/bench/graph"
 )
-
-// ping is the graph of examples/ping.yaml on another port, on loopback only.
-func ping(port string) string { return answering(port, "pong") }
-
-// answering is ping with another answer.
-func answering(port, answer string) string {
-	return front(port, "pong") + text("pong", answer)
-}
-
-// front is a listener, and a router that sends GET /ping to the node.
-func front(port, to string) string {
-	return fmt.Sprintf(`- kind: listener
-  name: listener
-  protocol: http
-  host: 127.0.0.1
-  port: %s
-  ports:
-    out:
-      - name: router
-        port: in
-
-- kind: router
-  name: router
-  routes:
-    - method: GET
-      path: /ping
-      port: out[0]
-  ports:
-    out[0]:
-      - name: %s
-        port: in
-
-`, port, to)
-}
-
-// text is the node that answers with a constant.
-func text(name, answer string) string {
-	return fmt.Sprintf("- kind: snippet\n  name: %s\n  language: text\n  code: %s\n\n", name, answer)
-}
 
 // A passing is a kind of node that hands its payload on.
 type passing struct {
@@ -70,7 +33,7 @@ func passings() []passing { return []passing{passPipe(), passIf(), passSelf(), p
 // chain is ping with n passing nodes between the router and the answer.
 func chain(port string, p passing, n int) string {
 	var b strings.Builder
-	b.WriteString(front(port, "pass-0"))
+	b.WriteString(graph.Front(port, "pass-0"))
 	for i := range n {
 		next := "pong"
 		if i < n-1 {
@@ -78,7 +41,7 @@ func chain(port string, p passing, n int) string {
 		}
 		p.write(&b, fmt.Sprintf("pass-%d", i), next)
 	}
-	b.WriteString(text("pong", "pong"))
+	b.WriteString(graph.Text("pong", "pong"))
 	return b.String()
 }
 
@@ -104,7 +67,7 @@ func large(port string, n int) string {
 		fmt.Fprintf(&ports, "    out[%d]:\n      - name: n-%d\n        port: in\n", c+1, c*length)
 	}
 	var b strings.Builder
-	head, tail, _ := strings.Cut(front(port, "pong"), "  ports:\n    out[0]:")
+	head, tail, _ := strings.Cut(graph.Front(port, "pong"), "  ports:\n    out[0]:")
 	b.WriteString(head + routes.String() + "  ports:\n    out[0]:" + strings.TrimSuffix(tail, "\n") + ports.String() + "\n")
 	for i := range rest {
 		next := fmt.Sprintf("n-%d", i+1)
@@ -113,6 +76,6 @@ func large(port string, n int) string {
 		}
 		mix[i%len(mix)].write(&b, fmt.Sprintf("n-%d", i), next)
 	}
-	b.WriteString(text("pong", "pong"))
+	b.WriteString(graph.Text("pong", "pong"))
 	return b.String()
 }

@@ -9,14 +9,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/report"
+	"github.com/uniflow-labs/uniflow/bench/server"
 	"github.com/uniflow-labs/uniflow/bench/tools"
 )
 
 // A generator loads a server and returns the answers per second and how many
 // requests failed.
-type generator func(context.Context, *server) (rate float64, failed int64, p99 time.Duration, err error)
+type generator func(context.Context, *server.Server) (rate float64, failed int64, p99 time.Duration, err error)
 
 func installed(program string) bool {
 	_, err := exec.LookPath(program)
@@ -25,25 +27,25 @@ func installed(program string) bool {
 
 // wrk is keep-alive load from wrk.
 func (l *lab) wrk(conns int) generator {
-	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
-		got, err := tools.Wrk(ctx, s.url(), conns, l.span())
+	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
+		got, err := tools.Wrk(ctx, s.URL(), conns, l.span())
 		return got.Rate, got.Failed, got.P99, err
 	}
 }
 
 // ab is load from ab with a connection for each request.
 func (l *lab) ab(conns, requests int) generator {
-	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
-		got, err := tools.Ab(ctx, s.url(), conns, requests)
+	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
+		got, err := tools.Ab(ctx, s.URL(), conns, requests)
 		return got.Rate, got.Failed, got.P99, err
 	}
 }
 
 // own is load from the generator of this program.
 func (l *lab) own(o load.Options) generator {
-	return func(ctx context.Context, s *server) (float64, int64, time.Duration, error) {
+	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
 		o := o
-		o.Addr, o.Path = s.addr, "/ping"
+		o.Addr, o.Path = s.Addr, "/ping"
 		res, err := load.Run(ctx, o)
 		if err != nil {
 			return 0, 0, 0, err
@@ -61,21 +63,21 @@ type side struct {
 }
 
 // compare loads the servers in turns.
-func (l *lab) compare(ctx context.Context, what string, gen generator, servers ...*server) ([]side, error) {
+func (l *lab) compare(ctx context.Context, what string, gen generator, servers ...*server.Server) ([]side, error) {
 	sides := make([]side, len(servers))
 	fns := make([]func(context.Context) (float64, error), len(servers))
 	for i, s := range servers {
 		fns[i] = func(ctx context.Context) (float64, error) {
-			before, start := s.busy(), time.Now()
+			before, start := s.Busy(), time.Now()
 			rate, failed, p99, err := gen(ctx, s)
 			if err != nil {
-				return 0, fmt.Errorf("%s on %s: %w", what, s.name, err)
+				return 0, fmt.Errorf("%s on %s: %w", what, s.Name, err)
 			}
 			answers := rate * time.Since(start).Seconds()
-			sides[i].cpus = append(sides[i].cpus, float64((s.busy()-before).Microseconds())/answers)
+			sides[i].cpus = append(sides[i].cpus, float64((s.Busy()-before).Microseconds())/answers)
 			sides[i].failed += failed
 			sides[i].p99s = append(sides[i].p99s, p99.Seconds()*1e3)
-			l.progress("  %s on %s: %.0f req/s, p99 %v, %d failed", what, s.name, rate, p99.Round(10*time.Microsecond), failed)
+			l.progress("  %s on %s: %.0f req/s, p99 %v, %d failed", what, s.Name, rate, p99.Round(10*time.Microsecond), failed)
 			return rate, nil
 		}
 	}
@@ -103,12 +105,12 @@ func versus(line report.Line, part string, ours, baseline side) report.Row {
 
 // alike fails unless both servers give the same answer: otherwise they do not do
 // the same work.
-func alike(ctx context.Context, a, b *server) error {
-	ra, bodyA, err := a.get(ctx)
+func alike(ctx context.Context, a, b *server.Server) error {
+	ra, bodyA, err := a.Get(ctx)
 	if err != nil {
 		return err
 	}
-	rb, bodyB, err := b.get(ctx)
+	rb, bodyB, err := b.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func alike(ctx context.Context, a, b *server) error {
 // pair is the ping server and its baseline, compared with a program and with the
 // generator of our own.
 func (l *lab) pair(ctx context.Context, line report.Line, program string, first, second generator) (rows []report.Row, err error) {
-	ours, err := l.ours(ctx, "uniflow", ping)
+	ours, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (l *lab) pair(ctx context.Context, line report.Line, program string, first,
 	}
 	// What the first requests cost belongs to neither side.
 	warm := l.own(load.Options{Conns: 64, KeepAlive: true, Duration: time.Second})
-	for _, s := range []*server{ours, baseline} {
+	for _, s := range []*server.Server{ours, baseline} {
 		if _, _, _, err := warm(ctx, s); err != nil {
 			return nil, err
 		}
@@ -178,12 +180,12 @@ func measureConnections(ctx context.Context, l *lab, line report.Line) ([]report
 
 // measureChain is P3.
 func measureChain(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
-	plain, err := l.ours(ctx, "uniflow", ping)
+	plain, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
 		return nil, err
 	}
 	defer stopInto(&err, plain)
-	servers := []*server{plain}
+	servers := []*server.Server{plain}
 	kinds := passings()
 	for i, p := range kinds {
 		s, err := l.ours(ctx, fmt.Sprintf("chain-%d", i), func(port string) string { return chain(port, p, 50) })

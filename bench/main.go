@@ -10,7 +10,8 @@
 //
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
 // contract: http.go (P1 to P3), gobench.go (P4 to P7, P13), profile.go (P8),
-// reload.go (P9), scale.go (P10, P11), taps.go (P12).
+// reload.go (P9), scale.go (P10, P11), taps.go (P12). What bench/guard needs as
+// well is in packages: gotest, server, graph, machine, and load.
 package main
 
 import (

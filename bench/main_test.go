@@ -14,8 +14,10 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/report"
+	"github.com/uniflow-labs/uniflow/bench/server"
 	"github.com/uniflow-labs/uniflow/internal/leak"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -73,7 +75,7 @@ func TestGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graphs := map[string]string{"ping": ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
+	graphs := map[string]string{"ping": graph.Ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
 	nodes := map[string]int{"ping": 3, "large": 1234, "large, a whole chain": 103}
 	for _, p := range passings() {
 		graphs[p.name], nodes[p.name] = chain("0", p, 50), 53
@@ -110,7 +112,7 @@ func TestBaseline(t *testing.T) {
 	if err := alike(t.Context(), a, b); err != nil {
 		t.Error(err)
 	}
-	resp, body, err := a.get(t.Context())
+	resp, body, err := a.Get(t.Context())
 	if err != nil || resp.StatusCode != http.StatusOK || string(body) != "pong" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %v %q, %v, want pong as text", resp, body, err)
 	}
@@ -118,11 +120,11 @@ func TestBaseline(t *testing.T) {
 	if err != nil || len(sides) != 2 || len(sides[1].rates) != 1 || sides[1].failed != 0 {
 		t.Errorf("got %+v, %v, want a rate for both", sides, err)
 	}
-	if mb, err := a.resident(); err != nil || mb < 1 || mb > 500 {
+	if mb, err := a.Resident(); err != nil || mb < 1 || mb > 500 {
 		t.Errorf("got %v MB, %v", mb, err)
 	}
-	for _, s := range []*server{a, b} {
-		if err := s.stop(); err != nil {
+	for _, s := range []*server.Server{a, b} {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -158,49 +160,6 @@ func TestMedian(t *testing.T) {
 			t.Errorf("%v: got %v, want %v", tt.in, got, tt.want)
 		}
 	}
-}
-
-const benchOutput = `goos: linux
-pkg: github.com/uniflow-labs/uniflow/internal/run
-cpu: some
-BenchmarkProcess      	 2928163	       129.2 ns/op	       0 B/op	       3 allocs/op
-BenchmarkHop-2        	    8953	     39663 ns/op	        39.66 ns/hop	       0 B/op	       0 allocs/op
-BenchmarkJSONRead/encoding-json-2             	    1867	     13480 ns/op	 100.15 MB/s	   10240 B/op	     291 allocs/op
-PASS
-`
-
-func TestParseBench(t *testing.T) {
-	got, err := parseBench(benchOutput)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		name, unit string
-		want       float64
-	}{
-		{"Process", "ns/op", 129.2},
-		{"Process", "allocs/op", 3},
-		{"Hop", "ns/hop", 39.66},
-		{"JSONRead/encoding-json", "ns/op", 13480},
-	} {
-		if got := got[tt.name][tt.unit]; got != tt.want {
-			t.Errorf("%s %s: got %v, want %v", tt.name, tt.unit, got, tt.want)
-		}
-	}
-}
-
-func FuzzParseBench(f *testing.F) {
-	f.Add(benchOutput)
-	f.Add("BenchmarkX-2 1 1 ns/op 2 ns/op\n")
-	f.Add("BenchmarkX 0 NaN ns/op\n")
-	f.Fuzz(func(t *testing.T, out string) {
-		got, err := parseBench(out)
-		for name := range got {
-			if err == nil && !strings.Contains(out, name) {
-				t.Errorf("got benchmark %q of %q", name, out)
-			}
-		}
-	})
 }
 
 func TestPackageOf(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
@@ -19,12 +20,12 @@ import (
 // all that package value calls counts too.
 func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
 	file := l.file("cpu.pprof")
-	s, err := l.ours(ctx, "profiled", ping, "--cpuprofile", file)
+	s, err := l.ours(ctx, "profiled", graph.Ping, "--cpuprofile", file)
 	if err != nil {
 		return nil, err
 	}
-	_, err = load.Run(ctx, load.Options{Addr: s.addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span()})
-	if stopped := s.stop(); err == nil {
+	_, err = load.Run(ctx, load.Options{Addr: s.Addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span()})
+	if stopped := s.Stop(); err == nil {
 		err = stopped
 	}
 	if err != nil {

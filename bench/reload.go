@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/report"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureReloads is P9: the workflow file is rewritten again and again, each
@@ -22,13 +24,13 @@ func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []repor
 	if l.quick {
 		reloads = 50
 	}
-	s, err := l.ours(ctx, "watched", ping, "--watch")
+	s, err := l.ours(ctx, "watched", graph.Ping, "--watch")
 	if err != nil {
 		return nil, err
 	}
 	defer stopInto(&err, s)
 	o := load.Options{
-		Addr: s.addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span(),
+		Addr: s.Addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span(),
 		Accept: func(status int, body []byte) bool { return status == 200 && strings.HasPrefix(string(body), "pong") },
 	}
 	before, err := load.Run(ctx, o)
@@ -65,7 +67,7 @@ func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []repor
 }
 
 // reloading loads the server for as long as it takes to reload it n times.
-func (l *lab) reloading(ctx context.Context, s *server, o load.Options, n int) (*load.Result, error) {
+func (l *lab) reloading(ctx context.Context, s *server.Server, o load.Options, n int) (*load.Result, error) {
 	loaded, done := context.WithCancel(ctx)
 	o.Duration = time.Hour // done ends it
 	var res *load.Result
@@ -79,16 +81,16 @@ func (l *lab) reloading(ctx context.Context, s *server, o load.Options, n int) (
 }
 
 // reload rewrites the file n times and waits each time until that is served.
-func (l *lab) reload(ctx context.Context, s *server, n int) error {
-	_, port, err := net.SplitHostPort(s.addr)
+func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
+	_, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
 		return err
 	}
-	file := l.file(s.name + ".yaml")
+	file := l.file(s.Name + ".yaml")
 	for i := range n {
 		want := fmt.Sprintf("pong-%d", i)
 		next := l.file("next") // without .yaml: nobody watches it
-		if err := os.WriteFile(next, []byte(answering(port, want)), 0o600); err != nil {
+		if err := os.WriteFile(next, []byte(graph.Answering(port, want)), 0o600); err != nil {
 			return err
 		}
 		if err := os.Rename(next, file); err != nil {
@@ -105,12 +107,12 @@ func (l *lab) reload(ctx context.Context, s *server, n int) error {
 }
 
 // served waits until the server answers with the body.
-func served(ctx context.Context, s *server, want string) error {
+func served(ctx context.Context, s *server.Server, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
 		var body []byte
-		_, err := load.Run(ctx, load.Options{Addr: s.addr, Path: "/ping", Requests: 1, Accept: func(_ int, b []byte) bool {
+		_, err := load.Run(ctx, load.Options{Addr: s.Addr, Path: "/ping", Requests: 1, Accept: func(_ int, b []byte) bool {
 			body = append(body, b...)
 			return true
 		}})
@@ -124,5 +126,5 @@ func served(ctx context.Context, s *server, want string) error {
 			break
 		}
 	}
-	return fmt.Errorf("%q is not served after 20 s: %s", want, s.said())
+	return fmt.Errorf("%q is not served after 20 s: %s", want, s.Said())
 }

@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/report"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureNodes is P10: seconds of uniflow check, plus seconds from the start of
@@ -50,7 +52,7 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 
 // size measures a program of n nodes.
 func (l *lab) size(ctx context.Context, n int) (check, start float64, err error) {
-	addr, err := freeAddr()
+	addr, err := server.FreeAddr()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -72,13 +74,13 @@ func (l *lab) size(ctx context.Context, n int) (check, start float64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	return check, time.Since(begin).Seconds(), s.stop()
+	return check, time.Since(begin).Seconds(), s.Stop()
 }
 
 // measureMemory is P11.
 func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
 	const conns = 10000
-	ours, err := l.ours(ctx, "uniflow", ping)
+	ours, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +94,13 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 	full := report.Row{Line: line, Part: "10,000 idle keep-alive connections", Figures: "MB"}
 	full.Contract, full.Goal = report.AtMost(250), report.AtMost(250)
 	for _, side := range []struct {
-		s          *server
+		s          *server.Server
 		idle, full *float64
 	}{{ours, &idle.Ours, &full.Ours}, {baseline, &idle.Baseline, &full.Baseline}} {
 		if *side.idle, *side.full, err = l.memory(ctx, side.s, conns); err != nil {
 			return nil, err
 		}
-		l.progress("  %s: %.1f MB, with connections %.1f MB", side.s.name, *side.idle, *side.full)
+		l.progress("  %s: %.1f MB, with connections %.1f MB", side.s.Name, *side.idle, *side.full)
 	}
 	idle.Value, full.Value = idle.Ours, full.Ours
 	return []report.Row{idle, full}, nil
@@ -106,14 +108,14 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 
 // memory returns what a server has resident after a second of peace, and then
 // with connections that are held.
-func (l *lab) memory(ctx context.Context, s *server, conns int) (idle, full float64, err error) {
+func (l *lab) memory(ctx context.Context, s *server.Server, conns int) (idle, full float64, err error) {
 	if err := wait(ctx, time.Second); err != nil {
 		return 0, 0, err
 	}
-	if idle, err = s.resident(); err != nil {
+	if idle, err = s.Resident(); err != nil {
 		return 0, 0, err
 	}
-	held, err := load.Hold(ctx, s.addr, "/ping", conns)
+	held, err := load.Hold(ctx, s.Addr, "/ping", conns)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%d connections (is the limit of open files above that?): %w", conns, err)
 	}
@@ -121,11 +123,11 @@ func (l *lab) memory(ctx context.Context, s *server, conns int) (idle, full floa
 	if err := wait(ctx, 2*time.Second); err != nil {
 		return 0, 0, err
 	}
-	if full, err = s.resident(); err != nil {
+	if full, err = s.Resident(); err != nil {
 		return 0, 0, err
 	}
 	if alive := held.Alive(); alive != conns {
-		return 0, 0, fmt.Errorf("%s closed %d of %d idle connections", s.name, conns-alive, conns)
+		return 0, 0, fmt.Errorf("%s closed %d of %d idle connections", s.Name, conns-alive, conns)
 	}
 	return idle, full, nil
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/bench/gotest"
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
@@ -38,7 +39,7 @@ func measureTaps(ctx context.Context, l *lab, line report.Line) ([]report.Row, e
 
 // withoutTaps returns an overlay in which no process looks for observers.
 func (l *lab) withoutTaps(ctx context.Context) (string, error) {
-	out, err := goTool(ctx, "list", "-f", "{{.Dir}}", module+"/"+enginePkg)
+	out, err := gotest.Toolchain{}.Do(ctx, "list", "-f", "{{.Dir}}", module+"/"+enginePkg)
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func open(ctx context.Context, addr, path string) (net.Conn, error) {
 		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			return err
 		}
-		if _, err := conn.Write(request(addr, path, true)); err != nil {
+		if _, err := conn.Write(request(&Options{Addr: addr, Path: path, KeepAlive: true})); err != nil {
 			return err
 		}
 		a, err := readAnswer(bufio.NewReaderSize(conn, 1024), nil)

@@ -29,6 +29,7 @@ import (
 type Options struct {
 	Addr      string // host:port
 	Path      string // of the request line, such as /ping
+	JSON      string // a body to POST; empty for GET
 	Conns     int    // how many at once; 1
 	KeepAlive bool   // false: a connection for every request
 	Duration  time.Duration
@@ -74,7 +75,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Accept == nil {
 		o.Accept = func(status int, _ []byte) bool { return status == 200 }
 	}
-	shared := &run{Options: o, request: request(o.Addr, o.Path, o.KeepAlive)}
+	shared := &run{Options: o, request: request(&o)}
 	shared.left.Store(o.Requests)
 	start := time.Now()
 	if o.Duration > 0 {
@@ -101,12 +102,19 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
-func request(addr, path string, keepAlive bool) []byte {
-	b := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n", path, addr)
-	if !keepAlive {
+func request(o *Options) []byte {
+	method := "GET"
+	if o.JSON != "" {
+		method = "POST"
+	}
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, o.Path, o.Addr)
+	if !o.KeepAlive {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	return append(b, "\r\n"...)
+	if o.JSON != "" {
+		b = fmt.Appendf(b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(o.JSON))
+	}
+	return append(append(b, "\r\n"...), o.JSON...)
 }
 
 // A run is what the workers share.

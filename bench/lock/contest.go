@@ -58,8 +58,8 @@ func contest(l sync.Locker, workers int, threads bool, length time.Duration) (me
 			}
 			ready.Done()
 			<-start
-			var n int64
-			for !stop.Load() {
+			n := int64(0)
+			for done := false; !done; done = stop.Load() { // once at least, however short it is
 				l.Lock()
 				counter++
 				l.Unlock()

@@ -175,6 +175,9 @@ func (p *process) look() {
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
 	if p.tally != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
+		if p.rec != nil {
+			p.rec.wake(p)
+		}
 	}
 }
 

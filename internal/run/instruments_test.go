@@ -351,6 +351,37 @@ func TestLongRecording(t *testing.T) {
 	}
 }
 
+// TestLongMeasured measures ever fewer packets of a long process, which stand for
+// all others.
+func TestLongMeasured(t *testing.T) {
+	const rounds = 500_000
+	g := &graph{}
+	even := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
+		i, _ := pkt.Payload.AsInt()
+		if i == 0 {
+			return node.Send(1, pkt.Payload)
+		}
+		return node.Send(0, value.Int(i-1))
+	})
+	odd := g.fn(1, pass)
+	g.link(even, 0, odd)
+	g.link(odd, 0, even)
+	gen := g.open(t, run.Options{})
+	gen.Instrument(run.Instruments{Metrics: true})
+	gen.Send(t.Context(), even, 0, value.Int(rounds))
+	m := gen.Metrics().Nodes
+	if m[even].Packets != rounds+1 || m[odd].Packets != rounds {
+		t.Errorf("got %d and %d packets, want %d and one less", m[even].Packets, m[odd].Packets, rounds+1)
+	}
+	a, b := total(m[even].Latency), total(m[odd].Latency)
+	if sum := a + b; sum < 2*rounds*99/100 || sum > 2*rounds+2 {
+		t.Errorf("got %d packets measured, want %d", sum, 2*rounds)
+	}
+	if a < rounds/2 || b < rounds/2 {
+		t.Errorf("got %d and %d measured, want about as many of each node", a, b)
+	}
+}
+
 // TestLabels labels the goroutine with the node that it runs, and gives the
 // caller's goroutine its own labels back.
 func TestLabels(t *testing.T) {

@@ -31,17 +31,27 @@ type recording struct {
 
 	chunks [][]span // spans are pointed to, so a full chunk is followed by another
 	spans  int
-	limit  int // of packets that are recorded one by one
-	beyond int // packets past that
-	stride int // of which each stride-th is measured
+	beyond int // packets past maxSpans that the timeline leaves out
+	pause  pause
 }
 
-// Limits of a recording. Past the first packets ever fewer are measured, so that
-// a process that goes on for hours neither fills memory nor goes missing from
-// the metrics.
+// A pause lets a process that is measured for the metrics only run the program
+// itself for a while, once it has been measured for long enough. At every so
+// many checkpoints one packet is measured, and stands for those since the last;
+// ever fewer are, so that a process that goes on for hours neither fills memory
+// nor goes missing from the metrics.
+type pause struct {
+	looks  int   // checkpoints until the next packet
+	stride int   // checkpoints between two; 0 until the first pause
+	skip   int   // packets after the checkpoint, by chance: a cycle may have the length of a checkpoint
+	since  int64 // deliveries at the last measured packet
+}
+
+// Limits of a recording.
 const (
 	maxSpans    = 1000 // of a timeline
 	maxMeasured = 100  // of a process that is recorded for metrics only
+	sparse      = 1024 // of a process that is recorded for both, each such packet past maxSpans is measured
 	chunkSize   = 16
 )
 
@@ -79,10 +89,6 @@ func (p *process) record(v *variants, at int32, weight uint64) {
 	p.vertices = v.recorded
 	p.rec = &recording{
 		v: v, wanted: wanted, weight: weight, at: at, start: time.Now(), in: in, parent: parent.Span,
-		limit: maxMeasured, stride: 8,
-	}
-	if wanted != 0 {
-		p.rec.limit = maxSpans
 	}
 	if trace.IsEnabled() {
 		ref := p.gen.prog.Vertices[at].Ref
@@ -115,17 +121,24 @@ func (r *recording) stamp() uint32 {
 }
 
 // add returns a new span, or nil if this packet is not recorded.
-func (r *recording) add() *span {
+func (r *recording) add(p *process) *span {
 	weight := uint64(1)
-	if r.spans >= r.limit {
+	switch {
+	case r.wanted != 0 && r.spans >= maxSpans:
 		r.beyond++
-		if r.weight == 0 || r.beyond%r.stride != 0 {
+		if r.weight == 0 || r.beyond%sparse != 0 {
 			return nil
 		}
-		weight = uint64(r.stride)
-		if r.spans%r.limit == 0 {
-			r.stride *= 2
+		weight = sparse
+	case r.wanted == 0 && r.pause.stride > 0:
+		if r.pause.skip > 0 {
+			r.pause.skip--
+			return nil
 		}
+		weight = uint64(max(1, p.deliveries-r.pause.since))
+		r.rest(p)
+	case r.wanted == 0 && r.spans+1 >= maxMeasured:
+		r.rest(p)
 	}
 	last := len(r.chunks) - 1
 	if last < 0 || len(r.chunks[last]) == chunkSize {
@@ -137,13 +150,33 @@ func (r *recording) add() *span {
 	return &r.chunks[last][len(r.chunks[last])-1]
 }
 
+// rest begins a pause.
+func (r *recording) rest(p *process) {
+	if r.spans%maxMeasured == maxMeasured-1 {
+		r.pause.stride = max(1, 2*r.pause.stride)
+	}
+	r.pause.looks, r.pause.since = r.pause.stride, p.deliveries
+	p.vertices = r.v.every
+}
+
+// wake ends a pause if it is time. It is called at every checkpoint of a process
+// that is recorded.
+func (r *recording) wake(p *process) {
+	if r.pause.looks > 0 {
+		if r.pause.looks--; r.pause.looks == 0 {
+			r.pause.skip = rand.IntN(16)
+			p.vertices = r.v.recorded
+		}
+	}
+}
+
 // A recorded node measures the pieces of its code.
 type recorded struct{ at int32 }
 
 func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
 	p := owner(facade)
 	r := p.rec
-	s := r.add()
+	s := r.add(p)
 	if s == nil {
 		return plainly
 	}
@@ -203,6 +236,10 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		r.task.End()
 	}
 	if r.weight > 0 {
+		if r.pause.stride > 0 { // packets since the last that was measured
+			last := r.chunks[len(r.chunks)-1]
+			last[len(last)-1].weight += uint64(p.deliveries - r.pause.since)
+		}
 		if p.origin == fromTrigger {
 			p.gen.meter.node(r.at).measured(duration, 0, r.weight)
 		}

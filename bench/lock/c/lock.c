@@ -36,12 +36,12 @@ static void three_unlock(void) {
 	static void *name(void *p) {                                          \
 		long n = 0;                                                   \
 		pthread_barrier_wait(&start);                                 \
-		while (!atomic_load_explicit(&stop, memory_order_relaxed)) {  \
+		do {                                                          \
 			lock;                                                 \
 			*(volatile long *)&counter += 1;                      \
 			unlock;                                               \
 			n++;                                                  \
-		}                                                             \
+		} while (!atomic_load_explicit(&stop, memory_order_relaxed)); \
 		*(long *)p = n;                                               \
 		return NULL;                                                  \
 	}

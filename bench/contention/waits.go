@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+)
+
+const module = "github.com/uniflow-labs/uniflow"
+
+// A wait is what a profile says of one place that takes a lock.
+type wait struct {
+	profile string // mutex: a lock was held while others waited; block: a goroutine waited
+	by      string // the function that takes the lock
+	from    string // the function of ours that this is for; empty if none is in the stack
+	ours    bool   // the lock is taken in our code, and not within a library
+	delay   time.Duration
+	count   int64
+}
+
+// readWaits returns what was waited for by place, the longest first.
+func readWaits(mutex, block string) ([]wait, error) {
+	var all []wait
+	for _, file := range []struct{ name, path string }{{"mutex", mutex}, {"block", block}} {
+		p, err := readProfile(file.path)
+		if err != nil {
+			return nil, fmt.Errorf("%s profile: %w", file.name, err)
+		}
+		all = append(all, waitsOf(file.name, p)...)
+	}
+	slices.SortStableFunc(all, func(a, b wait) int { return cmp.Compare(b.delay, a.delay) })
+	return all, nil
+}
+
+func readProfile(path string) (*profile.Profile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return profile.Parse(f)
+}
+
+// locks are the functions in which goroutines wait for locks, or let others have
+// one. Waiting for channels and timers is what idle goroutines do.
+var locks = []string{
+	"sync.(*Mutex).", "sync.(*RWMutex).", "internal/sync.(*Mutex).", module + "/lock.(*Mutex).", "runtime.unlock", "runtime._LostContendedRuntimeLock",
+}
+
+func isLock(function string) bool {
+	return slices.ContainsFunc(locks, func(l string) bool { return strings.HasPrefix(function, l) })
+}
+
+// waitsOf sums up the samples of a profile by who takes the lock and for whom.
+func waitsOf(name string, p *profile.Profile) []wait {
+	type place struct{ by, from string }
+	at := make(map[place]int)
+	var waits []wait
+	for _, sample := range p.Sample {
+		by, from, ok := taker(stack(sample))
+		if !ok {
+			continue
+		}
+		i, ok := at[place{by, from}]
+		if !ok {
+			i = len(waits)
+			at[place{by, from}] = i
+			waits = append(waits, wait{profile: name, by: by, from: from, ours: strings.HasPrefix(by, module)})
+		}
+		waits[i].count += sample.Value[0]
+		waits[i].delay += time.Duration(sample.Value[1])
+	}
+	return waits
+}
+
+// stack returns the functions of a sample, the innermost first.
+func stack(sample *profile.Sample) []string {
+	var functions []string
+	for _, loc := range sample.Location {
+		for _, line := range loc.Line {
+			if line.Function != nil {
+				functions = append(functions, line.Function.Name)
+			}
+		}
+	}
+	return functions
+}
+
+// taker returns the first function that is no lock's, and the first of ours. It
+// is not ok if the innermost is no lock's.
+func taker(functions []string) (by, from string, ok bool) {
+	if len(functions) == 0 || !isLock(functions[0]) {
+		return "", "", false
+	}
+	for _, f := range functions {
+		if isLock(f) {
+			continue
+		}
+		if by == "" {
+			by = f
+		}
+		if strings.HasPrefix(f, module) {
+			return by, strings.TrimPrefix(f, module+"/"), true
+		}
+	}
+	return by, "", by != ""
+}

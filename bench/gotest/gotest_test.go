@@ -1,0 +1,54 @@
+package gotest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const benchOutput = `goos: linux
+pkg: github.com/uniflow-labs/uniflow/internal/run
+cpu: some
+BenchmarkProcess      	 2928163	       129.2 ns/op	       0 B/op	       3 allocs/op
+BenchmarkHop-2        	    8953	     39663 ns/op	        39.66 ns/hop	       0 B/op	       0 allocs/op
+BenchmarkJSONRead/encoding-json-2             	    1867	     13480 ns/op	 100.15 MB/s	   10240 B/op	     291 allocs/op
+PASS
+`
+
+func TestParse(t *testing.T) {
+	got, err := gotest.Parse(benchOutput)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, unit string
+		want       float64
+	}{
+		{"Process", "ns/op", 129.2},
+		{"Process", "allocs/op", 3},
+		{"Hop", "ns/hop", 39.66},
+		{"JSONRead/encoding-json", "ns/op", 13480},
+	} {
+		if got := got[tt.name][tt.unit]; got != tt.want {
+			t.Errorf("%s %s: got %v, want %v", tt.name, tt.unit, got, tt.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(benchOutput)
+	f.Add("BenchmarkX-2 1 1 ns/op 2 ns/op\n")
+	f.Add("BenchmarkX 0 NaN ns/op\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		got, err := gotest.Parse(out)
+		for name := range got {
+			if err == nil && !strings.Contains(out, name) {
+				t.Errorf("got benchmark %q of %q", name, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package blame_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const module = "example.com/m"
+
+// made returns a profile of stacks, innermost first and with spaces between, and
+// how often each was seen.
+func made(stacks map[string]int64) *profile.Profile {
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1e7,
+	}
+	functions := make(map[string]*profile.Location)
+	for stack, n := range stacks {
+		s := &profile.Sample{Value: []int64{n, n * 1e7}}
+		for name := range strings.FieldsSeq(stack) {
+			loc := functions[name]
+			if loc == nil {
+				f := &profile.Function{ID: uint64(len(functions) + 1), Name: name}
+				loc = &profile.Location{ID: f.ID, Line: []profile.Line{{Function: f}}}
+				functions[name] = loc
+				p.Function, p.Location = append(p.Function, f), append(p.Location, loc)
+			}
+			s.Location = append(s.Location, loc)
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	return p
+}
+
+const outer = " example.com/m/run_test.Benchmark testing.(*B).runN testing.(*B).launch"
+
+func TestDiff(t *testing.T) {
+	base := made(map[string]int64{
+		"example.com/m/run.drain" + outer: 80,
+		"runtime.mallocgc runtime.newobject example.com/m/run.frame example.com/m/run.drain" + outer:   10,
+		"runtime.scanobject runtime.gcDrain runtime.systemstack runtime.gcBgMarkWorker runtime.goexit": 10,
+	})
+	head := made(map[string]int64{
+		"example.com/m/run.drain" + outer: 40,
+		"runtime.mallocgc runtime.newobject example.com/m/run.frame example.com/m/run.drain" + outer:                                                     10,
+		"runtime.futex runtime.lock2 internal/sync.(*Mutex).lockSlow sync.(*Mutex).Lock example.com/m/run.(*table).open example.com/m/run.start" + outer: 20,
+		"runtime.mallocgc runtime.mapassign example.com/m/run.(*table).open example.com/m/run.start" + outer:                                             10,
+		"example.com/m/run.(*table).open example.com/m/run.start" + outer:                                                                                5,
+		"runtime.scanobject runtime.gcDrain runtime.systemstack runtime.gcBgMarkWorker runtime.goexit":                                                   15,
+	})
+	got := blame.Diff(base, head, module, 5)
+	want := []string{
+		"run.(*table).open: flat 0.0 % → 35.0 %, cumulative 0.0 % → 35.0 %; of it sync.(*Mutex).Lock 0.0 % → 20.0 %, runtime.mapassign 0.0 % → 10.0 %",
+		"runtime.gcBgMarkWorker: flat 10.0 % → 15.0 %, cumulative 10.0 % → 15.0 %",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %d functions", got, len(want))
+	}
+	for i, w := range want {
+		if got[i].String() != w {
+			t.Errorf("got  %s\nwant %s", got[i], w)
+		}
+	}
+	if got := blame.Diff(base, head, module, 1); len(got) != 1 {
+		t.Errorf("got %v, want one", got)
+	}
+	if got := blame.Diff(base, base, module, 1); len(got) != 1 || got[0].Name != "run.drain" || len(got[0].Callees) != 0 {
+		t.Errorf("the same: got %v, want what is most", got)
+	}
+	if got := blame.Diff(made(nil), made(nil), module, 5); len(got) != 0 {
+		t.Errorf("of nothing: got %v, want nothing", got)
+	}
+}
+
+// TestNames checks what a module's functions are called, the root package's
+// included, and recursion, which counts once.
+func TestNames(t *testing.T) {
+	got := blame.Diff(made(nil), made(map[string]int64{
+		"example.com/m.Run example.com/m.Run main.main":   60,
+		"example.com/mm.Other example.com/m/value.String": 40,
+	}), module, 5)
+	if len(got) != 2 || got[0].Name != "m.Run" || got[0].Cumulative.Head != 0.6 || got[1].Name != "value.String" || len(got[1].Callees) != 1 || got[1].Callees[0].Name != "example.com/mm.Other" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cpu.pprof")
+	var data bytes.Buffer
+	if err := made(map[string]int64{"example.com/m.Run": 3}).Write(&data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := blame.Read(file); err != nil || len(p.Sample) != 1 {
+		t.Errorf("got %v, %v, want a sample", p, err)
+	}
+	if err := os.WriteFile(file, []byte("no profile"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := blame.Read(file); err == nil || !strings.Contains(err.Error(), "cpu.pprof") {
+		t.Errorf("got %v, %v, want an error", p, err)
+	}
+}

@@ -1,0 +1,116 @@
+package budget_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const sample = `# exceptions
+- benchmark: value.JSONRead/ours
+  limit: +15%
+  allocs: +2
+  reason: checks surrogates, which it did not
+  date: 2026-03-01
+- benchmark: lock.Old
+  gone: true
+  reason: the lock has been removed
+  date: 2026-03-02
+`
+
+func TestParse(t *testing.T) {
+	l, err := budget.Parse("budgets.yaml", []byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []budget.Budget{
+		{Benchmark: "value.JSONRead/ours", Limit: 0.15, Allocs: 2, Reason: "checks surrogates, which it did not", Date: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Line: 2},
+		{Benchmark: "lock.Old", Gone: true, Reason: "the lock has been removed", Date: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Line: 7},
+	}
+	if !reflect.DeepEqual(l.Budgets, want) {
+		t.Errorf("got %+v, want %+v", l.Budgets, want)
+	}
+	if b, ok := l.Find("lock.Old"); !ok || !b.Gone {
+		t.Errorf("got %+v, %t, want the second", b, ok)
+	}
+	if b, ok := l.Find("lock.New"); ok {
+		t.Errorf("got %+v, want none", b)
+	}
+	for _, empty := range []string{"", "# only a comment\n", "[]\n", "---\n"} {
+		if l, err := budget.Parse("b", []byte(empty)); err != nil || len(l.Budgets) > 0 {
+			t.Errorf("%q: got %v, %v, want no exceptions", empty, l, err)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	const rest = "  reason: because\n  date: 2026-03-01\n"
+	f := func(text string, want ...string) {
+		t.Helper()
+		l, err := budget.Parse("b.yaml", []byte(text))
+		if err == nil || len(l.Budgets) > 0 {
+			t.Errorf("%q: got %v, want an error", text, l)
+			return
+		}
+		if got := strings.Split(err.Error(), "\n"); len(got) != len(want) {
+			t.Errorf("%q: got %q, want %d errors", text, got, len(want))
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: got %v, want %s", text, err, w)
+			}
+		}
+	}
+	f("- benchmark: a\n  limit: +15%\n", "b.yaml:1: no reason", "b.yaml:1: no date")
+	f("- limit: +15%\n"+rest, "b.yaml:1: no benchmark")
+	f("- benchmark: a\n"+rest, "it allows nothing")
+	f("- benchmark: a\n  limits: +15%\n  limit: +1%\n"+rest, `b.yaml:2: unknown key "limits"`)
+	f("- benchmark: a\n  limit: 15\n"+rest, `b.yaml:2: limit: want what the time may grow, such as +15%, got "15"`)
+	f("- benchmark: a\n  limit: -15%\n"+rest, "b.yaml:2: limit")
+	f("- benchmark: a\n  allocs: many\n"+rest, "b.yaml:2: allocs")
+	f("- benchmark: a\n  gone: yes\n"+rest, "b.yaml:2: gone")
+	f("- benchmark: a\n  limit: +5%\n  limit: +9%\n"+rest, "b.yaml:3: limit is there twice")
+	f("- benchmark: a\n  limit: [1]\n"+rest, "b.yaml:2: limit: want a single value")
+	f("- benchmark: a\n  limit: +5%\n  reason: ' '\n  date: soon\n", "b.yaml:3: reason", "b.yaml:4: date")
+	f("- benchmark: a\n  limit: +5%\n"+rest+"- benchmark: a\n  limit: +6%\n"+rest, "b.yaml:5: a has an exception on line 1 already")
+	f("benchmark: a\n", "b.yaml:1: want a list")
+	f("- a\n", "b.yaml:1: want a map")
+	f("- [\n", "b.yaml:2:")
+	f("[]\n---\n[]\n", "more than one document")
+}
+
+func TestCheck(t *testing.T) {
+	l, err := budget.Parse("b.yaml", []byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Check([]string{"value.JSONRead/ours", "lock.Old"}); err != nil {
+		t.Errorf("got %v, want nothing", err)
+	}
+	err = l.Check([]string{"value.JSONReads/ours"})
+	want := `b.yaml:2: there is no benchmark "value.JSONRead/ours": did you mean "value.JSONReads/ours"?` + "\n" + `b.yaml:7: there is no benchmark "lock.Old"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(sample)
+	f.Add("- [\n")
+	f.Add("- benchmark: &a x\n  reason: *a\n")
+	f.Add("- {benchmark: a, limit: +9999.99%, reason: r, date: 2026-01-01}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := budget.Parse("b.yaml", []byte(text))
+		for _, b := range l.Budgets {
+			if err != nil || b.Benchmark == "" || b.Reason == "" || b.Date.IsZero() || b.Line < 1 || b.Limit < 0 || b.Limit > 100 {
+				t.Errorf("%q: got %+v, %v", text, b, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// module is the path that packages have in front.
+const module = "github.com/uniflow-labs/uniflow"
+
+// An item is benchmarks of one package that are guarded. A package that neither
+// side has yet is noted in the table, and guarded from then on.
+type item struct {
+	group string // what it is about
+	pkg   string // from the root of the module
+	bench string // what -test.bench takes; sub-benchmarks are found by themselves
+	keep  string // a regular expression for names, where some are baselines; all if empty
+	cpus  int    // GOMAXPROCS, and how many processors it is pinned to
+}
+
+// catalogue is what is guarded, besides the ping workflow from end to end.
+func catalogue() []item {
+	return []item{
+		{"value codec", "value", "^BenchmarkCodec", "/compiled$", 1},
+		{"JSON", "value", "^BenchmarkJSON", "/ours$", 1},
+		{"maps", "value", "^BenchmarkMapWith$", "", 1},
+		{"packet hop", "internal/run", "^BenchmarkHop$", "", 1},
+		{"process life", "internal/run", "^BenchmarkProcess$", "", 1},
+		{"unobserved chain", "internal/run", "^BenchmarkObserver$/^observed=false$", "", 1},
+		// Whatever processes share shows on two processors only.
+		{"processes at once", "internal/run", "^BenchmarkParallel$", "", 2},
+		{"router", "nodes/web", "^BenchmarkRouter", "/router$", 1},
+		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/listener$", 1},
+		{"MIME", "nodes/web", "^BenchmarkMedia", "", 1},
+		{"CEL", "lang/builtin", "^BenchmarkEval$/^cel$", "", 1},
+		{"JavaScript", "lang/builtin", "^BenchmarkEval$/^javascript$", "", 1},
+		{"batch Add", "batch", "^BenchmarkAdd", "", 1},
+		{"lock", "lock", "^Benchmark(Uncontended|Contended)", "(^|/)lock(/|$)", 2},
+		{"trail kernels", "trail", ".", "", 1},
+	}
+}
+
+// A goBench is one benchmark, of an item.
+type goBench struct {
+	item
+	name string // without "Benchmark", as in CodecMapEncode/compiled
+}
+
+// id is what the table and the budgets call the benchmark.
+func (b goBench) id() string { return b.pkg + "." + b.name }
+
+// pattern is what -test.bench takes for this benchmark only.
+func (b goBench) pattern() string {
+	parts := strings.Split("Benchmark"+b.name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// kept reports whether the item guards the benchmark of that name.
+func (it item) kept(name string) (bool, error) {
+	if it.keep == "" {
+		return true, nil
+	}
+	return regexp.MatchString(it.keep, name)
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+// TestMain is the noisy neighbour when a test starts this binary as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "-spin" {
+		main() // which exits
+	}
+	leak.Main(m)
+}
+
+func TestUsage(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "budgets.yaml")
+	put(t, empty, "[]\n")
+	f := func(want int, says string, args ...string) {
+		t.Helper()
+		var errs bytes.Buffer
+		if got := run(t.Context(), append([]string{"-budgets", empty}, args...), io.Discard, &errs); got != want || !strings.Contains(errs.String(), says) {
+			t.Errorf("%q: got exit code %d and %q, want %d and %q", args, got, errs.String(), want, says)
+		}
+	}
+	f(exitUsage, "not defined", "-nope")
+	f(exitUsage, "want flags only", "main")
+	f(exitUsage, "-rounds of at least 10", "-rounds", "9")
+	f(exitUsage, "above 0", "-limit", "0")
+	f(exitUsage, "-only", "-only", "(")
+	f(exitUsage, "no such file", "-budgets", filepath.Join(t.TempDir(), "none"))
+	f(exitTrouble, "bench/guard/base", "-dir", t.TempDir())
+	f(exitTrouble, "not in this clone", "-dir", t.TempDir(), "-base", "main")
+	put(t, empty, "- benchmark: x\n")
+	f(exitUsage, "budgets.yaml:1: no reason")
+}
+
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadBase(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "base")
+	f := func(text, want string) {
+		t.Helper()
+		put(t, file, text)
+		got, err := readBase(file)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	f("# why\n\nabc123 # and why not\ndef\n", "abc123")
+	f("v1.0 of last year\n", "v1.0")
+	f("# nothing\n", "")
+	f("", "")
+	if got, err := readBase(filepath.Join("base")); err != nil || len(got) != 40 {
+		t.Errorf("of this repository: got %q, %v, want a hash", got, err)
+	}
+}
+
+// TestBudgets reads the file of this repository.
+func TestBudgets(t *testing.T) {
+	file := filepath.Join("..", "budgets.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := budget.Parse(file, data); err != nil {
+		t.Error(err)
+	}
+}
+
+// benchmarks is a package with what the catalogue guards in value, whose work is
+// a number of turns.
+const benchmarks = `package value
+
+import "testing"
+
+var sink uint64
+
+func spin(n int) {
+	for i := range uint64(n) {
+		sink += i * i
+	}
+}
+
+func BenchmarkMapWith(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		spin(TURNS)
+	}
+}
+`
+
+// TestGuard compares two revisions of a small module, whose head is slower, has
+// lost a benchmark and has got another.
+func TestGuard(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+			"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	spun := func(turns, more string) string { return strings.Replace(benchmarks, "TURNS", turns, 1) + more }
+	git("init", "--quiet")
+	put(t, filepath.Join(dir, "go.mod"), "module "+module+"\n\ngo 1.26\n")
+	put(t, filepath.Join(dir, "value", "value.go"), "package value\n")
+	put(t, filepath.Join(dir, "value", "bench_test.go"), spun("1000", "\nfunc BenchmarkJSON(b *testing.B) { b.Run(\"ours\", BenchmarkMapWith) }\n"))
+	budgets := filepath.Join(dir, "bench", "budgets.yaml")
+	put(t, budgets, "[]\n")
+	git("add", ".")
+	git("commit", "--quiet", "-m", "base")
+
+	guard := func(want int, only string) (stdout, stderr string) {
+		t.Helper()
+		var o, e bytes.Buffer
+		args := []string{"-dir", dir, "-base", "HEAD", "-budgets", budgets, "-out", out, "-slice", "2ms", "-only", only}
+		if got := run(t.Context(), args, &o, &e); got != want {
+			t.Errorf("got exit code %d, want %d: %s%s", got, want, o.String(), e.String())
+		}
+		return o.String(), e.String()
+	}
+	if o, _ := guard(exitOK, "maps"); !strings.Contains(o, "value.MapWith") || strings.Contains(o, "JSON") {
+		t.Errorf("the same: got %s, want a row of value.MapWith only", o)
+	}
+	put(t, filepath.Join(dir, "value", "bench_test.go"), spun("5000", "\nfunc BenchmarkCodec(b *testing.B) { b.Run(\"compiled\", BenchmarkMapWith) }\n"))
+	o, _ := guard(exitSlower, "value")
+	for _, want := range []string{"FAIL value.MapWith: ", "(limit +10 %), p = ", "    value.spin: flat ", "FAIL value.JSON/ours: the base has it", "value.Codec/compiled", "new\n"} {
+		if !strings.Contains(o, want) {
+			t.Errorf("got %s, want %q in it", o, want)
+		}
+	}
+	var rec struct {
+		Failed bool  `json:"failed"`
+		Rows   []row `json:"benchmarks"`
+	}
+	data, err := os.ReadFile(filepath.Join(out, "guard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &rec); err != nil || !rec.Failed || len(rec.Rows) != 3 {
+		t.Errorf("got %s, %v, want a failure and three rows", data, err)
+	}
+	for _, r := range rec.Rows {
+		if r.ID == "value.MapWith" && (len(r.First.Time.Base) != 10 || len(r.Second.Time.Head) != 20 || len(r.Blame) == 0) {
+			t.Errorf("got %+v, want 10 and 20 samples, and a function", r)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "guard", "value.MapWith.head.pprof")); err != nil {
+		t.Errorf("got %v, want the profile kept", err)
+	}
+	const accepted = "- {benchmark: value.MapWith, limit: +9000%, reason: it is a test, date: 2026-01-01}\n" +
+		"- {benchmark: value.JSON/ours, gone: true, reason: it is a test, date: 2026-01-01}\n"
+	put(t, budgets, accepted)
+	if o, _ := guard(exitOK, "value"); !strings.Contains(o, "gone, accepted") || !strings.Contains(o, "with a budget") {
+		t.Errorf("got %s, want both accepted", o)
+	}
+	put(t, budgets, "- {benchmark: value.Nope, gone: true, reason: it is a test, date: 2026-01-01}\n")
+	if _, e := guard(exitTrouble, "value"); !strings.Contains(e, `budgets.yaml:1: there is no benchmark "value.Nope"`) {
+		t.Errorf("got %s, want the line of the budget", e)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".git", "worktrees", "*")); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want nothing left in the repository", left, err)
+	}
+}

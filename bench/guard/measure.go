@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
+	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+	"github.com/uniflow-labs/uniflow/bench/guard/judge"
+)
+
+// settings are how a comparison is made.
+type settings struct {
+	rounds    int
+	seed      uint64
+	limit     float64       // of the growth of a time, as a fraction
+	slice     time.Duration // of a Go benchmark
+	pingSlice time.Duration // of the load of the ping workflow
+	only      func(id string) bool
+	profiles  string // the folder of the profiles of what failed
+}
+
+// again is how many times the rounds of the first set the second has, of Go
+// benchmarks; it decides, and few benchmarks need it.
+const again = 2
+
+// A comparer compares two sides. It is for one goroutine.
+type comparer struct {
+	settings
+	sides   [2]*side // base and head
+	budgets budget.List
+	dir     string // of files that are removed at the end
+	log     io.Writer
+	start   time.Time
+	rng     *rand.Rand
+	cpus    *chooser
+}
+
+func newComparer(s settings, base, head *side, budgets budget.List, dir string, log io.Writer) (*comparer, error) {
+	allowed, err := processors()
+	if err != nil {
+		return nil, err
+	}
+	return &comparer{
+		settings: s, sides: [2]*side{base, head}, budgets: budgets, dir: dir, log: log, start: time.Now(),
+		rng: rand.New(rand.NewPCG(s.seed, 0)), cpus: newChooser(allowed),
+	}, nil
+}
+
+func (c *comparer) progress(format string, args ...any) {
+	fmt.Fprintf(c.log, "%6.1fs %s\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// selected returns the items to build, and whether to build the program: those
+// whose group or package is called what only wants. If none is, it must be a
+// single benchmark that is wanted, whose names are not known before all are built.
+func (c *comparer) selected() (items []item, ping bool) {
+	for _, it := range catalogue() {
+		if c.only(it.group) || c.only(it.pkg) {
+			items = append(items, it)
+		}
+	}
+	if ping = c.wants(pingGroup, pingCPU) || c.wants(pingGroup, pingRate); len(items) > 0 || ping {
+		return items, ping
+	}
+	return catalogue(), false
+}
+
+// wants reports whether a row is wanted.
+func (c *comparer) wants(group, id string) bool { return c.only(group) || c.only(id) }
+
+// A plan is what to measure, and the rows that come of it.
+type plan struct {
+	subjects []subject
+	rows     []row
+}
+
+// build builds what is selected and finds the benchmarks in it.
+func (c *comparer) build(ctx context.Context) (*plan, error) {
+	items, ping := c.selected()
+	var packages []string
+	for _, it := range items {
+		if !slices.Contains(packages, it.pkg) {
+			packages = append(packages, it.pkg)
+		}
+	}
+	c.progress("building %s and %s", c.sides[0].Revision, c.sides[1].Revision)
+	if err := buildBoth(ctx, c.sides, packages, ping); err != nil {
+		return nil, err
+	}
+	c.progress("looking for benchmarks")
+	base, err := c.sides[0].discover(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	head, err := c.sides[1].discover(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	p := new(plan)
+	known := []string{pingCPU, pingRate}
+	for _, b := range slices.Concat(head, base) {
+		if slices.Contains(known, b.id()) {
+			continue
+		}
+		known = append(known, b.id())
+		if !c.wants(b.group, b.id()) {
+			continue
+		}
+		r := row{ID: b.id(), Group: b.group}
+		switch {
+		case !c.sides[0].names[b.id()]:
+			r.State = stateNew
+		case !c.sides[1].names[b.id()]:
+			r.State = stateGone
+		default:
+			p.subjects = append(p.subjects, benchSubject{b, c.slice})
+		}
+		p.rows = append(p.rows, r)
+	}
+	for _, it := range items {
+		if !slices.ContainsFunc(slices.Concat(head, base), func(b goBench) bool { return b.item == it }) && c.wants(it.group, it.pkg) {
+			p.rows = append(p.rows, row{ID: it.pkg, Group: it.group, State: stateNotYet})
+		}
+	}
+	if ping {
+		p.subjects = append(p.subjects, pingSubject{c.dir, c.pingSlice})
+		p.rows = append(p.rows, row{ID: pingCPU, Group: pingGroup}, row{ID: pingRate, Group: pingGroup, rate: true})
+	}
+	if len(p.rows) == 0 {
+		return nil, errors.New("nothing is called that: -only takes a regular expression for the names in the table")
+	}
+	return p, c.checkBudgets(known, items)
+}
+
+// checkBudgets refuses exceptions for what does not exist. The names of packages
+// that were not built, or not all of whose items were looked at, are not known.
+func (c *comparer) checkBudgets(known []string, items []item) error {
+	l := budget.List{File: c.budgets.File}
+	for _, b := range c.budgets.Budgets {
+		unseen := slices.ContainsFunc(catalogue(), func(it item) bool {
+			return strings.HasPrefix(b.Benchmark, it.pkg+".") && !slices.Contains(items, it)
+		})
+		if !unseen {
+			l.Budgets = append(l.Budgets, b)
+		}
+	}
+	return l.Check(known)
+}
+
+// sets are samples by row.
+type sets map[string]*set
+
+// A set is what was measured of a row.
+type set struct {
+	Time   judge.Samples `json:"time"` // nanoseconds for each operation
+	Allocs judge.Samples `json:"allocs"`
+	Bytes  judge.Samples `json:"bytes"`
+}
+
+func (s *set) add(side int, v sample) {
+	for _, p := range []struct {
+		to *judge.Samples
+		v  float64
+	}{{&s.Time, v.ns}, {&s.Allocs, v.allocs}, {&s.Bytes, v.bytes}} {
+		if side == 0 {
+			p.to.Base = append(p.to.Base, p.v)
+		} else {
+			p.to.Head = append(p.to.Head, p.v)
+		}
+	}
+}
+
+// measure measures both sides of the subjects for so many rounds. In each round
+// the subjects come in another order, and the sides of each right after each
+// other on the same processors, now one first and now the other.
+func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) (sets, error) {
+	got := make(sets)
+	var estimate time.Duration
+	for _, s := range subjects {
+		estimate += 2 * s.takes()
+		for _, id := range s.rows() {
+			got[id] = new(set)
+		}
+	}
+	c.progress("%d rounds of %d, about %v", rounds, len(subjects), (time.Duration(rounds) * estimate).Round(time.Second))
+	began := time.Now()
+	for round := range rounds {
+		for _, i := range c.rng.Perm(len(subjects)) {
+			if err := c.pair(ctx, subjects[i], got); err != nil {
+				return nil, err
+			}
+		}
+		took := time.Since(began)
+		left := took / time.Duration(round+1) * time.Duration(rounds-round-1)
+		c.progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
+	}
+	return got, nil
+}
+
+// pair measures both sides of a subject.
+func (c *comparer) pair(ctx context.Context, s subject, into sets) error {
+	on := c.cpus.pick(s.cpus())
+	for _, i := range c.rng.Perm(len(c.sides)) {
+		samples, used, err := s.measure(ctx, c.sides[i], on)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		c.cpus.used(on, used)
+		for n, id := range s.rows() {
+			into[id].add(i, samples[n])
+		}
+	}
+	if s.cpus() == 0 {
+		c.cpus.forget()
+	}
+	return nil
+}
+
+// compare measures what is planned and returns the rows, those that failed with
+// the functions to blame.
+func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
+	first, err := c.measure(ctx, p.subjects, c.rounds)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*row
+	byID := make(map[string]*row)
+	for _, planned := range p.rows {
+		r := new(planned)
+		rows = append(rows, r)
+		byID[r.ID] = r
+		r.allow(c.limit, c.budgets)
+		r.First = first[r.ID]
+	}
+	suspects := slices.DeleteFunc(slices.Clone(p.subjects), func(s subject) bool {
+		return !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].suspect() })
+	})
+	if len(suspects) > 0 {
+		c.progress("measuring again what looks slower")
+	}
+	for _, s := range suspects {
+		rounds := c.rounds
+		if s.cpus() > 0 {
+			rounds *= again
+		}
+		second, err := c.measure(ctx, []subject{s}, rounds)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range s.rows() {
+			byID[id].Second = second[id]
+		}
+	}
+	decide(rows)
+	for _, s := range suspects {
+		if err := c.blame(ctx, s, byID); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// blamed is how many functions are named for a benchmark.
+const blamed = 5
+
+// blame takes a profile of both sides of a subject that failed.
+func (c *comparer) blame(ctx context.Context, s subject, byID map[string]*row) error {
+	if !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].Failed }) {
+		return nil
+	}
+	if err := os.MkdirAll(c.profiles, 0o755); err != nil {
+		return err
+	}
+	c.progress("profiling %s", s.rows()[0])
+	on := c.cpus.pick(s.cpus())
+	var files [2]string
+	for i, side := range c.sides {
+		name := strings.ReplaceAll(s.rows()[0], "/", "-") + "." + side.Name + ".pprof"
+		file, err := filepath.Abs(filepath.Join(c.profiles, name))
+		if err != nil {
+			return err
+		}
+		if err := s.profile(ctx, side, on, file); err != nil {
+			return err
+		}
+		files[i] = file
+	}
+	base, err := blame.Read(files[0])
+	if err != nil {
+		return err
+	}
+	head, err := blame.Read(files[1])
+	if err != nil {
+		return err
+	}
+	for _, id := range s.rows() {
+		byID[id].Blame = blame.Diff(base, head, module, blamed)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/bench/gotest"
+)
+
+// A side is one of the two trees that are compared, and what was built of it.
+type side struct {
+	Name     string `json:"name"` // base or head
+	Revision string `json:"revision"`
+	Modified bool   `json:"modified"` // the tree differs from the revision
+
+	dir    string            // of the tree
+	out    string            // of what is built
+	tests  map[string]string // test binaries by package; of those that are there
+	server string            // the program; empty if it is not measured
+	names  map[string]bool   // ids of the benchmarks that are there
+}
+
+// buildFlags keep the path of the tree and the revision out of what is built, so
+// that both sides share the build cache, and the same code is the same binary.
+func buildFlags() []string { return []string{"-trimpath", "-ldflags=-s -w"} }
+
+func (s *side) toolchain() gotest.Toolchain {
+	return gotest.Toolchain{Dir: s.dir, Env: []string{"CGO_ENABLED=0"}}
+}
+
+// build makes the test binaries of the packages that are there, and the program
+// if that is wanted.
+func (s *side) build(ctx context.Context, packages []string, program bool) error {
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	s.tests = make(map[string]string)
+	for _, pkg := range packages {
+		tests, err := filepath.Glob(filepath.Join(s.dir, filepath.FromSlash(pkg), "*_test.go"))
+		if err != nil {
+			return err
+		}
+		if len(tests) == 0 {
+			continue
+		}
+		file := filepath.Join(s.out, strings.ReplaceAll(pkg, "/", "-")+".test")
+		if err := s.toolchain().Compile(ctx, "./"+pkg, file, buildFlags()...); err != nil {
+			return err
+		}
+		s.tests[pkg] = file
+	}
+	if !program {
+		return nil
+	}
+	s.server = filepath.Join(s.out, "uniflow")
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", s.server}, buildFlags(), []string{"./cmd/uniflow"})
+	_, err := s.toolchain().Do(ctx, args...)
+	return err
+}
+
+// buildBoth builds the sides at the same time, since linking takes one processor.
+func buildBoth(ctx context.Context, sides [2]*side, packages []string, program bool) error {
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, s := range sides {
+		both.Go(func() {
+			if err := s.build(ctx, packages, program); err != nil {
+				errs[i] = fmt.Errorf("build %s: %w", s.Name, err)
+			}
+		})
+	}
+	both.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// discover returns the benchmarks of the items that the side has, by running each
+// once.
+func (s *side) discover(ctx context.Context, items []item) ([]goBench, error) {
+	s.names = make(map[string]bool)
+	var found []goBench
+	for _, it := range items {
+		file := s.tests[it.pkg]
+		if file == "" {
+			continue
+		}
+		got, err := gotest.Run{Binary: file, Bench: it.bench, CPU: it.cpus, Dir: s.folder(it.pkg), Env: environ(), Args: []string{patience}}.Output(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(got)) {
+			keep, err := it.kept(name)
+			if err != nil {
+				return nil, err
+			}
+			b := goBench{it, name}
+			if keep && !s.names[b.id()] {
+				s.names[b.id()] = true
+				found = append(found, b)
+			}
+		}
+	}
+	return found, nil
+}
+
+// folder returns where tests of a package are run: in the package's folder, as
+// they may read testdata.
+func (s *side) folder(pkg string) string { return filepath.Join(s.dir, filepath.FromSlash(pkg)) }
+
+// environ returns the environment of what is measured: without what tunes the
+// runtime, so that both sides run as they do by default.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK"}, name)
+	})
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/judge"
+)
+
+// table writes the rows, and under them why those that failed did.
+func table(w io.Writer, rows []*row) error {
+	lines := [][]string{{"benchmark", "base", "head", "change", "p", "allocs", "bytes", "verdict"}}
+	for _, r := range rows {
+		lines = append(lines, r.cells())
+	}
+	var b strings.Builder
+	align(&b, lines)
+	for _, r := range rows {
+		for _, reason := range r.Reasons {
+			fmt.Fprintf(&b, "\nFAIL %s: %s", r.ID, reason)
+		}
+		if r.Failed {
+			b.WriteByte('\n')
+		}
+		if len(r.Blame) > 0 {
+			b.WriteString("  shares of the CPU, what grew most first:\n")
+		}
+		for _, f := range r.Blame {
+			fmt.Fprintf(&b, "    %s\n", f)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *row) cells() []string {
+	if r.First == nil {
+		return []string{r.ID, "", "", "", "", "", "", r.Verdict}
+	}
+	allocs, bytes := "", ""
+	if !strings.HasPrefix(r.ID, "ping.") {
+		allocs, bytes = counts(r.Allocs), counts(r.Bytes)
+	}
+	return []string{r.ID, r.time(r.Time.Base), r.time(r.Time.Head), r.change(), fmt.Sprintf("%.3f", r.Time.Corrected), allocs, bytes, r.Verdict}
+}
+
+// counts writes both medians, or one where they differ no more than by chance.
+func counts(f figure) string {
+	if f.Base == f.Head || f.Corrected >= judge.Alpha {
+		return fmt.Sprintf("%.6g", f.Base)
+	}
+	return fmt.Sprintf("%.6g → %.6g", f.Base, f.Head)
+}
+
+// align writes cells in columns: names to the left, figures to the right.
+func align(b *strings.Builder, lines [][]string) {
+	widths := make([]int, len(lines[0]))
+	for _, cells := range lines {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, cells := range lines {
+		last := len(cells) - 1
+		for i, cell := range cells {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			switch i {
+			case 0:
+				b.WriteString(cell + pad)
+			case last:
+				b.WriteString("  " + cell)
+			default:
+				b.WriteString("  " + pad + cell)
+			}
+		}
+		b.WriteByte('\n')
+	}
+}

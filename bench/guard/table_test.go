@@ -1,0 +1,72 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
+	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+)
+
+var update = flag.Bool("update", false, "write testdata/table.golden")
+
+func ten(v float64) []float64 {
+	var all []float64
+	for i := range 10 {
+		all = append(all, v*(1+float64(i)/1000))
+	}
+	return all
+}
+
+func setOf(base, head sample) *set {
+	s := new(set)
+	s.Time.Base, s.Time.Head = ten(base.ns), ten(head.ns)
+	for range 10 {
+		s.Allocs.Base, s.Allocs.Head = append(s.Allocs.Base, base.allocs), append(s.Allocs.Head, head.allocs)
+		s.Bytes.Base, s.Bytes.Head = append(s.Bytes.Base, base.bytes), append(s.Bytes.Head, head.bytes)
+	}
+	return s
+}
+
+func TestTable(t *testing.T) {
+	slow := setOf(sample{120, 0, 0}, sample{360, 2, 64})
+	rows := []*row{
+		{ID: "value.CodecMapEncode/compiled", First: setOf(sample{986.9, 3, 624}, sample{987.2, 3, 624})},
+		{
+			ID: "internal/run.Parallel", First: slow, Second: slow,
+			Blame: []blame.Function{
+				{Name: "internal/run.(*table).open", Flat: blame.Pair{Head: 0.35}, Cumulative: blame.Pair{Head: 0.36},
+					Callees: []blame.Callee{{Name: "sync.(*Mutex).Lock", Share: blame.Pair{Head: 0.2}}}},
+				{Name: "runtime.gcBgMarkWorker", Flat: blame.Pair{Base: 0.01, Head: 0.12}, Cumulative: blame.Pair{Base: 0.01, Head: 0.12}},
+			},
+		},
+		{ID: "lang/builtin.Eval/javascript/map", First: setOf(sample{8195, 52, 3336}, sample{8601, 52, 3336})},
+		{ID: "nodes/web.Old", State: stateGone},
+		{ID: "lock", State: stateNotYet},
+		{ID: pingRate, rate: true, First: setOf(sample{20000, 0, 0}, sample{16000, 0, 0})},
+	}
+	for _, r := range rows {
+		r.allow(0.1, budget.List{})
+	}
+	decide(rows)
+	var b strings.Builder
+	if err := table(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "table.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
+	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+	"github.com/uniflow-labs/uniflow/bench/guard/judge"
+)
+
+// States of rows that are not measured, since a side does not have them.
+const (
+	stateNew    = "new"           // the head has it
+	stateGone   = "gone"          // the base has it
+	stateNotYet = "not there yet" // neither has
+)
+
+// A row is a benchmark, and what came out.
+type row struct {
+	ID      string           `json:"benchmark"`
+	Group   string           `json:"group"`
+	State   string           `json:"state,omitempty"` // empty if it was measured
+	Time    figure           `json:"time"`
+	Allocs  figure           `json:"allocs"`
+	Bytes   figure           `json:"bytes"`
+	Verdict string           `json:"verdict"`
+	Failed  bool             `json:"failed"`
+	Reasons []string         `json:"reasons,omitempty"` // of the failure, for people
+	Budget  string           `json:"budget,omitempty"`  // the reason of the exception
+	Blame   []blame.Function `json:"blame,omitempty"`
+	First   *set             `json:"first,omitempty"`
+	Second  *set             `json:"second,omitempty"` // nil unless the first looked slower
+
+	rate      bool // times are shown as how many there are in a second
+	allowGone bool
+}
+
+// A figure is what is compared of a row: the medians of all samples.
+type figure struct {
+	judge.Comparison
+	Corrected float64 `json:"pCorrected"` // P for all benchmarks at once
+	Limit     float64 `json:"limit"`      // a fraction for times, a number for allocations
+
+	rule   judge.Rule
+	grown  bool    // confirmed
+	second float64 // P of the second set, corrected
+}
+
+// allow sets what the row may grow.
+func (r *row) allow(limit float64, budgets budget.List) {
+	r.Time.rule.Limit, r.Allocs.rule = limit, judge.Rule{Counted: true}
+	if b, ok := budgets.Find(r.ID); ok {
+		r.Budget, r.allowGone = b.Reason, b.Gone
+		if b.Limit > 0 {
+			r.Time.rule.Limit = b.Limit
+		}
+		r.Allocs.rule.Limit = b.Allocs
+	}
+	r.Time.Limit, r.Allocs.Limit = r.Time.rule.Limit, r.Allocs.rule.Limit
+}
+
+// suspect reports whether the row is to be measured again.
+func (r *row) suspect() bool {
+	return r.First != nil && (judge.Screen(r.Time.rule, r.First.Time) || judge.Screen(r.Allocs.rule, r.First.Allocs))
+}
+
+// decide judges all rows from what was measured of them.
+func decide(rows []*row) {
+	var measured []*row
+	for _, r := range rows {
+		if r.First != nil {
+			measured = append(measured, r)
+		}
+	}
+	compareAll(measured, func(r *row) *figure { return &r.Time }, func(s *set) judge.Samples { return s.Time })
+	compareAll(measured, func(r *row) *figure { return &r.Allocs }, func(s *set) judge.Samples { return s.Allocs })
+	compareAll(measured, func(r *row) *figure { return &r.Bytes }, func(s *set) judge.Samples { return s.Bytes })
+	for _, r := range rows {
+		r.judge()
+	}
+}
+
+// compareAll compares one figure of all rows, and corrects for their number.
+func compareAll(rows []*row, fig func(*row) *figure, of func(*set) judge.Samples) {
+	all, second := make([]judge.Samples, len(rows)), make([]judge.Samples, len(rows))
+	pAll, pSecond := make([]float64, len(rows)), make([]float64, len(rows))
+	for i, r := range rows {
+		all[i] = of(r.First)
+		if r.Second != nil {
+			second[i] = of(r.Second)
+			all[i] = all[i].Plus(second[i])
+		}
+		fig(r).Comparison = judge.Compare(all[i].Base, all[i].Head)
+		pAll[i] = fig(r).P
+		pSecond[i] = judge.Compare(second[i].Base, second[i].Head).P
+	}
+	pAll, pSecond = judge.Holm(pAll), judge.Holm(pSecond)
+	for i, r := range rows {
+		f := fig(r)
+		f.Corrected, f.second = pAll[i], pSecond[i]
+		f.grown = judge.Confirmed(f.rule, second[i], all[i], f.second, f.Corrected)
+	}
+}
+
+// judge fills in the verdict.
+func (r *row) judge() {
+	switch {
+	case r.State == stateGone && !r.allowGone:
+		r.fail("GONE", "the base has it, and the head does not")
+	case r.State == stateGone:
+		r.Verdict = "gone, accepted"
+	case r.State != "":
+		r.Verdict = r.State
+	case r.Time.grown && r.Allocs.grown:
+		r.fail("SLOWER, ALLOCATES", r.timeReason(), r.allocsReason())
+	case r.Time.grown:
+		r.fail("SLOWER", r.timeReason())
+	case r.Allocs.grown:
+		r.fail("ALLOCATES", r.allocsReason())
+	case r.Time.Corrected < judge.Alpha && r.Time.Change() < -r.Time.rule.Limit:
+		r.Verdict = "faster"
+	case r.Time.Corrected < judge.Alpha && r.Time.Change() > 0 && !r.Time.rule.Beyond(r.Time.Comparison):
+		r.Verdict = "slower, within the limit"
+	case r.Second != nil:
+		r.Verdict = "not confirmed"
+	default:
+		r.Verdict = "ok"
+	}
+	if r.Budget != "" && !r.Failed {
+		r.Verdict += ", with a budget"
+	}
+}
+
+func (r *row) fail(verdict string, reasons ...string) {
+	r.Verdict, r.Failed, r.Reasons = verdict, true, reasons
+}
+
+func (r *row) timeReason() string {
+	f := r.Time
+	return fmt.Sprintf("%s → %s, %s (limit %+.4g %%), p = %.2g", r.time(f.Base), r.time(f.Head), r.change(), 100*f.Limit, f.Corrected)
+}
+
+func (r *row) allocsReason() string {
+	f := r.Allocs
+	allowed := "limit: no more"
+	if f.Limit > 0 {
+		allowed = fmt.Sprintf("limit %+.4g", f.Limit)
+	}
+	return fmt.Sprintf("%.4g → %.4g allocations/op (%s), p = %.2g", f.Base, f.Head, allowed, f.Corrected)
+}
+
+// change is that of the time, or of the rate.
+func (r *row) change() string {
+	c := r.Time.Change()
+	if r.rate {
+		c = 1/(1+c) - 1
+	}
+	return fmt.Sprintf("%+.1f %%", 100*c)
+}
+
+// time writes nanoseconds, or how many there are of them in a second.
+func (r *row) time(ns float64) string {
+	switch {
+	case r.rate && ns > 0:
+		return fmt.Sprintf("%.0f/s", 1e9/ns)
+	case ns < 1e3:
+		return fmt.Sprintf("%.4g ns", ns)
+	case ns < 1e6:
+		return fmt.Sprintf("%.4g µs", ns/1e3)
+	}
+	return fmt.Sprintf("%.4g ms", ns/1e6)
+}

@@ -1,0 +1,203 @@
+// Package server starts HTTP servers as processes of their own, for measuring.
+//
+// [Start] runs a program and waits until it answers; the [Server] says what it
+// has used of the processors and the memory, from /proc, until [Server.Stop].
+// Everything listens on 127.0.0.1. The package must not know which program it
+// starts.
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options are what to start. All but Args and Env are required.
+type Options struct {
+	Name    string // in errors
+	Addr    string // 127.0.0.1:port
+	Path    string // that the server answers with 200, as in /ping
+	Program string
+	Args    []string
+	Env     []string // the whole environment; that of this process if nil
+	Log     string   // the file that gets what the server writes
+}
+
+// A Server is a process that answers HTTP requests. It is for one goroutine.
+type Server struct {
+	Name string
+	Addr string
+	path string
+	cmd  *exec.Cmd
+	log  string
+
+	reaper sync.WaitGroup
+	exited chan struct{} // closed by the reaper
+	err    error         // of the process, once it has exited
+}
+
+// ready is how long a server may take until it answers.
+const ready = 60 * time.Second
+
+// FreeAddr returns an address on 127.0.0.1 that nobody listens on.
+func FreeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Start starts a server and waits until it answers. It is not bound to the
+// context once it has: it is Stop that ends a server, as it is to drain.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s := &Server{Name: o.Name, Addr: o.Addr, path: o.Path, log: o.Log, exited: make(chan struct{})}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the child has its own handle
+	s.cmd = exec.Command(o.Program, o.Args...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = log, log, o.Env
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.reaper.Go(func() {
+		defer close(s.exited)
+		s.err = s.cmd.Wait()
+	})
+	if err := s.await(ctx, ready); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Get asks for the server's path over a connection of its own.
+func (s *Server) Get(ctx context.Context) (*http.Response, []byte, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	return resp, body, errors.Join(err, resp.Body.Close())
+}
+
+// URL returns the address of the server's path.
+func (s *Server) URL() string { return "http://" + s.Addr + s.path }
+
+// await waits until the server answers with 200.
+func (s *Server) await(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		resp, body, err := s.Get(ctx)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %.200q", resp.Status, body)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("%s exited (%v): %s", s.Name, s.err, s.Said())
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w: %s", s.Name, err, s.Said())
+		case <-tick.C:
+		}
+	}
+}
+
+// Said returns the end of what the server wrote.
+func (s *Server) Said() string {
+	data, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	data = bytes.TrimSpace(data)
+	return string(data[max(0, len(data)-2000):])
+}
+
+// Stop ends the server as an operator would, and waits. A server that has not
+// ended after 20 s is killed, which is an error.
+func (s *Server) Stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	late := time.NewTimer(20 * time.Second)
+	defer late.Stop()
+	select {
+	case <-s.exited:
+	case <-late.C:
+		if err := s.cmd.Process.Kill(); err != nil {
+			return err
+		}
+		<-s.exited
+		return fmt.Errorf("%s did not end within 20 s of SIGTERM", s.Name)
+	}
+	if s.err != nil {
+		return fmt.Errorf("%s: %w: %s", s.Name, s.err, s.Said())
+	}
+	return nil
+}
+
+// clockTick is the unit of the times that /proc shows, for all of Linux's
+// architectures that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// Busy returns what the server has used of the processors, itself and in the
+// kernel, in steps of 10 ms; 0 where there is no /proc.
+func (s *Server) Busy() time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0 // another system
+	}
+	return used(string(data))
+}
+
+// used reads the times of a process from its line in /proc.
+func used(stat string) time.Duration {
+	// What precedes the last parenthesis is a name, which may have spaces.
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return time.Duration(user+system) * clockTick
+}
+
+// Resident returns the resident memory of the server in MB (10^6 bytes).
+func (s *Server) Resident() (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+			return kb * 1024 / 1e6, err
+		}
+	}
+	return 0, errors.New("/proc: no VmRSS")
+}

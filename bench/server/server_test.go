@@ -1,0 +1,84 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+// TestMain is the server when the tests start this binary as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "-serve" {
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[2], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s of %s", r.URL.Path, os.Getenv("SERVER_NAME"))
+		})))
+		os.Exit(1)
+	}
+	leak.Main(m)
+}
+
+func TestStart(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Name: "tested", Addr: addr, Path: "/ping", Program: self, Args: []string{"-serve", addr},
+		Env: append(os.Environ(), "SERVER_NAME=t"), Log: filepath.Join(t.TempDir(), "log"),
+	}
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, body, err := s.Get(t.Context()); err != nil || string(body) != "/ping of t" {
+		t.Errorf("got %q, %v, want the path and the environment", body, err)
+	}
+	if mb, err := s.Resident(); err != nil || mb < 1 || mb > 500 {
+		t.Errorf("got %v MB, %v", mb, err)
+	}
+	if busy := s.Busy(); busy < 0 || busy > time.Minute {
+		t.Errorf("got %v of CPU", busy)
+	}
+
+	o.Name, o.Log = "second", filepath.Join(t.TempDir(), "log")
+	o.Args = []string{"-serve", "127.0.0.1:nowhere"}
+	if o.Addr, err = FreeAddr(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "second exited") || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("got %v, want what the server said", err)
+	}
+	// It knows nothing of SIGTERM, so that ends it with an error.
+	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "signal: terminated") {
+		t.Errorf("got %v, want the signal", err)
+	}
+}
+
+func TestUsed(t *testing.T) {
+	f := func(stat string, want time.Duration) {
+		t.Helper()
+		if got := used(stat); got != want {
+			t.Errorf("%q: got %v, want %v", stat, got, want)
+		}
+	}
+	f("12 (a name) with) S 1 1 1 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0", 3*time.Second)
+	f("12 (x) S 1 2 3", 0)
+	f("12 (x) S 1 1 1 0 -1 4194304 100 0 0 0 many 50 0 0", 0)
+	f("", 0)
+}
+
+func FuzzUsed(f *testing.F) {
+	f.Add("12 (a name) with) S 1 1 1 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0")
+	f.Add(")")
+	f.Fuzz(func(_ *testing.T, stat string) { used(stat) })
+}
