@@ -162,10 +162,9 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 // If the list has errors, or err is not nil, nothing has changed, and the old
 // generation goes on; err is about starting, the list about the documents.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
-	first := e.current.Load() == nil
 	prog, list := e.compile(source)
 	if prog == nil {
-		e.census.outcome(first, false)
+		e.census.refuse()
 		return list, nil
 	}
 	e.mu.Lock()
@@ -175,7 +174,9 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 		return list, ErrShutdown
 	}
 	err := e.replace(ctx, prog)
-	e.census.outcome(first, err == nil)
+	if err != nil {
+		e.census.refuse()
+	}
 	return list, err
 }
 
@@ -200,6 +201,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	}
 	e.mu.number = next.number
 	e.current.Store(next)
+	e.census.served(next.Generation)
 	e.opts.Log.Info("generation serves", "generation", next.number, "nodes", len(prog.Vertices))
 	if old != nil {
 		e.drains.Go(func() { e.drain(old) })

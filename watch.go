@@ -17,6 +17,7 @@ type census struct {
 	in    run.Instruments // of the generations alive, and of those to come
 	label int             // how many have asked for labels
 	alive []*run.Generation
+	last  *run.Generation // that was served
 
 	past    observe.Metrics                 // of generations that have ended; its nodes are in nodes
 	nodes   map[nodeKey]observe.NodeMetrics // made by New
@@ -37,8 +38,7 @@ func (c *census) add(g *run.Generation) {
 }
 
 // remove counts a generation out that has ended. Its counts are kept; those of
-// nodes are as long as another generation is alive that has them, too, and those
-// of the last generation for good.
+// nodes are as long as a generation has them that is alive or was served last.
 func (c *census) remove(g *run.Generation) {
 	c.Lock()
 	defer c.Unlock()
@@ -49,13 +49,13 @@ func (c *census) remove(g *run.Generation) {
 		c.past.Ended[i] += m.Ended[i]
 	}
 	addNodes(c.nodes, m.Nodes)
-	if len(c.alive) == 0 {
-		return
-	}
 	known := make(map[nodeKey]bool)
-	for _, a := range c.alive {
-		for i := range a.Program().Vertices {
-			ref := &a.Program().Vertices[i].Ref
+	for _, g := range append(c.alive[:len(c.alive):len(c.alive)], c.last) {
+		if g == nil {
+			continue // nothing was served yet
+		}
+		for i := range g.Program().Vertices {
+			ref := &g.Program().Vertices[i].Ref
 			known[nodeKey{ref.Kind, ref.Namespace, ref.Name}] = true
 		}
 	}
@@ -77,16 +77,22 @@ func addNodes(sums map[nodeKey]observe.NodeMetrics, nodes []observe.NodeMetrics)
 	}
 }
 
-// outcome counts how an Apply has ended.
-func (c *census) outcome(first, applied bool) {
+// served counts a generation that serves now, in place of another unless it is
+// the first.
+func (c *census) served(g *run.Generation) {
 	c.Lock()
 	defer c.Unlock()
-	switch {
-	case !applied:
-		c.refused++
-	case !first:
+	if c.last != nil {
 		c.reloads++
 	}
+	c.last = g
+}
+
+// refuse counts a workflow that is not served.
+func (c *census) refuse() {
+	c.Lock()
+	defer c.Unlock()
+	c.refused++
 }
 
 // metrics sums up the generations. Nodes are in the order of their names.

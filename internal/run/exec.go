@@ -146,21 +146,22 @@ func (p *process) deliver(t task) {
 			if len(p.gates) > 0 && p.wait(t) {
 				return
 			}
-			r = p.call(t)
+			p.current.node, p.current.to = t.node, t.to
+			if p.tally != nil {
+				p.count(t)
+			}
+			r = p.vertices[t.node].Node.Receive(p.facade(), node.Packet{Port: int(t.port), Payload: t.payload})
 		}
 		t, direct = p.apply(t.node, t.port, t.to, &r)
 	}
 }
 
-func (p *process) call(t task) node.Result {
-	p.current.node, p.current.to = t.node, t.to
-	if p.tally != nil {
-		p.tally[t.node].Add(1)
-		if p.rec != nil {
-			p.rec.arrived = t.arrived
-		}
+// count counts a packet that is about to be handled, in a process that is watched.
+func (p *process) count(t task) {
+	p.tally[t.node].Add(1)
+	if p.rec != nil {
+		p.rec.arrived = t.arrived
 	}
-	return p.vertices[t.node].Node.Receive(p.facade(), node.Packet{Port: int(t.port), Payload: t.payload})
 }
 
 // look checks the process's budget of deliveries and whether it was cancelled.

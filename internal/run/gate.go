@@ -39,6 +39,9 @@ func (p *process) block(w work) {
 
 // wait keeps a packet at the gate of its in-port if that is shut.
 func (p *process) wait(t task) (waits bool) {
+	if t.bytes == admitted {
+		return false
+	}
 	g := p.gateAt(t.node, t.port)
 	if g == nil || g.inside < p.vertices[t.node].Concurrency && len(g.waiting) == 0 {
 		return false
@@ -83,12 +86,10 @@ func (p *process) openGate(at, port int32) {
 
 // admit delivers a packet that has waited at its gate.
 func (p *process) admit(t task) {
-	if p.aborted != nil {
-		p.deliver(t)
-		return
-	}
-	r := p.call(t)
-	if next, direct := p.apply(t.node, t.port, t.to, &r); direct {
-		p.deliver(next)
-	}
+	t.bytes = admitted
+	p.deliveries-- // it was counted when it came
+	p.deliver(t)
 }
+
+// admitted is in place of the bytes of a task that no gate is to keep any more.
+const admitted = -1
