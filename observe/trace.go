@@ -44,7 +44,7 @@ const (
 
 // ParseTrace reads the headers traceparent and tracestate. A traceparent that
 // is malformed is as good as none, as the specification has it (section 3.2):
-// then ok is false.
+// then ok is false. So is a tracestate that is not printable or too long.
 func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 	s := strings.TrimSpace(traceparent)
 	if len(s) < traceparentLen || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -61,11 +61,14 @@ func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 		return Trace{}, false
 	}
 	t.Sampled = flags[0]&1 != 0
-	if len(tracestate) <= maxState {
+	if len(tracestate) <= maxState && !strings.ContainsFunc(tracestate, notPrintable) {
 		t.State = tracestate
 	}
 	return t, true
 }
+
+// notPrintable reports whether a tracestate may not have the character.
+func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 // decodeHex reads lower-case digits, as other ones are not allowed.
 func decodeHex(dst []byte, s string) bool {

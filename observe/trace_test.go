@@ -39,11 +39,13 @@ func TestParseTrace(t *testing.T) {
 	f("", false, false)
 }
 
-// TestLongState is not passed on.
-func TestLongState(t *testing.T) {
-	got, ok := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", strings.Repeat("x", 10<<10))
-	if !ok || got.State != "" {
-		t.Errorf("got %v with %d bytes of state, want none", ok, len(got.State))
+// TestBadState is not passed on, and does no harm to the trace.
+func TestBadState(t *testing.T) {
+	for _, state := range []string{strings.Repeat("x", 10<<10), "v=\xff", "v=\n", "v=ä"} {
+		got, ok := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", state)
+		if !ok || got.State != "" {
+			t.Errorf("%.10q: got %v with %d bytes of state, want none", state, ok, len(got.State))
+		}
 	}
 }
 

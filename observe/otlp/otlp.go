@@ -3,6 +3,7 @@
 //
 // [New] makes an [Exporter], [Exporter.Recorder] is what an engine is given. A
 // process becomes a span, and each packet at a node one below it; see span.go.
+// What is queued is sent by the one goroutine of send.go.
 //
 // Invariants: a process never waits for the network; what the receiver cannot
 // take in time is counted and dropped, and memory stays bounded.
@@ -16,6 +17,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -23,7 +27,6 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/uniflow-labs/uniflow/observe"
 )
@@ -43,16 +46,27 @@ type Options struct {
 
 	Service string        // the attribute service.name; "uniflow"
 	Version string        // the attribute service.version
-	Queue   int           // how many timelines may wait; 2,048
+	Queue   int           // how many timelines may wait, of 128 spans on average; 2,048
 	Timeout time.Duration // of one request to the receiver; 10 s
 	Retry   time.Duration // how long a batch is tried again; 1 min
 	Log     *slog.Logger  // nil discards
 }
 
-// Limits of a batch.
+// Limits of a batch. A receiver refuses requests past a size; the collector's has
+// 20 MiB, which one more timeline of 1,000 spans with the longest texts is below.
 const (
-	batchSpans = 4096
+	batchBytes = 2 << 20     // estimated, before compression
 	batchDelay = time.Second // how long the first timeline of a batch waits
+)
+
+// queueSpans is how many spans a timeline that waits may have on average: those of
+// 1,000 spans, the longest, would hold 350 MB in a queue of the default length.
+const queueSpans = 128
+
+// Pauses between tries of a batch, the first and the longest.
+const (
+	firstPause = 500 * time.Millisecond
+	maxPause   = 10 * time.Second
 )
 
 // dropGap is the least time between two records of the log about dropped traces.
@@ -65,23 +79,26 @@ type Exporter struct {
 	client   otlptrace.Client
 	resource *resource
 	queue    chan *observe.Timeline // never closed; a full one drops
+	waiting  atomic.Int64           // spans in the queue
 
 	closing  chan struct{} // closed by Close
 	once     sync.Once
 	worker   sync.WaitGroup
 	sending  context.Context // of requests; done when Close's is
 	giveUp   context.CancelFunc
-	stats    struct{ spans, dropped, failed atomic.Uint64 }
+	stats    struct{ spans, rejected, dropped, failed atomic.Uint64 }
+	conn     net.Conn  // of the last request; the worker's
 	reported uint64    // dropped processes that the log knows of; the worker's
 	last     time.Time // when it was told; the worker's
-	down     bool      // the last request failed; the worker's
+	state    state     // of the last request; the worker's
 }
 
 // Stats are what became of processes that were recorded.
 type Stats struct {
-	Spans   uint64 // that the receiver has taken
-	Dropped uint64 // processes that came faster than they could be sent
-	Failed  uint64 // processes in batches that the receiver did not take
+	Spans    uint64 // that the receiver has taken
+	Rejected uint64 // spans that it refused of batches that it took otherwise
+	Dropped  uint64 // processes that came faster than they could be sent
+	Failed   uint64 // processes in batches that the receiver did not take
 }
 
 // CheckURL reports why traces cannot be sent to a URL.
@@ -132,25 +149,31 @@ func New(opts Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	http := []otlptracehttp.Option{
+	options := []otlptracehttp.Option{
 		otlptracehttp.WithEndpointURL(target),
 		otlptracehttp.WithTimeout(opts.Timeout),
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 10 * time.Second, MaxElapsedTime: opts.Retry,
+			Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: opts.Retry,
 		}),
+		// This is the default, but a client that is told has connections of its own:
+		// else they are shared with other exporters of the program, and Close closes.
+		otlptracehttp.WithProxy(http.ProxyFromEnvironment),
 	}
 	if len(opts.Headers) > 0 {
-		http = append(http, otlptracehttp.WithHeaders(opts.Headers))
+		options = append(options, otlptracehttp.WithHeaders(opts.Headers))
 	}
 	e := &Exporter{
 		opts:     opts,
-		client:   otlptracehttp.NewClient(http...),
+		client:   otlptracehttp.NewClient(options...),
 		resource: about,
 		queue:    make(chan *observe.Timeline, opts.Queue),
 		closing:  make(chan struct{}),
 	}
-	e.sending, e.giveUp = context.WithCancel(context.Background())
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { e.conn = info.Conn },
+	})
+	e.sending, e.giveUp = context.WithCancel(ctx)
 	if err := e.client.Start(e.sending); err != nil {
 		return nil, err
 	}
@@ -171,16 +194,22 @@ func (e *Exporter) wants(parent observe.Trace) bool {
 }
 
 func (e *Exporter) ended(t *observe.Timeline) {
-	select {
-	case e.queue <- t:
-	default:
-		e.stats.dropped.Add(1)
+	if e.waiting.Load() < int64(cap(e.queue))*queueSpans {
+		spans := int64(1 + len(t.Spans))
+		e.waiting.Add(spans)
+		select {
+		case e.queue <- t:
+			return
+		default:
+			e.waiting.Add(-spans)
+		}
 	}
+	e.stats.dropped.Add(1)
 }
 
 // Stats returns what became of processes so far.
 func (e *Exporter) Stats() Stats {
-	return Stats{e.stats.spans.Load(), e.stats.dropped.Load(), e.stats.failed.Load()}
+	return Stats{e.stats.spans.Load(), e.stats.rejected.Load(), e.stats.dropped.Load(), e.stats.failed.Load()}
 }
 
 // Close sends what is queued, as long as ctx lasts, and reports what could not be
@@ -194,86 +223,14 @@ func (e *Exporter) Close(ctx context.Context) error {
 		e.worker.Wait()
 		stop()
 		e.giveUp()
+		if e.conn != nil {
+			// Kept for a next request, it would live for 90 s, with two goroutines.
+			_ = e.conn.Close() // an error says that it is closed already
+		}
 		if lost := e.Stats().Failed - before.Failed; lost > 0 {
 			err = fmt.Errorf("traces of %d processes were not sent to %s", lost, e.opts.URL)
 		}
 		err = errors.Join(err, e.client.Stop(context.WithoutCancel(ctx)))
 	})
 	return err
-}
-
-// work sends batches until the exporter is closed and nothing is left.
-func (e *Exporter) work() {
-	for {
-		batch, more := e.gather()
-		if len(batch) > 0 {
-			e.send(batch)
-		}
-		e.tellDropped(!more)
-		if !more {
-			return
-		}
-	}
-}
-
-// gather waits for a timeline, and for more of them until the batch is full or
-// old enough. There are no more once the exporter is closing and has none left.
-func (e *Exporter) gather() (batch []*observe.Timeline, more bool) {
-	var due <-chan time.Time
-	spans := 0
-	for spans < batchSpans {
-		select {
-		case t := <-e.queue:
-			batch = append(batch, t)
-			spans += 1 + len(t.Spans)
-			if due == nil {
-				due = time.After(batchDelay)
-			}
-		case <-due:
-			return batch, true
-		case <-e.closing:
-			for spans < batchSpans {
-				select {
-				case t := <-e.queue:
-					batch = append(batch, t)
-					spans += 1 + len(t.Spans)
-				default:
-					return batch, false
-				}
-			}
-			return batch, true
-		}
-	}
-	return batch, true
-}
-
-// send sends a batch; the client tries again what may be tried again.
-func (e *Exporter) send(batch []*observe.Timeline) {
-	var spans []*tracepb.Span
-	for _, t := range batch {
-		spans = appendSpans(spans, t)
-	}
-	err := e.client.UploadTraces(e.sending, e.resource.wrap(spans))
-	if err != nil {
-		e.stats.failed.Add(uint64(len(batch)))
-	} else {
-		e.stats.spans.Add(uint64(len(spans)))
-	}
-	// Once for each change: a receiver may be down for days.
-	switch {
-	case err != nil && !e.down:
-		e.opts.Log.Error("traces not sent", "url", e.opts.URL, "processes", len(batch), "error", err)
-	case err == nil && e.down:
-		e.opts.Log.Info("traces are sent again", "url", e.opts.URL, "failed", e.stats.failed.Load())
-	}
-	e.down = err != nil
-}
-
-func (e *Exporter) tellDropped(last bool) {
-	dropped := e.stats.dropped.Load()
-	if dropped == e.reported || !last && time.Since(e.last) < dropGap {
-		return
-	}
-	e.opts.Log.Warn("traces dropped: processes end faster than they can be sent; see --otlp-ratio", "processes", dropped-e.reported)
-	e.reported, e.last = dropped, time.Now()
 }

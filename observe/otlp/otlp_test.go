@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 type receiver struct {
 	*httptest.Server
 	answer func(w http.ResponseWriter, r *http.Request) (taken bool) // nil takes all
+	size   func(bytes int)                                           // of a request, uncompressed; may be nil
 
 	mu struct {
 		sync.Mutex
@@ -58,6 +59,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		body = zr
 	}
 	data, err := io.ReadAll(body)
+	if r.size != nil {
+		r.size(len(data))
+	}
 	var export collectorpb.ExportTraceServiceRequest
 	if err == nil {
 		err = proto.Unmarshal(data, &export)
@@ -356,5 +360,32 @@ func BenchmarkEnded(b *testing.B) {
 	cancel()
 	if err := e.Close(ctx); err == nil {
 		b.Log("nothing was queued at the end")
+	}
+}
+
+// BenchmarkSend is what a traced process costs the program later: two packets made
+// spans, encoded, compressed and sent to a server in this program.
+func BenchmarkSend(b *testing.B) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			b.Error(err)
+		}
+	}))
+	defer server.Close()
+	e, err := otlp.New(otlp.Options{URL: server.URL, Queue: b.N})
+	if err != nil {
+		b.Fatal(err)
+	}
+	t, r := timeline(), e.Recorder()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		r.Ended(t)
+	}
+	if err := e.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if got := e.Stats().Spans; got != uint64(3*b.N) {
+		b.Errorf("got %d spans, want %d", got, 3*b.N)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
@@ -48,17 +50,47 @@ func (r *resource) wrap(spans []*tracepb.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
-// sampled is the trace flag of a span that was recorded.
-const sampled = 1
+// Flags of spans, which all were recorded, by where their parent is.
+const (
+	anywhere = uint32(1)
+	local    = anywhere | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
+	remote   = local | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+)
+
+// Sizes for the estimate of a batch.
+const (
+	spanBytes = 512     // of a span but for its longest texts; 275 with short names
+	maxError  = 4 << 10 // of an error that is sent
+)
+
+// estimate returns about how many bytes the spans of a timeline are.
+func estimate(t *observe.Timeline) int {
+	n := (1+len(t.Spans))*(spanBytes+len(t.Trace.State)) + min(len(t.Error), maxError)
+	for i := range t.Spans {
+		n += 2 * min(len(t.Spans[i].Error), maxError) // in the status and in the event
+	}
+	return n
+}
 
 // appendSpans appends the span of a process and those of its packets.
 func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	kind := tracepb.Span_SPAN_KIND_INTERNAL
+	flags := local
+	if t.Parent != [8]byte{} {
+		flags = anywhere // of a child it is in this program, of a caller who knows
+	}
 	if t.Trigger.Kind == "listener" {
 		kind = tracepb.Span_SPAN_KIND_SERVER
+		if t.Parent != [8]byte{} {
+			flags = remote
+		}
+	}
+	state := t.Trace.State
+	if !utf8.ValidString(state) {
+		state = "" // a malformed one is as good as none
 	}
 	process := &tracepb.Span{
-		TraceId: t.Trace.ID[:], SpanId: t.Trace.Span[:], TraceState: t.Trace.State, Flags: sampled,
+		TraceId: t.Trace.ID[:], SpanId: t.Trace.Span[:], TraceState: state, Flags: flags,
 		Name: name(t.Trigger.Name, t.Trigger.Kind), Kind: kind,
 		StartTimeUnixNano: at(t, 0), EndTimeUnixNano: at(t, t.Duration),
 		Attributes: []*commonpb.KeyValue{
@@ -70,24 +102,24 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 		process.ParentSpanId = t.Parent[:]
 	}
 	if t.Outcome == observe.Failed || t.Outcome == observe.Cancelled {
-		process.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: t.Error}
+		process.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clip(t.Error)}
 	}
 	if t.Unrecorded > 0 {
 		process.Attributes = append(process.Attributes, number("uniflow.unrecorded", int64(t.Unrecorded)))
 	}
 	spans = append(spans, process)
 	for i := range t.Spans {
-		spans = append(spans, packet(t, &t.Spans[i]))
+		spans = append(spans, packet(t, &t.Spans[i], state))
 	}
 	return spans
 }
 
 // packet is the span of a packet at a node.
-func packet(t *observe.Timeline, s *observe.Span) *tracepb.Span {
+func packet(t *observe.Timeline, s *observe.Span, state string) *tracepb.Span {
 	id := make([]byte, 8)
 	binary.LittleEndian.PutUint64(id, rand.Uint64()|1)
 	span := &tracepb.Span{
-		TraceId: t.Trace.ID[:], SpanId: id, ParentSpanId: t.Trace.Span[:], TraceState: t.Trace.State, Flags: sampled,
+		TraceId: t.Trace.ID[:], SpanId: id, ParentSpanId: t.Trace.Span[:], TraceState: state, Flags: local,
 		Name: name(s.Node.Name, s.Node.Kind), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: at(t, s.Start), EndTimeUnixNano: at(t, max(s.Start, s.End)),
 		Attributes: []*commonpb.KeyValue{
@@ -96,9 +128,10 @@ func packet(t *observe.Timeline, s *observe.Span) *tracepb.Span {
 		},
 	}
 	if s.Error != "" {
-		span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: s.Error}
+		message := clip(s.Error)
+		span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: message}
 		span.Events = []*tracepb.Span_Event{{
-			Name: "exception", TimeUnixNano: span.EndTimeUnixNano, Attributes: []*commonpb.KeyValue{text("exception.message", s.Error)},
+			Name: "exception", TimeUnixNano: span.EndTimeUnixNano, Attributes: []*commonpb.KeyValue{text("exception.message", message)},
 		}}
 	}
 	return span
@@ -106,15 +139,22 @@ func packet(t *observe.Timeline, s *observe.Span) *tracepb.Span {
 
 func name(name, kind string) string {
 	if name == "" {
-		return kind
+		name = kind
 	}
-	return name
+	return valid(name)
 }
+
+// valid returns a text as the protocol takes it: with one that is not UTF-8, a
+// whole batch could not be sent, and texts of errors may come from clients.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// clip returns as much of the text of an error as is sent.
+func clip(s string) string { return valid(s[:min(len(s), maxError)]) }
 
 func at(t *observe.Timeline, d time.Duration) uint64 { return uint64(t.Start.Add(d).UnixNano()) }
 
 func text(key, v string) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: v}}}
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: valid(v)}}}
 }
 
 func number(key string, v int64) *commonpb.KeyValue {
