@@ -131,7 +131,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestLabel labels goroutines for the time of a CPU profile, and no longer.
+// TestLabel labels goroutines for the time of a CPU profile, and no longer, and not
+// for one that is to be without.
 func TestLabel(t *testing.T) {
 	var labels, most atomic.Int64
 	s := start(t, Options{Label: func() func() {
@@ -140,6 +141,9 @@ func TestLabel(t *testing.T) {
 		return func() { labels.Add(-1) }
 	}})
 	if got, body := get(t, s, "GET", "/debug/pprof/profile?seconds=1"); got != 200 || len(body) == 0 {
+		t.Fatalf("got %d, %d bytes", got, len(body))
+	}
+	if got, body := get(t, s, "GET", "/debug/pprof/profile?seconds=1&labels=0"); got != 200 || len(body) == 0 {
 		t.Fatalf("got %d, %d bytes", got, len(body))
 	}
 	if labels.Load() != 0 || most.Load() != 1 {

@@ -28,9 +28,12 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// profile takes a CPU profile whose samples say which node they are from.
+// profile takes a CPU profile whose samples say which node they are from, unless
+// it is asked for with labels=0: then the program runs just as it does otherwise.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
-	defer s.opts.Label()()
+	if r.FormValue("labels") != "0" {
+		defer s.opts.Label()()
+	}
 	pprof.Profile(w, r)
 }
 
