@@ -2,6 +2,7 @@ package uniflow_test
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
@@ -153,5 +154,58 @@ func TestMetricsUnderReload(t *testing.T) {
 func TestTooManyRecorders(t *testing.T) {
 	if _, err := uniflow.New(uniflow.Options{Kinds: std.Defs("cel"), Recorders: make([]observe.Recorder, 65)}); err == nil {
 		t.Error("got no error")
+	}
+}
+
+// TestWatchedUnderReload records every process, whatever is attached, taken off
+// and replaced meanwhile.
+func TestWatchedUnderReload(t *testing.T) {
+	var recorded atomic.Uint64
+	e := engineWith(t, uniflow.Options{Metrics: true, Recorders: []observe.Recorder{{
+		Traces: true,
+		Ended: func(line *observe.Timeline) {
+			recorded.Add(1)
+			if len(line.Spans) != 2 || line.Outcome != observe.Answered {
+				t.Errorf("got %+v, want two spans of a process that was answered", line)
+			}
+		},
+	}}})
+	if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
+		t.Fatal(list, err)
+	}
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	loop := func(f func()) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	for range 2 {
+		loop(func() {
+			if got, _, err := e.Run(t.Context(), "first", value.Int(1)); err != nil || !got.Equal(value.Int(4)) {
+				t.Errorf("got %v, %v, want 4", got, err)
+			}
+		})
+	}
+	loop(func() { e.LabelGoroutines()() })
+	for range 30 {
+		if list, err := e.Apply(t.Context(), document(twoSteps)); err != nil || list.HasErrors() {
+			t.Error(list, err)
+		}
+	}
+	close(done)
+	wg.Wait()
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := e.Metrics(); m.Started != recorded.Load() || m.Ended[observe.Answered] != m.Started || m.InFlight != 0 {
+		t.Errorf("got %d recorded, metrics %+v", recorded.Load(), m)
 	}
 }
