@@ -18,8 +18,9 @@ const module = "github.com/uniflow-labs/uniflow"
 // the rows below its own, and what uses says of its own row. Packages that are
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
-	{"internal/invariant", "internal/leak", "value", "diag", "schema"},
-	{"internal/yamltree", "lock"},
+	{"internal/invariant", "internal/leak", "value", "diag", "schema", "batch/internal/spool"},
+	{"internal/yamltree", "lock", "batch"},
+	{"batch/internal/oracle", "internal/loader"},
 	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},
@@ -27,7 +28,7 @@ var layers = [][]string{
 	{"", "nodes/std", "internal/flame"},
 	{"internal/admin"},
 	{"internal/cli", "internal/docgen"},
-	{"cmd", "bench", "examples", "test", "internal/arch"},
+	{"cmd", "bench", "examples", "test", "batch/faults", "internal/arch"},
 }
 
 // uses are the imports allowed within a row, with the reason.
@@ -47,6 +48,10 @@ var never = map[string]string{
 	"nodes/web -> internal":  "kinds are written against the public contract",
 	"spec -> node":           "documents know no kinds",
 	"node -> spec":           "node authors see no documents",
+	"batch -> value":         "another service links batch alone",
+	"batch -> schema":        "another service links batch alone",
+	"batch -> diag":          "another service links batch alone",
+	"batch -> internal":      "another service links batch alone",
 }
 
 // ceiling is the length of a file in lines that calls for splitting it.

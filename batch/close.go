@@ -1,0 +1,305 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A flush waits until no chunk up to an order is left.
+type flush struct {
+	through uint64
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+// Flush sends what was accepted before the call without waiting for more, and
+// waits until all of it is settled: delivered, or reported to OnDrop. It returns
+// ctx's error when that ended first, and ErrClosed when Close did. With a spool,
+// what earlier processors left there counts, too.
+func (p *Processor[T]) Flush(ctx context.Context) error {
+	f := p.pipe.flush()
+	p.pipe.nudge()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pipeline) flush() *flush {
+	for _, l := range p.lanes {
+		p.sealAll(l)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &flush{through: p.mu.order, done: make(chan struct{})}
+	for _, l := range p.lanes {
+		l.through = f.through
+	}
+	if p.mu.oldest == nil {
+		close(f.done)
+		return f
+	}
+	p.mu.flushes = append(p.mu.flushes, f)
+	return f
+}
+
+// Resume makes lanes that wait try at once: those the receiver does not allow,
+// and those that Gapless has stopped.
+func (p *Processor[T]) Resume() {
+	p.pipe.mu.Lock()
+	defer p.pipe.mu.Unlock()
+	close(p.pipe.mu.resume)
+	p.pipe.mu.resume = make(chan struct{})
+}
+
+// A Report is what became of the events of a processor, when it is closed.
+type Report struct {
+	Delivered uint64
+	Dropped   uint64 // by a full queue or Retry.Total, or unreadable on disk
+	Refused   uint64
+	// Spooled are left in the spool, for the next processor on it.
+	Spooled uint64
+	// Undelivered are neither delivered nor in the spool: Events has them. The
+	// receiver may have taken those of an attempt that was cut off.
+	Undelivered int
+
+	format Format
+	parts  []part
+}
+
+// Events iterates over the undelivered events, oldest first. The bytes are the
+// caller's to keep.
+func (r Report) Events() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, x := range r.parts {
+			for i := x.from; i < x.to; i++ {
+				if !yield(x.chunk.event(i, r.format)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Close ends a processor: from now on Add returns ErrClosed. It sends what is
+// there, with short back-offs, for most of the time that ctx leaves; it stops
+// sending then, writes the rest to the spool, if there is one, and returns the
+// others in its Report. It returns when ctx ends at the latest, plus the time it
+// takes to write the rest to disk. A context without an end waits until all is
+// settled, however long the receiver is away.
+//
+// The error tells that there are undelivered events, or that the spool could not
+// be closed. Further calls return the same.
+func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
+	q := p.pipe
+	q.closeOnce.Do(func() { q.closed, q.closeErr = q.close(ctx) })
+	return q.closed, q.closeErr
+}
+
+func (p *pipeline) close(ctx context.Context) (Report, error) {
+	drained := p.drain()
+	p.nudge()
+	p.scribe.nudge()
+	stop, end := p.sendUntil(ctx)
+	defer end()
+	select {
+	case <-drained:
+	case <-stop.Done():
+	}
+	close(p.quit)
+	p.cancel()
+	p.join(ctx)
+	left := p.leave()
+	err := p.keepAll(left)
+	report := p.settleAll(left)
+	if p.spool != nil {
+		err = errors.Join(err, p.spool.Close())
+	}
+	p.bodies.wait(ctx)
+	if report.Undelivered > 0 {
+		why := context.Cause(ctx)
+		if why == nil {
+			why = errors.New("a lane without gaps has stopped")
+		}
+		err = errors.Join(fmt.Errorf("batch: %d events are not delivered: %w", report.Undelivered, why), err)
+	}
+	return report, err
+}
+
+// drain ends the intake. What it returns is closed when nothing is left to send.
+func (p *pipeline) drain() <-chan struct{} {
+	for _, s := range p.all {
+		s.mu.Lock()
+		s.mu.closed = true // under the lock that Add holds: none slips by
+		p.seal(s)
+		s.mu.Unlock()
+	}
+	drained := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.draining)
+	p.mu.drained = drained
+	p.drainedLocked()
+	return drained
+}
+
+// drainedLocked tells Close when nothing is on the way, and nothing waits but in
+// lanes that have stopped.
+func (p *pipeline) drainedLocked() {
+	if p.mu.drained == nil {
+		return
+	}
+	for _, l := range p.lanes {
+		if l.flights > 0 || l.queue.len() > 0 && !l.halted {
+			return
+		}
+	}
+	close(p.mu.drained)
+	p.mu.drained = nil
+}
+
+// sendUntil is the context of sending within Close: it leaves some of ctx's time
+// for ending the requests and, with a spool, for writing.
+func (p *pipeline) sendUntil(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	rest := time.Until(deadline)
+	reserve := min(rest/20, 50*time.Millisecond)
+	if p.spool != nil {
+		reserve = min(rest/4, 2*time.Second)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-reserve))
+}
+
+// join waits for the processor's goroutines, but not much longer than ctx lasts:
+// a Send may not obey its own context.
+func (p *pipeline) join(ctx context.Context) {
+	joined := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		p.work.Wait()
+		close(joined)
+	})
+	select {
+	case <-joined:
+		return
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(joinGrace)
+	defer grace.Stop()
+	select {
+	case <-joined:
+	case <-grace.C:
+		p.log.write(slog.LevelError, "batch: Send has not returned though its context has ended; what it sends is given back")
+	}
+}
+
+// joinGrace is how long Close waits, beyond its context, for goroutines that have
+// been told to end.
+const joinGrace = 10 * time.Millisecond
+
+// A remainder is what Close found of a chunk.
+type remainder struct {
+	chunk *chunk
+	parts []part // not settled
+	n     int    // events in parts
+}
+
+// leave lists what is not settled, in the order of acceptance.
+func (p *pipeline) leave() []remainder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.abandoned = true
+	parts := make(map[*chunk][]part)
+	for f := range p.mu.flights {
+		for _, b := range f.todo {
+			for _, x := range b.parts {
+				parts[x.chunk] = append(parts[x.chunk], x)
+			}
+		}
+	}
+	var all []remainder
+	for c := p.mu.oldest; c != nil; c = c.next {
+		r := remainder{c, parts[c], 0}
+		if c.queued {
+			p.departLocked(c)
+			r.parts = []part{{c, 0, c.n}}
+		}
+		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
+		for _, x := range r.parts {
+			r.n += x.to - x.from
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// keepAll writes what is left to the spool. A chunk of which all is there is
+// kept; the error is why others are not.
+func (p *pipeline) keepAll(left []remainder) error {
+	if p.spool == nil {
+		return nil
+	}
+	var all error
+	for _, r := range left {
+		if err := p.writeChunk(r.chunk); err != nil {
+			all = fmt.Errorf("batch: %w", err) // the disk is full: one message will do
+		}
+	}
+	for f := range p.mu.flights { // nobody else is left to change it
+		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
+			p.note(f.whole)
+		}
+	}
+	if err := p.spool.Sync(); err != nil {
+		all = errors.Join(all, fmt.Errorf("batch: %w", err))
+	}
+	return all
+}
+
+// settleAll ends what is left: as kept when it is on disk, and as returned
+// otherwise.
+func (p *pipeline) settleAll(left []remainder) Report {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := &p.mu.counts
+	report := Report{format: p.format}
+	if len(left) > 0 {
+		for _, f := range p.mu.flushes {
+			f.err = ErrClosed
+		}
+	}
+	for _, r := range left {
+		c := r.chunk
+		why := Returned
+		if p.spool != nil && c.wholly() {
+			why = Kept
+			c.receipt.makeDurable(c.n)
+			n.spooled += uint64(r.n)
+		} else {
+			n.returned += uint64(r.n)
+			report.Undelivered += r.n
+			report.parts = append(report.parts, r.parts...)
+		}
+		n.flying -= uint64(r.n)
+		for _, x := range r.parts {
+			c.receipt.fail(x.from, x.to, &EventError{why, ErrClosed})
+		}
+		c.receipt.settle()
+		p.unlistLocked(c)
+	}
+	report.Delivered, report.Refused, report.Spooled = n.delivered, n.refused, n.spooled
+	report.Dropped = n.full + n.expired + n.unreadable
+	return report
+}

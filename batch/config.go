@@ -1,0 +1,212 @@
+package batch
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+)
+
+// A Config says what a processor does with events of type T. Encode and Send
+// must be given; every other zero value is a default that needs no tuning. A
+// Config is read by New and not kept: changing it afterwards changes nothing.
+type Config[T any] struct {
+	// Encode appends the encoded form of v to dst and returns the extended
+	// slice, as append does. It runs in the goroutine that adds the event,
+	// straight into the memory the event is sent from, and under a lock which
+	// other producers may be waiting for: it must not block, must not keep
+	// dst, and must not call the processor. Its error is returned by Add
+	// within ErrEncode. With Format Lines the form must not hold a newline.
+	Encode func(dst []byte, v *T) ([]byte, error)
+
+	// Send ships one batch; see Send. NewHTTP makes one.
+	Send Send
+
+	// Format is how events follow each other in a batch's body. The zero
+	// value is Lines.
+	Format Format
+
+	// Trigger says when a batch is sent.
+	Trigger Trigger
+
+	// Queue says how many events may wait, and what becomes of one too many.
+	Queue Queue
+
+	// Lanes says how many batches are on the way at once, and in which order.
+	Lanes Lanes[T]
+
+	// Retry says when a batch which was not taken is sent again.
+	Retry Retry
+
+	// Spool keeps events on disk. Nil keeps them in memory only.
+	Spool *Spool
+
+	// Producer names this processor to the receiver: it is the first part of
+	// each batch's key, by which a receiver recognises a batch that it has
+	// taken already. Two processors that run at the same time must not share
+	// a name. Empty makes a random one for each New.
+	Producer string
+
+	// OnDrop is told of each event that will never be delivered: the oldest
+	// or newest one of a full queue, one whose time is up, one which the
+	// receiver refuses. It is called without any lock held, from the goroutine
+	// that found out, and gets the events' bytes: the last chance to keep
+	// them. It may be called from several goroutines at once.
+	OnDrop func(Dropped)
+
+	// Logger is told of what an operator would want to know, each kind of
+	// message at most once a second. Nil discards it.
+	Logger *slog.Logger
+}
+
+// A Format is how events follow each other in the body of a batch.
+type Format uint8
+
+const (
+	// Lines puts a newline after each event (NDJSON when events are JSON).
+	Lines Format = iota
+	// Array encloses the events in brackets with commas between: JSON.
+	Array
+	// Raw puts nothing between events: Encode frames them itself.
+	Raw
+)
+
+// String returns the format's name.
+func (f Format) String() string {
+	return [...]string{"lines", "array", "raw"}[f]
+}
+
+// A Trigger says when a batch is sent: at the first of its conditions.
+type Trigger struct {
+	// Count sends when so many events wait; no batch holds more. 0 means
+	// 1,000.
+	Count int
+	// Bytes sends when the waiting events take so many bytes; no batch holds
+	// more, and a larger event is refused with ErrTooLarge. 0 means 1 MiB.
+	Bytes int
+	// Linger sends so long after the first event of the batch was added. 0
+	// means one second; negative never sends by age.
+	Linger time.Duration
+	// Idle sends when no event came for so long, or up to a quarter longer.
+	// 0 never does.
+	Idle time.Duration
+}
+
+// A Queue is the room for events that wait for their batch to be sent. Room is
+// taken a chunk of events at a time, so that the queue may refuse up to a chunk
+// for each processor before its limit is reached exactly; it never exceeds it.
+// Batches on the way are not part of it.
+type Queue struct {
+	// Events is the most events to wait. 0 means 65,536.
+	Events int
+	// Bytes is the most bytes to wait. 0 means 64 MiB.
+	Bytes int64
+	// Full is what Add does when there is no room. The zero value is Block, or
+	// Spill when there is a Spool.
+	Full Policy
+}
+
+// A Policy is what Add does when the queue is full. AddWait and AddAck wait for
+// room under every policy but DropOldest and Spill, which make it.
+type Policy uint8
+
+const (
+	// Default is Block, or Spill when there is a Spool.
+	Default Policy = iota
+	// Block waits until there is room or the processor closes. Nothing is lost; producers slow down.
+	Block
+	// Reject returns ErrFull; the event is not accepted.
+	Reject
+	// DropNewest accepts the event and drops it.
+	DropNewest
+	// DropOldest drops the chunk of events that has waited longest.
+	DropOldest
+	// Spill moves waiting events to the spool, and waits as Block does when
+	// that is full too.
+	Spill
+)
+
+// String returns the policy's name.
+func (p Policy) String() string {
+	return [...]string{"default", "block", "reject", "drop_newest", "drop_oldest", "spill"}[p]
+}
+
+// Lanes are the ways to the receiver.
+type Lanes[T any] struct {
+	// Max is the most batches on the way at once, retries included. 0 means 4.
+	// With PerKey it is the number of lanes, with Total it is one.
+	Max int
+	// Order is what stays in order. The zero value is Unordered.
+	Order Order
+	// Key gives what PerKey keeps in order: events of equal keys. It runs in
+	// the goroutine that adds the event.
+	Key func(*T) uint64
+	// Gapless stops a lane, under PerKey and Total, when the receiver refuses
+	// an event for good, until Resume is called. By default the event is
+	// reported to OnDrop and the lane goes on.
+	Gapless bool
+}
+
+// An Order is what stays in order between Add and the receiver.
+type Order uint8
+
+const (
+	// Unordered keeps no order: batches overtake each other.
+	Unordered Order = iota
+	// PerKey keeps events of equal Lanes.Key in order: one batch on the way
+	// for each lane, and a lane waits while its batch is tried again.
+	PerKey
+	// Total keeps all events in order: one batch on the way.
+	Total
+)
+
+// String returns the order's name.
+func (o Order) String() string {
+	return [...]string{"unordered", "key", "total"}[o]
+}
+
+// Retry says when a batch that was not taken is sent again: after a random time
+// between nothing and a bound, which starts at Base and doubles up to Cap with
+// each attempt ("full jitter", M. Brooker, Exponential Backoff And Jitter, 2015).
+type Retry struct {
+	// Base is the bound after the first attempt. 0 means 100 ms.
+	Base time.Duration
+	// Cap is the largest bound. 0 means 30 s.
+	Cap time.Duration
+	// Total is how long after its first attempt a batch is dropped as
+	// Expired. 0 never drops one.
+	Total time.Duration
+	// MaxRetryAfter is the longest wait a receiver may ask for. 0 means two
+	// minutes.
+	MaxRetryAfter time.Duration
+	// Classify may change the outcome of an attempt before it is acted on: for
+	// receivers that say 500 when they mean 400, or the other way round.
+	Classify func(Outcome) Outcome
+}
+
+// A Spool keeps events on disk, in files of a folder that this processor alone
+// may use. Events found there by New are sent again.
+type Spool struct {
+	// Dir is the folder. It is made when it is not there.
+	Dir string
+	// WriteAhead writes each event soon after it was added, whether or not it
+	// could be sent at once; a Ticket tells when it is on disk. Otherwise
+	// events go to disk when memory is full (Spill), when a batch was tried
+	// AfterAttempts times, and when Close could not deliver them.
+	WriteAhead bool
+	// SyncEvery is the longest time between an event and the fsync that makes
+	// it durable. 0 means 10 ms; negative leaves it to the operating system:
+	// then events survive the end of the process, not of the machine.
+	SyncEvery time.Duration
+	// SyncBytes fsyncs earlier after so many bytes. 0 means 1 MiB.
+	SyncBytes int64
+	// MaxBytes is the most bytes on disk. 0 means no limit.
+	MaxBytes int64
+	// SegmentBytes is the size of one file. 0 means 64 MiB.
+	SegmentBytes int64
+	// AfterAttempts is the number of failed attempts after which a batch is
+	// written to disk, unless WriteAhead has done so. 0 means 3.
+	AfterAttempts int
+
+	fs spool.FS // nil is the real file system; tests have others
+}

@@ -1,0 +1,493 @@
+package batch
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+)
+
+// diskRetry is how long the scribe waits before it tries a disk again that takes
+// nothing.
+const diskRetry = 250 * time.Millisecond
+
+// A scribe writes events to the spool: all of them soon after they come, with
+// WriteAhead, and those that memory has no room for, under Spill. It has one
+// goroutine.
+type scribe struct {
+	*pipeline
+	wake chan struct{} // holds one, for many are as good
+	tick time.Duration // between two rounds, so that one writes many events
+}
+
+func newScribe(p *pipeline) *scribe {
+	// Half of the time between an event and its fsync passes here, half in the
+	// spool.
+	tick := p.disk.SyncEvery / 2
+	if tick <= 0 {
+		tick = 5 * time.Millisecond
+	}
+	return &scribe{p, make(chan struct{}, 1), tick}
+}
+
+// nudge makes the scribe look. Calling it on nil does nothing.
+func (s *scribe) nudge() {
+	if s == nil {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+func (s *scribe) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.wake:
+		case <-s.quit:
+			return
+		}
+		for next := s.tick; next > 0; {
+			timer.Reset(next)
+			select {
+			case <-timer.C:
+			case <-s.quit:
+				return
+			}
+			next = s.round()
+		}
+	}
+}
+
+// round writes what is to be written. It returns when to try again, or 0 when
+// that takes another nudge.
+func (s *scribe) round() time.Duration {
+	err := s.writeOpen()
+	if err == nil {
+		err = s.writeSealed()
+	}
+	if err == nil {
+		err = s.spill()
+	}
+	s.setBroken(err)
+	s.pipeline.nudge()
+	if err != nil {
+		return diskRetry
+	}
+	return 0
+}
+
+func (p *pipeline) setBroken(err error) {
+	if err != nil {
+		p.log.write(slog.LevelError, "batch: the spool takes no events", "dir", p.disk.Dir, "err", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.broken = err != nil
+}
+
+// writeOpen writes what came to the open chunks.
+func (s *scribe) writeOpen() error {
+	if !s.ahead {
+		return nil
+	}
+	for _, sh := range s.all {
+		w := s.snapshot(sh)
+		if w.chunk == nil {
+			continue
+		}
+		err := s.write(w)
+		w.memory.release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A writing is the first events of a chunk, to be on disk.
+type writing struct {
+	chunk   *chunk
+	events  events
+	receipt *receipt
+	memory  *arena // of the events; whoever made the writing releases it
+}
+
+// snapshot takes the events of a shard's open chunk, as far as they go: more may
+// be appended while they are written. Without any, its chunk is nil.
+func (s *scribe) snapshot(sh *shard) writing {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.mu.unsaved = false
+	c := sh.mu.open
+	if c == nil || len(c.arena.ends) == 0 {
+		return writing{}
+	}
+	c.arena.retain()
+	return writing{c, c.arena.events, c.receipt, c.arena}
+}
+
+// writeSealed writes the rest of the chunks that were sealed.
+func (s *scribe) writeSealed() error {
+	if !s.ahead {
+		return nil
+	}
+	for {
+		c := s.unwritten()
+		if c == nil {
+			return nil
+		}
+		if err := s.writeChunk(c); err != nil {
+			return err
+		}
+	}
+}
+
+// unwritten is the first sealed chunk that is not wholly on disk.
+func (s *scribe) unwritten() *chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.mu.unwritten) > 0 {
+		if c := s.mu.unwritten[0]; !c.wholly() && !c.settled.Load() {
+			return c
+		}
+		s.mu.unwritten = s.mu.unwritten[1:]
+	}
+	s.mu.unwritten = nil
+	return nil
+}
+
+// writeChunk writes the rest of a sealed chunk.
+func (p *pipeline) writeChunk(c *chunk) error {
+	a := p.hold(c)
+	if a == nil {
+		return nil
+	}
+	defer a.release()
+	return p.write(writing{c, a.events, c.receipt, a})
+}
+
+// hold keeps the memory of a sealed chunk from being used again, until the caller
+// releases it. It returns nil when the chunk is settled or on disk only.
+func (p *pipeline) hold(c *chunk) *arena {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	if c.settled.Load() || c.arena == nil {
+		return nil
+	}
+	c.arena.retain()
+	return c.arena
+}
+
+// write appends to the spool what w holds beyond what is there of its chunk.
+func (p *pipeline) write(w writing) error {
+	c := w.chunk
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	from, to := int(c.written.Load()), len(w.events.ends)
+	if to <= from || c.settled.Load() {
+		return nil
+	}
+	buf := p.buffers.Get().(*[]byte)
+	defer p.buffers.Put(buf)
+	*buf = appendData((*buf)[:0], p.format, c.lane.id, len(p.lanes), w.events, from, to)
+	at, err := p.spool.Append(spool.Record{
+		Kind: spool.Data, Lane: c.shard, Epoch: c.epoch, Seq: c.base + uint64(from),
+		Count: uint32(to - from), Payload: *buf,
+	})
+	if err != nil {
+		return err
+	}
+	c.disk.records = append(c.disk.records, record{at, from, to})
+	c.written.Store(int32(to))
+	if p.disk.SyncEvery < 0 {
+		c.disk.durable = to // as far as was asked for
+		w.receipt.makeDurable(to)
+		return nil
+	}
+	p.spool.Durable(at, func(err error) { p.covered(c, w.receipt, to, err) })
+	return nil
+}
+
+// covered is told of the fsync of a record.
+func (p *pipeline) covered(c *chunk, r *receipt, to int, err error) {
+	if err == nil {
+		c.disk.Lock()
+		c.disk.durable = max(c.disk.durable, to)
+		c.disk.Unlock()
+		r.makeDurable(to)
+		p.evict(c)
+		return
+	}
+	p.log.write(slog.LevelError, "batch: events are written to the spool again", "err", err)
+	if p.rewrite(c) {
+		p.scribe.nudge()
+	}
+}
+
+// rewrite has a chunk written from its start once more, unless its events are no
+// longer in memory. Recovery knows two records of the same events by their
+// ordinals.
+func (p *pipeline) rewrite(c *chunk) bool {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	if c.settled.Load() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.order != 0 && c.arena == nil {
+		return false
+	}
+	c.written.Store(0)
+	c.disk.durable = 0
+	c.evicting = false
+	if c.order != 0 {
+		p.mu.unwritten = append(p.mu.unwritten, c)
+	}
+	return true
+}
+
+// spill writes chunks that wait in memory when producers wait for room, the
+// latest first: the receiver takes the others earlier. They leave memory when
+// they are durable.
+func (s *scribe) spill() error {
+	if !s.spills {
+		return nil
+	}
+	victims := s.victims()
+	for _, c := range victims {
+		if err := s.writeChunk(c); err != nil {
+			s.spare(victims)
+			return err
+		}
+	}
+	for _, c := range victims {
+		s.evict(c) // those which were durable before
+	}
+	if len(victims) > 0 && s.disk.SyncEvery > 0 {
+		return s.spool.Sync()
+	}
+	return nil
+}
+
+// victims are an eighth of the queue, from the end of each lane up to what is on
+// disk only already. It is empty when nobody waits for room.
+func (s *scribe) victims() []*chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.room == nil {
+		return nil
+	}
+	var all []*chunk
+	events, bytes := max(1, s.maxEvents/8), max(1, s.maxBytes/8)
+	for _, l := range s.lanes {
+		for _, c := range slices.Backward(l.queue.waiting()) {
+			if c.arena == nil || events <= 0 || bytes <= 0 {
+				break
+			}
+			c.evicting = true
+			all = append(all, c)
+			events -= c.slots
+			bytes -= c.cost
+		}
+	}
+	return all
+}
+
+// spare lets chunks stay in memory after all.
+func (s *scribe) spare(chunks []*chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range chunks {
+		c.evicting = false
+	}
+}
+
+// evict takes the memory of a chunk that is on disk and was chosen for it.
+func (p *pipeline) evict(c *chunk) {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !c.evicting || !c.queued || c.arena == nil || c.disk.durable < c.n {
+		return
+	}
+	c.arena.release()
+	c.arena, c.evicting = nil, false
+	p.mu.counts.queued -= uint64(c.n)
+	p.mu.counts.spooled += uint64(c.n)
+	p.unreserveLocked(c)
+}
+
+// forget tells the spool that a chunk's events are settled.
+func (p *pipeline) forget(c *chunk) {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	c.settled.Store(true)
+	for _, r := range c.disk.records {
+		p.spool.Ack(r.at)
+	}
+	for _, at := range c.disk.notes {
+		p.spool.Ack(at)
+	}
+	c.disk.records, c.disk.notes = nil, nil
+}
+
+// keep writes a batch on its way to disk, whatever is not there.
+func (p *pipeline) keep(b *Batch) {
+	for _, c := range b.chunks {
+		if err := p.writeChunk(c); err != nil {
+			p.setBroken(err)
+			return
+		}
+	}
+	p.note(b)
+}
+
+// note writes down what a batch is made of, before it is sent: after a crash it
+// is sent again as it was, under the key that it had, so that the receiver knows
+// it. A batch that is not wholly on disk has no note; neither has one for which
+// the disk has no room. Their events are sent under other keys after a crash.
+func (p *pipeline) note(b *Batch) {
+	if p.spool == nil {
+		return
+	}
+	for _, c := range b.chunks {
+		if !c.wholly() {
+			return
+		}
+	}
+	c := b.chunks[0]
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	if len(c.disk.notes) > 0 || c.settled.Load() {
+		return
+	}
+	at, err := p.spool.Append(spool.Record{
+		Kind: spool.Batch, Lane: c.shard, Epoch: p.epoch,
+		Payload: appendNote(nil, b.key, b.chunks),
+	})
+	if err != nil {
+		p.log.write(slog.LevelWarn, "batch: after a crash, the receiver may get a batch twice", "err", err)
+		return
+	}
+	c.disk.notes = append(c.disk.notes, at)
+}
+
+// load reads the events of a batch that are on disk only.
+func (p *pipeline) load(b *Batch) {
+	var parts []part
+	for _, c := range b.chunks {
+		if c.arena != nil {
+			parts = append(parts, part{c, 0, c.n})
+			continue
+		}
+		parts = append(parts, p.read(c)...)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.parts, b.count, b.size = parts, 0, 0
+	for _, x := range parts {
+		b.count += x.to - x.from
+		b.size += int64(len(x.bytes()))
+	}
+}
+
+// read brings a chunk back from disk. It returns the parts of it that could be
+// read, and drops the others.
+func (p *pipeline) read(c *chunk) []part {
+	p.readRecords(c)
+	var parts []part
+	missing := 0
+	var why error
+	for i := 0; i < c.n; {
+		from := i
+		for i < c.n && c.arena.ends[i] > uint32(c.arena.start(i)) {
+			i++
+		}
+		if i > from {
+			parts = append(parts, part{c, from, i})
+		}
+		from = i
+		for i < c.n && c.arena.ends[i] == uint32(c.arena.start(i)) {
+			i++
+		}
+		if i > from {
+			missing += i - from
+			why = c.damage
+			c.receipt.fail(from, i, &EventError{Unreadable, why})
+		}
+	}
+	if missing > 0 {
+		p.countDrop(missing, Unreadable)
+		p.tell(Dropped{Unreadable, "", why, make([][]byte, missing)})
+	}
+	return parts
+}
+
+// readRecords fills a new arena for c. Events that cannot be read are empty.
+func (p *pipeline) readRecords(c *chunk) {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	a := &arena{events: events{make([]byte, 0, c.size), make([]uint32, 0, c.n)}}
+	if c.n <= p.chunkEvents && c.size <= int64(p.chunkBytes) {
+		a = p.arenas.Get().(*arena)
+	}
+	a.refs.Store(1)
+	var payload []byte
+	for _, r := range c.disk.records {
+		if r.to <= len(a.ends) {
+			continue // written twice
+		}
+		var d data
+		var err error
+		if payload, err = p.spool.Read(r.at, payload[:0]); err == nil {
+			d, err = parseData(payload, r.to-r.from)
+		}
+		for i := len(a.ends); i < r.to; i++ {
+			switch {
+			case err != nil:
+				c.damage = err
+			case i >= r.from:
+				a.buf = append(a.buf, d.event(i-r.from)...)
+				if p.format != Raw {
+					a.buf = append(a.buf, p.sep)
+				}
+			}
+			a.ends = append(a.ends, uint32(len(a.buf)))
+		}
+	}
+	for len(a.ends) < c.n {
+		a.ends = append(a.ends, uint32(len(a.buf)))
+	}
+	c.arena = a
+}
+
+// openSpool opens the spool's folder and queues what is there.
+func (p *pipeline) openSpool() error {
+	sp, found, err := spool.Open(spool.Options{
+		Dir:          p.disk.Dir,
+		SegmentBytes: p.disk.SegmentBytes,
+		MaxBytes:     p.disk.MaxBytes,
+		SyncEvery:    max(p.disk.SyncEvery/2, -1),
+		SyncBytes:    p.disk.SyncBytes,
+		FS:           p.disk.fs,
+		Logger:       p.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("batch: %w", err)
+	}
+	p.spool = sp
+	p.epoch = sp.Epoch()
+	p.mu.counts.corrupt, p.mu.counts.lost = uint64(found.Corrupt), found.LostEvents
+	p.recover()
+	p.scribe = newScribe(p)
+	p.work.Go(p.labelled("spool", p.scribe.run))
+	return nil
+}

@@ -1,0 +1,75 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Add, AddWait and AddAck return when an event was not accepted. AddWait
+// and AddAck return their context's error, too.
+var (
+	// ErrFull means that the queue has no room and the policy is Reject.
+	ErrFull = errors.New("batch: queue is full")
+	// ErrTooLarge means that the encoded event is larger than Trigger.Bytes,
+	// or than the queue.
+	ErrTooLarge = errors.New("batch: event is too large")
+	// ErrClosed means that Close was called.
+	ErrClosed = errors.New("batch: processor is closed")
+	// ErrEncode means that Encode returned an error, which is wrapped beside
+	// it, or something that is not an event.
+	ErrEncode = errors.New("batch: encode")
+)
+
+// A Reason is why an accepted event was not delivered.
+type Reason uint8
+
+const (
+	// Full: the queue was full, and the policy dropped the event.
+	Full Reason = iota + 1
+	// Expired: Retry.Total passed without an attempt that succeeded.
+	Expired
+	// Refused: the receiver will never take the event.
+	Refused
+	// Returned: Close could not deliver the event; its Report holds it.
+	Returned
+	// Kept: Close could not deliver the event; the spool holds it, and the
+	// next processor on that spool will send it.
+	Kept
+	// Unreadable: the event was on disk only, and the disk does not give it
+	// back.
+	Unreadable
+)
+
+// String returns the reason as one word.
+func (r Reason) String() string {
+	return [...]string{"none", "full", "expired", "refused", "returned", "kept", "unreadable"}[r]
+}
+
+// An EventError is why one event, of which there is a Ticket, was not delivered.
+type EventError struct {
+	Reason Reason
+	Err    error // what the receiver or the disk said; may be nil
+}
+
+// Error says why.
+func (e *EventError) Error() string {
+	if e.Err == nil {
+		return "batch: event not delivered: " + e.Reason.String()
+	}
+	return fmt.Sprintf("batch: event not delivered: %s: %v", e.Reason, e.Err)
+}
+
+// Unwrap returns what the receiver or the disk said.
+func (e *EventError) Unwrap() error { return e.Err }
+
+// Dropped are events that will never be delivered, as OnDrop gets them.
+type Dropped struct {
+	Reason Reason
+	// Key is the key of the batch they were sent in, empty if they never were.
+	Key string
+	// Err is what the receiver or the disk said; may be nil.
+	Err error
+	// Events are the encoded events, the callee's to keep. Events the disk
+	// does not give back are nil.
+	Events [][]byte
+}

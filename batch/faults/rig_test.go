@@ -1,0 +1,335 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+// role is the environment variable that makes this binary a child of a test
+// instead of running tests.
+const role = "BATCH_FAULTS_ROLE"
+
+func TestMain(m *testing.M) {
+	if child, ok := roles[os.Getenv(role)]; ok {
+		os.Exit(child())
+	}
+	leak.Main(m)
+}
+
+// roles are what a child process may be for.
+var roles = map[string]func() int{
+	"crash": crashChild,
+	"disk":  diskChild,
+}
+
+// full reports whether the matrix runs at full length.
+func full() bool { return os.Getenv("BATCH_FAULTS") == "full" }
+
+// scale is the first number, or the second one at full length.
+func scale(short, long int) int {
+	if full() {
+		return long
+	}
+	return short
+}
+
+// A bench is what a rig stands on: a test, or a child process.
+type bench interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+	Cleanup(func())
+}
+
+type (
+	event  = oracle.Event
+	config = batch.Config[event]
+)
+
+// patience is how long anything may take that has no limit of its own: it is
+// reached only when something hangs.
+const patience = 60 * time.Second
+
+// A rig is a processor of which everything is recorded, and watched: a goroutine
+// asks for its Stats all the time and checks that they balance.
+type rig struct {
+	bench
+	*batch.Processor[event]
+	ledger *oracle.Ledger
+	stop   chan struct{}
+	watch  sync.WaitGroup
+	drops  struct {
+		sync.Mutex
+		of map[batch.Reason]uint64
+	}
+	most struct { // of all the stats the watcher saw; read after close
+		queuedBytes int64
+		queued      uint64
+		inFlight    uint64
+	}
+}
+
+// start makes a processor. It sets Encode and OnDrop, and short back-offs unless
+// c has some.
+func start(t bench, c config) *rig {
+	t.Helper()
+	return startOn(t, new(oracle.Ledger), c)
+}
+
+// startOn is start for a processor that goes on where another ended.
+func startOn(t bench, l *oracle.Ledger, c config) *rig {
+	t.Helper()
+	r := &rig{bench: t, ledger: l, stop: make(chan struct{})}
+	r.drops.of = make(map[batch.Reason]uint64)
+	if c.Encode == nil {
+		c.Encode = oracle.Encode
+	}
+	c.OnDrop = r.dropped
+	if c.Retry.Base == 0 {
+		c.Retry.Base, c.Retry.Cap = time.Millisecond, 20*time.Millisecond
+	}
+	if c.Lanes.Order == batch.PerKey && c.Lanes.Key == nil {
+		c.Lanes.Key = func(e *event) uint64 { return e.Key }
+	}
+	p, err := batch.New(c)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	r.Processor = p
+	r.watch.Go(r.watchStats)
+	t.Cleanup(func() { // after a fatal error; does nothing otherwise
+		r.unwatch()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, _ = p.Close(ctx) // its result is known
+	})
+	return r
+}
+
+func (r *rig) dropped(d batch.Dropped) {
+	for _, raw := range d.Events {
+		if raw != nil {
+			r.ledger.Dropped(raw, d.Reason.String())
+		}
+	}
+	r.drops.Lock()
+	defer r.drops.Unlock()
+	r.drops.of[d.Reason] += uint64(len(d.Events))
+}
+
+func (r *rig) watchStats() {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.stop:
+			return
+		}
+		s := r.Stats()
+		if err := s.Balance(); err != nil {
+			r.Errorf("while it ran: %v", err)
+			return
+		}
+		r.most.queuedBytes = max(r.most.queuedBytes, s.QueuedBytes)
+		r.most.queued = max(r.most.queued, s.Queued)
+		r.most.inFlight = max(r.most.inFlight, s.InFlight)
+	}
+}
+
+func (r *rig) unwatch() {
+	select {
+	case <-r.stop:
+	default:
+		close(r.stop)
+	}
+	r.watch.Wait()
+}
+
+// balance checks the accounting identity now.
+func (r *rig) balance(when string) batch.Stats {
+	r.Helper()
+	s := r.Stats()
+	if err := s.Balance(); err != nil {
+		r.Errorf("%s: %v", when, err)
+	}
+	return s
+}
+
+// add adds one new event and records what it was told.
+func (r *rig) add(ctx context.Context, key uint64, pad int) error {
+	e := r.ledger.Next(key, pad)
+	return r.ledger.Added(e, r.AddWait(ctx, e))
+}
+
+// load adds each events by each of so many producers, which have a key each, and
+// returns when all are added. It wants all to be accepted.
+func (r *rig) load(producers, each, pad int) {
+	r.Helper()
+	var work sync.WaitGroup
+	for k := range producers {
+		work.Go(func() {
+			for range each {
+				if err := r.add(r.Context(), uint64(k)+1, pad); err != nil {
+					r.Errorf("producer %d: %v", k, err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
+// until waits for a condition on the processor's stats.
+func (r *rig) until(what string, ok func(batch.Stats) bool) batch.Stats {
+	r.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		s := r.balance(what)
+		if ok(s) {
+			return s
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			r.Fatalf("%s: not after %v: %+v", what, patience, s)
+		}
+	}
+}
+
+// flush waits until everything is settled.
+func (r *rig) flush() batch.Stats {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := r.Flush(ctx); err != nil {
+		r.Fatalf("Flush: %v; %+v", err, r.Stats())
+	}
+	return r.balance("after Flush")
+}
+
+// end closes the processor and returns its last stats. It records what Close
+// returned, and checks that stats, report, ledger and OnDrop agree.
+func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	report, err := r.Close(ctx)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		r.Errorf("Close: %v", err)
+	}
+	returned := 0
+	for raw := range report.Events() {
+		r.ledger.Returned(raw)
+		returned++
+	}
+	r.unwatch()
+	s := r.balance("after Close")
+	same := func(what string, got, want uint64) {
+		r.Helper()
+		if got != want {
+			r.Errorf("after Close: %s: got %d, want %d; %+v", what, got, want, s)
+		}
+	}
+	same("events returned", uint64(returned), uint64(report.Undelivered))
+	same("Stats.Returned", s.Returned, uint64(report.Undelivered))
+	same("Stats.Queued", s.Queued, 0)
+	same("Stats.InFlight", s.InFlight, 0)
+	same("Report.Delivered", report.Delivered, s.Delivered)
+	same("Report.Refused", report.Refused, s.Refused)
+	same("Report.Spooled", report.Spooled, s.Spooled)
+	r.drops.Lock()
+	defer r.drops.Unlock()
+	same("DroppedFull", s.DroppedFull, r.drops.of[batch.Full])
+	same("DroppedExpired", s.DroppedExpired, r.drops.of[batch.Expired])
+	same("Refused", s.Refused, r.drops.of[batch.Refused])
+	return report, s
+}
+
+// verdict is the oracle's.
+func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
+	r.Helper()
+	for _, problem := range oracle.Judge(store, r.ledger, p) {
+		r.Errorf("%s", problem)
+	}
+}
+
+// allDelivered ends the rig and wants everything to have been delivered once.
+func (r *rig) allDelivered(store *oracle.Store, order bool) batch.Stats {
+	r.Helper()
+	r.flush()
+	_, s := r.end(patience)
+	if s.Delivered != s.Accepted+s.Recovered {
+		r.Errorf("got %d of %d delivered", s.Delivered, s.Accepted+s.Recovered)
+	}
+	r.verdict(store, oracle.Promise{Once: true, Order: order})
+	return s
+}
+
+// viaHTTP is the library's own sender.
+func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.Send {
+	t.Helper()
+	send, err := batch.NewHTTP("http://"+addr+"/batch", o)
+	if err != nil {
+		t.Fatalf("NewHTTP: %v", err)
+	}
+	return send
+}
+
+// into sends to a store without a network.
+func into(store *oracle.Store) batch.Send {
+	return func(_ context.Context, b *batch.Batch) batch.Outcome { return give(store, b) }
+}
+
+func give(store *oracle.Store, b *batch.Batch) batch.Outcome {
+	raws := make([][]byte, 0, b.Len())
+	for raw := range b.Events() {
+		raws = append(raws, raw)
+	}
+	answer, status := store.Take(b.Key(), raws)
+	switch status {
+	case 400:
+		return batch.Outcome{Verdict: batch.Bisect, Err: errors.New("malformed"), Status: status}
+	case 413:
+		return batch.Outcome{Verdict: batch.Split, Err: errors.New("too large"), Status: status}
+	}
+	out := batch.Outcome{Duplicate: answer.Duplicate}
+	for _, x := range answer.Rejected {
+		out.Rejected = append(out.Rejected, batch.Rejected{Index: x.Index, Reason: x.Reason, Retry: x.Retry})
+	}
+	return out
+}
+
+// random is a source that a failed test can be run again with.
+func random(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed: %d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// locked makes a script's use of a random source safe: scripts are called with
+// the server's lock held, so there is nothing to lock; see oracle.Script.
+func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
+
+// orders are the orders to run under.
+var orders = []batch.Order{batch.Unordered, batch.PerKey, batch.Total}
+
+func name(parts ...any) string { return fmt.Sprint(parts...) }

@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+)
+
+// within is a limit on real time: ten times as much under the race detector,
+// which is that much slower.
+func within(d time.Duration) time.Duration {
+	if invariant.Race {
+		return 10 * d
+	}
+	return d
+}
+
+// TestFault14_Stress: any number of producers on any number of processors; and
+// afterwards goroutines and memory are as before.
+func TestFault14_Stress(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, procs := range []int{1, 2, 4, 8} {
+		runtime.GOMAXPROCS(procs)
+		for _, producers := range []int{1, 2, 8, 32, 128} {
+			t.Run(name(producers, " producers, ", procs, " processors"), func(t *testing.T) {
+				goroutines, heap := baseline()
+				func() {
+					rnd := random(t)
+					for _, order := range orders {
+						store := oracle.NewStore(oracle.Rules{})
+						fail := make(chan bool, 1000)
+						for range cap(fail) {
+							fail <- chance(rnd, 20)
+						}
+						r := start(t, config{
+							Send: func(_ context.Context, b *batch.Batch) batch.Outcome {
+								select {
+								case bad := <-fail:
+									if bad {
+										return batch.Outcome{Err: context.DeadlineExceeded, Overload: true}
+									}
+								default:
+								}
+								return give(store, b)
+							},
+							Trigger: batch.Trigger{Count: 200, Linger: time.Millisecond},
+							Queue:   batch.Queue{Events: 2000},
+							Lanes:   batch.Lanes[event]{Order: order},
+						})
+						r.load(producers, scale(1500, 30_000)/producers, 40)
+						r.allDelivered(store, order != batch.Unordered)
+					}
+				}()
+				after, grown := baseline()
+				if after > goroutines {
+					t.Errorf("got %d goroutines, %d before", after, goroutines)
+				}
+				// The processors' own default memory is 64 MiB; what is checked is
+				// that it is not kept.
+				if grown > heap+4<<20 {
+					t.Errorf("got %d KiB of heap, %d before", grown>>10, heap>>10)
+				}
+			})
+		}
+	}
+}
+
+// baseline is the number of goroutines and the bytes of the heap in use.
+func baseline() (goroutines int, heap uint64) {
+	runtime.GC()
+	runtime.GC() // the second one empties pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapAlloc
+}
+
+// TestFault05_Memory: with a receiver that never answers, memory stays within
+// the queue and what is on the way, whatever is offered.
+func TestFault05_Memory(t *testing.T) {
+	const queue, lanes, batchBytes = 4 << 20, 4, 256 << 10
+	release := make(chan struct{})
+	store := oracle.NewStore(oracle.Rules{})
+	_, before := baseline()
+	r := start(t, config{
+		Send: func(_ context.Context, b *batch.Batch) batch.Outcome {
+			<-release
+			return give(store, b)
+		},
+		Trigger: batch.Trigger{Bytes: batchBytes},
+		Queue:   batch.Queue{Bytes: queue, Full: batch.Reject},
+		Lanes:   batch.Lanes[event]{Max: lanes},
+	})
+	for range scale(4000, 40_000) {
+		e := r.ledger.Next(1, 8000)
+		_ = r.ledger.Added(e, r.Add(e)) // most are refused: the ledger has it
+	}
+	_, after := baseline()
+	const ledger, most = 4 << 20, queue + lanes*batchBytes
+	if after > before+most+ledger {
+		t.Errorf("got %d KiB of heap, %d before, want at most %d more", after>>10, before>>10, (most+ledger)>>10)
+	}
+	close(release)
+	if s := r.allDelivered(store, false); s.Accepted*8000 < queue/2 || s.Accepted*8000 > most {
+		t.Errorf("got %d events accepted, %d bytes, want between %d and %d", s.Accepted, s.Accepted*8000, queue/2, most)
+	}
+}

@@ -1,0 +1,381 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// A shard takes events. Producers on different processors use different shards
+// of a lane, so that they seldom wait for each other; what is ordered uses one.
+type shard struct {
+	id   uint16 // among all shards of the processor
+	lane *lane
+	mu   struct {
+		sync.Mutex
+		open     *chunk // takes the next event; nil until there is one
+		longest  int    // bytes of open's longest event
+		closed   bool
+		unsaved  bool   // the scribe was told that events wait for the disk
+		accepted uint64 // events
+		base     uint64 // ordinal of open's first event, or of the next one's
+	}
+	_ [64]byte // keeps two shards' locks out of one pair of cache lines
+}
+
+// errNoRoom says that the caller of put has to wait.
+var errNoRoom = errors.New("no room")
+
+// Add adds an event, which is encoded before Add returns. When the queue is
+// full, it does what Queue.Full says; under Block and Spill it waits. It returns
+// nil, ErrFull, ErrTooLarge, ErrClosed, or ErrEncode around Encode's error. An
+// event for which it returns nil is delivered, or reported by OnDrop or Close.
+func (p *Processor[T]) Add(v *T) error {
+	_, err := p.add(context.Background(), v, p.pipe.full, false)
+	return err
+}
+
+// AddWait adds an event as Add does, and waits for room, if need be, until ctx
+// ends. Under DropOldest there is always room.
+func (p *Processor[T]) AddWait(ctx context.Context, v *T) error {
+	_, err := p.add(ctx, v, p.pipe.patient(), false)
+	return err
+}
+
+// AddAck adds an event as AddWait does, and returns a Ticket that tells when
+// the event is on disk or delivered.
+func (p *Processor[T]) AddAck(ctx context.Context, v *T) (Ticket, error) {
+	return p.add(ctx, v, p.pipe.patient(), true)
+}
+
+func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ticket, error) {
+	s := p.pick(v)
+	for {
+		t, room, err := p.put(s, v, ack)
+		if !errors.Is(err, errNoRoom) {
+			return t, err
+		}
+		switch full {
+		case Reject:
+			p.pipe.rejected.Add(1)
+			return Ticket{}, ErrFull
+		case DropNewest:
+			return Ticket{}, p.dropNewest(s, v)
+		case DropOldest:
+			if p.pipe.dropOldest() {
+				continue
+			}
+		}
+		select {
+		case <-room:
+		case <-p.pipe.draining:
+			return Ticket{}, ErrClosed
+		case <-ctx.Done():
+			p.pipe.rejected.Add(1)
+			return Ticket{}, ctx.Err()
+		}
+	}
+}
+
+// pick chooses the shard for an event.
+func (p *Processor[T]) pick(v *T) *shard {
+	lanes := p.pipe.lanes
+	l := lanes[0]
+	if len(lanes) > 1 {
+		l = lanes[spread(p.key(v))%uint64(len(lanes))]
+	}
+	if len(l.shards) == 1 {
+		return l.shards[0]
+	}
+	// A pool hands out what was last put back on the same processor: that makes
+	// producers on one processor meet at one shard, at 8 ns for both calls.
+	s := p.pipe.shards.Get().(*shard)
+	p.pipe.shards.Put(s)
+	return s
+}
+
+// spread mixes the bits of a key, so that keys with a common factor do not meet
+// in few lanes (the finalizer of SplitMix64; S. Vigna, 2015).
+func spread(k uint64) uint64 {
+	k ^= k >> 30
+	k *= 0xbf58476d1ce4e5b9
+	k ^= k >> 27
+	k *= 0x94d049bb133111eb
+	return k ^ k>>31
+}
+
+// put adds the event to the shard's open chunk. It returns errNoRoom and what to
+// wait for when a chunk has to be opened and there is no room for one.
+func (p *Processor[T]) put(s *shard, v *T, ack bool) (Ticket, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
+	if s.mu.closed {
+		return Ticket{}, nil, ErrClosed
+	}
+	c := s.mu.open
+	if c == nil {
+		var room <-chan struct{}
+		if c, room = p.pipe.open(s, p.pipe.chunkBytes); c == nil {
+			return Ticket{}, room, errNoRoom
+		}
+	}
+	a := c.arena
+	from := len(a.buf)
+	buf, err := p.encode(a.buf, v)
+	if err == nil {
+		buf, err = p.pipe.finish(a.buf, buf)
+	}
+	if err != nil {
+		p.pipe.rejected.Add(1)
+		return Ticket{}, nil, err
+	}
+	size := len(buf) - from
+	if unsafe.SliceData(buf) != unsafe.SliceData(a.buf) {
+		// It did not fit, so that append moved it elsewhere: it begins the
+		// next chunk.
+		if size > p.pipe.largest {
+			p.pipe.rejected.Add(1)
+			return Ticket{}, nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, size-p.pipe.format.separators(), p.pipe.largest-p.pipe.format.separators())
+		}
+		p.pipe.seal(s)
+		var room <-chan struct{}
+		if c, room = p.pipe.open(s, max(size, p.pipe.chunkBytes)); c == nil {
+			return Ticket{}, room, errNoRoom
+		}
+		a = c.arena
+		buf = append(a.buf, buf[from:]...)
+	}
+	a.buf = buf
+	a.ends = append(a.ends, uint32(len(buf)))
+	s.mu.accepted++
+	s.mu.longest = max(s.mu.longest, size)
+	var t Ticket
+	if ack {
+		if c.receipt == nil {
+			c.receipt = new(receipt)
+		}
+		t = Ticket{c.receipt, len(a.ends) - 1}
+	}
+	if p.pipe.ahead && !s.mu.unsaved {
+		s.mu.unsaved = true
+		p.pipe.scribe.nudge()
+	}
+	// Sealing when the next event would probably not fit saves encoding it for
+	// nothing.
+	if len(a.ends) == c.slots || cap(a.buf)-len(a.buf) < s.mu.longest {
+		p.pipe.seal(s)
+	}
+	return t, nil, nil
+}
+
+// finish checks what Encode made of dst and puts the separator behind it.
+func (p *pipeline) finish(dst, buf []byte) ([]byte, error) {
+	from := len(dst)
+	if len(buf) <= from {
+		return nil, fmt.Errorf("%w: nothing was appended", ErrEncode)
+	}
+	if p.format == Raw {
+		return buf, nil
+	}
+	if p.format == Lines && bytes.IndexByte(buf[from:], '\n') >= 0 {
+		return nil, fmt.Errorf("%w: the event holds a newline, which separates events in the format lines", ErrEncode)
+	}
+	// When Encode has moved the event, a mistaken one may have left out what
+	// was there before; its last bytes tell.
+	if tail := max(0, from-16); !bytes.Equal(buf[tail:from], dst[tail:]) {
+		return nil, fmt.Errorf("%w: the event was not appended to dst", ErrEncode)
+	}
+	return append(buf, p.sep), nil
+}
+
+// open gives the shard a new chunk, with room for size bytes, reserved in the
+// queue as a whole: that makes one update of the shared count for hundreds of
+// events, and no moment between the check of the limit and the insertion. It
+// returns nil and what to wait for when there is no room. The caller holds the
+// shard's lock.
+func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
+	c := &chunk{
+		lane: s.lane, shard: s.id, epoch: p.epoch, base: s.mu.base,
+		first: time.Now(), slots: p.chunkEvents, cost: int64(size),
+	}
+	room, wake := p.reserve(c)
+	if wake {
+		p.nudge()
+	}
+	if room != nil {
+		return nil, room
+	}
+	c.arena = p.arena(size)
+	s.mu.open, s.mu.longest = c, 0
+	return c, nil
+}
+
+// reserve takes room in the queue for c, or returns what to wait for. It tells
+// whether the dispatcher should look: c's lane was empty, or somebody waits.
+func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
+		if p.mu.room == nil {
+			p.mu.room = make(chan struct{})
+		}
+		if p.spills {
+			p.scribe.nudge()
+		}
+		return p.mu.room, true
+	}
+	p.mu.events += c.slots
+	p.mu.bytes += c.cost
+	wake = c.lane.idleLocked()
+	c.lane.opened = append(c.lane.opened, c)
+	return nil, wake
+}
+
+// arena returns memory for size bytes of events.
+func (p *pipeline) arena(size int) *arena {
+	var a *arena
+	if size > p.chunkBytes {
+		a = &arena{events: events{make([]byte, 0, size), make([]uint32, 0, p.chunkEvents)}}
+	} else {
+		a = p.arenas.Get().(*arena)
+	}
+	a.refs.Store(1)
+	return a
+}
+
+// seal closes the shard's open chunk and puts it into its lane's queue. The
+// caller holds the shard's lock.
+func (p *pipeline) seal(s *shard) {
+	c := s.mu.open
+	if c == nil {
+		return
+	}
+	s.mu.open = nil
+	n := len(c.arena.ends)
+	s.mu.base += uint64(n)
+	if p.enqueue(c, n) {
+		p.nudge()
+	}
+}
+
+// enqueue gives back the room c did not use and queues c; one without events
+// goes away. It reports whether the dispatcher should look at the lane.
+func (p *pipeline) enqueue(c *chunk, n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := c.lane
+	for i, o := range l.opened {
+		if o == c {
+			l.opened = append(l.opened[:i], l.opened[i+1:]...)
+			break
+		}
+	}
+	unused := c.slots - n
+	p.mu.events -= unused
+	c.slots, c.n, c.size = n, n, int64(len(c.arena.buf))
+	if n == 0 {
+		p.mu.bytes -= c.cost
+		p.roomLocked()
+		c.arena.release()
+		return false
+	}
+	if unused > 0 {
+		p.roomLocked()
+	}
+	p.listLocked(c)
+	p.mu.counts.queued += uint64(n)
+	l.pushLocked(c)
+	if p.ahead {
+		p.mu.unwritten = append(p.mu.unwritten, c)
+	}
+	if p.ahead || p.spills && p.mu.room != nil {
+		p.scribe.nudge()
+	}
+	return l.events >= p.count || l.size >= p.bytes
+}
+
+// roomLocked wakes the producers that wait for room.
+func (p *pipeline) roomLocked() {
+	if p.mu.room != nil {
+		close(p.mu.room)
+		p.mu.room = nil
+	}
+}
+
+// patient is the policy of those who wait.
+func (p *pipeline) patient() Policy {
+	if p.full == DropOldest {
+		return DropOldest
+	}
+	return Block
+}
+
+// dropNewest accepts an event and drops it.
+func (p *Processor[T]) dropNewest(s *shard, v *T) error {
+	buf, err := p.encode(nil, v)
+	if err == nil {
+		buf, err = p.pipe.finish(nil, buf)
+	}
+	if err != nil {
+		p.pipe.rejected.Add(1)
+		return err
+	}
+	if !p.pipe.countNewest(s) {
+		return ErrClosed
+	}
+	p.pipe.tell(Dropped{Full, "", nil, [][]byte{buf[:len(buf)-p.pipe.format.separators()]}})
+	return nil
+}
+
+// countNewest counts an event that is accepted and dropped, unless the shard is
+// closed.
+func (p *pipeline) countNewest(s *shard) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.mu.accepted++
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.counts.full++
+	return true
+}
+
+// dropOldest drops the chunk in memory that has waited longest. It reports false
+// when none waits.
+func (p *pipeline) dropOldest() bool {
+	c := p.takeOldest()
+	if c == nil {
+		return false
+	}
+	p.drop(c, Full, nil)
+	p.forget(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unlistLocked(c)
+	c.arena.release()
+	return true
+}
+
+// takeOldest takes the chunk that has waited longest out of its lane.
+func (p *pipeline) takeOldest() *chunk {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var from *lane
+	for _, l := range p.lanes {
+		if c := l.queue.front(); c != nil && c.arena != nil && (from == nil || c.order < from.queue.front().order) {
+			from = l
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	c := from.popLocked()
+	p.departLocked(c)
+	return c
+}

@@ -1,0 +1,144 @@
+package oracle
+
+import (
+	"fmt"
+	"sync"
+)
+
+// A Ledger makes events and keeps what their producers were told about them.
+// Its methods may be called from any number of goroutines. The zero value is
+// ready to use.
+type Ledger struct {
+	mu struct {
+		sync.Mutex
+		fates    []fate // by ID-1
+		seq      map[uint64]uint64
+		problems []string
+	}
+}
+
+// A fate is what the producer of an event was told about it.
+type fate struct {
+	event    Event
+	accepted bool
+	rejected error
+	dropped  string // the reason
+	returned bool
+}
+
+// Next makes an event of a key, with a payload of pad bytes. Where order
+// matters, the caller sees to it that Next and the addition of the event are
+// not interleaved with those of another event of the key.
+func (l *Ledger) Next(key uint64, pad int) *Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.seq == nil {
+		l.mu.seq = make(map[uint64]uint64)
+	}
+	l.mu.seq[key]++
+	e := Event{ID: uint64(len(l.mu.fates)) + 1, Key: key, Seq: l.mu.seq[key], Pad: pad}
+	l.mu.fates = append(l.mu.fates, fate{event: e})
+	return &e
+}
+
+// Added records the result of adding an event, and returns it.
+func (l *Ledger) Added(e *Event, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.fateLocked(e.ID)
+	if f == nil {
+		return err
+	}
+	f.accepted, f.rejected = err == nil, err
+	return err
+}
+
+// Dropped records that the processor said it dropped an event, and why.
+func (l *Ledger) Dropped(raw []byte, reason string) {
+	e, err := Parse(raw)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.problemLocked("dropped as %s: %v", reason, err)
+		return
+	}
+	f := l.fateLocked(e.ID)
+	if f == nil {
+		return
+	}
+	if f.dropped != "" {
+		l.problemLocked("event %d: dropped as %s, then as %s", e.ID, f.dropped, reason)
+	}
+	if f.returned {
+		l.problemLocked("event %d: returned by Close, and dropped as %s", e.ID, reason)
+	}
+	f.dropped = reason
+}
+
+// Returned records that Close returned an event.
+func (l *Ledger) Returned(raw []byte) {
+	e, err := Parse(raw)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.problemLocked("returned by Close: %v", err)
+		return
+	}
+	f := l.fateLocked(e.ID)
+	if f == nil {
+		return
+	}
+	if f.returned {
+		l.problemLocked("event %d: returned twice", e.ID)
+	}
+	if f.dropped != "" {
+		l.problemLocked("event %d: dropped as %s, and returned by Close", e.ID, f.dropped)
+	}
+	f.returned = true
+}
+
+// A Tally counts the events of a Ledger by what their producers were told.
+type Tally struct {
+	Made, Accepted, Rejected, Dropped, Returned int
+}
+
+// Tally counts the events.
+func (l *Ledger) Tally() Tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := Tally{Made: len(l.mu.fates)}
+	for _, f := range l.mu.fates {
+		if f.accepted {
+			t.Accepted++
+		}
+		if f.rejected != nil {
+			t.Rejected++
+		}
+		if f.dropped != "" {
+			t.Dropped++
+		}
+		if f.returned {
+			t.Returned++
+		}
+	}
+	return t
+}
+
+// fateLocked returns the fate of an event, nil (and a problem) when the ledger
+// never made it.
+func (l *Ledger) fateLocked(id uint64) *fate {
+	if id == 0 || id > uint64(len(l.mu.fates)) {
+		l.problemLocked("event %d was never made", id)
+		return nil
+	}
+	return &l.mu.fates[id-1]
+}
+
+func (l *Ledger) problemLocked(format string, args ...any) {
+	if len(l.mu.problems) < maxProblems {
+		l.mu.problems = append(l.mu.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// maxProblems is how many problems are kept: the first ones tell enough.
+const maxProblems = 20

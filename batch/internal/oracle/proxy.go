@@ -1,0 +1,263 @@
+package oracle
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Proxy passes bytes of TCP connections on, until its Plan says otherwise. It
+// ends with the test.
+type Proxy struct {
+	// Addr is the host and port it listens on.
+	Addr string
+
+	target  string
+	listen  net.Listener
+	work    sync.WaitGroup
+	quit    chan struct{}
+	closing sync.Once
+	mu      struct {
+		sync.Mutex
+		plan  func(n int) Plan
+		conns map[net.Conn]struct{}
+		seen  int
+		up    int64 // bytes passed from clients
+	}
+}
+
+// A Plan is what happens to one connection.
+type Plan struct {
+	Up   Leg // from the client
+	Down Leg // to the client
+}
+
+// A Leg is what happens to one direction of a connection. The zero value passes
+// everything on.
+type Leg struct {
+	// Do is what happens after After bytes.
+	Do    Break
+	After int64
+	// Delay holds back each piece of data.
+	Delay time.Duration
+	// Rate is how many bytes pass in a second; 0 all.
+	Rate int
+}
+
+// A Break is how a connection ends.
+type Break uint8
+
+const (
+	// Pass never does anything.
+	Pass Break = iota
+	// Sever resets both sides with a RST.
+	Sever
+	// Half tells the receiving side that the sending one has ended, and passes
+	// nothing more in this direction.
+	Half
+	// Hole passes nothing more in this direction, and tells nobody.
+	Hole
+)
+
+// NewProxy starts a proxy to the server at the address target. plan is asked for
+// each connection, which are counted from 1; nil passes everything on.
+func NewProxy(t testing.TB, target string, plan func(n int) Plan) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, quit: make(chan struct{})}
+	p.mu.conns = make(map[net.Conn]struct{})
+	p.Set(plan)
+	p.work.Go(p.accept)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Set changes the plan for connections that come from now on.
+func (p *Proxy) Set(plan func(n int) Plan) {
+	if plan == nil {
+		plan = func(int) Plan { return Plan{} }
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.plan = plan
+}
+
+// Conns returns how many connections have come.
+func (p *Proxy) Conns() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.seen
+}
+
+// Up returns how many bytes of clients were passed on.
+func (p *Proxy) Up() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.up
+}
+
+// Break resets all connections there are; new ones are welcome.
+func (p *Proxy) Break() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.mu.conns {
+		reset(c)
+	}
+}
+
+// Close resets all connections and returns when nothing of the proxy runs.
+func (p *Proxy) Close() {
+	p.closing.Do(func() {
+		close(p.quit)
+		_ = p.listen.Close() // nothing was written to it
+		p.Break()
+	})
+	p.work.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.listen.Accept()
+		if err != nil {
+			return // closed
+		}
+		plan, ok := p.meet(c)
+		if !ok {
+			reset(c)
+			return
+		}
+		p.work.Go(func() { p.join(c.(*net.TCPConn), plan) })
+	}
+}
+
+func (p *Proxy) meet(c net.Conn) (Plan, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.seen++
+	return p.mu.plan(p.mu.seen), p.keepLocked(c)
+}
+
+// keepLocked remembers the connection for Break and Close, unless the proxy has
+// ended.
+func (p *Proxy) keepLocked(c net.Conn) bool {
+	select {
+	case <-p.quit:
+		return false
+	default:
+		p.mu.conns[c] = struct{}{}
+		return true
+	}
+}
+
+func (p *Proxy) forget(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mu.conns, c)
+}
+
+// join connects a client with the target until both directions have ended.
+func (p *Proxy) join(client *net.TCPConn, plan Plan) {
+	defer p.forget(client)
+	defer client.Close()
+	conn, err := net.Dial("tcp", p.target)
+	if err != nil {
+		reset(client) // as if the target were here
+		return
+	}
+	server := conn.(*net.TCPConn)
+	defer server.Close()
+	p.mu.Lock()
+	ok := p.keepLocked(server)
+	p.mu.Unlock()
+	if !ok {
+		return
+	}
+	defer p.forget(server)
+	sever := func() {
+		reset(client)
+		reset(server)
+	}
+	var legs sync.WaitGroup
+	legs.Go(func() {
+		p.pass(server, client, plan.Up, sever, func(n int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.mu.up += int64(n)
+		})
+	})
+	legs.Go(func() { p.pass(client, server, plan.Down, sever, func(int) {}) })
+	legs.Wait()
+}
+
+// pass copies one direction.
+func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(int)) {
+	buf := make([]byte, 32<<10)
+	left := leg.After
+	for {
+		if leg.Do != Pass && left == 0 {
+			switch leg.Do {
+			case Sever:
+				sever()
+				return
+			case Half:
+				_ = to.CloseWrite() // the other side may be gone
+			case Hole:
+			}
+			// What is still sent is read, so that the sender notices nothing.
+			_, _ = io.Copy(io.Discard, from)
+			return
+		}
+		room := buf
+		if leg.Do != Pass {
+			room = room[:min(int64(len(room)), left)]
+		}
+		if leg.Rate > 0 {
+			room = room[:min(len(room), max(1, leg.Rate/20))]
+		}
+		n, err := from.Read(room)
+		left -= int64(n)
+		wait := leg.Delay
+		if leg.Rate > 0 {
+			wait += time.Duration(n) * time.Second / time.Duration(leg.Rate)
+		}
+		if !p.wait(wait) {
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(room[:n]); err != nil {
+				sever()
+				return
+			}
+			passed(n)
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				_ = to.CloseWrite() // the other side may be gone
+				return
+			}
+			sever()
+			return
+		}
+	}
+}
+
+// wait waits, and reports whether the proxy goes on.
+func (p *Proxy) wait(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-p.quit:
+		return false
+	}
+}

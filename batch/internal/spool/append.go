@@ -1,0 +1,236 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// A writer is the end of the log. Its lock is held during I/O, being what makes
+// appends one after the other; nothing else waits for it but sealing.
+type writer struct {
+	sync.Mutex
+	active *segment // nil before the first record, and after a failure
+	file   File     // of active
+	end    int64    // of active, the same as active.end
+	next   uint64   // number of the next segment
+	buf    []byte   // the record as written
+	closed bool
+}
+
+// keepBuffer is the size up to which a writer keeps its buffer.
+const keepBuffer = 4 << 20
+
+// Append writes a record with one write and returns where it is. It is on the
+// way to disk then: a crash of the process does not lose it, one of the machine
+// may until its callback of Durable has run with nil.
+//
+// Nothing of a record is kept if the error is ErrFull. After another error of
+// writing, the file is sealed and the next one tried before it is returned.
+func (s *Spool) Append(r Record) (Position, error) {
+	if len(r.Payload) > maxPayload {
+		return Position{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(r.Payload))
+	}
+	w := &s.w
+	w.Lock()
+	defer w.Unlock()
+	if w.closed {
+		return Position{}, ErrClosed
+	}
+	w.buf = appendRecord(w.buf[:0], r)
+	p, err := s.writeLocked(w.buf, r.Count)
+	if cap(w.buf) > keepBuffer {
+		w.buf = nil
+	}
+	if err != nil {
+		s.note(err)
+	}
+	return p, err
+}
+
+// note keeps the error for Stats.
+func (s *Spool) note(err error) {
+	s.mu.Lock()
+	s.mu.lastErr = err
+	s.mu.Unlock()
+}
+
+// writeLocked appends what b holds; the caller has the writer's lock.
+func (s *Spool) writeLocked(b []byte, events uint32) (Position, error) {
+	w := &s.w
+	broken := 0 // files that failed for another reason than space
+	for reclaimed := false; ; {
+		err := s.makeRoomLocked(int64(len(b)))
+		if err == nil {
+			_, err = w.file.WriteAt(b, w.end)
+			if err == nil {
+				return s.publishLocked(len(b), events), nil
+			}
+			// A part may be there. The next record overwrites it; if there is
+			// none, recovery cuts it off, for its checksum is wrong. The reserved
+			// rest goes as well, or nothing could be written elsewhere.
+			if cut := w.file.Truncate(w.end); cut != nil {
+				s.log.Warn("spool: cut off a part of a record", "path", w.active.path, "err", cut)
+			}
+		}
+		switch {
+		case isFull(err):
+			if !reclaimed && s.reclaimLocked() {
+				reclaimed = true
+				continue
+			}
+			if !errors.Is(err, ErrFull) {
+				err = fmt.Errorf("%w: %w", ErrFull, err)
+			}
+			return Position{}, err
+		case w.active == nil || broken > 0:
+			return Position{}, fmt.Errorf("append to spool: %w", err)
+		}
+		broken++
+		s.log.Error("spool: a segment is sealed, it cannot be written", "path", w.active.path, "err", err)
+		s.note(err)
+		s.sealLocked()
+	}
+}
+
+// publishLocked makes the record just written known; the caller has the
+// writer's lock.
+func (s *Spool) publishLocked(n int, events uint32) Position {
+	w := &s.w
+	g := w.active
+	p := Position{g.number, w.end, uint32(n), events}
+	w.end += int64(n)
+	s.mu.Lock()
+	g.end = w.end
+	g.events += uint64(events)
+	s.mu.bytes += int64(n)
+	s.mu.live += int64(n)
+	s.mu.records++
+	s.mu.appended++
+	if !g.queued {
+		g.queued = true
+		s.mu.queue = append(s.mu.queue, g)
+	}
+	before := s.mu.pending
+	s.mu.pending += int64(n)
+	// The goroutine need know of the first, for its timer, and of the one that
+	// makes too many; not of each.
+	wake := before == 0 || before < s.opt.SyncBytes && s.mu.pending >= s.opt.SyncBytes
+	s.mu.Unlock()
+	if wake {
+		s.nudge()
+	}
+	return p
+}
+
+// isFull reports whether the error goes away with more space.
+func isFull(err error) bool {
+	if errors.Is(err, ErrFull) {
+		return true
+	}
+	for _, f := range full {
+		if errors.Is(err, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRoomLocked sees to it that there is a file to write n bytes to; the caller
+// has the writer's lock.
+func (s *Spool) makeRoomLocked(n int64) error {
+	w := &s.w
+	if w.active != nil && w.end > segmentHeader && w.end+n > s.opt.SegmentBytes {
+		s.sealLocked()
+	}
+	if limit := s.opt.MaxBytes; limit > 0 {
+		need := n
+		if w.active == nil {
+			need += segmentHeader
+		}
+		s.mu.Lock()
+		bytes := s.mu.bytes
+		s.mu.Unlock()
+		if bytes+need > limit {
+			return fmt.Errorf("%w: %d bytes of %d are taken", ErrFull, bytes, limit)
+		}
+	}
+	if w.active != nil {
+		return nil
+	}
+	return s.beginLocked(n)
+}
+
+// beginLocked makes the next segment, with room for a record of n bytes; the
+// caller has the writer's lock.
+func (s *Spool) beginLocked(n int64) error {
+	w := &s.w
+	number := w.next
+	w.next++ // also if this fails: no number is used twice
+	g := &segment{number: number, path: s.join(segmentName(number)), end: segmentHeader, synced: segmentHeader, refs: 1}
+	g.acks.mark = segmentHeader
+	f, err := s.fs.Create(g.path)
+	if err != nil {
+		return err
+	}
+	g.room = max(s.opt.SegmentBytes, segmentHeader+n)
+	if err := f.Preallocate(g.room); err != nil {
+		// Without it the disk may become full at a record; so be it. What was
+		// reserved of it must go, or that happens at once.
+		g.room = 0
+		err = f.Truncate(0)
+		if err != nil {
+			s.log.Warn("spool: give back what was reserved", "path", g.path, "err", err)
+		}
+	}
+	if _, err := f.WriteAt(appendSegmentHeader(nil, number, s.epoch), 0); err != nil {
+		s.closeFile(f, g.path)
+		if gone := s.fs.Remove(g.path); gone != nil {
+			s.log.Warn("spool: remove an empty segment", "path", g.path, "err", gone)
+		}
+		return err
+	}
+	g.file = f
+	w.active, w.file, w.end = g, f, segmentHeader
+	s.mu.Lock()
+	s.mu.segments = append(s.mu.segments, g)
+	s.mu.bytes += g.end
+	s.mu.open++
+	s.mu.next = number + 1
+	s.mu.changed = true
+	s.mu.Unlock()
+	return nil
+}
+
+// sealLocked ends the active segment; the caller has the writer's lock. Its
+// goroutine will make the rest of it durable and cut it to length.
+func (s *Spool) sealLocked() {
+	w := &s.w
+	g := w.active
+	w.active, w.file, w.end = nil, nil, 0
+	s.mu.Lock()
+	g.sealed = true
+	s.mu.force = true
+	s.mu.finish = append(s.mu.finish, g)
+	if g.deadLocked() {
+		s.mu.dead = append(s.mu.dead, g)
+	}
+	s.mu.Unlock()
+	s.nudge()
+}
+
+// reclaimLocked deletes what is wholly acknowledged, the active segment too, and
+// reports whether that gave space. The caller has the writer's lock.
+func (s *Spool) reclaimLocked() bool {
+	if g := s.w.active; g != nil {
+		s.mu.Lock()
+		dead := g.deadLocked() && g.end > segmentHeader
+		s.mu.Unlock()
+		if dead {
+			s.sealLocked()
+		}
+	}
+	return s.removeDead() > 0
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("%016x.seg", number) }

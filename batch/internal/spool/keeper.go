@@ -1,0 +1,361 @@
+package spool
+
+import (
+	"slices"
+	"time"
+)
+
+// A keeper is what the goroutine of a spool has to itself.
+type keeper struct {
+	syncTimer, ackTimer *time.Timer // both stopped unless armed
+	syncArmed, ackArmed bool
+	syncDue, ackDue     bool
+	generation          uint64  // of the last checkpoint
+	slots               [2]File // nil: to be opened
+	spare               bool    // the spare file is there
+	spans               []span
+	states              []state
+	buf                 []byte
+	ready               []waiter
+	readyErr            []error
+	syncers             []chan error
+	checkpointErr, err  error // of the last checkpoint; of closing
+}
+
+// Durable has f run when an fsync covers the record, with nil, or when that has
+// failed, with a *SyncError. It runs once, in the spool's own goroutine, without
+// a lock, also if the record is durable already; after Close, at once in the
+// caller's. While it runs no other record becomes durable. It may append and
+// acknowledge, and must not call Sync or Close.
+func (s *Spool) Durable(p Position, f func(error)) {
+	s.mu.Lock()
+	if s.mu.closing {
+		err, settled := s.outcomeLocked(p)
+		if !settled {
+			err = ErrClosed // appended after the last fsync, which Append forbids
+		}
+		s.mu.Unlock()
+		f(err)
+		return
+	}
+	s.mu.waiters = append(s.mu.waiters, waiter{p, f})
+	_, settled := s.outcomeLocked(p)
+	if settled {
+		s.mu.look = true
+	}
+	s.mu.Unlock()
+	if settled {
+		s.nudge()
+	}
+}
+
+// outcomeLocked tells what to tell who waits for the record.
+func (s *Spool) outcomeLocked(p Position) (err error, settled bool) {
+	g := s.findLocked(p.segment)
+	switch {
+	case g == nil, p.end() <= g.synced: // acknowledged, or durable
+		return nil, true
+	case g.failed != nil:
+		return g.failed, true
+	}
+	return nil, false
+}
+
+// Sync makes everything durable that was appended before. The error is a
+// *SyncError, the first since the last call, if a segment failed; callbacks of
+// Durable have run by then. Do not call it from one.
+func (s *Spool) Sync() error {
+	answer := make(chan error, 1) // the goroutine need not wait for the receiver
+	s.mu.Lock()
+	if s.mu.closing {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.mu.syncers = append(s.mu.syncers, answer)
+	s.mu.force = true
+	s.mu.Unlock()
+	s.nudge()
+	return <-answer
+}
+
+// keep is the goroutine of a spool.
+func (s *Spool) keep() {
+	k := &s.keeper
+	k.syncTimer, k.ackTimer = stoppedTimer(), stoppedTimer()
+	for {
+		s.mu.Lock()
+		closing := s.mu.closing
+		k.syncers = append(k.syncers[:0], s.mu.syncers...)
+		s.mu.syncers = s.mu.syncers[:0]
+		sync := closing || s.mu.force ||
+			s.mu.pending > 0 && (k.syncDue || s.opt.SyncBytes >= 0 && s.mu.pending >= s.opt.SyncBytes)
+		s.mu.force = false
+		dead := len(s.mu.dead) > 0
+		look := s.mu.look
+		s.mu.look = false
+		s.mu.Unlock()
+
+		if sync {
+			k.syncDue = false
+			disarm(k.syncTimer, &k.syncArmed)
+			s.syncAll()
+			s.finish()
+		}
+		if sync || look {
+			s.runCallbacks()
+		}
+		s.answer()
+		if dead {
+			s.removeDead()
+		}
+		if closing {
+			s.shut()
+			return
+		}
+		if k.ackDue {
+			k.ackDue = false
+			s.writeCheckpoint(false)
+		}
+		s.wait()
+	}
+}
+
+// wait arms the timers that are called for, and waits.
+func (s *Spool) wait() {
+	k := &s.keeper
+	s.mu.Lock()
+	pending, changed := s.mu.pending > 0, s.mu.changed
+	s.mu.Unlock()
+	if pending && s.opt.SyncEvery > 0 && !k.syncArmed {
+		k.syncTimer.Reset(s.opt.SyncEvery)
+		k.syncArmed = true
+	}
+	if changed && !k.ackArmed {
+		k.ackTimer.Reset(s.opt.CheckpointEvery)
+		k.ackArmed = true
+	}
+	select {
+	case <-s.wake:
+	case <-k.syncTimer.C:
+		k.syncArmed, k.syncDue = false, true
+	case <-k.ackTimer.C:
+		k.ackArmed, k.ackDue = false, true
+	}
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+func disarm(t *time.Timer, armed *bool) {
+	t.Stop()
+	*armed = false
+}
+
+// answer tells those who wait in Sync.
+func (s *Spool) answer() {
+	k := &s.keeper
+	if len(k.syncers) == 0 {
+		return
+	}
+	s.mu.Lock()
+	err := s.mu.syncErr
+	s.mu.syncErr = nil
+	s.mu.Unlock()
+	for _, c := range k.syncers {
+		c <- err
+	}
+	clear(k.syncers)
+}
+
+// syncAll makes durable what was appended when it began, the oldest first, so
+// that a record is never durable before one that stands before it.
+func (s *Spool) syncAll() {
+	s.mu.Lock()
+	n := len(s.mu.queue)
+	s.mu.Unlock()
+	for range n {
+		s.mu.Lock()
+		g := s.mu.queue[0]
+		s.mu.queue = slices.Delete(s.mu.queue, 0, 1)
+		g.queued = false
+		if g.dying || g.failed != nil {
+			s.mu.pending -= g.end - g.synced
+			g.synced = g.end
+			s.mu.Unlock()
+			continue
+		}
+		g.refs++
+		f, end, events := g.file, g.end, g.events
+		s.mu.Unlock()
+
+		start := time.Now()
+		err := f.Sync()
+		took := time.Since(start)
+		if err == nil && !g.entered {
+			err = s.fs.SyncDir(s.opt.Dir)
+			g.entered = err == nil
+		}
+
+		s.mu.Lock()
+		s.mu.syncs++
+		s.mu.lastSync = took
+		if err == nil {
+			s.mu.pending -= end - g.synced
+			g.synced, g.syncedEvents = end, events
+			s.mu.lastErr = nil
+			s.mu.changed = true // the checkpoint tells damage from what was never there
+		}
+		s.mu.Unlock()
+		if err != nil {
+			s.failed(g, err)
+		}
+		s.release(g)
+	}
+}
+
+// failed seals a segment whose fsync failed. The kernel may have dropped what it
+// could not write and say that all is well the next time, so there is no next
+// time: what the fsync should have covered counts as not durable for ever.
+func (s *Spool) failed(g *segment, err error) {
+	s.log.Error("spool: a segment is sealed, it cannot be made durable", "path", g.path, "err", err)
+	s.w.Lock()
+	defer s.w.Unlock()
+	fail := &SyncError{g.path, err}
+	s.mu.Lock()
+	g.failed = fail
+	s.mu.pending -= g.end - g.synced
+	s.mu.lastErr = fail
+	if s.mu.syncErr == nil {
+		s.mu.syncErr = fail
+	}
+	if g.queued { // by an append during the fsync
+		g.queued = false
+		s.mu.queue = slices.DeleteFunc(s.mu.queue, func(q *segment) bool { return q == g })
+	}
+	s.mu.Unlock()
+	if s.w.active == g {
+		s.sealLocked()
+	}
+}
+
+// finish cuts sealed segments to length and closes the writer's reference.
+func (s *Spool) finish() {
+	for {
+		s.mu.Lock()
+		i := slices.IndexFunc(s.mu.finish, func(g *segment) bool { return !g.queued })
+		if i < 0 {
+			s.mu.Unlock()
+			return
+		}
+		g := s.mu.finish[i]
+		s.mu.finish = slices.Delete(s.mu.finish, i, i+1)
+		f, end, cut := g.file, g.end, g.room > g.end && g.failed == nil && !g.dying
+		s.mu.Unlock()
+		if cut {
+			if err := f.Truncate(end); err != nil {
+				s.log.Warn("spool: cut a segment to length", "path", g.path, "err", err) // it costs disk only
+			}
+		}
+		s.release(g)
+	}
+}
+
+// runCallbacks runs those whose outcome is known, in the order they came.
+func (s *Spool) runCallbacks() {
+	k := &s.keeper
+	s.mu.Lock()
+	rest := s.mu.waiters[:0]
+	for _, w := range s.mu.waiters {
+		if err, settled := s.outcomeLocked(w.p); settled {
+			k.ready = append(k.ready, w)
+			k.readyErr = append(k.readyErr, err)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	clear(s.mu.waiters[len(rest):])
+	s.mu.waiters = rest
+	s.mu.Unlock()
+	for i, w := range k.ready {
+		w.f(k.readyErr[i])
+	}
+	clear(k.ready)
+	clear(k.readyErr)
+	k.ready, k.readyErr = k.ready[:0], k.readyErr[:0]
+}
+
+// Ack says that a record is not needed any more. It does no I/O; a file is
+// deleted soon after everything in it has been acknowledged. A second Ack of the
+// same record does nothing.
+func (s *Spool) Ack(p Position) {
+	s.mu.Lock()
+	g := s.findLocked(p.segment)
+	if g == nil || s.mu.closing || p.end() > g.end || !g.acks.add(span{p.offset, p.end()}) {
+		s.mu.Unlock()
+		return
+	}
+	g.ackedEvents += uint64(p.count)
+	s.mu.live -= int64(p.length)
+	s.mu.records--
+	wake := !s.mu.changed
+	s.mu.changed = true
+	if g.sealed && g.deadLocked() {
+		s.mu.dead = append(s.mu.dead, g)
+		wake = true
+	}
+	s.mu.Unlock()
+	if wake {
+		s.nudge()
+	}
+}
+
+// removeDead deletes segments that are wholly acknowledged, and returns how
+// many. What cannot be deleted is tried again with the next.
+func (s *Spool) removeDead() int {
+	s.mu.Lock()
+	dead := s.mu.dead
+	s.mu.dead = nil
+	for _, g := range dead {
+		g.dying = true
+	}
+	s.mu.Unlock()
+	var kept []*segment
+	for _, g := range dead {
+		if err := s.fs.Remove(g.path); err != nil {
+			s.log.Warn("spool: remove a segment", "path", g.path, "err", err)
+			s.note(err)
+			kept = append(kept, g)
+			continue
+		}
+		s.mu.Lock()
+		s.mu.bytes -= g.end
+		i := slices.Index(s.mu.segments, g)
+		s.mu.segments = slices.Delete(s.mu.segments, i, i+1)
+		s.mu.changed = true
+		var f File
+		if g.refs == 0 && g.file != nil {
+			f, g.file = g.file, nil
+			s.mu.open--
+		}
+		s.mu.Unlock()
+		if f != nil {
+			s.closeFile(f, g.path)
+		}
+	}
+	if len(kept) > 0 {
+		s.mu.Lock()
+		s.mu.dead = append(s.mu.dead, kept...)
+		s.mu.Unlock()
+	}
+	if len(kept) < len(dead) {
+		// Only so that files do not come back after a loss of power, which would
+		// cost duplicates.
+		if err := s.fs.SyncDir(s.opt.Dir); err != nil {
+			s.log.Warn("spool: sync the folder", "path", s.opt.Dir, "err", err)
+		}
+	}
+	return len(dead) - len(kept)
+}

@@ -1,0 +1,551 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Recovery tells what Open found.
+type Recovery struct {
+	Records uint64 // not acknowledged, to be had from Recovered
+	Events  uint64 // within them
+	Bytes   int64  // of them, headers included
+	// Corrupt is how many places were damaged that had been written well.
+	Corrupt int
+	// LostEvents is how many events were in damaged places, as far as the
+	// checkpoint or the numbers of neighbouring records tell.
+	LostEvents uint64
+	// Truncated is how many bytes were cut off as the torn end of an interrupted
+	// write.
+	Truncated int64
+	// Quarantined are the files with damaged bytes, by path.
+	Quarantined []string
+	// Untouched are the files left alone: of a newer version, or unreadable.
+	Untouched []string
+	// Problems says in words what was wrong, up to 100 of them.
+	Problems []string
+}
+
+const (
+	maxProblems   = 100
+	quarantineDir = "quarantine"
+	lockName      = "lock"
+
+	// maxEpoch is beyond what a clock gives. A higher one stems from no writer,
+	// and the next would not be above it.
+	maxEpoch = 1 << 63
+)
+
+// Open opens the spool of a folder, and finds what the last one left there. It
+// fails if the folder is in use (ErrLocked) or cannot be used at all; never for
+// what is in it.
+func Open(opt Options) (*Spool, Recovery, error) {
+	opt = opt.withDefaults()
+	if opt.Dir == "" {
+		return nil, Recovery{}, errors.New("open spool: no folder given")
+	}
+	fail := func(err error) (*Spool, Recovery, error) {
+		return nil, Recovery{}, fmt.Errorf("open spool %s: %w (it needs a folder of its own that this process can write to)", opt.Dir, err)
+	}
+	if err := opt.FS.MkdirAll(opt.Dir); err != nil {
+		return fail(err)
+	}
+	s := &Spool{opt: opt, fs: opt.FS, log: opt.Logger, wake: make(chan struct{}, 1)}
+	unlock, err := s.fs.Lock(s.join(lockName))
+	if errors.Is(err, ErrLocked) {
+		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other, or give each its own folder", opt.Dir, ErrLocked)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	s.lock = unlock
+	names, err := s.fs.ReadDir(opt.Dir)
+	if err != nil {
+		return fail(errors.Join(err, unlock.Close()))
+	}
+	r := &recovering{s: s, gaps: gaps{lanes: make(map[laneKey]lane)}}
+	r.readCheckpoints()
+	r.readSegments(names)
+	s.epoch = max(r.epoch+1, uint64(time.Now().UnixNano()))
+	r.rep.LostEvents = uint64(max(r.gaps.lost, 0))
+	s.mu.corrupt = r.rep.Corrupt
+	s.mu.changed = true
+	s.writeCheckpoint(true)
+	if err := s.keeper.checkpointErr; err != nil && !isFull(err) {
+		for _, f := range s.keeper.slots {
+			if f != nil {
+				err = errors.Join(err, f.Close())
+			}
+		}
+		return fail(errors.Join(err, unlock.Close()))
+	}
+	// On a full disk the clock keeps the epoch new, and what is recovered can be
+	// sent, which gives space back.
+	for _, p := range r.rep.Problems {
+		s.log.Warn("spool: recovery", "problem", p)
+	}
+	s.wg.Go(s.keep)
+	s.nudge() // to delete what is wholly acknowledged
+	return s, r.rep, nil
+}
+
+// recovering is the work of Open.
+type recovering struct {
+	s     *Spool
+	rep   Recovery
+	saved checkpoint
+	epoch uint64 // the highest seen
+	gaps  gaps
+}
+
+func (r *recovering) problem(format string, args ...any) {
+	if len(r.rep.Problems) < maxProblems {
+		r.rep.Problems = append(r.rep.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *recovering) saw(epoch uint64) {
+	if epoch < maxEpoch {
+		r.epoch = max(r.epoch, epoch)
+	}
+}
+
+// readCheckpoints takes the newer of the two that are whole.
+func (r *recovering) readCheckpoints() {
+	for _, name := range slots {
+		path := r.s.join(name)
+		b, err := r.readFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			r.problem("%s: %v", path, err)
+			continue
+		}
+		c, wrong := parseCheckpoint(b)
+		if wrong != "" {
+			r.problem("%s: %s; acknowledged records may come back", path, wrong)
+			continue
+		}
+		r.saw(c.epoch)
+		r.s.mu.next = max(r.s.mu.next, c.next)
+		if c.generation >= r.saved.generation {
+			r.saved = c
+		}
+	}
+	r.s.keeper.generation = r.saved.generation
+}
+
+func (r *recovering) readFile(path string) ([]byte, error) {
+	f, err := r.s.fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) {
+		err = nil
+	}
+	return b, errors.Join(err, f.Close())
+}
+
+// readSegments looks at every segment, the oldest first.
+func (r *recovering) readSegments(names []string) {
+	type file struct {
+		number uint64
+		name   string
+	}
+	var files []file
+	for _, name := range names {
+		hex, ok := strings.CutSuffix(name, ".seg")
+		if !ok || len(hex) != 16 {
+			continue
+		}
+		number, err := strconv.ParseUint(hex, 16, 64)
+		if err != nil || number == 0 || number == math.MaxUint64 || segmentName(number) != name {
+			continue
+		}
+		files = append(files, file{number, name})
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.number, b.number) })
+	s := r.s
+	s.mu.next = max(s.mu.next, 1)
+	for _, f := range files {
+		s.mu.next = max(s.mu.next, f.number+1)
+		r.segment(f.number, s.join(f.name))
+	}
+	s.w.next = s.mu.next
+	s.old = slices.Clone(s.mu.segments)
+}
+
+// segment looks at one segment, and takes it into the spool.
+func (r *recovering) segment(number uint64, path string) {
+	f, err := r.s.fs.Open(path)
+	if err != nil {
+		r.untouched(path, err.Error())
+		return
+	}
+	size, err := f.Size()
+	if err != nil {
+		r.untouched(path, err.Error())
+	} else {
+		l := &look{r: r, path: path, f: f, sc: newScanner(f, size), g: &segment{number: number, path: path, sealed: true, entered: true}}
+		l.segment()
+		if l.sc.r.err != nil {
+			r.problem("%s: %d blocks cannot be read: %v", path, len(l.sc.r.bad), l.sc.r.err)
+		}
+	}
+	r.s.closeFile(f, path)
+}
+
+func (r *recovering) untouched(path, why string) {
+	r.problem("%s: left alone: %s", path, why)
+	r.rep.Untouched = append(r.rep.Untouched, path)
+}
+
+// A look is the recovery of one segment.
+type look struct {
+	r     *recovering
+	path  string
+	f     File
+	sc    *scanner
+	g     *segment
+	saved state // of the checkpoint
+	known bool  // there is one
+
+	records uint64
+	bytes   int64
+	found   uint64 // events in records that the checkpoint knows as well
+	damage  []span // sorted
+	end     int64  // of the last record
+	torn    bool   // what follows is to be cut off
+}
+
+func (l *look) segment() {
+	size := l.sc.size
+	l.saved.mark = segmentHeader
+	for _, st := range l.r.saved.segments {
+		if st.number == l.g.number {
+			l.saved, l.known = st, true
+			l.saved.mark = max(l.saved.mark, segmentHeader)
+		}
+	}
+	head := l.sc.bytes(0, min(segmentHeader, size))
+	ver, number, epoch, ok := parseSegmentHeader(head)
+	switch {
+	case ok && ver != version:
+		l.r.untouched(l.path, fmt.Sprintf("it is of version %d, this program knows %d", ver, version))
+		return
+	case ok:
+		l.r.saw(epoch)
+		if number != l.g.number {
+			l.r.problem("%s: it was written as segment %d", l.path, number)
+		}
+	case l.sc.content(0, size) == 0 && (!l.known || l.saved.synced <= segmentHeader):
+		// Made when the power was lost. There has never been anything in it.
+		if err := l.r.s.fs.Remove(l.path); err != nil {
+			l.r.problem("%v", err)
+		}
+		return
+	default:
+		l.r.rep.Corrupt++
+		l.r.problem("%s: its header is damaged", l.path)
+	}
+	l.walk()
+	l.count()
+	if l.records == 0 && len(l.damage) > 0 && l.saved.mark == segmentHeader && len(l.saved.acked) == 0 && l.moveAway() {
+		return
+	}
+	l.settle()
+}
+
+// walk finds records and damaged places.
+func (l *look) walk() {
+	acked, size := l.saved.acked, l.sc.size
+	off := min(l.saved.mark, size)
+	l.end = off
+	for {
+		for len(acked) > 0 && acked[0].to <= off {
+			acked = acked[1:]
+		}
+		quiet, limit := false, size
+		if len(acked) > 0 {
+			quiet = acked[0].from <= off
+			limit = min(limit, acked[0].from)
+			if quiet {
+				limit = min(size, acked[0].to)
+			}
+		}
+		f, ok := l.sc.next(off, limit)
+		switch {
+		case !ok:
+			l.torn = l.end < size
+			return
+		case f.ok && quiet:
+			l.r.gaps.record(f.record)
+		case f.ok:
+			l.take(f)
+		case quiet: // nobody needs it
+		case f.last && limit == size:
+			l.tail(f.span)
+			return
+		default:
+			l.hurt(f.span)
+		}
+		off, l.end = f.to, f.to
+	}
+}
+
+// take counts a record that is not acknowledged.
+func (l *look) take(f found) {
+	l.records++
+	l.bytes += f.to - f.from
+	l.g.events += uint64(f.record.Count)
+	if f.to <= l.saved.synced {
+		l.found += uint64(f.record.Count)
+	}
+	l.r.saw(f.record.Epoch)
+	l.r.gaps.record(f.record)
+}
+
+// exact reports whether the checkpoint knows what was at an offset.
+func (l *look) exact(off int64) bool {
+	return l.known && l.saved.events != unknown && off < l.saved.synced
+}
+
+// hurt notes a damaged place.
+func (l *look) hurt(at span) {
+	l.damage = append(l.damage, at)
+	l.r.rep.Corrupt++
+	l.r.problem("%s: bytes %d to %d are damaged", l.path, at.from, at.to)
+	if l.exact(at.from) {
+		l.r.gaps.exact++
+		return
+	}
+	var head Record
+	if at.to-at.from >= recordHeader {
+		b := l.sc.bytes(at.from, recordHeader)
+		if n, ok := recordLength(b); ok && n == at.to-at.from {
+			head = headerFields(b)
+		}
+	}
+	l.r.gaps.damage(head, at.to-at.from-recordHeader)
+}
+
+// tail decides what the bytes after the last record are: reserved, a write that
+// was interrupted, or, if the checkpoint knows that they were durable, damage.
+func (l *look) tail(at span) {
+	content := l.sc.content(at.from, at.to)
+	if synced := min(l.saved.synced, at.to); synced > at.from {
+		at.to = max(content, synced)
+		l.hurt(at)
+		return
+	}
+	l.torn = true
+	if content > at.from {
+		l.r.rep.Truncated += content - at.from
+		l.r.problem("%s: %d bytes of an interrupted write are cut off", l.path, content-at.from)
+	}
+}
+
+// count adds up what was found and what is missing.
+func (l *look) count() {
+	rep := &l.r.rep
+	rep.Records += l.records
+	rep.Events += l.g.events
+	rep.Bytes += l.bytes
+	if !l.known {
+		return
+	}
+	if l.saved.synced > l.sc.size && len(l.damage) == 0 {
+		missing := l.saved.synced - max(l.sc.size, l.saved.mark)
+		for _, a := range l.saved.acked {
+			missing -= max(0, min(a.to, l.saved.synced)-max(a.from, l.sc.size))
+		}
+		if missing > 0 {
+			rep.Corrupt++
+			l.r.gaps.exact++
+			l.r.problem("%s: the last %d bytes are missing", l.path, missing)
+		}
+	}
+	if l.saved.events != unknown && l.saved.events > l.found {
+		l.r.gaps.lost += int64(l.saved.events - l.found)
+	}
+}
+
+// moveAway puts a file that holds nothing but damage out of the way.
+func (l *look) moveAway() bool {
+	s := l.r.s
+	dir := s.join(quarantineDir)
+	to := fmt.Sprintf("%s/%s", dir, segmentName(l.g.number))
+	err := s.fs.MkdirAll(dir)
+	if err == nil {
+		err = s.fs.Rename(l.path, to)
+	}
+	if err == nil {
+		err = errors.Join(s.fs.SyncDir(dir), s.fs.SyncDir(s.opt.Dir))
+		l.r.rep.Quarantined = append(l.r.rep.Quarantined, to)
+	}
+	if err != nil {
+		l.r.problem("%s: move it to the quarantine: %v", l.path, err)
+		return false
+	}
+	return true
+}
+
+// settle takes the segment into the spool. Damaged places count as acknowledged
+// when there is a copy, so that the file can go some time.
+func (l *look) settle() {
+	s, g := l.r.s, l.g
+	g.end = l.end
+	g.acks.mark = min(l.saved.mark, l.sc.size)
+	for _, a := range l.saved.acked {
+		if a.from < l.sc.size {
+			g.acks.add(span{a.from, min(a.to, l.sc.size)})
+		}
+	}
+	for _, d := range l.damage {
+		copied := l.quarantine(d)
+		switch {
+		case copied && d.from >= l.end: // at the end, and the file can be shortened
+			l.torn = true
+		case copied:
+			g.acks.add(d)
+		default:
+			l.torn = l.torn && d.from < l.end
+			g.end = max(g.end, d.to)
+		}
+	}
+	g.damaged = l.damage
+	g.acks.mark = min(g.acks.mark, g.end)
+	if l.torn {
+		if err := l.f.Truncate(g.end); err != nil {
+			l.r.problem("%v", err) // it is ignored at the next start as well
+		}
+	}
+	g.synced, g.syncedEvents = g.end, g.events
+	if l.records > 0 && l.saved.synced < g.end {
+		// A process that was killed leaves records to the kernel that no fsync
+		// has covered.
+		if err := l.f.Sync(); err != nil {
+			g.synced, g.syncedEvents = l.saved.synced, l.found
+			g.failed = &SyncError{g.path, err}
+			l.r.problem("%v", g.failed)
+		}
+	}
+	s.mu.segments = append(s.mu.segments, g)
+	s.mu.bytes += g.end
+	s.mu.live += l.bytes
+	s.mu.records += l.records
+	if g.deadLocked() {
+		s.mu.dead = append(s.mu.dead, g)
+	}
+}
+
+// quarantine copies a damaged place into a file of its own.
+func (l *look) quarantine(d span) bool {
+	if l.sc.r.unreadable(d) {
+		l.r.problem("%s: bytes %d to %d cannot be read; the file is kept", l.path, d.from, d.to)
+		return false
+	}
+	s := l.r.s
+	dir := s.join(quarantineDir)
+	path := fmt.Sprintf("%s/%016x-%d.bytes", dir, l.g.number, d.from)
+	if err := l.copyTo(dir, path, d); err != nil {
+		l.r.problem("%s: copy bytes %d to %d to the quarantine: %v; the file is kept", l.path, d.from, d.to, err)
+		return false
+	}
+	l.r.rep.Quarantined = append(l.r.rep.Quarantined, path)
+	return true
+}
+
+func (l *look) copyTo(dir, path string, d span) error {
+	s := l.r.s
+	if err := s.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	// One may be left of a start that did not come to its end.
+	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := s.fs.Create(path)
+	if err != nil {
+		return err
+	}
+	for off := d.from; off < d.to && err == nil; {
+		b := l.sc.bytes(off, min(window, d.to-off))
+		_, err = f.WriteAt(b, off-d.from)
+		off += int64(len(b))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return errors.Join(s.fs.SyncDir(dir), s.fs.SyncDir(s.opt.Dir))
+}
+
+type laneKey struct {
+	lane  uint16
+	epoch uint64
+}
+
+// A lane is how far the numbers of its events have come.
+type lane struct {
+	next           uint64 // after the last record
+	guess          uint64 // how many events before next are those of a damaged record
+	damages, exact int    // how many there were at the last record
+}
+
+// gaps counts the events lost in damaged places that no checkpoint knows, by the
+// numbers of the records around them. A gap without damage is none: the writer
+// left it.
+type gaps struct {
+	lanes          map[laneKey]lane
+	damages, exact int // places so far, without and with a checkpoint that counts
+	lost           int64
+}
+
+// maxGap is beyond what one damaged place can hold.
+const maxGap = 1 << 32
+
+func (g *gaps) record(r Record) {
+	if r.Kind != Data {
+		return
+	}
+	k := laneKey{r.Lane, r.Epoch}
+	if l, ok := g.lanes[k]; ok && g.damages > l.damages && g.exact == l.exact {
+		if before := l.next - l.guess; r.Seq >= before && r.Seq-before < maxGap {
+			g.lost += int64(r.Seq-before) - int64(l.guess)
+		}
+	}
+	g.lanes[k] = lane{next: r.Seq + uint64(r.Count), damages: g.damages, exact: g.exact}
+}
+
+// damage takes note of a damaged place. Its header is believed for now, if there
+// is one that fits the record before: when nothing follows, there is no gap.
+func (g *gaps) damage(head Record, payload int64) {
+	g.damages++
+	if head.Kind != Data || int64(head.Count) > payload {
+		return
+	}
+	k := laneKey{head.Lane, head.Epoch}
+	if l, ok := g.lanes[k]; ok && l.next == head.Seq {
+		l.next += uint64(head.Count)
+		l.guess += uint64(head.Count)
+		g.lost += int64(head.Count)
+		g.lanes[k] = l
+	}
+}

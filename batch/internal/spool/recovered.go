@@ -1,0 +1,74 @@
+package spool
+
+import "slices"
+
+// Recovered is an iterator, of type iter.Seq2[Position, Record], over the records
+// that the last spool in this folder left unacknowledged, in the order they were
+// appended in. It is for one run right after Open; a second finds nothing.
+// Meanwhile records may be appended and acknowledged. One that cannot be read any
+// more is counted and logged.
+func (s *Spool) Recovered(yield func(Position, Record) bool) {
+	s.mu.Lock()
+	old := s.old
+	s.old = nil
+	s.mu.Unlock()
+	for _, g := range old {
+		if !s.recovered(g, yield) {
+			return
+		}
+	}
+}
+
+// recovered yields the records of one segment.
+func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
+	s.mu.Lock()
+	from, end := g.acks.mark, g.end
+	skip := g.acks.spans(nil)
+	s.mu.Unlock()
+	if from >= end {
+		return true
+	}
+	// Damage that Open has counted is passed over, also where it is kept.
+	skip = joined(append(skip, g.damaged...))
+	_, f, err := s.use(g.number)
+	if err != nil {
+		s.hurt("path", g.path, "err", err)
+		return true
+	}
+	defer s.release(g)
+	sc := newScanner(f, end)
+	for off := from; off < end; {
+		if i := slices.IndexFunc(skip, func(a span) bool { return a.to > off }); i < 0 {
+			skip = nil
+		} else {
+			skip = skip[i:]
+		}
+		limit := end
+		if len(skip) > 0 {
+			if skip[0].from <= off {
+				off = skip[0].to
+				continue
+			}
+			limit = min(limit, skip[0].from)
+		}
+		got, ok := sc.next(off, limit)
+		switch {
+		case !ok:
+			return true
+		case !got.ok:
+			s.hurt("path", g.path, "from", got.from, "to", got.to)
+		case !yield(Position{g.number, got.from, uint32(got.to - got.from), got.record.Count}, got.record):
+			return false
+		}
+		off = got.to
+	}
+	return true
+}
+
+// hurt counts and logs what was whole at Open.
+func (s *Spool) hurt(attrs ...any) {
+	s.mu.Lock()
+	s.mu.corrupt++
+	s.mu.Unlock()
+	s.log.Error("spool: records damaged since the start", attrs...)
+}

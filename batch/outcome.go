@@ -1,0 +1,73 @@
+package batch
+
+import (
+	"context"
+	"time"
+)
+
+// A Send ships one batch and tells what became of it. Processors call it from
+// their own goroutines, up to Lanes.Max at once, and again for each attempt. It
+// must return when ctx ends, and may read b until it returns; readers made by
+// b.Body may be read later, until they are closed.
+type Send func(ctx context.Context, b *Batch) Outcome
+
+// An Outcome is what became of an attempt to send a batch. The zero value says
+// that the receiver took all of it; Outcome{Err: err} says try again.
+type Outcome struct {
+	// Verdict says what to do with the batch. Auto decides by Err.
+	Verdict Verdict
+	// Err is why the batch was not taken.
+	Err error
+	// Status is the HTTP status of the answer, 0 without one. For Classify and
+	// for messages.
+	Status int
+	// After is the least time before anything is sent again, by any lane: what
+	// the receiver asked for. 0 asks for nothing.
+	After time.Duration
+	// Overload says that the receiver has too much to do, so that fewer
+	// batches are sent at once from now on.
+	Overload bool
+	// Duplicate says that the receiver had taken the batch before.
+	Duplicate bool
+	// Rejected are the events the receiver did not take, of a batch it took
+	// otherwise. Indexes count from 0 in the batch sent.
+	Rejected []Rejected
+}
+
+// Rejected is the receiver's verdict on one event.
+type Rejected struct {
+	// Index is the event's place in the batch.
+	Index int
+	// Reason is what the receiver says about it.
+	Reason string
+	// Retry says that the event may be taken later.
+	Retry bool
+}
+
+// A Verdict says what to do with a batch after an attempt.
+type Verdict uint8
+
+const (
+	// Auto is Taken without an error and Again with one.
+	Auto Verdict = iota
+	// Taken settles the batch, but for events in Rejected.
+	Taken
+	// Again sends the batch again, after the back-off.
+	Again
+	// Split sends the batch again in halves: it was too large. A single event
+	// that is too large is refused.
+	Split
+	// Bisect sends the batch again in halves until the events that the
+	// receiver cannot take are found; they are refused.
+	Bisect
+	// Pause keeps the batch and tries again every Retry.Cap, or on Resume:
+	// the receiver does not know or not allow us. Its lane waits.
+	Pause
+	// Refuse drops the whole batch as Refused: no attempt can succeed.
+	Refuse
+)
+
+// String returns the verdict's name.
+func (v Verdict) String() string {
+	return [...]string{"auto", "taken", "again", "split", "bisect", "pause", "refuse"}[v]
+}

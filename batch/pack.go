@@ -1,0 +1,85 @@
+package batch
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// A packer compresses a body, appending to dst.
+type packer interface {
+	pack(dst *bytes.Buffer, body io.Reader) error
+}
+
+// packers are kept for reuse: a zstd encoder has tables of a megabyte.
+var packers = map[Compression]*sync.Pool{
+	Gzip: {New: func() any { return gzipPacker{gzip.NewWriter(nil)} }},
+	Zstd: {New: func() any { return newZstdPacker() }},
+}
+
+// packed are buffers of compressed bodies.
+var packedBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+type gzipPacker struct{ w *gzip.Writer }
+
+func (p gzipPacker) pack(dst *bytes.Buffer, body io.Reader) error {
+	p.w.Reset(dst)
+	if _, err := io.Copy(p.w, body); err != nil {
+		return err
+	}
+	return p.w.Close()
+}
+
+type zstdPacker struct{ w *zstd.Encoder }
+
+func newZstdPacker() zstdPacker {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		panic("batch: zstd options: " + err.Error()) // they are constants
+	}
+	return zstdPacker{w}
+}
+
+func (p zstdPacker) pack(dst *bytes.Buffer, body io.Reader) error {
+	p.w.Reset(dst)
+	if _, err := io.Copy(p.w, body); err != nil {
+		return err
+	}
+	return p.w.Close()
+}
+
+// packedBody returns what makes readers of the batch's body, compressed as c
+// says, and the number of bytes they give. It is compressed by the first call
+// and kept as long as the batch.
+func (b *Batch) packedBody(c Compression) (body func() io.ReadCloser, size int64, err error) {
+	if c == None {
+		return b.Body, b.Size(), nil
+	}
+	b.packed.Lock()
+	defer b.packed.Unlock()
+	if b.packed.body == nil {
+		if b.packed.body, err = pack(c, b.Body()); err != nil {
+			return nil, 0, fmt.Errorf("compress by %v: %w", c, err)
+		}
+	}
+	all := b.packed.body.Bytes()
+	return func() io.ReadCloser { return b.reader([][]byte{all}) }, int64(len(all)), nil
+}
+
+func pack(c Compression, body io.ReadCloser) (*bytes.Buffer, error) {
+	defer body.Close()
+	pool := packers[c]
+	p := pool.Get().(packer)
+	defer pool.Put(p)
+	dst := packedBuffers.Get().(*bytes.Buffer)
+	dst.Reset()
+	if err := p.pack(dst, body); err != nil {
+		packedBuffers.Put(dst)
+		return nil, err
+	}
+	return dst, nil
+}

@@ -1,0 +1,206 @@
+package batch
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+)
+
+// A found record holds events that a processor before this one left on disk.
+type found struct {
+	at          spool.Position
+	shard       uint16
+	epoch, base uint64 // base is the ordinal of its first event
+	events      int
+	size        int64
+	lane, lanes int
+	taken       bool // belongs to a chunk
+}
+
+func (f *found) end() uint64 { return f.base + uint64(f.events) }
+
+// recover queues what the spool holds. A batch that was being sent is made up
+// again as it was, under its key; the other events are batched anew, in the order
+// in which they were accepted.
+func (p *pipeline) recover() {
+	records, notes := p.readSpool()
+	slices.SortStableFunc(records, func(a, b *found) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.shard, b.shard), cmp.Compare(a.base, b.base))
+	})
+	records = p.once(records)
+	var chunks []*chunk
+	for _, n := range slices.Backward(notes) { // of two with one chunk, the later one holds
+		if c := p.regroup(n, records); c != nil {
+			chunks = append(chunks, c)
+		} else {
+			p.spool.Ack(n.at)
+		}
+	}
+	chunks = append(chunks, p.group(records)...)
+	slices.SortStableFunc(chunks, func(a, b *chunk) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.base, b.base))
+	})
+	p.requeue(chunks)
+}
+
+// A note says what a batch was made of.
+type note struct {
+	at    spool.Position
+	key   string
+	spans []span
+}
+
+// readSpool reads what is not settled. What is not one of our records is
+// acknowledged, so that it goes away: it cannot be sent.
+func (p *pipeline) readSpool() (records []*found, notes []note) {
+	for at, r := range p.spool.Recovered {
+		var err error
+		switch r.Kind {
+		case spool.Data:
+			var d data
+			if d, err = parseData(r.Payload, int(r.Count)); err == nil {
+				records = append(records, &found{
+					at: at, shard: r.Lane, epoch: r.Epoch, base: r.Seq, events: int(r.Count),
+					size: int64(len(d.events)) + int64(r.Count), lane: d.lane, lanes: d.lanes,
+				})
+			}
+		case spool.Batch:
+			n := note{at: at}
+			if n.key, n.spans, err = parseNote(r.Payload); err == nil {
+				notes = append(notes, n)
+			}
+		default:
+			err = errRecord
+		}
+		if err != nil {
+			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be understood", "kind", r.Kind, "events", r.Count, "err", err)
+			p.mu.counts.corrupt++
+			p.mu.counts.lost += uint64(r.Count)
+			p.spool.Ack(at)
+		}
+	}
+	return records, notes
+}
+
+// once leaves out records whose events an earlier one holds, for a chunk may be
+// written twice when an fsync fails. What overlaps in part stays: its events are
+// sent twice.
+func (p *pipeline) once(records []*found) []*found {
+	kept := records[:0]
+	for _, f := range records {
+		if n := len(kept); n > 0 {
+			if l := kept[n-1]; l.epoch == f.epoch && l.shard == f.shard {
+				if f.end() <= l.end() {
+					p.spool.Ack(f.at)
+					continue
+				}
+				if f.base == l.base {
+					p.spool.Ack(l.at)
+					kept[n-1] = f
+					continue
+				}
+			}
+		}
+		kept = append(kept, f)
+	}
+	return kept
+}
+
+// regroup makes the chunk of a batch, or returns nil when some of its events are
+// not there: then its key may not be used, for it would name another content.
+func (p *pipeline) regroup(n note, records []*found) *chunk {
+	var all []*found
+	for _, s := range n.spans {
+		at, end := s.base, s.base+uint64(s.events)
+		i, _ := slices.BinarySearchFunc(records, s, func(f *found, s span) int {
+			return cmp.Or(cmp.Compare(f.epoch, s.epoch), cmp.Compare(f.shard, s.shard), cmp.Compare(f.base, s.base))
+		})
+		for ; at < end && i < len(records); i++ {
+			f := records[i]
+			if f.taken || f.epoch != s.epoch || f.shard != s.shard || f.base != at || f.end() > end {
+				return nil
+			}
+			all = append(all, f)
+			at = f.end()
+		}
+		if at < end {
+			return nil
+		}
+	}
+	c := p.restore(all)
+	c.key = n.key
+	c.disk.notes = []spool.Position{n.at}
+	return c
+}
+
+// group makes chunks of the records that are not taken, each as large as one
+// that is filled by producers.
+func (p *pipeline) group(records []*found) []*chunk {
+	var chunks []*chunk
+	var run []*found
+	events, size := 0, int64(0)
+	flush := func() {
+		if len(run) > 0 {
+			chunks = append(chunks, p.restore(run))
+		}
+		run, events, size = nil, 0, 0
+	}
+	for _, f := range records {
+		if f.taken {
+			continue
+		}
+		if len(run) > 0 {
+			if l := run[len(run)-1]; l.epoch != f.epoch || l.shard != f.shard || l.end() != f.base ||
+				events+f.events > p.chunkEvents || size+f.size > int64(p.chunkBytes) {
+				flush()
+			}
+		}
+		run = append(run, f)
+		events += f.events
+		size += f.size
+	}
+	flush()
+	return chunks
+}
+
+// restore makes a chunk of records, which is on disk only.
+func (p *pipeline) restore(records []*found) *chunk {
+	f := records[0]
+	c := &chunk{shard: f.shard, epoch: f.epoch, base: f.base, first: time.Now()}
+	for _, f := range records {
+		f.taken = true
+		c.disk.records = append(c.disk.records, record{f.at, c.n, c.n + f.events})
+		c.n += f.events
+		c.size += f.size
+	}
+	c.written.Store(int32(c.n))
+	c.disk.durable = c.n
+	// Lanes of another number held other keys. Everything found then goes by
+	// the first lane, and the others wait until that is done: so each key's
+	// events keep their order.
+	c.foreign = p.ordered && f.lanes != len(p.lanes)
+	c.lane = p.lanes[0]
+	if p.ordered && !c.foreign {
+		c.lane = p.lanes[f.lane]
+	}
+	return c
+}
+
+// requeue queues recovered chunks, to be sent at once.
+func (p *pipeline) requeue(chunks []*chunk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range chunks {
+		p.listLocked(c)
+		c.lane.pushLocked(c)
+		c.lane.through = c.order
+		p.mu.counts.recovered += uint64(c.n)
+		p.mu.counts.spooled += uint64(c.n)
+		if c.foreign {
+			p.mu.barrier++
+		}
+	}
+}

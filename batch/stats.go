@@ -1,0 +1,195 @@
+package batch
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Stats is one consistent view of a processor: see Balance.
+type Stats struct {
+	// Events, since New.
+	Accepted       uint64 // by Add, AddWait and AddAck
+	Recovered      uint64 // found in the spool by New
+	Rejected       uint64 // not accepted: Add returned an error other than ErrClosed
+	Delivered      uint64 // taken by the receiver
+	Duplicates     uint64 // of Delivered: the receiver said it had taken them before
+	Retried        uint64 // sent again, once for each time
+	DroppedFull    uint64 // dropped by Queue.Full
+	DroppedExpired uint64 // dropped by Retry.Total
+	Refused        uint64 // refused by the receiver
+	Returned       uint64 // given back by Close
+	Unreadable     uint64 // on disk only, where they cannot be read
+
+	// Events, now.
+	Queued   uint64 // wait in memory, or in memory and on disk
+	Spooled  uint64 // wait on disk only
+	InFlight uint64 // in batches on the way
+
+	QueuedBytes int64         // memory reserved by waiting events
+	SpoolBytes  int64         // of the spool's files
+	OldestAge   time.Duration // of the event that is not settled and has waited longest
+
+	// Damage New found in the spool: places where bytes were bad, and events
+	// that are missing there. These events were never counted above.
+	Corrupt    uint64
+	LostOnDisk uint64
+
+	Batches     uint64 // made
+	Requests    uint64 // attempts to send a batch or a piece of one
+	Lanes       int
+	LanesPaused int // that wait for Resume, or for the receiver to allow us
+	Limit       int // of requests at once, at most Lanes.Max
+
+	BatchSize Histogram // events of a batch
+	Wait      Histogram // seconds from a batch's first event to its first attempt
+	Latency   Histogram // seconds of an attempt
+	Attempts  Histogram // attempts of a batch or piece that is settled
+}
+
+// Balance checks that each event is in exactly one place:
+//
+//	Accepted + Recovered = Delivered + DroppedFull + DroppedExpired + Refused +
+//	                       Returned + Unreadable + Queued + Spooled + InFlight
+//
+// Its error says what is missing.
+func (s Stats) Balance() error {
+	in := s.Accepted + s.Recovered
+	out := s.Delivered + s.DroppedFull + s.DroppedExpired + s.Refused + s.Returned +
+		s.Unreadable + s.Queued + s.Spooled + s.InFlight
+	if in == out {
+		return nil
+	}
+	return fmt.Errorf("batch: %d events accepted and recovered, %d accounted for: %+v", in, out, s)
+}
+
+// A Histogram counts observations by size, in buckets that double.
+type Histogram struct {
+	Count uint64
+	Sum   float64
+	// Buckets count the observations of at most Bound and above the bound
+	// before. The last bound is infinite.
+	Buckets []Bucket
+}
+
+// A Bucket is a bar of a Histogram.
+type Bucket struct {
+	Bound float64
+	Count uint64
+}
+
+// histogram has buckets bounded by least, twice that, and so on.
+type histogram struct {
+	least  float64
+	counts [24]uint64
+	sum    float64
+}
+
+func (h *histogram) add(v float64) {
+	i := 0
+	if v > h.least {
+		i = min(len(h.counts)-1, int(math.Ceil(math.Log2(v/h.least))))
+	}
+	h.counts[i]++
+	h.sum += v
+}
+
+func (h *histogram) read() Histogram {
+	r := Histogram{Sum: h.sum, Buckets: make([]Bucket, len(h.counts))}
+	bound := h.least
+	for i, n := range h.counts {
+		r.Count += n
+		r.Buckets[i] = Bucket{bound, n}
+		bound *= 2
+	}
+	r.Buckets[len(h.counts)-1].Bound = math.Inf(1)
+	return r
+}
+
+// counts is the part of Stats that the pipeline's lock guards.
+type counts struct {
+	delivered, duplicates, retried, full, expired, refused, returned, unreadable uint64
+
+	recovered, corrupt, lost uint64 // set by New
+
+	queued, spooled, flying uint64 // of sealed chunks
+	batches, requests       uint64
+
+	size, wait, latency, attempts histogram
+}
+
+// drop counts events on the way as dropped.
+func (n *counts) drop(events int, why Reason) {
+	n.flying -= uint64(events)
+	switch why {
+	case Full:
+		n.full += uint64(events)
+	case Expired:
+		n.expired += uint64(events)
+	case Refused:
+		n.refused += uint64(events)
+	case Unreadable:
+		n.unreadable += uint64(events)
+	}
+}
+
+// Stats returns what the processor has done and what it holds. It takes each
+// shard's lock for a moment: once a second is nothing, once an event is much.
+func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
+
+func (p *pipeline) stats() Stats {
+	s := Stats{Rejected: p.rejected.Load(), Limit: p.limit.now(), Lanes: len(p.lanes)}
+	if p.spool != nil {
+		s.SpoolBytes = p.spool.Stats().Bytes
+	}
+	p.lockShards()
+	defer p.unlockShards()
+	oldest := time.Now()
+	now := oldest
+	for _, sh := range p.all {
+		s.Accepted += sh.mu.accepted
+		if c := sh.mu.open; c != nil {
+			s.Queued += uint64(len(c.arena.ends))
+			if c.first.Before(oldest) {
+				oldest = c.first
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := &p.mu.counts
+	s.Recovered = n.recovered
+	s.Delivered, s.Duplicates, s.Retried = n.delivered, n.duplicates, n.retried
+	s.DroppedFull, s.DroppedExpired, s.Refused = n.full, n.expired, n.refused
+	s.Returned, s.Unreadable = n.returned, n.unreadable
+	s.Queued += n.queued
+	s.Spooled, s.InFlight = n.spooled, n.flying
+	s.QueuedBytes = p.mu.bytes
+	s.Corrupt, s.LostOnDisk = n.corrupt, n.lost
+	s.Batches, s.Requests = n.batches, n.requests
+	for _, l := range p.lanes {
+		if l.paused > 0 {
+			s.LanesPaused++
+		}
+	}
+	if c := p.mu.oldest; c != nil && c.first.Before(oldest) {
+		oldest = c.first
+	}
+	s.OldestAge = now.Sub(oldest)
+	s.BatchSize, s.Wait = n.size.read(), n.wait.read()
+	s.Latency, s.Attempts = n.latency.read(), n.attempts.read()
+	return s
+}
+
+// lockShards stops all producers between two events.
+func (p *pipeline) lockShards() {
+	for _, s := range p.all {
+		s.mu.Lock()
+	}
+}
+
+func (p *pipeline) unlockShards() {
+	for _, s := range p.all {
+		s.mu.Unlock()
+	}
+}
