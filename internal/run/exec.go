@@ -21,9 +21,7 @@ func (p *process) drain() (finished, panicked bool) {
 			p.failed(at.node)
 			p.abort(p.panicked(p.vertices[at.node].Ref, v))
 			p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
-			for len(p.gates) > 0 && len(p.gates[0].waiting) > 0 {
-				p.openGate(p.gates[0].node, p.gates[0].port)
-			}
+			p.openGates()
 		}
 	}()
 	for {
@@ -96,7 +94,7 @@ func (p *process) perform(w work) (a arrival) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.failed(w.node)
-			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.vertices[w.node].Ref, v)))}
+			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.gen.prog.Vertices[w.node].Ref, v)))}
 		}
 	}()
 	return arrival{work: w, value: w.run((*lazyContext)(p).made())}

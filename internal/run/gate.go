@@ -1,5 +1,7 @@
 package run
 
+import "slices"
+
 // A gate keeps the order at an in-port whose node has blocking work under way:
 // packets that arrive meanwhile wait. There is none where nothing blocks.
 type gate struct {
@@ -81,6 +83,15 @@ func (p *process) openGate(at, port int32) {
 		p.waiting--
 		p.bytes -= int(t.bytes)
 		p.admit(t)
+	}
+}
+
+// openGates delivers what waits anywhere. An aborted process calls it, in which
+// no node blocks any more.
+func (p *process) openGates() {
+	shut := func(g gate) bool { return len(g.waiting) > 0 }
+	for i := slices.IndexFunc(p.gates, shut); i >= 0; i = slices.IndexFunc(p.gates, shut) {
+		p.openGate(p.gates[i].node, p.gates[i].port)
 	}
 }
 

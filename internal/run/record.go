@@ -114,10 +114,17 @@ func spanIn(parent observe.Trace) observe.Trace {
 // clock returns the time since the start of the process.
 func (r *recording) clock() time.Duration { return time.Since(r.start) }
 
-// stamp is the clock as tasks carry it: microseconds, from 1; it stays at its
-// highest after an hour.
-func (r *recording) stamp() uint32 {
-	return uint32(min(r.clock()/time.Microsecond+1, math.MaxUint32))
+// stamp is the clock as tasks carry it: microseconds, never 0, which wrap around
+// after 71 minutes. So a packet may wait for as long; the process may last longer.
+func (r *recording) stamp() uint32 { return max(1, uint32(r.clock()/time.Microsecond)) }
+
+// since is the time from a stamp to now.
+func since(stamp uint32, now time.Duration) time.Duration {
+	micros := uint32(now/time.Microsecond) - stamp
+	if micros == math.MaxUint32 { // the stamp was 0 and became 1
+		return 0
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 // add returns a new span, or nil if this packet is not recorded.
@@ -183,9 +190,8 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
 	now := r.clock()
 	s.at, s.Node, s.Port, s.Start = n.at, p.vertices[n.at].Ref, pkt.Port, now
 	if r.arrived != 0 {
-		// A stamp is up to a microsecond early.
-		s.Start = min(now, time.Duration(r.arrived)*time.Microsecond)
-		s.Queue = now - s.Start
+		s.Queue = since(r.arrived, now)
+		s.Start = now - s.Queue
 	}
 	start, tracing := r.start, r.tracing
 	return func(_ node.Process, piece observe.Piece, run func() node.Result) node.Result {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
@@ -262,6 +263,33 @@ func TestCall(t *testing.T) {
 	})
 	g.link(caller, 0, g.fn(1, suffix("x", true)))
 	wantText(t, g.open(t, run.Options{}).Send(t.Context(), caller, 0, value.String("in-")), "[in-x in-x]")
+}
+
+// TestPanicBehindGates has a node panic while packets wait for two others, one of
+// them with nothing behind it: all are answered, and the process ends.
+func TestPanicBehindGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &graph{}
+		root := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.SendAll([]node.Out{{Port: 0}, {Port: 1}, {Port: 1}, {Port: 1}},
+				func(node.Process, []node.Response) node.Result { return node.Answer(value.Int(1)) })
+		})
+		g.link(root, 0, g.fn(0, func(node.Process, node.Packet) node.Result {
+			return node.Block(func(context.Context) node.Result {
+				after(time.Minute)
+				return node.None()
+			})
+		}))
+		quick := g.fn(1, func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Block(func(context.Context) node.Result {
+				after(time.Second)
+				return node.Send(0, pkt.Payload)
+			})
+		})
+		g.link(root, 1, quick)
+		g.link(quick, 0, g.fn(0, func(node.Process, node.Packet) node.Result { panic("boom") }))
+		wantText(t, g.open(t, run.Options{}).Send(t.Context(), root, 0, value.Null()), "error: panic: boom")
+	})
 }
 
 // TestPanic is rule 7: wherever node code panics, the process ends with an error
