@@ -105,7 +105,7 @@ func finish(t *testing.T, p *batch.Processor[int]) batch.Report {
 func TestCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 3}})
+		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 3}, Lanes: batch.Lanes[int]{Order: batch.Total}})
 		add(t, p, 0, 7)
 		synctest.Wait()
 		balance(t, p)
@@ -122,7 +122,7 @@ func TestCount(t *testing.T) {
 func TestLingerCountsFromTheFirstEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Linger: 500 * time.Millisecond}})
+		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Linger: 500 * time.Millisecond}, Lanes: batch.Lanes[int]{Order: batch.Total}})
 		begin := time.Now()
 		rest(700 * time.Millisecond)
 		add(t, p, 0, 1)
@@ -174,7 +174,7 @@ func TestCloseReturnsWhatIsLeft(t *testing.T) {
 		r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
 			return batch.Outcome{Err: errors.New("away")}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 2}})
+		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 2}, Lanes: batch.Lanes[int]{Order: batch.Total}})
 		add(t, p, 0, 11)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -40,7 +40,8 @@ func (p *Processor[T]) Add(v *T) error {
 }
 
 // AddWait adds an event as Add does, and waits for room, if need be, until ctx
-// ends. Under DropOldest there is always room.
+// ends. Under DropOldest there is always room. With a ctx that has ended it does
+// not wait, and adds the event if there is room.
 func (p *Processor[T]) AddWait(ctx context.Context, v *T) error {
 	_, err := p.add(ctx, v, p.pipe.patient(), false)
 	return err
@@ -75,7 +76,6 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 		case <-p.pipe.draining:
 			return Ticket{}, ErrClosed
 		case <-ctx.Done():
-			p.pipe.rejected.Add(1)
 			return Ticket{}, ctx.Err()
 		}
 	}

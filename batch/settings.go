@@ -108,7 +108,7 @@ func (c Config[T]) settings() (settings, error) {
 		need(s.retry.Total >= 0, "Retry.Total is negative"),
 		need(s.retry.MaxRetryAfter > 0, "Retry.MaxRetryAfter is negative"),
 		need(c.Spool == nil || c.Spool.Dir != "", "Spool.Dir is missing"),
-		need(c.Spool == nil || c.Spool.AfterAttempts > 0, "Spool.AfterAttempts is negative"),
+		need(c.Spool == nil || c.Spool.AfterAttempts >= 0, "Spool.AfterAttempts is negative"),
 		producerName(s.producer),
 	)
 	if err != nil {

@@ -11,7 +11,7 @@ type Stats struct {
 	// Events, since New.
 	Accepted       uint64 // by Add, AddWait and AddAck
 	Recovered      uint64 // found in the spool by New
-	Rejected       uint64 // not accepted: Add returned an error other than ErrClosed
+	Rejected       uint64 // not accepted: ErrFull, ErrTooLarge or ErrEncode
 	Delivered      uint64 // taken by the receiver
 	Duplicates     uint64 // of Delivered: the receiver said it had taken them before
 	Retried        uint64 // sent again, once for each time

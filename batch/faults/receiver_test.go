@@ -39,8 +39,18 @@ func TestFault01_ServerErrors(t *testing.T) {
 				})
 				r.load(8, scale(200, 2000), 80)
 				s := r.allDelivered(store, order != batch.Unordered)
-				if s.Attempts.Sum <= float64(s.Attempts.Count) || s.Retried == 0 {
-					t.Errorf("got %v attempts of %d batches, %d events retried, want more", s.Attempts.Sum, s.Attempts.Count, s.Retried)
+				visits := server.Visits()
+				if s.Attempts.Sum != float64(len(visits)) || s.Requests != uint64(len(visits)) {
+					t.Errorf("got %v attempts, %d requests, the server counts %d", s.Attempts.Sum, s.Requests, len(visits))
+				}
+				var again uint64
+				for _, v := range visits {
+					if v.Status != http.StatusOK {
+						again += uint64(v.Events) // 0 when the store was not asked
+					}
+				}
+				if s.Retried < again || len(visits) > int(s.Batches) && s.Retried == 0 {
+					t.Errorf("got %d events retried, want at least %d", s.Retried, again)
 				}
 			})
 		}

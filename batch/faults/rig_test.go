@@ -66,10 +66,11 @@ const patience = 60 * time.Second
 type rig struct {
 	bench
 	*batch.Processor[event]
-	ledger *oracle.Ledger
-	stop   chan struct{}
-	watch  sync.WaitGroup
-	drops  struct {
+	ledger  *oracle.Ledger
+	badDisk bool // Close may say that the spool cannot be written
+	stop    chan struct{}
+	watch   sync.WaitGroup
+	drops   struct {
 		sync.Mutex
 		of map[batch.Reason]uint64
 	}
@@ -229,8 +230,11 @@ func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	report, err := r.Close(ctx)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		r.Errorf("Close: %v", err)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !r.badDisk {
+		r.Errorf("Close: got %v, want nil or the deadline", err)
+	}
+	if (err != nil) != (report.Undelivered > 0) && !r.badDisk {
+		r.Errorf("Close: got %v with %d events undelivered", err, report.Undelivered)
 	}
 	returned := 0
 	for raw := range report.Events() {
@@ -252,17 +256,26 @@ func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
 	same("Report.Delivered", report.Delivered, s.Delivered)
 	same("Report.Refused", report.Refused, s.Refused)
 	same("Report.Spooled", report.Spooled, s.Spooled)
-	r.drops.Lock()
-	defer r.drops.Unlock()
-	same("DroppedFull", s.DroppedFull, r.drops.of[batch.Full])
-	same("DroppedExpired", s.DroppedExpired, r.drops.of[batch.Expired])
-	same("Refused", s.Refused, r.drops.of[batch.Refused])
 	return report, s
 }
 
-// verdict is the oracle's.
+// verdict is the oracle's, when nobody adds any more; and OnDrop must have been
+// told of what the stats say was dropped.
 func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 	r.Helper()
+	s := r.balance("at the end")
+	r.drops.Lock()
+	defer r.drops.Unlock()
+	for _, x := range []struct {
+		why  batch.Reason
+		want uint64
+	}{
+		{batch.Full, s.DroppedFull}, {batch.Expired, s.DroppedExpired}, {batch.Refused, s.Refused}, {batch.Unreadable, s.Unreadable},
+	} {
+		if got := r.drops.of[x.why]; got != x.want {
+			r.Errorf("OnDrop was told of %d events that are %s, the stats say %d", got, x.why, x.want)
+		}
+	}
 	for _, problem := range oracle.Judge(store, r.ledger, p) {
 		r.Errorf("%s", problem)
 	}
@@ -325,8 +338,8 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// locked makes a script's use of a random source safe: scripts are called with
-// the server's lock held, so there is nothing to lock; see oracle.Script.
+// chance is true so many times in a hundred. Scripts may use a random source
+// without a lock, for they are called one after the other.
 func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
 
 // orders are the orders to run under.

@@ -2,6 +2,8 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 )
 
@@ -46,11 +48,11 @@ func Check(t testing.TB, s *Store, l *Ledger, p Promise, stats ...Balancer) {
 // Judge is Check for what is not a test: it returns the problems.
 func Judge(s *Store, l *Ledger, p Promise) []string {
 	v := verdict{shown: make(map[string]int)}
-	taken, refused := s.counts(), s.refusals()
+	taken, refused := s.Copies(), s.refusals()
 	s.mu.Lock()
 	v.problems = append(v.problems, s.mu.problems...)
-	if p.Order && s.mu.disordered > 0 {
-		v.add("order", "%d events were taken after a later one of their key", s.mu.disordered)
+	if p.Order {
+		v.problems = append(v.problems, s.mu.disordered...)
 	}
 	s.mu.Unlock()
 
@@ -58,8 +60,8 @@ func Judge(s *Store, l *Ledger, p Promise) []string {
 	defer l.mu.Unlock()
 	v.problems = append(v.problems, l.mu.problems...)
 	missing := 0
-	for _, f := range l.mu.fates {
-		id := f.event.ID
+	for _, id := range slices.Sorted(maps.Keys(l.mu.fates)) {
+		f := l.mu.fates[id]
 		n := taken[id]
 		delete(taken, id)
 		reported := f.dropped != "" || f.returned

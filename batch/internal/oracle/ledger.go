@@ -11,7 +11,8 @@ import (
 type Ledger struct {
 	mu struct {
 		sync.Mutex
-		fates    []fate // by ID-1
+		fates    map[uint64]*fate // by Event.ID
+		made     uint64           // the largest ID made by Next
 		seq      map[uint64]uint64
 		problems []string
 	}
@@ -21,7 +22,7 @@ type Ledger struct {
 type fate struct {
 	event    Event
 	accepted bool
-	rejected error
+	rejected error  // of Add
 	dropped  string // the reason
 	returned bool
 }
@@ -36,9 +37,25 @@ func (l *Ledger) Next(key uint64, pad int) *Event {
 		l.mu.seq = make(map[uint64]uint64)
 	}
 	l.mu.seq[key]++
-	e := Event{ID: uint64(len(l.mu.fates)) + 1, Key: key, Seq: l.mu.seq[key], Pad: pad}
-	l.mu.fates = append(l.mu.fates, fate{event: e})
+	l.mu.made++
+	e := Event{ID: l.mu.made, Key: key, Seq: l.mu.seq[key], Pad: pad}
+	l.knowLocked(e)
 	return &e
+}
+
+// Know enters an event that was made elsewhere. Its number must not be one that
+// Next gives.
+func (l *Ledger) Know(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.knowLocked(e)
+}
+
+func (l *Ledger) knowLocked(e Event) {
+	if l.mu.fates == nil {
+		l.mu.fates = make(map[uint64]*fate)
+	}
+	l.mu.fates[e.ID] = &fate{event: e}
 }
 
 // Added records the result of adding an event, and returns it.
@@ -127,11 +144,11 @@ func (l *Ledger) Tally() Tally {
 // fateLocked returns the fate of an event, nil (and a problem) when the ledger
 // never made it.
 func (l *Ledger) fateLocked(id uint64) *fate {
-	if id == 0 || id > uint64(len(l.mu.fates)) {
+	f := l.mu.fates[id]
+	if f == nil {
 		l.problemLocked("event %d was never made", id)
-		return nil
 	}
-	return &l.mu.fates[id-1]
+	return f
 }
 
 func (l *Ledger) problemLocked(format string, args ...any) {

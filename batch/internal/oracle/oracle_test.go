@@ -253,6 +253,10 @@ func TestJudge(t *testing.T) {
 			s.Take("p/1/0/1", raw[1:2])
 			s.Take("p/1/0/2", raw[:1])
 		}, Promise{Order: true}, "order: batch"},
+		{"disorder that was not promised", func(l *Ledger, s *Store, e []*Event, raw [][]byte) {
+			s.Take("p/1/0/1", raw[1:2])
+			s.Take("p/1/0/2", raw[:1])
+		}, Promise{}, ""},
 		{"another batch of the key", func(l *Ledger, s *Store, e []*Event, raw [][]byte) {
 			s.Take("p/1/0/1", raw[:1])
 			s.Take("p/1/0/1", raw[1:2])

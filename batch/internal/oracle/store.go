@@ -17,7 +17,7 @@ type Store struct {
 		taken      map[string]taken    // by batch key
 		copies     map[identity]uint32 // of each event, of batches not taken before
 		last       map[uint64]uint64   // the largest Seq taken, by Event.Key
-		disordered int
+		disordered []string            // the first few events taken after a later one
 		duplicates uint64
 		events     uint64
 		refused    map[uint64]uint32 // by Event.ID
@@ -142,8 +142,9 @@ func (s *Store) Take(key string, raws [][]byte) (a Answer, status int) {
 			continue // order is judged by the first copy
 		}
 		if last := s.mu.last[e.Key]; e.Seq < last {
-			if s.mu.disordered++; s.mu.disordered <= 3 {
-				s.problemLocked("order: batch %q brings place %d of key %d after place %d", key, e.Seq, e.Key, last)
+			if len(s.mu.disordered) < maxProblems/4 {
+				s.mu.disordered = append(s.mu.disordered,
+					fmt.Sprintf("order: batch %q brings place %d of key %d after place %d", key, e.Seq, e.Key, last))
 			}
 		} else {
 			s.mu.last[e.Key] = e.Seq
@@ -180,8 +181,9 @@ func (s *Store) Has(id uint64) bool {
 	return false
 }
 
-// counts returns how many copies of each event were taken, of all producers.
-func (s *Store) counts() map[uint64]uint32 {
+// Copies returns how many copies of each event were taken, of all producers, by
+// Event.ID.
+func (s *Store) Copies() map[uint64]uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := make(map[uint64]uint32, len(s.mu.copies))

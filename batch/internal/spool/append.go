@@ -222,6 +222,7 @@ func (s *Spool) sealLocked() {
 // reclaimLocked deletes what is wholly acknowledged, the active segment too, and
 // reports whether that gave space. The caller has the writer's lock.
 func (s *Spool) reclaimLocked() bool {
+	before := s.removed()
 	if g := s.w.active; g != nil {
 		s.mu.Lock()
 		dead := g.deadLocked() && g.end > segmentHeader
@@ -230,7 +231,15 @@ func (s *Spool) reclaimLocked() bool {
 			s.sealLocked()
 		}
 	}
-	return s.removeDead() > 0
+	s.removeDead() // or waits until the goroutine has
+	return s.removed() > before
+}
+
+// removed returns how many files were deleted.
+func (s *Spool) removed() uint64 {
+	s.remover.Lock()
+	defer s.remover.Unlock()
+	return s.remover.removed
 }
 
 func segmentName(number uint64) string { return fmt.Sprintf("%016x.seg", number) }

@@ -88,6 +88,9 @@ func parseCheckpoint(b []byte) (c checkpoint, problem string) {
 	}
 	count := int(le.Uint32(b[20:]))
 	c.generation, c.epoch, c.next = le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint64(b[40:])
+	if c.generation >= maxCounter || c.next >= maxCounter {
+		return checkpoint{}, "numbers out of range"
+	}
 	b = b[checkpointHeader:]
 	for range count {
 		if len(b) < segmentState {

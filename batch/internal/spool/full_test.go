@@ -3,6 +3,7 @@ package spool_test
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -72,8 +73,13 @@ func TestFullAtEveryByte(t *testing.T) {
 		if st := s.Stats(); !errors.Is(st.LastErr, syscall.ENOSPC) {
 			t.Fatalf("room %d: got %v in the figures, want ENOSPC", room, st.LastErr)
 		}
-		for k := range fill(t, s, &seq, size) {
-			t.Fatalf("room %d: got %v into a full disk", room, k)
+		for more := 1; more > 0; { // a sealed segment gives back what it had reserved
+			if err := s.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			again := fill(t, s, &seq, size)
+			more = len(again)
+			maps.Copy(at, again)
 		}
 		for k, p := range at {
 			if b, err := s.Read(p, nil); err != nil || !bytes.Equal(b, payload(0, k.seq, size)) {
@@ -82,7 +88,8 @@ func TestFullAtEveryByte(t *testing.T) {
 		}
 		killed := fs.Crash(rand.New(rand.NewPCG(uint64(room), 2)))
 		fs.SetCapacity(math.MaxInt64)
-		at[key{0, s.Epoch(), seq}] = put(t, s, 0, seq, size)
+		late := key{0, s.Epoch(), seq}
+		at[late] = put(t, s, 0, seq, size)
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
@@ -95,13 +102,9 @@ func TestFullAtEveryByte(t *testing.T) {
 		}
 		sameRecords(t, s, at, size)
 		shut(t, s)
-		s, _ = open(t, quiet(killed)) // nothing of it was durable
-		got, _ := recovered(t, s)
-		for k := range got {
-			if _, ok := at[k]; !ok {
-				t.Errorf("room %d: seq %d was refused and is there", room, k.seq)
-			}
-		}
+		delete(at, late)
+		s, _ = open(t, quiet(killed))
+		sameRecords(t, s, at, size)
 		shut(t, s)
 		if t.Failed() {
 			t.Fatalf("room %d", room)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -87,7 +88,7 @@ func (s *Spool) keep() {
 		closing := s.mu.closing
 		k.syncers = append(k.syncers[:0], s.mu.syncers...)
 		s.mu.syncers = s.mu.syncers[:0]
-		sync := closing || s.mu.force ||
+		durable := closing || s.mu.force ||
 			s.mu.pending > 0 && (k.syncDue || s.opt.SyncBytes >= 0 && s.mu.pending >= s.opt.SyncBytes)
 		s.mu.force = false
 		dead := len(s.mu.dead) > 0
@@ -95,13 +96,13 @@ func (s *Spool) keep() {
 		s.mu.look = false
 		s.mu.Unlock()
 
-		if sync {
+		if durable {
 			k.syncDue = false
 			disarm(k.syncTimer, &k.syncArmed)
 			s.syncAll()
 			s.finish()
 		}
-		if sync || look {
+		if durable || look {
 			s.runCallbacks()
 		}
 		s.answer()
@@ -241,8 +242,12 @@ func (s *Spool) failed(g *segment, err error) {
 	}
 }
 
-// finish cuts sealed segments to length and closes the writer's reference.
+// finish cuts sealed segments to length and gives back the writer's reference.
+// Not while a remover is at work, which for its space to be free wants each file
+// either closed or open to be emptied.
 func (s *Spool) finish() {
+	s.remover.Lock()
+	defer s.remover.Unlock()
 	for {
 		s.mu.Lock()
 		i := slices.IndexFunc(s.mu.finish, func(g *segment) bool { return !g.queued })
@@ -312,9 +317,18 @@ func (s *Spool) Ack(p Position) {
 	}
 }
 
-// removeDead deletes segments that are wholly acknowledged, and returns how
-// many. What cannot be deleted is tried again with the next.
-func (s *Spool) removeDead() int {
+// A remover deletes files. Its lock is held during I/O, so that one who needs
+// space waits for files that are just being deleted.
+type remover struct {
+	sync.Mutex
+	removed uint64 // files, since Open
+}
+
+// removeDead deletes segments that are wholly acknowledged. What cannot be
+// deleted is tried again with the next.
+func (s *Spool) removeDead() {
+	s.remover.Lock()
+	defer s.remover.Unlock()
 	s.mu.Lock()
 	dead := s.mu.dead
 	s.mu.dead = nil
@@ -322,7 +336,7 @@ func (s *Spool) removeDead() int {
 		g.dying = true
 	}
 	s.mu.Unlock()
-	var kept []*segment
+	var gone, kept []*segment
 	for _, g := range dead {
 		if err := s.fs.Remove(g.path); err != nil {
 			s.log.Warn("spool: remove a segment", "path", g.path, "err", err)
@@ -330,32 +344,42 @@ func (s *Spool) removeDead() int {
 			kept = append(kept, g)
 			continue
 		}
-		s.mu.Lock()
+		gone = append(gone, g)
+	}
+	var synced error
+	if len(gone) > 0 {
+		// Or files come back after a loss of power, which costs duplicates.
+		if synced = s.fs.SyncDir(s.opt.Dir); synced != nil {
+			s.log.Warn("spool: sync the folder", "path", s.opt.Dir, "err", synced)
+		}
+	}
+	s.mu.Lock()
+	s.mu.dead = append(s.mu.dead, kept...)
+	for _, g := range gone {
 		s.mu.bytes -= g.end
 		i := slices.Index(s.mu.segments, g)
 		s.mu.segments = slices.Delete(s.mu.segments, i, i+1)
 		s.mu.changed = true
-		var f File
-		if g.refs == 0 && g.file != nil {
-			f, g.file = g.file, nil
-			s.mu.open--
-		}
-		s.mu.Unlock()
-		if f != nil {
-			s.closeFile(f, g.path)
-		}
+		g.refs++
 	}
-	if len(kept) > 0 {
-		s.mu.Lock()
-		s.mu.dead = append(s.mu.dead, kept...)
-		s.mu.Unlock()
-	}
-	if len(kept) < len(dead) {
-		// Only so that files do not come back after a loss of power, which would
-		// cost duplicates.
-		if err := s.fs.SyncDir(s.opt.Dir); err != nil {
-			s.log.Warn("spool: sync the folder", "path", s.opt.Dir, "err", err)
+	s.mu.Unlock()
+	for _, g := range gone {
+		// Who has the file open just now would keep its space; but one that may
+		// come back must not do so empty, which would look like damage.
+		if f := s.held(g); f != nil && synced == nil {
+			if err := f.Truncate(0); err != nil {
+				s.log.Warn("spool: empty a removed segment", "path", g.path, "err", err)
+			}
 		}
+		s.release(g)
 	}
-	return len(dead) - len(kept)
+	s.remover.removed += uint64(len(gone))
+}
+
+// held returns the file of a segment to which the caller has a reference, if it
+// is open.
+func (s *Spool) held(g *segment) File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.file
 }

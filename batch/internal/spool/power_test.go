@@ -201,9 +201,6 @@ func TestSyncFails(t *testing.T) {
 	if told != 3 {
 		t.Errorf("got %d callbacks, want 3", told)
 	}
-	if err := s.Stats().LastErr; !errors.Is(err, syscall.EIO) {
-		t.Errorf("got %v, want EIO in the figures", err)
-	}
 	if err := s.Sync(); err != nil {
 		t.Errorf("got %v for the new segment", err)
 	}
@@ -223,10 +220,6 @@ func TestSyncFails(t *testing.T) {
 	if syncs[broken] != 1 {
 		t.Errorf("got %d fsyncs of the broken file, want 1", syncs[broken])
 	}
-	if n := len(fs.Names()); n != 5 { // the newer segment, two checkpoints, the spare; and no lock in memory
-		t.Logf("left: %v", fs.Names())
-	}
-
 	s, _ = open(t, quiet(after))
 	got, _ := recovered(t, s)
 	for seq := uint64(0); seq <= 3; seq++ {

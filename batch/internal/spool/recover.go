@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,9 +37,9 @@ const (
 	quarantineDir = "quarantine"
 	lockName      = "lock"
 
-	// maxEpoch is beyond what a clock gives. A higher one stems from no writer,
-	// and the next would not be above it.
-	maxEpoch = 1 << 63
+	// maxCounter is beyond what epochs, generations and numbers come to. A higher
+	// one stems from no spool, and none could be above it for ever.
+	maxCounter = 1 << 63
 )
 
 // Open opens the spool of a folder, and finds what the last one left there. It
@@ -112,7 +111,7 @@ func (r *recovering) problem(format string, args ...any) {
 }
 
 func (r *recovering) saw(epoch uint64) {
-	if epoch < maxEpoch {
+	if epoch < maxCounter {
 		r.epoch = max(r.epoch, epoch)
 	}
 }
@@ -173,7 +172,7 @@ func (r *recovering) readSegments(names []string) {
 			continue
 		}
 		number, err := strconv.ParseUint(hex, 16, 64)
-		if err != nil || number == 0 || number == math.MaxUint64 || segmentName(number) != name {
+		if err != nil || number == 0 || number >= maxCounter || segmentName(number) != name {
 			continue
 		}
 		files = append(files, file{number, name})
@@ -252,7 +251,7 @@ func (l *look) segment() {
 		if number != l.g.number {
 			l.r.problem("%s: it was written as segment %d", l.path, number)
 		}
-	case l.sc.content(0, size) == 0 && (!l.known || l.saved.synced <= segmentHeader):
+	case l.sc.content(0, size) == 0 && l.sc.r.err == nil && (!l.known || l.saved.synced <= segmentHeader):
 		// Made when the power was lost. There has never been anything in it.
 		if err := l.r.s.fs.Remove(l.path); err != nil {
 			l.r.problem("%v", err)
@@ -264,7 +263,7 @@ func (l *look) segment() {
 	}
 	l.walk()
 	l.count()
-	if l.records == 0 && len(l.damage) > 0 && l.saved.mark == segmentHeader && len(l.saved.acked) == 0 && l.moveAway() {
+	if l.records == 0 && len(l.damage) > 0 && l.saved.mark == segmentHeader && len(l.saved.acked) == 0 && l.sc.r.err == nil && l.moveAway() {
 		return
 	}
 	l.settle()
@@ -352,6 +351,10 @@ func (l *look) tail(at span) {
 		l.hurt(at)
 		return
 	}
+	if l.sc.r.unreadable(at) { // zeros only in place of what may be records
+		l.hurt(at)
+		return
+	}
 	l.torn = true
 	if content > at.from {
 		l.r.rep.Truncated += content - at.from
@@ -379,7 +382,7 @@ func (l *look) count() {
 			l.r.problem("%s: the last %d bytes are missing", l.path, missing)
 		}
 	}
-	if l.saved.events != unknown && l.saved.events > l.found {
+	if l.saved.events != unknown && l.saved.events > l.found && l.saved.events-l.found < maxGap {
 		l.r.gaps.lost += int64(l.saved.events - l.found)
 	}
 }

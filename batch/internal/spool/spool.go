@@ -135,21 +135,22 @@ type Stats struct {
 // files and runs the callbacks of Durable. When nothing is appended or
 // acknowledged, it waits without a timer.
 type Spool struct {
-	opt    Options
-	fs     FS
-	log    *slog.Logger
-	lock   io.Closer
-	epoch  uint64
-	old    []*segment    // to be given back by Recovered; taken by the first call
-	wake   chan struct{} // tells the goroutine to look at what is below; capacity 1: one look is enough
-	wg     sync.WaitGroup
-	keeper keeper // of the goroutine
-	w      writer
+	opt     Options
+	fs      FS
+	log     *slog.Logger
+	lock    io.Closer
+	epoch   uint64
+	old     []*segment    // to be given back by Recovered; taken by the first call
+	wake    chan struct{} // tells the goroutine to look at what is below; capacity 1: one look is enough
+	wg      sync.WaitGroup
+	keeper  keeper // of the goroutine
+	w       writer
+	remover remover // its lock is taken after w's
 
 	closeOnce sync.Once
 	closeErr  error
 
-	mu struct { // taken after w's, and never held during I/O
+	mu struct { // taken after the other two, and never held during I/O
 		sync.Mutex
 		segments []*segment // by number; the writer's is among them
 		bytes    int64      // sum of their ends

@@ -56,6 +56,8 @@ type inode struct {
 	data    []byte // as processes see it
 	stable  []byte // as it is after a loss of power
 	pending []edit // what makes data of stable
+	opened  int    // how often it is open
+	removed bool   // its space is free when nobody has it open
 }
 
 // An edit is a write, or a new length.
@@ -271,7 +273,7 @@ func (f *FS) Create(name string) (spool.File, error) {
 	if f.mu.names[name] != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
-	n := &inode{}
+	n := &inode{opened: 1}
 	f.mu.names[name] = n
 	f.mu.changes = append(f.mu.changes, change{name, n})
 	return &file{f, name, n}, nil
@@ -288,10 +290,11 @@ func (f *FS) Open(name string) (spool.File, error) {
 	if n == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
+	n.opened++
 	return &file{f, name, n}, nil
 }
 
-// Remove deletes a file; its space is free at once.
+// Remove deletes a file; its space is free when nobody has it open.
 func (f *FS) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,10 +305,19 @@ func (f *FS) Remove(name string) error {
 	if n == nil {
 		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
 	}
-	f.mu.used -= int64(len(n.data))
+	n.removed = true
+	f.freeLocked(n)
 	delete(f.mu.names, name)
 	f.mu.changes = append(f.mu.changes, change{name, nil})
 	return nil
+}
+
+// freeLocked takes a removed file out of the account.
+func (f *FS) freeLocked(n *inode) {
+	if n.removed && n.opened == 0 {
+		f.mu.used -= int64(len(n.data))
+		n.data = nil
+	}
 }
 
 // Rename moves a file over another.
@@ -320,7 +332,8 @@ func (f *FS) Rename(from, to string) error {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
 	}
 	if old := f.mu.names[to]; old != nil {
-		f.mu.used -= int64(len(old.data))
+		old.removed = true
+		f.freeLocked(old)
 	}
 	f.mu.names[to] = n
 	delete(f.mu.names, from)
@@ -417,8 +430,17 @@ func (f *FS) editLocked(n *inode, e edit) {
 	f.mu.used += int64(len(n.data) - before)
 }
 
-// Close does nothing.
-func (f *file) Close() error { return nil }
+// Close gives back the space of a removed file.
+func (f *file) Close() error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	f.n.opened--
+	if f.n.opened < 0 {
+		return &fs.PathError{Op: "close", Path: f.name, Err: fs.ErrClosed}
+	}
+	f.fs.freeLocked(f.n)
+	return nil
+}
 
 // Size returns the length.
 func (f *file) Size() (int64, error) {
