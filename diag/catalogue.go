@@ -142,6 +142,10 @@ func configEntries() []Entry {
 			"A size is a number of bytes, or a number with a unit: `64KiB`, `8MiB`, `1GiB`, or `kB`, `MB`, `GB` for powers of ten.",
 			"kind: listener\nprotocol: http\nport: 8000\nlimits: {body_bytes: 8 megs}\n",
 			"kind: listener\nprotocol: http\nport: 8000\nlimits: {body_bytes: 8MiB}\n"},
+		{CodeBadValue, "a value that is of no use here",
+			"The value has the right type, but the node cannot work with it, or not with it and another field. The message says why.",
+			"kind: batch\nurl: localhost:8090\n",
+			"kind: batch\nurl: http://localhost:8090/batch\n"},
 	}
 }
 

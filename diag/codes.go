@@ -36,6 +36,7 @@ const (
 	CodeBadOutPort    Code = "F2010"
 	CodeBadDuration   Code = "F2011"
 	CodeBadSize       Code = "F2012"
+	CodeBadValue      Code = "F2013" // of the right type, but of no use here
 )
 
 // Codes of what can be wrong with names and links.

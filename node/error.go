@@ -19,6 +19,7 @@ type Error struct {
 	Code       string        // a word for programs, chosen by the workflow; may be empty
 	Public     bool          // the message may be shown to a client
 	RetryAfter time.Duration // when it is worth trying again; 0 if unknown
+	Data       value.Value   // what it is about, for programs; null if nothing
 	Node       Ref           // where it happened; filled in by the engine
 }
 
@@ -35,7 +36,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrorFields is what expressions and snippets see of the error: message, and
-// what else is set of code, status, node and public. See [value.ErrorMap].
+// what else is set of code, status, node, public and data. See [value.ErrorMap].
 func (e *Error) ErrorFields() []value.Field {
 	fields := []value.Field{{Name: "message", Value: value.String(Message(e))}}
 	if e.Code != "" {
@@ -49,6 +50,9 @@ func (e *Error) ErrorFields() []value.Field {
 	}
 	if e.Public {
 		fields = append(fields, value.Field{Name: "public", Value: value.Bool(true)})
+	}
+	if !e.Data.IsNull() {
+		fields = append(fields, value.Field{Name: "data", Value: e.Data})
 	}
 	return fields
 }

@@ -37,11 +37,17 @@ type Def struct {
 	// ([Fail]); it is not listed.
 	In, Out []Port
 
+	// Fails gives a kind without out-ports the port "error".
+	Fails bool
+
 	// New makes a node. It compiles what can be compiled, and acquires
 	// nothing: see [Opener]. An error is reported at the spec; return a
 	// *diag.Diagnostic or an error of the [schema.Config] to say where in it.
 	New func(*Init) (Node, error)
 }
+
+// HasError reports whether nodes of the kind have the port "error".
+func (d *Def) HasError() bool { return d.Fails || len(d.Out) > 0 }
 
 // A Port describes a mouth of a node, or a numbered family of them: out[0],
 // out[1] and so on, where the bare name means index 0.

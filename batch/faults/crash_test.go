@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,7 +115,7 @@ func TestFault06_Kill(t *testing.T) {
 	acked := make(map[uint64]bool)
 	recovered := 0
 	random := random(t)
-	for round := range scale(15, 200) {
+	for round := range scale(25, 200) {
 		child := crashRoundChild{
 			dir: dir, addr: server.Addr, first: uint64(round)*crashRound + 1,
 			life:  time.Duration(random.IntN(150)) * time.Millisecond,
@@ -197,14 +196,8 @@ type crashRoundChild struct {
 // run starts the child, kills it, and returns what it said was durable.
 func (c crashRoundChild) run(t *testing.T) (durable []uint64) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), role+"=crash", crashDir+"="+c.dir, crashAddr+"="+c.addr, crashFirst+"="+fmt.Sprint(c.first))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	cmd, out, err := startChild(t, "crash", nil, crashDir+"="+c.dir, crashAddr+"="+c.addr, crashFirst+"="+fmt.Sprint(c.first))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ready := make(chan struct{})

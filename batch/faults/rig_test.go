@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +25,11 @@ const role = "BATCH_FAULTS_ROLE"
 
 func TestMain(m *testing.M) {
 	if child, ok := roles[os.Getenv(role)]; ok {
+		var orphan sync.WaitGroup
+		orphan.Go(func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test that started us
+			os.Exit(1)
+		})
 		os.Exit(child())
 	}
 	leak.Main(m)
@@ -29,7 +38,27 @@ func TestMain(m *testing.M) {
 // roles are what a child process may be for.
 var roles = map[string]func() int{
 	"crash": crashChild,
-	"disk":  diskChild,
+	"space": spaceChild,
+}
+
+// startChild starts this binary in a role, with so much more environment. It
+// returns what the child says.
+func startChild(t *testing.T, what string, attr *syscall.SysProcAttr, env ...string) (*exec.Cmd, io.Reader, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(append(os.Environ(), role+"="+what), env...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() }) // the child has ended, or does so now
+	return cmd, out, cmd.Start()
 }
 
 // full reports whether the matrix runs at full length.
@@ -59,7 +88,7 @@ type (
 
 // patience is how long anything may take that has no limit of its own: it is
 // reached only when something hangs.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 // A rig is a processor of which everything is recorded, and watched: a goroutine
 // asks for its Stats all the time and checks that they balance.
@@ -178,11 +207,13 @@ func (r *rig) add(ctx context.Context, key uint64, pad int) error {
 // returns when all are added. It wants all to be accepted.
 func (r *rig) load(producers, each, pad int) {
 	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
 	var work sync.WaitGroup
 	for k := range producers {
 		work.Go(func() {
 			for range each {
-				if err := r.add(r.Context(), uint64(k)+1, pad); err != nil {
+				if err := r.add(ctx, uint64(k)+1, pad); err != nil {
 					r.Errorf("producer %d: %v", k, err)
 					return
 				}
@@ -325,6 +356,19 @@ func give(store *oracle.Store, b *batch.Batch) batch.Outcome {
 		out.Rejected = append(out.Rejected, batch.Rejected{Index: x.Index, Reason: x.Reason, Retry: x.Retry})
 	}
 	return out
+}
+
+// A valve is a Send that can be shut.
+type valve struct {
+	store *oracle.Store
+	open  atomic.Bool
+}
+
+func (v *valve) send(_ context.Context, b *batch.Batch) batch.Outcome {
+	if !v.open.Load() {
+		return batch.Outcome{Err: errors.New("the receiver is down")}
+	}
+	return give(v.store, b)
 }
 
 // random is a source that a failed test can be run again with.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -22,10 +21,10 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// What a disk child is told, in its environment, and what it says.
+// What a space child is told, in its environment, and what it says.
 const (
-	diskDir  = "BATCH_FAULTS_DISK"
-	diskKind = "BATCH_FAULTS_SPACE"
+	spaceDir  = "BATCH_FAULTS_DISK"
+	spaceKind = "BATCH_FAULTS_SPACE"
 
 	noTmpfs = "no tmpfs:"
 )
@@ -37,10 +36,10 @@ func TestFault08_FullDisk(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "rlimit"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			said := runDisk(t, kind)
+			said := runSpace(t, kind)
 			if kind == "tmpfs" && strings.HasPrefix(said, noTmpfs) {
 				t.Logf("%s; a limit on the size of files does instead", said)
-				said = runDisk(t, "rlimit")
+				said = runSpace(t, "rlimit")
 			}
 			if said != "done" {
 				t.Errorf("the child ended with %q, want done", said)
@@ -49,24 +48,19 @@ func TestFault08_FullDisk(t *testing.T) {
 	}
 }
 
-// runDisk runs a child and returns the last thing it said.
-func runDisk(t *testing.T, kind string) (last string) {
+// runSpace runs a child and returns the last thing it said.
+func runSpace(t *testing.T, kind string) (last string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), role+"=disk", diskKind+"="+kind, diskDir+"="+t.TempDir())
-	cmd.Stderr = os.Stderr
+	var attr *syscall.SysProcAttr
 	if kind == "tmpfs" {
-		cmd.SysProcAttr = &syscall.SysProcAttr{
+		attr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		}
 	}
-	out, err := cmd.StdoutPipe()
+	cmd, out, err := startChild(t, "space", attr, spaceKind+"="+kind, spaceDir+"="+t.TempDir())
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
 		if kind == "tmpfs" {
 			return noTmpfs + " " + err.Error()
 		}
@@ -131,8 +125,8 @@ type space struct {
 
 // openSpace makes the disk of the kind that the environment names.
 func openSpace() (space, error) {
-	dir := os.Getenv(diskDir)
-	if os.Getenv(diskKind) == "tmpfs" {
+	dir := os.Getenv(spaceDir)
+	if os.Getenv(spaceKind) == "tmpfs" {
 		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
 			return space{}, fmt.Errorf("%s %w", noTmpfs, err)
 		}
@@ -155,8 +149,8 @@ func openSpace() (space, error) {
 // roomy is a size at which nothing is full.
 const roomy = 60 << 20
 
-// diskChild runs the scenarios of a full disk, at many sizes.
-func diskChild() int {
+// spaceChild runs the scenarios of a full disk, at many sizes.
+func spaceChild() int {
 	s, err := openSpace()
 	if err != nil {
 		fmt.Println(err)
@@ -191,19 +185,6 @@ func diskChild() int {
 	}
 	fmt.Println("done")
 	return 0
-}
-
-// A valve is a Send that can be shut.
-type valve struct {
-	store *oracle.Store
-	open  atomic.Bool
-}
-
-func (v *valve) send(_ context.Context, b *batch.Batch) batch.Outcome {
-	if !v.open.Load() {
-		return batch.Outcome{Err: errors.New("the receiver is down")}
-	}
-	return give(v.store, b)
 }
 
 func spaceConfig(send batch.Send, dir string, policy batch.Policy, ahead bool) config {

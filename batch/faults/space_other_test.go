@@ -2,5 +2,5 @@
 
 package faults
 
-// diskChild is started by a test that needs what Linux offers.
-func diskChild() int { return 1 }
+// spaceChild is started by a test that needs what Linux offers.
+func spaceChild() int { return 1 }

@@ -455,3 +455,53 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	}
 	r.verdict(store, oracle.Promise{Once: true})
 }
+
+// TestFault05_SpillOtherLane: the room that one lane's spilled events made is
+// taken by an open chunk of another lane. The first lane's producers go on all
+// the same, since the disk has space.
+func TestFault05_SpillOtherLane(t *testing.T) {
+	store := oracle.NewStore(oracle.Rules{})
+	v := &valve{store: store}
+	lanes := make(chan [2]int, 100)
+	r := start(t, config{
+		Send: func(ctx context.Context, b *batch.Batch) batch.Outcome {
+			for raw := range b.Events() {
+				if e, err := oracle.Parse(raw); err == nil && e.Seq == 1 {
+					lanes <- [2]int{int(e.Key), b.Lane()}
+				}
+			}
+			return v.send(ctx, b)
+		},
+		Trigger: batch.Trigger{Count: 50, Linger: time.Millisecond},
+		Queue:   batch.Queue{Events: 200},
+		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
+		Retry:   batch.Retry{Base: time.Second, Cap: time.Second},
+		Spool:   &batch.Spool{Dir: t.TempDir(), SyncEvery: time.Millisecond},
+	})
+	// Find two keys on different lanes.
+	v.open.Store(true)
+	r.load(8, 1, 10)
+	r.flush()
+	v.open.Store(false)
+	close(lanes)
+	keys := make(map[int]int) // by lane
+	for x := range lanes {
+		keys[x[1]] = x[0]
+	}
+	if len(keys) != 2 {
+		t.Fatalf("got keys on %d lanes, want 2", len(keys))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for range 5 {
+		for lane, n := range []int{1000, 20} {
+			for i := range n {
+				if err := r.add(ctx, uint64(keys[lane]), 100); err != nil {
+					t.Fatalf("lane %d, event %d of %d: %v; %+v", lane, i, n, err, r.Stats())
+				}
+			}
+		}
+	}
+	v.open.Store(true)
+	r.allDelivered(store, true)
+}

@@ -71,7 +71,7 @@ func (c *compiler) linkUnit(at int32) {
 			v.Lifecycle[phase] = append(v.Lifecycle[phase], edges...)
 			continue
 		}
-		if port.Name == errorPort && len(u.def.Out) > 0 {
+		if port.Name == errorPort && u.def.HasError() {
 			v.Err = append(v.Err, edges...)
 			continue
 		}

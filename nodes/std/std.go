@@ -5,6 +5,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/core"
+	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 )
 
@@ -14,6 +15,8 @@ func Defs(language string) []*node.Def {
 	if language == "" {
 		language = "cel"
 	}
-	defs := core.Defs(core.Options{Languages: builtin.Languages(), Language: language})
+	languages := builtin.Languages()
+	defs := core.Defs(core.Options{Languages: languages, Language: language})
+	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
 	return append(defs, web.Defs()...)
 }

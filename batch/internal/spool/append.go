@@ -48,10 +48,10 @@ func (s *Spool) Append(r Record) (Position, error) {
 	return p, err
 }
 
-// note keeps the error for Stats.
+// note keeps the error of an append for Stats.
 func (s *Spool) note(err error) {
 	s.mu.Lock()
-	s.mu.lastErr = err
+	s.mu.writeErr = err
 	s.mu.Unlock()
 }
 
@@ -107,6 +107,7 @@ func (s *Spool) publishLocked(n int, events uint32) Position {
 	s.mu.live += int64(n)
 	s.mu.records++
 	s.mu.appended++
+	s.mu.writeErr = nil
 	if !g.queued {
 		g.queued = true
 		s.mu.queue = append(s.mu.queue, g)

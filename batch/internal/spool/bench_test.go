@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,21 +70,21 @@ func TestTimes(t *testing.T) {
 		if done != 10*time.Millisecond {
 			t.Errorf("got it durable after %v, want 10ms", done)
 		}
-		ops := 0
-		fs.SetFail(func(op spooltest.Op, name string) error { ops++; return nil })
+		var ops atomic.Int64
+		fs.SetFail(func(op spooltest.Op, name string) error { ops.Add(1); return nil })
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if ops != 0 {
-			t.Errorf("got %d operations in an idle hour, want none", ops)
+		if n := ops.Load(); n != 0 {
+			t.Errorf("got %d operations in an idle hour, want none", n)
 		}
 		s.Ack(p)
 		<-time.After(99 * time.Millisecond)
 		synctest.Wait()
-		early := ops
+		early := ops.Load()
 		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
-		if early != 0 || ops == 0 {
-			t.Errorf("got %d operations before and %d after 100ms, want none and some", early, ops)
+		if n := ops.Load(); early != 0 || n == 0 {
+			t.Errorf("got %d operations before and %d after 100ms, want none and some", early, n)
 		}
 		fs.SetFail(nil)
 		shut(t, s)

@@ -206,7 +206,7 @@ func (s *Spool) syncAll() {
 		if err == nil {
 			s.mu.pending -= end - g.synced
 			g.synced, g.syncedEvents = end, events
-			s.mu.lastErr = nil
+			s.mu.diskErr = nil
 			s.mu.changed = true // the checkpoint tells damage from what was never there
 		}
 		s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Spool) failed(g *segment, err error) {
 	s.mu.Lock()
 	g.failed = fail
 	s.mu.pending -= g.end - g.synced
-	s.mu.lastErr = fail
+	s.mu.diskErr = fail
 	if s.mu.syncErr == nil {
 		s.mu.syncErr = fail
 	}
@@ -340,7 +340,9 @@ func (s *Spool) removeDead() {
 	for _, g := range dead {
 		if err := s.fs.Remove(g.path); err != nil {
 			s.log.Warn("spool: remove a segment", "path", g.path, "err", err)
-			s.note(err)
+			s.mu.Lock()
+			s.mu.diskErr = err
+			s.mu.Unlock()
 			kept = append(kept, g)
 			continue
 		}

@@ -54,7 +54,7 @@ func (s *Spool) writeCheckpoint(last bool) {
 	} else {
 		s.mu.Lock()
 		s.mu.changed = true
-		s.mu.lastErr = err
+		s.mu.diskErr = err
 		s.mu.Unlock()
 	}
 	if (err == nil) != (k.checkpointErr == nil) {

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +126,7 @@ type Stats struct {
 	Corrupt     int           // damaged places, since Open and at it
 	Syncs       uint64        // of segments, since Open
 	LastSync    time.Duration // how long the last took
-	LastErr     error         // the last failure to write or to make durable, nil again when that worked
+	LastErr     error         // of the last append, or else of making durable; nil again when that works
 }
 
 // A Spool is an open folder of segments. Make one with Open, and Close it; all
@@ -175,7 +176,8 @@ type Spool struct {
 		corrupt  int
 		syncs    uint64
 		lastSync time.Duration
-		lastErr  error
+		writeErr error // of the last append
+		diskErr  error // of making durable, of checkpoints and deleting, since an fsync worked
 	}
 }
 
@@ -220,7 +222,7 @@ func (s *Spool) Stats() Stats {
 	defer s.mu.Unlock()
 	st := Stats{
 		Bytes: s.mu.bytes, LiveBytes: s.mu.live, LiveRecords: s.mu.records, Segments: len(s.mu.segments),
-		Appended: s.mu.appended, Corrupt: s.mu.corrupt, Syncs: s.mu.syncs, LastSync: s.mu.lastSync, LastErr: s.mu.lastErr,
+		Appended: s.mu.appended, Corrupt: s.mu.corrupt, Syncs: s.mu.syncs, LastSync: s.mu.lastSync, LastErr: cmp.Or(s.mu.writeErr, s.mu.diskErr),
 	}
 	for _, g := range s.mu.segments {
 		st.LiveEvents += g.events - min(g.ackedEvents, g.events)

@@ -51,7 +51,7 @@ func Describe(def *node.Def) Kind {
 		Kind: def.Kind, Summary: def.Summary, Doc: def.Doc, Example: def.Example,
 		Fields: describeFields(def.Config), In: ports(def.In), Out: ports(def.Out),
 	}
-	if len(def.Out) > 0 {
+	if def.HasError() {
 		k.Out = append(k.Out, Port{Name: "error", Doc: errorDoc})
 	}
 	return k

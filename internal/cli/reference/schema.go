@@ -124,7 +124,7 @@ func portsSchema(def *node.Def) value.Value {
 			patterns.Set("^"+regexp.QuoteMeta(p.Name)+`\[0\]$`, object("$ref", text("#/$defs/links"), "description", text(p.Doc)))
 		}
 	}
-	if len(def.Out) > 0 {
+	if def.HasError() {
 		named("error", errorDoc)
 	}
 	named("init", "Run before the node opens.")

@@ -1,0 +1,360 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func batchDef(o Options) *node.Def {
+	return &node.Def{
+		Kind:    "batch",
+		Summary: "Ships events in batches to an HTTP receiver, and loses none.",
+		Doc: "A payload is one event; each element of a list is one. Events are queued, and sent as lines of JSON when `count` or `bytes` of them wait, or `linger` after the first. " +
+			"A batch is sent again until the receiver has taken it, with the same header `Idempotency-Key`, so that a receiver that remembers the keys takes each event once.\n\n" +
+			"With `ack: accepted` the packet is answered None when the event is queued, and on disk if there is a `spool`; with `ack: delivered`, when the receiver has taken it.\n\n" +
+			"An event that is not accepted, that the receiver refuses, or that is dropped goes to `error`: a message, the reason as `code` (`full`, `too_large`, `refused`, `expired`), and the event as `data`. " +
+			"If `ack` is `accepted`, the last three start a process of their own there, for the packet has been answered; without a link they are logged.\n\n" +
+			"When the workflow is replaced or ends, the node sends what it holds for as long as the grace lasts. What is left stays in the `spool`, and is sent by the next node on it; without a spool it is logged as lost.",
+		Example: "- kind: batch\n  name: ship\n  url: http://127.0.0.1:8090/batch\n  linger: 500ms\n",
+		Config: schema.Fields(
+			schema.String("url").Required().Doc("Where batches are posted, such as that of `uniflow loader`."),
+			schema.String("method").Default("POST").Doc("The method of the requests."),
+			schema.Any("header").Secret().Doc("Headers of the requests: a map of text."),
+			schema.Int("count").Default(1000).Range(1, 1<<20).Doc("The most events of a batch."),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<30).Doc("The most bytes of a batch; also of an event."),
+			schema.Duration("linger").Default("1s").Doc("How long the first event of a batch waits for others."),
+			schema.Int("lanes").Default(4).Range(1, 1024).Doc("The most batches on the way at once. With `order: key`, events are spread over so many lanes; with `order: total` there is one."),
+			schema.Enum("order", "unordered", "key", "total").Default("unordered").Doc("Which events stay in order: none, those of equal `key`, or all."),
+			schema.Expr("key").Doc("An expression over the event, for `order: key`."),
+			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first."),
+			schema.String("spool").Doc("A folder that keeps events on disk until they are delivered. No other node may use it. Unset keeps them in memory only."),
+			schema.Enum("ack", "accepted", "delivered").Default("accepted").Doc("When the packet is answered."),
+			schema.Duration("timeout").Default("30s").Doc("The longest time for one request."),
+		),
+		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
+		Fails: true,
+		New:   func(init *node.Init) (node.Node, error) { return newShipper(o, init) },
+	}
+}
+
+// A shipper is a node of kind batch. Its processor is an outlet, which it may
+// share with the same node of earlier and later generations.
+type shipper struct {
+	settings settings
+	key      lang.Program // nil unless events are ordered by key
+	pool     *node.Pool
+	log      *slog.Logger
+	failing  bool // the error port is linked
+
+	outlet  *outlet
+	release func() error
+	source  node.Source
+	grace   time.Time // until when Close may send; set by Stop
+}
+
+// settings are what makes one outlet differ from another. It is comparable.
+type settings struct {
+	node         string // namespace and name, or id
+	url, method  string
+	header       string // as JSON
+	count, bytes int
+	linger       time.Duration
+	lanes        int
+	order        batch.Order
+	key          string
+	full         batch.Policy
+	spool        string
+	delivered    bool // ack
+	timeout      time.Duration
+}
+
+// sender makes the function that sends batches.
+func (s settings) sender() (batch.Send, error) {
+	header := make(http.Header)
+	var names map[string]string
+	if err := json.Unmarshal([]byte(s.header), &names); err != nil {
+		return nil, errHeader
+	}
+	for name, text := range names {
+		header.Set(name, text)
+	}
+	return batch.NewHTTP(s.url, batch.HTTPOptions{Method: s.method, Header: header, Timeout: s.timeout})
+}
+
+var errHeader = errors.New("want a map of text")
+
+var orders = map[string]batch.Order{"unordered": batch.Unordered, "key": batch.PerKey, "total": batch.Total}
+
+var policies = map[string]batch.Policy{
+	"block":  batch.Default, // Spill with a spool
+	"reject": batch.Reject, "drop_oldest": batch.DropOldest, "drop_newest": batch.DropNewest,
+}
+
+func newShipper(o Options, init *node.Init) (*shipper, error) {
+	c := init.Config
+	n := &shipper{
+		settings: settings{
+			node: init.Node.Namespace + "/" + init.Node.String(),
+			url:  c.String("url"), method: c.String("method"),
+			count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"),
+			lanes: int(c.Int("lanes")), order: orders[c.String("order")], full: policies[c.String("full")],
+			spool: c.String("spool"), delivered: c.String("ack") == "delivered", timeout: c.Duration("timeout"),
+		},
+		pool: init.Pool, log: init.Log, failing: init.Err > 0,
+	}
+	var found diag.List
+	// A config holds nothing that JSON does not, but for what no header is.
+	header, err := c.Value("header").AppendJSON(nil)
+	if err == nil {
+		n.settings.header = string(header)
+		_, err = n.settings.sender()
+	}
+	switch {
+	case errors.Is(err, errHeader):
+		found.Add(c.Errorf("header", diag.CodeBadValue, "%s", err).WithHint("write one such as {x-team: shop}"))
+	case err != nil:
+		found.Add(c.Errorf("url", diag.CodeBadValue, "%s", strings.TrimPrefix(err.Error(), "batch: ")).WithHint("write one such as http://127.0.0.1:8090/batch"))
+	}
+	switch keyed := c.Has("key"); {
+	case keyed && n.settings.order != batch.PerKey:
+		found.Add(c.Errorf("key", diag.CodeBadValue, "key is used with order: key only").WithHint("add order: key, or remove it"))
+	case !keyed && n.settings.order == batch.PerKey:
+		found.Add(c.Errorf("order", diag.CodeBadValue, "order: key needs the field key").WithHint("add one such as key: user"))
+	case keyed:
+		n.settings.key = c.Text("key").Code
+		key, err := o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+		if err != nil {
+			return nil, errors.Join(found.Err(), err)
+		}
+		n.key = key
+	}
+	if err := found.Err(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// An event is a payload on its way into the processor.
+type event struct {
+	payload value.Value
+	key     uint64
+}
+
+func encode(dst []byte, e *event) ([]byte, error) { return e.payload.AppendJSON(dst) }
+
+func keyOf(e *event) uint64 { return e.key }
+
+// Receive accepts an event or a list of them.
+func (n *shipper) Receive(p node.Process, pkt node.Packet) node.Result {
+	if n.settings.delivered || n.settings.spool != "" {
+		return node.Block(func(ctx context.Context) node.Result { return n.ship(ctx, p, pkt.Payload) })
+	}
+	return n.queue(p, eventsOf(pkt.Payload))
+}
+
+// eventsOf are the elements of a list, or the one event that anything else is.
+func eventsOf(payload value.Value) []value.Value {
+	if payload.Kind() != value.KindList {
+		return []value.Value{payload}
+	}
+	all := make([]value.Value, 0, payload.Len())
+	for _, e := range payload.Elems() {
+		all = append(all, e)
+	}
+	return all
+}
+
+// expired is the context of those who do not wait.
+var expired = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// queue accepts events for which memory is enough. It waits only for room.
+func (n *shipper) queue(p node.Process, payloads []value.Value) node.Result {
+	var failed []error
+	for i, payload := range payloads {
+		err := n.offer(expired, p, payload)
+		if errors.Is(err, context.Canceled) {
+			return node.Block(func(ctx context.Context) node.Result {
+				for _, payload := range payloads[i:] {
+					if err := n.offer(ctx, p, payload); err != nil {
+						failed = append(failed, n.rejected(payload, err))
+					}
+				}
+				return result(failed)
+			})
+		}
+		if err != nil {
+			failed = append(failed, n.rejected(payload, err))
+		}
+	}
+	return result(failed)
+}
+
+// offer adds an event; it may wait for room until ctx ends.
+func (n *shipper) offer(ctx context.Context, p node.Process, payload value.Value) error {
+	e, err := n.event(p, payload)
+	if err != nil {
+		return err
+	}
+	return n.outlet.add(ctx, &n.settings, &e)
+}
+
+// ship accepts events and waits until they are on disk, or delivered.
+func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value) node.Result {
+	payloads := eventsOf(payload)
+	until := batch.Durable
+	if n.settings.delivered {
+		until = batch.Delivered
+	}
+	tickets := make([]batch.Ticket, len(payloads))
+	var failed []error
+	for i, payload := range payloads {
+		e, err := n.event(p, payload)
+		if err == nil {
+			tickets[i], err = n.outlet.addAck(ctx, &e)
+		}
+		if err != nil {
+			failed = append(failed, n.rejected(payload, err))
+		}
+	}
+	for i, t := range tickets {
+		if t == (batch.Ticket{}) {
+			continue
+		}
+		if err := t.Wait(ctx, until); err != nil {
+			failed = append(failed, n.rejected(payloads[i], err))
+		}
+	}
+	return result(failed)
+}
+
+// event evaluates the key. Equal keys make equal numbers in every process, for
+// lanes are remembered on disk.
+func (n *shipper) event(p node.Process, payload value.Value) (event, error) {
+	e := event{payload: payload}
+	if n.key == nil {
+		return e, nil
+	}
+	v, err := n.key.Eval(p.Context(), payload)
+	if err != nil {
+		return e, fmt.Errorf("key: %w", err)
+	}
+	text, err := v.AppendJSON(nil)
+	if err != nil {
+		return e, fmt.Errorf("key: %w", err)
+	}
+	h := fnv.New64a()
+	h.Write(text)
+	e.key = h.Sum64()
+	return e, nil
+}
+
+func result(failed []error) node.Result {
+	switch len(failed) {
+	case 0:
+		return node.None()
+	case 1:
+		return node.Fail(failed[0])
+	}
+	return node.Fail(errors.Join(failed...))
+}
+
+// rejected is why an event was not accepted, or not delivered.
+func (n *shipper) rejected(payload value.Value, err error) error {
+	e := &node.Error{Err: err, Data: payload}
+	var dropped *batch.EventError
+	switch {
+	case errors.Is(err, batch.ErrFull):
+		e.Code, e.Status, e.RetryAfter = "full", http.StatusServiceUnavailable, time.Second
+	case errors.Is(err, batch.ErrTooLarge):
+		e.Code, e.Status = "too_large", http.StatusRequestEntityTooLarge
+	case errors.Is(err, batch.ErrEncode):
+		e.Code, e.Status = "encode", http.StatusUnprocessableEntity
+	case errors.As(err, &dropped):
+		e.Code = dropped.Reason.String()
+		if dropped.Reason == batch.Refused {
+			e.Status = http.StatusUnprocessableEntity
+		} else {
+			e.Status = http.StatusServiceUnavailable
+		}
+	}
+	return e
+}
+
+// Open makes the processor, or finds that of the generation before.
+func (n *shipper) Open(context.Context) error {
+	key := n.settings.spool
+	if key != "" {
+		key = "batch spool " + key
+	} else {
+		key = fmt.Sprintf("batch %+v", n.settings)
+	}
+	o, release, err := node.Acquire(n.pool, key, func() (*outlet, error) { return newOutlet(n.log), nil })
+	if err != nil {
+		return err
+	}
+	if err := o.use(n.settings); err != nil {
+		return errors.Join(err, release())
+	}
+	n.outlet, n.release = o, release
+	return nil
+}
+
+// Serve has dropped events reported at src from now on.
+func (n *shipper) Serve(src node.Source) error {
+	n.source = src
+	if n.failing {
+		n.outlet.reportTo(n)
+	}
+	return nil
+}
+
+// Stop notes how long Close may take.
+func (n *shipper) Stop(ctx context.Context) error {
+	n.grace, _ = ctx.Deadline()
+	return nil
+}
+
+// closing is how long Close sends when the engine has set no limit; leastClosing
+// is how long it does in any case.
+const closing, leastClosing = 10 * time.Second, time.Second
+
+// Close sends what is left, unless another generation goes on with the outlet.
+func (n *shipper) Close() error {
+	left := closing
+	if !n.grace.IsZero() {
+		left = max(leastClosing, time.Until(n.grace))
+	}
+	n.outlet.leave(n, left)
+	return n.release()
+}
+
+// report tells the error port of an event that was dropped after its packet had
+// been answered. It returns when the process there has ended.
+func (n *shipper) report(d batch.Dropped, text []byte) {
+	payload, err := value.ParseJSON(text)
+	if err != nil { // Receive has written it
+		payload = value.String(string(text))
+	}
+	e := n.rejected(payload, &batch.EventError{Reason: d.Reason, Err: d.Err})
+	if resp := n.source.Run(context.Background(), node.Fail(e)); resp.IsError() {
+		n.log.Error("event is dropped", "reason", d.Reason.String(), "event", string(text), "error", resp.Payload.AsError())
+	}
+}

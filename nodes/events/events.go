@@ -1,0 +1,21 @@
+// Package events holds the kinds that hand events on to other systems.
+//
+// [Defs] lists them; each kind has a file of its own. The package must not know
+// how batches are sent, which is package batch's, nor how processes are run.
+package events
+
+import (
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// Options are what the kinds need from the host.
+type Options struct {
+	Languages *lang.Set // what expressions may be written in
+	Language  string    // what they are written in
+}
+
+// Defs returns the kinds of the package, freshly made.
+func Defs(o Options) []*node.Def {
+	return []*node.Def{batchDef(o)}
+}

@@ -1,0 +1,230 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch"
+)
+
+// An outlet is a processor that outlives the generation of its node. Without a
+// spool, it belongs to nodes of the same settings; with one, to the node that has
+// the folder: when its settings change, the outlet changes its processor, and
+// what the old one holds goes through the folder to the new one.
+type outlet struct {
+	log    *slog.Logger
+	change sync.Mutex // held while the processor is made, changed or closed
+	mu     struct {
+		sync.Mutex
+		settings  settings
+		processor *batch.Processor[event]
+		changed   chan struct{} // closed when the change that is under way is done; nil without one
+		reporter  *shipper      // of the newest generation; nil logs
+		grace     time.Duration
+	}
+}
+
+func newOutlet(log *slog.Logger) *outlet {
+	o := &outlet{log: log}
+	o.mu.grace = closing
+	return o
+}
+
+// use makes the outlet work by s.
+func (o *outlet) use(s settings) error {
+	o.change.Lock()
+	defer o.change.Unlock()
+	old, p := o.now()
+	switch {
+	case p == nil:
+	case old == s:
+		return nil
+	case old.node != s.node:
+		return fmt.Errorf("spool %s is in use by node %s; give each its own folder", s.spool, old.node)
+	default:
+		defer o.begin()()
+		if err := o.end(p, s.spool, handOver); err != nil {
+			return err
+		}
+	}
+	p, err := o.open(s)
+	if err != nil {
+		return err
+	}
+	o.set(s, p)
+	return nil
+}
+
+// handOver is how long a processor whose settings have changed goes on sending
+// before what is left goes to the next by way of the spool.
+const handOver = time.Second
+
+func (o *outlet) now() (settings, *batch.Processor[event]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.settings, o.mu.processor
+}
+
+func (o *outlet) set(s settings, p *batch.Processor[event]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.settings, o.mu.processor = s, p
+}
+
+// begin has producers wait for the next processor, until done is called.
+func (o *outlet) begin() (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	changed := make(chan struct{})
+	o.mu.changed = changed
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.mu.changed = nil
+		close(changed)
+	}
+}
+
+func (o *outlet) open(s settings) (*batch.Processor[event], error) {
+	send, err := s.sender()
+	if err != nil {
+		return nil, err
+	}
+	c := batch.Config[event]{
+		Encode:  encode,
+		Send:    send,
+		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
+		Queue:   batch.Queue{Full: s.full},
+		Lanes:   batch.Lanes[event]{Max: s.lanes, Order: s.order, Key: keyOf},
+		OnDrop:  o.dropped,
+		Logger:  o.log,
+	}
+	if s.spool != "" {
+		c.Spool = &batch.Spool{Dir: s.spool, WriteAhead: true}
+	}
+	return batch.New(c)
+}
+
+// with calls add with the processor, and again with its successor when that one
+// was closed for it. A ctx that has ended waits for no successor.
+func (o *outlet) with(ctx context.Context, add func(*batch.Processor[event]) error) error {
+	for {
+		_, p := o.now()
+		err := add(p)
+		if !errors.Is(err, batch.ErrClosed) {
+			return err
+		}
+		changed := o.changing(p)
+		if changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// changing returns what is closed when p, which is closed, has a successor; nil
+// when it will have none.
+func (o *outlet) changing(p *batch.Processor[event]) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.processor != p {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return o.mu.changed
+}
+
+// add adds an event. Where the policy is to wait, it waits until ctx ends.
+func (o *outlet) add(ctx context.Context, s *settings, e *event) error {
+	return o.with(ctx, func(p *batch.Processor[event]) error {
+		if s.full == batch.Default {
+			return p.AddWait(ctx, e)
+		}
+		return p.Add(e)
+	})
+}
+
+// addAck adds an event and waits for room until ctx ends, whatever the policy.
+func (o *outlet) addAck(ctx context.Context, e *event) (t batch.Ticket, err error) {
+	err = o.with(ctx, func(p *batch.Processor[event]) error {
+		t, err = p.AddAck(ctx, e)
+		return err
+	})
+	return t, err
+}
+
+// dropped is the processor's OnDrop. Who waits for an event's delivery learns of
+// it by the ticket.
+func (o *outlet) dropped(d batch.Dropped) {
+	n := o.reporter()
+	for _, text := range d.Events {
+		if n == nil || n.settings.delivered {
+			o.log.Error("event is dropped", "reason", d.Reason.String(), "event", string(text), "error", d.Err)
+			continue
+		}
+		n.report(d, text)
+	}
+}
+
+func (o *outlet) reporter() *shipper {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.reporter
+}
+
+func (o *outlet) reportTo(n *shipper) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.reporter = n
+}
+
+// leave ends the reports to n, which closes, and says how long Close may send.
+func (o *outlet) leave(n *shipper, grace time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.reporter == n {
+		o.mu.reporter = nil
+	}
+	o.mu.grace = grace
+}
+
+// Close sends what is left for as long as the grace lasts. No node uses the
+// outlet any more.
+func (o *outlet) Close() error {
+	o.change.Lock()
+	defer o.change.Unlock()
+	s, p := o.now()
+	if p == nil {
+		return nil
+	}
+	return o.end(p, s.spool, o.lasting())
+}
+
+func (o *outlet) lasting() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.grace
+}
+
+// end closes a processor. Events that are lost by that are logged in full.
+func (o *outlet) end(p *batch.Processor[event], spool string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	report, err := p.Close(ctx)
+	for text := range report.Events() {
+		o.log.Error("event is lost", "event", string(text))
+	}
+	if report.Spooled > 0 {
+		o.log.Info("events are left in the spool", "events", report.Spooled, "spool", spool)
+	}
+	return err
+}
