@@ -338,6 +338,9 @@ const closing, leastClosing = 10 * time.Second, time.Second
 
 // Close sends what is left, unless another generation goes on with the outlet.
 func (n *shipper) Close() error {
+	if n.outlet == nil { // it was never opened
+		return nil
+	}
 	left := closing
 	if !n.grace.IsZero() {
 		left = max(leastClosing, time.Until(n.grace))
