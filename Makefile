@@ -2,9 +2,10 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
+MODULES := test/otlp bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test race check lint generate bench bench-lock contention guard guard-selftest fuzz clean
+.PHONY: help run build test test-faults race check lint generate bench bench-lock bench-batch contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -15,15 +16,19 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 
-test: ## every test; test/otlp is a module of its own
+test: ## every test; MODULES are modules of their own
 	$(GO) test ./...
-	cd test/otlp && $(GO) test ./...
+	@for m in $(MODULES); do (cd $$m && $(GO) test ./...) || exit 1; done
+
+test-faults: ## the batch processor's fault matrix at full length, and without its safeguards
+	BATCH_FAULTS=full $(GO) test -timeout 60m ./batch/...
+	$(GO) run ./batch/faults/mutation
 
 check: lint test race ## all that CI runs
 
 race: ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on ./...
-	cd test/otlp && CGO_ENABLED=1 $(GO) test -race ./...
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
@@ -39,6 +44,9 @@ bench: build ## the performance contract: prints the table, writes bench/out/eng
 
 bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json
 	$(GO) run ./bench/lock
+
+bench-batch: ## the batch processor beside others: prints the table, writes bench/out/batch.json
+	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
 
 contention: build ## who waits for locks while workflows are under load
 	$(GO) run ./bench/contention

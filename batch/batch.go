@@ -52,6 +52,9 @@ type part struct {
 	from, to int
 }
 
+// n is the number of events.
+func (x part) n() int { return x.to - x.from }
+
 // bytes are the part's events with their separators.
 func (x part) bytes() []byte {
 	a := x.chunk.arena
@@ -222,7 +225,7 @@ func (b *Batch) piece(parts []part, suffix string) *Batch {
 		lane: b.lane, parent: b, bodies: b.bodies,
 	}
 	for _, x := range parts {
-		p.count += x.to - x.from
+		p.count += x.n()
 		p.size += int64(len(x.bytes()))
 	}
 	b.retain()
@@ -235,7 +238,7 @@ func (b *Batch) halves() (first, second *Batch) {
 	left := b.count / 2
 	var head, tail []part
 	for _, x := range b.parts {
-		n := min(x.to-x.from, left)
+		n := min(x.n(), left)
 		left -= n
 		if n > 0 {
 			head = append(head, part{x.chunk, x.from, x.from + n})
@@ -250,7 +253,7 @@ func (b *Batch) halves() (first, second *Batch) {
 // at is event i of the batch as a part.
 func (b *Batch) at(i int) part {
 	for _, x := range b.parts {
-		if n := x.to - x.from; i >= n {
+		if n := x.n(); i >= n {
 			i -= n
 			continue
 		}

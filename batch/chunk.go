@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,16 @@ func (q *deque) pop() *chunk {
 		q.items, q.head = q.items[:0], 0
 	}
 	return c
+}
+
+// remove takes out a chunk that is near the end.
+func (q *deque) remove(c *chunk) {
+	for i := len(q.items) - 1; i >= q.head; i-- {
+		if q.items[i] == c {
+			q.items = slices.Delete(q.items, i, i+1)
+			return
+		}
+	}
 }
 
 // waiting are the chunks in the queue, oldest first.

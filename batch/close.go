@@ -97,8 +97,8 @@ func (r Report) Events() iter.Seq[[]byte] {
 // takes to write the rest to disk. A context without an end waits until all is
 // settled, however long the receiver is away.
 //
-// The error tells that there are undelivered events, or that the spool could not
-// be closed. Further calls return the same.
+// The error tells that there are undelivered events, and why sending ended, or
+// that the spool could not be closed. Further calls return the same.
 func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
 	q := p.pipe
 	q.closeOnce.Do(func() { q.closed, q.closeErr = q.close(ctx) })
@@ -115,6 +115,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	case <-drained:
 	case <-stop.Done():
 	}
+	why := context.Cause(stop)
 	close(p.quit)
 	p.cancel()
 	p.join(ctx)
@@ -126,14 +127,15 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	}
 	p.bodies.wait(ctx)
 	if report.Undelivered > 0 {
-		why := context.Cause(ctx)
 		if why == nil {
-			why = errors.New("a lane without gaps has stopped")
+			why = errGap
 		}
 		err = errors.Join(fmt.Errorf("batch: %d events are not delivered: %w", report.Undelivered, why), err)
 	}
 	return report, err
 }
+
+var errGap = errors.New("their lane has stopped at an event that the receiver refused")
 
 // drain ends the intake. What it returns is closed when nothing is left to send.
 func (p *pipeline) drain() <-chan struct{} {
@@ -213,7 +215,6 @@ const joinGrace = 10 * time.Millisecond
 type remainder struct {
 	chunk *chunk
 	parts []part // not settled
-	n     int    // events in parts
 }
 
 // leave lists what is not settled, in the order of acceptance.
@@ -231,15 +232,12 @@ func (p *pipeline) leave() []remainder {
 	}
 	var all []remainder
 	for c := p.mu.oldest; c != nil; c = c.next {
-		r := remainder{c, parts[c], 0}
+		r := remainder{c, parts[c]}
 		if c.queued {
 			p.departLocked(c)
 			r.parts = []part{{c, 0, c.n}}
 		}
 		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
-		for _, x := range r.parts {
-			r.n += x.to - x.from
-		}
 		all = append(all, r)
 	}
 	return all
@@ -251,21 +249,27 @@ func (p *pipeline) keepAll(left []remainder) error {
 	if p.spool == nil {
 		return nil
 	}
-	var all error
-	for _, r := range left {
-		if err := p.writeChunk(r.chunk); err != nil {
-			all = fmt.Errorf("batch: %w", err) // the disk is full: one message will do
-		}
-	}
 	for f := range p.mu.flights { // nobody else is left to change it
 		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
-			p.note(f.whole)
+			p.keep(f.whole)
 		}
 	}
-	if err := p.spool.Sync(); err != nil {
-		all = errors.Join(all, fmt.Errorf("batch: %w", err))
+	// A failed fsync has chunks written again, elsewhere: see rewrite.
+	var err error
+	for range 3 {
+		err = nil
+		for _, r := range left {
+			if e := p.writeChunk(r.chunk); e != nil {
+				err = fmt.Errorf("batch: %w", e) // the disk is full: one message will do
+			}
+		}
+		e := p.spool.Sync()
+		if e == nil {
+			break
+		}
+		err = fmt.Errorf("batch: %w", e)
 	}
-	return all
+	return err
 }
 
 // settleAll ends what is left: as kept when it is on disk, and as returned
@@ -282,19 +286,21 @@ func (p *pipeline) settleAll(left []remainder) Report {
 	}
 	for _, r := range left {
 		c := r.chunk
-		why := Returned
-		if p.spool != nil && c.wholly() {
-			why = Kept
-			c.receipt.makeDurable(c.n)
-			n.spooled += uint64(r.n)
-		} else {
-			n.returned += uint64(r.n)
-			report.Undelivered += r.n
-			report.parts = append(report.parts, r.parts...)
-		}
-		n.flying -= uint64(r.n)
+		written := int(c.written.Load()) // the others of a chunk have found no room
+		c.receipt.makeDurable(written)
 		for _, x := range r.parts {
-			c.receipt.fail(x.from, x.to, &EventError{why, ErrClosed})
+			kept, back := part{c, x.from, min(x.to, written)}, part{c, max(x.from, written), x.to}
+			if kept.n() > 0 {
+				n.spooled += uint64(kept.n())
+				c.receipt.fail(kept.from, kept.to, &EventError{Kept, ErrClosed})
+			}
+			if back.n() > 0 {
+				n.returned += uint64(back.n())
+				report.Undelivered += back.n()
+				report.parts = append(report.parts, back)
+				c.receipt.fail(back.from, back.to, &EventError{Returned, ErrClosed})
+			}
+			n.flying -= uint64(x.n())
 		}
 		c.receipt.settle()
 		p.unlistLocked(c)

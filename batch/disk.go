@@ -276,8 +276,8 @@ func (s *scribe) spill() error {
 	return nil
 }
 
-// victims are an eighth of the queue, from the end of each lane up to what is on
-// disk only already. It is empty when nobody waits for room.
+// victims are an eighth of the queue, from the end of each lane. It is empty when
+// nobody waits for room.
 func (s *scribe) victims() []*chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +287,8 @@ func (s *scribe) victims() []*chunk {
 	var all []*chunk
 	events, bytes := max(1, s.maxEvents/8), max(1, s.maxBytes/8)
 	for _, l := range s.lanes {
-		for _, c := range slices.Backward(l.queue.waiting()) {
-			if c.arena == nil || events <= 0 || bytes <= 0 {
+		for _, c := range slices.Backward(l.memory.waiting()) {
+			if events <= 0 || bytes <= 0 {
 				break
 			}
 			c.evicting = true
@@ -320,23 +320,36 @@ func (p *pipeline) evict(c *chunk) {
 	}
 	c.arena.release()
 	c.arena, c.evicting = nil, false
+	c.lane.memory.remove(c)
 	p.mu.counts.queued -= uint64(c.n)
 	p.mu.counts.spooled += uint64(c.n)
 	p.unreserveLocked(c)
 }
 
-// forget tells the spool that a chunk's events are settled.
-func (p *pipeline) forget(c *chunk) {
+// forget tells the spool that the events of chunks are settled: in one call, so
+// that a batch comes back after a crash as a whole, under its key, or not at all.
+func (p *pipeline) forget(chunks ...*chunk) {
+	var all []spool.Position
+	for _, c := range chunks {
+		all = c.settle(all)
+	}
+	if len(all) > 0 {
+		p.spool.Ack(all...)
+	}
+}
+
+// settle marks the chunk, so that nothing of it is written any more, and appends
+// its records.
+func (c *chunk) settle(all []spool.Position) []spool.Position {
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	c.settled.Store(true)
 	for _, r := range c.disk.records {
-		p.spool.Ack(r.at)
+		all = append(all, r.at)
 	}
-	for _, at := range c.disk.notes {
-		p.spool.Ack(at)
-	}
+	all = append(all, c.disk.notes...)
 	c.disk.records, c.disk.notes = nil, nil
+	return all
 }
 
 // keep writes a batch on its way to disk, whatever is not there.
@@ -394,7 +407,7 @@ func (p *pipeline) load(b *Batch) {
 	defer p.mu.Unlock()
 	b.parts, b.count, b.size = parts, 0, 0
 	for _, x := range parts {
-		b.count += x.to - x.from
+		b.count += x.n()
 		b.size += int64(len(x.bytes()))
 	}
 }

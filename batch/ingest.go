@@ -3,7 +3,6 @@ package batch
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,9 +25,6 @@ type shard struct {
 	}
 	_ [64]byte // keeps two shards' locks out of one pair of cache lines
 }
-
-// errNoRoom says that the caller of put has to wait.
-var errNoRoom = errors.New("no room")
 
 // Add adds an event, which is encoded before Add returns. When the queue is
 // full, it does what Queue.Full says; under Block and Spill it waits. It returns
@@ -57,7 +53,7 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 	s := p.pick(v)
 	for {
 		t, room, err := p.put(s, v, ack)
-		if !errors.Is(err, errNoRoom) {
+		if room == nil {
 			return t, err
 		}
 		switch full {
@@ -108,8 +104,8 @@ func spread(k uint64) uint64 {
 	return k ^ k>>31
 }
 
-// put adds the event to the shard's open chunk. It returns errNoRoom and what to
-// wait for when a chunk has to be opened and there is no room for one.
+// put adds the event to the shard's open chunk. When a chunk has to be opened and
+// there is no room for one, it adds nothing and returns what to wait for.
 func (p *Processor[T]) put(s *shard, v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
@@ -120,7 +116,7 @@ func (p *Processor[T]) put(s *shard, v *T, ack bool) (Ticket, <-chan struct{}, e
 	if c == nil {
 		var room <-chan struct{}
 		if c, room = p.pipe.open(s, p.pipe.chunkBytes); c == nil {
-			return Ticket{}, room, errNoRoom
+			return Ticket{}, room, nil
 		}
 	}
 	a := c.arena
@@ -144,7 +140,7 @@ func (p *Processor[T]) put(s *shard, v *T, ack bool) (Ticket, <-chan struct{}, e
 		p.pipe.seal(s)
 		var room <-chan struct{}
 		if c, room = p.pipe.open(s, max(size, p.pipe.chunkBytes)); c == nil {
-			return Ticket{}, room, errNoRoom
+			return Ticket{}, room, nil
 		}
 		a = c.arena
 		buf = append(a.buf, buf[from:]...)

@@ -100,6 +100,7 @@ type lane struct {
 	// Guarded by the pipeline's lock.
 	opened  []*chunk // open chunks of the lane's shards
 	queue   deque    // sealed chunks
+	memory  deque    // those of them that are in memory
 	events  int      // in queue
 	size    int64    // bytes in queue
 	flights int      // batches on the way
@@ -118,6 +119,9 @@ func (l *lane) idleLocked() bool { return len(l.opened) == 0 && l.queue.len() ==
 func (l *lane) pushLocked(c *chunk) {
 	c.queued = true
 	l.queue.push(c)
+	if c.arena != nil {
+		l.memory.push(c)
+	}
 	l.events += c.n
 	l.size += c.size
 }
@@ -125,6 +129,9 @@ func (l *lane) pushLocked(c *chunk) {
 func (l *lane) popLocked() *chunk {
 	c := l.queue.pop()
 	c.queued = false
+	if c.arena != nil {
+		l.memory.pop() // it is the first there, too
+	}
 	l.events -= c.n
 	l.size -= c.size
 	return c

@@ -367,8 +367,8 @@ func (p *pipeline) tell(d Dropped) {
 func (p *pipeline) settle(b *Batch) {
 	for _, c := range b.chunks {
 		c.receipt.settle()
-		p.forget(c)
 	}
+	p.forget(b.chunks...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.abandoned {

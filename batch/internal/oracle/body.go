@@ -11,8 +11,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// inflate undoes the content encoding of a body, to at most limit bytes.
-func inflate(body []byte, encoding string, limit int64) ([]byte, error) {
+// Inflate undoes the content encoding of a body (identity, gzip or zstd), to at
+// most limit bytes.
+func Inflate(body []byte, encoding string, limit int64) ([]byte, error) {
 	var r io.Reader
 	switch encoding {
 	case "", "identity":

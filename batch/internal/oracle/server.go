@@ -339,7 +339,7 @@ func (s *Server) take(r *http.Request, body []byte, set func(func(*Visit))) (Ans
 	if limit := s.Store.rules.MaxBytes; limit > 0 && int64(len(body)) > limit {
 		return Answer{}, http.StatusRequestEntityTooLarge
 	}
-	plain, err := inflate(body, r.Header.Get("Content-Encoding"), s.Store.rules.MaxBytes)
+	plain, err := Inflate(body, r.Header.Get("Content-Encoding"), s.Store.rules.MaxBytes)
 	if errors.Is(err, errTooLarge) {
 		return Answer{}, http.StatusRequestEntityTooLarge
 	}

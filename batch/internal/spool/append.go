@@ -232,7 +232,7 @@ func (s *Spool) reclaimLocked() bool {
 			s.sealLocked()
 		}
 	}
-	s.removeDead() // or waits until the goroutine has
+	s.removeDead(nil) // or waits until the goroutine has
 	return s.removed() > before
 }
 

@@ -107,7 +107,7 @@ func (s *Spool) keep() {
 		}
 		s.answer()
 		if dead {
-			s.removeDead()
+			s.removeDead(func() { s.writeCheckpoint(false) })
 		}
 		if closing {
 			s.shut()
@@ -292,29 +292,42 @@ func (s *Spool) runCallbacks() {
 	k.ready, k.readyErr = k.ready[:0], k.readyErr[:0]
 }
 
-// Ack says that a record is not needed any more. It does no I/O; a file is
+// Ack says that records are not needed any more. It does no I/O; a file is
 // deleted soon after everything in it has been acknowledged. A second Ack of the
 // same record does nothing.
-func (s *Spool) Ack(p Position) {
+//
+// The records of one call stand together: after a crash of the process, all of
+// them come back or none. So it is unless checkpoints cannot be written, or a full
+// disk makes Append delete a file at once.
+func (s *Spool) Ack(ps ...Position) {
 	s.mu.Lock()
-	g := s.findLocked(p.segment)
-	if g == nil || s.mu.closing || p.end() > g.end || !g.acks.add(span{p.offset, p.end()}) {
-		s.mu.Unlock()
-		return
-	}
-	g.ackedEvents += uint64(p.count)
-	s.mu.live -= int64(p.length)
-	s.mu.records--
-	wake := !s.mu.changed
-	s.mu.changed = true
-	if g.sealed && g.deadLocked() {
-		s.mu.dead = append(s.mu.dead, g)
-		wake = true
+	wake := false
+	for _, p := range ps {
+		wake = s.ackLocked(p) || wake
 	}
 	s.mu.Unlock()
 	if wake {
 		s.nudge()
 	}
+}
+
+// ackLocked acknowledges one record, and reports whether that gives the goroutine
+// something to do.
+func (s *Spool) ackLocked(p Position) (wake bool) {
+	g := s.findLocked(p.segment)
+	if g == nil || s.mu.closing || p.end() > g.end || !g.acks.add(span{p.offset, p.end()}) {
+		return false
+	}
+	g.ackedEvents += uint64(p.count)
+	s.mu.live -= int64(p.length)
+	s.mu.records--
+	wake = !s.mu.changed
+	s.mu.changed = true
+	if g.sealed && g.deadLocked() {
+		s.mu.dead = append(s.mu.dead, g)
+		wake = true
+	}
+	return wake
 }
 
 // A remover deletes files. Its lock is held during I/O, so that one who needs
@@ -325,8 +338,10 @@ type remover struct {
 }
 
 // removeDead deletes segments that are wholly acknowledged. What cannot be
-// deleted is tried again with the next.
-func (s *Spool) removeDead() {
+// deleted is tried again with the next. Between the choice and the deletion it
+// calls before, which writes a checkpoint: records that were acknowledged
+// together with deleted ones must not come back without them.
+func (s *Spool) removeDead(before func()) {
 	s.remover.Lock()
 	defer s.remover.Unlock()
 	s.mu.Lock()
@@ -336,6 +351,9 @@ func (s *Spool) removeDead() {
 		g.dying = true
 	}
 	s.mu.Unlock()
+	if len(dead) > 0 && before != nil {
+		before()
+	}
 	var gone, kept []*segment
 	for _, g := range dead {
 		if err := s.fs.Remove(g.path); err != nil {

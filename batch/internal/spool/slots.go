@@ -150,7 +150,7 @@ func (s *Spool) shut() {
 	}
 	s.w.Unlock()
 	s.finish()
-	s.removeDead()
+	s.removeDead(func() { s.writeCheckpoint(true) })
 	s.mu.Lock()
 	changed := s.mu.changed
 	s.mu.Unlock()
