@@ -66,7 +66,11 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 			t.Errorf("Flush: still waiting %v after Close", patience)
 		}
 	})
+	began := time.Now()
 	report, s := r.end(within)
+	if took := time.Since(began); took > within/2 && within == patience {
+		t.Errorf("Close took %v, with nothing to wait for", took)
+	}
 	work.Wait()
 	if got, want := s.Accepted, uint64(r.ledger.Tally().Accepted); got != want {
 		t.Errorf("got %d accepted, the producers count %d", got, want)
@@ -262,4 +266,37 @@ func TestFault11_Twice(t *testing.T) {
 		}
 	}
 	r.balance("closed")
+}
+
+// TestFault10_DropOldest: producers take the oldest events out of the queue
+// while Close waits for it to be empty. Close must notice.
+func TestFault10_DropOldest(t *testing.T) {
+	for range scale(100, 2000) {
+		store := oracle.NewStore(oracle.Rules{})
+		r := start(t, config{
+			Send:    into(store),
+			Trigger: batch.Trigger{Linger: time.Hour},
+			Queue:   batch.Queue{Events: 2, Full: batch.DropOldest},
+			Lanes:   batch.Lanes[event]{Order: batch.Total},
+		})
+		var work sync.WaitGroup
+		for range 32 {
+			work.Go(func() {
+				for {
+					e := r.ledger.Next(1, 10)
+					if r.ledger.Added(e, r.Add(e)) != nil {
+						return
+					}
+				}
+			})
+		}
+		r.until("some events", func(s batch.Stats) bool { return s.DroppedFull > 100 })
+		began := time.Now()
+		r.end(2 * time.Second)
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("Close took %v, with nothing to wait for", took)
+		}
+		work.Wait()
+		r.verdict(store, oracle.Promise{Once: true})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
@@ -205,4 +206,47 @@ func damaged(t *testing.T, ledger *oracle.Ledger, files map[string][]byte, file 
 func lastOfLane(store *oracle.Store, ledger *oracle.Ledger) bool {
 	made := uint64(ledger.Tally().Made)
 	return !store.Has(made) || !store.Has(made-damagedRecord)
+}
+
+// TestFault09_Rot: files are damaged while the processor runs, whose events are
+// on disk only. It sends the others, and says how many it cannot.
+func TestFault09_Rot(t *testing.T) {
+	v := &valve{store: oracle.NewStore(oracle.Rules{})}
+	dir := t.TempDir()
+	r := start(t, config{
+		Send:    v.send,
+		Trigger: batch.Trigger{Count: 20, Linger: time.Millisecond},
+		Queue:   batch.Queue{Events: 100},
+		Lanes:   batch.Lanes[event]{Order: batch.Total},
+		Spool:   &batch.Spool{Dir: dir, SyncEvery: time.Millisecond},
+	})
+	r.load(1, 2000, 100)
+	if s := r.balance("spilled"); s.Spooled < 1000 {
+		t.Fatalf("got %d events on disk only, want most of 2000", s.Spooled)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("got files %q, %v", paths, err)
+	}
+	for _, path := range paths {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := int64(10_000); at < 100_000; at += 20_000 { // five records at most
+			if _, err := f.WriteAt([]byte("rot"), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.open.Store(true)
+	r.flush()
+	_, s := r.end(patience)
+	if s.Unreadable == 0 || s.Unreadable > 5*20*uint64(len(paths)) || s.Delivered+s.Unreadable != 2000 {
+		t.Errorf("got %d delivered, %d unreadable of 2000, want a few unreadable", s.Delivered, s.Unreadable)
+	}
+	r.verdict(v.store, oracle.Promise{Once: true, Order: true, Kept: int(s.Unreadable)})
 }

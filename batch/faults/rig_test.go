@@ -371,6 +371,12 @@ func (v *valve) send(_ context.Context, b *batch.Batch) batch.Outcome {
 	return give(v.store, b)
 }
 
+// acked is an event with its ticket.
+type acked struct {
+	e      *event
+	ticket batch.Ticket
+}
+
 // random is a source that a failed test can be run again with.
 func random(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()

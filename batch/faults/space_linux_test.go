@@ -197,11 +197,6 @@ func spaceConfig(send batch.Send, dir string, policy batch.Policy, ahead bool) c
 	}
 }
 
-type acked struct {
-	e      *event
-	ticket batch.Ticket
-}
-
 // fill makes the disk small and adds events until they are refused or take
 // several times its size. It returns the accepted ones' tickets.
 func fill(b *spaceBench, r *rig, s space, size int64) (all []acked) {

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +78,40 @@ func baseline() (goroutines int, heap uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return runtime.NumGoroutine(), m.HeapAlloc
+}
+
+// TestFault05_Limit: many producers at once do not get more into the queue than
+// it holds.
+func TestFault05_Limit(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	for range scale(30, 1000) {
+		const events = 64
+		v := &valve{store: oracle.NewStore(oracle.Rules{})}
+		r := start(t, config{
+			Send:    v.send,
+			Trigger: batch.Trigger{Count: 1},
+			Queue:   batch.Queue{Events: events, Full: batch.Reject},
+			Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 16}, // so many shards
+		})
+		ready := make(chan struct{})
+		var work sync.WaitGroup
+		for k := range 64 {
+			work.Go(func() {
+				<-ready
+				for range 4 {
+					e := r.ledger.Next(uint64(k), 10)
+					_ = r.ledger.Added(e, r.Add(e)) // most are refused: the ledger has it
+				}
+			})
+		}
+		close(ready)
+		work.Wait()
+		if s := r.balance("full"); s.Queued > events {
+			t.Fatalf("got %d events in a queue for %d", s.Queued, events)
+		}
+		v.open.Store(true)
+		r.allDelivered(v.store, true)
+	}
 }
 
 // TestFault05_Memory: with a receiver that never answers, memory stays within

@@ -171,6 +171,9 @@ func (l *lateReader) read(r *http.Request) {
 	if err == nil && int64(len(body)) != r.ContentLength {
 		err = fmt.Errorf("%d bytes, the length said %d", len(body), r.ContentLength)
 	}
+	if err == nil {
+		body, err = oracle.Inflate(body, r.Header.Get("Content-Encoding"), 1<<20)
+	}
 	var raws [][]byte
 	if err == nil {
 		raws, err = oracle.Split(body, r.Header.Get("Content-Type"))
@@ -216,16 +219,23 @@ func (l *lateReader) finish(t *testing.T) {
 // memory they are in is wanted for more events.
 func TestFault04_LateBody(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusRequestEntityTooLarge} {
-		for _, format := range []batch.Format{batch.Lines, batch.Array} {
-			t.Run(name(status, " ", format), func(t *testing.T) {
+		for _, c := range []struct {
+			format   batch.Format
+			compress batch.Compression
+		}{
+			{batch.Lines, batch.None}, {batch.Array, batch.None}, {batch.Lines, batch.Gzip}, {batch.Array, batch.Zstd},
+		} {
+			t.Run(name(status, " ", c.format, " ", c.compress), func(t *testing.T) {
 				store := oracle.NewStore(oracle.Rules{})
 				late := &lateReader{store: store, status: status, limit: 4000, behind: 20}
 				r := start(t, config{
-					Send:    viaHTTP(t, "late.invalid", batch.HTTPOptions{Client: &http.Client{Transport: late}}),
-					Format:  format,
+					Send: viaHTTP(t, "late.invalid", batch.HTTPOptions{
+						Client: &http.Client{Transport: late}, Compression: c.compress,
+					}),
+					Format:  c.format,
 					Trigger: batch.Trigger{Count: 100, Linger: time.Millisecond},
 				})
-				for range scale(20, 200) {
+				for range scale(10, 200) {
 					r.load(4, 100, 60)
 					r.flush()
 				}

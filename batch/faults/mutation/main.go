@@ -1,0 +1,202 @@
+// Command mutation shows that the tests of batch/faults would notice: it takes
+// away one safeguard of package batch at a time, and wants the test named for it
+// to fail. Nothing is changed in the working copy: the compiler gets the changed
+// file instead of the real one (go test -overlay).
+//
+//	go run ./batch/faults/mutation [-run regexp] [-v]
+//
+// Safeguards are in table.go, as text to be found in a file and text to put in
+// its place. One that is not found there exactly once is an error that names it:
+// the code has moved on, and so must the table. The exit status is 1 when a test
+// did not notice, when one fails without any change, or on such an error.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	module = "github.com/uniflow-labs/uniflow"
+	tests  = module + "/batch/faults"
+)
+
+// A mutation is a safeguard and the test that notices when it is gone.
+type mutation struct {
+	name string
+	file string // within the module, with slashes
+	test string // the name of a top-level test, and of its subtests if need be
+	cuts []cut
+}
+
+// A cut replaces text that occurs once in a file.
+type cut struct{ old, new string }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "mutation:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutation", flag.ContinueOnError)
+	only := flags.String("run", "", "only mutations whose name this regular expression matches")
+	verbose := flags.Bool("v", false, "show what the tests say")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	root, err := rootOf(ctx)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+
+	b := bench{root: root, work: work, out: out, verbose: *verbose, passes: make(map[string]error)}
+	var errs []error
+	for _, m := range table() {
+		if !match.MatchString(m.name) {
+			continue
+		}
+		start := time.Now()
+		err := b.try(ctx, m)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		said := "noticed by " + m.test
+		if err != nil {
+			said = err.Error()
+			errs = append(errs, fmt.Errorf("%s: %w", m.name, err))
+		}
+		fmt.Fprintf(out, "%-32s %6.1fs  %s\n", m.name, time.Since(start).Seconds(), said)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d safeguards are not guarded:\n%w", len(errs), errors.Join(errs...))
+}
+
+// rootOf is the module's folder.
+func rootOf(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// A bench tries mutations.
+type bench struct {
+	root, work string
+	out        io.Writer
+	verbose    bool
+	passes     map[string]error // of each test, whether it passes without a change
+}
+
+// try returns nil when the mutation is noticed.
+func (b *bench) try(ctx context.Context, m mutation) error {
+	overlay, err := b.overlay(m)
+	if err != nil {
+		return err
+	}
+	if err := b.passesNow(ctx, m.test); err != nil {
+		return err
+	}
+	said, err := b.test(ctx, m.test, "-overlay", overlay)
+	top, _, _ := strings.Cut(m.test, "/")
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s did not notice", m.test)
+	case !errors.As(err, &exit):
+		return err
+	case bytes.Contains(said, []byte("[build failed]")), bytes.Contains(said, []byte("[setup failed]")):
+		return fmt.Errorf("what is left does not compile:\n%s", said)
+	case bytes.Contains(said, []byte("no tests to run")):
+		return fmt.Errorf("there is no test %s", m.test)
+	case !slices.ContainsFunc([]string{"--- FAIL: " + top + " ", "panic: ", "fatal error: "}, func(s string) bool {
+		return bytes.Contains(said, []byte(s))
+	}):
+		return fmt.Errorf("%s did not fail itself:\n%s", m.test, said)
+	}
+	return nil
+}
+
+// overlay writes the changed file and tells the compiler where it is.
+func (b *bench) overlay(m mutation) (string, error) {
+	path := filepath.Join(b.root, filepath.FromSlash(m.file))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	changed := string(text)
+	for i, c := range m.cuts {
+		if n := strings.Count(changed, c.old); n != 1 {
+			return "", fmt.Errorf("cut %d does not apply: %s holds its text %d times, want once:\n%s", i+1, m.file, n, c.old)
+		}
+		changed = strings.Replace(changed, c.old, c.new, 1)
+	}
+	other := filepath.Join(b.work, strings.ReplaceAll(m.name, " ", "-")+".go")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: other}})
+	if err != nil {
+		return "", err
+	}
+	overlay := other + ".json"
+	return overlay, errors.Join(os.WriteFile(other, []byte(changed), 0o600), os.WriteFile(overlay, list, 0o600))
+}
+
+// passesNow checks, once for each test, that it passes without a change.
+func (b *bench) passesNow(ctx context.Context, test string) error {
+	err, known := b.passes[test]
+	if !known {
+		var said []byte
+		if said, err = b.test(ctx, test); err != nil {
+			err = fmt.Errorf("%s fails without a change: %w\n%s", test, err, said)
+		}
+		b.passes[test] = err
+	}
+	return err
+}
+
+// test runs a test and returns what it says.
+func (b *bench) test(ctx context.Context, test string, flags ...string) ([]byte, error) {
+	parts := strings.Split(test, "/")
+	for i, p := range parts {
+		parts[i] = "^" + p + "$"
+	}
+	args := append([]string{"test", "-count=1", "-timeout=120s", "-run", strings.Join(parts, "/")}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, tests)...)
+	cmd.Dir = b.root
+	// Stopped, it ends its children itself.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	said, err := cmd.CombinedOutput()
+	if b.verbose {
+		fmt.Fprintf(b.out, "%s\n", said)
+	}
+	return said, err
+}

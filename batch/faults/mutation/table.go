@@ -1,0 +1,81 @@
+package main
+
+// table lists the safeguards.
+func table() []mutation {
+	return []mutation{
+		{
+			name: "closed flag under the lock",
+			file: "batch/ingest.go",
+			test: "TestFault10_CloseRace",
+			cuts: []cut{{`	s.mu.Lock()
+	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
+	if s.mu.closed {
+		return Ticket{}, nil, ErrClosed
+	}
+`, `	s.mu.Lock()
+	closed := s.mu.closed
+	s.mu.Unlock()
+	if closed {
+		return Ticket{}, nil, ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+`}},
+		},
+		{
+			name: "a body holds the memory",
+			file: "batch/batch.go",
+			test: "TestFault04_LateBody",
+			cuts: []cut{
+				{"	b.retain()\n	b.bodies.open()\n", "	b.bodies.open()\n"},
+				{"		r.batch.release()\n		r.batch.bodies", "		r.batch.bodies"},
+			},
+		},
+		{
+			name: "batches on the way at quit",
+			file: "batch/close.go",
+			test: "TestFault11_Exact",
+			cuts: []cut{{"				parts[x.chunk] = append(parts[x.chunk], x)\n", "				_ = x\n"}},
+		},
+		{
+			name: "ack after the fsync",
+			file: "batch/disk.go",
+			test: "TestFault07_Power",
+			cuts: []cut{{"	if p.disk.SyncEvery < 0 {\n", "	if true {\n"}},
+		},
+		{
+			name: "reserve and insert as one",
+			file: "batch/ingest.go",
+			test: "TestFault05_Limit",
+			cuts: []cut{{"	p.mu.events += c.slots\n", "	p.mu.Unlock()\n	time.Sleep(time.Microsecond)\n	p.mu.Lock()\n	p.mu.events += c.slots\n"}},
+		},
+		{
+			name: "bisection",
+			file: "batch/ship.go",
+			test: "TestFault12_Poison",
+			cuts: []cut{{`	case Bisect:
+		if b.count > 1 {`, `	case Bisect:
+		if b.count > 1000 {`}},
+		},
+		{
+			name: "split",
+			file: "batch/ship.go",
+			test: "TestFault12_TooLarge",
+			cuts: []cut{{`	case Split:
+		if b.count > 1 {`, `	case Split:
+		if b.count > 1000 {`}},
+		},
+		{
+			name: "gate for all lanes",
+			file: "batch/ship.go",
+			test: "TestFault13_Gate",
+			cuts: []cut{{"f.gate.shut(min(out.After, f.retry.MaxRetryAfter))", "_ = out.After"}},
+		},
+		{
+			name: "longest Retry-After",
+			file: "batch/ship.go",
+			test: "TestFault13_Gate",
+			cuts: []cut{{"min(out.After, f.retry.MaxRetryAfter)", "out.After"}},
+		},
+	}
+}

@@ -1,0 +1,289 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
+	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/batch/internal/spool/spooltest"
+)
+
+// on gives a spool another file system. The field is not exported, for users
+// have no business with it, and an export_test.go of package batch would not be
+// seen here.
+func on(s *batch.Spool, fs spool.FS) *batch.Spool {
+	field := reflect.ValueOf(s).Elem().FieldByName("fs")
+	reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Set(reflect.ValueOf(fs))
+	return s
+}
+
+// A machine is a processor on a disk that can lose its power.
+type machine struct {
+	*rig
+	disk *spooltest.FS
+	mu   sync.Mutex
+	off  bool                // power is gone: nothing is sent, nothing said
+	said map[uint64]struct{} // events that were said to be durable
+}
+
+// boot starts the machine's processor, with files of so many bytes.
+func boot(t *testing.T, l *oracle.Ledger, disk *spooltest.FS, segment int64, said map[uint64]struct{}, send batch.Send) *machine {
+	t.Helper()
+	m := &machine{disk: disk, said: said}
+	m.rig = startOn(t, l, config{
+		Send: func(ctx context.Context, b *batch.Batch) batch.Outcome {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if m.off {
+				return batch.Outcome{Err: errors.New("no power")}
+			}
+			return send(ctx, b)
+		},
+		Producer: "machine",
+		Trigger:  batch.Trigger{Count: 20, Linger: time.Millisecond},
+		Lanes:    batch.Lanes[event]{Order: batch.PerKey, Max: 3},
+		Spool:    on(&batch.Spool{Dir: "spool", WriteAhead: true, SyncEvery: time.Millisecond, SegmentBytes: segment}, disk),
+	})
+	return m
+}
+
+// work adds events until ctx ends, and notes which are said to be durable.
+func (m *machine) work(ctx context.Context, producers int) {
+	var all sync.WaitGroup
+	for k := range producers {
+		tickets := make(chan acked, 50)
+		all.Go(func() {
+			defer close(tickets)
+			for ctx.Err() == nil {
+				e := m.ledger.Next(uint64(k), 100)
+				ticket, err := m.AddAck(ctx, e)
+				if m.ledger.Added(e, err) != nil {
+					return
+				}
+				tickets <- acked{e, ticket}
+			}
+		})
+		all.Go(func() {
+			for a := range tickets {
+				if a.ticket.Wait(ctx, batch.Durable) != nil {
+					continue // the power is gone
+				}
+				m.mu.Lock()
+				if !m.off {
+					m.said[a.e.ID] = struct{}{}
+				}
+				m.mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// crash takes the power away and returns the disk as it is then.
+func (m *machine) crash(lot *rand.Rand) *spooltest.FS {
+	m.mu.Lock()
+	m.off = true
+	after := m.disk.Crash(lot)
+	m.mu.Unlock()
+	m.bury()
+	return after
+}
+
+// kill ends the process between two operations on its files, and returns the
+// disk as it is then.
+func (m *machine) kill() *spooltest.FS {
+	m.mu.Lock()
+	m.off = true
+	m.disk.SetFail(func(spooltest.Op, string) error { return errors.New("killed") })
+	m.mu.Unlock()
+	m.bury()
+	return m.disk.Clone()
+}
+
+// bury ends what is left of a machine.
+func (m *machine) bury() {
+	m.unwatch()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = m.Close(ctx) // of a machine without power: whatever it says
+}
+
+// survives checks that everything that was said to be durable has arrived.
+func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, said map[uint64]struct{}) {
+	t.Helper()
+	copies := store.Copies()
+	lost := 0
+	for id := range said {
+		if copies[id] == 0 {
+			if lost++; lost <= 5 {
+				t.Errorf("event %d was durable, and never arrived", id)
+			}
+		}
+	}
+	if len(said) == 0 {
+		t.Error("no event was durable")
+	}
+	t.Logf("%d events durable, %d taken, %d lost", len(said), len(copies), lost)
+	for _, problem := range oracle.Judge(store, l, oracle.Promise{Order: true, Doubt: true, Lost: math.MaxInt32}) {
+		t.Error(problem)
+	}
+}
+
+// TestFault06_Once: a process is killed between any two operations on its files,
+// over and over. A receiver that knows the keys it has seen takes each event
+// once all the same. Small files are deleted all the time, large ones seldom.
+func TestFault06_Once(t *testing.T) {
+	for _, segment := range []int64{8 << 10, 1 << 20} {
+		t.Run(name(segment), func(t *testing.T) {
+			t.Parallel()
+			rnd, lot := random(t), random(t)
+			store := oracle.NewStore(oracle.Rules{})
+			flaky := func(_ context.Context, b *batch.Batch) batch.Outcome { // called under the machine's lock
+				switch lot.IntN(10) {
+				case 0:
+					return batch.Outcome{Err: errors.New("no")}
+				case 1:
+					give(store, b)
+					return batch.Outcome{Err: errors.New("no answer")}
+				}
+				return give(store, b)
+			}
+			ledger := new(oracle.Ledger)
+			said := make(map[uint64]struct{})
+			disk := spooltest.New()
+			for range scale(20, 300) {
+				m := boot(t, ledger, disk, segment, said, flaky)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond)
+				var work sync.WaitGroup
+				work.Go(func() { m.work(ctx, 3) })
+				<-ctx.Done()
+				disk = m.kill()
+				cancel()
+				work.Wait()
+			}
+			last := boot(t, ledger, disk, segment, said, into(store))
+			last.flush()
+			last.end(patience)
+			survives(t, store, ledger, said)
+			twice := 0
+			for _, n := range store.Copies() {
+				if n > 1 {
+					twice++
+				}
+			}
+			if twice > 0 {
+				t.Errorf("%d events were taken twice, in batches the receiver did not know", twice)
+			}
+		})
+	}
+}
+
+// TestFault07_Power: a machine loses its power over and over, and its disk
+// forgets what was not synced. What was said to be durable arrives.
+func TestFault07_Power(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fail func(rnd *rand.Rand) func(spooltest.Op, string) error
+	}{
+		{"power", nil},
+		{"and fsync fails", func(rnd *rand.Rand) func(spooltest.Op, string) error {
+			return func(op spooltest.Op, _ string) error { // called under the disk's lock
+				if op == spooltest.Sync && rnd.IntN(10) == 0 {
+					return syscall.EIO
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			rnd, lot, faults := random(t), random(t), random(t)
+			store := oracle.NewStore(oracle.Rules{})
+			flaky := func(_ context.Context, b *batch.Batch) batch.Outcome { // called under the machine's lock
+				switch lot.IntN(4) {
+				case 0:
+					return batch.Outcome{Err: errors.New("no")}
+				case 1:
+					give(store, b)
+					return batch.Outcome{Err: errors.New("no answer")}
+				}
+				return give(store, b)
+			}
+			ledger := new(oracle.Ledger)
+			said := make(map[uint64]struct{})
+			disk := spooltest.New()
+			for range scale(20, 300) {
+				m := boot(t, ledger, disk, 16<<10, said, flaky)
+				if c.fail != nil {
+					disk.SetFail(c.fail(faults))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond)
+				var work sync.WaitGroup
+				work.Go(func() { m.work(ctx, 3) })
+				<-ctx.Done()
+				disk = m.crash(rnd)
+				cancel()
+				work.Wait()
+			}
+			last := boot(t, ledger, disk, 16<<10, said, into(store))
+			last.flush()
+			if _, s := last.end(patience); s.Delivered != s.Accepted+s.Recovered {
+				t.Errorf("got %d of %d delivered", s.Delivered, s.Recovered)
+			}
+			survives(t, store, ledger, said)
+		})
+	}
+}
+
+// TestFault08_EveryOffset: the disk is full after so many bytes, for many
+// numbers; then it has space again.
+func TestFault08_EveryOffset(t *testing.T) {
+	for capacity := int64(0); capacity < 40_000; capacity += int64(scale(1999, 53)) {
+		t.Run(name(capacity), func(t *testing.T) {
+			t.Parallel()
+			fullAfter(t, capacity)
+		})
+	}
+}
+
+func fullAfter(t *testing.T, capacity int64) {
+	v := &valve{store: oracle.NewStore(oracle.Rules{})}
+	disk := spooltest.New()
+	r := start(t, config{
+		Send:    v.send,
+		Trigger: batch.Trigger{Count: 20, Linger: time.Millisecond},
+		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
+		Spool:   on(&batch.Spool{Dir: "spool", WriteAhead: true, SyncEvery: time.Millisecond, SegmentBytes: 8 << 10}, disk),
+	})
+	disk.SetCapacity(disk.Used() + capacity)
+	var tickets []acked
+	for i := range 200 {
+		e := r.ledger.Next(uint64(i%4), 300)
+		ticket, err := r.AddAck(t.Context(), e)
+		if r.ledger.Added(e, err) != nil {
+			t.Fatal(err)
+		}
+		tickets = append(tickets, acked{e, ticket})
+	}
+	r.until("tried", func(s batch.Stats) bool { return s.Requests > 0 })
+	disk.SetCapacity(math.MaxInt64)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for _, a := range tickets {
+		if err := a.ticket.Wait(ctx, batch.Durable); err != nil {
+			t.Fatalf("event %d is not durable, with space again: %v; %+v", a.e.ID, err, r.Stats())
+		}
+	}
+	v.open.Store(true)
+	r.allDelivered(v.store, true)
+}

@@ -1,0 +1,287 @@
+package arm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/uniflow-labs/uniflow/bench/batch/model"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestDue(t *testing.T) {
+	f := func(rate, total, tick, want int) {
+		t.Helper()
+		if got := (schedule{rate, total}).due(tick); got != want {
+			t.Errorf("rate %d, tick %d: got %d, want %d", rate, tick, got, want)
+		}
+	}
+	f(2000, 120_000, 0, 10)
+	f(2000, 120_000, 1, 20)
+	f(2000, 120_000, 11_999, 120_000)
+	f(2000, 120_000, 20_000, 120_000)
+	f(300, 300, 0, 1)
+	f(300, 300, 1, 3)
+	f(300, 300, 199, 300)
+}
+
+// stuck is a subject that takes no events from one time to another.
+type stuck struct {
+	start    time.Time
+	from, to time.Duration
+	seen     []model.Event
+	refuse   uint64 // every so many are refused; 0 for none
+	mu       sync.Mutex
+}
+
+func (s *stuck) Offer(e *model.Event) string {
+	if at := time.Since(s.start); at >= s.from && at < s.to {
+		t := time.NewTimer(s.to - at)
+		<-t.C
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse > 0 && e.Seq%s.refuse == 0 {
+		return "full"
+	}
+	s.seen = append(s.seen, *e)
+	return ""
+}
+
+func (s *stuck) Close(context.Context) error { return nil }
+
+// TestOffer wants every event to be offered when it is due, whatever happened in
+// between, and Closed to leave out what fell due while it was kept waiting.
+func TestOffer(t *testing.T) {
+	f := func(l Load, wantAccepted, wantMissed int64, wantLast time.Duration) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			s := &stuck{start: start, from: 100 * time.Millisecond, to: 250 * time.Millisecond}
+			var got tally
+			if err := offer(t.Context(), s, l, schedule{2000, 1000}, start, &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.offered != 1000 || got.accepted.Load() != wantAccepted || got.dropped[Missed] != wantMissed {
+				t.Errorf("%s: got %d offered, %d accepted, %v dropped, want 1000, %d, %d missed", l, got.offered, got.accepted.Load(), got.dropped, wantAccepted, wantMissed)
+			}
+			if took := time.Since(start); took != wantLast {
+				t.Errorf("%s: got %v, want %v", l, took, wantLast)
+			}
+			next := uint64(0)
+			for _, e := range s.seen {
+				if e.Seq < next {
+					t.Fatalf("%s: got event %d after %d, want them in order", l, e.Seq, next)
+				}
+				next = e.Seq + 1
+				if due := start.Add(time.Duration(e.Seq/10) * tick).UnixNano(); e.Time != due {
+					t.Fatalf("%s: got event %d of %d, want %d: when it was due", l, e.Seq, e.Time, due)
+				}
+			}
+		})
+	}
+	const last = 495 * time.Millisecond
+	f(Open, 1000, 0, last)
+	// Of the tick at 100 ms all are offered, late; the ticks from 105 to 245 ms
+	// are missed; that of 250 ms is not.
+	f(Closed, 1000-29*10, 29*10, last)
+}
+
+func TestOfferCountsReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{refuse: 4}
+		var got tally
+		if err := offer(t.Context(), s, Open, schedule{2000, 100}, time.Now(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.dropped["full"] != 25 || got.accepted.Load() != 75 {
+			t.Errorf("got %v and %d, want 25 full and 75 accepted", got.dropped, got.accepted.Load())
+		}
+	})
+}
+
+func TestOfferEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var got tally
+		err := offer(ctx, &stuck{}, Open, schedule{2000, 1 << 20}, time.Now(), &got)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", err)
+		}
+	})
+}
+
+// sample builds a sample of a stack, innermost first; "+" before a name says that
+// it was inlined into the next.
+func sample(values []int64, stack ...string) *profile.Sample {
+	s := &profile.Sample{Value: values}
+	loc := &profile.Location{}
+	for _, name := range stack {
+		name, inlined := strings.CutPrefix(name, "+")
+		loc.Line = append(loc.Line, profile.Line{Function: &profile.Function{Name: name}})
+		if !inlined {
+			s.Location = append(s.Location, loc)
+			loc = &profile.Location{}
+		}
+	}
+	return s
+}
+
+func TestLocksOf(t *testing.T) {
+	ms := func(n int64) []int64 { return []int64{n, n * 1e6} }
+	f := func(wantS1, wantS2 float64, samples ...*profile.Sample) {
+		t.Helper()
+		got := locksOf(&profile.Profile{Sample: samples})
+		if got.S1 != wantS1 || got.S2 != wantS2 {
+			t.Errorf("got S1 %v, S2 %v, want %v, %v", got.S1, got.S2, wantS1, wantS2)
+		}
+	}
+	f(0, 0)
+	f(0, 0, sample(ms(10), "main.main"))
+	f(0.5, 0.4,
+		sample(ms(10), "runtime.lock2", "+runtime.lockWithRank", "+runtime.lock", "+runtime.sellock", "runtime.selectgo", "main.run"),
+		sample(ms(10), "runtime.selectgo", "main.run"),
+		sample(ms(30), "main.run"))
+	f(0, 0.75, // lock2 elsewhere is not of the select
+		sample(ms(10), "runtime.lock2", "runtime.chansend", "runtime.chansend1", "main.run"),
+		sample(ms(10), "runtime.chanrecv", "runtime.chanrecv1", "main.run"),
+		sample(ms(10), "runtime.semacquire1", "internal/sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).Lock", "main.run"),
+		sample(ms(10), "runtime.lock2", "runtime.mallocgc", "main.run"))
+	f(0, 0.5, sample(ms(1), "runtime.selectgo", "main.run"), sample(ms(1), "runtime.sellock", "main.run"))
+	if got := locksOf(&profile.Profile{Sample: []*profile.Sample{sample(ms(3), "a"), sample(ms(4), "b")}}); got.Samples != 7 {
+		t.Errorf("got %d samples, want 7", got.Samples)
+	}
+}
+
+func TestCopiesOf(t *testing.T) {
+	d := &Design{Under: []string{"x.(*pool).run"}, Copies: []string{"x.deepCopy"}}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "alloc_objects"}, {Type: "alloc_space"}, {Type: "inuse_objects"}, {Type: "inuse_space"}},
+		Sample: []*profile.Sample{
+			sample([]int64{1, 100, 9, 9}, "x.deepCopy", "x.(*pool).flush", "x.(*pool).run"),
+			sample([]int64{1, 300, 9, 9}, "x.post", "x.(*pool).run.func1"),
+			sample([]int64{1, 5000, 9, 9}, "x.deepCopy", "y.other"),
+			sample([]int64{1, 5000, 9, 9}, "net/http.read"),
+		},
+	}
+	if share, all := copiesOf(p, d); share != 0.25 || all != 400 {
+		t.Errorf("got %v of %d, want 0.25 of 400", share, all)
+	}
+	d.Copies = []string{}
+	if share, all := copiesOf(p, d); share != 0 || all != 400 {
+		t.Errorf("got %v of %d, want 0 of 400", share, all)
+	}
+	d.Under = []string{"z."}
+	if share, all := copiesOf(p, d); share != 0 || all != 0 {
+		t.Errorf("got %v of %d, want nothing", share, all)
+	}
+}
+
+// hoarder keeps its events until Close, and then does all but send them.
+type hoarder struct {
+	o      Options
+	mu     sync.Mutex
+	events []model.Event
+	posted atomic.Pointer[[]byte]
+}
+
+func (h *hoarder) Offer(e *model.Event) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, *e)
+	return ""
+}
+
+func (h *hoarder) Close(context.Context) error {
+	h.finish()
+	return nil
+}
+
+//go:noinline
+func (h *hoarder) finish() {
+	all := duplicate(h.events)
+	body := model.AppendArray(nil, all, h.o.Size)
+	h.posted.Store(&body)
+}
+
+//go:noinline
+func duplicate(events []model.Event) []model.Event {
+	all := make([]model.Event, len(events))
+	copy(all, events)
+	return all
+}
+
+// TestChild runs each job in this process, and wants what it prints to add up.
+func TestChild(t *testing.T) {
+	s := httptest.NewServer(model.NewServer())
+	defer s.Close()
+	const self = "github.com/uniflow-labs/uniflow/bench/batch/arm."
+	designs := []Design{{
+		Name: "hoarder", Load: Open,
+		Make:  func(o Options) (Subject, error) { return &hoarder{o: o}, nil },
+		Under: []string{self + "(*hoarder).finish"}, Copies: []string{self + "duplicate"},
+	}}
+	f := func(job Job) Result {
+		t.Helper()
+		c := model.NewClient(s.URL, string(job))
+		if err := c.Begin(t.Context(), model.Run{Mode: model.Parallel, Expect: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		task := Task{Job: job, Design: "hoarder", Server: s.URL, Run: string(job), Rate: 2000, Length: 100 * time.Millisecond, Producers: 2,
+			Options: Options{Size: model.JSONSize, Interval: time.Second, Limit: 10}}
+		var out, errs strings.Builder
+		if code := Child(t.Context(), task.Args(), designs, &out, &errs); code != 0 {
+			t.Fatalf("%s: got exit code %d and %s, want 0", job, code, errs.String())
+		}
+		var r Result
+		if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := f(Deliver); r.Offered != 200 || r.Accepted != 200 || r.Delivered != 0 || r.DroppedBy[Silent] != 200 || r.Elapsed <= 0 || r.Goroutines < 1 {
+		t.Errorf("got %+v, want 200 offered, accepted, and lost without a word", r)
+	}
+	if r := f(Memory); r.CopyShare == nil || *r.CopyShare <= 0 || *r.CopyShare >= 1 {
+		t.Errorf("got %+v, want a share of copies", r)
+	}
+	if r := f(Saturate); r.Accepted < 1 || r.PerSecond <= 0 || r.Load != "saturated" {
+		t.Errorf("got %+v, want events", r)
+	}
+}
+
+func TestChildUsage(t *testing.T) {
+	for _, args := range [][]string{{"-nonsense"}, {"-job", "rest"}, {"-rate", "0"}, {"-design", "nobody"}} {
+		if code := Child(t.Context(), args, nil, io.Discard, io.Discard); code != 2 {
+			t.Errorf("%v: got exit code %d, want 2", args, code)
+		}
+	}
+}
+
+func TestDrops(t *testing.T) {
+	f := func(tells bool, dropped map[string]int64, want int64, wantSilent int64) {
+		t.Helper()
+		r := Result{Offered: 100, Delivered: 80}
+		r.drops(&Design{Tells: tells}, &tally{dropped: dropped}, Deliver)
+		if r.Dropped != want || r.DroppedBy[Silent] != wantSilent {
+			t.Errorf("got %d, %v, want %d of which %d silent", r.Dropped, r.DroppedBy, want, wantSilent)
+		}
+	}
+	f(true, map[string]int64{"full": 20}, 20, 0)
+	f(true, map[string]int64{}, 0, 0) // lost, and said that it was not: the target finds it
+	f(false, map[string]int64{}, 20, 20)
+	f(false, map[string]int64{"full": 15}, 20, 5)
+}

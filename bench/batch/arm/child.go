@@ -1,0 +1,347 @@
+package arm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/batch/model"
+)
+
+// A Job is what a child measures.
+type Job string
+
+const (
+	// Deliver offers rate events a second and sees what becomes of them.
+	Deliver Job = "deliver"
+	// Memory is a short Deliver with every allocation recorded, which takes so
+	// long that nothing else is measured.
+	Memory Job = "memory"
+	// Saturate offers as fast as events are accepted.
+	Saturate Job = "saturate"
+)
+
+// A Task is what a child is told to do.
+type Task struct {
+	Job       Job
+	Design    string
+	Server    string // http://host:port
+	Run       string // begun on the server
+	Rate      int
+	Length    time.Duration
+	Producers int // of Saturate
+	Options   Options
+}
+
+// A Result is what a child found. Of a Saturate, what the server counts is not
+// there, since it does not look; of a Memory, only the share of copies is.
+type Result struct {
+	Name      string           `json:"name"`
+	Load      Load             `json:"load"`
+	Offered   int64            `json:"offered"`
+	Accepted  int64            `json:"accepted"`
+	Dropped   int64            `json:"dropped"`
+	DroppedBy map[string]int64 `json:"dropped_by,omitempty"`
+
+	// What was accepted and what had arrived when the time was up, and all that
+	// had arrived after Close.
+	AcceptedBeforeStop  int64 `json:"accepted_before_stop"`
+	DeliveredBeforeStop int64 `json:"delivered_before_stop"`
+	Delivered           int64 `json:"delivered"`
+
+	Duplicates int64   `json:"duplicates"`
+	Foreign    int64   `json:"foreign,omitempty"`
+	Malformed  int64   `json:"malformed,omitempty"`
+	Requests   int64   `json:"requests"`
+	MeanBatch  float64 `json:"mean_batch"`
+
+	// Ages of events when their batch was answered, and when it arrived.
+	AgeP50     float64 `json:"age_p50_ms"`
+	AgeP99     float64 `json:"age_p99_ms"`
+	ArrivalP50 float64 `json:"arrival_p50_ms"`
+	ArrivalP99 float64 `json:"arrival_p99_ms"`
+
+	CPU            float64 `json:"cpu_s"`
+	BytesPerEvent  float64 `json:"alloc_bytes_per_event"`
+	AllocsPerEvent float64 `json:"allocs_per_event"`
+	GC             int64   `json:"gc"`
+	Goroutines     int64   `json:"goroutines"`
+
+	// CopyShare is from 0 to 1, of CopyOf bytes; nil where nobody has looked.
+	CopyShare *float64 `json:"copy_share"`
+	CopyOf    int64    `json:"copy_of_bytes,omitempty"`
+
+	S1      float64 `json:"s1"`
+	S2      float64 `json:"s2"`
+	Samples int64   `json:"profile_samples"`
+
+	// Stall is the longest time that the load was to go on and did not wake up:
+	// what the machine did to this arm rather than the arm to its events.
+	Stall float64 `json:"stall_ms"`
+
+	Elapsed   float64 `json:"elapsed_s"` // until Close had returned
+	CloseTime float64 `json:"close_s"`
+	PerSecond float64 `json:"events_per_s"` // accepted, in that time
+	CloseErr  string  `json:"close_error,omitempty"`
+}
+
+// closeLimit is how long a subject may take to deliver what is waiting.
+const closeLimit = 30 * time.Second
+
+// Child measures one arm, as the whole of a process, and writes its Result as
+// JSON. It returns the exit code.
+func Child(ctx context.Context, args []string, designs []Design, stdout, stderr io.Writer) int {
+	task, err := parse(args, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "arm:", err)
+		return 2
+	}
+	d, ok := Find(designs, task.Design)
+	if !ok {
+		fmt.Fprintf(stderr, "arm: there is no design %q\n", task.Design)
+		return 2
+	}
+	r, err := measure(ctx, &d, task)
+	if err == nil {
+		err = json.NewEncoder(stdout).Encode(r)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "arm: %s: %v\n", d.Name, err)
+		return 3
+	}
+	return 0
+}
+
+// Args returns the arguments that have Child do the task.
+func (t *Task) Args() []string {
+	return []string{
+		"-job", string(t.Job), "-design", t.Design, "-server", t.Server, "-run", t.Run,
+		"-rate", fmt.Sprint(t.Rate), "-length", t.Length.String(), "-producers", fmt.Sprint(t.Producers),
+		"-dir", t.Options.Dir, "-size", fmt.Sprint(t.Options.Size), "-interval", t.Options.Interval.String(),
+		"-limit", fmt.Sprint(t.Options.Limit), "-queue", fmt.Sprint(t.Options.Queue),
+	}
+}
+
+func parse(args []string, stderr io.Writer) (*Task, error) {
+	var t Task
+	flags := flag.NewFlagSet("arm", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar((*string)(&t.Job), "job", string(Deliver), "what to measure")
+	flags.StringVar(&t.Design, "design", "", "the `name` of a design")
+	flags.StringVar(&t.Server, "server", "", "the model server's `URL`")
+	flags.StringVar(&t.Run, "run", "", "the `name` of a run on it")
+	flags.IntVar(&t.Rate, "rate", 2000, "events a second")
+	flags.DurationVar(&t.Length, "length", 5*time.Second, "how `long`")
+	flags.IntVar(&t.Producers, "producers", 1, "of a saturation run")
+	flags.StringVar(&t.Options.Dir, "dir", "", "an empty `folder`")
+	flags.IntVar(&t.Options.Size, "size", model.JSONSize, "`bytes` of an event")
+	flags.DurationVar(&t.Options.Interval, "interval", 500*time.Millisecond, "between batches")
+	flags.IntVar(&t.Options.Limit, "limit", 2000, "events in a batch")
+	flags.IntVar(&t.Options.Queue, "queue", 0, "events in the queue, where a design takes a number")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	switch {
+	case t.Job != Deliver && t.Job != Memory && t.Job != Saturate:
+		return nil, fmt.Errorf("unknown job %q", t.Job)
+	case t.Rate < 1 || t.Length <= 0 || t.Producers < 1:
+		return nil, errors.New("want a rate, a length, and a number of producers")
+	}
+	return &t, nil
+}
+
+func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
+	if task.Job == Memory {
+		runtime.MemProfileRate = 1
+	}
+	client := model.NewClient(task.Server, task.Run)
+	task.Options.URL, task.Options.Endpoint = client.URL(), client.Endpoint()
+	r := &Result{Name: d.Name, Load: d.Load}
+	if task.Job == Saturate {
+		r.Load = "saturated"
+	}
+
+	var before, after runtime.MemStats
+	var cpu bytes.Buffer
+	if task.Job != Memory {
+		if err := pprof.StartCPUProfile(&cpu); err != nil {
+			return nil, err
+		}
+		defer pprof.StopCPUProfile() // in case of an error; a second time does nothing
+	}
+	peak := watch()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	busy, start := used(), time.Now()
+
+	var t tally
+	closed, err := drive(ctx, d, task, client, &t, r)
+	if err != nil {
+		peak.stop()
+		return nil, err
+	}
+	r.Elapsed = time.Since(start).Seconds()
+	r.CloseTime = closed.Seconds()
+	r.CPU = (used() - busy).Seconds()
+	runtime.ReadMemStats(&after)
+	r.Goroutines = peak.stop()
+	pprof.StopCPUProfile()
+
+	r.Accepted = t.accepted.Load()
+	r.Offered = t.offered
+	r.Stall = t.stall.Seconds() * 1000
+	r.PerSecond = float64(r.Accepted) / r.Elapsed
+	events := float64(max(r.Accepted, 1))
+	r.BytesPerEvent = float64(after.TotalAlloc-before.TotalAlloc) / events
+	r.AllocsPerEvent = float64(after.Mallocs-before.Mallocs) / events
+	r.GC = int64(after.NumGC - before.NumGC)
+
+	if task.Job == Memory {
+		return r, r.memory(d)
+	}
+	locks, err := lockShares(cpu.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	r.S1, r.S2, r.Samples = locks.S1, locks.S2, locks.Samples
+	counts, err := client.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.counted(counts)
+	r.drops(d, &t, task.Job)
+	return r, nil
+}
+
+// drive makes the subject, offers it what the task says, and closes it. It
+// returns how long closing took.
+func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *tally, r *Result) (closed time.Duration, err error) {
+	s, err := d.Make(task.Options)
+	if err != nil {
+		return 0, err
+	}
+	if task.Job == Saturate {
+		saturate(ctx, s, task.Producers, task.Length, t)
+	} else if err := deliver(ctx, s, d, task, client, t, r); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		r.CloseErr = err.Error() // a finding: what is not delivered is counted
+	}
+	if late, ok := s.(Dropper); ok {
+		for reason, n := range late.Dropped() {
+			t.dropped[reason] += n
+		}
+	}
+	return time.Since(start), nil
+}
+
+// deliver offers on schedule, and looks at the account when the time is up,
+// whether or not everything could be offered by then.
+func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *model.Client, t *tally, r *Result) error {
+	start := time.Now()
+	line := time.NewTimer(task.Length)
+	defer line.Stop()
+	var stop sync.WaitGroup
+	var counts model.Counts
+	var countErr error
+	stop.Go(func() {
+		select {
+		case <-ctx.Done():
+			countErr = context.Cause(ctx)
+		case <-line.C:
+			r.AcceptedBeforeStop = t.accepted.Load()
+			counts, countErr = client.Brief(ctx)
+		}
+	})
+	plan := schedule{task.Rate, int(int64(task.Rate) * int64(task.Length) / int64(time.Second))}
+	err := offer(ctx, s, d.Load, plan, start, t)
+	stop.Wait()
+	r.DeliveredBeforeStop = counts.Distinct
+	return errors.Join(err, countErr)
+}
+
+// counted enters what the server says.
+func (r *Result) counted(c model.Counts) {
+	r.Delivered, r.Duplicates, r.Foreign, r.Malformed, r.Requests = c.Distinct, c.Duplicates, c.Foreign, c.Malformed, c.Requests
+	if c.Requests > 0 {
+		r.MeanBatch = float64(c.Events) / float64(c.Requests)
+	}
+	r.AgeP50, r.AgeP99, r.ArrivalP50, r.ArrivalP99 = c.Age.P50, c.Age.P99, c.Arrival.P50, c.Arrival.P99
+}
+
+// drops enters what was dropped, and why.
+func (r *Result) drops(d *Design, t *tally, job Job) {
+	r.DroppedBy = t.dropped
+	for _, n := range t.dropped {
+		r.Dropped += n
+	}
+	if lost := r.Offered - r.Dropped - r.Delivered; !d.Tells && job == Deliver && lost > 0 {
+		r.DroppedBy[Silent] = lost
+		r.Dropped += lost
+	}
+}
+
+// memory enters the share of copies.
+func (r *Result) memory(d *Design) error {
+	if d.Copies == nil {
+		return nil
+	}
+	runtime.GC() // a heap profile is of the time before the last collection
+	runtime.GC()
+	var heap bytes.Buffer
+	if err := pprof.Lookup("allocs").WriteTo(&heap, 0); err != nil {
+		return err
+	}
+	share, all, err := copyShare(heap.Bytes(), d)
+	if err != nil {
+		return err
+	}
+	if all == 0 {
+		return fmt.Errorf("nothing was allocated under %v: are these still its functions?", d.Under)
+	}
+	r.CopyShare, r.CopyOf = &share, all
+	return nil
+}
+
+// A watcher counts goroutines.
+type watcher struct {
+	stopped chan struct{} // closed by stop
+	peak    int64         // read after done
+	done    sync.WaitGroup
+}
+
+// watch counts goroutines every 10 ms.
+func watch() *watcher {
+	w := &watcher{stopped: make(chan struct{})}
+	w.done.Go(func() {
+		every := time.NewTicker(10 * time.Millisecond)
+		defer every.Stop()
+		for {
+			w.peak = max(w.peak, int64(runtime.NumGoroutine())-1) // without this one
+			select {
+			case <-w.stopped:
+				return
+			case <-every.C:
+			}
+		}
+	})
+	return w
+}
+
+func (w *watcher) stop() (peak int64) {
+	close(w.stopped)
+	w.done.Wait()
+	return w.peak
+}

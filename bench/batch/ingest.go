@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/bench/batch/channels"
+	"github.com/uniflow-labs/uniflow/bench/batch/model"
+)
+
+// A cost is a cell of the ingest table: what adding an event takes when nothing
+// is sent. NS is the time that passes divided by the events of all producers; on
+// one processor it would be what a producer waits for Add, on two, with two
+// producers, half of that.
+type cost struct {
+	Design    string  `json:"design"`
+	Producers int     `json:"producers"`
+	Event     string  `json:"event"`
+	NS        float64 `json:"ns"`
+	Min       float64 `json:"min_ns"`
+	Max       float64 `json:"max_ns"`
+}
+
+// An adder takes events and discards them.
+type adder struct {
+	add   func(*model.Event)
+	close func() error
+}
+
+// A form is how events are encoded.
+type form struct {
+	name   string
+	size   int
+	encode channels.Encode
+}
+
+// forms are 32 bytes as they are in memory, the JSON of the protocol, and 1 KiB.
+func forms() []form {
+	return []form{
+		{"struct", model.FlatSize, model.AppendFlat},
+		{"json150", model.JSONSize, func(dst []byte, e *model.Event) []byte { return model.AppendJSON(dst, e, model.JSONSize) }},
+		{"json1k", model.LargeSize, func(dst []byte, e *model.Event) []byte { return model.AppendJSON(dst, e, model.LargeSize) }},
+	}
+}
+
+// Names of the rows with channels: with a buffer, which is the best that can be
+// done with them, and as the article has them.
+const (
+	nameChannel    = "channel"
+	nameUnbuffered = "channel, unbuffered"
+)
+
+// A contender is a design of the ingest table.
+type contender struct {
+	name string
+	make func(f form, dir string) (adder, error)
+}
+
+// contenders returns the rows; the last uses the disk.
+func contenders() []contender {
+	channel := func(queue int) func(form, string) (adder, error) {
+		return func(f form, _ string) (adder, error) {
+			c := channels.NewChannel(f.encode, queue)
+			return adder{c.Add, func() error { c.Close(); return nil }}, nil
+		}
+	}
+	return []contender{
+		{nameChannel, channel(channels.Queue)},
+		{nameUnbuffered, channel(0)},
+		{"swap", func(f form, _ string) (adder, error) {
+			s := channels.NewSwap(f.encode)
+			return adder{s.Add, func() error { s.Close(); return nil }}, nil
+		}},
+		{nameOurs, func(f form, _ string) (adder, error) { return discarding(f, nil) }},
+		{nameSpool, func(f form, dir string) (adder, error) {
+			return discarding(f, &batch.Spool{Dir: dir, WriteAhead: true})
+		}},
+	}
+}
+
+// discarding returns a processor of ours whose send function takes every batch.
+func discarding(f form, spool *batch.Spool) (adder, error) {
+	p, err := batch.New(batch.Config[model.Event]{
+		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return f.encode(dst, e), nil },
+		Send:    func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{} },
+		Format:  batch.Raw,
+		Trigger: batch.Trigger{Count: limit, Bytes: 4 << 20, Linger: interval},
+		Spool:   spool,
+	})
+	if err != nil {
+		return adder{}, err
+	}
+	var failed atomic.Pointer[error]
+	return adder{
+		add: func(e *model.Event) {
+			if err := p.Add(e); err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		},
+		close: func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			report, err := p.Close(ctx)
+			if first := failed.Load(); first != nil {
+				err = errors.Join(err, *first)
+			}
+			if err == nil && report.Undelivered > 0 {
+				err = fmt.Errorf("%d events are given back", report.Undelivered)
+			}
+			return errors.Join(err, p.Stats().Balance())
+		},
+	}, nil
+}
+
+// ingestProducers are the columns.
+func ingestProducers() []int { return []int{1, 2, 4, 8, 64} }
+
+// ingestRounds and ingestLength are how often and for how long a cell is
+// measured: 60 s of arms have 300 ms of it.
+func (l *lab) ingestRounds() int { return map[bool]int{true: 3, false: 5}[l.seconds < 30] }
+
+func (l *lab) ingestLength() time.Duration {
+	return min(max(l.length()/100, 10*time.Millisecond), 300*time.Millisecond)
+}
+
+func (l *lab) ingestTime() time.Duration {
+	cells := len(contenders()) * len(forms()) * len(ingestProducers())
+	return time.Duration(cells*l.ingestRounds())*(l.ingestLength()*5/4+15*time.Millisecond) + time.Second
+}
+
+// ingest measures what adding costs, in a process of its own.
+func (l *lab) ingest(ctx context.Context) ([]cost, error) {
+	l.step(l.ingestTime(), "ingest: all designs, in turn")
+	dir, err := l.folder()
+	if err != nil {
+		return nil, err
+	}
+	out, err := output(ctx, nil, l.self, child, childIngest,
+		"-rounds", strconv.Itoa(l.ingestRounds()), "-length", l.ingestLength().String(), "-dir", dir)
+	if err != nil {
+		return nil, err
+	}
+	var costs []cost
+	if err := json.Unmarshal(out, &costs); err != nil {
+		return nil, fmt.Errorf("ingest: %w: %.200q", err, out)
+	}
+	return costs, os.RemoveAll(dir)
+}
+
+// ingest is the process that measures what adding costs, and prints it as JSON.
+func ingest(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var rounds int
+	var length time.Duration
+	var dir string
+	flags := flag.NewFlagSet("ingest", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&rounds, "rounds", 3, "how many `rounds` a median is of")
+	flags.DurationVar(&length, "length", 50*time.Millisecond, "how `long` a measurement takes")
+	flags.StringVar(&dir, "dir", "", "a `folder` for spools")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	costs, err := ingestCosts(ctx, rounds, length, dir)
+	if err == nil {
+		err = json.NewEncoder(stdout).Encode(costs)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "batch: ingest:", err)
+		return 3
+	}
+	return 0
+}
+
+// ingestCosts measures all cells: those that use the disk at the end, as it has
+// work to do for a while after they have.
+func ingestCosts(ctx context.Context, rounds int, length time.Duration, dir string) ([]cost, error) {
+	var costs []cost
+	all := contenders()
+	for _, designs := range [][]contender{all[:len(all)-1], all[len(all)-1:]} {
+		for _, f := range forms() {
+			for _, producers := range ingestProducers() {
+				cell, err := ingestCell(ctx, designs, f, producers, rounds, length, dir)
+				if err != nil {
+					return nil, err
+				}
+				costs = append(costs, cell...)
+			}
+		}
+	}
+	return costs, nil
+}
+
+// ingestCell measures the designs in turn, so that what else the machine does
+// meets all of them.
+func ingestCell(ctx context.Context, designs []contender, f form, producers, rounds int, length time.Duration, dir string) ([]cost, error) {
+	times := make([][]float64, len(designs))
+	for round := range rounds {
+		for turn := range designs {
+			i := (turn + round) % len(designs)
+			runtime.GC() // what the one before has left is not for this one to collect
+			ns, err := ingestOnce(ctx, &designs[i], f, producers, length, filepath.Join(dir, fmt.Sprintf("%s-%d-%d", f.name, producers, round)))
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s, %d producers: %w", designs[i].name, f.name, producers, err)
+			}
+			times[i] = append(times[i], ns)
+		}
+	}
+	var costs []cost
+	for i, d := range designs {
+		slices.Sort(times[i])
+		costs = append(costs, cost{d.name, producers, f.name, median(times[i]), times[i][0], times[i][len(times[i])-1]})
+	}
+	return costs, nil
+}
+
+// addsAtOnce is how many events a producer adds before it counts them, and looks
+// whether it is time to stop.
+const addsAtOnce = 128
+
+func ingestOnce(ctx context.Context, d *contender, f form, producers int, length time.Duration, dir string) (ns float64, err error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	a, err := d.make(f, dir)
+	if err != nil {
+		return 0, err
+	}
+	var all sync.WaitGroup
+	var added atomic.Int64
+	var stop atomic.Bool
+	for p := range producers {
+		all.Go(func() {
+			e := model.Event{Seq: uint64(p) << 40, Time: time.Now().UnixNano(), User: uint64(p), Value: 42}
+			for !stop.Load() {
+				for range addsAtOnce {
+					e.Seq++
+					a.add(&e)
+				}
+				added.Add(addsAtOnce)
+			}
+		})
+	}
+	// Not counted is the time until all producers run and memory has been used
+	// once.
+	timer := time.NewTimer(length / 4)
+	defer timer.Stop()
+	<-timer.C
+	start, before := time.Now(), added.Load()
+	timer.Reset(length)
+	<-timer.C
+	elapsed, after := time.Since(start), added.Load()
+	stop.Store(true)
+	all.Wait()
+	ns = float64(elapsed) / float64(max(after-before, 1))
+	return ns, errors.Join(a.close(), os.RemoveAll(dir))
+}

@@ -1,0 +1,73 @@
+// Package model is the world that the batch benchmark happens in: the [Event],
+// and the [Server] that takes batches of them.
+//
+// The server answers after a time that is a model's, not a machine's, so that
+// figures can be compared between machines; see [Mode]. It keeps account of
+// each event it is offered: which came, which came twice, how old they were.
+// A [Client] sets up a run on it and reads the account.
+//
+// Reading order: event.go, oracle.go (the account), server.go, client.go. The
+// package knows nothing of what ships events.
+package model
+
+import "strconv"
+
+// An Event is what is shipped: 32 bytes without a pointer, so that no design
+// pays for the garbage collector's interest in it.
+type Event struct {
+	Seq   uint64 // counts from 0 in a run: who it is
+	Time  int64  // when it came to be, or should have: Unix nanoseconds
+	User  uint64
+	Value uint64
+}
+
+// Sizes of an event in bytes, encoded.
+const (
+	JSONSize  = 150  // what the protocol prescribes
+	LargeSize = 1024 // of the ingest table
+	FlatSize  = 32   // of AppendFlat
+)
+
+// filler is what JSON events are filled up with.
+const filler = "The quick brown fox jumps over the lazy dog while the five boxing wizards jump quickly; pack my box with five dozen liquor jugs. "
+
+// AppendJSON appends the event as a JSON object of size bytes, or of as many as
+// it takes if that is more.
+func AppendJSON(dst []byte, e *Event, size int) []byte {
+	start := len(dst)
+	dst = append(dst, `{"seq":`...)
+	dst = strconv.AppendUint(dst, e.Seq, 10)
+	dst = append(dst, `,"time":`...)
+	dst = strconv.AppendInt(dst, e.Time, 10)
+	dst = append(dst, `,"user":`...)
+	dst = strconv.AppendUint(dst, e.User, 10)
+	dst = append(dst, `,"value":`...)
+	dst = strconv.AppendUint(dst, e.Value, 10)
+	dst = append(dst, `,"payload":"`...)
+	for left := size - (len(dst) - start) - len(`"}`); left > 0; {
+		n := min(left, len(filler))
+		dst = append(dst, filler[:n]...)
+		left -= n
+	}
+	return append(dst, `"}`...)
+}
+
+// AppendFlat appends the event as 32 bytes, little endian: the cheapest there is.
+func AppendFlat(dst []byte, e *Event) []byte {
+	for _, n := range [...]uint64{e.Seq, uint64(e.Time), e.User, e.Value} {
+		dst = append(dst, byte(n), byte(n>>8), byte(n>>16), byte(n>>24), byte(n>>32), byte(n>>40), byte(n>>48), byte(n>>56))
+	}
+	return dst
+}
+
+// AppendArray appends the events as a JSON array.
+func AppendArray(dst []byte, events []Event, size int) []byte {
+	dst = append(dst, '[')
+	for i := range events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendJSON(dst, &events[i], size)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/bench/batch/arm"
+	"github.com/uniflow-labs/uniflow/bench/batch/model"
+)
+
+// Names of our arms.
+const (
+	nameOurs  = "ours"
+	nameSpool = "ours, spool"
+)
+
+// ours returns our arms: in memory, and with every event written to disk ahead.
+func ours() []arm.Design {
+	return []arm.Design{
+		ourDesign(nameOurs, false),
+		ourDesign(nameSpool, true),
+	}
+}
+
+func ourDesign(name string, ahead bool) arm.Design {
+	const pkg = "github.com/uniflow-labs/uniflow/batch."
+	return arm.Design{
+		Name: name, Load: arm.Open, Tells: true,
+		Make: func(o arm.Options) (arm.Subject, error) { return newOurs(o, ahead) },
+		// The whole package, adding and sending alike, and its sub-packages.
+		// Nothing there has the work of copying events that are encoded already:
+		// they are written where they are sent from, and that memory changes
+		// hands. So what counts is what would clone their bytes, and whatever may
+		// come to be named after copying. Reading an answer is no copy.
+		Under:  []string{pkg, "github.com/uniflow-labs/uniflow/batch/"},
+		Copies: []string{"slices.Clone", "bytes.Clone", "bytes.Join", "slices.Concat", pkg + "copy", pkg + "clone", pkg + "(*chunk).copy", pkg + "(*chunk).clone"},
+	}
+}
+
+// A subject is a processor of ours.
+type subject struct {
+	p  *batch.Processor[model.Event]
+	mu struct {
+		sync.Mutex
+		dropped map[string]int64
+	}
+}
+
+func newOurs(o arm.Options, ahead bool) (*subject, error) {
+	send, err := batch.NewHTTP(o.URL, batch.HTTPOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{}
+	s.mu.dropped = make(map[string]int64)
+	c := batch.Config[model.Event]{
+		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return model.AppendJSON(dst, e, o.Size), nil },
+		Send:    send,
+		Format:  batch.Array,
+		Trigger: batch.Trigger{Count: o.Limit, Linger: o.Interval},
+		OnDrop: func(d batch.Dropped) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.mu.dropped[fmt.Sprint(d.Reason)] += int64(len(d.Events))
+		},
+	}
+	if ahead {
+		c.Spool = &batch.Spool{Dir: o.Dir, WriteAhead: true}
+	}
+	s.p, err = batch.New(c)
+	return s, err
+}
+
+// Offer adds an event.
+func (s *subject) Offer(e *model.Event) (reason string) {
+	switch err := s.p.Add(e); {
+	case err == nil:
+		return ""
+	case errors.Is(err, batch.ErrFull):
+		return "full"
+	default:
+		return err.Error()
+	}
+}
+
+// Close delivers what is waiting. What could not be delivered is an error, and
+// so is an account that does not add up.
+func (s *subject) Close(ctx context.Context) error {
+	report, err := s.p.Close(ctx)
+	if err == nil && report.Undelivered > 0 {
+		err = fmt.Errorf("%d events are given back", report.Undelivered)
+	}
+	return errors.Join(err, s.p.Stats().Balance())
+}
+
+// Dropped returns what OnDrop was told.
+func (s *subject) Dropped() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.dropped
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/trace"
+	api "go.opentelemetry.io/otel/trace"
+
+	"github.com/uniflow-labs/uniflow/bench/batch/arm"
+	"github.com/uniflow-labs/uniflow/bench/batch/model"
+)
+
+// spanProcessor is OpenTelemetry's BatchSpanProcessor with its default queue of
+// 2,048 spans. An event is a span which begins and ends at once and has the
+// event's fields as attributes; the exporter posts the benchmark's JSON of them.
+// It tells nobody what it drops.
+func spanProcessor() arm.Design {
+	return arm.Design{Name: "otel batch span processor", Load: arm.Open, Make: func(o arm.Options) (arm.Subject, error) {
+		e := &exporter{o: o, client: &http.Client{Transport: transport(), Timeout: timeout}}
+		p := trace.NewTracerProvider(
+			trace.WithSampler(trace.AlwaysSample()),
+			trace.WithBatcher(e, trace.WithBatchTimeout(o.Interval), trace.WithMaxExportBatchSize(o.Limit)),
+		)
+		return &spans{p, p.Tracer("bench")}, nil
+	}}
+}
+
+type spans struct {
+	provider *trace.TracerProvider
+	tracer   api.Tracer
+}
+
+// Offer makes a span of the event.
+func (s *spans) Offer(e *model.Event) (reason string) {
+	at := api.WithTimestamp(time.Unix(0, e.Time))
+	_, span := s.tracer.Start(context.Background(), "event", at, api.WithAttributes(
+		attribute.Int64("seq", int64(e.Seq)), attribute.Int64("time", e.Time),
+		attribute.Int64("user", int64(e.User)), attribute.Int64("value", int64(e.Value)),
+	))
+	span.End()
+	return ""
+}
+
+// Close has the processor export what it has.
+func (s *spans) Close(ctx context.Context) error { return s.provider.Shutdown(ctx) }
+
+// An exporter posts spans as events.
+type exporter struct {
+	o      arm.Options
+	client *http.Client
+}
+
+// ExportSpans posts a batch. The processor does not call it again before it has
+// returned.
+func (x *exporter) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) error {
+	events := make([]model.Event, len(all))
+	for i, span := range all {
+		for _, a := range span.Attributes() {
+			switch n := a.Value.AsInt64(); a.Key {
+			case "seq":
+				events[i].Seq = uint64(n)
+			case "time":
+				events[i].Time = n
+			case "user":
+				events[i].User = uint64(n)
+			case "value":
+				events[i].Value = uint64(n)
+			}
+		}
+	}
+	body := model.AppendArray(make([]byte, 0, len(events)*(x.o.Size+1)+2), events, x.o.Size)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.o.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := x.client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// Shutdown ends the exporter.
+func (x *exporter) Shutdown(context.Context) error {
+	x.client.CloseIdleConnections()
+	return nil
+}
