@@ -29,8 +29,8 @@ type Ticket struct {
 // by being delivered.
 func (t Ticket) Wait(ctx context.Context, until State) error {
 	for {
-		done, err, changed := t.receipt.look(t.index, until)
-		if done {
+		changed, err := t.receipt.look(t.index, until)
+		if changed == nil {
 			return err
 		}
 		select {
@@ -52,22 +52,23 @@ type receipt struct {
 	}
 }
 
-func (r *receipt) look(index int, until State) (done bool, err error, changed <-chan struct{}) {
+// look returns how the event has ended, or what is closed when there is news.
+func (r *receipt) look(index int, until State) (changed <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if until == Durable && index < r.mu.durable {
-		return true, nil, nil
+		return nil, nil
 	}
 	if err, ok := r.mu.failed[index]; ok {
-		return true, err, nil
+		return nil, err
 	}
 	if r.mu.settled {
-		return true, nil, nil
+		return nil, nil
 	}
 	if r.mu.changed == nil {
 		r.mu.changed = make(chan struct{})
 	}
-	return false, nil, r.mu.changed
+	return r.mu.changed, nil
 }
 
 // change applies f and wakes who waits. A nil receipt has no tickets.

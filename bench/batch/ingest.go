@@ -138,7 +138,7 @@ func (l *lab) ingestLength() time.Duration {
 
 func (l *lab) ingestTime() time.Duration {
 	cells := len(contenders()) * len(forms()) * len(ingestProducers())
-	return time.Duration(cells*l.ingestRounds())*(l.ingestLength()*5/4+15*time.Millisecond) + time.Second
+	return time.Duration(cells*l.ingestRounds())*(l.ingestLength()+ingestWarmUp+15*time.Millisecond) + time.Second
 }
 
 // ingest measures what adding costs, in a process of its own.
@@ -230,6 +230,10 @@ func ingestCell(ctx context.Context, designs []contender, f form, producers, rou
 // whether it is time to stop.
 const addsAtOnce = 128
 
+// ingestWarmUp is not counted: until then all producers run, and the memory that
+// a design uses again and again has been touched once.
+const ingestWarmUp = 100 * time.Millisecond
+
 func ingestOnce(ctx context.Context, d *contender, f form, producers int, length time.Duration, dir string) (ns float64, err error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -253,9 +257,7 @@ func ingestOnce(ctx context.Context, d *contender, f form, producers int, length
 			}
 		})
 	}
-	// Not counted is the time until all producers run and memory has been used
-	// once.
-	timer := time.NewTimer(length / 4)
+	timer := time.NewTimer(ingestWarmUp)
 	defer timer.Stop()
 	<-timer.C
 	start, before := time.Now(), added.Load()

@@ -243,7 +243,7 @@ var banned = []struct {
 	why     string
 }{
 	{"time.Sleep", nil, "wait for the event, and obey the context"},
-	{"os.Exit", []string{"cmd", "internal/cli", "internal/leak", "internal/docgen", "bench", "test"}, "only commands exit"},
+	{"os.Exit", []string{"cmd", "internal/cli", "internal/leak", "internal/docgen", "batch/faults/mutation", "bench", "test"}, "only commands exit"},
 	{"os.Getenv", []string{"cmd", "internal/cli", "bench", "test"}, "only commands read the environment"},
 	{"fmt.Println", []string{"cmd", "internal/docgen", "bench", "examples"}, "standard output belongs to commands"},
 	{"fmt.Printf", []string{"cmd", "internal/docgen", "bench", "examples"}, "standard output belongs to commands"},

@@ -38,7 +38,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		startCommand(a), checkCommand(a), formatCommand(a),
 		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a),
-		profileCommand(a),
+		profileCommand(a), loaderCommand(a),
 		versionCommand(a),
 	)
 	root.SetHelpCommand(helpCommand())

@@ -20,8 +20,8 @@ import (
 )
 
 // request asks once, on a connection of its own.
-func request(ctx context.Context, method, url string, headers []string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+func request(ctx context.Context, method, url string, headers []string, body string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -48,15 +48,21 @@ func shown(resp *http.Response) (string, error) {
 
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
-		ts.Fatalf("usage: http METHOD URL [-H K:V]...")
+		ts.Fatalf("usage: http METHOD URL [-H K:V]... [-d BODY]")
 	}
 	var headers []string
-	for i := 2; i+1 < len(args) && args[i] == "-H"; i += 2 {
-		headers = append(headers, args[i+1])
+	body := ""
+	for i := 2; i+1 < len(args); i += 2 {
+		switch args[i] {
+		case "-H":
+			headers = append(headers, args[i+1])
+		case "-d":
+			body = args[i+1]
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	answer, err := request(ctx, args[0], args[1], headers)
+	answer, err := request(ctx, args[0], args[1], headers, body)
 	if neg {
 		if err == nil {
 			ts.Fatalf("got %s, want no answer", answer)
@@ -78,8 +84,12 @@ type held struct {
 // hold begins a request. The server asks for its body when it has taken the
 // request, so it is in flight from then on.
 func hold(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: hold NAME URL")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: hold NAME URL [TYPE]")
+	}
+	media := "text/plain"
+	if len(args) == 3 {
+		media = args[2]
 	}
 	u, err := url.Parse(args[1])
 	ts.Check(err)
@@ -88,7 +98,7 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(conn.SetDeadline(time.Now().Add(limit)))
 	h := &held{conn: conn, in: bufio.NewReader(conn), req: &http.Request{Method: "POST"}}
 	worldOf(ts).held[args[0]] = h
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n", u.Path, u.Host)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\nContent-Type: %s\r\nContent-Length: 4\r\n\r\n", u.Path, u.Host, media)
 	ts.Check(err)
 	line, err := h.in.ReadString('\n')
 	ts.Check(err)

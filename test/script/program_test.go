@@ -74,10 +74,14 @@ func (l *log) read() (text string, more <-chan struct{}) {
 
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
-		ts.Fatalf("usage: serve NAME ARG...")
+		ts.Fatalf("usage: serve NAME [COMMAND] ARG...")
+	}
+	line := args[1:]
+	if len(line) == 0 || strings.HasPrefix(line[0], "-") {
+		line = append([]string{"start"}, line...)
 	}
 	path := strings.Split(ts.Getenv("PATH"), string(filepath.ListSeparator))[0]
-	p := &program{cmd: exec.Command(filepath.Join(path, command), append([]string{"start"}, args[1:]...)...), log: &log{more: make(chan struct{})}, ended: make(chan struct{})}
+	p := &program{cmd: exec.Command(filepath.Join(path, command), line...), log: &log{more: make(chan struct{})}, ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Stderr = p.log
 	p.cmd.Env = []string{}
@@ -133,9 +137,9 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func send(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
+	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL}
 	if neg || len(args) != 2 || signals[args[1]] == nil {
-		ts.Fatalf("usage: signal NAME TERM|INT|HUP")
+		ts.Fatalf("usage: signal NAME TERM|INT|HUP|KILL")
 	}
 	ts.Check(find(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }

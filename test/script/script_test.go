@@ -3,12 +3,12 @@
 //
 // Beside the usual commands of such scripts there are:
 //
-//	serve NAME ARG...            runs uniflow start ARG... in the background
+//	serve NAME [COMMAND] ARG...  runs uniflow COMMAND ARG..., or start, in the background
 //	await NAME REGEXP [VAR]      waits for a line that it logs; keeps the group as $VAR
-//	signal NAME TERM|INT|HUP     sends a signal
+//	signal NAME TERM|INT|HUP|KILL  sends a signal
 //	ended NAME CODE              waits for its end, and wants the exit code; its log is then stderr
-//	http METHOD URL [-H K:V]...  asks; stdout is the status and the body
-//	hold NAME URL                begins a request that is in flight until release
+//	http METHOD URL [-H K:V]... [-d BODY]  asks; stdout is the status and the body
+//	hold NAME URL [TYPE]         begins a request that is in flight until release
 //	release NAME                 ends it; stdout is the status and the body
 //	replace OLD NEW FILE         edits a file in place
 //	save FILE NEW                replaces a file by renaming, as editors do

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/loader"
+)
+
+const loaderLong = `Loader receives batches of events, such as those that the package batch sends,
+and appends them to files of NDJSON in a folder. It runs until SIGTERM or SIGINT.
+
+POST /batch takes a JSON array of events (application/json) or one event a line
+(application/x-ndjson), plain or compressed with gzip or zstd. The answer comes
+when the events are durable, and tells which of them were not taken. A batch with
+an Idempotency-Key that has come before is answered as it was then, and is not
+written again, whatever has happened to the loader meanwhile.
+
+GET /health answers 503 while nothing can be written, GET /metrics is for
+Prometheus. There is no authentication: listen on a loopback address, or behind
+something that asks who is there.`
+
+const loaderExample = `  uniflow loader --addr 127.0.0.1:9100 --out events
+  uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB`
+
+// loaderOptions are the flags of loader.
+type loaderOptions struct {
+	addr                              string
+	out                               string
+	rotate, maxBody, maxEvent, memory size
+	inflight, keys                    int
+	grace                             time.Duration
+	debug                             bool
+	logFormat                         string
+}
+
+// A size is a flag of a number of bytes.
+type size int64
+
+// units are the suffixes of sizes, the largest first.
+func units() []struct {
+	name  string
+	bytes int64
+} {
+	return []struct {
+		name  string
+		bytes int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+}
+
+// String returns the size as it may be written.
+func (s *size) String() string {
+	for _, u := range units() {
+		if n := int64(*s); n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+// Set reads a size.
+func (s *size) Set(text string) error {
+	factor := int64(1)
+	digits := text
+	for _, u := range units() {
+		if t, ok := strings.CutSuffix(text, u.name); ok {
+			digits, factor = t, u.bytes
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64/factor {
+		return errors.New("want a number of bytes above 0, such as 65536, 64KiB or 8MiB")
+	}
+	*s = size(n * factor)
+	return nil
+}
+
+// Type names the kind of flag.
+func (*size) Type() string { return "SIZE" }
+
+func loaderCommand(a *app) *cobra.Command {
+	o := &loaderOptions{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
+	cmd := &cobra.Command{
+		Use:               "loader --addr ADDRESS --out FOLDER",
+		Short:             "Receive batches of events into files",
+		Long:              loaderLong,
+		Example:           loaderExample,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.loader(cmd.Context(), cmd.CommandPath(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks one, which the log tells")
+	flags.StringVar(&o.out, "out", "", "the `FOLDER` of the files, made if it is missing; one loader at a time may use it")
+	flags.Var(&o.rotate, "rotate", "begin a new file of events after `SIZE`")
+	flags.Var(&o.maxBody, "max-body", "take batches up to `SIZE`, as they are sent and when they are decompressed")
+	flags.Var(&o.maxEvent, "max-event", "take events up to `SIZE`")
+	flags.IntVar(&o.inflight, "max-inflight", 64, "answer 429 when `COUNT` batches are under way")
+	flags.Var(&o.memory, "max-inflight-bytes", "answer 429 when the batches under way take `SIZE` of memory; one alone may take more")
+	flags.IntVar(&o.keys, "dedupe-keys", 1_000_000, "remember the last `COUNT` idempotency keys; takes about 100 bytes of memory for each")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets batches go on, as `DURATION`")
+	flags.BoolVar(&o.debug, "debug", false, "log more")
+	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
+	return cmd
+}
+
+// check says what is wrong with the options before anything is started.
+func (o *loaderOptions) check(command string) error {
+	if o.out == "" {
+		return usagef(command, "add --out events", "nowhere to keep events: --out is missing")
+	}
+	if _, _, err := net.SplitHostPort(o.addr); err != nil {
+		return usagef(command, "write an address such as 127.0.0.1:9100", "--addr: address %q: want HOST:PORT", o.addr)
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"max-inflight", o.inflight}, {"dedupe-keys", o.keys}} {
+		if f.value <= 0 {
+			return usagef(command, "", "--%s is above 0, got %d", f.name, f.value)
+		}
+	}
+	if o.grace < 0 {
+		return usagef(command, "", "--grace is not negative, got %s", o.grace)
+	}
+	if !slices.Contains(logFormats(), o.logFormat) {
+		return usagef(command, didYouMean(o.logFormat, logFormats(), ""), "--log-format is %s, got %q", strings.Join(logFormats(), " or "), o.logFormat)
+	}
+	return nil
+}
+
+// loader receives batches until a signal, or the end of ctx.
+func (a *app) loader(ctx context.Context, command string, o *loaderOptions) (err error) {
+	if err := o.check(command); err != nil {
+		return err
+	}
+	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM)
+	defer stopSignals()
+	log := a.logger(&startOptions{debug: o.debug, logFormat: o.logFormat})
+	l, err := loader.Open(loader.Options{
+		Dir: o.out, Rotate: int64(o.rotate), MaxBody: int64(o.maxBody), MaxEvent: int(o.maxEvent),
+		MaxInflight: o.inflight, MaxInflightBytes: int64(o.memory), DedupeKeys: o.keys, Version: versionOf(), Log: log,
+	})
+	if err != nil {
+		if errors.Is(err, loader.ErrInUse) {
+			return &exitError{code: exitEngine, err: err, hint: "name another folder with --out, or end the other loader"}
+		}
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("loader: %w", err), l.Close())
+	}
+	found := l.Recovered()
+	log.Info("listening", "address", listener.Addr().String(), "folder", l.Dir(),
+		"recovered_events", found.Events, "recovered_batches", found.Batches, "keys", found.Keys)
+	r := &receiver{app: a, loader: l, log: log, grace: o.grace, server: l.Server()}
+	return r.run(ctx, listener, signals)
+}
+
+// A receiver is a loader that serves.
+type receiver struct {
+	*app
+	loader  *loader.Loader
+	log     *slog.Logger
+	grace   time.Duration
+	server  *http.Server
+	workers sync.WaitGroup
+}
+
+// progress is how often the log tells what has come, if anything has.
+const progress = 10 * time.Second
+
+func (r *receiver) run(ctx context.Context, listener net.Listener, signals <-chan os.Signal) error {
+	ended := make(chan error, 1)
+	r.workers.Go(func() { ended <- r.server.Serve(listener) })
+	tick := time.NewTicker(progress)
+	defer tick.Stop()
+	var before loader.Stats
+	for {
+		select {
+		case <-tick.C:
+			before = r.tell(before)
+		case sig := <-signals:
+			return r.shutdown(ctx, sig, signals)
+		case <-ctx.Done():
+			return r.shutdown(context.WithoutCancel(ctx), syscall.SIGTERM, signals)
+		case err := <-ended:
+			return errors.Join(fmt.Errorf("loader: %w", err), r.loader.Close())
+		}
+	}
+}
+
+// tell logs what has come since before.
+func (r *receiver) tell(before loader.Stats) loader.Stats {
+	s := r.loader.Stats()
+	if s.Batches == before.Batches && s.Duplicates == before.Duplicates && s.Refused == before.Refused {
+		return s
+	}
+	r.log.Info("received", "batches", s.Batches-before.Batches, "events", s.Accepted-before.Accepted,
+		"rejected", s.Rejected-before.Rejected, "duplicates", s.Duplicates-before.Duplicates, "refused", s.Refused-before.Refused,
+		"bytes", s.Bytes-before.Bytes, "files", s.Files)
+	return s
+}
+
+// shutdown stops to listen, lets what is under way end within the grace, and cuts
+// off the rest: whoever sent it has no answer, and sends it again. A second signal
+// ends the program at once.
+func (r *receiver) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
+	r.log.Info("shutting down", keyLogSignal, sig.String(), "grace", r.grace.String())
+	done := make(chan error, 1)
+	r.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, r.grace)
+		defer cancel()
+		err := r.server.Shutdown(ctx)
+		if err != nil {
+			err = errors.Join(fmt.Errorf("batches were cut off after %s: %w", r.grace, err), r.server.Close())
+		}
+		done <- errors.Join(err, r.loader.Close())
+	})
+	select {
+	case err := <-done:
+		r.workers.Wait()
+		s := r.loader.Stats()
+		r.log.Info("shut down", "batches", s.Batches, "events", s.Accepted, "rejected", s.Rejected,
+			"duplicates", s.Duplicates, "refused", s.Refused, "bytes", s.Bytes, "files", s.Files)
+		return err
+	case second := <-signals:
+		r.log.Warn("ended at once", keyLogSignal, second.String())
+		return &exitError{code: signalCode(second)}
+	}
+}

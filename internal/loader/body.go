@@ -1,0 +1,276 @@
+package loader
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// An input is what a batch is read into. It is reused, with its memory if that
+// is not large.
+type input struct {
+	body   []byte // decompressed
+	packed []byte // as it came, for zstd only
+	split  splitter
+	gzip   *gzip.Reader // nil until needed
+	held   int64        // bytes of memory reserved for both
+	req    request
+	answer []byte
+}
+
+// keepBytes is how much memory each buffer of an input may keep while it is not
+// used, if the limit for all allows as much.
+const keepBytes = 1 << 20
+
+// firstBytes is how much is reserved for a body of unknown size at first.
+const firstBytes = 64 << 10
+
+// A refusal is why a batch is not taken: an HTTP status, and a sentence for whoever
+// reads the client's log. It is an error.
+type refusal struct {
+	status int
+	text   string
+	again  bool // the client may try again soon
+}
+
+// Error returns the sentence.
+func (r *refusal) Error() string { return r.text }
+
+func refusef(status int, format string, args ...any) error {
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
+}
+
+// errBusy asks a client to try again later.
+func errBusy(what string) error {
+	return &refusal{http.StatusTooManyRequests, what + ": try again later", true}
+}
+
+// coding is a Content-Encoding.
+type coding uint8
+
+const (
+	identity coding = iota
+	gzipped
+	zstandard
+)
+
+// read reads a body and decompresses it into in.body.
+func (l *Loader) read(in *input, r *http.Request, c coding) error {
+	if r.ContentLength > l.opts.MaxBody {
+		return l.tooLarge("the body has %d bytes", r.ContentLength)
+	}
+	// The limit is checked here, so that it is known to be the sender's size
+	// and not that of what it decompresses to.
+	body := &limitReader{from: r.Body, left: l.opts.MaxBody}
+	var err error
+	switch c {
+	case identity:
+		in.body, err = l.readAll(in, in.body, body, r.ContentLength)
+	case gzipped:
+		err = l.gunzip(in, body)
+	case zstandard:
+		if in.packed, err = l.readAll(in, in.packed, body, r.ContentLength); err == nil {
+			err = l.unzstd(in)
+		}
+	}
+	l.counts.received.Add(uint64(l.opts.MaxBody - max(body.left, 0)))
+	var told *refusal
+	switch {
+	case body.left < 0:
+		return l.tooLarge("the body has over %d bytes", l.opts.MaxBody)
+	case body.err == nil || errors.As(err, &told):
+		return err
+	case errors.Is(body.err, os.ErrDeadlineExceeded):
+		return errSlow
+	default:
+		return refusef(http.StatusBadRequest, "the body cannot be read: %v", body.err)
+	}
+}
+
+// errSlow refuses a body that does not come.
+var errSlow error = &refusal{http.StatusRequestTimeout, "the body did not come in time", false}
+
+func (l *Loader) tooLarge(format string, args ...any) error {
+	return refusef(http.StatusRequestEntityTooLarge, format+", more than the %d that are taken: send smaller batches", append(args, l.opts.MaxBody)...)
+}
+
+// readAll reads a stream to its end into dst's memory or more of it. Size is how
+// long it is, -1 if unknown. It reads no more than MaxBody and one byte.
+func (l *Loader) readAll(in *input, dst []byte, from io.Reader, size int64) ([]byte, error) {
+	want := size + 1 // a last line may need a newline; and the end is seen without growing
+	if size < 0 {
+		want = firstBytes
+	}
+	dst = dst[:0]
+	for {
+		var err error
+		if dst, err = l.grow(in, dst, want); err != nil {
+			return dst, err
+		}
+		n, err := from.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return dst, err
+		case int64(len(dst)) > l.opts.MaxBody:
+			return dst, l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
+		case len(dst) == cap(dst):
+			want = min(2*int64(cap(dst)), l.opts.MaxBody+2)
+		}
+	}
+}
+
+// gunzip decompresses a stream of gzip members.
+func (l *Loader) gunzip(in *input, from *limitReader) (err error) {
+	if in.gzip == nil {
+		in.gzip, err = gzip.NewReader(from)
+	} else {
+		err = in.gzip.Reset(from)
+	}
+	if err == nil {
+		in.body, err = l.readAll(in, in.body, in.gzip, -1)
+	}
+	var told *refusal
+	if err == nil || errors.As(err, &told) {
+		return err
+	}
+	return refusef(http.StatusBadRequest, "the body is not whole gzip: %v", err)
+}
+
+// A limitReader fails past a number of bytes, and remembers why reading failed.
+type limitReader struct {
+	from io.Reader
+	left int64 // negative when there was more
+	err  error // of from, other than the end
+}
+
+// errOver ends a body that is too large.
+var errOver = errors.New("too large")
+
+// Read reads what is left.
+func (l *limitReader) Read(p []byte) (int, error) {
+	n, err := l.from.Read(p[:min(int64(len(p)), l.left+1)])
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errOver
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		l.err = err
+	}
+	return n, err
+}
+
+// unzstd decompresses in.packed. The whole is in memory, so that decompressing
+// needs no window beside the result: what a frame says about its window costs
+// nothing.
+func (l *Loader) unzstd(in *input) error {
+	var h zstd.Header
+	want := int64(firstBytes)
+	if h.Decode(in.packed) == nil && h.HasFCS {
+		want = int64(min(h.FrameContentSize, uint64(l.opts.MaxBody))) + 1
+	}
+	want = max(want, min(int64(len(in.packed))*4, l.opts.MaxBody+1))
+	in.body = in.body[:0]
+	for {
+		var err error
+		if in.body, err = l.grow(in, in.body, want); err != nil {
+			return err
+		}
+		room := cap(in.body) - 1 // a last line may need a newline
+		out, err := l.zstd.DecodeAll(in.packed, in.body[:0:room])
+		switch {
+		case err == nil:
+			in.body = in.body[:len(out)]
+			return nil
+		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return refusef(http.StatusBadRequest, "the body is not whole zstd: %v", err)
+		case int64(room) >= l.opts.MaxBody:
+			return l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
+		}
+		want = min(2*int64(cap(in.body)), l.opts.MaxBody+1)
+	}
+}
+
+// grow returns a buffer with room for want bytes, and memory reserved for it.
+func (l *Loader) grow(in *input, b []byte, want int64) ([]byte, error) {
+	if int64(cap(b)) >= want {
+		return b, nil
+	}
+	l.mu.Lock()
+	busy := l.mu.bytes+want > l.opts.MaxInflightBytes && l.mu.bytes > in.held
+	if !busy {
+		l.mu.bytes += want - int64(cap(b))
+		in.held += want - int64(cap(b))
+	}
+	taken := l.mu.bytes
+	l.mu.Unlock()
+	if busy {
+		return b, errBusy(fmt.Sprintf("the batches under way take %d bytes of memory", taken))
+	}
+	return append(make([]byte, 0, want), b...), nil
+}
+
+// admit lets a batch in, with the memory that its input has from before, or
+// refuses it.
+func (l *Loader) admit(in *input) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.mu.closed:
+		return &refusal{http.StatusServiceUnavailable, errClosed.Error(), true}
+	case l.mu.inflight == l.opts.MaxInflight:
+		return errBusy(fmt.Sprintf("%d batches are under way", l.mu.inflight))
+	}
+	in.held = int64(cap(in.body) + cap(in.packed))
+	l.mu.inflight++
+	l.mu.bytes += in.held
+	return nil
+}
+
+// leave ends what admit began, and gives memory back.
+func (l *Loader) leave(in *input) {
+	// What is kept counts as taken by the next batch, however small it is.
+	keep := min(keepBytes, l.opts.MaxInflightBytes/int64(2*l.opts.MaxInflight))
+	for _, b := range []*[]byte{&in.body, &in.packed} {
+		if int64(cap(*b)) > keep {
+			*b = nil
+		}
+	}
+	held := in.held
+	l.inputs.Put(in)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.bytes -= held
+	l.mu.inflight--
+	if l.mu.closed && l.mu.inflight == 0 {
+		close(l.mu.idle)
+	}
+}
+
+// parse makes lines of in.body.
+func (l *Loader) parse(in *input, ndjson bool) error {
+	if len(bytes.TrimLeft(in.body, " \t\r\n")) == 0 && !ndjson {
+		return refusef(http.StatusBadRequest, "the body is empty: want a JSON array of events")
+	}
+	if ndjson {
+		if err := in.split.lines(in.body, l.opts.MaxEvent); err != nil {
+			return refusef(http.StatusBadRequest, "the body is no NDJSON: %v", err)
+		}
+		return nil
+	}
+	err := in.split.array(in.body, l.opts.MaxEvent)
+	if err == nil {
+		return nil
+	}
+	if s, ok := asSyntax(err); ok {
+		return refusef(http.StatusBadRequest, "the body is not a JSON array: %v", s)
+	}
+	return refusef(http.StatusBadRequest, "the batch cannot be taken: %v", err)
+}

@@ -1,0 +1,202 @@
+package loader
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// A reason is a class of events that are not taken.
+type reason uint8
+
+const (
+	// notJSON is an event that is not one JSON value.
+	notJSON reason = iota
+	// notUTF8 is an event with bytes that are not UTF-8.
+	notUTF8
+	// oversized is an event over Options.MaxEvent.
+	oversized
+
+	reasons = 3
+)
+
+// String returns the label of the reason in metrics.
+func (r reason) String() string { return [...]string{"json", "utf8", "size"}[r] }
+
+// maxRejected is how many verdicts a batch may have. Past it the batch as a
+// whole is refused: a body of two-byte lines would else be answered, and have
+// to be remembered, with thirty times its size.
+const maxRejected = 1000
+
+// errRejected refuses a batch with more verdicts than that.
+var errRejected = fmt.Errorf("more than %d of its events cannot be taken", maxRejected)
+
+// A splitter makes lines of a body: one event a line. It is reused from batch to
+// batch; what split returns lasts until the next.
+type splitter struct {
+	scan  scanner
+	limit int // bytes of an event
+
+	out      []byte // shares the memory of the body
+	events   int
+	index    int          // of the event under way
+	rejected []byte       // verdicts as JSON, without the brackets
+	refused  [reasons]int // how many for each reason
+	verdicts int          // how many in all
+}
+
+// reset makes the splitter ready for a body.
+func (s *splitter) reset(body []byte, limit int) {
+	*s = splitter{scan: s.scan, limit: limit, out: body[:0], rejected: s.rejected[:0]}
+}
+
+// array makes lines of a JSON array, in place. The error is a *syntaxError, or
+// errRejected.
+func (s *splitter) array(body []byte, limit int) error {
+	s.reset(body, limit)
+	i := space(body, 0)
+	if i >= len(body) || body[i] != '[' {
+		_, err := wrong(body, i, `the "[" of an array of events`)
+		return err
+	}
+	if i = space(body, i+1); i < len(body) && body[i] == ']' {
+		return end(body, i+1)
+	}
+	for {
+		after, err := s.scan.value(body, i)
+		if err != nil {
+			return err
+		}
+		// The bracket or comma before the event leaves room for its newline: what
+		// is written never overtakes what is read.
+		next := space(body, after)
+		var sep byte
+		if next < len(body) {
+			sep = body[next]
+		}
+		if sep != ',' && sep != ']' {
+			_, err := wrong(body, next, `"," or "]" after an event`)
+			return err
+		}
+		if err := s.take(body[i:after]); err != nil {
+			return err
+		}
+		if sep == ']' {
+			return end(body, next+1)
+		}
+		i = space(body, next+1)
+	}
+}
+
+// end wants nothing but white space from i on.
+func end(body []byte, i int) error {
+	if i = space(body, i); i < len(body) {
+		_, err := wrong(body, i, "nothing after the array")
+		return err
+	}
+	return nil
+}
+
+// lines makes lines of NDJSON, in place but for a last line that ends without a
+// newline, for which the body must have a byte of room. Empty lines are no
+// events. The error is errRejected.
+func (s *splitter) lines(body []byte, limit int) error {
+	s.reset(body, limit)
+	for rest := body; len(rest) > 0; {
+		line, after := rest, rest[len(rest):]
+		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
+			line, after = rest[:n], rest[n+1:]
+		}
+		rest = after
+		i := space(line, 0)
+		if i == len(line) {
+			continue
+		}
+		stop := i
+		var err error
+		if len(line)-i <= s.limit { // else it is refused unread
+			if stop, err = s.scan.value(line, i); err == nil && space(line, stop) < len(line) {
+				_, err = wrong(line, space(line, stop), "the end of the line")
+			}
+			if err != nil {
+				if err := s.refuse(notJSON, err.Error()); err != nil {
+					return err
+				}
+				continue
+			}
+		} else {
+			stop = len(bytes.TrimRight(line, " \t\r"))
+		}
+		if err := s.take(line[i:stop]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take makes a line of an event, or refuses it.
+func (s *splitter) take(event []byte) error {
+	if len(event) > s.limit {
+		return s.refuse(oversized, strconv.Itoa(len(event))+" bytes, more than "+strconv.Itoa(s.limit))
+	}
+	if !utf8.Valid(event) {
+		return s.refuse(notUTF8, "not UTF-8")
+	}
+	n := len(s.out)
+	if bytes.IndexByte(event, '\n') >= 0 || bytes.IndexByte(event, '\r') >= 0 {
+		room := s.out[n : n+len(event)]
+		s.out = s.out[:n+compact(room, event)]
+	} else {
+		s.out = append(s.out, event...) // a move: the body has the room
+	}
+	s.out = append(s.out, '\n')
+	s.events++
+	s.index++
+	return nil
+}
+
+// refuse adds a verdict.
+func (s *splitter) refuse(r reason, why string) error {
+	if s.verdicts == maxRejected {
+		return errRejected
+	}
+	s.verdicts++
+	s.refused[r]++
+	if len(s.rejected) > 0 {
+		s.rejected = append(s.rejected, ',')
+	}
+	s.rejected = append(s.rejected, `{"index":`...)
+	s.rejected = strconv.AppendInt(s.rejected, int64(s.index), 10)
+	s.rejected = append(s.rejected, `,"reason":`...)
+	s.rejected = appendString(s.rejected, why)
+	s.rejected = append(s.rejected, `,"retry":false}`...)
+	s.index++
+	return nil
+}
+
+// appendString appends text as a JSON string. A byte that is not printable ASCII
+// is written as the character of that number, so that any bytes can be read back.
+func appendString(dst []byte, text string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < 0x20 || c >= 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// asSyntax returns the syntax error that err is.
+func asSyntax(err error) (*syntaxError, bool) {
+	var s *syntaxError
+	ok := errors.As(err, &s)
+	return s, ok
+}
