@@ -500,6 +500,9 @@ func (p *pipeline) openSpool() error {
 	p.epoch = sp.Epoch()
 	p.mu.counts.corrupt, p.mu.counts.lost = uint64(found.Corrupt), found.LostEvents
 	p.recover()
+	if n := p.mu.counts.recovered; n > 0 {
+		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
+	}
 	p.scribe = newScribe(p)
 	p.work.Go(p.labelled("spool", p.scribe.run))
 	return nil
