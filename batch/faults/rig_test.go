@@ -142,7 +142,9 @@ func startOn(t bench, l *oracle.Ledger, c config) *rig {
 		r.unwatch()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, _ = p.Close(ctx) // its result is known
+		if r.Processor != nil {
+			_, _ = r.Close(ctx) // its result is known
+		}
 	})
 	return r
 }

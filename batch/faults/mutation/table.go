@@ -7,13 +7,11 @@ func table() []mutation {
 			name: "closed flag under the lock",
 			file: "batch/ingest.go",
 			test: "TestFault10_CloseRace",
-			cuts: []cut{{`	s.mu.Lock()
-	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
+			cuts: []cut{{`	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
 	if s.mu.closed {
 		return Ticket{}, nil, ErrClosed
 	}
-`, `	s.mu.Lock()
-	closed := s.mu.closed
+`, `	closed := s.mu.closed
 	s.mu.Unlock()
 	if closed {
 		return Ticket{}, nil, ErrClosed
@@ -48,6 +46,42 @@ func table() []mutation {
 			file: "batch/ingest.go",
 			test: "TestFault05_Limit",
 			cuts: []cut{{"	p.mu.events += c.slots\n", "	p.mu.Unlock()\n	time.Sleep(time.Microsecond)\n	p.mu.Lock()\n	p.mu.events += c.slots\n"}},
+		},
+		{
+			name: "note of a batch before it is sent",
+			file: "batch/disk.go",
+			test: "TestFault06_Once",
+			cuts: []cut{{"func (p *pipeline) note(b *Batch) {\n	if p.spool == nil {\n", "func (p *pipeline) note(b *Batch) {\n	if p.spool != nil {\n		return\n	}\n	if p.spool == nil {\n"}},
+		},
+		{
+			name: "checkpoint before a file goes",
+			file: "batch/internal/spool/keeper.go",
+			test: "TestFault06_Once",
+			cuts: []cut{{"s.removeDead(func() { s.writeCheckpoint(false) })", "s.removeDead(nil)"}},
+		},
+		{
+			name: "fsync of the folder",
+			file: "batch/internal/spool/keeper.go",
+			test: "TestFault07_Power",
+			cuts: []cut{{"err = s.fs.SyncDir(s.opt.Dir)", "err = nil"}},
+		},
+		{
+			name: "written again after a bad fsync",
+			file: "batch/disk.go",
+			test: "TestFault07_Power",
+			cuts: []cut{{"	if p.rewrite(c) {\n", "	if false {\n"}},
+		},
+		{
+			name: "first come in a lane",
+			file: "batch/settings.go",
+			test: "TestFault01_ServerErrors",
+			cuts: []cut{{"		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1\n", "		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 2, 1\n"}},
+		},
+		{
+			name: "same key for each attempt",
+			file: "batch/ship.go",
+			test: "TestFault03_Server",
+			cuts: []cut{{"	b.attempt++\n", "	b.attempt++\n	b.key += fmt.Sprint(\"-\", b.attempt)\n"}},
 		},
 		{
 			name: "bisection",
