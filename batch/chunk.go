@@ -84,7 +84,8 @@ type chunk struct {
 	disk    struct { // held while the chunk is written or read
 		sync.Mutex
 		records []record
-		notes   []spool.Position // of the batch that the chunk is the first of
+		others  []spool.Position // records to acknowledge with these: notes, and what an fsync failed for
+		noted   bool             // others has the note of the batch that the chunk is the first of
 		durable int              // events on disk for certain, from the first
 	}
 }

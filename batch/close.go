@@ -160,8 +160,9 @@ func (p *pipeline) drainedLocked() {
 	if p.mu.drained == nil {
 		return
 	}
+	behind := p.mu.barrier > 0 && p.lanes[0].halted // and so are all others
 	for _, l := range p.lanes {
-		if l.flights > 0 || l.queue.len() > 0 && !l.halted {
+		if l.flights > 0 || l.queue.len() > 0 && !l.halted && !behind {
 			return
 		}
 	}
@@ -238,7 +239,9 @@ func (p *pipeline) leave() []remainder {
 			r.parts = []part{{c, 0, c.n}}
 		}
 		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
-		all = append(all, r)
+		if len(r.parts) > 0 {
+			all = append(all, r)
+		}
 	}
 	return all
 }

@@ -1,17 +1,24 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch/internal/spool"
 )
 
-// diskRetry is how long the scribe waits before it tries a disk again that takes
-// nothing.
-const diskRetry = 250 * time.Millisecond
+// A disk that takes nothing, or gives nothing back, is tried again after a time
+// that doubles between these two. Each attempt may leave a file of events that
+// count as not written: with a disk whose fsync always fails, a larger cap keeps
+// their number small.
+const (
+	diskRetry    = 250 * time.Millisecond
+	diskRetryCap = 30 * time.Second
+)
 
 // A scribe writes events to the spool: all of them soon after they come, with
 // WriteAhead, and those that memory has no room for, under Spill. It has one
@@ -20,6 +27,9 @@ type scribe struct {
 	*pipeline
 	wake chan struct{} // holds one, for many are as good
 	tick time.Duration // between two rounds, so that one writes many events
+
+	failed atomic.Bool   // an fsync has, since the last round
+	delay  time.Duration // before the next round; owned by run
 }
 
 func newScribe(p *pipeline) *scribe {
@@ -29,7 +39,7 @@ func newScribe(p *pipeline) *scribe {
 	if tick <= 0 {
 		tick = 5 * time.Millisecond
 	}
-	return &scribe{p, make(chan struct{}, 1), tick}
+	return &scribe{pipeline: p, wake: make(chan struct{}, 1), tick: tick}
 }
 
 // nudge makes the scribe look. Calling it on nil does nothing.
@@ -76,9 +86,14 @@ func (s *scribe) round() time.Duration {
 	}
 	s.setBroken(err)
 	s.pipeline.nudge()
-	if err != nil {
+	switch {
+	case err != nil:
 		return diskRetry
+	case s.failed.Swap(false):
+		s.delay = min(max(2*s.delay, diskRetry), diskRetryCap)
+		return s.delay
 	}
+	s.delay = 0
 	return 0
 }
 
@@ -132,11 +147,8 @@ func (s *scribe) snapshot(sh *shard) writing {
 	return writing{c, c.arena.events, c.receipt, c.arena}
 }
 
-// writeSealed writes the rest of the chunks that were sealed.
+// writeSealed writes the rest of the sealed chunks that are to be on disk.
 func (s *scribe) writeSealed() error {
-	if !s.ahead {
-		return nil
-	}
 	for {
 		c := s.unwritten()
 		if c == nil {
@@ -226,6 +238,7 @@ func (p *pipeline) covered(c *chunk, r *receipt, to int, err error) {
 	}
 	p.log.write(slog.LevelError, "batch: events are written to the spool again", "err", err)
 	if p.rewrite(c) {
+		p.scribe.failed.Store(true)
 		p.scribe.nudge()
 	}
 }
@@ -245,6 +258,10 @@ func (p *pipeline) rewrite(c *chunk) bool {
 		return false
 	}
 	c.written.Store(0)
+	for _, r := range c.disk.records { // not to be read, but still to be acknowledged
+		c.disk.others = append(c.disk.others, r.at)
+	}
+	c.disk.records = nil
 	c.disk.durable = 0
 	c.evicting = false
 	if c.order != 0 {
@@ -347,8 +364,8 @@ func (c *chunk) settle(all []spool.Position) []spool.Position {
 	for _, r := range c.disk.records {
 		all = append(all, r.at)
 	}
-	all = append(all, c.disk.notes...)
-	c.disk.records, c.disk.notes = nil, nil
+	all = append(all, c.disk.others...)
+	c.disk.records, c.disk.others = nil, nil
 	return all
 }
 
@@ -379,7 +396,7 @@ func (p *pipeline) note(b *Batch) {
 	c := b.chunks[0]
 	c.disk.Lock()
 	defer c.disk.Unlock()
-	if len(c.disk.notes) > 0 || c.settled.Load() {
+	if c.disk.noted || c.settled.Load() {
 		return
 	}
 	at, err := p.spool.Append(spool.Record{
@@ -390,18 +407,25 @@ func (p *pipeline) note(b *Batch) {
 		p.log.write(slog.LevelWarn, "batch: after a crash, the receiver may get a batch twice", "err", err)
 		return
 	}
-	c.disk.notes = append(c.disk.notes, at)
+	c.disk.noted = true
+	c.disk.others = append(c.disk.others, at)
 }
 
-// load reads the events of a batch that are on disk only.
-func (p *pipeline) load(b *Batch) {
+// load reads the events of a batch that are on disk only. A disk that does not
+// give them back may do so later; load waits for that until Close ends sending,
+// and reports false then.
+func (p *pipeline) load(b *Batch) bool {
 	var parts []part
 	for _, c := range b.chunks {
 		if c.arena != nil {
 			parts = append(parts, part{c, 0, c.n})
 			continue
 		}
-		parts = append(parts, p.read(c)...)
+		some, ok := p.read(c)
+		if !ok {
+			return false
+		}
+		parts = append(parts, some...)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -410,13 +434,22 @@ func (p *pipeline) load(b *Batch) {
 		b.count += x.n()
 		b.size += int64(len(x.bytes()))
 	}
+	return true
 }
 
-// read brings a chunk back from disk. It returns the parts of it that could be
-// read, and drops the others.
-func (p *pipeline) read(c *chunk) []part {
-	p.readRecords(c)
-	var parts []part
+// read brings a chunk back from disk. It returns the parts of it that are sound,
+// and drops the others.
+func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
+	for delay := diskRetry; ; delay = min(2*delay, diskRetryCap) {
+		err := p.readRecords(c)
+		if err == nil {
+			break
+		}
+		p.log.write(slog.LevelError, "batch: the spool cannot be read; events wait there", "dir", p.disk.Dir, "err", err)
+		if !rest(p.sending, delay, nil, nil) {
+			return nil, false
+		}
+	}
 	missing := 0
 	var why error
 	for i := 0; i < c.n; {
@@ -441,11 +474,12 @@ func (p *pipeline) read(c *chunk) []part {
 		p.countDrop(missing, Unreadable)
 		p.tell(Dropped{Unreadable, "", why, make([][]byte, missing)})
 	}
-	return parts
+	return parts, true
 }
 
-// readRecords fills a new arena for c. Events that cannot be read are empty.
-func (p *pipeline) readRecords(c *chunk) {
+// readRecords fills a new arena for c. Events whose bytes are damaged are empty.
+// Its error is the disk's.
+func (p *pipeline) readRecords(c *chunk) error {
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	a := &arena{events: events{make([]byte, 0, c.size), make([]uint32, 0, c.n)}}
@@ -462,6 +496,9 @@ func (p *pipeline) readRecords(c *chunk) {
 		var err error
 		if payload, err = p.spool.Read(r.at, payload[:0]); err == nil {
 			d, err = parseData(payload, r.to-r.from)
+		} else if !damaged(err) {
+			a.release()
+			return err
 		}
 		for i := len(a.ends); i < r.to; i++ {
 			switch {
@@ -480,16 +517,27 @@ func (p *pipeline) readRecords(c *chunk) {
 		a.ends = append(a.ends, uint32(len(a.buf)))
 	}
 	c.arena = a
+	return nil
+}
+
+// damaged reports whether an error of reading will be the same next time.
+func damaged(err error) bool {
+	var corrupt *spool.CorruptError
+	return errors.As(err, &corrupt) || errors.Is(err, spool.ErrGone)
 }
 
 // openSpool opens the spool's folder and queues what is there.
 func (p *pipeline) openSpool() error {
+	syncBytes := p.disk.SyncBytes
+	if p.disk.SyncEvery < 0 {
+		syncBytes = -1
+	}
 	sp, found, err := spool.Open(spool.Options{
 		Dir:          p.disk.Dir,
 		SegmentBytes: p.disk.SegmentBytes,
 		MaxBytes:     p.disk.MaxBytes,
 		SyncEvery:    max(p.disk.SyncEvery/2, -1),
-		SyncBytes:    p.disk.SyncBytes,
+		SyncBytes:    syncBytes,
 		FS:           p.disk.fs,
 		Logger:       p.logger,
 	})

@@ -64,11 +64,11 @@ const maxAnswer = 64 << 20
 // {"rejected": [{"index": 3, "reason": "no id", "retry": false}]} that some of
 // its events were not. Other answers are read so:
 //
-//	408, 425, 429, 500, 502, 503, 504   Again, not before Retry-After
-//	413                                 Split
-//	400, 422                            Bisect
-//	401, 403, and redirects             Pause
-//	any other                           Refuse
+//	408, 425, 429, and any 5xx   Again, not before Retry-After
+//	413                          Split
+//	400, 422                     Bisect
+//	401, 403, and redirects      Pause
+//	any other                    Refuse
 //
 // No answer is Again. 429, 503 and timeouts count as overload. Retry.Classify
 // may see to exceptions.
@@ -222,7 +222,7 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 			}
 		}
 		return out
-	case code == 408, code == 425, code == 429, code == 500, code == 502, code == 503, code == 504:
+	case code == 408, code == 425, code == 429, code >= 500:
 		out.Verdict = Again
 		out.Overload = code == 429 || code == 503
 		out.After = retryAfter(resp.Header.Get("Retry-After"), time.Now())

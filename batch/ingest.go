@@ -357,7 +357,8 @@ func (p *pipeline) dropOldest() bool {
 	if c == nil {
 		return false
 	}
-	p.drop(c, Full, nil)
+	defer p.work.Done()
+	p.report([]part{{c, 0, c.n}}, Full, "", nil)
 	p.forget(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,20 +367,27 @@ func (p *pipeline) dropOldest() bool {
 	return true
 }
 
-// takeOldest takes the chunk that has waited longest out of its lane.
+// takeOldest takes the chunk that has waited longest out of its lane, and counts
+// its events as dropped. Once Close has begun, what waits is Close's, and it
+// returns nil. Otherwise Close waits for the caller's call of work.Done.
 func (p *pipeline) takeOldest() *chunk {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var from *lane
-	for _, l := range p.lanes {
-		if c := l.queue.front(); c != nil && c.arena != nil && (from == nil || c.order < from.queue.front().order) {
-			from = l
-		}
-	}
-	if from == nil {
+	if p.closing() {
 		return nil
 	}
-	c := from.popLocked()
-	p.departLocked(c)
-	return c
+	var oldest *chunk
+	for _, l := range p.lanes {
+		if c := l.memory.front(); c != nil && (oldest == nil || c.order < oldest.order) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	p.work.Add(1) // the dispatcher is still at work, too
+	oldest.lane.takeLocked(oldest)
+	p.departLocked(oldest)
+	p.mu.counts.drop(oldest.n, Full)
+	return oldest
 }

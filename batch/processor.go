@@ -137,6 +137,20 @@ func (l *lane) popLocked() *chunk {
 	return c
 }
 
+// takeLocked takes out the first chunk in memory, before which there may be some
+// that are on disk only, of an earlier run.
+func (l *lane) takeLocked(c *chunk) {
+	if c == l.queue.front() {
+		l.popLocked()
+		return
+	}
+	l.queue.remove(c)
+	l.memory.pop()
+	c.queued = false
+	l.events -= c.n
+	l.size -= c.size
+}
+
 // oldestLocked returns when the lane's oldest waiting event was added.
 func (l *lane) oldestLocked() (first time.Time, ok bool) {
 	if c := l.queue.front(); c != nil {

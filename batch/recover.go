@@ -132,7 +132,7 @@ func (p *pipeline) regroup(n note, records []*found) *chunk {
 	}
 	c := p.restore(all)
 	c.key = n.key
-	c.disk.notes = []spool.Position{n.at}
+	c.disk.others, c.disk.noted = []spool.Position{n.at}, true
 	return c
 }
 

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/pprof"
@@ -36,13 +37,15 @@ type flight struct {
 
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
-	f.load(f.whole)
-	if f.whole.count == 0 {
+	loaded := f.load(f.whole)
+	switch {
+	case !loaded:
+	case f.whole.count == 0:
 		f.end(f.whole, nil, func(*counts) {})
-	} else {
+	default:
 		f.note(f.whole)
 	}
-	for len(f.todo) > 0 {
+	for loaded && len(f.todo) > 0 {
 		b := f.todo[len(f.todo)-1]
 		if b.known && b.count > 1 {
 			f.cut(b, Bisect)
@@ -113,7 +116,7 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 	case Taken:
 		return f.taken(b, out)
 	case Again:
-		if f.retry.Total > 0 && time.Since(f.whole.tried) >= f.retry.Total {
+		if f.late() {
 			return f.give(b, Expired, out.Err)
 		}
 		f.log.write(slog.LevelWarn, "batch: trying again", "attempt", b.attempt, "events", b.count, "err", out.Err)
@@ -134,8 +137,16 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 			return f.cut(b, Bisect)
 		}
 	}
-	return f.give(b, Refused, out.Err) && f.gap()
+	resume := f.resuming()
+	return f.give(b, Refused, out.Err) && f.gap(resume)
 }
+
+// late reports whether the batch's time is up.
+func (f *flight) late() bool {
+	return f.retry.Total > 0 && time.Since(f.whole.tried) >= f.retry.Total
+}
+
+var errWanted = errors.New("the receiver wants the event again, but its time is up")
 
 // taken settles a batch the receiver took, but for the events it did not.
 func (f *flight) taken(b *Batch, out Outcome) bool {
@@ -149,27 +160,37 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	defer b.release()
 	var next []*Batch
 	delivered := b.count - len(bad)
-	if len(again) > 0 {
+	late := len(again) > 0 && f.late()
+	if late {
+		delivered -= len(again)
+	} else if len(again) > 0 {
 		p := b.piece(merge(again), "")
 		p.stem, p.wanted, p.attempt = b.stem, b.wanted+1, b.attempt
 		p.key = p.stem + ".r" + strconv.Itoa(p.wanted)
 		next = []*Batch{p}
 		delivered -= p.count
 	}
+	resume := f.resuming()
 	if !f.end(b, next, func(n *counts) {
-		n.flying -= uint64(delivered + len(bad))
+		n.flying -= uint64(delivered)
 		n.delivered += uint64(delivered)
-		n.refused += uint64(len(bad))
+		n.drop(len(bad), Refused)
+		if late {
+			n.drop(len(again), Expired)
+		}
 		if out.Duplicate {
 			n.duplicates += uint64(delivered)
 		}
 	}) {
 		return false
 	}
+	if late {
+		f.report(again, Expired, b.key, errWanted)
+	}
 	for _, r := range bad {
 		f.report([]part{b.at(r.Index)}, Refused, b.key, rejection(r.Reason))
 	}
-	if len(bad) > 0 && !f.gap() {
+	if len(bad) > 0 && !f.gap(resume) {
 		return false
 	}
 	return next == nil || f.backOff(next[0])
@@ -277,7 +298,8 @@ func (f *flight) keepLate(b *Batch) {
 
 // pause waits for so long or for Resume. Close cuts it short.
 func (f *flight) pause(d time.Duration) bool {
-	resume := f.rests(1)
+	resume := f.resuming()
+	f.rests(1)
 	defer f.rests(-1)
 	if f.closing() {
 		return rest(f.sending, min(d, drainCap), resume, nil)
@@ -285,22 +307,28 @@ func (f *flight) pause(d time.Duration) bool {
 	return rest(f.sending, d, f.draining, resume)
 }
 
-// rests counts a flight of the lane that waits for Resume, and returns what it
-// waits for.
-func (f *flight) rests(n int) <-chan struct{} {
+// resuming is closed by the next Resume.
+func (p *pipeline) resuming() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.resume
+}
+
+// rests counts a flight of the lane that waits for Resume.
+func (f *flight) rests(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lane.paused += n
-	return f.mu.resume
 }
 
 // gap stops a lane without gaps after it lost an event, until Resume or Close.
-func (f *flight) gap() bool {
+// The caller has asked for resume before it told OnDrop, which may call Resume.
+func (f *flight) gap(resume <-chan struct{}) bool {
 	if !f.gapless {
 		return true
 	}
 	f.log.write(slog.LevelError, "batch: the receiver refused an event; its lane waits for Resume", "lane", f.lane.id)
-	resume := f.rests(1)
+	f.rests(1)
 	select {
 	case <-resume:
 		f.rests(-1)
@@ -332,12 +360,7 @@ func (f *flight) land() {
 	f.drainedLocked()
 }
 
-// drop gives up waiting events, which were counted as on the way.
-func (p *pipeline) drop(c *chunk, why Reason, err error) {
-	p.countDrop(c.n, why)
-	p.report([]part{{c, 0, c.n}}, why, "", err)
-}
-
+// countDrop counts events on the way as dropped.
 func (p *pipeline) countDrop(n int, why Reason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -371,9 +394,6 @@ func (p *pipeline) settle(b *Batch) {
 	p.forget(b.chunks...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.abandoned {
-		return
-	}
 	for _, c := range b.chunks {
 		p.unlistLocked(c)
 	}

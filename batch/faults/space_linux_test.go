@@ -160,8 +160,8 @@ func spaceChild() int {
 	sizes := []int64{24 << 10, 100_000, 300_000}
 	if full() {
 		sizes = nil
-		for n := int64(8 << 10); n < 400<<10; n += 4 << 10 {
-			sizes = append(sizes, n, n+1, n+77)
+		for n := int64(8 << 10); n < 400<<10; n += 20 << 10 {
+			sizes = append(sizes, n, n+1, n+777)
 		}
 	}
 	for i, size := range sizes {

@@ -55,6 +55,9 @@ func TestFault14_Stress(t *testing.T) {
 						})
 						r.load(producers, scale(1500, 30_000)/producers, 40)
 						r.allDelivered(store, order != batch.Unordered)
+						// What is measured is the processor, which the test's cleanup
+						// holds, and not what it was tested with.
+						r.ledger, store = nil, nil
 					}
 				}()
 				after, grown := baseline()
@@ -130,14 +133,16 @@ func TestFault05_Memory(t *testing.T) {
 		Queue:   batch.Queue{Bytes: queue, Full: batch.Reject},
 		Lanes:   batch.Lanes[event]{Max: lanes},
 	})
-	for range scale(4000, 40_000) {
+	offers := scale(4000, 40_000)
+	for range offers {
 		e := r.ledger.Next(1, 8000)
 		_ = r.ledger.Added(e, r.Add(e)) // most are refused: the ledger has it
 	}
 	_, after := baseline()
-	const ledger, most = 4 << 20, queue + lanes*batchBytes
-	if after > before+most+ledger {
-		t.Errorf("got %d KiB of heap, %d before, want at most %d more", after>>10, before>>10, (most+ledger)>>10)
+	const most = queue + lanes*batchBytes
+	others := uint64(2<<20 + 300*offers) // the ledger, mostly; the events offered have 8,000 bytes
+	if after > before+most+others {
+		t.Errorf("got %d KiB of heap, %d before, want at most %d more", after>>10, before>>10, (most+others)>>10)
 	}
 	close(release)
 	if s := r.allDelivered(store, false); s.Accepted*8000 < queue/2 || s.Accepted*8000 > most {
