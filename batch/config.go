@@ -51,7 +51,10 @@ type Config[T any] struct {
 	// or newest one of a full queue, one whose time is up, one which the
 	// receiver refuses. It is called without any lock held, from the goroutine
 	// that found out, and gets the events' bytes: the last chance to keep
-	// them. It may be called from several goroutines at once.
+	// them. It may be called from several goroutines at once. What it tells of
+	// counts as settled when it has returned: it must not call Flush or Close,
+	// which would wait for it, nor wait for room in a queue that its batch
+	// keeps full.
 	OnDrop func(Dropped)
 
 	// Logger is told of what an operator would want to know, each kind of
@@ -195,8 +198,9 @@ type Spool struct {
 	// AfterAttempts times, and when Close could not deliver them.
 	WriteAhead bool
 	// SyncEvery is the longest time between an event and the fsync that makes
-	// it durable. 0 means 10 ms; negative leaves it to the operating system:
-	// then events survive the end of the process, not of the machine.
+	// it durable. 0 means 10 ms; negative leaves it to the operating system,
+	// until a file is complete: then events survive the end of the process,
+	// not of the machine.
 	SyncEvery time.Duration
 	// SyncBytes fsyncs earlier after so many bytes. 0 means 1 MiB.
 	SyncBytes int64

@@ -198,32 +198,44 @@ func (p *pipeline) hold(c *chunk) *arena {
 
 // write appends to the spool what w holds beyond what is there of its chunk.
 func (p *pipeline) write(w writing) error {
+	at, to, err := p.append(w)
+	switch {
+	case err != nil || to == 0:
+		return err
+	case p.disk.SyncEvery < 0:
+		w.receipt.makeDurable(to) // as far as was asked for
+		return nil
+	}
+	p.spool.Durable(at, func(err error) { p.covered(w.chunk, w.receipt, to, err) })
+	return nil
+}
+
+// append is write without what follows. It returns up to which event it has
+// written, 0 when there was nothing to do.
+func (p *pipeline) append(w writing) (at spool.Position, to int, err error) {
 	c := w.chunk
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	from, to := int(c.written.Load()), len(w.events.ends)
 	if to <= from || c.settled.Load() {
-		return nil
+		return at, 0, nil
 	}
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
 	*buf = appendData((*buf)[:0], p.format, c.lane.id, len(p.lanes), w.events, from, to)
-	at, err := p.spool.Append(spool.Record{
+	at, err = p.spool.Append(spool.Record{
 		Kind: spool.Data, Lane: c.shard, Epoch: c.epoch, Seq: c.base + uint64(from),
 		Count: uint32(to - from), Payload: *buf,
 	})
 	if err != nil {
-		return err
+		return at, 0, err
 	}
 	c.disk.records = append(c.disk.records, record{at, from, to})
 	c.written.Store(int32(to))
 	if p.disk.SyncEvery < 0 {
-		c.disk.durable = to // as far as was asked for
-		w.receipt.makeDurable(to)
-		return nil
+		c.disk.durable = to
 	}
-	p.spool.Durable(at, func(err error) { p.covered(c, w.receipt, to, err) })
-	return nil
+	return at, to, nil
 }
 
 // covered is told of the fsync of a record.
@@ -528,15 +540,15 @@ func damaged(err error) bool {
 
 // openSpool opens the spool's folder and queues what is there.
 func (p *pipeline) openSpool() error {
-	syncBytes := p.disk.SyncBytes
+	syncEvery, syncBytes := p.disk.SyncEvery/2, p.disk.SyncBytes
 	if p.disk.SyncEvery < 0 {
-		syncBytes = -1
+		syncEvery, syncBytes = -1, -1
 	}
 	sp, found, err := spool.Open(spool.Options{
 		Dir:          p.disk.Dir,
 		SegmentBytes: p.disk.SegmentBytes,
 		MaxBytes:     p.disk.MaxBytes,
-		SyncEvery:    max(p.disk.SyncEvery/2, -1),
+		SyncEvery:    syncEvery,
 		SyncBytes:    syncBytes,
 		FS:           p.disk.fs,
 		Logger:       p.logger,

@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 	f(`200 |{"accepted":1,"rejected":[{"index":1,"reason":"bad"}]}`, "[0,1] map[refused:[1]]")
 	f(`202 |{"rejected":[{"index":0,"retry":true}]}`, "[0,1 0] map[]")
 	f(`200 |{"rejected":"many"}`, "[0,1] map[]")
-	for _, code := range []string{"408", "425", "429", "500", "502", "503", "504"} {
+	for _, code := range []string{"408", "425", "429", "500", "502", "503", "504", "507", "520"} {
 		f(code, "[0,1 0,1] map[]")
 	}
 	f("413", "[0,1 0 1] map[]")

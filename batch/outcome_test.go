@@ -269,6 +269,51 @@ func TestGapless(t *testing.T) {
 	})
 }
 
+// TestResumeInOnDrop has the operator decide within OnDrop that the lane goes on.
+func TestResumeInOnDrop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
+			switch call {
+			case 1:
+				return batch.Outcome{Verdict: batch.Refuse, Err: errors.New("no")}
+			case 2:
+				return batch.Outcome{Rejected: []batch.Rejected{{Index: 0}}}
+			}
+			return batch.Outcome{}
+		}}
+		var p *batch.Processor[int]
+		p = start(t, batch.Config[int]{
+			Send: r.send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Order: batch.Total, Gapless: true},
+			OnDrop: func(batch.Dropped) { p.Resume() },
+		})
+		add(t, p, 0, 4)
+		if err := p.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := finishStats(t, p); s.Delivered != 2 || s.Refused != 2 {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// TestExpiredVerdict ends what a receiver wants again and again.
+func TestExpiredVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
+			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
+		}}
+		var d drops
+		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Total: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		add(t, p, 0, 2)
+		if err := p.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if s := finishStats(t, p); s.Delivered != 1 || s.DroppedExpired != 1 || fmt.Sprint(d.by) != "map[expired:[1]]" {
+			t.Errorf("got %+v, %v", s, d.by)
+		}
+	})
+}
+
 // TestClassify has the user's function turn an answer into another.
 func TestClassify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -85,21 +85,21 @@ func (p *pipeline) readSpool() (records []*found, notes []note) {
 	return records, notes
 }
 
-// once leaves out records whose events an earlier one holds, for a chunk may be
-// written twice when an fsync fails. What overlaps in part stays: its events are
-// sent twice.
+// once leaves out records whose events another holds, for a chunk is written again
+// when an fsync fails; the later one is the safer. What overlaps in part stays:
+// its events are sent twice.
 func (p *pipeline) once(records []*found) []*found {
 	kept := records[:0]
 	for _, f := range records {
 		if n := len(kept); n > 0 {
 			if l := kept[n-1]; l.epoch == f.epoch && l.shard == f.shard {
-				if f.end() <= l.end() {
-					p.spool.Ack(f.at)
-					continue
-				}
-				if f.base == l.base {
+				if f.base == l.base && f.end() >= l.end() {
 					p.spool.Ack(l.at)
 					kept[n-1] = f
+					continue
+				}
+				if f.end() <= l.end() {
+					p.spool.Ack(f.at)
 					continue
 				}
 			}

@@ -228,7 +228,7 @@ func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value)
 	for i, payload := range payloads {
 		e, err := n.event(p, payload)
 		if err == nil {
-			tickets[i], err = n.outlet.addAck(ctx, &e)
+			tickets[i], err = n.outlet.addAck(ctx, &n.settings, &e)
 		}
 		if err != nil {
 			failed = append(failed, n.rejected(payload, err))
@@ -310,7 +310,7 @@ func (n *shipper) Open(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.use(n.settings); err != nil {
+	if err := o.enter(n); err != nil {
 		return errors.Join(err, release())
 	}
 	n.outlet, n.release = o, release
@@ -345,8 +345,7 @@ func (n *shipper) Close() error {
 	if !n.grace.IsZero() {
 		left = max(leastClosing, time.Until(n.grace))
 	}
-	n.outlet.leave(n, left)
-	return n.release()
+	return errors.Join(n.outlet.leave(n, left), n.release())
 }
 
 // report tells the error port of an event that was dropped after its packet had

@@ -248,7 +248,16 @@ func sameJSON(a, b string) bool {
 func TestFull(t *testing.T) {
 	r := newReceiver(t)
 	r.set(away)
-	e := serve(t, `{kind: batch, name: n, url: %s, lanes: 1, full: reject}`, r.URL)
+	for _, more := range []string{"", ", spool: " + t.TempDir()} {
+		full(t, r, more)
+		r = newReceiver(t)
+		r.set(away)
+	}
+}
+
+func full(t *testing.T, r *receiver, more string) {
+	t.Helper()
+	e := serve(t, `{kind: batch, name: n, url: %s, lanes: 1, full: reject%s}`, r.URL, more)
 	many := "[" + strings.TrimSuffix(strings.Repeat("1,", 70_000), ",") + "]"
 	got := send(t, e, many)
 	if !strings.Contains(got, "batch: queue is full") || !strings.Contains(got, "full 503") {
@@ -306,6 +315,29 @@ func TestReload(t *testing.T) {
 		if seen[fmt.Sprint(i)] != 1 {
 			t.Errorf("event %d came %d times", i, seen[fmt.Sprint(i)])
 		}
+	}
+}
+
+// TestFailedReload applies a workflow that cannot start after one that ships: that
+// goes on by its own settings.
+func TestFailedReload(t *testing.T) {
+	r, other := newReceiver(t), newReceiver(t)
+	dir := t.TempDir()
+	const doc = `
+{kind: batch, name: n, url: %s, linger: 5ms, spool: %s}
+---
+{kind: listener, name: l, protocol: http, host: %q, port: 0}
+`
+	e := serve(t, doc, r.URL, dir, "127.0.0.1")
+	if err := apply(t, e, doc, other.URL, dir, "no.such.host.invalid"); err == nil {
+		t.Fatal("a workflow without an address to listen on was applied")
+	}
+	if got := send(t, e, `1`); got != "none" {
+		t.Errorf("got %s", got)
+	}
+	r.wait(t, 1)
+	if len(other.got()) > 0 {
+		t.Error("the event went where the failed workflow would have sent it")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 type outlet struct {
 	log    *slog.Logger
 	change sync.Mutex // held while the processor is made, changed or closed
+	users  []*shipper // open nodes, the latest last; guarded by change
 	mu     struct {
 		sync.Mutex
 		settings  settings
@@ -34,29 +36,71 @@ func newOutlet(log *slog.Logger) *outlet {
 	return o
 }
 
-// use makes the outlet work by s.
-func (o *outlet) use(s settings) error {
+// enter makes the outlet work for n, by n's settings.
+func (o *outlet) enter(n *shipper) error {
 	o.change.Lock()
 	defer o.change.Unlock()
+	if err := o.use(n.settings); err != nil {
+		return err
+	}
+	o.users = append(o.users, n)
+	return nil
+}
+
+// leave ends the work for n, which closes, and says how long Close may send. When
+// n's generation has never served, the one before goes on by its own settings.
+func (o *outlet) leave(n *shipper, grace time.Duration) error {
+	o.change.Lock()
+	defer o.change.Unlock()
+	o.users = slices.DeleteFunc(o.users, func(user *shipper) bool { return user == n })
+	o.depart(n, grace)
+	if len(o.users) == 0 {
+		return nil
+	}
+	return o.use(o.users[len(o.users)-1].settings)
+}
+
+func (o *outlet) depart(n *shipper, grace time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.reporter == n {
+		o.mu.reporter = nil
+	}
+	o.mu.grace = grace
+}
+
+// use makes the outlet work by s; the caller holds change. After an error it goes
+// on as before.
+func (o *outlet) use(s settings) error {
 	old, p := o.now()
 	switch {
 	case p == nil:
+		p, err := o.open(s)
+		if err != nil {
+			return err
+		}
+		o.set(s, p)
+		return nil
 	case old == s:
 		return nil
 	case old.node != s.node:
 		return fmt.Errorf("spool %s is in use by node %s; give each its own folder", s.spool, old.node)
-	default:
-		defer o.begin()()
-		if err := o.end(p, s.spool, handOver); err != nil {
-			return err
-		}
+	}
+	defer o.begin()()
+	if err := o.end(p, s.spool, handOver); err != nil {
+		o.log.Error("closing the processor of the settings before", "error", err)
 	}
 	p, err := o.open(s)
-	if err != nil {
-		return err
+	if err == nil {
+		o.set(s, p)
+		return nil
 	}
-	o.set(s, p)
-	return nil
+	p, again := o.open(old)
+	if again != nil {
+		return errors.Join(err, fmt.Errorf("and the settings before do not work any more: %w", again))
+	}
+	o.set(old, p)
+	return err
 }
 
 // handOver is how long a processor whose settings have changed goes on sending
@@ -153,10 +197,17 @@ func (o *outlet) add(ctx context.Context, s *settings, e *event) error {
 	})
 }
 
-// addAck adds an event and waits for room until ctx ends, whatever the policy.
-func (o *outlet) addAck(ctx context.Context, e *event) (t batch.Ticket, err error) {
+// addAck adds an event as add does. What DropNewest would drop is not accepted.
+func (o *outlet) addAck(ctx context.Context, s *settings, e *event) (t batch.Ticket, err error) {
+	impatient := s.full == batch.Reject || s.full == batch.DropNewest
 	err = o.with(ctx, func(p *batch.Processor[event]) error {
-		t, err = p.AddAck(ctx, e)
+		if !impatient {
+			t, err = p.AddAck(ctx, e)
+			return err
+		}
+		if t, err = p.AddAck(expired, e); errors.Is(err, context.Canceled) {
+			return batch.ErrFull
+		}
 		return err
 	})
 	return t, err
@@ -185,16 +236,6 @@ func (o *outlet) reportTo(n *shipper) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.reporter = n
-}
-
-// leave ends the reports to n, which closes, and says how long Close may send.
-func (o *outlet) leave(n *shipper, grace time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.mu.reporter == n {
-		o.mu.reporter = nil
-	}
-	o.mu.grace = grace
 }
 
 // Close sends what is left for as long as the grace lasts. No node uses the

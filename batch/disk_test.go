@@ -1,0 +1,205 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/batch/internal/spool/spooltest"
+)
+
+// number is an Encode.
+func number(dst []byte, n *int) ([]byte, error) { return strconv.AppendInt(dst, int64(*n), 10), nil }
+
+// A gate that sends nothing until it is opened, and counts what it sends.
+type valve struct {
+	open atomic.Bool
+	mu   sync.Mutex
+	got  map[string]bool
+}
+
+func (v *valve) send(_ context.Context, b *Batch) Outcome {
+	if !v.open.Load() {
+		return Outcome{Err: errors.New("away")}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.got == nil {
+		v.got = make(map[string]bool)
+	}
+	for e := range b.Events() {
+		v.got[string(e)] = true
+	}
+	return Outcome{}
+}
+
+// onDisk starts a processor on a disk that fails as fail says, for segments only.
+func onDisk(t *testing.T, fs *spooltest.FS, c Config[int], fail func(spooltest.Op, string) error) *Processor[int] {
+	t.Helper()
+	fs.SetFail(func(op spooltest.Op, name string) error {
+		if !strings.HasSuffix(name, ".seg") {
+			return nil
+		}
+		return fail(op, name)
+	})
+	c.Encode, c.Retry = number, Retry{Base: time.Millisecond, Cap: 5 * time.Millisecond}
+	c.Spool.Dir, c.Spool.fs = "spool", fs
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func addAll(t *testing.T, p *Processor[int], n int) {
+	t.Helper()
+	for i := range n {
+		if err := p.Add(&i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func closeWithin(t *testing.T, p *Processor[int], d time.Duration) Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	r, err := p.Close(ctx)
+	if err != nil {
+		t.Logf("close: %v", err)
+	}
+	if err := p.Stats().Balance(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// TestSyncFails has a disk whose fsync always fails. Each attempt makes a file, so
+// there are to be few.
+func TestSyncFails(t *testing.T) {
+	var syncs atomic.Int64
+	var v valve
+	p := onDisk(t, spooltest.New(), Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SegmentBytes: 64 << 10}}, func(op spooltest.Op, _ string) error {
+		if op == spooltest.Sync {
+			syncs.Add(1)
+			return syscall.EIO
+		}
+		return nil
+	})
+	addAll(t, p, 10)
+	<-time.After(600 * time.Millisecond)
+	if n := syncs.Load(); n < 2 || n > 4 {
+		t.Errorf("%d attempts in 600 ms", n)
+	}
+	if r := closeWithin(t, p, 50*time.Millisecond); r.Undelivered != 10 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestReadsTheGoodCopy has the file of a failed fsync become unreadable: its events
+// were written again, and come from there.
+func TestReadsTheGoodCopy(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		var failed atomic.Bool
+		var bad atomic.Value
+		bad.Store("")
+		var v valve
+		var dropped atomic.Int64
+		p := onDisk(t, spooltest.New(), Config[int]{
+			Send: v.send, Queue: Queue{Events: 200}, Spool: &Spool{WriteAhead: ahead, AfterAttempts: 1 << 30},
+			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
+		}, func(op spooltest.Op, name string) error {
+			if op == spooltest.Sync && failed.CompareAndSwap(false, true) {
+				bad.Store(name)
+				return syscall.EIO
+			}
+			if op == spooltest.Read && name == bad.Load() {
+				return syscall.EIO
+			}
+			return nil
+		})
+		addAll(t, p, 2000)
+		v.open.Store(true)
+		r := closeWithin(t, p, time.Minute)
+		if r.Delivered != 2000 || len(v.got) != 2000 || dropped.Load() != 0 {
+			t.Errorf("got %+v, %d events, %d dropped", r, len(v.got), dropped.Load())
+		}
+	}
+}
+
+// TestReadFailsForAWhile runs out of file descriptors while events are read back:
+// they are read later.
+func TestReadFailsForAWhile(t *testing.T) {
+	fs := spooltest.New()
+	var v valve
+	never := func(spooltest.Op, string) error { return nil }
+	p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+	addAll(t, p, 100)
+	if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
+		t.Errorf("got %+v", r)
+	}
+	var opens atomic.Int64
+	q := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{}}, func(op spooltest.Op, _ string) error {
+		if op == spooltest.Read && opens.Add(1) > 3 && opens.Load() < 8 {
+			return syscall.EMFILE
+		}
+		return nil
+	})
+	v.open.Store(true)
+	if r := closeWithin(t, q, time.Minute); r.Delivered != 100 || len(v.got) != 100 {
+		t.Errorf("got %+v, %d events", r, len(v.got))
+	}
+}
+
+// TestDropOldestBehindTheSpool has events of an earlier run in front of those that
+// fill memory.
+func TestDropOldestBehindTheSpool(t *testing.T) {
+	fs := spooltest.New()
+	var v valve
+	never := func(spooltest.Op, string) error { return nil }
+	p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+	addAll(t, p, 90)
+	closeWithin(t, p, 50*time.Millisecond)
+	q := onDisk(t, fs, Config[int]{
+		Send: v.send, Spool: &Spool{WriteAhead: true}, Trigger: Trigger{Count: 10},
+		Queue: Queue{Events: 100, Full: DropOldest}, Lanes: Lanes[int]{Max: 1},
+	}, never)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i := range 1000 {
+		if err := q.AddWait(ctx, &i); err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+	v.open.Store(true)
+	if r := closeWithin(t, q, time.Minute); r.Delivered+r.Dropped != 1090 || r.Dropped < 800 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestNoSync does not fsync a file that is not complete, with a negative SyncEvery.
+func TestNoSync(t *testing.T) {
+	var syncs atomic.Int64
+	var v valve
+	v.open.Store(true)
+	p := onDisk(t, spooltest.New(), Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SyncEvery: -1}}, func(op spooltest.Op, _ string) error {
+		if op == spooltest.Sync {
+			syncs.Add(1)
+		}
+		return nil
+	})
+	addAll(t, p, 300_000)
+	if err := p.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := syncs.Load(); n != 0 {
+		t.Errorf("%d fsyncs", n)
+	}
+	closeWithin(t, p, time.Minute)
+}
