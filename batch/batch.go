@@ -22,6 +22,7 @@ type Batch struct {
 	lane    int
 	attempt int
 	tried   time.Time // first attempt, of the whole batch
+	short   bool      // some of its events were unreadable on disk
 	known   bool      // that the receiver cannot take all of it
 	other   *Batch    // the second half, of the first one of a bisection
 

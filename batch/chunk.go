@@ -87,6 +87,8 @@ type chunk struct {
 		others  []spool.Position // records to acknowledge with these: notes, and what an fsync failed for
 		noted   bool             // others has the note of the batch that the chunk is the first of
 		durable int              // events on disk for certain, from the first
+		stuck   bool             // some records cannot be read at the moment, and stay
+		round   int              // how often the chunk has been begun from its start again
 	}
 }
 

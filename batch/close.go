@@ -36,10 +36,11 @@ func (p *Processor[T]) Flush(ctx context.Context) error {
 
 func (p *pipeline) flush() *flush {
 	for _, l := range p.lanes {
-		p.sealAll(l)
+		p.sealSmall(l)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.mu.lookAll = true
 	f := &flush{through: p.mu.order, done: make(chan struct{})}
 	for _, l := range p.lanes {
 		l.through = f.through
@@ -50,6 +51,39 @@ func (p *pipeline) flush() *flush {
 	}
 	p.mu.flushes = append(p.mu.flushes, f)
 	return f
+}
+
+// sealSmall queues the lane's open chunks. Where they will wait, each gets memory
+// of its own size: many calls of Flush while the receiver is away would otherwise
+// fill the queue with chunks of one event.
+func (p *pipeline) sealSmall(l *lane) {
+	waits := p.waits(l)
+	for _, s := range l.shards {
+		s.mu.Lock()
+		if c := s.mu.open; c != nil && waits {
+			c.shrink()
+		}
+		p.seal(s)
+		s.mu.Unlock()
+	}
+}
+
+func (p *pipeline) waits(l *lane) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.mayLocked(l)
+}
+
+// shrink moves the events of an open chunk to memory of their size, if they leave
+// most of it empty. The caller has the shard's lock.
+func (c *chunk) shrink() {
+	a := c.arena
+	if len(a.buf) > cap(a.buf)/2 {
+		return
+	}
+	c.arena = &arena{events: events{append(make([]byte, 0, len(a.buf)), a.buf...), append(make([]uint32, 0, len(a.ends)), a.ends...)}}
+	c.arena.refs.Store(1)
+	a.release()
 }
 
 // Resume makes lanes that wait try at once: those the receiver does not allow,
@@ -119,8 +153,8 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	close(p.quit)
 	p.cancel()
 	p.join(ctx)
-	left := p.leave()
-	err := p.keepAll(left)
+	left, tried := p.leave()
+	err := p.keepAll(left, tried)
 	report := p.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
@@ -135,7 +169,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-var errGap = errors.New("their lane has stopped at an event that the receiver refused")
+var errGap = errors.New("their lane has stopped, for an event before them is missing")
 
 // drain ends the intake. What it returns is closed when nothing is left to send.
 func (p *pipeline) drain() <-chan struct{} {
@@ -149,6 +183,7 @@ func (p *pipeline) drain() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.draining)
+	p.mu.lookAll = true
 	p.mu.drained = drained
 	p.drainedLocked()
 	return drained
@@ -218,23 +253,27 @@ type remainder struct {
 	parts []part // not settled
 }
 
-// leave lists what is not settled, in the order of acceptance.
-func (p *pipeline) leave() []remainder {
+// leave lists what is not settled, in the order of acceptance, and the batches that
+// the receiver may have seen.
+func (p *pipeline) leave() (all []remainder, tried []*Batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.abandoned = true
 	parts := make(map[*chunk][]part)
 	for f := range p.mu.flights {
+		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
+			tried = append(tried, f.whole)
+		}
 		for _, b := range f.todo {
 			for _, x := range b.parts {
 				parts[x.chunk] = append(parts[x.chunk], x)
 			}
 		}
 	}
-	var all []remainder
 	for c := p.mu.oldest; c != nil; c = c.next {
 		r := remainder{c, parts[c]}
 		if c.queued {
+			c.queued = false
 			p.departLocked(c)
 			r.parts = []part{{c, 0, c.n}}
 		}
@@ -243,19 +282,17 @@ func (p *pipeline) leave() []remainder {
 			all = append(all, r)
 		}
 	}
-	return all
+	return all, tried
 }
 
-// keepAll writes what is left to the spool. A chunk of which all is there is
-// kept; the error is why others are not.
-func (p *pipeline) keepAll(left []remainder) error {
+// keepAll writes what is left to the spool, with what tried batches are made of.
+// The error is why something is not there.
+func (p *pipeline) keepAll(left []remainder, tried []*Batch) error {
 	if p.spool == nil {
 		return nil
 	}
-	for f := range p.mu.flights { // nobody else is left to change it
-		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
-			p.keep(f.whole)
-		}
+	for _, b := range tried {
+		p.keep(b)
 	}
 	// A failed fsync has chunks written again, elsewhere: see rewrite.
 	var err error

@@ -144,9 +144,9 @@ type Lanes[T any] struct {
 	// Key gives what PerKey keeps in order: events of equal keys. It runs in
 	// the goroutine that adds the event.
 	Key func(*T) uint64
-	// Gapless stops a lane, under PerKey and Total, when the receiver refuses
-	// an event for good, until Resume is called. By default the event is
-	// reported to OnDrop and the lane goes on.
+	// Gapless stops a lane, under PerKey and Total, when one of its events is
+	// refused, expired or unreadable, until Resume is called. By default the
+	// event is reported to OnDrop and the lane goes on.
 	Gapless bool
 }
 

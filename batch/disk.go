@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch/internal/spool"
@@ -62,7 +63,11 @@ func (s *scribe) run() {
 		case <-s.quit:
 			return
 		}
-		for next := s.tick; next > 0; {
+		next := s.tick
+		if s.pressed() {
+			next = s.round() // producers wait
+		}
+		for next > 0 {
 			timer.Reset(next)
 			select {
 			case <-timer.C:
@@ -72,6 +77,13 @@ func (s *scribe) run() {
 			next = s.round()
 		}
 	}
+}
+
+// pressed reports whether producers wait for what only the scribe can do.
+func (s *scribe) pressed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spills && s.mu.room != nil
 }
 
 // round writes what is to be written. It returns when to try again, or 0 when
@@ -84,12 +96,13 @@ func (s *scribe) round() time.Duration {
 	if err == nil {
 		err = s.spill()
 	}
-	s.setBroken(err)
+	failed := s.failed.Swap(false)
+	s.setBroken(err, failed)
 	s.pipeline.nudge()
 	switch {
 	case err != nil:
 		return diskRetry
-	case s.failed.Swap(false):
+	case failed:
 		s.delay = min(max(2*s.delay, diskRetry), diskRetryCap)
 		return s.delay
 	}
@@ -97,13 +110,16 @@ func (s *scribe) round() time.Duration {
 	return 0
 }
 
-func (p *pipeline) setBroken(err error) {
+// setBroken notes whether the disk takes events; where it does not, batches do not
+// wait for it.
+func (p *pipeline) setBroken(err error, failed bool) {
 	if err != nil {
 		p.log.write(slog.LevelError, "batch: the spool takes no events", "dir", p.disk.Dir, "err", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.broken = err != nil
+	p.mu.broken = err != nil || failed
+	p.mu.lookAll = true // chunks are written, or need not be
 }
 
 // writeOpen writes what came to the open chunks.
@@ -198,7 +214,7 @@ func (p *pipeline) hold(c *chunk) *arena {
 
 // write appends to the spool what w holds beyond what is there of its chunk.
 func (p *pipeline) write(w writing) error {
-	at, to, err := p.append(w)
+	at, to, round, err := p.append(w)
 	switch {
 	case err != nil || to == 0:
 		return err
@@ -206,19 +222,19 @@ func (p *pipeline) write(w writing) error {
 		w.receipt.makeDurable(to) // as far as was asked for
 		return nil
 	}
-	p.spool.Durable(at, func(err error) { p.covered(w.chunk, w.receipt, to, err) })
+	p.spool.Durable(at, func(err error) { p.covered(w, round, to, err) })
 	return nil
 }
 
 // append is write without what follows. It returns up to which event it has
-// written, 0 when there was nothing to do.
-func (p *pipeline) append(w writing) (at spool.Position, to int, err error) {
+// written, 0 when there was nothing to do, and in which round.
+func (p *pipeline) append(w writing) (at spool.Position, to, round int, err error) {
 	c := w.chunk
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	from, to := int(c.written.Load()), len(w.events.ends)
 	if to <= from || c.settled.Load() {
-		return at, 0, nil
+		return at, 0, 0, nil
 	}
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
@@ -228,40 +244,50 @@ func (p *pipeline) append(w writing) (at spool.Position, to int, err error) {
 		Count: uint32(to - from), Payload: *buf,
 	})
 	if err != nil {
-		return at, 0, err
+		return at, 0, 0, err
 	}
 	c.disk.records = append(c.disk.records, record{at, from, to})
 	c.written.Store(int32(to))
 	if p.disk.SyncEvery < 0 {
 		c.disk.durable = to
 	}
-	return at, to, nil
+	return at, to, c.disk.round, nil
 }
 
 // covered is told of the fsync of a record.
-func (p *pipeline) covered(c *chunk, r *receipt, to int, err error) {
-	if err == nil {
-		c.disk.Lock()
-		c.disk.durable = max(c.disk.durable, to)
-		c.disk.Unlock()
-		r.makeDurable(to)
-		p.evict(c)
-		return
-	}
-	p.log.write(slog.LevelError, "batch: events are written to the spool again", "err", err)
-	if p.rewrite(c) {
+func (p *pipeline) covered(w writing, round, to int, err error) {
+	switch {
+	case err == nil:
+		if w.chunk.advance(round, to) {
+			w.receipt.makeDurable(to)
+			p.evict(w.chunk)
+		}
+	case p.rewrite(w.chunk, round):
+		p.log.write(slog.LevelError, "batch: events are written to the spool again", "err", err)
 		p.scribe.failed.Store(true)
 		p.scribe.nudge()
 	}
 }
 
-// rewrite has a chunk written from its start once more, unless its events are no
-// longer in memory. Recovery knows two records of the same events by their
-// ordinals.
-func (p *pipeline) rewrite(c *chunk) bool {
+// advance notes that the events before to are on disk for certain. It reports
+// false for a record of an earlier round: those before it may have failed.
+func (c *chunk) advance(round, to int) bool {
 	c.disk.Lock()
 	defer c.disk.Unlock()
-	if c.settled.Load() {
+	if c.disk.round != round {
+		return false
+	}
+	c.disk.durable = max(c.disk.durable, to)
+	return true
+}
+
+// rewrite has a chunk written from its start once more, unless its events are no
+// longer in memory, or another record of the same round has seen to it. Recovery knows two records of the same events by their
+// ordinals.
+func (p *pipeline) rewrite(c *chunk, round int) bool {
+	c.disk.Lock()
+	defer c.disk.Unlock()
+	if c.settled.Load() || c.disk.round != round {
 		return false
 	}
 	p.mu.Lock()
@@ -269,6 +295,7 @@ func (p *pipeline) rewrite(c *chunk) bool {
 	if c.order != 0 && c.arena == nil {
 		return false
 	}
+	c.disk.round++
 	c.written.Store(0)
 	for _, r := range c.disk.records { // not to be read, but still to be acknowledged
 		c.disk.others = append(c.disk.others, r.at)
@@ -373,8 +400,10 @@ func (c *chunk) settle(all []spool.Position) []spool.Position {
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	c.settled.Store(true)
-	for _, r := range c.disk.records {
-		all = append(all, r.at)
+	if !c.disk.stuck {
+		for _, r := range c.disk.records {
+			all = append(all, r.at)
+		}
 	}
 	all = append(all, c.disk.others...)
 	c.disk.records, c.disk.others = nil, nil
@@ -385,7 +414,7 @@ func (c *chunk) settle(all []spool.Position) []spool.Position {
 func (p *pipeline) keep(b *Batch) {
 	for _, c := range b.chunks {
 		if err := p.writeChunk(c); err != nil {
-			p.setBroken(err)
+			p.setBroken(err, false)
 			return
 		}
 	}
@@ -441,21 +470,26 @@ func (p *pipeline) load(b *Batch) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	made := b.count
 	b.parts, b.count, b.size = parts, 0, 0
 	for _, x := range parts {
 		b.count += x.n()
 		b.size += int64(len(x.bytes()))
 	}
+	b.short = b.count < made
 	return true
 }
 
 // read brings a chunk back from disk. It returns the parts of it that are sound,
 // and drops the others.
 func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
-	for delay := diskRetry; ; delay = min(2*delay, diskRetryCap) {
-		err := p.readRecords(c)
+	for tries, delay := 1, diskRetry; ; tries, delay = tries+1, min(2*delay, diskRetryCap) {
+		err := p.readRecords(c, tries == mostReads)
 		if err == nil {
 			break
+		}
+		if scarce(err) {
+			tries-- // that passes by itself
 		}
 		p.log.write(slog.LevelError, "batch: the spool cannot be read; events wait there", "dir", p.disk.Dir, "err", err)
 		if !rest(p.sending, delay, nil, nil) {
@@ -489,9 +523,25 @@ func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
 	return parts, true
 }
 
-// readRecords fills a new arena for c. Events whose bytes are damaged are empty.
-// Its error is the disk's.
-func (p *pipeline) readRecords(c *chunk) error {
+// mostReads is how often a record is read that the disk does not give back. What is
+// behind it in its lane waits meanwhile, for seconds.
+const mostReads = 5
+
+// scarce reports whether an error of reading is for want of something that others
+// use up.
+func scarce(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// readRecords fills a new arena for c. Events whose bytes are damaged are empty; so
+// are, at the last try, those that the disk does not give back, whose records stay
+// in the spool: a later run may have more luck. Otherwise its error is the disk's.
+func (p *pipeline) readRecords(c *chunk, last bool) error {
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	a := &arena{events: events{make([]byte, 0, c.size), make([]uint32, 0, c.n)}}
@@ -509,8 +559,11 @@ func (p *pipeline) readRecords(c *chunk) error {
 		if payload, err = p.spool.Read(r.at, payload[:0]); err == nil {
 			d, err = parseData(payload, r.to-r.from)
 		} else if !damaged(err) {
-			a.release()
-			return err
+			if !last {
+				a.release()
+				return err
+			}
+			c.disk.stuck = true
 		}
 		for i := len(a.ends); i < r.to; i++ {
 			switch {

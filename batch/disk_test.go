@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch/internal/spool/spooltest"
@@ -155,6 +156,46 @@ func TestReadFailsForAWhile(t *testing.T) {
 	if r := closeWithin(t, q, time.Minute); r.Delivered != 100 || len(v.got) != 100 {
 		t.Errorf("got %+v, %d events", r, len(v.got))
 	}
+}
+
+// TestBadSector has a record that the disk never gives back: its lane goes on
+// without it, and it stays in the spool for a better day.
+func TestBadSector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := spooltest.New()
+		var v valve
+		never := func(spooltest.Op, string) error { return nil }
+		p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+		addAll(t, p, 100)
+		if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
+			t.Errorf("got %+v", r)
+		}
+		v.open.Store(true)
+		var bad atomic.Bool
+		var dropped atomic.Int64
+		q := onDisk(t, fs, Config[int]{
+			Send: v.send, Spool: &Spool{}, Lanes: Lanes[int]{Order: Total}, Trigger: Trigger{Count: 10},
+			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
+		}, func(op spooltest.Op, _ string) error {
+			if op == spooltest.Read && bad.Load() {
+				return syscall.EIO
+			}
+			return nil
+		})
+		bad.Store(true)
+		one := -1
+		if err := q.Add(&one); err != nil {
+			t.Error(err)
+		}
+		r := closeWithin(t, q, time.Hour)
+		if n := r.Dropped; n == 0 || r.Delivered+n != 101 || dropped.Load() != int64(n) || !v.got["-1"] {
+			t.Errorf("got %+v, %d dropped", r, dropped.Load())
+		}
+		z := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{}}, never)
+		if again := closeWithin(t, z, time.Hour); again.Delivered != r.Dropped || len(v.got) != 101 {
+			t.Errorf("got %+v, %d events", again, len(v.got))
+		}
+	})
 }
 
 // TestDropOldestBehindTheSpool has events of an earlier run in front of those that

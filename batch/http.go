@@ -24,8 +24,9 @@ type HTTPOptions struct {
 	Client *http.Client
 	// Method is the request's method. Empty means POST.
 	Method string
-	// Header is sent with each batch. Content-Type, Content-Encoding and
-	// Idempotency-Key are set by the sender, unless they are here.
+	// Header is sent with each batch. Content-Type and Content-Encoding are set
+	// by the sender, unless they are here; Idempotency-Key may not be here, as
+	// every batch has its own.
 	Header http.Header
 	// Compression makes bodies smaller, once for all attempts. The zero value
 	// sends them as they are.
@@ -109,6 +110,7 @@ func newSender(target string, o HTTPOptions) (*sender, error) {
 		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: want one such as http://host:port/batch", target)),
 		need(h.packing <= Zstd, fmt.Sprintf("Compression %d is not known", h.packing)),
 		need(h.timeout > 0, "Timeout is negative"),
+		need(h.header.Get("Idempotency-Key") == "", "Header has Idempotency-Key, of which every batch has its own"),
 	)
 	if err != nil {
 		return nil, err
@@ -215,7 +217,11 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 		}
 		out.Verdict = Taken
 		var a answer
-		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' && json.Unmarshal(body, &a) == nil {
+		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
+			if err := json.Unmarshal(body, &a); err != nil {
+				out.Err = fmt.Errorf("the answer is not understood: %w", err)
+				return out
+			}
 			out.Duplicate = a.Duplicate
 			for _, r := range a.Rejected {
 				out.Rejected = append(out.Rejected, Rejected{r.Index, r.Reason, r.Retry})

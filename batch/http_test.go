@@ -240,6 +240,7 @@ func TestNewHTTP(t *testing.T) {
 		{"http://x", batch.HTTPOptions{Method: "NO WAY"}, "invalid method"},
 		{"http://x", batch.HTTPOptions{Compression: 9}, "Compression 9"},
 		{"http://x", batch.HTTPOptions{Timeout: -1}, "Timeout"},
+		{"http://x", batch.HTTPOptions{Header: http.Header{"Idempotency-Key": {"one"}}}, "every batch has its own"},
 	} {
 		if _, err := batch.NewHTTP(c.url, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q in it", c.url, err, c.want)

@@ -223,17 +223,20 @@ func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
-		if p.mu.room == nil {
+		if p.mu.room == nil { // later ones have nothing new to tell
 			p.mu.room = make(chan struct{})
+			p.mu.lookAll, wake = true, true
+			if p.spills {
+				p.scribe.nudge()
+			}
 		}
-		if p.spills {
-			p.scribe.nudge()
-		}
-		return p.mu.room, true
+		return p.mu.room, wake
 	}
 	p.mu.events += c.slots
 	p.mu.bytes += c.cost
-	wake = c.lane.idleLocked()
+	if wake = c.lane.idleLocked(); wake {
+		p.lookLocked(c.lane)
+	}
 	c.lane.opened = append(c.lane.opened, c)
 	return nil, wake
 }
@@ -280,6 +283,10 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 	unused := c.slots - n
 	p.mu.events -= unused
 	c.slots, c.n, c.size = n, n, int64(len(c.arena.buf))
+	if cost := int64(cap(c.arena.buf)); cost < c.cost {
+		p.mu.bytes -= c.cost - cost
+		c.cost = cost
+	}
 	if n == 0 {
 		p.mu.bytes -= c.cost
 		p.roomLocked()
@@ -298,7 +305,11 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 	if p.ahead || p.spills && p.mu.room != nil {
 		p.scribe.nudge()
 	}
-	return l.events >= p.count || l.size >= p.bytes
+	if l.events < p.count && l.size < p.bytes {
+		return false
+	}
+	p.lookLocked(l)
+	return true
 }
 
 // roomLocked wakes the producers that wait for room.

@@ -16,7 +16,8 @@ type Send func(ctx context.Context, b *Batch) Outcome
 type Outcome struct {
 	// Verdict says what to do with the batch. Auto decides by Err.
 	Verdict Verdict
-	// Err is why the batch was not taken.
+	// Err is why the batch was not taken. With the verdict Taken it is what was
+	// wrong all the same, for the log.
 	Err error
 	// Status is the HTTP status of the answer, 0 without one. For Classify and
 	// for messages.

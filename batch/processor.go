@@ -75,6 +75,8 @@ type pipeline struct {
 		events    int           // reserved in the queue
 		bytes     int64         // reserved in the queue
 		room      chan struct{} // closed when room is made; nil when nobody waits
+		look      []*lane       // whose state has changed since the dispatcher looked
+		lookAll   bool          // that of all lanes has
 		order     uint64        // of the last sealed chunk
 		oldest    *chunk        // of those not settled, in order of sealing
 		newest    *chunk
@@ -109,8 +111,12 @@ type lane struct {
 	paused  int      // batches on the way that wait for Resume
 	halted  bool     // sends nothing more: an event is missing, and Close has begun
 
-	// Owned by the dispatcher, for Trigger.Idle.
-	seen  uint64    // events ever accepted at the last look
+	looked bool // is in pipeline.mu.look
+
+	// Owned by the dispatcher.
+	look  bool      // something has changed
+	next  time.Time // when to look though nothing has changed; zero for never
+	seen  uint64    // events ever accepted at the last look, for Trigger.Idle
 	still time.Time // since when seen has not changed
 }
 
@@ -204,11 +210,20 @@ func newPipeline(s settings) (*pipeline, error) {
 			return nil, err
 		}
 	}
+	p.mu.lookAll = true
 	p.work.Go(p.labelled("dispatch", p.dispatch))
 	return p, nil
 }
 
-// nudge makes the dispatcher look at the lanes.
+// lookLocked has the next nudge make the dispatcher look at a lane.
+func (p *pipeline) lookLocked(l *lane) {
+	if !l.looked {
+		l.looked = true
+		p.mu.look = append(p.mu.look, l)
+	}
+}
+
+// nudge makes the dispatcher look at the lanes that were marked for it.
 func (p *pipeline) nudge() {
 	select {
 	case p.wake <- struct{}{}:
@@ -241,21 +256,51 @@ func (p *pipeline) dispatch() {
 // step starts every batch that is due, and returns how long it takes until the
 // next one may be; negative when only a call of nudge can make one due.
 func (p *pipeline) step(now time.Time) (next time.Duration) {
+	all := p.marked()
 	next = -1
 	for _, l := range p.lanes {
-		for {
-			f, wait := p.form(l, now)
-			if f != nil {
-				p.work.Go(p.labelled("send", f.run))
-				continue
-			}
-			if wait >= 0 && (next < 0 || wait < next) {
-				next = wait
-			}
-			break
+		if all || l.look || !l.next.IsZero() && !now.Before(l.next) {
+			l.look = false
+			l.next = p.serve(l, now)
+		}
+		if l.next.IsZero() {
+			continue
+		}
+		if wait := max(0, l.next.Sub(now)); next < 0 || wait < next {
+			next = wait
 		}
 	}
 	return next
+}
+
+// marked notes which lanes to look at, or reports that it is all of them.
+func (p *pipeline) marked() (all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.mu.look {
+		l.look, l.looked = true, false
+	}
+	clear(p.mu.look)
+	p.mu.look = p.mu.look[:0]
+	all = p.mu.lookAll
+	p.mu.lookAll = false
+	return all
+}
+
+// serve starts every batch of a lane that is due, and returns when to look at it
+// again though nothing has changed; zero for never.
+func (p *pipeline) serve(l *lane, now time.Time) (next time.Time) {
+	for {
+		f, wait := p.form(l, now)
+		switch {
+		case f != nil:
+			p.work.Go(p.labelled("send", f.run))
+		case wait < 0:
+			return time.Time{}
+		default:
+			return now.Add(wait)
+		}
+	}
 }
 
 // form makes a flight of the lane's next batch when one is due and may be sent;
@@ -356,7 +401,7 @@ func (p *pipeline) closing() bool {
 
 // mayLocked reports whether the lane may send another batch.
 func (p *pipeline) mayLocked(l *lane) bool {
-	return l.flights < l.max && !l.halted && (p.mu.barrier == 0 || l.id == 0)
+	return !p.mu.abandoned && l.flights < l.max && !l.halted && (p.mu.barrier == 0 || l.id == 0)
 }
 
 // takeLocked makes a batch of the first chunks of the lane's queue, nil when
@@ -446,6 +491,7 @@ func (p *pipeline) unlistLocked(c *chunk) {
 	c.prev, c.next = nil, nil
 	if c.foreign {
 		p.mu.barrier--
+		p.mu.lookAll = p.mu.lookAll || p.mu.barrier == 0
 	}
 	rest := p.mu.flushes[:0]
 	for _, f := range p.mu.flushes {

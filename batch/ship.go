@@ -37,7 +37,11 @@ type flight struct {
 
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
+	resume := f.resuming()
 	loaded := f.load(f.whole)
+	if loaded && f.whole.short {
+		loaded = f.gap(resume)
+	}
 	switch {
 	case !loaded:
 	case f.whole.count == 0:
@@ -76,10 +80,7 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 		f.limit.release(time.Time{}, false, false) // it shut meanwhile
 	}
 	b.attempt++
-	start := time.Now()
-	if f.whole.tried.IsZero() {
-		f.whole.tried = start
-	}
+	start := f.begin()
 	out := f.send(f.sending, b)
 	took := time.Since(start)
 	if f.retry.Classify != nil {
@@ -97,6 +98,17 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 	f.limit.release(start, out.Verdict == Taken, out.Overload)
 	f.attempted(b, took)
 	return out, true
+}
+
+// begin notes that the batch was sent.
+func (f *flight) begin() time.Time {
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.whole.tried.IsZero() {
+		f.whole.tried = now
+	}
+	return now
 }
 
 func (p *pipeline) attempted(b *Batch, took time.Duration) {
@@ -117,7 +129,8 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 		return f.taken(b, out)
 	case Again:
 		if f.late() {
-			return f.give(b, Expired, out.Err)
+			resume := f.resuming()
+			return f.give(b, Expired, out.Err) && f.gap(resume)
 		}
 		f.log.write(slog.LevelWarn, "batch: trying again", "attempt", b.attempt, "events", b.count, "err", out.Err)
 		return f.backOff(b)
@@ -150,6 +163,9 @@ var errWanted = errors.New("the receiver wants the event again, but its time is 
 
 // taken settles a batch the receiver took, but for the events it did not.
 func (f *flight) taken(b *Batch, out Outcome) bool {
+	if out.Err != nil {
+		f.log.write(slog.LevelWarn, "batch: taken, but", "err", out.Err)
+	}
 	again, bad := f.verdicts(b, out.Rejected)
 	if b.other != nil && len(bad) == 0 && len(again) == 0 {
 		// The batch the two are halves of could not be taken: the other half
@@ -190,7 +206,7 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	for _, r := range bad {
 		f.report([]part{b.at(r.Index)}, Refused, b.key, rejection(r.Reason))
 	}
-	if len(bad) > 0 && !f.gap(resume) {
+	if (late || len(bad) > 0) && !f.gap(resume) {
 		return false
 	}
 	return next == nil || f.backOff(next[0])
@@ -321,13 +337,13 @@ func (f *flight) rests(n int) {
 	f.lane.paused += n
 }
 
-// gap stops a lane without gaps after it lost an event, until Resume or Close.
+// gap stops a lane without gaps after it has lost an event, until Resume or Close.
 // The caller has asked for resume before it told OnDrop, which may call Resume.
 func (f *flight) gap(resume <-chan struct{}) bool {
 	if !f.gapless {
 		return true
 	}
-	f.log.write(slog.LevelError, "batch: the receiver refused an event; its lane waits for Resume", "lane", f.lane.id)
+	f.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
 	f.rests(1)
 	select {
 	case <-resume:
@@ -353,6 +369,7 @@ func (f *flight) land() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lane.flights--
+	f.lookLocked(f.lane)
 	if !f.mu.abandoned && len(f.todo) == 0 {
 		delete(f.mu.flights, f)
 		f.whole.release()
@@ -364,6 +381,9 @@ func (f *flight) land() {
 func (p *pipeline) countDrop(n int, why Reason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.mu.abandoned {
+		return
+	}
 	p.mu.counts.drop(n, why)
 }
 

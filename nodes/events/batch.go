@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -300,11 +301,14 @@ func (n *shipper) rejected(payload value.Value, err error) error {
 
 // Open makes the processor, or finds that of the generation before.
 func (n *shipper) Open(context.Context) error {
-	key := n.settings.spool
-	if key != "" {
-		key = "batch spool " + key
-	} else {
-		key = fmt.Sprintf("batch %+v", n.settings)
+	key := fmt.Sprintf("batch %+v", n.settings)
+	if n.settings.spool != "" {
+		dir, err := filepath.Abs(n.settings.spool)
+		if err != nil {
+			return err
+		}
+		n.settings.spool = dir // however it is written
+		key = "batch spool " + dir
 	}
 	o, release, err := node.Acquire(n.pool, key, func() (*outlet, error) { return newOutlet(n.log), nil })
 	if err != nil {

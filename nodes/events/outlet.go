@@ -97,6 +97,7 @@ func (o *outlet) use(s settings) error {
 	}
 	p, again := o.open(old)
 	if again != nil {
+		o.set(settings{}, nil) // the next one makes it
 		return errors.Join(err, fmt.Errorf("and the settings before do not work any more: %w", again))
 	}
 	o.set(old, p)
@@ -158,6 +159,9 @@ func (o *outlet) open(s settings) (*batch.Processor[event], error) {
 func (o *outlet) with(ctx context.Context, add func(*batch.Processor[event]) error) error {
 	for {
 		_, p := o.now()
+		if p == nil {
+			return batch.ErrClosed
+		}
 		err := add(p)
 		if !errors.Is(err, batch.ErrClosed) {
 			return err

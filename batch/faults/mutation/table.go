@@ -39,7 +39,7 @@ func table() []mutation {
 			name: "ack after the fsync",
 			file: "batch/disk.go",
 			test: "TestFault07_Power",
-			cuts: []cut{{"	if p.disk.SyncEvery < 0 {\n", "	if true {\n"}},
+			cuts: []cut{{"	case p.disk.SyncEvery < 0:\n", "	case true:\n"}},
 		},
 		{
 			name: "reserve and insert as one",
@@ -69,7 +69,7 @@ func table() []mutation {
 			name: "written again after a bad fsync",
 			file: "batch/disk.go",
 			test: "TestFault07_Power",
-			cuts: []cut{{"	if p.rewrite(c) {\n", "	if false {\n"}},
+			cuts: []cut{{"	case p.rewrite(w.chunk, round):\n", "	case false:\n"}},
 		},
 		{
 			name: "first come in a lane",
