@@ -225,7 +225,8 @@ func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
 	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
 		if p.mu.room == nil { // later ones have nothing new to tell
 			p.mu.room = make(chan struct{})
-			p.mu.lookAll, wake = true, true
+			p.pressLocked()
+			wake = true
 			if p.spills {
 				p.scribe.nudge()
 			}

@@ -76,6 +76,7 @@ type pipeline struct {
 		bytes     int64         // reserved in the queue
 		room      chan struct{} // closed when room is made; nil when nobody waits
 		look      []*lane       // whose state has changed since the dispatcher looked
+		turn      int           // the lane to press next
 		lookAll   bool          // that of all lanes has
 		order     uint64        // of the last sealed chunk
 		oldest    *chunk        // of those not settled, in order of sealing
@@ -220,6 +221,20 @@ func (p *pipeline) lookLocked(l *lane) {
 	if !l.looked {
 		l.looked = true
 		p.mu.look = append(p.mu.look, l)
+	}
+}
+
+// pressLocked has the dispatcher look at some lanes that can make room, in turn:
+// with a thousand of them, a look at all would cost more than the room is worth.
+func (p *pipeline) pressLocked() {
+	const most = 8
+	for found, i := 0, 0; found < most && i < len(p.lanes); i++ {
+		l := p.lanes[p.mu.turn]
+		p.mu.turn = (p.mu.turn + 1) % len(p.lanes)
+		if !l.idleLocked() && p.mayLocked(l) {
+			p.lookLocked(l)
+			found++
+		}
 	}
 }
 
