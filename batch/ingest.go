@@ -398,7 +398,7 @@ func (p *pipeline) takeOldest() *chunk {
 		return nil
 	}
 	p.work.Add(1) // the dispatcher is still at work, too
-	oldest.lane.takeLocked(oldest)
+	oldest.lane.removeLocked(oldest)
 	p.departLocked(oldest)
 	p.mu.counts.drop(oldest.n, Full)
 	return oldest
