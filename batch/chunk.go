@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // arenaBytes is the usual size of an arena: large enough that what is done once

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // A Config says what a processor does with events of type T. Encode and Send

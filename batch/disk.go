@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // A writing is the first events of a chunk, to be on disk.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // A found record holds events that a processor before this one left on disk.

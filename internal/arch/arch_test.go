@@ -18,9 +18,11 @@ const module = "github.com/uniflow-labs/uniflow"
 // the rows below its own, and what uses says of its own row. Packages that are
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
-	{"internal/invariant", "internal/leak", "value", "diag", "schema", "batch/internal/spool"},
-	{"internal/yamltree", "lock", "batch"},
-	{"batch/internal/oracle", "internal/loader"},
+	{"internal/invariant", "internal/leak", "value", "diag", "schema", "internal/spool", "trail/event"},
+	{"internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
+	{"trail/internal/exec", "trail/dialect"},
+	{"trail"},
+	{"batch/internal/oracle", "internal/loader", "trail/trailtest"},
 	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},
@@ -52,7 +54,9 @@ var never = map[string]string{
 	"batch -> value":           "another service links batch alone",
 	"batch -> schema":          "another service links batch alone",
 	"batch -> diag":            "another service links batch alone",
-	"batch -> internal":        "another service links batch alone",
+	"trail -> value":           "another service links trail alone",
+	"trail -> schema":          "another service links trail alone",
+	"trail -> diag":            "another service links trail alone",
 }
 
 // ceiling is the length of a file in lines that calls for splitting it.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // Op names an operation for Fail.

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
-	"github.com/uniflow-labs/uniflow/batch/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 )
 

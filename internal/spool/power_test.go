@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/batch/internal/spool"
-	"github.com/uniflow-labs/uniflow/batch/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 )
 

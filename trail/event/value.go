@@ -1,0 +1,120 @@
+package event
+
+import (
+	"math"
+	"strconv"
+)
+
+// A Type is what the values of a property are.
+type Type uint8
+
+// The types. Unknown is the zero value, the type of a property that was missing
+// wherever it was looked for.
+const (
+	Unknown Type = iota
+	String
+	Int   // int64
+	Float // float64, never NaN or infinite
+	Bool
+)
+
+// String returns the name of the type as documents and messages write it.
+func (t Type) String() string {
+	switch t {
+	case String:
+		return "string"
+	case Int:
+		return "integer"
+	case Float:
+		return "number"
+	case Bool:
+		return "boolean"
+	}
+	return "unknown"
+}
+
+// A Value is the value of a property. The zero Value is the missing one; so is
+// the empty string, which is the same thing.
+type Value struct {
+	typ  Type
+	bits uint64 // of Int, Float and Bool
+	text string
+}
+
+// StringOf returns a string as a value, missing if it is empty.
+func StringOf(s string) Value {
+	if s == "" {
+		return Value{}
+	}
+	return Value{typ: String, text: s}
+}
+
+// IntOf returns an integer as a value.
+func IntOf(i int64) Value { return Value{typ: Int, bits: uint64(i)} }
+
+// FloatOf returns a number as a value; NaN and the infinities are missing, and
+// -0 is 0.
+func FloatOf(f float64) Value {
+	if !finite(f) {
+		return Value{}
+	}
+	return Value{typ: Float, bits: math.Float64bits(f + 0)}
+}
+
+// BoolOf returns a boolean as a value.
+func BoolOf(b bool) Value {
+	if b {
+		return Value{typ: Bool, bits: 1}
+	}
+	return Value{typ: Bool}
+}
+
+// Type returns the type, Unknown for the missing value.
+func (v Value) Type() Type { return v.typ }
+
+// Missing tells whether there is no value.
+func (v Value) Missing() bool { return v.typ == Unknown }
+
+// Text returns what a String holds, "" for other types.
+func (v Value) Text() string { return v.text }
+
+// Int returns what an Int holds.
+func (v Value) Int() int64 { return int64(v.bits) }
+
+// Float returns what a Float holds, or an Int as the nearest number.
+func (v Value) Float() float64 {
+	if v.typ == Int {
+		return float64(int64(v.bits))
+	}
+	return math.Float64frombits(v.bits)
+}
+
+// Bool returns what a Bool holds.
+func (v Value) Bool() bool { return v.bits != 0 }
+
+// String returns the value as answers show it, "" for the missing one.
+func (v Value) String() string {
+	switch v.typ {
+	case String:
+		return v.text
+	case Int:
+		return strconv.FormatInt(int64(v.bits), 10)
+	case Float:
+		return strconv.FormatFloat(math.Float64frombits(v.bits), 'f', -1, 64)
+	case Bool:
+		return strconv.FormatBool(v.bits != 0)
+	}
+	return ""
+}
+
+// As returns the value in a type: itself, or an integer widened to a number. It
+// is not ok for any other difference; missing values are of every type.
+func (v Value) As(t Type) (w Value, ok bool) {
+	switch {
+	case v.typ == t, v.typ == Unknown:
+		return v, true
+	case v.typ == Int && t == Float:
+		return FloatOf(float64(int64(v.bits))), true
+	}
+	return v, false
+}
