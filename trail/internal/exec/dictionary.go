@@ -1,0 +1,117 @@
+package exec
+
+import (
+	"cmp"
+	"strings"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// maxRemap is the most codes of a column for which a dictionary keeps a table by
+// code; of more, every value is looked up.
+const maxRemap = 1 << 18
+
+// A dictionary gives the values that one worker meets numbers which are the same
+// in all segments: 0 for the missing one, then from 1 in order of appearance.
+// What a segment's codes are is noted as they are met, so that a column with many
+// values costs only those that are seen.
+type dictionary struct {
+	w      *worker
+	ids    map[event.Value]int32
+	values []event.Value
+	remaps map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
+	err    error                       // of memory; sticks
+}
+
+func newDictionary(w *worker) *dictionary {
+	return &dictionary{w: w, ids: make(map[event.Value]int32), values: []event.Value{{}}, remaps: make(map[*segment.Column][]int32)}
+}
+
+// open begins with the views of a shard.
+func (d *dictionary) open(views []*view) {
+	for _, v := range views {
+		for i := range v.codes {
+			c := &v.codes[i]
+			if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > maxRemap {
+				continue
+			}
+			c.remap = d.remaps[c.col]
+			if c.remap == nil {
+				c.remap = make([]int32, c.col.Codes())
+				d.remaps[c.col] = c.remap
+				d.take(4 * int64(len(c.remap)))
+			}
+		}
+	}
+}
+
+// id returns the number of the value that a column of a view has in a row.
+func (d *dictionary) id(v *view, column, row int) int32 {
+	c := &v.codes[column]
+	switch {
+	case c.col == nil:
+		return 0
+	case c.raw != nil:
+		value, _ := rawValue(c.col.Type(), c.raw[row])
+		return d.number(d.widen(column, value))
+	}
+	return d.code(c, column, c.at(row))
+}
+
+// code returns the number of the value of a code.
+func (d *dictionary) code(c *codes, column int, code uint32) int32 {
+	if c.remap == nil {
+		return d.number(d.widen(column, c.col.Value(code)))
+	}
+	if id := c.remap[code]; id > 0 {
+		return id - 1
+	}
+	id := d.number(d.widen(column, c.col.Value(code)))
+	c.remap[code] = id + 1
+	return id
+}
+
+// widen returns a value in the type that the schema gives its property: an older
+// segment may have integers of what are numbers by now.
+func (d *dictionary) widen(column int, value event.Value) event.Value {
+	wide, _ := value.As(d.w.in.Schema.Type(d.w.columns[column]))
+	return wide
+}
+
+// number returns the number of a value.
+func (d *dictionary) number(value event.Value) int32 {
+	if value.Missing() {
+		return 0
+	}
+	if id, ok := d.ids[value]; ok {
+		return id
+	}
+	if value.Type() == event.String {
+		value = event.StringOf(strings.Clone(value.Text())) // of the map, which may go
+	}
+	id := int32(len(d.values))
+	d.values = append(d.values, value)
+	d.ids[value] = id
+	d.take(int64(2*unsafe.Sizeof(value)) + 16 + 2*int64(len(value.Text())))
+	return id
+}
+
+// value returns the value with a number.
+func (d *dictionary) value(id int32) event.Value { return d.values[id] }
+
+func (d *dictionary) take(n int64) {
+	if err := d.w.held.take(n); err != nil && d.err == nil {
+		d.err = err
+	}
+}
+
+// compareValues orders values of one type, the missing one first.
+func compareValues(v, w event.Value) int {
+	switch {
+	case v.Missing() || w.Missing():
+		return cmp.Compare(btoi(!v.Missing()), btoi(!w.Missing()))
+	}
+	return compare(v, w)
+}

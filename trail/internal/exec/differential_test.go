@@ -1,0 +1,125 @@
+package exec_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/exec"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+	"github.com/uniflow-labs/uniflow/trail/query"
+	"github.com/uniflow-labs/uniflow/trail/trailtest"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 150, "how many random cases the differential test draws")
+	first = flag.Uint64("first", 1, "the seed of the first one")
+)
+
+// bucket is the width of a segment in milliseconds.
+const bucket = 28 * 86400_000
+
+// split divides events into segments as a store might have them: by time bucket,
+// and within one into up to runs that overlap.
+func split(t testing.TB, c *trailtest.Case, runs int, random *rand.Rand) []exec.Source {
+	t.Helper()
+	type place struct{ bucket, run int64 }
+	builders := make(map[place]*segment.Builder)
+	for i := range c.Events {
+		e := &c.Events[i]
+		p := place{int64(math.Floor(float64(e.Time) / bucket)), random.Int64N(int64(runs))}
+		b := builders[p]
+		if b == nil {
+			b = segment.NewBuilder(c.Schema)
+			builders[p] = b
+		}
+		values := make([]event.Value, len(c.Schema))
+		for _, prop := range e.Properties {
+			i := c.Schema.Index(prop.Name)
+			values[i], _ = prop.Value.As(c.Schema[i].Type)
+		}
+		b.Add(e.User, e.Time, e.Name, event.HashID(e.ID), values)
+	}
+	var sources []exec.Source
+	for p, b := range builders {
+		image, err := b.Image()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seg, err := segment.FromBytes(fmt.Sprint(p), image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, exec.Source{Segment: seg})
+	}
+	random.Shuffle(len(sources), func(i, j int) { sources[i], sources[j] = sources[j], sources[i] })
+	return sources
+}
+
+// once drops events that came twice, as a store does when it takes them: those
+// equal in user, time and id.
+func once(c *trailtest.Case) {
+	type key struct {
+		user, id string
+		time     int64
+	}
+	seen := make(map[key]bool)
+	c.Events = slices.DeleteFunc(c.Events, func(e event.Event) bool {
+		k := key{e.User, e.ID, e.Time}
+		twice := e.ID != "" && seen[k]
+		seen[k] = true
+		return twice
+	})
+}
+
+// TestReference draws random schemas, events and queries, and has every answer of
+// the executor equal that of the reference, over one segment a bucket and over
+// many that overlap.
+func TestReference(t *testing.T) {
+	for seed := *first; seed < *first+*seeds; seed++ {
+		c := trailtest.Draw(seed, trailtest.DrawOptions{})
+		once(&c)
+		random := rand.New(rand.NewPCG(seed, 2))
+		for _, runs := range []int{1, 4} {
+			in := exec.Input{Sources: split(t, &c, runs, random), Schema: c.Schema, Horizon: math.MinInt64, Cohort: func(name string) ([]uint64, error) {
+				users, ok := c.Cohorts[name]
+				if !ok {
+					return nil, fmt.Errorf("no cohort is called %q", name)
+				}
+				return users, nil
+			}}
+			for i, q := range c.Queries {
+				if err := q.Check(); err != nil {
+					t.Fatalf("seed %d, query %d: %v", seed, i, err)
+				}
+				want, err := trailtest.Answer(c.Events, c.Schema, q, c.Cohorts)
+				if err != nil {
+					t.Fatalf("seed %d, query %d: the reference: %v", seed, i, err)
+				}
+				got, err := exec.Run(t.Context(), in, q, exec.Options{Workers: 1 + int(seed%3), Users: true})
+				if err != nil {
+					t.Fatalf("seed %d, query %d: %v\n%s", seed, i, err, text(q))
+				}
+				if err := trailtest.Equal(got, want, 1e-9); err != nil {
+					t.Errorf("seed %d, query %d, %d runs: got and want differ: %v\n%s", seed, i, runs, err, text(q))
+				}
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+}
+
+// text shows a query.
+func text(q *query.Query) string {
+	doc, err := q.YAML()
+	if err != nil {
+		return fmt.Sprintf("%+v (%v)", q, err)
+	}
+	return string(doc)
+}

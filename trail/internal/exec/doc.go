@@ -1,0 +1,31 @@
+// Package exec answers queries from segments: it plans a query, runs its kernel
+// over the segments with a few workers, and joins what they found.
+//
+// Read Run, then plan.go (what is decided before any row is looked at), filter.go
+// (conditions become tables over dictionary codes), view.go (the rows of a shard,
+// and the masks that say which matchers mean them) and one kernel, retention.go.
+//
+// # How a query runs
+//
+// A query is a few matchers, such as the steps of a funnel, and a kernel. For each
+// segment the plan decides which event codes each matcher means and which codes of
+// a property pass a filter; segments in which nothing can match are left out. The
+// hashes of the users are divided into shards of some 64 Ki rows. A worker takes a
+// shard, finds its one range of rows in every segment, computes a byte of matchers
+// for each row, and then has the kernel go from user to user: segments are sorted
+// by user, so all that a user did is a few ranges of rows, one after the other.
+//
+// # Invariants
+//
+//   - A kernel sees rows through their masks alone: filters, time bounds, deleted
+//     users and cohorts all end up there.
+//   - The rows of one user are never looked at by two workers, so what workers found
+//     is only added up.
+//   - A sample is the users with the lowest hashes: a range of each segment. What
+//     lies outside it is never read.
+//   - Between shards a worker takes no lock, and what it allocates is its own. The
+//     atomic counters are the next shard, and the budget, which is asked when
+//     something grows.
+//
+// It must not know where segments come from, nor how a query was written.
+package exec

@@ -1,0 +1,620 @@
+package exec
+
+import (
+	"math"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// maxTable is the most codes for which every test is decided for each code in
+// advance. Of more, ranges and sorted sets are compared instead; but what looks
+// into strings is decided for each string of the dictionary.
+const maxTable = 1 << 16
+
+// A condition is a filter for all segments: literals are values of the type that
+// the schema gives the property, expressions are compiled, cohorts are looked up.
+type condition struct {
+	all, any []condition
+	test     *test
+}
+
+// A test is a query.Test with what it needs in every segment.
+type test struct {
+	property string
+	typ      event.Type // of the property; Unknown if no event ever had it
+	op       query.Op
+	values   []event.Value // the literals in type typ
+	missing  bool          // a missing value passes
+	match    func(string) bool
+	users    []uint64 // of InCohort and NotInCohort, sorted
+}
+
+// missingPasses tells whether a missing value passes, see query.Op.
+func missingPasses(t *query.Test) bool {
+	empty := slices.ContainsFunc(t.Literals, func(l query.Literal) bool { return l.Text == "" })
+	switch t.Op {
+	case query.Missing:
+		return true
+	case query.Eq, query.In:
+		return empty
+	case query.Ne, query.NotIn:
+		return !empty
+	}
+	return false
+}
+
+// condition makes a condition of a filter.
+func (b *builder) condition(f *query.Filter) (*condition, error) {
+	switch {
+	case f == nil:
+		return nil, nil
+	case f.Test != nil:
+		t, err := b.test(f.Test)
+		if err != nil {
+			return nil, err
+		}
+		return &condition{test: t}, nil
+	case f.All != nil:
+		c := &condition{all: []condition{}}
+		return c, b.conditions(&c.all, f.All)
+	}
+	c := &condition{any: []condition{}}
+	return c, b.conditions(&c.any, f.Any)
+}
+
+func (b *builder) conditions(to *[]condition, filters []query.Filter) error {
+	for i := range filters {
+		c, err := b.condition(&filters[i])
+		if err != nil {
+			return err
+		}
+		*to = append(*to, *c)
+	}
+	return nil
+}
+
+func (b *builder) test(q *query.Test) (*test, error) {
+	t := &test{property: q.Property, op: q.Op, missing: missingPasses(q)}
+	if q.Op == query.InCohort || q.Op == query.NotInCohort {
+		if b.in.Cohort == nil {
+			return nil, errorAt(q.Pos, "", "no cohorts are kept here")
+		}
+		users, err := b.in.Cohort(q.Property)
+		if err != nil {
+			return nil, errorAt(q.Pos, "", "%v", err)
+		}
+		t.users = users
+		return t, nil
+	}
+	t.typ = b.in.Schema.Type(q.Property)
+	if t.typ == event.Unknown {
+		b.unknownProperty(q.Property)
+		return t, nil
+	}
+	switch q.Op {
+	case query.Contains, query.Prefix, query.Suffix, query.Matches:
+		if t.typ != event.String {
+			return nil, errorAt(q.Pos, "such tests are for strings", "%s is %s, not a string", q.Property, typeName(t.typ))
+		}
+	case query.Gt, query.Gte, query.Lt, query.Lte, query.Between:
+		if t.typ == event.Bool {
+			return nil, errorAt(q.Pos, "compare with true or false", "%s is a boolean, which has no order", q.Property)
+		}
+	}
+	for _, l := range q.Literals {
+		if l.Text == "" && q.Op != query.Contains && q.Op != query.Prefix && q.Op != query.Suffix && q.Op != query.Matches {
+			if q.Op == query.Eq || q.Op == query.Ne || q.Op == query.In || q.Op == query.NotIn {
+				continue // the missing value, which missing tells about
+			}
+		}
+		v, err := literal(t.typ, q.Property, l)
+		if err != nil {
+			return nil, err
+		}
+		t.values = append(t.values, v)
+	}
+	if t.typ == event.String {
+		if err := t.compile(q); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// compile sets match for the operators that look into strings.
+func (t *test) compile(q *query.Test) error {
+	if len(q.Literals) == 0 {
+		return nil
+	}
+	text := q.Literals[0].Text
+	switch t.op {
+	case query.Contains:
+		t.match = func(s string) bool { return strings.Contains(s, text) }
+	case query.Suffix:
+		t.match = func(s string) bool { return strings.HasSuffix(s, text) }
+	case query.Matches:
+		re, err := regexp.Compile(text)
+		if err != nil {
+			return errorAt(q.Literals[0].Pos, "write an RE2 expression", "%v", err)
+		}
+		t.match = re.MatchString
+	}
+	return nil
+}
+
+// literal returns what a literal is in the type of a property. For an Int it may
+// be a Float, which is compared by value.
+func literal(t event.Type, property string, l query.Literal) (event.Value, error) {
+	switch t {
+	case event.Int:
+		if i, err := strconv.ParseInt(l.Text, 10, 64); err == nil {
+			return event.IntOf(i), nil
+		}
+		fallthrough
+	case event.Float:
+		if f, err := strconv.ParseFloat(l.Text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return event.FloatOf(f), nil
+		}
+	case event.Bool:
+		switch l.Text {
+		case "true":
+			return event.BoolOf(true), nil
+		case "false":
+			return event.BoolOf(false), nil
+		}
+	default:
+		return event.StringOf(l.Text), nil
+	}
+	return event.Value{}, errorAt(l.Pos, "write a value of that type", "%s is %s, %q is not", property, typeName(t), l.Text)
+}
+
+// A selector is a condition in one segment.
+type selector struct {
+	all, any []selector
+	leaf     *leaf
+}
+
+// A leaf is a test in one segment, decided on the codes of its column.
+type leaf struct {
+	column *segment.Column // nil if every row gets the same answer, or for cohorts
+	same   bool            // that answer
+
+	table   []uint8  // by code: 1 passes; nil if there are too many codes
+	set     []uint32 // sorted codes that pass, if there are many codes; nil for none
+	lo, hi  uint32   // without table and set: codes from lo up to, not including, hi pass, for raw columns see raw
+	missing bool     // whether code 0 passes
+	not     bool     // lo and hi, or raw, are negated
+	raw     func(event.Value) bool
+	users   []uint64 // of cohorts
+	cohort  bool
+}
+
+// selector makes a condition decidable in a segment. Conditions that pass all or
+// no row of it become leaves that say so.
+func (c *condition) selector(seg *segment.Segment, cost *stats) (*selector, error) {
+	if c.test != nil {
+		l, err := c.test.leaf(seg, cost)
+		return &selector{leaf: l}, err
+	}
+	var (
+		s      selector
+		list   = c.all
+		absorb = false // the answer of one that decides all
+	)
+	if list == nil {
+		list, absorb = c.any, true
+	}
+	var kept []selector
+	for i := range list {
+		sub, err := list[i].selector(seg, cost)
+		if err != nil {
+			return nil, err
+		}
+		if same, ok := sub.constant(); ok {
+			if same == absorb {
+				return sub, nil
+			}
+			continue
+		}
+		kept = append(kept, *sub)
+	}
+	switch {
+	case len(kept) == 0:
+		return &selector{leaf: &leaf{same: !absorb}}, nil
+	case len(kept) == 1:
+		return &kept[0], nil
+	case absorb:
+		s.any = kept
+	default:
+		s.all = kept
+	}
+	return &s, nil
+}
+
+// constant returns the answer for every row, if it is one.
+func (s *selector) constant() (same, ok bool) {
+	if s.leaf != nil && s.leaf.column == nil && !s.leaf.cohort {
+		return s.leaf.same, true
+	}
+	return false, false
+}
+
+// leaf decides a test for the codes of a segment. This is where "exists" becomes
+// "is not code 0", and "contains" and "matches" a table over the dictionary.
+func (t *test) leaf(seg *segment.Segment, cost *stats) (*leaf, error) {
+	if t.op == query.InCohort || t.op == query.NotInCohort {
+		return &leaf{cohort: true, users: t.users, not: t.op == query.NotInCohort}, nil
+	}
+	col := seg.Column(t.property)
+	if col == nil {
+		return &leaf{same: t.missing}, nil
+	}
+	if err := cost.prepare(col, 0, 0); err != nil {
+		return nil, err
+	}
+	l := &leaf{column: col, missing: t.missing}
+	if col.Codes() == 0 {
+		l.raw = t.passes
+		return l, nil
+	}
+	t.decide(l)
+	if l.table == nil && l.set == nil {
+		l.narrow()
+	}
+	return l, nil
+}
+
+// passes decides one value that is not missing.
+func (t *test) passes(v event.Value) bool {
+	switch t.op {
+	case query.Exists:
+		return true
+	case query.Missing:
+		return false
+	case query.Eq, query.In:
+		return slices.ContainsFunc(t.values, func(w event.Value) bool { return compare(v, w) == 0 })
+	case query.Ne, query.NotIn:
+		return !slices.ContainsFunc(t.values, func(w event.Value) bool { return compare(v, w) == 0 })
+	case query.Gt:
+		return compare(v, t.values[0]) > 0
+	case query.Gte:
+		return compare(v, t.values[0]) >= 0
+	case query.Lt:
+		return compare(v, t.values[0]) < 0
+	case query.Lte:
+		return compare(v, t.values[0]) <= 0
+	case query.Between:
+		return compare(v, t.values[0]) >= 0 && compare(v, t.values[1]) <= 0
+	}
+	return false // those on strings have codes
+}
+
+// compare orders two values of one type, or an integer and a number by value.
+func compare(v, w event.Value) int {
+	switch {
+	case v.Type() == event.String:
+		return strings.Compare(v.Text(), w.Text())
+	case v.Type() == event.Int && w.Type() == event.Int:
+		return order(v.Int(), w.Int())
+	case v.Type() == event.Bool:
+		return order(btoi(v.Bool()), btoi(w.Bool()))
+	case v.Type() == event.Int:
+		return compareIntFloat(v.Int(), w.Float())
+	case w.Type() == event.Int:
+		return -compareIntFloat(w.Int(), v.Float())
+	}
+	return order(v.Float(), w.Float())
+}
+
+// compareIntFloat compares without rounding the integer.
+func compareIntFloat(i int64, f float64) int {
+	switch {
+	case f >= 1<<63:
+		return -1
+	case f < -(1 << 63):
+		return 1
+	}
+	whole := math.Floor(f)
+	if c := order(i, int64(whole)); c != 0 || whole == f {
+		return c
+	}
+	return -1 // i is the whole part, f a little more
+}
+
+func order[T int64 | float64 | int](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// decide fills in which codes from 1 on pass.
+func (t *test) decide(l *leaf) {
+	col := l.column
+	codes := uint32(col.Codes())
+	l.lo, l.hi = 1, 1
+	switch t.op {
+	case query.Exists:
+		l.hi = codes
+	case query.Missing:
+	case query.Eq, query.In, query.Ne, query.NotIn:
+		l.not = t.op == query.Ne || t.op == query.NotIn
+		if len(t.values) == 1 {
+			l.lo, l.hi = span(col, t.values[0])
+			break
+		}
+		for _, v := range t.values {
+			if lo, hi := span(col, v); lo < hi {
+				l.set = append(l.set, lo)
+			}
+		}
+		slices.Sort(l.set)
+	case query.Prefix:
+		l.lo, _ = col.Search(t.values0())
+		l.hi = codes
+		if end := successor(t.values0().Text()); end != "" {
+			l.hi, _ = col.Search(event.StringOf(end))
+		}
+		if t.values0().Missing() {
+			l.lo = 1
+		}
+	case query.Gt:
+		_, l.lo = span(col, t.values[0])
+		l.hi = codes
+	case query.Gte:
+		l.lo, _ = span(col, t.values[0])
+		l.hi = codes
+	case query.Lt:
+		l.hi, _ = span(col, t.values[0])
+	case query.Lte:
+		_, l.hi = span(col, t.values[0])
+	case query.Between:
+		l.lo, _ = span(col, t.values[0])
+		_, l.hi = span(col, t.values[1])
+	case query.Contains, query.Suffix, query.Matches:
+		l.table = make([]uint8, codes)
+		for c := uint32(1); c < codes; c++ {
+			if t.match(col.Value(c).Text()) {
+				l.table[c] = 1
+			}
+		}
+	}
+	if l.hi < l.lo {
+		l.hi = l.lo
+	}
+	if l.table == nil && codes <= maxTable {
+		l.tabulate(codes)
+	}
+}
+
+// values0 is the first value, missing for the empty string.
+func (t *test) values0() event.Value {
+	if len(t.values) == 0 {
+		return event.Value{}
+	}
+	return t.values[0]
+}
+
+// tabulate turns any other form into a table.
+func (l *leaf) tabulate(codes uint32) {
+	table := make([]uint8, codes)
+	for c := range table {
+		if l.passes(uint32(c)) {
+			table[c] = 1
+		}
+	}
+	l.table, l.set = table, nil
+}
+
+// passes decides a code without the table.
+func (l *leaf) passes(c uint32) bool {
+	switch {
+	case c == 0:
+		return l.missing
+	case l.set != nil:
+		_, in := slices.BinarySearch(l.set, c)
+		return in != l.not
+	}
+	return (c-l.lo < l.hi-l.lo) != l.not
+}
+
+// narrow makes a constant of a leaf that passes every code or none.
+func (l *leaf) narrow() {
+	if l.raw != nil || l.set != nil {
+		return
+	}
+	none, all := l.lo == l.hi, l.lo <= 1 && int(l.hi) == l.column.Codes()
+	if l.not {
+		none, all = all, none
+	}
+	if missing := l.column.MissingCount(); none && (!l.missing || missing == 0) {
+		*l = leaf{same: false}
+	} else if all && (l.missing || missing == 0) {
+		*l = leaf{same: true}
+	}
+}
+
+// span returns the codes with a value: lo and lo+1 if there is one, else the
+// place where it would be, twice.
+func span(col *segment.Column, v event.Value) (lo, hi uint32) {
+	lo, exact := col.Search(v)
+	if exact {
+		return lo, lo + 1
+	}
+	return lo, lo
+}
+
+// successor returns the first string after all that begin with prefix, "" if
+// there is none.
+func successor(prefix string) string {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1])
+		}
+	}
+	return ""
+}
+
+// prepare makes sure that the rows of a view can be read, for every column.
+func (s *selector) prepare(v *view, cost *stats) error {
+	for _, list := range [][]selector{s.all, s.any} {
+		for i := range list {
+			if err := list[i].prepare(v, cost); err != nil {
+				return err
+			}
+		}
+	}
+	if s.leaf != nil && s.leaf.column != nil {
+		return cost.prepare(s.leaf.column, v.RowLo, v.RowHi)
+	}
+	return nil
+}
+
+// eval sets dst to 1 for the rows of the view that pass and to 0 for the others.
+func (s *selector) eval(dst []uint8, v *view, a *arena) {
+	if s.leaf != nil {
+		s.leaf.eval(dst, v, a)
+		return
+	}
+	list, and := s.all, true
+	if list == nil {
+		list, and = s.any, false
+	}
+	list[0].eval(dst, v, a)
+	mark := a.mark()
+	other := a.bytes(len(dst))
+	for i := range list[1:] {
+		list[i+1].eval(other, v, a)
+		if and {
+			for j, o := range other[:len(dst)] {
+				dst[j] &= o
+			}
+		} else {
+			for j, o := range other[:len(dst)] {
+				dst[j] |= o
+			}
+		}
+	}
+	a.release(mark)
+}
+
+func (l *leaf) eval(dst []uint8, v *view, a *arena) {
+	switch {
+	case l.cohort:
+		l.evalUsers(dst, v)
+		return
+	case l.column == nil:
+		fill(dst, uint8(btoi(l.same)))
+		return
+	}
+	mark := a.mark()
+	defer a.release(mark)
+	n := len(dst)
+	switch codes := l.column.Codes(); {
+	case codes == 0:
+		raw := l.column.ReadRaw(a.words(n), v.RowLo, v.RowHi)
+		for i, bits := range raw {
+			value, ok := rawValue(l.column.Type(), bits)
+			dst[i] = uint8(btoi(ok && l.raw(value) || !ok && l.missing))
+		}
+	case codes <= 1<<8 && l.table != nil:
+		var table [256]uint8 // of its own, so that no bounds are checked
+		copy(table[:], l.table)
+		for i, c := range l.column.Read8(a.bytes(n), v.RowLo, v.RowHi)[:n] {
+			dst[i] = table[c]
+		}
+	case l.table != nil && codes <= 1<<16:
+		for i, c := range l.column.Read16(a.halves(n), v.RowLo, v.RowHi)[:n] {
+			dst[i] = l.table[c]
+		}
+	case l.table != nil:
+		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+			dst[i] = l.table[c]
+		}
+	case l.set != nil:
+		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+			dst[i] = uint8(btoi(l.passes(c)))
+		}
+	default:
+		width, not, missing := l.hi-l.lo, uint8(btoi(l.not)), uint8(btoi(l.missing))
+		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+			in := uint8(btoi(c-l.lo < width)) ^ not
+			if c == 0 {
+				in = missing
+			}
+			dst[i] = in
+		}
+	}
+}
+
+// evalUsers decides by the user of a row.
+func (l *leaf) evalUsers(dst []uint8, v *view) {
+	at, _ := slices.BinarySearch(l.users, v.first())
+	for u, h := range v.hashes {
+		for at < len(l.users) && l.users[at] < h {
+			at++
+		}
+		in := at < len(l.users) && l.users[at] == h
+		fill(dst[v.row(u):v.row(u+1)], uint8(btoi(in != l.not)))
+	}
+}
+
+// rawValue returns a value of a raw column, not ok and missing if it is.
+func rawValue(t event.Type, raw uint64) (v event.Value, ok bool) {
+	if t == event.Float {
+		v = event.FloatOf(math.Float64frombits(raw))
+	} else if int64(raw) != math.MinInt64 {
+		v = event.IntOf(int64(raw))
+	}
+	return v, !v.Missing()
+}
+
+func fill(dst []uint8, b uint8) {
+	for i := range dst {
+		dst[i] = b
+	}
+}
+
+// names returns a set of masks for the codes of a segment's events: bit k of the
+// mask of a code is set if match k means that event.
+func names(matches []matcher, events *segment.Column) []uint64 {
+	table := make([]uint64, events.Codes())
+	for k := range matches {
+		bit := uint64(1) << k
+		if len(matches[k].events) == 0 {
+			for c := range table {
+				table[c] |= bit
+			}
+			continue
+		}
+		for _, name := range matches[k].events {
+			if c, ok := events.Search(event.StringOf(name)); ok {
+				table[c] |= bit
+			}
+		}
+	}
+	table[0] = 0
+	return table
+}
+
+// lowest returns the number of the lowest bit of a mask.
+func lowest(m uint64) int { return bits.TrailingZeros64(m) }

@@ -1,0 +1,428 @@
+package exec
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A funnel counts users by the highest step that they reached.
+//
+// Its matchers are the steps, then the exclusions, then, for strict_order, every
+// event.
+type funnel struct {
+	q      *query.Funnel
+	steps  int
+	window int64 // in milliseconds, inclusive; math.MaxInt64 for none
+	order  int   // matcher of every event, of strict_order; else -1
+	by     int   // column, -1 for none
+	same   int   // column, -1 for none
+
+	reached []int64                 // users by level-1
+	groups  map[event.Value][]int64 // users by level-1
+}
+
+func (b *builder) funnel(q *query.Funnel) (kernel, error) {
+	f := &funnel{q: q, steps: len(q.Steps), window: q.Within.Milliseconds(), order: -1, by: -1, same: -1,
+		reached: make([]int64, len(q.Steps)), groups: make(map[event.Value][]int64)}
+	if q.NoLimit {
+		f.window = math.MaxInt64
+	}
+	lo, hi := b.bounds(q.Bounds)
+	for _, s := range q.Steps {
+		if err := b.match(s, lo, hi); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range q.Exclude {
+		if err := b.match(x.Match, lo, hi); err != nil {
+			return nil, err
+		}
+	}
+	if q.Modes.StrictOrder {
+		f.order = len(b.matchers)
+		if err := b.match(query.Match{}, lo, hi); err != nil {
+			return nil, err
+		}
+	}
+	if q.By != "" {
+		f.by = b.column(q.By)
+	}
+	if q.Same != "" {
+		f.same = b.column(q.Same)
+	}
+	return f, nil
+}
+
+// fast tells whether the levels can be found by scanning masks, without
+// collecting what a user did.
+func (f *funnel) fast() bool {
+	return f.q.Modes == query.Modes{} && !f.q.AnyOrder && len(f.q.Exclude) == 0 && f.same < 0 && f.by < 0 && f.steps <= 8
+}
+
+func (f *funnel) need() need { return need{times: true, columns: f.by >= 0 || f.same >= 0} }
+
+func (f *funnel) fork(w *worker) fold {
+	if f.fast() {
+		return &funnelScan{funnel: f, w: w, reached: make([]int64, f.steps)}
+	}
+	return &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w), groups: make(map[int32][]int64)}
+}
+
+func (f *funnel) answer(p *plan) (*query.Answer, error) {
+	a := &query.FunnelAnswer{Steps: f.answerSteps(p, f.reached), By: f.q.By}
+	for v, reached := range f.groups {
+		a.Groups = append(a.Groups, query.FunnelGroup{Value: v, Steps: f.answerSteps(p, reached)})
+	}
+	slices.SortFunc(a.Groups, func(x, y query.FunnelGroup) int {
+		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), compareValues(x.Value, y.Value))
+	})
+	if limit := f.q.Limit; limit > 0 && len(a.Groups) > limit {
+		a.Groups = a.Groups[:limit]
+	}
+	return &query.Answer{Funnel: a}, nil
+}
+
+// answerSteps makes counts by level cumulative: who reached a step has been at
+// those before.
+func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
+	steps := make([]query.FunnelStep, f.steps)
+	var users int64
+	for k := f.steps - 1; k >= 0; k-- {
+		users += reached[k]
+		steps[k] = query.FunnelStep{Event: strings.Join(f.q.Steps[k].Events, "|"), Users: p.number(users)}
+	}
+	return steps
+}
+
+// A funnelScan is the fold of funnels in the default mode: per level it keeps the
+// start of the latest chain, as windowFunnel does.
+//
+// Most events of most funnels are of step 1 or of none. Of a row of step 1 only
+// its time matters, and only if no other row of step 1 comes before the next
+// step; so such rows are skipped eight at a time, and their times not even read.
+type funnelScan struct {
+	*funnel
+	w       *worker
+	reached []int64
+	first   [9]int64 // by level: the start of the latest chain
+	set     [9]bool
+	loose   []entry // rows of users who are in several views at one time
+}
+
+func (f *funnelScan) shard(views []*view) error {
+	u := &f.w.users
+	u.open(views)
+	for u.next() {
+		level := 0
+		if len(u.parts) > 1 && f.w.overlap && !inOrder(u.parts) {
+			level = f.merged(u.parts)
+		} else if len(u.parts) == 1 {
+			level = f.scan(&u.parts[0])
+			if level == 0 {
+				continue
+			}
+			f.close()
+		} else {
+			for i := range u.parts {
+				if level = f.scan(&u.parts[i]); level == f.steps {
+					break
+				}
+			}
+			if level > 0 {
+				f.close()
+			}
+		}
+		if level > 0 {
+			f.reached[level-1]++
+		}
+	}
+	return nil
+}
+
+// close forgets a user's chains.
+func (f *funnelScan) close() { f.set = [9]bool{} }
+
+// level returns the highest level that is set.
+func (f *funnelScan) level() int {
+	for k := f.steps; k > 0; k-- {
+		if f.set[k] {
+			return k
+		}
+	}
+	return 0
+}
+
+// others is a word of eight masks in which bits beside step 1 are set.
+const others = 0xfefefefefefefefe
+
+// scan takes the rows of a part, which lie after those it was given before, and
+// returns the level.
+func (f *funnelScan) scan(p *part) int {
+	masks := p.mask8
+	i, hi := p.lo, p.hi
+	for {
+		// Rows from i to j are of step 1 or of none.
+		j := i
+		for j < hi {
+			word := load(masks, j) & others
+			if word != 0 {
+				j += bits.TrailingZeros64(word) >> 3
+				break
+			}
+			j += 8
+		}
+		j = min(j, hi)
+		for q := j - 1; q >= i; q-- {
+			if masks[q] != 0 {
+				f.set[1] = true
+				if j < hi || f.steps > 1 {
+					f.first[1] = p.time(q)
+				}
+				break
+			}
+		}
+		if j == hi {
+			return f.level()
+		}
+		// The row at j, and those of its time: in order of the steps.
+		t, m := p.times[j], uint64(masks[j])
+		for i = j + 1; i < hi && p.times[i] == t; i++ {
+			m |= uint64(masks[i])
+		}
+		if f.apply(p.base+p.unit*int64(t), m) {
+			return f.steps
+		}
+	}
+}
+
+// apply takes the steps of one time; it tells whether the last was reached.
+func (f *funnelScan) apply(t int64, m uint64) bool {
+	for ; m != 0; m &= m - 1 {
+		k := lowest(m) + 1
+		if k == 1 {
+			f.first[1], f.set[1] = t, true
+		} else if f.set[k-1] && within(f.first[k-1], t, f.window) {
+			f.first[k], f.set[k] = f.first[k-1], true
+		}
+		if k == f.steps && f.set[k] {
+			return true
+		}
+	}
+	return false
+}
+
+// within tells whether t is at most window after first, without overflow.
+func within(first, t, window int64) bool { return uint64(t)-uint64(first) <= uint64(window) }
+
+// load returns eight masks from a place; the arena has eight bytes more than rows.
+func load(masks []uint8, at int) uint64 {
+	return binary.LittleEndian.Uint64(unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(masks)), at)), 8))
+}
+
+// inOrder tells whether the times of the parts follow on each other, without two
+// that are equal.
+func inOrder(parts []part) bool {
+	for i := 1; i < len(parts); i++ {
+		before, after := &parts[i-1], &parts[i]
+		if before.time(before.hi-1) >= after.time(after.lo) {
+			return false
+		}
+	}
+	return true
+}
+
+// merged takes a user whose parts overlap in time.
+func (f *funnelScan) merged(parts []part) int {
+	f.loose = f.loose[:0]
+	for i := range parts {
+		p := &parts[i]
+		for r := p.lo; r < p.hi; r++ {
+			if m := p.mask8[r]; m != 0 {
+				f.loose = append(f.loose, entry{t: p.time(r), mask: uint64(m)})
+			}
+		}
+	}
+	slices.SortFunc(f.loose, func(a, b entry) int { return cmp.Compare(a.t, b.t) })
+	for i := 0; i < len(f.loose); {
+		t, m := f.loose[i].t, uint64(0)
+		for ; i < len(f.loose) && f.loose[i].t == t; i++ {
+			m |= f.loose[i].mask
+		}
+		if f.apply(t, m) {
+			break
+		}
+	}
+	level := f.level()
+	f.close()
+	return level
+}
+
+func (f *funnelScan) join() error {
+	for i, n := range f.reached {
+		f.funnel.reached[i] += n
+	}
+	return nil
+}
+
+// A funnelFold is the fold of all other funnels: it collects what a user did.
+type funnelFold struct {
+	*funnel
+	w       *worker
+	reached []int64
+	groups  map[int32][]int64 // by value in values
+	values  *dictionary       // of by and same
+	chain   chain
+	entries []entry
+	held    int // entries that were accounted for
+}
+
+// An entry is an event of a user that the funnel looks at.
+type entry struct {
+	t    int64
+	mask uint64 // of matchers
+	key  int32  // of same
+	part int32
+	row  int32
+}
+
+func (f *funnelFold) shard(views []*view) error {
+	f.values.open(views)
+	u := &f.w.users
+	u.open(views)
+	for u.next() {
+		if err := f.collect(u.parts); err != nil {
+			return err
+		}
+		if len(f.entries) > 0 {
+			f.user(u.parts)
+		}
+	}
+	return f.values.err
+}
+
+// collect gathers the entries of a user in order of key and time.
+func (f *funnelFold) collect(parts []part) error {
+	f.entries = f.entries[:0]
+	sorted := true
+	for i := range parts {
+		p := &parts[i]
+		for r := p.lo; r < p.hi; r++ {
+			m := p.mask(r)
+			if m == 0 {
+				continue
+			}
+			e := entry{t: p.time(r), mask: m, part: int32(i), row: int32(r)}
+			if f.same >= 0 {
+				if e.key = f.values.id(p.view, f.same, r); e.key == 0 {
+					continue // missing takes no part
+				}
+			}
+			if n := len(f.entries); n > 0 && (f.entries[n-1].key > e.key || f.entries[n-1].key == e.key && f.entries[n-1].t > e.t) {
+				sorted = false
+			}
+			f.entries = append(f.entries, e)
+		}
+	}
+	if !sorted {
+		slices.SortStableFunc(f.entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.t, b.t)) })
+	}
+	if grown := cap(f.entries) - f.held; grown > 0 {
+		f.held += grown
+		return f.w.held.take(int64(grown) * int64(unsafe.Sizeof(entry{})))
+	}
+	return nil
+}
+
+// user finds the level of the user whose entries were collected, and the group.
+func (f *funnelFold) user(parts []part) {
+	best, bestStart, bestValue := 0, int64(0), int32(0)
+	for lo := 0; lo < len(f.entries); {
+		hi := lo + 1
+		for hi < len(f.entries) && f.entries[hi].key == f.entries[lo].key {
+			hi++
+		}
+		trail := f.entries[lo:hi]
+		lo = hi
+		var level int
+		if f.q.AnyOrder {
+			level = f.chain.anyOrder(f.funnel, trail)
+		} else {
+			level = f.chain.run(f.funnel, trail)
+		}
+		if level == 0 || level < best {
+			continue
+		}
+		if f.by < 0 {
+			best = level
+			continue
+		}
+		start := f.chain.start(f.funnel, level)
+		if level == best && start > bestStart {
+			continue
+		}
+		value := f.valueAt(parts, trail, start)
+		if level == best && start == bestStart && compareValues(f.values.value(value), f.values.value(bestValue)) >= 0 {
+			continue
+		}
+		best, bestStart, bestValue = level, start, value
+	}
+	if best == 0 {
+		return
+	}
+	f.reached[best-1]++
+	if f.by >= 0 {
+		g := f.groups[bestValue]
+		if g == nil {
+			g = make([]int64, f.steps)
+			f.groups[bestValue] = g
+		}
+		g[best-1]++
+	}
+}
+
+// valueAt returns the smallest value of by among the events at a time that may
+// begin a chain.
+func (f *funnelFold) valueAt(parts []part, trail []entry, start int64) int32 {
+	begins := uint64(1)
+	if f.q.AnyOrder {
+		begins = 1<<f.steps - 1
+	}
+	i, _ := slices.BinarySearchFunc(trail, start, func(e entry, t int64) int { return cmp.Compare(e.t, t) })
+	smallest := int32(-1)
+	for ; i < len(trail) && trail[i].t == start; i++ {
+		if trail[i].mask&begins == 0 {
+			continue
+		}
+		id := f.values.id(parts[trail[i].part].view, f.by, int(trail[i].row))
+		if smallest < 0 || compareValues(f.values.value(id), f.values.value(smallest)) < 0 {
+			smallest = id
+		}
+	}
+	return smallest
+}
+
+func (f *funnelFold) join() error {
+	for i, n := range f.reached {
+		f.funnel.reached[i] += n
+	}
+	for id, reached := range f.groups {
+		v := f.values.value(id)
+		g := f.funnel.groups[v]
+		if g == nil {
+			g = make([]int64, f.steps)
+			f.funnel.groups[v] = g
+		}
+		for i, n := range reached {
+			g[i] += n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package exec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// shardRows is about how many rows of all segments a shard has, so that what is
+// computed of them stays in the cache of a core.
+const shardRows = 1 << 16
+
+// maxShards bounds the cost of finding the shards in the segments.
+const maxShards = 1 << 14
+
+// A matcher says which events are meant, for all segments.
+type matcher struct {
+	events []string   // any if empty
+	where  *condition // nil passes all
+	lo, hi int64      // times, hi exclusive
+}
+
+// A plan is what is decided before any row is looked at.
+type plan struct {
+	in       Input
+	opt      Options
+	matchers []matcher
+	columns  []string  // properties that the kernel reads beside filters, or eventName
+	sources  []*source // those that may have a matching event, by time
+	skipped  int       // sources that cannot
+	overlap  bool      // the times of two sources overlap
+	rows     int64     // of sources
+	hashTo   uint64    // the last hash that is looked at
+	share    float64   // of the users, up to hashTo
+	shards   int
+	width    int // of masks in bits: 8 or 64
+	through  int64
+	warnings []string
+	held     *budget
+	cost     stats // of planning
+}
+
+// A source is a segment with what the plan decided for it.
+type source struct {
+	seg      *segment.Segment
+	dropped  []uint64
+	events   *segment.Column
+	times    *segment.Times
+	table    []uint64    // by event code: the matchers that mean it
+	every    bool        // table gives the same mask for every event
+	wheres   []*selector // by matcher; nil passes all
+	cut      []window    // of matchers whose times do not hold the segment as a whole
+	columns  []*segment.Column
+	compiled any // what the kernel decided for it
+}
+
+// A window is the times of some matchers.
+type window struct {
+	mask   uint64
+	lo, hi int64
+}
+
+// A builder makes a plan.
+type builder struct {
+	*plan
+	unknown map[string]bool // properties that were warned about
+}
+
+func (b *builder) warn(format string, args ...any) {
+	b.warnings = append(b.warnings, fmt.Sprintf(format, args...))
+}
+
+func (b *builder) unknownProperty(name string) {
+	if b.unknown[name] {
+		return
+	}
+	b.unknown[name] = true
+	hint := ""
+	if near := query.Nearest(name, b.in.Schema.Names()); near != "" {
+		hint = fmt.Sprintf(", did you mean %q", near)
+	}
+	b.warn("no event has the property %q%s", name, hint)
+}
+
+// bounds are the times of a query and what the store has kept.
+func (b *builder) bounds(q query.Bounds) (lo, hi int64) {
+	lo, hi = b.in.Horizon, math.MaxInt64
+	if q.HasFrom {
+		lo = max(lo, q.From)
+	}
+	if q.HasTo {
+		hi = q.To
+	}
+	return lo, hi
+}
+
+// match adds a matcher.
+func (b *builder) match(m query.Match, lo, hi int64) error {
+	where, err := b.condition(m.Where)
+	if err != nil {
+		return err
+	}
+	b.matchers = append(b.matchers, matcher{m.Events, where, lo, hi})
+	return nil
+}
+
+// eventName stands for the names of the events among the columns of a plan.
+const eventName = ""
+
+// column asks for a property; it returns its place in the columns of a view.
+func (b *builder) column(property string) int {
+	if property != eventName && b.in.Schema.Index(property) < 0 {
+		b.unknownProperty(property)
+	}
+	if i := slices.Index(b.columns, property); i >= 0 {
+		return i
+	}
+	b.columns = append(b.columns, property)
+	return len(b.columns) - 1
+}
+
+// newPlan begins a plan.
+func newPlan(in Input, opt Options, share float64) *builder {
+	if opt.Workers <= 0 {
+		opt.Workers = runtime.GOMAXPROCS(0)
+	}
+	p := &plan{in: in, opt: opt, share: 1, hashTo: math.MaxUint64, through: math.MinInt64, held: newBudget(opt.Memory)}
+	if share > 0 && share < 1 {
+		p.share = share
+		p.hashTo = uint64(share * (1 << 63) * 2)
+		if p.hashTo > 0 {
+			p.hashTo--
+		}
+	}
+	return &builder{plan: p, unknown: make(map[string]bool)}
+}
+
+// finish decides for every segment, drops those that cannot matter and divides
+// the users into shards.
+func (b *builder) finish() error {
+	b.width = 8
+	if len(b.matchers) > 8 {
+		b.width = 64
+	}
+	if len(b.matchers) > 64 {
+		return errorAt(query.Pos{}, "ask with fewer steps and exclusions", "a query of %d matches, 64 are the limit", len(b.matchers))
+	}
+	seen := make(map[string]bool)
+	for _, s := range b.in.Sources {
+		b.through = max(b.through, s.Segment.MaxTime())
+		src, err := b.source(s, seen)
+		if err != nil {
+			return err
+		}
+		if src == nil {
+			b.skipped++
+			continue
+		}
+		b.sources = append(b.sources, src)
+		b.rows += int64(src.seg.Rows())
+	}
+	for i := range b.matchers {
+		for _, name := range b.matchers[i].events {
+			if !seen[name] {
+				seen[name] = true
+				b.unknownEvent(name)
+			}
+		}
+	}
+	slices.SortFunc(b.sources, func(x, y *source) int { return cmp.Compare(x.seg.MinTime(), y.seg.MinTime()) })
+	last := int64(math.MinInt64)
+	for _, s := range b.sources {
+		b.overlap = b.overlap || s.seg.MinTime() <= last
+		last = max(last, s.seg.MaxTime())
+	}
+	sampled := float64(b.rows) * b.share
+	b.shards = 1 << bits.Len64(uint64(sampled)/shardRows)
+	b.shards = min(b.shards, maxShards)
+	return nil
+}
+
+func (b *builder) unknownEvent(name string) {
+	var all []string
+	for _, s := range b.in.Sources {
+		events := s.Segment.Events()
+		if events.Codes() > 1000 {
+			continue
+		}
+		if _, err := events.Prepare(0, 0); err != nil {
+			continue // the segment is not needed for an answer of zeros
+		}
+		for c := 1; c < events.Codes(); c++ {
+			all = append(all, events.Value(uint32(c)).Text())
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	switch near := query.Nearest(name, all); {
+	case near != "":
+		b.warn("no event is called %q, did you mean %q", name, near)
+	case len(all) > 0 && len(all) <= 12:
+		b.warn("no event is called %q; there are %s", name, strings.Join(all, ", "))
+	default:
+		b.warn("no event is called %q", name)
+	}
+}
+
+// source decides for a segment, nil if none of its events can matter. It notes
+// the event names that it has.
+func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
+	seg := in.Segment
+	s := &source{seg: seg, dropped: in.Dropped, events: seg.Events(), times: seg.Times()}
+	if seg.Rows() == 0 {
+		return nil, nil
+	}
+	if err := b.cost.prepare(s.events, 0, 0); err != nil {
+		return nil, err
+	}
+	for i := range b.matchers {
+		for _, name := range b.matchers[i].events {
+			if !seen[name] {
+				_, seen[name] = s.events.Search(event.StringOf(name))
+			}
+		}
+	}
+	s.table = names(b.matchers, s.events)
+	first, last := seg.MinTime(), seg.MaxTime()
+	var live uint64
+	s.wheres = make([]*selector, len(b.matchers))
+	for k := range b.matchers {
+		m := &b.matchers[k]
+		bit := uint64(1) << k
+		if !slices.ContainsFunc(s.table, func(t uint64) bool { return t&bit != 0 }) {
+			continue
+		}
+		if last < m.lo || first >= m.hi {
+			s.clear(bit)
+			continue
+		}
+		if m.where != nil {
+			sel, err := m.where.selector(seg, &b.cost)
+			if err != nil {
+				return nil, err
+			}
+			if same, ok := sel.constant(); !ok {
+				s.wheres[k] = sel
+			} else if !same {
+				s.clear(bit)
+				continue
+			}
+		}
+		live |= bit
+		if first < m.lo || last >= m.hi {
+			s.narrow(bit, m.lo, m.hi)
+		}
+	}
+	if live == 0 {
+		return nil, nil
+	}
+	s.every = true
+	for _, t := range s.table[1:] {
+		s.every = s.every && t == s.table[1]
+	}
+	for _, name := range b.columns {
+		col := seg.Column(name)
+		if name == eventName {
+			col = s.events
+		}
+		if col != nil {
+			if err := b.cost.prepare(col, 0, 0); err != nil {
+				return nil, err
+			}
+		}
+		s.columns = append(s.columns, col)
+	}
+	return s, nil
+}
+
+// clear takes a matcher out of the table.
+func (s *source) clear(bit uint64) {
+	for c := range s.table {
+		s.table[c] &^= bit
+	}
+}
+
+// narrow notes that a matcher's times have to be looked at.
+func (s *source) narrow(bit uint64, lo, hi int64) {
+	for i := range s.cut {
+		if s.cut[i].lo == lo && s.cut[i].hi == hi {
+			s.cut[i].mask |= bit
+			return
+		}
+	}
+	s.cut = append(s.cut, window{bit, lo, hi})
+}
+
+// shard returns the hashes of a shard, both included.
+func (p *plan) shard(i int) (from, to uint64) {
+	width := p.hashTo / uint64(p.shards)
+	from = uint64(i) * width
+	if i > 0 {
+		from++
+	}
+	to = uint64(i+1) * width
+	if i == p.shards-1 {
+		to = p.hashTo
+	}
+	return from, to
+}
+
+func errorAt(pos query.Pos, hint, format string, args ...any) error {
+	return &query.Error{Pos: pos, Msg: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// typeName is the name of a type with its article.
+func typeName(t event.Type) string {
+	if t == event.Int {
+		return "an " + t.String()
+	}
+	return "a " + t.String()
+}

@@ -1,0 +1,262 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A Source is a segment or run, and the users whose rows in it do not count.
+type Source struct {
+	Segment *segment.Segment
+	Dropped []uint64 // sorted hashes of deleted users
+}
+
+// Input is what a query is asked of. It is not changed, and must stay as it is
+// until the query has ended.
+type Input struct {
+	Sources []Source
+	Schema  event.Schema
+	Horizon int64 // events before this time do not exist; math.MinInt64 for none
+
+	// Cohort returns the users of a kept cohort as sorted hashes; nil for none.
+	Cohort func(name string) ([]uint64, error)
+}
+
+// Options say how a query is run.
+type Options struct {
+	Workers int   // goroutines; 0 for GOMAXPROCS
+	Memory  int64 // bytes that the query may hold beside the mapped files; 0 for 64 MiB
+	Users   bool  // a cohort answers with the hashes of its users
+	IDs     bool  // and with their ids
+}
+
+// DefaultMemory is the budget of a query in bytes.
+const DefaultMemory = 64 << 20
+
+// Run answers a query that has passed query.Check. The error is a *query.Error if
+// it is about the query, a *segment.DamageError if a segment is damaged, a
+// *MemoryError if the budget was too small, or that of ctx.
+func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Answer, error) {
+	start := time.Now()
+	b := newPlan(in, opt, q.Sample)
+	k, err := b.kernel(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.finish(); err != nil {
+		return nil, err
+	}
+	cost, err := b.run(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := k.answer(b.plan)
+	if err != nil {
+		return nil, err
+	}
+	answer.Stats = query.Stats{
+		EventsRead: cost.rows,
+		BytesRead:  cost.bytes,
+		Segments:   len(b.sources),
+		Sample:     b.share,
+		Warnings:   b.warnings,
+		ElapsedUS:  time.Since(start).Microseconds(),
+	}
+	if q.Retention != nil && b.through > math.MinInt64 {
+		answer.Stats.Through, answer.Stats.HasThrough = b.through, true
+	}
+	return answer, nil
+}
+
+// A kernel is the part of a query that is different for each kind.
+type kernel interface {
+	// need says what of the views the kernel reads.
+	need() need
+
+	// fork returns a fold for one worker; it is called before any worker starts.
+	fork(*worker) fold
+
+	// answer makes the answer of what the folds were joined to.
+	answer(*plan) (*query.Answer, error)
+}
+
+// A fold is what one worker has found so far.
+type fold interface {
+	// shard adds the users of a shard, whose views are by time.
+	shard([]*view) error
+
+	// join adds what the fold has found to the kernel. It is called when all
+	// workers have ended, for one after the other.
+	join() error
+}
+
+// kernel makes the kernel of a query, and adds its matchers and columns to the plan.
+func (b *builder) kernel(q *query.Query) (kernel, error) {
+	switch {
+	case q.Funnel != nil:
+		return b.funnel(q.Funnel)
+	case q.Retention != nil:
+		return b.retention(q.Retention)
+	case q.Segment != nil:
+		return b.segmentation(q.Segment)
+	case q.Cohort != nil:
+		return b.cohort(q)
+	case q.Paths != nil:
+		return b.paths(q.Paths)
+	}
+	return nil, errorAt(query.Pos{}, "", "the query asks nothing")
+}
+
+// A worker takes shards until there are no more.
+type worker struct {
+	*plan
+	arena arena
+	cost  stats
+	views []view
+	used  []*view
+	users users
+}
+
+// stats are what was read.
+type stats struct {
+	rows, bytes int64
+}
+
+// prepare makes rows of a column readable and counts what that touched.
+func (s *stats) prepare(col *segment.Column, lo, hi int) error {
+	n, err := col.Prepare(lo, hi)
+	s.bytes += n
+	return err
+}
+
+// run has workers take all shards.
+func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
+	cost := p.cost
+	var (
+		next   atomic.Int64
+		failed atomic.Bool
+		wg     sync.WaitGroup
+	)
+	n := min(p.opt.Workers, p.shards)
+	workers := make([]*worker, n)
+	folds := make([]fold, n)
+	errs := make([]error, n)
+	need := k.need()
+	for i := range workers {
+		w := &worker{plan: p, views: make([]view, len(p.sources))}
+		w.arena.held = p.held
+		workers[i], folds[i] = w, k.fork(w)
+	}
+	work := func(i int) {
+		for !failed.Load() {
+			shard := int(next.Add(1)) - 1
+			if shard >= p.shards || len(p.sources) == 0 {
+				return
+			}
+			err := context.Cause(ctx)
+			if err == nil {
+				err = workers[i].shard(folds[i], need, shard)
+			}
+			if err != nil {
+				errs[i] = err
+				failed.Store(true)
+				return
+			}
+		}
+	}
+	for i := 1; i < n; i++ {
+		wg.Go(func() { work(i) })
+	}
+	work(0)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		// One is enough: the others are of the same kind, or follow from it.
+		for _, e := range errs {
+			if e != nil {
+				return cost, e
+			}
+		}
+	}
+	for i, w := range workers {
+		cost.rows += w.cost.rows
+		cost.bytes += w.cost.bytes
+		if err := folds[i].join(); err != nil {
+			return cost, err
+		}
+	}
+	return cost, nil
+}
+
+// shard opens the views of a shard and gives them to the fold.
+func (w *worker) shard(f fold, n need, shard int) (err error) {
+	at := ""
+	// A mapped file that was cut short, or a damage that checksums do not show,
+	// must end the query, not the program.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: %v\n%s", at, r, debug.Stack())
+		}
+	}()
+	if err := w.arena.reset(); err != nil {
+		return err
+	}
+	from, to := w.plan.shard(shard)
+	w.used = w.used[:0]
+	for i, s := range w.sources {
+		at = s.seg.Name()
+		ok, err := w.view(&w.views[i], s, from, to, n)
+		if err != nil {
+			return err
+		}
+		if ok {
+			w.used = append(w.used, &w.views[i])
+		}
+	}
+	if len(w.used) == 0 {
+		return nil
+	}
+	return f.shard(w.used)
+}
+
+// A MemoryError tells that a query needs more memory than it may have.
+type MemoryError struct {
+	Limit int64 // bytes
+}
+
+// Error says what to do.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the query needs more than its %d MiB of memory: allow more, or ask for less time, fewer groups or a sample", e.Limit>>20)
+}
+
+// A budget is the memory that a query may hold, shared by its workers, which take
+// of it in large steps.
+type budget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+func newBudget(limit int64) *budget {
+	if limit <= 0 {
+		limit = DefaultMemory
+	}
+	return &budget{limit: limit}
+}
+
+// take accounts for n bytes more.
+func (b *budget) take(n int64) error {
+	if n != 0 && b.held.Add(n) > b.limit {
+		return &MemoryError{b.limit}
+	}
+	return nil
+}

@@ -1,0 +1,320 @@
+package exec
+
+import (
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// A view is the part of a source that lies in a shard. What it has of rows is
+// counted from the first row of the part. Its slices are the map's or the
+// worker's arena's, and last until the next shard.
+type view struct {
+	*source
+	segment.Range
+	hashes []uint64 // by user
+	starts []uint32 // by user, and one more; subtract RowLo
+	times  []uint32 // by row, nil unless the kernel wants them
+	mask8  []uint8  // by row: the matchers that mean it. Eight more bytes may be read behind the last
+	mask64 []uint64 // instead, if the plan's masks are wider
+	codes  []codes  // by column of the plan
+	cells  []uint32 // by row, of a segmentation
+	base   int64    // time of offset 0
+	unit   int64    // milliseconds of an offset
+	user   int      // the next one
+}
+
+// rows returns how many rows the view has.
+func (v *view) rows() int { return v.RowHi - v.RowLo }
+
+// first returns the hash of the first user.
+func (v *view) first() uint64 { return v.hashes[0] }
+
+// row returns the first row of a user.
+func (v *view) row(user int) int { return int(v.starts[user]) - v.RowLo }
+
+// time returns the time of a row in milliseconds.
+func (v *view) time(row int) int64 { return v.base + v.unit*int64(v.times[row]) }
+
+// mask returns the matchers of a row.
+func (v *view) mask(row int) uint64 {
+	if v.mask8 != nil {
+		return uint64(v.mask8[row])
+	}
+	return v.mask64[row]
+}
+
+// A need says what of a view a kernel reads.
+type need struct {
+	times   bool
+	columns bool
+}
+
+// view opens the part of a source between two hashes; it is not ok if nobody is
+// there, or no row means anything.
+func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err error) {
+	r, touched, err := s.seg.Range(from, to)
+	w.cost.bytes += touched
+	if err != nil || r.UserLo >= r.UserHi {
+		return false, err
+	}
+	*v = view{source: s, Range: r, codes: v.codes[:0], base: s.times.Base(), unit: s.times.Unit()}
+	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
+	v.starts = s.seg.RowStart()[r.UserLo : r.UserHi+1]
+	w.cost.rows += int64(v.rows())
+	if n.times || len(s.cut) > 0 {
+		touched, err := s.times.Prepare(r.RowLo, r.RowHi)
+		w.cost.bytes += touched
+		if err != nil {
+			return false, err
+		}
+		v.times = s.times.Read(w.arena.ints(v.rows()), r.RowLo, r.RowHi)[:v.rows()]
+	}
+	if err := w.masks(v); err != nil {
+		return false, err
+	}
+	if n.columns {
+		for _, col := range s.columns {
+			c, err := w.codes(v, col)
+			if err != nil {
+				return false, err
+			}
+			v.codes = append(v.codes, c)
+		}
+	}
+	return true, nil
+}
+
+// masks fills in the masks of a view.
+func (w *worker) masks(v *view) error {
+	if !v.every {
+		if err := w.cost.prepare(v.events, v.RowLo, v.RowHi); err != nil {
+			return err
+		}
+	}
+	if w.width == 8 {
+		v.mask8 = w.arena.bytes(v.rows())
+		mask(v.mask8, v, &w.arena)
+		return restrict(v.mask8, v, w)
+	}
+	v.mask64 = w.arena.words(v.rows())
+	mask(v.mask64, v, &w.arena)
+	return restrict(v.mask64, v, w)
+}
+
+// mask looks up the events in the source's table.
+func mask[M uint8 | uint64](dst []M, v *view, a *arena) {
+	if v.every {
+		paint(dst, M(v.table[1]))
+		return
+	}
+	if common, rows, codes, ok := v.events.Default(v.RowLo, v.RowHi); ok {
+		paint(dst, M(v.table[common]))
+		for i, row := range rows {
+			dst[int(row)-v.RowLo] = M(v.table[codes.At(i)])
+		}
+		return
+	}
+	m := a.mark()
+	defer a.release(m)
+	if v.events.Codes() <= 1<<8 {
+		var table [256]M
+		for c, t := range v.table {
+			table[c] = M(t)
+		}
+		for i, c := range v.events.Read8(a.bytes(len(dst)), v.RowLo, v.RowHi)[:len(dst)] {
+			dst[i] = table[c]
+		}
+		return
+	}
+	for i, c := range v.events.Read32(a.ints(len(dst)), v.RowLo, v.RowHi)[:len(dst)] {
+		dst[i] = M(v.table[c])
+	}
+}
+
+// paint sets all of dst.
+func paint[T uint8 | uint64](dst []T, t T) {
+	if len(dst) == 0 {
+		return
+	}
+	dst[0] = t
+	for n := 1; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}
+
+// restrict takes out of the masks what filters, times and deletions forbid.
+func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
+	for k, sel := range v.wheres {
+		if sel == nil {
+			continue
+		}
+		if err := sel.prepare(v, &w.cost); err != nil {
+			return err
+		}
+		m := w.arena.mark()
+		pass := w.arena.bytes(len(dst))
+		sel.eval(pass, v, &w.arena)
+		bit := M(1) << k
+		for i, p := range pass[:len(dst)] {
+			dst[i] &^= bit &^ (bit * M(p))
+		}
+		w.arena.release(m)
+	}
+	for _, c := range v.cut {
+		lo, hi := offset(c.lo, v), offset(c.hi, v)
+		mask := ^M(c.mask)
+		for i, t := range v.times[:len(dst)] {
+			if t := int64(t); t < lo || t >= hi {
+				dst[i] &= mask
+			}
+		}
+	}
+	if len(v.dropped) > 0 {
+		at, _ := slices.BinarySearch(v.dropped, v.first())
+		for u, h := range v.hashes {
+			for at < len(v.dropped) && v.dropped[at] < h {
+				at++
+			}
+			if at == len(v.dropped) {
+				break
+			}
+			if v.dropped[at] == h {
+				clear(dst[v.row(u):v.row(u+1)])
+			}
+		}
+	}
+	return nil
+}
+
+// offset returns the first offset whose time is not before millis.
+func offset(millis int64, v *view) int64 {
+	if millis <= v.base {
+		return 0
+	}
+	// Without overflow for bounds far away.
+	d := uint64(millis) - uint64(v.base)
+	if d > 1<<62 {
+		return 1 << 62
+	}
+	return (int64(d) + v.unit - 1) / v.unit
+}
+
+// codes are the values of a column in a view.
+type codes struct {
+	col *segment.Column // nil if all are missing
+	c8  []uint8         // at most one of these, by row
+	c16 []uint16
+	c32 []uint32
+	raw []uint64
+
+	remap   []int32      // of the worker's dictionary, by code: number+1, 0 for not met yet
+	numbers *numberTable // of the column that a segmentation measures
+}
+
+// codes reads a column.
+func (w *worker) codes(v *view, col *segment.Column) (codes, error) {
+	c := codes{col: col}
+	if col == nil {
+		return c, nil
+	}
+	if err := w.cost.prepare(col, v.RowLo, v.RowHi); err != nil {
+		return c, err
+	}
+	n := v.rows()
+	switch k := col.Codes(); {
+	case k == 0:
+		c.raw = col.ReadRaw(w.arena.words(n), v.RowLo, v.RowHi)[:n]
+	case k <= 1<<8:
+		c.c8 = col.Read8(w.arena.bytes(n), v.RowLo, v.RowHi)[:n]
+	case k <= 1<<16:
+		c.c16 = col.Read16(w.arena.halves(n), v.RowLo, v.RowHi)[:n]
+	default:
+		c.c32 = col.Read32(w.arena.ints(n), v.RowLo, v.RowHi)[:n]
+	}
+	return c, nil
+}
+
+// at returns the code of a row, of columns that are not raw.
+func (c *codes) at(row int) uint32 {
+	switch {
+	case c.c8 != nil:
+		return uint32(c.c8[row])
+	case c.c16 != nil:
+		return uint32(c.c16[row])
+	case c.c32 != nil:
+		return c.c32[row]
+	}
+	return 0
+}
+
+// A part is the rows of a user in a view.
+type part struct {
+	*view
+	lo, hi int
+	at     int // the user's place in the view
+}
+
+// users goes through the users of a shard in order of their hashes.
+type users struct {
+	views []*view
+	heads []uint64 // by view: the hash of its next user
+	parts []part   // of the user that next found, by time of the views
+}
+
+// open begins with the views of a shard.
+func (u *users) open(views []*view) {
+	u.views = views
+	u.heads = u.heads[:0]
+	for _, v := range views {
+		u.heads = append(u.heads, v.hashes[0])
+	}
+}
+
+// next finds the next user. A user who is twice in a view, since two ids have one
+// hash, has two parts there.
+func (u *users) next() bool {
+	u.parts = u.parts[:0]
+	if len(u.heads) == 0 {
+		return false
+	}
+	low := u.heads[0]
+	for _, h := range u.heads[1:] {
+		low = min(low, h)
+	}
+	gone := false
+	for i, h := range u.heads {
+		if h != low {
+			continue
+		}
+		v := u.views[i]
+		for {
+			at := v.user
+			v.user++
+			u.parts = append(u.parts, part{v, v.row(at), v.row(at + 1), at})
+			if v.user == len(v.hashes) {
+				u.views[i], gone = nil, true
+				break
+			}
+			if u.heads[i] = v.hashes[v.user]; u.heads[i] != low {
+				break
+			}
+		}
+	}
+	if gone {
+		u.compact()
+	}
+	return true
+}
+
+// compact takes out the views that have ended.
+func (u *users) compact() {
+	n := 0
+	for i, v := range u.views {
+		if v != nil {
+			u.views[n], u.heads[n] = v, u.heads[i]
+			n++
+		}
+	}
+	u.views, u.heads = u.views[:n], u.heads[:n]
+}
