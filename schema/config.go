@@ -47,6 +47,10 @@ func (c Config) slot(name string, types ...Type) *slot {
 	return &c.slots[i]
 }
 
+// Raw returns a field as its author wrote it, with its places, nil if it was left
+// out. It must not be changed.
+func (c Config) Raw(name string) *Raw { return c.slot(name).raw }
+
 // Has reports whether the author gave the field. A field that is null counts as
 // left out, unless it takes anything.
 func (c Config) Has(name string) bool { return c.slot(name).raw != nil }

@@ -1,12 +1,3 @@
-// Package query has the questions that can be asked of a store of events, and
-// their answers: plain data, read from YAML or JSON documents or built in Go.
-//
-// Read Query, then Funnel, Retention, Segment, Cohort and Paths, then Filter;
-// Parse reads documents, Check says whether a query built in Go makes sense.
-// Answer is what comes back.
-//
-// It knows no store and evaluates nothing: three programs do that and must agree
-// (trail, the reference in trailtest, and SQL made by dialect).
 package query
 
 import (
@@ -17,14 +8,14 @@ import (
 
 // A Query is one question; exactly one of the pointers is set.
 type Query struct {
-	Name      string // of a cohort that is kept; else for people
+	Name      string // of a cohort that is kept, up to 200 bytes; else for people
 	Funnel    *Funnel
 	Retention *Retention
 	Segment   *Segment
 	Cohort    *Cohort
 	Paths     *Paths
 
-	Sample float64 // share of users to look at, above 0 up to 1; 0 is 1
+	Sample float64 // share of users to look at, above 0 up to 1; 0 is 1, which Check makes it
 }
 
 // A Pos is a place in the document that a query was read from, counted from 1;
@@ -49,14 +40,14 @@ type Match struct {
 // A Funnel counts the users who went through the steps in order.
 type Funnel struct {
 	Steps    []Match       // 1 to 32; each has at least one event name
-	Within   time.Duration // from the first step, whole milliseconds; 0 with Unbounded
-	NoLimit  bool          // there is no window
+	Within   time.Duration // from the first step, whole milliseconds; 0 with NoLimit
+	NoLimit  bool          // there is no window; Check sets it if Within is 0
 	Modes    Modes
 	AnyOrder bool // steps count in any order, within the window of each other
 	Exclude  []Exclude
 	Same     string // property whose value must be equal in all steps; "" for none
 	By       string // property to break down by, at the first event of the winning chain; "" for none
-	Limit    int    // groups that are answered; default 1000
+	Limit    int    // groups that are answered, up to a million; default 1000
 	Bounds
 }
 
@@ -67,13 +58,13 @@ type Modes struct {
 	StrictOrder         bool // strict_order
 	StrictIncrease      bool // strict_increase
 	StrictOnce          bool // strict_once
-	AllowReentry        bool // allow_reentry
+	AllowReentry        bool // allow_reentry; beside StrictOrder only
 }
 
 // An Exclude ends a chain that has an event of Match between two of its steps.
 type Exclude struct {
 	Match
-	After, Before int // steps from 1: between step After and step Before = After+n
+	After, Before int // steps from 1, After less than Before; default the first and the last step
 }
 
 // A Retention counts the users of a cohort that come back, by period.
@@ -81,7 +72,7 @@ type Retention struct {
 	Start, Return Match
 	Every         Every
 	Periods       int            // 1 to 366
-	Cohort        Unit           // Day, Week or Month
+	Cohort        Unit           // Day, Week or Month; default that of Every, else Week if Every is whole weeks, else Day
 	Unbounded     bool           // a user counts in period k who comes back in k or later
 	Zone          *time.Location // of calendar periods and cohorts; never nil after Parse or Check
 	Bounds                       // of the start event
@@ -138,7 +129,8 @@ const (
 	Percentile
 )
 
-// A Cohort is the set of users who did all of Did and none of DidNot.
+// A Cohort is the set of users who did all of Did and none of DidNot, of which
+// there are up to 64.
 type Cohort struct {
 	Did    []Did // at least one
 	DidNot []Did
@@ -156,9 +148,9 @@ type Did struct {
 type Paths struct {
 	Anchor   Match
 	Previous bool          // paths lead to the anchor; else from it
-	Steps    int           // events beside the anchor, 1 to 7
+	Steps    int           // events beside the anchor, 1 to 7; default 4
 	Gap      time.Duration // a longer pause ends the path; 0 for none
-	Top      int           // paths that are answered; default 20
+	Top      int           // paths that are answered, up to 10,000; default 20
 	Where    *Filter       // of all events that are looked at, anchors too
 	Bounds
 }

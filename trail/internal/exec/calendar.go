@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"sort"
 	"time"
@@ -120,7 +121,8 @@ func unitName(u query.Unit) string {
 type ruler struct {
 	shift  uint
 	unit   []uint32 // by step: the unit of its first offset
-	begins []uint32 // by step: the first offset in it that is of the next unit
+	begins []uint32 // by step: the first offset that is of the next unit
+	starts []uint32 // by unit: its first offset, 0 if that is before the segment
 }
 
 // ruler makes a ruler for offsets up to last.
@@ -133,19 +135,19 @@ func (c *calendar) ruler(base, unit int64, last uint32) (*ruler, error) {
 	if steps < 1 {
 		return nil, fmt.Errorf("a %s is shorter than the steps of time", unitName(c.unit))
 	}
-	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31))}
+	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31)), starts: make([]uint32, len(c.starts))}
+	for i, start := range c.starts {
+		r.starts[i] = uint32(min(max(0, (start-base+unit-1)/unit), math.MaxUint32))
+	}
 	n := int(last>>r.shift) + 1
 	r.unit, r.begins = make([]uint32, n), make([]uint32, n)
 	for i := range n {
 		at := int64(i) << r.shift
 		u := c.find(base + unit*at)
 		r.unit[i] = uint32(u)
-		r.begins[i] = 1<<32 - 1
+		r.begins[i] = math.MaxUint32
 		if u+1 < len(c.starts) {
-			begins := (c.starts[u+1] - base + unit - 1) / unit
-			if begins < 1<<32-1 {
-				r.begins[i] = uint32(begins)
-			}
+			r.begins[i] = r.starts[u+1]
 		}
 	}
 	return r, nil
@@ -159,4 +161,15 @@ func (r *ruler) find(offset uint32) uint32 {
 		u++
 	}
 	return u
+}
+
+// span returns the unit of an offset, the first offset of the unit and how many
+// offsets it has.
+func (r *ruler) span(offset uint32) (unit, from, n uint32) {
+	unit = r.find(offset)
+	from, to := r.starts[unit], uint32(math.MaxUint32)
+	if int(unit)+1 < len(r.starts) {
+		to = r.starts[unit+1]
+	}
+	return unit, from, to - from
 }

@@ -2,8 +2,10 @@ package exec
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -51,6 +53,10 @@ func (l limit) holds(n int) bool {
 		return n < -l.least || n > -l.most
 	}
 	return n >= l.least && n <= l.most
+}
+
+func (c *cohort) explain() string {
+	return fmt.Sprintf("cohort of %d conditions: the matching events of each user are counted", len(c.limits))
 }
 
 func (c *cohort) need() need { return need{} }
@@ -117,7 +123,7 @@ func (c *cohortFold) list(p *part) error {
 		if err != nil {
 			return err
 		}
-		user.ID = id
+		user.ID = strings.Clone(id) // it may be the map's
 	}
 	c.found = append(c.found, user)
 	if grown := cap(c.found) - c.held; grown > 0 {

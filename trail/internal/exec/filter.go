@@ -256,7 +256,7 @@ func (t *test) leaf(seg *segment.Segment, cost *stats) (*leaf, error) {
 	if col == nil {
 		return &leaf{same: t.missing}, nil
 	}
-	if err := cost.prepare(col, 0, 0); err != nil {
+	if err := cost.open(col); err != nil {
 		return nil, err
 	}
 	l := &leaf{column: col, missing: t.missing}

@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -64,16 +65,26 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 // fast tells whether the levels can be found by scanning masks, without
 // collecting what a user did.
 func (f *funnel) fast() bool {
-	return f.q.Modes == query.Modes{} && !f.q.AnyOrder && len(f.q.Exclude) == 0 && f.same < 0 && f.by < 0 && f.steps <= 8
+	modes := f.q.Modes
+	modes.StrictIncrease = false
+	return modes == query.Modes{} && !f.q.AnyOrder && len(f.q.Exclude) == 0 && f.same < 0 && f.steps <= 8
+}
+
+func (f *funnel) explain() string {
+	if f.fast() {
+		return fmt.Sprintf("funnel of %d steps: scan of masks that keeps the latest chain of each level", f.steps)
+	}
+	return fmt.Sprintf("funnel of %d steps: the events of each user that match are collected, then followed", f.steps)
 }
 
 func (f *funnel) need() need { return need{times: true, columns: f.by >= 0 || f.same >= 0} }
 
 func (f *funnel) fork(w *worker) fold {
+	fold := &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w), groups: make(map[int32][]int64)}
 	if f.fast() {
-		return &funnelScan{funnel: f, w: w, reached: make([]int64, f.steps)}
+		return &funnelScan{funnelFold: fold}
 	}
-	return &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w), groups: make(map[int32][]int64)}
+	return fold
 }
 
 func (f *funnel) answer(p *plan) (*query.Answer, error) {
@@ -102,53 +113,70 @@ func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 	return steps
 }
 
-// A funnelScan is the fold of funnels in the default mode: per level it keeps the
-// start of the latest chain, as windowFunnel does.
+// A funnelScan is the fold of funnels in the default mode and in strict_increase:
+// per level it keeps the latest chain, as windowFunnel does.
 //
 // Most events of most funnels are of step 1 or of none. Of a row of step 1 only
 // its time matters, and only if no other row of step 1 comes before the next
 // step; so such rows are skipped eight at a time, and their times not even read.
 type funnelScan struct {
-	*funnel
-	w       *worker
-	reached []int64
-	first   [9]int64 // by level: the start of the latest chain
-	set     [9]bool
-	loose   []entry // rows of users who are in several views at one time
+	*funnelFold          // of what cannot be told from masks
+	first       [9]int64 // by level: the start of the latest chain
+	last        [9]int64 // by level: the time of its last event
+	set         [9]bool
+	loose       []entry // rows of users who are in several views at one time
 }
 
 func (f *funnelScan) shard(views []*view) error {
+	f.values.open(views)
 	u := &f.w.users
 	u.open(views)
 	for u.next() {
 		level := 0
 		if len(u.parts) > 1 && f.w.overlap && !inOrder(u.parts) {
 			level = f.merged(u.parts)
-		} else if len(u.parts) == 1 {
-			level = f.scan(&u.parts[0])
-			if level == 0 {
-				continue
-			}
-			f.close()
 		} else {
 			for i := range u.parts {
 				if level = f.scan(&u.parts[i]); level == f.steps {
 					break
 				}
 			}
-			if level > 0 {
-				f.close()
-			}
 		}
-		if level > 0 {
+		if level == 0 {
+			continue
+		}
+		f.set = [9]bool{}
+		if f.by < 0 {
 			f.reached[level-1]++
+			continue
 		}
+		if group, ok := f.constant(u.parts); ok {
+			f.count(level, group)
+			continue
+		}
+		if err := f.collect(u.parts); err != nil {
+			return err
+		}
+		f.user(u.parts)
 	}
-	return nil
+	return f.values.err
 }
 
-// close forgets a user's chains.
-func (f *funnelScan) close() { f.set = [9]bool{} }
+// constant returns the value of by if all rows of a user have the same one, so
+// that it is no matter where his chain began.
+func (f *funnelScan) constant(parts []part) (group int32, ok bool) {
+	group = f.values.id(parts[0].view, f.by, parts[0].lo)
+	for i := range parts {
+		p := &parts[i]
+		if i > 0 && f.values.id(p.view, f.by, p.lo) != group {
+			return 0, false
+		}
+		if !p.codes[f.by].constant(p.lo, p.hi) {
+			return 0, false
+		}
+	}
+	return group, true
+}
 
 // level returns the highest level that is set.
 func (f *funnelScan) level() int {
@@ -182,10 +210,8 @@ func (f *funnelScan) scan(p *part) int {
 		j = min(j, hi)
 		for q := j - 1; q >= i; q-- {
 			if masks[q] != 0 {
-				f.set[1] = true
-				if j < hi || f.steps > 1 {
-					f.first[1] = p.time(q)
-				}
+				t := p.time(q)
+				f.first[1], f.last[1], f.set[1] = t, t, true
 				break
 			}
 		}
@@ -207,10 +233,11 @@ func (f *funnelScan) scan(p *part) int {
 func (f *funnelScan) apply(t int64, m uint64) bool {
 	for ; m != 0; m &= m - 1 {
 		k := lowest(m) + 1
-		if k == 1 {
-			f.first[1], f.set[1] = t, true
-		} else if f.set[k-1] && within(f.first[k-1], t, f.window) {
-			f.first[k], f.set[k] = f.first[k-1], true
+		switch {
+		case k == 1:
+			f.first[1], f.last[1], f.set[1] = t, t, true
+		case f.set[k-1] && within(f.first[k-1], t, f.window) && (!f.q.Modes.StrictIncrease || f.last[k-1] < t):
+			f.first[k], f.last[k], f.set[k] = f.first[k-1], t, true
 		}
 		if k == f.steps && f.set[k] {
 			return true
@@ -260,16 +287,7 @@ func (f *funnelScan) merged(parts []part) int {
 			break
 		}
 	}
-	level := f.level()
-	f.close()
-	return level
-}
-
-func (f *funnelScan) join() error {
-	for i, n := range f.reached {
-		f.funnel.reached[i] += n
-	}
-	return nil
+	return f.level()
 }
 
 // A funnelFold is the fold of all other funnels: it collects what a user did.
@@ -374,18 +392,23 @@ func (f *funnelFold) user(parts []part) {
 		}
 		best, bestStart, bestValue = level, start, value
 	}
-	if best == 0 {
+	if best > 0 {
+		f.count(best, bestValue)
+	}
+}
+
+// count counts a user of a group.
+func (f *funnelFold) count(level int, group int32) {
+	f.reached[level-1]++
+	if f.by < 0 {
 		return
 	}
-	f.reached[best-1]++
-	if f.by >= 0 {
-		g := f.groups[bestValue]
-		if g == nil {
-			g = make([]int64, f.steps)
-			f.groups[bestValue] = g
-		}
-		g[best-1]++
+	g := f.groups[group]
+	if g == nil {
+		g = make([]int64, f.steps)
+		f.groups[group] = g
 	}
+	g[level-1]++
 }
 
 // valueAt returns the smallest value of by among the events at a time that may

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -35,6 +36,10 @@ func (b *builder) paths(q *query.Paths) (kernel, error) {
 		return nil, err
 	}
 	return p, b.match(q.Anchor, lo, hi)
+}
+
+func (p *paths) explain() string {
+	return fmt.Sprintf("paths of %d events and the anchor: the events of each user who has an anchor are collected", p.q.Steps)
 }
 
 func (p *paths) need() need { return need{times: true, columns: true} }
@@ -107,6 +112,9 @@ func (p *pathsFold) shard(views []*view) error {
 // there is an anchor.
 func (p *pathsFold) collect(parts []part) (anchored bool) {
 	p.steps = p.steps[:0]
+	if !slices.ContainsFunc(parts, func(p part) bool { return p.some(anchorBit) }) {
+		return false
+	}
 	sorted := true
 	for i := range parts {
 		part := &parts[i]

@@ -221,7 +221,7 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	if seg.Rows() == 0 {
 		return nil, nil
 	}
-	if err := b.cost.prepare(s.events, 0, 0); err != nil {
+	if err := b.cost.open(s.events); err != nil {
 		return nil, err
 	}
 	for i := range b.matchers {
@@ -275,7 +275,7 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 			col = s.events
 		}
 		if col != nil {
-			if err := b.cost.prepare(col, 0, 0); err != nil {
+			if err := b.cost.open(col); err != nil {
 				return nil, err
 			}
 		}

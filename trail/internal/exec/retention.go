@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
@@ -48,6 +49,10 @@ func (b *builder) retention(q *query.Retention) (kernel, error) {
 	r.sizes = make([]int64, r.cohorts.units())
 	r.counts = make([]int64, r.cohorts.units()*q.Periods)
 	return r, nil
+}
+
+func (r *retention) explain() string {
+	return fmt.Sprintf("retention over %d periods: a bit for each period of a user", r.q.Periods)
 }
 
 func (r *retention) need() need { return need{times: true} }

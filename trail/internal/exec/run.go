@@ -86,6 +86,9 @@ type kernel interface {
 	// fork returns a fold for one worker; it is called before any worker starts.
 	fork(*worker) fold
 
+	// explain says in words what the kernel does.
+	explain() string
+
 	// answer makes the answer of what the folds were joined to.
 	answer(*plan) (*query.Answer, error)
 }
@@ -137,6 +140,12 @@ func (s *stats) prepare(col *segment.Column, lo, hi int) error {
 	n, err := col.Prepare(lo, hi)
 	s.bytes += n
 	return err
+}
+
+// open makes the dictionary of a column readable and counts it.
+func (s *stats) open(col *segment.Column) error {
+	s.bytes += col.DictionaryBytes()
+	return s.prepare(col, 0, 0)
 }
 
 // run has workers take all shards.

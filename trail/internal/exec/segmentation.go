@@ -2,6 +2,7 @@ package exec
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/big"
 	"math/bits"
@@ -58,6 +59,10 @@ func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 	}
 	s.buckets = s.calendar.units()
 	return s, nil
+}
+
+func (s *segmentation) explain() string {
+	return fmt.Sprintf("segmentation into %d buckets by %d properties", s.buckets, len(s.by))
 }
 
 func (s *segmentation) need() need {
@@ -132,6 +137,9 @@ const outside = math.MaxUint32
 
 func (s *segmentFold) shard(views []*view) error {
 	s.values.open(views)
+	if s.simple(views) {
+		return s.count(views)
+	}
 	for _, v := range views {
 		s.tell(v)
 		if s.value >= 0 {
@@ -168,6 +176,94 @@ func (s *segmentFold) shard(views []*view) error {
 				}
 			}
 		}
+	}
+	return s.values.err
+}
+
+// simple tells whether rows can be counted in one pass: there is nothing to
+// measure, and at most one property with few values in every view.
+func (s *segmentFold) simple(views []*view) bool {
+	if s.measured() || s.sparse != nil || len(s.by) > 1 {
+		return false
+	}
+	values := 1
+	for _, v := range views {
+		for _, k := range s.by {
+			c := &v.codes[k]
+			if c.col != nil && c.c8 == nil {
+				return false
+			}
+			if c.col != nil {
+				values += c.col.Codes()
+			}
+		}
+	}
+	return (len(s.keys)+values)*s.buckets <= maxDense
+}
+
+// count counts the rows of a shard.
+func (s *segmentFold) count(views []*view) error {
+	for _, v := range views {
+		masks := v.mask8
+		var bases [256]uint32 // by code: the first cell of its group
+		codes := []uint8(nil)
+		if len(s.by) == 0 {
+			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+		} else if c := &v.codes[s.by[0]]; c.col == nil {
+			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+		} else {
+			for code := range c.col.Codes() {
+				bases[code] = s.group([3]int32{s.values.code(c, s.by[0], uint32(code))}) * uint32(s.buckets)
+			}
+			codes = c.c8[:len(masks)]
+		}
+		if err := s.grow(); err != nil {
+			return err
+		}
+		counts := s.counts
+		if s.calendar == nil && codes == nil {
+			n := int64(0)
+			for _, m := range masks {
+				n += int64(m)
+			}
+			counts[bases[0]] += n // the only matcher has bit 0
+			continue
+		}
+		r, err := s.ruler(v)
+		if err != nil {
+			return err
+		}
+		// Rows of one cell follow on each other, since they are of one user; they
+		// are added up in a register, not through memory.
+		var (
+			cell      uint32
+			n         int64
+			from, len uint32 // offsets of the last row's bucket
+			bucket    uint32
+		)
+		for i, m := range masks {
+			if m == 0 {
+				continue
+			}
+			at := uint32(0)
+			if codes != nil {
+				at = bases[codes[i]]
+			} else {
+				at = bases[0]
+			}
+			if r != nil {
+				if t := v.times[i]; t-from >= len {
+					bucket, from, len = r.span(t)
+				}
+				at += bucket
+			}
+			if at != cell {
+				counts[cell] += n
+				cell, n = at, 0
+			}
+			n++
+		}
+		counts[cell] += n
 	}
 	return s.values.err
 }
@@ -231,13 +327,9 @@ func (s *segmentFold) place(v *view) error {
 		}
 		return nil
 	}
-	r := s.rulers[v.source]
-	if r == nil {
-		var err error
-		if r, err = s.calendar.ruler(v.base, v.unit, uint32((v.seg.MaxTime()-v.base)/v.unit)); err != nil {
-			return err
-		}
-		s.rulers[v.source] = r
+	r, err := s.ruler(v)
+	if err != nil {
+		return err
 	}
 	times, buckets := v.times[:len(v.cells)], uint32(s.buckets)
 	for i, group := range v.cells {
@@ -251,6 +343,20 @@ func (s *segmentFold) place(v *view) error {
 		}
 	}
 	return nil
+}
+
+// ruler returns the ruler of a view, nil without buckets.
+func (s *segmentFold) ruler(v *view) (r *ruler, err error) {
+	if s.calendar == nil {
+		return nil, nil
+	}
+	if r = s.rulers[v.source]; r == nil {
+		if r, err = s.calendar.ruler(v.base, v.unit, uint32((v.seg.MaxTime()-v.base)/v.unit)); err != nil {
+			return nil, err
+		}
+		s.rulers[v.source] = r
+	}
+	return r, nil
 }
 
 // number returns the number of a cell, a new one if it has none yet.
@@ -617,11 +723,14 @@ func (s *segmentation) result(p *plan, c *total) query.Measured {
 	switch kind {
 	case query.Sum:
 		sum, low, high := p.interval(c.total(), c.squares)
-		m := query.Measured{Type: event.Float, Float: sum, Low: low, High: high, Sampled: p.share < 1}
+		m := query.Measured{Type: event.Float, Float: sum}
+		if p.share < 1 {
+			m.Low, m.High, m.Sampled = low, high, true
+		}
 		if exact := c.whole(); integers && !m.Sampled && exact.IsInt64() {
-			m.Type, m.Int = event.Int, exact.Int64()
+			m.Type, m.Int, m.Float = event.Int, exact.Int64(), 0
 		} else if integers && m.Sampled {
-			m.Type, m.Int = event.Int, int64(math.Round(sum))
+			m.Type, m.Int, m.Float = event.Int, int64(math.Round(sum)), 0
 		}
 		return m
 	case query.Avg:

@@ -248,11 +248,47 @@ func (c *codes) at(row int) uint32 {
 	return 0
 }
 
+// constant tells whether all rows from lo to hi have the same code, or are alike
+// in being missing.
+func (c *codes) constant(lo, hi int) bool {
+	switch {
+	case c.c8 != nil:
+		return same(c.c8[lo:hi])
+	case c.c16 != nil:
+		return same(c.c16[lo:hi])
+	case c.c32 != nil:
+		return same(c.c32[lo:hi])
+	case c.raw != nil:
+		return same(c.raw[lo:hi])
+	}
+	return true
+}
+
+func same[T uint8 | uint16 | uint32 | uint64](codes []T) bool {
+	for _, c := range codes[1:] {
+		if c != codes[0] {
+			return false
+		}
+	}
+	return true
+}
+
 // A part is the rows of a user in a view.
 type part struct {
 	*view
 	lo, hi int
 	at     int // the user's place in the view
+}
+
+// some tells whether a row of the part has one of some matchers, of masks of
+// eight bits.
+func (p *part) some(mask uint8) bool {
+	for _, m := range p.mask8[p.lo:p.hi] {
+		if m&mask != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // users goes through the users of a shard in order of their hashes.

@@ -1,0 +1,187 @@
+package exec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// Explain says in words how a query would be run, without running it: what each
+// filter became, which segments are read, and of which columns.
+func Explain(in Input, q *query.Query) (string, error) {
+	b := newPlan(in, Options{}, q.Sample)
+	k, err := b.kernel(q)
+	if err != nil {
+		return "", err
+	}
+	if err := b.finish(); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&out, "%-9s "+format+"\n", append([]any{name}, args...)...)
+	}
+	line("kernel", "%s", k.explain())
+	share := "all users"
+	if b.share < 1 {
+		share = fmt.Sprintf("the first %g %% of the hashes of users, one range of each segment", 100*b.share)
+	}
+	line("users", "%s, in %d shards", share, b.shards)
+	for i := range b.matchers {
+		line(fmt.Sprintf("match %d", i+1), "%s", b.describe(i))
+	}
+	line("columns", "%s", strings.Join(b.reads(k), ", "))
+	line("segments", "%d of %d are read: %d rows", len(b.sources), len(b.sources)+b.skipped, b.rows)
+	for _, s := range b.sources {
+		line("", "%s: %d rows of %d users, %s to %s%s", s.seg.Name(), s.seg.Rows(), s.seg.Users(),
+			event.Time(s.seg.MinTime()).Format("2006-01-02T15:04:05Z"), event.Time(s.seg.MaxTime()).Format("2006-01-02T15:04:05Z"), b.extras(s))
+	}
+	if b.overlap {
+		line("", "some overlap in time: the events of a user are merged")
+	}
+	for _, w := range b.warnings {
+		line("warning", "%s", w)
+	}
+	return out.String(), nil
+}
+
+// describe says what a matcher means.
+func (b *builder) describe(i int) string {
+	m := &b.matchers[i]
+	what := "any event"
+	if len(m.events) > 0 {
+		what = strings.Join(m.events, " or ")
+	}
+	if m.where != nil {
+		what += " where " + b.condText(m.where)
+	}
+	if m.lo != math.MinInt64 {
+		what += " from " + event.Time(m.lo).Format("2006-01-02T15:04:05Z")
+	}
+	if m.hi != math.MaxInt64 {
+		what += " to " + event.Time(m.hi).Format("2006-01-02T15:04:05Z")
+	}
+	return what
+}
+
+// condText says what a condition became.
+func (b *builder) condText(c *condition) string {
+	if c.test != nil {
+		return b.testText(c.test)
+	}
+	list, word := c.all, " and "
+	if list == nil {
+		list, word = c.any, " or "
+	}
+	var parts []string
+	for i := range list {
+		parts = append(parts, b.condText(&list[i]))
+	}
+	return "(" + strings.Join(parts, word) + ")"
+}
+
+// testText says what a test became in the first segment where it is not the same
+// for all rows.
+func (b *builder) testText(t *test) string {
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", t.property, t.op))
+	if t.op == query.InCohort || t.op == query.NotInCohort {
+		return fmt.Sprintf("%s [%d sorted hashes of users]", text, len(t.users))
+	}
+	var cost stats
+	for _, s := range b.sources {
+		l, err := t.leaf(s.seg, &cost)
+		switch {
+		case err != nil || l.column == nil:
+			continue
+		case l.column.Codes() == 0:
+			return text + " [compared by value]"
+		case t.op == query.Exists:
+			return text + " [code is not 0]"
+		case t.op == query.Missing:
+			return text + " [code is 0]"
+		case l.table != nil:
+			return fmt.Sprintf("%s [%d of %d codes]", text, len(l.table)-countZero(l.table), len(l.table))
+		case l.set != nil:
+			return fmt.Sprintf("%s [%d codes of %d]", text, len(l.set), l.column.Codes())
+		default:
+			return fmt.Sprintf("%s [codes %d to %d of %d]", text, l.lo, l.hi, l.column.Codes())
+		}
+	}
+	return text + " [the same for all rows]"
+}
+
+func countZero(table []uint8) (n int) {
+	for _, b := range table {
+		if b == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// reads lists the columns that are read.
+func (b *builder) reads(k kernel) []string {
+	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	n := k.need()
+	for _, s := range b.sources {
+		if n.times || len(s.cut) > 0 {
+			add("time")
+		}
+		if !s.every {
+			add("event")
+		}
+		for _, sel := range s.wheres {
+			sel.columns(add)
+		}
+	}
+	for _, name := range b.columns {
+		if name == eventName {
+			name = "event"
+		}
+		add(name)
+	}
+	if len(names) == 0 {
+		return []string{"none"}
+	}
+	return names
+}
+
+// columns names the columns of a selector.
+func (s *selector) columns(add func(string)) {
+	if s == nil {
+		return
+	}
+	for i := range s.all {
+		s.all[i].columns(add)
+	}
+	for i := range s.any {
+		s.any[i].columns(add)
+	}
+	if s.leaf != nil && s.leaf.column != nil {
+		add(s.leaf.column.Name())
+	}
+}
+
+// extras says what is special about a source.
+func (b *builder) extras(s *source) string {
+	var extra []string
+	if len(s.cut) > 0 {
+		extra = append(extra, "times are compared")
+	}
+	if len(s.dropped) > 0 {
+		extra = append(extra, fmt.Sprintf("%d users are deleted", len(s.dropped)))
+	}
+	if len(extra) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(extra, ", ") + ")"
+}

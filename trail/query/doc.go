@@ -1,0 +1,129 @@
+// Package query has the questions that can be asked of a store of events, and
+// their answers: plain data, read from YAML or JSON documents or built in Go.
+//
+// Read [Query], then [Funnel], [Retention], [Segment], [Cohort] and [Paths], then
+// [Filter]; [Parse] reads documents, [Query.Check] says whether a query built in
+// Go makes sense, [Query.YAML] writes one. [Answer] is what comes back.
+//
+// It knows no store and evaluates nothing: three programs do that and must agree
+// (trail, the reference in trailtest, and SQL made by dialect). A query that Parse
+// or Check has passed has its defaults filled in and its filters simple (no list of
+// one, no list of all in a list of all), and may be shared.
+//
+// # Documents
+//
+// A document is one map in YAML or JSON: one of the keys funnel, retention,
+// segment, cohort and paths, and beside it
+//
+//	name: buyers     # what a cohort is kept as; else for people
+//	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
+//
+// Unknown keys, keys that come twice and values out of bounds are refused, all at
+// once, with line, column and hint.
+//
+// Where events are meant, a document has a name (view), a list of names ([view,
+// look]: one of them), or a map {event: view, where: {…}}, in which both may be
+// left out: no event is any event. Steps of a funnel must have one.
+//
+// All kinds take
+//
+//	from: 2026-01-01               # time of the first events that count; default none
+//	to: 2026-02-01T00:00:00+09:00  # time before which they must be; default none
+//	where: {country: KR}           # what all events of the query must pass
+//
+// A time is RFC 3339, or a date, which is midnight UTC, and is floored to
+// milliseconds. A duration is one or more numbers with the units ms, s, m, h, d (24
+// hours) and w (7 days): 30m, 1h30m, 168h, 7d; up to a hundred years. Units of the
+// calendar are minute, hour, day, week (from Monday) and month.
+//
+// # Funnels
+//
+//	funnel:
+//	  steps: [view, {event: cart, where: {price: {gt: 9}}}, purchase]  # 1 to 32
+//	  within: 7d                   # from the first step; none, the default, has no bound
+//	  mode: strict_order           # or a list: strict_deduplication, strict_order,
+//	                               # strict_increase, strict_once, allow_reentry (beside
+//	                               # strict_order)
+//	  order: any                   # steps count in any order; neither mode nor exclude then
+//	  exclude:                     # ends chains that have it between two steps
+//	    - {event: refund, between: [1, 2]}   # default the first and the last step
+//	  same: item                   # steps must be equal in it
+//	  by: country                  # groups by its value at the first event
+//	  limit: 1000                  # groups that are answered; the default
+//
+// # Retention
+//
+//	retention:
+//	  start: signup                # required, as are return, every and periods
+//	  return: {}                   # here any event
+//	  every: 168h                  # a duration of elapsed time, or minute, hour, day, week, month
+//	  periods: 8                   # 1 to 366
+//	  cohort: week                 # or day, month; default that of every, else week for
+//	                               # whole weeks, else day
+//	  unbounded: true              # who is back later counts before, too; default false
+//	  timezone: Asia/Seoul         # of calendar units; default UTC
+//
+// # Segments
+//
+//	segment:
+//	  event: purchase              # default any
+//	  bucket: day                  # or minute, hour, week, month, none; default none
+//	  by: [country, device]        # a property or up to 3; default none
+//	  measure: p95(price)          # or count, users, sum(p), avg(p), min(p), max(p), p1(p) to
+//	                               # p99(p); default count
+//	  fill: true                   # answers empty buckets between others; default false
+//	  timezone: Asia/Seoul         # of buckets; default UTC
+//
+// Since answers have keys of their own, by cannot be bucket, value or ci, and in a
+// funnel not steps.
+//
+// # Cohorts
+//
+//	cohort:
+//	  did: {event: purchase, times: {at_least: 3}}   # or a list, of which all count
+//	  did_not: refund                                # or a list, of which none may be
+//
+// times is a number, which is exactly that often, or a map of at_least, at_most and
+// exactly; without it once is enough. did is required.
+//
+// # Paths
+//
+//	paths:
+//	  anchor: signup               # required
+//	  direction: previous          # or next, the default
+//	  steps: 4                     # events beside the anchor, 1 to 7; the default
+//	  gap: 30m                     # a longer pause ends a path; none is the default
+//	  top: 20                      # paths that are answered, up to 10000; the default
+//
+// # Where
+//
+// A where maps properties to what they must be; all entries must pass. What stands
+// behind a property is
+//
+//	country: KR                    # equal to it; "" is the missing value
+//	country: exists                # not missing
+//	country: missing
+//	price: {gte: 9, lt: 20}        # operators, which all must pass
+//
+// Operators are eq, ne, in, not_in (lists), contains, prefix, suffix, matches (an
+// RE2 expression found anywhere), gt, gte, lt, lte, between ([low, high], both
+// included), and exists and missing (true or false). The text exists is {eq: exists}.
+// Strings compare by bytes and mind case. A missing value passes missing, ne, not_in,
+// and eq and in of ""; nothing else.
+//
+// Three keys are no properties:
+//
+//	all: [{country: KR}, {price: 1}]   # maps that all must pass
+//	any: [{country: KR}, {price: 1}]   # maps of which one must
+//	cohort: buyers                     # users of a cohort that is kept; or {ne: buyers},
+//	                                   # {in: [a, b]}, {not_in: [a, b]}
+//
+// Instead of any map there can be a list of maps that all must pass, and in a list a
+// map can name its property, which is how to ask for one that is called all, any,
+// cohort or property: [{property: all, eq: 1}].
+//
+// # Bounds
+//
+// A document has up to 2 MiB, 250,000 values and 100 levels; its filters up to
+// 10,000 tests, 32 levels, and 20,000 bytes of expressions of up to 1,000.
+package query

@@ -1,0 +1,307 @@
+package query
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// MarshalJSON returns the answer as one object: the keys of its kind, then stats.
+// The order of keys is always the same; what a sample adds is there for a sample
+// only.
+//
+//	funnel     {"steps":[{"event":"view","users":9}],"groups":[{"country":"KR","steps":[…]}],"stats":{…}}
+//	retention  {"cohorts":[{"start":"2026-01-05","size":9,"periods":[9,4]}],"stats":{…}}
+//	segment    {"rows":[{"bucket":"2026-01-05","country":"KR","value":9}],"stats":{…}}
+//	cohort     {"cohort":"buyers","users":9,"ids":["u1"],"stats":{…}}
+//	paths      {"paths":[{"path":["a","b"],"users":9}],"stats":{…}}
+//	stats      {"events_read":9,"bytes_read":9,"segments":1,"sample":1.0,"elapsed_us":9,"through":"2026-01-31T09:00:00Z","warnings":["…"]}
+//
+// A count of a sample is followed by "ci":[low,high], in a retention by "size_ci"
+// and "periods_ci". The groups of a funnel and the ids of a cohort are there if
+// they were asked for. A missing value of a group is "", and a number beyond what
+// JSON can hold is null.
+func (a *Answer) MarshalJSON() ([]byte, error) {
+	w := &jsonWriter{}
+	w.open('{')
+	switch {
+	case a.Funnel != nil:
+		w.funnel(a.Funnel)
+	case a.Retention != nil:
+		w.retention(a.Retention)
+	case a.Segment != nil:
+		w.segment(a.Segment)
+	case a.Cohort != nil:
+		w.key("cohort")
+		w.text(a.Cohort.Name)
+		w.users(a.Cohort.Users)
+		w.ids(a.Cohort.Found)
+	case a.Paths != nil:
+		w.key("paths")
+		w.open('[')
+		for _, p := range a.Paths.Paths {
+			w.open('{')
+			w.key("path")
+			w.open('[')
+			for _, name := range p.Path {
+				w.text(name)
+			}
+			w.close(']')
+			w.users(p.Users)
+			w.close('}')
+		}
+		w.close(']')
+	}
+	w.stats(a.Stats)
+	w.close('}')
+	return w.b, nil
+}
+
+// A jsonWriter makes JSON. It is done by hand since the groups of answers have the
+// names of properties as their keys.
+type jsonWriter struct {
+	b     []byte
+	comma bool // before what comes next
+}
+
+func (w *jsonWriter) next() {
+	if w.comma {
+		w.b = append(w.b, ',')
+	}
+	w.comma = true
+}
+
+func (w *jsonWriter) open(bracket byte) {
+	w.next()
+	w.b = append(w.b, bracket)
+	w.comma = false
+}
+
+func (w *jsonWriter) close(bracket byte) {
+	w.b = append(w.b, bracket)
+	w.comma = true
+}
+
+func (w *jsonWriter) key(name string) {
+	w.text(name)
+	w.b = append(w.b, ':')
+	w.comma = false
+}
+
+func (w *jsonWriter) text(s string) {
+	w.next()
+	w.b = append(w.b, jsonText(s)...)
+}
+
+// jsonText returns text as a JSON string, with < and > as they are.
+func jsonText(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil { // strings always encode
+		return `""`
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (w *jsonWriter) integer(i int64) {
+	w.next()
+	w.b = strconv.AppendInt(w.b, i, 10)
+}
+
+func (w *jsonWriter) float(f float64) {
+	w.next()
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		w.b = append(w.b, "null"...)
+		return
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	w.b = strconv.AppendFloat(w.b, f, format, -1, 64)
+}
+
+// ci is the interval of a count of a sample.
+func (w *jsonWriter) ci(n Number) {
+	w.open('[')
+	w.integer(n.Low)
+	w.integer(n.High)
+	w.close(']')
+}
+
+func (w *jsonWriter) users(n Number) {
+	w.key("users")
+	w.integer(n.N)
+	if n.Sampled {
+		w.key("ci")
+		w.ci(n)
+	}
+}
+
+// value is a value of a group.
+func (w *jsonWriter) value(v event.Value) {
+	switch v.Type() {
+	case event.Int:
+		w.integer(v.Int())
+	case event.Float:
+		w.float(v.Float())
+	case event.Bool:
+		w.next()
+		w.b = strconv.AppendBool(w.b, v.Bool())
+	default:
+		w.text(v.Text())
+	}
+}
+
+func (w *jsonWriter) steps(steps []FunnelStep) {
+	w.key("steps")
+	w.open('[')
+	for _, s := range steps {
+		w.open('{')
+		w.key("event")
+		w.text(s.Event)
+		w.users(s.Users)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (w *jsonWriter) funnel(f *FunnelAnswer) {
+	w.steps(f.Steps)
+	if f.By == "" {
+		return
+	}
+	w.key("groups")
+	w.open('[')
+	for _, g := range f.Groups {
+		w.open('{')
+		w.key(f.By)
+		w.value(g.Value)
+		w.steps(g.Steps)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (w *jsonWriter) retention(r *RetentionAnswer) {
+	w.key("cohorts")
+	w.open('[')
+	for _, c := range r.Cohorts {
+		w.open('{')
+		w.key("start")
+		w.text(c.Start)
+		w.key("size")
+		w.integer(c.Size.N)
+		if c.Size.Sampled {
+			w.key("size_ci")
+			w.ci(c.Size)
+		}
+		w.key("periods")
+		w.open('[')
+		for _, p := range c.Periods {
+			w.integer(p.N)
+		}
+		w.close(']')
+		if c.Size.Sampled {
+			w.key("periods_ci")
+			w.open('[')
+			for _, p := range c.Periods {
+				w.ci(p)
+			}
+			w.close(']')
+		}
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (w *jsonWriter) segment(s *SegmentAnswer) {
+	w.key("rows")
+	w.open('[')
+	for _, row := range s.Rows {
+		w.open('{')
+		if s.Bucketed {
+			w.key("bucket")
+			w.text(row.Bucket)
+		}
+		for i, name := range s.By {
+			w.key(name)
+			w.value(row.Group[i])
+		}
+		w.measured(row.Value)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (w *jsonWriter) measured(m Measured) {
+	w.key("value")
+	switch m.Type {
+	case event.Int:
+		w.integer(m.Int)
+	case event.Float:
+		w.float(m.Float)
+	default:
+		w.next()
+		w.b = append(w.b, "null"...)
+	}
+	if m.Sampled {
+		w.key("ci")
+		w.open('[')
+		w.float(m.Low)
+		w.float(m.High)
+		w.close(']')
+	}
+}
+
+// ids are the users of a cohort, if they are known by more than their hashes.
+func (w *jsonWriter) ids(found []User) {
+	known := false
+	for _, u := range found {
+		known = known || u.ID != ""
+	}
+	if !known {
+		return
+	}
+	w.key("ids")
+	w.open('[')
+	for _, u := range found {
+		w.text(u.ID)
+	}
+	w.close(']')
+}
+
+func (w *jsonWriter) stats(s Stats) {
+	w.key("stats")
+	w.open('{')
+	w.key("events_read")
+	w.integer(s.EventsRead)
+	w.key("bytes_read")
+	w.integer(s.BytesRead)
+	w.key("segments")
+	w.integer(int64(s.Segments))
+	w.key("sample")
+	w.float(s.Sample)
+	if s.Sample == math.Trunc(s.Sample) {
+		w.b = append(w.b, ".0"...) // a share, also where it is all
+	}
+	w.key("elapsed_us")
+	w.integer(s.ElapsedUS)
+	if s.HasThrough {
+		w.key("through")
+		w.text(formatTime(s.Through))
+	}
+	if len(s.Warnings) > 0 {
+		w.key("warnings")
+		w.open('[')
+		for _, warning := range s.Warnings {
+			w.text(warning)
+		}
+		w.close(']')
+	}
+	w.close('}')
+}

@@ -1,0 +1,69 @@
+package query
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// TestMarshal compares answers of every kind with their JSON, byte for byte.
+func TestMarshal(t *testing.T) {
+	f := func(a Answer, want string) {
+		t.Helper()
+		if a.Stats.Sample == 0 {
+			a.Stats.Sample = 1
+			want += `,"stats":{"events_read":0,"bytes_read":0,"segments":0,"sample":1.0,"elapsed_us":0}}`
+		}
+		got, err := json.Marshal(&a)
+		if err != nil || string(got) != want {
+			t.Errorf("got  %s, %v\nwant %s", got, err, want)
+		}
+	}
+	n := func(i int64) Number { return Number{N: i} }
+	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
+
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"view", n(9)}, {"cart|basket", n(4)}}}},
+		`{"steps":[{"event":"view","users":9},{"event":"cart|basket","users":4}]`)
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", ci(9, 7, 11)}}}},
+		`{"steps":[{"event":"a","users":9,"ci":[7,11]}]`)
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", n(0)}}, By: "country"}},
+		`{"steps":[{"event":"a","users":0}],"groups":[]`)
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", n(9)}}, By: "country", Groups: []FunnelGroup{
+		{event.StringOf("KR"), []FunnelStep{{"a", n(8)}}}, {event.Value{}, []FunnelStep{{"a", ci(1, 0, 2)}}},
+		{event.IntOf(-5), nil}, {event.FloatOf(2.5), nil}, {event.BoolOf(true), nil}}}},
+		`{"steps":[{"event":"a","users":9}],"groups":[{"country":"KR","steps":[{"event":"a","users":8}]},`+
+			`{"country":"","steps":[{"event":"a","users":1,"ci":[0,2]}]},{"country":-5,"steps":[]},{"country":2.5,"steps":[]},{"country":true,"steps":[]}]`)
+
+	f(Answer{Retention: &RetentionAnswer{}}, `{"cohorts":[]`)
+	f(Answer{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", n(9), []Number{n(9), n(4)}}, {"2026-01-12", n(1), []Number{n(0), n(0)}}}}},
+		`{"cohorts":[{"start":"2026-01-05","size":9,"periods":[9,4]},{"start":"2026-01-12","size":1,"periods":[0,0]}]`)
+	f(Answer{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", ci(9, 8, 10), []Number{ci(9, 8, 10), ci(4, 3, 5)}}}}},
+		`{"cohorts":[{"start":"2026-01-05","size":9,"size_ci":[8,10],"periods":[9,4],"periods_ci":[[8,10],[3,5]]}]`)
+
+	f(Answer{Segment: &SegmentAnswer{Rows: []SegmentRow{{Value: Measured{Type: event.Int, Int: 9}}}}}, `{"rows":[{"value":9}]`)
+	f(Answer{Segment: &SegmentAnswer{Bucketed: true, By: []string{"country", "say \"<hi>\""}, Rows: []SegmentRow{
+		{"2026-01-05", []event.Value{event.StringOf("KR"), event.BoolOf(false)}, Measured{Type: event.Float, Float: 0.1}},
+		{"2026-01-05T10:00:00Z", []event.Value{{}, event.IntOf(math.MinInt64)}, Measured{}},
+	}}}, `{"rows":[{"bucket":"2026-01-05","country":"KR","say \"\u003chi\u003e\"":false,"value":0.1},`+
+		`{"bucket":"2026-01-05T10:00:00Z","country":"","say \"\u003chi\u003e\"":-9223372036854775808,"value":null}]`)
+	f(Answer{Segment: &SegmentAnswer{Rows: []SegmentRow{
+		{Value: Measured{Type: event.Int, Int: 90, Low: 80, High: 100, Sampled: true}},
+		{Value: Measured{Type: event.Float, Float: 90.5, Low: 80.25, High: 100.75, Sampled: true}},
+		{Value: Measured{Type: event.Float, Float: math.Inf(1)}}, {Value: Measured{Type: event.Float, Float: 1e300}}, {Value: Measured{Type: event.Float, Float: -1e-9}},
+	}}}, `{"rows":[{"value":90,"ci":[80,100]},{"value":90.5,"ci":[80.25,100.75]},{"value":null},{"value":1e+300},{"value":-1e-09}]`)
+
+	f(Answer{Cohort: &CohortAnswer{Name: "buyers", Users: n(9)}}, `{"cohort":"buyers","users":9`)
+	f(Answer{Cohort: &CohortAnswer{Users: ci(9, 8, 10), Found: []User{{Hash: 5}}}}, `{"cohort":"","users":9,"ci":[8,10]`)
+	f(Answer{Cohort: &CohortAnswer{Users: n(2), Found: []User{{5, "u1"}, {7, "u2"}}}}, `{"cohort":"","users":2,"ids":["u1","u2"]`)
+
+	f(Answer{Paths: &PathsAnswer{Paths: []Path{{[]string{"a", "b"}, n(9)}, {[]string{"a"}, ci(4, 3, 5)}}}},
+		`{"paths":[{"path":["a","b"],"users":9},{"path":["a"],"users":4,"ci":[3,5]}]`)
+	f(Answer{Paths: &PathsAnswer{}}, `{"paths":[]`)
+
+	f(Answer{Cohort: &CohortAnswer{}, Stats: Stats{EventsRead: 1, BytesRead: 2, Segments: 3, Sample: 0.125, ElapsedUS: 4,
+		Through: 1767225600250, HasThrough: true, Warnings: []string{"no event \"x\""}}},
+		`{"cohort":"","users":0,"stats":{"events_read":1,"bytes_read":2,"segments":3,"sample":0.125,"elapsed_us":4,`+
+			`"through":"2026-01-01T00:00:00.25Z","warnings":["no event \"x\""]}}`)
+}

@@ -1,0 +1,245 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// unitNames are the units as documents write them, by Unit.
+var unitNames = [...]string{"none", "minute", "hour", "day", "week", "month"}
+
+// String returns the unit as documents write it, "none" for NoUnit.
+func (u Unit) String() string {
+	if int(u) < len(unitNames) {
+		return unitNames[u]
+	}
+	return fmt.Sprintf("Unit(%d)", uint8(u))
+}
+
+// meantUnits are other words for units.
+var meantUnits = map[string]string{
+	"min": "minute", "minutes": "minute", "hours": "hour", "hourly": "hour", "days": "day", "daily": "day",
+	"date": "day", "weeks": "week", "weekly": "week", "months": "month", "monthly": "month",
+}
+
+// unitOf returns the unit with a name, one of from to Month.
+func unitOf(name string, from Unit) (Unit, bool) {
+	for u := from; u <= Month; u++ {
+		if unitNames[u] == name {
+			return u, true
+		}
+	}
+	return NoUnit, false
+}
+
+// modeNames are the modes of a funnel as documents write them.
+func modeNames() []string {
+	return []string{"strict_deduplication", "strict_order", "strict_increase", "strict_once", "allow_reentry"}
+}
+
+// flags returns the fields of the modes in the order of modeNames.
+func (m *Modes) flags() [5]*bool {
+	return [5]*bool{&m.StrictDeduplication, &m.StrictOrder, &m.StrictIncrease, &m.StrictOnce, &m.AllowReentry}
+}
+
+// Names returns the modes that are set, as documents write them.
+func (m Modes) Names() []string {
+	var names []string
+	for i, set := range m.flags() {
+		if *set {
+			names = append(names, modeNames()[i])
+		}
+	}
+	return names
+}
+
+// opNames are the operators as documents write them, by Op; the last two have no
+// name of their own.
+var opNames = [...]string{
+	"exists", "missing", "eq", "ne", "in", "not_in", "contains", "prefix", "suffix", "matches", "gt", "gte", "lt", "lte",
+	"between", "cohort", "not cohort",
+}
+
+// String returns the operator as documents write it.
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// opOf returns the operator of a property with a name.
+func opOf(name string) (Op, bool) {
+	for o := Exists; o <= Between; o++ {
+		if opNames[o] == name {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+// meantOps are other words for operators.
+var meantOps = map[string]string{
+	"=": "eq", "==": "eq", "is": "eq", "equals": "eq", "!=": "ne", "<>": "ne", "not": "ne", "neq": "ne", "is_not": "ne",
+	">": "gt", ">=": "gte", "ge": "gte", "<": "lt", "<=": "lte", "le": "lte", "nin": "not_in", "notin": "not_in", "not in": "not_in",
+	"one_of": "in", "any_of": "in", "like": "contains, prefix, suffix or matches", "regex": "matches", "regexp": "matches", "re": "matches",
+	"starts_with": "prefix", "startswith": "prefix", "ends_with": "suffix", "endswith": "suffix", "includes": "contains",
+	"has": "contains", "range": "between", "exist": "exists", "null": "missing", "is_null": "missing", "min": "gte", "max": "lte",
+}
+
+var measureNames = [...]string{"count", "users", "sum", "avg", "min", "max"}
+
+// String returns the measure as documents write it: count, sum(price), p95(price).
+func (m Measure) String() string {
+	switch {
+	case m.Kind <= Users:
+		return measureNames[m.Kind]
+	case m.Kind < Percentile:
+		return measureNames[m.Kind] + "(" + m.Property + ")"
+	case m.Kind == Percentile:
+		return "p" + strconv.Itoa(m.Percentile) + "(" + m.Property + ")"
+	}
+	return fmt.Sprintf("MeasureKind(%d)", uint8(m.Kind))
+}
+
+const measureHint = "write count, users, sum(price), avg(price), min(price), max(price) or a percentile such as p50(price)"
+
+// measureOf reads a measure.
+func measureOf(s string) (m Measure, hint string, err error) {
+	name, property, has := strings.Cut(s, "(")
+	if has && !strings.HasSuffix(property, ")") {
+		return m, measureHint, fmt.Errorf("measure %s has no closing )", quote(s))
+	}
+	property = strings.TrimSuffix(property, ")")
+	known := false
+	for i, n := range measureNames {
+		if n == name {
+			m.Kind, known = MeasureKind(i), true
+		}
+	}
+	if digits, ok := strings.CutPrefix(name, "p"); ok && !known && digits != "" && strings.Trim(digits, "0123456789.") == "" {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 || n > 99 {
+			return m, "min and max are the ends; p50 is the median", fmt.Errorf("%s is no percentile: whole ones from p1 to p99", name)
+		}
+		m.Kind, m.Percentile, known = Percentile, n, true
+	}
+	switch {
+	case !known:
+		hint := measureHint
+		switch near, ok := nearest(name, measureNames[:]); {
+		case name == "median":
+			hint = "write p50(" + property + ")"
+		case name == "mean":
+			hint = "write avg(" + property + ")"
+		case name == "uniq" || name == "unique" || name == "distinct":
+			hint = "write users"
+		case ok:
+			hint = "did you mean " + near + "?"
+		}
+		return m, hint, fmt.Errorf("unknown measure %s", quote(s))
+	case m.Kind <= Users && has:
+		return m, "to count what has a property write where: {" + property + ": exists}", fmt.Errorf("%s takes no property", name)
+	case m.Kind > Users && property == "":
+		return m, "write " + name + "(price)", fmt.Errorf("%s wants a property", name)
+	}
+	m.Property = property
+	return m, "", nil
+}
+
+// maxDuration is the longest duration, about a century, so that 366 periods are
+// within the times that events can have many times over.
+const maxDuration = 36500 * 24 * time.Hour
+
+var (
+	durationText = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d|w))+$`)
+	durationPart = regexp.MustCompile(`([0-9.]+)([a-zµ]+)`)
+)
+
+const durationHint = "write a duration such as 30m, 1h30m, 168h, 7d or 2w"
+
+// durationOf reads a duration: as Go writes it, and days (24 hours) and weeks.
+func durationOf(s string) (time.Duration, error) {
+	if !durationText.MatchString(s) {
+		if strings.Trim(s, "0123456789.") == "" && s != "" {
+			return 0, fmt.Errorf("%s has no unit", quote(s))
+		}
+		return 0, fmt.Errorf("%s is no duration", quote(s))
+	}
+	var sum time.Duration
+	for _, part := range durationPart.FindAllStringSubmatch(s, -1) {
+		number, unit, times := part[1], part[2], time.Duration(1)
+		switch unit {
+		case "d":
+			unit, times = "h", 24
+		case "w":
+			unit, times = "h", 7*24
+		}
+		d, err := time.ParseDuration(number + unit)
+		if err != nil || d > maxDuration/times {
+			return 0, fmt.Errorf("%s is more than a hundred years", quote(s))
+		}
+		if sum += d * times; sum > maxDuration {
+			return 0, fmt.Errorf("%s is more than a hundred years", quote(s))
+		}
+	}
+	return sum, nil
+}
+
+// formatDuration writes a duration so that durationOf reads the same.
+func formatDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d > 0 && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+const timeHint = "write 2026-01-31, which is midnight UTC, or 2026-01-31T13:00:00Z"
+
+// timeOf reads a time: RFC 3339, or a date, which begins at midnight UTC.
+func timeOf(s string) (int64, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		t, err = time.Parse(time.RFC3339, s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s is no time", quote(s))
+	}
+	millis := event.Millis(t)
+	if millis < event.MinTime || millis > event.MaxTime {
+		return 0, fmt.Errorf("%s is not between the years 1 and 9999", quote(s))
+	}
+	return millis, nil
+}
+
+// formatTime writes milliseconds since 1970 so that timeOf reads the same.
+func formatTime(millis int64) string { return event.Time(millis).Format(time.RFC3339Nano) }
+
+// zoneOf returns a time zone by its name in the database of time zones.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" || name == "Local" || len(name) > 100 {
+		return nil, errors.New("want a time zone by name")
+	}
+	if name == "UTC" {
+		return time.UTC, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("unknown time zone %s", quote(name))
+	}
+	return zone, nil
+}
