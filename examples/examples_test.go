@@ -15,7 +15,12 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childLoader) != "" {
+		os.Exit(program())
+	}
+	leak.Main(m)
+}
 
 // serve starts a workflow, and returns what answers requests to localhost:8000
 // as "STATUS BODY".

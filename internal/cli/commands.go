@@ -55,7 +55,7 @@ func CommandsPage() string {
 	b.WriteString(reference.Generated + commandsIntro)
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
-			commandPage(&b, cmd)
+			commandPage(&b, cmd, "## ")
 		}
 	}
 	b.WriteString(configIntro)
@@ -70,10 +70,13 @@ func CommandsPage() string {
 	return b.String()
 }
 
-func commandPage(b *strings.Builder, cmd *cobra.Command) {
+// commandPage writes about a command, and about those that it has below it.
+func commandPage(b *strings.Builder, cmd *cobra.Command, heading string) {
 	cmd.InitDefaultHelpFlag()
 	use := cmd.UseLine()
-	b.WriteString("## " + cmd.Name() + "\n\n")
+	title := cmd.CommandPath()
+	_, title, _ = strings.Cut(title, " ") // of the program
+	b.WriteString(heading + title + "\n\n")
 	if cmd.Name() == "completion" {
 		b.WriteString("Prints a script that completes commands and flags, for `bash`, `zsh`, `fish` or `powershell`. `uniflow completion SHELL --help` tells how to load it.\n\n" +
 			"```text\nuniflow completion SHELL\n```\n\n")
@@ -99,6 +102,11 @@ func commandPage(b *strings.Builder, cmd *cobra.Command) {
 		b.WriteString("| " + name + "` | " + flagCell(f, usage) + " |\n")
 	})
 	b.WriteString("\n")
+	for _, below := range cmd.Commands() {
+		if below.IsAvailableCommand() {
+			commandPage(b, below, "#"+heading)
+		}
+	}
 }
 
 // flagCell is the usage of a flag with its default.

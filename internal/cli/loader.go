@@ -22,7 +22,8 @@ import (
 )
 
 const loaderLong = `Loader receives batches of events, such as those that the package batch sends,
-and appends them to files of NDJSON in a folder. It runs until SIGTERM or SIGINT.
+and appends them to files of NDJSON in a folder (--out), to a store of events that
+uniflow trail queries (--trail), or to both. It runs until SIGTERM or SIGINT.
 
 POST /batch takes a JSON array of events (application/json) or one event a line
 (application/x-ndjson), plain or compressed with gzip or zstd. The answer comes
@@ -30,17 +31,25 @@ when the events are durable, and tells which of them were not taken. A batch wit
 an Idempotency-Key that has come before is answered as it was then, and is not
 written again, whatever has happened to the loader meanwhile.
 
+An event for a store has a user, a time and a name, in the fields that --user,
+--time and --event name; its other fields are its properties. One that the store
+does not take, because a field is missing or of another type than before, is named
+in the answer, and the others are taken. With --trail alone, the folder loader in
+the store remembers the keys; no other process may write to the store meanwhile.
+
 GET /health answers 503 while nothing can be written, GET /metrics is for
 Prometheus. There is no authentication: listen on a loopback address, or behind
 something that asks who is there.`
 
 const loaderExample = `  uniflow loader --addr 127.0.0.1:9100 --out events
-  uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB`
+  uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB
+  uniflow loader --addr 127.0.0.1:9100 --trail store --user customer --time at`
 
 // loaderOptions are the flags of loader.
 type loaderOptions struct {
 	addr                              string
 	out                               string
+	trail                             trailOptions
 	rotate, maxBody, maxEvent, memory size
 	inflight, keys                    int
 	grace                             time.Duration
@@ -95,8 +104,8 @@ func (*size) Type() string { return "SIZE" }
 func loaderCommand(a *app) *cobra.Command {
 	o := &loaderOptions{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
 	cmd := &cobra.Command{
-		Use:               "loader --addr ADDRESS --out FOLDER",
-		Short:             "Receive batches of events into files",
+		Use:               "loader --addr ADDRESS {--out FOLDER | --trail STORE}",
+		Short:             "Receive batches of events into files or a store",
 		Long:              loaderLong,
 		Example:           loaderExample,
 		Args:              noArgs,
@@ -108,7 +117,8 @@ func loaderCommand(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks one, which the log tells")
-	flags.StringVar(&o.out, "out", "", "the `FOLDER` of the files, made if it is missing; one loader at a time may use it")
+	flags.StringVar(&o.out, "out", "", "keep events in files in `FOLDER`, made if it is missing; one loader at a time may use it")
+	o.trail.addFlags(flags)
 	flags.Var(&o.rotate, "rotate", "begin a new file of events after `SIZE`")
 	flags.Var(&o.maxBody, "max-body", "take batches up to `SIZE`, as they are sent and when they are decompressed")
 	flags.Var(&o.maxEvent, "max-event", "take events up to `SIZE`")
@@ -123,8 +133,11 @@ func loaderCommand(a *app) *cobra.Command {
 
 // check says what is wrong with the options before anything is started.
 func (o *loaderOptions) check(command string) error {
-	if o.out == "" {
-		return usagef(command, "add --out events", "nowhere to keep events: --out is missing")
+	if o.out == "" && o.trail.dir == "" {
+		return usagef(command, "add --out events or --trail store", "nowhere to keep events: --out or --trail is missing")
+	}
+	if err := o.trail.check(command); err != nil {
+		return err
 	}
 	if _, _, err := net.SplitHostPort(o.addr); err != nil {
 		return usagef(command, "write an address such as 127.0.0.1:9100", "--addr: address %q: want HOST:PORT", o.addr)
@@ -154,10 +167,18 @@ func (a *app) loader(ctx context.Context, command string, o *loaderOptions) (err
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM)
 	defer stopSignals()
 	log := a.logger(&startOptions{debug: o.debug, logFormat: o.logFormat})
-	l, err := loader.Open(loader.Options{
+	opts := loader.Options{
 		Dir: o.out, Rotate: int64(o.rotate), MaxBody: int64(o.maxBody), MaxEvent: int(o.maxEvent),
 		MaxInflight: o.inflight, MaxInflightBytes: int64(o.memory), DedupeKeys: o.keys, Version: versionOf(), Log: log,
-	})
+	}
+	if o.trail.dir != "" {
+		store, err := o.trail.open(&opts)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+	}
+	l, err := loader.Open(opts)
 	if err != nil {
 		if errors.Is(err, loader.ErrInUse) {
 			return &exitError{code: exitEngine, err: err, hint: "name another folder with --out, or end the other loader"}

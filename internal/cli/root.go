@@ -38,7 +38,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		startCommand(a), checkCommand(a), formatCommand(a),
 		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a),
-		profileCommand(a), loaderCommand(a),
+		profileCommand(a), loaderCommand(a), trailCommand(a),
 		versionCommand(a),
 	)
 	root.SetHelpCommand(helpCommand())

@@ -24,6 +24,15 @@ type input struct {
 	answer []byte
 }
 
+// newInput makes an input.
+func (l *Loader) newInput() any {
+	in := new(input)
+	if l.opts.Store != nil {
+		in.split.batch = l.opts.Store.NewBatch()
+	}
+	return in
+}
+
 // keepBytes is how much memory each buffer of an input may keep while it is not
 // used, if the limit for all allows as much.
 const keepBytes = 1 << 20
@@ -203,18 +212,23 @@ func (l *Loader) grow(in *input, b []byte, want int64) ([]byte, error) {
 	if int64(cap(b)) >= want {
 		return b, nil
 	}
-	l.mu.Lock()
-	busy := l.mu.bytes+want > l.opts.MaxInflightBytes && l.mu.bytes > in.held
-	if !busy {
-		l.mu.bytes += want - int64(cap(b))
-		in.held += want - int64(cap(b))
-	}
-	taken := l.mu.bytes
-	l.mu.Unlock()
-	if busy {
-		return b, errBusy(fmt.Sprintf("the batches under way take %d bytes of memory", taken))
+	if err := l.reserve(in, want, int64(cap(b))); err != nil {
+		return b, err
 	}
 	return append(make([]byte, 0, want), b...), nil
+}
+
+// reserve reserves memory for an input, in place of what it gives back. While it
+// is copied it has both.
+func (l *Loader) reserve(in *input, want, instead int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.bytes+want > l.opts.MaxInflightBytes && l.mu.bytes > in.held {
+		return errBusy(fmt.Sprintf("the batches under way take %d bytes of memory", l.mu.bytes))
+	}
+	l.mu.bytes += want - instead
+	in.held += want - instead
+	return nil
 }
 
 // admit lets a batch in, with the memory that its input has from before, or
@@ -243,6 +257,9 @@ func (l *Loader) leave(in *input) {
 			*b = nil
 		}
 	}
+	if in.split.batch != nil {
+		in.split.batch.Reset()
+	}
 	held := in.held
 	l.inputs.Put(in)
 	l.mu.Lock()
@@ -258,6 +275,11 @@ func (l *Loader) leave(in *input) {
 func (l *Loader) parse(in *input, ndjson bool) error {
 	if len(bytes.TrimLeft(in.body, " \t\r\n")) == 0 && !ndjson {
 		return refusef(http.StatusBadRequest, "the body is empty: want a JSON array of events")
+	}
+	if in.split.batch != nil {
+		if err := l.reserve(in, storeFactor*int64(len(in.body)), 0); err != nil {
+			return err
+		}
 	}
 	if ndjson {
 		if err := in.split.lines(in.body, l.opts.MaxEvent); err != nil {

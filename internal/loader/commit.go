@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type request struct {
 	accepted int
 	rejected []byte // verdicts as JSON, without the brackets
 	refused  [reasons]int
+	split    *splitter // that has made the lines and verdicts
+	batch    Batch     // the events for the store, if there is one
 
 	done chan struct{} // room for one; sent to when the rest is set
 
@@ -31,6 +34,8 @@ type scratch struct {
 	records      []record
 	seen         map[digest]*request
 	gone         []uint64
+	mark         []byte
+	batches      []Batch
 }
 
 // groupBytes is how much is gathered for one fsync at most, beyond the batch that
@@ -58,17 +63,25 @@ func (l *Loader) commitAll() {
 	}
 }
 
+// size is how much a request counts in a group. Verdicts are in the mark of a
+// store, which is to stay small.
+func (r *request) size() int { return len(r.lines) + 64*len(r.rejected) }
+
 // gather returns a request with those that wait behind it.
 func (l *Loader) gather(r *request) []*request {
 	group := append(l.scratch.group[:0], r)
-	for size := len(r.lines); size < groupBytes; {
+	limit := groupBytes
+	if l.opts.Store != nil {
+		limit = storeGroup
+	}
+	for size := r.size(); size < limit; {
 		select {
 		case r, ok := <-l.queue:
 			if !ok {
 				return group // and the next receive ends the committer
 			}
 			group = append(group, r)
-			size += len(r.lines)
+			size += r.size()
 			continue
 		default:
 		}
@@ -114,7 +127,15 @@ func (l *Loader) commit(group []*request) {
 
 // store writes batches, or fails all of them.
 func (l *Loader) store(fresh []*request) {
-	err := l.write(fresh)
+	late, err := l.write(fresh)
+	for e := (*RefusedError)(nil); errors.As(err, &e); { // each time fewer events are left
+		left, ok := l.refuse(fresh, e)
+		if !ok {
+			break
+		}
+		fresh = left
+		late, err = l.write(fresh)
+	}
 	if err != nil {
 		l.failed(err)
 		for _, r := range fresh {
@@ -122,10 +143,9 @@ func (l *Loader) store(fresh []*request) {
 		}
 		return
 	}
-	l.works()
 	for _, r := range fresh {
 		r.answer = outcome{uint32(r.accepted), string(r.rejected)}
-		if r.key != "" {
+		if r.key != "" && late == nil {
 			l.remember(r.digest, r.answer, l.journal.number)
 		}
 		l.counts.batches.Add(1)
@@ -137,6 +157,11 @@ func (l *Loader) store(fresh []*request) {
 	}
 	l.metrics.groups.Observe(float64(len(fresh)))
 	l.counts.files.Store(int64(l.sink.Files()))
+	if late != nil {
+		l.failed(late)
+		return
+	}
+	l.works()
 	err = l.journal.turn()
 	if err != nil && !l.piled {
 		l.log.Warn("journals pile up", "error", err)
@@ -144,19 +169,20 @@ func (l *Loader) store(fresh []*request) {
 	l.piled = err != nil
 }
 
-// write makes batches durable: events, then records.
-func (l *Loader) write(fresh []*request) error {
+// write makes batches durable: events, then records. What is in the store is
+// taken, even if the journal has no record of it yet: then late says why, and
+// mend makes up for it before anything else is written.
+func (l *Loader) write(fresh []*request) (late, err error) {
 	if err := l.mend(); err != nil {
-		return err
+		return nil, err
 	}
 	l.broken = true // until all went well
 	records := l.scratch.records[:0]
 	for _, r := range fresh {
 		rec := record{key: r.key, accepted: uint64(r.accepted), rejected: r.rejected}
 		if len(r.lines) > 0 {
-			var err error
 			if rec.span, err = l.sink.Append(r.lines); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if len(r.lines) > 0 || r.key != "" {
@@ -166,16 +192,29 @@ func (l *Loader) write(fresh []*request) error {
 	l.scratch.records = records
 	began := time.Now()
 	if err := l.sink.Sync(); err != nil {
-		return err
+		return nil, err
 	}
 	l.metrics.synced(time.Since(began))
+	if l.opts.Store != nil {
+		if err := l.put(fresh, records); err != nil {
+			return nil, err
+		}
+	}
 	if len(records) > 0 {
 		if err := l.journal.append(records); err != nil {
-			return err
+			if stored(l.opts.Store, fresh) {
+				return err, nil
+			}
+			return nil, err
 		}
 	}
 	l.broken = false
-	return nil
+	return nil, nil
+}
+
+// stored reports whether a group is in a store once it was put there.
+func stored(s Store, group []*request) bool {
+	return s != nil && slices.ContainsFunc(group, func(r *request) bool { return r.accepted > 0 })
 }
 
 // mend makes the files say again what was promised, after an error.
@@ -186,6 +225,9 @@ func (l *Loader) mend() error {
 	// The journal comes first: a record that vouches for events which are cut
 	// would be believed at the next start.
 	if err := l.journal.mend(); err != nil {
+		return err
+	}
+	if err := l.redo(); err != nil {
 		return err
 	}
 	if err := l.sink.Cut(l.journal.base.end); err != nil {

@@ -133,8 +133,13 @@ func (s *sender) run(p *process) {
 // starts it again. In the end each event that was answered is in the files once,
 // and each that was not at most once. UNIFLOW_KILL_ROUNDS=200 has it go on for
 // longer.
-func TestKill(t *testing.T) {
-	rounds := 20
+func TestKill(t *testing.T) { killRounds(t, 20, readEvents) }
+
+// TestKillStore is TestKill of a loader that keeps events in a store.
+func TestKillStore(t *testing.T) { killRounds(t, 10, readVault, childVault+"=1") }
+
+func killRounds(t *testing.T, rounds int, read func(dir string) ([]string, error), env ...string) {
+	t.Helper()
 	if text := os.Getenv("UNIFLOW_KILL_ROUNDS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -151,7 +156,7 @@ func TestKill(t *testing.T) {
 		senders[i] = &sender{name: i}
 	}
 	for range rounds {
-		p, err := spawn(t, dir, nil)
+		p, err := spawn(t, dir, nil, env...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,14 +175,12 @@ func TestKill(t *testing.T) {
 	}
 	// What is found now is what was promised: the batch that each sender has no
 	// answer to may be there, too, and as a whole.
-	l, err := Open(Options{Dir: dir})
+	p, err := spawn(t, dir, nil, env...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := readEvents(dir)
+	p.end()
+	lines, err := read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

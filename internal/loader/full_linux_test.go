@@ -161,9 +161,15 @@ func TestNoRoom(t *testing.T) {
 
 // TestFullDisk fills a small file system, and makes room again. Where processes
 // may not mount one, TestNoRoom has shown the same by the limit.
-func TestFullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) { fullDisk(t) }
+
+// TestFullDiskStore is TestFullDisk of a loader that keeps events in a store.
+func TestFullDiskStore(t *testing.T) { fullDisk(t, childVault+"=1") }
+
+func fullDisk(t *testing.T, env ...string) {
+	t.Helper()
 	dir := t.TempDir()
-	p, err := spawn(t, dir, ownMounts(), "UNIFLOW_TEST_TMPFS=512k")
+	p, err := spawn(t, dir, ownMounts(), append(env, "UNIFLOW_TEST_TMPFS=512k")...)
 	if err != nil {
 		t.Logf("this process may not mount a file system: %v", err)
 		return

@@ -176,9 +176,14 @@ func (l *Loader) take(w http.ResponseWriter, r *http.Request) (status int, err e
 	}
 	in.req.lines, in.req.accepted = in.split.out, in.split.events
 	in.req.rejected, in.req.refused = in.split.rejected, in.split.refused
+	in.req.split, in.req.batch = &in.split, in.split.batch
 	l.queue <- &in.req // it has room
 	<-in.req.done
-	if in.req.err != nil {
+	var told *refusal
+	switch {
+	case errors.As(in.req.err, &told):
+		return 0, told
+	case in.req.err != nil:
 		return 0, cannotWrite(in.req.err.Error())
 	}
 	return l.answer(w, in, in.req.answer, in.req.duplicate), nil

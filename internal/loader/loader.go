@@ -5,12 +5,15 @@
 // handlers check batches and make lines of them (body.go, split.go, scan.go), and
 // one goroutine, the committer, writes the lines of all that wait to a [Sink] and
 // then what it has done to the journal (journal.go, record.go). dedupe.go
-// remembers what was answered to which key, files.go is the sink.
+// remembers what was answered to which key, files.go is the sink, store.go what
+// may be beside it or in its place.
 //
 // Invariants: a batch is answered 200 when its events and then its record are
 // durable, never before. What no record vouches for is taken away at the next
 // start, and after an error before anything else is written; so an event is
-// there once if its batch was answered, and once or not at all if it was not. A
+// there once if its batch was answered, and once or not at all if it was not.
+// With a store, which takes nothing back, the records are kept with the events,
+// and the journal gets those that it lacks at those same moments. A
 // key is looked up and remembered by the committer alone, so two batches with
 // the same one are one. Memory is bounded: by what may be in flight, by the
 // keys that are remembered, and nothing else.
@@ -48,6 +51,10 @@ type Options struct {
 	// Sink keeps the events, instead of files in Dir; Rotate says nothing then. The
 	// loader closes it, but not when Open fails.
 	Sink Sink
+
+	// Store, unless it is nil, gets the events, too; events that it does not take
+	// are refused. The loader does not close it.
+	Store Store
 
 	Version string       // of the program, for metrics
 	Log     *slog.Logger // nil discards
@@ -162,7 +169,7 @@ func Open(opts Options) (*Loader, error) {
 		opts: opts, log: opts.Log, lock: lock,
 		window: newWindow(opts.DedupeKeys), queue: make(chan *request, opts.MaxInflight),
 	}
-	l.inputs.New = func() any { return new(input) }
+	l.inputs.New = l.newInput
 	if err := l.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("loader: %w", err), lock.Close())
 	}
@@ -218,10 +225,13 @@ func (l *Loader) recover() error {
 			l.log.Warn("no journal vouches for the events that are there; they are left as they are", "folder", l.opts.Dir)
 		}
 	}
-	if err := l.sink.Cut(l.journal.base.end); err != nil {
+	if err := l.journal.start(); err != nil {
 		return err
 	}
-	if err := l.journal.start(); err != nil {
+	if err := l.redo(); err != nil {
+		return err
+	}
+	if err := l.sink.Cut(l.journal.base.end); err != nil {
 		return err
 	}
 	l.counts.files.Store(int64(l.sink.Files()))

@@ -18,6 +18,9 @@ import (
 // running tests.
 const childDir = "UNIFLOW_TEST_LOADER_DIR"
 
+// childVault has the child keep events in a vault.
+const childVault = "UNIFLOW_TEST_LOADER_VAULT"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := child(dir); err != nil {
@@ -42,7 +45,15 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	l, err := Open(Options{Dir: dir, Rotate: rotate, journalRotate: 8 << 10, probeEvery: 20 * time.Millisecond, DedupeKeys: 100_000})
+	opts := Options{Dir: dir, Rotate: rotate, journalRotate: 8 << 10, probeEvery: 20 * time.Millisecond, DedupeKeys: 100_000}
+	if os.Getenv(childVault) != "" {
+		v, err := openVault(vaultPath(dir))
+		if err != nil {
+			return err
+		}
+		opts.Sink, opts.Store = Nowhere(), v
+	}
+	l, err := Open(opts)
 	if err != nil {
 		return err
 	}
@@ -69,7 +80,11 @@ func child(dir string) error {
 		case "remove":
 			fmt.Println(os.Remove(rest))
 		case "read": // all events, as one line of their number and sizes
-			lines, err := readEvents(dir)
+			read := readEvents
+			if os.Getenv(childVault) != "" {
+				read = readVault
+			}
+			lines, err := read(dir)
 			fmt.Println(len(lines), err)
 			for _, line := range lines {
 				fmt.Println(line)

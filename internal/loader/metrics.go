@@ -21,6 +21,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	fsync    prometheus.Histogram
 	groups   prometheus.Histogram
+	stored   prometheus.Histogram
 	requests *prometheus.HistogramVec
 }
 
@@ -35,6 +36,10 @@ func newMetrics(l *Loader) (*metrics, error) {
 			Name: "uniflow_loader_group_batches", Help: "Batches that were written together, with one fsync of events and one of the journal.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 8),
 		}),
+		stored: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "uniflow_loader_store_seconds", Help: "Time that the store took for batches that were written together.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "uniflow_loader_request_seconds", Help: "Time that a batch took from its headers to its answer, by HTTP status.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
@@ -45,10 +50,14 @@ func newMetrics(l *Loader) (*metrics, error) {
 		ConstLabels: prometheus.Labels{"version": l.opts.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	for _, c := range []prometheus.Collector{
+	all := []prometheus.Collector{
 		m.fsync, m.groups, m.requests, build, newCollector(l),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
+	}
+	if l.opts.Store != nil {
+		all = append(all, m.stored)
+	}
+	for _, c := range all {
 		if err := m.registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -18,12 +18,14 @@ const (
 	notUTF8
 	// oversized is an event over Options.MaxEvent.
 	oversized
+	// unfit is an event that Options.Store does not take.
+	unfit
 
-	reasons = 3
+	reasons = 4
 )
 
 // String returns the label of the reason in metrics.
-func (r reason) String() string { return [...]string{"json", "utf8", "size"}[r] }
+func (r reason) String() string { return [...]string{"json", "utf8", "size", "unfit"}[r] }
 
 // maxRejected is how many verdicts a batch may have. Past it the batch as a
 // whole is refused: a body of two-byte lines would else be answered, and have
@@ -37,7 +39,8 @@ var errRejected = fmt.Errorf("more than %d of its events cannot be taken", maxRe
 // batch; what split returns lasts until the next.
 type splitter struct {
 	scan  scanner
-	limit int // bytes of an event
+	limit int   // bytes of an event
+	batch Batch // gets the events, too, unless it is nil
 
 	out      []byte // shares the memory of the body
 	events   int
@@ -45,11 +48,15 @@ type splitter struct {
 	rejected []byte       // verdicts as JSON, without the brackets
 	refused  [reasons]int // how many for each reason
 	verdicts int          // how many in all
+	places   []uint32     // of the events that are taken, in the body; with a batch only
 }
 
 // reset makes the splitter ready for a body.
 func (s *splitter) reset(body []byte, limit int) {
-	*s = splitter{scan: s.scan, limit: limit, out: body[:0], rejected: s.rejected[:0]}
+	*s = splitter{scan: s.scan, limit: limit, batch: s.batch, out: body[:0], rejected: s.rejected[:0], places: s.places[:0]}
+	if s.batch != nil {
+		s.batch.Reset()
+	}
 }
 
 // array makes lines of a JSON array, in place. The error is a *syntaxError, or
@@ -143,6 +150,12 @@ func (s *splitter) take(event []byte) error {
 	}
 	if !utf8.Valid(event) {
 		return s.refuse(notUTF8, "not UTF-8")
+	}
+	if s.batch != nil {
+		if err := s.batch.Add(event); err != nil {
+			return s.refuse(unfit, reasonText(err))
+		}
+		s.places = append(s.places, uint32(s.index))
 	}
 	n := len(s.out)
 	if bytes.IndexByte(event, '\n') >= 0 || bytes.IndexByte(event, '\r') >= 0 {

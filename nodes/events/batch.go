@@ -149,15 +149,15 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 	return n, nil
 }
 
-// An event is a payload on its way into the processor.
-type event struct {
+// A shipment is a payload on its way into the processor.
+type shipment struct {
 	payload value.Value
 	key     uint64
 }
 
-func encode(dst []byte, e *event) ([]byte, error) { return e.payload.AppendJSON(dst) }
+func encode(dst []byte, e *shipment) ([]byte, error) { return e.payload.AppendJSON(dst) }
 
-func keyOf(e *event) uint64 { return e.key }
+func keyOf(e *shipment) uint64 { return e.key }
 
 // Receive accepts an event or a list of them.
 func (n *shipper) Receive(p node.Process, pkt node.Packet) node.Result {
@@ -248,8 +248,8 @@ func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value)
 
 // event evaluates the key. Equal keys make equal numbers in every process, for
 // lanes are remembered on disk.
-func (n *shipper) event(p node.Process, payload value.Value) (event, error) {
-	e := event{payload: payload}
+func (n *shipper) event(p node.Process, payload value.Value) (shipment, error) {
+	e := shipment{payload: payload}
 	if n.key == nil {
 		return e, nil
 	}

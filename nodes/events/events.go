@@ -1,7 +1,11 @@
-// Package events holds the kinds that hand events on to other systems.
+// Package events holds the kinds that hand events on to other systems, keep them,
+// and ask for what users have done.
 //
-// [Defs] lists them; each kind has a file of its own. The package must not know
-// how batches are sent, which is package batch's, nor how processes are run.
+// [Defs] lists them; each kind has a file of its own. What outlives a generation
+// of nodes has one, too: outlet.go for batches, archive.go for stores; template.go
+// makes queries of payloads. The package must not know how batches are sent, which
+// is package batch's, how events are stored, which is package trail's, nor how
+// processes are run.
 package events
 
 import (
@@ -17,5 +21,5 @@ type Options struct {
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o Options) []*node.Def {
-	return []*node.Def{batchDef(o)}
+	return []*node.Def{batchDef(o), trailAppendDef(o), trailQueryDef(o)}
 }

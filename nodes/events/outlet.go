@@ -23,7 +23,7 @@ type outlet struct {
 	mu     struct {
 		sync.Mutex
 		settings  settings
-		processor *batch.Processor[event]
+		processor *batch.Processor[shipment]
 		changed   chan struct{} // closed when the change that is under way is done; nil without one
 		reporter  *shipper      // of the newest generation; nil logs
 		grace     time.Duration
@@ -108,13 +108,13 @@ func (o *outlet) use(s settings) error {
 // before what is left goes to the next by way of the spool.
 const handOver = time.Second
 
-func (o *outlet) now() (settings, *batch.Processor[event]) {
+func (o *outlet) now() (settings, *batch.Processor[shipment]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.settings, o.mu.processor
 }
 
-func (o *outlet) set(s settings, p *batch.Processor[event]) {
+func (o *outlet) set(s settings, p *batch.Processor[shipment]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.settings, o.mu.processor = s, p
@@ -134,17 +134,17 @@ func (o *outlet) begin() (done func()) {
 	}
 }
 
-func (o *outlet) open(s settings) (*batch.Processor[event], error) {
+func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
 	send, err := s.sender()
 	if err != nil {
 		return nil, err
 	}
-	c := batch.Config[event]{
+	c := batch.Config[shipment]{
 		Encode:  encode,
 		Send:    send,
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
 		Queue:   batch.Queue{Full: s.full},
-		Lanes:   batch.Lanes[event]{Max: s.lanes, Order: s.order, Key: keyOf},
+		Lanes:   batch.Lanes[shipment]{Max: s.lanes, Order: s.order, Key: keyOf},
 		OnDrop:  o.dropped,
 		Logger:  o.log,
 	}
@@ -156,7 +156,7 @@ func (o *outlet) open(s settings) (*batch.Processor[event], error) {
 
 // with calls add with the processor, and again with its successor when that one
 // was closed for it. A ctx that has ended waits for no successor.
-func (o *outlet) with(ctx context.Context, add func(*batch.Processor[event]) error) error {
+func (o *outlet) with(ctx context.Context, add func(*batch.Processor[shipment]) error) error {
 	for {
 		_, p := o.now()
 		if p == nil {
@@ -180,7 +180,7 @@ func (o *outlet) with(ctx context.Context, add func(*batch.Processor[event]) err
 
 // changing returns what is closed when p, which is closed, has a successor; nil
 // when it will have none.
-func (o *outlet) changing(p *batch.Processor[event]) <-chan struct{} {
+func (o *outlet) changing(p *batch.Processor[shipment]) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.processor != p {
@@ -192,8 +192,8 @@ func (o *outlet) changing(p *batch.Processor[event]) <-chan struct{} {
 }
 
 // add adds an event. Where the policy is to wait, it waits until ctx ends.
-func (o *outlet) add(ctx context.Context, s *settings, e *event) error {
-	return o.with(ctx, func(p *batch.Processor[event]) error {
+func (o *outlet) add(ctx context.Context, s *settings, e *shipment) error {
+	return o.with(ctx, func(p *batch.Processor[shipment]) error {
 		if s.full == batch.Default {
 			return p.AddWait(ctx, e)
 		}
@@ -202,9 +202,9 @@ func (o *outlet) add(ctx context.Context, s *settings, e *event) error {
 }
 
 // addAck adds an event as add does. What DropNewest would drop is not accepted.
-func (o *outlet) addAck(ctx context.Context, s *settings, e *event) (t batch.Ticket, err error) {
+func (o *outlet) addAck(ctx context.Context, s *settings, e *shipment) (t batch.Ticket, err error) {
 	impatient := s.full == batch.Reject || s.full == batch.DropNewest
-	err = o.with(ctx, func(p *batch.Processor[event]) error {
+	err = o.with(ctx, func(p *batch.Processor[shipment]) error {
 		if !impatient {
 			t, err = p.AddAck(ctx, e)
 			return err
@@ -261,7 +261,7 @@ func (o *outlet) lasting() time.Duration {
 }
 
 // end closes a processor. Events that are lost by that are logged in full.
-func (o *outlet) end(p *batch.Processor[event], spool string, grace time.Duration) error {
+func (o *outlet) end(p *batch.Processor[shipment], spool string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	report, err := p.Close(ctx)

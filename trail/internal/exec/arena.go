@@ -1,10 +1,12 @@
 package exec
 
+import "unsafe"
+
 // An arena is the scratch memory of one worker. It is handed out in stack order
 // and taken back as a whole for each shard, so that a query of many shards
 // allocates as much as its largest one needs. What it gives is not zeroed.
 type arena struct {
-	b8   stack[uint8]
+	b8   stack[uint64] // bytes, eight in one
 	b16  stack[uint16]
 	b32  stack[uint32]
 	b64  stack[uint64]
@@ -42,16 +44,28 @@ func (s *stack[T]) reset() int {
 	return grow
 }
 
-// bytes returns n bytes; there are 8 more behind them, so that words may be read
-// at every place.
-func (a *arena) bytes(n int) []uint8   { return a.b8.take(n + 8)[:n] }
+// bytes returns n bytes, which begin at a multiple of eight and have at least
+// eight more behind them, so that they may be read as words.
+func (a *arena) bytes(n int) []uint8 {
+	words := a.b8.take(n/8 + 2)
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n]
+}
+
+// words8 returns bytes of an arena as words, the last of which may reach beyond.
+func words8(b []uint8) []uint64 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), (len(b)+7)/8)
+}
+
 func (a *arena) halves(n int) []uint16 { return a.b16.take(n) }
 func (a *arena) ints(n int) []uint32   { return a.b32.take(n) }
 func (a *arena) words(n int) []uint64  { return a.b64.take(n) }
 
 // reset takes everything back and accounts for what the arena holds now.
 func (a *arena) reset() error {
-	grown := a.b8.reset() + 2*a.b16.reset() + 4*a.b32.reset() + 8*a.b64.reset()
+	grown := 8*a.b8.reset() + 2*a.b16.reset() + 4*a.b32.reset() + 8*a.b64.reset()
 	return a.held.take(int64(grown))
 }
 

@@ -122,7 +122,6 @@ type ruler struct {
 	shift  uint
 	unit   []uint32 // by step: the unit of its first offset
 	begins []uint32 // by step: the first offset that is of the next unit
-	starts []uint32 // by unit: its first offset, 0 if that is before the segment
 }
 
 // ruler makes a ruler for offsets up to last.
@@ -135,19 +134,16 @@ func (c *calendar) ruler(base, unit int64, last uint32) (*ruler, error) {
 	if steps < 1 {
 		return nil, fmt.Errorf("a %s is shorter than the steps of time", unitName(c.unit))
 	}
-	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31)), starts: make([]uint32, len(c.starts))}
-	for i, start := range c.starts {
-		r.starts[i] = uint32(min(max(0, (start-base+unit-1)/unit), math.MaxUint32))
-	}
+	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31))}
 	n := int(last>>r.shift) + 1
 	r.unit, r.begins = make([]uint32, n), make([]uint32, n)
 	for i := range n {
 		at := int64(i) << r.shift
-		u := c.find(base + unit*at)
+		u := min(max(0, c.find(base+unit*at)), c.units()-1) // rows outside do not count
 		r.unit[i] = uint32(u)
 		r.begins[i] = math.MaxUint32
-		if u+1 < len(c.starts) {
-			r.begins[i] = r.starts[u+1]
+		if u+1 < c.units() {
+			r.begins[i] = uint32(min(max(0, (c.starts[u+1]-base+unit-1)/unit), math.MaxUint32))
 		}
 	}
 	return r, nil
@@ -156,20 +152,6 @@ func (c *calendar) ruler(base, unit int64, last uint32) (*ruler, error) {
 // find returns the unit of an offset.
 func (r *ruler) find(offset uint32) uint32 {
 	i := offset >> r.shift
-	u := r.unit[i]
-	if offset >= r.begins[i] {
-		u++
-	}
-	return u
-}
-
-// span returns the unit of an offset, the first offset of the unit and how many
-// offsets it has.
-func (r *ruler) span(offset uint32) (unit, from, n uint32) {
-	unit = r.find(offset)
-	from, to := r.starts[unit], uint32(math.MaxUint32)
-	if int(unit)+1 < len(r.starts) {
-		to = r.starts[unit+1]
-	}
-	return unit, from, to - from
+	after := (uint64(r.begins[i]) - 1 - uint64(offset)) >> 63 // 1 if it is not before begins
+	return r.unit[i] + uint32(after)
 }

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -52,6 +53,11 @@ func (c *chain) expand(f *funnel, trail []entry) {
 		var all uint64
 		for i := range group {
 			all |= group[i].mask
+		}
+		if f.q.Modes.StrictOnce && len(group) > 1 {
+			// Only together with strict_deduplication does it matter which of two
+			// events of one step comes first; the order must not be that of the rows.
+			slices.SortFunc(group, func(a, b entry) int { return cmp.Compare(a.mask&steps, b.mask&steps) })
 		}
 		t := group[0].t
 		for x := range f.q.Exclude {

@@ -186,7 +186,7 @@ type leaf struct {
 	column *segment.Column // nil if every row gets the same answer, or for cohorts
 	same   bool            // that answer
 
-	table   []uint8  // by code: 1 passes; nil if there are too many codes
+	table   []uint8  // by code: pass or 0; nil if there are too many codes
 	set     []uint32 // sorted codes that pass, if there are many codes; nil for none
 	lo, hi  uint32   // without table and set: codes from lo up to, not including, hi pass, for raw columns see raw
 	missing bool     // whether code 0 passes
@@ -392,7 +392,7 @@ func (t *test) decide(l *leaf) {
 		l.table = make([]uint8, codes)
 		for c := uint32(1); c < codes; c++ {
 			if t.match(col.Value(c).Text()) {
-				l.table[c] = 1
+				l.table[c] = pass
 			}
 		}
 	}
@@ -417,7 +417,7 @@ func (l *leaf) tabulate(codes uint32) {
 	table := make([]uint8, codes)
 	for c := range table {
 		if l.passes(uint32(c)) {
-			table[c] = 1
+			table[c] = pass
 		}
 	}
 	l.table, l.set = table, nil
@@ -489,7 +489,11 @@ func (s *selector) prepare(v *view, cost *stats) error {
 	return nil
 }
 
-// eval sets dst to 1 for the rows of the view that pass and to 0 for the others.
+// pass is the byte of a row that passes, in what selectors fill; others are 0.
+const pass = 0xff
+
+// eval sets dst, which is of the arena, to pass for the rows of the view that pass
+// and to 0 for the others.
 func (s *selector) eval(dst []uint8, v *view, a *arena) {
 	if s.leaf != nil {
 		s.leaf.eval(dst, v, a)
@@ -500,21 +504,22 @@ func (s *selector) eval(dst []uint8, v *view, a *arena) {
 		list, and = s.any, false
 	}
 	list[0].eval(dst, v, a)
-	mark := a.mark()
+	m := a.mark()
 	other := a.bytes(len(dst))
 	for i := range list[1:] {
 		list[i+1].eval(other, v, a)
+		to, from := words8(dst), words8(other)
 		if and {
-			for j, o := range other[:len(dst)] {
-				dst[j] &= o
+			for j, w := range from {
+				to[j] &= w
 			}
 		} else {
-			for j, o := range other[:len(dst)] {
-				dst[j] |= o
+			for j, w := range from {
+				to[j] |= w
 			}
 		}
 	}
-	a.release(mark)
+	a.release(m)
 }
 
 func (l *leaf) eval(dst []uint8, v *view, a *arena) {
@@ -523,25 +528,22 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 		l.evalUsers(dst, v)
 		return
 	case l.column == nil:
-		fill(dst, uint8(btoi(l.same)))
+		paint(dst, verdict(l.same))
 		return
 	}
-	mark := a.mark()
-	defer a.release(mark)
+	m := a.mark()
+	defer a.release(m)
 	n := len(dst)
 	switch codes := l.column.Codes(); {
 	case codes == 0:
-		raw := l.column.ReadRaw(a.words(n), v.RowLo, v.RowHi)
-		for i, bits := range raw {
+		for i, bits := range l.column.ReadRaw(a.words(n), v.RowLo, v.RowHi)[:n] {
 			value, ok := rawValue(l.column.Type(), bits)
-			dst[i] = uint8(btoi(ok && l.raw(value) || !ok && l.missing))
+			dst[i] = verdict(ok && l.raw(value) || !ok && l.missing)
 		}
-	case codes <= 1<<8 && l.table != nil:
+	case codes <= 1<<8:
 		var table [256]uint8 // of its own, so that no bounds are checked
 		copy(table[:], l.table)
-		for i, c := range l.column.Read8(a.bytes(n), v.RowLo, v.RowHi)[:n] {
-			dst[i] = table[c]
-		}
+		map8(l.column, dst, &table, v.RowLo, v.RowHi)
 	case l.table != nil && codes <= 1<<16:
 		for i, c := range l.column.Read16(a.halves(n), v.RowLo, v.RowHi)[:n] {
 			dst[i] = l.table[c]
@@ -552,18 +554,31 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 		}
 	case l.set != nil:
 		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
-			dst[i] = uint8(btoi(l.passes(c)))
+			dst[i] = verdict(l.passes(c))
 		}
 	default:
-		width, not, missing := l.hi-l.lo, uint8(btoi(l.not)), uint8(btoi(l.missing))
+		width, not, missing := l.hi-l.lo, verdict(l.not), verdict(l.missing)
 		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
-			in := uint8(btoi(c-l.lo < width)) ^ not
+			in := verdict(c-l.lo < width) ^ not
 			if c == 0 {
 				in = missing
 			}
 			dst[i] = in
 		}
 	}
+}
+
+func map8(c *segment.Column, dst []uint8, table *[256]uint8, lo, hi int) {
+	for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
+		dst[i] = table[code]
+	}
+}
+
+func verdict(passes bool) uint8 {
+	if passes {
+		return pass
+	}
+	return 0
 }
 
 // evalUsers decides by the user of a row.
@@ -574,7 +589,7 @@ func (l *leaf) evalUsers(dst []uint8, v *view) {
 			at++
 		}
 		in := at < len(l.users) && l.users[at] == h
-		fill(dst[v.row(u):v.row(u+1)], uint8(btoi(in != l.not)))
+		paint(dst[v.row(u):v.row(u+1)], verdict(in != l.not))
 	}
 }
 
@@ -586,12 +601,6 @@ func rawValue(t event.Type, raw uint64) (v event.Value, ok bool) {
 		v = event.IntOf(int64(raw))
 	}
 	return v, !v.Missing()
-}
-
-func fill(dst []uint8, b uint8) {
-	for i := range dst {
-		dst[i] = b
-	}
 }
 
 // names returns a set of masks for the codes of a segment's events: bit k of the

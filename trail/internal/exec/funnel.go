@@ -189,7 +189,7 @@ func (f *funnelScan) level() int {
 }
 
 // others is a word of eight masks in which bits beside step 1 are set.
-const others = 0xfefefefefefefefe
+const others = ^uint64(ones)
 
 // scan takes the rows of a part, which lie after those it was given before, and
 // returns the level.

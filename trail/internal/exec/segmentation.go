@@ -118,6 +118,7 @@ type segmentFold struct {
 	user   uint32 // the number of the user, from 1
 
 	counts    []int64 // by cell, for Count without a sample
+	odd       []int64 // as counts, and to be added to them
 	cells     []cell  // by cell, else
 	quantiles []quantiles
 	held      int64 // bytes of these that were accounted for
@@ -233,37 +234,29 @@ func (s *segmentFold) count(views []*view) error {
 		if err != nil {
 			return err
 		}
-		// Rows of one cell follow on each other, since they are of one user; they
-		// are added up in a register, not through memory.
-		var (
-			cell      uint32
-			n         int64
-			from, len uint32 // offsets of the last row's bucket
-			bucket    uint32
-		)
-		for i, m := range masks {
-			if m == 0 {
-				continue
-			}
-			at := uint32(0)
-			if codes != nil {
-				at = bases[codes[i]]
-			} else {
-				at = bases[0]
-			}
-			if r != nil {
-				if t := v.times[i]; t-from >= len {
-					bucket, from, len = r.span(t)
-				}
-				at += bucket
-			}
-			if at != cell {
-				counts[cell] += n
-				cell, n = at, 0
-			}
-			n++
+		if codes == nil {
+			codes = s.w.arena.bytes(len(masks))
+			paint(codes, 0)
 		}
-		counts[cell] += n
+		if r == nil {
+			for i, m := range masks {
+				counts[bases[codes[i]]] += int64(m)
+			}
+			continue
+		}
+		// No branches: which rows pass changes with every session, and would be
+		// mispredicted as often. Rows of one cell follow on each other, so every
+		// other row is counted elsewhere, or each would wait for the one before.
+		odd, times := s.odd, v.times[:len(masks)]
+		codes = codes[:len(masks)]
+		i := 0
+		for ; i+1 < len(masks); i += 2 {
+			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])
+			odd[bases[codes[i+1]]+r.find(times[i+1])] += int64(masks[i+1])
+		}
+		for ; i < len(masks); i++ {
+			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])
+		}
 	}
 	return s.values.err
 }
@@ -372,6 +365,7 @@ func (s *segmentFold) number(place uint64) uint32 {
 
 // scatter goes over from cells that all have a number to those that are there.
 func (s *segmentFold) scatter() {
+	s.even()
 	s.sparse = make(map[uint64]uint32)
 	counts, cells, quantiles := s.counts, s.cells, s.quantiles
 	s.counts, s.cells, s.quantiles = nil, nil, nil
@@ -389,6 +383,14 @@ func (s *segmentFold) scatter() {
 			s.quantiles = append(s.quantiles, quantiles[at])
 		}
 	}
+}
+
+// even adds odd to counts.
+func (s *segmentFold) even() {
+	for at, n := range s.odd {
+		s.counts[at] += n
+	}
+	s.odd = nil
 }
 
 // split returns the group and the bucket of a cell.
@@ -412,7 +414,7 @@ func (s *segmentFold) group(key [3]int32) uint32 {
 
 // grow makes room for the cells that have a number.
 func (s *segmentFold) grow() error {
-	n, size := len(s.keys)*s.buckets, int64(8)
+	n, size := len(s.keys)*s.buckets, int64(16)
 	if s.measured() {
 		size = int64(unsafe.Sizeof(cell{}))
 	}
@@ -428,6 +430,7 @@ func (s *segmentFold) grow() error {
 	}
 	if !s.measured() {
 		s.counts = extend(s.counts, n)
+		s.odd = extend(s.odd, n)
 	} else {
 		s.cells = extend(s.cells, n)
 	}
@@ -584,6 +587,7 @@ func (s *segmentation) unkey(key uint64) query.Measured {
 }
 
 func (s *segmentFold) join() error {
+	s.even()
 	for at := range max(len(s.counts), len(s.cells)) {
 		c := cell{}
 		if s.measured() {

@@ -143,6 +143,9 @@ func paint[T uint8 | uint64](dst []T, t T) {
 	}
 }
 
+// ones has a one in each byte of a word.
+const ones = 0x0101010101010101
+
 // restrict takes out of the masks what filters, times and deletions forbid.
 func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
 	for k, sel := range v.wheres {
@@ -153,11 +156,19 @@ func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
 			return err
 		}
 		m := w.arena.mark()
-		pass := w.arena.bytes(len(dst))
-		sel.eval(pass, v, &w.arena)
-		bit := M(1) << k
-		for i, p := range pass[:len(dst)] {
-			dst[i] &^= bit &^ (bit * M(p))
+		passed := w.arena.bytes(len(dst))
+		sel.eval(passed, v, &w.arena)
+		if masks, ok := any(dst).([]uint8); ok {
+			rest := ^(uint64(1) << k * ones)
+			to := words8(masks)
+			for i, p := range words8(passed) {
+				to[i] &= p | rest
+			}
+		} else {
+			rest := ^(M(1) << k)
+			for i, p := range passed[:len(dst)] {
+				dst[i] &= M(int8(p)) | rest
+			}
 		}
 		w.arena.release(m)
 	}

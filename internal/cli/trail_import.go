@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+const trailImportLong = `Import adds the events of files to a store, which is made if there is none: CSV,
+NDJSON (one JSON object a line) and Parquet, told apart by their extensions; .gz and
+.zst are unpacked. "-" is NDJSON on standard input.
+
+One column is the user, one the time, one the name of the event; all others are
+properties of events. Times are RFC 3339, or integers since 1970 in seconds,
+milliseconds, microseconds or nanoseconds, which are told apart by their size.
+
+A file is taken as a whole or not at all. Rows that cannot be read are listed with
+their line; more than --max-bad of them end the import of their file with exit code 1,
+and nothing of that file or of those after it is taken.
+
+With --id, events that are equal in user, time and id are kept once, also if they
+come again with another import. Without it every row is an event.`
+
+const trailImportExample = `  uniflow trail import --db shop.trail examples/shop.csv
+  uniflow trail import --db shop.trail --user customer --time at --time-unit s --event what events.csv.gz
+  uniflow trail import --db shop.trail --types zip:string,price:number --max-bad 100 *.csv
+  producer | uniflow trail import --db shop.trail --id event_id -`
+
+// trailImportOptions are the flags of trail import.
+type trailImportOptions struct {
+	db                    string
+	user, time, event, id string
+	unit                  string
+	types                 []string
+	maxBad                int
+	bucket                time.Duration
+	noSync                bool
+	asJSON                bool
+}
+
+// timeUnits are the units of integers that stand for times.
+func timeUnits() []string { return []string{"s", "ms", "us", "ns"} }
+
+func trailImportCommand(a *app) *cobra.Command {
+	o := &trailImportOptions{}
+	cmd := &cobra.Command{
+		Use:     "import --db FOLDER FILE...",
+		Short:   "Add the events of files to a store",
+		Long:    trailImportLong,
+		Example: trailImportExample,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"csv", "ndjson", "jsonl", "parquet", "gz", "zst"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, files []string) error {
+			return a.trailImport(cmd.Context(), cmd.CommandPath(), o, files)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, &o.db, ", made if it is missing")
+	flags.StringVar(&o.user, "user", "", "the `COLUMN` of users; user_id or user if left out")
+	flags.StringVar(&o.time, "time", "", "the `COLUMN` of times; time, ts or timestamp if left out")
+	flags.StringVar(&o.event, "event", "", "the `COLUMN` of the names of events; event or name if left out")
+	flags.StringVar(&o.id, "id", "", "the `COLUMN` of ids of events, to keep those that come twice once")
+	flags.StringVar(&o.unit, "time-unit", "", "times that are integers are in `UNIT`: s, ms, us or ns; told by their size if left out")
+	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
+	flags.IntVar(&o.maxBad, "max-bad", 0, "go on after up to `N` rows of a file that cannot be read; they are left out")
+	flags.DurationVar(&o.bucket, "bucket", 0, "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
+	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, and a loss of power may cost what was imported")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
+	completeWords(cmd, "time-unit", timeUnits())
+	return cmd
+}
+
+// completeWords completes a flag with words of a list.
+func completeWords(cmd *cobra.Command, flag string, list []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is missing, or has one already
+	}
+}
+
+// columnTypes reads --types.
+func columnTypes(command string, list []string) (map[string]event.Type, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	words := map[string]event.Type{
+		"string": event.String, "text": event.String, "integer": event.Int, "int": event.Int,
+		"number": event.Float, "float": event.Float, "boolean": event.Bool, "bool": event.Bool,
+		"skip": event.Unknown,
+	}
+	types := make(map[string]event.Type)
+	for _, entry := range list {
+		i := strings.LastIndexByte(entry, ':') // names of columns may have one
+		if i <= 0 {
+			return nil, usagef(command, "write --types price:number,zip:string", "--types: want PROPERTY:TYPE, got %q", entry)
+		}
+		t, ok := words[entry[i+1:]]
+		if !ok {
+			names := []string{"string", "integer", "number", "boolean", "skip"}
+			return nil, usagef(command, didYouMean(entry[i+1:], names, ""), "--types: %s: a type is string, integer, number, boolean or skip, got %q", entry[:i], entry[i+1:])
+		}
+		if _, twice := types[entry[:i]]; twice {
+			return nil, usagef(command, "", "--types: %q is there twice", entry[:i])
+		}
+		types[entry[:i]] = t
+	}
+	return types, nil
+}
+
+// check says what is wrong with the options before anything is read.
+func (o *trailImportOptions) check(command string, files []string) (map[string]event.Type, error) {
+	if err := needDB(command, o.db); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(files) == 0:
+		return nil, usagef(command, "write import --db "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
+	case o.unit != "" && !slices.Contains(timeUnits(), o.unit):
+		return nil, usagef(command, "", "--time-unit is s, ms, us or ns, got %q", o.unit)
+	case o.maxBad < 0:
+		return nil, usagef(command, "", "--max-bad is not negative, got %d", o.maxBad)
+	case o.bucket != 0 && (o.bucket < time.Hour || o.bucket > 49*24*time.Hour || o.bucket%time.Second != 0):
+		return nil, usagef(command, "write --bucket 168h for a week", "--bucket is whole seconds from 1h to 1176h, got %s", o.bucket)
+	}
+	seen := make(map[string]bool)
+	for _, f := range files {
+		if seen[f] {
+			return nil, usagef(command, "", "%q is there twice", f)
+		}
+		seen[f] = true
+	}
+	return columnTypes(command, o.types)
+}
+
+// importTold is what import --json prints.
+type importTold struct {
+	Events int64      `json:"events"`
+	Files  []fileTold `json:"files"`
+	Error  string     `json:"error,omitempty"` // why it went no further
+}
+
+// fileTold is a file in importTold.
+type fileTold struct {
+	File       string    `json:"file"`
+	Events     int64     `json:"events"` // taken; 0 if the file was not
+	Duplicates int64     `json:"duplicates"`
+	TooOld     int64     `json:"too_old"`
+	Bad        int64     `json:"bad"`
+	BadRows    []badTold `json:"bad_rows,omitempty"` // the first 100
+	ElapsedUS  int64     `json:"elapsed_us"`
+}
+
+// badTold is a bad row in fileTold.
+type badTold struct {
+	Line   int64  `json:"line"`
+	Reason string `json:"reason"`
+}
+
+// trailImport adds files to a store.
+func (a *app) trailImport(ctx context.Context, command string, o *trailImportOptions, files []string) error {
+	types, err := o.check(command, files)
+	if err != nil {
+		return err
+	}
+	meter := a.newMeter()
+	opt := trail.ImportOptions{
+		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin,
+		Progress: func(p trail.ImportProgress) {
+			what := fileName(p.File)
+			if p.Phase == "merge" {
+				what += ", merging"
+			}
+			meter.update(headway{what: what, done: p.Bytes, total: p.Total, events: p.Rows})
+		},
+	}
+	var result trail.ImportResult
+	err = a.withTrail(ctx, o.db, trail.Options{Bucket: o.bucket, NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
+		var err error
+		result, err = s.Import(ctx, files, opt)
+		return err
+	})
+	meter.end()
+	return a.tellImport(o, files, result, err)
+}
+
+// fileName is how a file is called in messages.
+func fileName(file string) string {
+	if file == stdinPath {
+		return "<stdin>"
+	}
+	return file
+}
+
+// tellImport says what became of the files. Those that came after one that failed
+// were not begun.
+func (a *app) tellImport(o *trailImportOptions, files []string, result trail.ImportResult, err error) error {
+	taken := len(result.Files)
+	if err != nil && taken > 0 && result.Files[taken-1].Rows == 0 {
+		taken-- // that which could not be taken
+	}
+	if o.asJSON {
+		told := importTold{Events: result.Rows(), Files: []fileTold{}}
+		for _, f := range result.Files {
+			told.Files = append(told.Files, tellFile(f))
+		}
+		if err != nil {
+			told.Error = err.Error()
+		}
+		return errors.Join(importError(err), a.printJSON(told))
+	}
+	for i, f := range result.Files {
+		a.tellBadRows(f)
+		if i < taken {
+			a.talk("%s\n", fileSummary(f))
+		}
+	}
+	var ended *exitError
+	if err != nil && (len(files) > 1 || errors.As(err, &ended) && ended.code > exitEngine) { // by a signal
+		a.talk("taken: %s; not taken: %s\n", fileNames(files[:taken]), fileNames(files[taken:]))
+	}
+	return importError(err)
+}
+
+func tellFile(f trail.ImportFile) fileTold {
+	told := fileTold{
+		File: fileName(f.File), Events: f.Rows, Duplicates: f.Duplicates, TooOld: f.Dropped, Bad: f.Bad, ElapsedUS: f.Elapsed.Microseconds(),
+	}
+	for _, row := range f.BadRows {
+		told.BadRows = append(told.BadRows, badTold{row.Line, row.Reason})
+	}
+	return told
+}
+
+// fileSummary is the line about a file that was taken.
+func fileSummary(f trail.ImportFile) string {
+	text := fileName(f.File) + ": " + figure(f.Rows) + " events"
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{f.Duplicates, "duplicates"}, {f.Dropped, "older than what is kept"}, {f.Bad, "bad rows left out"}} {
+		if part.n > 0 {
+			text += ", " + figure(part.n) + " " + part.what
+		}
+	}
+	return fmt.Sprintf("%s in %s (%s/s)", text, elapsed(f.Elapsed.Microseconds()), figure(perSecond(f.Rows, f.Elapsed)))
+}
+
+// maxBadShown is how many bad rows of a file are told.
+const maxBadShown = 20
+
+// tellBadRows lists the first bad rows of a file.
+func (a *app) tellBadRows(f trail.ImportFile) {
+	shown := f.BadRows[:min(len(f.BadRows), maxBadShown)]
+	for _, row := range shown {
+		a.talk("%s:%d: %s\n", fileName(f.File), row.Line, flame.Printable(row.Reason))
+	}
+	if more := f.Bad - int64(len(shown)); more > 0 && len(shown) > 0 {
+		a.talk("%s: and %s more bad rows\n", fileName(f.File), figure(more))
+	}
+}
+
+// fileNames lists files, "none" if there is none.
+func fileNames(files []string) string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = fileName(f)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// importError is the error of an import with its exit code: bad rows are findings.
+func importError(err error) error {
+	var bad *trail.BadRowsError
+	var kind *event.TypeError
+	switch {
+	case errors.As(err, &bad):
+		return &exitError{
+			code: exitFindings, hint: "correct the rows, or leave them out with --max-bad " + strconv.FormatInt(bad.Bad, 10),
+			err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), countOf(bad.Bad, "row")),
+		}
+	case errors.As(err, &kind):
+		return &exitError{code: exitFindings, err: err, hint: fmt.Sprintf("write --types %s:%s, or correct the file", kind.Property, kind.Have)}
+	}
+	return err
+}
+
+// countOf is count for large numbers.
+func countOf(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return figure(n) + " " + what + "s"
+}

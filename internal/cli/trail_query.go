@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/dialect"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+const trailQueryLong = `Query asks a store a question, which is a document of YAML or JSON: a funnel, a
+retention, a segment, a cohort or paths.
+
+--sample 0.1 looks at a tenth of the users, reads about a tenth of the bytes, and scales
+the counts to all; ± is how far the truth may be, 19 times of 20.
+
+--explain tells how the question would be answered, and answers it not: plan is what the
+store would read; clickhouse and duckdb are the same question in SQL, to a table events
+with the columns that export writes. --dsn has a ClickHouse server answer it, by HTTP.
+
+The answer is a table, or one line of JSON with --json; what it cost goes to standard
+error. A document that cannot be used ends with exit code 1.`
+
+const trailQueryExample = `  uniflow trail query --db shop.trail -f funnel.yaml
+  uniflow trail query --db shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
+  uniflow trail query --db shop.trail -f retention.yaml --sample 0.1 --json
+  uniflow trail query --db shop.trail -f funnel.yaml --explain clickhouse
+  uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
+
+// trailQueryOptions are the flags of trail query.
+type trailQueryOptions struct {
+	db, file, expr string
+	sample         float64
+	explain        string
+	dsn            string
+	timeout        time.Duration
+	memory         size
+	save, ids      bool
+	quiet          bool
+	asJSON         bool
+}
+
+// explainForms are what --explain takes.
+func explainForms() []string { return []string{"plan", "clickhouse", "duckdb"} }
+
+func trailQueryCommand(a *app) *cobra.Command {
+	o := &trailQueryOptions{memory: 64 << 20}
+	cmd := &cobra.Command{
+		Use:     "query --db FOLDER -f FILE",
+		Short:   "Ask for a funnel, retention, segment, cohort or paths",
+		Long:    trailQueryLong,
+		Example: trailQueryExample,
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if cmd.Flags().Changed("explain") {
+				return explainForms(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd, args); err != nil {
+				return err
+			}
+			return a.trailQuery(cmd.Context(), cmd.CommandPath(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, &o.db, "")
+	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`; \"-\" is standard input")
+	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT`")
+	flags.Float64Var(&o.sample, "sample", 0, "look at this `SHARE` of the users, above 0 up to 1; instead of what the document says")
+	flags.StringVar(&o.explain, "explain", "", "print how it would be answered, as `FORM`: plan, clickhouse or duckdb; plan if no form is named")
+	flags.StringVar(&o.dsn, "dsn", "", "have the ClickHouse server at `URL` answer: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
+	flags.DurationVar(&o.timeout, "timeout", 0, "give up after this `DURATION`; 0 is never")
+	flags.Var(&o.memory, "memory", "give up when the query takes `SIZE` of memory, beside the files that are mapped")
+	flags.BoolVar(&o.save, "save", false, "keep the cohort under its name, for where: {cohort: NAME} in other questions")
+	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one a line")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not say what it cost")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
+	flags.Lookup("explain").NoOptDefVal = "plan"
+	completeWords(cmd, "explain", explainForms())
+	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
+		panic(err) // the flag was added above
+	}
+	return cmd
+}
+
+// check says what is wrong with the options. A form of --explain may stand for
+// itself, which the parser takes for an argument.
+func (o *trailQueryOptions) check(cmd *cobra.Command, args []string) error {
+	command := cmd.CommandPath()
+	if len(args) == 1 && o.explain == "plan" && slices.Contains(explainForms(), args[0]) {
+		o.explain, args = args[0], nil
+	}
+	switch {
+	case len(args) > 0 && o.explain != "":
+		return usagef(command, didYouMean(args[0], explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", args[0])
+	case len(args) > 0:
+		return usagef(command, "write -f "+args[0], "query takes no arguments, got %q", args[0])
+	case o.explain != "" && !slices.Contains(explainForms(), o.explain):
+		return usagef(command, didYouMean(o.explain, explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", o.explain)
+	case o.file == "" && o.expr == "":
+		return usagef(command, "add -f FILE, or -e with the question itself", "nothing is asked: there is no question")
+	case o.file != "" && o.expr != "":
+		return usagef(command, "", "-f and -e are two questions: ask one at a time")
+	case cmd.Flags().Changed("sample") && !(o.sample > 0 && o.sample <= 1):
+		return usagef(command, "write --sample 0.1 for a tenth of the users", "--sample is above 0 and up to 1, got %v", o.sample)
+	case o.timeout < 0:
+		return usagef(command, "", "--timeout is not negative, got %s", o.timeout)
+	case o.dsn != "" && (o.save || o.ids):
+		return usagef(command, "ask the store with --db", "--save and --ids need a store, not --dsn")
+	}
+	return nil
+}
+
+// trailQuery asks a question.
+func (a *app) trailQuery(ctx context.Context, command string, o *trailQueryOptions) error {
+	if o.dsn == "" && o.db == "" {
+		o.dsn = a.Getenv("UNIFLOW_TRAIL_DSN")
+	}
+	if o.dsn == "" {
+		if err := needDB(command, o.db); err != nil {
+			return err
+		}
+	}
+	doc, err := a.question(o)
+	if err != nil {
+		return err
+	}
+	q, err := query.Parse(doc.File, doc.Data)
+	if err != nil {
+		return a.questionError(doc, err)
+	}
+	if o.sample > 0 {
+		q.Sample = o.sample
+	}
+	switch {
+	case (o.save || o.ids) && q.Cohort == nil:
+		return usagef(command, "", "--save and --ids are about cohorts: the document asks for something else")
+	case o.save && q.Name == "":
+		return usagef(command, "add name: NAME to the document", "--save: the cohort has no name")
+	}
+	var answer *query.Answer
+	var told string
+	if o.dsn != "" {
+		answer, told, err = a.askClickHouse(ctx, command, o, q)
+	} else {
+		answer, told, err = a.askStore(ctx, o, q)
+	}
+	if err != nil {
+		return a.questionError(doc, err)
+	}
+	if o.explain != "" {
+		return a.print(strings.TrimRight(told, "\n") + "\n")
+	}
+	return a.showAnswer(o, q, answer)
+}
+
+// question reads the document.
+func (a *app) question(o *trailQueryOptions) (document, error) {
+	switch o.file {
+	case "":
+		return document{File: "<expr>", Data: []byte(o.expr)}, nil
+	case stdinPath:
+		data, err := io.ReadAll(a.Stdin)
+		if err != nil {
+			return document{}, fmt.Errorf("standard input: %w", err)
+		}
+		return document{File: "<stdin>", Data: data}, nil
+	}
+	data, err := os.ReadFile(o.file)
+	return document{File: o.file, Data: data}, err
+}
+
+// askStore has a store answer, or tell how it would.
+func (a *app) askStore(ctx context.Context, o *trailQueryOptions, q *query.Query) (answer *query.Answer, told string, err error) {
+	// Keeping a cohort writes to the store, everything else reads it.
+	err = a.withTrail(ctx, o.db, trail.Options{ReadOnly: !o.save}, func(ctx context.Context, s *trail.Store) error {
+		var err error
+		opt := trail.QueryOptions{Sample: q.Sample, Memory: int64(o.memory), Timeout: o.timeout, IDs: o.ids, Users: o.ids, Save: o.save}
+		switch o.explain {
+		case "":
+			answer, err = s.Query(ctx, q, opt)
+		case "plan":
+			told, err = s.Explain(q, opt)
+		default:
+			told, err = a.compileSQL(o.explain, q, s)
+		}
+		return err
+	})
+	if err != nil && errors.Is(err, context.DeadlineExceeded) && o.timeout > 0 {
+		err = &exitError{code: exitEngine, err: fmt.Errorf("no answer within %s: %w", o.timeout, err), hint: "raise --timeout, or ask a part of the users with --sample 0.1"}
+	}
+	return answer, told, err
+}
+
+// compileSQL writes a question in the SQL of another database.
+func (a *app) compileSQL(form string, q *query.Query, s *trail.Store) (string, error) {
+	d := dialect.DuckDB
+	if form == "clickhouse" {
+		d = dialect.ClickHouse
+	}
+	statement, err := dialect.Compile(d, q, s.Schema())
+	if err != nil {
+		return "", err
+	}
+	return a.explainSQL(statement), nil
+}
+
+// explainSQL is what --explain prints of a statement; what is strange about it is
+// said beside.
+func (a *app) explainSQL(s *dialect.Statement) string {
+	for _, warning := range s.Warnings {
+		a.talk("warning: %s\n", warning)
+	}
+	return s.SQL
+}
+
+// showAnswer prints an answer, and says what it cost.
+func (a *app) showAnswer(o *trailQueryOptions, q *query.Query, answer *query.Answer) error {
+	if o.asJSON {
+		data, err := json.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		return a.print(string(data) + "\n")
+	}
+	for _, warning := range answer.Stats.Warnings {
+		a.talk("warning: %s\n", warning)
+	}
+	text := answerText(q, answer)
+	if o.ids && answer.Cohort != nil {
+		var b strings.Builder
+		for _, u := range answer.Cohort.Found {
+			b.WriteString(cmp.Or(u.ID, fmt.Sprintf("%016x", u.Hash)) + "\n")
+		}
+		text = b.String()
+	}
+	if err := a.print(text); err != nil {
+		return err
+	}
+	if o.save {
+		a.talk("kept cohort %q: %s\n", q.Name, count(int(answer.Cohort.Users.N), "user"))
+	}
+	if !o.quiet {
+		a.talk("%s\n", statsText(answer.Stats))
+	}
+	return nil
+}
+
+// questionError shows what is wrong with a document with its lines, as the other
+// commands do; any other error is as it was.
+func (a *app) questionError(doc document, err error) error {
+	var problems query.Errors
+	var problem *query.Error
+	var literal *dialect.LiteralError
+	switch {
+	case errors.As(err, &problems):
+	case errors.As(err, &problem):
+		problems = query.Errors{problem}
+	case errors.As(err, &literal):
+		bare := *literal
+		bare.Pos = query.Pos{}
+		problems = query.Errors{{Pos: literal.Pos, Msg: bare.Error()}}
+	default:
+		return err
+	}
+	var list diag.List
+	for _, p := range problems {
+		list.Add(&diag.Diagnostic{Pos: diag.Pos{File: cmp.Or(p.File, doc.File), Line: p.Line, Col: p.Column}, Msg: p.Msg, Hint: p.Hint})
+	}
+	text := func(file string) []byte {
+		if file == doc.File {
+			return doc.Data
+		}
+		return nil
+	}
+	if err := diag.Render(a.Stderr, list, text, a.colourErr); err != nil {
+		return err
+	}
+	a.talk("%s\n", tally(list))
+	return errFindings()
+}

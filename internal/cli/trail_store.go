@@ -1,0 +1,509 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// storeCommand makes a command that works on a store and has no flag of its own
+// but --db.
+func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, db, "")
+	if cmd.Args == nil {
+		cmd.Args = noArgs
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	return cmd
+}
+
+const trailInfoLong = `Info tells what is in a store: how many events of which names and users, from when to
+when, their properties, and the files.`
+
+func trailInfoCommand(a *app) *cobra.Command {
+	var db string
+	var asJSON, segments bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "info --db FOLDER", Short: "Tell what is in a store", Long: trailInfoLong,
+		Example: "  uniflow trail info --db shop.trail\n  uniflow trail info --db shop.trail --segments",
+	}, &db)
+	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		var info trail.Info
+		err := a.withTrail(cmd.Context(), db, trail.Options{ReadOnly: true}, func(_ context.Context, s *trail.Store) error {
+			info = s.Info()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range info.Damaged {
+			a.talk("warning: %s\n", d)
+		}
+		if asJSON {
+			return a.printJSON(tellInfo(info))
+		}
+		return a.print(infoText(info, segments))
+	}
+	return cmd
+}
+
+// infoText is what info prints.
+func infoText(info trail.Info, segments bool) string {
+	var t table
+	t.column("", true)
+	t.column("", true)
+	t.row("events", figure(info.Rows))
+	t.row("users", figure(info.Users))
+	if info.Rows > 0 {
+		t.row("from", momentText(info.MinTime))
+		t.row("to", momentText(info.MaxTime))
+	}
+	if info.Horizon != math.MinInt64 {
+		t.row("kept from", momentText(info.Horizon))
+	}
+	files := fmt.Sprintf("%s, %s", countOf(int64(len(info.Segments)), "segment"), byteSize(info.Bytes))
+	if perEvent := info.BytesPerEvent(); perEvent > 0 {
+		files += fmt.Sprintf(", %.1f bytes an event", perEvent)
+	}
+	t.row("files", files)
+	if info.MemoryRows > 0 {
+		t.row("log", fmt.Sprintf("%s events, %s", figure(info.MemoryRows), byteSize(info.WALBytes)))
+	}
+	if info.Deleted > 0 {
+		t.row("deleted", countOf(int64(info.Deleted), "user")+", until the next compaction")
+	}
+	_, text, _ := strings.Cut(t.String(), "\n") // without its empty heads
+
+	if len(info.Events) > 0 {
+		var e table
+		e.column("EVENT", true)
+		e.column("COUNT", false)
+		e.column("", true)
+		for _, n := range info.Events {
+			e.row(n.Name, figure(n.Count), bar(float64(n.Count), float64(info.Events[0].Count)))
+		}
+		text += "\n" + e.String()
+	}
+	if len(info.Schema) > 0 {
+		var p table
+		p.column("PROPERTY", true)
+		p.column("TYPE", true)
+		for _, f := range info.Schema {
+			p.row(f.Name, f.Type.String())
+		}
+		text += "\n" + p.String()
+	}
+	if len(info.Cohorts) > 0 {
+		var c table
+		c.column("COHORT", true)
+		c.column("USERS", false)
+		for _, one := range info.Cohorts {
+			c.row(one.Name, figure(one.Users))
+		}
+		text += "\n" + c.String()
+	}
+	if segments && len(info.Segments) > 0 {
+		var s table
+		s.column("SEGMENT", true)
+		s.column("FROM", true)
+		s.column("TO", true)
+		s.column("EVENTS", false)
+		s.column("USERS", false)
+		s.column("SIZE", false)
+		for _, one := range info.Segments {
+			s.row(one.File, momentText(one.MinTime), momentText(one.MaxTime), figure(one.Rows), figure(one.Users), byteSize(one.Bytes))
+		}
+		text += "\n" + s.String()
+	}
+	return text
+}
+
+// momentText writes a time of an event for people, to the second.
+func momentText(millis int64) string { return event.Time(millis).Format("2006-01-02 15:04:05 MST") }
+
+// The elements of what info --json prints. Times are RFC 3339.
+type (
+	infoTold struct {
+		Events        int64          `json:"events"`
+		InMemory      int64          `json:"events_in_log"` // of the events
+		Users         int64          `json:"users"`
+		From          string         `json:"from,omitempty"`
+		To            string         `json:"to,omitempty"`
+		KeptFrom      string         `json:"kept_from,omitempty"`
+		Bytes         int64          `json:"bytes"`
+		BytesPerEvent float64        `json:"bytes_per_event"`
+		LogBytes      int64          `json:"log_bytes"`
+		LogRecords    int64          `json:"log_records"`
+		BucketSeconds int64          `json:"bucket_seconds"`
+		Deleted       int            `json:"deleted_users"`
+		Names         []countTold    `json:"names"`
+		Properties    []propertyTold `json:"properties"`
+		Cohorts       []cohortTold   `json:"cohorts"`
+		Segments      []segmentTold  `json:"segments"`
+		Damaged       []string       `json:"damaged"`
+	}
+	countTold struct {
+		Event string `json:"event"`
+		Count int64  `json:"count"`
+	}
+	propertyTold struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+	}
+	cohortTold struct {
+		Name  string `json:"name"`
+		Users int64  `json:"users"`
+	}
+	segmentTold struct {
+		File   string `json:"file"`
+		Events int64  `json:"events"`
+		Users  int64  `json:"users"`
+		Bytes  int64  `json:"bytes"`
+		From   string `json:"from"`
+		To     string `json:"to"`
+	}
+)
+
+func tellInfo(info trail.Info) infoTold {
+	moment := func(millis int64) string { return event.Time(millis).Format(time.RFC3339Nano) }
+	told := infoTold{
+		Events: info.Rows, InMemory: info.MemoryRows, Users: info.Users, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
+		LogBytes: info.WALBytes, LogRecords: info.WALRecords, BucketSeconds: int64(info.Bucket / time.Second), Deleted: info.Deleted,
+		Names: []countTold{}, Properties: []propertyTold{}, Cohorts: []cohortTold{}, Segments: []segmentTold{},
+		Damaged: append([]string{}, info.Damaged...),
+	}
+	if info.Rows > 0 {
+		told.From, told.To = moment(info.MinTime), moment(info.MaxTime)
+	}
+	if info.Horizon != math.MinInt64 {
+		told.KeptFrom = moment(info.Horizon)
+	}
+	for _, n := range info.Events {
+		told.Names = append(told.Names, countTold{n.Name, n.Count})
+	}
+	for _, f := range info.Schema {
+		told.Properties = append(told.Properties, propertyTold{f.Name, f.Type.String()})
+	}
+	for _, c := range info.Cohorts {
+		told.Cohorts = append(told.Cohorts, cohortTold{c.Name, c.Users})
+	}
+	for _, s := range info.Segments {
+		told.Segments = append(told.Segments, segmentTold{s.File, s.Rows, s.Users, s.Bytes, moment(s.MinTime), moment(s.MaxTime)})
+	}
+	return told
+}
+
+const trailExportLong = `Export writes all events of a store to a file of Parquet, with the columns user, time,
+event and then the properties by name; by users in the order of their hashes, then by
+time. ClickHouse, DuckDB and trail import read it.`
+
+func trailExportCommand(a *app) *cobra.Command {
+	var db, out string
+	cmd := storeCommand(&cobra.Command{
+		Use: "export --db FOLDER --out FILE", Short: "Write the events of a store to a file of Parquet", Long: trailExportLong,
+		Example: "  uniflow trail export --db shop.trail --out shop.parquet",
+	}, &db)
+	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write, replaced once all is in it; \"-\" is standard output")
+	if err := cmd.MarkFlagFilename("out", "parquet"); err != nil {
+		panic(err) // the flag was added above
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		command := cmd.CommandPath()
+		if err := needDB(command, db); err != nil {
+			return err
+		}
+		if out == "" {
+			return usagef(command, "add --out events.parquet", "nowhere to write to: --out is missing")
+		}
+		return a.trailExport(cmd.Context(), db, out)
+	}
+	return cmd
+}
+
+func (a *app) trailExport(ctx context.Context, db, out string) error {
+	meter := a.newMeter()
+	var rows int64
+	begun := time.Now()
+	write := func(ctx context.Context, s *trail.Store, w io.Writer) (err error) {
+		rows, err = s.Export(ctx, w, func(rows, total int64) {
+			meter.update(headway{what: "exporting", done: rows, total: total, events: rows})
+		})
+		return err
+	}
+	err := a.withTrail(ctx, db, trail.Options{ReadOnly: true}, func(ctx context.Context, s *trail.Store) error {
+		if out == stdinPath {
+			return write(ctx, s, a.Stdout)
+		}
+		return streamFile(out, func(w io.Writer) error { return write(ctx, s, w) })
+	})
+	meter.end()
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	a.talk("%s: %s events in %s\n", exportName(out), figure(rows), elapsed(took.Microseconds()))
+	return nil
+}
+
+func exportName(out string) string {
+	if out == stdinPath {
+		return "<stdout>"
+	}
+	return out
+}
+
+// streamFile has write fill a file beside the one named, which takes its place
+// when all is in it: what was there before stays if anything fails.
+func streamFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	b := bufio.NewWriterSize(f, 1<<20)
+	if err := write(b); err != nil {
+		return err
+	}
+	if err := errors.Join(b.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	// The name is the file's for good, whatever closing says of what was synced.
+	_ = f.Close()
+	return nil
+}
+
+const trailCompactLong = `Compact merges the segments of a store, until each span of time has one: queries are
+faster then, and what was deleted is gone from the disk. It is the writer of the store
+meanwhile; queries go on.
+
+--rebuild is for a store whose list of segments is damaged in both its copies: the list
+is made from the segments that are there. What no segment tells is lost: deletions that
+no compaction has carried out, cohorts, and how far a feed has come.`
+
+func trailCompactCommand(a *app) *cobra.Command {
+	var db string
+	var rebuild bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "compact --db FOLDER", Short: "Merge the segments of a store", Long: trailCompactLong,
+		Example: "  uniflow trail compact --db shop.trail",
+	}, &db)
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make the list of segments anew if both its copies are damaged")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		if err := a.needStore(db); err != nil {
+			return err
+		}
+		meter := a.newMeter()
+		var before, after trail.Info
+		err := a.withTrail(cmd.Context(), db, trail.Options{Rebuild: rebuild}, func(ctx context.Context, s *trail.Store) error {
+			before = s.Info()
+			err := s.Compact(ctx, func(done, total int64) {
+				meter.update(headway{what: "compacting", done: done, total: total, bytes: true})
+			})
+			after = s.Info()
+			return err
+		})
+		meter.end()
+		if err != nil {
+			return err
+		}
+		a.talk("%s of %s became %s of %s\n", countOf(int64(len(before.Segments)), "segment"), byteSize(before.Bytes),
+			countOf(int64(len(after.Segments)), "segment"), byteSize(after.Bytes))
+		return nil
+	}
+	return cmd
+}
+
+// needStore refuses to make a store where there is none: opening for writing would.
+func (a *app) needStore(db string) error {
+	_, err := os.Stat(db)
+	if err == nil {
+		return nil
+	}
+	return noStore(db, fmt.Errorf("%s: %w", db, trail.ErrNoStore))
+}
+
+const trailVerifyLong = `Verify reads every byte of a store and tells what is not as it was written, with the
+file and the place. It exits with 0 if all is sound, with 1 if anything is damaged or
+missing. A damaged segment keeps only the queries that need it from being answered.`
+
+// verifyTold is what verify --json prints.
+type verifyTold struct {
+	Sound    bool         `json:"sound"`
+	Segments int          `json:"segments"`
+	Events   int64        `json:"events"`
+	Records  int64        `json:"log_records"`
+	Damages  []damageTold `json:"damages"`
+}
+
+// damageTold is a damaged place in verifyTold.
+type damageTold struct {
+	File    string `json:"file"`
+	Section string `json:"section,omitempty"`
+	Offset  int64  `json:"offset"`
+	Length  int64  `json:"length,omitempty"`
+	Reason  string `json:"reason"`
+}
+
+func trailVerifyCommand(a *app) *cobra.Command {
+	var db string
+	var asJSON bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "verify --db FOLDER", Short: "Look for damage in a store", Long: trailVerifyLong,
+		Example: "  uniflow trail verify --db shop.trail",
+	}, &db)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		return a.trailVerify(cmd.Context(), db, asJSON)
+	}
+	return cmd
+}
+
+func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
+	meter := a.newMeter()
+	var report trail.Report
+	err := a.interruptible(ctx, func(ctx context.Context) error {
+		var err error
+		report, err = trail.Verify(ctx, db, func(p trail.VerifyProgress) {
+			meter.update(headway{what: "verifying " + p.File, done: p.Done, total: p.Total, bytes: true})
+		})
+		return err
+	})
+	meter.end()
+	if errors.Is(err, trail.ErrNoStore) {
+		return &exitError{code: exitFindings, err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		told := verifyTold{Sound: report.Sound(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}}
+		for _, d := range report.Damages {
+			told.Damages = append(told.Damages, damageTold(d))
+		}
+		err = a.printJSON(told)
+	} else {
+		err = a.print(verifyText(db, report))
+	}
+	if err == nil && !report.Sound() {
+		err = errFindings()
+	}
+	return err
+}
+
+// verifyText is what verify prints: a line for each damage, or that there is none.
+func verifyText(db string, r trail.Report) string {
+	what := fmt.Sprintf("%s with %s events, %s in the log", countOf(int64(r.Segments), "segment"), figure(r.Rows), countOf(r.Records, "record"))
+	if r.Sound() {
+		return "sound: " + what + "\n"
+	}
+	var b strings.Builder
+	for _, d := range r.Damages {
+		b.WriteString(filepath.Join(db, d.File) + strings.TrimPrefix(d.String(), d.File) + "\n")
+	}
+	return b.String() + "damaged: " + countOf(int64(len(r.Damages)), "place") + "; read " + what + "\n"
+}
+
+const trailDeleteLong = `Delete removes all events of users. They are gone from all answers at once, and from
+the disk with the next compaction. Events of them that come later are kept.`
+
+func trailDeleteCommand(a *app) *cobra.Command {
+	var db string
+	var users []string
+	cmd := storeCommand(&cobra.Command{
+		Use: "delete --db FOLDER --user USER", Short: "Remove users and all that they did", Long: trailDeleteLong,
+		Example: "  uniflow trail delete --db shop.trail --user u042 --user u107\n  uniflow trail compact --db shop.trail",
+	}, &db)
+	cmd.Flags().StringArrayVar(&users, "user", nil, "remove `USER`; may be repeated")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		command := cmd.CommandPath()
+		if err := needDB(command, db); err != nil {
+			return err
+		}
+		if len(users) == 0 {
+			return usagef(command, "add --user USER", "nobody to remove: --user is missing")
+		}
+		if err := a.needStore(db); err != nil {
+			return err
+		}
+		err := a.withTrail(cmd.Context(), db, trail.Options{}, func(ctx context.Context, s *trail.Store) error {
+			return s.DeleteUser(ctx, users...)
+		})
+		if err == nil {
+			a.talk("removed %s; trail compact takes them from the disk\n", count(len(users), "user"))
+		}
+		return err
+	}
+	return cmd
+}
+
+const trailDropLong = `Drop removes the events before a time. They are gone from all answers at once, and from
+the disk with the next compaction.`
+
+func trailDropCommand(a *app) *cobra.Command {
+	var db, before string
+	cmd := storeCommand(&cobra.Command{
+		Use: "drop --db FOLDER --before TIME", Short: "Remove the events before a time", Long: trailDropLong,
+		Example: "  uniflow trail drop --db shop.trail --before 2026-01-12",
+	}, &db)
+	cmd.Flags().StringVar(&before, "before", "", "remove events before `TIME`, a day or RFC 3339")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		command := cmd.CommandPath()
+		if err := needDB(command, db); err != nil {
+			return err
+		}
+		if before == "" {
+			return usagef(command, "add --before 2026-01-12", "nothing to remove: --before is missing")
+		}
+		at, err := time.Parse(time.RFC3339, before)
+		if err != nil {
+			if at, err = time.Parse(time.DateOnly, before); err != nil {
+				return usagef(command, "write 2026-01-12, or 2026-01-12T08:00:00Z", "--before: want a day or a time of RFC 3339, got %q", before)
+			}
+		}
+		if err := a.needStore(db); err != nil {
+			return err
+		}
+		err = a.withTrail(cmd.Context(), db, trail.Options{}, func(ctx context.Context, s *trail.Store) error {
+			return s.DropBefore(ctx, at)
+		})
+		if err == nil {
+			a.talk("removed the events before %s\n", at.UTC().Format(time.RFC3339))
+		}
+		return err
+	}
+	return cmd
+}

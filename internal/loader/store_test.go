@@ -1,0 +1,389 @@
+package loader
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A vault is a store that is a file of appends, each with its check. It takes
+// maps with an id; all values of their field "v" must be of the same type, which
+// it finds out late.
+type vault struct {
+	f    *os.File
+	size int64
+
+	mu struct {
+		sync.Mutex
+		events []string
+		mark   []byte
+		kind   string  // of "v"
+		fail   []error // of the next Appends; those that wrap errKept keep the events
+		many   int     // the most batches of an Append
+	}
+}
+
+var errKept = errors.New("kept all the same")
+
+func vaultPath(dir string) string { return filepath.Join(dir, "vault") }
+
+// openVault reads a file back, and cuts a torn end off.
+func openVault(path string) (*vault, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	v := &vault{f: f}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	for rest := data; len(rest) >= 12; {
+		lines, mark, sum := int(binary.LittleEndian.Uint32(rest)), int(binary.LittleEndian.Uint32(rest[4:])), binary.LittleEndian.Uint32(rest[8:])
+		if rest = rest[12:]; len(rest) < lines+mark || crc32.ChecksumIEEE(rest[:lines+mark]) != sum {
+			break
+		}
+		v.learn(rest[:lines], rest[lines:lines+mark])
+		rest = rest[lines+mark:]
+		v.size += int64(12 + lines + mark)
+	}
+	return v, f.Truncate(v.size)
+}
+
+func (v *vault) learn(lines, mark []byte) {
+	v.mu.events = append(v.mu.events, strings.Split(strings.TrimSuffix(string(lines), "\n"), "\n")...)
+	v.mu.mark = bytes.Clone(mark)
+}
+
+func (v *vault) NewBatch() Batch { return new(strongbox) }
+
+func (v *vault) Mark() []byte {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.mu.mark
+}
+
+func (v *vault) events() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.mu.events)
+}
+
+func (v *vault) Append(batches []Batch, mark []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.many = max(v.mu.many, len(batches))
+	var err error
+	if len(v.mu.fail) > 0 {
+		if err, v.mu.fail = v.mu.fail[0], v.mu.fail[1:]; err != nil && !errors.Is(err, errKept) {
+			return err
+		}
+	}
+	var lines []byte
+	var refused RefusedError
+	kind := v.mu.kind
+	for i, b := range batches {
+		for j, e := range b.(*strongbox).events {
+			if got := fmt.Sprintf("%T", e.v); e.v != nil && kind != "" && got != kind {
+				refused.Refused = append(refused.Refused, Refusal{i, j, errors.New("v is not a " + kind)})
+			} else if e.v != nil {
+				kind = got
+			}
+			lines = append(append(lines, e.text...), '\n')
+		}
+	}
+	if len(refused.Refused) > 0 {
+		return &refused
+	}
+	v.mu.kind = kind
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(lines)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(mark)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(crc32.ChecksumIEEE(lines), crc32.IEEETable, mark))
+	b = append(append(b, lines...), mark...)
+	if _, err := v.f.WriteAt(b, v.size); err != nil {
+		return err
+	}
+	if err := v.f.Sync(); err != nil {
+		return err
+	}
+	v.size += int64(len(b))
+	v.learn(lines, mark)
+	return err
+}
+
+// A strongbox is a batch for a vault.
+type strongbox struct{ events []valuable }
+
+type valuable struct {
+	text string
+	v    any
+}
+
+func (b *strongbox) Add(event []byte) error {
+	var e struct {
+		ID *int
+		V  any
+	}
+	if json.Unmarshal(event, &e) != nil || e.ID == nil {
+		return errors.New("it has no id")
+	}
+	b.events = append(b.events, valuable{string(event), e.V})
+	return nil
+}
+
+func (b *strongbox) Remove(i int) { b.events = slices.Delete(b.events, i, i+1) }
+
+func (b *strongbox) Reset() { b.events = b.events[:0] }
+
+func readVault(dir string) ([]string, error) {
+	v, err := openVault(vaultPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	return v.events(), v.f.Close()
+}
+
+func newVault(t *testing.T) *vault {
+	t.Helper()
+	v, err := openVault(vaultPath(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+func (v *vault) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := v.events(); !slices.Equal(got, want) {
+		t.Fatalf("got events %q, want %q", got, want)
+	}
+}
+
+// TestStore keeps events in a store alone, and in files as well.
+func TestStore(t *testing.T) {
+	for _, files := range []bool{false, true} {
+		v := newVault(t)
+		opts := Options{Store: v}
+		if !files {
+			opts.Sink = Nowhere()
+		}
+		r := openRig(t, opts)
+		r.want(r.post(`[{"id":1},{"id":2}]`, "Idempotency-Key", "a"), 200)
+		got := r.want(r.post(`[{"id":3},{"no":4},{"id":5}]`, "Idempotency-Key", "b"), 200)
+		if got.Accepted != 2 || len(got.Rejected) != 1 || got.Rejected[0].Index != 1 || got.Rejected[0].Reason != "it has no id" || got.Rejected[0].Retry {
+			t.Errorf("got %+v", got)
+		}
+		if got := r.want(r.post(`[{"no":6}]`, "Idempotency-Key", "c"), 200); got.Accepted != 0 || len(got.Rejected) != 1 {
+			t.Errorf("got %+v", got)
+		}
+		if files {
+			r.wantEvents(`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":5}`)
+		} else {
+			r.wantEvents()
+			if end := r.loader.journal.base.end; end != (Position{1, 4}) {
+				t.Errorf("got end %v, want that of event 4", end)
+			}
+		}
+		r = r.reopen(opts)
+		for _, key := range []string{"a", "b", "c"} {
+			if got := r.want(r.post(`[{"id":9}]`, "Idempotency-Key", key), 200); !got.Dup {
+				t.Errorf("%s: got %+v", key, got)
+			}
+		}
+		if s := r.loader.Recovered(); s.Events != 4 || s.Batches != 3 {
+			t.Errorf("got %+v", s)
+		}
+		v.want(t, `{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":5}`)
+	}
+}
+
+// TestStoreAhead has the loader end after the store has taken a batch and before
+// the journal has a record of it: the next start has the record.
+func TestStoreAhead(t *testing.T) {
+	for _, files := range []bool{false, true} {
+		v := newVault(t)
+		opts := Options{Store: v}
+		if !files {
+			opts.Sink = Nowhere()
+		}
+		r := openRig(t, opts)
+		r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+		size := r.loader.journal.size
+		r.want(r.post(`[{"id":2},{"no":2}]`, "Idempotency-Key", "b"), 200)
+		for cut := r.loader.journal.size; cut >= size; cut -= 7 {
+			path := r.loader.journal.path(1)
+			r.close()
+			if err := os.Truncate(path, cut); err != nil {
+				t.Fatal(err)
+			}
+			r = openRig(t, Options{Dir: filepath.Dir(path), Sink: opts.Sink, Store: v})
+			got := r.want(r.post(`[{"id":2},{"no":2}]`, "Idempotency-Key", "b"), 200)
+			if !got.Dup || got.Accepted != 1 || len(got.Rejected) != 1 {
+				t.Fatalf("journal cut to %d: got %+v", cut, got)
+			}
+			if s := r.loader.Recovered(); s.Events != 2 || s.Batches != 2 {
+				t.Errorf("journal cut to %d: got %+v", cut, s)
+			}
+		}
+		if files {
+			r.wantEvents(`{"id":1}`, `{"id":2}`)
+		}
+		r.want(r.post(`[{"id":3}]`, "Idempotency-Key", "d"), 200)
+		v.want(t, `{"id":1}`, `{"id":2}`, `{"id":3}`)
+		if files {
+			r.wantEvents(`{"id":1}`, `{"id":2}`, `{"id":3}`)
+		}
+	}
+}
+
+// TestStoreFails refuses batches that the store could not take, and takes those
+// that it has kept in spite of an error.
+func TestStoreFails(t *testing.T) {
+	v := newVault(t)
+	r := openRig(t, Options{Store: v, probeEvery: 1})
+	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+	v.mu.Lock()
+	v.mu.fail = []error{errors.New("no space left on device"), fmt.Errorf("input/output error: %w", errKept)}
+	v.mu.Unlock()
+	got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 503)
+	if !strings.Contains(got.Error, "no space left on device") || got.header.Get("Retry-After") != "1" {
+		t.Errorf("got %+v", got)
+	}
+	r.await("that it works", func(s Stats) bool { return s.Failing == "" })
+	r.wantEvents(`{"id":1}`) // what could not go to the store is in no file
+	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); got.Dup {
+		t.Errorf("got %+v", got)
+	}
+	r.wantEvents(`{"id":1}`, `{"id":2}`)
+	v.want(t, `{"id":1}`, `{"id":2}`)
+}
+
+// TestJournalLate answers a batch that the store has taken, though the journal
+// cannot be written, and has it in the journal before anything else.
+func TestJournalLate(t *testing.T) {
+	v := newVault(t)
+	r := openRig(t, Options{Store: v, probeEvery: 1})
+	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+	if err := r.loader.journal.f.Close(); err != nil { // the committer waits
+		t.Fatal(err)
+	}
+	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); got.Dup {
+		t.Errorf("got %+v", got)
+	}
+	r.await("that it works", func(s Stats) bool { return s.Failing == "" })
+	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); !got.Dup {
+		t.Errorf("got %+v", got)
+	}
+	r = r.reopen(Options{Store: v})
+	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); !got.Dup {
+		t.Errorf("got %+v", got)
+	}
+	v.want(t, `{"id":1}`, `{"id":2}`)
+	r.wantEvents(`{"id":1}`, `{"id":2}`)
+}
+
+// TestStoreRefuses takes what is left of a batch of which the store refuses events
+// that did not look wrong, and tells which.
+func TestStoreRefuses(t *testing.T) {
+	v := newVault(t)
+	r := openRig(t, Options{Store: v})
+	r.want(r.post(`[{"id":1,"v":1}]`, "Idempotency-Key", "a"), 200)
+	got := r.want(r.post(`[{"id":2,"v":"x"},{"no":3},{"id":4},{"id":5,"v":true}]`, "Idempotency-Key", "b"), 200)
+	places := make(map[int]string)
+	for _, rejected := range got.Rejected {
+		places[rejected.Index] = rejected.Reason
+	}
+	if got.Accepted != 1 || len(places) != 3 || places[0] != "v is not a float64" || places[1] != "it has no id" || places[3] != "v is not a float64" {
+		t.Errorf("got %+v", got)
+	}
+	if s := r.loader.Stats(); s.Rejected != 3 || s.Accepted != 2 {
+		t.Errorf("got %+v", s)
+	}
+	if got := r.want(r.post(`[{"id":6,"v":"x"}]`), 200); got.Accepted != 0 || len(got.Rejected) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	v.want(t, `{"id":1,"v":1}`, `{"id":4}`)
+	r.wantEvents(`{"id":1,"v":1}`, `{"id":4}`)
+
+	// One batch with too many verdicts is refused, and harms no other.
+	many := strings.TrimSuffix(strings.Repeat(`{"id":7,"v":"x"},`, maxRejected+1), ",")
+	var group sync.WaitGroup
+	group.Go(func() {
+		if got := ask(r.loader, "["+many+"]", "Idempotency-Key", "c"); got.status != 400 || !strings.Contains(got.Error, "more than 1000") {
+			t.Errorf("got %+v", got)
+		}
+	})
+	group.Go(func() {
+		if got := ask(r.loader, `[{"id":8}]`, "Idempotency-Key", "d"); got.status != 200 || got.Accepted != 1 {
+			t.Errorf("got %+v", got)
+		}
+	})
+	group.Wait()
+	v.want(t, `{"id":1,"v":1}`, `{"id":4}`, `{"id":8}`)
+	r.wantEvents(`{"id":1,"v":1}`, `{"id":4}`, `{"id":8}`)
+}
+
+// TestMark wants an error for what no loader has written, and the records of what
+// one has.
+func TestMark(t *testing.T) {
+	r := openRig(t, Options{})
+	records := []record{{key: "a", span: Span{Position{1, 2}, 3}, accepted: 1, rejected: []byte(`{"index":1}`)}, {span: Span{Position{1, 5}, 3}, accepted: 2}}
+	mark := bytes.Clone(r.loader.mark(records))
+	_, got, err := readMark(mark)
+	if err != nil || len(got) != 2 || got[0].key != "a" || string(got[0].rejected) != `{"index":1}` || got[1].span != records[1].span {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for i := range mark {
+		bad := bytes.Clone(mark)
+		bad[i]++
+		if _, _, err := readMark(bad); err == nil {
+			t.Errorf("byte %d changed: got no error", i)
+		}
+		if _, _, err := readMark(mark[:i]); i > 0 && err == nil && mark[i-1] != '\n' {
+			t.Errorf("cut to %d bytes: got no error", i)
+		}
+	}
+	v := newVault(t)
+	v.mu.mark = []byte("something else")
+	if _, err := Open(Options{Dir: t.TempDir(), Store: v}); !errors.Is(err, errMark) {
+		t.Errorf("got %v, want %v", err, errMark)
+	}
+}
+
+// FuzzMark wants marks to be read or refused, and what is read to be what the
+// loader would write.
+func FuzzMark(f *testing.F) {
+	head := record{header: true, span: Span{Position: Position{1, 2}}, accepted: 3, batches: 4}
+	first := record{key: "a", span: Span{Position{1, 2}, 3}, accepted: 1, rejected: []byte(`{"index":1}`)}
+	f.Add([]byte(nil))
+	f.Add(head.append(nil))
+	f.Add(first.append(head.append(nil)))
+	f.Add(head.append(first.append(head.append(nil))))
+	f.Fuzz(func(t *testing.T, mark []byte) {
+		head, records, err := readMark(mark)
+		if err != nil {
+			return
+		}
+		again := head.append(nil)
+		for i := range records {
+			again = records[i].append(again)
+		}
+		if len(again) != len(mark) {
+			t.Errorf("%q: got %q", mark, again)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package spool
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Disk returns the real file system, which Options.FS stands for when it is nil.
+func Disk() FS { return disk{} }
+
+// Reading returns the real file system for one who may not write to it: Open opens
+// files for reading only.
+func Reading() FS { return reading{} }
+
+type reading struct{ disk }
+
+func (reading) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
+
+// A Damage is a place of a folder that is not as it was written.
+type Damage struct {
+	Path           string
+	Offset, Length int64
+	Reason         string
+}
+
+// A Cursor is how far a Scan has come. The zero Cursor is the beginning.
+type Cursor struct {
+	segment uint64
+	offset  int64
+}
+
+// Scan reads the records of a folder that are not acknowledged, the oldest first,
+// without opening it: nothing is locked, repaired or changed, and a spool may be at
+// work meanwhile. Acknowledged records may be among them. What is broken at the
+// end of the log is an interrupted write, or one that is just being made, and no
+// damage unless a checkpoint knows it as durable.
+//
+// It begins at a cursor, and returns one for the records that will come. A missing
+// folder has no records. The error is that of yield, which ends the
+// scan, or of reading the folder; fs.ErrNotExist says that a spool deleted a
+// segment meanwhile, and that reading anew helps.
+func Scan(fsys FS, dir string, from Cursor, yield func(Record) error) (Cursor, []Damage, error) {
+	if fsys == nil {
+		fsys = reading{}
+	}
+	names, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, nil, nil
+	}
+	if err != nil {
+		return from, nil, err
+	}
+	v := &visit{s: &Spool{opt: Options{Dir: dir}, fs: fsys}, yield: yield, cursor: from}
+	v.checkpoints(names)
+	type file struct {
+		number uint64
+		name   string
+	}
+	var files []file
+	for _, name := range names {
+		hex, ok := strings.CutSuffix(name, ".seg")
+		number, err := strconv.ParseUint(hex, 16, 64)
+		if ok && len(hex) == 16 && err == nil {
+			files = append(files, file{number, name})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.number, b.number) })
+	for _, f := range files {
+		if f.number < from.segment {
+			continue
+		}
+		if err := v.segment(f.number, v.s.join(f.name)); err != nil {
+			return v.cursor, v.damages, err
+		}
+	}
+	return v.cursor, v.damages, nil
+}
+
+// A visit is the work of Scan.
+type visit struct {
+	s       *Spool // for its folder and file system alone
+	saved   checkpoint
+	yield   func(Record) error
+	cursor  Cursor
+	damages []Damage
+}
+
+func (v *visit) damage(path string, off, length int64, reason string) {
+	v.damages = append(v.damages, Damage{path, off, length, reason})
+}
+
+func (v *visit) checkpoints(names []string) {
+	r := &recovering{s: v.s}
+	for _, name := range slots {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		path := v.s.join(name)
+		b, err := r.readFile(path)
+		if err != nil {
+			v.damage(path, 0, 0, err.Error())
+			continue
+		}
+		if len(bytes.TrimLeft(b, "\x00")) == 0 {
+			continue // made, and not yet written
+		}
+		c, wrong := parseCheckpoint(b)
+		if wrong != "" {
+			v.damage(path, 0, int64(len(b)), wrong)
+			continue
+		}
+		if c.generation >= v.saved.generation {
+			v.saved = c
+		}
+	}
+}
+
+func (v *visit) segment(number uint64, path string) (err error) {
+	f, err := v.s.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	var st state
+	for _, saved := range v.saved.segments {
+		if saved.number == number {
+			st = saved
+		}
+	}
+	st.mark = max(st.mark, segmentHeader)
+	sc := newScanner(f, size)
+	ver, _, _, ok := parseSegmentHeader(sc.bytes(0, min(segmentHeader, size)))
+	switch {
+	case ok && ver != version:
+		v.damage(path, 0, size, "it is of version "+strconv.FormatUint(uint64(ver), 10))
+		return nil
+	case !ok && st.synced <= segmentHeader && sc.content(0, size) == 0:
+		return nil // just made
+	case !ok:
+		v.damage(path, 0, min(segmentHeader, size), "its header is damaged")
+	}
+	if v.cursor.segment != number {
+		v.cursor = Cursor{segment: number}
+	}
+	return v.records(path, sc, st)
+}
+
+// records goes through a segment.
+func (v *visit) records(path string, sc *scanner, st state) error {
+	acked := st.acked
+	end := min(max(st.mark, v.cursor.offset), sc.size)
+	defer func() { v.cursor.offset = end }()
+	for off := end; ; {
+		for len(acked) > 0 && acked[0].to <= off {
+			acked = acked[1:]
+		}
+		if len(acked) > 0 && acked[0].from <= off {
+			off, end = acked[0].to, acked[0].to
+			continue
+		}
+		limit := sc.size
+		if len(acked) > 0 {
+			limit = min(limit, acked[0].from)
+		}
+		got, ok := sc.next(off, limit)
+		switch {
+		case !ok:
+			if end < st.synced {
+				v.damage(path, end, st.synced-end, "the end is missing")
+			}
+			return nil
+		case got.ok:
+			if err := v.yield(got.record); err != nil {
+				return err
+			}
+		case got.last && limit == sc.size:
+			if off < st.synced {
+				v.damage(path, off, max(st.synced, sc.content(off, limit))-off, "damaged records")
+			}
+			return nil
+		default:
+			v.damage(path, got.from, got.to-got.from, "damaged records")
+		}
+		off, end = got.to, got.to
+	}
+}

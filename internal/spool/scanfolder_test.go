@@ -1,0 +1,96 @@
+package spool_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+)
+
+// scan returns the payloads of the records in a folder.
+func scan(t *testing.T, fsys spool.FS, from spool.Cursor) ([]string, spool.Cursor, []spool.Damage) {
+	t.Helper()
+	var got []string
+	next, damages, err := spool.Scan(fsys, "dir", from, func(r spool.Record) error {
+		got = append(got, string(r.Payload))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, next, damages
+}
+
+func TestScan(t *testing.T) {
+	fsys := spooltest.New()
+	if got, _, damages := scan(t, fsys, spool.Cursor{}); len(got)+len(damages) > 0 {
+		t.Errorf("got %q and %v of no folder, want nothing", got, damages)
+	}
+	s, _, err := spool.Open(spool.Options{Dir: "dir", FS: fsys, SegmentBytes: 4 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	var cursor spool.Cursor
+	for i := range 200 {
+		payload := fmt.Sprintf("record %d, with some more bytes to fill files", i)
+		if _, err := s.Append(spool.Record{Kind: spool.Data, Count: 1, Seq: uint64(i), Payload: []byte(payload)}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, payload)
+		if i%37 == 0 { // a scan goes on where the last one ended
+			got, next, damages := scan(t, fsys, cursor)
+			if !slices.Equal(got, want) || len(damages) > 0 {
+				t.Fatalf("got %d records and %v after %d, want %d", len(got), damages, i, len(want))
+			}
+			cursor, want = next, nil
+		}
+	}
+	all, _, _ := scan(t, fsys, spool.Cursor{})
+	if len(all) != 200 {
+		t.Errorf("got %d records from the beginning, want 200", len(all))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, _, damages := scan(t, fsys, cursor)
+	if !slices.Equal(got, want) || len(damages) > 0 {
+		t.Errorf("got %d records and %v after Close, want %d", len(got), damages, len(want))
+	}
+	stop := errors.New("stop")
+	if _, _, err := spool.Scan(fsys, "dir", spool.Cursor{}, func(spool.Record) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v, want the error of yield", err)
+	}
+}
+
+// TestScanNamesDamage flips each byte of a small log: what counts is named, and the
+// other records are there.
+func TestScanNamesDamage(t *testing.T) {
+	fsys := spooltest.New()
+	s, _, err := spool.Open(spool.Options{Dir: "dir", FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := s.Append(spool.Record{Kind: spool.Data, Count: 1, Seq: uint64(i), Payload: []byte("payload")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := "dir/0000000000000001.seg"
+	sound := fsys.Content(name)
+	for i := range sound {
+		b := slices.Clone(sound)
+		b[i] ^= 0x10
+		fsys.SetContent(name, b)
+		got, _, damages := scan(t, fsys, spool.Cursor{})
+		if len(got) < 2 || len(damages) == 0 || damages[0].Path != name {
+			t.Errorf("byte %d: got %d records and %v, want at least 2 and a damage", i, len(got), damages)
+		}
+	}
+}

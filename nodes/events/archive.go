@@ -1,0 +1,264 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/trail"
+)
+
+// An archive is the store in one folder, for all nodes that use the folder, of
+// all generations. While a node that appends is open, the store is open for
+// writing, and all use that; otherwise it is open for reading, as far as there is
+// one, so that another process may write.
+//
+// A node enters with its generation and leaves with it. The next generation
+// enters first, so that a store that both use stays open.
+type archive struct {
+	dir    string
+	log    *slog.Logger
+	change sync.Mutex // held while a store is opened or retired; taken before mu
+	mu     struct {
+		sync.Mutex
+		writers int    // open nodes that append
+		writing *lease // nil without writers
+		reading *lease // nil until somebody wants to read, and while writing is not
+	}
+}
+
+// A lease is a store that is in use. It is closed when it is retired and nobody
+// uses it any more.
+type lease struct {
+	store *trail.Store
+	turn  chan struct{} // has one while nobody refreshes the store
+	log   *slog.Logger
+	mu    struct {
+		sync.Mutex
+		users     int
+		retired   bool
+		refreshed time.Time // when the last refresh that has succeeded began
+	}
+}
+
+func newLease(s *trail.Store, log *slog.Logger) *lease {
+	l := &lease{store: s, log: log, turn: make(chan struct{}, 1)}
+	l.turn <- struct{}{}
+	return l
+}
+
+// use keeps the store open until done is called. It is not ok if the store is
+// retired.
+func (l *lease) use() (ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.retired {
+		return false
+	}
+	l.mu.users++
+	return true
+}
+
+// done ends a use. The last one closes a store that is retired.
+func (l *lease) done() {
+	if !l.leave() {
+		return
+	}
+	if err := l.store.Close(); err != nil {
+		l.log.Error("a store of events could not be closed", "error", err)
+	}
+}
+
+func (l *lease) leave() (last bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.users--
+	return l.mu.retired && l.mu.users == 0
+}
+
+// retire lets nobody use the store any more, and closes it if nobody does.
+// Otherwise that is left to the last one who does.
+func (l *lease) retire() error {
+	l.mu.Lock()
+	l.mu.retired = true
+	unused := l.mu.users == 0
+	l.mu.Unlock()
+	if unused {
+		return l.store.Close()
+	}
+	return nil
+}
+
+// refresh has the store show what other processes had appended when it was
+// called. Callers that come meanwhile share the next one.
+func (l *lease) refresh(ctx context.Context) error {
+	came := time.Now()
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if l.since().After(came) {
+		return nil
+	}
+	began := time.Now()
+	if err := l.store.Refresh(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.refreshed = began
+	return nil
+}
+
+func (l *lease) since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.refreshed
+}
+
+// enterArchive returns the archive of a folder. A node that appends has the store
+// opened for writing, and made if there is none.
+func enterArchive(pool *node.Pool, log *slog.Logger, dir string, writes bool) (_ *archive, release func() error, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, leave, err := node.Acquire(pool, "trail "+dir, func() (*archive, error) { return &archive{dir: dir, log: log}, nil })
+	if err != nil || !writes {
+		return a, leave, err
+	}
+	if err := a.write(); err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	return a, func() error { return errors.Join(a.unwrite(), leave()) }, nil
+}
+
+// write counts a node that appends.
+func (a *archive) write() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	writing, reading := a.leases()
+	if writing == nil {
+		s, err := trail.Open(a.dir, trail.Options{Log: a.log})
+		if err != nil {
+			return err
+		}
+		a.set(newLease(s, a.log), nil)
+		if reading != nil { // queries see more in the other
+			if err := reading.retire(); err != nil {
+				a.log.Warn("a store that was read could not be closed", "store", a.dir, "error", err)
+			}
+		}
+	}
+	a.count(1)
+	return nil
+}
+
+// unwrite counts one less. The last one closes the store.
+func (a *archive) unwrite() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.count(-1) > 0 {
+		return nil
+	}
+	writing, _ := a.leases()
+	a.set(nil, nil)
+	return writing.retire()
+}
+
+func (a *archive) count(n int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.writers += n
+	return a.mu.writers
+}
+
+func (a *archive) leases() (writing, reading *lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mu.writing, a.mu.reading
+}
+
+func (a *archive) set(writing, reading *lease) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.writing, a.mu.reading = writing, reading
+}
+
+// reader returns a store to query, which stays open until done is called, and
+// shows what had been appended to it when reader was called. The error wraps
+// trail.ErrNoStore if there is none.
+func (a *archive) reader(ctx context.Context) (s *trail.Store, done func(), err error) {
+	for {
+		l, own, err := a.lease()
+		if err != nil {
+			return nil, nil, err
+		}
+		if !l.use() {
+			continue // there is another one by now
+		}
+		if own {
+			return l.store, l.done, nil
+		}
+		if err := l.refresh(ctx); err != nil {
+			l.done()
+			return nil, nil, err
+		}
+		return l.store, l.done, nil
+	}
+}
+
+// lease returns what to query: the store that this process writes to, or one that
+// is open for reading.
+func (a *archive) lease() (l *lease, own bool, err error) {
+	writing, reading := a.leases()
+	switch {
+	case writing != nil:
+		return writing, true, nil
+	case reading != nil:
+		return reading, false, nil
+	}
+	a.change.Lock()
+	defer a.change.Unlock()
+	if writing, reading = a.leases(); writing != nil || reading != nil {
+		if writing != nil {
+			return writing, true, nil
+		}
+		return reading, false, nil
+	}
+	s, err := trail.Open(a.dir, trail.Options{ReadOnly: true, Log: a.log})
+	if err != nil {
+		return nil, false, err
+	}
+	l = newLease(s, a.log)
+	a.set(nil, l)
+	return l, false, nil
+}
+
+// writer returns the store for a node that has entered to write.
+func (a *archive) writer() (*trail.Store, func(), error) {
+	writing, _ := a.leases()
+	if writing == nil || !writing.use() {
+		return nil, nil, fmt.Errorf("store %s: %w", a.dir, trail.ErrClosed)
+	}
+	return writing.store, writing.done, nil
+}
+
+// Close closes the store, which no node uses any more.
+func (a *archive) Close() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	_, reading := a.leases()
+	a.set(nil, nil)
+	if reading == nil {
+		return nil
+	}
+	return reading.retire()
+}

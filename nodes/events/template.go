@@ -1,0 +1,233 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A template is a document whose texts may have expressions in them: ${limit}.
+// A text that is one expression and nothing else becomes what the expression
+// makes, whatever its type, and the field that it is of is left out for null;
+// elsewhere the expression makes a part of the text. "$${" is "${". What a payload
+// has ends up as data: it cannot change the shape of the document.
+type template struct {
+	whole  value.Value // of what has no expressions in it
+	fields []field     // of a map
+	items  []template  // of a list
+	texts  []string    // of a text, around the expressions
+	codes  []lang.Program
+	kind   templateKind
+}
+
+type field struct {
+	name string
+	made template
+}
+
+type templateKind uint8
+
+const (
+	templateWhole templateKind = iota
+	templateMap
+	templateList
+	templateText
+)
+
+// compileExpr compiles an expression that stands within a text.
+type compileExpr func(code diag.Text) (lang.Program, error)
+
+// newTemplate reads a document. The error is that of a text, with its place.
+func newTemplate(doc *schema.Raw, compile compileExpr) (template, error) {
+	switch doc.Kind {
+	case schema.RawMap:
+		t := template{kind: templateMap}
+		constant := true
+		for i := range doc.Fields {
+			made, err := newTemplate(doc.Fields[i].Value, compile)
+			if err != nil {
+				return t, err
+			}
+			t.fields = append(t.fields, field{doc.Fields[i].Name, made})
+			constant = constant && made.constant()
+		}
+		if !constant {
+			return t, nil
+		}
+	case schema.RawList:
+		t := template{kind: templateList}
+		constant := true
+		for _, item := range doc.Items {
+			made, err := newTemplate(item, compile)
+			if err != nil {
+				return t, err
+			}
+			t.items = append(t.items, made)
+			constant = constant && made.constant()
+		}
+		if !constant {
+			return t, nil
+		}
+	default:
+		if text, ok := doc.Value.AsString(); ok {
+			return textTemplate(text, doc, compile)
+		}
+	}
+	return template{whole: literal(doc)}, nil
+}
+
+// literal returns a document without expressions as it is meant.
+func literal(doc *schema.Raw) value.Value {
+	switch doc.Kind {
+	case schema.RawMap:
+		fields := make([]value.Field, len(doc.Fields))
+		for i, f := range doc.Fields {
+			fields[i] = value.Field{Name: f.Name, Value: literal(f.Value)}
+		}
+		return value.Map(fields...)
+	case schema.RawList:
+		items := make([]value.Value, len(doc.Items))
+		for i, item := range doc.Items {
+			items[i] = literal(item)
+		}
+		return value.List(items...)
+	}
+	if text, ok := doc.Value.AsString(); ok {
+		return value.String(strings.ReplaceAll(text, "$${", "${"))
+	}
+	return doc.Value
+}
+
+// textTemplate reads a text, which stands in a document.
+func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, error) {
+	t := template{kind: templateText}
+	var before strings.Builder
+	for rest := text; ; {
+		i := strings.Index(rest, "${")
+		if i < 0 {
+			before.WriteString(rest)
+			break
+		}
+		if i > 0 && rest[i-1] == '$' {
+			before.WriteString(rest[:i-1] + "${")
+			rest = rest[i+2:]
+			continue
+		}
+		before.WriteString(rest[:i])
+		code, after, ok := expression(rest[i+2:])
+		if !ok {
+			d := diag.Errorf(diag.CodeBadValue, `a "${" has no "}"`).WithHint(`write "$${" for the text "${"`)
+			d.Pos = within(raw, text, len(text)-len(rest)+i)
+			return t, d
+		}
+		at := within(raw, text, len(text)-len(rest)+i+2)
+		place := diag.NewFoldedText(code, raw.Text.File, at, []diag.Part{{Offset: 0, Pos: at}})
+		place.Hidden = raw.Text.Hidden
+		p, err := compile(place)
+		if err != nil {
+			return t, err
+		}
+		t.texts, t.codes = append(t.texts, before.String()), append(t.codes, p)
+		before.Reset()
+		rest = after
+	}
+	if len(t.codes) == 0 {
+		return template{whole: value.String(before.String())}, nil
+	}
+	t.texts = append(t.texts, before.String())
+	return t, nil
+}
+
+// within returns the place of a byte of a text: that of the text if it is written
+// with escapes.
+func within(raw *schema.Raw, text string, offset int) diag.Pos {
+	if raw.Text.Code != text {
+		return raw.Pos
+	}
+	return raw.Text.At(offset)
+}
+
+// expression returns what comes before the brace that ends an expression, and
+// what comes after. Braces and quotes within the expression are skipped.
+func expression(text string) (code, after string, ok bool) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return text[:i], text[i+1:], true
+			}
+			depth--
+		case '"', '\'', '`':
+			for i++; i < len(text) && text[i] != c; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return "", "", false
+}
+
+// constant reports whether the template makes the same of every payload.
+func (t *template) constant() bool { return t.kind == templateWhole }
+
+// render makes a document of a payload. It is not there if an expression that is
+// a whole text made null.
+func (t *template) render(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
+	switch t.kind {
+	case templateMap:
+		fields := make([]value.Field, 0, len(t.fields))
+		for i := range t.fields {
+			v, there, err := t.fields[i].made.render(ctx, payload)
+			if err != nil {
+				return doc, false, fmt.Errorf("%s: %w", t.fields[i].name, err)
+			}
+			if there {
+				fields = append(fields, value.Field{Name: t.fields[i].name, Value: v})
+			}
+		}
+		return value.Map(fields...), true, nil
+	case templateList:
+		items := make([]value.Value, 0, len(t.items))
+		for i := range t.items {
+			v, there, err := t.items[i].render(ctx, payload)
+			if err != nil {
+				return doc, false, err
+			}
+			if there {
+				items = append(items, v)
+			}
+		}
+		return value.List(items...), true, nil
+	case templateText:
+		return t.renderText(ctx, payload)
+	}
+	return t.whole, true, nil
+}
+
+func (t *template) renderText(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
+	var b strings.Builder
+	b.WriteString(t.texts[0])
+	for i, code := range t.codes {
+		v, err := code.Eval(ctx, payload)
+		if err != nil {
+			return doc, false, err
+		}
+		if len(t.codes) == 1 && t.texts[0] == "" && t.texts[1] == "" {
+			return v, !v.IsNull(), nil
+		}
+		if !v.IsNull() {
+			b.WriteString(v.String())
+		}
+		b.WriteString(t.texts[i+1])
+	}
+	return value.String(b.String()), true, nil
+}

@@ -1,0 +1,378 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/query"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func trailQueryDef(o Options) *node.Def {
+	return &node.Def{
+		Kind:    "trail_query",
+		Summary: "Asks a store of events for a funnel, retention, a segment, a cohort or paths.",
+		Doc: "The query is a document as `uniflow trail query` takes it, written as a map or as text in YAML. Its texts may have expressions over the payload in them, in the language of expressions:\n\n" +
+			"- `${query.within[0]}` alone becomes what the expression makes, with its type: a number, a list, a map. If that is null, the field is left out.\n" +
+			"- `cart-${query.shop[0]}` becomes text.\n" +
+			"- `$${` is the text `${`.\n\n" +
+			"What a payload has stays data: it cannot add keys, steps or conditions, but where an expression makes a map.\n\n" +
+			"The answer leaves by `out`, as `uniflow trail query --json` prints it. A query that a payload has made wrong goes to `error` with the status 400 and the code `bad_query`; one that takes longer than `timeout` with 504 and `timeout`; while there is no store, with 503 and `no_store`.\n\n" +
+			"The store may be written by another process, such as `uniflow loader --trail`; each query sees what was there when it began.",
+		Example: "- kind: trail_query\n  name: signups\n  db: shop.trail\n  query:\n    segment:\n      event: signup\n      bucket: day\n      from: ${query.from[0]}\n",
+		Config: schema.Fields(
+			schema.String("db").Required().Doc("The folder of the store."),
+			schema.Any("query").Required().Doc("The query: a map, or text in YAML."),
+			schema.Duration("timeout").Default("30s").Doc("The longest time for a query."),
+			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("The most memory for a query, beyond the files of the store."),
+			schema.Float("sample").Range(0, 1).Doc("The share of the users to look at, such as `0.1`; counts are scaled to all. Unset takes `sample` of the query."),
+		),
+		In:  []node.Port{{Name: "in", Doc: "What the expressions in the query see."}},
+		Out: []node.Port{{Name: "out", Doc: "The answer."}},
+		New: func(init *node.Init) (node.Node, error) { return newAsker(o, init) },
+	}
+}
+
+// An asker is a node of kind trail_query.
+type asker struct {
+	db       string
+	question *query.Query // nil if it depends on the payload
+	template template
+	opt      trail.QueryOptions
+	pool     *node.Pool
+	log      *slog.Logger
+
+	archive *archive
+	release func() error
+}
+
+func newAsker(o Options, init *node.Init) (*asker, error) {
+	c := init.Config
+	n := &asker{
+		db: c.String("db"), pool: init.Pool, log: init.Log,
+		opt: trail.QueryOptions{Memory: c.Int("memory"), Timeout: c.Duration("timeout"), Sample: c.Float("sample")},
+	}
+	if c.Has("sample") && n.opt.Sample == 0 {
+		return nil, c.Errorf("sample", diag.CodeBadValue, "want a share above 0, up to 1").WithHint("write one such as 0.1")
+	}
+	doc := c.Raw("query")
+	if text, ok := doc.Value.AsString(); ok && doc.Kind == schema.RawScalar {
+		if !strings.Contains(text, "${") {
+			return n, n.fix(c, []byte(text), writtenAs(doc, text))
+		}
+		p, err := o.Languages.Compile("yaml", doc.Text, lang.Options{})
+		if err != nil {
+			return nil, err
+		}
+		if constant, ok := p.(lang.Constant); ok {
+			doc = schema.RawOf(constant.Constant())
+		}
+	}
+	if doc.Kind != schema.RawMap {
+		return nil, c.Errorf("query", diag.CodeBadValue, "want a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
+	}
+	var err error
+	n.template, err = newTemplate(doc, func(code diag.Text) (lang.Program, error) {
+		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
+	})
+	if err != nil {
+		return nil, inQuery(c, err)
+	}
+	if n.template.constant() {
+		lines := layOut(schema.RawOf(n.template.whole), doc)
+		return n, n.fix(c, lines.text, lines.locate)
+	}
+	return n, unknownKeys(c, layOut(doc, doc))
+}
+
+// inQuery says of the error of an expression that it is within the query.
+func inQuery(c schema.Config, err error) error {
+	var all diag.List
+	var d *diag.Diagnostic
+	switch {
+	case errors.As(err, &all):
+	case errors.As(err, &d):
+		all = diag.List{d}
+	default:
+		return c.Errorf("query", diag.CodeBadValue, "%s", err)
+	}
+	for _, d := range all {
+		if d.Path == "" {
+			d.Path = c.Path("query")
+		}
+		if !d.Pos.IsValid() { // of a text within a text
+			d.Pos = c.Pos("query")
+		}
+	}
+	return all.Err()
+}
+
+// fix reads the query that no payload changes.
+func (n *asker) fix(c schema.Config, text []byte, locate locate) error {
+	q, err := query.Parse("", text)
+	if err != nil {
+		return found(c, err, locate, func(*query.Error) bool { return true })
+	}
+	n.question = q
+	return nil
+}
+
+// unknownKeys reports what is wrong in a query whatever the payload is: keys that
+// no query has. All else may be as it must once the expressions have been
+// evaluated.
+func unknownKeys(c schema.Config, lines *layout) error {
+	_, err := query.Parse("", lines.text)
+	if err == nil {
+		return nil
+	}
+	return found(c, err, lines.locate, func(e *query.Error) bool {
+		return strings.HasPrefix(e.Msg, "unknown key") && !strings.Contains(e.Msg, "${")
+	})
+}
+
+// A locate says of a finding where in the workflow it is, by the place that it has
+// in the query.
+type locate func(d *diag.Diagnostic, in query.Pos)
+
+// writtenAs locates what is in a query that is written as a text.
+func writtenAs(raw *schema.Raw, text string) locate {
+	return func(d *diag.Diagnostic, in query.Pos) {
+		if raw.Text.Code == text {
+			d.Pos = raw.Text.Pos(in.Line, in.Column)
+		}
+	}
+}
+
+// found makes findings of the errors of a query.
+func found(c schema.Config, err error, locate locate, wanted func(*query.Error) bool) error {
+	var all query.Errors
+	if !errors.As(err, &all) {
+		return c.Errorf("query", diag.CodeBadValue, "%s", err)
+	}
+	var list diag.List
+	for _, e := range all {
+		if !wanted(e) {
+			continue
+		}
+		d := c.Errorf("query", diag.CodeBadValue, "%s", e.Msg)
+		if e.Hint != "" {
+			d = d.WithHint("%s", e.Hint)
+		}
+		if c.Hidden("query") { // what it says may be a secret
+			d.Msg, d.Hint = "a template has made a query that is wrong", ""
+		}
+		if e.Line > 0 {
+			locate(d, e.Pos)
+		}
+		list.Add(d)
+	}
+	return list.Err()
+}
+
+// A layout is a query as JSON, with each key and each element of a list on a line
+// of its own, so that a line tells the place in the workflow.
+type layout struct {
+	text  []byte
+	lines []line
+}
+
+// A line of a layout is a key with its value, or an element of a list.
+type line struct {
+	key, value *schema.Raw // where they stand; key is nil of elements
+	column     int         // of the value, from 1
+	path       string      // such as ".funnel.steps[0]"
+}
+
+// layOut writes a document; places has the same shape, and its places.
+func layOut(doc, places *schema.Raw) *layout {
+	l := &layout{lines: []line{{value: places, column: 1}}}
+	l.add(doc, places, "")
+	return l
+}
+
+func (l *layout) add(doc, places *schema.Raw, path string) {
+	switch doc.Kind {
+	case schema.RawMap:
+		l.text = append(l.text, '{')
+		for i, f := range doc.Fields {
+			at := places.Fields[i]
+			name := scalar(nil, value.String(f.Name))
+			if i > 0 {
+				l.text = append(l.text, ',')
+			}
+			l.text = append(append(append(l.text, '\n'), name...), ": "...)
+			inner := path + "." + f.Name
+			l.lines = append(l.lines, line{&schema.Raw{Pos: at.Pos, Pointer: at.Value.Pointer}, at.Value, utf8.RuneCount(name) + 3, inner})
+			l.add(f.Value, at.Value, inner)
+		}
+		l.text = append(l.text, '}')
+	case schema.RawList:
+		l.text = append(l.text, '[')
+		for i, item := range doc.Items {
+			if i > 0 {
+				l.text = append(l.text, ',')
+			}
+			l.text = append(l.text, '\n')
+			inner := path + "[" + strconv.Itoa(i) + "]"
+			l.lines = append(l.lines, line{nil, places.Items[i], 1, inner})
+			l.add(item, places.Items[i], inner)
+		}
+		l.text = append(l.text, ']')
+	default:
+		l.text = scalar(l.text, doc.Value)
+	}
+}
+
+// scalar appends what a query can read.
+func scalar(dst []byte, v value.Value) []byte {
+	text, err := v.AppendJSON(dst)
+	if err != nil { // NaN and the infinities: YAML has them, JSON has not
+		return append(dst, strconv.Quote(v.String())...)
+	}
+	return text
+}
+
+// locate finds the key or the value of a line.
+func (l *layout) locate(d *diag.Diagnostic, in query.Pos) {
+	if in.Line > len(l.lines) {
+		return
+	}
+	at := l.lines[in.Line-1]
+	raw := at.value
+	if at.key != nil && in.Column < at.column {
+		raw = at.key
+	}
+	if raw.Pos.IsValid() {
+		d.Pos = raw.Pos
+	}
+	if raw.Pointer != "" {
+		d.Pointer = raw.Pointer
+	}
+	d.Path += at.path
+}
+
+// Receive asks, and sends the answer.
+func (n *asker) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		answer, err := n.ask(ctx, pkt.Payload)
+		if err != nil {
+			return node.Fail(asked(err))
+		}
+		return node.Send(0, answer)
+	})
+}
+
+// Concurrency lets the questions of one process be asked at once.
+func (n *asker) Concurrency() int { return 4 }
+
+// ask asks the question that a payload makes.
+func (n *asker) ask(ctx context.Context, payload value.Value) (value.Value, error) {
+	q := n.question
+	if q == nil {
+		doc, _, err := n.template.render(ctx, payload)
+		if err != nil {
+			return value.Null(), fmt.Errorf("query: %w", err)
+		}
+		text, err := doc.AppendJSON(nil)
+		if err != nil {
+			return value.Null(), &badQuery{err}
+		}
+		if q, err = query.Parse("", text); err != nil {
+			return value.Null(), &badQuery{err}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.opt.Timeout)
+	defer cancel()
+	s, done, err := n.archive.reader(ctx)
+	if err != nil {
+		return value.Null(), err
+	}
+	defer done()
+	answer, err := s.Query(ctx, q, n.opt)
+	if err != nil {
+		return value.Null(), err
+	}
+	text, err := answer.MarshalJSON()
+	if err != nil {
+		return value.Null(), err
+	}
+	return value.ParseJSON(text)
+}
+
+// A badQuery is a query that a payload has made wrong.
+type badQuery struct{ err error }
+
+// Error tells the problems, one on a line, without their places: they are those
+// of a text that nobody has written.
+func (e *badQuery) Error() string {
+	var all query.Errors
+	if !errors.As(e.err, &all) {
+		return "query: " + e.err.Error()
+	}
+	lines := make([]string, len(all))
+	for i, p := range all {
+		if lines[i] = "query: " + p.Msg; p.Hint != "" {
+			lines[i] += " (" + p.Hint + ")"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the problems.
+func (e *badQuery) Unwrap() error { return e.err }
+
+// asked says what an error means to whoever has asked.
+func asked(err error) error {
+	var bad *badQuery
+	var problem *query.Error
+	switch {
+	case errors.As(err, &bad):
+		return &node.Error{Err: bad, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
+	case errors.As(err, &problem): // such as text for a property of numbers
+		return &node.Error{Err: &badQuery{err}, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &node.Error{Err: fmt.Errorf("the query has taken too long: %w", err), Status: http.StatusGatewayTimeout, Code: "timeout"}
+	case errors.Is(err, trail.ErrNoStore):
+		return &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "no_store", RetryAfter: time.Second}
+	}
+	return err
+}
+
+// Open finds the store. One that is not there yet may come.
+func (n *asker) Open(ctx context.Context) (err error) {
+	if n.archive, n.release, err = enterArchive(n.pool, n.log, n.db, false); err != nil {
+		return err
+	}
+	_, done, err := n.archive.reader(ctx)
+	switch {
+	case errors.Is(err, trail.ErrNoStore):
+		n.log.Warn("there is no store yet: queries fail until there is", "store", n.db)
+		return nil
+	case err != nil:
+		return errors.Join(err, n.Close())
+	}
+	done()
+	return nil
+}
+
+// Close lets go of the store.
+func (n *asker) Close() error {
+	if n.release == nil { // it was never opened
+		return nil
+	}
+	release := n.release
+	n.release = nil
+	return release()
+}

@@ -1,0 +1,492 @@
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+const (
+	maxWaiting = 64 << 20  // bytes of appends that wait for the committer
+	maxGroup   = 8 << 20   // bytes of appends that are committed together
+	maxAppend  = 512 << 20 // bytes of one append
+)
+
+// Append adds events: all, or none. When it returns nil they are durable and
+// visible to queries. Several calls at a time share the fsync. It waits while too
+// many events are waiting already, until the context is done.
+//
+// The error is a *RefusedError if the events cannot be taken whatever the state of
+// the store; any other, such as that of a full disk, may go away. Events from
+// before the horizon of the store are taken, and not kept.
+func (s *Store) Append(ctx context.Context, events []event.Event) error {
+	return s.append(ctx, events, "", nil)
+}
+
+// AppendMarked adds events, and keeps a mark under the name of their source, both
+// or neither: after a crash, Mark tells what has to be appended anew. The events
+// may be none.
+func (s *Store) AppendMarked(ctx context.Context, events []event.Event, source string, mark []byte) error {
+	if mark == nil {
+		mark = []byte{}
+	}
+	return s.append(ctx, events, source, mark)
+}
+
+// A request is a call of Append that waits for the committer.
+type request struct {
+	chunk  []byte
+	schema event.Schema
+	state  atomic.Int32 // waiting, then taken or cancelled
+	done   chan error   // capacity 1; gets the outcome once it was taken
+}
+
+const (
+	waiting int32 = iota
+	taken
+	cancelled
+)
+
+func (s *Store) append(ctx context.Context, events []event.Event, source string, mark []byte) error {
+	if s.opt.ReadOnly {
+		return ErrReadOnly
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(events) == 0 && mark == nil {
+		return nil
+	}
+	chunk, schema, err := encode(events, source, mark)
+	if err != nil {
+		return err
+	}
+	if len(chunk) > maxAppend {
+		return fmt.Errorf("an append of %d bytes: at most %d go together", len(chunk), maxAppend)
+	}
+	r := &request{chunk: chunk, schema: schema, done: make(chan error, 1)}
+	size := min(int64(len(chunk)), maxWaiting)
+	if err := s.budget.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer s.budget.Release(size)
+	select {
+	case s.requests <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopped:
+		return ErrClosed
+	}
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(waiting, cancelled) {
+			return ctx.Err()
+		}
+		err = s.outcome(r)
+	case <-s.stopped:
+		err = s.outcome(r)
+	}
+	return refusals(err, events)
+}
+
+// outcome returns what became of a request that was taken, or never will be.
+func (s *Store) outcome(r *request) error {
+	select {
+	case err := <-r.done:
+		return err
+	case <-s.stopped:
+	}
+	select {
+	case err := <-r.done:
+		return err
+	default:
+		return ErrClosed
+	}
+}
+
+// refusals finds the events which have the property that the store has in another
+// type.
+func refusals(err error, events []event.Event) error {
+	wrong, ok := errors.AsType[*event.TypeError](err)
+	if !ok {
+		return err
+	}
+	var refused []Refusal
+	for i, ev := range events {
+		for _, p := range ev.Properties {
+			if p.Name != wrong.Property {
+				continue
+			}
+			if _, ok := event.Widen(wrong.Have, p.Value.Type()); !ok {
+				refused = append(refused, Refusal{i, &event.TypeError{Property: p.Name, Have: wrong.Have, Got: p.Value.Type()}})
+				break
+			}
+		}
+	}
+	if len(refused) == 0 {
+		return err
+	}
+	return &RefusedError{Refused: refused}
+}
+
+// A committer turns appends into records of the log and runs in memory. It is
+// what the goroutine commitLoop has to itself.
+type committer struct {
+	s        *Store
+	builders map[int64]*segment.Builder // by bucket, used again
+	used     []int64                    // buckets of this commit
+	row      row
+	values   []event.Value
+	payload  []byte
+	voided   []uint64 // refused after they had been written, for the log to tell
+	seen     seen
+}
+
+// keepBuilders is up to how many buckets builders are used again.
+const keepBuilders = 16
+
+func newCommitter(s *Store) *committer {
+	return &committer{s: s, builders: make(map[int64]*segment.Builder)}
+}
+
+func (s *Store) commitLoop() {
+	defer close(s.stopped)
+	c := newCommitter(s)
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case op := <-s.ops:
+			op()
+		case r := <-s.requests:
+			c.commit(c.gather(r))
+		}
+	}
+}
+
+// gather takes what waits, up to the size of a group.
+func (c *committer) gather(first *request) []*request {
+	group := []*request{first}
+	size := len(first.chunk)
+	for size < maxGroup {
+		select {
+		case r := <-c.s.requests:
+			group = append(group, r)
+			size += len(r.chunk)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit takes a group of requests, and tells each what became of it.
+func (c *committer) commit(group []*request) {
+	s := c.s
+	full := c.waitForRoom()
+	group = slices.DeleteFunc(group, func(r *request) bool { return !r.state.CompareAndSwap(waiting, taken) })
+	schema := s.current.Load().schema
+	group = slices.DeleteFunc(group, func(r *request) bool {
+		err := full
+		if err == nil {
+			var merged event.Schema
+			if merged, err = widen(schema, r.schema); err == nil {
+				schema = merged
+				return false
+			}
+		}
+		r.done <- err
+		return true
+	})
+	if len(group) == 0 {
+		return
+	}
+	buckets, err := c.write(group, schema)
+	if err != nil && len(group) > 1 && errors.Is(err, errBuild) {
+		for _, r := range group { // find the one that is to blame
+			buckets, err := c.write([]*request{r}, schema)
+			r.done <- err
+			c.tidy(buckets)
+		}
+		return
+	}
+	for _, r := range group {
+		r.done <- err
+	}
+	c.tidy(buckets)
+}
+
+// widen returns the schema that has the fields of both: have itself, if nothing is
+// new to it.
+func widen(have, more event.Schema) (event.Schema, error) {
+	for _, f := range more {
+		if f.Type == event.Unknown {
+			continue
+		}
+		if t, ok := event.Widen(have.Type(f.Name), f.Type); !ok || t != have.Type(f.Name) {
+			known := slices.DeleteFunc(slices.Clone(more), func(f event.Field) bool { return f.Type == event.Unknown })
+			return have.Merge(known)
+		}
+	}
+	return have, nil
+}
+
+// waitForRoom waits while there is too much in memory. The error says why that
+// cannot be helped.
+func (c *committer) waitForRoom() error {
+	s := c.s
+	for s.memory.Load() > 2*s.opt.Memory {
+		if p := s.flushErr.Load(); p != nil {
+			return fmt.Errorf("memory is full, and cannot be flushed: %w", *p)
+		}
+		s.nudge(s.wake)
+		select {
+		case <-s.room:
+		case op := <-s.ops:
+			op()
+		case <-s.ctx.Done():
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// errBuild is wrapped by errors about events which the segment format refuses.
+var errBuild = errors.New("build a run")
+
+// write commits requests: to the log, and while that becomes durable into runs;
+// then it makes them visible. It returns the buckets that got a run.
+func (c *committer) write(group []*request, schema event.Schema) ([]int64, error) {
+	s := c.s
+	s.mu.Lock()
+	s.mu.commit++
+	commit := s.mu.commit
+	s.mu.Unlock()
+	rec := record{commit: commit, voided: c.voided}
+	for _, r := range group {
+		rec.chunks = append(rec.chunks, r.chunk)
+	}
+	c.payload = encodeRecord(c.payload[:0], rec)
+	pos, err := s.wal.Append(spool.Record{Kind: spool.Data, Seq: commit, Count: 1, Payload: c.payload})
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	synced := make(chan error, 1)
+	if s.opt.NoSync {
+		synced <- nil
+	} else {
+		s.wg.Go(func() { synced <- s.wal.Sync() })
+	}
+	runs, marks, buildErr := c.build(rec, schema)
+	positions := []spool.Position{pos}
+	if err = <-synced; err != nil {
+		// What the fsync should have covered counts as lost. The log has begun
+		// another file; the same commit goes there, once.
+		s.log.Warn("trail: the log could not be made durable, once more in another file", "err", err)
+		if pos, err = s.wal.Append(spool.Record{Kind: spool.Data, Seq: commit, Count: 1, Payload: c.payload}); err == nil {
+			positions = append(positions, pos)
+			err = s.wal.Sync()
+		}
+	}
+	if cap(c.payload) > 2*maxGroup {
+		c.payload = nil
+	}
+	if err == nil {
+		err = buildErr
+	}
+	if err != nil {
+		c.void(commit, positions)
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	s.mu.Lock()
+	for _, p := range positions {
+		s.mu.records = append(s.mu.records, logged{commit, p})
+	}
+	if len(s.mu.records) == len(positions) {
+		s.mu.oldest = s.now()
+	}
+	s.mu.schema = schema
+	if len(marks) > 0 {
+		all := maps.Clone(s.mu.marks)
+		if all == nil {
+			all = make(map[string][]byte)
+		}
+		maps.Copy(all, marks)
+		s.mu.marks = all
+	}
+	s.mu.sources = append(slices.Clone(s.mu.sources), runs...)
+	first := len(s.mu.records) == len(positions)
+	due := s.countLocked(runs)
+	old := s.publishLocked()
+	s.mu.Unlock()
+	old.unpin()
+	if due || first {
+		s.nudge(s.wake)
+	}
+	var buckets []int64
+	for _, r := range runs {
+		buckets = append(buckets, r.Bucket)
+	}
+	return buckets, nil
+}
+
+// void takes back a commit that was written and is refused. The acknowledgement
+// may get lost if the process is killed, so the log is told, too, at once and with
+// every record to come.
+func (c *committer) void(commit uint64, positions []spool.Position) {
+	s := c.s
+	s.wal.Ack(positions...)
+	c.voided = append(c.voided, commit)
+	s.mu.Lock()
+	s.mu.commit++
+	number := s.mu.commit
+	s.mu.Unlock()
+	note := encodeRecord(nil, record{commit: number, voided: []uint64{commit}})
+	pos, err := s.wal.Append(spool.Record{Kind: spool.Data, Seq: number, Count: 1, Payload: note})
+	if err != nil {
+		s.log.Warn("trail: note in the log that a commit was refused", "err", err)
+		return
+	}
+	s.mu.Lock()
+	s.mu.records = append(s.mu.records, logged{number, pos})
+	s.mu.Unlock()
+}
+
+// countLocked adds runs to what is in memory, and tells whether that calls for a
+// flush.
+func (s *Store) countLocked(runs []*source) bool {
+	for _, r := range runs {
+		s.mu.rows += r.seg.Rows()
+		s.memory.Add(r.seg.Size())
+	}
+	return s.mu.rows >= s.opt.FlushRows || s.memory.Load() >= s.opt.Memory
+}
+
+// build makes a run for each bucket of a record, and returns the marks it has.
+func (c *committer) build(rec record, schema event.Schema) (runs []*source, marks map[string][]byte, err error) {
+	defer c.forget()
+	sn, err := c.s.view()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer sn.unpin()
+	marks, err = c.add(rec, schema, sn.sources, sn.tombs, c.s.horizonAt(sn.horizon))
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err = c.seal(rec.commit)
+	return runs, marks, err
+}
+
+// add puts the events of a record into builders, but for those that the sources
+// have already, or that are older than the horizon.
+func (c *committer) add(rec record, schema event.Schema, sources []*source, tombs *tombstones, horizon int64) (map[string][]byte, error) {
+	var marks map[string][]byte
+	c.seen.reset(c.s, sources, tombs)
+	for _, chunk := range rec.chunks {
+		r, err := openChunk(chunk)
+		if err != nil {
+			return nil, err
+		}
+		if r.mark != nil {
+			if marks == nil {
+				marks = make(map[string][]byte)
+			}
+			marks[strings.Clone(r.source)] = slices.Clone(r.mark)
+		}
+		places := make([]int, len(r.schema)) // in schema, of the chunk's properties
+		for i, f := range r.schema {
+			places[i] = schema.Index(f.Name)
+		}
+		if len(c.values) < len(schema) {
+			c.values = make([]event.Value, len(schema))
+		}
+		values := c.values[:len(schema)]
+		for r.next(&c.row) {
+			if c.row.time < horizon {
+				continue
+			}
+			bucket := bucketOf(c.row.time, c.s.width)
+			if c.row.id != 0 && c.seen.has(bucket, c.row.user, c.row.time, c.row.id) {
+				continue
+			}
+			clear(values)
+			for i, v := range c.row.values {
+				if p := places[i]; p >= 0 {
+					values[p], _ = v.As(schema[p].Type) // widen has seen to it that this is ok
+				}
+			}
+			c.builder(bucket, schema).Add(c.row.user, c.row.time, c.row.name, c.row.id, values)
+		}
+		if err := r.err(); err != nil {
+			return nil, err
+		}
+	}
+	clear(c.values)
+	c.row = row{values: c.row.values[:0]}
+	return marks, nil
+}
+
+// builder returns the builder of a bucket.
+func (c *committer) builder(bucket int64, schema event.Schema) *segment.Builder {
+	b := c.builders[bucket]
+	if b == nil {
+		b = segment.NewBuilder(schema)
+		c.builders[bucket] = b
+	}
+	if b.Rows() == 0 && !slices.Contains(c.used, bucket) {
+		b.Extend(schema)
+		c.used = append(c.used, bucket)
+	}
+	return b
+}
+
+// seal makes runs of what the builders have.
+func (c *committer) seal(commit uint64) ([]*source, error) {
+	var runs []*source
+	for _, bucket := range c.used {
+		b := c.builders[bucket]
+		if b.Rows() == 0 {
+			continue
+		}
+		image, err := b.Image()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBuild, err)
+		}
+		run, err := memorySource(image, bucket, commit, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBuild, err)
+		}
+		runs = append(runs, run)
+	}
+	c.used = c.used[:0]
+	return runs, nil
+}
+
+// forget empties the builders after a commit, whether it went well or not.
+func (c *committer) forget() {
+	for bucket, b := range c.builders {
+		b.Reset()
+		if len(c.builders) > keepBuilders || b.Bytes() > maxGroup {
+			delete(c.builders, bucket)
+		}
+	}
+	c.used = c.used[:0]
+}
+
+func memorySource(image []byte, bucket int64, commit, applied uint64) (*source, error) {
+	seg, err := segment.FromBytes("memory", image)
+	if err != nil {
+		return nil, err
+	}
+	return &source{entry: entryOf(seg, "", bucket, commit, applied), seg: seg, memory: true}, nil
+}

@@ -1,0 +1,199 @@
+package trail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A cohort is a set of users that was kept under a name. Its file:
+//
+//	0   8   magic "trailcoh"
+//	8   4   CRC32C of everything after this field
+//	12  4   version: 1
+//	16  8   how many users
+//	24      hashes of the users, ascending, 8 bytes each, little endian
+type cohort struct {
+	cohortEntry                          // immutable
+	hashes      atomic.Pointer[[]uint64] // nil until they are needed
+}
+
+const (
+	cohortMagic   = "trailcoh"
+	cohortVersion = 1
+	cohortHeader  = 24
+	maxCohortName = 200
+)
+
+func encodeCohort(hashes []uint64) []byte {
+	b := make([]byte, 0, cohortHeader+8*len(hashes))
+	b = append(b, cohortMagic...)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, cohortVersion)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(hashes)))
+	for _, h := range hashes {
+		b = binary.LittleEndian.AppendUint64(b, h)
+	}
+	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	return b
+}
+
+func decodeCohort(b []byte) ([]uint64, error) {
+	switch {
+	case len(b) < cohortHeader || string(b[:8]) != cohortMagic:
+		return nil, errors.New("it is no cohort")
+	case crc32.Checksum(b[12:], castagnoli) != binary.LittleEndian.Uint32(b[8:]):
+		return nil, errors.New("wrong checksum")
+	case binary.LittleEndian.Uint32(b[12:]) != cohortVersion:
+		return nil, fmt.Errorf("it is of version %d; this program knows %d", binary.LittleEndian.Uint32(b[12:]), cohortVersion)
+	case binary.LittleEndian.Uint64(b[16:]) != uint64(len(b)-cohortHeader)/8 || len(b)%8 != 0:
+		return nil, errors.New("it is cut short")
+	}
+	hashes := make([]uint64, (len(b)-cohortHeader)/8)
+	for i := range hashes {
+		hashes[i] = binary.LittleEndian.Uint64(b[cohortHeader+8*i:])
+	}
+	if !slices.IsSorted(hashes) {
+		return nil, errors.New("its users are not in order")
+	}
+	return hashes, nil
+}
+
+func readCohort(fsys spool.FS, path string) ([]uint64, error) {
+	b, err := readFile(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := decodeCohort(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return hashes, nil
+}
+
+// users returns the hashes of a cohort, which it reads when that was not done yet.
+// Two callers may both read the file, which does no harm.
+func (s *Store) users(c *cohort) ([]uint64, error) {
+	if p := c.hashes.Load(); p != nil {
+		return *p, nil
+	}
+	hashes, err := readCohort(s.fs, filepath.Join(s.dir, cohortDir, c.File))
+	if err != nil {
+		return nil, fmt.Errorf("cohort %q: %w", c.Name, err)
+	}
+	c.hashes.Store(&hashes)
+	return hashes, nil
+}
+
+func compareCohort(c *cohort, name string) int { return strings.Compare(c.Name, name) }
+
+// cohort returns the users of a cohort of a snapshot, for filters.
+func (sn *snapshot) cohort(name string) ([]uint64, error) {
+	i, ok := slices.BinarySearchFunc(sn.cohorts, name, compareCohort)
+	if !ok {
+		return nil, fmt.Errorf("there is no cohort %q", name)
+	}
+	return sn.store.users(sn.cohorts[i])
+}
+
+// makeCohort writes the file of a cohort, durably; the manifest does not name it
+// yet.
+func (s *Store) makeCohort(name string, hashes []uint64) (*cohort, error) {
+	file := fmt.Sprintf("%012d.cohort", s.nextFile.Add(1)-1)
+	if err := replaceFile(s.fs, filepath.Join(s.dir, cohortDir, file), encodeCohort(hashes)); err != nil {
+		return nil, err
+	}
+	c := &cohort{cohortEntry: cohortEntry{Name: name, File: file, Users: int64(len(hashes))}}
+	c.hashes.Store(&hashes)
+	return c, nil
+}
+
+// saveCohort keeps users under a name, in place of those it had.
+func (s *Store) saveCohort(name string, found []query.User) error {
+	if name == "" || len(name) > maxCohortName {
+		return fmt.Errorf("a cohort is kept under a name of 1 to %d bytes", maxCohortName)
+	}
+	hashes := make([]uint64, len(found))
+	for i, u := range found {
+		hashes[i] = u.Hash
+	}
+	slices.Sort(hashes)
+	made, err := s.makeCohort(name, slices.Compact(hashes))
+	if err != nil {
+		return err
+	}
+	var cohorts []*cohort
+	err = s.commitManifest(func(m *manifest) error {
+		s.mu.Lock()
+		cohorts = slices.Clone(s.mu.cohorts)
+		s.mu.Unlock()
+		i, ok := slices.BinarySearchFunc(cohorts, name, compareCohort)
+		if !ok {
+			cohorts = slices.Insert(cohorts, i, made)
+		} else {
+			if _, err := s.users(cohorts[i]); err != nil { // for queries that still have it
+				s.log.Warn("trail: a cohort that is replaced", "err", err)
+			}
+			cohorts[i] = made
+		}
+		m.setCohorts(cohorts)
+		return nil
+	}, func() []*source {
+		s.setCohortsLocked(cohorts)
+		return nil
+	})
+	if err != nil && !unsure(err) {
+		s.discard(filepath.Join(s.dir, cohortDir, made.File))
+	}
+	return err
+}
+
+// setCohortsLocked makes cohorts the state, and has the files of the others
+// deleted. The caller has turn and mu.
+func (s *Store) setCohortsLocked(cohorts []*cohort) {
+	for _, c := range s.mu.cohorts {
+		if !slices.Contains(cohorts, c) {
+			s.turn.garbage = append(s.turn.garbage, filepath.Join(s.dir, cohortDir, c.File))
+		}
+	}
+	s.mu.cohorts = cohorts
+}
+
+func (m *manifest) setCohorts(cohorts []*cohort) {
+	m.Cohorts = nil
+	for _, c := range cohorts {
+		m.Cohorts = append(m.Cohorts, c.cohortEntry)
+	}
+}
+
+// withoutUsers returns cohorts that do not have the users: the same, or new ones.
+func (s *Store) withoutUsers(cohorts []*cohort, gone []uint64) ([]*cohort, error) {
+	cohorts = slices.Clone(cohorts)
+	for i, c := range cohorts {
+		hashes, err := s.users(c)
+		if err != nil {
+			return nil, err
+		}
+		has := func(h uint64) bool {
+			_, found := slices.BinarySearch(gone, h)
+			return found
+		}
+		if !slices.ContainsFunc(hashes, has) {
+			continue
+		}
+		made, err := s.makeCohort(c.Name, slices.DeleteFunc(slices.Clone(hashes), has))
+		if err != nil {
+			return nil, err
+		}
+		cohorts[i] = made
+	}
+	return cohorts, nil
+}

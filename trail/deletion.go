@@ -1,0 +1,114 @@
+package trail
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// DeleteUser deletes users with all they have done so far, durably: queries do not
+// see them any more when it returns, and the next compaction removes them from the
+// segments. They are taken out of the cohorts that were kept. What they do later is
+// seen.
+func (s *Store) DeleteUser(ctx context.Context, users ...string) error {
+	_, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if len(users) == 0 {
+		return nil
+	}
+	hashes := make([]uint64, len(users))
+	for i, u := range users {
+		hashes[i] = event.Hash(u)
+	}
+	slices.Sort(hashes)
+	hashes = slices.Compact(hashes)
+	defer func() {
+		s.mu.Lock()
+		s.mu.pending = 0
+		s.mu.Unlock()
+	}()
+	var cohorts []*cohort
+	err = s.commitManifest(func(m *manifest) error {
+		s.mu.Lock()
+		s.mu.commit++
+		commit := s.mu.commit
+		s.mu.pending = commit
+		cohorts = s.mu.cohorts
+		s.mu.Unlock()
+		m.Commit = commit
+		for _, h := range hashes {
+			m.Deleted = append(m.Deleted, tombstone{hexHash(h), commit})
+		}
+		var err error
+		cohorts, err = s.withoutUsers(cohorts, hashes)
+		m.setCohorts(cohorts)
+		m.NextFile = s.nextFile.Load()
+		return err
+	}, func() []*source {
+		s.setCohortsLocked(cohorts)
+		s.mu.pending = 0
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete users: %w", err)
+	}
+	return nil
+}
+
+// DropBefore drops what happened before a time, durably: there are no such events
+// any more when it returns, nor will there be ones that are appended later. Segments
+// that are wholly older go at once, the rest at the next compaction.
+func (s *Store) DropBefore(ctx context.Context, t time.Time) error {
+	_, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := s.raise(event.Millis(t)); err != nil {
+		return fmt.Errorf("drop events: %w", err)
+	}
+	return nil
+}
+
+// raise moves the horizon, never back, and takes out the segments before it.
+func (s *Store) raise(horizon int64) error {
+	var old []*source
+	return s.commitManifest(func(m *manifest) error {
+		horizon = max(horizon, m.horizon())
+		m.Horizon = &horizon
+		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool { return e.MaxTime < horizon })
+		return nil
+	}, func() []*source {
+		s.mu.horizon = horizon
+		for _, src := range s.mu.sources {
+			if !src.memory && src.MaxTime < horizon {
+				old = append(old, src)
+			}
+		}
+		s.replaceLocked(old)
+		return old
+	})
+}
+
+// expire raises the horizon to what Options.Keep wants, if that takes out a
+// segment.
+func (s *Store) expire() error {
+	horizon := s.horizonAt(math.MinInt64)
+	sn, err := s.view()
+	if err != nil {
+		return err
+	}
+	old := slices.ContainsFunc(sn.sources, func(src *source) bool { return !src.memory && src.MaxTime < horizon })
+	sn.unpin()
+	if !old {
+		return nil
+	}
+	return s.raise(horizon)
+}

@@ -1,0 +1,381 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// The general form of a funnel: it goes by entries, one for each step that an
+// event matches, in the order in which windowFunnel sees them: by time, then by
+// step. Columns are computed over them from one common table expression to the
+// next:
+//
+//	entries     one row for each entry: user, part (of same), ms (its time),
+//	            step: from 1; 0 an event that is no step; below 0 an exclusion
+//	ordered     pos: the place among the entries of the user; era_k counts the exclusions
+//	            that end chains at level k: a chain goes on within its era only
+//	chains_k    began_k: if the entry brings a chain to level k, when that began
+//	levels      level of the user, as far as the modes have not stopped the scan
+//	ends_k      of an entry of step k: when the earliest chain ends that goes on
+//	            from it to the level of the user
+//	winners     for each user the entry that the winning chain begins with
+//
+// The best chain to go on with is always the last that came to a level, as it has
+// begun last; so a maximum over the entries before is enough.
+
+// parts returns the columns that divide entries: each of their combinations has
+// its own chains.
+func parts(same string) string {
+	if same == "" {
+		return "user"
+	}
+	return "user, part"
+}
+
+// A step of a chain sees these entries: those before it, or strictly before in
+// time; later is the same backwards.
+const (
+	before             = "ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+	beforeInTime       = "ORDER BY ms RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+	after              = "ORDER BY pos DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+	afterInTime        = "ORDER BY ms DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+	farAway      int64 = 1<<63 - 1 // a position behind all
+)
+
+// chainFunnel is the general form, but for strict_once where an event can be two
+// steps.
+func (c *compiler) chainFunnel(f *query.Funnel, m query.Modes) *selection {
+	s := c.entries(f, m)
+	s.let("chains_1", &selection{
+		columns: []string{"*", "CASE WHEN step = 1 THEN ms END AS began_1"}, from: "ordered",
+	})
+	for k := 2; k <= len(f.Steps); k++ {
+		s.with = append(s.with, named{fmt.Sprintf("chains_%d", k), c.chains(f, m, k), c.long(k)})
+	}
+	c.scanned(s, f, m, fmt.Sprintf("chains_%d", len(f.Steps)))
+	return c.concluded(s, f, m)
+}
+
+// long tells whether to keep the k-th of many expressions that use each other:
+// DuckDB takes exponential time to plan them if it puts all in one.
+func (c *compiler) long(k int) bool { return c.dialect == DuckDB && k%8 == 0 }
+
+// chains adds began_k.
+func (c *compiler) chains(f *query.Funnel, m query.Modes, k int) *selection {
+	began := fmt.Sprintf("max(began_%d) OVER earlier", k-1)
+	conditions := []string{fmt.Sprintf("step = %d", k)}
+	if f.NoLimit {
+		conditions = append(conditions, began+" IS NOT NULL")
+	} else {
+		conditions = append(conditions, fmt.Sprintf("ms - %s <= %d", began, window(f)))
+	}
+	frame := before
+	switch {
+	case m.StrictIncrease && m.StrictOnce:
+		frame = beforeInTime // all chains are kept, not the last alone
+	case m.StrictIncrease:
+		conditions = append(conditions, fmt.Sprintf("max(CASE WHEN began_%d IS NOT NULL THEN ms END) OVER earlier < ms", k-1))
+	}
+	return &selection{
+		columns: []string{"*", fmt.Sprintf("CASE WHEN %s THEN %s END AS began_%d", strings.Join(conditions, " AND "), began, k)},
+		from:    fmt.Sprintf("chains_%d", k-1),
+		window:  []string{fmt.Sprintf("earlier AS (PARTITION BY %s %s)", parts(f.Same)+era(f, k-1), frame)},
+	}
+}
+
+// era returns the column that tells the chains of a level apart that an exclusion
+// is between, as one more to partition by; "" if no exclusion is.
+func era(f *query.Funnel, level int) string {
+	for _, x := range f.Exclude {
+		if x.After <= level && level < x.Before {
+			return fmt.Sprintf(", era_%d", level)
+		}
+	}
+	return ""
+}
+
+// entries begins the statement with entries and ordered.
+func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
+	exists, same := c.same(f)
+	var cases []string
+	var steps, relevant []cond
+	for k, step := range f.Steps {
+		match := c.match(step)
+		steps = append(steps, match)
+		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN %d END", match, k+1))
+	}
+	relevant = append(relevant, steps...)
+	if !slices.ContainsFunc(f.Steps, func(m query.Match) bool { return m.Where != nil }) {
+		relevant = []cond{c.stepEvents(f)}
+	}
+	for i, x := range f.Exclude {
+		match := c.match(x.Match)
+		relevant = append(relevant, match)
+		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN %d END", match, -i-1))
+	}
+	if m.StrictOrder {
+		relevant = []cond{always}
+		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN NULL ELSE 0 END", one(steps...)))
+	}
+	columns := []string{"user"}
+	at, step, part, value, id := "ms", "step", "part", "value", "id"
+	if same != "" {
+		columns = append(columns, same+" AS "+part)
+	}
+	columns = append(columns, c.millis("time")+" AS "+at)
+	if f.By != "" {
+		columns = append(columns, c.value(f.By)+" AS "+value)
+	}
+	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists)
+	ordered := &selection{columns: []string{"*"}, from: "entries", where: []cond{is("step IS NOT NULL")}}
+	var entries *selection
+	if c.disjoint(f) && len(f.Exclude) == 0 {
+		steps := make([]string, len(f.Steps))
+		for k := range f.Steps {
+			steps[k] = fmt.Sprintf("    WHEN %s THEN %d", c.match(f.Steps[k]), k+1)
+		}
+		otherwise := ""
+		if m.StrictOrder {
+			otherwise = "    ELSE 0\n"
+		}
+		columns = append(columns, "CASE\n"+strings.Join(steps, "\n")+"\n"+otherwise+"END AS "+step)
+		entries = &selection{columns: columns, from: c.aliased(at, step, part, value), where: []cond{where}}
+		if !m.StrictOrder {
+			ordered.where = nil
+		}
+	} else {
+		if m.StrictOnce && !m.StrictIncrease {
+			columns = append(columns, "row_number() OVER () AS "+id)
+		}
+		columns = append(columns, c.pick("arrayJoin", "unnest")+"([\n    "+strings.Join(cases, ",\n    ")+"\n]) AS "+step)
+		entries = &selection{columns: columns, from: c.aliased(at, step, part, value, id), where: []cond{where}}
+	}
+	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY ms, step) AS pos", parts(f.Same)))
+	for level := 1; level < len(f.Steps); level++ {
+		if era(f, level) == "" {
+			continue
+		}
+		var ends []string
+		for i, x := range f.Exclude {
+			if x.After <= level && level < x.Before {
+				ends = append(ends, strconv.Itoa(-i-1))
+			}
+		}
+		ordered.columns = append(ordered.columns, fmt.Sprintf(
+			"sum(CASE WHEN step IN (%s) THEN 1 ELSE 0 END) OVER (PARTITION BY %s ORDER BY ms, step) AS era_%d",
+			strings.Join(ends, ", "), parts(f.Same), level))
+	}
+	return &selection{with: []named{{name: "entries", is: entries}, {name: "ordered", is: ordered}}}
+}
+
+// aliased returns the table to select from. ClickHouse takes the name of a result
+// for the result itself also where a column is called so; then the table must say
+// which is meant, which only a table without that column can.
+func (c *compiler) aliased(names ...string) string {
+	for _, n := range names {
+		if c.derived(n) != n {
+			c.unsupported("a funnel of this form over a property called %s", n)
+		}
+	}
+	return c.table
+}
+
+// value returns a property so that all missing values are one, which is the
+// smallest: ” of strings, NULL of others, which windows put first.
+func (c *compiler) value(property string) string {
+	column, t, ok := c.column(property)
+	switch {
+	case !ok:
+		return "''"
+	case t == event.String && c.dialect == DuckDB:
+		return "coalesce(" + column + ", '')"
+	case t == event.String:
+		return "toString(" + column + ")"
+	}
+	return column
+}
+
+// scanned adds the levels of all parts, as columns of every entry: level, and stop,
+// the position of the entry that ended the scan.
+func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from string) {
+	n := len(f.Steps)
+	columns := []string{"*"}
+	for k := 1; k <= n; k++ {
+		columns = append(columns, fmt.Sprintf("min(CASE WHEN began_%[1]d IS NOT NULL THEN pos END) OVER whole AS reached_%[1]d", k))
+	}
+	whole := []string{"whole AS (PARTITION BY " + parts(f.Same) + ")"}
+	s.let("reached", &selection{columns: columns, from: from, window: whole})
+	var stops []string
+	if m.StrictOrder {
+		stops = append(stops, "step = 0 AND pos > reached_1")
+	}
+	for k := 2; k <= n; k++ {
+		if m.StrictDeduplication {
+			stops = append(stops, fmt.Sprintf("step = %[1]d AND pos > reached_%[1]d", k))
+		}
+		if m.StrictOrder && !m.AllowReentry {
+			stops = append(stops, fmt.Sprintf("step = %d AND pos > reached_1 AND pos < coalesce(reached_%d, %d)", k, k-1, farAway))
+		}
+	}
+	stop := strconv.FormatInt(farAway, 10)
+	if len(stops) > 0 {
+		stop = fmt.Sprintf("coalesce(min(CASE WHEN\n        %s\n    THEN pos END) OVER whole, %d)", strings.Join(stops, "\n        OR "), farAway)
+	}
+	s.let("scanned", &selection{columns: []string{"*", stop + " AS stop"}, from: "reached", window: whole})
+	level := "CASE\n"
+	for k := n; k >= 1; k-- {
+		level += fmt.Sprintf("    WHEN reached_%d < stop THEN %d\n", k, k)
+	}
+	s.let("levels", &selection{columns: []string{"*", level + "    ELSE 0\nEND AS level"}, from: "scanned"})
+}
+
+// concluded ends the statement: it counts levels, by group if asked for.
+func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes) *selection {
+	n := len(f.Steps)
+	if f.By == "" {
+		s.columns = c.reached(n)
+		s.sub = &selection{columns: []string{"user", "max(best) AS level"}, sub: &selection{columns: []string{"user", "level AS best"}, from: "levels"}, groupBy: []string{"user"}}
+		return s
+	}
+	scan := []cond{is("level > 0"), is("pos < stop")}
+	if n > 1 {
+		scan = append(scan, is(fmt.Sprintf("pos <= coalesce(reached_%d, %d)", n, farAway)))
+	}
+	previous := fmt.Sprintf("ends_%d", n)
+	s.let(previous, &selection{
+		columns: []string{"*", fmt.Sprintf("CASE WHEN step = level THEN ms END AS end_%d", n)}, from: "levels", where: scan,
+	})
+	frame := after
+	if m.StrictIncrease {
+		frame = afterInTime
+	}
+	for k := n - 1; k >= 1; k-- {
+		next := fmt.Sprintf("min(CASE WHEN step = %d THEN end_%d END) OVER later", k+1, k+1)
+		ends := &selection{
+			columns: []string{"*", fmt.Sprintf("CASE WHEN step = level THEN ms WHEN step = %d THEN %s END AS end_%d", k, next, k)},
+			from:    previous,
+			window:  []string{fmt.Sprintf("later AS (PARTITION BY %s %s)", parts(f.Same)+era(f, k), frame)},
+		}
+		s.with = append(s.with, named{fmt.Sprintf("ends_%d", k), ends, c.long(n - k)})
+		previous = fmt.Sprintf("ends_%d", k)
+	}
+	winning := []cond{is("step = 1"), is("end_1 IS NOT NULL")}
+	if !f.NoLimit {
+		winning[1] = is(fmt.Sprintf("end_1 - ms <= %d", window(f)))
+	}
+	c.winners(s, f, previous, winning)
+	return s
+}
+
+// winners picks one entry of each user among those that pass, and counts the
+// levels by its value.
+func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning []cond) {
+	s.let("winners", &selection{
+		columns: []string{"user", "level", "value", "row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value NULLS FIRST) AS place"},
+		from:    from, where: winning,
+	})
+	c.note("One row for all users (total = 1), then one for each group.")
+	s.columns = append([]string{"grouping(value) AS total", "value"}, c.reached(len(f.Steps))...)
+	s.from = "winners"
+	s.where = []cond{is("place = 1")}
+	s.groupBy = []string{"GROUPING SETS ((), (value))"}
+	s.orderBy = []string{"total DESC", "step_1 DESC", "value NULLS FIRST"}
+	s.limit = f.Limit + 1
+}
+
+// anyOrder counts the distinct steps that lie in one window: from each event to the
+// next of every step.
+func (c *compiler) anyOrder(f *query.Funnel) *selection {
+	s := c.entries(f, query.Modes{})
+	n := len(f.Steps)
+	terms := make([]string, n)
+	for k := 1; k <= n; k++ {
+		next := fmt.Sprintf("min(CASE WHEN step = %d THEN ms END) OVER onward", k)
+		limit := " IS NOT NULL"
+		if !f.NoLimit {
+			limit = fmt.Sprintf(" - ms <= %d", window(f))
+		}
+		terms[k-1] = fmt.Sprintf("    CASE WHEN %s%s THEN 1 ELSE 0 END", next, limit)
+	}
+	s.let("levels", &selection{
+		columns: []string{"*", "(\n" + strings.Join(terms, " +\n") + "\n) AS level"},
+		from:    "ordered",
+		window:  []string{fmt.Sprintf("onward AS (PARTITION BY %s ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", parts(f.Same))},
+	})
+	if f.By == "" {
+		s.columns = c.reached(n)
+		s.sub = &selection{columns: []string{"user", "max(best) AS level"}, sub: &selection{columns: []string{"user", "level AS best"}, from: "levels"}, groupBy: []string{"user"}}
+		return s
+	}
+	c.winners(s, f, "levels", []cond{always})
+	return s
+}
+
+// onceFunnel is strict_once where an event can be two steps: a chain must not have
+// it twice. An event can come again only among those of one time, so a chain keeps
+// the ones of its last time, used. Of the chains that ended before that time the
+// one is best that began last.
+func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
+	if c.dialect != DuckDB {
+		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")
+		return &selection{}
+	}
+	if f.By != "" {
+		c.unsupported("strict_once with a break-down, where an event can be two steps,")
+		return &selection{}
+	}
+	s := c.entries(f, m)
+	keys := strings.Split(parts(f.Same), ", ")
+	on := func(extra string) string {
+		list := make([]string, len(keys))
+		for i, k := range keys {
+			list[i] = "e." + k + " = s." + k
+		}
+		if extra != "" {
+			k := strings.TrimPrefix(extra, ", ")
+			list = append(list, "e."+k+" = s."+k)
+		}
+		return strings.Join(list, " AND ")
+	}
+	s.with[1].kept = true // ids and places must be the same wherever they are used
+	s.keep("chains_1", &selection{
+		columns: []string{"*", "ms AS began", "[id] AS used"}, from: "ordered", where: []cond{is("step = 1")},
+	})
+	for k := 2; k <= len(f.Steps); k++ {
+		e := era(f, k-1)
+		s.let(fmt.Sprintf("entries_%d", k), &selection{
+			columns: []string{"*"}, from: "ordered", where: []cond{is(fmt.Sprintf("step = %d", k))},
+		})
+		s.let(fmt.Sprintf("best_%d", k-1), &selection{
+			columns: append(append([]string{}, strings.Split(parts(f.Same)+e, ", ")...), "ms", "max(began) AS began"),
+			from:    fmt.Sprintf("chains_%d", k-1), groupBy: []string{parts(f.Same) + e, "ms"},
+		})
+		var limit []cond
+		if !f.NoLimit {
+			limit = append(limit, is(fmt.Sprintf("e.ms - s.began <= %d", window(f))))
+		}
+		later := &selection{
+			columns: []string{"e.*", "s.began", "[e.id] AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
+			joins: []string{fmt.Sprintf("ASOF JOIN best_%d AS s ON %s AND e.ms > s.ms", k-1, on(e))}, where: limit,
+		}
+		tied := &selection{
+			columns: []string{"e.*", "s.began", "list_sort(list_append(s.used, e.id)) AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
+			joins: []string{fmt.Sprintf("JOIN chains_%d AS s ON %s AND e.ms = s.ms AND NOT list_contains(s.used, e.id)", k-1, on(e))}, where: limit,
+		}
+		s.keep(fmt.Sprintf("chains_%d", k), &selection{union: []*selection{later, tied}})
+	}
+	columns := []string{"o.*"}
+	var joins []string
+	for k := 1; k <= len(f.Steps); k++ {
+		columns = append(columns, fmt.Sprintf("r%d.began AS began_%d", k, k))
+		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", parts(f.Same), k, k, parts(f.Same)))
+	}
+	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
+	c.scanned(s, f, m, "chains")
+	return c.concluded(s, f, m)
+}

@@ -1,0 +1,173 @@
+// Package dialect says in SQL what a query of trail asks, for ClickHouse and for
+// DuckDB, and reads the rows that come back as the same answer. Whoever outgrows
+// one machine takes the queries along; and two programs more can be asked whether
+// trail is right.
+//
+// Read Compile and Statement, then funnel.go, retention.go, segment.go, cohort.go
+// and paths.go, one for each kind of query; chain.go has the funnels that neither
+// windowFunnel nor two joins can express. RunClickHouse asks a server.
+//
+// The table is called events. Its columns are user, time and event, then one for
+// each property, by name:
+//
+//	column      ClickHouse                   DuckDB
+//	user        String                       VARCHAR
+//	time        DateTime64(3, 'UTC')         TIMESTAMP, in UTC
+//	event       LowCardinality(String)       VARCHAR or ENUM
+//	a string    [LowCardinality(]String[)]   VARCHAR or ENUM in order of bytes
+//	an integer  Nullable(Int64)              BIGINT
+//	a number    Nullable(Float64)            DOUBLE
+//	a boolean   Nullable(Bool)               BOOLEAN
+//
+// A missing string is empty in ClickHouse, and empty or NULL in DuckDB; anything
+// else missing is NULL.
+//
+// Invariants: whatever comes from a query document reaches the SQL as a quoted
+// literal or a quoted name, never as SQL; a statement means what trail answers, or
+// Compile refuses with an *UnsupportedError.
+//
+// The package knows no store and no driver; it evaluates nothing itself.
+package dialect
+
+import (
+	"fmt"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A Dialect is a kind of SQL.
+type Dialect uint8
+
+// The dialects.
+const (
+	ClickHouse Dialect = iota // of version 26.9
+	DuckDB                    // of version 1.5
+)
+
+// String returns the name of the program that speaks the dialect.
+func (d Dialect) String() string {
+	if d == DuckDB {
+		return "DuckDB"
+	}
+	return "ClickHouse"
+}
+
+// A Statement is a query in SQL. It is immutable and may be used by many
+// goroutines.
+type Statement struct {
+	Dialect Dialect
+	SQL     string // one SELECT, without a semicolon; ends with a newline
+
+	// Warnings tell of properties that the schema does not have. (Events that
+	// nobody has done are not known here.)
+	Warnings []string
+
+	query  *query.Query
+	schema event.Schema
+	shape  shape
+}
+
+// An UnsupportedError tells which part of a query a dialect cannot express.
+type UnsupportedError struct {
+	Dialect   Dialect
+	Construct string // such as "a filter by cohort"
+}
+
+// Error names the construct and the dialect.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s cannot be expressed in SQL of %s", e.Construct, e.Dialect)
+}
+
+// A LiteralError tells that a literal cannot be of the type of its property.
+type LiteralError struct {
+	Property string
+	Type     event.Type
+	Literal  string
+	Pos      query.Pos
+}
+
+// Error names the property and what it was compared with.
+func (e *LiteralError) Error() string {
+	where := ""
+	if e.Pos != (query.Pos{}) {
+		where = fmt.Sprintf("%d:%d: ", e.Pos.Line, e.Pos.Column)
+	}
+	return fmt.Sprintf("%sproperty %q is of type %s, which %q is not", where, e.Property, e.Type, e.Literal)
+}
+
+// Compile returns a query as one statement about the table events, whose
+// properties have the types of the schema. The query must have passed query.Check
+// (Parse does that), and neither it nor the schema may change any more. The error
+// is an *UnsupportedError or a *LiteralError.
+func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error) {
+	return CompileTable(d, q, schema, "events")
+}
+
+// CompileTable is Compile for a table of another name.
+func CompileTable(d Dialect, q *query.Query, schema event.Schema, table string) (*Statement, error) {
+	c := &compiler{dialect: d, query: q, schema: schema, table: name(d, table), missing: map[string]bool{}}
+	var s *selection
+	switch {
+	case q.Funnel != nil:
+		s = c.funnel(q.Funnel)
+	case q.Retention != nil:
+		s = c.retention(q.Retention)
+	case q.Segment != nil:
+		s = c.segment(q.Segment)
+	case q.Cohort != nil:
+		s = c.cohort(q.Cohort)
+	case q.Paths != nil:
+		s = c.paths(q.Paths)
+	default:
+		return nil, fmt.Errorf("a query that asks nothing cannot be put in SQL")
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return &Statement{
+		Dialect: d, SQL: c.comments() + s.String(), Warnings: c.warnings,
+		query: q, schema: schema, shape: c.shape,
+	}, nil
+}
+
+// A compiler has what the parts of one statement share. The first error stays.
+type compiler struct {
+	dialect  Dialect
+	query    *query.Query
+	schema   event.Schema
+	table    string // quoted
+	shape    shape
+	notes    []string // comment lines above the statement
+	warnings []string
+	missing  map[string]bool // unknown properties that were warned of
+	err      error
+}
+
+func (c *compiler) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *compiler) unsupported(format string, args ...any) {
+	c.fail(&UnsupportedError{Dialect: c.dialect, Construct: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) note(line string) { c.notes = append(c.notes, line) }
+
+func (c *compiler) comments() string {
+	text := ""
+	for _, line := range c.notes {
+		text += "-- " + line + "\n"
+	}
+	return text
+}
+
+// pick returns the SQL of the dialect that is compiled for.
+func (c *compiler) pick(clickhouse, duckdb string) string {
+	if c.dialect == DuckDB {
+		return duckdb
+	}
+	return clickhouse
+}

@@ -1,0 +1,473 @@
+package dialect
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A cond is a condition. In ClickHouse it is never NULL, since its aggregate
+// functions skip rows for which an argument is; in DuckDB, NULL is as good as
+// false, since nothing here negates a condition.
+type cond struct {
+	sql   string
+	and   []cond // instead of sql: all of these
+	or    []cond // instead of sql: one of these
+	fixed int8   // 1 always true, -1 always false
+}
+
+// Conditions that need no column.
+var (
+	always = cond{fixed: 1}
+	never  = cond{fixed: -1}
+)
+
+func is(sql string) cond { return cond{sql: sql} }
+
+// all returns the conjunction, simplified.
+func all(list ...cond) cond {
+	var parts []cond
+	for _, c := range list {
+		switch {
+		case c.fixed < 0:
+			return never
+		case c.fixed > 0:
+		case len(c.and) > 0:
+			parts = append(parts, c.and...)
+		default:
+			parts = append(parts, c)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return always
+	case 1:
+		return parts[0]
+	}
+	return cond{and: parts}
+}
+
+// one returns the disjunction, simplified.
+func one(list ...cond) cond {
+	var parts []cond
+	for _, c := range list {
+		switch {
+		case c.fixed > 0:
+			return always
+		case c.fixed < 0:
+		case slices.ContainsFunc(parts, func(p cond) bool { return p.String() == c.String() }):
+		case len(c.or) > 0:
+			parts = append(parts, c.or...)
+		default:
+			parts = append(parts, c)
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return never
+	case 1:
+		return parts[0]
+	}
+	return cond{or: parts}
+}
+
+// String returns the condition on one line, without outer brackets.
+func (c cond) String() string {
+	switch {
+	case c.fixed > 0:
+		return "true"
+	case c.fixed < 0:
+		return "false"
+	case len(c.and) > 0:
+		return joined(c.and, " AND ")
+	case len(c.or) > 0:
+		return joined(c.or, " OR ")
+	}
+	return c.sql
+}
+
+// operand returns the condition as a part of a greater one.
+func (c cond) operand() string {
+	if len(c.and) > 0 || len(c.or) > 0 {
+		return "(" + c.String() + ")"
+	}
+	return c.String()
+}
+
+func joined(list []cond, word string) string {
+	parts := make([]string, len(list))
+	for i, c := range list {
+		parts[i] = c.operand()
+	}
+	return strings.Join(parts, word)
+}
+
+// conjuncts returns what is ANDed, each as an operand; nothing for true.
+func (c cond) conjuncts() []string {
+	if c.fixed > 0 {
+		return nil
+	}
+	list := c.and
+	if len(list) == 0 {
+		list = []cond{c}
+	}
+	parts := make([]string, len(list))
+	for i, part := range list {
+		parts[i] = part.operand()
+	}
+	return parts
+}
+
+// match returns the condition that an event is meant.
+func (c *compiler) match(m query.Match) cond {
+	return all(c.named(m.Events), c.filter(m.Where))
+}
+
+// named returns the condition that an event has one of the names, any if there is
+// none.
+func (c *compiler) named(events []string) cond {
+	switch len(events) {
+	case 0:
+		return always
+	case 1:
+		return is("event = " + c.text(events[0]))
+	}
+	return is("event IN " + c.texts(events))
+}
+
+// filter returns the condition of a filter; nil passes all.
+func (c *compiler) filter(f *query.Filter) cond {
+	switch {
+	case f == nil:
+		return always
+	case f.Test != nil:
+		return c.test(f.Test)
+	case f.Any != nil:
+		parts := make([]cond, len(f.Any))
+		for i := range f.Any {
+			parts[i] = c.filter(&f.Any[i])
+		}
+		return one(parts...)
+	}
+	parts := make([]cond, len(f.All))
+	for i := range f.All {
+		parts[i] = c.filter(&f.All[i])
+	}
+	return all(parts...)
+}
+
+// column returns a property as the table has it. It is not ok for a property that
+// the schema does not have, which is missing everywhere.
+func (c *compiler) column(property string) (column string, t event.Type, ok bool) {
+	t = c.schema.Type(property)
+	switch {
+	case t == event.Unknown && c.schema.Index(property) < 0 && !c.missing[property]:
+		c.missing[property] = true
+		c.warnings = append(c.warnings, "property "+strconv.Quote(property)+" is not known")
+	case strings.EqualFold(property, "user"), strings.EqualFold(property, "time"), strings.EqualFold(property, "event"):
+		if t != event.Unknown {
+			c.unsupported("a property called %s, as the table has that column,", property)
+		}
+	}
+	return name(c.dialect, property), t, t != event.Unknown
+}
+
+func (c *compiler) test(t *query.Test) cond {
+	if t.Op == query.InCohort || t.Op == query.NotInCohort {
+		c.unsupported("a filter by cohort (%s)", t.Property)
+		return never
+	}
+	column, typ, ok := c.column(t.Property)
+	literals := make([]event.Value, len(t.Literals))
+	for i, l := range t.Literals {
+		v, err := literal(l, typ)
+		if err != nil {
+			c.fail(&LiteralError{Property: t.Property, Type: typ, Literal: l.Text, Pos: l.Pos})
+			return never
+		}
+		literals[i] = v
+	}
+	if !ok {
+		return ofMissing(t.Op, literals)
+	}
+	if typ == event.String {
+		return c.textTest(column, t.Op, literals)
+	}
+	if t.Op >= query.Contains && t.Op <= query.Matches {
+		c.fail(&LiteralError{Property: t.Property, Type: typ, Literal: t.Literals[0].Text, Pos: t.Pos})
+		return never
+	}
+	return c.numberTest(column, typ, t.Op, literals)
+}
+
+// literal returns a literal in the type of a property: a number that no integer
+// is stays a number. The empty text is the missing value in every type.
+func literal(l query.Literal, t event.Type) (event.Value, error) {
+	text := l.Text
+	if text == "" {
+		text = l.Value.String()
+	}
+	if text == "" {
+		return event.Value{}, nil
+	}
+	switch t {
+	case event.Int, event.Float:
+		v := l.Value
+		if v.Type() == event.String {
+			if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+				v = event.IntOf(i)
+			} else if f, err := strconv.ParseFloat(text, 64); err == nil {
+				v = event.FloatOf(f)
+			}
+		}
+		switch {
+		case v.Type() == event.Int:
+			return v, nil
+		case v.Type() != event.Float:
+			return v, errType
+		case t == event.Int && v.Float() == math.Trunc(v.Float()) && math.Abs(v.Float()) < 1<<63:
+			return event.IntOf(int64(v.Float())), nil
+		}
+		return v, nil
+	case event.Bool:
+		if text == "true" || text == "false" {
+			return event.BoolOf(text == "true"), nil
+		}
+		return event.Value{}, errType
+	}
+	return event.StringOf(text), nil
+}
+
+var errType = errors.New("a literal of another type")
+
+// ofMissing tells whether a missing value passes.
+func ofMissing(op query.Op, literals []event.Value) cond {
+	passes := false
+	empty := slices.ContainsFunc(literals, event.Value.Missing)
+	switch op {
+	case query.Missing:
+		passes = true
+	case query.Eq, query.In:
+		passes = empty
+	case query.Ne, query.NotIn:
+		passes = !empty
+	}
+	if passes {
+		return always
+	}
+	return never
+}
+
+// textTest tests a string, of which the missing one is ” in ClickHouse, and ” or
+// NULL in DuckDB.
+func (c *compiler) textTest(column string, op query.Op, literals []event.Value) cond {
+	exists := is(column + " != ''")
+	missing := is(column + " = ''")
+	if c.dialect == DuckDB {
+		missing = is("coalesce(" + column + ", '') = ''")
+	}
+	values := make([]string, 0, len(literals))
+	empty := false
+	for _, v := range literals {
+		if v.Missing() {
+			empty = true
+			continue
+		}
+		values = append(values, c.text(v.Text()))
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	in := "(" + strings.Join(values, ", ") + ")"
+	arg := func(i int) string { return c.text(literals[i].Text()) }
+	switch op {
+	case query.Exists:
+		return exists
+	case query.Missing:
+		return missing
+	case query.Eq, query.In:
+		found := never
+		switch len(values) {
+		case 0:
+		case 1:
+			found = is(column + " = " + values[0])
+		default:
+			found = is(column + " IN " + in)
+		}
+		if empty {
+			return one(found, missing)
+		}
+		return found
+	case query.Ne, query.NotIn:
+		other := always
+		switch len(values) {
+		case 0:
+		case 1:
+			other = is(column + " != " + values[0])
+		default:
+			other = is(column + " NOT IN " + in)
+		}
+		switch {
+		case empty:
+			return all(exists, other)
+		case other.fixed == 0 && c.dialect == DuckDB:
+			return one(other, is(column+" IS NULL"))
+		}
+		return other
+	case query.Matches:
+		if c.dialect == DuckDB {
+			return all(exists, is("regexp_matches("+column+", "+arg(0)+")"))
+		}
+		// Without the flag a dot would match the end of a line too.
+		return all(exists, is("match("+column+", "+c.text("(?-s)"+literals[0].Text())+")"))
+	}
+	if slices.ContainsFunc(literals, event.Value.Missing) {
+		return c.emptyTest(column, op, literals)
+	}
+	switch op {
+	case query.Contains:
+		return is(c.pick("position("+column+", "+arg(0)+") > 0", "contains("+column+", "+arg(0)+")"))
+	case query.Prefix:
+		return is(c.pick("startsWith(", "starts_with(") + column + ", " + arg(0) + ")")
+	case query.Suffix:
+		return is(c.pick("endsWith(", "suffix(") + column + ", " + arg(0) + ")")
+	case query.Gt:
+		return is(column + " > " + arg(0))
+	case query.Gte:
+		return is(column + " >= " + arg(0))
+	case query.Lt:
+		return all(exists, is(column+" < "+arg(0)))
+	case query.Lte:
+		return all(exists, is(column+" <= "+arg(0)))
+	}
+	return is(column + " BETWEEN " + arg(0) + " AND " + arg(1))
+}
+
+// emptyTest is textTest for ranges and parts with the empty text, which every
+// string has, and every string is above.
+func (c *compiler) emptyTest(column string, op query.Op, literals []event.Value) cond {
+	exists := is(column + " != ''")
+	switch op {
+	case query.Lt, query.Lte:
+		return never
+	case query.Between:
+		if literals[1].Missing() {
+			return never
+		}
+		return all(exists, is(column+" <= "+c.text(literals[1].Text())))
+	}
+	return exists
+}
+
+// numberTest tests an integer, a number or a boolean, of which the missing one is
+// NULL.
+func (c *compiler) numberTest(column string, t event.Type, op query.Op, literals []event.Value) cond {
+	exists, missing := is(column+" IS NOT NULL"), is(column+" IS NULL")
+	compare := func(operator, value string) cond {
+		sql := column + " " + operator + " " + value
+		if c.dialect == ClickHouse {
+			return is("ifNull(" + sql + ", false)")
+		}
+		return is(sql)
+	}
+	var values []string
+	empty := false
+	for _, v := range literals {
+		switch {
+		case v.Missing():
+			empty = true
+		case t == event.Int && v.Type() == event.Float: // equals no integer
+		default:
+			values = append(values, scalar(t, v))
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	switch op {
+	case query.Exists:
+		return exists
+	case query.Missing:
+		return missing
+	case query.Eq, query.In:
+		found := never
+		if len(values) == 1 {
+			found = compare("=", values[0])
+		} else if len(values) > 1 {
+			found = compare("IN", "("+strings.Join(values, ", ")+")")
+		}
+		if empty {
+			return one(found, missing)
+		}
+		return found
+	case query.Ne, query.NotIn:
+		other := exists
+		if len(values) == 1 {
+			other = compare("!=", values[0])
+		} else if len(values) > 1 {
+			other = compare("NOT IN", "("+strings.Join(values, ", ")+")")
+		}
+		if empty {
+			return other
+		}
+		if len(values) == 0 {
+			return always
+		}
+		return one(other, missing)
+	}
+	if empty {
+		return never
+	}
+	low := func(v event.Value, equal bool) cond { return c.bound(column, t, v, true, equal, compare) }
+	high := func(v event.Value, equal bool) cond { return c.bound(column, t, v, false, equal, compare) }
+	switch op {
+	case query.Gt:
+		return low(literals[0], false)
+	case query.Gte:
+		return low(literals[0], true)
+	case query.Lt:
+		return high(literals[0], false)
+	case query.Lte:
+		return high(literals[0], true)
+	}
+	return all(low(literals[0], true), high(literals[1], true))
+}
+
+// bound compares with a lower or an upper bound. An integer is compared with
+// integers only, so that no engine rounds it.
+func (c *compiler) bound(column string, t event.Type, v event.Value, lower, equal bool, compare func(operator, value string) cond) cond {
+	if t == event.Int && v.Type() == event.Float {
+		f := v.Float()
+		if f >= 1<<63 || f < -1<<63 {
+			if (f < 0) == lower {
+				return is(column + " IS NOT NULL")
+			}
+			return never
+		}
+		// Never whole here, or too great to have a fraction.
+		equal = true
+		if lower {
+			v = event.IntOf(int64(math.Ceil(f)))
+		} else {
+			v = event.IntOf(int64(math.Floor(f)))
+		}
+	}
+	operator := map[[2]bool]string{{true, true}: ">=", {true, false}: ">", {false, true}: "<=", {false, false}: "<"}[[2]bool{lower, equal}]
+	return compare(operator, scalar(t, v))
+}
+
+// scalar returns a literal that is not a string.
+func scalar(t event.Type, v event.Value) string {
+	switch {
+	case t == event.Bool:
+		return v.String()
+	case t == event.Float:
+		return number(v.Float())
+	case v.Int() == math.MinInt64:
+		return "(-9223372036854775807 - 1)" // the digits alone are no integer
+	}
+	return v.String()
+}

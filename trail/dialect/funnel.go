@@ -1,0 +1,192 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// unlimited is the window of a funnel that has none, in milliseconds: more than
+// the years 1 to 9999 have, and the sum with any time fits 64 bits.
+const unlimited = 1 << 62
+
+// funnel picks the form. All of them end with one row for all users, or one for
+// each group, of the users who reached each step.
+func (c *compiler) funnel(f *query.Funnel) *selection {
+	c.shape = shape{kind: funnelShape, steps: len(f.Steps), grouped: f.By != ""}
+	m := f.Modes
+	if c.disjoint(f) && !m.StrictIncrease {
+		m.StrictOnce = false // no event can be two steps
+	}
+	plain := f.By == "" && len(f.Exclude) == 0
+	switch {
+	case f.AnyOrder:
+		return c.anyOrder(f)
+	case c.dialect == ClickHouse && plain:
+		return c.windowFunnel(f)
+	case m.StrictOnce && !m.StrictIncrease:
+		return c.onceFunnel(f, m)
+	case plain && !m.StrictOnce && !m.StrictOrder && !m.StrictDeduplication:
+		return c.joinFunnel(f)
+	}
+	return c.chainFunnel(f, m)
+}
+
+// disjoint tells whether no event can match two steps.
+func (c *compiler) disjoint(f *query.Funnel) bool {
+	seen := map[string]bool{}
+	for _, step := range f.Steps {
+		names := slices.Compact(slices.Sorted(slices.Values(step.Events)))
+		for _, n := range names {
+			if seen[n] {
+				return false
+			}
+			seen[n] = true
+		}
+	}
+	return true
+}
+
+// window returns the milliseconds that a chain may take.
+func window(f *query.Funnel) int64 {
+	if f.NoLimit {
+		return unlimited
+	}
+	return f.Within.Milliseconds()
+}
+
+// same returns the condition and the column of the property that steps share;
+// always and "" without one.
+func (c *compiler) same(f *query.Funnel) (cond, string) {
+	if f.Same == "" {
+		return always, ""
+	}
+	column, t, ok := c.column(f.Same)
+	switch {
+	case !ok:
+		return never, "0"
+	case t == event.String:
+		return is(column + " != ''"), column
+	}
+	return is(column + " IS NOT NULL"), column
+}
+
+// stepEvents returns the condition that an event has the name of any step.
+func (c *compiler) stepEvents(f *query.Funnel) cond {
+	var names []string
+	for _, step := range f.Steps {
+		for _, n := range step.Events {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	return c.named(names)
+}
+
+// reached returns the columns of the answer: how many users have each level.
+func (c *compiler) reached(n int) []string {
+	columns := make([]string, n)
+	for k := range columns {
+		columns[k] = fmt.Sprintf(c.pick("countIf(level >= %[1]d) AS step_%[1]d", "count(*) FILTER (level >= %[1]d) AS step_%[1]d"), k+1)
+	}
+	return columns
+}
+
+// windowFunnel is the native form of ClickHouse.
+func (c *compiler) windowFunnel(f *query.Funnel) *selection {
+	// It takes unsigned numbers only, so times before 1970 need another origin.
+	const origin = "toUInt64(toUnixTimestamp64Milli(time) + 2208988800000)"
+	c.note("Times are given to windowFunnel in milliseconds since 1900.")
+	var modes strings.Builder
+	for _, mode := range modeNames(f.Modes) {
+		modes.WriteString(", '" + mode + "'")
+	}
+	args := make([]string, len(f.Steps))
+	for k, step := range f.Steps {
+		args[k] = "    " + c.match(step).String()
+	}
+	level := fmt.Sprintf("windowFunnel(%d%s)(\n    %s,\n%s\n) AS ", window(f), modes.String(), origin, strings.Join(args, ",\n"))
+	relevant := c.stepEvents(f)
+	if f.Modes.StrictOrder {
+		relevant = always // it is judged over all events
+	}
+	exists, column := c.same(f)
+	levels := &selection{
+		columns: []string{"user", level + "level"}, from: c.table,
+		where: []cond{relevant, c.bounds(f.Bounds), c.sample(), exists}, groupBy: []string{"user"},
+	}
+	if column != "" {
+		// The level of a user is that of the best value.
+		levels.columns[1] = level + "part"
+		levels.groupBy = []string{"user", column}
+		levels = &selection{columns: []string{"user", "max(part) AS level"}, sub: levels, groupBy: []string{"user"}}
+	}
+	return &selection{columns: c.reached(len(f.Steps)), sub: levels}
+}
+
+func modeNames(m query.Modes) []string {
+	var names []string
+	for _, mode := range []struct {
+		name string
+		set  bool
+	}{
+		{"strict_deduplication", m.StrictDeduplication},
+		{"strict_order", m.StrictOrder},
+		{"strict_increase", m.StrictIncrease},
+		{"strict_once", m.StrictOnce},
+		{"allow_reentry", m.AllowReentry},
+	} {
+		if mode.set {
+			names = append(names, mode.name)
+		}
+	}
+	return names
+}
+
+// joinFunnel is the fast form of DuckDB, for the default mode and strict_increase.
+// Each event of a step is joined with the last one before it, in time, that had
+// come to the step before; began is the time of the first step of the chain.
+// Since that is never earlier for a later event, no other one would do better.
+func (c *compiler) joinFunnel(f *query.Funnel) *selection {
+	exists, column := c.same(f)
+	keys, on := []string{"user"}, "e.user = s.user"
+	if column != "" {
+		keys = append(keys, column+" AS part")
+		on += " AND e.part = s.part"
+	}
+	carried := []string{"e.user"}
+	if column != "" {
+		carried = append(carried, "e.part")
+	}
+	s := &selection{}
+	common := []cond{c.bounds(f.Bounds), c.sample(), exists}
+	for k, step := range f.Steps {
+		events := &selection{columns: append(slices.Clone(keys), "time"), from: c.table, where: append([]cond{c.match(step)}, common...)}
+		if k == 0 {
+			events.columns = append(events.columns, "time AS began")
+			s.let("reached_1", events)
+			continue
+		}
+		chain := &selection{
+			columns: append(slices.Clone(carried), "e.time", "s.began"),
+			from:    fmt.Sprintf("events_%d AS e", k+1),
+			joins:   []string{fmt.Sprintf("ASOF JOIN reached_%d AS s ON %s AND e.time >= s.time", k, on)},
+		}
+		if !f.NoLimit {
+			chain.where = append(chain.where, is("e.time <= s.began + "+interval(window(f))))
+		}
+		if f.Modes.StrictIncrease {
+			chain.where = append(chain.where, is("s.time < e.time"))
+		}
+		s.let(fmt.Sprintf("events_%d", k+1), events)
+		s.let(fmt.Sprintf("reached_%d", k+1), chain)
+	}
+	for k := range f.Steps {
+		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM reached_%d) AS step_%d", k+1, k+1))
+	}
+	return s
+}

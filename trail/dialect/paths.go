@@ -1,0 +1,85 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// paths numbers the events of each user away from the anchor, which is always the
+// first of them: forwards from the first anchor, or backwards from the last. Then
+// it drops what comes after a pause, and repeats. Columns of the answer: path (a
+// list), users.
+func (c *compiler) paths(q *query.Paths) *selection {
+	c.shape = shape{kind: pathsShape}
+	anchor, at := c.derived("anchor"), c.derived("ms")
+	direction := ""
+	if q.Previous {
+		direction = " DESC"
+	}
+	var s selection
+	s.with = []named{
+		{name: "trails", is: &selection{
+			columns: []string{"user", c.millis("time") + " AS " + at, "event", c.flag(c.match(q.Anchor)) + " AS " + anchor},
+			from:    c.table, where: []cond{c.filter(q.Where), c.bounds(q.Bounds), c.sample()},
+		}},
+		{name: "placed", is: &selection{
+			columns: []string{"user", at + " AS ms", "toString(event) AS event", anchor + " AS anchor", "row_number() OVER trail AS place"},
+			from:    "trails", window: []string{fmt.Sprintf("trail AS (PARTITION BY user ORDER BY %s%s, event%s)", at, direction, direction)},
+		}},
+		{name: "anchored", is: &selection{
+			columns: []string{"*", "min(CASE WHEN anchor = 1 THEN place END) OVER (PARTITION BY user) AS first"}, from: "placed",
+		}},
+	}
+	if c.dialect == DuckDB {
+		s.with[1].is.columns[2] = "event::VARCHAR AS event"
+	}
+	const trail = "trail AS (PARTITION BY user ORDER BY place ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING)"
+	changed := "CASE WHEN place = first OR max(event) OVER trail != event THEN 1 ELSE 0 END AS changed"
+	s.let("steps", &selection{
+		columns: []string{"user", "place", "event", changed, c.pause(q) + " AS paused"},
+		from:    "anchored", where: []cond{is("place >= first")}, window: []string{trail},
+	})
+	s.let("numbered", &selection{
+		columns: []string{"user", "place", "event", "changed", "sum(changed) OVER so_far AS step", "sum(paused) OVER so_far AS pauses"},
+		from:    "steps", window: []string{"so_far AS (PARTITION BY user ORDER BY place ROWS UNBOUNDED PRECEDING)"},
+	})
+	walked := &selection{
+		from:    "numbered",
+		where:   []cond{is("changed = 1"), is("pauses = 0"), is("step <= " + strconv.Itoa(q.Steps+1))},
+		groupBy: []string{"user"},
+	}
+	if c.dialect == DuckDB {
+		walked.columns = []string{"user", "list(event ORDER BY step" + direction + ") AS path"}
+	} else {
+		sorted := "arraySort(x -> x.1, groupArray((step, event)))"
+		if q.Previous {
+			sorted = "arrayReverseSort(x -> x.1, groupArray((step, event)))"
+		}
+		walked.columns = []string{"user", "arrayMap(x -> x.2, " + sorted + ") AS path"}
+	}
+	s.let("walked", walked)
+	s.columns = []string{"path", "count(*) AS users"}
+	s.from = "walked"
+	s.groupBy = []string{"path"}
+	s.orderBy = []string{"users DESC", "path"}
+	s.limit = q.Top
+	if s.limit == 0 {
+		s.limit = 20
+	}
+	return &s
+}
+
+// flag returns a condition as 1 or 0.
+func (c *compiler) flag(condition cond) string {
+	return "CASE WHEN " + condition.String() + " THEN 1 ELSE 0 END"
+}
+
+// pause returns 1 for an event that comes after a longer pause than allowed.
+func (c *compiler) pause(q *query.Paths) string {
+	if q.Gap <= 0 {
+		return "0"
+	}
+	return fmt.Sprintf("CASE WHEN place > first AND abs(ms - max(ms) OVER trail) > %d THEN 1 ELSE 0 END", q.Gap.Milliseconds())
+}

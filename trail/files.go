@@ -1,0 +1,155 @@
+package trail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// The folders of a store.
+const (
+	segmentDir = "segments"
+	cohortDir  = "cohorts"
+	walDir     = "wal"
+	tmpDir     = "tmp"
+	lockName   = "LOCK"
+)
+
+func (s *Store) segmentPath(name string) string { return filepath.Join(s.dir, segmentDir, name) }
+
+// readFile reads all of a file.
+func readFile(fsys spool.FS, path string) (b []byte, err error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b = make([]byte, size)
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+// replaceFile puts a file in place, durably, or leaves the one that is there.
+func replaceFile(fsys spool.FS, path string, content []byte) error {
+	tmp := path + ".tmp"
+	w, err := createFile(context.Background(), fsys, tmp)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	if err = w.finish(err); err != nil {
+		return err
+	}
+	if err := fsys.Rename(tmp, path); err != nil {
+		return &renameError{errors.Join(err, fsys.Remove(tmp))}
+	}
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+		return &renameError{err}
+	}
+	return nil
+}
+
+// A renameError leaves it open whether the new file is in place.
+type renameError struct{ error }
+
+// Unwrap returns the error of the file system.
+func (e *renameError) Unwrap() error { return e.error }
+
+// A fileWriter writes a new file from the beginning to the end.
+type fileWriter struct {
+	ctx  context.Context
+	fs   spool.FS
+	path string
+	f    spool.File
+	off  int64
+}
+
+// createFile makes a file, in place of one that an earlier try has left.
+func createFile(ctx context.Context, fsys spool.FS, path string) (*fileWriter, error) {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := fsys.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &fileWriter{ctx: ctx, fs: fsys, path: path, f: f}, nil
+}
+
+// Write appends to the file; it fails once the context is done.
+func (w *fileWriter) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.f.WriteAt(p, w.off)
+	w.off += int64(n)
+	return n, err
+}
+
+// finish makes the file durable and closes it; or deletes it, given the error of a
+// write.
+func (w *fileWriter) finish(err error) error {
+	if err == nil {
+		err = w.f.Sync()
+	}
+	err = errors.Join(err, w.f.Close())
+	if err != nil {
+		err = errors.Join(err, w.fs.Remove(w.path))
+	}
+	return err
+}
+
+// openSegment opens a segment file: mapped, or in tests read from their file
+// system.
+func openSegment(fsys spool.FS, mapped bool, path string) (*segment.Segment, error) {
+	if mapped {
+		return segment.Open(path)
+	}
+	b, err := readFile(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	return segment.FromBytes(path, b)
+}
+
+// merge writes one segment of several to a file in the folder for temporary
+// files, durable. It returns its path, "" if no rows are left.
+func (s *Store) merge(ctx context.Context, name string, inputs []segment.Input) (path string, sum segment.Summary, err error) {
+	path = filepath.Join(s.dir, tmpDir, name)
+	w, err := createFile(ctx, s.fs, path)
+	if err != nil {
+		return "", sum, err
+	}
+	sum, err = segment.Merge(w, inputs)
+	if err = w.finish(err); err != nil {
+		return "", sum, err
+	}
+	if sum.Rows == 0 {
+		return "", sum, s.fs.Remove(path)
+	}
+	return path, sum, nil
+}
+
+// mergeImage makes one image of several.
+func mergeImage(inputs []segment.Input) (*segment.Segment, error) {
+	var buf bytes.Buffer
+	if _, err := segment.Merge(&buf, inputs); err != nil {
+		return nil, err
+	}
+	return segment.FromBytes("memory", buf.Bytes())
+}

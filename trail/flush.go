@@ -1,0 +1,237 @@
+package trail
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+)
+
+// retryFlush is how long after a flush that failed the next is tried.
+const retryFlush = 2 * time.Second
+
+// Flush writes what is in memory to segments.
+func (s *Store) Flush(ctx context.Context) error {
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	reply := make(chan error, 1) // the flusher does not wait for the caller
+	select {
+	case s.flushes <- reply:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flushLoop is the flusher.
+func (s *Store) flushLoop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var failed time.Time // of the last flush; zero if it went well
+	flush := func() error {
+		err := s.flush()
+		failed = time.Time{}
+		if err != nil {
+			failed = s.now()
+		}
+		s.nudge(s.room)
+		return err
+	}
+	for {
+		var wait time.Duration
+		s.mu.Lock()
+		waiting, due := len(s.mu.records) > 0, s.mu.rows >= s.opt.FlushRows || s.memory.Load() >= s.opt.Memory
+		if !due && s.opt.FlushEvery > 0 {
+			wait = s.mu.oldest.Add(s.opt.FlushEvery).Sub(s.now())
+			due = wait <= 0
+		}
+		s.mu.Unlock()
+		if waiting && due && !failed.IsZero() {
+			wait = failed.Add(retryFlush).Sub(s.now())
+			due = wait <= 0
+		}
+		if waiting && due {
+			_ = flush() // it is kept in flushErr, logged, and tried again
+			continue
+		}
+		if s.mergeLarge() {
+			continue
+		}
+		timer.Stop()
+		if waiting && wait > 0 {
+			timer.Reset(wait)
+		}
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		case reply := <-s.flushes:
+			reply <- flush()
+		case <-s.ctx.Done():
+			<-s.stopped // the last commit may have brought something
+			_ = flush() // kept in flushErr: the events stay in the log
+			return
+		}
+	}
+}
+
+// flush writes the runs in memory to segments, a new one for each bucket, and has
+// the log forget them.
+func (s *Store) flush() (err error) {
+	started := s.now()
+	var runs []*source
+	var records []logged
+	var marks map[string][]byte
+	var upTo uint64
+	var sn *snapshot
+	s.onCommitter(func() { // no commit is halfway, and no merge of the committer
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		upTo, marks, records = s.mu.commit, s.mu.marks, s.mu.records
+		s.mu.flushed = upTo
+		for _, src := range s.mu.sources {
+			if src.memory {
+				src.busy = true
+				runs = append(runs, src)
+			}
+		}
+		sn = s.current.Load()
+		sn.refs.Add(1) // it is the current one as long as mu is held
+	})
+	defer sn.unpin()
+	defer func() {
+		s.mu.Lock()
+		s.mu.flushed = 0
+		for _, r := range runs {
+			r.busy = false
+		}
+		s.mu.Unlock()
+		was := s.flushErr.Swap(nil)
+		if err != nil {
+			s.flushErr.Store(&err)
+		}
+		switch {
+		case err != nil && (was == nil || (*was).Error() != err.Error()):
+			s.log.Error("trail: flush", "err", err)
+		case err == nil && was != nil:
+			s.log.Info("trail: flushing works again")
+		}
+	}()
+	if len(records) == 0 && len(runs) == 0 {
+		return nil
+	}
+	segments, err := s.writeBuckets(context.Background(), runs)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	err = s.commitManifest(func(m *manifest) error {
+		m.Flushed = upTo
+		m.Marks = marks
+		for _, seg := range segments {
+			m.Segments = append(m.Segments, seg.entry)
+		}
+		return nil
+	}, func() []*source {
+		s.uncountLocked(runs)
+		s.replaceLocked(runs, segments...)
+		s.mu.records = slices.Clone(s.mu.records[len(records):])
+		s.mu.oldest = started // or a little later; of what came meanwhile
+		return runs
+	})
+	if err != nil {
+		s.abandon(segments, err)
+		return fmt.Errorf("flush: %w", err)
+	}
+	positions := make([]spool.Position, len(records))
+	for i, r := range records {
+		positions[i] = r.pos
+	}
+	s.wal.Ack(positions...)
+	s.nudge(s.compact)
+	return nil
+}
+
+// writeBuckets merges sources into one segment file for each bucket, in place and
+// open. The sources are in memory, or pinned.
+func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*source, err error) {
+	defer func() {
+		if err != nil {
+			s.abandon(made, nil)
+		}
+	}()
+	sources = slices.Clone(sources)
+	slices.SortStableFunc(sources, func(a, b *source) int { return cmp.Compare(a.Bucket, b.Bucket) })
+	for len(sources) > 0 {
+		n := 1
+		for n < len(sources) && sources[n].Bucket == sources[0].Bucket {
+			n++
+		}
+		src, err := s.writeSegment(ctx, sources[:n])
+		if err != nil {
+			return made, err
+		}
+		if src != nil {
+			made = append(made, src)
+		}
+		sources = sources[n:]
+	}
+	if len(made) > 0 {
+		err = s.fs.SyncDir(s.segmentPath(""))
+	}
+	return made, err
+}
+
+// writeSegment merges sources of a bucket into a segment file, whose name in the
+// folder is not durable yet. It returns nil if no rows are left.
+func (s *Store) writeSegment(ctx context.Context, sources []*source) (*source, error) {
+	s.mu.Lock()
+	horizon, applied := s.horizonAt(s.mu.horizon), s.appliedLocked()
+	inputs := s.inputsLocked(sources, horizon)
+	s.mu.Unlock()
+	commit := lastCommit(sources)
+	name := s.segmentName(commit)
+	path, sum, err := s.merge(ctx, name, inputs)
+	if err != nil || path == "" {
+		return nil, err
+	}
+	e := entry{
+		File: name, Bucket: sources[0].Bucket, Commit: commit, Applied: applied,
+		Rows: int64(sum.Rows), Users: int64(sum.Users), MinTime: sum.MinTime, MaxTime: sum.MaxTime, Bytes: sum.Bytes,
+	}
+	return s.install(path, e)
+}
+
+// install moves a temporary file to its place and opens it.
+func (s *Store) install(path string, e entry) (*source, error) {
+	to := s.segmentPath(e.File)
+	if err := s.fs.Rename(path, to); err != nil {
+		return nil, err
+	}
+	seg, err := openSegment(s.fs, s.mapped, to)
+	if err != nil {
+		s.discard(to)
+		return nil, err
+	}
+	e.IDs, e.Bytes = seg.HasIDs(), seg.Size()
+	return &source{entry: e, seg: seg}, nil
+}
+
+// abandon closes segments that were not committed, and deletes them unless the
+// next Open may want them.
+func (s *Store) abandon(made []*source, why error) {
+	for _, src := range made {
+		src.spent.Store(!unsure(why))
+		src.refs.Store(1)
+		s.release(src)
+	}
+}

@@ -1,0 +1,332 @@
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/tabular"
+)
+
+const (
+	importBatch = 4096
+	maxBadRows  = 100 // that are listed
+)
+
+// ParseEvent reads one JSON object as an event, with the columns and types that the
+// options say. The event is the caller's.
+func ParseEvent(line []byte, opt ImportOptions) (event.Event, error) {
+	return tabular.ParseEvent(line, opt.tabular(nil))
+}
+
+func (o ImportOptions) tabular(known event.Schema) tabular.Options {
+	return tabular.Options{User: o.User, Time: o.Time, Event: o.Event, ID: o.ID, TimeUnit: o.TimeUnit, Types: o.Types, Known: known}
+}
+
+// Import adds the events of files: CSV, newline-delimited JSON and Parquet by
+// their extension, the first two also packed (.gz, .zst); "-" is JSON from Stdin.
+// A file is taken whole or not at all, and is durable when the next begins; the
+// first error ends the import. It works beside appends and queries, one import at a
+// time. Memory does not grow with the files.
+//
+// The error is a *BadRowsError if a file has more bad rows than are allowed, and
+// wraps an *event.TypeError if a property has another type than in the store.
+func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
+	var result ImportResult
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer end()
+	select {
+	case s.importing <- struct{}{}:
+		defer func() { <-s.importing }()
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
+	for _, file := range files {
+		im := &importer{s: s, ctx: ctx, opt: opt, file: ImportFile{File: file}}
+		start := time.Now()
+		err := im.run()
+		im.file.Elapsed = time.Since(start)
+		result.Files = append(result.Files, im.file)
+		if err != nil {
+			if ctx.Err() != nil && s.ctx.Err() != nil {
+				err = ErrClosed
+			}
+			return result, fmt.Errorf("import: %w", err)
+		}
+	}
+	return result, nil
+}
+
+// An importer takes one file.
+type importer struct {
+	s      *Store
+	ctx    context.Context
+	opt    ImportOptions
+	file   ImportFile
+	sn     *snapshot // against which duplicates are looked for
+	seen   seen
+	reader *tabular.Reader
+	read   int64 // good rows
+}
+
+func (im *importer) run() (err error) {
+	s := im.s
+	if im.sn, err = s.view(); err != nil {
+		return err
+	}
+	defer func() { im.sn.unpin() }()
+	im.seen.reset(s, im.sn.sources, im.sn.tombs)
+	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, im.opt.tabular(im.sn.schema))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.reader.Close()) }()
+	w := newRunWriter(im.ctx, s)
+	defer w.close()
+	if err := im.readAll(w); err != nil {
+		return err
+	}
+	im.tell("merge")
+	segments, err := w.finish()
+	if err != nil {
+		return err
+	}
+	defer func() { s.dropFiles(segments) }() // those that were not taken
+	if segments, err = im.take(segments, w.schema); err != nil {
+		return err
+	}
+	im.file.Taken = true
+	im.file.Duplicates = im.read - im.file.Dropped - im.file.Rows
+	im.tell("done")
+	s.nudge(s.compact)
+	return nil
+}
+
+func (im *importer) tell(phase string) {
+	if im.opt.Progress == nil {
+		return
+	}
+	done, total := im.reader.Progress()
+	im.opt.Progress(ImportProgress{File: im.file.File, Bytes: done, Total: total, Rows: im.read, Phase: phase})
+}
+
+// readAll puts the rows of the file into runs, but for those that the store has.
+func (im *importer) readAll(w *runWriter) error {
+	s := im.s
+	horizon := s.horizonAt(im.sn.horizon)
+	rows := make([]tabular.Row, importBatch)
+	for {
+		n, bad, err := im.reader.Next(rows)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if wrong := im.bad(bad); wrong != nil {
+			return wrong
+		}
+		if err := im.ctx.Err(); err != nil {
+			return err
+		}
+		w.extend(im.reader.Schema())
+		for i := range rows[:n] {
+			r := &rows[i]
+			im.read++
+			if r.Time < horizon {
+				im.file.Dropped++
+				continue
+			}
+			bucket := bucketOf(r.Time, s.width)
+			id := uint64(0)
+			if r.ID != "" {
+				id = event.HashID(r.ID)
+				if im.seen.has(bucket, r.User, r.Time, id) {
+					continue
+				}
+			}
+			w.add(bucket, r.User, r.Time, r.Name, id, r.Values)
+		}
+		if err := w.spill(false); err != nil {
+			return err
+		}
+		im.tell("read")
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// bad counts bad rows, and ends the import when there are too many.
+func (im *importer) bad(rows []tabular.BadRow) error {
+	for _, b := range rows {
+		im.file.Bad++
+		if len(im.file.BadRows) < maxBadRows {
+			im.file.BadRows = append(im.file.BadRows, BadRow{b.Line, b.Reason})
+		}
+	}
+	if im.file.Bad > int64(im.opt.MaxBad) {
+		return &BadRowsError{File: im.file.File, Bad: im.file.Bad, Max: im.opt.MaxBad, First: im.file.BadRows[0]}
+	}
+	return nil
+}
+
+// take commits the segments. Rows that an append has brought meanwhile, with the
+// same user, time and id, are taken out first, which is tried until no more come.
+// It returns the segments that were not taken.
+func (im *importer) take(segments []*source, schema event.Schema) ([]*source, error) {
+	for {
+		again, err := im.late(segments)
+		if err != nil {
+			return segments, err
+		}
+		if again != nil {
+			w := newRunWriter(im.ctx, im.s)
+			w.extend(schema)
+			fresh, err := w.without(segments, again)
+			w.close()
+			if err != nil {
+				return segments, err
+			}
+			im.s.dropFiles(segments)
+			segments = fresh
+		}
+		done := false
+		im.s.onCommitter(func() {
+			var more map[eventKey]bool
+			if more, err = im.late(segments); err == nil && more == nil {
+				err = im.s.takeSegments(segments, schema)
+				done = err == nil
+			}
+		})
+		if err != nil {
+			if unsure(err) {
+				return nil, err // the next Open decides
+			}
+			return segments, err
+		}
+		if done {
+			for _, seg := range segments {
+				im.file.Rows += seg.Rows
+			}
+			return nil, nil
+		}
+	}
+}
+
+// An eventKey is what equal events have in common.
+type eventKey struct {
+	user string
+	time int64
+	id   uint64
+}
+
+// late returns the events of the segments that have come to the store since the
+// importer last looked; nil for none.
+func (im *importer) late(segments []*source) (map[eventKey]bool, error) {
+	sn, err := im.s.view()
+	if err != nil {
+		return nil, err
+	}
+	before := im.sn.commit
+	im.sn.unpin()
+	im.sn = sn
+	var found map[eventKey]bool
+	for _, src := range sn.sources {
+		if src.Commit <= before || !src.IDs || src.seg == nil || src.hurt.Load() {
+			continue
+		}
+		i := slices.IndexFunc(segments, func(seg *source) bool { return seg.Bucket == src.Bucket && seg.IDs })
+		if i < 0 {
+			continue
+		}
+		var dropped []uint64
+		for _, t := range sn.tombs.all {
+			if src.subject(t) {
+				dropped = append(dropped, uint64(t.Hash))
+			}
+		}
+		c, err := openCursor(src.seg, nil, dropped, event.MinTime)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			ok, err := c.next()
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				break
+			}
+			if c.id() == 0 {
+				continue
+			}
+			has, err := im.seen.find(segments[i].seg, c.hash, c.user, c.time(), c.id())
+			if err != nil {
+				return nil, err
+			}
+			if has {
+				if found == nil {
+					found = make(map[eventKey]bool)
+				}
+				found[eventKey{c.user, c.time(), c.id()}] = true
+			}
+		}
+	}
+	return found, nil
+}
+
+// takeSegments commits temporary segments. It runs on the committer, since the
+// schema may change.
+func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
+	merged, err := widen(s.current.Load().schema, schema)
+	if err != nil || len(segments) == 0 {
+		return err
+	}
+	s.mu.Lock()
+	s.mu.commit++
+	commit := s.mu.commit
+	s.mu.Unlock()
+	var installed []*source
+	for _, tmp := range segments {
+		e := tmp.entry
+		e.Commit, e.Applied = commit, commit
+		e.File = s.segmentName(commit)
+		src, err := s.install(tmp.seg.Name(), e)
+		if err != nil {
+			s.abandon(installed, nil)
+			return err
+		}
+		installed = append(installed, src)
+	}
+	if err := s.fs.SyncDir(s.segmentPath("")); err != nil {
+		s.abandon(installed, nil)
+		return err
+	}
+	err = s.commitManifest(func(m *manifest) error {
+		m.Schema = schemaFields(merged)
+		m.NextFile = s.nextFile.Load()
+		for _, src := range installed {
+			m.Segments = append(m.Segments, src.entry)
+		}
+		return nil
+	}, func() []*source {
+		s.mu.schema = merged
+		s.replaceLocked(nil, installed...)
+		return nil
+	})
+	if err != nil {
+		s.abandon(installed, err)
+		return err
+	}
+	for _, tmp := range segments {
+		if err := tmp.seg.Close(); err != nil {
+			s.log.Warn("trail: unmap a segment", "file", tmp.File, "err", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package segment
+
+import (
+	"cmp"
+	"math"
+	"sort"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// RawMissing returns the bits that stand for the missing value in a raw column.
+func RawMissing(t event.Type) uint64 {
+	switch t {
+	case event.Int:
+		return 1 << 63 // math.MinInt64
+	case event.Float:
+		return rawNaN
+	}
+	return 0
+}
+
+// rawNaN is the one NaN that stands for the missing number.
+const rawNaN = 0x7ff8000000000000
+
+// maxScale is how many decimals a frame can have.
+const maxScale = 6
+
+// powers of ten by scale.
+func power(scale int) float64 {
+	return [maxScale + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6}[scale]
+}
+
+// A Column has one value for each row: as codes whose order is the order of the
+// values, or raw.
+type Column struct {
+	s    *Segment
+	rows int
+	meta
+	who     string // name of the section in errors
+	dictWho string // name of the dictionary's
+
+	data8  []uint8
+	data16 []uint16
+	data32 []uint32
+	data64 []uint64
+	packed []byte
+	places []uint32 // rows of exceptions
+	runs   []uint8  // lengths of runs
+	blocks []uint64 // index of runs
+	values []uint64
+	offs   []uint32
+	bytes  []byte
+}
+
+// lend makes the slices over the map. The spans were checked.
+func (c *Column) lend() {
+	s := c.s
+	c.who, c.dictWho = c.section(), c.dictSection()
+	switch c.enc {
+	case encPacked:
+		c.packed = viewOf[uint8](s, c.meta.data)
+	case encRaw, encRawSparse:
+		c.data64 = viewOf[uint64](s, c.meta.data)
+	default:
+		switch c.width {
+		case 1:
+			c.data8 = viewOf[uint8](s, c.meta.data)
+		case 2:
+			c.data16 = viewOf[uint16](s, c.meta.data)
+		case 4:
+			c.data32 = viewOf[uint32](s, c.meta.data)
+		}
+	}
+	switch c.enc {
+	case encSparse, encRawSparse:
+		c.places = viewOf[uint32](s, c.meta.places)
+	case encRuns:
+		c.runs = viewOf[uint8](s, c.meta.places)
+		c.blocks = viewOf[uint64](s, c.meta.index)
+	}
+	switch c.dict {
+	case dictValues:
+		c.values = viewOf[uint64](s, c.terms)
+	case dictText:
+		c.offs = viewOf[uint32](s, c.terms)
+		c.bytes = viewOf[uint8](s, c.text)
+	}
+}
+
+// Type returns the type of the values.
+func (c *Column) Type() event.Type { return c.typ }
+
+// Name returns the name of the property.
+func (c *Column) Name() string { return c.name }
+
+// Rows returns how many rows there are.
+func (c *Column) Rows() int { return c.rows }
+
+// MissingCount returns how many of the rows have no value.
+func (c *Column) MissingCount() int { return c.missing }
+
+// Encoding returns how the codes are laid out, by the names in docs/trail-format.md.
+func (c *Column) Encoding() string { return c.enc.String() }
+
+// Codes returns the number of codes: 0 stands for the missing value, 1 to Codes()-1
+// for values in their order, not all of which some row must have. A raw column has
+// 0 codes.
+func (c *Column) Codes() int { return c.codes }
+
+// DictionaryBytes returns the length of the dictionary, which Prepare checks with
+// the rows but does not count.
+func (c *Column) DictionaryBytes() int64 { return c.terms.len + c.text.len }
+
+// Prepare checks the pages that rows [lo,hi) need, and those of the dictionary. It
+// tells how many bytes the rows take, without the dictionary.
+func (c *Column) Prepare(lo, hi int) (bytes int64, err error) {
+	if err := c.s.check(c.terms, c.dictWho); err != nil {
+		return 0, err
+	}
+	if err := c.s.check(c.text, c.dictWho); err != nil {
+		return 0, err
+	}
+	if lo >= hi {
+		return 0, nil
+	}
+	who := c.who
+	switch c.enc {
+	case encPlain:
+		return c.checkData(lo, hi, int64(c.width))
+	case encRaw:
+		return c.checkData(lo, hi, 8)
+	case encPacked:
+		p := packedSpan(c.meta.data, lo, hi, int64(c.width))
+		return p.len, c.s.check(p, who)
+	case encUser:
+		userLo, userHi, err := c.s.checkUsersOf(lo, hi, who)
+		if err != nil {
+			return 0, err
+		}
+		return c.checkData(userLo, userHi, int64(c.width))
+	case encSparse, encRawSparse:
+		return c.checkPlaces(lo, hi)
+	case encRuns:
+		return c.checkRuns(lo, hi)
+	}
+	return 0, nil
+}
+
+func (c *Column) checkData(lo, hi int, size int64) (int64, error) {
+	p := c.meta.data.part(lo, hi, size)
+	return p.len, c.s.check(p, c.who)
+}
+
+// checkPlaces checks the exceptions of rows [lo,hi), and the places that finding
+// them looks at.
+func (c *Column) checkPlaces(lo, hi int) (int64, error) {
+	who := c.who
+	find := func(row int) (int, error) {
+		lo, hi := 0, c.count
+		for lo < hi {
+			mid := int(uint(lo+hi) / 2)
+			if err := c.s.check(c.meta.places.part(mid, mid+1, 4), who); err != nil {
+				return 0, err
+			}
+			if int(c.places[mid]) < row {
+				lo = mid + 1
+			} else {
+				hi = mid
+			}
+		}
+		return lo, nil
+	}
+	from, err := find(lo)
+	if err != nil {
+		return 0, err
+	}
+	to, err := find(hi)
+	if err != nil || from >= to {
+		return 0, err
+	}
+	if err := c.s.check(c.meta.places.part(from, to, 4), who); err != nil {
+		return 0, err
+	}
+	size := int64(8)
+	if c.enc == encSparse {
+		size = int64(c.width)
+	}
+	n, err := c.checkData(from, to, size)
+	return n + int64(to-from)*4, err
+}
+
+// checkRuns checks the runs of the blocks that rows [lo,hi) lie in.
+func (c *Column) checkRuns(lo, hi int) (int64, error) {
+	who := c.who
+	first, last := lo/runBlock, (hi-1)/runBlock+1
+	index := c.meta.index.part(first, min(last+1, len(c.blocks)), 8)
+	if err := c.s.check(index, who); err != nil {
+		return 0, err
+	}
+	from := int(c.blocks[first] >> 8)
+	to := c.count
+	if last < len(c.blocks) {
+		to = int(c.blocks[last]>>8) + 1
+	}
+	if from > to || to > c.count {
+		return 0, c.s.damage(who, index, "runs are out of order")
+	}
+	if err := c.s.check(c.meta.places.part(from, to, 1), who); err != nil {
+		return 0, err
+	}
+	n, err := c.checkData(from, to, int64(c.width))
+	return n + int64(to-from), err
+}
+
+// Value returns what a code stands for, the missing value for 0 and for codes that
+// there are not. Strings are lent from the map.
+func (c *Column) Value(code uint32) event.Value {
+	if code == 0 || int64(code) >= int64(c.codes) {
+		return event.Value{}
+	}
+	switch c.dict {
+	case dictBool:
+		return event.BoolOf(code == 2)
+	case dictFrame:
+		if c.typ == event.Int {
+			return event.IntOf(c.min + int64(code) - 1)
+		}
+		return event.FloatOf(float64(c.min+int64(code)-1) / power(c.scale))
+	case dictValues:
+		if c.typ == event.Int {
+			return event.IntOf(int64(c.values[code-1]))
+		}
+		return event.FloatOf(math.Float64frombits(c.values[code-1]))
+	case dictText:
+		return event.StringOf(c.term(code))
+	}
+	return event.Value{}
+}
+
+// term returns the string of a code, lent from the map; empty if the offsets are
+// out of order.
+func (c *Column) term(code uint32) string {
+	from, to := c.offs[code-1], c.offs[code]
+	if from >= to || int(to) > len(c.bytes) {
+		return ""
+	}
+	return unsafe.String(&c.bytes[from], to-from)
+}
+
+// Raw returns the value of bits that ReadRaw gave.
+func (c *Column) Raw(bits uint64) event.Value {
+	switch {
+	case c.role == roleIDs, bits == RawMissing(c.typ):
+		return event.Value{}
+	case c.typ == event.Int:
+		return event.IntOf(int64(bits))
+	}
+	return event.FloatOf(math.Float64frombits(bits))
+}
+
+// Search returns the smallest code from 1 on whose value is not below v, and
+// whether it is v. It is Codes() if there is none. v is of the column's type; an
+// integer column can be asked for a number, too. Of a raw column it returns 0.
+func (c *Column) Search(v event.Value) (code uint32, exact bool) {
+	if c.codes == 0 {
+		return 0, false
+	}
+	i := sort.Search(c.codes-1, func(i int) bool { return c.compare(uint32(i)+1, v) >= 0 })
+	code = uint32(i) + 1
+	return code, i < c.codes-1 && c.compare(code, v) == 0
+}
+
+// compare orders the value of a code and v.
+func (c *Column) compare(code uint32, v event.Value) int {
+	if c.dict == dictText {
+		return cmp.Compare(c.term(code), v.Text())
+	}
+	x := c.Value(code)
+	switch {
+	case c.typ == event.Bool:
+		return cmp.Compare(b2i(x.Bool()), b2i(v.Bool()))
+	case c.typ == event.Int && v.Type() == event.Int:
+		return cmp.Compare(x.Int(), v.Int())
+	case c.typ == event.Int:
+		return compareIntFloat(x.Int(), v.Float())
+	}
+	return cmp.Compare(x.Float(), v.Float())
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// compareIntFloat orders an integer and a number without rounding the integer.
+func compareIntFloat(i int64, f float64) int {
+	switch {
+	case f >= 1<<63:
+		return -1
+	case f < -1<<63:
+		return 1
+	}
+	whole := math.Floor(f)
+	if n := cmp.Compare(i, int64(whole)); n != 0 {
+		return n
+	}
+	if f > whole {
+		return -1
+	}
+	return 0
+}

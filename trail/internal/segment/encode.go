@@ -1,0 +1,309 @@
+package segment
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// A packer writes numbers of a fixed count of bits one after another, the lowest
+// bits first.
+type packer struct {
+	o    *output
+	bits int64
+	acc  uint64
+	n    int64 // bits in acc
+	fill int
+}
+
+func newPacker(o *output, bits int64) *packer { return &packer{o: o, bits: bits} }
+
+// put writes v, which has no more than the packer's bits, of which there are at
+// most 56.
+func (p *packer) put(v uint64) {
+	p.acc |= v << p.n
+	p.n += p.bits
+	for p.n >= 8 {
+		if p.fill == len(p.o.buf) {
+			p.o.bytes(p.o.buf)
+			p.fill = 0
+		}
+		p.o.buf[p.fill] = byte(p.acc)
+		p.fill++
+		p.acc >>= 8
+		p.n -= 8
+	}
+}
+
+// end writes the last bits and the slack.
+func (p *packer) end() {
+	p.o.bytes(p.o.buf[:p.fill])
+	var rest [slack + 1]byte
+	rest[0] = byte(p.acc)
+	if p.n > 0 {
+		p.o.bytes(rest[:])
+	} else {
+		p.o.bytes(rest[1:])
+	}
+}
+
+// pack writes packed numbers as a section.
+func pack(o *output, values []uint32, width int64) span {
+	off := o.begin()
+	buf := o.buf
+	var acc uint64
+	var n int64
+	fill := 0
+	for _, v := range values {
+		acc |= uint64(v) << n
+		n += width
+		if n >= 32 { // at most 31 + 32 bits
+			if fill+4 > len(buf) {
+				o.bytes(buf[:fill])
+				fill = 0
+			}
+			binary.LittleEndian.PutUint32(buf[fill:], uint32(acc))
+			fill += 4
+			acc >>= 32
+			n -= 32
+		}
+	}
+	o.bytes(buf[:fill])
+	var rest [4 + slack]byte
+	binary.LittleEndian.PutUint32(rest[:], uint32(acc))
+	used := (n + 7) / 8
+	o.bytes(rest[:used])
+	clear(rest[:])
+	o.bytes(rest[:slack])
+	return o.since(off)
+}
+
+// narrow writes codes of some bytes each as a section.
+func narrow(o *output, codes []uint32, width int) span {
+	off := o.begin()
+	switch width {
+	case 1:
+		for len(codes) > 0 {
+			n := min(len(codes), len(o.buf))
+			buf := o.buf[:n]
+			for i, c := range codes[:n] {
+				buf[i] = uint8(c)
+			}
+			o.bytes(buf)
+			codes = codes[n:]
+		}
+	case 2:
+		for len(codes) > 0 {
+			n := min(len(codes), len(o.buf)/2)
+			for i, c := range codes[:n] {
+				binary.LittleEndian.PutUint16(o.buf[2*i:], uint16(c))
+			}
+			o.bytes(o.buf[:2*n])
+			codes = codes[n:]
+		}
+	default:
+		o.bytes(bytesOf(codes))
+	}
+	return o.since(off)
+}
+
+// codeWidth returns how many bytes hold a number of codes.
+func codeWidth(codes int) int {
+	switch {
+	case codes <= 1<<8:
+		return 1
+	case codes <= 1<<16:
+		return 2
+	}
+	return 4
+}
+
+// A shape is what the choice of an encoding goes by.
+type shape struct {
+	common     uint32 // the code that more than half of the rows have, if any does
+	exceptions int    // rows that do not have it
+	runs       int    // runs of at most 255 rows
+	perUser    bool   // all rows of a user have one code
+}
+
+func measure(codes, rowStart []uint32) shape {
+	var s shape
+	votes, length := 0, 0
+	last := ^uint32(0)
+	user, next := 0, uint32(0)
+	s.perUser = true
+	for i, c := range codes {
+		switch {
+		case votes == 0:
+			s.common, votes = c, 1
+		case c == s.common:
+			votes++
+		default:
+			votes--
+		}
+		first := uint32(i) == next
+		if first {
+			user++
+			next = rowStart[user]
+		}
+		if c != last {
+			s.perUser = s.perUser && first
+			last, length = c, 0
+			s.runs++
+		} else if length == 255 {
+			length = 0
+			s.runs++
+		}
+		length++
+	}
+	for _, c := range codes {
+		if c != s.common {
+			s.exceptions++
+		}
+	}
+	return s
+}
+
+// choose returns the encoding that takes least. Those that must be unpacked have to
+// be a fifth smaller than what can be used as it lies, and those of which queries
+// make use without reading all rows may be a fifth larger: the time is worth that.
+func choose(s shape, rows, users, codes int) encoding {
+	if s.exceptions == 0 {
+		return encConstant
+	}
+	width := codeWidth(codes)
+	best, least := encPlain, float64(rows*width)
+	for _, e := range []struct {
+		enc  encoding
+		size float64
+	}{
+		{encPacked, 1.2 * (float64(rows*bits.Len(uint(codes-1)))/8 + slack)},
+		{encSparse, 0.8 * float64(s.exceptions*(4+width))},
+		{encRuns, 1.2 * (float64(s.runs*(1+width)) + float64(rows)*8/runBlock)},
+		{encUser, 0.8 * float64(users*width)},
+	} {
+		if e.size < least && (e.enc != encUser || s.perUser) {
+			best, least = e.enc, e.size
+		}
+	}
+	return best
+}
+
+// writeCodes writes the codes of a column in the encoding that suits them.
+func writeCodes(o *output, m *meta, codes, rowStart []uint32) {
+	s := measure(codes, rowStart)
+	writeCodesAs(o, m, codes, rowStart, s, choose(s, len(codes), len(rowStart)-1, m.codes))
+}
+
+func writeCodesAs(o *output, m *meta, codes, rowStart []uint32, s shape, enc encoding) {
+	m.enc = enc
+	m.width = codeWidth(m.codes)
+	switch enc {
+	case encConstant:
+		m.fixed = s.common
+	case encPlain:
+		m.data = narrow(o, codes, m.width)
+	case encPacked:
+		m.width = bits.Len(uint(m.codes - 1))
+		m.data = pack(o, codes, int64(m.width))
+	case encSparse:
+		writeSparse(o, m, codes, s)
+	case encUser:
+		writePerUser(o, m, codes, rowStart)
+	case encRuns:
+		writeRuns(o, m, codes, s)
+	}
+}
+
+func writeSparse(o *output, m *meta, codes []uint32, s shape) {
+	m.fixed, m.count = s.common, s.exceptions
+	rows := make([]uint32, 0, s.exceptions)
+	others := make([]uint32, 0, s.exceptions)
+	for i, c := range codes {
+		if c != s.common {
+			rows = append(rows, uint32(i))
+			others = append(others, c)
+		}
+	}
+	m.places = o.section(bytesOf(rows))
+	m.data = narrow(o, others, m.width)
+}
+
+func writePerUser(o *output, m *meta, codes, rowStart []uint32) {
+	each := make([]uint32, len(rowStart)-1)
+	for u := range each {
+		each[u] = codes[rowStart[u]]
+	}
+	m.data = narrow(o, each, m.width)
+}
+
+func writeRuns(o *output, m *meta, codes []uint32, s shape) {
+	lengths := make([]uint8, 0, s.runs)
+	values := make([]uint32, 0, s.runs)
+	index := make([]uint64, 0, len(codes)/runBlock+1)
+	length := 0
+	for i, c := range codes {
+		if n := len(values); n > 0 && values[n-1] == c && length < 255 {
+			length++
+		} else {
+			if n > 0 {
+				lengths = append(lengths, uint8(length))
+			}
+			values = append(values, c)
+			length = 1
+		}
+		if i%runBlock == 0 {
+			index = append(index, uint64(len(values)-1)<<8|uint64(length-1))
+		}
+	}
+	lengths = append(lengths, uint8(length))
+	m.count = len(values)
+	m.places = o.section(lengths)
+	m.data = narrow(o, values, m.width)
+	m.index = o.section(bytesOf(index))
+}
+
+// writeRaw writes raw values, those that are missing left out where most are.
+func writeRaw(o *output, m *meta, values []uint64) {
+	none := RawMissing(m.typ)
+	present := len(values) - m.missing
+	if int64(present)*12 >= int64(len(values))*8 {
+		m.enc = encRaw
+		m.data = o.section(bytesOf(values))
+		return
+	}
+	m.enc, m.count = encRawSparse, present
+	rows := make([]uint32, 0, present)
+	off := make([]uint64, 0, present)
+	for i, v := range values {
+		if v != none {
+			rows = append(rows, uint32(i))
+			off = append(off, v)
+		}
+	}
+	m.places = o.section(bytesOf(rows))
+	m.data = o.section(bytesOf(off))
+}
+
+// writeSets writes which events each user has, if there are few enough names.
+func writeSets(o *output, names int, codes, rowStart []uint32) (at span, ok bool) {
+	if names > 64 {
+		return span{}, false
+	}
+	width := setWidth(names)
+	off := o.begin()
+	fill := 0
+	for u := range len(rowStart) - 1 {
+		var set uint64
+		for _, c := range codes[rowStart[u]:rowStart[u+1]] {
+			set |= 1 << ((c - 1) & 63)
+		}
+		if fill+8 > len(o.buf) {
+			o.bytes(o.buf[:fill])
+			fill = 0
+		}
+		binary.LittleEndian.PutUint64(o.buf[fill:], set)
+		fill += width
+	}
+	o.bytes(o.buf[:fill])
+	return o.since(off), true
+}

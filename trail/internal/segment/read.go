@@ -1,0 +1,283 @@
+package segment
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// runBlock is how many rows an entry of a run index stands for.
+const runBlock = 1024
+
+// code is what codes are read as.
+type code interface {
+	uint8 | uint16 | uint32
+}
+
+// Codes are codes of the width that a segment keeps them in: one of the slices is
+// set, unless there are none.
+type Codes struct {
+	U8  []uint8
+	U16 []uint16
+	U32 []uint32
+}
+
+// At returns the code at i.
+func (c Codes) At(i int) uint32 {
+	switch {
+	case c.U8 != nil:
+		return uint32(c.U8[i])
+	case c.U16 != nil:
+		return uint32(c.U16[i])
+	}
+	return c.U32[i]
+}
+
+// Read8 returns the codes of rows [lo,hi) of a column with at most 256 codes. It
+// lends the map if they lie there as they are, and fills dst otherwise, a longer
+// one if it is too short. What it returned must not be written to.
+func (c *Column) Read8(dst []uint8, lo, hi int) []uint8 {
+	if c.enc == encPlain && c.width == 1 {
+		return c.data8[lo:hi:hi]
+	}
+	dst = sized(dst, hi-lo)
+	read(c, dst, lo, hi)
+	return dst
+}
+
+// Read16 does the same as Read8 for a column with at most 65536 codes.
+func (c *Column) Read16(dst []uint16, lo, hi int) []uint16 {
+	if c.enc == encPlain && c.width == 2 {
+		return c.data16[lo:hi:hi]
+	}
+	dst = sized(dst, hi-lo)
+	read(c, dst, lo, hi)
+	return dst
+}
+
+// Read32 does the same as Read8 for any column with codes.
+func (c *Column) Read32(dst []uint32, lo, hi int) []uint32 {
+	if c.enc == encPlain && c.width == 4 {
+		return c.data32[lo:hi:hi]
+	}
+	dst = sized(dst, hi-lo)
+	read(c, dst, lo, hi)
+	return dst
+}
+
+// ReadRaw returns the values of rows [lo,hi) of a raw column: integers in two's
+// complement, numbers as IEEE 754, RawMissing for no value. It lends or fills as
+// Read8 does.
+func (c *Column) ReadRaw(dst []uint64, lo, hi int) []uint64 {
+	if c.enc == encRaw {
+		return c.data64[lo:hi:hi]
+	}
+	dst = sized(dst, hi-lo)
+	fill(dst, RawMissing(c.typ))
+	from := searchRow(c.places, lo)
+	scatter(dst, c.places[from:], c.data64[from:], lo)
+	return dst
+}
+
+// Default tells of a column of which nearly all rows have one code: which, and what
+// rows in [lo,hi) have another one, ascending. It lends the map. It is not ok if the
+// column is laid out in another way.
+func (c *Column) Default(lo, hi int) (code uint32, rows []uint32, codes Codes, ok bool) {
+	switch c.enc {
+	case encConstant:
+		return c.fixed, nil, Codes{}, true
+	case encSparse:
+	default:
+		return 0, nil, Codes{}, false
+	}
+	from, to := searchRow(c.places, lo), searchRow(c.places, hi)
+	if from >= to {
+		return c.fixed, nil, Codes{}, true
+	}
+	switch c.width {
+	case 1:
+		codes.U8 = c.data8[from:to:to]
+	case 2:
+		codes.U16 = c.data16[from:to:to]
+	default:
+		codes.U32 = c.data32[from:to:to]
+	}
+	return c.fixed, c.places[from:to:to], codes, true
+}
+
+// UserCodes returns one code for each of the users [userLo,userHi), which all their
+// rows have. It is not ok if the column is laid out in another way. The rows of the
+// users must have been prepared. It lends or fills as Read32 does.
+func (c *Column) UserCodes(dst []uint32, userLo, userHi int) (codes []uint32, ok bool) {
+	if c.enc == encConstant {
+		dst = sized(dst, userHi-userLo)
+		fill(dst, c.fixed)
+		return dst, true
+	}
+	if c.enc != encUser {
+		return dst, false
+	}
+	if c.width == 4 {
+		return c.data32[userLo:userHi:userHi], true
+	}
+	dst = sized(dst, userHi-userLo)
+	if c.width == 1 {
+		widen(dst, c.data8[userLo:userHi])
+	} else {
+		widen(dst, c.data16[userLo:userHi])
+	}
+	return dst, true
+}
+
+// read fills dst with the codes of rows [lo,hi).
+func read[T code](c *Column, dst []T, lo, hi int) {
+	switch c.enc {
+	case encConstant:
+		fill(dst, T(c.fixed))
+	case encPacked:
+		unpack(dst, c.packed, lo, int64(c.width))
+	case encPlain:
+		switch c.width {
+		case 1:
+			widen(dst, c.data8[lo:hi])
+		case 2:
+			widen(dst, c.data16[lo:hi])
+		case 4:
+			widen(dst, c.data32[lo:hi])
+		}
+	case encSparse:
+		fill(dst, T(c.fixed))
+		from := searchRow(c.places, lo)
+		switch c.width {
+		case 1:
+			scatter(dst, c.places[from:], c.data8[from:], lo)
+		case 2:
+			scatter(dst, c.places[from:], c.data16[from:], lo)
+		case 4:
+			scatter(dst, c.places[from:], c.data32[from:], lo)
+		}
+	case encUser:
+		switch c.width {
+		case 1:
+			spread(dst, c.s.rowStart, c.data8, c.s.userOf(lo), lo)
+		case 2:
+			spread(dst, c.s.rowStart, c.data16, c.s.userOf(lo), lo)
+		case 4:
+			spread(dst, c.s.rowStart, c.data32, c.s.userOf(lo), lo)
+		}
+	case encRuns:
+		switch c.width {
+		case 1:
+			expand(dst, c.runs, c.data8, c.blocks, lo)
+		case 2:
+			expand(dst, c.runs, c.data16, c.blocks, lo)
+		case 4:
+			expand(dst, c.runs, c.data32, c.blocks, lo)
+		}
+	}
+}
+
+// fill sets all entries, by doubling: copy moves more at a time than a loop.
+func fill[T number](dst []T, v T) {
+	const first = 32
+	for i := range dst[:min(first, len(dst))] {
+		dst[i] = v
+	}
+	for n := first; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}
+
+// widen copies codes to a width.
+func widen[D, S number](dst []D, src []S) {
+	if len(dst) > len(src) {
+		return
+	}
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+// searchRow returns the first place that is not before a row. It looks where
+// checkPlaces did.
+func searchRow(places []uint32, row int) int {
+	lo, hi := 0, len(places)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if int(places[mid]) < row {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// scatter sets the exceptions of the rows from lo on.
+func scatter[D, S number](dst []D, places []uint32, codes []S, lo int) {
+	codes = codes[:len(places)]
+	for i, row := range places {
+		at := int(row) - lo
+		if uint(at) >= uint(len(dst)) {
+			return
+		}
+		dst[at] = D(codes[i])
+	}
+}
+
+// spread gives the rows from lo on the code of their user.
+func spread[D, S code](dst []D, rowStart []uint32, codes []S, user, lo int) {
+	at := 0
+	for ; at < len(dst) && user < len(codes); user++ {
+		end := int(rowStart[user+1]) - lo
+		at = stretch(dst, at, end, D(codes[user]))
+	}
+}
+
+// expand gives the rows from lo on the code of their run. The index tells the run
+// of every 1024th row, and how many of its rows lie before.
+func expand[D, S code](dst []D, runs []uint8, codes []S, blocks []uint64, lo int) {
+	if len(dst) == 0 {
+		return
+	}
+	entry := blocks[lo/runBlock]
+	run := int(entry >> 8)
+	at := lo&^(runBlock-1) - int(entry&255) - lo // of the run's first row, at most 0
+	for run < len(runs) && at+int(runs[run]) <= 0 {
+		at += int(runs[run])
+		run++
+	}
+	codes = codes[:len(runs)]
+	end := at
+	at = 0
+	for ; at < len(dst) && run < len(runs); run++ {
+		end += int(runs[run])
+		at = stretch(dst, at, end, D(codes[run]))
+	}
+}
+
+// wide is how many entries stretch sets at once: most runs are not much longer.
+const wide = 8
+
+// stretch sets the entries [at,end) and returns end, or the length if that is less.
+// It may set entries after end, which are not set yet.
+func stretch[T code](dst []T, at, end int, v T) int {
+	for at+wide <= len(dst) {
+		p := unsafe.Pointer(&dst[at])
+		if unsafe.Sizeof(v) == 1 {
+			// One store: the compiler makes eight of an array of bytes.
+			binary.LittleEndian.PutUint64((*[wide]uint8)(p)[:], uint64(v)*0x0101010101010101)
+		} else {
+			*(*[wide]T)(p) = [wide]T{v, v, v, v, v, v, v, v}
+		}
+		if end-at <= wide {
+			return max(end, at)
+		}
+		at += wide
+	}
+	end = min(end, len(dst))
+	for i := at; i < end; i++ {
+		dst[i] = v
+	}
+	return max(end, at)
+}

@@ -1,0 +1,252 @@
+// Package segment is the file format of trail: immutable files of events that are
+// sorted so that the rows of one user lie together, one column after another.
+// docs/trail-format.md describes the bytes.
+//
+// Read Segment and Column, which is what queries see; then Builder, which makes a
+// segment of unsorted rows, and Merge, which makes one of several. format.go has
+// the footer, pages.go the checksums, encode.go the choice of encodings.
+//
+// Rows are sorted by (hash of the user, user, time, id). Bytes are checked page by
+// page when they are first needed: the methods called Prepare and Range do it, and
+// nothing may be read that they were not asked about. What they passed can be read
+// without errors and without locks, by any number of goroutines.
+//
+// The package knows nothing of stores, buckets or queries.
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// MaxRows is how many rows a segment can have.
+const MaxRows = math.MaxInt32
+
+// A Segment is an open file or image. Its methods can be called by any number of
+// goroutines, except Close.
+type Segment struct {
+	name  string
+	image []byte
+	unmap func() error
+
+	sums    []byte // checksum of each page, little endian
+	body    int64  // bytes before the footer
+	checked []atomic.Uint64
+
+	rows, users      int
+	minTime, maxTime int64
+	schema           event.Schema
+
+	hashes   []uint64
+	rowStart []uint32
+	hashAt   span
+	startAt  span
+	ids      idIndex
+	opened   atomic.Pointer[idOpened]
+	times    Times
+	sets     *Sets
+	events   *Column
+	eventIDs *Column
+	columns  []*Column
+	byName   map[string]*Column
+	sections []section // in the order of the file
+}
+
+// A Range is a stretch of users and their rows; the upper ends are exclusive.
+type Range struct{ UserLo, UserHi, RowLo, RowHi int }
+
+// Open maps a file and reads its footer. A file that is no sound segment gives a
+// *DamageError; one of a newer format another error.
+func Open(path string) (*Segment, error) {
+	image, unmap, err := mapFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parse(path, image)
+	if err != nil {
+		return nil, errors.Join(err, unmap())
+	}
+	s.unmap = unmap
+	return s, nil
+}
+
+// FromBytes reads a segment from memory. It keeps image, which nobody may change
+// from then on, except where it does not lie on a multiple of eight: then it keeps
+// a copy.
+func FromBytes(name string, image []byte) (*Segment, error) {
+	if len(image) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(image)))%8 != 0 {
+		words := make([]uint64, (len(image)+7)/8)
+		aligned := bytesOf(words)[:len(image)]
+		copy(aligned, image)
+		image = aligned
+	}
+	return parse(name, image)
+}
+
+// Close unmaps the file. Nobody may use the segment, or anything it lent, any more.
+func (s *Segment) Close() error {
+	if s.unmap == nil {
+		return nil
+	}
+	unmap := s.unmap
+	s.unmap = nil
+	return unmap()
+}
+
+// Name returns the path of the file, or the name given to FromBytes.
+func (s *Segment) Name() string { return s.name }
+
+// Rows returns how many events there are.
+func (s *Segment) Rows() int { return s.rows }
+
+// Users returns how many users there are. Each has at least one row.
+func (s *Segment) Users() int { return s.users }
+
+// MinTime returns the time of the earliest event in milliseconds, 0 without rows.
+func (s *Segment) MinTime() int64 { return s.minTime }
+
+// MaxTime returns the time of the latest event in milliseconds, 0 without rows.
+func (s *Segment) MaxTime() int64 { return s.maxTime }
+
+// Size returns the length of the file in bytes.
+func (s *Segment) Size() int64 { return int64(len(s.image)) }
+
+// Schema returns the properties that any row has. The caller must not change it.
+func (s *Segment) Schema() event.Schema { return s.schema }
+
+// HasIDs tells whether any event has an id.
+func (s *Segment) HasIDs() bool { return s.eventIDs != nil }
+
+// Times returns the times of the rows.
+func (s *Segment) Times() *Times { return &s.times }
+
+// Events returns the names of the events: a String column without missing values.
+func (s *Segment) Events() *Column { return s.events }
+
+// Column returns the values of a property, nil if no row has any.
+func (s *Segment) Column(property string) *Column { return s.byName[property] }
+
+// IDs returns the hashes of the events' ids as a raw column, nil if there are none.
+// The id of an event without one is 0.
+func (s *Segment) IDs() *Column { return s.eventIDs }
+
+// EventSets returns which events each user has, nil if there are more than 64
+// names.
+func (s *Segment) EventSets() *Sets { return s.sets }
+
+// Hashes returns the hashes of the users by ordinal, ascending; two users may share
+// one. It lends the map: only ordinals inside a Range that was taken may be read.
+func (s *Segment) Hashes() []uint64 { return s.hashes }
+
+// RowStart returns the first row of each user by ordinal, and the number of rows
+// after the last one. It lends the map as Hashes does; the entry at UserHi is
+// inside, too.
+func (s *Segment) RowStart() []uint32 { return s.rowStart }
+
+// Range finds the users whose hash is at least from and at most to, and their rows.
+// It checks the pages of the user index that it and its users need, and tells how
+// many bytes of the index the users take.
+func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
+	if s.users == 0 || from > to {
+		return Range{}, 0, nil
+	}
+	r.UserLo, err = s.searchHash(from)
+	if err != nil {
+		return Range{}, 0, err
+	}
+	r.UserHi = s.users
+	if to != math.MaxUint64 {
+		if r.UserHi, err = s.searchHash(to + 1); err != nil {
+			return Range{}, 0, err
+		}
+	}
+	if err := s.check(s.hashAt.part(r.UserLo, r.UserHi, 8), nameUsers); err != nil {
+		return Range{}, 0, err
+	}
+	if err := s.check(s.startAt.part(r.UserLo, r.UserHi+1, 4), nameUsers); err != nil {
+		return Range{}, 0, err
+	}
+	r.RowLo, r.RowHi = int(s.rowStart[r.UserLo]), int(s.rowStart[r.UserHi])
+	if r.UserLo > r.UserHi || r.RowLo > r.RowHi || r.RowHi > s.rows {
+		return Range{}, 0, s.damage(nameUsers, s.startAt, "rows of users are out of order")
+	}
+	return r, int64(r.UserHi-r.UserLo) * 12, nil
+}
+
+// searchHash returns the first user whose hash is not below h. It checks the page
+// of each place it looks at.
+func (s *Segment) searchHash(h uint64) (int, error) {
+	lo, hi := 0, s.users
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if err := s.check(s.hashAt.part(mid, mid+1, 8), nameUsers); err != nil {
+			return 0, err
+		}
+		if s.hashes[mid] < h {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}
+
+// userOf returns the user who has a row. Pages must have been checked.
+func (s *Segment) userOf(row int) int {
+	lo, hi := 0, s.users
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if int(s.rowStart[mid+1]) <= row {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// checkUsersOf checks the pages of the row index that finding and walking the users
+// of rows [lo,hi) needs, and returns those users.
+func (s *Segment) checkUsersOf(lo, hi int, who string) (userLo, userHi int, err error) {
+	find := func(row int) (int, error) {
+		lo, hi := 0, s.users
+		for lo < hi {
+			mid := int(uint(lo+hi) / 2)
+			if err := s.check(s.startAt.part(mid+1, mid+2, 4), who); err != nil {
+				return 0, err
+			}
+			if int(s.rowStart[mid+1]) <= row {
+				lo = mid + 1
+			} else {
+				hi = mid
+			}
+		}
+		return lo, nil
+	}
+	if lo >= hi {
+		return 0, 0, nil
+	}
+	if userLo, err = find(lo); err != nil {
+		return 0, 0, err
+	}
+	if userHi, err = find(hi - 1); err != nil {
+		return 0, 0, err
+	}
+	userHi = min(userHi+1, s.users)
+	return userLo, userHi, s.check(s.startAt.part(userLo, userHi+1, 4), who)
+}
+
+// UserID returns the id of a user by ordinal. It checks the pages it needs itself.
+func (s *Segment) UserID(ord int) (string, error) {
+	if ord < 0 || ord >= s.users {
+		return "", fmt.Errorf("segment %s: user %d of %d", s.name, ord, s.users)
+	}
+	var buf [64]byte
+	id, err := s.ids.append(buf[:0], s, ord)
+	return string(id), err
+}

@@ -1,0 +1,161 @@
+package segment
+
+import (
+	"unsafe"
+)
+
+// Times are the times of the rows, as offsets from a base in milliseconds or whole
+// seconds.
+type Times struct {
+	s     *Segment
+	base  int64
+	unit  int64
+	bits  int64
+	at    span
+	data  []byte
+	plain []uint32 // if an offset takes 32 bits
+}
+
+// Base returns the time of offset 0 in milliseconds since 1970.
+func (t *Times) Base() int64 { return t.base }
+
+// Unit returns the milliseconds of a step, 1 or 1000.
+func (t *Times) Unit() int64 { return t.unit }
+
+// Prepare checks the pages of the times of rows [lo,hi) and tells how many bytes
+// they take.
+func (t *Times) Prepare(lo, hi int) (bytes int64, err error) {
+	p := packedSpan(t.at, lo, hi, t.bits)
+	return p.len, t.s.check(p, nameTimes)
+}
+
+// At returns the offset of a row: its time is Base + Unit*offset.
+func (t *Times) At(row int) uint32 {
+	if t.plain != nil {
+		return t.plain[row]
+	}
+	return unpackOne(t.data, row, t.bits)
+}
+
+// Read returns the offsets of rows [lo,hi). It lends the map if they lie there as
+// they are, and fills dst otherwise, a longer one if it is too short. What it
+// returned must not be written to.
+func (t *Times) Read(dst []uint32, lo, hi int) []uint32 {
+	if t.plain != nil {
+		return t.plain[lo:hi:hi]
+	}
+	dst = sized(dst, hi-lo)
+	unpack(dst, t.data, lo, t.bits)
+	return dst
+}
+
+// packedSpan returns where packed numbers [lo,hi) lie.
+func packedSpan(at span, lo, hi int, bits int64) span {
+	if lo >= hi {
+		return span{}
+	}
+	from := int64(lo) * bits / 8
+	return span{at.off + from, (int64(hi)*bits+7)/8 - from}
+}
+
+// unpackOne returns the packed number at i. Eight bytes follow the last one.
+func unpackOne(b []byte, i int, bits int64) uint32 {
+	bit := int64(i) * bits
+	b = b[bit>>3:][:8]
+	return uint32(*(*uint64)(unsafe.Pointer(&b[0]))>>(bit&7)) & uint32(1<<bits-1)
+}
+
+// unpack fills dst with the packed numbers from lo on. A number takes at most 32
+// bits, so that it lies within eight bytes wherever it begins; of small ones several
+// come out of one load, which takes a third off the time. The bounds are checked
+// once, for all.
+func unpack[T number](dst []T, b []byte, lo int, bits int64) {
+	if len(dst) == 0 {
+		return
+	}
+	w := uint64(bits)
+	bit := uint64(lo) * w
+	_ = b[(bit+uint64(len(dst)-1)*w)>>3+7]
+	base := unsafe.Pointer(unsafe.SliceData(b))
+	mask := uint64(1)<<w - 1
+	i := 0
+	switch {
+	case w <= 14: // four, begun at any bit of a byte: 7 + 4*14 = 63
+		w2, w3 := 2*w&63, 3*w&63
+		for ; i+4 <= len(dst); i += 4 {
+			d := dst[i:][:4]
+			v := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
+			d[0], d[1], d[2], d[3] = T(v&mask), T(v>>(w&63)&mask), T(v>>w2&mask), T(v>>w3&mask)
+			bit += 4 * w
+		}
+	case w <= 28:
+		for ; i+2 <= len(dst); i += 2 {
+			d := dst[i:][:2]
+			v := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
+			d[0], d[1] = T(v&mask), T(v>>(w&63)&mask)
+			bit += 2 * w
+		}
+	}
+	for ; i < len(dst); i++ {
+		dst[i] = T(*(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7) & mask)
+		bit += w
+	}
+}
+
+// sized returns dst with n entries, or a new slice if it is too short.
+func sized[T number](dst []T, n int) []T {
+	if cap(dst) >= n {
+		return dst[:n]
+	}
+	return make([]T, n)
+}
+
+// Sets tell which events each user has, as one bit for each name.
+type Sets struct {
+	s     *Segment
+	names int
+	width int
+	at    span
+	data  []byte
+}
+
+// setWidth returns the bytes of a set of names.
+func setWidth(names int) int {
+	switch {
+	case names <= 8:
+		return 1
+	case names <= 16:
+		return 2
+	case names <= 32:
+		return 4
+	}
+	return 8
+}
+
+// Prepare checks the pages of the sets of some users and tells how many bytes they
+// take.
+func (x *Sets) Prepare(userLo, userHi int) (bytes int64, err error) {
+	p := x.at.part(userLo, userHi, int64(x.width))
+	return p.len, x.s.check(p, nameSets)
+}
+
+// Read returns the sets of users [userLo,userHi): bit code-1 of each tells whether
+// the user has an event of that code. It fills dst, or a longer one if it is too
+// short; sets of eight bytes are lent from the map. What it returned must not be
+// written to.
+func (x *Sets) Read(dst []uint64, userLo, userHi int) []uint64 {
+	switch x.width {
+	case 8:
+		return viewOf[uint64](x.s, x.at)[userLo:userHi:userHi]
+	case 4:
+		dst = sized(dst, userHi-userLo)
+		widen(dst, viewOf[uint32](x.s, x.at)[userLo:userHi])
+	case 2:
+		dst = sized(dst, userHi-userLo)
+		widen(dst, viewOf[uint16](x.s, x.at)[userLo:userHi])
+	default:
+		dst = sized(dst, userHi-userLo)
+		widen(dst, x.data[userLo:userHi])
+	}
+	return dst
+}

@@ -1,0 +1,266 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// Verify checks all pages, and then what the format promises of the values in them:
+// orders, counts and that the parts go together. It returns what it found, in the
+// order of the file, nothing if the segment is sound. Values are looked at only if
+// all pages are sound; of each part the first fault is told.
+func (s *Segment) Verify() []DamageError {
+	v := &verifier{s: s}
+	for page := range (s.body + pageSize - 1) >> pageBits {
+		at := span{page << pageBits, min(pageSize, s.body-page<<pageBits)}
+		v.add(s.checkPage(page, s.sectionsOf(at)))
+	}
+	if len(v.found) > 0 {
+		return v.found
+	}
+	v.users()
+	if len(v.found) > 0 {
+		return v.found // the rest goes by the users' rows
+	}
+	v.times()
+	for _, c := range s.allColumns() {
+		v.column(c)
+	}
+	if len(v.found) == 0 {
+		v.eventIDs()
+		v.sets()
+	}
+	return v.found
+}
+
+// allColumns returns the events, the ids and the properties.
+func (s *Segment) allColumns() []*Column {
+	all := []*Column{s.events}
+	if s.eventIDs != nil {
+		all = append(all, s.eventIDs)
+	}
+	return append(all, s.columns...)
+}
+
+// sectionsOf names what lies in a span.
+func (s *Segment) sectionsOf(p span) string {
+	var names []string
+	if p.off < headerSize {
+		names = append(names, nameHeader)
+	}
+	for _, sec := range s.sections {
+		if sec.span.off < p.off+p.len && p.off < sec.span.off+sec.span.len && !slices.Contains(names, sec.name) {
+			names = append(names, sec.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// A verifier gathers what Verify finds.
+type verifier struct {
+	s     *Segment
+	found []DamageError
+}
+
+func (v *verifier) add(err error) {
+	if d := (*DamageError)(nil); errors.As(err, &d) {
+		v.found = append(v.found, *d)
+	}
+}
+
+// fail notes a fault in a part.
+func (v *verifier) fail(section string, at span, format string, args ...any) {
+	v.add(v.s.damage(section, at, fmt.Sprintf(format, args...)))
+}
+
+// users checks the order of the users and that hashes are those of the ids.
+func (v *verifier) users() {
+	s := v.s
+	if err := s.checkOrder(); err != nil {
+		v.add(err)
+		return
+	}
+	before := ""
+	for u := range s.users {
+		if s.rowStart[u] == s.rowStart[u+1] {
+			v.fail(nameUsers, s.startAt.part(u, u+1, 4), "user %d has no rows", u)
+			return
+		}
+		id, err := s.UserID(u)
+		if err != nil {
+			v.add(err)
+			return
+		}
+		h := s.hashes[u]
+		if event.Hash(id) != h {
+			v.fail(nameUsers, s.hashAt.part(u, u+1, 8), "the hash of user %d is not that of the id", u)
+			return
+		}
+		if u > 0 && (h < s.hashes[u-1] || h == s.hashes[u-1] && id <= before) {
+			v.fail(nameUsers, s.hashAt.part(u, u+1, 8), "user %d is out of order", u)
+			return
+		}
+		before = id
+	}
+}
+
+// verifyRows is how many rows are decoded at a time.
+const verifyRows = 16 << 10
+
+// times checks that each user's times ascend and that the summary has the first and
+// the last one.
+func (v *verifier) times() {
+	t := v.s.Times()
+	low, top := int64(math.MaxInt64), int64(math.MinInt64)
+	for u := range v.s.users {
+		last := uint32(0)
+		for row := int(v.s.rowStart[u]); row < int(v.s.rowStart[u+1]); row++ {
+			off := t.At(row)
+			if off < last {
+				v.fail(nameTimes, packedSpan(t.at, row, row+1, t.bits), "row %d is before the row before it", row)
+				return
+			}
+			last = off
+			at := t.base + t.unit*int64(off)
+			low, top = min(low, at), max(top, at)
+		}
+	}
+	if v.s.rows > 0 && (low != v.s.minTime || top != v.s.maxTime) {
+		v.fail(nameTimes, t.at, "times from %d to %d, the footer tells of %d to %d", low, top, v.s.minTime, v.s.maxTime)
+	}
+}
+
+// column checks the dictionary of a column, how its codes are laid out, and them.
+func (v *verifier) column(c *Column) {
+	if !v.dictionary(c) || !v.layout(c) {
+		return
+	}
+	missing := 0
+	if c.codes == 0 {
+		var buf []uint64
+		for lo := 0; lo < c.rows; lo += verifyRows {
+			buf = c.ReadRaw(buf, lo, min(lo+verifyRows, c.rows))
+			missing += missingIn(buf, RawMissing(c.typ))
+		}
+	} else {
+		var buf []uint32
+		for lo := 0; lo < c.rows; lo += verifyRows {
+			buf = c.Read32(buf, lo, min(lo+verifyRows, c.rows))
+			for i, code := range buf {
+				if int64(code) >= int64(c.codes) {
+					v.fail(c.section(), c.meta.data, "row %d has code %d of %d", lo+i, code, c.codes)
+					return
+				}
+				missing += 1 - b2i(code != 0)
+			}
+		}
+	}
+	if missing != c.missing || c.role == roleEvents && missing > 0 {
+		v.fail(c.section(), c.meta.data, "%d rows without a value, the footer tells of %d", missing, c.missing)
+	}
+}
+
+// dictionary checks that values ascend.
+func (v *verifier) dictionary(c *Column) bool {
+	switch c.dict {
+	case dictText:
+		if c.offs[0] != 0 || int(c.offs[c.codes-1]) != len(c.bytes) {
+			v.fail(c.dictSection(), c.terms, "offsets do not cover the text")
+			return false
+		}
+		for code := 1; code < c.codes; code++ {
+			if c.offs[code] <= c.offs[code-1] || int(c.offs[code]) > len(c.bytes) ||
+				code > 1 && c.term(uint32(code)) <= c.term(uint32(code-1)) {
+				v.fail(c.dictSection(), c.terms.part(code, code+1, 4), "the string of code %d is out of order", code)
+				return false
+			}
+		}
+	case dictValues:
+		for code := 1; code < c.codes; code++ {
+			if c.Value(uint32(code)).Missing() || code > 1 && c.compare(uint32(code-1), c.Value(uint32(code))) >= 0 {
+				v.fail(c.dictSection(), c.terms.part(code-1, code, 8), "the value of code %d is out of order", code)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// layout checks what reading relies on.
+func (v *verifier) layout(c *Column) bool {
+	switch c.enc {
+	case encSparse, encRawSparse:
+		for i, row := range c.places {
+			if int(row) >= c.rows || i > 0 && row <= c.places[i-1] {
+				v.fail(c.section(), c.meta.places.part(i, i+1, 4), "exception %d is out of order", i)
+				return false
+			}
+		}
+	case encRuns:
+		row := 0
+		for i, n := range c.runs {
+			for next := (row + runBlock - 1) / runBlock * runBlock; next < row+int(n) && next < c.rows; next += runBlock {
+				if c.blocks[next/runBlock] != uint64(i)<<8|uint64(next-row) {
+					v.fail(c.section(), c.meta.index.part(next/runBlock, next/runBlock+1, 8), "the index is wrong about row %d", next)
+					return false
+				}
+			}
+			if n == 0 {
+				v.fail(c.section(), c.meta.places.part(i, i+1, 1), "run %d has no rows", i)
+				return false
+			}
+			row += int(n)
+		}
+		if row != c.rows {
+			v.fail(c.section(), c.meta.places, "runs of %d rows, there are %d", row, c.rows)
+			return false
+		}
+	}
+	return true
+}
+
+// eventIDs checks that ids ascend where times are equal, and none came twice.
+func (v *verifier) eventIDs() {
+	c, t := v.s.eventIDs, v.s.Times()
+	if c == nil {
+		return
+	}
+	for u := range v.s.users {
+		lo, hi := int(v.s.rowStart[u]), int(v.s.rowStart[u+1])
+		for row := lo + 1; row < hi; row++ {
+			if t.At(row) != t.At(row-1) {
+				continue
+			}
+			if a, b := c.rawAt(row-1), c.rawAt(row); a > b || a == b && a != 0 {
+				v.fail(nameEventID, c.meta.data, "the id of row %d is out of order", row)
+				return
+			}
+		}
+	}
+}
+
+// sets checks that the sets are those of the events.
+func (v *verifier) sets() {
+	x := v.s.sets
+	if x == nil {
+		return
+	}
+	sets := x.Read(nil, 0, v.s.users)
+	var codes []uint32
+	for u, got := range sets {
+		codes = v.s.events.Read32(codes, int(v.s.rowStart[u]), int(v.s.rowStart[u+1]))
+		want := uint64(0)
+		for _, c := range codes {
+			want |= 1 << ((c - 1) & 63)
+		}
+		if got != want {
+			v.fail(nameSets, x.at.part(u, u+1, int64(x.width)), "the set of user %d is %x, the events give %x", u, got, want)
+			return
+		}
+	}
+}

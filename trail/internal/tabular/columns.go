@@ -1,0 +1,210 @@
+package tabular
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// A want is a column that is looked for.
+type want struct {
+	flag     string   // how the command line names it
+	name     string   // as the caller named it, "" if not
+	defaults []string // names that are looked for otherwise
+	optional bool
+}
+
+// Places of the wants, and of the columns found for them.
+const (
+	colUser = iota
+	colTime
+	colEvent
+	colID
+	roles
+)
+
+// The names that are looked for unless others are named.
+var (
+	userNames  = []string{"user_id", "user"}
+	timeNames  = []string{"time", "ts", "timestamp"}
+	eventNames = []string{"event", "name"}
+)
+
+func (o Options) wants() [roles]want {
+	return [roles]want{
+		colUser:  {flag: "--user", name: o.User, defaults: userNames},
+		colTime:  {flag: "--time", name: o.Time, defaults: timeNames},
+		colEvent: {flag: "--event", name: o.Event, defaults: eventNames},
+		colID:    {flag: "--id", name: o.ID, optional: true},
+	}
+}
+
+// resolve tells the names of the columns for user, time, event and id ("" for no
+// id) among those that are there. The error tells the flag and the nearest name.
+func (o Options) resolve(columns []string) (names [roles]string, err error) {
+	for i, w := range o.wants() {
+		candidates := w.defaults
+		if w.name != "" {
+			candidates = []string{w.name}
+		}
+		for _, c := range candidates {
+			if slices.Contains(columns, c) {
+				names[i] = c
+				break
+			}
+		}
+		if names[i] == "" && !(w.optional && w.name == "") {
+			return names, missingColumn(w, columns)
+		}
+	}
+	for i, a := range names {
+		for j, b := range names[:i] {
+			if a != "" && a == b {
+				return names, fmt.Errorf("%s and %s both take the column %q", o.wants()[j].flag, o.wants()[i].flag, a)
+			}
+		}
+	}
+	return names, nil
+}
+
+// defaults returns the names that are looked for first.
+func (o Options) defaults() (names [roles]string) {
+	for i, w := range o.wants() {
+		names[i] = w.name
+		if w.name == "" && !w.optional {
+			names[i] = w.defaults[0]
+		}
+	}
+	return names
+}
+
+func missingColumn(w want, columns []string) error {
+	var b strings.Builder
+	if w.name != "" {
+		fmt.Fprintf(&b, "there is no column %q, which %s names", w.name, w.flag)
+	} else {
+		last := len(w.defaults) - 1
+		fmt.Fprintf(&b, "there is no column %s or %s", strings.Join(w.defaults[:last], ", "), w.defaults[last])
+	}
+	if len(columns) == 0 {
+		return fmt.Errorf("%s: there are no columns at all", b.String())
+	}
+	near := ""
+	for _, c := range append([]string{w.name}, w.defaults...) {
+		if n, ok := nearest(c, columns); ok && near == "" {
+			near = n
+		}
+	}
+	switch {
+	case near != "":
+		fmt.Fprintf(&b, "; did you mean %s %s?", w.flag, near)
+	case w.name == "":
+		fmt.Fprintf(&b, "; name it with %s.", w.flag)
+	default:
+		b.WriteByte('.')
+	}
+	shown := columns[:min(len(columns), 50)]
+	fmt.Fprintf(&b, " The columns are %s", strings.Join(shown, ", "))
+	if len(shown) < len(columns) {
+		fmt.Fprintf(&b, " and %d more", len(columns)-len(shown))
+	}
+	return fmt.Errorf("%s", b.String())
+}
+
+// nearest returns the name that a misspelt one most likely means: equal but for
+// case, or at most a third of its letters away.
+func nearest(word string, names []string) (near string, ok bool) {
+	if word == "" || len(word) > 100 {
+		return "", false
+	}
+	best := len(word)/3 + 1
+	for _, n := range names {
+		if len(n) > 100 {
+			continue
+		}
+		if d := distance(strings.ToLower(word), strings.ToLower(n)); d < best {
+			near, best, ok = n, d, true
+		}
+	}
+	return near, ok
+}
+
+// distance counts the bytes to insert, delete, replace or swap with their
+// neighbour to come from a to b.
+func distance(a, b string) int {
+	var before, last, row [101]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
+
+// checkColumns tells what is wrong with the names of a file: one that stands
+// twice, is too long, or too many; or one that Options.Types has and the file not.
+func (o Options) checkColumns(columns []string) error {
+	if len(columns) > maxProperties {
+		return fmt.Errorf("there are %d columns; at most %d are taken", len(columns), maxProperties)
+	}
+	seen := make(map[string]bool, len(columns))
+	for _, c := range columns {
+		if seen[c] {
+			return fmt.Errorf("the column %q is there twice", c)
+		}
+		if len(c) > maxName {
+			return fmt.Errorf("the name of the column %s is longer than %d bytes", quote(c), maxName)
+		}
+		seen[c] = true
+	}
+	var lost []string
+	for c := range o.Types {
+		if !seen[c] {
+			lost = append(lost, c)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	slices.Sort(lost)
+	return missingColumn(want{flag: "--types", name: lost[0]}, columns)
+}
+
+// settle decides the type of a property whose values are of type found (Unknown if
+// it has none, and then the answer may be), given what was forced and what the store
+// has. It is an error if the store has another one.
+func (o Options) settle(property string, found event.Type) (event.Type, error) {
+	known := o.Known.Type(property)
+	forced, isForced := o.Types[property]
+	if isForced {
+		found = forced
+	}
+	if t, ok := event.Widen(known, found); ok {
+		return t, nil
+	}
+	err := &event.TypeError{Property: property, Have: known, Got: found}
+	if isForced {
+		return 0, fmt.Errorf("%w, which --types says", err)
+	}
+	return 0, fmt.Errorf("%w; --types %s:%s reads it as %s", err, property, known, article(known))
+}
+
+// left tells whether a property is to be left out.
+func (o Options) left(property string) bool {
+	t, ok := o.Types[property]
+	return ok && t == event.Unknown
+}

@@ -1,0 +1,399 @@
+package tabular
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// An ndjsonSource reads lines of JSON objects. Properties are found as they come;
+// empty lines are passed over.
+type ndjsonSource struct {
+	opt   Options
+	unit  unit
+	names [roles]string
+	feed  *feed
+	line  int64 // lines used up
+	scan  scanner
+
+	fields event.Schema
+	forced []bool         // by field
+	roles  map[string]int // by name of a member: colUser …, or roles + index of the field, or -1 if left out
+	order  []place        // the members of the lines before, as most lines are alike
+	fresh  []fresh
+
+	values  []event.Value
+	bad     []BadRow
+	widened bool
+}
+
+// A place is a name and what it stands for.
+type place struct {
+	name string
+	role int
+}
+
+// A fresh property came for the first time, or in a wider type, in a row that is
+// not taken yet.
+type fresh struct {
+	name  string
+	value event.Value
+}
+
+func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
+	s := &ndjsonSource{opt: opt, feed: newFeed(in), roles: make(map[string]int)}
+	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
+	s.feed.fill()
+	if bytes.HasPrefix(s.feed.rest(), []byte("\xef\xbb\xbf")) {
+		s.feed.lo += 3
+	}
+	columns := s.look()
+	if len(columns) == 0 {
+		s.names = opt.defaults()
+	} else {
+		var err error
+		if s.names, err = opt.resolve(columns); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range s.names {
+		if name != "" {
+			s.roles[name] = i
+		}
+	}
+	return s, nil
+}
+
+// look returns the names in the lines that were read already.
+func (s *ndjsonSource) look() (columns []string) {
+	seen := make(map[string]bool)
+	for b := s.feed.rest(); len(b) > 0 && len(columns) < maxProperties; {
+		line, rest, ended := bytes.Cut(b, []byte{'\n'})
+		if !ended && !s.feed.whole() {
+			break
+		}
+		b = rest
+		s.scan.reset()
+		if s.scan.object(line) != nil {
+			continue
+		}
+		for _, m := range s.scan.members {
+			if !seen[m.name] {
+				name := strings.Clone(m.name)
+				seen[name] = true
+				columns = append(columns, name)
+			}
+		}
+	}
+	return columns
+}
+
+func (s *ndjsonSource) schema() event.Schema { return s.fields }
+
+func (s *ndjsonSource) close() {}
+
+func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
+	s.bad, s.widened = s.bad[:0], false
+	s.scan.reset()
+	if need := min(len(rows)*max(1, len(s.fields)), maxValues); len(s.values) < need {
+		s.values = make([]event.Value, need)
+	}
+	used := 0
+	for n < len(rows) && len(s.bad) < maxBad {
+		width := len(s.fields)
+		if used+width > len(s.values) {
+			break
+		}
+		line, number, err := s.cut(n == 0 && len(s.bad) == 0)
+		if err != nil {
+			return n, s.bad, err
+		}
+		if number == 0 {
+			break
+		}
+		if line == nil {
+			s.bad = append(s.bad, BadRow{Line: number, Reason: "the line is longer than 1 MiB"})
+			continue
+		}
+		rows[n].Values = s.values[used : used+width : used+width]
+		clear(rows[n].Values)
+		if err := s.take(line, &rows[n]); err != nil {
+			s.bad = append(s.bad, BadRow{Line: number, Reason: err.Error()})
+			continue
+		}
+		used += width
+		n++
+	}
+	if s.widened {
+		s.widen(rows[:n])
+	}
+	return n, s.bad, nil
+}
+
+// cut returns the next line that is not empty, nil for one that is too long, and
+// its number: 0 if the window must move for it, which only move allows.
+func (s *ndjsonSource) cut(move bool) (line []byte, number int64, err error) {
+	for {
+		rest := s.feed.rest()
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 && s.feed.whole() && len(rest) > 0 {
+			i = len(rest) - 1
+			line = rest
+		} else if i >= 0 {
+			line = rest[:i]
+		}
+		switch {
+		case i >= 0:
+			s.feed.lo += i + 1
+			s.line++
+			if len(line) > maxRecord {
+				return nil, s.line, nil
+			}
+			if len(bytes.TrimSpace(line)) > 0 {
+				return line, s.line, nil
+			}
+		case !move:
+			return nil, 0, nil
+		case len(rest) > maxRecord:
+			s.feed.skipLine()
+			s.line++
+			return nil, s.line, nil
+		case s.feed.err != nil:
+			return nil, 0, s.feed.err
+		case s.feed.eof:
+			return nil, 0, io.EOF
+		default:
+			s.feed.fill()
+		}
+	}
+}
+
+// take turns a line into a row.
+func (s *ndjsonSource) take(line []byte, row *Row) error {
+	if err := s.scan.object(line); err != nil {
+		return err
+	}
+	row.User, row.Name, row.ID = "", "", ""
+	s.fresh = s.fresh[:0]
+	timed := false
+	for i := range s.scan.members {
+		m := &s.scan.members[i]
+		role, known := s.role(i, m.name)
+		if !known {
+			v, err := s.opt.convert(m, event.Unknown, s.opt.Types[m.name] != event.Unknown)
+			if err != nil {
+				return err
+			}
+			if !v.Missing() {
+				s.fresh = append(s.fresh, fresh{m.name, v})
+			}
+			continue
+		}
+		var err error
+		switch role {
+		case colUser:
+			row.User, err = m.identity()
+		case colEvent:
+			row.Name, err = m.identity()
+		case colID:
+			row.ID, err = m.identity()
+		case colTime:
+			row.Time, err = m.time(s.unit)
+			timed = true
+		case -1:
+		default:
+			k := role - roles
+			var v event.Value
+			if v, err = s.opt.convert(m, s.fields[k].Type, s.forced[k]); err != nil {
+				break
+			}
+			if v.Type() == event.Float && s.fields[k].Type == event.Int {
+				s.fresh = append(s.fresh, fresh{s.fields[k].Name, v})
+			}
+			row.Values[k] = v
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case row.User == "":
+		return fmt.Errorf("%s is empty or missing", s.names[colUser])
+	case row.Name == "":
+		return fmt.Errorf("%s is empty or missing", s.names[colEvent])
+	case !timed:
+		return fmt.Errorf("%s is missing", s.names[colTime])
+	}
+	for _, f := range s.fresh {
+		if err := s.grow(f, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// role tells what the i-th member of a line stands for; it is not known if it is
+// a property that did not come before.
+func (s *ndjsonSource) role(i int, name string) (role int, known bool) {
+	if i < len(s.order) && s.order[i].name == name {
+		return s.order[i].role, true
+	}
+	role, known = s.roles[name]
+	if !known {
+		if !s.opt.left(name) {
+			return 0, false
+		}
+		role = -1
+	}
+	for len(s.order) <= i && len(s.order) < maxProperties {
+		s.order = append(s.order, place{})
+	}
+	if i < len(s.order) && role >= 0 {
+		owned := s.names[min(role, roles-1)]
+		if role >= roles {
+			owned = s.fields[role-roles].Name
+		}
+		s.order[i] = place{owned, role}
+	}
+	return role, true
+}
+
+// grow takes a property that is new, or a number where there were integers.
+func (s *ndjsonSource) grow(f fresh, row *Row) error {
+	role, known := s.roles[f.name]
+	if !known {
+		if len(s.fields) == maxProperties {
+			return fmt.Errorf("%s: the file has more than %d properties", quote(f.name), maxProperties)
+		}
+		if len(f.name) > maxName {
+			return fmt.Errorf("the name of the property %s is longer than %d bytes", quote(f.name), maxName)
+		}
+		name := strings.Clone(f.name)
+		role = roles + len(s.fields)
+		t, err := s.opt.settle(name, f.value.Type())
+		if err != nil {
+			return err
+		}
+		s.fields = append(s.fields, event.Field{Name: name, Type: t})
+		s.forced = append(s.forced, s.opt.Types[name] != event.Unknown)
+		s.roles[name] = role
+	}
+	k := role - roles
+	t, ok := event.Widen(s.fields[k].Type, f.value.Type())
+	if !ok {
+		return &event.TypeError{Property: f.name, Have: s.fields[k].Type, Got: f.value.Type()}
+	}
+	if t != s.fields[k].Type {
+		// Who holds the schema of before must not see it change.
+		s.fields = slices.Clone(s.fields)
+		s.fields[k].Type = t
+		s.widened = true
+	}
+	for len(row.Values) <= k {
+		row.Values = append(row.Values, event.Value{})
+	}
+	row.Values[k], _ = f.value.As(t) // Widen said that it can be
+	return nil
+}
+
+// widen makes integers of a batch numbers where the schema has become so.
+func (s *ndjsonSource) widen(rows []Row) {
+	for k, f := range s.fields {
+		if f.Type != event.Float {
+			continue
+		}
+		for i := range rows {
+			if k < len(rows[i].Values) {
+				rows[i].Values[k], _ = rows[i].Values[k].As(event.Float) // an integer or a number by now
+			}
+		}
+	}
+}
+
+// identity reads the user, the event or the id: a text or an integer of any size.
+func (m *member) identity() (string, error) {
+	switch m.kind {
+	case jsonString, jsonInteger, jsonNull:
+		return m.text, nil
+	}
+	return "", fmt.Errorf("%s is %s: want a string or an integer", m.name, m.kind)
+}
+
+func (m *member) time(u unit) (int64, error) {
+	switch m.kind {
+	case jsonString, jsonInteger, jsonNumber:
+		t, err := parseTime(m.text, u)
+		if err != nil {
+			return 0, fmt.Errorf("%s %s: %w", m.name, quote(m.text), err)
+		}
+		return t, nil
+	}
+	return 0, fmt.Errorf("%s is %s: want a time", m.name, m.kind)
+}
+
+// convert reads the value of a member for a property of type t, Unknown for one
+// that did not come before. An Int may come out as a Float, which widens it. A
+// String lends.
+func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, error) {
+	if forced && t == event.Unknown {
+		t = o.Types[m.name]
+	}
+	switch m.kind {
+	case jsonNull:
+		return event.Value{}, nil
+	case jsonArray, jsonObject:
+		deep := ""
+		if m.kind == jsonObject {
+			deep = fmt.Sprintf(" nested more than %d deep", maxParts)
+		}
+		return event.Value{}, fmt.Errorf("property %q is %s%s; --types %s:skip leaves it out", m.name, m.kind, deep, m.name)
+	case jsonString:
+		if m.text == "" || t == event.String || t == event.Unknown {
+			return event.StringOf(m.text), nil
+		}
+	case jsonInteger:
+		if t == event.String || t == event.Bool {
+			break
+		}
+		i, ok := parseInt(m.text)
+		switch {
+		case ok && t == event.Float:
+			return event.FloatOf(float64(i)), nil
+		case ok:
+			return event.IntOf(i), nil
+		case t != event.Int || !forced:
+			return m.float()
+		}
+	case jsonNumber:
+		if t == event.Float || t == event.Unknown || t == event.Int && !forced {
+			return m.float()
+		}
+	case jsonBool:
+		if t == event.Bool || t == event.Unknown {
+			return event.BoolOf(m.text == "true"), nil
+		}
+	}
+	if forced {
+		v, ok := parseValue(m.text, t)
+		if !ok {
+			return event.Value{}, fmt.Errorf("%s", misfit(m.name, m.text, t))
+		}
+		return v, nil
+	}
+	got := map[kind]event.Type{jsonString: event.String, jsonInteger: event.Int, jsonNumber: event.Float, jsonBool: event.Bool}[m.kind]
+	return event.Value{}, &event.TypeError{Property: m.name, Have: t, Got: got}
+}
+
+// float reads a number; what is larger than any is an error.
+func (m *member) float() (event.Value, error) {
+	f, err := parseFloat(m.text)
+	if err != nil || math.IsInf(f, 0) {
+		return event.Value{}, fmt.Errorf("%s: %s is too large a number", m.name, quote(m.text))
+	}
+	return event.FloatOf(f), nil
+}

@@ -1,0 +1,161 @@
+package tabular
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// parseInt reads an integer as it is written canonically: without a plus, spaces
+// or leading zeros, which make a text (a zip code, a phone number).
+func parseInt(s string) (v int64, ok bool) {
+	i, negative := 0, false
+	if s != "" && s[0] == '-' {
+		i, negative = 1, true
+	}
+	n := len(s) - i
+	if n == 0 || n > 19 || s[i] == '0' && n > 1 {
+		return 0, false
+	}
+	u := uint64(0)
+	for ; i < len(s); i++ {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		u = u*10 + uint64(c) // 19 digits fit
+	}
+	switch {
+	case negative && u <= 1<<63:
+		return -int64(u), true
+	case !negative && u < 1<<63:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+var errNumber = errors.New("not a number")
+
+// parseFloat reads a decimal number: 1, -1.5, .5, 1e9. Leading zeros, a plus,
+// hexadecimal ones, underscores, NaN, the infinities and what is larger than any
+// number are none.
+func parseFloat(s string) (float64, error) {
+	i := 0
+	if s != "" && s[0] == '-' {
+		i = 1
+	}
+	if i >= len(s) || s[i] == '0' && i+1 < len(s) && isDigit(s[i+1]) {
+		return 0, errNumber
+	}
+	for _, c := range []byte(s[i:]) {
+		switch {
+		case isDigit(c), c == '.', c == 'e', c == 'E', c == '-', c == '+':
+		default:
+			return 0, errNumber
+		}
+	}
+	if s[i] == '+' || s[i] == '-' {
+		return 0, errNumber
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(v, 0) {
+		return 0, errNumber
+	}
+	return v, nil
+}
+
+// parseBool reads true and false as most programs write them.
+func parseBool(s string) (v, ok bool) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, true
+	case "false", "False", "FALSE":
+		return false, true
+	}
+	return false, false
+}
+
+// parseValue reads a text as a type; it is not ok if it does not fit. The empty
+// text is missing in any type. A String lends s.
+func parseValue(s string, t event.Type) (v event.Value, ok bool) {
+	if s == "" {
+		return event.Value{}, true
+	}
+	switch t {
+	case event.Int:
+		i, ok := parseInt(s)
+		return event.IntOf(i), ok
+	case event.Float:
+		if i, ok := parseInt(s); ok && i > -1<<53 && i < 1<<53 {
+			return event.FloatOf(float64(i)), true
+		}
+		f, err := parseFloat(s)
+		return event.FloatOf(f), err == nil
+	case event.Bool:
+		b, ok := parseBool(s)
+		return event.BoolOf(b), ok
+	}
+	return event.StringOf(s), true
+}
+
+// A guess is which types all the texts of a column fit so far.
+type guess struct{ seen, notInt, notFloat, notBool bool }
+
+// see takes one more text into account.
+func (g *guess) see(s string) {
+	if s == "" || g.notInt && g.notFloat && g.notBool {
+		return
+	}
+	g.seen = true
+	if !g.notInt {
+		_, ok := parseInt(s)
+		g.notInt = !ok
+	}
+	if g.notInt && !g.notFloat {
+		_, err := parseFloat(s)
+		g.notFloat = err != nil
+	}
+	if !g.notBool {
+		_, ok := parseBool(s)
+		g.notBool = !ok
+	}
+}
+
+// best returns the narrowest type, Unknown if there was no text.
+func (g *guess) best() event.Type {
+	switch {
+	case !g.seen:
+		return event.Unknown
+	case !g.notInt:
+		return event.Int
+	case !g.notFloat:
+		return event.Float
+	case !g.notBool:
+		return event.Bool
+	}
+	return event.String
+}
+
+// quote shows a text of the input in a message, cut if it is long.
+func quote(s string) string {
+	if len(s) > 40 {
+		s = s[:40]
+		return strconv.Quote(s) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// misfit tells that a text is not of the type of its property.
+func misfit(property, text string, t event.Type) string {
+	return fmt.Sprintf("%s: %s is not %s", property, quote(text), article(t))
+}
+
+func article(t event.Type) string {
+	if t == event.Int || t == event.Unknown {
+		return "an " + t.String()
+	}
+	return "a " + t.String()
+}

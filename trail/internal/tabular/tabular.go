@@ -1,0 +1,223 @@
+// Package tabular reads events from files of rows - CSV, newline-delimited JSON
+// and Parquet - and writes them as Parquet.
+//
+// Read Options, Row and Reader here, then columns.go (which column is what, and of
+// which type), scalar.go and time.go (what a text means), and one file for each
+// form: csv.go, ndjson.go over json.go, parquet.go over column.go. write.go is the
+// other direction.
+//
+// Invariants: input is not trusted. Any bytes give rows, bad rows or an error,
+// never a panic; memory is bounded by the batch, the longest record (1 MiB) and,
+// for Parquet, one page of each column, not by the file. A row that cannot be
+// taken never ends the reading: it is handed out as a BadRow with its line.
+//
+// It knows nothing of stores, segments or queries; a store's schema comes in as
+// Options.Known.
+package tabular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// Options say what the columns of a file mean. The zero Options read files with
+// the default column names.
+type Options struct {
+	// The names of the columns. Empty ones are looked for: user_id or user; time,
+	// ts or timestamp; event or name; no id.
+	User, Time, Event, ID string
+
+	// TimeUnit is the unit of times that are numbers: s, ms, us or ns. Empty
+	// tells them apart by size. Texts and Parquet timestamps say their own.
+	TimeUnit string
+
+	// Types forces the types of properties by name. Unknown leaves the column out.
+	Types map[string]event.Type
+
+	// Known is the schema of the store that the events are for. A property it has
+	// must come in its type or, between integers and numbers, widens.
+	Known event.Schema
+}
+
+// A Row is one event. Its strings and its Values are lent: they are good until
+// the next call of Next.
+type Row struct {
+	User   string
+	Time   int64 // milliseconds since 1970 UTC
+	Name   string
+	ID     string        // empty for none
+	Values []event.Value // Values[i] is of field i of the schema; missing beyond its end
+}
+
+// A BadRow tells of a row that was left out.
+type BadRow struct {
+	Line   int64 // the line in the file where the row starts, from 1; of Parquet the number of the row, from 1
+	Reason string
+}
+
+// Bounds of what is taken from a file.
+const (
+	maxRecord     = 1 << 20 // bytes of a record of CSV or a line of JSON
+	maxProperties = 2000    // columns of one file; each costs 32 bytes in each row of a batch
+	maxName       = 1024    // bytes of a property's name
+	maxValues     = 1 << 18 // values of a batch, which ends before it has more
+	maxBad        = 1024    // bad rows of a batch, which ends when it has them
+	sampleRows    = 10_000  // rows of CSV that decide the types
+)
+
+// A Reader hands out the events of one file. One goroutine at a time may use it,
+// except for Progress.
+type Reader struct {
+	path string
+	in   *input
+	src  source
+	err  error // what ended the reading
+}
+
+// A source is one form of file.
+type source interface {
+	// next is Reader.Next; it returns io.EOF alone.
+	next(rows []Row) (n int, bad []BadRow, err error)
+	schema() event.Schema
+	close()
+}
+
+// Open opens a file for reading. Its form is told by the name: .csv, .ndjson,
+// .jsonl, each also with .gz or .zst after it, and .parquet; "-" is newline-
+// delimited JSON from stdin. Close must be called in the end.
+//
+// It is an error if a column that Options or the defaults want is not there, or if
+// a column's type does not go with the known schema (*event.TypeError is in the
+// chain then). Of JSON the names are checked in the lines of the first read.
+func Open(path string, stdin io.Reader, opt Options) (*Reader, error) {
+	r, err := open(path, stdin, opt)
+	if err != nil {
+		return nil, named(path, err)
+	}
+	return r, nil
+}
+
+func open(path string, stdin io.Reader, opt Options) (*Reader, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	form, packed, err := formOf(path)
+	if err != nil {
+		return nil, err
+	}
+	in, err := openInput(path, stdin, packed)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{path: path, in: in}
+	switch form {
+	case "csv":
+		r.src, err = newCSV(in, opt)
+	case "parquet":
+		r.src, err = newParquet(in, opt)
+	default:
+		r.src, err = newNDJSON(in, opt)
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	return r, nil
+}
+
+// formOf tells the form of a file and how it is packed ("", "gz" or "zst") by its
+// name.
+func formOf(path string) (form, packed string, err error) {
+	if path == "-" {
+		return "ndjson", "", nil
+	}
+	name := strings.ToLower(path)
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
+		name = name[i+1:]
+	}
+	for _, p := range []string{"gz", "zst"} {
+		if rest, ok := strings.CutSuffix(name, "."+p); ok {
+			name, packed = rest, p
+		}
+	}
+	switch {
+	case strings.HasSuffix(name, ".csv"):
+		return "csv", packed, nil
+	case strings.HasSuffix(name, ".ndjson"), strings.HasSuffix(name, ".jsonl"):
+		return "ndjson", packed, nil
+	case strings.HasSuffix(name, ".parquet") && packed == "":
+		return "parquet", "", nil
+	}
+	return "", "", errors.New("what the file holds is told by its name: want .csv, .ndjson or .jsonl, each also with .gz or .zst after it, or .parquet")
+}
+
+// Schema returns the properties of the rows handed out so far: those that the
+// file is known to have, the user, time, event and id columns left out. It may grow
+// with Next, and of JSON an integer may become a number; a field keeps its index.
+// The caller must not change it.
+func (r *Reader) Schema() event.Schema { return r.src.schema() }
+
+// Next reads up to len(rows) rows. It hands out fewer when that suits it, even
+// none beside bad rows; the end is n == 0 with io.EOF. Any other error ends the
+// reading for good and names the file. Values are of the schema as it is after
+// the call.
+func (r *Reader) Next(rows []Row) (n int, bad []BadRow, err error) {
+	if r.err != nil {
+		return 0, nil, r.err
+	}
+	if len(rows) == 0 {
+		return 0, nil, nil
+	}
+	n, bad, err = r.src.next(rows)
+	if err != nil {
+		if err != io.EOF {
+			err = named(r.path, err)
+		}
+		r.err = err
+	}
+	return n, bad, err
+}
+
+// Progress returns how many bytes of the file, packed as it is, were read and how
+// many it has; total is -1 if that is not known. Any goroutine may call it.
+func (r *Reader) Progress() (done, total int64) { return r.in.done.Load(), r.in.total }
+
+// Close gives back what the reader holds.
+func (r *Reader) Close() error {
+	r.src.close()
+	if r.err == nil {
+		r.err = errors.New("the reader is closed")
+	}
+	return r.in.close()
+}
+
+// named puts the name of the file in front of an error that has it not yet.
+func named(path string, err error) error {
+	if path == "-" {
+		path = "standard input"
+	}
+	if in := (*fs.PathError)(nil); errors.As(err, &in) && in.Path == path {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// check tells what is wrong with the options alone.
+func (o Options) check() error {
+	if _, err := unitOf(o.TimeUnit); err != nil {
+		return err
+	}
+	wants := o.wants()
+	for i, a := range wants {
+		for _, b := range wants[:i] {
+			if a.name != "" && a.name == b.name {
+				return fmt.Errorf("%s and %s both name the column %q", b.flag, a.flag, a.name)
+			}
+		}
+	}
+	return nil
+}

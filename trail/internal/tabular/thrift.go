@@ -1,0 +1,181 @@
+package tabular
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+)
+
+// Types of the compact protocol of Thrift.
+const (
+	thriftTrue = iota + 1
+	thriftFalse
+	thriftByte
+	thriftI16
+	thriftI32
+	thriftI64
+	thriftDouble
+	thriftBinary
+	thriftList
+	thriftSet
+	thriftMap
+	thriftStruct
+	thriftUUID
+)
+
+var (
+	errThrift      = errors.New("a header is damaged")
+	errThriftShort = errors.New("a header ends too early")
+)
+
+// unmarshal decodes the Thrift struct that b begins with, and tells how long it
+// is. It goes over the bytes before the decoder does, which makes room for a list
+// of two thousand million structs if five bytes say that there is one.
+func unmarshal(b []byte, into any) (used int, err error) {
+	w := walker{b: b}
+	if _, err := w.fields(0); err != nil {
+		return 0, err
+	}
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), b[:w.i], into); err != nil {
+		return 0, err
+	}
+	return w.i, nil
+}
+
+// A walker goes over a Thrift struct and checks that it is all there.
+type walker struct {
+	b []byte
+	i int
+}
+
+// fields goes over the fields of a struct and counts them.
+func (w *walker) fields(depth int) (n int, err error) {
+	if depth > 32 {
+		return 0, errThrift
+	}
+	for {
+		head, err := w.take(1)
+		if err != nil {
+			return 0, err
+		}
+		if head[0] == 0 {
+			return n, nil
+		}
+		n++
+		if head[0]>>4 == 0 {
+			if _, err := w.varint(); err != nil {
+				return 0, err
+			}
+		}
+		if t := head[0] & 15; t != thriftTrue && t != thriftFalse {
+			if err := w.value(t, depth); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func (w *walker) value(t byte, depth int) error {
+	var err error
+	switch t {
+	case thriftTrue, thriftFalse, thriftByte: // booleans here are those in lists
+		_, err = w.take(1)
+	case thriftI16, thriftI32, thriftI64:
+		_, err = w.varint()
+	case thriftDouble:
+		_, err = w.take(8)
+	case thriftUUID:
+		_, err = w.take(16)
+	case thriftBinary:
+		var n uint64
+		if n, err = w.varint(); err == nil {
+			_, err = w.take(n)
+		}
+	case thriftList, thriftSet:
+		err = w.list(depth)
+	case thriftMap:
+		err = w.pairs(depth)
+	case thriftStruct:
+		_, err = w.fields(depth + 1)
+	default:
+		err = errThrift
+	}
+	return err
+}
+
+func (w *walker) list(depth int) error {
+	head, err := w.take(1)
+	if err != nil {
+		return err
+	}
+	n, t := uint64(head[0]>>4), head[0]&15
+	if n == 15 {
+		if n, err = w.varint(); err != nil {
+			return err
+		}
+	}
+	for range n {
+		if t != thriftStruct {
+			if err := w.value(t, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		// One that is empty takes a byte here and hundreds when it is decoded, and
+		// none that Parquet has a list of can be.
+		if fields, err := w.fields(depth + 1); err != nil || fields == 0 {
+			return cmpErr(err, errThrift)
+		}
+	}
+	return nil
+}
+
+func (w *walker) pairs(depth int) error {
+	n, err := w.varint()
+	if err != nil || n == 0 {
+		return err
+	}
+	types, err := w.take(1)
+	if err != nil {
+		return err
+	}
+	for range n {
+		if err := w.value(types[0]>>4, depth+1); err != nil {
+			return err
+		}
+		if err := w.value(types[0]&15, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) take(n uint64) ([]byte, error) {
+	if n > uint64(len(w.b)-w.i) {
+		return nil, errThriftShort
+	}
+	w.i += int(n)
+	return w.b[w.i-int(n) : w.i], nil
+}
+
+func (w *walker) varint() (uint64, error) {
+	v, n := binary.Uvarint(w.b[w.i:])
+	if n < 0 {
+		return 0, errThrift
+	}
+	if n == 0 {
+		return 0, errThriftShort
+	}
+	w.i += n
+	return v, nil
+}
+
+// cmpErr returns the first error that is one.
+func cmpErr(errs ...error) error {
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package tabular
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	fastgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+)
+
+// An unpacker unpacks pages of Parquet. The codecs of parquet-go are not used
+// because they believe the lengths that a page claims: that of LZ4 doubles its
+// buffer for ever if a page is damaged.
+type unpacker struct {
+	zstd   *zstd.Decoder // made when first needed
+	gzip   *fastgzip.Reader
+	brotli *brotli.Reader
+}
+
+var errUnpack = errors.New("a page does not unpack to the size that its header says")
+
+// unpack returns the content of a page, which must have a size of want: packed
+// itself, or in *buf, which is replaced if it is too small.
+func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []byte, want int) ([]byte, error) {
+	if codec == format.Uncompressed {
+		if len(packed) != want {
+			return nil, errUnpack
+		}
+		return packed, nil
+	}
+	if len(packed) == 0 && want == 0 {
+		return nil, nil
+	}
+	var err error
+	switch codec {
+	case format.Snappy:
+		n, err := snappy.DecodedLen(packed)
+		if err != nil || n != want || n/64 > len(packed) { // it packs 64 bytes in 3 at best
+			return nil, errUnpack
+		}
+		*buf = grown(*buf, want)
+		if _, err := snappy.Decode(*buf, packed); err != nil {
+			return nil, fmt.Errorf("snappy: %w", err)
+		}
+		return *buf, nil
+	case format.Lz4Raw:
+		if want/256 > len(packed) {
+			return nil, errUnpack
+		}
+		*buf = grown(*buf, want)
+		n, err := lz4.UncompressBlock(packed, *buf)
+		if err != nil || n != want {
+			return nil, errUnpack
+		}
+		return *buf, nil
+	case format.Zstd:
+		if u.zstd == nil {
+			if u.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPage), zstd.WithDecoderLowmem(true)); err != nil {
+				return nil, err
+			}
+		}
+		*buf = grown(*buf, min(want, 1<<10+len(packed)*200)) // more only if it turns out to be
+		b, err := u.zstd.DecodeAll(packed, (*buf)[:0])
+		if err != nil {
+			return nil, fmt.Errorf("zstd: %w", err)
+		}
+		*buf = b
+	case format.Gzip:
+		if u.gzip == nil {
+			u.gzip = new(fastgzip.Reader)
+		}
+		if err := u.gzip.Reset(bytes.NewReader(packed)); err != nil {
+			return nil, unpackError("gzip", err)
+		}
+		if *buf, err = readUpTo((*buf)[:0], u.gzip, want); err != nil {
+			return nil, unpackError("gzip", err)
+		}
+	case format.Brotli:
+		if u.brotli == nil {
+			u.brotli = new(brotli.Reader)
+		}
+		if err := u.brotli.Reset(bytes.NewReader(packed)); err != nil {
+			return nil, err
+		}
+		if *buf, err = readUpTo((*buf)[:0], u.brotli, want); err != nil {
+			return nil, fmt.Errorf("brotli: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("it is packed with %s, which is not read", codec)
+	}
+	if len(*buf) != want {
+		return nil, errUnpack
+	}
+	return *buf, nil
+}
+
+// readUpTo reads a stream to its end, but no more than a byte beyond want.
+func readUpTo(buf []byte, r io.Reader, want int) ([]byte, error) {
+	b := bytes.NewBuffer(buf)
+	_, err := b.ReadFrom(io.LimitReader(r, int64(want)+1))
+	return b.Bytes(), err
+}
+
+func (u *unpacker) close() {
+	if u.zstd != nil {
+		u.zstd.Close()
+		u.zstd = nil
+	}
+}

@@ -1,0 +1,16 @@
+package trail
+
+import (
+	"os"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		childMain(dir)
+		return
+	}
+	leak.Main(m)
+}

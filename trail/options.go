@@ -1,0 +1,82 @@
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+)
+
+// Options are what a store is opened with. Zero values are the defaults.
+type Options struct {
+	// ReadOnly opens a store for queries, beside a writer or without one. Nothing
+	// is written; what was appended later is seen after Refresh.
+	ReadOnly bool
+	// Rebuild makes a manifest from the segments that are there if both copies of
+	// it are damaged. Deletions, the horizon, marks and cohorts are lost then;
+	// without it Open refuses such a store.
+	Rebuild bool
+	// Bucket is the span of time that a segment covers: default 28 days, from an
+	// hour to 49 days. It is fixed when the store is made, and ignored later.
+	Bucket time.Duration
+	// Keep is how long events are kept, by their time; 0 keeps them for ever. It
+	// holds while the store is open with it.
+	Keep time.Duration
+	// FlushRows is how many events in memory are written to segments: default
+	// 1,000,000.
+	FlushRows int
+	// FlushEvery is how long an event stays in memory and the write-ahead log
+	// alone: default 60 s. If negative, time calls for no flush.
+	FlushEvery time.Duration
+	// Memory is how many bytes of events in memory call for a flush: default 256
+	// MiB. Appends wait when there is twice as much.
+	Memory int64
+	// NoSync leaves out the fsync of appends: a loss of power may then lose the
+	// last second of them; a kill still loses nothing.
+	NoSync bool
+	// Log is told of recovery, damage, and background work that fails; nil:
+	// nobody is.
+	Log *slog.Logger
+
+	fs  spool.FS         // nil: the real one, with mapped segments
+	now func() time.Time // nil: time.Now
+}
+
+const (
+	defaultBucket     = 28 * 24 * time.Hour
+	minBucket         = time.Hour
+	maxBucket         = 49 * 24 * time.Hour // 32 bits of milliseconds
+	defaultFlushRows  = 1_000_000
+	defaultFlushEvery = time.Minute
+	defaultMemory     = 256 << 20
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Bucket == 0 {
+		o.Bucket = defaultBucket
+	}
+	if o.Bucket < minBucket || o.Bucket > maxBucket || o.Bucket%time.Second != 0 {
+		return o, fmt.Errorf("a bucket of %v: want whole seconds from %v to %v", o.Bucket, minBucket, maxBucket)
+	}
+	if o.Keep < 0 {
+		return o, errors.New("a negative time to keep events")
+	}
+	if o.FlushRows <= 0 {
+		o.FlushRows = defaultFlushRows
+	}
+	if o.FlushEvery == 0 {
+		o.FlushEvery = defaultFlushEvery
+	}
+	if o.Memory <= 0 {
+		o.Memory = defaultMemory
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	return o, nil
+}

@@ -1,0 +1,191 @@
+package trail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/exec"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// Query answers a query of everything that was acknowledged before. It takes no
+// lock, and is not disturbed by what is written meanwhile. Queries share
+// GOMAXPROCS workers; one waits until it has its first.
+//
+// The error is a *query.Error or query.Errors if it is about the query, that of
+// the context if that ended it, or names the file that is damaged or missing; a
+// query that does not need the file still gets its answer.
+func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
+	start := time.Now() // of the clock on the wall, whatever Options.now is
+	q, err := prepare(q, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Save && s.opt.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	if opt.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opt.Timeout)
+		defer cancel()
+	}
+	answer, err := s.run(ctx, q, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Save {
+		if err := s.keep(ctx, q, answer, opt); err != nil {
+			return nil, fmt.Errorf("keep cohort %q: %w", q.Name, err)
+		}
+	}
+	answer.Stats.ElapsedUS = time.Since(start).Microseconds()
+	return answer, nil
+}
+
+// prepare returns a checked copy of a query with the share of users that is asked
+// for.
+func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
+	own := *q
+	if opt.Sample < 0 || opt.Sample > 1 || math.IsNaN(opt.Sample) {
+		return nil, fmt.Errorf("a sample of %v: want a share above 0, up to 1", opt.Sample)
+	}
+	if opt.Sample > 0 {
+		own.Sample = opt.Sample
+	}
+	if err := own.Check(); err != nil {
+		return nil, err
+	}
+	if !opt.Save {
+		return &own, nil
+	}
+	switch {
+	case own.Cohort == nil:
+		return nil, errors.New("only a cohort can be kept")
+	case own.Name == "":
+		return nil, errors.New("a cohort is kept under the name of its query, which has none")
+	case own.Sample < 1:
+		return nil, errors.New("a cohort of a sample cannot be kept")
+	}
+	return &own, nil
+}
+
+// run answers a query that was checked.
+func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
+	workers, err := s.admit(ctx, cmp.Or(opt.Workers, math.MaxInt))
+	if err != nil {
+		return nil, err
+	}
+	defer s.dismiss(workers)
+	sn, err := s.view()
+	if err != nil {
+		return nil, err
+	}
+	defer sn.unpin()
+	in, err := sn.ask(q)
+	if err != nil {
+		return nil, err
+	}
+	return exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs})
+}
+
+// admit waits for a slot, and takes the free ones beside it. The wait is for the
+// queries that run, never for those who write.
+func (s *Store) admit(ctx context.Context, limit int) (workers int, err error) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	for workers = 1; workers < limit; workers++ {
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			return workers, nil
+		}
+	}
+	return workers, nil
+}
+
+func (s *Store) dismiss(workers int) {
+	for range workers {
+		<-s.slots
+	}
+}
+
+// ask returns the input of a query, or names a damaged segment that it needs.
+func (sn *snapshot) ask(q *query.Query) (exec.Input, error) {
+	horizon := sn.store.horizonAt(sn.horizon)
+	if len(sn.input) < len(sn.sources) {
+		from, to := reach(q)
+		for _, src := range sn.sources {
+			if src.seg == nil && src.MaxTime >= max(from, horizon) && src.MinTime < to {
+				return exec.Input{}, fmt.Errorf("query needs %s/%s: %w", segmentDir, src.File, src.damage)
+			}
+		}
+	}
+	return exec.Input{Sources: sn.input, Schema: sn.schema, Horizon: horizon, Cohort: sn.cohort}, nil
+}
+
+// reach returns the times [from, to) that a query may look at.
+func reach(q *query.Query) (from, to int64) {
+	var b query.Bounds
+	switch {
+	case q.Funnel != nil:
+		b = q.Funnel.Bounds
+	case q.Retention != nil:
+		b = q.Retention.Bounds
+		b.HasTo = false // returns come later
+	case q.Segment != nil:
+		b = q.Segment.Bounds
+	case q.Cohort != nil:
+		b = q.Cohort.Bounds
+	case q.Paths != nil:
+		b = q.Paths.Bounds
+	}
+	from, to = math.MinInt64, math.MaxInt64
+	if b.HasFrom {
+		from = b.From
+	}
+	if b.HasTo {
+		to = b.To
+	}
+	return from, to
+}
+
+// keep saves the cohort that a query has found.
+func (s *Store) keep(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
+	_, end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := s.saveCohort(q.Name, a.Cohort.Found); err != nil {
+		return err
+	}
+	if !opt.Users && !opt.IDs {
+		a.Cohort.Found = nil
+	}
+	return nil
+}
+
+// bounds returns the times of the first and the last event, in milliseconds since
+// 1970 UTC. It is not ok if there are none.
+func (sn *snapshot) bounds() (first, last int64, ok bool) {
+	horizon := sn.store.horizonAt(sn.horizon)
+	first, last = event.MaxTime, event.MinTime
+	for _, src := range sn.sources {
+		if src.MaxTime >= horizon {
+			first, last = min(first, max(src.MinTime, horizon)), max(last, src.MaxTime)
+		}
+	}
+	return first, last, first <= last
+}

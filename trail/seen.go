@@ -1,0 +1,114 @@
+package trail
+
+import (
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// seen finds events that a store has already, by user, time and id. The sources
+// must be pinned, or be nobody else's.
+type seen struct {
+	s       *Store
+	buckets map[int64][]known
+	ids     []uint64
+}
+
+type known struct {
+	src     *source
+	dropped []uint64 // hashes of the users that are deleted from it
+}
+
+func (x *seen) reset(s *Store, sources []*source, tombs *tombstones) {
+	x.s = s
+	clear(x.buckets)
+	for _, src := range sources {
+		if !src.IDs || src.seg == nil || src.hurt.Load() {
+			continue
+		}
+		if x.buckets == nil {
+			x.buckets = make(map[int64][]known)
+		}
+		k := known{src: src}
+		for _, t := range tombs.all {
+			if src.subject(t) {
+				k.dropped = append(k.dropped, uint64(t.Hash))
+			}
+		}
+		slices.Sort(k.dropped)
+		x.buckets[src.Bucket] = append(x.buckets[src.Bucket], k)
+	}
+}
+
+// has tells whether a source has an event. Of a source that is damaged at the
+// place nobody knows; the event counts as new then.
+func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
+	sources := x.buckets[bucket]
+	if len(sources) == 0 {
+		return false
+	}
+	hash := event.Hash(user)
+	for _, k := range sources {
+		if millis < k.src.MinTime || millis > k.src.MaxTime {
+			continue
+		}
+		if _, gone := slices.BinarySearch(k.dropped, hash); gone {
+			continue
+		}
+		found, err := x.find(k.src.seg, hash, user, millis, id)
+		if err != nil && !k.src.hurt.Swap(true) {
+			x.s.log.Error("trail: look for duplicates in a segment", "file", k.src.File, "err", err)
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64, id uint64) (bool, error) {
+	r, _, err := seg.Range(hash, hash)
+	if err != nil || r.UserLo == r.UserHi {
+		return false, err
+	}
+	starts := seg.RowStart()
+	times, ids := seg.Times(), seg.IDs()
+	for ord := r.UserLo; ord < r.UserHi; ord++ {
+		lo, hi := int(starts[ord]), int(starts[ord+1])
+		if _, err := times.Prepare(lo, hi); err != nil {
+			return false, err
+		}
+		lo = searchTime(times, lo, hi, millis)
+		hi = searchTime(times, lo, hi, millis+1)
+		if lo == hi {
+			continue
+		}
+		if _, err := ids.Prepare(lo, hi); err != nil {
+			return false, err
+		}
+		x.ids = ids.ReadRaw(x.ids[:0], lo, hi)
+		if !slices.Contains(x.ids, id) {
+			continue
+		}
+		name, err := seg.UserID(ord)
+		if err != nil || name == user {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// searchTime returns the first of the rows [lo, hi) of a user whose time is not
+// before millis.
+func searchTime(t *segment.Times, lo, hi int, millis int64) int {
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if t.Base()+t.Unit()*int64(t.At(mid)) < millis {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}

@@ -1,0 +1,291 @@
+package trail
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+func TestAppendIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	add(t, s, ev("a", base, "view"), ev("b", base, "view", prop("price", event.IntOf(3))))
+	wantCount(t, s, 2)
+	add(t, s, ev("a", day(40), "cart", prop("price", event.FloatOf(2.5))))
+	wantCount(t, s, 3)
+	if got := s.Schema().Type("price"); got != event.Float {
+		t.Errorf("got the type %v, want a number", got)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 3)
+	info := s.Info()
+	if len(info.Segments) != 2 || info.MemoryRows != 0 || info.Users != 2 || info.Rows != 3 {
+		t.Errorf("got %+v, want 2 segments with 3 rows of 2 users", info)
+	}
+	add(t, s, ev("c", day(1), "cart"))
+	if err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 4)
+	wantCount(t, s, 2, "cart")
+	if got := len(s.Info().Segments); got != 2 {
+		t.Errorf("got %d segments after a compaction, want 2", got)
+	}
+	wantSound(t, dir)
+}
+
+func TestReopen(t *testing.T) {
+	dir := t.TempDir()
+	lot := rand.New(rand.NewPCG(1, 2))
+	s, err := Open(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		add(t, s, draw(lot, 100, string(rune('a'+i)))...)
+	}
+	if err := s.AppendMarked(t.Context(), nil, "queue", []byte("17")); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 2000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), draw(lot, 1, "x")); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v of a closed store, want ErrClosed", err)
+	}
+	if _, err := s.Query(t.Context(), countQuery(), QueryOptions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v of a closed store, want ErrClosed", err)
+	}
+	wantSound(t, dir)
+	s = open(t, dir, quiet())
+	wantCount(t, s, 2000)
+	if got := string(s.Mark("queue")); got != "17" {
+		t.Errorf("got the mark %q, want 17", got)
+	}
+}
+
+func TestDuplicatesAreKeptOnce(t *testing.T) {
+	dir := t.TempDir()
+	lot := rand.New(rand.NewPCG(1, 2))
+	events := draw(lot, 500, "x")
+	s, err := Open(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, events...)
+	add(t, s, events...)
+	wantCount(t, s, 500)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, events[:100]...)
+	add(t, s, slices.Concat(events[50:150], []event.Event{ev("zoe", base, "view"), ev("zoe", base, "view")})...)
+	wantCount(t, s, 502) // without an id both are events
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, quiet())
+	add(t, s, events...)
+	wantCount(t, s, 502)
+}
+
+func TestRefusals(t *testing.T) {
+	s := open(t, t.TempDir(), quiet())
+	add(t, s, ev("a", base, "view", prop("price", event.IntOf(1))))
+	for name, tt := range map[string]struct {
+		bad  event.Event
+		want string
+	}{
+		"no user":      {ev("", base, "x"), "no user"},
+		"no name":      {ev("a", base, ""), "no event name"},
+		"early":        {ev("a", event.MinTime-1, "x"), "years 1 to 9999"},
+		"late":         {ev("a", event.MaxTime+1, "x"), "years 1 to 9999"},
+		"other type":   {ev("a", base, "x", prop("price", event.StringOf("y"))), `property "price" is an integer, and comes as a string`},
+		"type in call": {ev("a", base, "x", prop("a", event.StringOf("y")), prop("a", event.IntOf(1))), `property "a"`},
+		"no property":  {ev("a", base, "x", prop("", event.IntOf(1))), "property name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := s.Append(t.Context(), []event.Event{ev("a", base, "fine"), tt.bad})
+			refused, ok := errors.AsType[*RefusedError](err)
+			if !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want event 1 refused for %q", err, tt.want)
+			}
+		})
+	}
+	wantCount(t, s, 1)
+}
+
+func TestSecondWriter(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, quiet())
+	_, err := Open(dir, quiet())
+	locked, ok := errors.AsType[*LockedError](err)
+	if !ok || locked.PID != os.Getpid() || time.Since(locked.Since) > time.Hour {
+		t.Errorf("got %v, want a *LockedError with this process", err)
+	}
+}
+
+func TestReaders(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, ErrNoStore) {
+		t.Fatalf("got %v for an empty folder, want ErrNoStore", err)
+	}
+	lot := rand.New(rand.NewPCG(1, 2))
+	s := open(t, dir, quiet())
+	add(t, s, draw(lot, 100, "a")...)
+	r := open(t, dir, Options{ReadOnly: true})
+	wantCount(t, r, 100)
+	if err := r.Append(t.Context(), draw(lot, 1, "x")); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("got %v, want ErrReadOnly", err)
+	}
+	want := int64(100)
+	for i := range 30 {
+		add(t, s, draw(lot, 10, string(rune('b'+i)))...)
+		want += 10
+		if i%7 == 3 {
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%11 == 5 {
+			if err := s.Compact(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantCount(t, r, want-10)
+		if err := r.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, r, want)
+	}
+}
+
+func TestDeleteUser(t *testing.T) {
+	for _, when := range []string{"memory", "flushed", "both"} {
+		t.Run(when, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := Open(dir, quiet())
+			if err != nil {
+				t.Fatal(err)
+			}
+			flush := func() {
+				if err := s.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(t, s, ev("a", base, "view"), ev("b", base, "view"))
+			if when != "memory" {
+				flush()
+			}
+			if when == "both" {
+				add(t, s, ev("a", day(1), "view"))
+			}
+			if err := s.DeleteUser(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			wantCount(t, s, 1)
+			add(t, s, ev("a", day(2), "view"))
+			wantCount(t, s, 2)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, quiet())
+			wantCount(t, s, 2)
+			if err := s.Compact(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			wantCount(t, s, 2)
+			if info := s.Info(); info.Deleted != 0 || info.Rows != 2 {
+				t.Errorf("got %d users to delete and %d rows after a compaction, want 0 and 2", info.Deleted, info.Rows)
+			}
+			wantSound(t, dir)
+		})
+	}
+}
+
+func TestDropBefore(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, quiet())
+	for i := range int64(60) {
+		add(t, s, ev("a", day(i), "view"))
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DropBefore(t.Context(), event.Time(day(40))); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 20)
+	if got := s.Info().Rows; got >= 60 {
+		t.Errorf("got %d rows, want the old segment gone", got)
+	}
+	add(t, s, ev("a", day(3), "view"), ev("a", day(50), "view"))
+	wantCount(t, s, 21)
+	if err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Info().Rows; got != 21 {
+		t.Errorf("got %d rows after a compaction, want 21", got)
+	}
+	wantSound(t, dir)
+}
+
+func TestKeep(t *testing.T) {
+	now := event.Time(day(100))
+	opt := quiet()
+	opt.now = func() time.Time { return now }
+	opt.Keep = 24 * time.Hour * 50
+	dir := t.TempDir()
+	s := open(t, dir, opt)
+	for i := range int64(100) {
+		add(t, s, ev("a", day(i), "view"))
+	}
+	wantCount(t, s, 50)
+	now = event.Time(day(120))
+	wantCount(t, s, 30)
+	if err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 30)
+	if got := s.Info().Rows; got != 30 {
+		t.Errorf("got %d rows, want 30", got)
+	}
+}
+
+func TestUnknownFilesAreDeleted(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, ev("a", base, "view"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stray := filepath.Join(dir, segmentDir, "000000000099-5.seg")
+	foreign := filepath.Join(dir, "loader", "journal")
+	if err := errors.Join(os.WriteFile(stray, []byte("x"), 0o600), os.MkdirAll(filepath.Dir(foreign), 0o700), os.WriteFile(foreign, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, quiet())
+	if _, err := os.Stat(stray); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want the file gone", err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+	if got := s.nextFile.Load(); got <= 99 {
+		t.Errorf("got %d as the next number, want one that was never used", got)
+	}
+	wantSound(t, dir)
+}

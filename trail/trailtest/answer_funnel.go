@@ -1,0 +1,205 @@
+package trailtest
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A win is how far a user, or one value of Same of a user, has come.
+type win struct {
+	level int
+	first int64       // time of the first event of the winning chain
+	value event.Value // of By, at that event
+}
+
+// better orders wins: the longest, then the earliest, then the smallest value.
+func better(a, b win) int {
+	return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.first, b.first), compareValues(a.value, b.value))
+}
+
+func (t *table) funnel(f *query.Funnel) (*query.FunnelAnswer, error) {
+	steps, err := t.matches(f.Steps)
+	if err != nil {
+		return nil, err
+	}
+	excludes := make([]predicate, len(f.Exclude))
+	for i, x := range f.Exclude {
+		if excludes[i], err = t.match(x.Match); err != nil {
+			return nil, err
+		}
+	}
+	if f.Modes.AllowReentry && !f.Modes.StrictOrder {
+		return nil, errors.New("allow_reentry goes with strict_order alone")
+	}
+	if f.AnyOrder && (f.Modes != query.Modes{} || len(f.Exclude) > 0) {
+		return nil, errors.New("order any goes without modes and exclusions")
+	}
+	reached := make([]int, len(steps))
+	groups := map[event.Value][]int{}
+	for _, rows := range t.users {
+		var wins []win
+		for _, part := range partition(bounded(rows, f.Bounds), f.Same) {
+			if f.AnyOrder {
+				wins = append(wins, anyOrder(f, steps, part))
+			} else {
+				wins = append(wins, inOrder(f, steps, excludes, part))
+			}
+		}
+		if len(wins) == 0 {
+			continue
+		}
+		best := slices.MinFunc(wins, better)
+		if best.level == 0 {
+			continue
+		}
+		if groups[best.value] == nil {
+			groups[best.value] = make([]int, len(steps))
+		}
+		for k := range best.level {
+			reached[k]++
+			groups[best.value][k]++
+		}
+	}
+	answer := &query.FunnelAnswer{Steps: funnelSteps(f, reached), By: f.By}
+	if f.By == "" {
+		return answer, nil
+	}
+	for v, counts := range groups {
+		answer.Groups = append(answer.Groups, query.FunnelGroup{Value: v, Steps: funnelSteps(f, counts)})
+	}
+	slices.SortFunc(answer.Groups, func(a, b query.FunnelGroup) int {
+		return cmp.Or(cmp.Compare(b.Steps[0].Users.N, a.Steps[0].Users.N), compareValues(a.Value, b.Value))
+	})
+	limit := cmp.Or(f.Limit, 1000)
+	answer.Groups = answer.Groups[:min(limit, len(answer.Groups))]
+	return answer, nil
+}
+
+func funnelSteps(f *query.Funnel, counts []int) []query.FunnelStep {
+	steps := make([]query.FunnelStep, len(counts))
+	for k, n := range counts {
+		steps[k] = query.FunnelStep{Event: strings.Join(f.Steps[k].Events, "|"), Users: number(n)}
+	}
+	return steps
+}
+
+// partition splits rows by the value of a property; those without one take no part.
+// Without a property all rows are one part.
+func partition(rows []row, property string) [][]row {
+	if property == "" {
+		return [][]row{rows}
+	}
+	parts := map[event.Value][]row{}
+	for _, r := range rows {
+		if v := r.values[property]; !v.Missing() {
+			parts[v] = append(parts[v], r)
+		}
+	}
+	var list [][]row
+	for _, p := range parts {
+		list = append(list, p)
+	}
+	return list
+}
+
+func inOrder(f *query.Funnel, steps, excludes []predicate, rows []row) win {
+	var entries []entry
+	for i, r := range inTieOrder(steps, rows) {
+		for x, excluded := range excludes {
+			if excluded(r) {
+				entries = append(entries, entry{time: r.time, step: exclusion, event: i, after: f.Exclude[x].After, upto: f.Exclude[x].Before})
+			}
+		}
+		for k, is := range steps {
+			if is(r) {
+				entries = append(entries, entry{time: r.time, step: k + 1, event: i})
+			}
+		}
+		if mask(steps, r) == 0 && f.Modes.StrictOrder {
+			entries = append(entries, entry{time: r.time, step: other, event: i})
+		}
+	}
+	sortEntries(entries)
+	s := search{steps: len(steps), window: f.Within.Milliseconds(), noLimit: f.NoLimit, modes: f.Modes}
+	level, seen := s.level(entries)
+	if level == 0 {
+		return win{}
+	}
+	w := win{level: level}
+	if f.By != "" {
+		w.first, _ = s.earliest(entries[:seen], level) // there is one: level found it
+		w.value = smallest(rows, f.By, func(r row) bool { return r.time == w.first && steps[0](r) })
+	}
+	return w
+}
+
+// mask has bit k-1 set if a row matches step k.
+func mask(steps []predicate, r row) uint64 {
+	var m uint64
+	for k, is := range steps {
+		m |= uint64(boolInt(is(r))) << k
+	}
+	return m
+}
+
+// inTieOrder returns rows by time, and those of one time by their masks. It matters
+// with strict_deduplication and strict_once together alone, where windowFunnel goes
+// by the order of arrival among events of one time that match one step: the first
+// that makes a chain bars those after it. A store keeps no such order, so here the
+// event comes first that matches fewer late steps; equal masks are of no account.
+func inTieOrder(steps []predicate, rows []row) []row {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(mask(steps, a), mask(steps, b)))
+	})
+	return rows
+}
+
+// smallest returns the smallest value of a property among rows that pass.
+func smallest(rows []row, property string, pass predicate) event.Value {
+	var values []event.Value
+	for _, r := range rows {
+		if pass(r) {
+			values = append(values, r.values[property])
+		}
+	}
+	if len(values) == 0 {
+		return event.Value{}
+	}
+	return slices.MinFunc(values, compareValues)
+}
+
+// anyOrder counts the distinct steps that lie in one window. The winner begins
+// with the earliest event from which a window has the most.
+func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
+	isStep := func(r row) bool {
+		return slices.ContainsFunc(steps, func(is predicate) bool { return is(r) })
+	}
+	s := search{window: f.Within.Milliseconds(), noLimit: f.NoLimit}
+	var best win
+	for _, first := range rows {
+		if !isStep(first) {
+			continue
+		}
+		level := 0
+		for _, is := range steps {
+			if slices.ContainsFunc(rows, func(r row) bool {
+				return r.time >= first.time && s.inWindow(first.time, r.time) && is(r)
+			}) {
+				level++
+			}
+		}
+		if level > best.level {
+			best = win{level: level, first: first.time}
+		}
+	}
+	if f.By != "" && best.level > 0 {
+		best.value = smallest(rows, f.By, func(r row) bool { return r.time == best.first && isStep(r) })
+	}
+	return best
+}

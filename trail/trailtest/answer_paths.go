@@ -1,0 +1,56 @@
+package trailtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
+	anchors, err := t.match(p.Anchor)
+	if err != nil {
+		return nil, err
+	}
+	where, err := t.filter(p.Where)
+	if err != nil {
+		return nil, err
+	}
+	counts, walked := map[string]int{}, map[string][]string{}
+	for _, rows := range t.users {
+		rows = slices.DeleteFunc(bounded(rows, p.Bounds), func(r row) bool { return !where(r) })
+		if p.Previous {
+			slices.Reverse(rows) // then the last anchor comes first, and paths lead away from it
+		}
+		at := slices.IndexFunc(rows, anchors)
+		if at < 0 {
+			continue
+		}
+		path := []string{rows[at].name}
+		for i := at + 1; i < len(rows) && len(path) <= p.Steps; i++ {
+			pause := max(rows[i].time-rows[i-1].time, rows[i-1].time-rows[i].time)
+			if p.Gap > 0 && pause > p.Gap.Milliseconds() {
+				break
+			}
+			if rows[i].name != path[len(path)-1] {
+				path = append(path, rows[i].name)
+			}
+		}
+		if p.Previous {
+			slices.Reverse(path)
+		}
+		key := fmt.Sprintf("%q", path)
+		walked[key] = path
+		counts[key]++
+	}
+	answer := &query.PathsAnswer{}
+	for key, n := range counts {
+		answer.Paths = append(answer.Paths, query.Path{Path: walked[key], Users: number(n)})
+	}
+	slices.SortFunc(answer.Paths, func(a, b query.Path) int {
+		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), slices.Compare(a.Path, b.Path))
+	})
+	answer.Paths = answer.Paths[:min(cmp.Or(p.Top, 20), len(answer.Paths))]
+	return answer, nil
+}

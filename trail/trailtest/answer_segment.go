@@ -1,0 +1,193 @@
+package trailtest
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A bag is what a segment gathers of one group in one bucket.
+type bag struct {
+	bucket int64
+	group  []event.Value
+	events int
+	users  map[string]bool
+	values []event.Value // of the measured property, without missing ones
+}
+
+func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
+	is, err := t.match(s.Match)
+	if err != nil {
+		return nil, err
+	}
+	if s.Measure.Kind != query.Count && s.Measure.Kind != query.Users {
+		switch typ := t.schema.Type(s.Measure.Property); typ {
+		case event.String, event.Bool:
+			return nil, fmt.Errorf("property %q is a %s, which cannot be measured", s.Measure.Property, typ)
+		}
+	}
+	zone := zoneOr(s.Zone)
+	bags := map[string]*bag{}
+	for _, rows := range t.users {
+		for _, r := range bounded(rows, s.Bounds) {
+			if !is(r) {
+				continue
+			}
+			b := bag{users: map[string]bool{}}
+			if s.Bucket != query.NoUnit {
+				b.bucket = periodOf(s.Bucket, r.time, zone)
+			}
+			for _, p := range s.By {
+				b.group = append(b.group, r.values[p])
+			}
+			key := fmt.Sprintf("%d %q", b.bucket, b.group)
+			if bags[key] == nil {
+				bags[key] = &b
+			}
+			g := bags[key]
+			g.events++
+			g.users[r.user] = true
+			if v := r.values[s.Measure.Property]; !v.Missing() {
+				g.values = append(g.values, v)
+			}
+		}
+	}
+	if s.Fill && s.Bucket != query.NoUnit {
+		fill(bags)
+	}
+	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(bags) == 0 {
+		bags[""] = &bag{}
+	}
+	return segmentAnswer(s, bags), nil
+}
+
+// fill adds an empty bag for each group in each bucket, from the first bucket that
+// has events to the last.
+func fill(bags map[string]*bag) {
+	if len(bags) == 0 {
+		return
+	}
+	var buckets []int64
+	groups := map[string][]event.Value{}
+	for _, b := range bags {
+		buckets = append(buckets, b.bucket)
+		groups[fmt.Sprintf("%q", b.group)] = b.group
+	}
+	for n := slices.Min(buckets); n <= slices.Max(buckets); n++ {
+		for g, values := range groups {
+			key := fmt.Sprintf("%d %s", n, g)
+			if bags[key] == nil {
+				bags[key] = &bag{bucket: n, group: values}
+			}
+		}
+	}
+}
+
+func segmentAnswer(s *query.Segment, bags map[string]*bag) *query.SegmentAnswer {
+	type line struct {
+		bucket int64
+		row    query.SegmentRow
+	}
+	var lines []line
+	for _, b := range bags {
+		label := ""
+		if s.Bucket != query.NoUnit {
+			label = periodLabel(s.Bucket, b.bucket, zoneOr(s.Zone))
+		}
+		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Value: measure(s.Measure, b)}})
+	}
+	slices.SortFunc(lines, func(a, b line) int {
+		return cmp.Or(
+			cmp.Compare(a.bucket, b.bucket),
+			compareMeasured(b.row.Value, a.row.Value),
+			slices.CompareFunc(a.row.Group, b.row.Group, compareValues),
+		)
+	})
+	answer := &query.SegmentAnswer{Bucketed: s.Bucket != query.NoUnit, By: s.By}
+	for _, l := range lines {
+		answer.Rows = append(answer.Rows, l.row)
+	}
+	return answer
+}
+
+func measure(m query.Measure, b *bag) query.Measured {
+	switch m.Kind {
+	case query.Count:
+		return query.Measured{Type: event.Int, Int: int64(b.events)}
+	case query.Users:
+		return query.Measured{Type: event.Int, Int: int64(len(b.users))}
+	}
+	n := len(b.values)
+	if n == 0 {
+		return query.Measured{}
+	}
+	slices.SortFunc(b.values, compareValues)
+	switch m.Kind {
+	case query.Sum:
+		return sum(b.values)
+	case query.Avg:
+		total := sum(b.values)
+		if total.Type == event.Int {
+			total.Float = float64(total.Int)
+		}
+		return query.Measured{Type: event.Float, Float: total.Float / float64(n)}
+	case query.Min:
+		return measured(b.values[0])
+	case query.Max:
+		return measured(b.values[n-1])
+	}
+	rank := (m.Percentile*n + 99) / 100 // nearest rank: the p/100*n th, rounded up
+	return measured(b.values[rank-1])
+}
+
+// sum adds integers exactly, and gives a number if the sum fits no int64.
+func sum(values []event.Value) query.Measured {
+	const exact = 2200 // bits, more than lie between the largest number and the smallest
+	if values[0].Type() == event.Float {
+		total := new(big.Float).SetPrec(exact)
+		for _, v := range values {
+			total.Add(total, big.NewFloat(v.Float()))
+		}
+		f, _ := total.Float64()
+		return query.Measured{Type: event.Float, Float: f}
+	}
+	total := new(big.Int)
+	for _, v := range values {
+		total.Add(total, big.NewInt(v.Int()))
+	}
+	if total.IsInt64() {
+		return query.Measured{Type: event.Int, Int: total.Int64()}
+	}
+	f, _ := new(big.Float).SetInt(total).Float64()
+	return query.Measured{Type: event.Float, Float: f}
+}
+
+func measured(v event.Value) query.Measured {
+	if v.Type() == event.Int {
+		return query.Measured{Type: event.Int, Int: v.Int()}
+	}
+	return query.Measured{Type: event.Float, Float: v.Float()}
+}
+
+// compareMeasured orders what was measured by value, null first.
+func compareMeasured(a, b query.Measured) int {
+	if a.Type == event.Unknown || b.Type == event.Unknown {
+		return boolInt(a.Type != event.Unknown) - boolInt(b.Type != event.Unknown)
+	}
+	if a.Type == event.Int && b.Type == event.Int {
+		return cmp.Compare(a.Int, b.Int)
+	}
+	return cmp.Compare(amount(a), amount(b))
+}
+
+// amount returns what was measured as a number.
+func amount(m query.Measured) float64 {
+	if m.Type == event.Int {
+		return float64(m.Int)
+	}
+	return m.Float
+}

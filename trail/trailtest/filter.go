@@ -1,0 +1,227 @@
+package trailtest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A predicate tells whether a row is meant.
+type predicate func(r row) bool
+
+func (t *table) match(m query.Match) (predicate, error) {
+	where, err := t.filter(m.Where)
+	if err != nil {
+		return nil, err
+	}
+	return func(r row) bool {
+		return (len(m.Events) == 0 || slices.Contains(m.Events, r.name)) && where(r)
+	}, nil
+}
+
+func (t *table) matches(ms []query.Match) ([]predicate, error) {
+	var all []predicate
+	for _, m := range ms {
+		p, err := t.match(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (t *table) filter(f *query.Filter) (predicate, error) {
+	switch {
+	case f == nil:
+		return func(row) bool { return true }, nil
+	case f.Test != nil:
+		return t.test(f.Test)
+	}
+	var parts []predicate
+	for _, list := range [][]query.Filter{f.All, f.Any} {
+		for i := range list {
+			p, err := t.filter(&list[i])
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		}
+	}
+	one := f.Any != nil // one is enough; else one that fails is
+	return func(r row) bool {
+		for _, p := range parts {
+			if p(r) == one {
+				return one
+			}
+		}
+		return !one
+	}, nil
+}
+
+// test returns the predicate of one test, or tells that it makes no sense for the
+// type of the property.
+func (t *table) test(x *query.Test) (predicate, error) {
+	if x.Op == query.InCohort || x.Op == query.NotInCohort {
+		hashes, ok := t.cohorts[x.Property]
+		if !ok {
+			return nil, fmt.Errorf("there is no cohort %q", x.Property)
+		}
+		return func(r row) bool { return slices.Contains(hashes, r.hash) == (x.Op == query.InCohort) }, nil
+	}
+	typ := t.schema.Type(x.Property)
+	if err := sensible(x, typ); err != nil {
+		return nil, fmt.Errorf("property %q, a %s: %w", x.Property, typ, err)
+	}
+	var expression *regexp.Regexp
+	if x.Op == query.Matches {
+		var err error
+		if expression, err = regexp.Compile(text(x.Literals[0])); err != nil {
+			return nil, err
+		}
+	}
+	return func(r row) bool {
+		v := r.values[x.Property]
+		switch x.Op {
+		case query.Exists:
+			return !v.Missing()
+		case query.Missing:
+			return v.Missing()
+		case query.Eq, query.In:
+			return equalsAny(v, x.Literals)
+		case query.Ne, query.NotIn:
+			return !equalsAny(v, x.Literals)
+		}
+		if v.Missing() {
+			return false
+		}
+		switch x.Op {
+		case query.Contains:
+			return strings.Contains(v.Text(), text(x.Literals[0]))
+		case query.Prefix:
+			return strings.HasPrefix(v.Text(), text(x.Literals[0]))
+		case query.Suffix:
+			return strings.HasSuffix(v.Text(), text(x.Literals[0]))
+		case query.Matches:
+			return expression.MatchString(v.Text())
+		case query.Gt:
+			return compare(v, x.Literals[0]) > 0
+		case query.Gte:
+			return compare(v, x.Literals[0]) >= 0
+		case query.Lt:
+			return compare(v, x.Literals[0]) < 0
+		case query.Lte:
+			return compare(v, x.Literals[0]) <= 0
+		}
+		return compare(v, x.Literals[0]) >= 0 && compare(v, x.Literals[1]) <= 0 // Between
+	}, nil
+}
+
+// sensible tells what is wrong with a test of a property of a type.
+func sensible(x *query.Test, typ event.Type) error {
+	want := 1
+	switch x.Op {
+	case query.Exists, query.Missing:
+		want = 0
+	case query.Between:
+		want = 2
+	case query.In, query.NotIn:
+		want = len(x.Literals)
+	}
+	if len(x.Literals) != want {
+		return fmt.Errorf("operator %d wants %d literals, got %d", x.Op, want, len(x.Literals))
+	}
+	if typ == event.Unknown {
+		return nil
+	}
+	switch x.Op {
+	case query.Contains, query.Prefix, query.Suffix, query.Matches:
+		if typ != event.String {
+			return fmt.Errorf("operator %d is for strings", x.Op)
+		}
+	case query.Gt, query.Gte, query.Lt, query.Lte, query.Between:
+		if typ == event.Bool {
+			return fmt.Errorf("operator %d is not for booleans", x.Op)
+		}
+	}
+	for _, l := range x.Literals {
+		if empty(l) {
+			continue
+		}
+		switch typ {
+		case event.Int, event.Float:
+			if _, ok := numeric(l); !ok {
+				return fmt.Errorf("%q is no number", text(l))
+			}
+		case event.Bool:
+			if s := text(l); s != "true" && s != "false" {
+				return fmt.Errorf("%q is no boolean", s)
+			}
+		}
+	}
+	return nil
+}
+
+// empty tells whether a literal is the missing value.
+func empty(l query.Literal) bool { return l.Value.Missing() }
+
+// text returns a literal as a string. Those made in Go may have no text.
+func text(l query.Literal) string {
+	if l.Text == "" {
+		return l.Value.String()
+	}
+	return l.Text
+}
+
+// numeric returns a literal as a number, an Int or a Float.
+func numeric(l query.Literal) (v event.Value, ok bool) {
+	switch l.Value.Type() {
+	case event.Int, event.Float:
+		return l.Value, true
+	case event.String:
+		if i, err := strconv.ParseInt(l.Value.Text(), 10, 64); err == nil {
+			return event.IntOf(i), true
+		}
+		if f, err := strconv.ParseFloat(l.Value.Text(), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return event.FloatOf(f), true
+		}
+	}
+	return event.Value{}, false
+}
+
+func equalsAny(v event.Value, literals []query.Literal) bool {
+	return slices.ContainsFunc(literals, func(l query.Literal) bool {
+		if v.Missing() || empty(l) {
+			return v.Missing() && empty(l)
+		}
+		return compare(v, l) == 0
+	})
+}
+
+// compare orders a value and a literal in the type of the value, which is not
+// missing.
+func compare(v event.Value, l query.Literal) int {
+	switch v.Type() {
+	case event.String:
+		return strings.Compare(v.Text(), text(l))
+	case event.Bool:
+		return boolInt(v.Bool()) - boolInt(text(l) == "true")
+	}
+	n, _ := numeric(l) // sensible has looked
+	if v.Type() == event.Int && n.Type() == event.Float {
+		// A large integer is not rounded to compare it: 2^53+1 is not equal to 2^53.
+		return new(big.Float).SetInt64(v.Int()).Cmp(big.NewFloat(n.Float()))
+	}
+	if v.Type() == event.Int {
+		return cmp.Compare(v.Int(), n.Int())
+	}
+	return cmp.Compare(v.Float(), n.Float())
+}

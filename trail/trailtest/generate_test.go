@@ -1,0 +1,203 @@
+package trailtest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// digest hashes the first rows of a generator.
+func digest(g Generator, rows int) string {
+	h := xxhash.New()
+	var b []byte
+	for r := range g.Rows() {
+		b = append(b[:0], r.User...)
+		b = append(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Time))
+		b = append(append(b, r.Name...), 0)
+		for _, v := range r.Values {
+			b = append(append(b, v.String()...), 0)
+		}
+		_, _ = h.Write(b) // a hash takes everything
+		if rows--; rows == 0 {
+			break
+		}
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// TestGolden holds the generators to what they have always made: benchmarks are
+// compared over years. The race detector, which makes it twenty times slower, sees
+// the first rows alone.
+func TestGolden(t *testing.T) {
+	f := func(g Generator, rows int, want string) {
+		t.Helper()
+		if got := digest(g, rows); got != want {
+			t.Errorf("%T, %d rows: got %s, want %s", g, rows, got, want)
+		}
+	}
+	f(Ecom{Seed: 1, Events: 2_000_000}, 10_000, "4bf3c8fdb495e066")
+	f(GitHub{Seed: 1, Events: 2_000_000}, 10_000, "3403539f1f82ebe4")
+	f(Hits{Seed: 1, Events: 2_000_000}, 10_000, "c72a0e3c63ea986f")
+	if invariant.Race {
+		return
+	}
+	f(Ecom{Seed: 1, Events: 2_000_000}, 1_000_000, "107cdf4adb34805e")
+	f(GitHub{Seed: 1, Events: 2_000_000}, 1_000_000, "51f0c483e74697c7")
+	f(Hits{Seed: 1, Events: 2_000_000}, 1_000_000, "bd981e0a9fd49b5d")
+}
+
+// TestRowsAllocate holds generating to one allocation a user, his id, beside what
+// it sets up.
+func TestRowsAllocate(t *testing.T) {
+	if invariant.Race {
+		return // it allocates of its own
+	}
+	const rows = 100_000
+	users := 0
+	got := testing.AllocsPerRun(3, func() {
+		users = 0
+		last := ""
+		for r := range (Ecom{Seed: 1, Events: rows}).Rows() {
+			if r.User != last {
+				last = r.User
+				users++
+			}
+		}
+	})
+	if most := float64(users + 200); got > most {
+		t.Errorf("got %v allocations for %d rows of %d users, want at most %v", got, rows, users, most)
+	}
+}
+
+func TestEcomShape(t *testing.T) {
+	const n = 2_000_000
+	names := map[string]int{}
+	var perUser []int
+	user, last, ties, rows, campaign, late := "", int64(0), 0, 0, 0, 0
+	countries := map[event.Value]int{}
+	for r := range (Ecom{Seed: 1, Events: n}).Rows() {
+		rows++
+		names[r.Name]++
+		if r.User != user {
+			user = r.User
+			perUser = append(perUser, 0)
+			countries[r.Values[ecomCountry]]++
+		} else {
+			if r.Time < last {
+				t.Fatalf("%s: got time %d after %d", user, r.Time, last)
+			}
+			if r.Time == last {
+				ties++
+			}
+		}
+		last = r.Time
+		perUser[len(perUser)-1]++
+		if !r.Values[ecomCampaign].Missing() {
+			campaign++
+		}
+		if r.Time >= (firstSecond+spanSeconds-1)*1000 {
+			late++
+		}
+		if r.Time%1000 != 0 || r.Time < firstSecond*1000 || r.Time >= (firstSecond+spanSeconds)*1000 {
+			t.Fatalf("%s: got time %d", user, r.Time)
+		}
+	}
+	slices.Sort(perUser)
+	between := func(what string, got, low, high int) {
+		t.Helper()
+		t.Logf("%s: %d", what, got)
+		if got < low || got > high {
+			t.Errorf("%s: got %d, want %d to %d", what, got, low, high)
+		}
+	}
+	between("rows", rows, n, n)
+	between("users", len(perUser), n/20*73/100, n/20*74/100*12/10)
+	between("median", perUser[len(perUser)/2], 3, 3)
+	between("p99", perUser[len(perUser)*99/100], 350, 450)
+	between("view, of 10,000", names["view"]*10000/n, 9400, 9700)
+	between("cart, of 10,000", names["cart"]*10000/n, 220, 280)
+	between("purchase, of 10,000", names["purchase"]*10000/n, 80, 120)
+	between("signup, of 10,000", names["signup"]*10000/n, 30, 100)
+	between("open, of 10,000", names["open"]*10000/n, 30, 200)
+	between("ties, of 10,000", ties*10000/n, 70, 130)
+	between("campaigns, of 100", campaign*100/n, 57, 63)
+	between("countries", len(countries), 60, 60)
+	between("in the last second", late, 0, n/1000)
+}
+
+// TestBots checks that few users of GitHub do much.
+func TestBots(t *testing.T) {
+	const n = 500_000
+	bots, users, events := 0, 0, 0
+	user, last := "", int64(0)
+	kinds := map[string]bool{}
+	for r := range (GitHub{Seed: 1, Events: n}).Rows() {
+		kinds[r.Name] = true
+		bot := r.Values[githubBot].Bool()
+		if r.User != user {
+			user = r.User
+			users++
+			bots += boolInt(bot)
+		} else if r.Time < last {
+			t.Fatalf("%s: got time %d after %d", user, r.Time, last)
+		}
+		last = r.Time
+		events += boolInt(bot)
+	}
+	if share := bots * 1000 / users; share < 8 || share > 12 {
+		t.Errorf("got %d bots of 1000 users, want about 10", share)
+	}
+	if share := events * 100 / n; share < 40 || share > 60 {
+		t.Errorf("got %d %% of the events from bots, want about 50", share)
+	}
+	if len(kinds) != 15 {
+		t.Errorf("got %d kinds of events, want 15", len(kinds))
+	}
+}
+
+// TestRowsStops checks that a loop over rows can be left.
+func TestRowsStops(t *testing.T) {
+	for _, g := range []Generator{Ecom{Events: 10}, GitHub{Events: 10}, Hits{Events: 10}} {
+		n := 0
+		for r := range g.Rows() {
+			if e := r.Event(g.Schema()); e.User == "" || e.Name == "" || len(e.Properties) > len(g.Schema()) {
+				t.Errorf("%T: got event %+v", g, e)
+			}
+			if n++; n == 3 {
+				break
+			}
+		}
+		for range g.Rows() {
+			n++
+		}
+		if n != 13 {
+			t.Errorf("%T: got %d rows, want 13", g, n)
+		}
+	}
+}
+
+// BenchmarkRows measures generating alone, of a million rows.
+func BenchmarkRows(b *testing.B) {
+	f := func(name string, g Generator) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				for range g.Rows() {
+					n++
+				}
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+	f("ecom", Ecom{Seed: 1, Events: 1_000_000})
+	f("github", GitHub{Seed: 1, Events: 1_000_000})
+	f("hits", Hits{Seed: 1, Events: 1_000_000})
+}

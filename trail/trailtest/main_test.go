@@ -1,0 +1,9 @@
+package trailtest
+
+import (
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -1,0 +1,355 @@
+package trailtest
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+func (d *drawing) query() *query.Query {
+	kind := d.IntN(10)
+	if d.dense && d.chance(0.7) {
+		kind = 0
+	}
+	switch kind {
+	case 0, 1, 2, 3:
+		return &query.Query{Funnel: d.funnel()}
+	case 4, 5:
+		return &query.Query{Retention: d.retention()}
+	case 6, 7:
+		return &query.Query{Segment: d.segment()}
+	case 8:
+		return &query.Query{Name: "drawn", Cohort: d.cohort()}
+	}
+	return &query.Query{Paths: d.paths()}
+}
+
+func (d *drawing) funnel() *query.Funnel {
+	f := &query.Funnel{Within: d.window(), Bounds: d.bounds(), Limit: 1000}
+	if d.chance(0.2) || f.Within == 0 {
+		f.Within, f.NoLimit = 0, true
+	}
+	steps := 1 + d.low(5)
+	if d.dense {
+		steps = 2 + d.IntN(4)
+	}
+	for range steps {
+		f.Steps = append(f.Steps, d.match(true))
+	}
+	if d.chance(0.02) { // as many as there can be
+		for len(f.Steps) < 32 {
+			f.Steps = append(f.Steps, d.match(true))
+		}
+	}
+	switch {
+	case d.chance(0.2):
+		f.AnyOrder = true
+	case d.dense || d.chance(0.6):
+		f.Modes.StrictDeduplication = d.chance(0.3)
+		f.Modes.StrictOrder = d.chance(0.4)
+		f.Modes.StrictIncrease = d.chance(0.4)
+		f.Modes.StrictOnce = d.chance(0.4) && len(f.Steps) < 10
+		f.Modes.AllowReentry = f.Modes.StrictOrder && d.chance(0.4)
+	}
+	if !f.AnyOrder && len(f.Steps) > 1 && d.chance(0.3) {
+		for range 1 + d.low(2) {
+			after := 1 + d.IntN(len(f.Steps)-1)
+			f.Exclude = append(f.Exclude, query.Exclude{Match: d.match(true), After: after, Before: after + 1 + d.IntN(len(f.Steps)-after)})
+		}
+	}
+	if d.chance(0.2) {
+		f.Same = d.property()
+	}
+	if d.chance(0.4) {
+		f.By = d.property()
+		if d.chance(0.2) {
+			f.Limit = 1 + d.IntN(3)
+		}
+	}
+	return f
+}
+
+func (d *drawing) retention() *query.Retention {
+	r := &query.Retention{
+		Start: d.match(d.chance(0.8)), Return: d.match(d.chance(0.8)),
+		Periods: 1 + d.low(14), Unbounded: d.chance(0.3),
+		Cohort: pick(d, []query.Unit{query.NoUnit, query.Day, query.Week, query.Month}),
+		Zone:   d.zone(), Bounds: d.bounds(),
+	}
+	if d.chance(0.03) {
+		r.Periods = 366
+	}
+	if d.chance(0.5) {
+		r.Every.Unit = pick(d, []query.Unit{query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month})
+	} else {
+		r.Every.Elapsed = pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()})
+		if r.Every.Elapsed == 0 {
+			r.Every.Elapsed = time.Minute
+		}
+	}
+	return r
+}
+
+func (d *drawing) segment() *query.Segment {
+	s := &query.Segment{Match: d.match(d.chance(0.7)), Zone: d.zone(), Bounds: d.bounds()}
+	if d.chance(0.7) {
+		s.Bucket = pick(d, []query.Unit{query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month})
+		// As fill makes a row for each bucket and group, it is left to long buckets.
+		s.Fill = d.chance(0.3) && (s.Bucket >= query.Day || d.span <= day)
+	}
+	for range d.low(4) {
+		p := d.property()
+		if !contains(s.By, p) {
+			s.By = append(s.By, p)
+		}
+	}
+	var numeric []string
+	for _, f := range d.Schema {
+		if f.Type == event.Int || f.Type == event.Float {
+			numeric = append(numeric, f.Name)
+		}
+	}
+	s.Measure.Kind = pick(d, []query.MeasureKind{query.Count, query.Users})
+	if len(numeric) > 0 && d.chance(0.6) {
+		s.Measure.Kind = pick(d, []query.MeasureKind{query.Sum, query.Avg, query.Min, query.Max, query.Percentile})
+		s.Measure.Property = pick(d, numeric)
+		if s.Measure.Kind == query.Percentile {
+			s.Measure.Percentile = pick(d, []int{1, 25, 50, 75, 90, 95, 99})
+		}
+	}
+	return s
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *drawing) cohort() *query.Cohort {
+	c := &query.Cohort{Bounds: d.bounds()}
+	did := func() query.Did {
+		x := query.Did{Match: d.match(d.chance(0.8)), AtLeast: 1 + d.low(5)}
+		if d.chance(0.3) {
+			x.AtMost = x.AtLeast + d.IntN(4)
+		}
+		return x
+	}
+	for range 1 + d.low(3) {
+		c.Did = append(c.Did, did())
+	}
+	for range d.low(3) {
+		c.DidNot = append(c.DidNot, did())
+	}
+	return c
+}
+
+func (d *drawing) paths() *query.Paths {
+	p := &query.Paths{Anchor: d.match(d.chance(0.9)), Previous: d.chance(0.4), Steps: 1 + d.IntN(7), Top: pick(d, []int{1, 3, 20, 1000}), Bounds: d.bounds()}
+	if d.chance(0.5) {
+		p.Gap = d.window()
+	}
+	if d.chance(0.3) {
+		p.Where = d.filter(2)
+	}
+	return p
+}
+
+// match draws which events are meant; named ones have at least one name.
+func (d *drawing) match(named bool) query.Match {
+	var m query.Match
+	if named {
+		m.Events = []string{d.names[d.low(len(d.names))]}
+		if d.chance(0.2) {
+			if name := pick(d, d.names); name != m.Events[0] {
+				m.Events = append(m.Events, name)
+			}
+		}
+		if d.chance(0.02) {
+			m.Events = []string{"nobody did this"}
+		}
+	}
+	if d.chance(0.3) || d.dense && d.chance(0.5) {
+		m.Where = d.filter(2)
+	}
+	return m
+}
+
+// window returns a length of time; often exactly the one between two events.
+func (d *drawing) window() time.Duration {
+	millis := d.Int64N(d.span) + 1
+	if len(d.times) > 1 && d.chance(0.5) {
+		a, b := pick(d, d.times), pick(d, d.times)
+		millis = max(a-b, b-a)
+	}
+	return time.Duration(millis/pick(d, []int64{1, 1, 4, 30})) * time.Millisecond
+}
+
+// bounds returns bounds, often at the time of an event.
+func (d *drawing) bounds() query.Bounds {
+	var b query.Bounds
+	at := func() int64 {
+		if len(d.times) > 0 && d.chance(0.5) {
+			return pick(d, d.times)
+		}
+		return d.from + d.Int64N(d.span)
+	}
+	if d.chance(0.2) {
+		b.HasFrom, b.From = true, at()
+	}
+	if d.chance(0.2) {
+		b.HasTo, b.To = true, at()
+		if b.HasFrom && b.To <= b.From {
+			b.From, b.To = b.To, b.From+1
+		}
+	}
+	return b
+}
+
+func (d *drawing) zone() *time.Location {
+	name := pick(d, []string{"UTC", "UTC", "Asia/Seoul", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "America/Sao_Paulo", "Pacific/Auckland"})
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC // a machine without time zones tests the rest
+	}
+	return zone
+}
+
+// property returns the name of a property, now and then one that is not there.
+func (d *drawing) property() string {
+	if d.chance(0.03) {
+		return "not there"
+	}
+	return pick(d, d.Schema).Name
+}
+
+// filter draws a tree of tests of a depth.
+func (d *drawing) filter(depth int) *query.Filter {
+	var f query.Filter
+	switch {
+	case depth > 0 && d.chance(0.25):
+		f.All = []query.Filter{}
+		for range 1 + d.IntN(3) {
+			f.All = append(f.All, *d.filter(depth - 1))
+		}
+	case depth > 0 && d.chance(0.25):
+		f.Any = []query.Filter{}
+		for range d.IntN(4) {
+			f.Any = append(f.Any, *d.filter(depth - 1))
+		}
+	default:
+		f.Test = d.test()
+	}
+	return &f
+}
+
+func (d *drawing) test() *query.Test {
+	if d.chance(0.08) {
+		return &query.Test{Property: pick(d, []string{"loyal", "some"}), Op: pick(d, []query.Op{query.InCohort, query.NotInCohort})}
+	}
+	if d.chance(0.03) {
+		x := &query.Test{Property: "not there", Op: pick(d, []query.Op{query.Exists, query.Missing, query.Eq, query.NotIn})}
+		if x.Op >= query.Eq {
+			x.Literals = []query.Literal{{Value: event.IntOf(1), Text: "1"}}
+		}
+		return x
+	}
+	f := pick(d, d.fields)
+	ops := []query.Op{query.Exists, query.Missing, query.Eq, query.Ne, query.In, query.NotIn}
+	if f.Type != event.Bool {
+		ops = append(ops, query.Gt, query.Gte, query.Lt, query.Lte, query.Between)
+	}
+	if f.Type == event.String {
+		ops = append(ops, query.Contains, query.Prefix, query.Suffix, query.Matches)
+	}
+	x := &query.Test{Property: f.Name, Op: pick(d, ops)}
+	want := 1
+	switch x.Op {
+	case query.Exists, query.Missing:
+		want = 0
+	case query.In, query.NotIn:
+		want = d.IntN(5)
+	case query.Between:
+		want = 2
+	}
+	equality := x.Op == query.Eq || x.Op == query.Ne || x.Op == query.In || x.Op == query.NotIn
+	for range want {
+		switch {
+		case equality && d.chance(0.08):
+			x.Literals = append(x.Literals, query.Literal{})
+		case x.Op >= query.Contains && x.Op <= query.Matches:
+			x.Literals = append(x.Literals, d.part(x.Op, f))
+		default:
+			x.Literals = append(x.Literals, d.literal(f))
+		}
+	}
+	return x
+}
+
+// literal returns a value to compare a property with, written in one of the ways
+// that its type takes.
+func (d *drawing) literal(f fieldPlan) query.Literal {
+	v := pick(d, f.pool)
+	if d.chance(0.2) {
+		v = d.value(f.Type, len(f.pool))
+	}
+	switch f.Type {
+	case event.Int:
+		if d.chance(0.15) {
+			v = event.FloatOf(float64(d.IntN(40))/4 - 1) // 2.5, also 2 written as 2.0
+		}
+	case event.Float:
+		if n := int64(v.Float()); d.chance(0.3) && n < 1e15 {
+			v = event.IntOf(n)
+		}
+	}
+	l := query.Literal{Value: v, Text: v.String()}
+	if d.chance(0.2) { // in quotes
+		l.Value = event.StringOf(l.Text)
+	} else if f.Type == event.String && regexp.MustCompile(`^[1-9][0-9]*$`).MatchString(l.Text) {
+		var n int64
+		if _, err := fmt.Sscan(l.Text, &n); err == nil {
+			l.Value = event.IntOf(n) // without quotes: a number to the parser
+		}
+	}
+	return l
+}
+
+// part returns what a string may contain, or an expression for it.
+func (d *drawing) part(op query.Op, f fieldPlan) query.Literal {
+	runes := []rune(pick(d, f.pool).Text())
+	from := d.IntN(len(runes))
+	to := from + 1 + d.IntN(len(runes)-from)
+	switch {
+	case op == query.Prefix && d.chance(0.8):
+		from = 0
+		to = max(to, 1)
+	case op == query.Suffix && d.chance(0.8):
+		to = len(runes)
+	}
+	text := string(runes[from:to])
+	if op == query.Matches {
+		text = regexp.QuoteMeta(text)
+		switch d.IntN(5) {
+		case 0:
+			text = "^" + text
+		case 1:
+			text += "$"
+		case 2:
+			text = "[a-c]" + text + "?"
+		case 3:
+			text = "(?i)" + text
+		}
+	}
+	if !utf8.ValidString(text) {
+		text = "a"
+	}
+	return query.Literal{Value: event.StringOf(text), Text: text}
+}

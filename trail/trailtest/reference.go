@@ -1,0 +1,162 @@
+// Package trailtest has what tests of trail compare with and feed on: a naive
+// reference that answers every query, random cases, generators of large data sets
+// and the small data set of the tutorial.
+//
+// Read Answer, whose files answer_*.go have one kind of query each, and filter.go;
+// then Draw for random cases, Equal for the comparison, Ecom, GitHub and Hits for
+// big data, and WriteSample.
+//
+// Answer is written to be obviously right: it goes through events one by one, with
+// maps and sorts, and shares no code with the engine, which it must not know. The
+// level of a funnel is that of windowFunnel of ClickHouse 26.9 in every mode;
+// testdata/windowfunnel.txt holds cases answered by ClickHouse itself.
+package trailtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A row is an event as the reference sees it, its values in the types of the
+// schema.
+type row struct {
+	user   string
+	hash   uint64
+	time   int64 // milliseconds since 1970 UTC
+	name   string
+	values map[string]event.Value // without missing ones
+}
+
+// A table is what a query is asked of.
+type table struct {
+	schema  event.Schema
+	cohorts map[string][]uint64 // hashes of users, in any order
+	users   [][]row             // one of each user, in order of time, then name; users in order of their first event given
+}
+
+// Answer answers a query the naive way. Events may come in any order; of those
+// that are equal in user, time and a non-empty id the first counts. Values must fit
+// the schema, integers also as numbers. Cohorts are the kept ones, by name, as
+// hashes of their users.
+//
+// Stats are left empty, warnings too, and Sample must be 0 or 1. A cohort always
+// comes with the users found, but without their ids.
+func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts map[string][]uint64) (*query.Answer, error) {
+	if q.Sample != 0 && q.Sample != 1 {
+		return nil, errors.New("the reference takes no samples")
+	}
+	t, err := newTable(events, schema, cohorts)
+	if err != nil {
+		return nil, err
+	}
+	answer := &query.Answer{}
+	switch {
+	case q.Funnel != nil:
+		answer.Funnel, err = t.funnel(q.Funnel)
+	case q.Retention != nil:
+		answer.Retention, err = t.retention(q.Retention)
+	case q.Segment != nil:
+		answer.Segment, err = t.segment(q.Segment)
+	case q.Cohort != nil:
+		answer.Cohort, err = t.cohort(q.Name, q.Cohort)
+	case q.Paths != nil:
+		answer.Paths, err = t.paths(q.Paths)
+	default:
+		err = errors.New("the query asks nothing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func newTable(events []event.Event, schema event.Schema, cohorts map[string][]uint64) (*table, error) {
+	type key struct {
+		user string
+		time int64
+		id   string
+	}
+	seen := map[key]bool{}
+	index := map[string]int{}
+	t := &table{schema: schema, cohorts: cohorts}
+	for i, e := range events {
+		if e.ID != "" {
+			k := key{e.User, e.Time, e.ID}
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+		}
+		r := row{user: e.User, hash: event.Hash(e.User), time: e.Time, name: e.Name, values: map[string]event.Value{}}
+		for _, p := range e.Properties {
+			v, ok := p.Value.As(schema.Type(p.Name))
+			if !ok {
+				return nil, fmt.Errorf("event %d: property %q is of type %s, got %s", i, p.Name, schema.Type(p.Name), p.Value.Type())
+			}
+			delete(r.values, p.Name) // the last of a name counts, also if it is missing
+			if !v.Missing() {
+				r.values[p.Name] = v
+			}
+		}
+		u, ok := index[e.User]
+		if !ok {
+			u = len(t.users)
+			index[e.User] = u
+			t.users = append(t.users, nil)
+		}
+		t.users[u] = append(t.users[u], r)
+	}
+	for _, rows := range t.users {
+		slices.SortStableFunc(rows, func(a, b row) int {
+			return cmp.Or(cmp.Compare(a.time, b.time), strings.Compare(a.name, b.name))
+		})
+	}
+	return t, nil
+}
+
+// within tells whether a time is inside of bounds.
+func within(b query.Bounds, time int64) bool {
+	return (!b.HasFrom || time >= b.From) && (!b.HasTo || time < b.To)
+}
+
+// bounded returns the rows that are inside of bounds.
+func bounded(rows []row, b query.Bounds) []row {
+	var kept []row
+	for _, r := range rows {
+		if within(b, r.time) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// compareValues orders values as answers list them: the missing one first, then
+// by value. Both are of one property.
+func compareValues(a, b event.Value) int {
+	switch {
+	case a.Missing() || b.Missing():
+		return boolInt(!a.Missing()) - boolInt(!b.Missing())
+	case a.Type() == event.String:
+		return strings.Compare(a.Text(), b.Text())
+	case a.Type() == event.Int:
+		return cmp.Compare(a.Int(), b.Int())
+	case a.Type() == event.Float:
+		return cmp.Compare(a.Float(), b.Float())
+	}
+	return boolInt(a.Bool()) - boolInt(b.Bool())
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func number(n int) query.Number { return query.Number{N: int64(n)} }

@@ -1,0 +1,235 @@
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+var (
+	// ErrClosed is returned by what needs an open store.
+	ErrClosed = errors.New("store is closed")
+	// ErrReadOnly is returned by what would change a store that was opened for
+	// reading.
+	ErrReadOnly = errors.New("store is open for reading only")
+	// ErrNoStore is wrapped by what Open for reading and Verify return for a
+	// folder that is missing or holds no store.
+	ErrNoStore = errors.New("no store")
+)
+
+// A LockedError is returned by Open if another process writes to the store, or
+// this one has opened it already. PID is 0 if the holder could not be told.
+type LockedError struct {
+	Dir     string
+	PID     int
+	Host    string
+	Since   time.Time
+	Version string // of the program that holds it
+}
+
+// Error says who holds the store, and since when.
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("store %s is held by another process", e.Dir)
+	}
+	return fmt.Sprintf("store %s is held by process %d on %s since %s", e.Dir, e.PID, e.Host, e.Since.UTC().Format(time.RFC3339))
+}
+
+// A Refusal is an event that cannot be taken, and why.
+type Refusal struct {
+	Index int // in what was given to Append
+	Err   error
+}
+
+// A RefusedError is returned by Append when events cannot be taken, whatever the
+// state of the disk. None of the events of the call was.
+type RefusedError struct {
+	Refused []Refusal // by index; at least one
+}
+
+// Error tells the first refusal, and how many there are.
+func (e *RefusedError) Error() string {
+	first := e.Refused[0]
+	if len(e.Refused) == 1 {
+		return fmt.Sprintf("event %d is refused: %v", first.Index, first.Err)
+	}
+	return fmt.Sprintf("%d events are refused; event %d: %v", len(e.Refused), first.Index, first.Err)
+}
+
+// Unwrap returns the reasons.
+func (e *RefusedError) Unwrap() []error {
+	errs := make([]error, len(e.Refused))
+	for i, r := range e.Refused {
+		errs[i] = r.Err
+	}
+	return errs
+}
+
+// QueryOptions are how a query is run. Zero values are the defaults.
+type QueryOptions struct {
+	Sample  float64       // share of users, above 0 up to 1; 0 takes that of the query
+	Memory  int64         // bytes beyond the mapped files, of all workers: default 64 MiB
+	Timeout time.Duration // 0 for none but that of the context
+	Workers int           // at most; default and limit GOMAXPROCS
+	Users   bool          // a cohort lists the hashes of its users
+	IDs     bool          // and their ids
+	Save    bool          // keeps the cohort under the name of the query
+}
+
+// ImportOptions say how files are read. Zero values are the defaults.
+type ImportOptions struct {
+	User, Time, Event string                // columns; by default the usual names
+	ID                string                // column with the id of an event; "" for none
+	TimeUnit          string                // s, ms, us or ns, of times that are integers; "" tells by size
+	Types             map[string]event.Type // of columns that are not to be guessed
+	MaxBad            int                   // bad rows of a file up to which it is taken
+	Stdin             io.Reader             // what the file "-" stands for
+	Progress          func(ImportProgress)  // called now and then by one goroutine; nil for none
+}
+
+// ImportProgress is how far an import has come.
+type ImportProgress struct {
+	File  string
+	Bytes int64  // read of the file
+	Total int64  // bytes of the file, -1 if unknown
+	Rows  int64  // of the file so far
+	Phase string // "read", "merge" or "done"
+}
+
+// ImportResult has what became of each file that was begun.
+type ImportResult struct {
+	Files []ImportFile
+}
+
+// Rows returns how many events were taken.
+func (r ImportResult) Rows() int64 {
+	var n int64
+	for _, f := range r.Files {
+		n += f.Rows
+	}
+	return n
+}
+
+// An ImportFile is what became of a file.
+type ImportFile struct {
+	File       string   // as it was given
+	Taken      bool     // the store has it now, durably
+	Rows       int64    // taken; 0 if the file was not
+	Duplicates int64    // left out, since rows equal in user, time and id were there
+	Dropped    int64    // left out, since they are older than what the store keeps
+	Bad        int64    // rows that were left out
+	BadRows    []BadRow // the first of them, up to 100
+	Elapsed    time.Duration
+}
+
+// A BadRow is a row that could not be read.
+type BadRow struct {
+	Line   int64 // from 1; of a Parquet file the row, from 1
+	Reason string
+}
+
+// A BadRowsError is returned by Import for a file with more bad rows than are
+// allowed. Nothing of it was taken.
+type BadRowsError struct {
+	File  string
+	Bad   int64
+	Max   int
+	First BadRow
+}
+
+// Error names the file and its first bad row.
+func (e *BadRowsError) Error() string {
+	return fmt.Sprintf("%s:%d: %s (%d bad rows, %d are allowed; nothing of the file was taken)", e.File, e.First.Line, e.First.Reason, e.Bad, e.Max)
+}
+
+// Info tells what is in a store.
+type Info struct {
+	Dir        string
+	Bucket     time.Duration
+	Commit     uint64 // the number of the last commit
+	Rows       int64  // events, with those in memory; deleted ones until the next compaction
+	MemoryRows int64  // of them, in memory and the write-ahead log
+	Users      int64  // distinct; of more than a hundred thousand an estimate within a few percent
+	Bytes      int64  // of segments
+	WALBytes   int64
+	WALRecords int64
+	MinTime    int64 // of the first event, in milliseconds since 1970 UTC; 0 without events
+	MaxTime    int64 // of the last
+	Horizon    int64 // events before are gone; math.MinInt64 for none
+	Deleted    int   // users hidden, and not yet removed by a compaction
+	Schema     event.Schema
+	Events     []EventCount // by count descending, then name
+	Segments   []SegmentInfo
+	Cohorts    []CohortInfo // by name
+	Damaged    []string     // what could not be read, and why
+}
+
+// BytesPerEvent returns the size of the segments by the events in them, 0 without.
+func (i Info) BytesPerEvent() float64 {
+	if n := i.Rows - i.MemoryRows; n > 0 {
+		return float64(i.Bytes) / float64(n)
+	}
+	return 0
+}
+
+// An EventCount is how often an event stands in the store.
+type EventCount struct {
+	Name  string
+	Count int64
+}
+
+// A SegmentInfo is a segment file.
+type SegmentInfo struct {
+	File             string
+	From             int64 // of its bucket, in milliseconds since 1970 UTC
+	Rows, Users      int64
+	Bytes            int64
+	MinTime, MaxTime int64
+}
+
+// A CohortInfo is a cohort that was kept.
+type CohortInfo struct {
+	Name  string
+	Users int64
+}
+
+// A Report is what Verify found.
+type Report struct {
+	Segments int   // files of events that were read
+	Rows     int64 // in them
+	Records  int64 // in the write-ahead log, that are in no segment
+	Damages  []Damage
+}
+
+// Sound tells whether nothing is damaged or missing.
+func (r Report) Sound() bool { return len(r.Damages) == 0 }
+
+// A Damage is a place that is not as it was written.
+type Damage struct {
+	File    string // within the folder of the store
+	Section string // of the file; "" for all of it
+	Offset  int64
+	Length  int64 // 0 if unknown
+	Reason  string
+}
+
+// String names file and place.
+func (d Damage) String() string {
+	s := d.File
+	if d.Length > 0 {
+		s += fmt.Sprintf(": bytes %d to %d", d.Offset, d.Offset+d.Length)
+	}
+	if d.Section != "" {
+		s += ": " + d.Section
+	}
+	return s + ": " + d.Reason
+}
+
+// VerifyProgress is how far Verify has come.
+type VerifyProgress struct {
+	File        string
+	Done, Total int64 // bytes
+}

@@ -1,0 +1,213 @@
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// Verify reads every byte of a store and says what is not as it was written. It
+// changes nothing, and can be used while the store is open, also for writing; files
+// that a writer takes away meanwhile are left out. A folder that is missing or
+// holds no store is an error, ErrNoStore; what is damaged is in the report. The
+// progress may be nil.
+func Verify(ctx context.Context, dir string, progress func(VerifyProgress)) (Report, error) {
+	opt, err := Options{ReadOnly: true}.withDefaults()
+	if err != nil {
+		return Report{}, err
+	}
+	return verify(ctx, newStore(dir, opt), progress)
+}
+
+func verify(ctx context.Context, s *Store, progress func(VerifyProgress)) (Report, error) {
+	defer s.cancel()
+	v := &verifier{s: s, ctx: ctx, tell: progress}
+	if progress == nil {
+		v.tell = func(VerifyProgress) {}
+	}
+	err := errChanged
+	for range maxLooks {
+		v.report = Report{}
+		if err = v.look(); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("verify store %s: %w", s.dir, err)
+	}
+	return v.report, nil
+}
+
+// A verifier is the work of Verify.
+type verifier struct {
+	s      *Store
+	ctx    context.Context
+	tell   func(VerifyProgress)
+	report Report
+	man    *manifest
+	done   int64
+	total  int64
+}
+
+func (v *verifier) damage(d Damage) { v.report.Damages = append(v.report.Damages, d) }
+
+// within returns a path as it stands in the folder of the store.
+func (v *verifier) within(path string) string {
+	if rel, err := filepath.Rel(v.s.dir, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+// look verifies the store under one manifest.
+func (v *verifier) look() error {
+	found := readManifests(v.s.fs, v.s.dir)
+	if found.none() {
+		names, err := v.s.fs.ReadDir(filepath.Join(v.s.dir, segmentDir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if !slices.ContainsFunc(names, isSegment) {
+			return fmt.Errorf("%w there: it has no manifest", ErrNoStore)
+		}
+	}
+	for i, err := range found.errs {
+		if err != nil {
+			v.damage(Damage{File: manifestNames[i], Reason: err.Error()})
+		}
+	}
+	if a, b := found.copies[0], found.copies[1]; a != nil && b != nil && a.Generation == b.Generation && !found.same() {
+		v.damage(Damage{File: manifestNames[1], Reason: "it differs from the other copy of the same generation"})
+	}
+	v.man = found.best
+	if v.man == nil {
+		return nil // nobody knows what should be there
+	}
+	v.total, v.done = 0, 0
+	for _, e := range v.man.Segments {
+		v.total += e.Bytes
+	}
+	for _, e := range v.man.Segments {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		if err := v.segment(e); err != nil {
+			return err
+		}
+		v.done += e.Bytes
+	}
+	for _, c := range v.man.Cohorts {
+		path := filepath.Join(v.s.dir, cohortDir, c.File)
+		hashes, err := readCohort(v.s.fs, path)
+		if err == nil && int64(len(hashes)) != c.Users {
+			err = fmt.Errorf("it has %d users, and the manifest says %d", len(hashes), c.Users)
+		}
+		if err != nil && v.changed() {
+			return errChanged
+		}
+		if err != nil {
+			v.damage(Damage{File: v.within(path), Reason: err.Error()})
+		}
+	}
+	if err := v.log(); err != nil {
+		return err
+	}
+	v.tell(VerifyProgress{Done: v.done, Total: v.total})
+	return nil
+}
+
+// changed tells whether a writer has written another manifest since.
+func (v *verifier) changed() bool {
+	now := readManifests(v.s.fs, v.s.dir).best
+	return now != nil && now.Generation != v.man.Generation
+}
+
+func (v *verifier) segment(e entry) error {
+	path := v.s.segmentPath(e.File)
+	v.tell(VerifyProgress{File: v.within(path), Done: v.done, Total: v.total})
+	seg, err := openSegment(v.s.fs, v.s.mapped, path)
+	if err != nil {
+		if v.changed() {
+			return errChanged
+		}
+		v.add(path, err)
+		return nil
+	}
+	v.report.Segments++
+	v.report.Rows += int64(seg.Rows())
+	for _, d := range seg.Verify() {
+		v.add(path, &d)
+	}
+	if got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied); got != e {
+		v.damage(Damage{File: v.within(path), Section: "footer", Reason: "it is not the segment that the manifest describes"})
+	}
+	if w := v.man.Bucket; seg.Rows() > 0 && (bucketOf(seg.MinTime(), w) != e.Bucket || bucketOf(seg.MaxTime(), w) != e.Bucket) {
+		v.damage(Damage{File: v.within(path), Section: "times", Reason: "events outside of its bucket"})
+	}
+	return seg.Close()
+}
+
+func (v *verifier) add(path string, err error) {
+	d := Damage{File: v.within(path), Reason: err.Error()}
+	if e, ok := errors.AsType[*segment.DamageError](err); ok {
+		d.Section, d.Offset, d.Length, d.Reason = e.Section, e.Offset, e.Length, e.Reason
+	} else if errors.Is(err, fs.ErrNotExist) {
+		d.Reason = "it is missing"
+	}
+	v.damage(d)
+}
+
+func (v *verifier) log() error {
+	dir := filepath.Join(v.s.dir, walDir)
+	var records []record
+	_, damages, err := spool.Scan(v.s.fs, dir, spool.Cursor{}, func(r spool.Record) error {
+		rec, err := decodeRecord(r.Payload)
+		if err == nil {
+			err = verifyRecord(rec)
+		}
+		if err != nil {
+			v.damage(Damage{File: walDir, Section: fmt.Sprintf("commit %d", r.Seq), Reason: err.Error()})
+			return nil
+		}
+		rec.chunks, rec.voided = nil, slices.Clone(rec.voided)
+		records = append(records, rec)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range damages {
+		v.damage(Damage{File: v.within(d.Path), Offset: d.Offset, Length: d.Length, Reason: d.Reason})
+	}
+	for _, wanted := range wantedRecords(records, v.man.Flushed) {
+		if wanted {
+			v.report.Records++
+		}
+	}
+	return nil
+}
+
+func verifyRecord(rec record) error {
+	for _, chunk := range rec.chunks {
+		c, err := openChunk(chunk)
+		if err != nil {
+			return err
+		}
+		var r row
+		for c.next(&r) {
+		}
+		if err := c.err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
