@@ -2,13 +2,13 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
-MODULES := test/otlp bench/batch/peers
+MODULES := test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test test-faults race check lint generate bench bench-lock bench-batch contention guard guard-selftest fuzz clean
+.PHONY: help run build test test-faults race check lint generate bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
 
 run: build ## build, and serve examples/ping.yaml on port 8000
 	dist/uniflow start --from-specs examples/ping.yaml
@@ -16,12 +16,12 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 
-test: ## every test; MODULES are modules of their own
+test: ## every test; MODULES are modules of their own, test/oracle needs a C compiler
 	$(GO) test ./...
-	@for m in $(MODULES); do (cd $$m && $(GO) test ./...) || exit 1; done
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
 
-test-faults: ## the batch processor's fault matrix at full length, and without its safeguards
-	BATCH_FAULTS=full $(GO) test -timeout 60m ./batch/...
+test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards
+	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
 	$(GO) run ./batch/faults/mutation
 
 check: lint test race ## all that CI runs
@@ -47,6 +47,12 @@ bench-lock: ## the four-byte lock beside others: prints the table, writes bench/
 
 bench-batch: ## the batch processor beside others: prints the table, writes bench/out/batch.json
 	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
+
+bench-trail: ## the event store beside DuckDB: prints the table, writes bench/out/trail.json
+	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000)
+
+bench-trail-lessons: ## the five founding lessons of the event store, each beside the naive way
+	$(GO) run ./bench/trail/lessons
 
 contention: build ## who waits for locks while workflows are under load
 	$(GO) run ./bench/contention

@@ -67,7 +67,7 @@ func (c *compiler) same(f *query.Funnel) (cond, string) {
 	column, t, ok := c.column(f.Same)
 	switch {
 	case !ok:
-		return never, "0"
+		return never, "user"
 	case t == event.String:
 		return is(column + " != ''"), column
 	}

@@ -89,11 +89,13 @@ func unpack[T number](dst []T, b []byte, lo int, bits int64) {
 			bit += 4 * w
 		}
 	case w <= 28:
-		for ; i+2 <= len(dst); i += 2 {
-			d := dst[i:][:2]
+		for ; i+4 <= len(dst); i += 4 {
+			d := dst[i:][:4]
 			v := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
-			d[0], d[1] = T(v&mask), T(v>>(w&63)&mask)
 			bit += 2 * w
+			u := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
+			bit += 2 * w
+			d[0], d[1], d[2], d[3] = T(v&mask), T(v>>(w&63)&mask), T(u&mask), T(u>>(w&63)&mask)
 		}
 	}
 	for ; i < len(dst); i++ {
