@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-func powerOptions(fsys *spooltest.FS) Options {
+func powerOptions(fsys spool.FS) Options {
 	return Options{Bucket: 24 * time.Hour, FlushEvery: -1, fs: fsys}
 }
 
@@ -39,7 +40,8 @@ func TestPowerLoss(t *testing.T) {
 	fsys := spooltest.New()
 	acked := acknowledged{imported: make(map[string]bool), deleted: make(map[string]bool)}
 	for round := range rounds {
-		s, err := Open("store", powerOptions(fsys))
+		tap := &tapFS{FS: fsys}
+		s, err := Open("store", powerOptions(tap))
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -52,7 +54,7 @@ func TestPowerLoss(t *testing.T) {
 		steps := 3 + lot.IntN(25)
 		for step := range steps {
 			if step == steps-1 { // the power goes while this one is at work
-				after = duringPower(t, s, fsys, lot, csv, round, step, &acked)
+				after = duringPower(t, s, fsys, tap, lot, csv, round, step, &acked)
 			} else {
 				powerStep(t, s, lot, csv, fmt.Sprintf("import-%d-%d", round, step), &acked)
 			}
@@ -124,7 +126,7 @@ func powerStep(t *testing.T, s *Store, lot *rand.Rand, csv, name string, acked *
 // duringPower does a step, and returns what a loss of power leaves at a random
 // operation of the file system within it, or after it. What the step has
 // acknowledged counts in the second case alone.
-func duringPower(t *testing.T, s *Store, fsys *spooltest.FS, lot *rand.Rand, csv string, round, step int, acked *acknowledged) *spooltest.FS {
+func duringPower(t *testing.T, s *Store, fsys *spooltest.FS, tap *tapFS, lot *rand.Rand, csv string, round, step int, acked *acknowledged) *spooltest.FS {
 	t.Helper()
 	var once sync.Once
 	var after *spooltest.FS
@@ -141,14 +143,13 @@ func duringPower(t *testing.T, s *Store, fsys *spooltest.FS, lot *rand.Rand, csv
 	name := fmt.Sprintf("import-%d-%d", round, step)
 	before.imported[name] = false
 	lost := false
-	fsys.SetFail(func(spooltest.Op, string) error {
+	hit := func() {
 		if operations.Add(1) == at {
 			once.Do(func() { after, lost = fsys.Crash(crash), true })
 		}
-		return nil
-	})
+	}
+	tap.hit.Store(&hit)
 	powerStep(t, s, lot, csv, name, acked)
-	fsys.SetFail(nil)
 	once.Do(func() { after = fsys.Crash(crash) })
 	if lost {
 		*acked = before

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -90,7 +92,29 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 	if err != nil {
 		return nil, err
 	}
-	return exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs})
+	for {
+		answer, err := exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs})
+		damage, ok := errors.AsType[*segment.DamageError](err)
+		if !ok {
+			return answer, err
+		}
+		// A damaged dictionary is met before it is known that no row counts.
+		rest := sn.without(in.Sources, damage.Path, q)
+		if len(rest) == len(in.Sources) {
+			return nil, err
+		}
+		in.Sources = rest
+	}
+}
+
+// without returns the sources but for that of a path, if its events are out of a
+// query's reach.
+func (sn *snapshot) without(sources []exec.Source, path string, q *query.Query) []exec.Source {
+	from, to := reach(q)
+	return slices.DeleteFunc(slices.Clone(sources), func(src exec.Source) bool {
+		seg := src.Segment
+		return seg.Name() == path && (seg.MaxTime() < from || seg.MinTime() >= to)
+	})
 }
 
 // admit waits for a slot, and takes the free ones beside it. The wait is for the

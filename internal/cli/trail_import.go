@@ -154,6 +154,7 @@ type importTold struct {
 // fileTold is a file in importTold.
 type fileTold struct {
 	File       string    `json:"file"`
+	Taken      bool      `json:"taken"`
 	Events     int64     `json:"events"` // taken; 0 if the file was not
 	Duplicates int64     `json:"duplicates"`
 	TooOld     int64     `json:"too_old"`
@@ -206,9 +207,9 @@ func fileName(file string) string {
 // tellImport says what became of the files. Those that came after one that failed
 // were not begun.
 func (a *app) tellImport(o *trailImportOptions, files []string, result trail.ImportResult, err error) error {
-	taken := len(result.Files)
-	if err != nil && taken > 0 && result.Files[taken-1].Rows == 0 {
-		taken-- // that which could not be taken
+	taken := 0
+	for taken < len(result.Files) && result.Files[taken].Taken {
+		taken++
 	}
 	if o.asJSON {
 		told := importTold{Events: result.Rows(), Files: []fileTold{}}
@@ -235,7 +236,7 @@ func (a *app) tellImport(o *trailImportOptions, files []string, result trail.Imp
 
 func tellFile(f trail.ImportFile) fileTold {
 	told := fileTold{
-		File: fileName(f.File), Events: f.Rows, Duplicates: f.Duplicates, TooOld: f.Dropped, Bad: f.Bad, ElapsedUS: f.Elapsed.Microseconds(),
+		File: fileName(f.File), Taken: f.Taken, Events: f.Rows, Duplicates: f.Duplicates, TooOld: f.Dropped, Bad: f.Bad, ElapsedUS: f.Elapsed.Microseconds(),
 	}
 	for _, row := range f.BadRows {
 		told.BadRows = append(told.BadRows, badTold{row.Line, row.Reason})

@@ -357,3 +357,31 @@ func TestAskClickHouse(t *testing.T) {
 		t.Errorf("got %d, %q, want the place of what is wrong", code, errs)
 	}
 }
+
+// FuzzTrailFlags has flags that are written in any way: they are refused with an
+// error of usage, which tells no password, or read.
+func FuzzTrailFlags(f *testing.F) {
+	for _, seed := range []string{
+		"clickhouse://localhost", "clickhouse://me:secret@[::1]:8123/shop?secure=true", "clickhouse://me:secret@host:9000", "http://me:secret@host/a/b",
+		"clickhouse://me:secret@host?secure=maybe", "clickhouse://me:secret@ho st", "price:number", "a:b:string", ":", "price:",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var exit *exitError
+		c, err := newClickHouse("query", text)
+		switch {
+		case err == nil:
+			if c.url.Host == "" || c.url.User != nil {
+				t.Errorf("%q: got %s, want a host, and no user in it", text, c.url)
+			}
+		case !errors.As(err, &exit) || exit.code != exitUsage:
+			t.Errorf("%q: got %v, want an error of usage", text, err)
+		case strings.Contains(text, ":secret@") && strings.Contains(err.Error(), "secret@"):
+			t.Errorf("%q: got %v, which tells the password", text, err)
+		}
+		if types, err := columnTypes("import", []string{text}); err == nil && len(types) != 1 {
+			t.Errorf("%q: got %v, want one type", text, types)
+		}
+	})
+}

@@ -543,7 +543,7 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 	case codes <= 1<<8:
 		var table [256]uint8 // of its own, so that no bounds are checked
 		copy(table[:], l.table)
-		map8(l.column, dst, &table, v.RowLo, v.RowHi)
+		l.column.Map8(dst, &table, v.RowLo, v.RowHi)
 	case l.table != nil && codes <= 1<<16:
 		for i, c := range l.column.Read16(a.halves(n), v.RowLo, v.RowHi)[:n] {
 			dst[i] = l.table[c]
@@ -565,12 +565,6 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 			}
 			dst[i] = in
 		}
-	}
-}
-
-func map8(c *segment.Column, dst []uint8, table *[256]uint8, lo, hi int) {
-	for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
-		dst[i] = table[code]
 	}
 }
 

@@ -181,45 +181,77 @@ func TestShopSize(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads columns of each encoding; copy is the least it can take.
+// BenchmarkRead reads blocks of 4096 rows of each encoding; copy is the least that
+// it can take.
 func BenchmarkRead(b *testing.B) {
-	s := open(b, shopImage(b, 1, benchRows))
-	const block = 4096
+	const rows, block = 500_000, 4096
 	each := func(b *testing.B, read func(lo, hi int)) {
 		b.Helper()
 		for b.Loop() {
-			for lo := 0; lo < s.Rows(); lo += block {
-				read(lo, min(lo+block, s.Rows()))
+			for lo := 0; lo < rows; lo += block {
+				read(lo, min(lo+block, rows))
 			}
 		}
-		perRow(b, s.Rows())
+		perRow(b, rows)
 	}
-	for _, c := range append([]*Column{s.events}, s.columns...) {
-		name := c.Name()
-		if c == s.events {
-			name = "event"
-		}
-		if c.Codes() <= 256 {
-			b.Run(fmt.Sprintf("%s/%s/8", name, c.Encoding()), func(b *testing.B) {
-				dst := make([]uint8, block)
-				each(b, func(lo, hi int) { dst = c.Read8(dst, lo, hi) })
+	d8, d32 := make([]uint8, block), make([]uint32, block)
+	f := func(enc encoding, codes int) {
+		s, _ := forced(b, rand.New(rand.NewPCG(1, 3)), enc, codes, rows, 20)
+		c := s.Column("c")
+		if codes <= 256 {
+			b.Run(fmt.Sprintf("%s/%d/to 8", enc, codes), func(b *testing.B) {
+				each(b, func(lo, hi int) { d8 = c.Read8(d8[:cap(d8)], lo, hi) })
 			})
 		}
-		b.Run(fmt.Sprintf("%s/%s/32", name, c.Encoding()), func(b *testing.B) {
-			dst := make([]uint32, block)
-			each(b, func(lo, hi int) { dst = c.Read32(dst, lo, hi) })
+		b.Run(fmt.Sprintf("%s/%d/to 32", enc, codes), func(b *testing.B) {
+			each(b, func(lo, hi int) { d32 = c.Read32(d32[:cap(d32)], lo, hi) })
 		})
 	}
-	b.Run("times/32", func(b *testing.B) {
-		dst := make([]uint32, block)
-		each(b, func(lo, hi int) { dst = s.Times().Read(dst, lo, hi) })
+	f(encConstant, 60)
+	f(encPlain, 200)
+	f(encPlain, 60_000)
+	f(encPacked, 4)
+	f(encPacked, 60)
+	f(encPacked, 100_000)
+	f(encSparse, 4)
+	f(encUser, 60)
+	f(encRuns, 60)
+	s := open(b, shopImage(b, 1, rows))
+	b.Run("times of 22 bits", func(b *testing.B) {
+		each(b, func(lo, hi int) { d32 = s.Times().Read(d32[:cap(d32)], lo, hi) })
 	})
-	b.Run("copy/8", func(b *testing.B) {
-		src, dst := make([]uint8, s.Rows()), make([]uint8, block)
-		each(b, func(lo, hi int) { copy(dst, src[lo:hi]) })
+	b.Run("copy/to 8", func(b *testing.B) {
+		src := make([]uint8, rows)
+		each(b, func(lo, hi int) { copy(d8[:block], src[lo:hi]) })
 	})
-	b.Run("copy/32", func(b *testing.B) {
-		src, dst := make([]uint32, s.Rows()), make([]uint32, block)
-		each(b, func(lo, hi int) { copy(dst, src[lo:hi]) })
+	b.Run("copy/to 32", func(b *testing.B) {
+		src := make([]uint32, rows)
+		each(b, func(lo, hi int) { copy(d32[:block], src[lo:hi]) })
 	})
+}
+
+// BenchmarkPrepare asks for rows whose pages were checked.
+func BenchmarkPrepare(b *testing.B) {
+	s := open(b, shopImage(b, 1, benchRows))
+	for _, c := range s.allColumns() {
+		b.Run(c.section()+"/"+c.Encoding(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Prepare(benchRows/2, benchRows/2+2000); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCheck compares the checksums of a page.
+func BenchmarkCheck(b *testing.B) {
+	s := open(b, shopImage(b, 1, benchRows))
+	b.SetBytes(pageSize)
+	for b.Loop() {
+		if err := s.checkPage(1, nameUsers); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

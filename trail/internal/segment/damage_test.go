@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -196,7 +197,11 @@ func resum(image []byte) []byte {
 func TestForged(t *testing.T) {
 	sound := smallImage(t)
 	unseen := 0
-	for i := range sound {
+	step := 1
+	if invariant.Race { // which makes it ten times slower, and sees nothing here
+		step = 17
+	}
+	for i := 0; i < len(sound); i += step {
 		for _, flip := range []byte{1, 0x80} {
 			image := slices.Clone(sound)
 			image[i] ^= flip
@@ -213,7 +218,7 @@ func TestForged(t *testing.T) {
 			mergeAny(s)
 		}
 	}
-	t.Logf("%d of %d changes make other sound segments", unseen, 2*len(sound))
+	t.Logf("%d of %d changes make other sound segments", unseen, 2*len(sound)/step)
 }
 
 // mergeAny merges a segment with itself, to see that it does not panic.

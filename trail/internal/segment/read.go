@@ -44,6 +44,24 @@ func (c *Column) Read8(dst []uint8, lo, hi int) []uint8 {
 	return dst
 }
 
+// Map8 fills dst, or a longer one if it is too short, with what a table has for the
+// codes of rows [lo,hi) of a column with at most 256 codes: for runs and users with
+// one code it is looked up once.
+func (c *Column) Map8(dst []uint8, table *[256]uint8, lo, hi int) []uint8 {
+	dst = sized(dst, hi-lo)
+	switch {
+	case c.enc == encUser && c.width == 1:
+		spread(dst, c.s.rowStart, c.data8, table, c.s.userOf(lo), lo)
+	case c.enc == encRuns && c.width == 1:
+		expand(dst, c.runs, c.data8, table, c.blocks, lo)
+	default:
+		for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
+			dst[i] = table[code]
+		}
+	}
+	return dst
+}
+
 // Read16 does the same as Read8 for a column with at most 65536 codes.
 func (c *Column) Read16(dst []uint16, lo, hi int) []uint16 {
 	if c.enc == encPlain && c.width == 2 {
@@ -158,20 +176,20 @@ func read[T code](c *Column, dst []T, lo, hi int) {
 	case encUser:
 		switch c.width {
 		case 1:
-			spread(dst, c.s.rowStart, c.data8, c.s.userOf(lo), lo)
+			spread(dst, c.s.rowStart, c.data8, nil, c.s.userOf(lo), lo)
 		case 2:
-			spread(dst, c.s.rowStart, c.data16, c.s.userOf(lo), lo)
+			spread(dst, c.s.rowStart, c.data16, nil, c.s.userOf(lo), lo)
 		case 4:
-			spread(dst, c.s.rowStart, c.data32, c.s.userOf(lo), lo)
+			spread(dst, c.s.rowStart, c.data32, nil, c.s.userOf(lo), lo)
 		}
 	case encRuns:
 		switch c.width {
 		case 1:
-			expand(dst, c.runs, c.data8, c.blocks, lo)
+			expand(dst, c.runs, c.data8, nil, c.blocks, lo)
 		case 2:
-			expand(dst, c.runs, c.data16, c.blocks, lo)
+			expand(dst, c.runs, c.data16, nil, c.blocks, lo)
 		case 4:
-			expand(dst, c.runs, c.data32, c.blocks, lo)
+			expand(dst, c.runs, c.data32, nil, c.blocks, lo)
 		}
 	}
 }
@@ -226,17 +244,17 @@ func scatter[D, S number](dst []D, places []uint32, codes []S, lo int) {
 }
 
 // spread gives the rows from lo on the code of their user.
-func spread[D, S code](dst []D, rowStart []uint32, codes []S, user, lo int) {
+func spread[D, S code](dst []D, rowStart []uint32, codes []S, table *[256]uint8, user, lo int) {
 	at := 0
 	for ; at < len(dst) && user < len(codes); user++ {
 		end := int(rowStart[user+1]) - lo
-		at = stretch(dst, at, end, D(codes[user]))
+		at = stretch(dst, at, end, through[D](codes[user], table))
 	}
 }
 
 // expand gives the rows from lo on the code of their run. The index tells the run
 // of every 1024th row, and how many of its rows lie before.
-func expand[D, S code](dst []D, runs []uint8, codes []S, blocks []uint64, lo int) {
+func expand[D, S code](dst []D, runs []uint8, codes []S, table *[256]uint8, blocks []uint64, lo int) {
 	if len(dst) == 0 {
 		return
 	}
@@ -252,24 +270,27 @@ func expand[D, S code](dst []D, runs []uint8, codes []S, blocks []uint64, lo int
 	at = 0
 	for ; at < len(dst) && run < len(runs); run++ {
 		end += int(runs[run])
-		at = stretch(dst, at, end, D(codes[run]))
+		at = stretch(dst, at, end, through[D](codes[run], table))
 	}
 }
 
-// wide is how many entries stretch sets at once: most runs are not much longer.
+// through looks a code up in a table, if there is one.
+func through[D, S code](c S, table *[256]uint8) D {
+	if table == nil {
+		return D(c)
+	}
+	return D(table[uint8(c)])
+}
+
+// wide is how many entries stretch sets at a time: most runs are shorter, and a
+// fixed number needs no loop.
 const wide = 8
 
 // stretch sets the entries [at,end) and returns end, or the length if that is less.
 // It may set entries after end, which are not set yet.
 func stretch[T code](dst []T, at, end int, v T) int {
-	for at+wide <= len(dst) {
-		p := unsafe.Pointer(&dst[at])
-		if unsafe.Sizeof(v) == 1 {
-			// One store: the compiler makes eight of an array of bytes.
-			binary.LittleEndian.PutUint64((*[wide]uint8)(p)[:], uint64(v)*0x0101010101010101)
-		} else {
-			*(*[wide]T)(p) = [wide]T{v, v, v, v, v, v, v, v}
-		}
+	for len(dst)-at >= wide {
+		set8(&dst[at], v)
 		if end-at <= wide {
 			return max(end, at)
 		}
@@ -280,4 +301,19 @@ func stretch[T code](dst []T, at, end int, v T) int {
 		dst[i] = v
 	}
 	return max(end, at)
+}
+
+// set8 sets the eight entries from p on, as few words.
+func set8[T code](p *T, v T) {
+	switch unsafe.Sizeof(v) {
+	case 1:
+		*(*uint64)(unsafe.Pointer(p)) = uint64(v) * 0x0101010101010101
+	case 2:
+		w := uint64(v) * 0x0001000100010001
+		*(*[2]uint64)(unsafe.Pointer(p)) = [2]uint64{w, w}
+	case 4:
+		w := uint64(v) | uint64(v)<<32
+		q := (*[4]uint64)(unsafe.Pointer(p))
+		q[0], q[1], q[2], q[3] = w, w, w, w
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/internal/leak"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -249,8 +250,16 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
+// rounds returns how often to draw: less where everything takes longer.
+func rounds(n uint64) uint64 {
+	if invariant.Race || testing.Short() {
+		return n / 8
+	}
+	return n
+}
+
 func TestImage(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range rounds(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := seeded(t, seed)
 			schema, rows := draw(rnd, 1+rnd.IntN(3000))
@@ -264,7 +273,7 @@ func TestImage(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range rounds(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := seeded(t, seed)
 			schema, rows := draw(rnd, 1+rnd.IntN(3000))

@@ -190,16 +190,27 @@ func TestEventSets(t *testing.T) {
 // TestConcurrent reads one segment from several goroutines from the first page on:
 // the race detector watches.
 func TestConcurrent(t *testing.T) {
-	image := shopImage(t, 5, 60_000)
+	b := NewBuilder(shopSchema)
+	shop(5, 20_000, func(user string, millis int64, name string, values []event.Value) {
+		b.Add("customer-"+user+"@mail.example", millis, name, 0, values)
+	})
+	image, err := b.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := open(t, image)
+	if s.ids.kind != idS2 {
+		t.Errorf("got ids of kind %d, want compressed ones", s.ids.kind)
+	}
 	var wg sync.WaitGroup
-	errs := make(chan error, 8)
-	for range 8 {
+	errs := make(chan error, 8) // one for each reader
+	for range cap(errs) {
 		wg.Go(func() { errs <- use(s) })
 	}
 	wg.Wait()
-	for range 8 {
-		if err := <-errs; err != nil {
+	close(errs)
+	for err := range errs {
+		if err != nil {
 			t.Error(err)
 		}
 	}

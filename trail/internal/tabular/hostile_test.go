@@ -17,7 +17,7 @@ import (
 
 // TestBombs gives the unpacker little that claims or becomes a lot.
 func TestBombs(t *testing.T) {
-	zeros := make([]byte, 64<<20)
+	zeros := make([]byte, 16<<20)
 	var gz, br, zst bytes.Buffer
 	g, b := fastgzip.NewWriter(&gz), brotli.NewWriter(&br)
 	z, err := zstd.NewWriter(&zst) // a stream, which does not say its size

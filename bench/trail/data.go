@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/trailtest"
+)
+
+// A dataSet is where a data set is: the Parquet file, the store, DuckDB's file, and
+// the figures of making them, so that a later run can use them.
+type dataSet struct {
+	base string // what the names begin with
+	made made
+}
+
+// Made has the figures of making a data set. What was not made is nil.
+type made struct {
+	Parquet *parquetFigures `json:"parquet,omitempty"`
+	Import  *importFigures  `json:"import,omitempty"`
+	Load    *loadFigures    `json:"duckdb,omitempty"`
+}
+
+// A parquetFigures is what generating found.
+type parquetFigures struct {
+	Events  int64   `json:"events"`
+	Users   int64   `json:"users"`
+	Bytes   int64   `json:"bytes"`
+	Seconds float64 `json:"seconds"`
+}
+
+// An importFigures is what importing the Parquet file into the store found.
+type importFigures struct {
+	Time      time.Time `json:"time"`
+	Seconds   float64   `json:"seconds"`
+	PerSecond float64   `json:"events_per_second"`
+	Peak      memory    `json:"peak"`
+	Bytes     int64     `json:"bytes"` // of segments
+	Segments  int       `json:"segments"`
+	PerEvent  float64   `json:"bytes_per_event"`
+}
+
+// A loadFigures is what loading the same file into DuckDB found.
+type loadFigures struct {
+	Time      time.Time `json:"time"`
+	Seconds   float64   `json:"seconds"`
+	PerSecond float64   `json:"events_per_second"`
+	PeakRSS   int64     `json:"peak_rss_bytes"`
+	Bytes     int64     `json:"bytes"`
+	PerEvent  float64   `json:"bytes_per_event"`
+}
+
+func newDataSet(c *config, dir string) *dataSet {
+	return &dataSet{base: filepath.Join(dir, fmt.Sprintf("%s-%d-%d", c.shape.name, c.events, c.seed))}
+}
+
+func (d *dataSet) parquet() string { return d.base + ".parquet" }
+func (d *dataSet) store() string   { return d.base + ".trail" }
+func (d *dataSet) duckdb() string  { return d.base + ".duckdb" }
+func (d *dataSet) notes() string   { return d.base + ".json" }
+
+// recall reads the figures of a data set that is there.
+func (d *dataSet) recall() error {
+	data, err := os.ReadFile(d.notes())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &d.made)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (-fresh makes the data set anew)", err)
+	}
+	return nil
+}
+
+// keep writes the figures beside the files that they are of.
+func (d *dataSet) keep() error {
+	data, err := json.MarshalIndent(d.made, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(d.notes(), append(data, '\n'), 0o644)
+}
+
+// remove removes all files, so that what is made of one anew never stands beside
+// the others.
+func (d *dataSet) remove() error {
+	d.made = made{}
+	return errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()), os.RemoveAll(d.duckdb()), os.RemoveAll(d.duckdb()+".wal"))
+}
+
+// parquetWriter gathers rows into the groups of a Parquet file.
+type parquetWriter struct {
+	w      *parquet.GenericWriter[any]
+	place  []int // of user, time, event, then the fields: the column
+	rows   []parquet.Row
+	values []parquet.Value // of rows
+}
+
+const (
+	parquetGroup = 1 << 20 // rows
+	parquetBatch = 1024    // rows that are given to the writer at a time
+)
+
+// parquetNode returns the column of a type.
+func parquetNode(t event.Type) parquet.Node {
+	switch t {
+	case event.Int:
+		return parquet.Encoded(parquet.Int(64), &parquet.RLEDictionary)
+	case event.Float:
+		return parquet.Encoded(parquet.Leaf(parquet.DoubleType), &parquet.RLEDictionary)
+	case event.Bool:
+		return parquet.Leaf(parquet.BooleanType)
+	}
+	return parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
+}
+
+func newParquetWriter(out *bufio.Writer, schema event.Schema) *parquetWriter {
+	group := parquet.Group{
+		"user":  parquet.Encoded(parquet.String(), &parquet.RLEDictionary),
+		"time":  parquet.Encoded(parquet.Timestamp(parquet.Millisecond), &parquet.DeltaBinaryPacked),
+		"event": parquet.Encoded(parquet.String(), &parquet.RLEDictionary),
+	}
+	names := []string{"user", "time", "event"}
+	for _, f := range schema {
+		group[f.Name] = parquet.Optional(parquetNode(f.Type))
+		names = append(names, f.Name)
+	}
+	sorted := slices.Sorted(slices.Values(names)) // as a group has its columns
+	w := &parquetWriter{w: parquet.NewGenericWriter[any](out, parquet.NewSchema("events", group),
+		parquet.Compression(&parquet.Zstd), parquet.CreatedBy("uniflow", "bench/trail", ""))}
+	for _, name := range names {
+		w.place = append(w.place, slices.Index(sorted, name))
+	}
+	w.values = make([]parquet.Value, parquetBatch*len(names))
+	for i := range parquetBatch {
+		w.rows = append(w.rows, w.values[i*len(names):(i+1)*len(names)])
+	}
+	w.rows = w.rows[:0]
+	return w
+}
+
+// add takes a row. Its strings are kept until the batch is written.
+func (w *parquetWriter) add(r *trailtest.Row) error {
+	w.rows = w.rows[:len(w.rows)+1]
+	row := w.rows[len(w.rows)-1]
+	put := func(i int, v parquet.Value, definition int) {
+		row[w.place[i]] = v.Level(0, definition, w.place[i])
+	}
+	put(0, parquet.ValueOf(r.User), 0)
+	put(1, parquet.Int64Value(r.Time), 0)
+	put(2, parquet.ValueOf(r.Name), 0)
+	for i, v := range r.Values {
+		switch {
+		case v.Missing():
+			put(3+i, parquet.Value{}, 0)
+		case v.Type() == event.Int:
+			put(3+i, parquet.Int64Value(v.Int()), 1)
+		case v.Type() == event.Float:
+			put(3+i, parquet.DoubleValue(v.Float()), 1)
+		case v.Type() == event.Bool:
+			put(3+i, parquet.BooleanValue(v.Bool()), 1)
+		default:
+			put(3+i, parquet.ValueOf(v.Text()), 1)
+		}
+	}
+	if len(w.rows) == cap(w.rows) {
+		return w.write()
+	}
+	return nil
+}
+
+func (w *parquetWriter) write() error {
+	_, err := w.w.WriteRows(w.rows)
+	w.rows = w.rows[:0]
+	return err
+}
+
+// generate writes the Parquet file, unless it is there.
+func (d *dataSet) generate(ctx context.Context, c *config, progress func(string, ...any)) (err error) {
+	if d.made.Parquet != nil {
+		return nil
+	}
+	f, err := os.Create(d.parquet())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	begin := time.Now()
+	out := bufio.NewWriterSize(f, 1<<20)
+	w := newParquetWriter(out, c.shape.schema)
+	got, last := &parquetFigures{}, ""
+	for row := range c.shape.rows(c.seed, c.events) {
+		if row.User != last {
+			got.Users++
+			last = row.User
+		}
+		if err := w.add(row); err != nil {
+			return err
+		}
+		if got.Events++; got.Events%parquetGroup == 0 {
+			if err := errors.Join(w.write(), w.w.Flush(), context.Cause(ctx)); err != nil {
+				return err
+			}
+			progress("generated %s of %s events", thousands(got.Events), thousands(int64(c.events)))
+		}
+	}
+	if err := errors.Join(w.write(), w.w.Close(), out.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	got.Bytes, got.Seconds = info.Size(), time.Since(begin).Seconds()
+	d.made.Parquet = got
+	return d.keep()
+}
+
+// fillStore imports the Parquet file, unless it was.
+func (d *dataSet) fillStore(ctx context.Context, progress func(string, ...any)) error {
+	if d.made.Import != nil {
+		return nil
+	}
+	got := &importFigures{Time: time.Now().UTC().Truncate(time.Second)}
+	var err error
+	got.Peak, err = watched(func() (err error) {
+		begin := time.Now()
+		s, err := trail.Open(d.store(), trail.Options{})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		told := begin
+		_, err = s.Import(ctx, []string{d.parquet()}, trail.ImportOptions{Progress: func(p trail.ImportProgress) {
+			if now := time.Now(); now.Sub(told) >= time.Second || p.Phase != "read" {
+				told = now
+				progress("importing, %s: %s events, %s/s", p.Phase, thousands(p.Rows), thousands(int64(float64(p.Rows)/now.Sub(begin).Seconds())))
+			}
+		}})
+		if err != nil {
+			return err
+		}
+		got.Seconds = time.Since(begin).Seconds()
+		// Imported rows may be in several segments of a bucket, which the store
+		// merges when it finds the time: the figures are of the state after that.
+		if err := s.Compact(ctx, nil); err != nil {
+			return err
+		}
+		info := s.Info()
+		if info.Rows != d.made.Parquet.Events {
+			return &wrongError{"import", fmt.Errorf("the store has %d events of %d", info.Rows, d.made.Parquet.Events)}
+		}
+		got.Bytes, got.Segments, got.PerEvent = info.Bytes, len(info.Segments), info.BytesPerEvent()
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	got.PerSecond = float64(d.made.Parquet.Events) / got.Seconds
+	d.made.Import = got
+	return d.keep()
+}
+
+// fillDuck loads the Parquet file into DuckDB, or opens what was loaded.
+func (d *dataSet) fillDuck(db *duck, threads int) error {
+	op := request{Op: "open", DB: d.duckdb(), Threads: threads}
+	if d.made.Load == nil {
+		op.Op, op.Parquet = "load", d.parquet()
+	}
+	a, err := db.ask(op)
+	if err != nil {
+		return err
+	}
+	rows, bytes, err := a.size()
+	if err != nil {
+		return err
+	}
+	if rows != d.made.Parquet.Events {
+		return fmt.Errorf("duckdb has %d events of %d", rows, d.made.Parquet.Events)
+	}
+	if d.made.Load != nil {
+		return nil
+	}
+	d.made.Load = &loadFigures{
+		Time: time.Now().UTC().Truncate(time.Second), Seconds: float64(a.ElapsedUS) / 1e6, PeakRSS: a.PeakRSS,
+		PerSecond: float64(rows) / (float64(a.ElapsedUS) / 1e6), Bytes: bytes, PerEvent: float64(bytes) / float64(rows),
+	}
+	return d.keep()
+}

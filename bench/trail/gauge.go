@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/machine"
+)
+
+// Memory is how much a process needed of it at the same time, at most.
+type memory struct {
+	Heap int64 `json:"heap_bytes"` // of Go objects, dead ones that are not yet collected included
+	Anon int64 `json:"anon_bytes"` // resident and not of a file, of the process; 0 where the system does not tell
+}
+
+// every is how often memory is looked at.
+const every = time.Millisecond
+
+// watched runs f and returns the memory of this process at its most meanwhile. The
+// heap is collected before, so that what it has then is in use.
+func watched(f func() error) (memory, error) {
+	settle()
+	var peak memory
+	look := func() {
+		peak.Heap = max(peak.Heap, heap())
+		peak.Anon = max(peak.Anon, anon())
+	}
+	look()
+	done := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				look()
+			case <-done:
+				look()
+				return
+			}
+		}
+	})
+	err := f()
+	close(done)
+	watcher.Wait()
+	return peak, err
+}
+
+// settle collects garbage and gives memory that is free back to the system.
+func settle() {
+	runtime.GC() // twice: what has a finalizer, or was in a pool, goes the second time
+	debug.FreeOSMemory()
+}
+
+// heap returns the bytes of the objects on the heap.
+func heap() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// anon returns the resident memory of this process that is of no file.
+func anon() int64 {
+	var kb int64
+	for line := range strings.Lines(machine.Content("/proc/self/status")) {
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kb); n == 1 {
+			return kb << 10
+		}
+	}
+	return 0
+}

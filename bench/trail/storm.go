@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A stormFigures is what many clients saw who asked at once, each one question after
+// the other.
+type stormFigures struct {
+	Engine    string  `json:"engine"`
+	Clients   int     `json:"clients"`
+	Queries   int     `json:"queries"`
+	P50       float64 `json:"p50_ms"`
+	P95       float64 `json:"p95_ms"`
+	PerSecond float64 `json:"queries_per_second"`
+	Memory    int64   `json:"memory_bytes,omitempty"` // heap beyond that of the open store, at most
+}
+
+// A storm is how many clients ask how many questions each.
+type storm struct{ clients, rounds int }
+
+func storms() []storm { return []storm{{8, 10}, {64, 2}} }
+
+// storms has clients ask the questions that are mixed, in turn.
+func (l *lab) storms(ctx context.Context, all []*subject) ([]stormFigures, error) {
+	mixed := slices.DeleteFunc(slices.Clone(all), func(s *subject) bool { return !s.mixed })
+	if len(mixed) == 0 {
+		return nil, nil
+	}
+	var got []stormFigures
+	for _, s := range storms() {
+		l.progress("%d clients at once", s.clients)
+		f, err := l.stormTrail(ctx, s, mixed)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, f)
+		if l.duck == nil {
+			continue
+		}
+		if f, err = l.stormDuck(s, mixed); err != nil {
+			return nil, err
+		}
+		got = append(got, f)
+	}
+	return got, nil
+}
+
+func (l *lab) stormTrail(ctx context.Context, s storm, mixed []*subject) (stormFigures, error) {
+	times := make([][]time.Duration, s.clients)
+	errs := make([]error, s.clients)
+	var elapsed time.Duration
+	peak, err := watched(func() error {
+		var clients sync.WaitGroup
+		begin := time.Now()
+		for client := range s.clients {
+			clients.Go(func() {
+				for round := range s.rounds {
+					asked := time.Now()
+					if _, errs[client] = l.ask(ctx, &mixed[(client+round)%len(mixed)].question, cores); errs[client] != nil {
+						return
+					}
+					times[client] = append(times[client], time.Since(asked))
+				}
+			})
+		}
+		clients.Wait()
+		elapsed = time.Since(begin)
+		return errors.Join(errs...)
+	})
+	f := stormOf(engineTrail, s, slices.Concat(times...), elapsed)
+	f.Memory = peak.Heap - l.bare
+	return f, err
+}
+
+func (l *lab) stormDuck(s storm, mixed []*subject) (stormFigures, error) {
+	r := request{Op: "storm", Clients: s.clients, Rounds: s.rounds, Threads: cores}
+	for _, m := range mixed {
+		r.SQLs = append(r.SQLs, m.statement.SQL)
+	}
+	a, err := l.duck.ask(r)
+	if err != nil {
+		return stormFigures{}, err
+	}
+	times, err := stormTimes(a.Rows)
+	return stormOf(engineDuck, s, times, time.Duration(a.ElapsedUS)*time.Microsecond), err
+}
+
+// stormTimes reads the rows [index, microseconds].
+func stormTimes(rows [][]any) ([]time.Duration, error) {
+	times := make([]time.Duration, len(rows))
+	for i, row := range rows {
+		if len(row) != 2 {
+			return nil, fmt.Errorf("duckdb: got %v of a storm, want two numbers", row)
+		}
+		n, ok := row[1].(json.Number)
+		if !ok {
+			return nil, fmt.Errorf("duckdb: got %v of a storm, want two numbers", row)
+		}
+		us, err := n.Int64()
+		if err != nil {
+			return nil, err
+		}
+		times[i] = time.Duration(us) * time.Microsecond
+	}
+	return times, nil
+}
+
+func stormOf(engine string, s storm, times []time.Duration, elapsed time.Duration) stormFigures {
+	slices.Sort(times)
+	f := stormFigures{Engine: engine, Clients: s.clients, Queries: len(times)}
+	if n := len(times); n > 0 && elapsed > 0 {
+		f.P50, f.P95 = millis(times[(n-1)/2]), millis(times[(n-1)*95/100])
+		f.PerSecond = float64(n) / elapsed.Seconds()
+	}
+	return f
+}

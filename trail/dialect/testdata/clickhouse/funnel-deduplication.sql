@@ -1,0 +1,18 @@
+-- Times are given to windowFunnel in milliseconds since 1900.
+SELECT
+    countIf(level >= 1) AS step_1,
+    countIf(level >= 2) AS step_2,
+    countIf(level >= 3) AS step_3
+FROM (
+    SELECT
+        user,
+        windowFunnel(2592000000, 'strict_deduplication')(
+            toUInt64(toUnixTimestamp64Milli(time) + 2208988800000),
+            event = 'visit',
+            event = 'cart',
+            event = 'purchase'
+        ) AS level
+    FROM events
+    WHERE event IN ('visit', 'cart', 'purchase')
+    GROUP BY user
+)

@@ -1,0 +1,9 @@
+-- Buckets without events are added when the rows are read.
+SELECT toDate32(time) AS bucket, country, count(*) AS value
+FROM events
+WHERE event = 'purchase'
+  AND item = 'kettle'
+  AND time < toDateTime64('2026-01-26 00:00:00.000', 3, 'UTC')
+GROUP BY bucket, country
+ORDER BY bucket, value DESC NULLS LAST, country NULLS FIRST
+SETTINGS enable_extended_results_for_datetime_functions = 1

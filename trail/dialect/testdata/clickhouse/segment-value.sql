@@ -1,0 +1,3 @@
+SELECT count(*) AS value
+FROM events
+WHERE event = 'purchase'

@@ -1,0 +1,115 @@
+-- One row for all users (total = 1), then one for each group.
+WITH
+    entries AS (
+        SELECT
+            user,
+            item AS part,
+            epoch_ms(time) AS ms,
+            coalesce(country, '') AS value,
+            CASE
+                WHEN event = 'view' THEN 1
+                WHEN event = 'cart' THEN 2
+                WHEN event = 'purchase' THEN 3
+                ELSE 0
+            END AS step
+        FROM events
+        WHERE item != ''
+    ),
+    ordered AS (
+        SELECT *, row_number() OVER (PARTITION BY user, part ORDER BY ms, step) AS pos
+        FROM entries
+        WHERE step IS NOT NULL
+    ),
+    chains_1 AS (
+        SELECT *, CASE WHEN step = 1 THEN ms END AS began_1
+        FROM ordered
+    ),
+    chains_2 AS (
+        SELECT
+            *,
+            CASE WHEN step = 2 AND ms - max(began_1) OVER earlier <= 86400000 AND max(CASE WHEN began_1 IS NOT NULL THEN ms END) OVER earlier < ms THEN max(began_1) OVER earlier END AS began_2
+        FROM chains_1
+        WINDOW earlier AS (PARTITION BY user, part ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    chains_3 AS (
+        SELECT
+            *,
+            CASE WHEN step = 3 AND ms - max(began_2) OVER earlier <= 86400000 AND max(CASE WHEN began_2 IS NOT NULL THEN ms END) OVER earlier < ms THEN max(began_2) OVER earlier END AS began_3
+        FROM chains_2
+        WINDOW earlier AS (PARTITION BY user, part ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    reached AS (
+        SELECT
+            *,
+            min(CASE WHEN began_1 IS NOT NULL THEN pos END) OVER whole AS reached_1,
+            min(CASE WHEN began_2 IS NOT NULL THEN pos END) OVER whole AS reached_2,
+            min(CASE WHEN began_3 IS NOT NULL THEN pos END) OVER whole AS reached_3
+        FROM chains_3
+        WINDOW whole AS (PARTITION BY user, part)
+    ),
+    scanned AS (
+        SELECT
+            *,
+            coalesce(min(CASE WHEN
+                    step = 0 AND pos > reached_1
+                    OR step = 2 AND pos > reached_2
+                    OR step = 2 AND pos > reached_1 AND pos < coalesce(reached_1, 9223372036854775807)
+                    OR step = 3 AND pos > reached_3
+                    OR step = 3 AND pos > reached_1 AND pos < coalesce(reached_2, 9223372036854775807)
+                THEN pos END) OVER whole, 9223372036854775807) AS stop
+        FROM reached
+        WINDOW whole AS (PARTITION BY user, part)
+    ),
+    levels AS (
+        SELECT
+            *,
+            CASE
+                WHEN reached_3 < stop THEN 3
+                WHEN reached_2 < stop THEN 2
+                WHEN reached_1 < stop THEN 1
+                ELSE 0
+            END AS level
+        FROM scanned
+    ),
+    ends_3 AS (
+        SELECT *, CASE WHEN step = level THEN ms END AS end_3
+        FROM levels
+        WHERE level > 0
+          AND pos < stop
+          AND pos <= coalesce(reached_3, 9223372036854775807)
+    ),
+    ends_2 AS (
+        SELECT
+            *,
+            CASE WHEN step = level THEN ms WHEN step = 2 THEN min(CASE WHEN step = 3 THEN end_3 END) OVER later END AS end_2
+        FROM ends_3
+        WINDOW later AS (PARTITION BY user, part ORDER BY ms DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    ends_1 AS (
+        SELECT
+            *,
+            CASE WHEN step = level THEN ms WHEN step = 1 THEN min(CASE WHEN step = 2 THEN end_2 END) OVER later END AS end_1
+        FROM ends_2
+        WINDOW later AS (PARTITION BY user, part ORDER BY ms DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    winners AS (
+        SELECT
+            user,
+            level,
+            value,
+            row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value NULLS FIRST) AS place
+        FROM ends_1
+        WHERE step = 1
+          AND end_1 - ms <= 86400000
+    )
+SELECT
+    grouping(value) AS total,
+    value,
+    count(*) FILTER (level >= 1) AS step_1,
+    count(*) FILTER (level >= 2) AS step_2,
+    count(*) FILTER (level >= 3) AS step_3
+FROM winners
+WHERE place = 1
+GROUP BY GROUPING SETS ((), (value))
+ORDER BY total DESC, step_1 DESC, value NULLS FIRST
+LIMIT 1001
