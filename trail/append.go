@@ -314,7 +314,7 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	if len(s.mu.records) == len(positions) {
 		s.mu.oldest = s.now()
 	}
-	s.mu.schema = schema
+	s.mu.schema, s.mu.shown = schema, commit
 	if len(marks) > 0 {
 		all := maps.Clone(s.mu.marks)
 		if all == nil {

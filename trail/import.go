@@ -42,6 +42,9 @@ func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (
 		return result, err
 	}
 	defer end()
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
 	select {
 	case s.importing <- struct{}{}:
 		defer func() { <-s.importing }()
@@ -179,8 +182,8 @@ func (im *importer) bad(rows []tabular.BadRow) error {
 // same user, time and id, are taken out first, which is tried until no more come.
 // It returns the segments that were not taken.
 func (im *importer) take(segments []*source, schema event.Schema) ([]*source, error) {
+	again, err := im.late(segments)
 	for {
-		again, err := im.late(segments)
 		if err != nil {
 			return segments, err
 		}
@@ -197,8 +200,7 @@ func (im *importer) take(segments []*source, schema event.Schema) ([]*source, er
 		}
 		done := false
 		im.s.onCommitter(func() {
-			var more map[eventKey]bool
-			if more, err = im.late(segments); err == nil && more == nil {
+			if again, err = im.late(segments); err == nil && again == nil {
 				err = im.s.takeSegments(segments, schema)
 				done = err == nil
 			}
@@ -315,7 +317,7 @@ func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 		}
 		return nil
 	}, func() []*source {
-		s.mu.schema = merged
+		s.mu.schema, s.mu.shown = merged, commit
 		s.replaceLocked(nil, installed...)
 		return nil
 	})

@@ -123,7 +123,7 @@ func (s *Store) replay(records []record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.schema, s.mu.marks, s.mu.commit = schema, marks, last
+	s.mu.schema, s.mu.marks, s.mu.commit, s.mu.shown = schema, marks, last, last
 	s.mu.sources = append(slices.Clone(s.mu.sources), runs...)
 	s.countLocked(runs)
 	return nil

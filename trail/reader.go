@@ -104,7 +104,8 @@ func (s *Store) look() error {
 	s.turn.man, s.turn.cursor = man, next
 	s.width = fresh.width
 	s.mu.Lock()
-	s.mu.commit, s.mu.sources, s.mu.schema = fresh.mu.commit, fresh.mu.sources, fresh.mu.schema
+	s.mu.commit, s.mu.shown = fresh.mu.commit, fresh.mu.shown
+	s.mu.sources, s.mu.schema = fresh.mu.sources, fresh.mu.schema
 	s.mu.horizon, s.mu.tombs, s.mu.cohorts, s.mu.marks = fresh.mu.horizon, fresh.mu.tombs, fresh.mu.cohorts, fresh.mu.marks
 	s.mu.rows = fresh.mu.rows
 	s.memory.Store(fresh.memory.Load())

@@ -33,8 +33,8 @@ func (e *entry) subject(t tombstone) bool { return e.Commit <= t.Commit && e.App
 type snapshot struct {
 	store   *Store
 	refs    atomic.Int64 // of the store while it is the current one, and of who pinned it
-	commit  uint64
-	sources []*source // by bucket, then commit
+	commit  uint64       // the last of which the events are in the sources, as those of all before
+	sources []*source    // by bucket, then commit
 	input   []exec.Source
 	schema  event.Schema
 	horizon int64
@@ -100,7 +100,7 @@ func (s *Store) publishLocked() *snapshot {
 		return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Commit, b.Commit))
 	})
 	sn := &snapshot{
-		store: s, commit: s.mu.commit, sources: slices.Clone(s.mu.sources),
+		store: s, commit: s.mu.shown, sources: slices.Clone(s.mu.sources),
 		input:  make([]exec.Source, 0, len(s.mu.sources)),
 		schema: s.mu.schema, horizon: s.mu.horizon, tombs: s.mu.tombs, cohorts: s.mu.cohorts,
 	}

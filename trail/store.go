@@ -79,6 +79,7 @@ type Store struct {
 		sync.Mutex
 		closed  bool
 		commit  uint64 // the last number given
+		shown   uint64 // the last of which the events are in the state
 		pending uint64 // the commit of a deletion that is being written; 0 for none
 		sources []*source
 		schema  event.Schema // changed by the committer alone
@@ -259,7 +260,7 @@ func (s *Store) adopt(man *manifest, open map[string]*source) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.commit = man.Commit
+	s.mu.commit, s.mu.shown = man.Commit, man.Commit
 	s.mu.sources, s.mu.schema, s.mu.horizon, s.mu.cohorts = sources, schema, man.horizon(), cohorts
 	s.mu.tombs = newTombstones(man.Deleted)
 	s.mu.marks = man.Marks

@@ -145,18 +145,15 @@ func newParquetWriter(out *bufio.Writer, schema event.Schema) *parquetWriter {
 	for _, name := range names {
 		w.place = append(w.place, slices.Index(sorted, name))
 	}
-	w.values = make([]parquet.Value, parquetBatch*len(names))
-	for i := range parquetBatch {
-		w.rows = append(w.rows, w.values[i*len(names):(i+1)*len(names)])
-	}
-	w.rows = w.rows[:0]
+	w.values, w.rows = make([]parquet.Value, parquetBatch*len(names)), make([]parquet.Row, 0, parquetBatch)
 	return w
 }
 
 // add takes a row. Its strings are kept until the batch is written.
 func (w *parquetWriter) add(r *trailtest.Row) error {
-	w.rows = w.rows[:len(w.rows)+1]
-	row := w.rows[len(w.rows)-1]
+	n := len(w.place)
+	row := w.values[len(w.rows)*n:][:n:n] // anew: the writer empties rows
+	w.rows = append(w.rows, row)
 	put := func(i int, v parquet.Value, definition int) {
 		row[w.place[i]] = v.Level(0, definition, w.place[i])
 	}
@@ -177,7 +174,7 @@ func (w *parquetWriter) add(r *trailtest.Row) error {
 			put(3+i, parquet.ValueOf(v.Text()), 1)
 		}
 	}
-	if len(w.rows) == cap(w.rows) {
+	if len(w.rows) == parquetBatch {
 		return w.write()
 	}
 	return nil

@@ -132,28 +132,60 @@ func newEngine(t *testing.T) *uniflow.Engine {
 }
 
 // TestCommands runs the console blocks: a command after "$ ", then what it
-// prints. curl asks a server that serves the workflow of the page's last YAML
-// block before it that has a listener, or of examples/ping.yaml.
+// prints, where "…" stands for anything on a line. The blocks of a page share a
+// folder that has nothing but examples and docs at first. curl asks a server that
+// serves the workflow of the page's last YAML block before it that has a listener,
+// or of examples/ping.yaml.
 func TestCommands(t *testing.T) {
 	found := 0
 	for _, p := range pages(t) {
-		for _, at := range block.FindAllStringSubmatchIndex(p.text, -1) {
-			if p.text[at[2]:at[3]] != "console" {
-				continue
-			}
-			for _, c := range strings.Split("\n"+p.text[at[4]:at[5]], "\n$ ")[1:] {
-				command, want, _ := strings.Cut(c, "\n")
-				found++
-				got := execute(t, p.text[:at[0]], command)
-				if strings.TrimSpace(got) != strings.TrimSpace(want) {
-					t.Errorf("%s: $ %s\ngot:\n%s\nwant:\n%s", p.path, command, got, want)
+		t.Run(p.path, func(t *testing.T) {
+			enterFolder(t)
+			for _, at := range block.FindAllStringSubmatchIndex(p.text, -1) {
+				if p.text[at[2]:at[3]] != "console" {
+					continue
+				}
+				for _, c := range strings.Split("\n"+p.text[at[4]:at[5]], "\n$ ")[1:] {
+					command, want, _ := strings.Cut(c, "\n")
+					found++
+					got := execute(t, p.text[:at[0]], command)
+					if !alike(strings.TrimSpace(got), strings.TrimSpace(want)) {
+						t.Errorf("%s: $ %s\ngot:\n%s\nwant:\n%s", p.path, command, got, want)
+					}
 				}
 			}
-		}
+		})
 	}
 	if found < 2 {
 		t.Errorf("found only %d commands", found)
 	}
+}
+
+// enterFolder makes a folder with the examples and the pages the working folder,
+// so that what commands write is nobody's concern.
+func enterFolder(t *testing.T) {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"examples", "docs"} {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(folder)
+}
+
+// alike tells whether text is as a page shows it, where "…" stands for anything on
+// a line.
+func alike(got, want string) bool {
+	parts := strings.Split(want, "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(got)
 }
 
 func execute(t *testing.T, before, command string) string {
@@ -166,6 +198,12 @@ func execute(t *testing.T, before, command string) string {
 		system.Stdin, system.Stdout, system.Stderr = strings.NewReader(""), &out, &out
 		cli.Main(t.Context(), words[1:], system)
 		return out.String()
+	case "cat":
+		data, err := os.ReadFile(words[1])
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
 	case "curl":
 		return curl(t, before, words[len(words)-1])
 	}

@@ -57,8 +57,8 @@ func (c *compiler) chainFunnel(f *query.Funnel, m query.Modes) *selection {
 	for k := 2; k <= len(f.Steps); k++ {
 		s.with = append(s.with, named{fmt.Sprintf("chains_%d", k), c.chains(f, m, k), c.long(k)})
 	}
-	c.scanned(s, f, m, fmt.Sprintf("chains_%d", len(f.Steps)))
-	return c.concluded(s, f, m)
+	stops := c.scanned(s, f, m, fmt.Sprintf("chains_%d", len(f.Steps)))
+	return c.concluded(s, f, m, stops)
 }
 
 // long tells whether to keep the k-th of many expressions that use each other:
@@ -139,15 +139,13 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		for k := range f.Steps {
 			steps[k] = fmt.Sprintf("    WHEN %s THEN %d", c.match(f.Steps[k]), k+1)
 		}
+		ordered.where = nil
 		otherwise := ""
 		if m.StrictOrder {
 			otherwise = "    ELSE 0\n"
 		}
 		columns = append(columns, "CASE\n"+strings.Join(steps, "\n")+"\n"+otherwise+"END AS "+step)
 		entries = &selection{columns: columns, from: c.aliased(at, step, part, value), where: []cond{where}}
-		if !m.StrictOrder {
-			ordered.where = nil
-		}
 	} else {
 		if m.StrictOnce && !m.StrictIncrease {
 			columns = append(columns, "row_number() OVER () AS "+id)
@@ -200,9 +198,9 @@ func (c *compiler) value(property string) string {
 	return column
 }
 
-// scanned adds the levels of all parts, as columns of every entry: level, and stop,
-// the position of the entry that ended the scan.
-func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from string) {
+// scanned adds the levels of all parts, as columns of every entry: level, and, if a
+// mode can end the scan, stop: the place of the entry that did.
+func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from string) (stops bool) {
 	n := len(f.Steps)
 	columns := []string{"*"}
 	for k := 1; k <= n; k++ {
@@ -210,39 +208,45 @@ func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from st
 	}
 	whole := []string{"whole AS (PARTITION BY " + parts(f.Same) + ")"}
 	s.let("reached", &selection{columns: columns, from: from, window: whole})
-	var stops []string
+	var ends []string
 	if m.StrictOrder {
-		stops = append(stops, "step = 0 AND pos > reached_1")
+		ends = append(ends, "step = 0 AND pos > reached_1")
 	}
 	for k := 2; k <= n; k++ {
 		if m.StrictDeduplication {
-			stops = append(stops, fmt.Sprintf("step = %[1]d AND pos > reached_%[1]d", k))
+			ends = append(ends, fmt.Sprintf("step = %[1]d AND pos > reached_%[1]d", k))
 		}
-		if m.StrictOrder && !m.AllowReentry {
-			stops = append(stops, fmt.Sprintf("step = %d AND pos > reached_1 AND pos < coalesce(reached_%d, %d)", k, k-1, farAway))
+		if m.StrictOrder && !m.AllowReentry && k > 2 {
+			ends = append(ends, fmt.Sprintf("step = %d AND pos > reached_1 AND pos < coalesce(reached_%d, %d)", k, k-1, farAway))
 		}
 	}
-	stop := strconv.FormatInt(farAway, 10)
-	if len(stops) > 0 {
-		stop = fmt.Sprintf("coalesce(min(CASE WHEN\n        %s\n    THEN pos END) OVER whole, %d)", strings.Join(stops, "\n        OR "), farAway)
-	}
-	s.let("scanned", &selection{columns: []string{"*", stop + " AS stop"}, from: "reached", window: whole})
-	level := "CASE\n"
+	level, scanned := "CASE\n", "reached"
 	for k := n; k >= 1; k-- {
-		level += fmt.Sprintf("    WHEN reached_%d < stop THEN %d\n", k, k)
+		test := "IS NOT NULL"
+		if len(ends) > 0 {
+			test = "< stop"
+		}
+		level += fmt.Sprintf("    WHEN reached_%d %s THEN %d\n", k, test, k)
 	}
-	s.let("levels", &selection{columns: []string{"*", level + "    ELSE 0\nEND AS level"}, from: "scanned"})
+	if len(ends) > 0 {
+		scanned = "scanned"
+		stop := fmt.Sprintf("coalesce(min(CASE WHEN\n        %s\n    THEN pos END) OVER whole, %d) AS stop", strings.Join(ends, "\n        OR "), farAway)
+		s.let(scanned, &selection{columns: []string{"*", stop}, from: "reached", window: whole})
+	}
+	s.let("levels", &selection{columns: []string{"*", level + "    ELSE 0\nEND AS level"}, from: scanned})
+	return len(ends) > 0
 }
 
 // concluded ends the statement: it counts levels, by group if asked for.
-func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes) *selection {
+func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops bool) *selection {
 	n := len(f.Steps)
 	if f.By == "" {
-		s.columns = c.reached(n)
-		s.sub = &selection{columns: []string{"user", "max(best) AS level"}, sub: &selection{columns: []string{"user", "level AS best"}, from: "levels"}, groupBy: []string{"user"}}
-		return s
+		return c.best(s, n)
 	}
-	scan := []cond{is("level > 0"), is("pos < stop")}
+	scan := []cond{is("level > 0")}
+	if stops {
+		scan = append(scan, is("pos < stop"))
+	}
 	if n > 1 {
 		scan = append(scan, is(fmt.Sprintf("pos <= coalesce(reached_%d, %d)", n, farAway)))
 	}
@@ -272,6 +276,14 @@ func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes) *sele
 	return s
 }
 
+// best counts users by the highest of their levels.
+func (c *compiler) best(s *selection, steps int) *selection {
+	s.let("users", &selection{columns: []string{"user", "max(level) AS best"}, from: "levels", groupBy: []string{"user"}})
+	s.columns = c.reached("best", steps)
+	s.from = "users"
+	return s
+}
+
 // winners picks one entry of each user among those that pass, and counts the
 // levels by its value.
 func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning []cond) {
@@ -280,7 +292,7 @@ func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning [
 		from:    from, where: winning,
 	})
 	c.note("One row for all users (total = 1), then one for each group.")
-	s.columns = append([]string{"grouping(value) AS total", "value"}, c.reached(len(f.Steps))...)
+	s.columns = append([]string{"grouping(value) AS total", "value"}, c.reached("level", len(f.Steps))...)
 	s.from = "winners"
 	s.where = []cond{is("place = 1")}
 	s.groupBy = []string{"GROUPING SETS ((), (value))"}
@@ -308,9 +320,7 @@ func (c *compiler) anyOrder(f *query.Funnel) *selection {
 		window:  []string{fmt.Sprintf("onward AS (PARTITION BY %s ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", parts(f.Same))},
 	})
 	if f.By == "" {
-		s.columns = c.reached(n)
-		s.sub = &selection{columns: []string{"user", "max(best) AS level"}, sub: &selection{columns: []string{"user", "level AS best"}, from: "levels"}, groupBy: []string{"user"}}
-		return s
+		return c.best(s, n)
 	}
 	c.winners(s, f, "levels", []cond{always})
 	return s
@@ -376,6 +386,6 @@ func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", parts(f.Same), k, k, parts(f.Same)))
 	}
 	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
-	c.scanned(s, f, m, "chains")
-	return c.concluded(s, f, m)
+	stops := c.scanned(s, f, m, "chains")
+	return c.concluded(s, f, m, stops)
 }

@@ -88,10 +88,10 @@ func (c *compiler) stepEvents(f *query.Funnel) cond {
 }
 
 // reached returns the columns of the answer: how many users have each level.
-func (c *compiler) reached(n int) []string {
+func (c *compiler) reached(level string, n int) []string {
 	columns := make([]string, n)
 	for k := range columns {
-		columns[k] = fmt.Sprintf(c.pick("countIf(level >= %[1]d) AS step_%[1]d", "count(*) FILTER (level >= %[1]d) AS step_%[1]d"), k+1)
+		columns[k] = fmt.Sprintf(c.pick("countIf(%[1]s >= %[2]d) AS step_%[2]d", "count(*) FILTER (%[1]s >= %[2]d) AS step_%[2]d"), level, k+1)
 	}
 	return columns
 }
@@ -125,7 +125,7 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 		levels.groupBy = []string{"user", column}
 		levels = &selection{columns: []string{"user", "max(part) AS level"}, sub: levels, groupBy: []string{"user"}}
 	}
-	return &selection{columns: c.reached(len(f.Steps)), sub: levels}
+	return &selection{columns: c.reached("level", len(f.Steps)), sub: levels}
 }
 
 func modeNames(m query.Modes) []string {

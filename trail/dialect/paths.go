@@ -25,15 +25,12 @@ func (c *compiler) paths(q *query.Paths) *selection {
 			from:    c.table, where: []cond{c.filter(q.Where), c.bounds(q.Bounds), c.sample()},
 		}},
 		{name: "placed", is: &selection{
-			columns: []string{"user", at + " AS ms", "toString(event) AS event", anchor + " AS anchor", "row_number() OVER trail AS place"},
+			columns: []string{"user", at + " AS ms", c.pick("toString(event)", "event::VARCHAR") + " AS event", anchor + " AS anchor", "row_number() OVER trail AS place"},
 			from:    "trails", window: []string{fmt.Sprintf("trail AS (PARTITION BY user ORDER BY %s%s, event%s)", at, direction, direction)},
 		}},
 		{name: "anchored", is: &selection{
 			columns: []string{"*", "min(CASE WHEN anchor = 1 THEN place END) OVER (PARTITION BY user) AS first"}, from: "placed",
 		}},
-	}
-	if c.dialect == DuckDB {
-		s.with[1].is.columns[2] = "event::VARCHAR AS event"
 	}
 	const trail = "trail AS (PARTITION BY user ORDER BY place ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING)"
 	changed := "CASE WHEN place = first OR max(event) OVER trail != event THEN 1 ELSE 0 END AS changed"

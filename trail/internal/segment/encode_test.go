@@ -136,6 +136,7 @@ func readForced(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
 			if len(got) != hi-lo || !same(got, want[lo:hi]) {
 				t.Fatalf("[%d,%d): codes of 8 bits differ", lo, hi)
 			}
+			mapped(t, c, want[lo:hi], lo, hi)
 		}
 		if code, rows, others, ok := c.Default(lo, hi); ok {
 			got := slices.Repeat([]uint32{code}, hi-lo)
@@ -150,6 +151,19 @@ func readForced(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
 	userCodes(t, rnd, open(t, slices.Clone(s.image)), want)
 	if found := s.Verify(); len(found) > 0 && found[0].Section != nameUsers { // the hashes are made up
 		t.Error(found[0].Error())
+	}
+}
+
+// mapped reads through a table.
+func mapped(t *testing.T, c *Column, want []uint32, lo, hi int) {
+	t.Helper()
+	var table [256]uint8
+	for i := range table {
+		table[i] = uint8(i*7 + 3)
+	}
+	got := c.Map8(nil, &table, lo, hi)
+	if !slices.EqualFunc(got, want, func(a uint8, b uint32) bool { return a == table[b] }) {
+		t.Fatalf("[%d,%d): what a table has for codes differs", lo, hi)
 	}
 }
 

@@ -1,9 +1,6 @@
 package segment
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "unsafe"
 
 // runBlock is how many rows an entry of a run index stands for.
 const runBlock = 1024
@@ -243,7 +240,8 @@ func scatter[D, S number](dst []D, places []uint32, codes []S, lo int) {
 	}
 }
 
-// spread gives the rows from lo on the code of their user.
+// spread gives the rows from lo on the code of their user, or what a table has for
+// it.
 func spread[D, S code](dst []D, rowStart []uint32, codes []S, table *[256]uint8, user, lo int) {
 	at := 0
 	for ; at < len(dst) && user < len(codes); user++ {
@@ -252,7 +250,8 @@ func spread[D, S code](dst []D, rowStart []uint32, codes []S, table *[256]uint8,
 	}
 }
 
-// expand gives the rows from lo on the code of their run. The index tells the run
+// expand gives the rows from lo on the code of their run, or what a table has for
+// it. The index tells the run
 // of every 1024th row, and how many of its rows lie before.
 func expand[D, S code](dst []D, runs []uint8, codes []S, table *[256]uint8, blocks []uint64, lo int) {
 	if len(dst) == 0 {

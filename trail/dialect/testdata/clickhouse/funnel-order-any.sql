@@ -25,16 +25,14 @@ WITH
             ) AS level
         FROM ordered
         WINDOW onward AS (PARTITION BY user ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    ),
+    users AS (
+        SELECT user, max(level) AS best
+        FROM levels
+        GROUP BY user
     )
 SELECT
-    countIf(level >= 1) AS step_1,
-    countIf(level >= 2) AS step_2,
-    countIf(level >= 3) AS step_3
-FROM (
-    SELECT user, max(best) AS level
-    FROM (
-        SELECT user, level AS best
-        FROM levels
-    )
-    GROUP BY user
-)
+    countIf(best >= 1) AS step_1,
+    countIf(best >= 2) AS step_2,
+    countIf(best >= 3) AS step_3
+FROM users

@@ -18,7 +18,6 @@ WITH
     ordered AS (
         SELECT *, row_number() OVER (PARTITION BY user, part ORDER BY ms, step) AS pos
         FROM entries
-        WHERE step IS NOT NULL
     ),
     chains_1 AS (
         SELECT *, CASE WHEN step = 1 THEN ms END AS began_1
@@ -53,7 +52,6 @@ WITH
             coalesce(min(CASE WHEN
                     step = 0 AND pos > reached_1
                     OR step = 2 AND pos > reached_2
-                    OR step = 2 AND pos > reached_1 AND pos < coalesce(reached_1, 9223372036854775807)
                     OR step = 3 AND pos > reached_3
                     OR step = 3 AND pos > reached_1 AND pos < coalesce(reached_2, 9223372036854775807)
                 THEN pos END) OVER whole, 9223372036854775807) AS stop

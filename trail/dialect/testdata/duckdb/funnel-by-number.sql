@@ -35,26 +35,20 @@ WITH
         FROM chains_2
         WINDOW whole AS (PARTITION BY user)
     ),
-    scanned AS (
-        SELECT *, 9223372036854775807 AS stop
-        FROM reached
-        WINDOW whole AS (PARTITION BY user)
-    ),
     levels AS (
         SELECT
             *,
             CASE
-                WHEN reached_2 < stop THEN 2
-                WHEN reached_1 < stop THEN 1
+                WHEN reached_2 IS NOT NULL THEN 2
+                WHEN reached_1 IS NOT NULL THEN 1
                 ELSE 0
             END AS level
-        FROM scanned
+        FROM reached
     ),
     ends_2 AS (
         SELECT *, CASE WHEN step = level THEN ms END AS end_2
         FROM levels
         WHERE level > 0
-          AND pos < stop
           AND pos <= coalesce(reached_2, 9223372036854775807)
     ),
     ends_1 AS (

@@ -84,31 +84,24 @@ WITH
         FROM chains
         WINDOW whole AS (PARTITION BY user)
     ),
-    scanned AS (
-        SELECT *, 9223372036854775807 AS stop
-        FROM reached
-        WINDOW whole AS (PARTITION BY user)
-    ),
     levels AS (
         SELECT
             *,
             CASE
-                WHEN reached_3 < stop THEN 3
-                WHEN reached_2 < stop THEN 2
-                WHEN reached_1 < stop THEN 1
+                WHEN reached_3 IS NOT NULL THEN 3
+                WHEN reached_2 IS NOT NULL THEN 2
+                WHEN reached_1 IS NOT NULL THEN 1
                 ELSE 0
             END AS level
-        FROM scanned
+        FROM reached
+    ),
+    users AS (
+        SELECT user, max(level) AS best
+        FROM levels
+        GROUP BY user
     )
 SELECT
-    count(*) FILTER (level >= 1) AS step_1,
-    count(*) FILTER (level >= 2) AS step_2,
-    count(*) FILTER (level >= 3) AS step_3
-FROM (
-    SELECT user, max(best) AS level
-    FROM (
-        SELECT user, level AS best
-        FROM levels
-    )
-    GROUP BY user
-)
+    count(*) FILTER (best >= 1) AS step_1,
+    count(*) FILTER (best >= 2) AS step_2,
+    count(*) FILTER (best >= 3) AS step_3
+FROM users

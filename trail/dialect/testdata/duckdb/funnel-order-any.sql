@@ -25,16 +25,14 @@ WITH
             ) AS level
         FROM ordered
         WINDOW onward AS (PARTITION BY user ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    ),
+    users AS (
+        SELECT user, max(level) AS best
+        FROM levels
+        GROUP BY user
     )
 SELECT
-    count(*) FILTER (level >= 1) AS step_1,
-    count(*) FILTER (level >= 2) AS step_2,
-    count(*) FILTER (level >= 3) AS step_3
-FROM (
-    SELECT user, max(best) AS level
-    FROM (
-        SELECT user, level AS best
-        FROM levels
-    )
-    GROUP BY user
-)
+    count(*) FILTER (best >= 1) AS step_1,
+    count(*) FILTER (best >= 2) AS step_2,
+    count(*) FILTER (best >= 3) AS step_3
+FROM users

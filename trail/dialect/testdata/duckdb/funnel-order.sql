@@ -14,7 +14,6 @@ WITH
     ordered AS (
         SELECT *, row_number() OVER (PARTITION BY user ORDER BY ms, step) AS pos
         FROM entries
-        WHERE step IS NOT NULL
     ),
     chains_1 AS (
         SELECT *, CASE WHEN step = 1 THEN ms END AS began_1
@@ -48,7 +47,6 @@ WITH
             *,
             coalesce(min(CASE WHEN
                     step = 0 AND pos > reached_1
-                    OR step = 2 AND pos > reached_1 AND pos < coalesce(reached_1, 9223372036854775807)
                     OR step = 3 AND pos > reached_1 AND pos < coalesce(reached_2, 9223372036854775807)
                 THEN pos END) OVER whole, 9223372036854775807) AS stop
         FROM reached
@@ -64,16 +62,14 @@ WITH
                 ELSE 0
             END AS level
         FROM scanned
+    ),
+    users AS (
+        SELECT user, max(level) AS best
+        FROM levels
+        GROUP BY user
     )
 SELECT
-    count(*) FILTER (level >= 1) AS step_1,
-    count(*) FILTER (level >= 2) AS step_2,
-    count(*) FILTER (level >= 3) AS step_3
-FROM (
-    SELECT user, max(best) AS level
-    FROM (
-        SELECT user, level AS best
-        FROM levels
-    )
-    GROUP BY user
-)
+    count(*) FILTER (best >= 1) AS step_1,
+    count(*) FILTER (best >= 2) AS step_2,
+    count(*) FILTER (best >= 3) AS step_3
+FROM users

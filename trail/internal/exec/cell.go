@@ -1,0 +1,171 @@
+package exec
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A cell is what is known of a bucket of a group.
+type cell struct {
+	rows    int64   // or users, for Users
+	n       int64   // those that have a value of the property that is measured
+	i       int64   // Min and Max of integers, the low half of Sum
+	high    int64   // the high half of Sum
+	f       float64 // Sum, Min and Max of numbers
+	lost    float64 // what adding to f has rounded away
+	user    uint32  // the last user, if cells are kept by user
+	part    float64 // of the last user
+	squares float64 // of what the users before him contributed
+}
+
+// A total is a cell of all workers.
+type total struct {
+	cell
+	quantiles quantiles // of Percentile
+}
+
+// sum adds a value. Integers are added in 128 bits, and numbers with the error of
+// each addition kept (Neumaier 1974), so that the order of the rows, which depends
+// on the segments, does not show.
+func (c *cell) sum(i int64, f float64) {
+	c.addWhole(i, i>>63)
+	c.addFloat(f)
+}
+
+func (c *cell) addWhole(low, high int64) {
+	sum, carry := bits.Add64(uint64(c.i), uint64(low), 0)
+	c.i, c.high = int64(sum), c.high+high+int64(carry)
+}
+
+func (c *cell) addFloat(f float64) {
+	sum := c.f + f
+	if math.Abs(c.f) >= math.Abs(f) {
+		c.lost += c.f - sum + f
+	} else {
+		c.lost += f - sum + c.f
+	}
+	c.f = sum
+}
+
+// whole returns the sum of integers.
+func (c *cell) whole() *big.Int {
+	n := big.NewInt(c.high)
+	return n.Lsh(n, 64).Add(n, new(big.Int).SetUint64(uint64(c.i)))
+}
+
+// total returns the sum of numbers.
+func (c *cell) total() float64 { return c.f + c.lost }
+
+func (s *tally) less(i int64, f float64, c *cell) bool {
+	if s.typ == event.Int {
+		return i < c.i
+	}
+	return f < c.f
+}
+
+func (s *tally) more(i int64, f float64, c *cell) bool {
+	if s.typ == event.Int {
+		return i > c.i
+	}
+	return f > c.f
+}
+
+// key returns a number as a key that keeps its order.
+func (s *segmentation) key(i int64, f float64) uint64 {
+	if s.typ == event.Int {
+		return uint64(i) ^ 1<<63
+	}
+	order := math.Float64bits(f)
+	if order>>63 != 0 {
+		return ^order
+	}
+	return order | 1<<63
+}
+
+// unkey is the inverse of key.
+func (s *segmentation) unkey(key uint64) query.Measured {
+	if s.typ == event.Int {
+		return query.Measured{Type: event.Int, Int: int64(key ^ 1<<63)}
+	}
+	if key>>63 != 0 {
+		key &^= 1 << 63
+	} else {
+		key = ^key
+	}
+	return query.Measured{Type: event.Float, Float: math.Float64frombits(key)}
+}
+
+// add adds a cell of one worker to that of all.
+func (s *tally) add(to, c *cell) {
+	to.rows += c.rows
+	to.squares += c.squares
+	if c.n == 0 {
+		return
+	}
+	switch kind := s.q.Measure.Kind; {
+	case kind == query.Min && (to.n == 0 || s.less(c.i, c.f, to)), kind == query.Max && (to.n == 0 || s.more(c.i, c.f, to)):
+		to.i, to.f = c.i, c.f
+	case kind == query.Sum || kind == query.Avg:
+		to.addWhole(c.i, c.high)
+		to.addFloat(c.f)
+		to.lost += c.lost
+	}
+	to.n += c.n
+}
+
+// A numbers reads the property that is measured.
+type numbers struct {
+	tables map[*segment.Column]*numberTable
+}
+
+// A numberTable has the numbers of a column's codes, so that they are decoded
+// once and not for every row.
+type numberTable struct {
+	ints   []int64
+	floats []float64
+}
+
+// open makes sure that there is a table for the column of a view, if it is to
+// have one.
+func (n *numbers) open(c *codes, held *budget) error {
+	if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > maxRemap {
+		return nil
+	}
+	if n.tables == nil {
+		n.tables = make(map[*segment.Column]*numberTable)
+	}
+	if c.numbers = n.tables[c.col]; c.numbers != nil {
+		return nil
+	}
+	k := c.col.Codes()
+	t := &numberTable{ints: make([]int64, k), floats: make([]float64, k)}
+	for code := 1; code < k; code++ {
+		v := c.col.Value(uint32(code))
+		t.ints[code], t.floats[code] = v.Int(), v.Float()
+	}
+	n.tables[c.col], c.numbers = t, t
+	return held.take(16 * int64(k))
+}
+
+// at returns the number in a row, as an integer if the property is one; it is not
+// ok if there is none.
+func (n *numbers) at(c *codes, row int) (i int64, f float64, ok bool) {
+	if c.col == nil {
+		return 0, 0, false
+	}
+	if c.raw != nil {
+		v, ok := rawValue(c.col.Type(), c.raw[row])
+		return v.Int(), v.Float(), ok
+	}
+	code := c.at(row)
+	if c.numbers != nil {
+		return c.numbers.ints[code], c.numbers.floats[code], code != 0
+	}
+	v := c.col.Value(code)
+	return v.Int(), v.Float(), code != 0
+}

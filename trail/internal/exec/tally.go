@@ -1,0 +1,454 @@
+package exec
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A tally is the fold of a segmentation. It goes over the rows of a view
+// twice: once to find the cell of each row, once to measure.
+type tally struct {
+	*segmentation
+	w      *worker
+	values *dictionary
+	rulers map[*source]*ruler
+	tuples map[[3]int32]uint32 // numbers of the values of by -> group
+	keys   [][3]int32          // by group
+	byUser bool
+	user   uint32 // the number of the user, from 1
+
+	counts    []int64 // by cell, for Count without a sample
+	odd       []int64 // as counts, and to be added to them
+	cells     []cell  // by cell, else
+	quantiles []quantiles
+	held      int64 // bytes of these that were accounted for
+	numbers   numbers
+
+	// Cells are numbered by group and bucket, as long as they are not too many,
+	// since most could be empty then; from there on as they appear.
+	sparse map[uint64]uint32 // group<<32 | bucket -> cell
+	places []uint64          // by cell: group<<32 | bucket
+}
+
+// maxDense is up to how many cells all of a worker's have a number.
+const maxDense = 1 << 18
+
+// outside is the cell of rows that do not count.
+const outside = math.MaxUint32
+
+func (s *tally) shard(views []*view) error {
+	s.values.open(views)
+	if s.simple(views) {
+		return s.count(views)
+	}
+	for _, v := range views {
+		s.tell(v)
+		if s.value >= 0 {
+			if err := s.numbers.open(&v.codes[s.value], s.w.held); err != nil {
+				return err
+			}
+		}
+	}
+	if s.sparse == nil && len(s.keys)*s.buckets > maxDense {
+		s.scatter()
+	}
+	for _, v := range views {
+		if err := s.place(v); err != nil {
+			return err
+		}
+		if err := s.grow(); err != nil {
+			return err
+		}
+		if !s.byUser {
+			if err := s.measure(v, 0, v.rows()); err != nil {
+				return err
+			}
+		}
+	}
+	if s.byUser {
+		u := &s.w.users
+		u.open(views)
+		for u.next() {
+			s.user++
+			for i := range u.parts {
+				p := &u.parts[i]
+				if err := s.measure(p.view, p.lo, p.hi); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.values.err
+}
+
+// simple tells whether rows can be counted in one pass: there is nothing to
+// measure, and at most one property with few values in every view.
+func (s *tally) simple(views []*view) bool {
+	if s.measured() || s.sparse != nil || len(s.by) > 1 {
+		return false
+	}
+	values := 1
+	for _, v := range views {
+		for _, k := range s.by {
+			c := &v.codes[k]
+			if c.col != nil && c.c8 == nil {
+				return false
+			}
+			if c.col != nil {
+				values += c.col.Codes()
+			}
+		}
+	}
+	return (len(s.keys)+values)*s.buckets <= maxDense
+}
+
+// count counts the rows of a shard.
+func (s *tally) count(views []*view) error {
+	for _, v := range views {
+		masks := v.mask8
+		var bases [256]uint32 // by code: the first cell of its group
+		codes := []uint8(nil)
+		if len(s.by) == 0 {
+			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+		} else if c := &v.codes[s.by[0]]; c.col == nil {
+			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+		} else {
+			for code := range c.col.Codes() {
+				bases[code] = s.group([3]int32{s.values.code(c, s.by[0], uint32(code))}) * uint32(s.buckets)
+			}
+			codes = c.c8[:len(masks)]
+		}
+		if err := s.grow(); err != nil {
+			return err
+		}
+		counts := s.counts
+		if s.calendar == nil && codes == nil {
+			n := int64(0)
+			for _, m := range masks {
+				n += int64(m)
+			}
+			counts[bases[0]] += n // the only matcher has bit 0
+			continue
+		}
+		r, err := s.ruler(v)
+		if err != nil {
+			return err
+		}
+		if codes == nil {
+			codes = s.w.arena.bytes(len(masks))
+			paint(codes, 0)
+		}
+		if r == nil {
+			for i, m := range masks {
+				counts[bases[codes[i]]] += int64(m)
+			}
+			continue
+		}
+		// No branches: which rows pass changes with every session, and would be
+		// mispredicted as often. Rows of one cell follow on each other, so every
+		// other row is counted elsewhere, or each would wait for the one before.
+		odd, times := s.odd, v.times[:len(masks)]
+		codes = codes[:len(masks)]
+		i := 0
+		for ; i+1 < len(masks); i += 2 {
+			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])
+			odd[bases[codes[i+1]]+r.find(times[i+1])] += int64(masks[i+1])
+		}
+		for ; i < len(masks); i++ {
+			counts[bases[codes[i]]+r.find(times[i])] += int64(masks[i])
+		}
+	}
+	return s.values.err
+}
+
+// tell finds the groups of the rows of a view.
+func (s *tally) tell(v *view) {
+	v.cells = s.w.arena.ints(v.rows())
+	masks := v.mask8[:len(v.cells)]
+	switch {
+	case len(s.by) == 0:
+		group := s.group([3]int32{})
+		for i, m := range masks {
+			v.cells[i] = outside
+			if m != 0 {
+				v.cells[i] = group
+			}
+		}
+	case len(s.by) == 1 && v.codes[s.by[0]].c8 != nil:
+		// The groups of all codes at once: there are few.
+		c := &v.codes[s.by[0]]
+		var groups [256]uint32
+		for code := range c.col.Codes() {
+			groups[code] = s.group([3]int32{s.values.code(c, s.by[0], uint32(code))})
+		}
+		codes := c.c8[:len(masks)]
+		for i, m := range masks {
+			g := groups[codes[i]]
+			if m == 0 {
+				g = outside
+			}
+			v.cells[i] = g
+		}
+	default:
+		last, group := [3]int32{-1}, uint32(0)
+		for i, m := range masks {
+			v.cells[i] = outside
+			if m == 0 {
+				continue
+			}
+			var key [3]int32
+			for k, column := range s.by {
+				key[k] = s.values.id(v, column, i)
+			}
+			if key != last {
+				last, group = key, s.group(key)
+			}
+			v.cells[i] = group
+		}
+	}
+}
+
+// place turns the groups of the rows of a view into cells.
+func (s *tally) place(v *view) error {
+	if s.calendar == nil {
+		if s.sparse != nil {
+			for i, group := range v.cells {
+				if group != outside {
+					v.cells[i] = s.number(uint64(group) << 32)
+				}
+			}
+		}
+		return nil
+	}
+	r, err := s.ruler(v)
+	if err != nil {
+		return err
+	}
+	times, buckets := v.times[:len(v.cells)], uint32(s.buckets)
+	for i, group := range v.cells {
+		if group == outside {
+			continue
+		}
+		if bucket := r.find(times[i]); s.sparse == nil {
+			v.cells[i] = group*buckets + bucket
+		} else {
+			v.cells[i] = s.number(uint64(group)<<32 | uint64(bucket))
+		}
+	}
+	return nil
+}
+
+// ruler returns the ruler of a view, nil without buckets.
+func (s *tally) ruler(v *view) (r *ruler, err error) {
+	if s.calendar == nil {
+		return nil, nil
+	}
+	if r = s.rulers[v.source]; r == nil {
+		if r, err = s.calendar.ruler(v.base, v.unit, uint32((v.seg.MaxTime()-v.base)/v.unit)); err != nil {
+			return nil, err
+		}
+		s.rulers[v.source] = r
+	}
+	return r, nil
+}
+
+// number returns the number of a cell, a new one if it has none yet.
+func (s *tally) number(place uint64) uint32 {
+	at, ok := s.sparse[place]
+	if !ok {
+		at = uint32(len(s.places))
+		s.sparse[place] = at
+		s.places = append(s.places, place)
+	}
+	return at
+}
+
+// scatter goes over from cells that all have a number to those that are there.
+func (s *tally) scatter() {
+	s.even()
+	s.sparse = make(map[uint64]uint32)
+	counts, cells, quantiles := s.counts, s.cells, s.quantiles
+	s.counts, s.cells, s.quantiles = nil, nil, nil
+	for at := range max(len(counts), len(cells)) {
+		if counts != nil && counts[at] == 0 || cells != nil && cells[at].rows == 0 {
+			continue
+		}
+		s.number(uint64(at/s.buckets)<<32 | uint64(at%s.buckets))
+		if counts != nil {
+			s.counts = append(s.counts, counts[at])
+		} else {
+			s.cells = append(s.cells, cells[at])
+		}
+		if quantiles != nil {
+			s.quantiles = append(s.quantiles, quantiles[at])
+		}
+	}
+}
+
+// even adds odd to counts.
+func (s *tally) even() {
+	for at, n := range s.odd {
+		s.counts[at] += n
+	}
+	s.odd = nil
+}
+
+// split returns the group and the bucket of a cell.
+func (s *tally) split(at int) (group, bucket int) {
+	if s.sparse == nil {
+		return at / s.buckets, at % s.buckets
+	}
+	return int(s.places[at] >> 32), int(s.places[at] & math.MaxUint32)
+}
+
+// group returns the number of a tuple of values.
+func (s *tally) group(key [3]int32) uint32 {
+	if g, ok := s.tuples[key]; ok {
+		return g
+	}
+	g := uint32(len(s.keys))
+	s.tuples[key] = g
+	s.keys = append(s.keys, key)
+	return g
+}
+
+// grow makes room for the cells that have a number.
+func (s *tally) grow() error {
+	n, size := len(s.keys)*s.buckets, int64(16)
+	if s.measured() {
+		size = int64(unsafe.Sizeof(cell{}))
+	}
+	if s.q.Measure.Kind == query.Percentile {
+		size += int64(unsafe.Sizeof(quantiles{}))
+	}
+	if s.sparse != nil {
+		n = len(s.places)
+		size += 40 // of the map and the places
+	}
+	if n >= outside {
+		return &MemoryError{s.w.held.limit}
+	}
+	if !s.measured() {
+		s.counts = extend(s.counts, n)
+		s.odd = extend(s.odd, n)
+	} else {
+		s.cells = extend(s.cells, n)
+	}
+	if s.q.Measure.Kind == query.Percentile {
+		s.quantiles = extend(s.quantiles, n)
+	}
+	if held := int64(max(cap(s.counts), cap(s.cells))) * size; held > s.held {
+		grown := held - s.held
+		s.held = held
+		return s.w.held.take(grown)
+	}
+	return nil
+}
+
+// extend makes a slice n long, if it is shorter.
+func extend[T any](s []T, n int) []T {
+	if n <= len(s) {
+		return s
+	}
+	return append(s, make([]T, n-len(s))...)
+}
+
+// measured tells whether cells are needed, and not counts alone.
+func (s *tally) measured() bool { return s.byUser || s.q.Measure.Kind != query.Count }
+
+// measure adds rows to their cells.
+func (s *tally) measure(v *view, lo, hi int) error {
+	if !s.measured() {
+		counts := s.counts
+		for _, at := range v.cells[lo:hi] {
+			if at != outside {
+				counts[at]++
+			}
+		}
+		return nil
+	}
+	kind := s.q.Measure.Kind
+	var grown int64
+	for row := lo; row < hi; row++ {
+		at := v.cells[row]
+		if at == outside {
+			continue
+		}
+		c := &s.cells[at]
+		if s.byUser && c.user != s.user {
+			c.squares += c.part * c.part
+			c.part, c.user = 0, s.user
+			if kind == query.Users {
+				c.rows++
+				c.part = 1
+			}
+		}
+		if kind == query.Users {
+			continue
+		}
+		c.rows++
+		if kind == query.Count {
+			c.part++
+			continue
+		}
+		i, f, ok := s.numbers.at(&v.codes[s.value], row)
+		if !ok {
+			continue
+		}
+		c.n++
+		switch kind {
+		case query.Sum, query.Avg:
+			c.part += f
+			c.sum(i, f)
+		case query.Min:
+			if c.n == 1 || s.less(i, f, c) {
+				c.i, c.f = i, f
+			}
+		case query.Max:
+			if c.n == 1 || s.more(i, f, c) {
+				c.i, c.f = i, f
+			}
+		case query.Percentile:
+			grown += s.quantiles[at].add(s.key(i, f))
+		}
+	}
+	return s.w.held.take(grown)
+}
+
+func (s *tally) join() error {
+	s.even()
+	for at := range max(len(s.counts), len(s.cells)) {
+		c := cell{}
+		if s.measured() {
+			c = s.cells[at]
+			c.squares += c.part * c.part
+		} else {
+			c.rows = s.counts[at]
+		}
+		if c.rows == 0 {
+			continue
+		}
+		group, bucket := s.split(at)
+		to, err := s.segmentation.cell(s.valuesOf(group), bucket, s.w.held)
+		if err != nil {
+			return err
+		}
+		s.add(&to.cell, &c)
+		if s.quantiles != nil {
+			to.quantiles.join(&s.quantiles[at])
+		}
+	}
+	s.counts, s.cells, s.quantiles = nil, nil, nil
+	return nil
+}
+
+// valuesOf returns the values of a group.
+func (s *tally) valuesOf(group int) (values [3]event.Value) {
+	for k := range s.by {
+		values[k] = s.values.value(s.keys[group][k])
+	}
+	return values
+}
