@@ -70,7 +70,7 @@ func TestFlippedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSound(t, dir)
-	step := 23 // of the bytes of a file
+	step := 61 // of the bytes of a file
 	if os.Getenv("TRAIL_FAULTS") == "full" {
 		step = 1
 	}

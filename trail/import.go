@@ -206,9 +206,6 @@ func (im *importer) take(segments []*source, schema event.Schema) ([]*source, er
 			}
 		})
 		if err != nil {
-			if unsure(err) {
-				return nil, err // the next Open decides
-			}
 			return segments, err
 		}
 		if done {

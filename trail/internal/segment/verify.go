@@ -68,9 +68,12 @@ type verifier struct {
 }
 
 func (v *verifier) add(err error) {
-	if d := (*DamageError)(nil); errors.As(err, &d) {
-		v.found = append(v.found, *d)
+	if err == nil {
+		return
 	}
+	d := &DamageError{Path: v.s.name, Section: nameUsers, Length: v.s.Size(), Reason: err.Error()}
+	errors.As(err, &d) // all that the package finds by reading is of that type
+	v.found = append(v.found, *d)
 }
 
 // fail notes a fault in a part.

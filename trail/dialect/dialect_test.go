@@ -1,0 +1,207 @@
+package dialect_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/dialect"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// parse reads a query document.
+func parse(t testing.TB, doc string) *query.Query {
+	t.Helper()
+	q, err := query.Parse("q.yaml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestErrors(t *testing.T) {
+	schema := event.Schema{{Name: "n", Type: event.Int}, {Name: "paid", Type: event.Bool}, {Name: "country", Type: event.String}, {Name: "event", Type: event.String}}
+	f := func(d dialect.Dialect, doc, want string) {
+		t.Helper()
+		_, err := dialect.Compile(d, parse(t, doc), schema)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s of %s: got error %v, want %q", d, doc, err, want)
+		}
+	}
+	for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
+		f(d, `segment: {where: {n: x}}`, `1:22: property "n" is of type integer, which "x" is not`)
+		f(d, `segment: {where: {paid: 1}}`, `property "paid" is of type boolean, which "1" is not`)
+		f(d, `segment: {where: {n: {contains: "1"}}}`, `property "n" is of type integer`)
+		f(d, `segment: {measure: sum(country)}`, `property "country" is of type string, which cannot be measured`)
+		f(d, `segment: {where: [{cohort: loyal}]}`, "a filter by cohort (loyal) cannot be expressed in SQL of "+d.String())
+		f(d, `segment: {by: [event]}`, "a property called event")
+		f(d, `funnel: {steps: [a, [a, b]], mode: [strict_once], by: country}`, "strict_once with")
+	}
+}
+
+func TestUnknownProperty(t *testing.T) {
+	s, err := dialect.Compile(dialect.DuckDB, parse(t, `segment: {where: {colour: {ne: red}, size: missing}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "SELECT count(*) AS value\nFROM events\n"; s.SQL != want {
+		t.Errorf("got %s, want %s", s.SQL, want)
+	}
+	if len(s.Warnings) != 2 {
+		t.Errorf("got warnings %q, want two", s.Warnings)
+	}
+}
+
+// TestInjection has names and texts that try to be SQL.
+func TestInjection(t *testing.T) {
+	hostile := []string{`'; DROP TABLE events; --`, `\'; DROP TABLE events; --`, `\`, `"`, "`", "a\x00b", "a\nb", `x" FROM events --`, "'' OR ''=''", "/*", "é'"}
+	for _, text := range hostile {
+		q := &query.Query{Segment: &query.Segment{
+			Match: query.Match{Events: []string{text}, Where: &query.Filter{Test: &query.Test{
+				Property: text, Op: query.Eq, Literals: []query.Literal{{Value: event.StringOf(text), Text: text}},
+			}}},
+			By: []string{text},
+		}}
+		for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
+			s, err := dialect.CompileTable(d, q, event.Schema{{Name: text, Type: event.String}}, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare := strings.Join(strings.Fields(unquoted(t, d, s.SQL)), " ")
+			want := "SELECT #, count(*) AS value FROM # WHERE event = # AND # = # GROUP BY # ORDER BY value DESC NULLS LAST, # NULLS FIRST"
+			if d == dialect.DuckDB {
+				want = "SELECT nullif(#, #) AS group_1, count(*) AS value FROM # WHERE event = # AND # = # GROUP BY group_1 ORDER BY value DESC NULLS LAST, group_1 NULLS FIRST"
+				bare = strings.ReplaceAll(bare, "(E# || chr(0) || E#)", "#")
+				bare = strings.ReplaceAll(bare, "E#", "#")
+			}
+			if bare != want {
+				t.Errorf("%s, %q: got\n%s\nwhich is %s, want %s", d, text, s.SQL, bare, want)
+			}
+		}
+	}
+}
+
+// unquoted returns SQL with # instead of every literal and quoted name, read by
+// the rules of the dialect.
+func unquoted(t testing.TB, d dialect.Dialect, sql string) string {
+	t.Helper()
+	var b strings.Builder
+	for i := 0; i < len(sql); i++ {
+		quote := sql[i]
+		if quote != '\'' && quote != '"' {
+			b.WriteByte(quote)
+			continue
+		}
+		escapes := d == dialect.ClickHouse || i > 0 && sql[i-1] == 'E' && quote == '\''
+		for i++; ; i++ {
+			if i >= len(sql) {
+				t.Fatalf("%s: a quote without an end in\n%s", d, sql)
+			}
+			if escapes && sql[i] == '\\' {
+				i++
+				continue
+			}
+			if sql[i] < ' ' && d == dialect.ClickHouse {
+				t.Errorf("a control character in a literal: %q", sql)
+			}
+			if sql[i] == quote {
+				if i+1 < len(sql) && sql[i+1] == quote {
+					i++
+					continue
+				}
+				break
+			}
+		}
+		b.WriteByte('#')
+	}
+	return b.String()
+}
+
+// FuzzText checks that no text leaves its quotes.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"", "a", `'`, `\'`, "\x00'", "a\\", "é\xff'", `''`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		q := &query.Query{Paths: &query.Paths{Anchor: query.Match{Events: []string{text, "b"}}, Steps: 1}}
+		for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
+			s, err := dialect.Compile(d, q, nil)
+			if unsupported := (*dialect.UnsupportedError)(nil); errors.As(err, &unsupported) {
+				continue // not UTF-8
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare := unquoted(t, d, s.SQL)
+			if strings.Count(bare, "event IN (") != 1 || !strings.Contains(bare, ", #) THEN 1 ELSE 0 END AS anchor\n        FROM events") {
+				t.Errorf("%s of %q: got\n%s", d, text, s.SQL)
+			}
+		}
+	})
+}
+
+// FuzzCompile compiles whatever is a query.
+func FuzzCompile(f *testing.F) {
+	f.Add(`funnel: {steps: [a, {event: b, where: {n: {gt: 1.5}}}], by: s, exclude: [{event: c}]}`)
+	f.Add(`retention: {start: {event: a}, return: {}, every: month, periods: 3, timezone: Asia/Seoul}`)
+	f.Add(`segment: {where: {any: [{s: {matches: "a.*"}}, {b: true}]}, bucket: hour, by: [n, f], measure: p50(f), fill: true}`)
+	f.Add(`cohort: {did: [{event: a}], did_not: [{event: b, times: {at_least: 2}}]}`)
+	f.Add(`paths: {anchor: a, direction: previous, gap: 1m}`)
+	schema := event.Schema{{Name: "n", Type: event.Int}, {Name: "f", Type: event.Float}, {Name: "s", Type: event.String}, {Name: "b", Type: event.Bool}}
+	f.Fuzz(func(t *testing.T, doc string) {
+		q, err := query.Parse("", []byte(doc))
+		if err != nil {
+			return
+		}
+		for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
+			s, err := dialect.Compile(d, q, schema)
+			if err != nil {
+				continue
+			}
+			if !strings.HasSuffix(s.SQL, "\n") || strings.Contains(unquoted(t, d, s.SQL), ";") {
+				t.Errorf("got %q, want one statement", s.SQL)
+			}
+		}
+	})
+}
+
+func TestAnswer(t *testing.T) {
+	schema := event.Schema{{Name: "n", Type: event.Int}, {Name: "f", Type: event.Float}, {Name: "b", Type: event.Bool}}
+	f := func(doc string, rows [][]any, want string) {
+		t.Helper()
+		s, err := dialect.Compile(dialect.ClickHouse, parse(t, doc), schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if a, err := s.Answer(rows); err != nil {
+			got = err.Error()
+		} else {
+			a.Stats = query.Stats{}
+			text, err := json.Marshal(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, _ = strings.Cut(string(text), `,"stats"`)
+		}
+		if got != want {
+			t.Errorf("%s of %v:\ngot  %s\nwant %s", doc, rows, got, want)
+		}
+	}
+	day := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	f(`funnel: {steps: [a, b]}`, [][]any{{uint64(3), "2"}}, `{"steps":[{"event":"a","users":3},{"event":"b","users":2}]`)
+	f(`funnel: {steps: [a, b]}`, nil, `{"steps":[{"event":"a","users":0},{"event":"b","users":0}]`)
+	f(`funnel: {steps: [a, b]}`, [][]any{{1}}, `a row of 1 columns, want 2 or more`)
+	f(`funnel: {steps: [a], by: b}`, [][]any{{1, nil, 5}, {0, true, 3}, {0, nil, json.Number("2")}}, `{"steps":[{"event":"a","users":5}],"groups":[{"b":true,"steps":[{"event":"a","users":3}]},{"b":"","steps":[{"event":"a","users":2}]}]`)
+	f(`segment: {bucket: day, measure: sum(n)}`, [][]any{{day, big.NewInt(7)}, {"2026-01-06", nil}}, `{"rows":[{"bucket":"2026-01-05","value":7},{"bucket":"2026-01-06","value":null}]`)
+	f(`segment: {measure: sum(n)}`, [][]any{{json.Number("18446744073709551614")}}, `{"rows":[{"value":18446744073709552000}]`)
+	f(`segment: {measure: avg(f)}`, [][]any{{"half"}}, `half (string): strconv.ParseFloat: parsing "half": invalid syntax`)
+	f("sample: 0.25\ncohort: {did: [{event: a}]}", [][]any{{100}}, `{"cohort":"","users":400,"ci":[332,468]`)
+	f(`paths: {anchor: a}`, [][]any{{[]any{"a", "b"}, 2}}, `{"paths":[{"path":["a","b"],"users":2}]`)
+	f(`paths: {anchor: a}`, [][]any{{"a", 2}}, `a path is string, want a list`)
+	f(`retention: {start: {event: a}, return: {event: b}, every: week, periods: 1}`, [][]any{{"2026-01-05", 1, 7, 1}}, `period 7 of 1`)
+}
