@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
-	"github.com/uniflow-labs/uniflow/internal/invariant"
 )
 
 // A ledger is what a writer of the test was told.
