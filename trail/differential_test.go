@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
 	"github.com/uniflow-labs/uniflow/trail/trailtest"
 )
 
@@ -71,15 +72,11 @@ func oneWay(t *testing.T, seed uint64) {
 		}
 	}
 	for name, hashes := range c.Cohorts {
-		made, err := s.makeCohort(name, hashes)
-		if err != nil {
-			t.Fatal(err)
+		users := make([]query.User, len(hashes))
+		for i, h := range hashes {
+			users[i].Hash = h
 		}
-		err = s.commitManifest(func(m *manifest) error { return nil }, func() []*source {
-			s.setCohortsLocked(append(s.mu.cohorts[:len(s.mu.cohorts):len(s.mu.cohorts)], made))
-			return nil
-		})
-		if err != nil {
+		if err := s.saveCohort(name, users); err != nil {
 			t.Fatal(err)
 		}
 	}

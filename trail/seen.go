@@ -12,7 +12,7 @@ import (
 type seen struct {
 	s       *Store
 	buckets map[int64][]known
-	ids     []uint64
+	ids     []uint64 // scratch
 }
 
 type known struct {
@@ -87,8 +87,8 @@ func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64
 		if _, err := ids.Prepare(lo, hi); err != nil {
 			return false, err
 		}
-		x.ids = ids.ReadRaw(x.ids[:0], lo, hi)
-		if !slices.Contains(x.ids, id) {
+		x.ids = slices.Grow(x.ids[:0], hi-lo)
+		if !slices.Contains(ids.ReadRaw(x.ids, lo, hi), id) { // what it returns may be lent
 			continue
 		}
 		name, err := seg.UserID(ord)

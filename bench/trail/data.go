@@ -26,7 +26,7 @@ type dataSet struct {
 	made made
 }
 
-// Made has the figures of making a data set. What was not made is nil.
+// A made has the figures of making a data set. What was not made is nil.
 type made struct {
 	Parquet *parquetFigures `json:"parquet,omitempty"`
 	Import  *importFigures  `json:"import,omitempty"`
@@ -102,7 +102,7 @@ func (d *dataSet) remove() error {
 	return errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()), os.RemoveAll(d.duckdb()), os.RemoveAll(d.duckdb()+".wal"))
 }
 
-// parquetWriter gathers rows into the groups of a Parquet file.
+// A parquetWriter gathers rows into the groups of a Parquet file.
 type parquetWriter struct {
 	w      *parquet.GenericWriter[any]
 	place  []int // of user, time, event, then the fields: the column

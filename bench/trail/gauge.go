@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
-// Memory is how much a process needed of it at the same time, at most.
+// A memory is how much a process needed of it at the same time, at most.
 type memory struct {
 	Heap int64 `json:"heap_bytes"` // of Go objects, dead ones that are not yet collected included
 	Anon int64 `json:"anon_bytes"` // resident and not of a file, of the process; 0 where the system does not tell
@@ -54,8 +54,8 @@ func watched(f func() error) (memory, error) {
 
 // settle collects garbage and gives memory that is free back to the system.
 func settle() {
-	runtime.GC() // twice: what has a finalizer, or was in a pool, goes the second time
-	debug.FreeOSMemory()
+	runtime.GC()         // what has a finalizer, or is in a pool, goes the second time
+	debug.FreeOSMemory() // which is here
 }
 
 // heap returns the bytes of the objects on the heap.

@@ -24,7 +24,6 @@ type lab struct {
 	data   *dataSet
 	store  *trail.Store
 	duck   *duck // nil without
-	bare   int64 // heap of the open store before any question, in bytes
 	log    io.Writer
 	start  time.Time
 	notes  []string // what is to be known beside the figures

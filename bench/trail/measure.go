@@ -213,17 +213,14 @@ func (l *lab) takeTurns(ctx context.Context, s *subject) (*queryFigures, error) 
 	return f, l.memory(ctx, s, f)
 }
 
-// memory asks the store with a look at the memory. The base is the heap of a store
-// that was just opened and never asked, so that what it keeps between questions
-// counts.
+// memory asks the store with a look at the memory. The store was just opened then,
+// so that what it keeps from one question to the next counts.
 func (l *lab) memory(ctx context.Context, s *subject, f *queryFigures) error {
-	if l.bare == 0 {
-		if err := l.reopen(); err != nil {
-			return err
-		}
-		settle()
-		l.bare = heap()
+	if err := l.reopen(); err != nil {
+		return err
 	}
+	settle()
+	base := heap()
 	for range 2 { // the second time there is what the first has kept
 		peak, err := watched(func() error {
 			_, err := l.ask(ctx, &s.question, cores)
@@ -232,7 +229,7 @@ func (l *lab) memory(ctx context.Context, s *subject, f *queryFigures) error {
 		if err != nil {
 			return err
 		}
-		f.Memory, f.Anon = max(f.Memory, peak.Heap-l.bare), max(f.Anon, peak.Anon)
+		f.Memory, f.Anon = max(f.Memory, peak.Heap-base), max(f.Anon, peak.Anon)
 	}
 	return nil
 }

@@ -56,6 +56,11 @@ func (l *lab) stormTrail(ctx context.Context, s storm, mixed []*subject) (stormF
 	times := make([][]time.Duration, s.clients)
 	errs := make([]error, s.clients)
 	var elapsed time.Duration
+	if err := l.reopen(); err != nil {
+		return stormFigures{}, err
+	}
+	settle()
+	base := heap()
 	peak, err := watched(func() error {
 		var clients sync.WaitGroup
 		begin := time.Now()
@@ -75,7 +80,7 @@ func (l *lab) stormTrail(ctx context.Context, s storm, mixed []*subject) (stormF
 		return errors.Join(errs...)
 	})
 	f := stormOf(engineTrail, s, slices.Concat(times...), elapsed)
-	f.Memory = peak.Heap - l.bare
+	f.Memory = peak.Heap - base
 	return f, err
 }
 

@@ -38,8 +38,8 @@ const (
 // json.Number, *big.Int, time.Time, strings (of numbers and dates too), and []any
 // of these. Numbers of a sample are scaled to the whole here.
 func (s *Statement) Answer(rows [][]any) (*query.Answer, error) {
-	a := &query.Answer{Stats: query.Stats{Sample: s.share(), Warnings: slices.Clone(s.Warnings)}}
-	r := &reader{sample: s.share()}
+	a := &query.Answer{Stats: query.Stats{Sample: share(s.query), Warnings: slices.Clone(s.Warnings)}}
+	r := &reader{sample: share(s.query)}
 	switch s.shape.kind {
 	case funnelShape:
 		a.Funnel = s.funnelAnswer(r, rows)
@@ -59,14 +59,6 @@ func (s *Statement) Answer(rows [][]any) (*query.Answer, error) {
 		return nil, r.err
 	}
 	return a, nil
-}
-
-// share returns the share of users that is looked at.
-func (s *Statement) share() float64 {
-	if s.query.Sample <= 0 || s.query.Sample >= 1 {
-		return 1
-	}
-	return s.query.Sample
 }
 
 func (s *Statement) funnelAnswer(r *reader, rows [][]any) *query.FunnelAnswer {
@@ -162,7 +154,7 @@ func (s *Statement) segmentAnswer(r *reader, rows [][]any) *query.SegmentAnswer 
 			l.row.Group = append(l.row.Group, r.value(r.at(row, column), s.schema.Type(property)))
 			column++
 		}
-		l.row.Value = r.measured(r.at(row, column), q.Measure.Kind, s.schema.Type(q.Measure.Property))
+		l.row.Value = r.measured(row[min(column, len(row)):], q.Measure.Kind, s.schema.Type(q.Measure.Property))
 		lines = append(lines, l)
 	}
 	if q.Fill && a.Bucketed {
@@ -410,58 +402,76 @@ func (r *reader) value(v any, t event.Type) event.Value {
 }
 
 // z is how many standard deviations 95 % of a normal distribution lie within.
-const z = 1.96
+const z = 1.959963984540054
 
 // users reads a count of users.
 func (r *reader) users(v any) query.Number {
 	n := r.integer(v)
+	return r.scaled(n, float64(n))
+}
+
+// scaled returns a count for the whole. squares is the sum of the squares of what
+// each user of the sample has.
+func (r *reader) scaled(n int64, squares float64) query.Number {
 	if r.sample == 1 {
 		return query.Number{N: n}
 	}
-	low, high := r.interval(float64(n))
-	return query.Number{N: r.scale(n), Low: int64(math.Round(low)), High: int64(math.Round(high)), Sampled: true}
+	whole, low, high := r.interval(float64(n), squares)
+	return query.Number{N: int64(math.Round(whole)), Low: int64(math.Floor(low)), High: int64(math.Ceil(high)), Sampled: true}
 }
 
-func (r *reader) scale(n int64) int64 { return int64(math.Round(float64(n) / r.sample)) }
-
-// interval returns the bounds of the whole of which so many were in the sample.
-func (r *reader) interval(k float64) (low, high float64) {
-	half := z * math.Sqrt(k*(1-r.sample)) / r.sample
-	return max(k, k/r.sample-half), k/r.sample + half
+// interval returns the whole of a sum over the sample, and its bounds. What was
+// seen is there, so a count is never below it.
+func (r *reader) interval(sum, squares float64) (whole, low, high float64) {
+	whole = sum / r.sample
+	half := z * math.Sqrt(squares*(1-r.sample)) / r.sample
+	low, high = whole-half, whole+half
+	if sum >= 0 {
+		low = max(low, sum)
+	}
+	return whole, low, high
 }
 
-// measured reads a measure of a property of a type. Of a sample, counts are scaled
-// and have an interval, sums are scaled.
-func (r *reader) measured(v any, kind query.MeasureKind, t event.Type) query.Measured {
+// measured reads a measure of a property of a type, and the squares beside it if
+// it is to be scaled.
+func (r *reader) measured(row []any, kind query.MeasureKind, t event.Type) query.Measured {
+	v := r.at(row, 0)
 	if v == nil {
 		return query.Measured{}
 	}
-	if kind == query.Count || kind == query.Users {
-		n := r.integer(v)
-		m := query.Measured{Type: event.Int, Int: n}
-		if r.sample != 1 {
-			m.Int, m.Sampled = r.scale(n), true
-			low, high := r.interval(float64(n))
-			m.Low, m.High = math.Round(low), math.Round(high)
+	squares := func() float64 {
+		if kind == query.Users {
+			return r.float(v)
+		}
+		if s := r.at(row, 1); s != nil {
+			return r.float(s)
+		}
+		return 0
+	}
+	switch {
+	case kind == query.Count || kind == query.Users:
+		var spread float64
+		if r.sample < 1 {
+			spread = squares()
+		}
+		n := r.scaled(r.integer(v), spread)
+		return query.Measured{Type: event.Int, Int: n.N, Low: float64(n.Low), High: float64(n.High), Sampled: n.Sampled}
+	case kind == query.Sum && r.sample < 1:
+		m := query.Measured{Type: event.Float, Sampled: true}
+		m.Float, m.Low, m.High = r.interval(r.float(v), squares())
+		if t == event.Int {
+			m.Type, m.Int, m.Float = event.Int, int64(math.Round(m.Float)), 0
 		}
 		return m
-	}
-	if kind == query.Avg || t == event.Float {
+	case kind == query.Avg || t == event.Float:
 		f := r.float(v)
 		if math.IsNaN(f) {
-			return query.Measured{}
-		}
-		if kind == query.Sum {
-			f /= r.sample
+			return query.Measured{} // ClickHouse: of no values
 		}
 		return query.Measured{Type: event.Float, Float: f}
 	}
 	if i, ok := whole(v); ok && i.IsInt64() {
-		n := i.Int64()
-		if kind == query.Sum && r.sample != 1 {
-			n = r.scale(n)
-		}
-		return query.Measured{Type: event.Int, Int: n}
+		return query.Measured{Type: event.Int, Int: i.Int64()}
 	}
-	return query.Measured{Type: event.Float, Float: r.float(v) / r.sample}
+	return query.Measured{Type: event.Float, Float: r.float(v)}
 }

@@ -2,6 +2,8 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -13,58 +15,90 @@ import (
 func (c *compiler) segment(q *query.Segment) *selection {
 	c.shape = shape{kind: segmentShape}
 	s := &selection{from: c.table, where: []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}}
+	var names []string // of the columns before the value
 	if q.Bucket != query.NoUnit {
-		bucket := c.derived("bucket")
-		sql := ""
-		if q.Bucket >= query.Day {
-			sql = c.date("time", q.Bucket, q.Zone)
-			if c.dialect == ClickHouse {
-				s.settings = extended
-			}
-		} else {
-			c.note("Buckets are " + unitName(q.Bucket) + "s since 1970.")
-			sql = c.ordinal("time", q.Bucket, q.Zone)
-		}
-		s.columns = append(s.columns, sql+" AS "+bucket)
-		s.groupBy = append(s.groupBy, bucket)
-		s.orderBy = append(s.orderBy, bucket)
-		if q.Fill {
-			c.note("Buckets without events are added when the rows are read.")
-		}
+		names = append(names, c.derived("bucket"))
+		s.columns = append(s.columns, c.bucket(s, q)+" AS "+names[0])
+		s.groupBy = append(s.groupBy, names[0])
 	}
-	var groups []string
 	for i, property := range q.By {
-		column, t, ok := c.column(property)
-		switch {
-		case !ok:
-			column = c.derived(fmt.Sprintf("group_%d", i+1))
-			s.columns = append(s.columns, "'' AS "+column)
-		case t == event.String && c.dialect == DuckDB:
-			// So a missing string is one group, and an ENUM stays one.
-			group := c.derived(fmt.Sprintf("group_%d", i+1))
-			s.columns = append(s.columns, "nullif("+column+", '') AS "+group)
-			column = group
-		default:
-			s.columns = append(s.columns, column)
-		}
-		if ok {
+		column, sql := c.group(property, i+1)
+		names = append(names, column)
+		s.columns = append(s.columns, sql)
+		if !strings.HasPrefix(sql, "''") {
 			s.groupBy = append(s.groupBy, column)
 		}
-		groups = append(groups, column)
 	}
 	value := c.derived("value")
-	s.columns = append(s.columns, c.measure(q.Measure)+" AS "+value)
-	if len(s.groupBy) > 0 {
-		s.orderBy = append(s.orderBy, value+" DESC NULLS LAST")
-		for _, g := range groups {
-			s.orderBy = append(s.orderBy, g+" NULLS FIRST")
-		}
-	} else if len(groups) > 0 {
+	grouped := len(s.groupBy) > 0
+	if !grouped && len(names) > 0 {
 		// Properties that nobody has make one group, of events if there are any.
 		s.having = []cond{is("count(*) > 0")}
-		s.orderBy = nil
+	}
+	if c.share() < 1 && (q.Measure.Kind == query.Count || q.Measure.Kind == query.Sum) {
+		s = c.byUser(s, q.Measure, names, value)
+	} else {
+		s.columns = append(s.columns, c.measure(q.Measure)+" AS "+value)
+	}
+	if grouped {
+		order := value + " DESC NULLS LAST"
+		if q.Bucket != query.NoUnit {
+			s.orderBy = append(s.orderBy, names[0])
+			names = names[1:]
+		}
+		s.orderBy = append(s.orderBy, order)
+		for _, n := range names {
+			s.orderBy = append(s.orderBy, n+" NULLS FIRST")
+		}
 	}
 	return s
+}
+
+// bucket returns the bucket of an event: a date, or a number.
+func (c *compiler) bucket(s *selection, q *query.Segment) string {
+	if q.Fill {
+		c.note("Buckets without events are added when the rows are read.")
+	}
+	if q.Bucket < query.Day {
+		c.note("Buckets are " + unitName(q.Bucket) + "s since 1970.")
+		return c.ordinal("time", q.Bucket, q.Zone)
+	}
+	if c.dialect == ClickHouse {
+		s.settings = extended
+	}
+	return c.date("time", q.Bucket, q.Zone)
+}
+
+// group returns a property to group by, and how to select it; one that nobody has
+// is an empty literal.
+func (c *compiler) group(property string, i int) (column, sql string) {
+	column, t, ok := c.column(property)
+	alias := c.derived(fmt.Sprintf("group_%d", i))
+	switch {
+	case !ok:
+		return alias, "'' AS " + alias
+	case t == event.String && c.dialect == DuckDB:
+		// So a missing string is one group, and an ENUM stays one.
+		return alias, "nullif(" + column + ", '') AS " + alias
+	}
+	return column, column
+}
+
+// byUser measures a sample: as users are drawn, not events, the error depends on
+// how much each of them has. The answer has one column more, the sum of squares.
+func (c *compiler) byUser(s *selection, m query.Measure, names []string, value string) *selection {
+	part := c.derived("part")
+	outer := &selection{groupBy: s.groupBy, having: s.having, settings: s.settings, sub: s}
+	sum := "sum(" + part + ")"
+	if m.Kind == query.Count {
+		sum = "coalesce(" + sum + ", 0)"
+	}
+	square := fmt.Sprintf(c.pick("toFloat64(%[1]s) * toFloat64(%[1]s)", "%[1]s::DOUBLE * %[1]s::DOUBLE"), part)
+	outer.columns = append(slices.Clone(names), sum+" AS "+value, "sum("+square+") AS squares")
+	s.columns = append(s.columns, "user", c.measure(m)+" AS "+part)
+	s.groupBy = append(slices.Clone(s.groupBy), "user")
+	s.having, s.settings = nil, ""
+	return outer
 }
 
 // measure returns the SQL of a measure.

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"fmt"
-	"math/big"
 	"strconv"
 	"time"
 
@@ -42,14 +41,29 @@ func (c *compiler) bounds(b query.Bounds) cond {
 	return all(from, to)
 }
 
+// share returns the share of users that is looked at.
+func (c *compiler) share() float64 { return share(c.query) }
+
+func share(q *query.Query) float64 {
+	if q.Sample <= 0 || q.Sample >= 1 {
+		return 1
+	}
+	return q.Sample
+}
+
 // sample returns the condition that a user is in the sample.
 func (c *compiler) sample() cond {
-	if c.query.Sample <= 0 || c.query.Sample >= 1 {
+	if c.share() == 1 {
 		return always
 	}
-	limit, _ := new(big.Float).Mul(big.NewFloat(c.query.Sample), big.NewFloat(1<<64)).Int(nil)
-	c.note("A sample of " + strconv.FormatFloat(c.query.Sample*100, 'g', 6, 64) + " % of the users by their hash; samples of different programs differ.")
-	return is(c.pick("xxHash64(user)", "hash(user)") + " < " + limit.String())
+	percent := strconv.FormatFloat(c.share()*100, 'g', 6, 64)
+	limit := strconv.FormatUint(uint64(c.share()*(1<<63)*2), 10)
+	if c.dialect == DuckDB {
+		c.note("About " + percent + " % of the users; DuckDB has a hash of its own, so they are others than trail takes.")
+		return is("hash(user) <= " + limit)
+	}
+	c.note("About " + percent + " % of the users, by the hash that trail has too; samples of other programs differ.")
+	return is("xxHash64(user) <= " + limit)
 }
 
 // millis returns the time of an event as milliseconds since 1970.

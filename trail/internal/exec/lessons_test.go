@@ -1,11 +1,13 @@
 package exec_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -46,18 +48,26 @@ func perEvent(b *testing.B, in exec.Input, read int64) {
 }
 
 // prepared makes all rows of columns readable and returns how many bytes that are.
+// Times are for timed.
 func prepared(tb testing.TB, s *segment.Segment, columns ...*segment.Column) int64 {
 	tb.Helper()
-	n, err := s.Times().Prepare(0, s.Rows())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	var n int64
 	for _, c := range columns {
 		touched, err := c.Prepare(0, s.Rows())
 		if err != nil {
 			tb.Fatal(err)
 		}
 		n += touched + c.DictionaryBytes()
+	}
+	return n
+}
+
+// timed makes all times readable and returns how many bytes that are.
+func timed(tb testing.TB, s *segment.Segment) int64 {
+	tb.Helper()
+	n, err := s.Times().Prepare(0, s.Rows())
+	if err != nil {
+		tb.Fatal(err)
 	}
 	return n
 }
@@ -128,6 +138,7 @@ func newCursor(tb testing.TB, s *segment.Segment, copies bool) *cursor {
 	if _, _, err := s.Range(0, math.MaxUint64); err != nil {
 		tb.Fatal(err)
 	}
+	timed(tb, s)
 	prepared(tb, s, c.cols[:]...)
 	for i := range c.buf {
 		c.buf[i] = make([]uint32, block)
@@ -235,31 +246,106 @@ func BenchmarkLessonCursor(b *testing.B) {
 // segment.
 func BenchmarkLessonSample(b *testing.B) {
 	in := ecom(b)
-	const funnel = "funnel: {steps: [view, cart, purchase], within: 7d"
-	var tenth []uint64
-	for _, s := range in.Sources {
-		if _, _, err := s.Segment.Range(0, math.MaxUint64); err != nil {
-			b.Fatal(err)
+	const funnel = "funnel: {steps: [view, cart, purchase], within: 7d}"
+	var want [3]int64
+	b.Run("naive", func(b *testing.B) {
+		f := newFiltered(b, in)
+		var read int64
+		for b.Loop() {
+			want, read = f.funnel(b)
 		}
-		for _, h := range s.Segment.Hashes() {
-			if h%10 == 0 {
-				tenth = append(tenth, h)
+		perEvent(b, in, read)
+	})
+	b.Run("all", func(b *testing.B) {
+		a := answered(b, in, funnel)
+		perEvent(b, in, a.Stats.BytesRead)
+	})
+	b.Run("ours", func(b *testing.B) {
+		a := answered(b, in, "sample: 0.1\n"+funnel)
+		perEvent(b, in, a.Stats.BytesRead)
+		for i, step := range a.Funnel.Steps {
+			// Other users are drawn: a tenth of all of them both, give or take 5 deviations.
+			off := step.Users.N - 10*want[i]
+			if within := 5 * 14 * math.Sqrt(float64(want[i])); want[0] > 0 && math.Abs(float64(off)) > within {
+				b.Errorf("step %d: got %d, want %d within %.0f", i+1, step.Users.N, 10*want[i], within)
 			}
 		}
+	})
+}
+
+// A filtered is a funnel over a tenth of the users, written by hand, with nothing
+// between it and the columns.
+type filtered struct {
+	segments []*segment.Segment // by time
+	times    [][]uint32         // by segment: of all rows
+	names    [][]uint8
+	steps    [][256]uint8 // by segment: of each code the step from 1, or 0
+	users    []int        // by segment: the next one
+}
+
+func newFiltered(b *testing.B, in exec.Input) *filtered {
+	f := &filtered{users: make([]int, len(in.Sources))}
+	for _, s := range in.Sources {
+		f.segments = append(f.segments, s.Segment)
 	}
-	slices.Sort(tenth)
-	tenth = slices.Compact(tenth)
-	in.Cohort = func(string) ([]uint64, error) { return tenth, nil }
-	for _, c := range []struct{ name, doc string }{
-		{"all", funnel + "}"},
-		{"naive", funnel + ", where: {cohort: tenth}}"},
-		{"ours", "sample: 0.1\n" + funnel + "}"},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			a := answered(b, in, c.doc)
-			perEvent(b, in, a.Stats.BytesRead)
-			b.ReportMetric(float64(a.Stats.EventsRead), "events/op")
-		})
+	slices.SortFunc(f.segments, func(x, y *segment.Segment) int { return cmp.Compare(x.MinTime(), y.MinTime()) })
+	for _, s := range f.segments {
+		if _, _, err := s.Range(0, math.MaxUint64); err != nil {
+			b.Fatal(err)
+		}
+		var steps [256]uint8
+		for i, name := range []string{"view", "cart", "purchase"} {
+			if code, exact := s.Events().Search(event.StringOf(name)); exact {
+				steps[code] = uint8(i + 1)
+			}
+		}
+		f.steps = append(f.steps, steps)
+		f.times, f.names = append(f.times, make([]uint32, s.Rows())), append(f.names, make([]uint8, s.Rows()))
+	}
+	return f
+}
+
+// funnel returns the users at each step, and the bytes that it read.
+func (f *filtered) funnel(b *testing.B) (users [3]int64, read int64) {
+	times, names := make([][]uint32, len(f.segments)), make([][]uint8, len(f.segments))
+	for i, s := range f.segments {
+		f.users[i] = 0
+		read += timed(b, s) + prepared(b, s, s.Events())
+		times[i] = s.Times().Read(f.times[i], 0, s.Rows())
+		names[i] = s.Events().Read8(f.names[i], 0, s.Rows())
+	}
+	for {
+		hash, left := uint64(math.MaxUint64), false
+		for i, s := range f.segments {
+			if f.users[i] < s.Users() {
+				hash, left = min(hash, s.Hashes()[f.users[i]]), true
+			}
+		}
+		if !left {
+			return users, read
+		}
+		var first [4]int64 // by step: time of the first event of the latest chain that came there
+		for i, s := range f.segments {
+			for ; f.users[i] < s.Users() && s.Hashes()[f.users[i]] == hash; f.users[i]++ {
+				if hash%10 != 0 {
+					continue
+				}
+				for row := s.RowStart()[f.users[i]]; row < s.RowStart()[f.users[i]+1]; row++ {
+					at := s.Times().Base() + s.Times().Unit()*int64(times[i][row])
+					switch step := f.steps[i][names[i][row]]; {
+					case step == 1:
+						first[1] = at
+					case step > 1 && first[step-1] > 0 && at-first[step-1] <= 7*24*time.Hour.Milliseconds():
+						first[step] = first[step-1]
+					}
+				}
+			}
+		}
+		for step := range users {
+			if first[step+1] > 0 {
+				users[step]++
+			}
+		}
 	}
 }
 

@@ -50,16 +50,15 @@ type plan struct {
 
 // A source is a segment with what the plan decided for it.
 type source struct {
-	seg      *segment.Segment
-	dropped  []uint64
-	events   *segment.Column
-	times    *segment.Times
-	table    []uint64    // by event code: the matchers that mean it
-	every    bool        // table gives the same mask for every event
-	wheres   []*selector // by matcher; nil passes all
-	cut      []window    // of matchers whose times do not hold the segment as a whole
-	columns  []*segment.Column
-	compiled any // what the kernel decided for it
+	seg     *segment.Segment
+	dropped []uint64
+	events  *segment.Column
+	times   *segment.Times
+	table   []uint64    // by event code: the matchers that mean it
+	every   bool        // table gives the same mask for every event
+	wheres  []*selector // by matcher; nil passes all
+	cut     []window    // of matchers whose times do not hold the segment as a whole
+	columns []*segment.Column
 }
 
 // A window is the times of some matchers.

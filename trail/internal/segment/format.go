@@ -71,6 +71,10 @@ func (e encoding) String() string {
 	return [...]string{"constant", "plain", "packed", "sparse", "user", "runs", "raw", "raw-sparse"}[e]
 }
 
+// maxCodes is how many codes a column can have. Machines of 32 bits count to half
+// of it, and refuse files with more.
+const maxCodes = min(math.MaxUint32, math.MaxInt)
+
 // A dictKind is how codes stand for values.
 type dictKind uint8
 

@@ -291,7 +291,7 @@ func uniteFrames(m *meta, columns []*Column) (to []recoding, ok bool) {
 			low, top = min(low, c.min), max(top, c.min+int64(c.codes-2))
 		}
 	}
-	if first || low > top || uint64(top-low) > math.MaxUint32-2 {
+	if first || low > top || uint64(top-low) > maxCodes-2 {
 		return nil, false
 	}
 	m.dict, m.codes = dict, 3

@@ -191,7 +191,7 @@ func (s *Segment) readColumn(c *cursor) error {
 	m.name = c.text()
 	m.typ = event.Type(c.uint(uint64(event.Bool)))
 	m.missing = int(c.uint(uint64(s.rows)))
-	m.codes = int(c.uint(math.MaxUint32))
+	m.codes = int(c.uint(maxCodes))
 	m.dict = dictKind(c.uint(255))
 	if c.bad {
 		return nil

@@ -39,7 +39,7 @@ func codeInts(m *meta, values []uint64) []uint32 {
 		}
 	}
 	span := uint64(top - low) // right even where the difference overflows
-	if span > math.MaxUint32-2 {
+	if span > maxCodes-2 {
 		return nil
 	}
 	m.dict, m.min, m.codes = dictFrame, low, int(span)+2
@@ -201,7 +201,7 @@ func decimals(values []uint64, none uint64) (scale int, low, top int64, ok bool)
 		}
 		low, top = min(low, int64(scaled)), max(top, int64(scaled))
 	}
-	return scale, low, top, top-low <= math.MaxUint32-2
+	return scale, low, top, top-low <= maxCodes-2
 }
 
 // writeText writes a dictionary of sorted strings, which each yields in order.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -61,8 +62,8 @@ func TestDictionaries(t *testing.T) {
 	f(event.Int, dictFrame, 12, ints(-5, 0, 5))
 	f(event.Int, dictFrame, 2, ints(math.MaxInt64))
 	f(event.Int, dictFrame, 4, ints(math.MinInt64+1, math.MinInt64+3))
-	f(event.Int, dictFrame, math.MaxUint32, ints(1, math.MaxUint32-1))
-	f(event.Int, dictNone, 0, ints(1, math.MaxUint32))
+	f(event.Int, dictFrame, maxCodes, ints(1, maxCodes-1))
+	f(event.Int, dictNone, 0, ints(1, maxCodes))
 	f(event.Int, dictNone, 0, ints(math.MinInt64+1, math.MaxInt64))
 	f(event.Int, dictValues, 4, many(ints(math.MinInt64+1, 7, math.MaxInt64)))
 	f(event.Int, dictValues, 3, many(ints(0, 1<<20)))
@@ -273,5 +274,30 @@ func TestAddAllocs(t *testing.T) {
 	add()
 	if got := testing.AllocsPerRun(20, add); got > 10 { // the first user, event and strings are copied
 		t.Errorf("got %v allocations for 1000 events, want at most 10", got)
+	}
+}
+
+// TestMergeMemory holds what a merge takes: one column at a time.
+func TestMergeMemory(t *testing.T) {
+	if invariant.Race {
+		t.Log("budgets mean nothing under the race detector")
+		return
+	}
+	const rows = 200_000
+	inputs := []Input{
+		{Segment: open(t, shopImage(t, 1, rows/2)), From: math.MinInt64},
+		{Segment: open(t, shopImage(t, 2, rows/2)), From: math.MinInt64},
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var out discard
+	if _, err := Merge(&out, inputs); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := float64(after.TotalAlloc-before.TotalAlloc) / rows; got > 60 {
+		t.Errorf("got %.0f bytes allocated for a row, all columns together, want at most 60", got)
+	} else {
+		t.Logf("%.0f bytes allocated for a row, all columns together", got)
 	}
 }
