@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"sort"
@@ -27,14 +26,23 @@ func floor(t time.Time, unit query.Unit) time.Time {
 	return dayStart(y, m, d, t.Location())
 }
 
-// dayStart returns the first instant of a day, which is not midnight where clocks
-// are put forward then.
+// dayStart returns the first instant of a day: not midnight where clocks are put
+// forward then, the first of two midnights where they are put back.
 func dayStart(y int, m time.Month, d int, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
-	if before := time.Date(y, m, d, 0, 0, 0, 0, time.UTC); t.Day() != before.Day() {
+	day := time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Day()
+	if t.Day() != day {
 		// time.Date took an hour that does not exist to lie on the day before.
 		_, end := t.ZoneBounds()
 		return end
+	}
+	if changed, _ := t.ZoneBounds(); !changed.IsZero() {
+		_, now := t.Zone()
+		_, before := changed.Add(-1).Zone()
+		first := t.Add(time.Duration(now-before) * time.Second)
+		if first.Before(changed) && first.Day() == day {
+			return first
+		}
 	}
 	return t
 }
@@ -44,9 +52,9 @@ func next(t time.Time, unit query.Unit) time.Time {
 	y, m, d := t.Date()
 	switch unit {
 	case query.Minute:
-		return t.Add(time.Minute)
+		return nextClock(t, time.Minute, unit)
 	case query.Hour:
-		return t.Add(time.Hour)
+		return nextClock(t, time.Hour, unit)
 	case query.Week:
 		return dayStart(y, m, d+7, t.Location())
 	case query.Month:
@@ -55,11 +63,25 @@ func next(t time.Time, unit query.Unit) time.Time {
 	return dayStart(y, m, d+1, t.Location())
 }
 
+// nextClock is next for minutes and hours, of which one is shorter or longer when
+// the clock changes by a part of it.
+func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
+	n := t.Add(length)
+	_, before := t.Zone()
+	if _, after := n.Zone(); after != before {
+		if f := floor(n, unit); f.After(t) {
+			return f
+		}
+	}
+	return n
+}
+
 // A calendar is a run of units that follow on each other.
 type calendar struct {
-	starts []int64 // in milliseconds; one more than there are units
-	zone   *time.Location
-	unit   query.Unit
+	starts   []int64 // in milliseconds; one more than there are units
+	shortest int64   // of the units
+	zone     *time.Location
+	unit     query.Unit
 }
 
 // maxUnits bounds a calendar: a year of minutes, and a little.
@@ -67,30 +89,38 @@ const maxUnits = 600_000
 
 // newCalendar returns the units that hold the times from lo to hi, both included,
 // and more units after them.
-func newCalendar(lo, hi int64, unit query.Unit, zone *time.Location, more int) (*calendar, error) {
+func newCalendar(lo, hi int64, unit query.Unit, zone *time.Location, more int, held *budget) (*calendar, error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	c := &calendar{zone: zone, unit: unit}
+	if lo > hi {
+		lo, hi = 0, 0 // there is nothing
+	}
+	c := &calendar{zone: zone, unit: unit, shortest: math.MaxInt64}
 	t := floor(time.UnixMilli(lo).In(zone), unit)
 	for after := 0; after <= more; t = next(t, unit) {
 		if len(c.starts) > maxUnits {
-			return nil, errorAt(query.Pos{}, "choose larger units, or give from and to", "more than %d %ss between the first event and the last", maxUnits, unitName(unit))
+			return nil, errorAt(query.Pos{}, "choose larger units, or give from and to", "more than %d %ss between the first event and the last", maxUnits, unit)
 		}
-		c.starts = append(c.starts, t.UnixMilli())
-		if t.UnixMilli() > hi {
+		at := t.UnixMilli()
+		if n := len(c.starts); n > 0 {
+			c.shortest = min(c.shortest, at-c.starts[n-1])
+		}
+		c.starts = append(c.starts, at)
+		if at > hi {
 			after++
 		}
 	}
-	return c, nil
+	return c, held.take(8 * int64(cap(c.starts)))
 }
 
 // units returns how many units there are.
 func (c *calendar) units() int { return len(c.starts) - 1 }
 
-// find returns the unit of a time that lies in the calendar.
+// find returns the unit of a time, the first or last one if it lies outside.
 func (c *calendar) find(t int64) int {
-	return sort.Search(len(c.starts), func(i int) bool { return c.starts[i] > t }) - 1
+	i := sort.Search(len(c.starts), func(i int) bool { return c.starts[i] > t }) - 1
+	return min(max(0, i), c.units()-1)
 }
 
 // label returns the name of a unit as answers have it.
@@ -102,20 +132,6 @@ func (c *calendar) label(i int) string {
 	return t.Format(time.DateOnly)
 }
 
-func unitName(u query.Unit) string {
-	switch u {
-	case query.Minute:
-		return "minute"
-	case query.Hour:
-		return "hour"
-	case query.Week:
-		return "week"
-	case query.Month:
-		return "month"
-	}
-	return "day"
-}
-
 // A ruler finds the units of a segment's times without a division: a time's offset
 // is shifted to a step, which is so short that at most one unit begins in it.
 type ruler struct {
@@ -124,29 +140,32 @@ type ruler struct {
 	begins []uint32 // by step: the first offset that is of the next unit
 }
 
-// ruler makes a ruler for offsets up to last.
-func (c *calendar) ruler(base, unit int64, last uint32) (*ruler, error) {
-	shortest := c.starts[1] - c.starts[0]
-	for i := 1; i < len(c.starts); i++ {
-		shortest = min(shortest, c.starts[i]-c.starts[i-1])
-	}
-	steps := shortest / unit // of offsets in the shortest unit
+// ruler makes a ruler for offsets up to last of unit milliseconds each from base on.
+// It is nil if it would have more steps than the rows that are looked at: find is
+// cheaper then.
+func (c *calendar) ruler(base, unit int64, last uint32, rows int, held *budget) (*ruler, error) {
+	steps := c.shortest / unit // of offsets in the shortest unit
 	if steps < 1 {
-		return nil, fmt.Errorf("a %s is shorter than the steps of time", unitName(c.unit))
+		return nil, nil
 	}
 	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31))}
 	n := int(last>>r.shift) + 1
+	if n > max(rows, 64) {
+		return nil, nil
+	}
 	r.unit, r.begins = make([]uint32, n), make([]uint32, n)
+	u := c.find(base)
 	for i := range n {
-		at := int64(i) << r.shift
-		u := min(max(0, c.find(base+unit*at)), c.units()-1) // rows outside do not count
-		r.unit[i] = uint32(u)
-		r.begins[i] = math.MaxUint32
+		at := base + unit*(int64(i)<<r.shift)
+		for u+1 < c.units() && c.starts[u+1] <= at {
+			u++
+		}
+		r.unit[i], r.begins[i] = uint32(u), math.MaxUint32
 		if u+1 < c.units() {
 			r.begins[i] = uint32(min(max(0, (c.starts[u+1]-base+unit-1)/unit), math.MaxUint32))
 		}
 	}
-	return r, nil
+	return r, held.take(8 * int64(n))
 }
 
 // find returns the unit of an offset.

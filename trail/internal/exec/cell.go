@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -118,54 +119,57 @@ func (s *tally) add(to, c *cell) {
 	to.n += c.n
 }
 
-// A numbers reads the property that is measured.
-type numbers struct {
-	tables map[*segment.Column]*numberTable
-}
-
-// A numberTable has the numbers of a column's codes, so that they are decoded
-// once and not for every row.
+// A numberTable turns the codes of a column into numbers.
 type numberTable struct {
-	ints   []int64
-	floats []float64
+	frame bool  // codes are distances from base
+	base  int64 // the integer of code 0, if there were one
+
+	numbers []event.Value // by code; nil to ask the column
 }
 
-// open makes sure that there is a table for the column of a view, if it is to
-// have one.
-func (n *numbers) open(c *codes, held *budget) error {
-	if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > maxRemap {
-		return nil
+// newNumberTable makes the table of a column that is not raw, nil for others. Codes
+// of integers are mostly distances from the lowest one; other codes are looked up,
+// if there are not more of them than rows.
+func newNumberTable(col *segment.Column, held *budget) (*numberTable, error) {
+	if col == nil || col.Codes() < 2 {
+		return nil, nil
 	}
-	if n.tables == nil {
-		n.tables = make(map[*segment.Column]*numberTable)
+	t := &numberTable{}
+	low, high := col.Value(1), col.Value(uint32(col.Codes()-1))
+	if col.Type() == event.Int && uint64(high.Int())-uint64(low.Int()) == uint64(col.Codes()-2) {
+		t.frame, t.base = true, low.Int()-1
+		return t, nil
 	}
-	if c.numbers = n.tables[c.col]; c.numbers != nil {
-		return nil
+	if col.Codes() > min(maxTable, max(256, col.Rows())) {
+		return t, nil
 	}
-	k := c.col.Codes()
-	t := &numberTable{ints: make([]int64, k), floats: make([]float64, k)}
-	for code := 1; code < k; code++ {
-		v := c.col.Value(uint32(code))
-		t.ints[code], t.floats[code] = v.Int(), v.Float()
+	t.numbers = make([]event.Value, col.Codes())
+	for code := 1; code < len(t.numbers); code++ {
+		t.numbers[code] = col.Value(uint32(code))
 	}
-	n.tables[c.col], c.numbers = t, t
-	return held.take(16 * int64(k))
+	return t, held.take(int64(unsafe.Sizeof(event.Value{})) * int64(len(t.numbers)))
 }
 
 // at returns the number in a row, as an integer if the property is one; it is not
 // ok if there is none.
-func (n *numbers) at(c *codes, row int) (i int64, f float64, ok bool) {
-	if c.col == nil {
-		return 0, 0, false
-	}
+func (t *numberTable) at(c *codes, row int) (i int64, f float64, ok bool) {
 	if c.raw != nil {
 		v, ok := rawValue(c.col.Type(), c.raw[row])
 		return v.Int(), v.Float(), ok
 	}
 	code := c.at(row)
-	if c.numbers != nil {
-		return c.numbers.ints[code], c.numbers.floats[code], code != 0
+	if t == nil || code == 0 {
+		return 0, 0, false
 	}
-	v := c.col.Value(code)
-	return v.Int(), v.Float(), code != 0
+	if t.frame {
+		i = t.base + int64(code)
+		return i, float64(i), true
+	}
+	v := event.Value{}
+	if t.numbers != nil {
+		v = t.numbers[code]
+	} else {
+		v = c.col.Value(code)
+	}
+	return v.Int(), v.Float(), true
 }

@@ -14,7 +14,8 @@ import (
 // that is several steps as each of them; exclusions come first, then, for
 // strict_order, events that are no step.
 type chain struct {
-	hits []hit // what was looked at, up to where it ended
+	hits     []hit // what was looked at, up to where it ended
+	multiple bool  // an event is several steps
 
 	first []int64 // by level: start of the latest chain; none for none
 	last  []int64 // by level: time of its last event
@@ -42,7 +43,7 @@ const none = math.MinInt64
 
 // expand lists the hits of a trail in the order in which they are taken.
 func (c *chain) expand(f *funnel, trail []entry) {
-	c.hits = c.hits[:0]
+	c.hits, c.multiple = c.hits[:0], false
 	steps := uint64(1)<<f.steps - 1
 	for lo := 0; lo < len(trail); {
 		hi := lo + 1
@@ -53,6 +54,8 @@ func (c *chain) expand(f *funnel, trail []entry) {
 		var all uint64
 		for i := range group {
 			all |= group[i].mask
+			m := group[i].mask & steps
+			c.multiple = c.multiple || m&(m-1) != 0
 		}
 		if f.q.Modes.StrictOnce && len(group) > 1 {
 			// Only together with strict_deduplication does it matter which of two
@@ -252,7 +255,7 @@ func (c *chain) start(f *funnel, level int) int64 {
 	if f.q.AnyOrder {
 		return c.first[0]
 	}
-	if f.q.Modes.StrictOnce {
+	if f.q.Modes.StrictOnce && c.multiple {
 		return c.startOnce(f, level)
 	}
 	// From the end backwards: done[k] is when the steps from k to the level can be

@@ -59,6 +59,8 @@ func (c *cohort) explain() string {
 	return fmt.Sprintf("cohort of %d conditions: the matching events of each user are counted", len(c.limits))
 }
 
+func (c *cohort) settle(*plan) error { return nil }
+
 func (c *cohort) need() need { return need{} }
 
 func (c *cohort) fork(w *worker) fold {

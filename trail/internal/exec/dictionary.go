@@ -34,7 +34,7 @@ func (d *dictionary) open(views []*view) {
 	for _, v := range views {
 		for i := range v.codes {
 			c := &v.codes[i]
-			if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > maxRemap {
+			if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > min(maxRemap, max(256, c.col.Rows())) {
 				continue
 			}
 			c.remap = d.remaps[c.col]
@@ -94,7 +94,7 @@ func (d *dictionary) number(value event.Value) int32 {
 	id := int32(len(d.values))
 	d.values = append(d.values, value)
 	d.ids[value] = id
-	d.take(int64(2*unsafe.Sizeof(value)) + 16 + 2*int64(len(value.Text())))
+	d.take(4*int64(unsafe.Sizeof(value)) + int64(len(value.Text()))) // the map is at most half full
 	return id
 }
 

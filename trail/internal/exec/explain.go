@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -12,15 +13,23 @@ import (
 
 // Explain says in words how a query would be run, without running it: what each
 // filter became, which segments are read, and of which columns.
-func Explain(in Input, q *query.Query) (string, error) {
-	b := newPlan(in, Options{}, q.Sample)
-	k, err := b.kernel(q)
-	if err != nil {
-		return "", err
-	}
-	if err := b.finish(); err != nil {
-		return "", err
-	}
+func Explain(in Input, q *query.Query) (text string, err error) {
+	err = guard(in, func() error {
+		b := newPlan(in, Options{}, q.Sample)
+		k, err := b.kernel(q)
+		if err != nil {
+			return err
+		}
+		if err := b.finish(context.Background(), k); err != nil {
+			return err
+		}
+		text = b.explain(k)
+		return nil
+	})
+	return text, err
+}
+
+func (b *builder) explain(k kernel) string {
 	var out strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "%-9s "+format+"\n", append([]any{name}, args...)...)
@@ -46,7 +55,7 @@ func Explain(in Input, q *query.Query) (string, error) {
 	for _, w := range b.warnings {
 		line("warning", "%s", w)
 	}
-	return out.String(), nil
+	return out.String()
 }
 
 // describe says what a matcher means.
@@ -57,7 +66,7 @@ func (b *builder) describe(i int) string {
 		what = strings.Join(m.events, " or ")
 	}
 	if m.where != nil {
-		what += " where " + b.condText(m.where)
+		what += " where " + b.conditionText(m.where)
 	}
 	if m.lo != math.MinInt64 {
 		what += " from " + event.Time(m.lo).Format("2006-01-02T15:04:05Z")
@@ -68,8 +77,8 @@ func (b *builder) describe(i int) string {
 	return what
 }
 
-// condText says what a condition became.
-func (b *builder) condText(c *condition) string {
+// conditionText says what a condition became.
+func (b *builder) conditionText(c *condition) string {
 	if c.test != nil {
 		return b.testText(c.test)
 	}
@@ -79,7 +88,7 @@ func (b *builder) condText(c *condition) string {
 	}
 	var parts []string
 	for i := range list {
-		parts = append(parts, b.condText(&list[i]))
+		parts = append(parts, b.conditionText(list[i]))
 	}
 	return "(" + strings.Join(parts, word) + ")"
 }
@@ -91,9 +100,8 @@ func (b *builder) testText(t *test) string {
 	if t.op == query.InCohort || t.op == query.NotInCohort {
 		return fmt.Sprintf("%s [%d sorted hashes of users]", text, len(t.users))
 	}
-	var cost stats
 	for _, s := range b.sources {
-		l, err := t.leaf(s.seg, &cost)
+		l, err := b.leaf(t, s.seg)
 		switch {
 		case err != nil || l.column == nil:
 			continue
@@ -139,8 +147,8 @@ func (b *builder) reads(k kernel) []string {
 		if !s.every {
 			add("event")
 		}
-		for _, sel := range s.wheres {
-			sel.columns(add)
+		for _, f := range s.wheres {
+			f.columns(add)
 		}
 	}
 	for _, name := range b.columns {
@@ -157,14 +165,11 @@ func (b *builder) reads(k kernel) []string {
 
 // columns names the columns of a selector.
 func (s *selector) columns(add func(string)) {
-	if s == nil {
-		return
+	for _, sub := range s.all {
+		sub.columns(add)
 	}
-	for i := range s.all {
-		s.all[i].columns(add)
-	}
-	for i := range s.any {
-		s.any[i].columns(add)
+	for _, sub := range s.any {
+		sub.columns(add)
 	}
 	if s.leaf != nil && s.leaf.column != nil {
 		add(s.leaf.column.Name())

@@ -20,8 +20,9 @@ const maxTable = 1 << 16
 
 // A condition is a filter for all segments: literals are values of the type that
 // the schema gives the property, expressions are compiled, cohorts are looked up.
+// Equal filters of a query share a condition, and equal tests a test.
 type condition struct {
-	all, any []condition
+	all, any []*condition
 	test     *test
 }
 
@@ -30,7 +31,7 @@ type test struct {
 	property string
 	typ      event.Type // of the property; Unknown if no event ever had it
 	op       query.Op
-	values   []event.Value // the literals in type typ
+	values   []event.Value // the literals in type typ; sorted, of sets
 	missing  bool          // a missing value passes
 	match    func(string) bool
 	users    []uint64 // of InCohort and NotInCohort, sorted
@@ -50,34 +51,64 @@ func missingPasses(t *query.Test) bool {
 	return false
 }
 
-// condition makes a condition of a filter.
+// condition makes a condition of a filter, nil for none.
 func (b *builder) condition(f *query.Filter) (*condition, error) {
-	switch {
-	case f == nil:
+	if f == nil {
 		return nil, nil
-	case f.Test != nil:
-		t, err := b.test(f.Test)
-		if err != nil {
-			return nil, err
-		}
-		return &condition{test: t}, nil
-	case f.All != nil:
-		c := &condition{all: []condition{}}
-		return c, b.conditions(&c.all, f.All)
 	}
-	c := &condition{any: []condition{}}
-	return c, b.conditions(&c.any, f.Any)
+	key := string(appendKey(nil, f))
+	if c := b.conditions[key]; c != nil {
+		return c, nil
+	}
+	var (
+		c   = &condition{}
+		err error
+	)
+	switch {
+	case f.Test != nil:
+		c.test, err = b.test(f.Test)
+	case f.All != nil:
+		c.all, err = b.list(f.All)
+	default:
+		c.any, err = b.list(f.Any)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.conditions[key] = c
+	return c, nil
 }
 
-func (b *builder) conditions(to *[]condition, filters []query.Filter) error {
+func (b *builder) list(filters []query.Filter) ([]*condition, error) {
+	list := make([]*condition, len(filters))
 	for i := range filters {
-		c, err := b.condition(&filters[i])
-		if err != nil {
-			return err
+		var err error
+		if list[i], err = b.condition(&filters[i]); err != nil {
+			return nil, err
 		}
-		*to = append(*to, *c)
 	}
-	return nil
+	return list, nil
+}
+
+// appendKey appends what tells a filter from others.
+func appendKey(key []byte, f *query.Filter) []byte {
+	if t := f.Test; t != nil {
+		key = append(key, 't', byte(t.Op))
+		key = strconv.AppendQuote(key, t.Property)
+		for _, l := range t.Literals {
+			key = strconv.AppendQuote(key, l.Text)
+		}
+		return append(key, ';')
+	}
+	list, open := f.All, byte('(')
+	if list == nil {
+		list, open = f.Any, '['
+	}
+	key = append(key, open)
+	for i := range list {
+		key = appendKey(key, &list[i])
+	}
+	return append(key, ')')
 }
 
 func (b *builder) test(q *query.Test) (*test, error) {
@@ -119,6 +150,9 @@ func (b *builder) test(q *query.Test) (*test, error) {
 			return nil, err
 		}
 		t.values = append(t.values, v)
+	}
+	if len(t.values) > 1 && t.op != query.Between {
+		slices.SortFunc(t.values, compare)
 	}
 	if t.typ == event.String {
 		if err := t.compile(q); err != nil {
@@ -177,7 +211,7 @@ func literal(t event.Type, property string, l query.Literal) (event.Value, error
 
 // A selector is a condition in one segment.
 type selector struct {
-	all, any []selector
+	all, any []*selector
 	leaf     *leaf
 }
 
@@ -198,44 +232,49 @@ type leaf struct {
 
 // selector makes a condition decidable in a segment. Conditions that pass all or
 // no row of it become leaves that say so.
-func (c *condition) selector(seg *segment.Segment, cost *stats) (*selector, error) {
+func (b *builder) selector(c *condition, seg *segment.Segment) (*selector, error) {
+	if s := b.selectors[c]; s != nil {
+		return s, nil
+	}
+	s, err := b.decide(c, seg)
+	if err == nil {
+		b.selectors[c] = s
+	}
+	return s, err
+}
+
+func (b *builder) decide(c *condition, seg *segment.Segment) (*selector, error) {
 	if c.test != nil {
-		l, err := c.test.leaf(seg, cost)
+		l, err := b.leaf(c.test, seg)
 		return &selector{leaf: l}, err
 	}
-	var (
-		s      selector
-		list   = c.all
-		absorb = false // the answer of one that decides all
-	)
+	list, absorb := c.all, false // the answer of one that decides all
 	if list == nil {
 		list, absorb = c.any, true
 	}
-	var kept []selector
-	for i := range list {
-		sub, err := list[i].selector(seg, cost)
+	var kept []*selector
+	for _, sub := range list {
+		s, err := b.selector(sub, seg)
 		if err != nil {
 			return nil, err
 		}
-		if same, ok := sub.constant(); ok {
+		if same, ok := s.constant(); ok {
 			if same == absorb {
-				return sub, nil
+				return s, nil
 			}
 			continue
 		}
-		kept = append(kept, *sub)
+		kept = append(kept, s)
 	}
 	switch {
 	case len(kept) == 0:
 		return &selector{leaf: &leaf{same: !absorb}}, nil
 	case len(kept) == 1:
-		return &kept[0], nil
+		return kept[0], nil
 	case absorb:
-		s.any = kept
-	default:
-		s.all = kept
+		return &selector{any: kept}, nil
 	}
-	return &s, nil
+	return &selector{all: kept}, nil
 }
 
 // constant returns the answer for every row, if it is one.
@@ -248,7 +287,7 @@ func (s *selector) constant() (same, ok bool) {
 
 // leaf decides a test for the codes of a segment. This is where "exists" becomes
 // "is not code 0", and "contains" and "matches" a table over the dictionary.
-func (t *test) leaf(seg *segment.Segment, cost *stats) (*leaf, error) {
+func (b *builder) leaf(t *test, seg *segment.Segment) (*leaf, error) {
 	if t.op == query.InCohort || t.op == query.NotInCohort {
 		return &leaf{cohort: true, users: t.users, not: t.op == query.NotInCohort}, nil
 	}
@@ -256,7 +295,7 @@ func (t *test) leaf(seg *segment.Segment, cost *stats) (*leaf, error) {
 	if col == nil {
 		return &leaf{same: t.missing}, nil
 	}
-	if err := cost.open(col); err != nil {
+	if err := b.open(col); err != nil {
 		return nil, err
 	}
 	l := &leaf{column: col, missing: t.missing}
@@ -265,10 +304,8 @@ func (t *test) leaf(seg *segment.Segment, cost *stats) (*leaf, error) {
 		return l, nil
 	}
 	t.decide(l)
-	if l.table == nil && l.set == nil {
-		l.narrow()
-	}
-	return l, nil
+	l.narrow()
+	return l, b.held.take(int64(len(l.table)) + 4*int64(len(l.set)))
 }
 
 // passes decides one value that is not missing.
@@ -279,9 +316,11 @@ func (t *test) passes(v event.Value) bool {
 	case query.Missing:
 		return false
 	case query.Eq, query.In:
-		return slices.ContainsFunc(t.values, func(w event.Value) bool { return compare(v, w) == 0 })
+		_, in := slices.BinarySearchFunc(t.values, v, compare)
+		return in
 	case query.Ne, query.NotIn:
-		return !slices.ContainsFunc(t.values, func(w event.Value) bool { return compare(v, w) == 0 })
+		_, in := slices.BinarySearchFunc(t.values, v, compare)
+		return !in
 	case query.Gt:
 		return compare(v, t.values[0]) > 0
 	case query.Gte:
@@ -399,7 +438,7 @@ func (t *test) decide(l *leaf) {
 	if l.hi < l.lo {
 		l.hi = l.lo
 	}
-	if l.table == nil && codes <= maxTable {
+	if l.table == nil && (codes <= 1<<8 || codes <= maxTable && int(codes) <= 4*col.Rows()) {
 		l.tabulate(codes)
 	}
 }
@@ -435,16 +474,22 @@ func (l *leaf) passes(c uint32) bool {
 	return (c-l.lo < l.hi-l.lo) != l.not
 }
 
-// narrow makes a constant of a leaf that passes every code or none.
+// narrow makes a constant of a leaf that passes every row or none.
 func (l *leaf) narrow() {
-	if l.raw != nil || l.set != nil {
+	var none, all bool // of the codes from 1 on
+	switch {
+	case l.table != nil:
+		none, all = !slices.Contains(l.table[1:], pass), !slices.Contains(l.table[1:], 0)
+	case l.set != nil:
 		return
+	default:
+		none, all = l.lo == l.hi, l.lo <= 1 && int(l.hi) == l.column.Codes()
+		if l.not {
+			none, all = all, none
+		}
 	}
-	none, all := l.lo == l.hi, l.lo <= 1 && int(l.hi) == l.column.Codes()
-	if l.not {
-		none, all = all, none
-	}
-	if missing := l.column.MissingCount(); none && (!l.missing || missing == 0) {
+	missing := l.column.MissingCount()
+	if none && (!l.missing || missing == 0) {
 		*l = leaf{same: false}
 	} else if all && (l.missing || missing == 0) {
 		*l = leaf{same: true}
@@ -475,16 +520,16 @@ func successor(prefix string) string {
 }
 
 // prepare makes sure that the rows of a view can be read, for every column.
-func (s *selector) prepare(v *view, cost *stats) error {
-	for _, list := range [][]selector{s.all, s.any} {
-		for i := range list {
-			if err := list[i].prepare(v, cost); err != nil {
+func (s *selector) prepare(v *view, w *worker) error {
+	for _, list := range [][]*selector{s.all, s.any} {
+		for _, sub := range list {
+			if err := sub.prepare(v, w); err != nil {
 				return err
 			}
 		}
 	}
 	if s.leaf != nil && s.leaf.column != nil {
-		return cost.prepare(s.leaf.column, v.RowLo, v.RowHi)
+		return w.prepare(v, s.leaf.column)
 	}
 	return nil
 }
@@ -544,7 +589,7 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 		var table [256]uint8 // of its own, so that no bounds are checked
 		copy(table[:], l.table)
 		l.column.Map8(dst, &table, v.RowLo, v.RowHi)
-	case l.table != nil && codes <= 1<<16:
+	case l.table != nil && codes <= maxTable:
 		for i, c := range l.column.Read16(a.halves(n), v.RowLo, v.RowHi)[:n] {
 			dst[i] = l.table[c]
 		}

@@ -77,6 +77,8 @@ func (f *funnel) explain() string {
 	return fmt.Sprintf("funnel of %d steps: the events of each user that match are collected, then followed", f.steps)
 }
 
+func (f *funnel) settle(*plan) error { return nil }
+
 func (f *funnel) need() need { return need{times: true, columns: f.by >= 0 || f.same >= 0} }
 
 func (f *funnel) fork(w *worker) fold {
@@ -89,14 +91,30 @@ func (f *funnel) fork(w *worker) fold {
 
 func (f *funnel) answer(p *plan) (*query.Answer, error) {
 	a := &query.FunnelAnswer{Steps: f.answerSteps(p, f.reached), By: f.q.By}
-	for v, reached := range f.groups {
-		a.Groups = append(a.Groups, query.FunnelGroup{Value: v, Steps: f.answerSteps(p, reached)})
+	type group struct {
+		value   event.Value
+		users   int64
+		reached []int64
 	}
-	slices.SortFunc(a.Groups, func(x, y query.FunnelGroup) int {
-		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), compareValues(x.Value, y.Value))
+	groups := make([]group, 0, len(f.groups))
+	for v, reached := range f.groups {
+		g := group{v, 0, reached}
+		for _, n := range reached {
+			g.users += n
+		}
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(x, y group) int {
+		return cmp.Or(cmp.Compare(y.users, x.users), compareValues(x.value, y.value))
 	})
-	if limit := f.q.Limit; limit > 0 && len(a.Groups) > limit {
-		a.Groups = a.Groups[:limit]
+	if limit := f.q.Limit; limit > 0 && len(groups) > limit {
+		groups = groups[:limit]
+	}
+	if err := p.held.take(int64(len(groups)) * int64(f.steps) * int64(unsafe.Sizeof(query.FunnelStep{}))); err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		a.Groups = append(a.Groups, query.FunnelGroup{Value: g.value, Steps: f.answerSteps(p, g.reached)})
 	}
 	return &query.Answer{Funnel: a}, nil
 }
@@ -158,6 +176,9 @@ func (f *funnelScan) shard(views []*view) error {
 			return err
 		}
 		f.user(u.parts)
+		if f.values.err != nil {
+			break
+		}
 	}
 	return f.values.err
 }
@@ -407,6 +428,7 @@ func (f *funnelFold) count(level int, group int32) {
 	if g == nil {
 		g = make([]int64, f.steps)
 		f.groups[group] = g
+		f.values.take(8*int64(f.steps) + 80)
 	}
 	g[level-1]++
 }
@@ -440,12 +462,13 @@ func (f *funnelFold) join() error {
 		v := f.values.value(id)
 		g := f.funnel.groups[v]
 		if g == nil {
-			g = make([]int64, f.steps)
-			f.funnel.groups[v] = g
+			f.funnel.groups[v] = reached
+			f.values.take(120) // of the map and of the list to sort
+			continue
 		}
 		for i, n := range reached {
 			g[i] += n
 		}
 	}
-	return nil
+	return f.values.err
 }

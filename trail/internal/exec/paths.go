@@ -42,6 +42,8 @@ func (p *paths) explain() string {
 	return fmt.Sprintf("paths of %d events and the anchor: the events of each user who has an anchor are collected", p.q.Steps)
 }
 
+func (p *paths) settle(*plan) error { return nil }
+
 func (p *paths) need() need { return need{times: true, columns: true} }
 
 func (p *paths) fork(w *worker) fold {

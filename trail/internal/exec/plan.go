@@ -2,7 +2,9 @@ package exec
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"runtime"
@@ -41,8 +43,10 @@ type plan struct {
 	hashTo   uint64    // the last hash that is looked at
 	share    float64   // of the users, up to hashTo
 	shards   int
-	width    int // of masks in bits: 8 or 64
-	through  int64
+	width    int   // of masks in bits: 8 or 64
+	first    int64 // times of sources
+	last     int64
+	through  int64 // the last time of all segments
 	warnings []string
 	held     *budget
 	cost     stats // of planning
@@ -54,11 +58,19 @@ type source struct {
 	dropped []uint64
 	events  *segment.Column
 	times   *segment.Times
-	table   []uint64    // by event code: the matchers that mean it
-	every   bool        // table gives the same mask for every event
-	wheres  []*selector // by matcher; nil passes all
-	cut     []window    // of matchers whose times do not hold the segment as a whole
+	table   []uint64 // by event code: the matchers that mean it
+	every   bool     // table gives the same mask for every event
+	wheres  []filtered
+	cut     []window // of matchers whose times do not hold the segment as a whole
 	columns []*segment.Column
+	ruler   *ruler       // of a segmentation by time; may be nil
+	numbers *numberTable // of the column that a segmentation measures; may be nil
+}
+
+// A filtered is a filter of some matchers.
+type filtered struct {
+	mask uint64
+	*selector
 }
 
 // A window is the times of some matchers.
@@ -70,7 +82,25 @@ type window struct {
 // A builder makes a plan.
 type builder struct {
 	*plan
-	unknown map[string]bool // properties that were warned about
+	unknown    map[string]bool // properties that were warned about
+	conditions map[string]*condition
+	names      []string // of all events, once they were asked for
+
+	// Of the segment that is looked at:
+	selectors map[*condition]*selector
+	opened    []*segment.Column
+}
+
+// open makes the dictionary of a column readable, and counts it once a segment.
+func (b *builder) open(col *segment.Column) error {
+	if slices.Contains(b.opened, col) {
+		return nil
+	}
+	b.opened = append(b.opened, col)
+	b.cost.bytes += col.DictionaryBytes()
+	n, err := col.Prepare(0, 0)
+	b.cost.bytes += n
+	return err
 }
 
 func (b *builder) warn(format string, args ...any) {
@@ -131,7 +161,7 @@ func newPlan(in Input, opt Options, share float64) *builder {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	p := &plan{in: in, opt: opt, share: 1, hashTo: math.MaxUint64, through: math.MinInt64, held: newBudget(opt.Memory)}
+	p := &plan{in: in, opt: opt, share: 1, hashTo: math.MaxUint64, first: math.MaxInt64, last: math.MinInt64, through: math.MinInt64, held: newBudget(opt.Memory)}
 	if share > 0 && share < 1 {
 		p.share = share
 		p.hashTo = uint64(share * (1 << 63) * 2)
@@ -139,12 +169,12 @@ func newPlan(in Input, opt Options, share float64) *builder {
 			p.hashTo--
 		}
 	}
-	return &builder{plan: p, unknown: make(map[string]bool)}
+	return &builder{plan: p, unknown: make(map[string]bool), conditions: make(map[string]*condition)}
 }
 
 // finish decides for every segment, drops those that cannot matter and divides
 // the users into shards.
-func (b *builder) finish() error {
+func (b *builder) finish(ctx context.Context, k kernel) error {
 	b.width = 8
 	if len(b.matchers) > 8 {
 		b.width = 64
@@ -154,6 +184,12 @@ func (b *builder) finish() error {
 	}
 	seen := make(map[string]bool)
 	for _, s := range b.in.Sources {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if s.Segment.Rows() == 0 {
+			continue
+		}
 		b.through = max(b.through, s.Segment.MaxTime())
 		src, err := b.source(s, seen)
 		if err != nil {
@@ -165,6 +201,7 @@ func (b *builder) finish() error {
 		}
 		b.sources = append(b.sources, src)
 		b.rows += int64(src.seg.Rows())
+		b.first, b.last = min(b.first, src.seg.MinTime()), max(b.last, src.seg.MaxTime())
 	}
 	for i := range b.matchers {
 		for _, name := range b.matchers[i].events {
@@ -183,33 +220,40 @@ func (b *builder) finish() error {
 	sampled := float64(b.rows) * b.share
 	b.shards = 1 << bits.Len64(uint64(sampled)/shardRows)
 	b.shards = min(b.shards, maxShards)
-	return nil
+	b.opt.Workers = min(b.opt.Workers, b.shards)
+	return k.settle(b.plan)
 }
 
 func (b *builder) unknownEvent(name string) {
-	var all []string
-	for _, s := range b.in.Sources {
-		events := s.Segment.Events()
-		if events.Codes() > 1000 {
-			continue
-		}
-		if _, err := events.Prepare(0, 0); err != nil {
-			continue // the segment is not needed for an answer of zeros
-		}
-		for c := 1; c < events.Codes(); c++ {
-			all = append(all, events.Value(uint32(c)).Text())
-		}
+	if b.names == nil {
+		b.names = b.eventNames()
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	switch near := query.Nearest(name, all); {
+	switch near := query.Nearest(name, b.names); {
 	case near != "":
 		b.warn("no event is called %q, did you mean %q", name, near)
-	case len(all) > 0 && len(all) <= 12:
-		b.warn("no event is called %q; there are %s", name, strings.Join(all, ", "))
+	case len(b.names) > 0 && len(b.names) <= 12:
+		b.warn("no event is called %q; there are %s", name, strings.Join(b.names, ", "))
 	default:
 		b.warn("no event is called %q", name)
 	}
+}
+
+// eventNames lists the names of events, not all if there are very many.
+func (b *builder) eventNames() []string {
+	const enough = 10_000
+	seen := make(map[string]bool)
+	for _, s := range b.in.Sources {
+		events := s.Segment.Events()
+		if _, err := events.Prepare(0, 0); err != nil || s.Segment.Rows() == 0 {
+			continue // the segment is not needed for an answer of zeros
+		}
+		for c := 1; c < events.Codes() && len(seen) < enough; c++ {
+			if name := events.Value(uint32(c)).Text(); !seen[name] {
+				seen[strings.Clone(name)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // source decides for a segment, nil if none of its events can matter. It notes
@@ -217,10 +261,8 @@ func (b *builder) unknownEvent(name string) {
 func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	seg := in.Segment
 	s := &source{seg: seg, dropped: in.Dropped, events: seg.Events(), times: seg.Times()}
-	if seg.Rows() == 0 {
-		return nil, nil
-	}
-	if err := b.cost.open(s.events); err != nil {
+	b.selectors, b.opened = make(map[*condition]*selector), b.opened[:0]
+	if err := b.open(s.events); err != nil {
 		return nil, err
 	}
 	for i := range b.matchers {
@@ -233,7 +275,6 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	s.table = names(b.matchers, s.events)
 	first, last := seg.MinTime(), seg.MaxTime()
 	var live uint64
-	s.wheres = make([]*selector, len(b.matchers))
 	for k := range b.matchers {
 		m := &b.matchers[k]
 		bit := uint64(1) << k
@@ -245,12 +286,12 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 			continue
 		}
 		if m.where != nil {
-			sel, err := m.where.selector(seg, &b.cost)
+			sel, err := b.selector(m.where, seg)
 			if err != nil {
 				return nil, err
 			}
 			if same, ok := sel.constant(); !ok {
-				s.wheres[k] = sel
+				s.filter(bit, sel)
 			} else if !same {
 				s.clear(bit)
 				continue
@@ -274,7 +315,7 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 			col = s.events
 		}
 		if col != nil {
-			if err := b.cost.open(col); err != nil {
+			if err := b.open(col); err != nil {
 				return nil, err
 			}
 		}
@@ -288,6 +329,17 @@ func (s *source) clear(bit uint64) {
 	for c := range s.table {
 		s.table[c] &^= bit
 	}
+}
+
+// filter notes the filter of a matcher.
+func (s *source) filter(bit uint64, sel *selector) {
+	for i := range s.wheres {
+		if s.wheres[i].selector == sel {
+			s.wheres[i].mask |= bit
+			return
+		}
+	}
+	s.wheres = append(s.wheres, filtered{bit, sel})
 }
 
 // narrow notes that a matcher's times have to be looked at.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -25,30 +26,49 @@ func (b *builder) retention(q *query.Retention) (kernel, error) {
 	if err := b.match(q.Start, lo, hi); err != nil {
 		return nil, err
 	}
-	// Returns are looked for as long as the last period of the last start goes on.
-	if err := b.match(q.Return, lo, math.MaxInt64); err != nil {
-		return nil, err
+	return r, b.match(q.Return, lo, r.end(hi))
+}
+
+// end returns when the last period of starts before a time is over.
+func (r *retention) end(to int64) int64 {
+	switch {
+	case to == math.MaxInt64:
+		return to
+	case r.every > 0:
+		if end := to + r.every*int64(r.q.Periods); end > to {
+			return end
+		}
+		return math.MaxInt64
 	}
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, s := range b.in.Sources {
-		first, last = min(first, s.Segment.MinTime()), max(last, s.Segment.MaxTime())
+	zone := r.q.Zone
+	if zone == nil {
+		zone = time.UTC
 	}
-	first, last = max(first, lo), min(last, hi)
-	if first > last {
-		first, last = 0, 0
+	t := floor(time.UnixMilli(to-1).In(zone), r.q.Every.Unit)
+	for range r.q.Periods {
+		t = next(t, r.q.Every.Unit)
 	}
-	var err error
-	if r.cohorts, err = newCalendar(first, last, q.Cohort, q.Zone, 0); err != nil {
-		return nil, err
+	return t.UnixMilli()
+}
+
+func (r *retention) settle(p *plan) (err error) {
+	m := p.matchers[0]
+	first, last := max(p.first, m.lo), min(p.last, m.hi)
+	if r.cohorts, err = newCalendar(first, last, r.q.Cohort, r.q.Zone, 0, p.held); err != nil {
+		return err
 	}
 	if r.every == 0 {
-		if r.periods, err = newCalendar(first, last, q.Every.Unit, q.Zone, q.Periods); err != nil {
-			return nil, err
+		if r.periods, err = newCalendar(first, last, r.q.Every.Unit, r.q.Zone, r.q.Periods, p.held); err != nil {
+			return err
 		}
 	}
+	n := r.cohorts.units() * (r.q.Periods + 1)
+	if err := p.held.take(8 * int64(n) * int64(p.opt.Workers+1)); err != nil {
+		return err
+	}
 	r.sizes = make([]int64, r.cohorts.units())
-	r.counts = make([]int64, r.cohorts.units()*q.Periods)
-	return r, nil
+	r.counts = make([]int64, r.cohorts.units()*r.q.Periods)
+	return nil
 }
 
 func (r *retention) explain() string {

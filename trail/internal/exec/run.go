@@ -2,7 +2,6 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -48,19 +47,25 @@ const DefaultMemory = 64 << 20
 // *MemoryError if the budget was too small, or that of ctx.
 func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Answer, error) {
 	start := time.Now()
-	b := newPlan(in, opt, q.Sample)
-	k, err := b.kernel(q)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.finish(); err != nil {
-		return nil, err
-	}
-	cost, err := b.run(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := k.answer(b.plan)
+	var (
+		b      = newPlan(in, opt, q.Sample)
+		cost   stats
+		answer *query.Answer
+	)
+	err := guard(in, func() error {
+		k, err := b.kernel(q)
+		if err != nil {
+			return err
+		}
+		if err := b.finish(ctx, k); err != nil {
+			return err
+		}
+		if cost, err = b.run(ctx, k); err != nil {
+			return err
+		}
+		answer, err = k.answer(b.plan)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +83,51 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 	return answer, nil
 }
 
+// A FaultError tells that the executor ended a query that went wrong: the map of a
+// file could not be read, or there is a bug.
+type FaultError struct {
+	Name  string // of the segment whose map failed; "" if it is not that
+	Cause any    // what was recovered
+	Stack []byte
+}
+
+// Error names the file, if it is known.
+func (e *FaultError) Error() string {
+	if e.Name != "" {
+		return fmt.Sprintf("%s: the file could not be read: was it cut short, or is the disk damaged?", e.Name)
+	}
+	return fmt.Sprintf("internal error in a query: %v", e.Cause)
+}
+
+// guard calls f, and makes an error of a panic and of a mapped file that cannot be
+// read: they must end the query, not the program.
+func guard(in Input, f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault := &FaultError{Cause: r, Stack: debug.Stack()}
+		if at, ok := r.(interface{ Addr() uintptr }); ok {
+			for _, s := range in.Sources {
+				if s.Segment.Holds(at.Addr()) {
+					fault.Name = s.Segment.Name()
+				}
+			}
+		}
+		err = fault
+	}()
+	return f()
+}
+
 // A kernel is the part of a query that is different for each kind.
 type kernel interface {
 	// need says what of the views the kernel reads.
 	need() need
+
+	// settle decides what depends on the sources. It is called before fork.
+	settle(*plan) error
 
 	// fork returns a fold for one worker; it is called before any worker starts.
 	fork(*worker) fold
@@ -135,19 +181,6 @@ type stats struct {
 	rows, bytes int64
 }
 
-// prepare makes rows of a column readable and counts what that touched.
-func (s *stats) prepare(col *segment.Column, lo, hi int) error {
-	n, err := col.Prepare(lo, hi)
-	s.bytes += n
-	return err
-}
-
-// open makes the dictionary of a column readable and counts it.
-func (s *stats) open(col *segment.Column) error {
-	s.bytes += col.DictionaryBytes()
-	return s.prepare(col, 0, 0)
-}
-
 // run has workers take all shards.
 func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	cost := p.cost
@@ -174,7 +207,7 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 			}
 			err := context.Cause(ctx)
 			if err == nil {
-				err = workers[i].shard(folds[i], need, shard)
+				err = guard(p.in, func() error { return workers[i].shard(folds[i], need, shard) })
 			}
 			if err != nil {
 				errs[i] = err
@@ -188,12 +221,9 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	}
 	work(0)
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		// One is enough: the others are of the same kind, or follow from it.
-		for _, e := range errs {
-			if e != nil {
-				return cost, e
-			}
+	for _, err := range errs {
+		if err != nil {
+			return cost, err // one is enough: others are of the same kind
 		}
 	}
 	for i, w := range workers {
@@ -207,23 +237,13 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 }
 
 // shard opens the views of a shard and gives them to the fold.
-func (w *worker) shard(f fold, n need, shard int) (err error) {
-	at := ""
-	// A mapped file that was cut short, or a damage that checksums do not show,
-	// must end the query, not the program.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %v\n%s", at, r, debug.Stack())
-		}
-	}()
+func (w *worker) shard(f fold, n need, shard int) error {
 	if err := w.arena.reset(); err != nil {
 		return err
 	}
 	from, to := w.plan.shard(shard)
 	w.used = w.used[:0]
 	for i, s := range w.sources {
-		at = s.seg.Name()
 		ok, err := w.view(&w.views[i], s, from, to, n)
 		if err != nil {
 			return err

@@ -21,11 +21,17 @@ type segmentation struct {
 	calendar *calendar  // nil without buckets
 	buckets  int        // 1 without
 
-	groups map[[3]event.Value]map[int]*total // by bucket
+	totals map[place]*total
+}
+
+// A place is a bucket of a group.
+type place struct {
+	values [3]event.Value
+	bucket int
 }
 
 func (b *builder) segmentation(q *query.Segment) (kernel, error) {
-	s := &segmentation{q: q, value: -1, buckets: 1, groups: make(map[[3]event.Value]map[int]*total)}
+	s := &segmentation{q: q, value: -1, buckets: 1, totals: make(map[place]*total)}
 	lo, hi := b.bounds(q.Bounds)
 	if err := b.match(q.Match, lo, hi); err != nil {
 		return nil, err
@@ -40,23 +46,33 @@ func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 			return nil, errorAt(q.Pos, "measure an integer or a number, or use count or users", "%s is %s, which cannot be measured", name, typeName(s.typ))
 		}
 	}
-	if q.Bucket == query.NoUnit {
-		return s, nil
-	}
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, src := range b.in.Sources {
-		first, last = min(first, src.Segment.MinTime()), max(last, src.Segment.MaxTime())
-	}
-	first, last = max(first, lo), min(last, hi-1)
-	if first > last {
-		first, last = 0, 0
-	}
-	var err error
-	if s.calendar, err = newCalendar(first, last, q.Bucket, q.Zone, 0); err != nil {
-		return nil, err
-	}
-	s.buckets = s.calendar.units()
 	return s, nil
+}
+
+// settle makes the calendar, and for each source what turns its times into
+// buckets and its codes into numbers.
+func (s *segmentation) settle(p *plan) (err error) {
+	m := p.matchers[0]
+	if s.q.Bucket != query.NoUnit {
+		if s.calendar, err = newCalendar(max(p.first, m.lo), min(p.last, m.hi-1), s.q.Bucket, s.q.Zone, 0, p.held); err != nil {
+			return err
+		}
+		s.buckets = s.calendar.units()
+	}
+	for _, src := range p.sources {
+		if s.calendar != nil {
+			base, unit := src.times.Base(), src.times.Unit()
+			if src.ruler, err = s.calendar.ruler(base, unit, uint32((src.seg.MaxTime()-base)/unit), src.seg.Rows(), p.held); err != nil {
+				return err
+			}
+		}
+		if s.value >= 0 {
+			if src.numbers, err = newNumberTable(src.columns[s.value], p.held); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *segmentation) explain() string {
@@ -70,7 +86,7 @@ func (s *segmentation) need() need {
 func (s *segmentation) fork(w *worker) fold {
 	return &tally{
 		segmentation: s, w: w,
-		values: newDictionary(w), rulers: make(map[*source]*ruler), tuples: make(map[[3]int32]uint32),
+		values: newDictionary(w), tuples: make(map[[3]int32]uint32),
 		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.scaled(),
 	}
 }
@@ -84,20 +100,16 @@ func (s *segmentation) scaled() bool {
 	return false
 }
 
-// cell returns what all workers know of a cell.
-func (s *segmentation) cell(values [3]event.Value, bucket int, held *budget) (*total, error) {
-	g := s.groups[values]
-	if g == nil {
-		g = make(map[int]*total)
-		s.groups[values] = g
+// total returns what all workers know of a place.
+func (s *segmentation) total(at place, held *budget) (*total, error) {
+	t := s.totals[at]
+	if t != nil {
+		return t, nil
 	}
-	to := g[bucket]
-	if to == nil {
-		to = &total{}
-		g[bucket] = to
-		return to, held.take(int64(unsafe.Sizeof(total{})) + 48)
-	}
-	return to, nil
+	t = &total{}
+	s.totals[at] = t
+	// The map is at most half full; the row of the answer is another place.
+	return t, held.take(int64(unsafe.Sizeof(*t)) + 3*int64(unsafe.Sizeof(at)) + int64(unsafe.Sizeof(query.SegmentRow{})))
 }
 
 func (s *segmentation) answer(p *plan) (*query.Answer, error) {
@@ -109,32 +121,30 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 	}
 	if s.calendar == nil && len(s.by) == 0 {
 		// The only row is answered even if no event is in it.
-		if _, err := s.cell([3]event.Value{}, 0, p.held); err != nil {
+		if _, err := s.total(place{}, p.held); err != nil {
 			return nil, err
 		}
 	}
-	type place struct {
+	type row struct {
 		bucket int
-		row    query.SegmentRow
+		query.SegmentRow
 	}
-	var rows []place
-	for values, buckets := range s.groups {
-		for bucket, c := range buckets {
-			row := query.SegmentRow{Group: slices.Clone(values[:len(s.by)]), Value: s.result(p, c)}
-			if s.calendar != nil {
-				row.Bucket = s.calendar.label(bucket)
-			}
-			rows = append(rows, place{bucket, row})
+	rows := make([]row, 0, len(s.totals))
+	for at, t := range s.totals {
+		r := row{at.bucket, query.SegmentRow{Group: slices.Clone(at.values[:len(s.by)]), Value: s.result(p, t)}}
+		if s.calendar != nil {
+			r.Bucket = s.calendar.label(at.bucket)
 		}
+		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(x, y place) int {
+	slices.SortFunc(rows, func(x, y row) int {
 		return cmp.Or(
 			cmp.Compare(x.bucket, y.bucket),
-			-compareMeasured(x.row.Value, y.row.Value),
-			slices.CompareFunc(x.row.Group, y.row.Group, compareValues))
+			-compareMeasured(x.Value, y.Value),
+			slices.CompareFunc(x.Group, y.Group, compareValues))
 	})
 	for _, r := range rows {
-		a.Rows = append(a.Rows, r.row)
+		a.Rows = append(a.Rows, r.SegmentRow)
 	}
 	return &query.Answer{Segment: a}, nil
 }
@@ -143,14 +153,14 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 // last bucket of all.
 func (s *segmentation) fill(held *budget) error {
 	first, last := s.buckets, -1
-	for _, buckets := range s.groups {
-		for b := range buckets {
-			first, last = min(first, b), max(last, b)
-		}
+	groups := make(map[[3]event.Value]bool)
+	for at := range s.totals {
+		first, last = min(first, at.bucket), max(last, at.bucket)
+		groups[at.values] = true
 	}
-	for values := range s.groups {
+	for values := range groups {
 		for b := first; b <= last; b++ {
-			if _, err := s.cell(values, b, held); err != nil {
+			if _, err := s.total(place{values, b}, held); err != nil {
 				return err
 			}
 		}

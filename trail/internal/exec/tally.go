@@ -14,7 +14,6 @@ type tally struct {
 	*segmentation
 	w      *worker
 	values *dictionary
-	rulers map[*source]*ruler
 	tuples map[[3]int32]uint32 // numbers of the values of by -> group
 	keys   [][3]int32          // by group
 	byUser bool
@@ -25,7 +24,6 @@ type tally struct {
 	cells     []cell  // by cell, else
 	quantiles []quantiles
 	held      int64 // bytes of these that were accounted for
-	numbers   numbers
 
 	// Cells are numbered by group and bucket, as long as they are not too many,
 	// since most could be empty then; from there on as they appear.
@@ -46,19 +44,12 @@ func (s *tally) shard(views []*view) error {
 	}
 	for _, v := range views {
 		s.tell(v)
-		if s.value >= 0 {
-			if err := s.numbers.open(&v.codes[s.value], s.w.held); err != nil {
-				return err
-			}
-		}
 	}
 	if s.sparse == nil && len(s.keys)*s.buckets > maxDense {
 		s.scatter()
 	}
 	for _, v := range views {
-		if err := s.place(v); err != nil {
-			return err
-		}
+		s.place(v)
 		if err := s.grow(); err != nil {
 			return err
 		}
@@ -133,17 +124,22 @@ func (s *tally) count(views []*view) error {
 			counts[bases[0]] += n // the only matcher has bit 0
 			continue
 		}
-		r, err := s.ruler(v)
-		if err != nil {
-			return err
-		}
 		if codes == nil {
 			codes = s.w.arena.bytes(len(masks))
 			paint(codes, 0)
 		}
-		if r == nil {
+		if s.calendar == nil {
 			for i, m := range masks {
 				counts[bases[codes[i]]] += int64(m)
+			}
+			continue
+		}
+		r := v.ruler
+		if r == nil {
+			for i, m := range masks {
+				if m != 0 {
+					counts[bases[codes[i]]+uint32(s.calendar.find(v.time(i)))]++
+				}
 			}
 			continue
 		}
@@ -212,7 +208,7 @@ func (s *tally) tell(v *view) {
 }
 
 // place turns the groups of the rows of a view into cells.
-func (s *tally) place(v *view) error {
+func (s *tally) place(v *view) {
 	if s.calendar == nil {
 		if s.sparse != nil {
 			for i, group := range v.cells {
@@ -221,38 +217,25 @@ func (s *tally) place(v *view) error {
 				}
 			}
 		}
-		return nil
-	}
-	r, err := s.ruler(v)
-	if err != nil {
-		return err
+		return
 	}
 	times, buckets := v.times[:len(v.cells)], uint32(s.buckets)
 	for i, group := range v.cells {
 		if group == outside {
 			continue
 		}
-		if bucket := r.find(times[i]); s.sparse == nil {
+		var bucket uint32
+		if v.ruler != nil {
+			bucket = v.ruler.find(times[i])
+		} else {
+			bucket = uint32(s.calendar.find(v.time(i)))
+		}
+		if s.sparse == nil {
 			v.cells[i] = group*buckets + bucket
 		} else {
 			v.cells[i] = s.number(uint64(group)<<32 | uint64(bucket))
 		}
 	}
-	return nil
-}
-
-// ruler returns the ruler of a view, nil without buckets.
-func (s *tally) ruler(v *view) (r *ruler, err error) {
-	if s.calendar == nil {
-		return nil, nil
-	}
-	if r = s.rulers[v.source]; r == nil {
-		if r, err = s.calendar.ruler(v.base, v.unit, uint32((v.seg.MaxTime()-v.base)/v.unit)); err != nil {
-			return nil, err
-		}
-		s.rulers[v.source] = r
-	}
-	return r, nil
 }
 
 // number returns the number of a cell, a new one if it has none yet.
@@ -312,6 +295,7 @@ func (s *tally) group(key [3]int32) uint32 {
 	g := uint32(len(s.keys))
 	s.tuples[key] = g
 	s.keys = append(s.keys, key)
+	s.values.take(64) // of the map, which is at most half full, and the list
 	return g
 }
 
@@ -394,7 +378,7 @@ func (s *tally) measure(v *view, lo, hi int) error {
 			c.part++
 			continue
 		}
-		i, f, ok := s.numbers.at(&v.codes[s.value], row)
+		i, f, ok := v.numbers.at(&v.codes[s.value], row)
 		if !ok {
 			continue
 		}
@@ -432,7 +416,7 @@ func (s *tally) join() error {
 			continue
 		}
 		group, bucket := s.split(at)
-		to, err := s.segmentation.cell(s.valuesOf(group), bucket, s.w.held)
+		to, err := s.total(place{s.valuesOf(group), bucket}, s.w.held)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"math"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -22,6 +23,19 @@ type view struct {
 	base   int64    // time of offset 0
 	unit   int64    // milliseconds of an offset
 	user   int      // the next one
+
+	prepared []*segment.Column // whose rows can be read
+}
+
+// prepare makes the rows of a column readable, and counts them once a view.
+func (w *worker) prepare(v *view, col *segment.Column) error {
+	if slices.Contains(v.prepared, col) {
+		return nil
+	}
+	v.prepared = append(v.prepared, col)
+	n, err := col.Prepare(v.RowLo, v.RowHi)
+	w.cost.bytes += n
+	return err
 }
 
 // rows returns how many rows the view has.
@@ -58,7 +72,7 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 	if err != nil || r.UserLo >= r.UserHi {
 		return false, err
 	}
-	*v = view{source: s, Range: r, codes: v.codes[:0], base: s.times.Base(), unit: s.times.Unit()}
+	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
 	v.starts = s.seg.RowStart()[r.UserLo : r.UserHi+1]
 	w.cost.rows += int64(v.rows())
@@ -88,7 +102,7 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 // masks fills in the masks of a view.
 func (w *worker) masks(v *view) error {
 	if !v.every {
-		if err := w.cost.prepare(v.events, v.RowLo, v.RowHi); err != nil {
+		if err := w.prepare(v, v.events); err != nil {
 			return err
 		}
 	}
@@ -148,24 +162,21 @@ const ones = 0x0101010101010101
 
 // restrict takes out of the masks what filters, times and deletions forbid.
 func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
-	for k, sel := range v.wheres {
-		if sel == nil {
-			continue
-		}
-		if err := sel.prepare(v, &w.cost); err != nil {
+	for _, f := range v.wheres {
+		if err := f.prepare(v, w); err != nil {
 			return err
 		}
 		m := w.arena.mark()
 		passed := w.arena.bytes(len(dst))
-		sel.eval(passed, v, &w.arena)
+		f.eval(passed, v, &w.arena)
 		if masks, ok := any(dst).([]uint8); ok {
-			rest := ^(uint64(1) << k * ones)
+			rest := ^(f.mask * ones)
 			to := words8(masks)
 			for i, p := range words8(passed) {
 				to[i] &= p | rest
 			}
 		} else {
-			rest := ^(M(1) << k)
+			rest := ^M(f.mask)
 			for i, p := range passed[:len(dst)] {
 				dst[i] &= M(int8(p)) | rest
 			}
@@ -219,8 +230,7 @@ type codes struct {
 	c32 []uint32
 	raw []uint64
 
-	remap   []int32      // of the worker's dictionary, by code: number+1, 0 for not met yet
-	numbers *numberTable // of the column that a segmentation measures
+	remap []int32 // of the worker's dictionary, by code: number+1, 0 for not met yet
 }
 
 // codes reads a column.
@@ -229,7 +239,7 @@ func (w *worker) codes(v *view, col *segment.Column) (codes, error) {
 	if col == nil {
 		return c, nil
 	}
-	if err := w.cost.prepare(col, v.RowLo, v.RowHi); err != nil {
+	if err := w.prepare(v, col); err != nil {
 		return c, err
 	}
 	n := v.rows()
@@ -307,12 +317,16 @@ type users struct {
 	views []*view
 	heads []uint64 // by view: the hash of its next user
 	parts []part   // of the user that next found, by time of the views
+
+	// While the next user of one view comes before those of all others, the others
+	// need not be looked at: a large segment does not pay for many small runs.
+	lead  int    // the view, -1 for none
+	limit uint64 // the lowest hash of the others
 }
 
 // open begins with the views of a shard.
 func (u *users) open(views []*view) {
-	u.views = views
-	u.heads = u.heads[:0]
+	u.views, u.heads, u.lead = views, u.heads[:0], -1
 	for _, v := range views {
 		u.heads = append(u.heads, v.hashes[0])
 	}
@@ -322,46 +336,52 @@ func (u *users) open(views []*view) {
 // hash, has two parts there.
 func (u *users) next() bool {
 	u.parts = u.parts[:0]
+	if u.lead >= 0 {
+		if head := u.heads[u.lead]; head < u.limit {
+			u.take(u.lead, head)
+			return true
+		}
+	}
+	u.lead = -1
 	if len(u.heads) == 0 {
 		return false
 	}
-	low := u.heads[0]
-	for _, h := range u.heads[1:] {
-		low = min(low, h)
-	}
-	gone := false
-	for i, h := range u.heads {
-		if h != low {
-			continue
-		}
-		v := u.views[i]
-		for {
-			at := v.user
-			v.user++
-			u.parts = append(u.parts, part{v, v.row(at), v.row(at + 1), at})
-			if v.user == len(v.hashes) {
-				u.views[i], gone = nil, true
-				break
-			}
-			if u.heads[i] = v.hashes[v.user]; u.heads[i] != low {
-				break
-			}
+	low, second, at := u.heads[0], uint64(math.MaxUint64), 0
+	for i, h := range u.heads[1:] {
+		if h < low {
+			low, second, at = h, low, i+1
+		} else {
+			second = min(second, h)
 		}
 	}
-	if gone {
-		u.compact()
+	if second > low {
+		u.lead, u.limit = at, second
+		u.take(at, low)
+		return true
+	}
+	for i := at; i < len(u.heads); {
+		if u.heads[i] != low || u.take(i, low) {
+			i++ // else the view has ended, and the next one is in its place
+		}
 	}
 	return true
 }
 
-// compact takes out the views that have ended.
-func (u *users) compact() {
-	n := 0
-	for i, v := range u.views {
-		if v != nil {
-			u.views[n], u.heads[n] = v, u.heads[i]
-			n++
+// take adds the parts that a view has of a user, and tells whether the view goes on.
+func (u *users) take(i int, hash uint64) bool {
+	v := u.views[i]
+	for {
+		at := v.user
+		v.user++
+		u.parts = append(u.parts, part{v, v.row(at), v.row(at + 1), at})
+		if v.user == len(v.hashes) {
+			u.views = slices.Delete(u.views, i, i+1)
+			u.heads = slices.Delete(u.heads, i, i+1)
+			u.lead = -1
+			return false
+		}
+		if u.heads[i] = v.hashes[v.user]; u.heads[i] != hash {
+			return true
 		}
 	}
-	u.views, u.heads = u.views[:n], u.heads[:n]
 }

@@ -98,6 +98,16 @@ func (s *Segment) Close() error {
 	return unmap()
 }
 
+// Holds tells whether an address is in the image of the segment, for faults of a map
+// that cannot be read any more.
+func (s *Segment) Holds(addr uintptr) bool {
+	if len(s.image) == 0 {
+		return false
+	}
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(s.image)))
+	return addr >= base && addr-base < uintptr(len(s.image))
+}
+
 // Name returns the path of the file, or the name given to FromBytes.
 func (s *Segment) Name() string { return s.name }
 
