@@ -356,6 +356,9 @@ func (c *committer) void(commit uint64, positions []spool.Position) {
 		s.log.Warn("trail: note in the log that a commit was refused", "err", err)
 		return
 	}
+	if err := s.wal.Sync(); err != nil {
+		s.log.Warn("trail: make durable that a commit was refused", "err", err)
+	}
 	s.mu.Lock()
 	s.mu.records = append(s.mu.records, logged{number, pos})
 	s.mu.Unlock()

@@ -79,11 +79,27 @@ func (s *Store) tier() {
 	}
 }
 
+// closedShare is how much of the rows of a closed bucket must be beside its largest
+// segment before that is written anew, as one over it. A row is written at most
+// about so many times for late events.
+const closedShare = 8
+
 // crowdedFiles returns segments of one bucket that should become one: four of one
-// tier, with everything smaller.
+// tier, with everything smaller; of a bucket after which another has begun, all, if
+// the smaller ones are not too small for it.
 func crowdedFiles(sources []*source) []*source {
 	buckets := byBucket(readable(sources))
-	for _, files := range buckets {
+	for i, files := range buckets {
+		if i < len(buckets)-1 && len(files) > 1 {
+			var rows, largest int64
+			for _, f := range files {
+				rows += f.Rows
+				largest = max(largest, f.Rows)
+			}
+			if (rows-largest)*closedShare >= largest {
+				return files
+			}
+		}
 		slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
 		count := make(map[int]int)
 		for _, f := range files {

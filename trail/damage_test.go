@@ -170,8 +170,8 @@ func TestRebuild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(dir, quiet()); err == nil || !strings.Contains(err.Error(), "Options.Rebuild") {
-		t.Errorf("got %v, want an error that tells what to do", err)
+	if _, err := Open(dir, quiet()); !errors.Is(err, ErrManifest) {
+		t.Errorf("got %v, want ErrManifest", err)
 	}
 	opt := quiet()
 	opt.Rebuild = true

@@ -29,13 +29,25 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) error {
 	}
 	slices.Sort(hashes)
 	hashes = slices.Compact(hashes)
+	// No commit comes in between: a merge of runs from before the deletion with one
+	// from after it, which does not know of the deletion yet, would bring the users
+	// back for good. The kill test has found that.
+	s.onCommitter(func() { err = s.deleteHashes(hashes) })
+	if err != nil {
+		return fmt.Errorf("delete users: %w", err)
+	}
+	return nil
+}
+
+// deleteHashes deletes users. It runs on the committer.
+func (s *Store) deleteHashes(hashes []uint64) error {
 	defer func() {
 		s.mu.Lock()
 		s.mu.pending = 0
 		s.mu.Unlock()
 	}()
 	var cohorts []*cohort
-	err = s.commitManifest(func(m *manifest) error {
+	return s.commitManifest(func(m *manifest) error {
 		s.mu.Lock()
 		s.mu.commit++
 		commit := s.mu.commit
@@ -56,10 +68,6 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) error {
 		s.mu.pending = 0
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("delete users: %w", err)
-	}
-	return nil
 }
 
 // DropBefore drops what happened before a time, durably: there are no such events

@@ -3,6 +3,7 @@ package trail
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -19,7 +20,10 @@ func TestAnswersDoNotDependOnTheWay(t *testing.T) {
 	if testing.Short() {
 		cases = 5
 	}
-	first := uint64(time.Now().UnixNano())
+	first := uint64(1)
+	if os.Getenv("TRAIL_FAULTS") == "full" {
+		cases, first = 500, uint64(time.Now().UnixNano())
+	}
 	for i := range cases {
 		seed := first + uint64(i)
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { oneWay(t, seed) })
@@ -42,6 +46,9 @@ func oneWay(t *testing.T, seed uint64) {
 			t.Error(err)
 		}
 	}()
+	if len(c.Events) == 0 {
+		return
+	}
 	// The type of a property that no event has in that form would not be known.
 	var types []event.Property
 	for _, f := range c.Schema {
@@ -49,7 +56,7 @@ func oneWay(t *testing.T, seed uint64) {
 			event.String: event.StringOf("x"), event.Int: event.IntOf(1), event.Float: event.FloatOf(0.5), event.Bool: event.BoolOf(true),
 		}[f.Type]))
 	}
-	add(t, s, ev("nobody", base, "nothing", types...))
+	add(t, s, ev("nobody", c.Events[0].Time, "nothing", types...))
 	if err := s.DeleteUser(t.Context(), "nobody"); err != nil {
 		t.Fatal(err)
 	}

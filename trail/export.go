@@ -13,6 +13,14 @@ import (
 // events there were. The progress is in events, of which the total may count some
 // that were deleted.
 func (s *Store) Export(ctx context.Context, w io.Writer, progress func(rows, total int64)) (rows int64, err error) {
+	err = guarded(func() (err error) {
+		rows, err = s.export(ctx, w, progress)
+		return err
+	})
+	return rows, err
+}
+
+func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, total int64)) (rows int64, err error) {
 	sn, err := s.view()
 	if err != nil {
 		return 0, err

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -135,7 +137,10 @@ func (s *Store) merge(ctx context.Context, name string, inputs []segment.Input) 
 	if err != nil {
 		return "", sum, err
 	}
-	sum, err = segment.Merge(w, inputs)
+	err = guarded(func() error {
+		sum, err = segment.Merge(w, inputs)
+		return err
+	})
 	if err = w.finish(err); err != nil {
 		return "", sum, err
 	}
@@ -152,4 +157,39 @@ func mergeImage(inputs []segment.Input) (*segment.Segment, error) {
 		return nil, err
 	}
 	return segment.FromBytes("memory", buf.Bytes())
+}
+
+// entryOf describes a segment.
+func entryOf(seg *segment.Segment, file string, bucket int64, commit, applied uint64) entry {
+	return entry{
+		File: file, Bucket: bucket, Commit: commit, Applied: applied,
+		Rows: int64(seg.Rows()), Users: int64(seg.Users()), MinTime: seg.MinTime(), MaxTime: seg.MaxTime(),
+		Bytes: seg.Size(), IDs: seg.HasIDs(),
+	}
+}
+
+// segmentName returns a name that was never used: its number, and the last commit
+// in it, for rebuild.
+func (s *Store) segmentName(commit uint64) string {
+	return fmt.Sprintf("%012d-%d.seg", s.nextFile.Add(1)-1, commit)
+}
+
+func isSegment(name string) bool { return strings.HasSuffix(name, ".seg") }
+
+func parseSegmentName(name string) (number, commit uint64, ok bool) {
+	_, err := fmt.Sscanf(name, "%d-%d.seg", &number, &commit)
+	return number, commit, err == nil && isSegment(name)
+}
+
+// epochMonday is the Monday that weeks, and so buckets, are counted from.
+const epochMonday = 4 * 24 * 60 * 60 * 1000
+
+// bucketOf returns the number of the bucket that a time is in.
+func bucketOf(millis, width int64) int64 {
+	d := millis - epochMonday
+	b := d / width
+	if d%width < 0 {
+		b--
+	}
+	return b
 }

@@ -226,7 +226,15 @@ type eventKey struct {
 
 // late returns the events of the segments that have come to the store since the
 // importer last looked; nil for none.
-func (im *importer) late(segments []*source) (map[eventKey]bool, error) {
+func (im *importer) late(segments []*source) (found map[eventKey]bool, err error) {
+	err = guarded(func() (err error) {
+		found, err = im.common(segments)
+		return err
+	})
+	return found, err
+}
+
+func (im *importer) common(segments []*source) (map[eventKey]bool, error) {
 	sn, err := im.s.view()
 	if err != nil {
 		return nil, err

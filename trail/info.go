@@ -47,7 +47,7 @@ func (s *Store) Info() Info {
 		}
 		err := src.damage
 		if err == nil {
-			err = countEvents(src.seg, counts)
+			err = guarded(func() error { return countEvents(src.seg, counts) })
 		}
 		if err != nil {
 			info.Damaged = append(info.Damaged, err.Error())
@@ -62,11 +62,13 @@ func (s *Store) Info() Info {
 	for _, c := range sn.cohorts {
 		info.Cohorts = append(info.Cohorts, CohortInfo{c.Name, c.Users})
 	}
-	users, err := countUsers(sn)
+	err = guarded(func() (err error) {
+		info.Users, err = countUsers(sn)
+		return err
+	})
 	if err != nil {
 		info.Damaged = append(info.Damaged, err.Error())
 	}
-	info.Users = users
 	if s.wal != nil {
 		st := s.wal.Stats()
 		info.WALBytes, info.WALRecords = st.LiveBytes, int64(st.LiveRecords)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
@@ -80,3 +81,11 @@ func (s *Store) readOwner(path string) (o owner, err error) {
 	err = json.Unmarshal(b, &o)
 	return o, err
 }
+
+var hostname = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "this machine"
+	}
+	return name
+})

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -166,6 +168,9 @@ func TestFaults(t *testing.T) {
 		spooltest.Remove, spooltest.Rename, spooltest.SyncDir,
 	}
 	steps := 60
+	if invariant.Race {
+		steps = 20
+	}
 	if os.Getenv("TRAIL_FAULTS") == "full" {
 		steps = 1500
 	}
@@ -256,4 +261,42 @@ func checkPresent(t *testing.T, s *Store, present [writers]int) {
 	if got != present {
 		t.Errorf("got %v events, want %v", got, present)
 	}
+}
+
+// TestMemoryIsFull lets flushes fail: appends are refused, with the reason, once
+// there is twice as much in memory as there should be, and go on when the disk
+// works again.
+func TestMemoryIsFull(t *testing.T) {
+	fsys := spooltest.New()
+	opt := powerOptions(fsys)
+	opt.Memory = 64 << 10
+	s := open(t, "store", opt)
+	broken := errors.New("broken")
+	fsys.SetFail(func(op spooltest.Op, name string) error {
+		if op == spooltest.Create && strings.HasSuffix(filepath.Dir(name), tmpDir) {
+			return broken
+		}
+		return nil
+	})
+	lot := rand.New(rand.NewPCG(1, 2))
+	taken := 0
+	var err error
+	for err == nil {
+		if err = s.Append(t.Context(), draw(lot, 100, fmt.Sprint(taken))); err == nil {
+			taken += 100
+		}
+		if taken > 1e6 {
+			t.Fatal("appends are never refused")
+		}
+	}
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want the reason why nothing can be flushed", err)
+	}
+	wantCount(t, s, int64(taken))
+	fsys.SetFail(nil)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, draw(lot, 100, "more")...)
+	wantCount(t, s, int64(taken+100))
 }

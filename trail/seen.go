@@ -11,8 +11,11 @@ import (
 // must be pinned, or be nobody else's.
 type seen struct {
 	s       *Store
-	buckets map[int64][]known
-	ids     []uint64 // scratch
+	sources []*source
+	tombs   *tombstones
+	ready   bool              // buckets is of sources
+	buckets map[int64][]known // made when the first event with an id comes
+	ids     []uint64          // scratch
 }
 
 type known struct {
@@ -21,9 +24,13 @@ type known struct {
 }
 
 func (x *seen) reset(s *Store, sources []*source, tombs *tombstones) {
-	x.s = s
+	x.s, x.sources, x.tombs, x.ready = s, sources, tombs, false
+}
+
+func (x *seen) prepare() {
+	x.ready = true
 	clear(x.buckets)
-	for _, src := range sources {
+	for _, src := range x.sources {
 		if !src.IDs || src.seg == nil || src.hurt.Load() {
 			continue
 		}
@@ -31,7 +38,7 @@ func (x *seen) reset(s *Store, sources []*source, tombs *tombstones) {
 			x.buckets = make(map[int64][]known)
 		}
 		k := known{src: src}
-		for _, t := range tombs.all {
+		for _, t := range x.tombs.all {
 			if src.subject(t) {
 				k.dropped = append(k.dropped, uint64(t.Hash))
 			}
@@ -44,6 +51,9 @@ func (x *seen) reset(s *Store, sources []*source, tombs *tombstones) {
 // has tells whether a source has an event. Of a source that is damaged at the
 // place nobody knows; the event counts as new then.
 func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
+	if !x.ready {
+		x.prepare()
+	}
 	sources := x.buckets[bucket]
 	if len(sources) == 0 {
 		return false
@@ -56,7 +66,11 @@ func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 		if _, gone := slices.BinarySearch(k.dropped, hash); gone {
 			continue
 		}
-		found, err := x.find(k.src.seg, hash, user, millis, id)
+		found := false
+		err := guarded(func() (err error) {
+			found, err = x.find(k.src.seg, hash, user, millis, id)
+			return err
+		})
 		if err != nil && !k.src.hurt.Swap(true) {
 			x.s.log.Error("trail: look for duplicates in a segment", "file", k.src.File, "err", err)
 		}

@@ -1,12 +1,15 @@
 package trail
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -211,6 +214,44 @@ func TestDeleteUser(t *testing.T) {
 			wantSound(t, dir)
 		})
 	}
+}
+
+// TestDeletedStayDeleted deletes users while others append, so that runs from
+// before and after a deletion are merged all the time.
+func TestDeletedStayDeleted(t *testing.T) {
+	opt := quiet()
+	opt.FlushRows = 200
+	dir := t.TempDir()
+	s := open(t, dir, opt)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for i := int64(0); ctx.Err() == nil; i++ {
+				if err := s.Append(t.Context(), []event.Event{ev("other", day(1)+i, "stays")}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 150 {
+		user := fmt.Sprint("gone", i)
+		add(t, s, ev(user, day(1), "gone"))
+		if err := s.DeleteUser(t.Context(), user); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 0 {
+			wantCount(t, s, 0, "gone")
+		}
+	}
+	cancel()
+	wg.Wait()
+	wantCount(t, s, 0, "gone")
+	if err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, s, 0, "gone")
 }
 
 func TestDropBefore(t *testing.T) {

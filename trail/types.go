@@ -15,6 +15,9 @@ var (
 	// ErrReadOnly is returned by what would change a store that was opened for
 	// reading.
 	ErrReadOnly = errors.New("store is open for reading only")
+	// ErrManifest is wrapped by what Open returns if both copies of the manifest
+	// are damaged or missing, and Options.Rebuild would help.
+	ErrManifest = errors.New("no copy of the manifest can be read")
 	// ErrNoStore is wrapped by what Open for reading and Verify return for a
 	// folder that is missing or holds no store.
 	ErrNoStore = errors.New("no store")

@@ -141,8 +141,14 @@ func (v *verifier) segment(e entry) error {
 	}
 	v.report.Segments++
 	v.report.Rows += int64(seg.Rows())
-	for _, d := range seg.Verify() {
-		v.add(path, &d)
+	err = guarded(func() error {
+		for _, d := range seg.Verify() {
+			v.add(path, &d)
+		}
+		return nil
+	})
+	if err != nil {
+		v.add(path, err)
 	}
 	if got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied); got != e {
 		v.damage(Damage{File: v.within(path), Section: "footer", Reason: "it is not the segment that the manifest describes"})

@@ -152,6 +152,9 @@ func (e *encoder) property(i int, p *event.Property) (int, error) {
 		}
 		f.Type = wide
 	}
+	if p.Value.Type() == event.Int && p.Value.Int() == math.MinInt64 {
+		return 0, fmt.Errorf("property %q is %d, which stands for no value", p.Name, p.Value.Int())
+	}
 	if len(p.Value.Text()) > maxText {
 		return 0, fmt.Errorf("property %q has more than %d bytes", p.Name, maxText)
 	}

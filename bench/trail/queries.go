@@ -30,9 +30,9 @@ const (
 type question struct {
 	name   string
 	doc    string
-	mixed  bool  // is among those that many clients ask at once
-	memory int64 // budget where the default is not enough
-	full   string
+	mixed  bool   // is among those that many clients ask at once
+	memory int64  // budget in bytes; 0 for the default
+	full   string // of a sample: the question without
 	parsed *query.Query
 }
 
@@ -57,7 +57,7 @@ func shapes() []shape {
 			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
 				return trailtest.Ecom{Seed: seed, Events: n}.Rows()
 			},
-			queries: questions("view, cart, purchase", "[view, signup]", "view", "campaign", "country", "-(0[1-5]|1.)$", "item"),
+			queries: questions("view, cart, purchase", "[view, signup]", "view", "campaign", "country", "-(0[1-5]|1.)$", "item", 0),
 		},
 		{
 			name:   "github",
@@ -65,7 +65,7 @@ func shapes() []shape {
 			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
 				return trailtest.GitHub{Seed: seed, Events: n}.Rows()
 			},
-			queries: questions("push, pull_request, issue_comment", "[push, create]", "push", "action", "language", "^(c|r).*d$", "repo"),
+			queries: questions("push, pull_request, issue_comment", "[push, create]", "push", "action", "language", "^(c|r).*d$", "repo", large),
 		},
 		{
 			name:   "hits",
@@ -73,7 +73,7 @@ func shapes() []shape {
 			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
 				return trailtest.Hits{Seed: seed, Events: n}.Rows()
 			},
-			queries: append(questions("hit, click, leave", "hit", "click", "referrer", "browser", `site1?\d\.`, "url"), question{
+			queries: append(questions("hit, click, leave", "hit", "click", "referrer", "browser", `site1?\d\.`, "url", large), question{
 				name: "regular expression, a million values", doc: "segment: {where: {url: {matches: '/(help|docs)/.*[37]$'}}}",
 			}),
 		},
@@ -81,8 +81,8 @@ func shapes() []shape {
 }
 
 // questions returns those that are asked of every shape. The last three are among
-// those that columns sorted by user do not help with.
-func questions(steps, start, back, optional, group, pattern, wide string) []question {
+// those that columns sorted by user do not help with; the budget is for the last.
+func questions(steps, start, back, optional, group, pattern, wide string, budget int64) []question {
 	funnel := fmt.Sprintf("funnel: {steps: [%s], within: 7d}", steps)
 	retention := "retention: {start: %s, return: %s, every: 7d, periods: 8, cohort: week}"
 	exists := fmt.Sprintf("where: {%s: exists}", optional)
@@ -96,7 +96,7 @@ func questions(steps, start, back, optional, group, pattern, wide string) []ques
 		{name: nameSample, doc: "sample: 0.1\n" + funnel, mixed: true, full: nameFunnel},
 		{name: "funnel by " + group, doc: fmt.Sprintf("funnel: {steps: [%s], within: 7d, by: %s}", steps, group)},
 		{name: "regular expression", doc: fmt.Sprintf("segment: {where: {%s: {matches: '%s'}}, bucket: day}", optional, pattern)},
-		{name: "group by " + wide, doc: fmt.Sprintf("segment: {by: [%s]}", wide), memory: large},
+		{name: "group by " + wide, doc: fmt.Sprintf("segment: {by: [%s]}", wide), memory: budget},
 	}
 }
 

@@ -56,6 +56,9 @@ func (f *figures) print(w io.Writer) error {
 	}
 	for i := range f.Queries {
 		q := &f.Queries[i]
+		if q.Rounds < f.Rounds {
+			fmt.Fprintf(w, "\nnote: %s: %d rounds alone, since one takes long", q.Name, q.Rounds)
+		}
 		for k := range q.Arms {
 			if a := &q.Arms[k]; a.Max > disturbed*a.Median {
 				fmt.Fprintf(w, "\nnote: %s, %s on %s: one round took %.1f ms; the machine was busy with something else", q.Name, a.Engine, processors(a.Cores), a.Max)

@@ -152,7 +152,17 @@ func (v *visit) segment(number uint64, path string) (err error) {
 	if v.cursor.segment != number {
 		v.cursor = Cursor{segment: number}
 	}
-	return v.records(path, sc, st)
+	before := len(v.damages)
+	if err := v.records(path, sc, st); err != nil || len(v.damages) == before {
+		return err
+	}
+	// A spool empties files that it has removed.
+	again, err := v.s.fs.Open(path)
+	if err != nil {
+		v.damages = v.damages[:before]
+		return err
+	}
+	return again.Close()
 }
 
 // records goes through a segment.
@@ -173,6 +183,12 @@ func (v *visit) records(path string, sc *scanner, st state) error {
 			limit = min(limit, acked[0].from)
 		}
 		got, ok := sc.next(off, limit)
+		if ok && !got.ok && !got.last {
+			// A spool that is at work may have written the record, and more, while
+			// it was read; what was read before the record was whole is dropped.
+			sc.buf, sc.sums = nil, nil
+			got, ok = sc.next(off, limit)
+		}
 		switch {
 		case !ok:
 			if end < st.synced {

@@ -36,7 +36,7 @@ func seeds(t *testing.T) uint64 {
 		}
 		return n
 	}
-	return 40
+	return 60
 }
 
 // TestAgree asks random questions three times: the reference, a store, and DuckDB
@@ -46,7 +46,14 @@ func TestAgree(t *testing.T) {
 	n := seeds(t)
 	for seed := range n {
 		c := trailtest.Draw(seed, trailtest.DrawOptions{})
-		db, store := load(t, c), fill(t, c)
+		store := fill(t, c)
+		for i, f := range c.Schema {
+			// Of numbers that all came as integers the store cannot know more.
+			if kind := store.Schema().Type(f.Name); kind != event.Unknown {
+				c.Schema[i].Type = kind
+			}
+		}
+		db := load(t, c)
 		for i, q := range c.Queries {
 			if err := q.Check(); err != nil {
 				t.Fatalf("seed %d, query %d: %v", seed, i, err)

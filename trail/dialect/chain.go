@@ -123,7 +123,7 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN NULL ELSE 0 END", one(steps...)))
 	}
 	columns := []string{"user"}
-	at, step, part, value, id := "ms", "step", "part", "value", "id"
+	at, step, part, value, id, mask, order := "ms", "step", "part", "value", "id", "mask", "ms, step"
 	if same != "" {
 		columns = append(columns, same+" AS "+part)
 	}
@@ -132,6 +132,7 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		columns = append(columns, c.value(f.By)+" AS "+value)
 	}
 	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists)
+	c.alias(at, step, part, value, id, mask)
 	ordered := &selection{columns: []string{"*"}, from: "entries", where: []cond{is("step IS NOT NULL")}}
 	var entries *selection
 	if c.disjoint(f) && len(f.Exclude) == 0 {
@@ -145,15 +146,25 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 			otherwise = "    ELSE 0\n"
 		}
 		columns = append(columns, "CASE\n"+strings.Join(steps, "\n")+"\n"+otherwise+"END AS "+step)
-		entries = &selection{columns: columns, from: c.aliased(at, step, part, value), where: []cond{where}}
+		entries = &selection{columns: columns, from: table, where: []cond{where}}
 	} else {
 		if m.StrictOnce && !m.StrictIncrease {
 			columns = append(columns, "row_number() OVER () AS "+id)
+			if m.StrictDeduplication {
+				// The first of the events of one time is the last of its step: the
+				// one that matches the fewest and first steps, as in trail.
+				bits := make([]string, len(steps))
+				for k, match := range steps {
+					bits[k] = fmt.Sprintf("    CASE WHEN %s THEN %d ELSE 0 END", match, int64(1)<<k)
+				}
+				columns = append(columns, "(\n"+strings.Join(bits, " +\n")+"\n) AS "+mask)
+				order += ", mask"
+			}
 		}
 		columns = append(columns, c.pick("arrayJoin", "unnest")+"([\n    "+strings.Join(cases, ",\n    ")+"\n]) AS "+step)
-		entries = &selection{columns: columns, from: c.aliased(at, step, part, value, id), where: []cond{where}}
+		entries = &selection{columns: columns, from: table, where: []cond{where}}
 	}
-	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY ms, step) AS pos", parts(f.Same)))
+	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY %s) AS pos", parts(f.Same), order))
 	for level := 1; level < len(f.Steps); level++ {
 		if era(f, level) == "" {
 			continue
@@ -171,16 +182,14 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 	return &selection{with: []named{{name: "entries", is: entries}, {name: "ordered", is: ordered}}}
 }
 
-// aliased returns the table to select from. ClickHouse takes the name of a result
-// for the result itself also where a column is called so; then the table must say
-// which is meant, which only a table without that column can.
-func (c *compiler) aliased(names ...string) string {
+// alias refuses names of results that are also properties which the query uses:
+// ClickHouse takes the name of a result for the result, not for the column.
+func (c *compiler) alias(names ...string) {
 	for _, n := range names {
-		if c.derived(n) != n {
-			c.unsupported("a funnel of this form over a property called %s", n)
+		if c.used[n] {
+			c.unsupported("a funnel of this form with a property called %s", n)
 		}
 	}
-	return c.table
 }
 
 // value returns a property so that all missing values are one, which is the
@@ -324,68 +333,4 @@ func (c *compiler) anyOrder(f *query.Funnel) *selection {
 	}
 	c.winners(s, f, "levels", []cond{always})
 	return s
-}
-
-// onceFunnel is strict_once where an event can be two steps: a chain must not have
-// it twice. An event can come again only among those of one time, so a chain keeps
-// the ones of its last time, used. Of the chains that ended before that time the
-// one is best that began last.
-func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
-	if c.dialect != DuckDB {
-		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")
-		return &selection{}
-	}
-	if f.By != "" {
-		c.unsupported("strict_once with a break-down, where an event can be two steps,")
-		return &selection{}
-	}
-	s := c.entries(f, m)
-	keys := strings.Split(parts(f.Same), ", ")
-	on := func(extra string) string {
-		list := make([]string, len(keys))
-		for i, k := range keys {
-			list[i] = "e." + k + " = s." + k
-		}
-		if extra != "" {
-			k := strings.TrimPrefix(extra, ", ")
-			list = append(list, "e."+k+" = s."+k)
-		}
-		return strings.Join(list, " AND ")
-	}
-	s.with[1].kept = true // ids and places must be the same wherever they are used
-	s.keep("chains_1", &selection{
-		columns: []string{"*", "ms AS began", "[id] AS used"}, from: "ordered", where: []cond{is("step = 1")},
-	})
-	for k := 2; k <= len(f.Steps); k++ {
-		e := era(f, k-1)
-		s.let(fmt.Sprintf("entries_%d", k), &selection{
-			columns: []string{"*"}, from: "ordered", where: []cond{is(fmt.Sprintf("step = %d", k))},
-		})
-		s.let(fmt.Sprintf("best_%d", k-1), &selection{
-			columns: append(append([]string{}, strings.Split(parts(f.Same)+e, ", ")...), "ms", "max(began) AS began"),
-			from:    fmt.Sprintf("chains_%d", k-1), groupBy: []string{parts(f.Same) + e, "ms"},
-		})
-		var limit []cond
-		if !f.NoLimit {
-			limit = append(limit, is(fmt.Sprintf("e.ms - s.began <= %d", window(f))))
-		}
-		later := &selection{
-			columns: []string{"e.*", "s.began", "[e.id] AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
-			joins: []string{fmt.Sprintf("ASOF JOIN best_%d AS s ON %s AND e.ms > s.ms", k-1, on(e))}, where: limit,
-		}
-		tied := &selection{
-			columns: []string{"e.*", "s.began", "list_sort(list_append(s.used, e.id)) AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
-			joins: []string{fmt.Sprintf("JOIN chains_%d AS s ON %s AND e.ms = s.ms AND NOT list_contains(s.used, e.id)", k-1, on(e))}, where: limit,
-		}
-		s.keep(fmt.Sprintf("chains_%d", k), &selection{union: []*selection{later, tied}})
-	}
-	columns := []string{"o.*"}
-	var joins []string
-	for k := 1; k <= len(f.Steps); k++ {
-		columns = append(columns, fmt.Sprintf("r%d.began AS began_%d", k, k))
-		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", parts(f.Same), k, k, parts(f.Same)))
-	}
-	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
-	stops := c.scanned(s, f, m, "chains")
-	return c.concluded(s, f, m, stops)
 }

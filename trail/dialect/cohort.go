@@ -33,7 +33,7 @@ func (c *compiler) cohort(q *query.Cohort) *selection {
 	return &selection{
 		columns: []string{"count(*) AS users"},
 		sub: &selection{
-			columns: []string{"user"}, from: c.table,
+			columns: []string{"user"}, from: table,
 			where:   []cond{one(relevant...), c.bounds(q.Bounds), c.sample()},
 			groupBy: []string{"user"}, having: having,
 		},

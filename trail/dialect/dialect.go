@@ -5,7 +5,7 @@
 //
 // Read Compile and Statement, then funnel.go, retention.go, segment.go, cohort.go
 // and paths.go, one for each kind of query; chain.go has the funnels that neither
-// windowFunnel nor two joins can express. RunClickHouse asks a server.
+// windowFunnel nor joins can express. Table makes the table that they ask.
 //
 // The table is called events. Its columns are user, time and event, then one for
 // each property, by name:
@@ -22,6 +22,10 @@
 // A missing string is empty in ClickHouse, and empty or NULL in DuckDB; anything
 // else missing is NULL.
 //
+// Statements of both kinds are executed: those of DuckDB by the tests in
+// test/oracle, those of ClickHouse, in testdata and thousands of random ones more,
+// were on ClickHouse 26.9 when they were written; its rows are in testdata.
+//
 // Invariants: whatever comes from a query document reaches the SQL as a quoted
 // literal or a quoted name, never as SQL; a statement means what trail answers, or
 // Compile refuses with an *UnsupportedError.
@@ -31,6 +35,7 @@ package dialect
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -99,14 +104,10 @@ func (e *LiteralError) Error() string {
 // Compile returns a query as one statement about the table events, whose
 // properties have the types of the schema. The query must have passed query.Check
 // (Parse does that), and neither it nor the schema may change any more. The error
-// is an *UnsupportedError or a *LiteralError.
+// is an *UnsupportedError, a *LiteralError, or a *query.Error about a property that
+// is of the wrong type for what is asked.
 func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error) {
-	return CompileTable(d, q, schema, "events")
-}
-
-// CompileTable is Compile for a table of another name.
-func CompileTable(d Dialect, q *query.Query, schema event.Schema, table string) (*Statement, error) {
-	c := &compiler{dialect: d, query: q, schema: schema, table: name(d, table), missing: map[string]bool{}}
+	c := &compiler{dialect: d, query: q, schema: schema, missing: map[string]bool{}, used: map[string]bool{}}
 	var s *selection
 	switch {
 	case q.Funnel != nil:
@@ -131,16 +132,41 @@ func CompileTable(d Dialect, q *query.Query, schema event.Schema, table string) 
 	}, nil
 }
 
+// Table returns the statement that makes the table events for a schema. In
+// ClickHouse, rows are in order of user and time, which makes funnels fast, and
+// the engine is MergeTree; a cluster will want another. Strings are
+// LowCardinality where that is in doubt: it does no harm below 10,000 values or so.
+func Table(d Dialect, schema event.Schema) string {
+	types := map[event.Type]string{event.Int: "Nullable(Int64)", event.Float: "Nullable(Float64)", event.Bool: "Nullable(Bool)"}
+	text, columns := "LowCardinality(String)", []string{"user String", "time DateTime64(3, 'UTC')", "event LowCardinality(String)"}
+	if d == DuckDB {
+		types = map[event.Type]string{event.Int: "BIGINT", event.Float: "DOUBLE", event.Bool: "BOOLEAN"}
+		text, columns = "VARCHAR", []string{`"user" VARCHAR`, `"time" TIMESTAMP`, "event VARCHAR"}
+	}
+	for _, f := range schema {
+		kind := types[f.Type]
+		if kind == "" {
+			kind = text
+		}
+		columns = append(columns, name(d, f.Name)+" "+kind)
+	}
+	engine := ""
+	if d == ClickHouse {
+		engine = "\nENGINE = MergeTree\nORDER BY (user, time)"
+	}
+	return "CREATE TABLE events (\n    " + strings.Join(columns, ",\n    ") + "\n)" + engine + "\n"
+}
+
 // A compiler has what the parts of one statement share. The first error stays.
 type compiler struct {
 	dialect  Dialect
 	query    *query.Query
 	schema   event.Schema
-	table    string // quoted
 	shape    shape
 	notes    []string // comment lines above the statement
 	warnings []string
 	missing  map[string]bool // unknown properties that were warned of
+	used     map[string]bool // properties that the statement asks for
 	err      error
 }
 
@@ -163,6 +189,9 @@ func (c *compiler) comments() string {
 	}
 	return text
 }
+
+// table is the one that all statements ask.
+const table = "events"
 
 // pick returns the SQL of the dialect that is compiled for.
 func (c *compiler) pick(clickhouse, duckdb string) string {

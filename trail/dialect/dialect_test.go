@@ -24,7 +24,7 @@ func parse(t testing.TB, doc string) *query.Query {
 }
 
 func TestErrors(t *testing.T) {
-	schema := event.Schema{{Name: "n", Type: event.Int}, {Name: "paid", Type: event.Bool}, {Name: "country", Type: event.String}, {Name: "event", Type: event.String}}
+	schema := event.Schema{{Name: "n", Type: event.Int}, {Name: "paid", Type: event.Bool}, {Name: "country", Type: event.String}, {Name: "event", Type: event.String}, {Name: "step", Type: event.Int}}
 	f := func(d dialect.Dialect, doc, want string) {
 		t.Helper()
 		_, err := dialect.Compile(d, parse(t, doc), schema)
@@ -35,7 +35,9 @@ func TestErrors(t *testing.T) {
 	for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
 		f(d, `segment: {where: {n: x}}`, `1:22: property "n" is of type integer, which "x" is not`)
 		f(d, `segment: {where: {paid: 1}}`, `property "paid" is of type boolean, which "1" is not`)
-		f(d, `segment: {where: {n: {contains: "1"}}}`, `property "n" is of type integer`)
+		f(d, `segment: {where: {n: {contains: "1"}}}`, `property "n" is of type integer, not a string`)
+		f(d, `segment: {where: {paid: {gt: true}}}`, `property "paid" is a boolean, which has no order`)
+		f(d, `funnel: {steps: [a, {event: b, where: {step: 1}}], by: n}`, "a funnel of this form with a property called step")
 		f(d, `segment: {measure: sum(country)}`, `property "country" is of type string, which cannot be measured`)
 		f(d, `segment: {where: [{cohort: loyal}]}`, "a filter by cohort (loyal) cannot be expressed in SQL of "+d.String())
 		f(d, `segment: {by: [event]}`, "a property called event")
@@ -67,14 +69,14 @@ func TestInjection(t *testing.T) {
 			By: []string{text},
 		}}
 		for _, d := range []dialect.Dialect{dialect.ClickHouse, dialect.DuckDB} {
-			s, err := dialect.CompileTable(d, q, event.Schema{{Name: text, Type: event.String}}, text)
+			s, err := dialect.Compile(d, q, event.Schema{{Name: text, Type: event.String}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			bare := strings.Join(strings.Fields(unquoted(t, d, s.SQL)), " ")
-			want := "SELECT #, count(*) AS value FROM # WHERE event = # AND # = # GROUP BY # ORDER BY value DESC NULLS LAST, # NULLS FIRST"
+			want := "SELECT #, count(*) AS value FROM events WHERE event = # AND # = # GROUP BY # ORDER BY value DESC NULLS LAST, # NULLS FIRST"
 			if d == dialect.DuckDB {
-				want = "SELECT nullif(#, #) AS group_1, count(*) AS value FROM # WHERE event = # AND # = # GROUP BY group_1 ORDER BY value DESC NULLS LAST, group_1 NULLS FIRST"
+				want = "SELECT nullif(#, #) AS group_1, count(*) AS value FROM events WHERE event = # AND # = # GROUP BY group_1 ORDER BY value DESC NULLS LAST, group_1 NULLS FIRST"
 				bare = strings.ReplaceAll(bare, "(E# || chr(0) || E#)", "#")
 				bare = strings.ReplaceAll(bare, "E#", "#")
 			}

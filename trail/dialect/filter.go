@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -165,6 +166,7 @@ func (c *compiler) filter(f *query.Filter) cond {
 // the schema does not have, which is missing everywhere.
 func (c *compiler) column(property string) (column string, t event.Type, ok bool) {
 	t = c.schema.Type(property)
+	c.used[property] = true
 	switch {
 	case t == event.Unknown && c.schema.Index(property) < 0 && !c.missing[property]:
 		c.missing[property] = true
@@ -199,7 +201,11 @@ func (c *compiler) test(t *query.Test) cond {
 		return c.textTest(column, t.Op, literals)
 	}
 	if t.Op >= query.Contains && t.Op <= query.Matches {
-		c.fail(&LiteralError{Property: t.Property, Type: typ, Literal: t.Literals[0].Text, Pos: t.Pos})
+		c.fail(&query.Error{Pos: t.Pos, Msg: fmt.Sprintf("property %q is of type %s, not a string", t.Property, typ), Hint: "such tests are for strings"})
+		return never
+	}
+	if typ == event.Bool && t.Op >= query.Gt && t.Op <= query.Between {
+		c.fail(&query.Error{Pos: t.Pos, Msg: fmt.Sprintf("property %q is a boolean, which has no order", t.Property), Hint: "compare with true or false"})
 		return never
 	}
 	return c.numberTest(column, typ, t.Op, literals)

@@ -101,6 +101,9 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 	// It takes unsigned numbers only, so times before 1970 need another origin.
 	const origin = "toUInt64(toUnixTimestamp64Milli(time) + 2208988800000)"
 	c.note("Times are given to windowFunnel in milliseconds since 1900.")
+	if f.Modes.StrictOnce && f.Modes.StrictDeduplication && !c.disjoint(f) {
+		c.note("Of events of one time that can be several steps, ClickHouse takes the one first that it reads first.")
+	}
 	var modes strings.Builder
 	for _, mode := range modeNames(f.Modes) {
 		modes.WriteString(", '" + mode + "'")
@@ -116,7 +119,7 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 	}
 	exists, column := c.same(f)
 	levels := &selection{
-		columns: []string{"user", level + "level"}, from: c.table,
+		columns: []string{"user", level + "level"}, from: table,
 		where: []cond{relevant, c.bounds(f.Bounds), c.sample(), exists}, groupBy: []string{"user"},
 	}
 	if column != "" {
@@ -165,12 +168,17 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 	s := &selection{}
 	common := []cond{c.bounds(f.Bounds), c.sample(), exists}
 	for k, step := range f.Steps {
-		events := &selection{columns: append(slices.Clone(keys), "time"), from: c.table, where: append([]cond{c.match(step)}, common...)}
+		where := append([]cond{c.match(step)}, common...)
 		if k == 0 {
-			events.columns = append(events.columns, "time AS began")
-			s.let("reached_1", events)
+			// Counted from the table, step 1 reads no times: that is 20 % of the whole.
+			s.let("users_1", &selection{columns: []string{"count(DISTINCT user) AS n"}, from: table, where: where})
+			s.columns = []string{"(SELECT n FROM users_1) AS step_1"}
+			if len(f.Steps) > 1 {
+				s.let("reached_1", &selection{columns: append(slices.Clone(keys), "time", "time AS began"), from: table, where: where})
+			}
 			continue
 		}
+		events := &selection{columns: append(slices.Clone(keys), "time"), from: table, where: where}
 		chain := &selection{
 			columns: append(slices.Clone(carried), "e.time", "s.began"),
 			from:    fmt.Sprintf("events_%d AS e", k+1),
@@ -184,8 +192,6 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 		}
 		s.let(fmt.Sprintf("events_%d", k+1), events)
 		s.let(fmt.Sprintf("reached_%d", k+1), chain)
-	}
-	for k := range f.Steps {
 		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM reached_%d) AS step_%d", k+1, k+1))
 	}
 	return s

@@ -22,7 +22,7 @@ func (c *compiler) paths(q *query.Paths) *selection {
 	s.with = []named{
 		{name: "trails", is: &selection{
 			columns: []string{"user", c.millis("time") + " AS " + at, "event", c.flag(c.match(q.Anchor)) + " AS " + anchor},
-			from:    c.table, where: []cond{c.filter(q.Where), c.bounds(q.Bounds), c.sample()},
+			from:    table, where: []cond{c.filter(q.Where), c.bounds(q.Bounds), c.sample()},
 		}},
 		{name: "placed", is: &selection{
 			columns: []string{"user", at + " AS ms", c.pick("toString(event)", "event::VARCHAR") + " AS event", anchor + " AS anchor", "row_number() OVER trail AS place"},

@@ -18,12 +18,12 @@ func (c *compiler) retention(q *query.Retention) *selection {
 	// t0 is only ever beside columns of the table under a name of its own.
 	t0, period := c.derived("began"), c.derived("period")
 	starts := &selection{
-		columns: []string{"user", "min(time) AS " + t0}, from: c.table,
+		columns: []string{"user", "min(time) AS " + t0}, from: table,
 		where: []cond{c.match(q.Start), c.bounds(q.Bounds), c.sample()}, groupBy: []string{"user"},
 	}
 	sql, conditions := c.period(q, t0)
 	returns := &selection{
-		columns: []string{"user", t0, sql + " AS " + period}, from: c.table + " JOIN starts USING (user)",
+		columns: []string{"user", t0, sql + " AS " + period}, from: table + " JOIN starts USING (user)",
 		where: append([]cond{c.match(q.Return), is("time >= " + t0)}, conditions...),
 	}
 	unit := q.Cohort
@@ -77,6 +77,9 @@ func (c *compiler) period(q *query.Retention, t0 string) (string, []cond) {
 			"toUnixTimestamp64Milli(time) - toUnixTimestamp64Milli("+t0+")",
 			"epoch_ms(time) - epoch_ms("+t0+")")
 		through := is(fmt.Sprintf("%s < %d", since, every*int64(q.Periods)))
+		if c.dialect == DuckDB {
+			through = is("time < " + t0 + " + " + interval(every*int64(q.Periods)))
+		}
 		return c.pick(fmt.Sprintf("intDiv(%s, %d)", since, every), fmt.Sprintf("(%s) // %d", since, every)), []cond{through}
 	}
 	return c.ordinal("time", q.Every.Unit, q.Zone) + " - " + c.ordinal(t0, q.Every.Unit, q.Zone), nil

@@ -14,7 +14,7 @@ import (
 // properties, value.
 func (c *compiler) segment(q *query.Segment) *selection {
 	c.shape = shape{kind: segmentShape}
-	s := &selection{from: c.table, where: []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}}
+	s := &selection{from: table, where: []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}}
 	var names []string // of the columns before the value
 	if q.Bucket != query.NoUnit {
 		names = append(names, c.derived("bucket"))
@@ -114,7 +114,7 @@ func (c *compiler) measure(m query.Measure) string {
 	case !ok:
 		return "NULL"
 	case t != event.Int && t != event.Float:
-		c.fail(fmt.Errorf("property %q is of type %s, which cannot be measured", m.Property, t))
+		c.fail(&query.Error{Msg: fmt.Sprintf("property %q is of type %s, which cannot be measured", m.Property, t), Hint: "measure an integer or a number, or use count or users"})
 	case m.Kind == query.Sum && t == event.Int && c.dialect == ClickHouse:
 		return "sum(toInt128(" + column + "))" // a sum of Int64 wraps
 	case m.Kind == query.Avg && t == event.Int && c.dialect == ClickHouse:

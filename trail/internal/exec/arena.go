@@ -2,52 +2,65 @@ package exec
 
 import "unsafe"
 
-// An arena is the scratch memory of one worker. It is handed out in stack order
-// and taken back as a whole for each shard, so that a query of many shards
-// allocates as much as its largest one needs. What it gives is not zeroed.
+// An arena is the scratch memory of one worker. It is handed out in stack order,
+// taken back when it is not needed, and as a whole for each shard: a query of many
+// shards holds as much as its largest one needs. What it gives is not zeroed.
 type arena struct {
 	b8   stack[uint64] // bytes, eight in one
 	b16  stack[uint16]
 	b32  stack[uint32]
 	b64  stack[uint64]
 	held *budget
+	took int64 // of the budget, in bytes
+	err  error // of the budget; sticks
 }
 
 // A stack is the part of an arena for one type.
 type stack[T any] struct {
 	buf  []T
-	used int
-	want int // by how much buf was too short since the last reset
+	used int // may be more than there is in buf
+	peak int // the most that was used
 }
 
 // take returns n elements. When the buffer is too short they are allocated, and
 // the buffer is made long enough at the next reset: what was given stays valid.
-func (s *stack[T]) take(n int) []T {
-	if s.used+n > len(s.buf) {
-		s.want += n
-		return make([]T, n)
-	}
-	part := s.buf[s.used : s.used+n : s.used+n]
+func take[T any](a *arena, s *stack[T], n int) []T {
+	at := s.used
 	s.used += n
-	return part
+	if s.used <= len(s.buf) {
+		return s.buf[at:s.used:s.used]
+	}
+	if s.used > s.peak {
+		s.peak = s.used
+		a.account()
+	}
+	return make([]T, n)
 }
 
-// reset takes everything back; it returns by how many elements the buffer grew.
-func (s *stack[T]) reset() int {
+// reset takes everything back, and makes the buffer as long as was needed.
+func (s *stack[T]) reset() {
 	s.used = 0
-	if s.want == 0 {
-		return 0
+	if s.peak > len(s.buf) {
+		s.buf = make([]T, s.peak)
 	}
-	grow := s.want + s.want/4
-	s.buf = make([]T, len(s.buf)+grow)
-	s.want = 0
-	return grow
+}
+
+// account takes from the budget what the arena holds more than before.
+func (a *arena) account() {
+	bytes := 8*int64(a.b8.peak) + 2*int64(a.b16.peak) + 4*int64(a.b32.peak) + 8*int64(a.b64.peak)
+	if bytes <= a.took {
+		return
+	}
+	if err := a.held.take(bytes - a.took); err != nil && a.err == nil {
+		a.err = err
+	}
+	a.took = bytes
 }
 
 // bytes returns n bytes, which begin at a multiple of eight and have at least
 // eight more behind them, so that they may be read as words.
 func (a *arena) bytes(n int) []uint8 {
-	words := a.b8.take(n/8 + 2)
+	words := take(a, &a.b8, n/8+2)
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n]
 }
 
@@ -59,14 +72,16 @@ func words8(b []uint8) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), (len(b)+7)/8)
 }
 
-func (a *arena) halves(n int) []uint16 { return a.b16.take(n) }
-func (a *arena) ints(n int) []uint32   { return a.b32.take(n) }
-func (a *arena) words(n int) []uint64  { return a.b64.take(n) }
+func (a *arena) halves(n int) []uint16 { return take(a, &a.b16, n) }
+func (a *arena) ints(n int) []uint32   { return take(a, &a.b32, n) }
+func (a *arena) words(n int) []uint64  { return take(a, &a.b64, n) }
 
-// reset takes everything back and accounts for what the arena holds now.
-func (a *arena) reset() error {
-	grown := 8*a.b8.reset() + 2*a.b16.reset() + 4*a.b32.reset() + 8*a.b64.reset()
-	return a.held.take(int64(grown))
+// reset takes everything back.
+func (a *arena) reset() {
+	a.b8.reset()
+	a.b16.reset()
+	a.b32.reset()
+	a.b64.reset()
 }
 
 // A mark is a place in an arena to go back to.

@@ -64,16 +64,18 @@ func next(t time.Time, unit query.Unit) time.Time {
 }
 
 // nextClock is next for minutes and hours, of which one is shorter or longer when
-// the clock changes by a part of it.
+// the clock changes by a part of it: one ends at the change, the next at the full
+// hour.
 func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
 	n := t.Add(length)
-	_, before := t.Zone()
-	if _, after := n.Zone(); after != before {
-		if f := floor(n, unit); f.After(t) {
-			return f
-		}
+	end := floor(n, unit)
+	if !end.After(t) {
+		end = n
 	}
-	return n
+	if changed, _ := n.ZoneBounds(); !changed.IsZero() && changed.After(t) && end.Before(changed) {
+		return changed
+	}
+	return end
 }
 
 // A calendar is a run of units that follow on each other.
@@ -137,7 +139,7 @@ func (c *calendar) label(i int) string {
 type ruler struct {
 	shift  uint
 	unit   []uint32 // by step: the unit of its first offset
-	begins []uint32 // by step: the first offset that is of the next unit
+	begins []uint64 // by step: the first offset that is of the next unit
 }
 
 // ruler makes a ruler for offsets up to last of unit milliseconds each from base on.
@@ -153,24 +155,24 @@ func (c *calendar) ruler(base, unit int64, last uint32, rows int, held *budget) 
 	if n > max(rows, 64) {
 		return nil, nil
 	}
-	r.unit, r.begins = make([]uint32, n), make([]uint32, n)
+	r.unit, r.begins = make([]uint32, n), make([]uint64, n)
 	u := c.find(base)
 	for i := range n {
 		at := base + unit*(int64(i)<<r.shift)
 		for u+1 < c.units() && c.starts[u+1] <= at {
 			u++
 		}
-		r.unit[i], r.begins[i] = uint32(u), math.MaxUint32
+		r.unit[i], r.begins[i] = uint32(u), math.MaxUint32+1
 		if u+1 < c.units() {
-			r.begins[i] = uint32(min(max(0, (c.starts[u+1]-base+unit-1)/unit), math.MaxUint32))
+			r.begins[i] = uint64(max(0, (c.starts[u+1]-base+unit-1)/unit))
 		}
 	}
-	return r, held.take(8 * int64(n))
+	return r, held.take(12 * int64(n))
 }
 
 // find returns the unit of an offset.
 func (r *ruler) find(offset uint32) uint32 {
 	i := offset >> r.shift
-	after := (uint64(r.begins[i]) - 1 - uint64(offset)) >> 63 // 1 if it is not before begins
+	after := (r.begins[i] - 1 - uint64(offset)) >> 63 // 1 if it is not before begins
 	return r.unit[i] + uint32(after)
 }

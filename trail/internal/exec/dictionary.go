@@ -76,7 +76,7 @@ func (d *dictionary) code(c *codes, column int, code uint32) int32 {
 // widen returns a value in the type that the schema gives its property: an older
 // segment may have integers of what are numbers by now.
 func (d *dictionary) widen(column int, value event.Value) event.Value {
-	wide, _ := value.As(d.w.in.Schema.Type(d.w.columns[column]))
+	wide, _ := value.As(d.w.types[column])
 	return wide
 }
 

@@ -1,10 +1,12 @@
 package exec
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -94,9 +96,9 @@ func (b *builder) list(filters []query.Filter) ([]*condition, error) {
 func appendKey(key []byte, f *query.Filter) []byte {
 	if t := f.Test; t != nil {
 		key = append(key, 't', byte(t.Op))
-		key = strconv.AppendQuote(key, t.Property)
+		key = appendText(key, t.Property)
 		for _, l := range t.Literals {
-			key = strconv.AppendQuote(key, l.Text)
+			key = appendText(key, l.Text)
 		}
 		return append(key, ';')
 	}
@@ -109,6 +111,10 @@ func appendKey(key []byte, f *query.Filter) []byte {
 		key = appendKey(key, &list[i])
 	}
 	return append(key, ')')
+}
+
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendUvarint(append(key, '"'), uint64(len(text))), text...)
 }
 
 func (b *builder) test(q *query.Test) (*test, error) {
@@ -224,7 +230,7 @@ type leaf struct {
 	set     []uint32 // sorted codes that pass, if there are many codes; nil for none
 	lo, hi  uint32   // without table and set: codes from lo up to, not including, hi pass, for raw columns see raw
 	missing bool     // whether code 0 passes
-	not     bool     // lo and hi, or raw, are negated
+	not     bool     // lo and hi, set or users are negated
 	raw     func(event.Value) bool
 	users   []uint64 // of cohorts
 	cohort  bool
@@ -310,6 +316,7 @@ func (b *builder) leaf(t *test, seg *segment.Segment) (*leaf, error) {
 
 // passes decides one value that is not missing.
 func (t *test) passes(v event.Value) bool {
+	v, _ = v.As(t.typ)
 	switch t.op {
 	case query.Exists:
 		return true
@@ -396,14 +403,15 @@ func (t *test) decide(l *leaf) {
 	case query.Eq, query.In, query.Ne, query.NotIn:
 		l.not = t.op == query.Ne || t.op == query.NotIn
 		if len(t.values) == 1 {
-			l.lo, l.hi = span(col, t.values[0])
+			l.lo, l.hi = t.span(col, 0)
 			break
 		}
-		for _, v := range t.values {
-			if lo, hi := span(col, v); lo < hi {
+		for i := range t.values {
+			for lo, hi := t.span(col, i); lo < hi; lo++ {
 				l.set = append(l.set, lo)
 			}
 		}
+
 		slices.Sort(l.set)
 	case query.Prefix:
 		l.lo, _ = col.Search(t.values0())
@@ -415,18 +423,18 @@ func (t *test) decide(l *leaf) {
 			l.lo = 1
 		}
 	case query.Gt:
-		_, l.lo = span(col, t.values[0])
+		_, l.lo = t.span(col, 0)
 		l.hi = codes
 	case query.Gte:
-		l.lo, _ = span(col, t.values[0])
+		l.lo, _ = t.span(col, 0)
 		l.hi = codes
 	case query.Lt:
-		l.hi, _ = span(col, t.values[0])
+		l.hi, _ = t.span(col, 0)
 	case query.Lte:
-		_, l.hi = span(col, t.values[0])
+		_, l.hi = t.span(col, 0)
 	case query.Between:
-		l.lo, _ = span(col, t.values[0])
-		_, l.hi = span(col, t.values[1])
+		l.lo, _ = t.span(col, 0)
+		_, l.hi = t.span(col, 1)
 	case query.Contains, query.Suffix, query.Matches:
 		l.table = make([]uint8, codes)
 		for c := uint32(1); c < codes; c++ {
@@ -496,9 +504,18 @@ func (l *leaf) narrow() {
 	}
 }
 
-// span returns the codes with a value: lo and lo+1 if there is one, else the
-// place where it would be, twice.
-func span(col *segment.Column, v event.Value) (lo, hi uint32) {
+// span returns the codes that have one of the values: from lo up to, not including,
+// hi; both are the place where it would be if there is none. Where a column has
+// integers of what are numbers by now, several may be the same number.
+func (t *test) span(col *segment.Column, i int) (lo, hi uint32) {
+	v := t.values[i]
+	if t.typ == event.Float && col.Type() == event.Int {
+		n := col.Codes() - 1
+		number := func(i int) float64 { return col.Value(uint32(i + 1)).Float() }
+		first := sort.Search(n, func(i int) bool { return number(i) >= v.Float() })
+		behind := sort.Search(n, func(i int) bool { return number(i) > v.Float() })
+		return uint32(first + 1), uint32(behind + 1)
+	}
 	lo, exact := col.Search(v)
 	if exact {
 		return lo, lo + 1

@@ -171,7 +171,14 @@ func (p *pathsFold) join() error {
 		for i, id := range key {
 			path[i] = p.names.value(id).Text()
 		}
+		before := len(p.paths.counts)
 		p.paths.counts[path] += n
+		if len(p.paths.counts) > before {
+			// The map is at most half full; the path of the answer comes to it.
+			if err := p.w.held.take(3*16*maxPath + 64); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

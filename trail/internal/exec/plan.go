@@ -35,13 +35,14 @@ type plan struct {
 	in       Input
 	opt      Options
 	matchers []matcher
-	columns  []string  // properties that the kernel reads beside filters, or eventName
-	sources  []*source // those that may have a matching event, by time
-	skipped  int       // sources that cannot
-	overlap  bool      // the times of two sources overlap
-	rows     int64     // of sources
-	hashTo   uint64    // the last hash that is looked at
-	share    float64   // of the users, up to hashTo
+	columns  []string     // properties that the kernel reads beside filters, or eventName
+	types    []event.Type // of columns
+	sources  []*source    // those that may have a matching event, by time
+	skipped  int          // sources that cannot
+	overlap  bool         // the times of two sources overlap
+	rows     int64        // of sources
+	hashTo   uint64       // the last hash that is looked at
+	share    float64      // of the users, up to hashTo
 	shards   int
 	width    int   // of masks in bits: 8 or 64
 	first    int64 // times of sources
@@ -153,6 +154,7 @@ func (b *builder) column(property string) int {
 		return i
 	}
 	b.columns = append(b.columns, property)
+	b.types = append(b.types, b.in.Schema.Type(property))
 	return len(b.columns) - 1
 }
 

@@ -238,9 +238,7 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 
 // shard opens the views of a shard and gives them to the fold.
 func (w *worker) shard(f fold, n need, shard int) error {
-	if err := w.arena.reset(); err != nil {
-		return err
-	}
+	w.arena.reset()
 	from, to := w.plan.shard(shard)
 	w.used = w.used[:0]
 	for i, s := range w.sources {
@@ -252,10 +250,13 @@ func (w *worker) shard(f fold, n need, shard int) error {
 			w.used = append(w.used, &w.views[i])
 		}
 	}
-	if len(w.used) == 0 {
-		return nil
+	if len(w.used) == 0 || w.arena.err != nil {
+		return w.arena.err
 	}
-	return f.shard(w.used)
+	if err := f.shard(w.used); err != nil {
+		return err
+	}
+	return w.arena.err
 }
 
 // A MemoryError tells that a query needs more memory than it may have.

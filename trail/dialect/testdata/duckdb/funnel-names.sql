@@ -1,4 +1,10 @@
 WITH
+    users_1 AS (
+        SELECT count(DISTINCT user) AS n
+        FROM events
+        WHERE event IN ('visit', 'open')
+          AND time >= TIMESTAMP '2026-01-05 00:00:00'
+    ),
     reached_1 AS (
         SELECT user, time, time AS began
         FROM events
@@ -18,5 +24,5 @@ WITH
         WHERE e.time <= s.began + INTERVAL 1 HOUR
     )
 SELECT
-    (SELECT count(DISTINCT user) FROM reached_1) AS step_1,
+    (SELECT n FROM users_1) AS step_1,
     (SELECT count(DISTINCT user) FROM reached_2) AS step_2

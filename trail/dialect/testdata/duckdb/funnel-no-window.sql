@@ -1,4 +1,9 @@
 WITH
+    users_1 AS (
+        SELECT count(DISTINCT user) AS n
+        FROM events
+        WHERE event = 'signup'
+    ),
     reached_1 AS (
         SELECT user, time, time AS began
         FROM events
@@ -15,5 +20,5 @@ WITH
         ASOF JOIN reached_1 AS s ON e.user = s.user AND e.time >= s.time
     )
 SELECT
-    (SELECT count(DISTINCT user) FROM reached_1) AS step_1,
+    (SELECT n FROM users_1) AS step_1,
     (SELECT count(DISTINCT user) FROM reached_2) AS step_2

@@ -33,15 +33,19 @@ WITH
         GROUP BY user, ms
     ),
     chains_2 AS MATERIALIZED (
-        SELECT e.*, s.began, [e.id] AS used
-        FROM entries_2 AS e
-        ASOF JOIN best_1 AS s ON e.user = s.user AND e.ms > s.ms
-        WHERE e.ms - s.began <= 86400000
-        UNION ALL
-        SELECT e.*, s.began, list_sort(list_append(s.used, e.id)) AS used
-        FROM entries_2 AS e
-        JOIN chains_1 AS s ON e.user = s.user AND e.ms = s.ms AND NOT list_contains(s.used, e.id)
-        WHERE e.ms - s.began <= 86400000
+        SELECT * EXCLUDE (began), max(began) AS began
+        FROM (
+            SELECT e.*, s.began, [e.id] AS used
+            FROM entries_2 AS e
+            ASOF JOIN best_1 AS s ON e.user = s.user AND e.ms > s.ms
+            WHERE e.ms - s.began <= 86400000
+            UNION ALL
+            SELECT e.*, s.began, list_sort(list_append(s.used, e.id)) AS used
+            FROM entries_2 AS e
+            JOIN chains_1 AS s ON e.user = s.user AND e.ms = s.ms AND NOT list_contains(s.used, e.id)
+            WHERE e.ms - s.began <= 86400000
+        )
+        GROUP BY ALL
     ),
     entries_3 AS (
         SELECT *
@@ -54,15 +58,19 @@ WITH
         GROUP BY user, ms
     ),
     chains_3 AS MATERIALIZED (
-        SELECT e.*, s.began, [e.id] AS used
-        FROM entries_3 AS e
-        ASOF JOIN best_2 AS s ON e.user = s.user AND e.ms > s.ms
-        WHERE e.ms - s.began <= 86400000
-        UNION ALL
-        SELECT e.*, s.began, list_sort(list_append(s.used, e.id)) AS used
-        FROM entries_3 AS e
-        JOIN chains_2 AS s ON e.user = s.user AND e.ms = s.ms AND NOT list_contains(s.used, e.id)
-        WHERE e.ms - s.began <= 86400000
+        SELECT * EXCLUDE (began), max(began) AS began
+        FROM (
+            SELECT e.*, s.began, [e.id] AS used
+            FROM entries_3 AS e
+            ASOF JOIN best_2 AS s ON e.user = s.user AND e.ms > s.ms
+            WHERE e.ms - s.began <= 86400000
+            UNION ALL
+            SELECT e.*, s.began, list_sort(list_append(s.used, e.id)) AS used
+            FROM entries_3 AS e
+            JOIN chains_2 AS s ON e.user = s.user AND e.ms = s.ms AND NOT list_contains(s.used, e.id)
+            WHERE e.ms - s.began <= 86400000
+        )
+        GROUP BY ALL
     ),
     chains AS (
         SELECT

@@ -1,4 +1,10 @@
 WITH
+    users_1 AS (
+        SELECT count(DISTINCT user) AS n
+        FROM events
+        WHERE event = 'view'
+          AND item != ''
+    ),
     reached_1 AS (
         SELECT
             user,
@@ -42,6 +48,6 @@ WITH
         WHERE e.time <= s.began + INTERVAL 1 DAY
     )
 SELECT
-    (SELECT count(DISTINCT user) FROM reached_1) AS step_1,
+    (SELECT n FROM users_1) AS step_1,
     (SELECT count(DISTINCT user) FROM reached_2) AS step_2,
     (SELECT count(DISTINCT user) FROM reached_3) AS step_3

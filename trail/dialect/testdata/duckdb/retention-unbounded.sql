@@ -10,7 +10,7 @@ WITH
         FROM events JOIN starts USING (user)
         WHERE event = 'open'
           AND time >= began
-          AND epoch_ms(time) - epoch_ms(began) < 2419200000
+          AND time < began + INTERVAL 28 DAY
     ),
     sizes AS (
         SELECT date_trunc('week', began)::DATE AS cohort, count(*) AS size

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/trail/dialect"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+	"github.com/uniflow-labs/uniflow/trail/trailtest"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestRun measures the store alone, of each shape, and reads what was written.
+func TestRun(t *testing.T) {
+	for _, s := range shapes() {
+		dir, out := t.TempDir(), t.TempDir()
+		args := []string{"-events", "20000", "-rounds", "1", "-skip-duckdb", "-shape", s.name, "-dir", dir, "-out", out}
+		f := measured(t, args, out)
+		if f.Made.Parquet.Events != 20000 || f.Made.Import.PerSecond <= 0 || f.Made.Import.PerEvent <= 0 || f.Made.Load != nil {
+			t.Errorf("%s: got %+v, want 20,000 events in the store alone", s.name, f.Made)
+		}
+		if len(f.Queries) != len(s.queries) || len(f.Storms) != len(storms()) {
+			t.Errorf("%s: got %d questions and %d storms, want %d and %d", s.name, len(f.Queries), len(f.Storms), len(s.queries), len(storms()))
+		}
+		for _, q := range f.Queries {
+			if len(q.Arms) != 2 || q.Arms[0].Median <= 0 || q.BytesRead <= 0 || q.Memory < 0 {
+				t.Errorf("%s: %s: got %+v, want times and bytes", s.name, q.Name, q)
+			}
+		}
+	}
+}
+
+func measured(t *testing.T, args []string, out string) *figures {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	if code := run(t.Context(), args, &stdout, &stderr); code != 0 {
+		t.Fatalf("%v: got exit code %d and %q, want 0", args, code, stderr.String())
+	}
+	for _, want := range []string{"bytes an event", "Milliseconds, median", "memory of a query", "import, events/s"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("got %s, want %q in it", stdout.String(), want)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(out, "trail.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &figures{}
+	if err := json.Unmarshal(data, f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestDataSetStays wants a second run to take the data set of the first, and says
+// so; a third to make it anew.
+func TestDataSetStays(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	args := []string{"-events", "5000", "-rounds", "1", "-skip-duckdb", "-skip-storms", "-only", "^exists$", "-dir", dir, "-out", out}
+	first := measured(t, args, out)
+	second := measured(t, args, out)
+	if *first.Made.Import != *second.Made.Import || len(second.Notes) != len(first.Notes)+1 {
+		t.Errorf("got %+v and notes %q, want the figures of the first run", second.Made.Import, second.Notes)
+	}
+	if third := measured(t, append(args, "-fresh"), out); len(third.Notes) != len(first.Notes) {
+		t.Errorf("got notes %q, want those of a first run", third.Notes)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-events", "0"}, {"-shape", "none"}, {"-only", "("}, {"extra"}} {
+		if code := run(t.Context(), args, io.Discard, io.Discard); code != 2 {
+			t.Errorf("%v: got exit code %d, want 2", args, code)
+		}
+	}
+	if code := run(t.Context(), []string{"-events", "10", "-skip-duckdb", "-only", "no such question", "-out", t.TempDir()}, io.Discard, io.Discard); code != 3 {
+		t.Errorf("got exit code %d of no question, want 3", code)
+	}
+}
+
+// TestParquet wants the import to find every event of each shape as it was made.
+func TestParquet(t *testing.T) {
+	for _, s := range shapes() {
+		c := &config{events: 3000, shape: s, seed: 3, rounds: 1, skipDuck: true, out: t.TempDir()}
+		l, err := newLab(t.Context(), c, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []event.Event
+		for row := range s.rows(c.seed, c.events) {
+			events = append(events, row.Event(s.schema))
+		}
+		all, err := c.chosen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range all {
+			if q.full != "" {
+				continue // the reference takes no samples
+			}
+			got, err := l.ask(t.Context(), &q, cores)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := trailtest.Answer(events, s.schema, q.parsed, nil)
+			if err == nil {
+				err = trailtest.Equal(got, want, tolerance)
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v", s.name, q.name, err)
+			}
+		}
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestQuestionsInSQL wants all questions to have an SQL.
+func TestQuestionsInSQL(t *testing.T) {
+	for _, s := range shapes() {
+		all, err := (&config{shape: s}).chosen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range all {
+			if _, err := dialect.Compile(dialect.DuckDB, q.parsed, s.schema); err != nil {
+				t.Errorf("%s: %s: %v", s.name, q.name, err)
+			}
+		}
+	}
+}
+
+// fakeDuck answers with what reply says, as a process would.
+func fakeDuck(t *testing.T, answer func(request) string) *duck {
+	t.Helper()
+	requests, out := io.Pipe()
+	in, replies := io.Pipe()
+	var server sync.WaitGroup
+	server.Go(func() {
+		lines := bufio.NewScanner(requests)
+		for lines.Scan() {
+			var r request
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Error(err)
+			}
+			if _, err := io.WriteString(replies, answer(r)+"\n"); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := replies.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return newDuck(out, in, func() error { server.Wait(); return nil })
+}
+
+func TestDuck(t *testing.T) {
+	d := fakeDuck(t, func(r request) string {
+		switch r.Op {
+		case "load":
+			return `{"rows":[[1000,` + fmt.Sprint(len(r.Parquet)) + `]],"elapsed_us":5,"peak_rss":6}`
+		case "query":
+			return `{"error":"no such table"}`
+		case "storm":
+			return fmt.Sprintf(`{"rows":[[0,100],[1,%d]],"elapsed_us":1000}`, 100*r.Clients)
+		}
+		return `nonsense`
+	})
+	a, err := d.ask(request{Op: "load", Parquet: "12345678"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, size, err := a.size(); rows != 1000 || size != 8 || err != nil || a.ElapsedUS != 5 || a.PeakRSS != 6 {
+		t.Errorf("got %+v, want 1,000 rows in 8 bytes", a)
+	}
+	if _, err := d.ask(request{Op: "query"}); err == nil || !strings.Contains(err.Error(), "query: no such table") {
+		t.Errorf("got %v, want what DuckDB said", err)
+	}
+	a, err = d.ask(request{Op: "storm", Clients: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times, err := stormTimes(a.Rows)
+	got := stormOf(engineDuck, storm{clients: 3}, times, time.Millisecond)
+	if err != nil || got.P50 != 0.1 || got.P95 != 0.1 || got.Queries != 2 || got.PerSecond != 2000 {
+		t.Errorf("got %+v and %v, want two questions in a millisecond", got, err)
+	}
+	if _, err := d.ask(request{Op: "close"}); err == nil {
+		t.Error("got no error of nonsense")
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+	for _, rows := range [][][]any{{{1}}, {{"a", "b"}}, {{json.Number("1"), json.Number("x")}}} {
+		if _, err := stormTimes(rows); err == nil {
+			t.Errorf("got no error of %v", rows)
+		}
+	}
+	for _, rows := range [][][]any{nil, {{json.Number("1")}}, {{1, 2}}, {{json.Number("1"), json.Number("x")}}} {
+		if _, _, err := (reply{Rows: rows}).size(); err == nil {
+			t.Errorf("got no error of %v", rows)
+		}
+	}
+}
+
+// TestWrong wants an answer of DuckDB that is another to fail the run.
+func TestWrong(t *testing.T) {
+	answer := ""
+	shape, _ := findShape("ecom")
+	l, err := newLab(t.Context(), &config{events: 2000, shape: shape, seed: 1, rounds: 1, skipDuck: true, out: t.TempDir()}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	l.duck = fakeDuck(t, func(request) string { return answer })
+	q := question{name: "all", doc: "segment: {}"}
+	if q.parsed, err = query.Parse("q", []byte(q.doc)); err != nil {
+		t.Fatal(err)
+	}
+	answer = `{"rows":[[2000]]}`
+	if _, err := l.compare(t.Context(), q); err != nil {
+		t.Errorf("got %v, want equal answers", err)
+	}
+	answer = `{"rows":[[1999]]}`
+	var wrong *wrongError
+	if _, err := l.compare(t.Context(), q); !errors.As(err, &wrong) || wrong.question != "all" {
+		t.Errorf("got %v, want that the answer is wrong", err)
+	}
+}
+
+func TestCompareSamples(t *testing.T) {
+	funnel := func(n query.Number) *query.Answer {
+		return &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Users: n}}}}
+	}
+	f := func(n query.Number, whole int64, notes int, ok bool) {
+		t.Helper()
+		l := &lab{}
+		err := l.compareSamples([]*subject{
+			{question: question{name: nameFunnel}, answer: funnel(query.Number{N: whole})},
+			{question: question{name: nameSample, full: nameFunnel}, answer: funnel(n)},
+		})
+		if (err == nil) != ok || len(l.notes) != notes {
+			t.Errorf("%+v of %d: got %v and notes %q, want ok %t and %d notes", n, whole, err, l.notes, ok, notes)
+		}
+	}
+	n := query.Number{N: 1000, Low: 900, High: 1100, Sampled: true}
+	f(n, 1050, 0, true)
+	f(n, 950, 0, true)
+	f(n, 1150, 1, true)
+	f(n, 850, 1, true)
+	f(n, 1250, 0, false)
+	f(n, 700, 0, false)
+	f(query.Number{N: 1000}, 1000, 0, false)
+}
+
+func TestTargets(t *testing.T) {
+	arms := func(ours, theirs float64) []armFigures {
+		return []armFigures{
+			{Engine: engineTrail, Cores: cores, spread: spread{Median: ours}}, {Engine: engineTrail, Cores: 1, spread: spread{Median: 2 * ours}},
+			{Engine: engineDuck, Cores: cores, spread: spread{Median: theirs}}, {Engine: engineDuck, Cores: 1, spread: spread{Median: 2 * theirs}},
+		}
+	}
+	f := &figures{
+		Shape: targetShape,
+		Made: made{
+			Parquet: &parquetFigures{Events: targetEvents / 2}, Import: &importFigures{PerSecond: 400_000, PerEvent: 8.1},
+			Load: &loadFigures{},
+		},
+		Queries: []queryFigures{
+			{Name: nameFunnel, Arms: arms(29, 200), Memory: 1 << 20}, {Name: nameRetention, Arms: arms(40, 300), Memory: 1 << 20},
+			{Name: nameSegment, Arms: arms(30, 10), Memory: 65 << 20}, {Name: nameSample, Arms: arms(4, 100)},
+		},
+		Storms: []stormFigures{{Engine: engineTrail, Clients: 8, Queries: 80, P50: 1, P95: 2, PerSecond: 3, Memory: 1 << 20}, {Engine: engineDuck, Clients: 8}},
+		Notes:  []string{"a thing"},
+	}
+	f.Queries[0].Arms[0].Max = 100
+	f.Targets = targets(f)
+	want := []bool{true, false, true, true, false, true, false, false, true}
+	if len(f.Targets) != len(want) {
+		t.Fatalf("got %+v, want %d targets", f.Targets, len(want))
+	}
+	for i, g := range f.Targets {
+		if g.Met != want[i] {
+			t.Errorf("got %+v, want met %t", g, want[i])
+		}
+	}
+	var out strings.Builder
+	if err := f.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"MISSED", "≤ 30 ms (60 for 20 M)", "65.0 MiB (segmentation)", "DuckDB ÷ trail", "6.90 x", "note: a thing", "note: funnel, trail on 2 cores: one round took 100.0 ms"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s, want %q in it", out.String(), want)
+		}
+	}
+	f.Shape = "hits"
+	if got := targets(f); len(got) != 2 {
+		t.Errorf("got %+v, want importing and memory alone", got)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	ms := func(list ...int) (all []time.Duration) {
+		for _, n := range list {
+			all = append(all, time.Duration(n)*time.Millisecond)
+		}
+		return all
+	}
+	if got, want := spreadOf(ms(5, 1, 3)), (spread{3, 1, 5}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := spreadOf(ms(4, 1)), (spread{2.5, 1, 4}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := spreadOf(nil); got != (spread{}) {
+		t.Errorf("got %v, want nothing", got)
+	}
+}
+
+func TestRoundsWithin(t *testing.T) {
+	for _, tt := range []struct {
+		round time.Duration
+		want  int
+	}{{0, 10}, {time.Second, 10}, {20 * time.Second, 3}, {2 * time.Minute, 1}} {
+		if got := roundsWithin(10, tt.round); got != tt.want {
+			t.Errorf("%v: got %d, want %d", tt.round, got, tt.want)
+		}
+	}
+}
+
+// TestWatched wants the most memory, not that of the end.
+func TestWatched(t *testing.T) {
+	const size = 32 << 20
+	before := heap()
+	peak, err := watched(func() error {
+		block := make([]byte, size)
+		for i := range block {
+			block[i] = 1
+		}
+		return io.ErrUnexpectedEOF
+	})
+	if err != io.ErrUnexpectedEOF || peak.Heap < size || peak.Heap > before+2*size {
+		t.Errorf("got %+v and %v, want %d and the error", peak, err, size)
+	}
+	if canForget && peak.Anon < size {
+		t.Errorf("got %+v, want %d resident", peak, size)
+	}
+}

@@ -1,0 +1,70 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// onceFunnel is strict_once where an event can be two steps: a chain must not have
+// it twice. An event can come again only among those of one time, so a chain keeps
+// the ones of its last time, used. Of the chains that ended before that time the
+// one is best that began last.
+func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
+	if c.dialect != DuckDB {
+		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")
+		return &selection{}
+	}
+	if f.By != "" {
+		c.unsupported("strict_once with a break-down, where an event can be two steps,")
+		return &selection{}
+	}
+	s := c.entries(f, m)
+	s.with[1].kept = true // ids and places must be the same wherever they are used
+	s.keep("chains_1", &selection{
+		columns: []string{"*", "ms AS began", "[id] AS used"}, from: "ordered", where: []cond{is("step = 1")},
+	})
+	for k := 2; k <= len(f.Steps); k++ {
+		keys := strings.Split(parts(f.Same)+era(f, k-1), ", ")
+		on := make([]string, len(keys))
+		for i, key := range keys {
+			on[i] = "e." + key + " = s." + key
+		}
+		same := strings.Join(on, " AND ")
+		s.let(fmt.Sprintf("entries_%d", k), &selection{
+			columns: []string{"*"}, from: "ordered", where: []cond{is(fmt.Sprintf("step = %d", k))},
+		})
+		s.let(fmt.Sprintf("best_%d", k-1), &selection{
+			columns: append(slices.Clone(keys), "ms", "max(began) AS began"),
+			from:    fmt.Sprintf("chains_%d", k-1), groupBy: append(slices.Clone(keys), "ms"),
+		})
+		var limit []cond
+		if !f.NoLimit {
+			limit = append(limit, is(fmt.Sprintf("e.ms - s.began <= %d", window(f))))
+		}
+		later := &selection{
+			columns: []string{"e.*", "s.began", "[e.id] AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
+			joins: []string{fmt.Sprintf("ASOF JOIN best_%d AS s ON %s AND e.ms > s.ms", k-1, same)}, where: limit,
+		}
+		tied := &selection{
+			columns: []string{"e.*", "s.began", "list_sort(list_append(s.used, e.id)) AS used"}, from: fmt.Sprintf("entries_%d AS e", k),
+			joins: []string{fmt.Sprintf("JOIN chains_%d AS s ON %s AND e.ms = s.ms AND NOT list_contains(s.used, e.id)", k-1, same)}, where: limit,
+		}
+		// Of chains that used the same events one is enough, so few are kept.
+		s.keep(fmt.Sprintf("chains_%d", k), &selection{
+			columns: []string{"* EXCLUDE (began)", "max(began) AS began"},
+			sub:     &selection{union: []*selection{later, tied}}, groupBy: []string{"ALL"},
+		})
+	}
+	columns := []string{"o.*"}
+	var joins []string
+	for k := 1; k <= len(f.Steps); k++ {
+		columns = append(columns, fmt.Sprintf("r%d.began AS began_%d", k, k))
+		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", parts(f.Same), k, k, parts(f.Same)))
+	}
+	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
+	stops := c.scanned(s, f, m, "chains")
+	return c.concluded(s, f, m, stops)
+}

@@ -1,0 +1,79 @@
+package exec
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// zones are those whose clocks do what is easily forgotten: change at midnight
+// forward and back, by half an hour, by a day, or have no whole hour.
+var zones = []string{
+	"UTC", "America/New_York", "Europe/Berlin", "Asia/Amman", "Asia/Beirut", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu",
+	"Pacific/Apia", "Asia/Singapore", "Africa/Cairo", "America/Havana",
+}
+
+// TestCalendar has each time be in the unit that the wall clock of the zone says.
+func TestCalendar(t *testing.T) {
+	from, to := time.Date(2010, 12, 1, 0, 0, 0, 0, time.UTC), time.Date(2012, 2, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range zones {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unit := range []query.Unit{query.Hour, query.Day, query.Week, query.Month} {
+			c, err := newCalendar(from.UnixMilli(), to.UnixMilli(), unit, zone, 0, newBudget(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := from.UnixMilli()
+			r, err := c.ruler(base, 1000, uint32(to.Sub(from)/time.Second), math.MaxInt, newBudget(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := from; at.Before(to); at = at.Add(7 * time.Minute) {
+				got := c.find(at.UnixMilli())
+				if ruled := r.find(uint32((at.UnixMilli() - base) / 1000)); int(ruled) != got {
+					t.Fatalf("%s, %s, %s: the ruler says %d, the calendar %d", name, unit, at, ruled, got)
+				}
+				local, start := at.In(zone), time.UnixMilli(c.starts[got]).In(zone)
+				if start.After(local) {
+					t.Fatalf("%s, %s: %s is in a unit that begins at %s", name, unit, local, start)
+				}
+				want := local.Format(time.DateOnly)
+				switch unit {
+				case query.Hour:
+					want = local.Format("2006-01-02T15")
+					if got := start.Format("2006-01-02T15"); got != want {
+						t.Fatalf("%s, hour: %s is in that of %s", name, local, start)
+					}
+					continue
+				case query.Week:
+					want = local.AddDate(0, 0, -(int(local.Weekday())+6)%7).Format(time.DateOnly)
+				case query.Month:
+					want = local.Format("2006-01") + "-01"
+				}
+				if got := c.label(got); got != want && name != "Pacific/Apia" {
+					t.Fatalf("%s, %s: %s is in that of %s, want %s", name, unit, local, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestRulerEnd has the last offset that a segment can have be in the last unit.
+func TestRulerEnd(t *testing.T) {
+	c, err := newCalendar(0, math.MaxUint32, query.Day, nil, 0, newBudget(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.ruler(0, 1, math.MaxUint32, math.MaxInt, newBudget(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := int(r.find(math.MaxUint32)), c.units()-1; got != want {
+		t.Errorf("got unit %d, want %d", got, want)
+	}
+}
