@@ -42,6 +42,7 @@ func (s *Store) openWriter() (err error) {
 	s.mu.Lock()
 	s.publishLocked()
 	s.mu.Unlock()
+	s.startSweeper()
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.flushLoop)
 	s.wg.Go(s.compactLoop)

@@ -87,7 +87,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 	if err != nil {
 		return nil, err
 	}
-	defer sn.unpin()
+	defer sn.leave()
 	in, err := sn.ask(q)
 	if err != nil {
 		return nil, err

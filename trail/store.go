@@ -23,9 +23,10 @@ import (
 // methods can be called from several goroutines; queries run beside each other
 // and beside whatever changes the store.
 //
-// A store that is open for writing has three goroutines: the committer takes
+// A store that is open for writing has four goroutines: the committer takes
 // appends, the flusher writes what is in memory to segments, the compactor merges
-// segments. One open for reading has none.
+// segments, the sweeper frees what the last query has left. One open for reading has
+// the sweeper alone.
 type Store struct {
 	dir    string
 	opt    Options
@@ -37,8 +38,11 @@ type Store struct {
 	lock   io.Closer
 	wal    *spool.Spool
 
-	current atomic.Pointer[snapshot] // nil after Close
-	slots   chan struct{}            // one for each worker that a query may have; capacity GOMAXPROCS
+	current  atomic.Pointer[snapshot] // nil after Close
+	retired  atomic.Pointer[snapshot] // a stack of those that queries left, to be freed
+	sweeping atomic.Bool              // the sweeper is there
+	sweep    chan struct{}            // tells the sweeper to look; capacity 1
+	slots    chan struct{}            // one for each worker that a query may have; capacity GOMAXPROCS
 
 	budget    *semaphore.Weighted // bytes of appends that wait
 	requests  chan *request       // to the committer; bounded by the budget, the capacity only spares switches
@@ -57,7 +61,7 @@ type Store struct {
 
 	ctx    context.Context // done when the store closes
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the three goroutines
+	wg     sync.WaitGroup // the goroutines
 	calls  sync.WaitGroup // calls that change the store; added to under mu while it is open
 
 	closeOnce sync.Once
@@ -109,6 +113,7 @@ func Open(dir string, opt Options) (*Store, error) {
 			s.cancel()
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
+		s.startSweeper()
 		return s, nil
 	}
 	if err := s.openWriter(); err != nil {
@@ -130,6 +135,7 @@ func newStore(dir string, opt Options) *Store {
 		ops:       make(chan func()),
 		wake:      make(chan struct{}, 1),
 		compact:   make(chan struct{}, 1),
+		sweep:     make(chan struct{}, 1),
 		room:      make(chan struct{}, 1),
 		flushes:   make(chan chan error),
 		jobs:      make(chan *compactJob),

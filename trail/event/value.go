@@ -92,6 +92,9 @@ func (v Value) Float() float64 {
 // Bool returns what a Bool holds.
 func (v Value) Bool() bool { return v.bits != 0 }
 
+// Bits returns what tells a value from others of its type, 0 for strings.
+func (v Value) Bits() uint64 { return v.bits }
+
 // String returns the value as answers show it, "" for the missing one.
 func (v Value) String() string {
 	switch v.typ {

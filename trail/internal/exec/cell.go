@@ -24,12 +24,6 @@ type cell struct {
 	squares float64 // of what the users before him contributed
 }
 
-// A total is a cell of all workers.
-type total struct {
-	cell
-	quantiles quantiles // of Percentile
-}
-
 // sum adds a value. Integers are added in 128 bits, and numbers with the error of
 // each addition kept (Neumaier 1974), so that the order of the rows, which depends
 // on the segments, does not show.

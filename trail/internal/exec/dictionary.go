@@ -13,20 +13,38 @@ import (
 // code; of more, every value is looked up.
 const maxRemap = 1 << 18
 
-// A dictionary gives the values that one worker meets numbers which are the same
-// in all segments: 0 for the missing one, then from 1 in order of appearance.
+// A dictionary gives values numbers: 0 for the missing one, then from 1 in order of
+// appearance. Each worker has one, and the kernel one for all when they are joined.
 // What a segment's codes are is noted as they are met, so that a column with many
 // values costs only those that are seen.
 type dictionary struct {
-	w      *worker
-	ids    map[event.Value]int32
-	values []event.Value
-	remaps map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
-	err    error                       // of memory; sticks
+	plan    *plan
+	strings map[string]int32
+	others  map[other]int32
+	values  []event.Value               // by number
+	remaps  map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
+	held    int64                       // bytes of the budget
+	err     error                       // of the budget; sticks
 }
 
-func newDictionary(w *worker) *dictionary {
-	return &dictionary{w: w, ids: make(map[event.Value]int32), values: []event.Value{{}}, remaps: make(map[*segment.Column][]int32)}
+// An other is a value that is not a string.
+type other struct {
+	typ  event.Type
+	bits uint64
+}
+
+func newDictionary(p *plan) *dictionary {
+	return &dictionary{
+		plan: p, values: []event.Value{{}},
+		strings: make(map[string]int32), others: make(map[other]int32), remaps: make(map[*segment.Column][]int32),
+	}
+}
+
+// close gives back what the dictionary has of the budget; it is not used any more.
+func (d *dictionary) close() {
+	d.strings, d.others, d.values, d.remaps = nil, nil, nil, nil
+	d.plan.held.give(d.held)
+	d.held = 0
 }
 
 // open begins with the views of a shard.
@@ -76,7 +94,7 @@ func (d *dictionary) code(c *codes, column int, code uint32) int32 {
 // widen returns a value in the type that the schema gives its property: an older
 // segment may have integers of what are numbers by now.
 func (d *dictionary) widen(column int, value event.Value) event.Value {
-	wide, _ := value.As(d.w.types[column])
+	wide, _ := value.As(d.plan.types[column])
 	return wide
 }
 
@@ -85,24 +103,35 @@ func (d *dictionary) number(value event.Value) int32 {
 	if value.Missing() {
 		return 0
 	}
-	if id, ok := d.ids[value]; ok {
-		return id
-	}
-	if value.Type() == event.String {
-		value = event.StringOf(strings.Clone(value.Text())) // of the map, which may go
-	}
+	const perEntry = 48 // of a map with room to grow
 	id := int32(len(d.values))
+	if value.Type() == event.String {
+		if id, ok := d.strings[value.Text()]; ok {
+			return id
+		}
+		text := strings.Clone(value.Text()) // the other is the file's, which may go
+		value = event.StringOf(text)
+		d.strings[text] = id
+		d.take(int64(unsafe.Sizeof(value)) + perEntry + int64(len(text)))
+	} else {
+		key := other{value.Type(), value.Bits()}
+		if id, ok := d.others[key]; ok {
+			return id
+		}
+		d.others[key] = id
+		d.take(int64(unsafe.Sizeof(value)) + perEntry)
+	}
 	d.values = append(d.values, value)
-	d.ids[value] = id
-	d.take(4*int64(unsafe.Sizeof(value)) + int64(len(value.Text()))) // the map is at most half full
 	return id
 }
 
 // value returns the value with a number.
 func (d *dictionary) value(id int32) event.Value { return d.values[id] }
 
+// take accounts for memory that goes with the dictionary.
 func (d *dictionary) take(n int64) {
-	if err := d.w.held.take(n); err != nil && d.err == nil {
+	d.held += n
+	if err := d.plan.held.take(n); err != nil && d.err == nil {
 		d.err = err
 	}
 }

@@ -26,13 +26,14 @@ type funnel struct {
 	by     int   // column, -1 for none
 	same   int   // column, -1 for none
 
-	reached []int64                 // users by level-1
-	groups  map[event.Value][]int64 // users by level-1
+	reached []int64           // users by level-1
+	values  *dictionary       // of by
+	groups  map[int32][]int64 // by value: users by level-1
 }
 
 func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 	f := &funnel{q: q, steps: len(q.Steps), window: q.Within.Milliseconds(), order: -1, by: -1, same: -1,
-		reached: make([]int64, len(q.Steps)), groups: make(map[event.Value][]int64)}
+		reached: make([]int64, len(q.Steps))}
 	if q.NoLimit {
 		f.window = math.MaxInt64
 	}
@@ -77,12 +78,15 @@ func (f *funnel) explain() string {
 	return fmt.Sprintf("funnel of %d steps: the events of each user that match are collected, then followed", f.steps)
 }
 
-func (f *funnel) settle(*plan) error { return nil }
+func (f *funnel) settle(p *plan) error {
+	f.values, f.groups = newDictionary(p), make(map[int32][]int64)
+	return nil
+}
 
 func (f *funnel) need() need { return need{times: true, columns: f.by >= 0 || f.same >= 0} }
 
 func (f *funnel) fork(w *worker) fold {
-	fold := &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w), groups: make(map[int32][]int64)}
+	fold := &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w.plan), groups: make(map[int32][]int64)}
 	if f.fast() {
 		return &funnelScan{funnelFold: fold}
 	}
@@ -98,7 +102,7 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 	}
 	groups := make([]group, 0, len(f.groups))
 	for v, reached := range f.groups {
-		g := group{v, 0, reached}
+		g := group{f.values.value(v), 0, reached}
 		for _, n := range reached {
 			g.users += n
 		}
@@ -458,17 +462,19 @@ func (f *funnelFold) join() error {
 	for i, n := range f.reached {
 		f.funnel.reached[i] += n
 	}
+	all := f.funnel
 	for id, reached := range f.groups {
-		v := f.values.value(id)
-		g := f.funnel.groups[v]
+		v := all.values.number(f.values.value(id))
+		g := all.groups[v]
 		if g == nil {
-			f.funnel.groups[v] = reached
-			f.values.take(120) // of the map and of the list to sort
+			all.groups[v] = reached
+			all.values.take(8*int64(f.steps) + 120) // of the map, and of the list to sort
 			continue
 		}
 		for i, n := range reached {
 			g[i] += n
 		}
 	}
-	return f.values.err
+	f.values.close()
+	return all.values.err
 }

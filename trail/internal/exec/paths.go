@@ -47,7 +47,7 @@ func (p *paths) settle(*plan) error { return nil }
 func (p *paths) need() need { return need{times: true, columns: true} }
 
 func (p *paths) fork(w *worker) fold {
-	return &pathsFold{paths: p, w: w, names: newDictionary(w), counts: make(map[[maxPath]int32]int64)}
+	return &pathsFold{paths: p, w: w, names: newDictionary(w.plan), counts: make(map[[maxPath]int32]int64)}
 }
 
 func (p *paths) answer(pl *plan) (*query.Answer, error) {

@@ -290,3 +290,6 @@ func (b *budget) take(n int64) error {
 	}
 	return nil
 }
+
+// give takes back what is not held any more.
+func (b *budget) give(n int64) { b.held.Add(-n) }

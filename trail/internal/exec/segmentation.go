@@ -21,17 +21,20 @@ type segmentation struct {
 	calendar *calendar  // nil without buckets
 	buckets  int        // 1 without
 
-	totals map[place]*total
+	values    *dictionary // of by
+	totals    map[place]int32
+	cells     []cell      // by what totals says
+	quantiles []quantiles // of Percentile; nil for others
 }
 
 // A place is a bucket of a group.
 type place struct {
-	values [3]event.Value
-	bucket int
+	group  [3]int32 // numbers of the values of by
+	bucket int32
 }
 
 func (b *builder) segmentation(q *query.Segment) (kernel, error) {
-	s := &segmentation{q: q, value: -1, buckets: 1, totals: make(map[place]*total)}
+	s := &segmentation{q: q, value: -1, buckets: 1, totals: make(map[place]int32)}
 	lo, hi := b.bounds(q.Bounds)
 	if err := b.match(q.Match, lo, hi); err != nil {
 		return nil, err
@@ -52,6 +55,7 @@ func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 // settle makes the calendar, and for each source what turns its times into
 // buckets and its codes into numbers.
 func (s *segmentation) settle(p *plan) (err error) {
+	s.values = newDictionary(p)
 	m := p.matchers[0]
 	if s.q.Bucket != query.NoUnit {
 		if s.calendar, err = newCalendar(max(p.first, m.lo), min(p.last, m.hi-1), s.q.Bucket, s.q.Zone, 0, p.held); err != nil {
@@ -86,7 +90,7 @@ func (s *segmentation) need() need {
 func (s *segmentation) fork(w *worker) fold {
 	return &tally{
 		segmentation: s, w: w,
-		values: newDictionary(w), tuples: make(map[[3]int32]uint32),
+		values: newDictionary(w.plan), tuples: make(map[[3]int32]uint32),
 		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.scaled(),
 	}
 }
@@ -100,40 +104,47 @@ func (s *segmentation) scaled() bool {
 	return false
 }
 
-// total returns what all workers know of a place.
-func (s *segmentation) total(at place, held *budget) (*total, error) {
-	t := s.totals[at]
-	if t != nil {
-		return t, nil
+// total returns the cell of all workers of a place.
+func (s *segmentation) total(at place) int32 {
+	i, ok := s.totals[at]
+	if ok {
+		return i
 	}
-	t = &total{}
-	s.totals[at] = t
-	// The map is at most half full; the row of the answer is another place.
-	return t, held.take(int64(unsafe.Sizeof(*t)) + 3*int64(unsafe.Sizeof(at)) + int64(unsafe.Sizeof(query.SegmentRow{})))
+	i = int32(len(s.cells))
+	s.totals[at] = i
+	s.cells = append(s.cells, cell{})
+	s.values.take(40 + int64(unsafe.Sizeof(cell{})))
+	if s.q.Measure.Kind == query.Percentile {
+		s.quantiles = append(s.quantiles, quantiles{})
+		s.values.take(int64(unsafe.Sizeof(quantiles{})))
+	}
+	return i
 }
 
 func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 	a := &query.SegmentAnswer{Bucketed: s.calendar != nil, By: s.q.By}
 	if s.q.Fill && s.calendar != nil {
-		if err := s.fill(p.held); err != nil {
-			return nil, err
-		}
+		s.fill()
 	}
 	if s.calendar == nil && len(s.by) == 0 {
-		// The only row is answered even if no event is in it.
-		if _, err := s.total(place{}, p.held); err != nil {
-			return nil, err
-		}
+		s.total(place{}) // the only row is answered even if no event is in it
 	}
 	type row struct {
-		bucket int
+		bucket int32
 		query.SegmentRow
 	}
+	s.values.take(int64(len(s.totals)) * int64(2*unsafe.Sizeof(row{})+uintptr(len(s.by))*unsafe.Sizeof(event.Value{})))
+	if s.values.err != nil {
+		return nil, s.values.err
+	}
 	rows := make([]row, 0, len(s.totals))
-	for at, t := range s.totals {
-		r := row{at.bucket, query.SegmentRow{Group: slices.Clone(at.values[:len(s.by)]), Value: s.result(p, t)}}
+	for at, i := range s.totals {
+		r := row{at.bucket, query.SegmentRow{Group: make([]event.Value, len(s.by)), Value: s.result(p, i)}}
+		for k := range s.by {
+			r.Group[k] = s.values.value(at.group[k])
+		}
 		if s.calendar != nil {
-			r.Bucket = s.calendar.label(at.bucket)
+			r.Bucket = s.calendar.label(int(at.bucket))
 		}
 		rows = append(rows, r)
 	}
@@ -151,25 +162,23 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 
 // fill adds the buckets without events, of each group between the first and the
 // last bucket of all.
-func (s *segmentation) fill(held *budget) error {
-	first, last := s.buckets, -1
-	groups := make(map[[3]event.Value]bool)
+func (s *segmentation) fill() {
+	first, last := int32(math.MaxInt32), int32(-1)
+	groups := make(map[[3]int32]bool)
 	for at := range s.totals {
 		first, last = min(first, at.bucket), max(last, at.bucket)
-		groups[at.values] = true
+		groups[at.group] = true
 	}
-	for values := range groups {
-		for b := first; b <= last; b++ {
-			if _, err := s.total(place{values, b}, held); err != nil {
-				return err
-			}
+	for group := range groups {
+		for b := first; b <= last && s.values.err == nil; b++ {
+			s.total(place{group, b})
 		}
 	}
-	return nil
 }
 
 // result returns the measure of a cell.
-func (s *segmentation) result(p *plan, c *total) query.Measured {
+func (s *segmentation) result(p *plan, at int32) query.Measured {
+	c := &s.cells[at]
 	kind := s.q.Measure.Kind
 	if kind == query.Count || kind == query.Users {
 		n := p.spread(c.rows, c.squares)
@@ -200,7 +209,7 @@ func (s *segmentation) result(p *plan, c *total) query.Measured {
 		return query.Measured{Type: event.Float, Float: mean}
 	case query.Percentile:
 		rank := (c.n*int64(s.q.Measure.Percentile) + 99) / 100
-		return s.unkey(c.quantiles.at(rank))
+		return s.unkey(s.quantiles[at].at(rank))
 	}
 	if integers {
 		return query.Measured{Type: event.Int, Int: c.i}

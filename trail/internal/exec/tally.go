@@ -4,7 +4,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -404,6 +403,7 @@ func (s *tally) measure(v *view, lo, hi int) error {
 
 func (s *tally) join() error {
 	s.even()
+	all := s.segmentation
 	for at := range max(len(s.counts), len(s.cells)) {
 		c := cell{}
 		if s.measured() {
@@ -416,23 +416,22 @@ func (s *tally) join() error {
 			continue
 		}
 		group, bucket := s.split(at)
-		to, err := s.total(place{s.valuesOf(group), bucket}, s.w.held)
-		if err != nil {
-			return err
-		}
-		s.add(&to.cell, &c)
+		to := all.total(place{s.translate(group), int32(bucket)})
+		s.add(&all.cells[to], &c)
 		if s.quantiles != nil {
-			to.quantiles.join(&s.quantiles[at])
+			all.quantiles[to].join(&s.quantiles[at])
 		}
 	}
-	s.counts, s.cells, s.quantiles = nil, nil, nil
-	return nil
+	s.counts, s.cells, s.quantiles, s.sparse, s.places, s.tuples, s.keys = nil, nil, nil, nil, nil, nil, nil
+	s.values.close()
+	s.w.held.give(s.held)
+	return all.values.err
 }
 
-// valuesOf returns the values of a group.
-func (s *tally) valuesOf(group int) (values [3]event.Value) {
+// translate returns a group in the numbers of all workers.
+func (s *tally) translate(group int) (numbers [3]int32) {
 	for k := range s.by {
-		values[k] = s.values.value(s.keys[group][k])
+		numbers[k] = s.segmentation.values.number(s.values.value(s.keys[group][k]))
 	}
-	return values
+	return numbers
 }
