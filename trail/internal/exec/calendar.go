@@ -78,7 +78,8 @@ func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
 	return end
 }
 
-// A calendar is a run of units that follow on each other.
+// A calendar is the units of some spans of time. What lies between two spans counts
+// as the last unit of the first, which is no matter: nothing is there.
 type calendar struct {
 	starts   []int64 // in milliseconds; one more than there are units
 	shortest int64   // of the units
@@ -86,31 +87,41 @@ type calendar struct {
 	unit     query.Unit
 }
 
-// maxUnits bounds a calendar: a year of minutes, and a little.
-const maxUnits = 600_000
+// maxUnits bounds a calendar: minutes of nearly four years.
+const maxUnits = 2_000_000
 
-// newCalendar returns the units that hold the times from lo to hi, both included,
-// and more units after them.
-func newCalendar(lo, hi int64, unit query.Unit, zone *time.Location, more int, held *budget) (*calendar, error) {
+// A span is times from the first to the last, both included.
+type span struct{ first, last int64 }
+
+// newCalendar returns the units that hold the times of spans, which come by their
+// first time, and more units after each.
+func newCalendar(spans []span, unit query.Unit, zone *time.Location, more int, held *budget) (*calendar, error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	if lo > hi {
-		lo, hi = 0, 0 // there is nothing
+	if len(spans) == 0 {
+		spans = []span{{}} // so that there is a unit
 	}
 	c := &calendar{zone: zone, unit: unit, shortest: math.MaxInt64}
-	t := floor(time.UnixMilli(lo).In(zone), unit)
-	for after := 0; after <= more; t = next(t, unit) {
-		if len(c.starts) > maxUnits {
-			return nil, errorAt(query.Pos{}, "choose larger units, or give from and to", "more than %d %ss between the first event and the last", maxUnits, unit)
+	var last time.Time // of starts
+	for _, s := range spans {
+		t := floor(time.UnixMilli(s.first).In(zone), unit)
+		if len(c.starts) > 0 && !t.After(last) {
+			t = next(last, unit)
 		}
-		at := t.UnixMilli()
-		if n := len(c.starts); n > 0 {
-			c.shortest = min(c.shortest, at-c.starts[n-1])
+		end := floor(time.UnixMilli(s.last).In(zone), unit)
+		for range more + 1 {
+			end = next(end, unit)
 		}
-		c.starts = append(c.starts, at)
-		if at > hi {
-			after++
+		for ; !t.After(end); t = next(t, unit) {
+			if len(c.starts) > maxUnits {
+				return nil, errorAt(query.Pos{}, "choose larger units, or give from and to", "more than %d %ss between the first event and the last", maxUnits, unit)
+			}
+			if n := len(c.starts); n > 0 {
+				c.shortest = min(c.shortest, t.UnixMilli()-c.starts[n-1])
+			}
+			c.starts = append(c.starts, t.UnixMilli())
+			last = t
 		}
 	}
 	return c, held.take(8 * int64(cap(c.starts)))

@@ -24,7 +24,7 @@ func TestCalendar(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, unit := range []query.Unit{query.Hour, query.Day, query.Week, query.Month} {
-			c, err := newCalendar(from.UnixMilli(), to.UnixMilli(), unit, zone, 0, newBudget(0))
+			c, err := newCalendar([]span{{from.UnixMilli(), to.UnixMilli()}}, unit, zone, 0, newBudget(0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestCalendar(t *testing.T) {
 
 // TestRulerEnd has the last offset that a segment can have be in the last unit.
 func TestRulerEnd(t *testing.T) {
-	c, err := newCalendar(0, math.MaxUint32, query.Day, nil, 0, newBudget(0))
+	c, err := newCalendar([]span{{0, math.MaxUint32}}, query.Day, nil, 0, newBudget(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,5 +75,24 @@ func TestRulerEnd(t *testing.T) {
 	}
 	if got, want := int(r.find(math.MaxUint32)), c.units()-1; got != want {
 		t.Errorf("got unit %d, want %d", got, want)
+	}
+}
+
+// TestGaps has events that are far away from the others not cost the time between.
+func TestGaps(t *testing.T) {
+	const day = 86400_000
+	far := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).UnixMilli()
+	spans := []span{{-62135596800000, -62135596800000}, {0, 10 * day}, {5 * day, 12 * day}, {far, far}}
+	c, err := newCalendar(spans, query.Day, nil, 0, newBudget(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, most := c.units(), 20; got > most {
+		t.Errorf("got %d units, want at most %d", got, most)
+	}
+	for at, want := range map[int64]string{spans[0].first: "0001-01-01", 0: "1970-01-01", 12 * day: "1970-01-13", 10*day + 1: "1970-01-11", far: "9999-12-31"} {
+		if got := c.label(c.find(at)); got != want {
+			t.Errorf("%d: got %s, want %s", at, got, want)
+		}
 	}
 }

@@ -45,8 +45,6 @@ type plan struct {
 	share    float64      // of the users, up to hashTo
 	shards   int
 	width    int   // of masks in bits: 8 or 64
-	first    int64 // times of sources
-	last     int64
 	through  int64 // the last time of all segments
 	warnings []string
 	held     *budget
@@ -114,7 +112,15 @@ func (b *builder) unknownProperty(name string) {
 	}
 	b.unknown[name] = true
 	hint := ""
-	if near := query.Nearest(name, b.in.Schema.Names()); near != "" {
+	switch name {
+	case "event", "name":
+		hint = "; events are chosen with event:, beside where:"
+	case "user", "user_id":
+		hint = "; users are not properties: keep a cohort of them, and test for that"
+	case "time", "ts", "timestamp":
+		hint = "; times are chosen with from: and to:"
+	}
+	if near := query.Nearest(name, b.in.Schema.Names()); near != "" && hint == "" {
 		hint = fmt.Sprintf(", did you mean %q", near)
 	}
 	b.warn("no event has the property %q%s", name, hint)
@@ -163,7 +169,7 @@ func newPlan(in Input, opt Options, share float64) *builder {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}
-	p := &plan{in: in, opt: opt, share: 1, hashTo: math.MaxUint64, first: math.MaxInt64, last: math.MinInt64, through: math.MinInt64, held: newBudget(opt.Memory)}
+	p := &plan{in: in, opt: opt, share: 1, hashTo: math.MaxUint64, through: math.MinInt64, held: newBudget(opt.Memory)}
 	if share > 0 && share < 1 {
 		p.share = share
 		p.hashTo = uint64(share * (1 << 63) * 2)
@@ -203,7 +209,6 @@ func (b *builder) finish(ctx context.Context, k kernel) error {
 		}
 		b.sources = append(b.sources, src)
 		b.rows += int64(src.seg.Rows())
-		b.first, b.last = min(b.first, src.seg.MinTime()), max(b.last, src.seg.MaxTime())
 	}
 	for i := range b.matchers {
 		for _, name := range b.matchers[i].events {
@@ -353,6 +358,16 @@ func (s *source) narrow(bit uint64, lo, hi int64) {
 		}
 	}
 	s.cut = append(s.cut, window{bit, lo, hi})
+}
+
+// spans returns the times of the sources between two times, hi excluded.
+func (p *plan) spans(lo, hi int64) (spans []span) {
+	for _, s := range p.sources {
+		if first, last := max(s.seg.MinTime(), lo), min(s.seg.MaxTime(), hi-1); first <= last {
+			spans = append(spans, span{first, last})
+		}
+	}
+	return spans
 }
 
 // shard returns the hashes of a shard, both included.

@@ -53,12 +53,12 @@ func (r *retention) end(to int64) int64 {
 
 func (r *retention) settle(p *plan) (err error) {
 	m := p.matchers[0]
-	first, last := max(p.first, m.lo), min(p.last, m.hi)
-	if r.cohorts, err = newCalendar(first, last, r.q.Cohort, r.q.Zone, 0, p.held); err != nil {
+	spans := p.spans(m.lo, m.hi)
+	if r.cohorts, err = newCalendar(spans, r.q.Cohort, r.q.Zone, 0, p.held); err != nil {
 		return err
 	}
 	if r.every == 0 {
-		if r.periods, err = newCalendar(first, last, r.q.Every.Unit, r.q.Zone, r.q.Periods, p.held); err != nil {
+		if r.periods, err = newCalendar(spans, r.q.Every.Unit, r.q.Zone, r.q.Periods, p.held); err != nil {
 			return err
 		}
 	}

@@ -266,7 +266,11 @@ type MemoryError struct {
 
 // Error says what to do.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the query needs more than its %d MiB of memory: allow more, or ask for less time, fewer groups or a sample", e.Limit>>20)
+	limit := fmt.Sprintf("%d MiB", e.Limit>>20)
+	if e.Limit < 1<<20 {
+		limit = fmt.Sprintf("%d bytes", e.Limit)
+	}
+	return fmt.Sprintf("the query needs more than its %s of memory: allow more, or ask for less time, fewer groups or a sample", limit)
 }
 
 // A budget is the memory that a query may hold, shared by its workers, which take

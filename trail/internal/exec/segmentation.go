@@ -58,7 +58,14 @@ func (s *segmentation) settle(p *plan) (err error) {
 	s.values = newDictionary(p)
 	m := p.matchers[0]
 	if s.q.Bucket != query.NoUnit {
-		if s.calendar, err = newCalendar(max(p.first, m.lo), min(p.last, m.hi-1), s.q.Bucket, s.q.Zone, 0, p.held); err != nil {
+		spans := p.spans(m.lo, m.hi)
+		if n := len(spans); n > 1 && s.q.Fill {
+			for _, other := range spans {
+				spans[0].last = max(spans[0].last, other.last)
+			}
+			spans = spans[:1]
+		}
+		if s.calendar, err = newCalendar(spans, s.q.Bucket, s.q.Zone, 0, p.held); err != nil {
 			return err
 		}
 		s.buckets = s.calendar.units()
