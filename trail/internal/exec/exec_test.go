@@ -222,6 +222,14 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestKnownElsewhere does not warn of an event that is there at other times.
+func TestKnownElsewhere(t *testing.T) {
+	a := ask(t, shop(t, 10), "segment: {event: view, to: 1971-01-01}")
+	if len(a.Stats.Warnings) > 0 || a.Stats.Segments > 0 {
+		t.Errorf("got warnings %q and %d segments, want none", a.Stats.Warnings, a.Stats.Segments)
+	}
+}
+
 // TestQuantiles has percentiles of more values than are kept be right within half
 // a percent of rank.
 func TestQuantiles(t *testing.T) {

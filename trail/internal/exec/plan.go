@@ -235,6 +235,9 @@ func (b *builder) unknownEvent(name string) {
 	if b.names == nil {
 		b.names = b.eventNames()
 	}
+	if _, known := slices.BinarySearch(b.names, name); known {
+		return // at other times
+	}
 	switch near := query.Nearest(name, b.names); {
 	case near != "":
 		b.warn("no event is called %q, did you mean %q", name, near)
@@ -268,6 +271,9 @@ func (b *builder) eventNames() []string {
 func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	seg := in.Segment
 	s := &source{seg: seg, dropped: in.Dropped, events: seg.Events(), times: seg.Times()}
+	if !slices.ContainsFunc(b.matchers, func(m matcher) bool { return seg.MaxTime() >= m.lo && seg.MinTime() < m.hi }) {
+		return nil, nil // it may even be damaged
+	}
 	b.selectors, b.opened = make(map[*condition]*selector), b.opened[:0]
 	if err := b.open(s.events); err != nil {
 		return nil, err
