@@ -36,7 +36,7 @@ func catalogue() []item {
 		{"JavaScript", "lang/builtin", "^BenchmarkEval$/^javascript$", "", 1},
 		{"batch Add", "batch", "^BenchmarkAdd", "", 1},
 		{"lock", "lock", "^Benchmark(Uncontended|Contended)", "(^|/)lock(/|$)", 2},
-		{"trail kernels", "trail", ".", "", 1},
+		{"trail kernels", "trail/internal/exec", "^BenchmarkRun$", "^Run/(funnel|retention|segment|paths)$", 1},
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // time zones of queries, on systems without a database of them
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
 )

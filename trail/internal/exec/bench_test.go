@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/trailtest"
 )
 
-var events = flag.Int("events", 1_000_000, "events of the benchmarks; the published figures are those of bench/trail")
+var events = flag.Int("events", 200_000, "events of the benchmarks; the published figures are those of bench/trail")
 
 // ecom returns segments of the ecom shape, one a bucket.
 func ecom(b *testing.B) exec.Input {

@@ -260,7 +260,11 @@ func (c *column) plain(dst []event.Value, stride, n, base int) error {
 	c.data = c.data[n*size:]
 	if c.physical == format.Int64 && c.meaning == meansItself && c.typ == event.Int && !c.time {
 		for i := range n {
-			dst[i*stride] = event.IntOf(int64(binary.LittleEndian.Uint64(b[i*8:])))
+			v := int64(binary.LittleEndian.Uint64(b[i*8:]))
+			dst[i*stride] = event.IntOf(v)
+			if v == math.MinInt64 {
+				c.put(dst, stride, i, base, event.Value{}, errLeast)
+			}
 		}
 		return nil
 	}

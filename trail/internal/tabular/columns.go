@@ -69,17 +69,6 @@ func (o Options) resolve(columns []string) (names [roles]string, err error) {
 	return names, nil
 }
 
-// defaults returns the names that are looked for first.
-func (o Options) defaults() (names [roles]string) {
-	for i, w := range o.wants() {
-		names[i] = w.name
-		if w.name == "" && !w.optional {
-			names[i] = w.defaults[0]
-		}
-	}
-	return names
-}
-
 func missingColumn(w want, columns []string) error {
 	var b strings.Builder
 	if w.name != "" {
@@ -197,10 +186,28 @@ func (o Options) settle(property string, found event.Type) (event.Type, error) {
 		return t, nil
 	}
 	err := &event.TypeError{Property: property, Have: known, Got: found}
+	if o.flagless {
+		return 0, err
+	}
 	if isForced {
 		return 0, fmt.Errorf("%w, which --types says", err)
 	}
-	return 0, fmt.Errorf("%w; --types %s:%s reads it as %s", err, property, known, article(known))
+	return 0, fmt.Errorf("%w; %s", err, remedy(property, known, found))
+}
+
+// remedy tells which --types takes a property that comes as another type than the
+// store has.
+func remedy(property string, known, found event.Type) string {
+	skip := fmt.Sprintf("--types %s:skip leaves it out", property)
+	switch {
+	case known == event.String:
+		return fmt.Sprintf("--types %s:string reads it as a string", property)
+	case known == event.Bool && found == event.Int:
+		return fmt.Sprintf("--types %s:boolean takes 0 and 1 for false and true, %s", property, skip)
+	case found == event.String:
+		return fmt.Sprintf("%s; with --types %s:%s the rows where it is not %s are bad ones, which --max-bad leaves out", skip, property, known, article(known))
+	}
+	return skip
 }
 
 // left tells whether a property is to be left out.

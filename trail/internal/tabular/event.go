@@ -26,6 +26,7 @@ func NewParser(opt Options) (*Parser, error) {
 		return nil, err
 	}
 	u, err := unitOf(opt.TimeUnit)
+	opt.flagless = true
 	return &Parser{opt: opt, unit: u, wants: opt.wants()}, err
 }
 

@@ -299,6 +299,9 @@ func (a *aim) ofBytes(b []byte) (event.Value, error) {
 // finish turns a value into the type that is aimed at.
 func (a *aim) finish(v event.Value) (event.Value, error) {
 	if w, ok := v.As(a.typ); ok {
+		if w.Type() == event.Int && w.Int() == math.MinInt64 {
+			return event.Value{}, errLeast
+		}
 		return w, nil
 	}
 	w, ok := parseValue(v.String(), a.typ)

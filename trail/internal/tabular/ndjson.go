@@ -17,6 +17,7 @@ type ndjsonSource struct {
 	opt   Options
 	unit  unit
 	names [roles]string
+	named bool // names are those of lines; before, no line could be read
 	feed  *feed
 	line  int64 // lines used up
 	scan  scanner
@@ -52,42 +53,48 @@ func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
 	if bytes.HasPrefix(s.feed.rest(), []byte("\xef\xbb\xbf")) {
 		s.feed.lo += 3
 	}
-	columns := s.look()
-	if len(columns) == 0 {
-		s.names = opt.defaults()
-	} else {
-		var err error
-		if s.names, err = opt.resolve(columns); err != nil {
-			return nil, err
-		}
+	if err := s.name(s.look(nil)); err != nil {
+		return nil, err
 	}
+	return s, nil
+}
+
+// name tells by the names in lines which are the user's, the time's and so on. If
+// no line could be read yet, the first one that can is asked later.
+func (s *ndjsonSource) name(columns []string) (err error) {
+	if len(columns) == 0 {
+		return nil
+	}
+	if s.names, err = s.opt.resolve(columns); err != nil {
+		return err
+	}
+	s.named = true
 	for i, name := range s.names {
 		if name != "" {
 			s.roles[name] = i
 		}
 	}
-	return s, nil
+	return nil
 }
 
-// look returns the names in the lines that were read already.
-func (s *ndjsonSource) look() (columns []string) {
+// look returns the names in a line and in those that were read already behind it.
+// What was lent of lines before is void.
+func (s *ndjsonSource) look(line []byte) (columns []string) {
 	seen := make(map[string]bool)
-	for b := s.feed.rest(); len(b) > 0 && len(columns) < maxProperties; {
-		line, rest, ended := bytes.Cut(b, []byte{'\n'})
-		if !ended && !s.feed.whole() {
-			break
-		}
-		b = rest
+	for b := s.feed.rest(); len(columns) < maxProperties; {
 		s.scan.reset()
-		if s.scan.object(line) != nil {
-			continue
-		}
-		for _, m := range s.scan.members {
-			if !seen[m.name] {
-				name := strings.Clone(m.name)
-				seen[name] = true
-				columns = append(columns, name)
+		if len(line) <= maxRecord && s.scan.object(line) == nil {
+			for _, m := range s.scan.members {
+				if !seen[m.name] {
+					name := strings.Clone(m.name)
+					seen[name] = true
+					columns = append(columns, name)
+				}
 			}
+		}
+		var ended bool
+		if line, b, ended = bytes.Cut(b, []byte{'\n'}); !ended && (len(line) == 0 || !s.feed.whole()) {
+			break
 		}
 	}
 	return columns
@@ -119,6 +126,12 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		if line == nil {
 			s.bad = append(s.bad, BadRow{Line: number, Reason: "the line is longer than 1 MiB"})
 			continue
+		}
+		if !s.named { // and so n is 0: nothing is lent
+			if err := s.name(s.look(line)); err != nil {
+				return n, s.bad, err
+			}
+			s.scan.reset()
 		}
 		rows[n].Values = s.values[used : used+width : used+width]
 		clear(rows[n].Values)
@@ -351,6 +364,9 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 		if m.kind == jsonObject {
 			deep = fmt.Sprintf(" nested more than %d deep", maxParts)
 		}
+		if o.flagless {
+			return event.Value{}, fmt.Errorf("property %q is %s%s: want a string, a number or a boolean", m.name, m.kind, deep)
+		}
 		return event.Value{}, fmt.Errorf("property %q is %s%s; --types %s:skip leaves it out", m.name, m.kind, deep, m.name)
 	case jsonString:
 		if m.text == "" || t == event.String || t == event.Unknown {
@@ -362,6 +378,8 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 		}
 		i, ok := parseInt(m.text)
 		switch {
+		case ok && i == math.MinInt64 && t != event.Float:
+			return event.Value{}, fmt.Errorf("%s: %w", m.name, errLeast)
 		case ok && t == event.Float:
 			return event.FloatOf(float64(i)), nil
 		case ok:

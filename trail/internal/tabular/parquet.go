@@ -277,6 +277,9 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 func (s *parquetSource) begin(g *format.RowGroup) error {
 	s.group++
 	s.left = g.NumRows
+	if g.NumRows == 0 { // a table without rows: writers leave out where its columns stand
+		return nil
+	}
 	for _, c := range s.columns {
 		if err := c.start(&g.Columns[c.leaf], g.NumRows); err != nil {
 			return fmt.Errorf("row group %d, column %q: %w", s.group, c.name, err)

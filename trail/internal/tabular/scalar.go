@@ -39,6 +39,9 @@ func parseInt(s string) (v int64, ok bool) {
 
 var errNumber = errors.New("not a number")
 
+// errLeast refuses the integer that stands for the missing value in a store.
+var errLeast = errors.New("integers begin at -9223372036854775807")
+
 // parseFloat reads a decimal number: 1, -1.5, .5, 1e9. Leading zeros, a plus,
 // hexadecimal ones, underscores, NaN, the infinities and what is larger than any
 // number are none.
@@ -87,7 +90,7 @@ func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 	switch t {
 	case event.Int:
 		i, ok := parseInt(s)
-		return event.IntOf(i), ok
+		return event.IntOf(i), ok && i != math.MinInt64
 	case event.Float:
 		if i, ok := parseInt(s); ok && i > -1<<53 && i < 1<<53 {
 			return event.FloatOf(float64(i)), true
@@ -96,6 +99,9 @@ func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 		return event.FloatOf(f), err == nil
 	case event.Bool:
 		b, ok := parseBool(s)
+		if s == "0" || s == "1" { // as many databases write them; alone they are taken for integers
+			b, ok = s == "1", true
+		}
 		return event.BoolOf(b), ok
 	}
 	return event.StringOf(s), true
@@ -150,6 +156,9 @@ func quote(s string) string {
 
 // misfit tells that a text is not of the type of its property.
 func misfit(property, text string, t event.Type) string {
+	if i, ok := parseInt(text); ok && i == math.MinInt64 && t == event.Int {
+		return fmt.Sprintf("%s: %v", property, errLeast)
+	}
 	return fmt.Sprintf("%s: %s is not %s", property, quote(text), article(t))
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	// Known is the schema of the store that the events are for. A property it has
 	// must come in its type or, between integers and numbers, widens.
 	Known event.Schema
+
+	// flagless leaves the flags of the command line out of messages: whoever hands
+	// over single events has none.
+	flagless bool
 }
 
 // A Row is one event. Its strings and its Values are lent: they are good until
