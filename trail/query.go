@@ -93,7 +93,7 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 		return nil, err
 	}
 	for {
-		answer, err := exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs})
+		answer, err := exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs, Scratch: &s.scratch})
 		damage, ok := errors.AsType[*segment.DamageError](err)
 		if !ok {
 			return answer, err

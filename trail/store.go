@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 )
 
 // A Store is an open folder of events. Make one with Open, and Close it. All
@@ -91,6 +92,8 @@ type Store struct {
 		oldest  time.Time // when the first of the records was written
 		flushed uint64    // runs up to this commit are being flushed, and left alone by others
 	}
+
+	scratch exec.Scratch // of queries
 }
 
 // logged is a record of the log that is in no segment yet.

@@ -1,6 +1,9 @@
 package exec
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 // An arena is the scratch memory of one worker. It is handed out in stack order,
 // taken back when it is not needed, and as a whole for each shard: a query of many
@@ -13,6 +16,36 @@ type arena struct {
 	held *budget
 	took int64 // of the budget, in bytes
 	err  error // of the budget; sticks
+}
+
+// Scratch keeps the arenas of queries that have ended for those to come, which then
+// neither allocate nor clear memory, nor make the collector run. The zero Scratch is
+// ready; it may be used by any number of queries at once, and must not be copied.
+type Scratch struct{ arenas sync.Pool }
+
+// maxKept is how many bytes an arena may hold to be kept.
+const maxKept = 8 << 20
+
+// get returns an arena, accounted for in a budget.
+func (s *Scratch) get(held *budget) *arena {
+	a := &arena{}
+	if s != nil {
+		if kept, ok := s.arenas.Get().(*arena); ok {
+			a = kept
+		}
+	}
+	a.held, a.took, a.err = held, 0, nil
+	a.account()
+	return a
+}
+
+// put takes an arena back. Nothing of it may be used any more.
+func (s *Scratch) put(a *arena) {
+	a.reset()
+	if s != nil && a.took <= maxKept {
+		a.held = nil
+		s.arenas.Put(a)
+	}
 }
 
 // A stack is the part of an arena for one type.
@@ -41,13 +74,16 @@ func take[T any](a *arena, s *stack[T], n int) []T {
 func (s *stack[T]) reset() {
 	s.used = 0
 	if s.peak > len(s.buf) {
-		s.buf = make([]T, s.peak)
+		s.buf = make([]T, s.peak+s.peak/4)
 	}
 }
 
+// size returns for how many elements there is memory, or was for a moment.
+func (s *stack[T]) size() int64 { return int64(max(s.peak, len(s.buf))) }
+
 // account takes from the budget what the arena holds more than before.
 func (a *arena) account() {
-	bytes := 8*int64(a.b8.peak) + 2*int64(a.b16.peak) + 4*int64(a.b32.peak) + 8*int64(a.b64.peak)
+	bytes := 8*a.b8.size() + 2*a.b16.size() + 4*a.b32.size() + 8*a.b64.size()
 	if bytes <= a.took {
 		return
 	}

@@ -112,8 +112,9 @@ func BenchmarkRun(b *testing.B) {
 				b.Fatal(err)
 			}
 			var read int64
+			scratch := &exec.Scratch{}
 			for b.Loop() {
-				a, err := exec.Run(b.Context(), in, q, exec.Options{})
+				a, err := exec.Run(b.Context(), in, q, exec.Options{Scratch: scratch})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -37,6 +37,8 @@ type Options struct {
 	Memory  int64 // bytes that the query may hold beside the mapped files; 0 for 64 MiB
 	Users   bool  // a cohort answers with the hashes of its users
 	IDs     bool  // and with their ids
+
+	Scratch *Scratch // shared by the queries of a store; nil for none
 }
 
 // DefaultMemory is the budget of a query in bytes.
@@ -169,7 +171,7 @@ func (b *builder) kernel(q *query.Query) (kernel, error) {
 // A worker takes shards until there are no more.
 type worker struct {
 	*plan
-	arena arena
+	arena *arena
 	cost  stats
 	views []view
 	used  []*view
@@ -195,8 +197,7 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	errs := make([]error, n)
 	need := k.need()
 	for i := range workers {
-		w := &worker{plan: p, views: make([]view, len(p.sources))}
-		w.arena.held = p.held
+		w := &worker{plan: p, views: make([]view, len(p.sources)), arena: p.opt.Scratch.get(p.held)}
 		workers[i], folds[i] = w, k.fork(w)
 	}
 	work := func(i int) {
@@ -221,6 +222,9 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	}
 	work(0)
 	wg.Wait()
+	for _, w := range workers {
+		p.opt.Scratch.put(w.arena)
+	}
 	for _, err := range errs {
 		if err != nil {
 			return cost, err // one is enough: others are of the same kind

@@ -110,11 +110,11 @@ func (w *worker) masks(v *view) error {
 	}
 	if w.width == 8 {
 		v.mask8 = w.arena.bytes(v.rows())
-		mask(v.mask8, v, &w.arena)
+		mask(v.mask8, v, w.arena)
 		return restrict(v.mask8, v, w)
 	}
 	v.mask64 = w.arena.words(v.rows())
-	mask(v.mask64, v, &w.arena)
+	mask(v.mask64, v, w.arena)
 	return restrict(v.mask64, v, w)
 }
 
@@ -170,7 +170,7 @@ func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
 		}
 		m := w.arena.mark()
 		passed := w.arena.bytes(len(dst))
-		f.eval(passed, v, &w.arena)
+		f.eval(passed, v, w.arena)
 		if masks, ok := any(dst).([]uint8); ok {
 			rest := ^(f.mask * ones)
 			to := words8(masks)

@@ -69,6 +69,17 @@ func (o Options) resolve(columns []string) (names [roles]string, err error) {
 	return names, nil
 }
 
+// defaults returns the names that are looked for first.
+func (o Options) defaults() (names [roles]string) {
+	for i, w := range o.wants() {
+		names[i] = w.name
+		if w.name == "" && !w.optional {
+			names[i] = w.defaults[0]
+		}
+	}
+	return names
+}
+
 func missingColumn(w want, columns []string) error {
 	var b strings.Builder
 	if w.name != "" {

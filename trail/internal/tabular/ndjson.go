@@ -17,7 +17,7 @@ type ndjsonSource struct {
 	opt   Options
 	unit  unit
 	names [roles]string
-	named bool // names are those of lines; before, no line could be read
+	named bool // names are those of lines; before, no line with any could be read
 	feed  *feed
 	line  int64 // lines used up
 	scan  scanner
@@ -47,7 +47,7 @@ type fresh struct {
 }
 
 func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
-	s := &ndjsonSource{opt: opt, feed: newFeed(in), roles: make(map[string]int)}
+	s := &ndjsonSource{opt: opt, names: opt.defaults(), feed: newFeed(in), roles: make(map[string]int)}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
 	s.feed.fill()
 	if bytes.HasPrefix(s.feed.rest(), []byte("\xef\xbb\xbf")) {

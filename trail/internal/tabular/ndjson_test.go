@@ -49,6 +49,15 @@ func TestNDJSON(t *testing.T) {
 			"\na 1000 v\n! 2 not a JSON object\n! 3 not a JSON object\n! 4 not a JSON object\n! 5 JSON: the line ends too early\n! 6 JSON: unexpected ']' where a name is due (byte 2)\n! 7 JSON: unexpected 'x' behind the object (byte 3)\n! 8 JSON: unexpected '1' where a colon is due (byte 6)\n! 9 JSON: unexpected '}' in a number (byte 8)\n! 10 JSON: unexpected 't' where a value is due (byte 6)\n! 11 JSON: the line ends too early\n! 12 JSON: unexpected '\\x01' in a string (byte 7)\n! 13 JSON: a property without a name\n! 14 not valid UTF-8\n! 15 JSON: unexpected 'x' in an escape (byte 8)"},
 		{"long line", line("") + line(`,"p":"`+strings.Repeat("x", maxRecord)+`"`) + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
 		{"very long line", line("") + strings.Repeat("x", 5*maxRecord) + "\n" + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
+		{"names behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n{}\n" + `{"user":"b","ts":1,"name":"e","p":"y"}` + "\n", Options{}, "p:string \nb 1000 e p=y\n! 1 the line is longer than 1 MiB\n! 2 user is empty or missing"},
+		{"no user behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n" + `{"usr":"b","ts":1,"name":"e"}` + "\n", Options{}, "\n! 1 the line is longer than 1 MiB\nerror: F: there is no column user_id or user; did you mean --user usr? The columns are usr, ts, name"},
+		{"no members", "{}\n", Options{}, "\n! 1 user_id is empty or missing"},
+		{"least integer", line(`,"p":-9223372036854775807`) + line(`,"p":-9223372036854775808`), Options{}, "p:integer \na 1000 v p=-9223372036854775807\n! 2 p: integers begin at -9223372036854775807"},
+		{"0 and 1 for booleans", line(`,"p":1,"q":"0"`) + line(`,"p":2`), Options{Types: map[string]event.Type{"p": event.Bool, "q": event.Bool}}, "p:boolean q:boolean \na 1000 v p=true q=false\n! 2 p: \"2\" is not a boolean"},
+		{"hints that help", line(`,"b":1`) + line(`,"i":true`) + line(`,"n":"x"`), Options{Known: event.Schema{{Name: "b", Type: event.Bool}, {Name: "i", Type: event.Int}, {Name: "n", Type: event.Float}}},
+			"\n! 1 property \"b\" is a boolean, and comes as an integer; --types b:boolean takes 0 and 1 for false and true, --types b:skip leaves it out\n" +
+				"! 2 property \"i\" is an integer, and comes as a boolean; --types i:skip leaves it out\n" +
+				"! 3 property \"n\" is a number, and comes as a string; --types n:skip leaves it out; with --types n:number the rows where it is not a number are bad ones, which --max-bad leaves out"},
 		{"nothing", "", Options{}, ""},
 		{"rubbish", "x\n", Options{}, "\n! 1 not a JSON object"},
 		{"no user", `{"usr":"a","time":1,"event":"v"}` + "\n", Options{}, "error: F: there is no column user_id or user; did you mean --user usr? The columns are usr, time, event"},
@@ -143,8 +152,9 @@ func TestParseEvent(t *testing.T) {
 		{`{"user":"","time":1,"event":"v"}`, Options{}, event.Event{}, "user is empty"},
 		{`{"user":"a","event":"v"}`, Options{}, event.Event{}, "time or ts or timestamp is missing"},
 		{`{"user":"a","time":1}`, Options{Event: "what"}, event.Event{}, "what is missing"},
-		{`{"user":"a","time":1,"event":"v","p":1}`, Options{Known: event.Schema{{Name: "p", Type: event.String}}}, event.Event{}, `property "p" is a string, and comes as an integer; --types p:string reads it as a string`},
-		{`{"user":"a","time":1,"event":"v","p":[]}`, Options{}, event.Event{}, `property "p" is an array; --types p:skip leaves it out`},
+		{`{"user":"a","time":1,"event":"v","p":1}`, Options{Known: event.Schema{{Name: "p", Type: event.String}}}, event.Event{}, `property "p" is a string, and comes as an integer`},
+		{`{"user":"a","time":1,"event":"v","p":[]}`, Options{}, event.Event{}, `property "p" is an array: want a string, a number or a boolean`},
+		{`{"user":"a","time":1,"event":"v","p":-9223372036854775808}`, Options{}, event.Event{}, `p: integers begin at -9223372036854775807`},
 		{`[]`, Options{}, event.Event{}, "not a JSON object"},
 		{``, Options{}, event.Event{}, "not a JSON object"},
 	} {

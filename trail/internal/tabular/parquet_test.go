@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 			r.Values = []event.Value{event.StringOf(strings.Repeat("x", i%7)), event.IntOf(int64(i) - 100), event.FloatOf(float64(i) / 8), event.BoolOf(i%5 == 0)}
 		}
 		if i%11 == 5 {
-			r.Values = append(r.Values, event.StringOf("ü"), event.StringOf("本"), event.IntOf(-1<<63))
+			r.Values = append(r.Values, event.StringOf("ü"), event.StringOf("本"), event.IntOf(1-1<<63))
 			if len(r.Values) < 7 {
 				r.Values = []event.Value{{}, {}, {}, {}, event.StringOf("ü"), event.StringOf("本"), event.IntOf(7)}
 			}
@@ -145,6 +145,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLeastInteger: what stands for the missing value in a store makes a row bad.
+func TestLeastInteger(t *testing.T) {
+	row := func(v int64) Row { return Row{User: "a", Time: 1, Name: "v", Values: []event.Value{event.IntOf(v)}} }
+	path := writeTo(t, "least.parquet", event.Schema{{Name: "p", Type: event.Int}}, []Row{row(5), row(-1 << 63), row(1 - 1<<63)})
+	want := "p:integer \na 1 v p=5\na 1 v p=-9223372036854775807\n! 2 p: integers begin at -9223372036854775807"
+	if got := dump(t, path, Options{}, 10); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestNoRows reads a table without rows as pyarrow writes it: a row group that says
+// nothing of where its columns stand.
+func TestNoRows(t *testing.T) {
+	if got := dump(t, filepath.Join("testdata", "norows.parquet"), Options{}, 10); got != "" {
+		t.Errorf("got %q, want neither properties nor rows nor an error", got)
 	}
 }
 
