@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -119,13 +116,4 @@ func (f *figures) ns(design, event string, producers int) float64 {
 		}
 	}
 	return 0
-}
-
-// write puts the figures into DIR/batch.json.
-func (f *figures) write(dir string) error {
-	data, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "batch.json"), append(data, '\n'), 0o644)
 }

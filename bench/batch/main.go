@@ -41,6 +41,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 func main() {
@@ -173,7 +174,7 @@ func measure(ctx context.Context, c *config, stdout, stderr io.Writer) (ok bool,
 	if err := f.print(stdout); err != nil {
 		return false, err
 	}
-	return f.correct(), f.write(c.out)
+	return f.correct(), show.Write(filepath.Join(c.out, "batch.json"), f)
 }
 
 // child is the argument that makes this program one of its own children, and

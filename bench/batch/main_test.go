@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
+	"github.com/uniflow-labs/uniflow/bench/show"
 	"github.com/uniflow-labs/uniflow/internal/leak"
 )
 
@@ -236,7 +237,7 @@ func TestTargets(t *testing.T) {
 func TestThousands(t *testing.T) {
 	f := func(n int64, want string) {
 		t.Helper()
-		if got := thousands(n); got != want {
+		if got := show.Thousands(n); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

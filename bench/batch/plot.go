@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/batch/channels"
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // A point is a measured one.
@@ -101,7 +102,7 @@ func draw(ctx context.Context, l *lab, file string) error {
 	}
 	svg := drawing(
 		panel{
-			title: fmt.Sprintf("10 synchronous workers, %s events/s: accepted", thousands(int64(l.rate))),
+			title: fmt.Sprintf("10 synchronous workers, %s events/s: accepted", show.Thousands(int64(l.rate))),
 			x:     "queue ÷ (rate × latency)", y: "accepted, %", maxX: 2, minY: 30, maxY: 100, stepX: 0.5, stepY: 10, series: loss, mark: 1,
 		},
 		panel{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // print prints tables of all that was measured.
@@ -31,17 +32,17 @@ func (f *figures) printArms(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(w, "\n%s events/s for %s s, the server answers after %v (%s); linger or interval %v, at most %d a batch;\n",
-		thousands(int64(f.Rate)), number(f.Seconds), latency, f.Mode, interval, limit)
+		show.Thousands(int64(f.Rate)), number(f.Seconds), latency, f.Mode, interval, limit)
 	fmt.Fprintf(w, "median%s of %d. Age is that of an event when its batch is answered (arrives)\n\n", f.spread(), f.Reps)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "arm\tload\toffered\taccepted\tdropped\tbefore stop\tafter Close\tdup.\trequests\tmean batch\tage p50 ms\tage p99 ms\tCPU s\tB/event\tallocs/event\tGC\tgoroutines\tcopies\tS1\tS2\t")
 	for i := range f.Arms {
 		a := &f.Arms[i]
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f (%.0f)\t%.0f (%.0f)\t%s\t%.0f\t%.2f\t%d\t%d\t%s\t%s\t%s\t\n",
-			a.Name, a.Load, thousands(a.Offered), thousands(a.Accepted), thousands(a.Dropped),
+			a.Name, a.Load, show.Thousands(a.Offered), show.Thousands(a.Accepted), show.Thousands(a.Dropped),
 			f.ranged(a, func(r *arm.Result) float64 { return float64(r.DeliveredBeforeStop) }, whole),
 			f.ranged(a, func(r *arm.Result) float64 { return float64(r.Delivered) }, whole),
-			thousands(a.Duplicates), thousands(a.Requests), a.MeanBatch, a.AgeP50, a.ArrivalP50, a.AgeP99, a.ArrivalP99,
+			show.Thousands(a.Duplicates), show.Thousands(a.Requests), a.MeanBatch, a.AgeP50, a.ArrivalP50, a.AgeP99, a.ArrivalP99,
 			f.ranged(a, func(r *arm.Result) float64 { return r.CPU }, hundredths),
 			a.BytesPerEvent, a.AllocsPerEvent, a.GC, a.Goroutines, copies(a.CopyShare), sampled(a, a.S1), sampled(a, a.S2))
 	}
@@ -140,7 +141,7 @@ func (f *figures) ranged(a *figure, of func(*arm.Result) float64, show func(floa
 	return s
 }
 
-func whole(v float64) string      { return thousands(int64(v)) }
+func whole(v float64) string      { return show.Thousands(int64(v)) }
 func hundredths(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 func number(v float64) string     { return strconv.FormatFloat(v, 'f', -1, 64) }
 func percent(v float64) string    { return strconv.FormatFloat(100*v, 'f', 1, 64) + " %" }
@@ -167,23 +168,11 @@ func copies(share *float64) string {
 	return percent(*share)
 }
 
-// thousands shows a whole number with commas.
-func thousands(n int64) string {
-	if n < 0 {
-		return "-" + thousands(-n)
-	}
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // reasons shows why events were dropped, in order.
 func reasons(by map[string]int64) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		parts = append(parts, fmt.Sprintf("%s %s", reason, thousands(by[reason])))
+		parts = append(parts, fmt.Sprintf("%s %s", reason, show.Thousands(by[reason])))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // A target is what the measurement has to show, and whether it did.
@@ -51,9 +53,9 @@ func targets(f *figures) []target {
 		}
 		low, high := a.least(), a.most()
 		add(low.Delivered == low.Offered && low.Offered == high.Offered, true, a.Name+": delivered after Close",
-			fmt.Sprint(thousands(a.Offered), " of ", thousands(a.Offered)), thousands(low.Delivered))
-		add(high.Dropped == 0 && high.CloseErr == "", true, a.Name+": dropped", "0", thousands(high.Dropped)+said(high.CloseErr))
-		add(high.Foreign == 0 && high.Malformed == 0, true, a.Name+": events nobody offered, bodies that are not JSON", "0", thousands(high.Foreign+high.Malformed))
+			fmt.Sprint(show.Thousands(a.Offered), " of ", show.Thousands(a.Offered)), show.Thousands(low.Delivered))
+		add(high.Dropped == 0 && high.CloseErr == "", true, a.Name+": dropped", "0", show.Thousands(high.Dropped)+said(high.CloseErr))
+		add(high.Foreign == 0 && high.Malformed == 0, true, a.Name+": events nobody offered, bodies that are not JSON", "0", show.Thousands(high.Foreign+high.Malformed))
 		if a.Name == nameOurs || a.Name == nameSpool { // the other modes have no such bound
 			bound := (interval + latency + ageSlack).Seconds() * 1000
 			add(a.AgeP99 <= bound, false, a.Name+": event age when answered, p99",

@@ -39,6 +39,7 @@ import (
 	"syscall"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 func main() {
@@ -138,5 +139,5 @@ func measure(ctx context.Context, c *config, stdout, stderr io.Writer) (err erro
 	if err := f.print(stdout); err != nil {
 		return err
 	}
-	return f.write(c.out)
+	return show.Write(filepath.Join(c.out, "trail.json"), f)
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"text/tabwriter"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // A figures is all that was measured.
@@ -33,18 +31,6 @@ func (f *figures) query(name string) *queryFigures {
 		}
 	}
 	return nil
-}
-
-// write puts the figures into DIR/trail.json.
-func (f *figures) write(dir string) error {
-	data, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "trail.json"), append(data, '\n'), 0o644)
 }
 
 // print prints tables of all that was measured.
@@ -79,14 +65,14 @@ const disturbed = 2
 func (f *figures) printMade(w io.Writer) error {
 	p := f.Made.Parquet
 	fmt.Fprintf(w, "\n%s events of the %s shape, of %s users; as Parquet %s MB, %.2f bytes an event\n\n",
-		thousands(p.Events), f.Shape, thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1)))
+		show.Thousands(p.Events), f.Shape, show.Thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1)))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "from Parquet to\tMB on disk\tB/event\tloading s\tevents/s\tmemory MB\tresident, no file MB\t")
 	if i := f.Made.Import; i != nil {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%s\t%s\t%s\t\n", engineTrail, megabytes(i.Bytes), i.PerEvent, i.Seconds, thousands(int64(i.PerSecond)), megabytes(i.Peak.Heap), megabytes(i.Peak.Anon))
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%s\t%s\t%s\t\n", engineTrail, megabytes(i.Bytes), i.PerEvent, i.Seconds, show.Thousands(int64(i.PerSecond)), megabytes(i.Peak.Heap), megabytes(i.Peak.Anon))
 	}
 	if d := f.Made.Load; d != nil {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%s\t%s\t\t\n", engineDuck, megabytes(d.Bytes), d.PerEvent, d.Seconds, thousands(int64(d.PerSecond)), megabytes(d.PeakRSS))
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.1f\t%s\t%s\t\t\n", engineDuck, megabytes(d.Bytes), d.PerEvent, d.Seconds, show.Thousands(int64(d.PerSecond)), megabytes(d.PeakRSS))
 	}
 	return t.Flush()
 }
@@ -117,11 +103,11 @@ func (f *figures) printTimes(w io.Writer) error {
 		q := &f.Queries[i]
 		fmt.Fprintf(t, "%s\t", q.Name)
 		for k := range q.Arms {
-			fmt.Fprintf(t, "%s (%s to %s)\t", short(q.Arms[k].Median), short(q.Arms[k].Min), short(q.Arms[k].Max))
+			fmt.Fprintf(t, "%s (%s to %s)\t", show.Short(q.Arms[k].Median), show.Short(q.Arms[k].Min), show.Short(q.Arms[k].Max))
 		}
 		for _, n := range []int{cores, 1} {
 			if duck {
-				fmt.Fprintf(t, "%s x\t", short(q.arm(engineDuck, n).Median/q.arm(engineTrail, n).Median))
+				fmt.Fprintf(t, "%s x\t", show.Short(q.arm(engineDuck, n).Median/q.arm(engineTrail, n).Median))
 			}
 		}
 		for k := range q.Arms {
@@ -151,7 +137,7 @@ func (f *figures) printReading(w io.Writer) error {
 		q := &f.Queries[i]
 		two, one := q.arm(engineTrail, cores), q.arm(engineTrail, 1)
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%s\t%s\t%.2f\t%s\t%s (%s)\t", q.Name, two.Median*1e6/events, one.Median*1e6/events,
-			thousands(q.EventsRead), megabytes(q.BytesRead), float64(q.BytesRead)/events, short(float64(q.BytesRead)/(two.Median*1e6)), megabytes(q.Memory), megabytes(q.Anon))
+			show.Thousands(q.EventsRead), megabytes(q.BytesRead), float64(q.BytesRead)/events, show.Short(float64(q.BytesRead)/(two.Median*1e6)), megabytes(q.Memory), megabytes(q.Anon))
 		if d := q.arm(engineDuck, cores); d != nil {
 			fmt.Fprintf(t, "%s\t", megabytes(d.RSS))
 		}
@@ -172,7 +158,7 @@ func (f *figures) printStorms(w io.Writer) error {
 		if s.Memory > 0 {
 			held = megabytes(s.Memory)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Clients, s.Engine, s.Queries, short(s.P50), short(s.P95), short(s.PerSecond), held)
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Clients, s.Engine, s.Queries, show.Short(s.P50), show.Short(s.P95), show.Short(s.PerSecond), held)
 	}
 	return t.Flush()
 }
@@ -198,36 +184,13 @@ func processors(n int) string {
 	return strconv.Itoa(n) + " cores"
 }
 
-// short shows three digits that matter.
-func short(v float64) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
 func cold(ms float64) string {
 	if ms == 0 {
 		return "–"
 	}
-	return short(ms)
+	return show.Short(ms)
 }
 
-func megabytes(n int64) string { return short(float64(n) / 1e6) }
+func megabytes(n int64) string { return show.Short(float64(n) / 1e6) }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// thousands shows a whole number with commas.
-func thousands(n int64) string {
-	if n < 0 {
-		return "-" + thousands(-n)
-	}
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

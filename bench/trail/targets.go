@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // A target is what the measurement has to show, and whether it did.
@@ -64,7 +66,7 @@ func targets(f *figures) []target {
 		if ours {
 			add(i.PerEvent <= bytesLimit, "bytes an event on disk", fmt.Sprintf("≤ %.0f", bytesLimit), fmt.Sprintf("%.2f", i.PerEvent))
 		}
-		add(i.PerSecond >= importLimit, "import, events/s", "≥ "+thousands(importLimit), thousands(int64(i.PerSecond)))
+		add(i.PerSecond >= importLimit, "import, events/s", "≥ "+show.Thousands(importLimit), show.Thousands(int64(i.PerSecond)))
 	}
 	var most int64
 	var where []string

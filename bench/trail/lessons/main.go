@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 func main() {
@@ -147,5 +148,5 @@ func measure(ctx context.Context, c *config, stdout io.Writer) (err error) {
 	if err := f.print(stdout); err != nil {
 		return err
 	}
-	return f.write(c.out)
+	return show.Write(filepath.Join(c.out, "trail-lessons.json"), f)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/show"
 	"github.com/uniflow-labs/uniflow/internal/leak"
 	"github.com/uniflow-labs/uniflow/trail/query"
 	"github.com/uniflow-labs/uniflow/trail/trailtest"
@@ -231,7 +232,7 @@ func FuzzMessages(f *testing.F) {
 
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
-		{thousands(1234567), "1,234,567"}, {thousands(0), "0"}, {short(0.1234), "0.12"}, {short(12.34), "12.3"}, {short(1234.5), "1234"},
+		{show.Thousands(1234567), "1,234,567"}, {show.Thousands(0), "0"}, {show.Short(0.1234), "0.12"}, {show.Short(12.34), "12.3"}, {show.Short(1234.5), "1234"},
 		{amount(3, "ms"), "3.00 ms"}, {amount(3000, ""), "3,000"}, {fmt.Sprint(median([]float64{3, 1, 2, 4})), "2.5"}, {fmt.Sprint(median(nil)), "0"},
 	} {
 		if tt.got != tt.want {

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"text/tabwriter"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/show"
 )
 
 // A figures is all that was measured.
@@ -95,25 +93,16 @@ func (f *figures) judge() {
 	}
 }
 
-// write puts the figures into DIR/trail-lessons.json.
-func (f *figures) write(dir string) error {
-	data, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "trail-lessons.json"), append(data, '\n'), 0o644)
-}
-
 // print prints the lessons, then what is behind them.
 func (f *figures) print(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s events of the ecom shape; medians of %d rounds; factors are naive ÷ ours\n\n", thousands(float64(f.Events)), f.Rounds)
+	fmt.Fprintf(w, "\n%s events of the ecom shape; medians of %d rounds; factors are naive ÷ ours\n\n", show.Thousands(int64(f.Events)), f.Rounds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "lesson\tnaive\tours\tfactor\tthe article's\t")
 	for i := range f.Lessons {
 		l := &f.Lessons[i]
 		factor := "–"
 		if l.Factor > 0 {
-			factor = short(l.Factor) + " x"
+			factor = show.Short(l.Factor) + " x"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", l.Lesson, amount(l.Naive, l.Unit), amount(l.Ours, l.Unit), factor, l.Article)
 	}
@@ -137,7 +126,7 @@ func (f *figures) printWays(w io.Writer) error {
 	fmt.Fprintln(t, "lesson\tway\tms\tns/event\tallocations\tbytes allocated\tbytes read\t")
 	for i := range f.Ways {
 		y := &f.Ways[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", y.Lesson, y.Way, short(y.MS), short(y.NS), thousands(y.Allocs), thousands(y.Bytes), thousands(y.Read))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", y.Lesson, y.Way, show.Short(y.MS), show.Short(y.NS), show.Thousands(int64(y.Allocs)), show.Thousands(int64(y.Bytes)), show.Thousands(int64(y.Read)))
 	}
 	return t.Flush()
 }
@@ -151,7 +140,7 @@ func (f *figures) printStreams(w io.Writer) error {
 	fmt.Fprintln(t, "question\tclients\tnodes\tstreams\tms\tbytes sent and received\t")
 	for i := range f.Streams {
 		s := &f.Streams[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t\n", s.Question, s.Clients, s.Nodes, s.Streams, short(s.MS), thousands(s.Bytes))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t\n", s.Question, s.Clients, s.Nodes, s.Streams, show.Short(s.MS), show.Thousands(int64(s.Bytes)))
 	}
 	return t.Flush()
 }
@@ -165,7 +154,7 @@ func (f *figures) printSnapshot(w io.Writer) error {
 	fmt.Fprintln(t, "metadata\tquestions/s\tp50 ms\tp99 ms\tflushes/s\tµs a question waits for locks\tcontentions of questions in the mutex profile\t")
 	for i := range f.Snapshot {
 		s := &f.Snapshot[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Way, thousands(s.PerSecond), short(s.P50), short(s.P99), short(s.Flushes), short(s.Waits), thousands(s.Contended))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", s.Way, show.Thousands(int64(s.PerSecond)), show.Short(s.P50), show.Short(s.P99), show.Short(s.Flushes), show.Short(s.Waits), show.Thousands(int64(s.Contended)))
 	}
 	return t.Flush()
 }
@@ -180,27 +169,7 @@ func clients(n int) string {
 // amount shows a figure with its unit.
 func amount(v float64, unit string) string {
 	if unit == "" {
-		return thousands(v)
+		return show.Thousands(int64(v))
 	}
-	return short(v) + " " + unit
-}
-
-// short shows three digits that matter.
-func short(v float64) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
-// thousands shows a number, which is not below 0, without fractions, with commas.
-func thousands(v float64) string {
-	s := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return show.Short(v) + " " + unit
 }
