@@ -24,6 +24,7 @@ type dictionary struct {
 	values  []event.Value               // by number
 	remaps  map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
 	held    int64                       // bytes of the budget
+	owed    int64                       // bytes that were not taken of it yet
 	err     error                       // of the budget; sticks
 }
 
@@ -44,7 +45,7 @@ func newDictionary(p *plan) *dictionary {
 func (d *dictionary) close() {
 	d.strings, d.others, d.values, d.remaps = nil, nil, nil, nil
 	d.plan.held.give(d.held)
-	d.held = 0
+	d.held, d.owed = 0, 0
 }
 
 // open begins with the views of a shard.
@@ -128,12 +129,18 @@ func (d *dictionary) number(value event.Value) int32 {
 // value returns the value with a number.
 func (d *dictionary) value(id int32) event.Value { return d.values[id] }
 
-// take accounts for memory that goes with the dictionary.
+// take accounts for memory that goes with the dictionary, in steps, since workers
+// share the budget.
 func (d *dictionary) take(n int64) {
-	d.held += n
-	if err := d.plan.held.take(n); err != nil && d.err == nil {
+	const step = 16 << 10
+	if d.owed += n; d.owed < step {
+		return
+	}
+	d.held += d.owed
+	if err := d.plan.held.take(d.owed); err != nil && d.err == nil {
 		d.err = err
 	}
+	d.owed = 0
 }
 
 // compareValues orders values of one type, the missing one first.

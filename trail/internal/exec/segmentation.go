@@ -156,10 +156,14 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 		rows = append(rows, r)
 	}
 	slices.SortFunc(rows, func(x, y row) int {
-		return cmp.Or(
-			cmp.Compare(x.bucket, y.bucket),
-			-compareMeasured(x.Value, y.Value),
-			slices.CompareFunc(x.Group, y.Group, compareValues))
+		// One after the other: cmp.Or would compare the groups each time.
+		if c := cmp.Compare(x.bucket, y.bucket); c != 0 {
+			return c
+		}
+		if c := compareMeasured(y.Value, x.Value); c != 0 {
+			return c
+		}
+		return slices.CompareFunc(x.Group, y.Group, compareValues)
 	})
 	for _, r := range rows {
 		a.Rows = append(a.Rows, r.SegmentRow)

@@ -14,6 +14,7 @@ type tally struct {
 	w      *worker
 	values *dictionary
 	tuples map[[3]int32]uint32 // numbers of the values of by -> group
+	single []uint32            // instead, of one property: by number, group+1
 	keys   [][3]int32          // by group
 	byUser bool
 	user   uint32 // the number of the user, from 1
@@ -288,11 +289,23 @@ func (s *tally) split(at int) (group, bucket int) {
 
 // group returns the number of a tuple of values.
 func (s *tally) group(key [3]int32) uint32 {
-	if g, ok := s.tuples[key]; ok {
+	if len(s.by) == 1 {
+		// Numbers of one dictionary are dense: no map is needed.
+		for int(key[0]) >= len(s.single) {
+			s.single = append(s.single, 0)
+		}
+		if g := s.single[key[0]]; g > 0 {
+			return g - 1
+		}
+	} else if g, ok := s.tuples[key]; ok {
 		return g
 	}
 	g := uint32(len(s.keys))
-	s.tuples[key] = g
+	if len(s.by) == 1 {
+		s.single[key[0]] = g + 1
+	} else {
+		s.tuples[key] = g
+	}
 	s.keys = append(s.keys, key)
 	s.values.take(64) // of the map, which is at most half full, and the list
 	return g
@@ -404,6 +417,10 @@ func (s *tally) measure(v *view, lo, hi int) error {
 func (s *tally) join() error {
 	s.even()
 	all := s.segmentation
+	known := make([][3]int32, len(s.keys)) // groups in the numbers of all workers
+	for g := range known {
+		known[g] = s.translate(g)
+	}
 	for at := range max(len(s.counts), len(s.cells)) {
 		c := cell{}
 		if s.measured() {
@@ -416,7 +433,7 @@ func (s *tally) join() error {
 			continue
 		}
 		group, bucket := s.split(at)
-		to := all.total(place{s.translate(group), int32(bucket)})
+		to := all.total(place{known[group], int32(bucket)})
 		s.add(&all.cells[to], &c)
 		if s.quantiles != nil {
 			all.quantiles[to].join(&s.quantiles[at])
