@@ -161,8 +161,10 @@ func TestAnalytics(t *testing.T) {
 	answer("/segment?event=view&event=cart&by=country&bucket=week&to=2026-01-12T00:00:00Z",
 		`{"rows":[{"bucket":"2026-01-05","country":"","value":1},{"bucket":"2026-01-05","country":"FR","value":1},{"bucket":"2026-01-05","country":"KR","value":1}]}`)
 	answer("/segment?measure=sum(price)", `{"rows":[{"value":12.5}]}`)
-	if got := request("GET", "/funnel?within=soon", ""); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, "soon") {
-		t.Errorf("got %q", got)
+	for path, want := range map[string]string{"/funnel?within=soon": "soon", "/retention?periods=abc": "abc", "/retention?periods=1e3": "whole number", "/retention?periods=0": "1 to 366"} {
+		if got := request("GET", path, ""); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want 400 and %s", path, got, want)
+		}
 	}
 
 	// The loader holds the store; the other one is this workflow's.

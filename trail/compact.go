@@ -10,17 +10,31 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// A compactJob is a call of Compact.
+// A compactJob is a call that the compactor carries out, so that no segment is
+// merged meanwhile.
 type compactJob struct {
-	ctx      context.Context
-	progress func(done, total int64)
-	reply    chan error // capacity 1: the compactor does not wait for the caller
+	run   func() error
+	reply chan error // capacity 1: the compactor does not wait for the caller
+}
+
+// onCompactor runs f while no segments are merged. It ends soon after ctx is done,
+// which f looks at.
+func (s *Store) onCompactor(ctx context.Context, f func() error) error {
+	job := &compactJob{run: f, reply: make(chan error, 1)}
+	select {
+	case s.jobs <- job:
+		return <-job.reply
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Compact makes one segment of each bucket that has several, and carries out
 // deletions and the horizon. The progress is in bytes of segments read. Queries and
-// appends go on meanwhile. If a segment is damaged its bucket stays as it is, and
-// the error says so after the rest is done.
+// appends go on meanwhile.
+//
+// A damaged segment stays as it is, with a warning in the log; users stay hidden
+// in it until it is given up with Discard.
 func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
 	ctx, end, err := s.begin(ctx)
 	if err != nil {
@@ -30,13 +44,10 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 	if err := s.Flush(ctx); err != nil {
 		return err
 	}
-	job := &compactJob{ctx: ctx, progress: progress, reply: make(chan error, 1)}
-	select {
-	case s.jobs <- job:
-		return <-job.reply // it ends soon after ctx is done
-	case <-ctx.Done():
-		return ctx.Err()
+	if progress == nil {
+		progress = func(int64, int64) {}
 	}
+	return s.onCompactor(ctx, func() error { return s.compactAll(ctx, progress) })
 }
 
 // compactLoop is the compactor.
@@ -46,7 +57,7 @@ func (s *Store) compactLoop() {
 		case <-s.compact:
 			s.tier()
 		case job := <-s.jobs:
-			job.reply <- s.compactAll(job)
+			job.reply <- job.run()
 		case <-s.ctx.Done():
 			return
 		}
@@ -70,6 +81,9 @@ func (s *Store) tier() {
 			err = s.compactSources(s.ctx, sources)
 		}
 		sn.unpin()
+		if errors.Is(err, errDamaged) {
+			continue // without the segment, as compactSources has logged
+		}
 		if err != nil && s.ctx.Err() == nil {
 			s.log.Error("trail: compact", "err", err)
 		}
@@ -135,17 +149,20 @@ func byBucket(sources []*source) [][]*source {
 	return buckets
 }
 
-// compactSources makes one segment of several of a bucket, which are pinned.
+// compactSources makes one segment of several of a bucket, which are pinned. The
+// error wraps errDamaged if one of them has turned out to be damaged; the next try
+// goes without it.
 func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 	made, err := s.writeBuckets(ctx, sources)
-	if err != nil {
-		if damage, ok := errors.AsType[*segment.DamageError](err); ok {
-			for _, src := range sources {
-				if src.seg.Name() == damage.Path {
-					src.hurt.Store(true)
-				}
+	if damage, ok := errors.AsType[*segment.DamageError](err); ok {
+		for _, src := range sources {
+			if src.seg.Name() == damage.Path {
+				s.leaveOut(src, damage)
+				return fmt.Errorf("%w: %w", errDamaged, err)
 			}
 		}
+	}
+	if err != nil {
 		return err
 	}
 	err = s.commitManifest(func(m *manifest) error {
@@ -166,8 +183,15 @@ func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 	return err
 }
 
+// leaveOut has merges do without a source that is damaged.
+func (s *Store) leaveOut(src *source, why error) {
+	if !src.hurt.Swap(true) {
+		s.log.Warn("trail: a damaged segment is left as it is", "err", s.damaged(src, why))
+	}
+}
+
 // compactAll does what Compact is for.
-func (s *Store) compactAll(job *compactJob) error {
+func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.expire(); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
@@ -176,23 +200,12 @@ func (s *Store) compactAll(job *compactJob) error {
 		return err
 	}
 	defer sn.unpin()
-	var errs []error
 	var todo [][]*source
 	var done, total int64
 	horizon := s.horizonAt(sn.horizon)
-	for _, files := range byBucket(sn.sources) {
-		hurt := slices.IndexFunc(files, func(src *source) bool { return src.seg == nil || src.hurt.Load() })
-		if hurt >= 0 {
-			errs = append(errs, fmt.Errorf("compact: the bucket of %s stays as it is: %w", files[hurt].File, cmp.Or(files[hurt].damage, errDamaged)))
-			continue
-		}
+	for _, files := range byBucket(readable(sn.sources)) {
 		if len(files) == 1 && files[0].MinTime >= horizon {
-			has, err := s.hasDeleted(sn, files[0])
-			if err != nil {
-				errs = append(errs, fmt.Errorf("compact: %w", err))
-				continue
-			}
-			if !has {
+			if has, err := s.hasDeleted(sn, files[0]); err != nil || !has {
 				continue
 			}
 		}
@@ -201,43 +214,62 @@ func (s *Store) compactAll(job *compactJob) error {
 			total += f.Bytes
 		}
 	}
+	var errs []error
 	for _, files := range todo {
-		if job.progress != nil {
-			job.progress(done, total)
+		progress(done, total)
+		for tried := files; len(tried) > 0; tried = readable(tried) {
+			err := s.compactSources(ctx, tried)
+			if !errors.Is(err, errDamaged) {
+				if err != nil {
+					errs = append(errs, fmt.Errorf("compact: %w", err))
+				}
+				break
+			}
 		}
-		if err := s.compactSources(job.ctx, files); err != nil {
-			errs = append(errs, fmt.Errorf("compact: %w", err))
-		}
-		if job.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		for _, f := range files {
 			done += f.Bytes
 		}
 	}
-	if job.progress != nil {
-		job.progress(done, total)
-	}
+	progress(done, total)
 	if err := s.settle(); err != nil {
 		errs = append(errs, fmt.Errorf("compact: %w", err))
 	}
 	return errors.Join(errs...)
 }
 
+// errDamaged is wrapped by what compactSources returns of a damaged source.
 var errDamaged = errors.New("the segment is damaged")
 
-// hasDeleted tells whether a segment has rows of a user that is deleted from it.
+// hasDeleted tells whether a segment has rows of a user that is deleted from it. If
+// that cannot be read the segment is left out from now on.
 func (s *Store) hasDeleted(sn *snapshot, src *source) (bool, error) {
 	for _, t := range sn.tombs.all {
 		if !src.subject(t) {
 			continue
 		}
-		r, _, err := src.seg.Range(uint64(t.Hash), uint64(t.Hash))
-		if err != nil || r.UserLo < r.UserHi {
-			return true, err
+		has, err := src.hasUser(uint64(t.Hash))
+		if err != nil {
+			s.leaveOut(src, err)
+			return false, err
+		}
+		if has {
+			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// hasUser tells whether a source has rows of a user, deleted ones too.
+func (src *source) hasUser(hash uint64) (has bool, err error) {
+	err = guarded(func() error {
+		r, _, err := src.seg.Range(hash, hash)
+		has = r.UserLo < r.UserHi
+		return err
+	})
+	return has, err
 }
 
 // settle notes which deletions segments have nothing of, so that they can be
@@ -254,14 +286,10 @@ func (s *Store) settle() error {
 	last := sn.tombs.all[len(sn.tombs.all)-1].Commit
 	var clean []*source
 	for _, src := range sn.sources {
-		if src.memory || src.seg == nil || src.Applied >= last {
+		if src.memory || src.seg == nil || src.hurt.Load() || src.Applied >= last {
 			continue
 		}
-		has, err := s.hasDeleted(sn, src)
-		if err != nil {
-			return err
-		}
-		if !has {
+		if has, err := s.hasDeleted(sn, src); err == nil && !has {
 			clean = append(clean, src)
 		}
 	}

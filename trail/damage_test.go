@@ -33,7 +33,7 @@ func small(t testing.TB) string {
 		t.Fatal(err)
 	}
 	add(t, s, draw(lot, 20, "b")...)
-	if err := s.DeleteUser(t.Context(), "u3"); err != nil {
+	if _, err := s.DeleteUser(t.Context(), "u3"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.wal.Close(); err != nil { // so that it knows what was durable
@@ -170,8 +170,13 @@ func TestRebuild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Open(dir, quiet()); !errors.Is(err, ErrManifest) {
-		t.Errorf("got %v, want ErrManifest", err)
+	for _, opt := range []Options{quiet(), {ReadOnly: true}} {
+		if _, err := Open(dir, opt); !errors.Is(err, ErrManifest) || !strings.Contains(err.Error(), "uniflow trail compact --rebuild") {
+			t.Errorf("got %v, want ErrManifest and what to do", err)
+		}
+	}
+	if r, err := Verify(t.Context(), dir, nil); err != nil || len(r.Damages) != 2 || !strings.Contains(r.Damages[0].Hint, "--rebuild") {
+		t.Errorf("got %v and %v, want two damages with a hint", r, err)
 	}
 	opt := quiet()
 	opt.Rebuild = true
@@ -226,17 +231,57 @@ func TestDamagedSegment(t *testing.T) {
 			if _, err := s.Query(t.Context(), later, QueryOptions{}); err != nil {
 				t.Errorf("got %v of a query that does not need the segment", err)
 			}
-			if err := s.Compact(t.Context(), nil); (err == nil) != (how == "page") {
-				// A bucket with one segment, whose footer is sound, is not read.
-				t.Errorf("got %v of a compaction", err)
-			}
+			// Compactions do without it, and what was deleted stays so.
 			add(t, s, draw(lot, 100, "b")...)
-			if err := s.Compact(t.Context(), nil); err == nil || !strings.Contains(err.Error(), hurt.File) {
-				t.Errorf("got %v of a compaction, want it to name %s", err, hurt.File)
+			if _, err := s.DeleteUser(t.Context(), "u1"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := s.Compact(t.Context(), nil); err != nil {
+					t.Errorf("got %v of a compaction", err)
+				}
+			}
+			info := s.Info()
+			if info.Deleted != 1 || info.Users != -1 || len(info.Damaged) != 1 || !strings.Contains(info.Damaged[0], hurt.File) {
+				t.Errorf("got %d users to delete, %d users and the damages %q", info.Deleted, info.Users, info.Damaged)
 			}
 			if !verifyNames(t, dir, segmentDir+"/"+hurt.File) {
 				t.Error("Verify does not name it")
 			}
+
+			// It is given up.
+			var named *DamagedError
+			_, err = s.Query(t.Context(), countQuery("view"), QueryOptions{})
+			if !errors.As(err, &named) || named.File != hurt.File || named.Dir != dir {
+				t.Fatalf("got %v, want a DamagedError about %s", err, hurt.File)
+			}
+			if rows, err := s.Discard(t.Context(), named.File); err != nil || rows != hurt.Rows {
+				t.Errorf("got %d rows and %v, want %d", rows, err, hurt.Rows)
+			}
+			if _, err := os.Stat(filepath.Join(dir, lostDir, hurt.File)); (err == nil) != (how != "missing") {
+				t.Errorf("got %v of the file that was given up", err)
+			}
+			if _, err := s.Discard(t.Context(), named.File); err == nil {
+				t.Error("got no error for a segment that is not there any more")
+			}
+			want := s.Info().Rows
+			wantCount(t, s, want)
+			wantSound(t, dir)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, quiet())
+			wantCount(t, s, want)
+			if err := s.Compact(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+			if got := s.Info(); got.Deleted != 0 || len(got.Damaged) > 0 {
+				t.Errorf("got %d users to delete and the damages %q, want none", got.Deleted, got.Damaged)
+			}
+			if _, err := s.Discard(t.Context(), s.Info().Segments[0].File); err == nil || !strings.Contains(err.Error(), "sound") {
+				t.Errorf("got %v for a sound segment", err)
+			}
+			wantSound(t, dir)
 		})
 	}
 }

@@ -13,15 +13,16 @@ import (
 // DeleteUser deletes users with all they have done so far, durably: queries do not
 // see them any more when it returns, and the next compaction removes them from the
 // segments. They are taken out of the cohorts that were kept. What they do later is
-// seen.
-func (s *Store) DeleteUser(ctx context.Context, users ...string) error {
+// seen. known is how many of the users had events; of a damaged segment nobody
+// knows, and the deletions are kept for what may be in it.
+func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err error) {
 	_, end, err := s.begin(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer end()
 	if len(users) == 0 {
-		return nil
+		return 0, nil
 	}
 	hashes := make([]uint64, len(users))
 	for i, u := range users {
@@ -32,15 +33,62 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) error {
 	// No commit comes in between: a merge of runs from before the deletion with one
 	// from after it, which does not know of the deletion yet, would bring the users
 	// back for good. The kill test has found that.
-	s.onCommitter(func() { err = s.deleteHashes(hashes) })
+	s.onCommitter(func() {
+		var here []uint64
+		var sure bool
+		if here, sure, err = s.withEvents(hashes); err != nil {
+			return
+		}
+		known = len(here)
+		if !sure {
+			here = hashes
+		}
+		err = s.deleteHashes(hashes, here)
+	})
 	if err != nil {
-		return fmt.Errorf("delete users: %w", err)
+		return 0, fmt.Errorf("delete users: %w", err)
 	}
-	return nil
+	return known, nil
 }
 
-// deleteHashes deletes users. It runs on the committer.
-func (s *Store) deleteHashes(hashes []uint64) error {
+// withEvents returns the users that have events which are not deleted. It is not
+// sure if a source cannot be read.
+func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error) {
+	sn, err := s.view()
+	if err != nil {
+		return nil, false, err
+	}
+	defer sn.unpin()
+	deleted := make([][]uint64, len(sn.sources))
+	s.mu.Lock()
+	for i, src := range sn.sources {
+		deleted[i] = sn.tombs.of(&src.entry)
+	}
+	s.mu.Unlock()
+	sure = true
+	for _, h := range hashes {
+		found := false
+		for i, src := range sn.sources {
+			if src.damage != nil || src.hurt.Load() {
+				sure = false
+				continue
+			}
+			if _, gone := slices.BinarySearch(deleted[i], h); found || gone {
+				continue
+			}
+			if found, err = src.hasUser(h); err != nil {
+				sure = false
+			}
+		}
+		if found {
+			here = append(here, h)
+		}
+	}
+	return here, sure, nil
+}
+
+// deleteHashes deletes users, of whom some have events. It runs on the committer.
+func (s *Store) deleteHashes(hashes, here []uint64) error {
 	defer func() {
 		s.mu.Lock()
 		s.mu.pending = 0
@@ -55,7 +103,7 @@ func (s *Store) deleteHashes(hashes []uint64) error {
 		cohorts = s.mu.cohorts
 		s.mu.Unlock()
 		m.Commit = commit
-		for _, h := range hashes {
+		for _, h := range here {
 			m.Deleted = append(m.Deleted, tombstone{hexHash(h), commit})
 		}
 		var err error

@@ -14,6 +14,7 @@
 //	wal/                   events that are in no segment yet (internal/spool)
 //	cohorts/               sets of users that were kept under a name
 //	tmp/                   what an import or a merge is about to finish
+//	lost/                  damaged segments that were given up; part of nothing
 //
 // # Invariants
 //
@@ -21,6 +22,8 @@
 //     acknowledged is there after a kill and, unless Options.NoSync, after a loss
 //     of power. An append and a file of an import are there whole or not at all.
 //   - The manifest decides: a file that it does not name is none of the store.
+//   - What was acknowledged and is damaged is not forgotten: a segment until Discard
+//     gives it up, records of the log until the user removes wal/quarantine.
 //   - Rows that are equal in user, time and id are kept once, wherever they came
 //     from. Rows without an id are all kept.
 //   - Events carry the number of the commit that brought them. A deleted user is
@@ -34,5 +37,6 @@
 // Locks are taken in the order Store.turn, Store.mu. The first is held during the
 // I/O of the manifest, which it puts in order; the second never is during any.
 //
-// It knows nothing of the engine, of HTTP, or of command lines.
+// It knows nothing of the engine, of HTTP, or of command lines, but for the commands
+// of uniflow that its errors name as the way out.
 package trail

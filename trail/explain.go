@@ -21,5 +21,6 @@ func (s *Store) Explain(q *query.Query, opt QueryOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return exec.Explain(in, q)
+	text, err := exec.Explain(in, q)
+	return text, sn.blame(err)
 }

@@ -26,13 +26,14 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 		return 0, err
 	}
 	defer sn.unpin()
+	defer func() { err = sn.blame(err) }()
 	var total int64
 	var all []*cursor
 	horizon := s.horizonAt(sn.horizon)
 	in := 0 // of sn.input, which has the sources that can be read
 	for _, src := range sn.sources {
 		if src.seg == nil {
-			return 0, fmt.Errorf("export %s/%s: %w", segmentDir, src.File, src.damage)
+			return 0, fmt.Errorf("export: %w", src.damage)
 		}
 		c, err := openCursor(src.seg, sn.schema, sn.input[in].Dropped, horizon)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -44,6 +45,14 @@ func readFile(fsys spool.FS, path string) (b []byte, err error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// unread tells whether an error says nothing of what is in a file, such as that of a
+// permission or of too many open files: the next try, or another user, may find it
+// sound.
+func unread(err error) bool {
+	_, of := errors.AsType[*fs.PathError](err)
+	return of && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EIO)
 }
 
 // replaceFile puts a file in place, durably, or leaves the one that is there.

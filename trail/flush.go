@@ -127,7 +127,7 @@ func (s *Store) flush() (err error) {
 			s.log.Info("trail: flushing works again")
 		}
 	}()
-	if len(records) == 0 && len(runs) == 0 {
+	if len(records) == 0 && len(runs) == 0 && !s.deletedSince() {
 		return nil
 	}
 	segments, err := s.writeBuckets(context.Background(), runs)
@@ -159,6 +159,14 @@ func (s *Store) flush() (err error) {
 	s.wal.Ack(positions...)
 	s.nudge(s.compact)
 	return nil
+}
+
+// deletedSince tells whether users were deleted after the last flush. Their
+// deletions cannot be forgotten before the next, even if nothing came since.
+func (s *Store) deletedSince() bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return slices.ContainsFunc(s.turn.man.Deleted, func(t tombstone) bool { return t.Commit > s.turn.man.Flushed })
 }
 
 // writeBuckets merges sources into one segment file for each bucket, in place and

@@ -146,7 +146,7 @@ func TestExport(t *testing.T) {
 	}
 	add(t, s, draw(lot, 500, "b")...)
 	add(t, s, ev("gone", base, "view"))
-	if err := s.DeleteUser(t.Context(), "gone"); err != nil {
+	if _, err := s.DeleteUser(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer

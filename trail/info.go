@@ -2,6 +2,7 @@ package trail
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,9 +50,20 @@ func (s *Store) Info() Info {
 		if err == nil {
 			err = guarded(func() error { return countEvents(src.seg, counts) })
 		}
-		if err != nil {
-			info.Damaged = append(info.Damaged, err.Error())
+		if err == nil && src.hurt.Load() {
+			err = errDamaged
 		}
+		if err == nil {
+			continue
+		}
+		if _, told := errors.AsType[*DamagedError](err); !told {
+			if _, named := errors.AsType[*segment.DamageError](err); !named {
+				err = fmt.Errorf("%s/%s: %w", segmentDir, src.File, err)
+			}
+			err = s.damaged(src, err)
+		}
+		info.Damaged = append(info.Damaged, err.Error())
+		info.Users = -1
 	}
 	for name, n := range counts {
 		info.Events = append(info.Events, EventCount{name, n})
@@ -62,12 +74,18 @@ func (s *Store) Info() Info {
 	for _, c := range sn.cohorts {
 		info.Cohorts = append(info.Cohorts, CohortInfo{c.Name, c.Users})
 	}
-	err = guarded(func() (err error) {
-		info.Users, err = countUsers(sn)
-		return err
-	})
-	if err != nil {
-		info.Damaged = append(info.Damaged, err.Error())
+	if warning := lossWarning(sn.lost); warning != "" {
+		info.Damaged = append(info.Damaged, warning)
+	}
+	if info.Users == 0 { // all can be read, as far as is known
+		err = guarded(func() (err error) {
+			info.Users, err = countUsers(sn)
+			return err
+		})
+		if err != nil {
+			info.Users = -1
+			info.Damaged = append(info.Damaged, sn.blame(err).Error())
+		}
 	}
 	if s.wal != nil {
 		st := s.wal.Stats()
@@ -111,9 +129,6 @@ func countUsers(sn *snapshot) (int64, error) {
 	last := ^uint64(0) >> shift
 	seen := make(map[uint64]struct{})
 	for _, src := range sn.sources {
-		if src.seg == nil {
-			continue
-		}
 		r, _, err := src.seg.Range(0, last)
 		if err != nil {
 			return 0, fmt.Errorf("count users: %w", err)

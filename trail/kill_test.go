@@ -96,7 +96,8 @@ func childMain(dir string) {
 			}
 			user := fmt.Sprintf("gone-%d-%d", round, i)
 			check(s.Append(ctx, []event.Event{ev(user, day(1), "gone"), ev(user, day(4), "gone")}))
-			check(s.DeleteUser(ctx, user))
+			_, err := s.DeleteUser(ctx, user)
+			check(err)
 			say("deleted", user)
 		}
 	})

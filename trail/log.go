@@ -18,16 +18,27 @@ const (
 )
 
 // openLog opens the write-ahead log and takes in what is in no segment yet.
-func (s *Store) openLog() error {
+// missing tells that it is gone.
+func (s *Store) openLog(missing bool) error {
 	opt := spool.Options{Dir: filepath.Join(s.dir, walDir), SegmentBytes: logSegment, FS: s.opt.fs, Logger: s.log, SyncEvery: -1, SyncBytes: -1}
 	if s.opt.NoSync {
 		opt.SyncEvery, opt.SyncBytes = time.Second, logSegment
 	}
-	wal, _, err := spool.Open(opt)
+	wal, recovery, err := spool.Open(opt)
 	if err != nil {
 		return err
 	}
 	s.wal = wal
+	if err := s.noteRecovery(missing, recovery); err != nil {
+		return fmt.Errorf("note what the write-ahead log has lost: %w", err)
+	}
+	lost, err := s.quarantined()
+	if err != nil {
+		return err
+	}
+	if s.mu.lost = len(lost); s.mu.lost > 0 {
+		s.log.Warn("trail: " + lossWarning(s.mu.lost))
+	}
 	var records []record
 	var positions []spool.Position
 	for pos, r := range wal.Recovered {

@@ -187,6 +187,15 @@ func (m *manifests) none() bool {
 	return errors.Is(m.errs[0], fs.ErrNotExist) && errors.Is(m.errs[1], fs.ErrNotExist)
 }
 
+// manifestError is the error about a store of which no manifest can be read.
+func manifestError(dir string, why error) error {
+	return fmt.Errorf("%w: %w; %s", ErrManifest, why, rebuildHint(dir))
+}
+
+func rebuildHint(dir string) string {
+	return fmt.Sprintf("to make one of the segments that are there, without deletions, the horizon, marks and cohorts: uniflow trail compact --rebuild --db %s", shellWord(dir))
+}
+
 // err returns why there is no manifest.
 func (m *manifests) err() error {
 	var errs []error

@@ -1,9 +1,11 @@
 package trail
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +15,14 @@ import (
 )
 
 func (s *Store) openWriter() (err error) {
-	for _, d := range []string{"", segmentDir, cohortDir, tmpDir} {
+	found := readManifests(s.fs, s.dir).best
+	missing := false
+	if found != nil {
+		if missing, err = s.logMissing(found); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"", segmentDir, cohortDir, tmpDir, walDir} {
 		if err := s.fs.MkdirAll(filepath.Join(s.dir, d)); err != nil {
 			return err
 		}
@@ -36,7 +45,7 @@ func (s *Store) openWriter() (err error) {
 	if err := s.clean(); err != nil {
 		return err
 	}
-	if err := s.openLog(); err != nil {
+	if err := s.openLog(missing); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -77,6 +86,9 @@ func (s *Store) readOrMake() error {
 			if v, ok := errors.AsType[*versionError](err); ok {
 				return v
 			}
+		}
+		if slices.ContainsFunc(found.errs[:], unread) {
+			return found.err()
 		}
 		return s.rebuild(found.err())
 	}
@@ -138,8 +150,12 @@ func (s *Store) openSource(e entry) *source {
 	}
 	src.seg = seg
 	if err != nil {
-		src.damage = err
-		s.log.Warn("trail: a segment cannot be read; queries that need it will fail", "path", path, "err", err)
+		src.damage = s.damaged(src, err)
+		level := slog.LevelWarn
+		if s.opt.ReadOnly {
+			level = slog.LevelInfo // who reads is told by the queries that fail, and by Info
+		}
+		s.log.Log(context.Background(), level, "trail: a segment cannot be read; queries that need it will fail", "err", src.damage)
 	}
 	return src
 }
@@ -173,6 +189,15 @@ func (s *Store) clean() error {
 			}
 		}
 	}
+	names, err := s.fs.ReadDir(filepath.Join(s.dir, lostDir)) // their names stay taken
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range names {
+		if n, ok := fileNumber(name); ok {
+			next = max(next, n+1)
+		}
+	}
 	s.nextFile.Store(next)
 	return nil
 }
@@ -180,7 +205,7 @@ func (s *Store) clean() error {
 // rebuild makes a manifest from the segments, if that is allowed.
 func (s *Store) rebuild(why error) error {
 	if !s.opt.Rebuild {
-		return fmt.Errorf("%w: %w; a new one can be made from the segments that are there, which loses deletions, the horizon, marks and cohorts", ErrManifest, why)
+		return manifestError(s.dir, why)
 	}
 	names, err := s.fs.ReadDir(filepath.Join(s.dir, segmentDir))
 	if err != nil {

@@ -103,7 +103,7 @@ func powerStep(t *testing.T, s *Store, lot *rand.Rand, csv, name string, acked *
 		}
 	case 3:
 		if err = s.Append(t.Context(), []event.Event{ev("gone-"+name, day(1), "gone")}); err == nil {
-			if err = s.DeleteUser(t.Context(), "gone-"+name); err == nil {
+			if _, err = s.DeleteUser(t.Context(), "gone-"+name); err == nil {
 				acked.deleted["gone-"+name] = true
 			}
 		}

@@ -95,13 +95,16 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 	for {
 		answer, err := exec.Run(ctx, in, q, exec.Options{Workers: workers, Memory: opt.Memory, Users: opt.Users || opt.Save, IDs: opt.IDs, Scratch: &s.scratch})
 		damage, ok := errors.AsType[*segment.DamageError](err)
+		if err == nil && sn.lost > 0 {
+			answer.Stats.Warnings = append(answer.Stats.Warnings, lossWarning(sn.lost))
+		}
 		if !ok {
 			return answer, err
 		}
 		// A damaged dictionary is met before it is known that no row counts.
 		rest := sn.without(in.Sources, damage.Path, q)
 		if len(rest) == len(in.Sources) {
-			return nil, err
+			return nil, sn.blame(err)
 		}
 		in.Sources = rest
 	}
@@ -152,7 +155,7 @@ func (sn *snapshot) ask(q *query.Query) (exec.Input, error) {
 		from, to := reach(q)
 		for _, src := range sn.sources {
 			if src.seg == nil && src.MaxTime >= max(from, horizon) && src.MinTime < to {
-				return exec.Input{}, fmt.Errorf("query needs %s/%s: %w", segmentDir, src.File, src.damage)
+				return exec.Input{}, fmt.Errorf("query: %w", src.damage)
 			}
 		}
 	}

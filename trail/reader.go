@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
 )
@@ -69,7 +70,11 @@ func (s *Store) look() error {
 			return err
 		}
 	}
-	records, next, err := s.scanLog(man.Flushed, spool.Cursor{})
+	records, next, broken, err := s.scanLog(man.Flushed, spool.Cursor{})
+	if err != nil {
+		return err
+	}
+	lost, err := s.lostPlaces(man, broken)
 	if err != nil {
 		return err
 	}
@@ -101,13 +106,13 @@ func (s *Store) look() error {
 			s.log.Error("trail: read a cohort", "err", err)
 		}
 	}
-	s.turn.man, s.turn.cursor = man, next
+	s.turn.man, s.turn.cursor, s.turn.broken = man, next, broken
 	s.width = fresh.width
 	s.mu.Lock()
 	s.mu.commit, s.mu.shown = fresh.mu.commit, fresh.mu.shown
 	s.mu.sources, s.mu.schema = fresh.mu.sources, fresh.mu.schema
 	s.mu.horizon, s.mu.tombs, s.mu.cohorts, s.mu.marks = fresh.mu.horizon, fresh.mu.tombs, fresh.mu.cohorts, fresh.mu.marks
-	s.mu.rows = fresh.mu.rows
+	s.mu.rows, s.mu.lost = fresh.mu.rows, lost
 	s.memory.Store(fresh.memory.Load())
 	s.publish()
 	return nil
@@ -116,7 +121,16 @@ func (s *Store) look() error {
 // catchUp takes in what came to the log since the last look, under the same
 // manifest. It is not done if that does not suffice.
 func (s *Store) catchUp(man *manifest) (done bool, err error) {
-	records, next, err := s.scanLog(man.Flushed, s.turn.cursor)
+	records, next, broken, err := s.scanLog(man.Flushed, s.turn.cursor)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range s.turn.broken {
+		if !slices.Contains(broken, d) {
+			broken = append(broken, d)
+		}
+	}
+	lost, err := s.lostPlaces(man, broken)
 	if err != nil {
 		return false, err
 	}
@@ -131,8 +145,12 @@ func (s *Store) catchUp(man *manifest) (done bool, err error) {
 			return false, nil
 		}
 	}
-	s.turn.cursor = next
-	if len(records) == 0 {
+	s.turn.cursor, s.turn.broken = next, broken
+	s.mu.Lock()
+	same := s.mu.lost == lost
+	s.mu.lost = lost
+	s.mu.Unlock()
+	if len(records) == 0 && same {
 		return true, nil
 	}
 	if err := s.replay(records); err != nil {
@@ -160,16 +178,20 @@ func (s *Store) findManifest() (*manifest, error) {
 	if found.best == nil && found.none() {
 		return nil, fmt.Errorf("%w there: it has no manifest", ErrNoStore)
 	}
-	if found.best == nil {
-		return nil, found.err()
+	if found.best != nil {
+		return found.best, nil
 	}
-	return found.best, nil
+	err := found.err()
+	if _, newer := errors.AsType[*versionError](err); newer || slices.ContainsFunc(found.errs[:], unread) {
+		return nil, err
+	}
+	return nil, manifestError(s.dir, err)
 }
 
 // scanLog reads the records of the log after a commit that count, from a place on.
-func (s *Store) scanLog(flushed uint64, from spool.Cursor) ([]record, spool.Cursor, error) {
+func (s *Store) scanLog(flushed uint64, from spool.Cursor) (records []record, next spool.Cursor, damages []spool.Damage, err error) {
 	var all []record
-	next, damages, err := spool.Scan(s.fs, filepath.Join(s.dir, walDir), from, func(r spool.Record) error {
+	next, damages, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), from, func(r spool.Record) error {
 		rec, err := decodeRecord(slices.Clone(r.Payload))
 		if err != nil {
 			return fmt.Errorf("write-ahead log: %w", err)
@@ -178,21 +200,43 @@ func (s *Store) scanLog(flushed uint64, from spool.Cursor) ([]record, spool.Curs
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, next, errChanged
+		return nil, next, nil, errChanged
 	}
 	if err != nil {
-		return nil, next, err
+		return nil, next, nil, err
 	}
-	for _, d := range damages {
-		s.log.Error("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
+	for _, d := range damages { // queries warn of it
+		s.log.Info("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
 	}
-	var records []record
 	for i, wanted := range wantedRecords(all, flushed) {
 		if wanted {
 			records = append(records, all[i])
 		}
 	}
-	return records, next, nil
+	return records, next, damages, nil
+}
+
+// lostPlaces counts the places of the log that have lost records: those that are
+// broken now, those that a writer has found before, and the whole log.
+func (s *Store) lostPlaces(man *manifest, broken []spool.Damage) (int, error) {
+	names, err := s.quarantined()
+	if err != nil {
+		return 0, err
+	}
+	missing, err := s.logMissing(man)
+	if err != nil {
+		return 0, err
+	}
+	n := len(names)
+	for _, d := range broken {
+		if !strings.HasPrefix(filepath.Base(d.Path), checkpointName) {
+			n++
+		}
+	}
+	if missing {
+		n++
+	}
+	return n, nil
 }
 
 // mergeAny merges runs in memory of any size, once, and tells whether there were

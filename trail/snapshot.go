@@ -20,7 +20,7 @@ type source struct {
 	damage error            // why not
 	memory bool             // an image
 	spent  atomic.Bool      // the file is deleted with the last snapshot that has it
-	hurt   atomic.Bool      // a merge found it damaged, and does not try again
+	hurt   atomic.Bool      // it was found damaged, and merges do without
 	refs   atomic.Int32     // snapshots that have it
 	busy   bool             // a merge has it; guarded by Store.mu
 }
@@ -40,6 +40,7 @@ type snapshot struct {
 	horizon int64
 	tombs   *tombstones
 	cohorts []*cohort // by name
+	lost    int       // places of the log that have lost records
 	next    *snapshot // in Store.retired
 }
 
@@ -161,7 +162,7 @@ func (s *Store) publishLocked() *snapshot {
 	sn := &snapshot{
 		store: s, commit: s.mu.shown, sources: slices.Clone(s.mu.sources),
 		input:  make([]exec.Source, 0, len(s.mu.sources)),
-		schema: s.mu.schema, horizon: s.mu.horizon, tombs: s.mu.tombs, cohorts: s.mu.cohorts,
+		schema: s.mu.schema, horizon: s.mu.horizon, tombs: s.mu.tombs, cohorts: s.mu.cohorts, lost: s.mu.lost,
 	}
 	for _, src := range sn.sources {
 		src.refs.Add(1)

@@ -71,9 +71,10 @@ type Store struct {
 	turn struct { // held during the I/O of the manifest
 		sync.Mutex
 		man        *manifest
-		generation uint64       // the highest that was ever tried
-		garbage    []string     // files that the second copy may still name
-		cursor     spool.Cursor // of one who reads: how far the log is read
+		generation uint64         // the highest that was ever tried
+		garbage    []string       // files that the second copy may still name
+		cursor     spool.Cursor   // of one who reads: how far the log is read
+		broken     []spool.Damage // of one who reads: of the log so far
 	}
 	mu struct { // never held during I/O
 		sync.Mutex
@@ -91,6 +92,7 @@ type Store struct {
 		rows    int       // in memory
 		oldest  time.Time // when the first of the records was written
 		flushed uint64    // runs up to this commit are being flushed, and left alone by others
+		lost    int       // places of the log that have lost records
 	}
 
 	scratch exec.Scratch // of queries

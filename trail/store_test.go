@@ -193,7 +193,7 @@ func TestDeleteUser(t *testing.T) {
 			if when == "both" {
 				add(t, s, ev("a", day(1), "view"))
 			}
-			if err := s.DeleteUser(t.Context(), "a"); err != nil {
+			if _, err := s.DeleteUser(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
 			wantCount(t, s, 1)
@@ -238,7 +238,7 @@ func TestDeletedStayDeleted(t *testing.T) {
 	for i := range 150 {
 		user := fmt.Sprint("gone", i)
 		add(t, s, ev(user, day(1), "gone"))
-		if err := s.DeleteUser(t.Context(), user); err != nil {
+		if _, err := s.DeleteUser(t.Context(), user); err != nil {
 			t.Fatal(err)
 		}
 		if i%10 == 0 {

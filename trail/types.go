@@ -7,7 +7,11 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 )
+
+// MemoryError tells that a query needs more memory than QueryOptions.Memory.
+type MemoryError = exec.MemoryError
 
 var (
 	// ErrClosed is returned by what needs an open store.
@@ -155,7 +159,7 @@ type Info struct {
 	Commit     uint64 // the number of the last commit
 	Rows       int64  // events, with those in memory; deleted ones until the next compaction
 	MemoryRows int64  // of them, in memory and the write-ahead log
-	Users      int64  // distinct; of more than a hundred thousand an estimate within a few percent
+	Users      int64  // distinct; of more than a hundred thousand an estimate within a few percent; -1 if a segment is damaged
 	Bytes      int64  // of segments
 	WALBytes   int64
 	WALRecords int64
@@ -167,7 +171,7 @@ type Info struct {
 	Events     []EventCount // by count descending, then name
 	Segments   []SegmentInfo
 	Cohorts    []CohortInfo // by name
-	Damaged    []string     // what could not be read, and why
+	Damaged    []string     // what cannot be read or is lost, with why and what to do; each once
 }
 
 // BytesPerEvent returns the size of the segments by the events in them, 0 without.
@@ -205,10 +209,11 @@ type Report struct {
 	Rows     int64 // in them
 	Records  int64 // in the write-ahead log, that are in no segment
 	Damages  []Damage
+	Denied   []string // files that this user may not read, which may be sound; within the folder of the store
 }
 
-// Sound tells whether nothing is damaged or missing.
-func (r Report) Sound() bool { return len(r.Damages) == 0 }
+// Sound tells whether all was read, and nothing is damaged or missing.
+func (r Report) Sound() bool { return len(r.Damages) == 0 && len(r.Denied) == 0 }
 
 // A Damage is a place that is not as it was written.
 type Damage struct {
@@ -217,6 +222,7 @@ type Damage struct {
 	Offset  int64
 	Length  int64 // 0 if unknown
 	Reason  string
+	Hint    string // what to do; "" if there is nothing better than a backup
 }
 
 // String names file and place.

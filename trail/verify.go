@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/spool"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -78,8 +79,13 @@ func (v *verifier) look() error {
 		}
 	}
 	for i, err := range found.errs {
-		if err != nil {
-			v.damage(Damage{File: manifestNames[i], Reason: err.Error()})
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			v.report.Denied = append(v.report.Denied, manifestNames[i])
+		case err != nil && found.best == nil:
+			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: rebuildHint(v.s.dir)})
+		case err != nil:
+			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: "the next program that writes to the store makes it anew from the other copy"})
 		}
 	}
 	if a, b := found.copies[0], found.copies[1]; a != nil && b != nil && a.Generation == b.Generation && !found.same() {
@@ -112,10 +118,13 @@ func (v *verifier) look() error {
 			return errChanged
 		}
 		if err != nil {
-			v.damage(Damage{File: v.within(path), Reason: err.Error()})
+			v.add(path, err, "")
 		}
 	}
-	if err := v.log(); err != nil {
+	err := v.log()
+	if denied, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrPermission) {
+		v.report.Denied = append(v.report.Denied, v.within(denied.Path))
+	} else if err != nil {
 		return err
 	}
 	v.tell(VerifyProgress{Done: v.done, Total: v.total})
@@ -136,19 +145,20 @@ func (v *verifier) segment(e entry) error {
 		if v.changed() {
 			return errChanged
 		}
-		v.add(path, err)
+		v.add(path, err, discardHint(v.s.dir, e.File))
 		return nil
 	}
+	hint := discardHint(v.s.dir, e.File)
 	v.report.Segments++
 	v.report.Rows += int64(seg.Rows())
 	err = guarded(func() error {
 		for _, d := range seg.Verify() {
-			v.add(path, &d)
+			v.add(path, &d, hint)
 		}
 		return nil
 	})
 	if err != nil {
-		v.add(path, err)
+		v.add(path, err, hint)
 	}
 	if got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied); got != e {
 		v.damage(Damage{File: v.within(path), Section: "footer", Reason: "it is not the segment that the manifest describes"})
@@ -159,8 +169,13 @@ func (v *verifier) segment(e entry) error {
 	return seg.Close()
 }
 
-func (v *verifier) add(path string, err error) {
-	d := Damage{File: v.within(path), Reason: err.Error()}
+// add reports why a file cannot be read.
+func (v *verifier) add(path string, err error, hint string) {
+	if errors.Is(err, fs.ErrPermission) {
+		v.report.Denied = append(v.report.Denied, v.within(path))
+		return
+	}
+	d := Damage{File: v.within(path), Reason: err.Error(), Hint: hint}
 	if e, ok := errors.AsType[*segment.DamageError](err); ok {
 		d.Section, d.Offset, d.Length, d.Reason = e.Section, e.Offset, e.Length, e.Reason
 	} else if errors.Is(err, fs.ErrNotExist) {
@@ -170,6 +185,9 @@ func (v *verifier) add(path string, err error) {
 }
 
 func (v *verifier) log() error {
+	if err := v.losses(); err != nil {
+		return err
+	}
 	dir := filepath.Join(v.s.dir, walDir)
 	var records []record
 	_, damages, err := spool.Scan(v.s.fs, dir, spool.Cursor{}, func(r spool.Record) error {
@@ -200,6 +218,31 @@ func (v *verifier) log() error {
 		}
 	}
 	return nil
+}
+
+// losses reports what the log has lost, now or at some time before.
+func (v *verifier) losses() error {
+	missing, err := v.s.logMissing(v.man)
+	if err != nil {
+		return err
+	}
+	if missing {
+		v.damage(Damage{File: walDir, Reason: reasonLogMissing, Hint: "append what came last once more"})
+	}
+	names, err := v.s.quarantined()
+	for _, name := range names {
+		path := filepath.Join(v.s.dir, walDir, quarantineDir, name)
+		reason := "damaged records, which the log has lost with their events"
+		if strings.HasSuffix(name, ".txt") {
+			note, err := readFile(v.s.fs, path)
+			if err != nil {
+				return err
+			}
+			reason = "events were lost: " + strings.TrimSpace(string(note))
+		}
+		v.damage(Damage{File: v.within(path), Reason: reason, Hint: "append what came last once more; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or it is told for ever"})
+	}
+	return err
 }
 
 func verifyRecord(rec record) error {

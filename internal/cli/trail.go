@@ -38,7 +38,7 @@ func trailCommand(a *app) *cobra.Command {
 	}
 	cmd.AddCommand(
 		trailImportCommand(a), trailQueryCommand(a), trailInfoCommand(a), trailExportCommand(a),
-		trailCompactCommand(a), trailVerifyCommand(a), trailDeleteCommand(a), trailDropCommand(a),
+		trailCompactCommand(a), trailVerifyCommand(a), trailDiscardCommand(a), trailDeleteCommand(a), trailDropCommand(a),
 	)
 	return cmd
 }
@@ -65,10 +65,12 @@ func needDB(command, db string) error {
 // openTrail opens a store. What the store has to say of itself goes to standard
 // error if it is a warning or worse.
 func (a *app) openTrail(dir string, o trail.Options) (*trail.Store, error) {
-	o.Log = slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	t := newTalker(a.talk)
+	o.Log = slog.New(t)
 	s, err := trail.Open(dir, o)
 	switch {
 	case err == nil:
+		t.open()
 		return s, nil
 	case errors.Is(err, trail.ErrNoStore):
 		return nil, noStore(dir, err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (c *clickHouse) ask(ctx context.Context, sql string) (*clickHouseAnswer, er
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("clickhouse: %w", err)
+		return nil, c.unreachable(err)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	err = errors.Join(err, resp.Body.Close())
@@ -122,6 +123,19 @@ func (c *clickHouse) ask(ctx context.Context, sql string) (*clickHouseAnswer, er
 		return nil, fmt.Errorf("clickhouse: the answer cannot be read: %w", err)
 	}
 	return &clickHouseAnswer{rows: answer.Data, stats: clickHouseStats(resp.Header.Get("X-ClickHouse-Summary"))}, nil
+}
+
+// unreachable ends a question that has not come to the server. What net/http says
+// has the URL with all its parameters, which nobody has written.
+func (c *clickHouse) unreachable(err error) error {
+	if long := (*url.Error)(nil); errors.As(err, &long) {
+		err = long.Err
+	}
+	err = fmt.Errorf("clickhouse at %s: %w", c.url.Host, err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &exitError{code: exitEngine, err: err, hint: "is a server there? --dsn has its host and the port of its HTTP interface: 8123, with ?secure=true 8443"}
 }
 
 // clickHouseStats is what an answer cost, as far as the server tells.
@@ -160,9 +174,46 @@ func (c *clickHouse) schema(ctx context.Context) (event.Schema, error) {
 		if name == "user" || name == "time" || name == "event" {
 			continue
 		}
-		schema = append(schema, event.Field{Name: name, Type: clickHouseType(kind)})
+		property := event.Field{Name: name, Type: clickHouseType(kind)}
+		if property.Type == event.String && strings.Contains(kind, "Nullable(") {
+			return nil, nullableColumn(name, kind)
+		}
+		schema = append(schema, property)
 	}
 	return schema, nil
+}
+
+// nullableColumn refuses a column of strings with NULL in it: the statements take
+// the empty string for the missing one, and would answer differently.
+func nullableColumn(name, kind string) error {
+	plain := strings.Replace(kind, "Nullable("+inner(kind)+")", inner(kind), 1)
+	if !plainName.MatchString(name) {
+		name = "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
+	}
+	return &exitError{
+		code: exitEngine, err: fmt.Errorf("clickhouse: column %s of table events is %s; a missing string must be empty there, not NULL", name, kind),
+		hint: fmt.Sprintf("ALTER TABLE events UPDATE %[1]s = '' WHERE %[1]s IS NULL SETTINGS mutations_sync = 1; ALTER TABLE events MODIFY COLUMN %[1]s %[2]s", name, plain),
+	}
+}
+
+// plainName matches names that need no quotes in SQL.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// inner returns the type within Nullable.
+func inner(kind string) string {
+	_, rest, _ := strings.Cut(kind, "Nullable(")
+	depth := 0
+	for i, c := range rest {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth < 0 {
+				return rest[:i]
+			}
+		}
+	}
+	return rest
 }
 
 // clickHouseType is what a type of ClickHouse is here.
@@ -195,9 +246,10 @@ func (a *app) askClickHouse(ctx context.Context, command string, o *trailQueryOp
 	defer c.client.CloseIdleConnections()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(o.timeout))
 		defer cancel()
 	}
+	o.answerer = "; answered by ClickHouse at " + c.url.Host
 	err = a.interruptible(ctx, func(ctx context.Context) error {
 		schema, err := a.tableSchema(ctx, o, c)
 		if err != nil {
@@ -226,10 +278,14 @@ func (a *app) askClickHouse(ctx context.Context, command string, o *trailQueryOp
 	return answer, told, err
 }
 
-// tableSchema is the schema of the store, if one is named, else of the table.
+// tableSchema is the schema of the store, if one is named, else of the table, which
+// is looked at in any case before it is asked.
 func (a *app) tableSchema(ctx context.Context, o *trailQueryOptions, c *clickHouse) (event.Schema, error) {
-	if o.db == "" {
-		return c.schema(ctx)
+	if o.db == "" || o.explain == "" {
+		schema, err := c.schema(ctx)
+		if err != nil || o.db == "" {
+			return schema, err
+		}
 	}
 	s, err := a.openTrail(o.db, trail.Options{ReadOnly: true})
 	if err != nil {

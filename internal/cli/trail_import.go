@@ -44,7 +44,7 @@ type trailImportOptions struct {
 	unit                  string
 	types                 []string
 	maxBad                int
-	bucket                time.Duration
+	bucket                period
 	noSync                bool
 	asJSON                bool
 }
@@ -76,7 +76,7 @@ func trailImportCommand(a *app) *cobra.Command {
 	flags.StringVar(&o.unit, "time-unit", "", "times that are integers are in `UNIT`: s, ms, us or ns; told by their size if left out")
 	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
 	flags.IntVar(&o.maxBad, "max-bad", 0, "go on after up to `N` rows of a file that cannot be read; they are left out")
-	flags.DurationVar(&o.bucket, "bucket", 0, "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
+	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
 	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, and a loss of power may cost what was imported")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	completeWords(cmd, "time-unit", timeUnits())
@@ -131,8 +131,9 @@ func (o *trailImportOptions) check(command string, files []string) (map[string]e
 		return nil, usagef(command, "", "--time-unit is s, ms, us or ns, got %q", o.unit)
 	case o.maxBad < 0:
 		return nil, usagef(command, "", "--max-bad is not negative, got %d", o.maxBad)
-	case o.bucket != 0 && (o.bucket < time.Hour || o.bucket > 49*24*time.Hour || o.bucket%time.Second != 0):
-		return nil, usagef(command, "write --bucket 168h for a week", "--bucket is whole seconds from 1h to 1176h, got %s", o.bucket)
+	}
+	if b := time.Duration(o.bucket); b != 0 && (b < time.Hour || b > 49*24*time.Hour || b%time.Second != 0) {
+		return nil, usagef(command, "write --bucket 168h for a week", "--bucket is whole seconds from 1h to 1176h, got %s", b)
 	}
 	seen := make(map[string]bool)
 	for _, f := range files {
@@ -175,6 +176,9 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(needFiles(command, files), needRoom(command, o.db)); err != nil {
+		return err // before a store is made for nothing
+	}
 	meter := a.newMeter()
 	opt := trail.ImportOptions{
 		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin,
@@ -187,7 +191,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 		},
 	}
 	var result trail.ImportResult
-	err = a.withTrail(ctx, o.db, trail.Options{Bucket: o.bucket, NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
+	err = a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
 		var err error
 		result, err = s.Import(ctx, files, opt)
 		return err
@@ -246,14 +250,15 @@ func tellFile(f trail.ImportFile) fileTold {
 
 // fileSummary is the line about a file that was taken.
 func fileSummary(f trail.ImportFile) string {
-	text := fileName(f.File) + ": " + figure(f.Rows) + " events"
-	for _, part := range []struct {
-		n    int64
-		what string
-	}{{f.Duplicates, "duplicates"}, {f.Dropped, "older than what is kept"}, {f.Bad, "bad rows left out"}} {
-		if part.n > 0 {
-			text += ", " + figure(part.n) + " " + part.what
-		}
+	text := fileName(f.File) + ": " + countOf(f.Rows, "event")
+	if f.Duplicates > 0 {
+		text += ", " + countOf(f.Duplicates, "duplicate")
+	}
+	if f.Dropped > 0 {
+		text += ", " + figure(f.Dropped) + " left out as older than what is kept"
+	}
+	if f.Bad > 0 {
+		text += ", " + countOf(f.Bad, "bad row") + " left out"
 	}
 	return fmt.Sprintf("%s in %s (%s/s)", text, elapsed(f.Elapsed.Microseconds()), figure(perSecond(f.Rows, f.Elapsed)))
 }
@@ -268,7 +273,7 @@ func (a *app) tellBadRows(f trail.ImportFile) {
 		a.talk("%s:%d: %s\n", fileName(f.File), row.Line, flame.Printable(row.Reason))
 	}
 	if more := f.Bad - int64(len(shown)); more > 0 && len(shown) > 0 {
-		a.talk("%s: and %s more bad rows\n", fileName(f.File), figure(more))
+		a.talk("%s: and %s\n", fileName(f.File), countOf(more, "more bad row"))
 	}
 }
 
@@ -292,7 +297,11 @@ func importError(err error) error {
 			err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), countOf(bad.Bad, "row")),
 		}
 	case errors.As(err, &kind):
-		return &exitError{code: exitFindings, err: err, hint: fmt.Sprintf("write --types %s:%s, or correct the file", kind.Property, kind.Have)}
+		hint := ""
+		if !strings.Contains(err.Error(), "--types ") {
+			hint = fmt.Sprintf("correct the file, or leave the property out with --types %s:skip", kind.Property)
+		}
+		return &exitError{code: exitFindings, err: err, hint: hint}
 	}
 	return err
 }

@@ -28,7 +28,12 @@ the counts to all; ± is how far the truth may be, 19 times of 20.
 
 --explain tells how the question would be answered, and answers it not: plan is what the
 store would read; clickhouse and duckdb are the same question in SQL, to a table events
-with the columns that export writes. --dsn has a ClickHouse server answer it, by HTTP.
+with the columns that export writes. In ClickHouse columns of strings must not be
+Nullable: a missing string is empty there. The statement that makes such a table goes to
+standard error.
+
+--dsn has a ClickHouse server answer it, by HTTP, whose table events is as above. With
+--db beside it the server answers, too; of the store come the types of the properties.
 
 The answer is a table, or one line of JSON with --json; what it cost goes to standard
 error. A document that cannot be used ends with exit code 1.`
@@ -42,14 +47,16 @@ const trailQueryExample = `  uniflow trail query --db shop.trail -f funnel.yaml
 // trailQueryOptions are the flags of trail query.
 type trailQueryOptions struct {
 	db, file, expr string
-	sample         float64
+	sample         share
 	explain        string
 	dsn            string
-	timeout        time.Duration
+	timeout        period
 	memory         size
 	save, ids      bool
 	quiet          bool
 	asJSON         bool
+
+	answerer string // what is said of who has answered, if that was not the store
 }
 
 // explainForms are what --explain takes.
@@ -80,10 +87,10 @@ func trailQueryCommand(a *app) *cobra.Command {
 	dbFlag(cmd, flags, &o.db, "")
 	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`; \"-\" is standard input")
 	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT`")
-	flags.Float64Var(&o.sample, "sample", 0, "look at this `SHARE` of the users, above 0 up to 1; instead of what the document says")
+	flags.Var(&o.sample, "sample", "look at this `SHARE` of the users, above 0 up to 1; instead of what the document says")
 	flags.StringVar(&o.explain, "explain", "", "print how it would be answered, as `FORM`: plan, clickhouse or duckdb; plan if no form is named")
-	flags.StringVar(&o.dsn, "dsn", "", "have the ClickHouse server at `URL` answer: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
-	flags.DurationVar(&o.timeout, "timeout", 0, "give up after this `DURATION`; 0 is never")
+	flags.StringVar(&o.dsn, "dsn", "", "have the ClickHouse server at `URL` answer, and not the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
+	flags.Var(&o.timeout, "timeout", "give up after this `DURATION`; 0 is never")
 	flags.Var(&o.memory, "memory", "give up when the query takes `SIZE` of memory, beside the files that are mapped")
 	flags.BoolVar(&o.save, "save", false, "keep the cohort under its name, for where: {cohort: NAME} in other questions")
 	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one a line")
@@ -115,10 +122,8 @@ func (o *trailQueryOptions) check(cmd *cobra.Command, args []string) error {
 		return usagef(command, "add -f FILE, or -e with the question itself", "nothing is asked: there is no question")
 	case o.file != "" && o.expr != "":
 		return usagef(command, "", "-f and -e are two questions: ask one at a time")
-	case cmd.Flags().Changed("sample") && !(o.sample > 0 && o.sample <= 1):
-		return usagef(command, "write --sample 0.1 for a tenth of the users", "--sample is above 0 and up to 1, got %v", o.sample)
 	case o.timeout < 0:
-		return usagef(command, "", "--timeout is not negative, got %s", o.timeout)
+		return usagef(command, "write --timeout 10s for ten seconds", "--timeout is not negative, got %s", &o.timeout)
 	case o.dsn != "" && (o.save || o.ids):
 		return usagef(command, "ask the store with --db", "--save and --ids need a store, not --dsn")
 	}
@@ -144,7 +149,7 @@ func (a *app) trailQuery(ctx context.Context, command string, o *trailQueryOptio
 		return a.questionError(doc, err)
 	}
 	if o.sample > 0 {
-		q.Sample = o.sample
+		q.Sample = float64(o.sample)
 	}
 	switch {
 	case (o.save || o.ids) && q.Cohort == nil:
@@ -160,12 +165,24 @@ func (a *app) trailQuery(ctx context.Context, command string, o *trailQueryOptio
 		answer, told, err = a.askStore(ctx, o, q)
 	}
 	if err != nil {
-		return a.questionError(doc, err)
+		return a.questionError(doc, o.tooMuch(err))
 	}
 	if o.explain != "" {
 		return a.print(strings.TrimRight(told, "\n") + "\n")
 	}
 	return a.showAnswer(o, q, answer)
+}
+
+// tooMuch says of an error that --timeout or --memory has ended the query; any
+// other is as it was.
+func (o *trailQueryOptions) tooMuch(err error) error {
+	if memory := (*trail.MemoryError)(nil); errors.As(err, &memory) {
+		return &exitError{code: exitEngine, err: err, hint: "raise --memory, which is " + o.memory.String() + ", or ask a part of the users with --sample 0.1"}
+	}
+	if o.timeout <= 0 || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &exitError{code: exitEngine, err: fmt.Errorf("no answer within %s", &o.timeout), hint: "raise --timeout, or ask a part of the users with --sample 0.1"}
 }
 
 // question reads the document.
@@ -189,32 +206,32 @@ func (a *app) askStore(ctx context.Context, o *trailQueryOptions, q *query.Query
 	// Keeping a cohort writes to the store, everything else reads it.
 	err = a.withTrail(ctx, o.db, trail.Options{ReadOnly: !o.save}, func(ctx context.Context, s *trail.Store) error {
 		var err error
-		opt := trail.QueryOptions{Sample: q.Sample, Memory: int64(o.memory), Timeout: o.timeout, IDs: o.ids, Users: o.ids, Save: o.save}
+		opt := trail.QueryOptions{Sample: q.Sample, Memory: int64(o.memory), Timeout: time.Duration(o.timeout), IDs: o.ids, Users: o.ids, Save: o.save}
 		switch o.explain {
 		case "":
 			answer, err = s.Query(ctx, q, opt)
 		case "plan":
 			told, err = s.Explain(q, opt)
 		default:
-			told, err = a.compileSQL(o.explain, q, s)
+			told, err = a.compileSQL(o, q, s)
 		}
-		return err
+		return cohortHint(err, s)
 	})
-	if err != nil && errors.Is(err, context.DeadlineExceeded) && o.timeout > 0 {
-		err = &exitError{code: exitEngine, err: fmt.Errorf("no answer within %s: %w", o.timeout, err), hint: "raise --timeout, or ask a part of the users with --sample 0.1"}
-	}
 	return answer, told, err
 }
 
 // compileSQL writes a question in the SQL of another database.
-func (a *app) compileSQL(form string, q *query.Query, s *trail.Store) (string, error) {
+func (a *app) compileSQL(o *trailQueryOptions, q *query.Query, s *trail.Store) (string, error) {
 	d := dialect.DuckDB
-	if form == "clickhouse" {
+	if o.explain == "clickhouse" {
 		d = dialect.ClickHouse
 	}
 	statement, err := dialect.Compile(d, q, s.Schema())
 	if err != nil {
 		return "", err
+	}
+	if d == dialect.ClickHouse && !o.quiet {
+		a.talk("-- The table that it asks; strings must not be Nullable:\n%s", dialect.Table(d, s.Schema()))
 	}
 	return a.explainSQL(statement), nil
 }
@@ -255,7 +272,7 @@ func (a *app) showAnswer(o *trailQueryOptions, q *query.Query, answer *query.Ans
 		a.talk("kept cohort %q: %s\n", q.Name, count(int(answer.Cohort.Users.N), "user"))
 	}
 	if !o.quiet {
-		a.talk("%s\n", statsText(answer.Stats))
+		a.talk("%s%s\n", statsText(answer.Stats), o.answerer)
 	}
 	return nil
 }

@@ -74,7 +74,11 @@ func infoText(info trail.Info, segments bool) string {
 	t.column("", true)
 	t.column("", true)
 	t.row("events", figure(info.Rows))
-	t.row("users", figure(info.Users))
+	if info.Users >= 0 {
+		t.row("users", figure(info.Users))
+	} else {
+		t.row("users", "unknown: a segment is damaged")
+	}
 	if info.Rows > 0 {
 		t.row("from", momentText(info.MinTime))
 		t.row("to", momentText(info.MaxTime))
@@ -147,7 +151,7 @@ type (
 	infoTold struct {
 		Events        int64          `json:"events"`
 		InMemory      int64          `json:"events_in_log"` // of the events
-		Users         int64          `json:"users"`
+		Users         *int64         `json:"users"`         // null if a segment is damaged
 		From          string         `json:"from,omitempty"`
 		To            string         `json:"to,omitempty"`
 		KeptFrom      string         `json:"kept_from,omitempty"`
@@ -188,7 +192,7 @@ type (
 func tellInfo(info trail.Info) infoTold {
 	moment := func(millis int64) string { return event.Time(millis).Format(time.RFC3339Nano) }
 	told := infoTold{
-		Events: info.Rows, InMemory: info.MemoryRows, Users: info.Users, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
+		Events: info.Rows, InMemory: info.MemoryRows, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
 		LogBytes: info.WALBytes, LogRecords: info.WALRecords, BucketSeconds: int64(info.Bucket / time.Second), Deleted: info.Deleted,
 		Names: []countTold{}, Properties: []propertyTold{}, Cohorts: []cohortTold{}, Segments: []segmentTold{},
 		Damaged: append([]string{}, info.Damaged...),
@@ -198,6 +202,9 @@ func tellInfo(info trail.Info) infoTold {
 	}
 	if info.Horizon != math.MinInt64 {
 		told.KeptFrom = moment(info.Horizon)
+	}
+	if info.Users >= 0 {
+		told.Users = &info.Users
 	}
 	for _, n := range info.Events {
 		told.Names = append(told.Names, countTold{n.Name, n.Count})
@@ -216,7 +223,8 @@ func tellInfo(info trail.Info) infoTold {
 
 const trailExportLong = `Export writes all events of a store to a file of Parquet, with the columns user, time,
 event and then the properties by name; by users in the order of their hashes, then by
-time. ClickHouse, DuckDB and trail import read it.`
+time. ClickHouse, DuckDB and trail import read it. The ids of events are not in it: what
+is imported from it is not known when the events come again with their ids.`
 
 func trailExportCommand(a *app) *cobra.Command {
 	var db, out string
@@ -354,8 +362,9 @@ func (a *app) needStore(db string) error {
 }
 
 const trailVerifyLong = `Verify reads every byte of a store and tells what is not as it was written, with the
-file and the place. It exits with 0 if all is sound, with 1 if anything is damaged or
-missing. A damaged segment keeps only the queries that need it from being answered.`
+file and the place, and what to do. It exits with 0 if all is sound, with 1 if anything is
+damaged or missing, or may not be read. A damaged segment keeps only the queries that need
+it from being answered.`
 
 // verifyTold is what verify --json prints.
 type verifyTold struct {
@@ -364,6 +373,7 @@ type verifyTold struct {
 	Events   int64        `json:"events"`
 	Records  int64        `json:"log_records"`
 	Damages  []damageTold `json:"damages"`
+	Denied   []string     `json:"denied,omitempty"` // files that may not be read, and may be sound
 }
 
 // damageTold is a damaged place in verifyTold.
@@ -373,6 +383,7 @@ type damageTold struct {
 	Offset  int64  `json:"offset"`
 	Length  int64  `json:"length,omitempty"`
 	Reason  string `json:"reason"`
+	Hint    string `json:"hint,omitempty"`
 }
 
 func trailVerifyCommand(a *app) *cobra.Command {
@@ -410,7 +421,7 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		told := verifyTold{Sound: report.Sound(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}}
+		told := verifyTold{Sound: report.Sound(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}, Denied: report.Denied}
 		for _, d := range report.Damages {
 			told.Damages = append(told.Damages, damageTold(d))
 		}
@@ -418,92 +429,39 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 	} else {
 		err = a.print(verifyText(db, report))
 	}
-	if err == nil && !report.Sound() {
-		err = errFindings()
+	switch {
+	case err != nil || report.Sound():
+		return err
+	case len(report.Damages) == 0: // it may well be sound
+		return &exitError{code: exitEngine, err: fmt.Errorf("%s may not be read", countOf(int64(len(report.Denied)), "file")), hint: "run it as the user who writes to the store"}
 	}
-	return err
+	return errFindings()
 }
 
 // verifyText is what verify prints: a line for each damage, or that there is none.
 func verifyText(db string, r trail.Report) string {
-	what := fmt.Sprintf("%s with %s events, %s in the log", countOf(int64(r.Segments), "segment"), figure(r.Rows), countOf(r.Records, "record"))
+	what := fmt.Sprintf("%s with %s, %s in the log", countOf(int64(r.Segments), "segment"), countOf(r.Rows, "event"), countOf(r.Records, "record"))
 	if r.Sound() {
 		return "sound: " + what + "\n"
 	}
 	var b strings.Builder
+	hint := ""
 	for _, d := range r.Damages {
 		b.WriteString(filepath.Join(db, d.File) + strings.TrimPrefix(d.String(), d.File) + "\n")
+		if d.Hint != "" && d.Hint != hint { // many places of one file have one hint
+			hint = d.Hint
+			b.WriteString("    hint: " + hint + "\n")
+		}
 	}
-	return b.String() + "damaged: " + countOf(int64(len(r.Damages)), "place") + "; read " + what + "\n"
-}
-
-const trailDeleteLong = `Delete removes all events of users. They are gone from all answers at once, and from
-the disk with the next compaction. Events of them that come later are kept.`
-
-func trailDeleteCommand(a *app) *cobra.Command {
-	var db string
-	var users []string
-	cmd := storeCommand(&cobra.Command{
-		Use: "delete --db FOLDER --user USER", Short: "Remove users and all that they did", Long: trailDeleteLong,
-		Example: "  uniflow trail delete --db shop.trail --user u042 --user u107\n  uniflow trail compact --db shop.trail",
-	}, &db)
-	cmd.Flags().StringArrayVar(&users, "user", nil, "remove `USER`; may be repeated")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
-		if len(users) == 0 {
-			return usagef(command, "add --user USER", "nobody to remove: --user is missing")
-		}
-		if err := a.needStore(db); err != nil {
-			return err
-		}
-		err := a.withTrail(cmd.Context(), db, trail.Options{}, func(ctx context.Context, s *trail.Store) error {
-			return s.DeleteUser(ctx, users...)
-		})
-		if err == nil {
-			a.talk("removed %s; trail compact takes them from the disk\n", count(len(users), "user"))
-		}
-		return err
+	for _, file := range r.Denied {
+		b.WriteString(filepath.Join(db, file) + ": this user may not read it, and it may be sound\n")
 	}
-	return cmd
-}
-
-const trailDropLong = `Drop removes the events before a time. They are gone from all answers at once, and from
-the disk with the next compaction.`
-
-func trailDropCommand(a *app) *cobra.Command {
-	var db, before string
-	cmd := storeCommand(&cobra.Command{
-		Use: "drop --db FOLDER --before TIME", Short: "Remove the events before a time", Long: trailDropLong,
-		Example: "  uniflow trail drop --db shop.trail --before 2026-01-12",
-	}, &db)
-	cmd.Flags().StringVar(&before, "before", "", "remove events before `TIME`, a day or RFC 3339")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
-		if before == "" {
-			return usagef(command, "add --before 2026-01-12", "nothing to remove: --before is missing")
-		}
-		at, err := time.Parse(time.RFC3339, before)
-		if err != nil {
-			if at, err = time.Parse(time.DateOnly, before); err != nil {
-				return usagef(command, "write 2026-01-12, or 2026-01-12T08:00:00Z", "--before: want a day or a time of RFC 3339, got %q", before)
-			}
-		}
-		if err := a.needStore(db); err != nil {
-			return err
-		}
-		err = a.withTrail(cmd.Context(), db, trail.Options{}, func(ctx context.Context, s *trail.Store) error {
-			return s.DropBefore(ctx, at)
-		})
-		if err == nil {
-			a.talk("removed the events before %s\n", at.UTC().Format(time.RFC3339))
-		}
-		return err
+	verdict := "damaged: " + countOf(int64(len(r.Damages)), "place")
+	switch {
+	case len(r.Damages) == 0:
+		verdict = "not known to be sound: " + countOf(int64(len(r.Denied)), "file") + " not read"
+	case len(r.Denied) > 0:
+		verdict += ", " + countOf(int64(len(r.Denied)), "file") + " not read"
 	}
-	return cmd
+	return b.String() + verdict + "; read " + what + "\n"
 }

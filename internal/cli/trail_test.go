@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +23,9 @@ import (
 func TestTrailUsage(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "events.csv", "user,time,event\n")
+	if err := os.Mkdir("folder.csv", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	f := func(message string, args ...string) {
 		t.Helper()
 		code, out, errs := execute(t, nil, append([]string{"trail"}, args...)...)
@@ -28,7 +34,7 @@ func TestTrailUsage(t *testing.T) {
 		}
 	}
 	f("did you mean import?", "imprt")
-	for _, command := range []string{"import", "info", "export", "compact", "verify", "delete", "drop"} {
+	for _, command := range []string{"import", "info", "export", "compact", "verify", "discard", "delete", "drop"} {
 		f("no store is named: --db is missing\nhint: add --db shop.trail\nSee 'uniflow trail "+command+" --help'.", command)
 		if command != "import" {
 			f("takes no arguments", command, "--db", "x", "y")
@@ -46,10 +52,19 @@ func TestTrailUsage(t *testing.T) {
 	f("nothing is asked", "query", "--db", "x")
 	f("two questions", "query", "--db", "x", "-f", "q.yaml", "-e", "{}")
 	f("write -f q.yaml", "query", "--db", "x", "q.yaml")
-	f("--sample is above 0 and up to 1, got 2", "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
-	f("--sample is above 0 and up to 1, got 0", "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
+	f(`"2" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
+	f(`"0" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
 	f(`--explain is plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "-f", "q.yaml", "--explain=sql")
 	f("did you mean clickhouse?", "query", "--db", "x", "-f", "q.yaml", "--explain", "clickhose")
+	f(`"abc" for "--sample" flag: want a number above 0, up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
+	f(`"5" for "--timeout" flag: want a unit behind the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
+	f(`"soon" for "--timeout" flag: want a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
+	f(`"1KB" for "--memory" flag: want a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1KB")
+	f("what a file holds is told by its name", "import", "--db", "x", "events.csv", "events.txt")
+	f("folder.csv is a folder\nhint: name the files in it, such as folder.csv/*.csv", "import", "--db", "x", "folder.csv")
+	f(". is no store, and has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
+	f("nothing to give up: --segment is missing", "discard", "--db", "x")
+	f("--before 2999-01-01 is in the future: all events would be removed for ever", "drop", "--db", "x", "--before", "2999-01-01")
 	f("--timeout is not negative", "query", "--db", "x", "-f", "q.yaml", "--timeout", "-1s")
 	f("--save and --ids need a store", "query", "--dsn", "clickhouse://localhost", "-f", "q.yaml", "--ids")
 	f("--save and --ids are about cohorts", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
@@ -86,6 +101,7 @@ func TestTrailNoStore(t *testing.T) {
 	f(exitEngine, "compact", "--db", "x")
 	f(exitEngine, "delete", "--db", "x", "--user", "u")
 	f(exitEngine, "drop", "--db", "x", "--before", "2026-01-05")
+	f(exitEngine, "discard", "--db", "x", "--segment", "1.seg")
 	f(exitFindings, "verify", "--db", "x")
 	if _, err := os.Stat("y"); err == nil {
 		t.Error("export without a store left a file")
@@ -222,7 +238,7 @@ func TestClickHouse(t *testing.T) {
 	}
 	defer c.client.CloseIdleConnections()
 
-	reply = `{"meta": [], "data": [["user", "String"], ["price", "Nullable(Float64)"], ["qty", "UInt32"], ["new", "Nullable(Bool)"], ["country", "LowCardinality(Nullable(String))"]]}`
+	reply = `{"meta": [], "data": [["user", "String"], ["price", "Nullable(Float64)"], ["qty", "UInt32"], ["new", "Nullable(Bool)"], ["country", "LowCardinality(String)"]]}`
 	schema, err := c.schema(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -248,6 +264,7 @@ func TestClickHouse(t *testing.T) {
 		}
 	}
 	f(`{"data": []}`, "has no table events")
+	f(`{"data": [["country", "LowCardinality(Nullable(String))"]]}`, "column country of table events is LowCardinality(Nullable(String)); a missing string must be empty there, not NULL")
 	f(`{"data": [["user"]]}`, "cannot be read")
 	f(`{"data": `, "cannot be read")
 	status = http.StatusNotFound
@@ -287,16 +304,20 @@ func TestSecondWriter(t *testing.T) {
 	}
 }
 
-// TestTimeout gives up, and says so.
-func TestTimeout(t *testing.T) {
+// TestTooMuch gives up, and says so.
+func TestTooMuch(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\n")
 	if code, _, errs := execute(t, nil, "trail", "import", "--db", "shop", "events.csv"); code != exitOK {
 		t.Fatalf("got %d, %q", code, errs)
 	}
 	code, out, errs := execute(t, nil, "trail", "query", "--db", "shop", "-e", "segment: {event: view}", "--timeout", "1ns")
-	if code != exitEngine || out != "" || !strings.HasPrefix(errs, "uniflow: no answer within 1ns: ") || !strings.Contains(errs, "\nhint: raise --timeout") {
+	if code != exitEngine || out != "" || !strings.HasPrefix(errs, "uniflow: no answer within 1ns\nhint: raise --timeout") {
 		t.Errorf("got %d, %q, %q, want %d and that there is no answer", code, out, errs, exitEngine)
+	}
+	code, out, errs = execute(t, nil, "trail", "query", "--db", "shop", "-e", "segment: {event: view, by: user}", "--memory", "1")
+	if code != exitEngine || out != "" || !strings.Contains(errs, "needs more than its ") || !strings.Contains(errs, "\nhint: raise --memory, which is 1, or") {
+		t.Errorf("got %d, %q, %q, want %d and that the memory is too small", code, out, errs, exitEngine)
 	}
 }
 
@@ -342,7 +363,7 @@ func TestAskClickHouse(t *testing.T) {
 	defer server.Close()
 	dsn := "clickhouse://" + server.Listener.Addr().String()
 	code, out, errs := execute(t, map[string]string{"UNIFLOW_TRAIL_DSN": dsn}, "trail", "query", "-e", "funnel: {steps: [view, cart, {event: purchase, where: {price: {gt: 5}}}], within: 24h}")
-	if code != exitOK || !strings.Contains(out, "1 view      2,000 ") || !strings.Contains(out, "3 purchase    125     6.2 %       25.0 %") || !strings.HasPrefix(errs, "read 12,345 events (2.0 KiB) in ") {
+	if code != exitOK || !strings.Contains(out, "1 view      2,000 ") || !strings.Contains(out, "3 purchase    125     6.2 %       25.0 %") || !strings.HasPrefix(errs, "read 12,345 events (2.0 KiB) in ") || !strings.HasSuffix(errs, "; answered by ClickHouse at "+server.Listener.Addr().String()+"\n") {
 		t.Errorf("got %d, %q, %q, want the answer of the server", code, out, errs)
 	}
 	if len(asked) != 2 || !strings.Contains(asked[1], "windowFunnel(") {
@@ -355,6 +376,133 @@ func TestAskClickHouse(t *testing.T) {
 	code, _, errs = execute(t, nil, "trail", "query", "--dsn", dsn, "-e", "segment: {where: {price: {gt: cheap}}}")
 	if code != exitFindings || !strings.HasPrefix(errs, "<expr>:1:") || !strings.Contains(errs, "^") {
 		t.Errorf("got %d, %q, want the place of what is wrong", code, errs)
+	}
+}
+
+// TestNullableHint tells how a column becomes one that the statements are right for.
+func TestNullableHint(t *testing.T) {
+	for _, tt := range []struct{ name, kind, want string }{
+		{"country", "Nullable(String)", "ALTER TABLE events UPDATE country = '' WHERE country IS NULL SETTINGS mutations_sync = 1; ALTER TABLE events MODIFY COLUMN country String"},
+		{"a.b", "LowCardinality(Nullable(FixedString(2)))", "ALTER TABLE events UPDATE `a.b` = '' WHERE `a.b` IS NULL SETTINGS mutations_sync = 1; ALTER TABLE events MODIFY COLUMN `a.b` LowCardinality(FixedString(2))"},
+	} {
+		var exit *exitError
+		if err := nullableColumn(tt.name, tt.kind); !errors.As(err, &exit) || exit.hint != tt.want {
+			t.Errorf("%s %s: got %+v, want %s", tt.name, tt.kind, exit, tt.want)
+		}
+	}
+}
+
+// TestNoClickHouse tells that nobody listens, without what nobody has written.
+func TestNoClickHouse(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	host := server.Listener.Addr().String()
+	server.Close()
+	code, out, errs := execute(t, nil, "trail", "query", "--dsn", "clickhouse://me:secret@"+host+"/shop", "-e", "paths: {anchor: a}")
+	if code != exitEngine || out != "" || !strings.HasPrefix(errs, "uniflow: clickhouse at "+host+": dial tcp ") || !strings.Contains(errs, "\nhint: is a server there?") || strings.Contains(errs, "default_format") || strings.Contains(errs, "secret") {
+		t.Errorf("got %d, %q, %q, want host and hint, no URL and no password", code, out, errs)
+	}
+}
+
+// TestUnknownCohort names the cohorts that are kept.
+func TestUnknownCohort(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\n")
+	run := func(args ...string) string {
+		t.Helper()
+		_, _, errs := execute(t, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...)
+		return errs
+	}
+	f := func(cohort, want string) {
+		t.Helper()
+		if errs := run("query", "-e", "segment: {where: {cohort: "+cohort+"}}"); !strings.HasPrefix(errs, "<expr>:1:") || !strings.Contains(errs, "hint: "+want+"\n") {
+			t.Errorf("%s: got %q, want its place and %q", cohort, errs, want)
+		}
+	}
+	run("import", "events.csv")
+	f("buyers", "no cohort is kept in this store: ask for one with --save")
+	run("query", "--save", "-e", "{name: buyers, cohort: {did: view}}")
+	run("query", "--save", "-e", "{name: all, cohort: {did: view}}")
+	f("buyer", "did you mean buyers?")
+	f("loyal", "kept are all, buyers")
+}
+
+// TestDrop is for ever, and says so.
+func TestDrop(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\nu1,2026-03-05T10:00:00Z,view\n")
+	f := func(want string, args ...string) {
+		t.Helper()
+		if code, _, errs := execute(t, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...); code != exitOK || !strings.HasPrefix(errs, want) {
+			t.Errorf("trail %q: got %d, %q, want %q", args, code, errs, want)
+		}
+	}
+	f("events.csv: 2 events in ", "import", "events.csv")
+	f("removed the events before 2026-02-01 00:00:00 UTC for ever; from now on, older ones are left out when they come\n", "drop", "--before", "2026-02-01")
+	f("nothing removed: what was before 2026-02-01 00:00:00 UTC was removed earlier, and cannot be brought back\n", "drop", "--before", "2026-01-01")
+	f("events.csv: 1 event, 1 left out as older than what is kept in ", "import", "events.csv")
+	f("removed the events before 2999-01-01 00:00:00 UTC for ever", "drop", "--before", "2999-01-01", "--force")
+	f("removed nobody: no events of nobody\n", "delete", "--user", "nobody")
+}
+
+// TestDiscard gives a damaged segment up.
+func TestDiscard(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\nu1,2026-03-05T10:00:00Z,view\n")
+	if code, _, errs := execute(t, nil, "trail", "import", "--db", "shop", "events.csv"); code != exitOK {
+		t.Fatalf("got %d, %q", code, errs)
+	}
+	segments, err := filepath.Glob("shop/segments/*.seg")
+	if err != nil || len(segments) != 2 {
+		t.Fatalf("got %q, %v, want two segments", segments, err)
+	}
+	write(t, segments[0], "damage")
+	f := func(want int, message string, args ...string) {
+		t.Helper()
+		code, out, errs := execute(t, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...)
+		if code != want || !strings.Contains(out+errs, message) {
+			t.Errorf("trail %q: got %d, %q, %q, want %d and %q", args, code, out, errs, want, message)
+		}
+	}
+	f(exitFindings, "\ndamaged: ", "verify")
+	f(exitEngine, "it is sound, and stays", "discard", "--segment", segments[1])
+	f(exitOK, "gave up "+filepath.Base(segments[0])+" with 1 event; what is left of it is in shop/lost\n", "discard", "--segment", segments[0])
+	f(exitOK, "sound: 1 segment with 1 event,", "verify")
+}
+
+// TestTalker says each thing once, and nothing before the store is open.
+func TestTalker(t *testing.T) {
+	var out strings.Builder
+	talker := newTalker(func(format string, args ...any) { fmt.Fprintf(&out, format, args...) })
+	log := slog.New(talker).With("store", "shop").WithGroup("g")
+	log.Info("opening")
+	log.Warn("trail: a file is lost", "path", "a\x1b[2J")
+	if out.Len() > 0 {
+		t.Errorf("got %q before the store is open, want nothing", out.String())
+	}
+	talker.open()
+	log.Warn("trail: a file is lost", "path", "a\x1b[2J")
+	log.Error("worse")
+	const want = "warning: a file is lost (store shop, path a\\x1b[2J)\nwarning: worse (store shop)\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestVerifyText tells damage and what may not be read apart.
+func TestVerifyText(t *testing.T) {
+	damage := trail.Damage{File: "segments/1.seg", Section: "times", Offset: 4, Length: 8, Reason: "checksum", Hint: "copy it back"}
+	for _, tt := range []struct {
+		report trail.Report
+		want   string
+	}{
+		{trail.Report{Segments: 1, Rows: 1}, "sound: 1 segment with 1 event, 0 records in the log\n"},
+		{trail.Report{Damages: []trail.Damage{damage, damage}}, "shop/segments/1.seg: bytes 4 to 12: times: checksum\n    hint: copy it back\nshop/segments/1.seg: bytes 4 to 12: times: checksum\ndamaged: 2 places; read 0 segments with 0 events, 0 records in the log\n"},
+		{trail.Report{Denied: []string{"LOCK"}}, "shop/LOCK: this user may not read it, and it may be sound\nnot known to be sound: 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
+		{trail.Report{Denied: []string{"LOCK"}, Damages: []trail.Damage{{File: "x", Reason: "it is missing"}}}, "shop/x: it is missing\nshop/LOCK: this user may not read it, and it may be sound\ndamaged: 1 place, 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
+	} {
+		if got := verifyText("shop", tt.report); got != tt.want {
+			t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+		}
 	}
 }
 

@@ -57,7 +57,9 @@ func Scan(fsys FS, dir string, from Cursor, yield func(Record) error) (Cursor, [
 		return from, nil, err
 	}
 	v := &visit{s: &Spool{opt: Options{Dir: dir}, fs: fsys}, yield: yield, cursor: from}
-	v.checkpoints(names)
+	if err := v.checkpoints(names); err != nil {
+		return from, nil, err
+	}
 	type file struct {
 		number uint64
 		name   string
@@ -95,7 +97,9 @@ func (v *visit) damage(path string, off, length int64, reason string) {
 	v.damages = append(v.damages, Damage{path, off, length, reason})
 }
 
-func (v *visit) checkpoints(names []string) {
+// checkpoints reads the newer of the two that are whole. The error is that of one
+// that may not be read, of which nobody knows whether it is damaged.
+func (v *visit) checkpoints(names []string) error {
 	r := &recovering{s: v.s}
 	for _, name := range slots {
 		if !slices.Contains(names, name) {
@@ -103,6 +107,9 @@ func (v *visit) checkpoints(names []string) {
 		}
 		path := v.s.join(name)
 		b, err := r.readFile(path)
+		if errors.Is(err, fs.ErrPermission) {
+			return err
+		}
 		if err != nil {
 			v.damage(path, 0, 0, err.Error())
 			continue
@@ -119,6 +126,7 @@ func (v *visit) checkpoints(names []string) {
 			v.saved = c
 		}
 	}
+	return nil
 }
 
 func (v *visit) segment(number uint64, path string) (err error) {

@@ -29,7 +29,7 @@ func trailQueryDef(o Options) *node.Def {
 			"- `cart-${query.shop[0]}` becomes text.\n" +
 			"- `$${` is the text `${`.\n\n" +
 			"What a payload has stays data: it cannot add keys, steps or conditions, but where an expression makes a map.\n\n" +
-			"The answer leaves by `out`, as `uniflow trail query --json` prints it. A query that a payload has made wrong goes to `error` with the status 400 and the code `bad_query`; one that takes longer than `timeout` with 504 and `timeout`; while there is no store, with 503 and `no_store`.\n\n" +
+			"The answer leaves by `out`, as `uniflow trail query --json` prints it (but a share of 1.0 is the number 1, as everywhere in workflows). A query that a payload has made wrong goes to `error` with the status 400 and the code `bad_query`; one that needs more than `memory` with 413 and `too_large`; one that takes longer than `timeout` with 504 and `timeout`; while there is no store, with 503 and `no_store`.\n\n" +
 			"The store may be written by another process, such as `uniflow loader --trail`; each query sees what was there when it began.",
 		Example: "- kind: trail_query\n  name: signups\n  db: shop.trail\n  query:\n    segment:\n      event: signup\n      bucket: day\n      from: ${query.from[0]}\n",
 		Config: schema.Fields(
@@ -337,11 +337,14 @@ func (e *badQuery) Unwrap() error { return e.err }
 func asked(err error) error {
 	var bad *badQuery
 	var problem *query.Error
+	var memory *trail.MemoryError
 	switch {
 	case errors.As(err, &bad):
 		return &node.Error{Err: bad, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
 	case errors.As(err, &problem): // such as text for a property of numbers
 		return &node.Error{Err: &badQuery{err}, Status: http.StatusBadRequest, Code: "bad_query", Public: true}
+	case errors.As(err, &memory):
+		return &node.Error{Err: memory, Status: http.StatusRequestEntityTooLarge, Code: "too_large", Public: true}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &node.Error{Err: fmt.Errorf("the query has taken too long: %w", err), Status: http.StatusGatewayTimeout, Code: "timeout"}
 	case errors.Is(err, trail.ErrNoStore):

@@ -356,3 +356,19 @@ func TestTrailHeld(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTrailQueryTooLarge asks for more groups than there is memory for.
+func TestTrailQueryTooLarge(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	var many []event.Event
+	for i := range int64(30_000) {
+		many = append(many, event.Event{User: fmt.Sprint("u", i), Time: 1767571200000 + i, Name: "view", Properties: []event.Property{
+			{Name: "country", Value: event.StringOf(fmt.Sprint("c", i))},
+		}})
+	}
+	fill(t, dir, many...)
+	e := serve(t, "{kind: trail_query, name: n, db: %s, memory: 1MiB, query: {segment: {by: [country], measure: users}}}", dir)
+	if got := ask(t, e, `null`); !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "[too_large 413 ") || !strings.Contains(got, "memory") {
+		t.Errorf("got %s, want the code too_large", got)
+	}
+}

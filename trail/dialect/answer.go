@@ -401,35 +401,10 @@ func (r *reader) value(v any, t event.Type) event.Value {
 	return event.StringOf(r.text(v))
 }
 
-// z is how many standard deviations 95 % of a normal distribution lie within.
-const z = 1.959963984540054
-
 // users reads a count of users.
 func (r *reader) users(v any) query.Number {
 	n := r.integer(v)
-	return r.scaled(n, float64(n))
-}
-
-// scaled returns a count for the whole. squares is the sum of the squares of what
-// each user of the sample has.
-func (r *reader) scaled(n int64, squares float64) query.Number {
-	if r.sample == 1 {
-		return query.Number{N: n}
-	}
-	whole, low, high := r.interval(float64(n), squares)
-	return query.Number{N: int64(math.Round(whole)), Low: int64(math.Floor(low)), High: int64(math.Ceil(high)), Sampled: true}
-}
-
-// interval returns the whole of a sum over the sample, and its bounds. What was
-// seen is there, so a count is never below it.
-func (r *reader) interval(sum, squares float64) (whole, low, high float64) {
-	whole = sum / r.sample
-	half := z * math.Sqrt(squares*(1-r.sample)) / r.sample
-	low, high = whole-half, whole+half
-	if sum >= 0 {
-		low = max(low, sum)
-	}
-	return whole, low, high
+	return query.ScaleCount(n, float64(n), r.sample)
 }
 
 // measured reads a measure of a property of a type, and the squares beside it if
@@ -454,11 +429,11 @@ func (r *reader) measured(row []any, kind query.MeasureKind, t event.Type) query
 		if r.sample < 1 {
 			spread = squares()
 		}
-		n := r.scaled(r.integer(v), spread)
+		n := query.ScaleCount(r.integer(v), spread, r.sample)
 		return query.Measured{Type: event.Int, Int: n.N, Low: float64(n.Low), High: float64(n.High), Sampled: n.Sampled}
 	case kind == query.Sum && r.sample < 1:
 		m := query.Measured{Type: event.Float, Sampled: true}
-		m.Float, m.Low, m.High = r.interval(r.float(v), squares())
+		m.Float, m.Low, m.High = query.ScaleSum(r.float(v), squares(), r.sample)
 		if t == event.Int {
 			m.Type, m.Int, m.Float = event.Int, int64(math.Round(m.Float)), 0
 		}

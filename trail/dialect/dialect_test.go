@@ -202,7 +202,7 @@ func TestAnswer(t *testing.T) {
 	f(`segment: {bucket: day, measure: sum(n)}`, [][]any{{day, big.NewInt(7)}, {"2026-01-06", nil}}, `{"rows":[{"bucket":"2026-01-05","value":7},{"bucket":"2026-01-06","value":null}]`)
 	f(`segment: {measure: sum(n)}`, [][]any{{json.Number("18446744073709551614")}}, `{"rows":[{"value":18446744073709552000}]`)
 	f(`segment: {measure: avg(f)}`, [][]any{{"half"}}, `half (string): strconv.ParseFloat: parsing "half": invalid syntax`)
-	f("sample: 0.25\ncohort: {did: [{event: a}]}", [][]any{{100}}, `{"cohort":"","users":400,"ci":[332,468]`)
+	f("sample: 0.25\ncohort: {did: [{event: a}]}", [][]any{{100}}, `{"cohort":"","users":400,"ci":[337,474]`)
 	f(`paths: {anchor: a}`, [][]any{{[]any{"a", "b"}, 2}}, `{"paths":[{"path":["a","b"],"users":2}]`)
 	f(`paths: {anchor: a}`, [][]any{{"a", 2}}, `a path is string, want a list`)
 	f(`retention: {start: {event: a}, return: {event: b}, every: week, periods: 1}`, [][]any{{"2026-01-05", 1, 7, 1}}, `period 7 of 1`)

@@ -250,7 +250,7 @@ func (c *checker) segment(s *Segment) {
 			c.problem("by", "", "by has %q twice", name)
 		}
 		if slices.Contains([]string{"bucket", "value", "ci"}, name) {
-			c.problem("by", "rename the property when importing; a where can test it", "rows cannot be by %q, which is a key of the answer", name)
+			c.problem("by", "rename its column in the file before importing it; a where can test it", "rows cannot be by %q, which is a key of the answer", name)
 		}
 		c.property("by", name)
 	}

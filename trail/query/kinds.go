@@ -68,6 +68,8 @@ func (p *parser) duration(n *node, what string, to *time.Duration, none *bool) {
 	}
 	d, err := durationOf(s)
 	switch {
+	case err != nil && strings.Trim(s, "0.") == "":
+		p.report(n.pos, durationHint+", or none to have no bound", "%s wants more than nothing", what)
 	case err != nil && strings.Contains(err.Error(), "no unit"):
 		p.report(n.pos, "write "+s+"s for seconds, or h, d, w", "%s: %v", what, err)
 	case err != nil:

@@ -1,7 +1,9 @@
 package query
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -155,12 +157,27 @@ func (p *parser) literals(op Op, n *node) (literals []Literal, ok bool) {
 			}
 			literals = append(literals, literal(item))
 		}
+		if op == Between && reversed(literals[0], literals[1]) {
+			p.report(n.pos, fmt.Sprintf("write between: [%s, %s]", literals[1].Text, literals[0].Text), "between has its ends the wrong way round: nothing is from %s to %s", literals[0].Text, literals[1].Text)
+			return nil, false
+		}
 		return literals, true
 	}
 	if !p.isLiteral(n, op.String()) {
 		return nil, false
 	}
 	return []Literal{literal(n)}, true
+}
+
+// reversed tells whether nothing is between two values, of whichever type they are
+// taken for. Texts of numbers may be the ends of numbers or of texts.
+func reversed(from, to Literal) bool {
+	if number(from) && number(to) {
+		return from.Value.Float() > to.Value.Float()
+	}
+	_, err1 := strconv.ParseFloat(from.Text, 64)
+	_, err2 := strconv.ParseFloat(to.Text, 64)
+	return from.Text > to.Text && to.Text != "" && (err1 != nil || err2 != nil)
 }
 
 // isLiteral tells whether a node is a value, and reports if not.

@@ -69,7 +69,7 @@ func (c *cohort) fork(w *worker) fold {
 
 func (c *cohort) answer(p *plan) (*query.Answer, error) {
 	slices.SortFunc(c.found, func(a, b query.User) int { return cmp.Compare(a.Hash, b.Hash) })
-	return &query.Answer{Cohort: &query.CohortAnswer{Name: c.name, Users: p.number(c.count), Found: c.found}}, nil
+	return &query.Answer{Cohort: &query.CohortAnswer{Name: c.name, Users: p.users(c.count), Found: c.found}}, nil
 }
 
 // A cohortFold is the fold of a cohort.

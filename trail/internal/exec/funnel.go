@@ -130,7 +130,7 @@ func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 	var users int64
 	for k := f.steps - 1; k >= 0; k-- {
 		users += reached[k]
-		steps[k] = query.FunnelStep{Event: strings.Join(f.q.Steps[k].Events, "|"), Users: p.number(users)}
+		steps[k] = query.FunnelStep{Event: strings.Join(f.q.Steps[k].Events, "|"), Users: p.users(users)}
 	}
 	return steps
 }

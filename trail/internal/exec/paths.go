@@ -57,7 +57,7 @@ func (p *paths) answer(pl *plan) (*query.Answer, error) {
 		if end := slices.Index(path, ""); end >= 0 {
 			path = path[:end]
 		}
-		a.Paths = append(a.Paths, query.Path{Path: slices.Clone(path), Users: pl.number(n)})
+		a.Paths = append(a.Paths, query.Path{Path: slices.Clone(path), Users: pl.users(n)})
 	}
 	slices.SortFunc(a.Paths, func(x, y query.Path) int {
 		return cmp.Or(cmp.Compare(y.Users.N, x.Users.N), slices.Compare(x.Path, y.Path))

@@ -390,6 +390,9 @@ func (p *plan) shard(i int) (from, to uint64) {
 	return from, to
 }
 
+// users scales a count of users to the whole.
+func (p *plan) users(n int64) query.Number { return query.ScaleCount(n, float64(n), p.share) }
+
 func errorAt(pos query.Pos, hint, format string, args ...any) error {
 	return &query.Error{Pos: pos, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }

@@ -91,9 +91,9 @@ func (r *retention) answer(p *plan) (*query.Answer, error) {
 		if size == 0 {
 			continue
 		}
-		c := query.RetentionCohort{Start: r.cohorts.label(i), Size: p.number(size), Periods: make([]query.Number, r.q.Periods)}
+		c := query.RetentionCohort{Start: r.cohorts.label(i), Size: p.users(size), Periods: make([]query.Number, r.q.Periods)}
 		for k := range c.Periods {
-			c.Periods[k] = p.number(r.counts[i*r.q.Periods+k])
+			c.Periods[k] = p.users(r.counts[i*r.q.Periods+k])
 		}
 		a.Cohorts = append(a.Cohorts, c)
 	}

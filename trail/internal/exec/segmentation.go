@@ -192,7 +192,7 @@ func (s *segmentation) result(p *plan, at int32) query.Measured {
 	c := &s.cells[at]
 	kind := s.q.Measure.Kind
 	if kind == query.Count || kind == query.Users {
-		n := p.spread(c.rows, c.squares)
+		n := query.ScaleCount(c.rows, c.squares, p.share)
 		return query.Measured{Type: event.Int, Int: n.N, Low: float64(n.Low), High: float64(n.High), Sampled: n.Sampled}
 	}
 	if c.n == 0 {
@@ -201,7 +201,7 @@ func (s *segmentation) result(p *plan, at int32) query.Measured {
 	integers := s.typ == event.Int
 	switch kind {
 	case query.Sum:
-		sum, low, high := p.interval(c.total(), c.squares)
+		sum, low, high := query.ScaleSum(c.total(), c.squares, p.share)
 		m := query.Measured{Type: event.Float, Float: sum}
 		if p.share < 1 {
 			m.Low, m.High, m.Sampled = low, high, true

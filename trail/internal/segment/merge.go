@@ -47,7 +47,9 @@ func Merge(w io.Writer, inputs []Input) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	buffered := bufio.NewWriterSize(w, 256<<10)
+	// An image of a few rows, as each small append is merged into, would pay more
+	// for its buffers than for its rows.
+	buffered := bufio.NewWriterSize(w, min(max(p.rows*bufferedRow, 4<<10), 256<<10))
 	m := &merging{plan: p, writing: newWriting(buffered, p.rows)}
 	if err := m.run(schema); err != nil {
 		return Summary{}, err
@@ -60,6 +62,9 @@ func Merge(w io.Writer, inputs []Input) (Summary, error) {
 		Bytes: m.o.off, Dropped: p.dropped,
 	}, nil
 }
+
+// bufferedRow is about how many bytes of a row there are in a segment.
+const bufferedRow = 16
 
 func union(inputs []Input) (event.Schema, error) {
 	var schema event.Schema
@@ -180,7 +185,7 @@ func newWindows[T number](inputs int) []window[T] {
 // a column that has rows in all.
 func (w *window[T]) from(lo, hi uint32, rows int, read func(dst []T, lo, hi int) []T) []T {
 	if lo < w.lo || lo >= w.lo+uint32(len(w.now)) {
-		w.buf = sized(w.buf, w.size)
+		w.buf = sized(w.buf, min(w.size, rows))
 		w.lo = lo
 		w.now = read(w.buf, int(lo), min(int(lo)+w.size, rows))
 	}

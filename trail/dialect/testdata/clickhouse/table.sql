@@ -12,4 +12,4 @@ CREATE TABLE events (
     campaign LowCardinality(String)
 )
 ENGINE = MergeTree
-ORDER BY (user, time)
+ORDER BY (xxHash64(user), user, time)

@@ -63,3 +63,4 @@ write("others", {
     "who": pa.array([{"name": "x", "age": 3}, None, {"name": None, "age": 4}, None, None, None]),
     "tags": pa.array([["a"], None, [], None, None, None]),
 })
+pq.write_table(pa.table({"user": base["user_id"], "time": pa.array(MS, pa.timestamp("ms")), "event": base["event"]}).slice(0, 0), "norows.parquet")

@@ -1,0 +1,171 @@
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
+)
+
+// A DamagedError tells that a segment of the store is damaged or missing. Discard
+// gives the segment up.
+type DamagedError struct {
+	Dir  string // of the store
+	File string // the segment, in the folder "segments"
+	Err  error  // what is wrong
+}
+
+// Error names the file, the place and the way out.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%v; %s", e.Err, discardHint(e.Dir, e.File))
+}
+
+// Unwrap returns what is wrong.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+func discardHint(dir, file string) string {
+	return fmt.Sprintf("to give the segment up: uniflow trail discard --db %s --segment %s", shellWord(dir), file)
+}
+
+// shellWord writes a path as it can be given to a command.
+func shellWord(path string) string {
+	if strings.ContainsAny(path, " \t\n'\"$&|;()<>*?") {
+		return strconv.Quote(path)
+	}
+	return path
+}
+
+// damaged is the error about a source that cannot be read.
+func (s *Store) damaged(src *source, err error) error {
+	return &DamagedError{Dir: s.dir, File: src.File, Err: err}
+}
+
+// blame makes a *DamagedError of an error about the segment file of a source. The
+// damage of an image in memory is none of a file.
+func (sn *snapshot) blame(err error) error {
+	damage, ok := errors.AsType[*segment.DamageError](err)
+	if _, done := errors.AsType[*DamagedError](err); !ok || done {
+		return err
+	}
+	for _, src := range sn.sources {
+		if !src.memory && sn.store.segmentPath(src.File) == damage.Path {
+			return sn.store.damaged(src, err)
+		}
+	}
+	return err
+}
+
+// lostDir is where Discard puts segments: beside the others, and part of nothing.
+const lostDir = "lost"
+
+// Discard gives a damaged or missing segment up, durably: its events are gone, and
+// what was asked of the store and compactions do not fail for it any more. The file
+// goes to the folder "lost" of the store, which nothing reads; it may still have
+// events of users that were deleted. rows is how many events the segment had. A
+// segment that is sound is refused. The file is named as in Info and in errors; a
+// folder before the name means nothing.
+func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error) {
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	file = filepath.Base(file)
+	err = s.onCompactor(ctx, func() error {
+		rows, err = s.discardSegment(file)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("discard segment %s: %w", file, err)
+	}
+	return rows, nil
+}
+
+// discardSegment does what Discard is for. It runs on the compactor.
+func (s *Store) discardSegment(file string) (rows int64, err error) {
+	sn, err := s.view()
+	if err != nil {
+		return 0, err
+	}
+	defer sn.unpin()
+	i := slices.IndexFunc(sn.sources, func(src *source) bool { return !src.memory && src.File == file })
+	if i < 0 {
+		return 0, errors.New("the store has no such segment")
+	}
+	src := sn.sources[i]
+	if sound, err := s.sound(src); sound || err != nil {
+		if err == nil {
+			err = errors.New("it is sound, and stays")
+		}
+		return 0, err
+	}
+	// The file first: what no manifest names is deleted at the next Open, and a file
+	// that is missing can be given up as well.
+	back, err := s.moveToLost(file)
+	if err != nil {
+		return 0, err
+	}
+	err = s.commitManifest(func(m *manifest) error {
+		before := len(m.Segments)
+		m.Segments = slices.DeleteFunc(m.Segments, func(e entry) bool { return e.File == file })
+		if len(m.Segments) == before {
+			return errors.New("the store has no such segment any more")
+		}
+		return nil
+	}, func() []*source {
+		s.replaceLocked([]*source{src})
+		return nil // its file stays
+	})
+	if err != nil {
+		if !unsure(err) {
+			err = errors.Join(err, back())
+		}
+		return 0, err
+	}
+	return src.Rows, nil
+}
+
+// sound reads a segment file as it is now on the disk.
+func (s *Store) sound(src *source) (bool, error) {
+	path := s.segmentPath(src.File)
+	seg, err := openSegment(s.fs, s.mapped, path)
+	if err != nil {
+		if !unread(err) {
+			err = nil // that it cannot be opened is the answer
+		}
+		return false, err
+	}
+	damages := 0
+	err = guarded(func() error {
+		damages = len(seg.Verify())
+		return nil
+	})
+	sound := err == nil && damages == 0 && int64(seg.Rows()) == src.Rows
+	return sound, seg.Close()
+}
+
+// moveToLost moves a segment file, if it is there, and returns what moves it back.
+func (s *Store) moveToLost(file string) (back func() error, err error) {
+	from, to := s.segmentPath(file), filepath.Join(s.dir, lostDir, file)
+	if err := s.fs.MkdirAll(filepath.Dir(to)); err != nil {
+		return nil, err
+	}
+	err = s.fs.Rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	back = func() error { return s.fs.Rename(to, from) }
+	if err := errors.Join(s.fs.SyncDir(s.dir), s.fs.SyncDir(filepath.Dir(to)), s.fs.SyncDir(s.segmentPath(""))); err != nil {
+		return nil, errors.Join(err, back())
+	}
+	return back, nil
+}

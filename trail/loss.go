@@ -1,0 +1,80 @@
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+)
+
+// Events that the write-ahead log has lost were acknowledged, and nobody is to
+// forget that they are missing. The log copies damaged records to its folder
+// "quarantine" when it is opened; of what left no bytes behind the store puts a
+// note there. Until the user takes the folder away, Verify names what is in it, and
+// queries carry a warning.
+
+// quarantineDir is where the log keeps damaged records, within walDir.
+const quarantineDir = "quarantine"
+
+// checkpointName is what the names of the log's checkpoints begin with. Without them
+// nothing is lost.
+const checkpointName = "checkpoint."
+
+// quarantined returns the names of what the log has lost, sorted.
+func (s *Store) quarantined() ([]string, error) {
+	names, err := s.fs.ReadDir(filepath.Join(s.dir, walDir, quarantineDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".tmp") }), err
+}
+
+// logMissing tells whether a store with a manifest has no log. Open makes its folder
+// before the first manifest, and the log before anything is committed.
+func (s *Store) logMissing(m *manifest) (bool, error) {
+	names, err := s.fs.ReadDir(filepath.Join(s.dir, walDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	own := func(name string) bool { return isSegment(name) || strings.HasPrefix(name, checkpointName) }
+	return err == nil && m.Commit > 0 && !slices.ContainsFunc(names, own), err
+}
+
+const reasonLogMissing = "it is missing; events that were in no segment yet are lost with it"
+
+// noteLoss puts a note into the quarantine.
+func (s *Store) noteLoss(text string) error {
+	dir := filepath.Join(s.dir, walDir, quarantineDir)
+	if err := s.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("loss-%08x.txt", crc32.ChecksumIEEE([]byte(text))) // one that is found again is noted once
+	if err := replaceFile(s.fs, filepath.Join(dir, name), []byte(text+"\n")); err != nil {
+		return err
+	}
+	return s.fs.SyncDir(filepath.Join(s.dir, walDir))
+}
+
+// noteRecovery notes what the log has lost without bytes to keep.
+func (s *Store) noteRecovery(missing bool, rec spool.Recovery) error {
+	switch {
+	case missing:
+		return s.noteLoss("the write-ahead log was missing")
+	case rec.Corrupt > len(rec.Quarantined):
+		return s.noteLoss(strings.Join(rec.Problems, "\n"))
+	}
+	return nil
+}
+
+// lossWarning is what queries say of a log that has lost places, "" of none.
+func lossWarning(places int) string {
+	if places == 0 {
+		return ""
+	}
+	return fmt.Sprintf("events are missing: the write-ahead log has lost records in %d places, which trail verify names", places)
+}
