@@ -12,7 +12,7 @@ import (
 )
 
 // exactUsers is up to how many users Info counts one by one.
-const exactUsers = 100_000
+const exactUsers = 20_000_000
 
 // Info tells what is in the store. It counts the events by name, which takes about
 // a nanosecond for each. The zero Info is that of a closed store.
