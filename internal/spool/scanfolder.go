@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -129,6 +130,19 @@ func (v *visit) checkpoints(names []string) error {
 	return nil
 }
 
+// A padded file has zeros behind its end: a spool that is at work cuts off what it
+// had reserved of a file, which may be after its size was asked for.
+type padded struct{ io.ReaderAt }
+
+func (p padded) ReadAt(b []byte, off int64) (int, error) {
+	n, err := p.ReaderAt.ReadAt(b, off)
+	if errors.Is(err, io.EOF) {
+		clear(b[n:])
+		return len(b), nil
+	}
+	return n, err
+}
+
 func (v *visit) segment(number uint64, path string) (err error) {
 	f, err := v.s.fs.Open(path)
 	if err != nil {
@@ -146,7 +160,7 @@ func (v *visit) segment(number uint64, path string) (err error) {
 		}
 	}
 	st.mark = max(st.mark, segmentHeader)
-	sc := newScanner(f, size)
+	sc := newScanner(padded{f}, size)
 	ver, _, _, ok := parseSegmentHeader(sc.bytes(0, min(segmentHeader, size)))
 	switch {
 	case ok && ver != version:
