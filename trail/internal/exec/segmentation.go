@@ -144,9 +144,10 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 	if s.values.err != nil {
 		return nil, s.values.err
 	}
-	rows := make([]row, 0, len(s.totals))
+	rows, values := make([]row, 0, len(s.totals)), make([]event.Value, len(s.totals)*len(s.by))
 	for at, i := range s.totals {
-		r := row{at.bucket, query.SegmentRow{Group: make([]event.Value, len(s.by)), Value: s.result(p, i)}}
+		r := row{at.bucket, query.SegmentRow{Value: s.result(p, i)}}
+		r.Group, values = values[:len(s.by):len(s.by)], values[len(s.by):]
 		for k := range s.by {
 			r.Group[k] = s.values.value(at.group[k])
 		}
@@ -165,8 +166,9 @@ func (s *segmentation) answer(p *plan) (*query.Answer, error) {
 		}
 		return slices.CompareFunc(x.Group, y.Group, compareValues)
 	})
-	for _, r := range rows {
-		a.Rows = append(a.Rows, r.SegmentRow)
+	a.Rows = make([]query.SegmentRow, len(rows))
+	for i := range rows {
+		a.Rows[i] = rows[i].SegmentRow
 	}
 	return &query.Answer{Segment: a}, nil
 }

@@ -417,6 +417,10 @@ func (s *tally) measure(v *view, lo, hi int) error {
 func (s *tally) join() error {
 	s.even()
 	all := s.segmentation
+	if len(all.totals) == 0 {
+		n := min(len(s.keys)*s.buckets, max(len(s.counts), len(s.cells)))
+		all.totals, all.cells = make(map[place]int32, n), make([]cell, 0, n)
+	}
 	known := make([][3]int32, len(s.keys)) // groups in the numbers of all workers
 	for g := range known {
 		known[g] = s.translate(g)
