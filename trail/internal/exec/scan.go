@@ -1,0 +1,186 @@
+package exec
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
+
+// A funnelScan is the fold of funnels in the default mode and in strict_increase:
+// per level it keeps the latest chain, as windowFunnel does.
+//
+// Most events of most funnels are of step 1 or of none. Of a row of step 1 only
+// its time matters, and only if no other row of step 1 comes before the next
+// step; so such rows are skipped eight at a time, and their times not even read.
+type funnelScan struct {
+	*funnelFold          // of what cannot be told from masks
+	first       [9]int64 // by level: the start of the latest chain
+	last        [9]int64 // by level: the time of its last event
+	set         [9]bool
+	loose       []entry // rows of users who are in several views at one time
+}
+
+func (f *funnelScan) shard(views []*view) error {
+	f.values.open(views)
+	u := &f.w.users
+	u.open(views)
+	for u.next() {
+		level := 0
+		if len(u.parts) > 1 && f.w.overlap && !inOrder(u.parts) {
+			level = f.merged(u.parts)
+		} else {
+			for i := range u.parts {
+				if level = f.scan(&u.parts[i]); level == f.steps {
+					break
+				}
+			}
+		}
+		if level == 0 {
+			continue
+		}
+		f.set = [9]bool{}
+		if f.by < 0 {
+			f.reached[level-1]++
+			continue
+		}
+		if group, ok := f.constant(u.parts); ok {
+			f.count(level, group)
+			continue
+		}
+		if err := f.collect(u.parts); err != nil {
+			return err
+		}
+		f.user(u.parts)
+		if f.values.err != nil {
+			break
+		}
+	}
+	return f.values.err
+}
+
+// constant returns the value of by if all rows of a user have the same one, so
+// that it is no matter where his chain began.
+func (f *funnelScan) constant(parts []part) (group int32, ok bool) {
+	group = f.values.id(parts[0].view, f.by, parts[0].lo)
+	for i := range parts {
+		p := &parts[i]
+		if i > 0 && f.values.id(p.view, f.by, p.lo) != group {
+			return 0, false
+		}
+		if !p.codes[f.by].constant(p.lo, p.hi) {
+			return 0, false
+		}
+	}
+	return group, true
+}
+
+// level returns the highest level that is set.
+func (f *funnelScan) level() int {
+	for k := f.steps; k > 0; k-- {
+		if f.set[k] {
+			return k
+		}
+	}
+	return 0
+}
+
+// others is a word of eight masks in which bits beside step 1 are set.
+const others = ^uint64(ones)
+
+// scan takes the rows of a part, which lie after those it was given before, and
+// returns the level.
+func (f *funnelScan) scan(p *part) int {
+	masks := p.mask8
+	i, hi := p.lo, p.hi
+	for {
+		// Rows from i to j are of step 1 or of none.
+		j := i
+		for j < hi {
+			word := load(masks, j) & others
+			if word != 0 {
+				j += bits.TrailingZeros64(word) >> 3
+				break
+			}
+			j += 8
+		}
+		j = min(j, hi)
+		for q := j - 1; q >= i; q-- {
+			if masks[q] != 0 {
+				t := p.time(q)
+				f.first[1], f.last[1], f.set[1] = t, t, true
+				break
+			}
+		}
+		if j == hi {
+			return f.level()
+		}
+		// The row at j, and those of its time: in order of the steps.
+		t, m := p.times[j], uint64(masks[j])
+		for i = j + 1; i < hi && p.times[i] == t; i++ {
+			m |= uint64(masks[i])
+		}
+		if f.apply(p.base+p.unit*int64(t), m) {
+			return f.steps
+		}
+	}
+}
+
+// apply takes the steps of one time; it tells whether the last was reached.
+func (f *funnelScan) apply(t int64, m uint64) bool {
+	for ; m != 0; m &= m - 1 {
+		k := lowest(m) + 1
+		switch {
+		case k == 1:
+			f.first[1], f.last[1], f.set[1] = t, t, true
+		case f.set[k-1] && within(f.first[k-1], t, f.window) && (!f.q.Modes.StrictIncrease || f.last[k-1] < t):
+			f.first[k], f.last[k], f.set[k] = f.first[k-1], t, true
+		}
+		if k == f.steps && f.set[k] {
+			return true
+		}
+	}
+	return false
+}
+
+// load returns eight masks from a place; the arena has eight bytes more than rows.
+func load(masks []uint8, at int) uint64 {
+	return binary.LittleEndian.Uint64(unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(masks)), at)), 8))
+}
+
+// inOrder tells whether the times of the parts follow on each other, without two
+// that are equal.
+func inOrder(parts []part) bool {
+	for i := 1; i < len(parts); i++ {
+		before, after := &parts[i-1], &parts[i]
+		if before.time(before.hi-1) >= after.time(after.lo) {
+			return false
+		}
+	}
+	return true
+}
+
+// merged takes a user whose parts overlap in time.
+func (f *funnelScan) merged(parts []part) int {
+	f.loose = f.loose[:0]
+	for i := range parts {
+		p := &parts[i]
+		for r := p.lo; r < p.hi; r++ {
+			if m := p.mask8[r]; m != 0 {
+				f.loose = append(f.loose, entry{t: p.time(r), mask: uint64(m)})
+			}
+		}
+	}
+	slices.SortFunc(f.loose, func(a, b entry) int { return cmp.Compare(a.t, b.t) })
+	for i := 0; i < len(f.loose); {
+		t, m := f.loose[i].t, uint64(0)
+		for ; i < len(f.loose) && f.loose[i].t == t; i++ {
+			m |= f.loose[i].mask
+		}
+		if f.apply(t, m) {
+			break
+		}
+	}
+	return f.level()
+}
