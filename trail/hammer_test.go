@@ -97,7 +97,7 @@ func TestHammer(t *testing.T) {
 // mutex profile must not have a query in it.
 func TestQueriesTakeNoLock(t *testing.T) {
 	if invariant.Race {
-		t.Skip("the race detector has locks of its own")
+		t.Skip("the race detector has locks of its own; make test looks")
 	}
 	opt := quiet()
 	opt.FlushRows = 500
@@ -120,7 +120,7 @@ func TestQueriesTakeNoLock(t *testing.T) {
 
 func TestPinAllocatesNothing(t *testing.T) {
 	if invariant.Race {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates; make test counts")
 	}
 	s := open(t, t.TempDir(), quiet())
 	got := testing.AllocsPerRun(100, func() {

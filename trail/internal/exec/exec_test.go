@@ -310,7 +310,7 @@ func TestExplain(t *testing.T) {
 // of its workers and shards.
 func TestAllocations(t *testing.T) {
 	if invariant.Race {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates; make test counts")
 	}
 	in := shop(t, 4000)
 	for _, c := range []struct {

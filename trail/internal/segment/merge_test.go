@@ -15,7 +15,7 @@ import (
 // appends: buffers for large segments made up nine tenths of an append.
 func TestMergeOfFewRowsIsSmall(t *testing.T) {
 	if invariant.Race {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates; make test counts")
 	}
 	schema := event.Schema{{Name: "country", Type: event.String}, {Name: "price", Type: event.Int}, {Name: "share", Type: event.Float}}
 	var inputs []Input
