@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 )
 
 // A Set is the languages that a program may use, by name. It is immutable and
@@ -36,7 +37,7 @@ func (s *Set) Check(name string) error {
 		return nil
 	}
 	d := diag.Errorf(diag.CodeUnknownLanguage, "unknown language %q", name)
-	if near, ok := diag.Nearest(name, s.names); ok {
+	if near, ok := spell.Nearest(name, s.names); ok {
 		return d.WithHint("did you mean %q?", near)
 	}
 	return d.WithHint("use one of %s", strings.Join(s.names, ", "))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -137,7 +138,7 @@ func (o Object) hint(name string) string {
 	for i, f := range o.fields {
 		names[i] = f.name
 	}
-	if near, ok := diag.Nearest(name, names); ok {
+	if near, ok := spell.Nearest(name, names); ok {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(names) == 0 {
@@ -253,7 +254,7 @@ func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
 		}
 		if !found {
 			d := diag.Errorf(diag.CodeNotOneOf, "want one of %s, got %s", strings.Join(f.enum, ", "), f.show(raw, strconv.Quote(str)))
-			if near, ok := diag.Nearest(str, f.enum); ok && !raw.Templated && !f.secret {
+			if near, ok := spell.Nearest(str, f.enum); ok && !raw.Templated && !f.secret {
 				d = d.WithHint("did you mean %q?", near)
 			}
 			return d

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -143,7 +144,7 @@ func (s scope) id(raw *schema.Raw, path string) string {
 func (s scope) unknown(f *schema.RawField, path string, known ...string) {
 	d := diag.Errorf(diag.CodeEntryField, "unknown field")
 	d.Hint = "the fields are: " + strings.Join(known, ", ")
-	if near, ok := diag.Nearest(f.Name, known); ok {
+	if near, ok := spell.Nearest(f.Name, known); ok {
 		d.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	s.reportAt(f.Pos, f.Value.Pointer, path+"."+f.Name, d)

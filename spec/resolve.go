@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -121,7 +122,7 @@ func (r *resolver) binding(s scope, namespace string, b Binding) (data any, ok b
 		}
 		d := diag.Errorf(diag.CodeUnknownVariable, "%q is not in the environment", b.Key)
 		d.Hint = fmt.Sprintf("start with --environment %s=…, or name a variable", b.Key)
-		if near, ok := diag.Nearest(b.Key, slices.Sorted(maps.Keys(r.environment))); ok {
+		if near, ok := spell.Nearest(b.Key, slices.Sorted(maps.Keys(r.environment))); ok {
 			d.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		s.reportAt(b.NamePos, "", path, d)
@@ -168,7 +169,7 @@ func (r *resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic
 		}
 	}
 	slices.Sort(names)
-	if near, ok := diag.Nearest(b.Name, names); ok {
+	if near, ok := spell.Nearest(b.Name, names); ok {
 		d.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return d

@@ -14,6 +14,7 @@ import (
 	"text/template/parse"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -229,7 +230,7 @@ func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Dia
 		d := diag.Errorf(diag.CodeTemplateKey, "the template uses .%s, which is not bound", strings.TrimPrefix(action, "."))
 		d.Hint = "bind " + key + " in env"
 		names := namesAt(dot, action, key)
-		if near, ok := diag.Nearest(key, names); ok {
+		if near, ok := spell.Nearest(key, names); ok {
 			d.Hint = fmt.Sprintf("did you mean %q?", near)
 		} else if len(names) > 0 && len(names) <= 20 {
 			d.Hint = "there is: " + strings.Join(names, ", ")

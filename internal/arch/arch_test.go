@@ -18,6 +18,7 @@ const module = "github.com/uniflow-labs/uniflow"
 // the rows below its own, and what uses says of its own row. Packages that are
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
+	{"internal/spell"},
 	{"internal/invariant", "internal/leak", "value", "diag", "schema", "internal/spool", "trail/event"},
 	{"internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
 	{"trail/internal/exec", "trail/dialect"},

@@ -27,7 +27,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 )
 
 // The exit codes. A program that is ended by a second signal exits with 128 and
@@ -143,7 +143,7 @@ func usagef(command, hint, format string, args ...any) error {
 
 // didYouMean is a hint at the nearest spelling, empty if none is near.
 func didYouMean(word string, candidates []string, prefix string) string {
-	if near, ok := diag.Nearest(word, candidates); ok {
+	if near, ok := spell.Nearest(word, candidates); ok {
 		return "did you mean " + prefix + near + "?"
 	}
 	return ""

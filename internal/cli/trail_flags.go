@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -124,7 +124,7 @@ func cohortHint(err error, s *trail.Store) error {
 	}
 	told := *problem
 	_, word, _ := strings.Cut(problem.Msg, `"`)
-	near, ok := diag.Nearest(strings.TrimSuffix(word, `"`), names)
+	near, ok := spell.Nearest(strings.TrimSuffix(word, `"`), names)
 	switch {
 	case ok:
 		told.Hint = "did you mean " + near + "?"

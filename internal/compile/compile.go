@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -123,7 +124,7 @@ func (c *compiler) configure(u *unit) {
 	def, ok := c.opts.Kinds.Kind(u.spec.Kind)
 	if !ok {
 		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
-		if near, ok := diag.Nearest(u.spec.Kind, c.opts.Kinds.Kinds()); ok {
+		if near, ok := spell.Nearest(u.spec.Kind, c.opts.Kinds.Kinds()); ok {
 			d = d.WithHint("did you mean %q?", near)
 		} else {
 			d = d.WithHint("uniflow list shows all kinds")

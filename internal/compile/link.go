@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -160,7 +161,7 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 		names = append(names, phaseNames[:]...)
 	}
 	base, _, _ := strings.Cut(name, "[")
-	if near, ok := diag.Nearest(base, names); ok {
+	if near, ok := spell.Nearest(base, names); ok {
 		return d.WithHint("did you mean %q?", near)
 	}
 	if len(names) == 0 {
@@ -211,7 +212,7 @@ func (c *compiler) target(u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
 	if c.hints++; c.hints > diag.MaxFindings {
 		return 0, d // looking through all names for each would take quadratic time
 	}
-	if near, ok := diag.Nearest(l.Name, c.names(u.spec.Namespace)); ok {
+	if near, ok := spell.Nearest(l.Name, c.names(u.spec.Namespace)); ok {
 		return 0, d.WithHint("did you mean %q?", near)
 	}
 	return 0, d

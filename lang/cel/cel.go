@@ -33,6 +33,7 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -262,7 +263,7 @@ func diagnose(env *cel.Env, code diag.Text, issues *cel.Issues) error {
 		line, col := place(e)
 		if name, ok := undeclared(msg); ok {
 			d := lang.Syntax(code, line, col, "unknown function %q", name)
-			if near, ok := diag.Nearest(name, functionNames(env)); ok && !code.Hidden {
+			if near, ok := spell.Nearest(name, functionNames(env)); ok && !code.Hidden {
 				d.WithHint("did you mean %q?", near)
 			}
 			list = append(list, d)

@@ -15,6 +15,7 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -158,7 +159,7 @@ func (a *activation) unknown(name string) ref.Val {
 	for key := range a.keys().Fields() {
 		names = append(names, key)
 	}
-	if near, ok := diag.Nearest(name, names); ok {
+	if near, ok := spell.Nearest(name, names); ok {
 		return types.NewErr("unknown name %q, did you mean %q?", name, near)
 	}
 	if a.keys().Kind() != value.KindMap {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/internal/spell"
 )
 
 // maxErrors is how many problems of one document are told.
@@ -87,57 +89,11 @@ func hintOf(word string, words []string, meant map[string]string) string {
 	if m := meant[strings.ToLower(word)]; m != "" {
 		return "write " + m
 	}
-	if m, ok := nearest(word, words); ok {
+	// Words of two letters are near to many; what there is says more.
+	if m, ok := spell.Nearest(word, words); ok && len(word) > 2 {
 		return "did you mean " + m + "?"
 	}
 	return "it can be " + list(words)
-}
-
-// maxWord is the longest word, in characters, that a spelling is suggested for.
-const maxWord = 40
-
-// nearest returns the word with the fewest letters added, dropped, changed or
-// swapped, at most a third of them.
-func nearest(word string, words []string) (best string, ok bool) {
-	w := []rune(strings.ToLower(word))
-	if len(w) < 3 || len(w) > maxWord {
-		return "", false
-	}
-	limit := len(w) / 3
-	for _, c := range words {
-		if utf8.RuneCountInString(c) > maxWord {
-			continue
-		}
-		if d := edits(w, []rune(strings.ToLower(c))); d <= limit {
-			best, ok, limit = c, true, d-1
-		}
-	}
-	return best, ok
-}
-
-// edits counts the letters to add, drop, change or swap with their neighbour to
-// make b of a.
-func edits(a, b []rune) int {
-	var rows [3][maxWord + 1]int
-	before, last, next := &rows[0], &rows[1], &rows[2]
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := range a {
-		next[0] = i + 1
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(last[j+1]+1, next[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, last, next = last, next, before
-	}
-	return last[len(b)]
 }
 
 // quote returns text as a message shows it: quoted, and not without end.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -133,7 +134,7 @@ func measureOf(s string) (m Measure, hint string, err error) {
 	switch {
 	case !known:
 		hint := measureHint
-		switch near, ok := nearest(name, measureNames[:]); {
+		switch near, ok := spell.Nearest(name, measureNames[:]); {
 		case name == "median":
 			hint = "write p50(" + property + ")"
 		case name == "mean":

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -120,7 +121,7 @@ func (b *builder) unknownProperty(name string) {
 	case "time", "ts", "timestamp":
 		hint = "; times are chosen with from: and to:"
 	}
-	if near := query.Nearest(name, b.in.Schema.Names()); near != "" && hint == "" {
+	if near, ok := spell.Nearest(name, b.in.Schema.Names()); ok && hint == "" {
 		hint = fmt.Sprintf(", did you mean %q", near)
 	}
 	b.warn("no event has the property %q%s", name, hint)
@@ -238,8 +239,8 @@ func (b *builder) unknownEvent(name string) {
 	if _, known := slices.BinarySearch(b.names, name); known {
 		return // at other times
 	}
-	switch near := query.Nearest(name, b.names); {
-	case near != "":
+	switch near, ok := spell.Nearest(name, b.names); {
+	case ok:
 		b.warn("no event is called %q, did you mean %q", name, near)
 	case len(b.names) > 0 && len(b.names) <= 12:
 		b.warn("no event is called %q; there are %s", name, strings.Join(b.names, ", "))
@@ -285,7 +286,7 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 			}
 		}
 	}
-	s.table = names(b.matchers, s.events)
+	s.table = meanings(b.matchers, s.events)
 	first, last := seg.MinTime(), seg.MaxTime()
 	var live uint64
 	for k := range b.matchers {

@@ -383,9 +383,9 @@ func rawValue(t event.Type, raw uint64) (v event.Value, ok bool) {
 	return v, !v.Missing()
 }
 
-// names returns a set of masks for the codes of a segment's events: bit k of the
+// meanings returns a mask for each code of a segment's events: bit k of the
 // mask of a code is set if match k means that event.
-func names(matches []matcher, events *segment.Column) []uint64 {
+func meanings(matches []matcher, events *segment.Column) []uint64 {
 	table := make([]uint64, events.Codes())
 	for k := range matches {
 		bit := uint64(1) << k

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -93,7 +94,7 @@ func missingColumn(w want, columns []string) error {
 	}
 	near := ""
 	for _, c := range append([]string{w.name}, w.defaults...) {
-		if n, ok := nearest(c, columns); ok && near == "" {
+		if n, ok := spell.Nearest(c, columns); ok && near == "" {
 			near = n
 		}
 	}
@@ -111,48 +112,6 @@ func missingColumn(w want, columns []string) error {
 		fmt.Fprintf(&b, " and %d more", len(columns)-len(shown))
 	}
 	return fmt.Errorf("%s", b.String())
-}
-
-// nearest returns the name that a misspelt one most likely means: equal but for
-// case, or at most a third of its letters away.
-func nearest(word string, names []string) (near string, ok bool) {
-	if word == "" || len(word) > 100 {
-		return "", false
-	}
-	best := len(word)/3 + 1
-	for _, n := range names {
-		if len(n) > 100 {
-			continue
-		}
-		if d := distance(strings.ToLower(word), strings.ToLower(n)); d < best {
-			near, best, ok = n, d, true
-		}
-	}
-	return near, ok
-}
-
-// distance counts the bytes to insert, delete, replace or swap with their
-// neighbour to come from a to b.
-func distance(a, b string) int {
-	var before, last, row [101]int
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }
 
 // checkColumns tells what is wrong with the names of a file: one that stands

@@ -1,4 +1,6 @@
-package diag
+// Package spell finds the word that a misspelt one was meant to be. It knows no
+// language and no list of words.
+package spell
 
 import (
 	"strings"
