@@ -24,9 +24,10 @@ const (
 // visible to queries. Several calls at a time share the fsync. It waits while too
 // many events are waiting already, until the context is done.
 //
-// The error is a *RefusedError if the events cannot be taken whatever the state of
-// the store; any other, such as that of a full disk, may go away. Events from
-// before the horizon of the store are taken, and not kept.
+// The error is a *RefusedError if there are events that cannot be taken, however
+// often they come: malformed ones, those outside Options.Times or from before the
+// horizon of the store, and those with a property of another type. Any other error,
+// such as that of a full disk, may go away.
 func (s *Store) Append(ctx context.Context, events []event.Event) error {
 	return s.append(ctx, events, "", nil)
 }
@@ -43,6 +44,7 @@ func (s *Store) AppendMarked(ctx context.Context, events []event.Event, source s
 
 // A request is a call of Append that waits for the committer.
 type request struct {
+	events []event.Event // the caller's, who waits once the request is taken
 	chunk  []byte
 	schema event.Schema
 	state  atomic.Int32 // waiting, then taken or cancelled
@@ -65,14 +67,18 @@ func (s *Store) append(ctx context.Context, events []event.Event, source string,
 	if len(events) == 0 && mark == nil {
 		return nil
 	}
-	chunk, schema, err := encode(events, source, mark)
+	times, err := s.times()
+	if err != nil {
+		return err
+	}
+	chunk, schema, err := encode(events, source, mark, times)
 	if err != nil {
 		return err
 	}
 	if len(chunk) > maxAppend {
 		return fmt.Errorf("an append of %d bytes: at most %d go together", len(chunk), maxAppend)
 	}
-	r := &request{chunk: chunk, schema: schema, done: make(chan error, 1)}
+	r := &request{events: events, chunk: chunk, schema: schema, done: make(chan error, 1)}
 	size := min(int64(len(chunk)), maxWaiting)
 	if err := s.budget.Acquire(ctx, size); err != nil {
 		return err
@@ -96,6 +102,17 @@ func (s *Store) append(ctx context.Context, events []event.Event, source string,
 		err = s.outcome(r)
 	}
 	return refusals(err, events)
+}
+
+// times returns which times of events are taken now.
+func (s *Store) times() (window, error) {
+	sn := s.current.Load()
+	if sn == nil {
+		return window{}, ErrClosed
+	}
+	w := s.opt.Times.window(s.now())
+	w.kept = s.horizonAt(sn.horizon)
+	return w, nil
 }
 
 // outcome returns what became of a request that was taken, or never will be.
@@ -149,6 +166,7 @@ type committer struct {
 	payload  []byte
 	voided   []uint64 // refused after they had been written, for the log to tell
 	seen     seen
+	room     bucketRoom
 }
 
 // keepBuilders is up to how many buckets builders are used again.
@@ -195,8 +213,13 @@ func (c *committer) commit(group []*request) {
 	full := c.waitForRoom()
 	group = slices.DeleteFunc(group, func(r *request) bool { return !r.state.CompareAndSwap(waiting, taken) })
 	schema := s.current.Load().schema
+	c.room.begin(s)
+	defer c.room.end()
 	group = slices.DeleteFunc(group, func(r *request) bool {
 		err := full
+		if err == nil {
+			err = c.room.take(r.events)
+		}
 		if err == nil {
 			var merged event.Schema
 			if merged, err = widen(schema, r.schema); err == nil {

@@ -2,6 +2,7 @@ package trail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -118,15 +119,29 @@ func (s *Store) deleteHashes(hashes, here []uint64) error {
 	})
 }
 
-// DropBefore drops what happened before a time, durably: there are no such events
-// any more when it returns, nor will there be ones that are appended later. Segments
-// that are wholly older go at once, the rest at the next compaction.
-func (s *Store) DropBefore(ctx context.Context, t time.Time) error {
+// DropOptions say how DropBefore drops. Zero values are the defaults.
+type DropOptions struct {
+	// Future allows a time after now. All events go then, and until that time none
+	// can be added.
+	Future bool
+}
+
+// ErrFuture is wrapped by what DropBefore returns for a time after now, unless
+// DropOptions.Future allows it.
+var ErrFuture = errors.New("the time is in the future")
+
+// DropBefore drops what happened before a time, durably and for ever: there are no
+// such events any more when it returns, and Append refuses them from then on.
+// Segments that are wholly older go at once, the rest at the next compaction.
+func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) error {
 	_, end, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if now := s.now(); t.After(now) && !opt.Future {
+		return fmt.Errorf("drop events before %s: %w: all events would go, and none could be added until then", t.Format(time.RFC3339), ErrFuture)
+	}
 	if err := s.raise(event.Millis(t)); err != nil {
 		return fmt.Errorf("drop events: %w", err)
 	}

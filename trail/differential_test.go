@@ -37,6 +37,7 @@ func oneWay(t *testing.T, seed uint64) {
 	opt := quiet()
 	opt.Bucket = time.Duration(1+lot.IntN(49)) * 24 * time.Hour
 	opt.FlushRows = 20 + lot.IntN(200)
+	opt.Times.Any = true // the cases have events of all centuries
 	s, err := Open(dir, opt)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -96,6 +97,11 @@ func wantSound(t testing.TB, dir string) {
 	for _, d := range r.Damages {
 		t.Errorf("damaged: %v", d)
 	}
+}
+
+func isRefused(err error) bool {
+	_, ok := errors.AsType[*RefusedError](err)
+	return ok
 }
 
 func day(n int64) int64 { return base + n*24*time.Hour.Milliseconds() }

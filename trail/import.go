@@ -33,7 +33,9 @@ func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 // first error ends the import. It works beside appends and queries, one import at a
 // time. Memory does not grow with the files.
 //
-// The error is a *BadRowsError if a file has more bad rows than are allowed, and
+// Rows that cannot be read are bad, and so are those with a time outside of
+// Options.Times; older ones than the store keeps are counted and left out. The
+// error is a *BadRowsError if a file has more bad rows than are allowed, and
 // wraps an *event.TypeError if a property has another type than in the store.
 func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
 	var result ImportResult
@@ -86,7 +88,15 @@ func (im *importer) run() (err error) {
 	}
 	defer func() { im.sn.unpin() }()
 	im.seen.reset(s, im.sn.sources, im.sn.tombs)
-	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, im.opt.tabular(im.sn.schema))
+	columns := im.opt.tabular(im.sn.schema)
+	times := s.opt.Times.window(s.now())
+	columns.Times = func(millis int64) error {
+		if err := times.plausible(millis); err != nil {
+			return fmt.Errorf("%w; --times any takes it", err)
+		}
+		return nil
+	}
+	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, columns)
 	if err != nil {
 		return err
 	}
@@ -292,6 +302,9 @@ func (im *importer) common(segments []*source) (map[eventKey]bool, error) {
 func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 	merged, err := widen(s.current.Load().schema, schema)
 	if err != nil || len(segments) == 0 {
+		return err
+	}
+	if err := s.checkBuckets(segments); err != nil {
 		return err
 	}
 	s.mu.Lock()

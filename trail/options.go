@@ -24,6 +24,10 @@ type Options struct {
 	// Keep is how long events are kept, by their time; 0 keeps them for ever. It
 	// holds while the store is open with it.
 	Keep time.Duration
+	// Times bounds the times of events that Append and Import take; zero: from 20
+	// years before now to a day after. What is in the store already stays, whatever
+	// its times.
+	Times Times
 	// FlushRows is how many events in memory are written to segments: default
 	// 1,000,000.
 	FlushRows int
@@ -40,8 +44,9 @@ type Options struct {
 	// nobody is.
 	Log *slog.Logger
 
-	fs  spool.FS         // nil: the real one, with mapped segments
-	now func() time.Time // nil: time.Now
+	fs      spool.FS         // nil: the real one, with mapped segments
+	now     func() time.Time // nil: time.Now
+	buckets int              // 0: maxBuckets
 }
 
 const (
@@ -77,6 +82,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.now == nil {
 		o.now = time.Now
+	}
+	if o.buckets == 0 {
+		o.buckets = maxBuckets
 	}
 	return o, nil
 }

@@ -20,6 +20,7 @@ import (
 const (
 	runRows  = 1 << 20
 	runBytes = 128 << 20
+	maxRuns  = maxBuckets // each is a mapped file until they are merged
 )
 
 // A runWriter makes temporary segments of any number of rows in any order, one for
@@ -140,6 +141,9 @@ func (w *runWriter) write(set *builderSet) error {
 		if b.Rows() == 0 {
 			delete(set.builders, bucket) // a file in order of time has done with it
 			continue
+		}
+		if len(w.runs) == maxRuns {
+			return fmt.Errorf("the rows are scattered over too many stretches of time: more than %d sorted runs; sort the file by time, or split it", maxRuns)
 		}
 		image, err := b.Image()
 		if err != nil {

@@ -263,14 +263,20 @@ func TestDropBefore(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DropBefore(t.Context(), event.Time(day(40))); err != nil {
+	if err := s.DropBefore(t.Context(), event.Time(day(40)), DropOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	wantCount(t, s, 20)
 	if got := s.Info().Rows; got >= 60 {
 		t.Errorf("got %d rows, want the old segment gone", got)
 	}
-	add(t, s, ev("a", day(3), "view"), ev("a", day(50), "view"))
+	// What is older is refused, and so are the events beside it.
+	err := s.Append(t.Context(), []event.Event{ev("a", day(50), "view"), ev("a", day(3), "view")})
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 {
+		t.Errorf("got %v, want the second event refused", err)
+	}
+	wantCount(t, s, 20)
+	add(t, s, ev("a", day(50), "view"))
 	wantCount(t, s, 21)
 	if err := s.Compact(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -281,17 +287,38 @@ func TestDropBefore(t *testing.T) {
 	wantSound(t, dir)
 }
 
+// TestDropBeforeTheFuture tries to empty a store by a wrong year.
+func TestDropBeforeTheFuture(t *testing.T) {
+	opt := quiet()
+	opt.now = func() time.Time { return event.Time(day(10)) }
+	s := open(t, t.TempDir(), opt)
+	add(t, s, ev("a", day(9), "view"))
+	if err := s.DropBefore(t.Context(), event.Time(day(11)), DropOptions{}); !errors.Is(err, ErrFuture) {
+		t.Errorf("got %v, want ErrFuture", err)
+	}
+	wantCount(t, s, 1)
+	if err := s.DropBefore(t.Context(), event.Time(day(11)), DropOptions{Future: true}); err != nil {
+		t.Error(err)
+	}
+	wantCount(t, s, 0)
+}
+
 func TestKeep(t *testing.T) {
-	now := event.Time(day(100))
+	now := event.Time(day(0))
 	opt := quiet()
 	opt.now = func() time.Time { return now }
 	opt.Keep = 24 * time.Hour * 50
 	dir := t.TempDir()
 	s := open(t, dir, opt)
 	for i := range int64(100) {
+		now = event.Time(day(i))
 		add(t, s, ev("a", day(i), "view"))
 	}
+	now = event.Time(day(100))
 	wantCount(t, s, 50)
+	if err := s.Append(t.Context(), []event.Event{ev("a", day(49), "view")}); !isRefused(err) {
+		t.Errorf("got %v of an event that is too old, want it refused", err)
+	}
 	now = event.Time(day(120))
 	wantCount(t, s, 30)
 	if err := s.Compact(t.Context(), nil); err != nil {

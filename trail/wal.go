@@ -38,14 +38,15 @@ type encoder struct {
 	props   map[string]int
 	names   map[string]int
 	listed  []string // names in order
+	times   window
 	body    []byte
 	last    []int // properties of the event before, which are mostly those of the next
 	refused []Refusal
 }
 
 // encode returns a chunk and its schema. The error is a *RefusedError.
-func encode(events []event.Event, source string, mark []byte) (chunk []byte, schema event.Schema, err error) {
-	e := &encoder{props: make(map[string]int), names: make(map[string]int)}
+func encode(events []event.Event, source string, mark []byte, times window) (chunk []byte, schema event.Schema, err error) {
+	e := &encoder{props: make(map[string]int), names: make(map[string]int), times: times}
 	for i := range events {
 		if err := e.add(&events[i]); err != nil {
 			e.refused = append(e.refused, Refusal{i, err})
@@ -89,10 +90,11 @@ func (e *encoder) add(ev *event.Event) error {
 		return errors.New("no user")
 	case ev.Name == "":
 		return errors.New("no event name")
-	case ev.Time < event.MinTime || ev.Time > event.MaxTime:
-		return fmt.Errorf("time %d ms is outside the years 1 to 9999", ev.Time)
 	case len(ev.User) > maxText || len(ev.Name) > maxText:
 		return fmt.Errorf("a user or event name of more than %d bytes", maxText)
+	}
+	if err := e.times.check(ev.Time); err != nil {
+		return err
 	}
 	name, ok := e.names[ev.Name]
 	if !ok {

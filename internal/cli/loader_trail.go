@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -23,6 +24,7 @@ type trailOptions struct {
 	user, time, event, id string
 	unit                  string
 	types                 []string
+	times                 timesFlag
 	read                  map[string]event.Type // what check has made of types
 }
 
@@ -33,6 +35,7 @@ func (o *trailOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.event, "event", "", "the `FIELD` with its name (default event or name)")
 	flags.StringVar(&o.id, "id", "", "the `FIELD` with an id: events of one user and time with the same one are kept once (default none)")
 	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are numbers: s, ms, us or ns (default: told by their size)")
+	flags.Var(&o.times, "times", timesHelp)
 	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
 }
 
@@ -40,7 +43,7 @@ func (o *trailOptions) addFlags(flags *pflag.FlagSet) {
 func (o *trailOptions) check(command string) (err error) {
 	if o.dir == "" {
 		for _, f := range []struct{ name, value string }{
-			{"user", o.user}, {"time", o.time}, {"event", o.event}, {"id", o.id}, {"time-unit", o.unit}, {"types", strings.Join(o.types, ",")},
+			{"user", o.user}, {"time", o.time}, {"event", o.event}, {"id", o.id}, {"time-unit", o.unit}, {"types", strings.Join(o.types, ",")}, {"times", o.times.String()},
 		} {
 			if f.value != "" {
 				return usagef(command, "add --trail store, or remove it", "--%s says how events go to a store, and --trail is missing", f.name)
@@ -58,7 +61,7 @@ func (o *trailOptions) check(command string) (err error) {
 // open opens the store, and has a loader use it. The caller closes the store,
 // after the loader.
 func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
-	store, err := trail.Open(o.dir, trail.Options{Log: opts.Log})
+	store, err := trail.Open(o.dir, trail.Options{Times: trail.Times(o.times), Log: opts.Log})
 	if err != nil {
 		return nil, trailError(fmt.Errorf("loader: %w", err))
 	}
@@ -73,7 +76,7 @@ func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
 		source += " " + dir
 	}
 	fields := trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read}
-	opts.Store = newEventStore(store, source, fields, opts.Log)
+	opts.Store = newEventStore(store, source, fields, trail.Times(o.times), opts.Log)
 	return store, nil
 }
 
@@ -82,13 +85,14 @@ type eventStore struct {
 	store  *trail.Store
 	source string // of marks
 	fields trail.ImportOptions
+	times  trail.Times
 	log    *slog.Logger
 	schema event.Schema                          // the committer's: what types was made of
 	types  atomic.Pointer[map[string]event.Type] // of properties; what it points to is not changed
 }
 
-func newEventStore(store *trail.Store, source string, fields trail.ImportOptions, log *slog.Logger) *eventStore {
-	s := &eventStore{store: store, source: source, fields: fields, log: log}
+func newEventStore(store *trail.Store, source string, fields trail.ImportOptions, times trail.Times, log *slog.Logger) *eventStore {
+	s := &eventStore{store: store, source: source, fields: fields, times: times, log: log}
 	s.learn()
 	return s
 }
@@ -158,11 +162,14 @@ type eventBatch struct {
 	events []event.Event
 }
 
-// Add reads an event, and checks that its properties are of the types that the
-// store knows.
+// Add reads an event, and checks that its time is plausible and its properties are of
+// the types that the store knows.
 func (b *eventBatch) Add(line []byte) error {
 	e, err := trail.ParseEvent(line, b.store.fields)
 	if err != nil {
+		return err
+	}
+	if err := b.store.times.Check(e.Time, time.Now()); err != nil {
 		return err
 	}
 	types := *b.store.types.Load()

@@ -27,7 +27,7 @@ func TestEventStore(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := newEventStore(store, "loader", trail.ImportOptions{}, slog.New(slog.DiscardHandler))
+	s := newEventStore(store, "loader", trail.ImportOptions{}, trail.Times{}, slog.New(slog.DiscardHandler))
 	of := func(prices ...string) loader.Batch {
 		t.Helper()
 		b := s.NewBatch()
@@ -63,8 +63,9 @@ func TestEventStore(t *testing.T) {
 	}
 	// Now it is.
 	for _, bad := range []string{
-		`{"user":"ann","time":1,"event":"buy","price":"x"}`, `{"user":"ann","time":1}`, `{"user":"ann","event":"buy"}`, `{"time":1,"event":"buy"}`,
-		`[]`, `7`, `{"user":"ann","time":"soon","event":"buy"}`, `{"user":"ann","time":1,"event":"buy","tags":[1]}`,
+		`{"user":"ann","time":1767607200,"event":"buy","price":"x"}`, `{"user":"ann","time":1767607200}`, `{"user":"ann","event":"buy"}`, `{"time":1767607200,"event":"buy"}`,
+		`[]`, `7`, `{"user":"ann","time":"soon","event":"buy"}`, `{"user":"ann","time":1767607200,"event":"buy","tags":[1]}`,
+		`{"user":"ann","time":"0001-02-03","event":"buy"}`, `{"user":"ann","time":"9999-02-03","event":"buy"}`,
 	} {
 		if err := two.Add([]byte(bad)); err == nil {
 			t.Errorf("%s: got no error", bad)

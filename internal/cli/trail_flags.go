@@ -62,6 +62,24 @@ func (p *period) Set(text string) error {
 // Type names the kind of flag.
 func (*period) Type() string { return "DURATION" }
 
+// A timesFlag is the value of --times.
+type timesFlag trail.Times
+
+const timesHelp = "take events with times within `FROM/TO`, each a day or RFC 3339, or with any; left out: 20 years back, to a day ahead"
+
+// String returns the times as they may be written.
+func (t *timesFlag) String() string { return trail.Times(*t).String() }
+
+// Set reads times.
+func (t *timesFlag) Set(text string) error {
+	times, err := trail.ParseTimes(text)
+	*t = timesFlag(times)
+	return err
+}
+
+// Type names the kind of flag.
+func (*timesFlag) Type() string { return "FROM/TO" }
+
 // needFiles refuses files that are not there, or of which nobody can tell what
 // they hold, before a store is made for them.
 func needFiles(command string, files []string) error {

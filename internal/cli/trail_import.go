@@ -23,7 +23,9 @@ NDJSON (one JSON object a line) and Parquet, told apart by their extensions; .gz
 
 One column is the user, one the time, one the name of the event; all others are
 properties of events. Times are RFC 3339, or integers since 1970 in seconds,
-milliseconds, microseconds or nanoseconds, which are told apart by their size.
+milliseconds, microseconds or nanoseconds, which are told apart by their size. A row
+whose time is more than 20 years back or a day ahead is a bad one, unless --times says
+otherwise.
 
 A file is taken as a whole or not at all. Rows that cannot be read are listed with
 their line; more than --max-bad of them end the import of their file with exit code 1,
@@ -45,6 +47,7 @@ type trailImportOptions struct {
 	types                 []string
 	maxBad                int
 	bucket                period
+	times                 timesFlag
 	noSync                bool
 	asJSON                bool
 }
@@ -75,11 +78,13 @@ func trailImportCommand(a *app) *cobra.Command {
 	flags.StringVar(&o.id, "id", "", "the `COLUMN` of ids of events, to keep those that come twice once")
 	flags.StringVar(&o.unit, "time-unit", "", "times that are integers are in `UNIT`: s, ms, us or ns; told by their size if left out")
 	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
+	flags.Var(&o.times, "times", timesHelp)
 	flags.IntVar(&o.maxBad, "max-bad", 0, "go on after up to `N` rows of a file that cannot be read; they are left out")
 	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
 	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, and a loss of power may cost what was imported")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	completeWords(cmd, "time-unit", timeUnits())
+	completeWords(cmd, "times", []string{"any"})
 	return cmd
 }
 
@@ -191,7 +196,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 		},
 	}
 	var result trail.ImportResult
-	err = a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
+	err = a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), Times: trail.Times(o.times), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
 		var err error
 		result, err = s.Import(ctx, files, opt)
 		return err

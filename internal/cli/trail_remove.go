@@ -130,7 +130,7 @@ func trailDropCommand(a *app) *cobra.Command {
 		var had, has trail.Info
 		err = a.withTrail(cmd.Context(), db, trail.Options{}, func(ctx context.Context, s *trail.Store) error {
 			had = s.Info()
-			err := s.DropBefore(ctx, at)
+			err := s.DropBefore(ctx, at, trail.DropOptions{Future: force})
 			has = s.Info()
 			return err
 		})

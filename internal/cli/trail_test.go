@@ -44,6 +44,7 @@ func TestTrailUsage(t *testing.T) {
 	f(`--time-unit is s, ms, us or ns, got "h"`, "import", "--db", "x", "--time-unit", "h", "events.csv")
 	f("--max-bad is not negative", "import", "--db", "x", "--max-bad", "-1", "events.csv")
 	f("--bucket is whole seconds from 1h to 1176h", "import", "--db", "x", "--bucket", "1m", "events.csv")
+	f(`"1990" for "--times" flag: times "1990": want any, or FROM/TO such as 1990-01-01/2030-01-01`, "import", "--db", "x", "--times", "1990", "events.csv")
 	f(`"events.csv" is there twice`, "import", "--db", "x", "events.csv", "events.csv")
 	f(`--types: want PROPERTY:TYPE, got "price"`, "import", "--db", "x", "--types", "price", "events.csv")
 	f("did you mean number?", "import", "--db", "x", "--types", "price:nunber", "events.csv")
@@ -427,6 +428,25 @@ func TestUnknownCohort(t *testing.T) {
 }
 
 // TestDrop is for ever, and says so.
+// TestImportTimes imports events of long ago, which has to be asked for.
+func TestImportTimes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "old.csv", "user,time,event\nann,1990-05-01,view\nann,2024-05-01,view\nbob,9999-01-01,view\n")
+	f := func(want int, message string, args ...string) {
+		t.Helper()
+		code, _, errs := execute(t, nil, append([]string{"trail", "import", "--db", "x"}, args...)...)
+		if code != want || !strings.Contains(errs, message) {
+			t.Errorf("%q: got %d and %q, want %d and %q", args, code, errs, want, message)
+		}
+	}
+	f(exitFindings, `old.csv:2: time "1990-05-01": time 1990-05-01T00:00:00Z is not plausible: only times from `, "old.csv")
+	f(exitFindings, "--times any takes it", "old.csv", "--max-bad", "1")
+	f(exitFindings, "old.csv:4: ", "old.csv", "--times", "1990-01-01/")
+	f(exitOK, "old.csv: 1 event, 2 bad rows left out", "old.csv", "--max-bad", "2")
+	f(exitOK, "old.csv: 2 events, 1 bad row left out", "old.csv", "--max-bad", "2", "--times", "1990-01-01/")
+	f(exitOK, "old.csv: 3 events", "old.csv", "--times", "any")
+}
+
 func TestDrop(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\nu1,2026-03-05T10:00:00Z,view\n")

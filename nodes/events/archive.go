@@ -146,7 +146,8 @@ func (a *archive) write() error {
 	defer a.change.Unlock()
 	writing, reading := a.leases()
 	if writing == nil {
-		s, err := trail.Open(a.dir, trail.Options{Log: a.log})
+		// Nodes of one folder share the store, and each has times of its own.
+		s, err := trail.Open(a.dir, trail.Options{Times: trail.Times{Any: true}, Log: a.log})
 		if err != nil {
 			return err
 		}

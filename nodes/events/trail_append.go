@@ -31,6 +31,7 @@ func trailAppendDef(o Options) *node.Def {
 			schema.Expr("time").Doc("An expression over the event for when it was: a time, RFC 3339, or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds, told apart by its size. Null is now. Unset takes the field `time`."),
 			schema.Expr("event").Doc("An expression over the event for what happened. Unset takes the field `event`."),
 			schema.Expr("event_id").Doc("An expression over the event for its id: events of one user and time with the same id are kept once. Null is none. Unset keeps all."),
+			schema.String("times").Doc("Which times events may have: `FROM/TO`, each a day or a time of RFC 3339, either may be left out; or `any`. Other events are refused. Unset takes 20 years up to now, and a day ahead."),
 			schema.Expr("properties").Doc("An expression over the event for a map of its properties. Unset takes all of its fields but those that the other expressions are the names of."),
 		),
 		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
@@ -43,6 +44,7 @@ func trailAppendDef(o Options) *node.Def {
 type appender struct {
 	db                  string
 	who, when, what, id part
+	times               trail.Times
 	properties          lang.Program // nil takes the rest
 	rest                []string     // fields that are no properties then
 	pool                *node.Pool
@@ -89,6 +91,10 @@ func newAppender(o Options, init *node.Init) (*appender, error) {
 		if f.part.field != "" {
 			n.rest = append(n.rest, f.part.field)
 		}
+	}
+	var err error
+	if n.times, err = trail.ParseTimes(c.String("times")); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Has("properties") {
 		n.properties = compile("properties")
@@ -194,7 +200,10 @@ func (n *appender) event(ctx context.Context, payload value.Value, now time.Time
 	if *line, err = properties.AppendJSON((*line)[:0]); err != nil {
 		return e, err
 	}
-	return trail.ParseEvent(*line, opt)
+	if e, err = trail.ParseEvent(*line, opt); err != nil {
+		return e, err
+	}
+	return e, n.times.Check(e.Time, now)
 }
 
 // refused is why an event was not added.

@@ -114,8 +114,30 @@ func TestTrailAppend(t *testing.T) {
 	refused(`{"user":"x","event":"view","time":"yesterday"}`, "", `{"user":"x","event":"view","time":"yesterday"}`)
 	refused(`{"user":"x","event":"view","tags":["a"]}`, "", `{"user":"x","event":"view","tags":["a"]}`)
 	refused(`[`+good+`,{"user":"x","event":"view","price":"cheap"}]`, "event 1: ", `{"user":"x","event":"view","price":"cheap"}`)
+	refused(`[`+good+`,{"user":"x","event":"view","time":"0001-02-03"}]`, "event 1: time 0001-02-03T00:00:00Z is not plausible", `{"user":"x","event":"view","time":"0001-02-03"}`)
 	if got := count(t, dir, `{segment: {event: bad, measure: count}}`); got != "0" {
 		t.Errorf("got %s of a list that was refused", got)
+	}
+}
+
+// TestTrailAppendTimes has nodes that take other times than the usual ones.
+func TestTrailAppendTimes(t *testing.T) {
+	dir := t.TempDir()
+	usual := serve(t, `{kind: trail_append, name: n, db: %s}`, dir)
+	old := `{"user":"ann","time":"1960-02-03","event":"view"}`
+	if got := send(t, usual, old); !strings.Contains(got, "is not plausible") {
+		t.Errorf("got %s, want the event refused", got)
+	}
+	wide := serve(t, `{kind: trail_append, name: n, db: %s, times: 1950-01-01/}`, t.TempDir())
+	if got := send(t, wide, old); got != `{"appended":1}` {
+		t.Errorf("got %s", got)
+	}
+	if got := send(t, wide, `{"user":"ann","time":"1949-02-03","event":"view"}`); !strings.Contains(got, "is not plausible") {
+		t.Errorf("got %s, want the event refused", got)
+	}
+	all := serve(t, `{kind: trail_append, name: n, db: %s, times: any}`, t.TempDir())
+	if got := send(t, all, `[`+old+`,{"user":"ann","time":"9999-02-03","event":"view"}]`); got != `{"appended":2}` {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -44,7 +44,11 @@ func mapOpen(f *os.File) ([]byte, error) {
 	}
 	image, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, &os.PathError{Op: "mmap", Path: f.Name(), Err: err}
+		err = &os.PathError{Op: "mmap", Path: f.Name(), Err: err}
+		if errors.Is(err, unix.ENOMEM) {
+			err = fmt.Errorf("%w: the system lets a process map only so many files (on Linux vm.max_map_count)", err)
+		}
+		return nil, err
 	}
 	return image, nil
 }

@@ -20,6 +20,7 @@ type csvSource struct {
 	width   int   // fields of a record
 	role    []int // by field: colUser …, or roles + index of the property, or one of those below
 	unit    unit
+	times   TimeCheck
 	fields  event.Schema
 	names   []string // of all columns
 	values  []event.Value
@@ -36,7 +37,7 @@ const (
 )
 
 func newCSV(in *input, opt Options) (*csvSource, error) {
-	s := &csvSource{}
+	s := &csvSource{times: opt.Times}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
 	header := records{feed: newFeed(in)}
 	if err := s.readHeader(&header, opt); err != nil {
@@ -194,6 +195,9 @@ func (s *csvSource) take(row *Row) (reason string) {
 			row.ID = text
 		case colTime:
 			t, err := parseTime(text, s.unit)
+			if err == nil {
+				err = s.times.check(t)
+			}
 			if err != nil {
 				return fmt.Sprintf("%s %s: %v", s.names[i], quote(text), err)
 			}

@@ -216,7 +216,11 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 		case colID:
 			row.ID, err = m.identity()
 		case colTime:
-			row.Time, err = m.time(s.unit)
+			if row.Time, err = m.time(s.unit); err == nil {
+				if err = s.opt.Times.check(row.Time); err != nil {
+					err = fmt.Errorf("%s %s: %w", m.name, quote(m.text), err)
+				}
+			}
 			timed = true
 		case -1:
 		default:

@@ -27,6 +27,7 @@ type parquetSource struct {
 	meta    format.FileMetaData
 	columns []*column
 	fields  event.Schema
+	times   TimeCheck
 
 	group int   // row groups begun
 	left  int64 // rows of the current one that were not read yet
@@ -51,7 +52,7 @@ func newParquet(in *input, opt Options) (s *parquetSource, err error) {
 	if in.total < 0 {
 		return nil, errors.New("a file of Parquet is read from its end, and so not from a pipe")
 	}
-	s = &parquetSource{in: in}
+	s = &parquetSource{in: in, times: opt.Times}
 	s.file = &pages{r: in.file, size: in.total, tally: s.tally}
 	if err := s.footer(); err != nil {
 		return nil, err
@@ -319,6 +320,10 @@ func (s *parquetSource) gather(rows []Row, n int) (taken int) {
 			reason = s.name(colTime) + " is missing"
 		case names[i].Missing():
 			reason = s.name(colEvent) + " is empty or missing"
+		default:
+			if err := s.times.check(times[i].Int()); err != nil {
+				reason = fmt.Sprintf("%s: %v", s.name(colTime), err)
+			}
 		}
 		if reason != "" {
 			s.bad = append(s.bad, BadRow{Line: s.row + int64(i) + 1, Reason: reason})

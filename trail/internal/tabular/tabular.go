@@ -36,6 +36,10 @@ type Options struct {
 	// tells them apart by size. Texts and Parquet timestamps say their own.
 	TimeUnit string
 
+	// Times makes bad ones of rows whose time it does not take. A Parser does not
+	// ask it.
+	Times TimeCheck
+
 	// Types forces the types of properties by name. Unknown leaves the column out.
 	Types map[string]event.Type
 
@@ -46,6 +50,17 @@ type Options struct {
 	// flagless leaves the flags of the command line out of messages: whoever hands
 	// over single events has none.
 	flagless bool
+}
+
+// A TimeCheck says why a time, in milliseconds since 1970 UTC, is not taken; nil if
+// it is. The nil TimeCheck takes all.
+type TimeCheck func(millis int64) error
+
+func (c TimeCheck) check(millis int64) error {
+	if c == nil {
+		return nil
+	}
+	return c(millis)
 }
 
 // A Row is one event. Its strings and its Values are lent: they are good until

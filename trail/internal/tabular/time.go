@@ -117,6 +117,14 @@ func ParseTime(text, unit string) (millis int64, err error) {
 	return parseTime(text, u)
 }
 
+// ParseDate reads a time as ParseTime does, but for numbers.
+func ParseDate(text string) (millis int64, err error) {
+	if len(text) < 10 {
+		return 0, errTime
+	}
+	return parseDate(text)
+}
+
 func parseTime(s string, u unit) (int64, error) {
 	if len(s) >= 10 && s[4] == '-' {
 		return parseDate(s)
