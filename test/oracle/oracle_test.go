@@ -107,7 +107,7 @@ func ask(t *testing.T, db *DB, s *dialect.Statement) (*query.Answer, error) {
 // fill makes a store of the events of a case.
 func fill(t *testing.T, c trailtest.Case) *trail.Store {
 	t.Helper()
-	store, err := trail.Open(t.TempDir(), trail.Options{NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	store, err := trail.Open(t.TempDir(), trail.Options{NoSync: true, Times: trail.Times{Any: true}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
