@@ -66,6 +66,9 @@ type Record struct {
 	Payload []byte
 }
 
+// Size is the room that the record takes on disk, in bytes.
+func (r Record) Size() int64 { return recordHeader + int64(len(r.Payload)) }
+
 // A Position names a record on disk, for Read, Durable and Ack. It is
 // comparable, and valid until the record is acknowledged or the spool closed.
 // The zero Position names nothing.
