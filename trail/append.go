@@ -330,6 +330,9 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 		c.void(commit, positions)
 		return nil, fmt.Errorf("append: %w", err)
 	}
+	if !s.opt.NoSync {
+		s.noteAcked(commit)
+	}
 	s.mu.Lock()
 	for _, p := range positions {
 		s.mu.records = append(s.mu.records, logged{commit, p})

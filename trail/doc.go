@@ -10,6 +10,7 @@
 //
 //	MANIFEST.a MANIFEST.b  what the store consists of, twice (see manifest.go)
 //	LOCK                   locked by the one writer, and who that is
+//	ACKNOWLEDGED           how far the log was answered (see logend.go)
 //	segments/              events, immutable; a name is never used twice
 //	wal/                   events that are in no segment yet (internal/spool)
 //	cohorts/               sets of users that were kept under a name

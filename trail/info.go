@@ -90,6 +90,10 @@ func (s *Store) Info() Info {
 	if s.wal != nil {
 		st := s.wal.Stats()
 		info.WALBytes, info.WALRecords = st.LiveBytes, int64(st.LiveRecords)
+	} else {
+		s.mu.Lock()
+		info.WALBytes, info.WALRecords = s.mu.logBytes, s.mu.logRecords
+		s.mu.Unlock()
 	}
 	return info
 }

@@ -208,6 +208,9 @@ func runChild(t *testing.T, dir string, round int, life time.Duration, ack *ackn
 // checkAcknowledged reads every event of the store.
 func checkAcknowledged(t *testing.T, s *Store, ack *acknowledged) {
 	t.Helper()
+	if got := s.Info().Damaged; len(got) > 0 {
+		t.Errorf("got %q of a store that is sound", got)
+	}
 	var marks [writers]int
 	seen := make([]map[int64]int, writers)
 	for w := range writers {

@@ -29,16 +29,6 @@ func (s *Store) openLog(missing bool) error {
 		return err
 	}
 	s.wal = wal
-	if err := s.noteRecovery(missing, recovery); err != nil {
-		return fmt.Errorf("note what the write-ahead log has lost: %w", err)
-	}
-	lost, err := s.quarantined()
-	if err != nil {
-		return err
-	}
-	if s.mu.lost = len(lost); s.mu.lost > 0 {
-		s.log.Warn("trail: " + lossWarning(s.mu.lost))
-	}
 	var records []record
 	var positions []spool.Position
 	for pos, r := range wal.Recovered {
@@ -48,6 +38,9 @@ func (s *Store) openLog(missing bool) error {
 		}
 		records = append(records, rec)
 		positions = append(positions, pos)
+	}
+	if err := s.noteLosses(missing, recovery, lastCommitOf(records)); err != nil {
+		return fmt.Errorf("note what the write-ahead log has lost: %w", err)
 	}
 	wanted := wantedRecords(records, s.turn.man.Flushed)
 	var live []record

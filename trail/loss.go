@@ -60,15 +60,37 @@ func (s *Store) noteLoss(text string) error {
 	return s.fs.SyncDir(filepath.Join(s.dir, walDir))
 }
 
-// noteRecovery notes what the log has lost without bytes to keep.
-func (s *Store) noteRecovery(missing bool, rec spool.Recovery) error {
+// noteLosses notes what the log, whose last record is of a commit, has lost without
+// bytes to keep, and counts the places. From then on the end of the log is where it
+// is now.
+func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
+	acked, err := readAcked(s.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	end := endMissing(acked, s.turn.man.Flushed, last)
 	switch {
 	case missing:
-		return s.noteLoss("the write-ahead log was missing")
+		err = s.noteLoss("the write-ahead log was missing")
 	case rec.Corrupt > len(rec.Quarantined):
-		return s.noteLoss(strings.Join(rec.Problems, "\n"))
+		err = s.noteLoss(strings.Join(rec.Problems, "\n"))
+	case end != "" && rec.Corrupt == 0:
+		err = s.noteLoss("the write-ahead log: " + end)
 	}
-	return nil
+	if err == nil {
+		err = s.openAcked()
+	}
+	if err != nil {
+		return err
+	}
+	if end != "" {
+		s.noteAcked(last)
+	}
+	lost, err := s.quarantined()
+	if s.mu.lost = len(lost); s.mu.lost > 0 {
+		s.log.Warn("trail: " + lossWarning(s.mu.lost))
+	}
+	return err
 }
 
 // lossWarning is what queries say of a log that has lost places, "" of none.

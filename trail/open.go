@@ -35,6 +35,9 @@ func (s *Store) openWriter() (err error) {
 			if s.wal != nil {
 				err = errors.Join(err, s.wal.Close())
 			}
+			if s.acked != nil {
+				err = errors.Join(err, s.acked.Close())
+			}
 			err = errors.Join(err, s.lock.Close())
 		}
 	}()
@@ -242,6 +245,7 @@ func (s *Store) rebuild(why error) error {
 		}
 	}
 	man.Flushed = man.Commit
+	s.discard(filepath.Join(s.dir, ackedName)) // it is of commits that may have left no segment
 	man.Schema = schemaFields(schema)
 	s.log.Warn("trail: the manifest was made anew from the segments; deletions, the horizon, marks and cohorts are lost", "why", why, "segments", len(man.Segments))
 	s.turn.man = man

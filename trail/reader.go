@@ -70,11 +70,11 @@ func (s *Store) look() error {
 			return err
 		}
 	}
-	records, next, broken, err := s.scanLog(man.Flushed, spool.Cursor{})
+	log, err := s.scanLog(man, scanned{})
 	if err != nil {
 		return err
 	}
-	lost, err := s.lostPlaces(man, broken)
+	lost, err := s.lostPlaces(man, log)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Store) look() error {
 	fresh := newStore(s.dir, s.opt) // the state until it is known to be whole
 	defer fresh.cancel()
 	fresh.adopt(man, open)
-	err = fresh.replay(records)
+	err = fresh.replay(log.records)
 	if again, changed := s.findManifest(); err == nil && (changed != nil || again.Generation != man.Generation) {
 		err = errChanged
 	}
@@ -106,13 +106,14 @@ func (s *Store) look() error {
 			s.log.Error("trail: read a cohort", "err", err)
 		}
 	}
-	s.turn.man, s.turn.cursor, s.turn.broken = man, next, broken
+	s.turn.man, s.turn.log = man, log.read()
 	s.width = fresh.width
 	s.mu.Lock()
 	s.mu.commit, s.mu.shown = fresh.mu.commit, fresh.mu.shown
 	s.mu.sources, s.mu.schema = fresh.mu.sources, fresh.mu.schema
 	s.mu.horizon, s.mu.tombs, s.mu.cohorts, s.mu.marks = fresh.mu.horizon, fresh.mu.tombs, fresh.mu.cohorts, fresh.mu.marks
 	s.mu.rows, s.mu.lost = fresh.mu.rows, lost
+	s.mu.logBytes, s.mu.logRecords = log.bytes, log.count
 	s.memory.Store(fresh.memory.Load())
 	s.publish()
 	return nil
@@ -121,16 +122,11 @@ func (s *Store) look() error {
 // catchUp takes in what came to the log since the last look, under the same
 // manifest. It is not done if that does not suffice.
 func (s *Store) catchUp(man *manifest) (done bool, err error) {
-	records, next, broken, err := s.scanLog(man.Flushed, s.turn.cursor)
+	log, err := s.scanLog(man, s.turn.log)
 	if err != nil {
 		return false, err
 	}
-	for _, d := range s.turn.broken {
-		if !slices.Contains(broken, d) {
-			broken = append(broken, d)
-		}
-	}
-	lost, err := s.lostPlaces(man, broken)
+	lost, err := s.lostPlaces(man, log)
 	if err != nil {
 		return false, err
 	}
@@ -140,20 +136,21 @@ func (s *Store) catchUp(man *manifest) (done bool, err error) {
 	s.mu.Lock()
 	last := s.mu.commit
 	s.mu.Unlock()
-	for _, r := range records {
+	for _, r := range log.records {
 		if len(r.voided) > 0 || r.commit <= last && len(r.chunks) > 0 {
 			return false, nil
 		}
 	}
-	s.turn.cursor, s.turn.broken = next, broken
+	s.turn.log = log.read()
 	s.mu.Lock()
 	same := s.mu.lost == lost
 	s.mu.lost = lost
+	s.mu.logBytes, s.mu.logRecords = log.bytes, log.count
 	s.mu.Unlock()
-	if len(records) == 0 && same {
+	if len(log.records) == 0 && same {
 		return true, nil
 	}
-	if err := s.replay(records); err != nil {
+	if err := s.replay(log.records); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
@@ -188,37 +185,69 @@ func (s *Store) findManifest() (*manifest, error) {
 	return nil, manifestError(s.dir, err)
 }
 
-// scanLog reads the records of the log after a commit that count, from a place on.
-func (s *Store) scanLog(flushed uint64, from spool.Cursor) (records []record, next spool.Cursor, damages []spool.Damage, err error) {
+// A scanned log is what one who reads has found in it under one manifest.
+type scanned struct {
+	records []record     // that are in no segment, of the last scan
+	count   int64        // of such records, of all scans
+	bytes   int64        // that they take in the log
+	last    uint64       // the highest commit of all records, 0 of none
+	acked   uint64       // the last commit that was acknowledged, when the scan began
+	next    spool.Cursor // where the next scan begins
+	broken  []spool.Damage
+}
+
+// read returns what is kept of a scan when its records were taken in.
+func (l scanned) read() scanned {
+	l.records = nil
+	return l
+}
+
+// scanLog reads the log on from where an earlier scan under the same manifest ended.
+func (s *Store) scanLog(man *manifest, before scanned) (log scanned, err error) {
+	log = before
+	// Before the log: what was acknowledged by now is found in it, or was flushed
+	// under another manifest.
+	if log.acked, err = readAcked(s.fs, s.dir); err != nil {
+		return log, err
+	}
 	var all []record
-	next, damages, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), from, func(r spool.Record) error {
+	var sizes []int64
+	log.next, log.broken, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), before.next, func(r spool.Record) error {
 		rec, err := decodeRecord(slices.Clone(r.Payload))
 		if err != nil {
 			return fmt.Errorf("write-ahead log: %w", err)
 		}
-		all = append(all, rec)
+		all, sizes = append(all, rec), append(sizes, r.Size())
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, next, nil, errChanged
+		return log, errChanged
 	}
 	if err != nil {
-		return nil, next, nil, err
+		return log, err
 	}
-	for _, d := range damages { // queries warn of it
+	for _, d := range log.broken { // queries warn of it
 		s.log.Info("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
 	}
-	for i, wanted := range wantedRecords(all, flushed) {
-		if wanted {
-			records = append(records, all[i])
+	for _, d := range before.broken {
+		if !slices.Contains(log.broken, d) {
+			log.broken = append(log.broken, d)
 		}
 	}
-	return records, next, damages, nil
+	log.last = max(before.last, lastCommitOf(all))
+	for i, wanted := range wantedRecords(all, man.Flushed) {
+		if wanted {
+			log.records = append(log.records, all[i])
+			log.count++
+			log.bytes += sizes[i]
+		}
+	}
+	return log, nil
 }
 
 // lostPlaces counts the places of the log that have lost records: those that are
-// broken now, those that a writer has found before, and the whole log.
-func (s *Store) lostPlaces(man *manifest, broken []spool.Damage) (int, error) {
+// broken now, those that a writer has found before, its end, and the whole log.
+func (s *Store) lostPlaces(man *manifest, log scanned) (int, error) {
 	names, err := s.quarantined()
 	if err != nil {
 		return 0, err
@@ -227,16 +256,16 @@ func (s *Store) lostPlaces(man *manifest, broken []spool.Damage) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := len(names)
-	for _, d := range broken {
+	n := 0
+	for _, d := range log.broken {
 		if !strings.HasPrefix(filepath.Base(d.Path), checkpointName) {
 			n++
 		}
 	}
-	if missing {
+	if missing || n == 0 && endMissing(log.acked, man.Flushed, log.last) != "" {
 		n++
 	}
-	return n, nil
+	return n + len(names), nil
 }
 
 // mergeAny merges runs in memory of any size, once, and tells whether there were

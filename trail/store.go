@@ -38,6 +38,7 @@ type Store struct {
 	width  int64 // of a bucket, in ms; immutable after Open
 	lock   io.Closer
 	wal    *spool.Spool
+	acked  spool.File // of a writer; see logend.go
 
 	current  atomic.Pointer[snapshot] // nil after Close
 	retired  atomic.Pointer[snapshot] // a stack of those that queries left, to be freed
@@ -71,10 +72,9 @@ type Store struct {
 	turn struct { // held during the I/O of the manifest
 		sync.Mutex
 		man        *manifest
-		generation uint64         // the highest that was ever tried
-		garbage    []string       // files that the second copy may still name
-		cursor     spool.Cursor   // of one who reads: how far the log is read
-		broken     []spool.Damage // of one who reads: of the log so far
+		generation uint64   // the highest that was ever tried
+		garbage    []string // files that the second copy may still name
+		log        scanned  // of one who reads: the log so far
 	}
 	mu struct { // never held during I/O
 		sync.Mutex
@@ -93,6 +93,8 @@ type Store struct {
 		oldest  time.Time // when the first of the records was written
 		flushed uint64    // runs up to this commit are being flushed, and left alone by others
 		lost    int       // places of the log that have lost records
+
+		logBytes, logRecords int64 // of one who reads: what of the log is in no segment
 	}
 
 	scratch exec.Scratch // of queries
@@ -218,6 +220,9 @@ func (s *Store) shut() error {
 			s.log.Warn("trail: what is in memory stays in the log", "err", *p)
 		}
 		err = s.wal.Close()
+	}
+	if s.acked != nil {
+		err = errors.Join(err, s.acked.Close())
 	}
 	if sn := s.current.Swap(nil); sn != nil {
 		sn.unpin()

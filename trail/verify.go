@@ -185,7 +185,12 @@ func (v *verifier) add(path string, err error, hint string) {
 }
 
 func (v *verifier) log() error {
-	if err := v.losses(); err != nil {
+	missing, err := v.losses()
+	if err != nil {
+		return err
+	}
+	acked, err := readAcked(v.s.fs, v.s.dir) // before the log is read
+	if err != nil {
 		return err
 	}
 	dir := filepath.Join(v.s.dir, walDir)
@@ -217,17 +222,31 @@ func (v *verifier) log() error {
 			v.report.Records++
 		}
 	}
+	if missing || len(damages) > 0 {
+		return nil
+	}
+	flushed := v.man.Flushed
+	if now := readManifests(v.s.fs, v.s.dir).best; now != nil {
+		flushed = now.Flushed // by a writer, perhaps, before the log was read
+	}
+	if end := endMissing(acked, flushed, lastCommitOf(records)); end != "" {
+		v.damage(Damage{File: walDir, Reason: end, Hint: appendAgain})
+	}
 	return nil
 }
 
-// losses reports what the log has lost, now or at some time before.
-func (v *verifier) losses() error {
-	missing, err := v.s.logMissing(v.man)
+// appendAgain is what to do about events that were lost.
+const appendAgain = "append what came last once more"
+
+// losses reports what the log has lost at some time before, and whether all of it is
+// missing.
+func (v *verifier) losses() (missing bool, err error) {
+	missing, err = v.s.logMissing(v.man)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if missing {
-		v.damage(Damage{File: walDir, Reason: reasonLogMissing, Hint: "append what came last once more"})
+		v.damage(Damage{File: walDir, Reason: reasonLogMissing, Hint: appendAgain})
 	}
 	names, err := v.s.quarantined()
 	for _, name := range names {
@@ -236,13 +255,13 @@ func (v *verifier) losses() error {
 		if strings.HasSuffix(name, ".txt") {
 			note, err := readFile(v.s.fs, path)
 			if err != nil {
-				return err
+				return missing, err
 			}
 			reason = "events were lost: " + strings.TrimSpace(string(note))
 		}
-		v.damage(Damage{File: v.within(path), Reason: reason, Hint: "append what came last once more; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or it is told for ever"})
+		v.damage(Damage{File: v.within(path), Reason: reason, Hint: appendAgain + "; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or it is told for ever"})
 	}
-	return err
+	return missing, err
 }
 
 func verifyRecord(rec record) error {

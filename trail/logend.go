@@ -1,0 +1,86 @@
+package trail
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
+)
+
+// A log that was cut off looks like one whose last write was interrupted, which is
+// how a crash leaves it. So the store notes beside the log up to which commit it has
+// acknowledged: the file ACKNOWLEDGED holds
+//
+//	0   8   number of the last commit of the log that was answered, 0 for none
+//	8   4   CRC-32C of these 8 bytes
+//
+// little endian. A commit is noted after its fsync and before its answer, in place
+// and without an fsync of the note. So a note never promises what is not on the
+// disk; a kill leaves it exact, and a loss of power as old as the kernel's last
+// write of it, some seconds. One that is damaged, torn or missing says nothing.
+//
+// If neither a segment nor the log has the commit, acknowledged events are lost.
+// With Options.NoSync nothing is noted, for appends are answered before they are on
+// the disk. What the log itself had noted as durable, within 100 ms of the fsync,
+// it misses in any case.
+const ackedName = "ACKNOWLEDGED"
+
+const ackedSize = 12
+
+// openAcked opens the note for writing, made if it is missing.
+func (s *Store) openAcked() (err error) {
+	path := filepath.Join(s.dir, ackedName)
+	s.acked, err = s.fs.Open(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if s.acked, err = s.fs.Create(path); err != nil {
+		return err
+	}
+	s.noteAcked(0)
+	return nil
+}
+
+// noteAcked notes the last commit that is answered. Without the note less is known
+// of a log that is damaged later, and nothing else is amiss.
+func (s *Store) noteAcked(commit uint64) {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, ackedSize), commit)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if _, err := s.acked.WriteAt(b, 0); err != nil {
+		s.log.Warn("trail: note what is acknowledged", "err", err)
+	}
+}
+
+// readAcked returns the last commit that was noted, 0 if nothing is known.
+func readAcked(fsys spool.FS, dir string) (uint64, error) {
+	b, err := readFile(fsys, filepath.Join(dir, ackedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // of a store from before there were notes
+	}
+	if err != nil || len(b) < ackedSize || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}
+
+// endMissing says what is missing at the end of a log whose last record is of a
+// commit, "" if nothing is: up to flushed the events are in segments.
+func endMissing(acked, flushed, last uint64) string {
+	if acked <= max(flushed, last) {
+		return ""
+	}
+	return fmt.Sprintf("its end is missing: commit %d was acknowledged, and the last record is of commit %d", acked, last)
+}
+
+// lastCommitOf returns the highest commit of records, 0 of none.
+func lastCommitOf(records []record) uint64 {
+	var last uint64
+	for _, r := range records {
+		last = max(last, r.commit)
+	}
+	return last
+}
