@@ -47,8 +47,9 @@ type request struct {
 	events []event.Event // the caller's, who waits once the request is taken
 	chunk  []byte
 	schema event.Schema
-	state  atomic.Int32 // waiting, then taken or cancelled
-	done   chan error   // capacity 1; gets the outcome once it was taken
+	large  []event.Property // integers that a number cannot hold exactly, one for each property
+	state  atomic.Int32     // waiting, then taken or cancelled
+	done   chan error       // capacity 1; gets the outcome once it was taken
 }
 
 const (
@@ -71,14 +72,14 @@ func (s *Store) append(ctx context.Context, events []event.Event, source string,
 	if err != nil {
 		return err
 	}
-	chunk, schema, err := encode(events, source, mark, times)
+	chunk, schema, large, err := encode(events, source, mark, times)
 	if err != nil {
 		return err
 	}
 	if len(chunk) > maxAppend {
 		return fmt.Errorf("an append of %d bytes: at most %d go together", len(chunk), maxAppend)
 	}
-	r := &request{events: events, chunk: chunk, schema: schema, done: make(chan error, 1)}
+	r := &request{events: events, chunk: chunk, schema: schema, large: large, done: make(chan error, 1)}
 	size := min(int64(len(chunk)), maxWaiting)
 	if err := s.budget.Acquire(ctx, size); err != nil {
 		return err
@@ -131,20 +132,34 @@ func (s *Store) outcome(r *request) error {
 }
 
 // refusals finds the events which have the property that the store has in another
-// type.
+// type, or cannot keep exactly.
 func refusals(err error, events []event.Event) error {
-	wrong, ok := errors.AsType[*event.TypeError](err)
-	if !ok {
+	var why func(p event.Property) error
+	if wrong, ok := errors.AsType[*event.TypeError](err); ok {
+		why = func(p event.Property) error {
+			if _, ok := event.Widen(wrong.Have, p.Value.Type()); ok || p.Name != wrong.Property {
+				return nil
+			}
+			return &event.TypeError{Property: p.Name, Have: wrong.Have, Got: p.Value.Type()}
+		}
+	} else if wrong, ok := errors.AsType[*event.InexactError](err); ok {
+		why = func(p event.Property) error {
+			if p.Name != wrong.Property || wrong.Value.Missing() && p.Value.Type() != event.Float || !wrong.Value.Missing() && p.Value.Exact(event.Float) {
+				return nil
+			}
+			if wrong.Value.Missing() {
+				return wrong
+			}
+			return &event.InexactError{Property: p.Name, Value: p.Value}
+		}
+	} else {
 		return err
 	}
 	var refused []Refusal
 	for i, ev := range events {
 		for _, p := range ev.Properties {
-			if p.Name != wrong.Property {
-				continue
-			}
-			if _, ok := event.Widen(wrong.Have, p.Value.Type()); !ok {
-				refused = append(refused, Refusal{i, &event.TypeError{Property: p.Name, Have: wrong.Have, Got: p.Value.Type()}})
+			if err := why(p); err != nil {
+				refused = append(refused, Refusal{i, err})
 				break
 			}
 		}
@@ -223,6 +238,9 @@ func (c *committer) commit(group []*request) {
 		if err == nil {
 			var merged event.Schema
 			if merged, err = widen(schema, r.schema); err == nil {
+				err = s.checkExact(schema, merged, r.schema, r.large)
+			}
+			if err == nil {
 				schema = merged
 				return false
 			}

@@ -36,7 +36,8 @@ func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 // Rows that cannot be read are bad, and so are those with a time outside of
 // Options.Times; older ones than the store keeps are counted and left out. The
 // error is a *BadRowsError if a file has more bad rows than are allowed, and
-// wraps an *event.TypeError if a property has another type than in the store.
+// wraps an *event.TypeError if a property has another type than in the store, or an
+// *event.InexactError.
 func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
 	var result ImportResult
 	ctx, end, err := s.begin(ctx)
@@ -305,6 +306,20 @@ func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 		return err
 	}
 	if err := s.checkBuckets(segments); err != nil {
+		return err
+	}
+	var large []event.Property
+	for _, f := range schema {
+		if f.Type != event.Int || merged.Type(f.Name) != event.Float {
+			continue // the file has it as it stays
+		}
+		for _, src := range segments {
+			if v := largeIn(src, f.Name); !v.Missing() && !has(large, f.Name) {
+				large = append(large, event.Property{Name: f.Name, Value: v})
+			}
+		}
+	}
+	if err := s.checkExact(s.current.Load().schema, merged, schema, large); err != nil {
 		return err
 	}
 	s.mu.Lock()

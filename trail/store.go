@@ -38,7 +38,8 @@ type Store struct {
 	width  int64 // of a bucket, in ms; immutable after Open
 	lock   io.Closer
 	wal    *spool.Spool
-	acked  spool.File // of a writer; see logend.go
+	acked  spool.File      // of a writer; see logend.go
+	large  map[string]bool // properties with integers that a number cannot hold exactly, as far as is known; the committer's
 
 	current  atomic.Pointer[snapshot] // nil after Close
 	retired  atomic.Pointer[snapshot] // a stack of those that queries left, to be freed
@@ -148,6 +149,7 @@ func newStore(dir string, opt Options) *Store {
 		jobs:      make(chan *compactJob),
 		importing: make(chan struct{}, 1),
 		stopped:   make(chan struct{}),
+		large:     make(map[string]bool),
 	}
 	if s.fs == nil {
 		s.fs, s.mapped = spool.Disk(), true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -40,12 +41,14 @@ type encoder struct {
 	listed  []string // names in order
 	times   window
 	body    []byte
-	last    []int // properties of the event before, which are mostly those of the next
+	last    []int            // properties of the event before, which are mostly those of the next
+	large   []event.Property // integers that a number cannot hold exactly, one for each property
 	refused []Refusal
 }
 
-// encode returns a chunk and its schema. The error is a *RefusedError.
-func encode(events []event.Event, source string, mark []byte, times window) (chunk []byte, schema event.Schema, err error) {
+// encode returns a chunk, its schema, and of each property with integers that a number
+// cannot hold exactly one of them. The error is a *RefusedError.
+func encode(events []event.Event, source string, mark []byte, times window) (chunk []byte, schema event.Schema, large []event.Property, err error) {
 	e := &encoder{props: make(map[string]int), names: make(map[string]int), times: times}
 	for i := range events {
 		if err := e.add(&events[i]); err != nil {
@@ -53,7 +56,7 @@ func encode(events []event.Event, source string, mark []byte, times window) (chu
 		}
 	}
 	if len(e.refused) > 0 {
-		return nil, nil, &RefusedError{Refused: e.refused}
+		return nil, nil, nil, &RefusedError{Refused: e.refused}
 	}
 	size := 32 + len(source) + len(mark) + len(e.body)
 	for _, f := range e.schema {
@@ -79,7 +82,7 @@ func encode(events []event.Event, source string, mark []byte, times window) (chu
 		b = appendText(b, n)
 	}
 	b = binary.AppendUvarint(b, uint64(len(events)))
-	return append(b, e.body...), e.schema, nil
+	return append(b, e.body...), e.schema, e.large, nil
 }
 
 // add encodes an event. What it wrote of one that is refused stays, which does no
@@ -152,7 +155,18 @@ func (e *encoder) property(i int, p *event.Property) (int, error) {
 		if !ok {
 			return 0, &event.TypeError{Property: p.Name, Have: f.Type, Got: t}
 		}
+		if wide == event.Float && has(e.large, p.Name) {
+			return 0, &event.InexactError{Property: p.Name}
+		}
 		f.Type = wide
+	}
+	if !p.Value.Exact(event.Float) {
+		if f.Type == event.Float {
+			return 0, &event.InexactError{Property: p.Name, Value: p.Value}
+		}
+		if !has(e.large, p.Name) {
+			e.large = append(e.large, *p)
+		}
 	}
 	if p.Value.Type() == event.Int && p.Value.Int() == math.MinInt64 {
 		return 0, fmt.Errorf("property %q is %d, which stands for no value", p.Name, p.Value.Int())
@@ -161,6 +175,11 @@ func (e *encoder) property(i int, p *event.Property) (int, error) {
 		return 0, fmt.Errorf("property %q has more than %d bytes", p.Name, maxText)
 	}
 	return index, nil
+}
+
+// has tells whether there is a property of a name.
+func has(list []event.Property, name string) bool {
+	return slices.ContainsFunc(list, func(p event.Property) bool { return p.Name == name })
 }
 
 func appendText(b []byte, s string) []byte {

@@ -13,7 +13,7 @@ func TestRecord(t *testing.T) {
 	lot := rand.New(rand.NewPCG(1, 2))
 	events := draw(lot, 200, "x")
 	events[7].Properties = append(events[7].Properties, prop("ratio", event.FloatOf(-2.5)), prop("price", event.FloatOf(0.5)))
-	chunk, schema, err := encode(events, "queue", []byte("mark"), anyTime())
+	chunk, schema, _, err := encode(events, "queue", []byte("mark"), anyTime())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRecord(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	chunk, _, err := encode(draw(rand.New(rand.NewPCG(1, 2)), 3, "x"), "queue", []byte("mark"), anyTime())
+	chunk, _, _, err := encode(draw(rand.New(rand.NewPCG(1, 2)), 3, "x"), "queue", []byte("mark"), anyTime())
 	if err != nil {
 		f.Fatal(err)
 	}

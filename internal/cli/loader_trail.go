@@ -178,6 +178,9 @@ func (b *eventBatch) Add(line []byte) error {
 		if _, ok := event.Widen(have, got); !ok {
 			return &event.TypeError{Property: p.Name, Have: have, Got: got}
 		}
+		if !p.Value.Exact(have) {
+			return &event.InexactError{Property: p.Name, Value: p.Value}
+		}
 	}
 	b.events = append(b.events, e)
 	return nil

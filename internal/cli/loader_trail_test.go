@@ -65,6 +65,7 @@ func TestEventStore(t *testing.T) {
 	for _, bad := range []string{
 		`{"user":"ann","time":1767607200,"event":"buy","price":"x"}`, `{"user":"ann","time":1767607200}`, `{"user":"ann","event":"buy"}`, `{"time":1767607200,"event":"buy"}`,
 		`[]`, `7`, `{"user":"ann","time":"soon","event":"buy"}`, `{"user":"ann","time":1767607200,"event":"buy","tags":[1]}`,
+		`{"user":"ann","time":1767607200,"event":"buy","price":9007199254740993}`, `{"user":"ann","time":1767607200,"event":"buy","new":18446744073709551615}`,
 		`{"user":"ann","time":"0001-02-03","event":"buy"}`, `{"user":"ann","time":"9999-02-03","event":"buy"}`,
 	} {
 		if err := two.Add([]byte(bad)); err == nil {

@@ -295,7 +295,10 @@ func fileNames(files []string) string {
 func importError(err error) error {
 	var bad *trail.BadRowsError
 	var kind *event.TypeError
+	var inexact *event.InexactError
 	switch {
+	case errors.As(err, &inexact):
+		return &exitError{code: exitFindings, err: err, hint: fmt.Sprintf("leave the property out with --types %s:skip, or make a store in which it is a string", inexact.Property)}
 	case errors.As(err, &bad):
 		return &exitError{
 			code: exitFindings, hint: "correct the rows, or leave them out with --max-bad " + strconv.FormatInt(bad.Bad, 10),

@@ -447,6 +447,27 @@ func TestImportTimes(t *testing.T) {
 	f(exitOK, "old.csv: 3 events", "old.csv", "--times", "any")
 }
 
+// TestImportLargeIntegers imports identifiers that no integer of 64 bits holds.
+func TestImportLargeIntegers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	line := `{"user":"ann","time":"2026-01-05","event":"view","k":%s}` + "\n"
+	write(t, "ids.ndjson", fmt.Sprintf(line+line, "18446744073709551615", "18446744073709551614"))
+	write(t, "big.ndjson", fmt.Sprintf(line, "9007199254740993"))
+	write(t, "half.ndjson", fmt.Sprintf(line, "0.5"))
+	f := func(want int, message string, args ...string) {
+		t.Helper()
+		code, out, errs := execute(t, nil, append([]string{"trail"}, args...)...)
+		if code != want || !strings.Contains(out+errs, message) {
+			t.Errorf("%q: got %d, %q and %q, want %d and %q", args, code, out, errs, want, message)
+		}
+	}
+	f(exitFindings, `ids.ndjson:1: k: "18446744073709551615" is an integer that a number cannot hold exactly; --types k:string keeps it`, "import", "--db", "x", "ids.ndjson")
+	f(exitOK, "2 events", "import", "--db", "x", "--types", "k:string", "ids.ndjson")
+	f(exitOK, `{"k":"18446744073709551614","value":1},{"k":"18446744073709551615","value":1}`, "query", "--db", "x", "--json", "-e", "{segment: {by: [k]}}")
+	f(exitOK, "1 event", "import", "--db", "y", "big.ndjson")
+	f(exitFindings, "hint: leave the property out with --types k:skip", "import", "--db", "y", "half.ndjson")
+}
+
 func TestDrop(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\nu1,2026-03-05T10:00:00Z,view\n")

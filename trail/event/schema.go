@@ -48,6 +48,22 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("property %q is %s %s, and comes as %s %s", e.Property, article(e.Have), e.Have, article(e.Got), e.Got)
 }
 
+// An InexactError tells that integers which a number does not keep exactly, such as
+// 9007199254740993, would come together with numbers in one property. As strings
+// they can be kept.
+type InexactError struct {
+	Property string
+	Value    Value // such an integer; missing if it is numbers that are refused
+}
+
+// Error names the property and the value.
+func (e *InexactError) Error() string {
+	if e.Value.Missing() {
+		return fmt.Sprintf("property %q has integers that a number cannot hold exactly, and comes as a number", e.Property)
+	}
+	return fmt.Sprintf("property %q is a number, which cannot hold the integer %s exactly; as a string it can be kept", e.Property, e.Value)
+}
+
 func article(t Type) string {
 	switch t {
 	case Int, Unknown:

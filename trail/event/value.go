@@ -110,8 +110,24 @@ func (v Value) String() string {
 	return ""
 }
 
+// Exact tells whether As gives the same value in a type: not of an integer that has
+// more digits than a number keeps, such as 9007199254740993, which is 2^53 + 1.
+func (v Value) Exact(t Type) bool {
+	if v.typ != Int || t != Float {
+		return true
+	}
+	i := int64(v.bits)
+	const all = 1 << 53 // up to here there is a number for each integer
+	if i >= -all && i <= all {
+		return true
+	}
+	f := float64(i)
+	return f < 1<<63 && int64(f) == i
+}
+
 // As returns the value in a type: itself, or an integer widened to a number. It
-// is not ok for any other difference; missing values are of every type.
+// is not ok for any other difference; missing values are of every type. What Exact
+// is false of becomes the nearest number.
 func (v Value) As(t Type) (w Value, ok bool) {
 	switch {
 	case v.typ == t, v.typ == Unknown:

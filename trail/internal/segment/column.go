@@ -295,6 +295,40 @@ func b2i(b bool) int {
 	return 0
 }
 
+// Inexact returns an integer of a column, or of a dictionary with more than the rows
+// have, that a number cannot hold exactly; the missing value if there is none.
+func (c *Column) Inexact() (event.Value, error) {
+	if c.codes == 0 {
+		const block = 64 << 10
+		var raw []uint64
+		for lo := 0; lo < c.rows; lo += block {
+			hi := min(lo+block, c.rows)
+			if _, err := c.Prepare(lo, hi); err != nil {
+				return event.Value{}, err
+			}
+			raw = c.ReadRaw(raw, lo, hi)
+			for _, bits := range raw {
+				if v := c.Raw(bits); !v.Exact(event.Float) {
+					return v, nil
+				}
+			}
+		}
+		return event.Value{}, nil
+	}
+	if _, err := c.Prepare(0, 0); err != nil {
+		return event.Value{}, err
+	}
+	if c.dict == dictFrame && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
+		return event.Value{}, nil // without a look at each
+	}
+	for code := range uint32(c.codes) {
+		if v := c.Value(code); !v.Exact(event.Float) {
+			return v, nil
+		}
+	}
+	return event.Value{}, nil
+}
+
 // compareIntFloat orders an integer and a number without rounding the integer.
 func compareIntFloat(i int64, f float64) int {
 	switch {

@@ -153,6 +153,9 @@ func (p *Parser) value(m *member) (event.Value, error) {
 	if err != nil {
 		return event.Value{}, err
 	}
+	if !v.Exact(t) {
+		return event.Value{}, &event.InexactError{Property: m.name, Value: v}
+	}
 	v, _ = v.As(t) // settle said that it can be
 	return v, nil
 }

@@ -209,14 +209,8 @@ func (a *aim) ofInt(v int64) (event.Value, error) {
 			return a.finish(event.FloatOf(decimal(big.NewInt(v), a.scale)))
 		}
 	case meansUnsigned:
-		if v < 0 && a.typ == event.Float {
-			return event.FloatOf(float64(uint64(v))), nil
-		}
-		if v < 0 && a.typ == event.String {
-			return event.StringOf(strconv.FormatUint(uint64(v), 10)), nil
-		}
 		if v < 0 {
-			return event.Value{}, fmt.Errorf("%d does not fit an integer of 64 bits", uint64(v))
+			return a.parse(strconv.FormatUint(uint64(v), 10))
 		}
 	}
 	return a.finish(event.IntOf(v))
@@ -271,6 +265,9 @@ func (a *aim) ofBytes(b []byte) (event.Value, error) {
 		if len(b) > 0 && b[0]&0x80 != 0 {
 			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 		}
+		if a.scale == 0 && !a.time {
+			return a.parse(v.String())
+		}
 		return a.ofFloat(decimal(v, a.scale))
 	case meansHalf:
 		return a.ofFloat(half(binary.LittleEndian.Uint16(b)))
@@ -298,17 +295,25 @@ func (a *aim) ofBytes(b []byte) (event.Value, error) {
 
 // finish turns a value into the type that is aimed at.
 func (a *aim) finish(v event.Value) (event.Value, error) {
-	if w, ok := v.As(a.typ); ok {
+	if w, ok := v.As(a.typ); ok && v.Exact(a.typ) {
 		if w.Type() == event.Int && w.Int() == math.MinInt64 {
 			return event.Value{}, errLeast
 		}
 		return w, nil
 	}
-	w, ok := parseValue(v.String(), a.typ)
-	if !ok {
-		return event.Value{}, fmt.Errorf("%s is not %s", quote(v.String()), article(a.typ))
+	return a.parse(v.String())
+}
+
+// parse reads a text as the type that is aimed at.
+func (a *aim) parse(text string) (event.Value, error) {
+	v, ok := parseValue(text, a.typ)
+	if ok {
+		return v, nil
 	}
-	return w, nil
+	if err := tooLarge(text, a.typ); err != nil {
+		return event.Value{}, fmt.Errorf("%w; as a string it can be kept", err)
+	}
+	return event.Value{}, fmt.Errorf("%s is not %s", quote(text), article(a.typ))
 }
 
 // stamp writes a time in a form that sorts by time: with the digits of its unit.

@@ -24,6 +24,7 @@ type ndjsonSource struct {
 
 	fields event.Schema
 	forced []bool         // by field
+	large  []bool         // by field: it has integers that a number cannot hold exactly
 	roles  map[string]int // by name of a member: colUser …, or roles + index of the field, or -1 if left out
 	order  []place        // the members of the lines before, as most lines are alike
 	fresh  []fresh
@@ -193,7 +194,7 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 	}
 	row.User, row.Name, row.ID = "", "", ""
 	s.fresh = s.fresh[:0]
-	timed := false
+	timed, large := false, false
 	for i := range s.scan.members {
 		m := &s.scan.members[i]
 		role, known := s.role(i, m.name)
@@ -204,6 +205,7 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 			}
 			if !v.Missing() {
 				s.fresh = append(s.fresh, fresh{m.name, v})
+				large = large || !v.Exact(event.Float)
 			}
 			continue
 		}
@@ -233,6 +235,7 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 				s.fresh = append(s.fresh, fresh{s.fields[k].Name, v})
 			}
 			row.Values[k] = v
+			large = large || !v.Exact(event.Float)
 		}
 		if err != nil {
 			return err
@@ -249,6 +252,11 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 	for _, f := range s.fresh {
 		if err := s.grow(f, row); err != nil {
 			return err
+		}
+	}
+	if large {
+		for k, v := range row.Values {
+			s.large[k] = s.large[k] || !v.Exact(event.Float)
 		}
 	}
 	return nil
@@ -293,17 +301,24 @@ func (s *ndjsonSource) grow(f fresh, row *Row) error {
 		name := strings.Clone(f.name)
 		role = roles + len(s.fields)
 		t, err := s.opt.settle(name, f.value.Type())
+		if err == nil && !f.value.Exact(t) {
+			err = fmt.Errorf("%s", misfit(name, f.value.String(), t))
+		}
 		if err != nil {
 			return err
 		}
 		s.fields = append(s.fields, event.Field{Name: name, Type: t})
 		s.forced = append(s.forced, s.opt.Types[name] != event.Unknown)
+		s.large = append(s.large, false)
 		s.roles[name] = role
 	}
 	k := role - roles
 	t, ok := event.Widen(s.fields[k].Type, f.value.Type())
 	if !ok {
 		return &event.TypeError{Property: f.name, Have: s.fields[k].Type, Got: f.value.Type()}
+	}
+	if t == event.Float && s.large[k] {
+		return fmt.Errorf("%w; --types %s:string keeps both", &event.InexactError{Property: f.name}, f.name)
 	}
 	if t != s.fields[k].Type {
 		// Who holds the schema of before must not see it change.
@@ -385,15 +400,18 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 		case ok && i == math.MinInt64 && t != event.Float:
 			return event.Value{}, fmt.Errorf("%s: %w", m.name, errLeast)
 		case ok && t == event.Float:
-			return event.FloatOf(float64(i)), nil
+			if v := event.IntOf(i); v.Exact(event.Float) {
+				return event.FloatOf(float64(i)), nil
+			}
+			return m.float(o)
 		case ok:
 			return event.IntOf(i), nil
 		case t != event.Int || !forced:
-			return m.float()
+			return m.float(o)
 		}
 	case jsonNumber:
 		if t == event.Float || t == event.Unknown || t == event.Int && !forced {
-			return m.float()
+			return m.float(o)
 		}
 	case jsonBool:
 		if t == event.Bool || t == event.Unknown {
@@ -411,9 +429,16 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 	return event.Value{}, &event.TypeError{Property: m.name, Have: t, Got: got}
 }
 
-// float reads a number; what is larger than any is an error.
-func (m *member) float() (event.Value, error) {
-	f, err := parseFloat(m.text)
+// float reads a number; what is larger than any is an error, and an integer that
+// would become another one.
+func (m *member) float(o *Options) (event.Value, error) {
+	f, err := parseNumber(m.text)
+	if err == errInexact && o.flagless {
+		return event.Value{}, fmt.Errorf("%s: %s is %w; as a string it can be kept", m.name, m.text, err)
+	}
+	if err == errInexact {
+		return event.Value{}, fmt.Errorf("%s", misfit(m.name, m.text, event.Float))
+	}
 	if err != nil || math.IsInf(f, 0) {
 		return event.Value{}, fmt.Errorf("%s: %s is too large a number", m.name, quote(m.text))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -70,6 +71,30 @@ func parseFloat(s string) (float64, error) {
 	return v, nil
 }
 
+// errInexact refuses an integer that would become another one. Two that differ would
+// be one value, which is no way to treat what is mostly an identifier.
+var errInexact = errors.New("an integer that a number cannot hold exactly")
+
+// parseNumber reads a decimal number. Of an integer nothing may get lost: those of
+// more than 2^53 are taken if there is just that number.
+func parseNumber(s string) (float64, error) {
+	f, err := parseFloat(s)
+	if err == nil && math.Abs(f) >= 1<<53 && isWhole(s) && strconv.FormatFloat(f, 'f', 0, 64) != s {
+		err = errInexact
+	}
+	return f, err
+}
+
+// isWhole tells whether a number is written as an integer.
+func isWhole(s string) bool {
+	for _, c := range []byte(strings.TrimPrefix(s, "-")) {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
 // parseBool reads true and false as most programs write them.
 func parseBool(s string) (v, ok bool) {
 	switch s {
@@ -95,7 +120,7 @@ func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 		if i, ok := parseInt(s); ok && i > -1<<53 && i < 1<<53 {
 			return event.FloatOf(float64(i)), true
 		}
-		f, err := parseFloat(s)
+		f, err := parseNumber(s)
 		return event.FloatOf(f), err == nil
 	case event.Bool:
 		b, ok := parseBool(s)
@@ -117,11 +142,12 @@ func (g *guess) see(s string) {
 	}
 	g.seen = true
 	if !g.notInt {
-		_, ok := parseInt(s)
+		i, ok := parseInt(s)
 		g.notInt = !ok
+		g.notFloat = g.notFloat || ok && !event.IntOf(i).Exact(event.Float)
 	}
 	if g.notInt && !g.notFloat {
-		_, err := parseFloat(s)
+		_, err := parseNumber(s)
 		g.notFloat = err != nil
 	}
 	if !g.notBool {
@@ -159,7 +185,22 @@ func misfit(property, text string, t event.Type) string {
 	if i, ok := parseInt(text); ok && i == math.MinInt64 && t == event.Int {
 		return fmt.Sprintf("%s: %v", property, errLeast)
 	}
+	if err := tooLarge(text, t); err != nil {
+		return fmt.Sprintf("%s: %v; --types %s:string keeps it", property, err, property)
+	}
 	return fmt.Sprintf("%s: %s is not %s", property, quote(text), article(t))
+}
+
+// tooLarge tells that a text is an integer that a type cannot hold, nil if it is none.
+func tooLarge(text string, t event.Type) error {
+	_, err := parseNumber(text)
+	switch {
+	case t == event.Float && err == errInexact:
+		return fmt.Errorf("%s is %w", quote(text), errInexact)
+	case t == event.Int && (err == nil || err == errInexact) && isWhole(text):
+		return fmt.Errorf("%s is an integer of more than 64 bits", quote(text))
+	}
+	return nil
 }
 
 func article(t event.Type) string {
