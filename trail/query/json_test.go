@@ -3,12 +3,30 @@ package query
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// TestMarshal compares answers of every kind with their JSON, byte for byte.
+// back reads JSON of an answer, and writes it again.
+func back(t *testing.T, a *Answer, text string) {
+	t.Helper()
+	var got Answer
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Errorf("%s: %v", text, err)
+		return
+	}
+	if f := a.Funnel; f != nil && len(f.Groups) == 0 {
+		got.Funnel.By = f.By // JSON does not tell
+	}
+	if again, err := json.Marshal(&got); err != nil || string(again) != text {
+		t.Errorf("got  %s, %v\nof   %s", again, err, text)
+	}
+}
+
+// TestMarshal compares answers of every kind with their JSON, byte for byte, and
+// reads them back.
 func TestMarshal(t *testing.T) {
 	f := func(a Answer, want string) {
 		t.Helper()
@@ -20,6 +38,7 @@ func TestMarshal(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("got  %s, %v\nwant %s", got, err, want)
 		}
+		back(t, &a, want)
 	}
 	n := func(i int64) Number { return Number{N: i} }
 	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
@@ -66,4 +85,48 @@ func TestMarshal(t *testing.T) {
 		Through: 1767225600250, HasThrough: true, Warnings: []string{"no event \"x\""}}},
 		`{"cohort":"","users":0,"stats":{"events_read":1,"bytes_read":2,"segments":3,"sample":0.125,"elapsed_us":4,`+
 			`"through":"2026-01-01T00:00:00.25Z","warnings":["no event \"x\""]}}`)
+}
+
+// TestUnmarshal reads answers of every kind, and wants what was written.
+func TestUnmarshal(t *testing.T) {
+	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
+	stats := Stats{EventsRead: 1, BytesRead: 2, Segments: 3, Sample: 0.125, ElapsedUS: 4, Through: 1767225600250, HasThrough: true, Warnings: []string{"w"}}
+	for _, want := range []Answer{
+		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"view", ci(9, 8, 10)}, {"cart", Number{N: 4}}}, By: "steps", Groups: []FunnelGroup{
+			{event.StringOf("KR"), []FunnelStep{{"view", ci(9, 8, 10)}}}, {event.Value{}, []FunnelStep{{"view", Number{N: 1}}}},
+		}}},
+		{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", ci(9, 8, 10), []Number{ci(9, 8, 10), ci(4, 3, 5)}}}}},
+		{Segment: &SegmentAnswer{Bucketed: true, By: []string{"value", "ci"}, Rows: []SegmentRow{
+			{"2026-01-05", []event.Value{event.IntOf(math.MaxInt64), event.BoolOf(true)}, Measured{Type: event.Int, Int: 9, Low: 8.5, High: 10, Sampled: true}},
+			{"2026-01-06", []event.Value{event.FloatOf(0.5), {}}, Measured{Type: event.Float, Float: 1e300}},
+		}}},
+		{Segment: &SegmentAnswer{Rows: []SegmentRow{{Value: Measured{}}}}},
+		{Cohort: &CohortAnswer{Name: "buyers", Users: ci(9, 8, 10), Found: []User{{event.Hash("u1"), "u1"}}}},
+		{Paths: &PathsAnswer{Paths: []Path{{[]string{"a", "b"}, Number{N: 9}}}}},
+	} {
+		want.Stats = stats
+		text, err := json.Marshal(&want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Answer
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got another answer: %+v", text, got)
+		}
+	}
+	for _, text := range []string{
+		`{}`, `[]`, `{"steps":[]}`, `{"stats":{}}`, `{"steps":[],"paths":[],"stats":{}}`, `{"rows":[{}],"stats":{}}`, `{"rows":[7],"stats":{}}`,
+		`{"rows":[{"value":"x"}],"stats":{}}`, `{"rows":[{"a":1,"value":1},{"b":1,"value":1}],"stats":{}}`, `{"rows":[{"a":[],"value":1}],"stats":{}}`,
+		`{"steps":[],"groups":[{"steps":[]}],"stats":{}}`, `{"steps":[],"groups":[7],"stats":{}}`, `{"steps":[{"users":1,"ci":[0.5,2]}],"stats":{}}`,
+		`{"cohorts":[{"periods":[1],"periods_ci":[]}],"stats":{}}`, `{"cohort":7,"stats":{}}`, `{"cohort":"","stats":{"through":"soon"}}`,
+	} {
+		got := Answer{Stats: Stats{Sample: 7}}
+		if err := json.Unmarshal([]byte(text), &got); err == nil || got.Stats.Sample != 7 {
+			t.Errorf("%s: got %+v and %v, want an error and nothing read", text, got, err)
+		}
+	}
 }
