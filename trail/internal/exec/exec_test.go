@@ -222,6 +222,36 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestSameStepTwice warns where one event is enough for two steps, and nowhere else.
+func TestSameStepTwice(t *testing.T) {
+	in := shop(t, 10)
+	warned := func(doc string) bool {
+		t.Helper()
+		return slices.ContainsFunc(ask(t, in, doc).Stats.Warnings, func(w string) bool { return strings.HasPrefix(w, "steps 2 and 3 are the same") })
+	}
+	for _, doc := range []string{
+		"funnel: {steps: [cart, view, view]}",
+		"funnel: {steps: [cart, {event: [view, purchase]}, {event: [view, purchase]}], mode: [strict_order]}",
+		"funnel: {steps: [cart, {event: view, where: {country: KR, all: [{country: exists}]}}, {event: view, where: {country: KR, all: [{country: exists}]}}]}",
+	} {
+		if !warned(doc) {
+			t.Errorf("%s: got no warning", doc)
+		}
+	}
+	for _, doc := range []string{
+		"funnel: {steps: [cart, view, purchase, view]}",
+		"funnel: {steps: [cart, view, view], mode: [strict_once]}",
+		"funnel: {steps: [cart, view, view], mode: [strict_increase]}",
+		"funnel: {steps: [cart, view, view], order: any}",
+		"funnel: {steps: [cart, {event: view, where: {country: KR}}, view]}",
+		"funnel: {steps: [cart, {event: view, where: {country: KR}}, {event: view, where: {country: FR}}]}",
+	} {
+		if warned(doc) {
+			t.Errorf("%s: got a warning", doc)
+		}
+	}
+}
+
 // TestKnownElsewhere does not warn of an event that is there at other times.
 func TestKnownElsewhere(t *testing.T) {
 	a := ask(t, shop(t, 10), "segment: {event: view, to: 1971-01-01}")

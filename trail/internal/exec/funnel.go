@@ -36,9 +36,12 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 		f.window = math.MaxInt64
 	}
 	lo, hi := b.bounds(q.Bounds)
-	for _, s := range q.Steps {
+	for i, s := range q.Steps {
 		if err := b.match(s, lo, hi); err != nil {
 			return nil, err
+		}
+		if i > 0 && sameMatch(q.Steps[i-1], s) && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
+			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each wants its own", i, i+1)
 		}
 	}
 	for _, x := range q.Exclude {
@@ -298,4 +301,25 @@ func (f *funnelFold) join() error {
 	}
 	f.values.close()
 	return all.values.err
+}
+
+// sameMatch tells whether two steps are written alike, wherever they stand.
+func sameMatch(a, b query.Match) bool {
+	return slices.Equal(a.Events, b.Events) && sameFilter(a.Where, b.Where)
+}
+
+func sameFilter(a, b *query.Filter) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	each := func(x, y query.Filter) bool { return sameFilter(&x, &y) }
+	if !slices.EqualFunc(a.All, b.All, each) || !slices.EqualFunc(a.Any, b.Any, each) {
+		return false
+	}
+	x, y := a.Test, b.Test
+	if x == nil || y == nil {
+		return x == y
+	}
+	same := func(l, m query.Literal) bool { return l.Value == m.Value && l.Text == m.Text }
+	return x.Property == y.Property && x.Op == y.Op && slices.EqualFunc(x.Literals, y.Literals, same)
 }
