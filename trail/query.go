@@ -49,9 +49,14 @@ func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*q
 	return answer, nil
 }
 
+var errNoQuery = errors.New("no query: it is nil")
+
 // prepare returns a checked copy of a query with the share of users that is asked
 // for.
 func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
+	if q == nil {
+		return nil, errNoQuery
+	}
 	own := *q
 	if opt.Sample < 0 || opt.Sample > 1 || math.IsNaN(opt.Sample) {
 		return nil, fmt.Errorf("a sample of %v: want a share above 0, up to 1", opt.Sample)

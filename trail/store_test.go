@@ -254,6 +254,17 @@ func TestDeletedStayDeleted(t *testing.T) {
 	wantCount(t, s, 0, "gone")
 }
 
+// TestNoQuery asks nothing.
+func TestNoQuery(t *testing.T) {
+	s := open(t, t.TempDir(), quiet())
+	if _, err := s.Query(t.Context(), nil, QueryOptions{}); err == nil {
+		t.Error("got no error of Query")
+	}
+	if _, err := s.Explain(nil, QueryOptions{}); err == nil {
+		t.Error("got no error of Explain")
+	}
+}
+
 func TestDropBefore(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())

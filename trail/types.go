@@ -157,9 +157,9 @@ type Info struct {
 	Dir        string
 	Bucket     time.Duration
 	Commit     uint64 // the number of the last commit
-	Rows       int64  // events, with those in memory; deleted ones until the next compaction
+	Rows       int64  // events, with those in memory; those of deleted users, too, until the next compaction
 	MemoryRows int64  // of them, in memory and the write-ahead log
-	Users      int64  // distinct; of more than a hundred thousand an estimate within a few percent; -1 if a segment is damaged
+	Users      int64  // distinct, and deleted ones as in Rows; of more than a hundred thousand an estimate within a few percent; -1 if a segment is damaged
 	Bytes      int64  // of segments
 	WALBytes   int64
 	WALRecords int64
