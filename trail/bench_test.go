@@ -63,6 +63,27 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkAppendBatch appends a thousand events of five properties to a store that
+// does not wait for the disk: encoding, the log's write, and a run in memory. It is
+// short and without other goroutines, so that it shows what the work of an append
+// costs, such as encoding twice. One operation is one append.
+func BenchmarkAppendBatch(b *testing.B) {
+	const batch = 1000
+	events := shop(100 * batch)
+	for i := range events {
+		events[i].Time = base + int64(i) // of one bucket: merges of runs are not the point
+	}
+	s := open(b, b.TempDir(), Options{NoSync: true, FlushEvery: -1})
+	at := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Append(b.Context(), events[at:at+batch]); err != nil {
+			b.Fatal(err)
+		}
+		at = (at + batch) % len(events)
+	}
+}
+
 // BenchmarkImport imports a million events of five properties from Parquet. One
 // operation is one import into a new store.
 func BenchmarkImport(b *testing.B) {
