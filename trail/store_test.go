@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,22 +316,22 @@ func TestDropBeforeTheFuture(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
-	now := event.Time(day(0))
+	var today atomic.Int64 // read by the store's own goroutines
 	opt := quiet()
-	opt.now = func() time.Time { return now }
+	opt.now = func() time.Time { return event.Time(day(today.Load())) }
 	opt.Keep = 24 * time.Hour * 50
 	dir := t.TempDir()
 	s := open(t, dir, opt)
 	for i := range int64(100) {
-		now = event.Time(day(i))
+		today.Store(i)
 		add(t, s, ev("a", day(i), "view"))
 	}
-	now = event.Time(day(100))
+	today.Store(100)
 	wantCount(t, s, 50)
 	if err := s.Append(t.Context(), []event.Event{ev("a", day(49), "view")}); !isRefused(err) {
 		t.Errorf("got %v of an event that is too old, want it refused", err)
 	}
-	now = event.Time(day(120))
+	today.Store(120)
 	wantCount(t, s, 30)
 	if err := s.Compact(t.Context(), nil); err != nil {
 		t.Fatal(err)
