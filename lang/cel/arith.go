@@ -12,12 +12,12 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// replaced names the operators that this package declares anew. The
+// standard leaves out the operators that this package declares anew. The
 // arithmetic ones, because a payload's 2 is an integer and its 1.5 is not, and
 // price * 2 has to work on both; the others, because the standard ones want both
 // sides to have one static type, which is right for typed data and refuses
 // cond ? 1 : "none" on payloads.
-func replaced() *env.LibrarySubset {
+func standard() *env.LibrarySubset {
 	subset := &env.LibrarySubset{}
 	for _, name := range []string{
 		operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
@@ -28,7 +28,7 @@ func replaced() *env.LibrarySubset {
 	return subset
 }
 
-// operatorFunctions declares what replaced takes out. The identifiers of the
+// operatorFunctions declares what standard leaves out. The identifiers of the
 // standard overloads are kept: the cost model and the optimizer know them.
 func operatorFunctions() []cel.EnvOption {
 	a, b := cel.TypeParamType("A"), cel.TypeParamType("B")

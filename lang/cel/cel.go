@@ -17,6 +17,7 @@ package cel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/functions"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -38,40 +39,48 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// CostLimit is how much one evaluation may cost, in the units of the CEL cost
-// model: about one for each operator, look-up and step of a comprehension, and
-// one for ten bytes that a function reads. It bounds what code can do to the
-// process before its timeout; ten million take about a second.
-const CostLimit = 10_000_000
-
-// checkEvery is the number of steps of a comprehension between two looks at
-// whether the context is done.
-const checkEvery = 64
-
 // A Language compiles CEL. Make one with [New]; it is safe for concurrent use.
 type Language struct {
-	env func() (*cel.Env, error)
+	library func() (*library, error)
+}
+
+// A library is what all expressions share.
+type library struct {
+	env      *cel.Env
+	works    map[string]work                // what functions cost, by name
+	bindings map[string]*functions.Overload // by overload and by name
 }
 
 // New returns the language. The environment of functions, which takes some
 // milliseconds to make, is made at the first use.
-func New() *Language { return &Language{env: sync.OnceValues(newEnv)} }
+func New() *Language { return &Language{library: sync.OnceValues(newLibrary)} }
+
+func newLibrary() (*library, error) {
+	env, err := newEnv()
+	if err != nil {
+		return nil, err
+	}
+	l := &library{env: env, works: works()}
+	l.bindings, err = bindings(env.Functions())
+	return l, err
+}
 
 // newEnv returns the environment that all expressions share.
 func newEnv() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
-		cel.StdLib(cel.StdLibSubset(replaced())),
+		cel.StdLib(cel.StdLibSubset(standard())),
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableIdentifierEscapeSyntax(),
 		cel.OptionalTypes(),
-		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.Regex(),
+		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(ext.EncodersVersion(1)), ext.Regex(),
 		ext.Bindings(), ext.TwoVarComprehensions(),
 		cel.Function(overloads.TypeConvertString, cel.Overload("error_to_string",
 			[]*cel.Type{cel.MapType(cel.DynType, cel.DynType)}, cel.StringType,
 			cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(types.StringType) }))),
 	}
 	options = append(options, operatorFunctions()...)
+	options = append(options, encoders()...)
 	// Last, because libraries add types of their own to the provider before it.
 	return cel.NewCustomEnv(append(options, cel.CustomTypeProvider(provider{}))...)
 }
@@ -121,39 +130,40 @@ func typeNames() map[string]ref.Val {
 
 // Compile implements [lang.Language]. Both modes are one expression.
 func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, error) {
-	env, err := l.env()
+	library, err := l.library()
 	if err != nil {
 		return nil, fmt.Errorf("cel environment: %w", err)
 	}
 	if strings.TrimSpace(code.Code) == "" {
 		return nil, lang.Syntax(code, 1, 1, "the expression is empty")
 	}
+	env := library.env
 	parsed, issues := env.Parse(code.Code)
 	if issues.Err() != nil {
-		return nil, diagnose(env, code, issues)
+		return nil, library.diagnose(code, issues)
 	}
-	shape := survey(parsed.NativeRep().Expr())
+	shape := library.survey(parsed.NativeRep().Expr())
+	info := parsed.NativeRep().SourceInfo()
 	if shape.message != nil {
-		loc := parsed.NativeRep().SourceInfo().GetStartLocation(shape.message.ID())
+		loc := info.GetStartLocation(shape.message.ID())
 		return nil, lang.Syntax(code, loc.Line(), loc.Column()+1, "%s{…} makes a message, and there are none", shape.message.AsStruct().TypeName()).
 			WithHint(`a map is written {"name": value}`)
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, diagnose(env, code, issues)
+		return nil, library.diagnose(code, issues)
 	}
-	options := []cel.ProgramOption{
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CustomDecoratorV2(shape.decorate),
-	}
-	if shape.heavy {
-		options = append(options, cel.CostLimit(CostLimit), cel.InterruptCheckFrequency(checkEvery))
-	}
-	planned, err := env.Program(checked, options...)
+	planned, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(shape.decorate))
 	if err != nil {
-		return nil, lang.Syntax(code, 1, 1, "%v", err)
+		line, col := 1, 1
+		var bad *misuse
+		if errors.As(err, &bad) {
+			loc := info.GetStartLocation(bad.id)
+			line, col = loc.Line(), loc.Column()+1
+		}
+		return nil, lang.Syntax(code, line, col, "%s", message(err))
 	}
-	p := &program{planned: planned, heavy: shape.heavy, timeout: opts.Timeout, code: code, info: checked.NativeRep().SourceInfo()}
+	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info}
 	p.types = typeNames()
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())
@@ -173,42 +183,21 @@ func (f folded) Constant() value.Value { return f.value }
 
 // A shape is what the planner has to know of an expression beforehand.
 type shape struct {
-	// heavy expressions have a comprehension or call a function whose work is
-	// more than proportional to its arguments. Only these are given a cost limit
-	// and looked at for cancellation; all others end soon.
-	heavy    bool
+	library  *library
+	loops    map[int64]loop   // by the step of the comprehension
 	optional map[int64][]bool // of the entries of maps that have optional ones
 	message  ast.Expr         // the first that makes a message, nil if none does
 }
 
-// linear are the functions beside operators whose work is proportional to the
-// size of their arguments.
-func linear(function string) bool {
-	switch function {
-	case overloads.Size, overloads.Contains, overloads.StartsWith, overloads.EndsWith, overloads.Matches,
-		operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.Negate,
-		operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Equals, operators.NotEquals,
-		operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.In,
-		operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
-		overloads.TypeConvertBool, overloads.TypeConvertBytes, overloads.TypeConvertDouble,
-		overloads.TypeConvertDuration, overloads.TypeConvertDyn, overloads.TypeConvertInt, overloads.TypeConvertString,
-		overloads.TypeConvertTimestamp, overloads.TypeConvertType, overloads.TypeConvertUint,
-		"lowerAscii", "upperAscii", "trim", "charAt", "indexOf", "lastIndexOf", "split", "substring", "reverse",
-		"orValue", "hasValue", "value", "optional.of", "optional.none", "optional.ofNonZeroValue",
-		"base64.encode", "base64.decode", "first", "last":
-		return true
-	}
-	return strings.HasPrefix(function, "math.") || strings.HasPrefix(function, "get")
-}
-
-func survey(root ast.Expr) *shape {
-	s := &shape{optional: map[int64][]bool{}}
+func (l *library) survey(root ast.Expr) *shape {
+	s := &shape{library: l, loops: map[int64]loop{}, optional: map[int64][]bool{}}
 	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
-		case ast.CallKind:
-			s.heavy = s.heavy || !linear(e.AsCall().FunctionName())
 		case ast.ComprehensionKind:
-			s.heavy = true
+			var pass loop
+			pass.weigh(e.AsComprehension().LoopCondition())
+			pass.weigh(e.AsComprehension().LoopStep())
+			s.loops[e.AsComprehension().LoopStep().ID()] = pass
 		case ast.MapKind:
 			var optional []bool
 			for _, entry := range e.AsMap().Entries() {
@@ -226,14 +215,25 @@ func survey(root ast.Expr) *shape {
 	return s
 }
 
-// decorate replaces the planner's maps by ones that keep their order, and guards
-// the functions whose result can be far larger than their arguments.
+// decorate replaces the planner's maps by ones that keep their order, and has
+// calls and the passes of comprehensions charged.
 func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	step, err := s.replaced(step)
+	if err != nil {
+		return nil, err
+	}
+	if l, ok := s.loops[step.ID()]; ok {
+		return &pass{step, l}, nil
+	}
+	return step, nil
+}
+
+func (s *shape) replaced(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if call, ok := step.(interpreter.InterpretableCall); ok {
 		if call.Function() == mapInsert {
 			return filling{call}, nil
 		}
-		return guard(call), nil
+		return s.charged(call)
 	}
 	made, ok := step.(interpreter.InterpretableConstructor)
 	if !ok || made.Type() != types.MapType {
@@ -255,7 +255,7 @@ func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.Interpre
 
 // diagnose turns the findings of the parser or the checker into diagnostics at
 // their places in the document.
-func diagnose(env *cel.Env, code diag.Text, issues *cel.Issues) error {
+func (l *library) diagnose(code diag.Text, issues *cel.Issues) error {
 	var list diag.List
 	for _, e := range issues.Errors() {
 		msg, _, _ := strings.Cut(e.Message, "\n")
@@ -263,7 +263,7 @@ func diagnose(env *cel.Env, code diag.Text, issues *cel.Issues) error {
 		line, col := place(e)
 		if name, ok := undeclared(msg); ok {
 			d := lang.Syntax(code, line, col, "unknown function %q", name)
-			if near, ok := spell.Nearest(name, functionNames(env)); ok && !code.Hidden {
+			if near, ok := spell.Nearest(name, functionNames(l.env)); ok && !code.Hidden {
 				d.WithHint("did you mean %q?", near)
 			}
 			list = append(list, d)

@@ -228,9 +228,10 @@ func TestEvalErrors(t *testing.T) {
 	f("[1, 1].transformMapEntry(i, v, {v: i})", "the key 1 occurs twice")
 	f("{[1]: 2}", "cannot be the key")
 	f("{1: 2, '1': 3}", `two keys "1"`)
-	f("lists.range(100000000)", "exceeds")
+	f("lists.range(2000000)", "exceeds")
+	f("lists.range(100000000)", "makes more than 128 MiB")
 	f("string(body)", "cannot be made a string")
-	f("'a'.replace('', lists.range(10000).map(i, '0123456789').join()).replace('', lists.range(10000).map(i, '0123456789').join())", "makes a text of more than")
+	f("'a'.replace('', lists.range(10000).map(i, '0123456789').join()).replace('', lists.range(10000).map(i, '0123456789').join())", "makes more than 128 MiB")
 	f("cel.bind(a, [1,1,1,1,1,1,1,1,1,1], cel.bind(b, [a,a,a,a,a,a,a,a,a,a], cel.bind(c, [b,b,b,b,b,b,b,b,b,b], cel.bind(d, [c,c,c,c,c,c,c,c,c,c], cel.bind(e, [d,d,d,d,d,d,d,d,d,d], cel.bind(g, [e,e,e,e,e,e,e,e,e,e], [g,g,g,g,g,g,g,g,g,g,g]))))))", "more than")
 }
 

@@ -119,6 +119,9 @@ func (m *ordered) Equal(other ref.Val) ref.Val { return mapsEqual(m, other) }
 // Size implements traits.Sizer.
 func (m *ordered) Size() ref.Val { return types.Int(len(m.keys)) }
 
+// IsZeroValue implements traits.Zeroer.
+func (m *ordered) IsZeroValue() bool { return len(m.keys) == 0 }
+
 // Find implements traits.Mapper.
 func (m *ordered) Find(key ref.Val) (ref.Val, bool) {
 	if i := m.find(key); i >= 0 {
@@ -186,6 +189,7 @@ func (f filling) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 			return args[i]
 		}
 	}
+	meterOf(frame).charge(1, entryBytes)
 	into, ok := args[0].(accumulator)
 	if !ok {
 		into = accumulator{&ordered{}}
@@ -197,6 +201,7 @@ func (f filling) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[1])
 	}
+	meterOf(frame).charge(length(entries), length(entries)*entryBytes)
 	for it := entries.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
 		if made := into.Insert(key, entries.Get(key)); types.IsError(made) {
@@ -248,9 +253,6 @@ func (m *mapLiteral) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 			val = opt.GetValue()
 		}
 		made.put(key, val)
-	}
-	if costs := frame.CostTracker(); costs != nil {
-		costs.CreateMap(m.id, made)
 	}
 	return made
 }

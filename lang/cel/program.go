@@ -3,7 +3,6 @@ package cel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/interpreter"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/spell"
@@ -20,10 +18,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A program is a compiled expression. It is immutable but for the pool.
+// A program is a compiled expression. It is immutable, except for the pool.
 type program struct {
 	planned cel.Program
-	heavy   bool // see shape
 	timeout time.Duration
 	code    diag.Text
 	info    *ast.SourceInfo
@@ -42,54 +39,38 @@ func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error)
 		vars = &activation{types: p.types}
 	}
 	vars.in = in
-	out, err := p.eval(ctx, vars)
+	vars.meter.start(ctx, p.timeout)
+	v, err := p.eval(vars)
+	if err != nil {
+		err = p.failure(ctx, &vars.meter, err)
+	}
 	vars.in, vars.self = value.Value{}, nil
+	vars.meter.reset()
 	p.activations.Put(vars)
-	if err != nil {
-		return value.Value{}, p.failure(ctx, err)
-	}
-	var r result
-	v, err := r.value(out, 0)
-	if err != nil {
-		return value.Value{}, p.failure(ctx, err)
-	}
-	return v, nil
+	return v, err
 }
 
-func (p *program) eval(ctx context.Context, vars *activation) (ref.Val, error) {
-	if !p.heavy || (p.timeout == 0 && ctx.Done() == nil) {
-		out, _, err := p.planned.Eval(vars)
-		return out, err
+func (p *program) eval(vars *activation) (value.Value, error) {
+	out, _, err := p.planned.Eval(vars)
+	if err != nil {
+		return value.Value{}, err
 	}
-	if p.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, &lang.Timeout{After: p.timeout})
-		defer cancel()
-	}
-	out, _, err := p.planned.ContextEval(ctx, vars)
-	if err != nil && ctx.Err() != nil {
-		var timeout *lang.Timeout
-		if cause := context.Cause(ctx); errors.As(cause, &timeout) {
-			return nil, timeout
-		}
-		return nil, lang.Stopped(ctx)
-	}
-	return out, err
+	r := result{&vars.meter}
+	return r.value(out, 0)
 }
 
 // failure returns what is reported of an error: why it stopped, or a Thrown with
 // the place in the document.
-func (p *program) failure(ctx context.Context, err error) error {
-	var timeout *lang.Timeout
-	if errors.As(err, &timeout) {
-		return timeout
-	}
-	if stopped := lang.Stopped(ctx); stopped != nil {
+func (p *program) failure(ctx context.Context, m *meter, err error) error {
+	var limit *lang.Thrown
+	switch stopped := lang.Stopped(ctx); {
+	case errors.As(m.stopped, &limit):
+		limit.Pos = p.code.Pos(1, 1)
+		return limit
+	case m.stopped != nil:
+		return m.stopped
+	case stopped != nil:
 		return stopped
-	}
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return &lang.Thrown{Message: fmt.Sprintf("the expression costs more than %d steps", CostLimit), Pos: p.code.Pos(1, 1)}
 	}
 	thrown := &lang.Thrown{Message: message(err)}
 	var failed *types.Err
@@ -115,6 +96,7 @@ func message(err error) string {
 type activation struct {
 	in    value.Value
 	self  ref.Val // in, wrapped; nil before the first use
+	meter meter
 	types map[string]ref.Val
 }
 
@@ -124,6 +106,9 @@ func (*activation) Parent() cel.Activation { return nil }
 // ResolveName implements cel.Activation. A name that does not exist is found as
 // an error, which the library would otherwise word by itself.
 func (a *activation) ResolveName(name string) (any, bool) {
+	if name == meterName {
+		return &a.meter, true
+	}
 	name = strings.TrimPrefix(name, ".")
 	if name == "self" {
 		if a.self == nil {

@@ -66,22 +66,17 @@ func toCEL(v value.Value) ref.Val {
 	return types.NullValue
 }
 
-// maxNodes bounds how many lists, maps and scalars a result may have, counting
-// what is shared as often as it occurs: an expression of one line can make a
-// list of 2^40 elements out of shared parts.
-const maxNodes = 10_000_000
-
-var errTooLarge = fmt.Errorf("the result has more than %d elements", maxNodes)
-
-// A result turns what CEL computed back into a payload.
+// A result turns what CEL computed back into a payload. It counts what is shared
+// as often as it occurs: an expression of one line can make a list of 2^40
+// elements out of shared parts.
 type result struct {
-	nodes int
+	meter *meter
 }
 
 // value returns the payload of v, which is at the given depth of the result.
 func (r *result) value(v ref.Val, depth int) (value.Value, error) {
-	if r.nodes++; r.nodes > maxNodes {
-		return value.Value{}, errTooLarge
+	if err := r.meter.spend(1, 0); err != nil {
+		return value.Value{}, err
 	}
 	switch v := v.(type) {
 	case types.Null:
@@ -139,7 +134,10 @@ func (r *result) sequence(v traits.Lister, depth int) (value.Value, error) {
 	if !ok {
 		return value.Value{}, fmt.Errorf("the result is a %s without a size", v.Type().TypeName())
 	}
-	elems := make([]value.Value, 0, min(int(n), maxNodes))
+	if err := r.meter.spend(0, int(n)*elementBytes); err != nil {
+		return value.Value{}, err
+	}
+	elems := make([]value.Value, 0, int(n))
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		e, err := r.value(it.Next(), depth+1)
 		if err != nil {
@@ -151,6 +149,9 @@ func (r *result) sequence(v traits.Lister, depth int) (value.Value, error) {
 }
 
 func (r *result) ordered(v *ordered, depth int) (value.Value, error) {
+	if err := r.meter.spend(0, len(v.keys)*entryBytes); err != nil {
+		return value.Value{}, err
+	}
 	fields := make([]value.Field, len(v.keys))
 	texts := true
 	for i, key := range v.keys {
@@ -180,6 +181,9 @@ func (r *result) ordered(v *ordered, depth int) (value.Value, error) {
 }
 
 func (r *result) mapping(v traits.Mapper, depth int) (value.Value, error) {
+	if err := r.meter.spend(0, length(v)*entryBytes); err != nil {
+		return value.Value{}, err
+	}
 	var b value.MapBuilder
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
@@ -264,6 +268,9 @@ func (l *list) Equal(other ref.Val) ref.Val {
 
 // Size implements traits.Sizer.
 func (l *list) Size() ref.Val { return types.Int(l.v.Len()) }
+
+// IsZeroValue implements traits.Zeroer.
+func (l *list) IsZeroValue() bool { return l.v.Len() == 0 }
 
 // Get implements traits.Indexer.
 func (l *list) Get(index ref.Val) ref.Val {
@@ -371,6 +378,9 @@ func (d *dict) Equal(other ref.Val) ref.Val {
 
 // Size implements traits.Sizer.
 func (d *dict) Size() ref.Val { return types.Int(d.v.Len()) }
+
+// IsZeroValue implements traits.Zeroer.
+func (d *dict) IsZeroValue() bool { return d.v.Len() == 0 }
 
 // Find implements traits.Mapper.
 func (d *dict) Find(key ref.Val) (ref.Val, bool) {
