@@ -24,9 +24,9 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/functions"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -34,7 +34,6 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/spell"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -121,7 +120,7 @@ func typeNames() map[string]ref.Val {
 	names := map[string]ref.Val{}
 	for _, t := range []*types.Type{
 		types.BoolType, types.BytesType, types.DoubleType, types.IntType, types.ListType, types.MapType,
-		types.NullType, types.StringType, types.TypeType, types.UintType,
+		types.NullType, types.OptionalType, types.StringType, types.TypeType, types.UintType,
 	} {
 		names[t.TypeName()] = t
 	}
@@ -185,14 +184,19 @@ func (f folded) Constant() value.Value { return f.value }
 type shape struct {
 	library  *library
 	loops    map[int64]loop   // by the step of the comprehension
+	keys     map[int64]bool   // what is computed between [ and ]
 	optional map[int64][]bool // of the entries of maps that have optional ones
 	message  ast.Expr         // the first that makes a message, nil if none does
 }
 
 func (l *library) survey(root ast.Expr) *shape {
-	s := &shape{library: l, loops: map[int64]loop{}, optional: map[int64][]bool{}}
+	s := &shape{library: l, loops: map[int64]loop{}, keys: map[int64]bool{}, optional: map[int64][]bool{}}
 	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
 		switch e.Kind() {
+		case ast.CallKind:
+			if c := e.AsCall(); c.FunctionName() == operators.Index || c.FunctionName() == operators.OptIndex {
+				s.keys[c.Args()[1].ID()] = true
+			}
 		case ast.ComprehensionKind:
 			var pass loop
 			pass.weigh(e.AsComprehension().LoopCondition())
@@ -225,7 +229,26 @@ func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.Interpre
 	if l, ok := s.loops[step.ID()]; ok {
 		return &pass{step, l}, nil
 	}
+	if s.keys[step.ID()] && !validIndex(step) {
+		return opaque{step}, nil
+	}
 	return step, nil
+}
+
+// An opaque step hides from the planner that it is constant. The planner refuses
+// constants of a wrong type between [ and ], which is an error of the evaluation:
+// m[b”] || true is true.
+type opaque struct{ interpreter.InterpretableV2 }
+
+// validIndex reports whether the planner can take the step between [ and ].
+func validIndex(step interpreter.InterpretableV2) bool {
+	switch step := step.(type) {
+	case interpreter.InterpretableAttribute:
+		return true
+	case interpreter.InterpretableConst:
+		return validKey(step.Value())
+	}
+	return false
 }
 
 func (s *shape) replaced(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -251,63 +274,4 @@ func (s *shape) replaced(step interpreter.InterpretableV2) (interpreter.Interpre
 		return interpreter.NewConstValue(m.id, constant), nil
 	}
 	return m, nil
-}
-
-// diagnose turns the findings of the parser or the checker into diagnostics at
-// their places in the document.
-func (l *library) diagnose(code diag.Text, issues *cel.Issues) error {
-	var list diag.List
-	for _, e := range issues.Errors() {
-		msg, _, _ := strings.Cut(e.Message, "\n")
-		msg = strings.TrimPrefix(msg, "Syntax error: ")
-		line, col := place(e)
-		if name, ok := undeclared(msg); ok {
-			d := lang.Syntax(code, line, col, "unknown function %q", name)
-			if near, ok := spell.Nearest(name, functionNames(l.env)); ok && !code.Hidden {
-				d.WithHint("did you mean %q?", near)
-			}
-			list = append(list, d)
-			continue
-		}
-		list = append(list, lang.Syntax(code, line, col, "%s", msg))
-	}
-	if len(list) == 1 {
-		return list[0]
-	}
-	if len(list) == 0 {
-		return issues.Err()
-	}
-	return list
-}
-
-func place(e *common.Error) (line, col int) {
-	if e.Location == nil || e.Location.Line() < 1 {
-		return 1, 1
-	}
-	return e.Location.Line(), e.Location.Column() + 1
-}
-
-// undeclared takes the name out of the checker's message. Only functions can be
-// undeclared here: every plain name is a variable.
-func undeclared(msg string) (name string, ok bool) {
-	rest, ok := strings.CutPrefix(msg, "undeclared reference to '")
-	if !ok {
-		return "", false
-	}
-	name, _, ok = strings.Cut(rest, "'")
-	return name, ok
-}
-
-func functionNames(env *cel.Env) []string {
-	var names []string
-	for name := range env.Functions() {
-		if !strings.ContainsAny(name, "_@!") {
-			names = append(names, name)
-		}
-	}
-	for _, m := range env.Macros() {
-		names = append(names, m.Function())
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -162,6 +162,20 @@ func TestEval(t *testing.T) {
 	f("[?body.?missing, ?body.?a]", value.List(value.Int(1)))
 	f("{?'x': body.?missing, ?'y': body.?a}", value.Map(value.Field{Name: "y", Value: value.Int(1)}))
 	f("optional.of(1)", value.Int(1))
+	f("type(optional.none()) == optional_type && type(body.?a) == optional_type", value.Bool(true))
+
+	// What is empty is zero, wherever it comes from.
+	f("optional.ofNonZeroValue(body.z[1]).hasValue() || optional.ofNonZeroValue(body.z[2]).hasValue()", value.Bool(false))
+	f("optional.ofNonZeroValue({}).hasValue() || optional.ofNonZeroValue([]).hasValue() || optional.ofNonZeroValue(self.none).hasValue()", value.Bool(false))
+	f("optional.ofNonZeroValue({}.transformMap(k, v, v)).orValue({'d': 1}).d", value.Int(1))
+	f("optional.ofNonZeroValue(body).hasValue() && optional.ofNonZeroValue(list).hasValue() && optional.ofNonZeroValue({'a': 0}).hasValue()", value.Bool(true))
+
+	// A key of a wrong type is an error of the evaluation, not of the code.
+	f("dyn({0: 1}[dyn(b'')]) || true", value.Bool(true))
+	f("{0: 1}[b''] == 1 || {0: 1}[timestamp(0)] == 1 || body[[1]] == 1 || true", value.Bool(true))
+	f("list[dyn(1)] + {1: 2}[int('1')]", value.Float(4.5))
+	f("body[string('a')] + [1, 2][{'i': 1}.i]", value.Int(3))
+	f("body[?b''].hasValue() || true", value.Bool(true))
 }
 
 func TestEvalScalarPayload(t *testing.T) {
@@ -224,6 +238,7 @@ func TestEvalErrors(t *testing.T) {
 	f("n + method", "no such overload")
 	f("1 / 0", "division by zero")
 	f("9223372036854775807 + n", "overflow")
+	f("{0: 1}[b'']", "a value of this type cannot be a key or an index")
 	f("int(method)", "type conversion error")
 	f("[1, 1].transformMapEntry(i, v, {v: i})", "the key 1 occurs twice")
 	f("{[1]: 2}", "cannot be the key")
@@ -233,6 +248,14 @@ func TestEvalErrors(t *testing.T) {
 	f("string(body)", "cannot be made a string")
 	f("'a'.replace('', lists.range(10000).map(i, '0123456789').join()).replace('', lists.range(10000).map(i, '0123456789').join())", "makes more than 128 MiB")
 	f("cel.bind(a, [1,1,1,1,1,1,1,1,1,1], cel.bind(b, [a,a,a,a,a,a,a,a,a,a], cel.bind(c, [b,b,b,b,b,b,b,b,b,b], cel.bind(d, [c,c,c,c,c,c,c,c,c,c], cel.bind(e, [d,d,d,d,d,d,d,d,d,d], cel.bind(g, [e,e,e,e,e,e,e,e,e,e], [g,g,g,g,g,g,g,g,g,g,g]))))))", "more than")
+}
+
+func TestLongMessage(t *testing.T) {
+	in := texts("key", strings.Repeat("ä", 1<<20))
+	_, err := compile(t, "self[key]", lang.Options{}).Eval(t.Context(), in)
+	if err == nil || len(err.Error()) > 1010 || !strings.HasSuffix(err.Error(), "ä…") {
+		t.Errorf("got %.100v with %d bytes, want at most 1010", err, len(err.Error()))
+	}
 }
 
 func TestUnknownNameOnScalar(t *testing.T) {
@@ -267,12 +290,13 @@ func TestCompileErrors(t *testing.T) {
 			t.Errorf("%s: got %d:%d %q (%q), want %d:%d %q (%q)", code, d.Pos.Line, d.Pos.Col, d.Msg, d.Hint, line, col, want, hint)
 		}
 	}
-	f("1 +", 1, 4, "mismatched input", "")
+	f("1 +", 1, 4, "the expression ends too early", "")
 	f("", 1, 1, "empty", "")
-	f("self.a ==\n  siez(self)", 2, 7, `unknown function "siez"`, `"size"`)
-	f("'a' + 1", 1, 5, "no matching overload", "")
+	f("self.a ==\n  siez(self)", 2, 3, `unknown function "siez"`, `"size"`)
+	f("'a' + 1", 1, 5, "+ does not work on string and int", "")
 	f("Foo{a: 1}", 1, 4, "Foo{…} makes a message", `{"name": value}`)
-	f("self.x.map(1, 2)", 1, 12, "argument", "")
+	f("self.x.map(1, 2)", 1, 12, "the first argument must be a name", "list.map(x, x + 1)")
 	f("int('x')", 1, 1, "type conversion error", "")
-	f("self.name.startsWith(1)", 1, 21, "no matching overload", "")
+	f("self.name.startsWith(1)", 1, 21, "startsWith does not take (int)", "")
+	f("1.size()", 1, 7, "size on int does not take ()", "")
 }

@@ -167,6 +167,7 @@ func FuzzCEL(f *testing.F) {
 		}
 		p, err := language.Compile(diag.PlainText(code), lang.Options{Timeout: 100 * time.Millisecond})
 		if err != nil {
+			checkWords(t, code, err)
 			return
 		}
 		began := time.Now()

@@ -82,13 +82,22 @@ func (p *program) failure(ctx context.Context, m *meter, err error) error {
 	return thrown
 }
 
+// maxMessage is how much of a message is kept. Some quote what a client sent.
+const maxMessage = 1000
+
 // message returns the text of an error without the library's own vocabulary.
 func message(err error) string {
-	msg := err.Error()
-	if strings.HasPrefix(msg, "no such overload") {
-		return "the operator or function does not work on values of these types (" + msg + ")"
+	msg := strings.TrimPrefix(err.Error(), "internal error: ")
+	if len(msg) > maxMessage {
+		msg = strings.ToValidUTF8(msg[:maxMessage], "") + "…"
 	}
-	return strings.TrimPrefix(msg, "internal error: ")
+	switch {
+	case strings.HasPrefix(msg, "no such overload"):
+		return "the operator or function does not work on values of these types (" + msg + ")"
+	case strings.HasPrefix(msg, "invalid qualifier type"):
+		return "a value of this type cannot be a key or an index"
+	}
+	return msg
 }
 
 // An activation gives an expression the names that it may use: self, the keys
