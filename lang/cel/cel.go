@@ -10,7 +10,9 @@
 // Read [Language] first, then the environment below it, then program.go, which
 // evaluates. How payloads and CEL's values become one another is in values.go;
 // maps that keep their order in ordered.go; arithmetic over mixed numbers in
-// arith.go.
+// arith.go. What an evaluation may do is in meter.go, what each function costs in
+// functions.go and regex.go, how calls are charged in call.go. Messages about
+// code that is wrong are made in diagnose.go and explain.go.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package cel

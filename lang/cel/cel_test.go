@@ -170,6 +170,18 @@ func TestEval(t *testing.T) {
 	f("optional.ofNonZeroValue({}.transformMap(k, v, v)).orValue({'d': 1}).d", value.Int(1))
 	f("optional.ofNonZeroValue(body).hasValue() && optional.ofNonZeroValue(list).hasValue() && optional.ofNonZeroValue({'a': 0}).hasValue()", value.Bool(true))
 
+	f("[0, 0u, 0.0, '', b'', false, null, [], {}, duration('0s')].filter(x, optional.ofNonZeroValue(x).hasValue())", value.List())
+
+	// As docs/expressions.md has it.
+	f("body.exists(k, k == 'z') && {'a': 1}.exists(k, v, v > 0)", value.Bool(true))
+	f("regex.replace('ann@home', r'(\\w+)@(\\w+)', r'\\2 at \\1', 1)", value.String("home at ann"))
+	f("'%s has %d, %.2f %%'.format(['x', 1, 1.5])", value.String("x has 1, 1.50 %"))
+	f("json.parse('{\"z\": 1, \"a\": [2]}').orValue(null)", value.Map(value.Field{Name: "z", Value: value.Int(1)}, value.Field{Name: "a", Value: value.List(value.Int(2))}))
+	f("json.parse('{').hasValue()", value.Bool(false))
+	f("json.encode({'z': 1, 'a': [body.a]})", value.String(`{"z":1,"a":[1]}`))
+	f("base64.decodeUrl(base64.encodeUrl(b'\\xff\\xfe')) == b'\\xff\\xfe' && base64.decodeUrl('__4') == b'\\xff\\xfe'", value.Bool(true))
+	f("self.list.hasAll([2.5]) && 'aXbX'.lastIndexOf('X') == 3 && 'äö'.indexOf('ö') == 1", value.Bool(true))
+
 	// A key of a wrong type is an error of the evaluation, not of the code.
 	f("dyn({0: 1}[dyn(b'')]) || true", value.Bool(true))
 	f("{0: 1}[b''] == 1 || {0: 1}[timestamp(0)] == 1 || body[[1]] == 1 || true", value.Bool(true))
