@@ -239,7 +239,7 @@ func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.Interpre
 
 // An opaque step hides from the planner that it is constant. The planner refuses
 // constants of a wrong type between [ and ], which is an error of the evaluation:
-// m[b”] || true is true.
+// m[null] || true is true.
 type opaque struct{ interpreter.InterpretableV2 }
 
 // validIndex reports whether the planner can take the step between [ and ].

@@ -29,7 +29,7 @@ func explain(code string) (mistake, bool) {
 	return s.end()
 }
 
-// foreign are operators of other languages.
+// foreign says what to write for the symbols of other languages.
 var foreign = map[string]string{
 	"=":   "use == to compare; an expression assigns nothing",
 	":=":  "use == to compare, or cel.bind(name, value, expression) to give a value a name",
@@ -71,7 +71,8 @@ var foreign = map[string]string{
 	"’":   "use straight quotes: \"text\" or 'text'",
 }
 
-// operators of the language, and of other languages, longest first.
+// symbols are the operators of the language, and of other languages, longest
+// first.
 var symbols = func() []string {
 	all := []string{"&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[", "]", "{", "}"}
 	for symbol := range foreign {
@@ -81,7 +82,7 @@ var symbols = func() []string {
 	return all
 }()
 
-// words are names that are operators or statements elsewhere.
+// words says what to write for names that are operators or statements elsewhere.
 var words = map[string]string{
 	"and": "use &&", "or": "use ||", "not": "use !", "is": "use ==", "eq": "use ==", "ne": "use !=",
 	"AND": "use &&", "OR": "use ||", "NOT": "use !", "IN": "use in", "mod": "use %", "div": "use /",
@@ -169,7 +170,7 @@ func scan(text string) (kind, int) {
 			return scanText(text, n, strings.ContainsAny(text[:n], "rR"))
 		}
 		return kindName, n
-	case unicode.IsDigit(first):
+	case '0' <= first && first <= '9':
 		return kindNumber, scanNumber(text)
 	}
 	for _, symbol := range symbols {
@@ -252,14 +253,17 @@ func (s *sentence) check() (mistake, bool) {
 		}
 	}
 	if t.is("`") && b.is(".") { // self.`odd name`
-		if n := strings.IndexByte(s.code[t.offset+1:], '`'); n >= 0 {
+		if n := strings.IndexByte(s.code[t.offset+1:], '`'); n >= 0 { // a name after all
 			s.token.text = s.code[t.offset : t.offset+n+2]
 			return mistake{}, false
 		}
 	}
 	if hint, ok := foreign[t.text]; ok && t.kind == kindSymbol && (t.text != "--" || b.operand()) {
-		if hint = s.fitting(t, hint); t.is("#", "/*") {
+		switch {
+		case t.is("#", "/*"):
 			return at(t.offset, hint, "%q does not begin a comment", t.text)
+		case t.is("=") && len(s.open) > 0 && s.open[len(s.open)-1].is("{"):
+			hint = `a map is written {"name": value}`
 		}
 		return at(t.offset, hint, "there is no %q in expressions", t.text)
 	}
@@ -282,7 +286,7 @@ func (s *sentence) check() (mistake, bool) {
 		}
 		return mistake{}, false
 	case t.is("(", "[", "{"):
-		if b.operand() && (t.text == "(" && b.kind != kindName || t.text == "{" && b.kind != kindName && !b.is(".")) {
+		if b.operand() && b.kind != kindName && t.text != "[" {
 			return at(t.offset, "", "an operator is missing before %q", t.text)
 		}
 		s.open = append(s.open, t)
@@ -309,13 +313,6 @@ func (s *sentence) check() (mistake, bool) {
 		return s.comma()
 	}
 	return mistake{}, false
-}
-
-func (s *sentence) fitting(t token, hint string) string {
-	if t.text == "=" && len(s.open) > 0 && s.open[len(s.open)-1].is("{") {
-		return `a map is written {"name": value}`
-	}
-	return hint
 }
 
 // statement reports whether a word is used as another language would.

@@ -12,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
@@ -219,6 +220,85 @@ func TestEveryFunctionHasACost(t *testing.T) {
 		}
 		if set > 1 || w.linear && w.price == nil {
 			t.Errorf("%s is charged in %d ways", name, set)
+		}
+	}
+}
+
+// TestSharedArguments calls every function with values that are small in memory
+// and have 2^40 elements. One that formats or compares them would not return.
+func TestSharedArguments(t *testing.T) {
+	l, err := newLibrary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(vals ...ref.Val) ref.Val { return types.NewRefValList(types.DefaultTypeAdapter, vals) }
+	shared := list(types.IntZero)
+	payload := value.List(value.Int(0))
+	for range 40 {
+		shared = list(shared, shared)
+		payload = value.List(payload, payload)
+	}
+	m := &ordered{}
+	m.put(types.String("a"), shared)
+	vals := []ref.Val{
+		shared, toCEL(payload), list(shared), m, types.OptionalOf(shared),
+		types.String("%s"), types.Int(7), types.NullValue, types.TypeType,
+	}
+	try := func(name string, args ...ref.Val) {
+		defer func() {
+			if r := recover(); r != nil {
+				if _, ok := r.(interpreter.EvalCancelledError); !ok {
+					t.Errorf("%s: got a panic: %v", name, r)
+				}
+			}
+		}()
+		w := l.works[name]
+		meter := &meter{}
+		meter.start(t.Context(), 0)
+		meter.steps = 100_000
+		run := w.run
+		if w.compile != nil {
+			steps := make([]interpreter.InterpretableV2, len(args))
+			for i := range args {
+				steps[i] = interpreter.NewConstValue(1, args[i])
+			}
+			var err error
+			if run, err = w.compile(steps); err != nil {
+				return
+			}
+		}
+		if run != nil {
+			run(meter, args)
+			return
+		}
+		if w.price != nil {
+			w.price(meter, args)
+		}
+		steps := make([]interpreter.InterpretableV2, len(args))
+		if out := l.native(interpreter.NewCall(1, name, "", steps, nil))(args...); types.IsError(out) && len(fmt.Sprint(out)) > 10_000 {
+			t.Errorf("%s: got an error of %d bytes", name, len(fmt.Sprint(out)))
+		}
+	}
+	for name, f := range l.env.Functions() {
+		if name == mapInsert {
+			continue // a step of its own
+		}
+		arities := map[int]bool{}
+		for _, o := range f.OverloadDecls() {
+			arities[len(o.ArgTypes())] = true
+		}
+		for _, a := range vals {
+			if arities[1] {
+				try(name, a)
+			}
+			for _, b := range vals {
+				if arities[2] {
+					try(name, a, b)
+				}
+				if arities[3] {
+					try(name, a, b, types.String("x"))
+				}
+			}
 		}
 	}
 }
