@@ -59,13 +59,13 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return out
 }
 
-// An operation is a call with two arguments, as of an operator, that costs nothing
-// if both are numbers.
+// An operation is a call with two arguments, as of an operator, that is mostly
+// made with values so small that nothing need be charged.
 type operation struct {
 	id       int64
 	lhs, rhs interpreter.InterpretableV2
-	price    func(m *meter, args []ref.Val)
-	native   func(args ...ref.Val) ref.Val
+	quick    func(l, r ref.Val) ref.Val             // nil if the values are not small
+	do       func(m *meter, args []ref.Val) ref.Val // must not keep args
 }
 
 // ID implements interpreter.Interpretable.
@@ -86,14 +86,14 @@ func (o *operation) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(r) {
 		return r
 	}
-	if !number(l) || !number(r) {
+	out := o.quick(l, r)
+	if out == nil {
 		m := meterOf(frame)
 		base := len(m.args)
 		m.args = append(m.args, l, r)
-		o.price(m, m.args[base:])
+		out = o.do(m, m.args[base:])
 		m.pop(base)
 	}
-	out := o.native(l, r)
 	if types.IsError(out) {
 		return types.LabelErrNode(o.id, out)
 	}
@@ -116,36 +116,49 @@ func (s *shape) charged(step interpreter.InterpretableCall) (interpreter.Interpr
 	if w.free() || w.linear && len(s.loops) == 0 || spared(step) {
 		return step, nil
 	}
-	c := &call{id: step.ID(), args: args}
-	function := step.Function()
-	switch {
-	case w.compile != nil:
-		do, err := w.compile(args)
-		if err != nil {
-			return nil, &misuse{step.ID(), err}
-		}
-		c.do = do
-	case w.run != nil:
-		c.do = w.run
-	default:
+	id, function := step.ID(), step.Function()
+	if w.price != nil {
 		native := s.library.native(step)
-		if len(args) == 2 && w.linear {
-			return &operation{c.id, args[0], args[1], w.price, native}, nil
-		}
-		c.do = func(m *meter, args []ref.Val) ref.Val {
+		do := func(m *meter, args []ref.Val) ref.Val {
 			w.price(m, args)
 			return native(args...)
 		}
-		return c, nil
+		if w.linear && len(args) == 2 {
+			return &operation{id, args[0], args[1], s.library.quick(function), do}, nil
+		}
+		return &call{id, args, do}, nil
 	}
-	do := c.do
-	c.do = func(m *meter, args []ref.Val) ref.Val {
-		if v := do(m, args); v != nil {
+	run := w.run
+	if w.compile != nil {
+		var err error
+		if run, err = w.compile(args); err != nil {
+			return nil, &misuse{id, err}
+		}
+	}
+	do := func(m *meter, args []ref.Val) ref.Val {
+		if v := run(m, args); v != nil {
 			return v
 		}
 		return decls.MaybeNoSuchOverload(function, args...)
 	}
-	return c, nil
+	if w.quick != nil {
+		return &operation{id, args[0], args[1], w.quick, do}, nil
+	}
+	return &call{id, args, do}, nil
+}
+
+// quick returns the function that is called with two numbers.
+func (l *library) quick(function string) func(l, r ref.Val) ref.Val {
+	impl := l.bindings[function]
+	if impl == nil || impl.Binary == nil || impl.OperandTrait != 0 {
+		return func(ref.Val, ref.Val) ref.Val { return nil }
+	}
+	return func(l, r ref.Val) ref.Val {
+		if number(l) && number(r) {
+			return impl.Binary(l, r)
+		}
+		return nil
+	}
 }
 
 // spared reports whether constants make a call cheap: a comparison with a

@@ -32,6 +32,9 @@ type work struct {
 	// too long. It returns nil if the arguments are of wrong types.
 	run func(m *meter, args []ref.Val) ref.Val
 
+	// quick is run for values that cost nothing; nil is returned for others.
+	quick func(l, r ref.Val) ref.Val
+
 	// compile makes run for the arguments that are constants.
 	compile func(args []interpreter.InterpretableV2) (func(m *meter, args []ref.Val) ref.Val, error)
 }
@@ -67,10 +70,10 @@ func works() map[string]work {
 	)
 	put(work{price: copyAll, linear: true},
 		overloads.TypeConvertString, overloads.TypeConvertBytes,
-		"charAt", "substring", "lowerAscii", "upperAscii", "trim", "reverse", "strings.quote",
-		"base64.encode", "base64.decode", "base64.encodeUrl", "base64.decodeUrl",
+		"trim", "base64.encode", "base64.decode", "base64.encodeUrl", "base64.decodeUrl",
 		"slice", "optional.unwrap", "unwrapOpt",
 	)
+	put(work{price: copyAll}, "reverse", "strings.quote") // linear, but slow
 	put(work{price: added, linear: true}, operators.Add)
 	put(work{price: zone, linear: true},
 		overloads.TimeGetDate, overloads.TimeGetDayOfMonth, overloads.TimeGetDayOfWeek, overloads.TimeGetDayOfYear,
@@ -84,12 +87,16 @@ func works() map[string]work {
 	put(work{price: counted}, "lists.range")
 	put(work{price: flattened}, "flatten")
 
-	put(work{run: func(m *meter, args []ref.Val) ref.Val { return types.Bool(m.equal(args[0], args[1])) }}, operators.Equals)
-	put(work{run: func(m *meter, args []ref.Val) ref.Val { return types.Bool(!m.equal(args[0], args[1])) }}, operators.NotEquals)
+	put(work{run: equals(true), quick: equalScalars(true)}, operators.Equals)
+	put(work{run: equals(false), quick: equalScalars(false)}, operators.NotEquals)
 	put(work{run: isIn}, operators.In, operators.OldIn, overloads.DeprecatedIn)
 	put(work{run: hasValue}, "hasValue")
 	put(work{run: indexOf}, "indexOf")
 	put(work{run: lastIndexOf}, "lastIndexOf")
+	put(work{run: charAt}, "charAt")
+	put(work{run: substring}, "substring")
+	put(work{run: inCase('A', 'Z')}, "lowerAscii")
+	put(work{run: inCase('a', 'z')}, "upperAscii")
 	put(work{run: distinct}, "distinct")
 	put(work{run: sortBy}, "sort", "@sortByAssociatedKeys")
 	put(work{run: lists(containsAll)}, "sets.contains", "hasAll")
@@ -243,6 +250,32 @@ func text(args []ref.Val, i int) string {
 	return string(s)
 }
 
+// equals returns == or !=.
+func equals(want bool) func(m *meter, args []ref.Val) ref.Val {
+	return func(m *meter, args []ref.Val) ref.Val { return types.Bool(m.equal(args[0], args[1]) == want) }
+}
+
+// equalScalars returns == or != where one side is a scalar. Then one look decides,
+// whatever the other is.
+func equalScalars(want bool) func(l, r ref.Val) ref.Val {
+	const short = 256
+	small := func(v ref.Val) bool {
+		switch v := v.(type) {
+		case types.Int, types.Uint, types.Double, types.Bool, types.Null:
+			return true
+		case types.String:
+			return len(v) <= short
+		}
+		return false
+	}
+	return func(l, r ref.Val) ref.Val {
+		if small(l) || small(r) {
+			return types.Bool((types.Equal(l, r) == types.True) == want)
+		}
+		return nil
+	}
+}
+
 func isIn(m *meter, args []ref.Val) ref.Val {
 	switch in := args[1].(type) {
 	case traits.Lister:
@@ -352,6 +385,86 @@ func lastIndex(m *meter, s, sub string) int {
 		}
 	}
 	return -1
+}
+
+// offset returns where the nth character of s begins; the end of s is one, too.
+// The library makes a slice of all characters to look at one.
+func offset(s string, n types.Int) (int, bool) {
+	at := 0
+	for ; n > 0 && at < len(s); n-- {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		at += size
+	}
+	return at, n == 0
+}
+
+func charAt(m *meter, args []ref.Val) ref.Val {
+	s, ok1 := args[0].(types.String)
+	n, ok2 := args[1].(types.Int)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	m.read(len(s))
+	at, ok := offset(string(s), n)
+	if !ok {
+		return types.NewErr("index out of range: %d", n)
+	}
+	_, size := utf8.DecodeRuneInString(string(s[at:]))
+	return s[at : at+size]
+}
+
+func substring(m *meter, args []ref.Val) ref.Val {
+	s, ok1 := args[0].(types.String)
+	from, ok2 := args[1].(types.Int)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	m.read(len(s))
+	begin, ok := offset(string(s), from)
+	if !ok {
+		return types.NewErr("index out of range: %d", from)
+	}
+	if len(args) < 3 {
+		return s[begin:]
+	}
+	to, ok := args[2].(types.Int)
+	if !ok {
+		return nil
+	}
+	if from > to {
+		return types.NewErr("invalid substring range. start: %d, end: %d", from, to)
+	}
+	size, ok := offset(string(s[begin:]), to-from)
+	if !ok {
+		return types.NewErr("index out of range: %d", to)
+	}
+	return s[begin : begin+size]
+}
+
+// inCase returns the function that puts the letters from first to last into the
+// other case.
+func inCase(first, last byte) func(m *meter, args []ref.Val) ref.Val {
+	const change = 'a' - 'A'
+	return func(m *meter, args []ref.Val) ref.Val {
+		s, ok := args[0].(types.String)
+		if !ok {
+			return nil
+		}
+		m.read(len(s))
+		for i := range len(s) {
+			if first <= s[i] && s[i] <= last {
+				m.write(len(s))
+				changed := []byte(s)
+				for ; i < len(changed); i++ {
+					if first <= changed[i] && changed[i] <= last {
+						changed[i] ^= change
+					}
+				}
+				return types.String(changed)
+			}
+		}
+		return s
+	}
 }
 
 func twoTexts(args []ref.Val) (a, b string, ok bool) {

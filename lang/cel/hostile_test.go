@@ -105,7 +105,9 @@ func attacks() []attack {
 		{"<= in a loop", "lists.range(1000000).all(i, text <= find)", texts("text", a(1<<20), "find", a(1<<20)), costs},
 		{"base64", "lists.range(1000).map(i, base64.decode(base64.encode(b))).size()", field("b", value.Binary(make([]byte, 1<<20))), makes},
 		{"reverse in a loop", "lists.range(1000).map(i, text.reverse()).size()", texts("text", a(1<<20)), makes},
-		{"charAt in a loop", "lists.range(1000).all(i, text.charAt(i) == 'a')", texts("text", a(1<<20)), makes},
+		{"charAt in a loop", "lists.range(1000).all(i, text.charAt(i) == 'a')", texts("text", a(1<<20)), costs},
+		{"upperAscii in a loop", "lists.range(1000).all(i, text.upperAscii() != '')", texts("text", a(1<<20)), makes},
+		{"quote, without a loop", "text" + strings.Repeat(".reverse()", 100), texts("text", a(8<<20)), makes},
 		{"size in a loop", "lists.range(1000000).all(i, text.size() > i)", texts("text", a(4<<20)), costs},
 		{"quote", "lists.range(1000).map(i, strings.quote(text)).size()", texts("text", a(1<<20)), makes},
 		{"time zones", "lists.range(100000).all(i, timestamp(i).getHours('Europe/Berlin') >= 0)", value.Null(), costs},
@@ -355,6 +357,17 @@ func TestLikeTheLibrary(t *testing.T) {
 				add("regex.replace", s, re, with)
 				add("regex.replace", s, re, with, types.Int(1))
 				add("regex.replace", s, re, with, types.Int(0))
+			}
+		}
+	}
+	for _, s := range str("", "aZ", "ÄaöZ", "xyz", "ABC") {
+		add("lowerAscii", s)
+		add("upperAscii", s)
+		for _, from := range offsets {
+			add("charAt", s, from)
+			add("substring", s, from)
+			for _, to := range offsets {
+				add("substring", s, from, to)
 			}
 		}
 	}
