@@ -83,7 +83,7 @@ func (p *program) failure(ctx context.Context, m *meter, err error) error {
 }
 
 // maxMessage is how much of a message is kept. Some quote what a client sent.
-const maxMessage = 1000
+const maxMessage = 200
 
 // message returns the text of an error without the library's own vocabulary.
 func message(err error) string {
