@@ -13,7 +13,8 @@
 //
 // A failure is a time that has grown by more than the limit, allocations that
 // have become more, or a benchmark that is gone, unless the file of budgets
-// accepts it. The base is the revision in the file bench/guard/base, which moves
+// accepts it. A row that is too noisy to judge is measured longer; if that does
+// not help, the table names it. The base is the revision in the file bench/guard/base, which moves
 // only in a commit of its own, so that many small losses add up to a failure.
 //
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
@@ -70,6 +71,7 @@ type config struct {
 	seed     uint64
 	slice    time.Duration
 	load     time.Duration
+	patience time.Duration
 	selftest bool
 	spin     int
 }
@@ -92,6 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Uint64Var(&c.seed, "seed", 0, "of the order of measurements, a `number`; random by default")
 	flags.DurationVar(&c.slice, "slice", 40*time.Millisecond, "how long to run a benchmark at a time")
 	flags.DurationVar(&c.load, "load", 700*time.Millisecond, "how long to load a server at a time")
+	flags.DurationVar(&c.patience, "patience", 3*time.Minute, "how long to measure again, in all, what is too noisy to judge")
 	flags.BoolVar(&c.selftest, "selftest", false, "prove that the guard works, in about 20 minutes")
 	flags.IntVar(&c.spin, "spin", -1, "be a noisy neighbour on the `processor` of this number")
 	if err := flags.Parse(args); err != nil {
@@ -156,7 +159,7 @@ func (c *config) settings(rest []string) (settings, budget.List, error) {
 		c.seed = rand.Uint64()
 	}
 	return settings{
-		rounds: c.rounds, seed: c.seed, limit: c.limit / 100, slice: c.slice, pingSlice: c.load,
+		rounds: c.rounds, seed: c.seed, limit: c.limit / 100, slice: c.slice, pingSlice: c.load, patience: c.patience,
 		only: only.MatchString, profiles: filepath.Join(c.out, "guard"),
 	}, budgets, nil
 }

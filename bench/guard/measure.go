@@ -23,6 +23,7 @@ type settings struct {
 	seed      uint64
 	limit     float64       // of the growth of a time, as a fraction
 	slice     time.Duration // of a Go benchmark
+	patience  time.Duration // for measuring longer what is too noisy to judge
 	pingSlice time.Duration // of the load of the ping workflow
 	only      func(id string) bool
 	profiles  string // the folder of the profiles of what failed
@@ -42,6 +43,8 @@ type comparer struct {
 	start   time.Time
 	rng     *rand.Rand
 	cpus    *chooser
+	told    time.Time     // when progress within a measurement was last reported
+	longer  time.Duration // that measuring longer has taken
 }
 
 func newComparer(s settings, base, head *side, budgets budget.List, dir string, log io.Writer) (*comparer, error) {
@@ -179,6 +182,11 @@ func (s *set) add(side int, v sample) {
 	}
 }
 
+// append adds the samples of another set.
+func (s *set) append(more *set) {
+	s.Time, s.Allocs, s.Bytes = s.Time.Plus(more.Time), s.Allocs.Plus(more.Allocs), s.Bytes.Plus(more.Bytes)
+}
+
 // measure measures both sides of the subjects for so many rounds. In each round
 // the subjects come in another order, and the sides of each right after each
 // other on the same processors, now one first and now the other.
@@ -201,9 +209,38 @@ func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) 
 		}
 		took := time.Since(began)
 		left := took / time.Duration(round+1) * time.Duration(rounds-round-1)
-		c.progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
+		if time.Since(c.told) >= tellEvery {
+			c.told = time.Now()
+			c.progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
+		}
 	}
 	return got, nil
+}
+
+// tellEvery is the time between reports of progress within a measurement.
+const tellEvery = 10 * time.Second
+
+// sharpen measures subjects again, in ever more rounds, until their times are
+// known well enough to be judged or the patience has run out.
+func (c *comparer) sharpen(ctx context.Context, subjects []subject, got sets, byID map[string]*row) error {
+	for {
+		noisy := slices.DeleteFunc(slices.Clone(subjects), func(s subject) bool {
+			return !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].noisy(got[id].Time) })
+		})
+		if len(noisy) == 0 || c.longer >= c.patience {
+			return nil
+		}
+		began := time.Now()
+		c.progress("measuring longer what is too noisy to judge: %d", len(noisy))
+		more, err := c.measure(ctx, noisy, c.rounds)
+		if err != nil {
+			return err
+		}
+		for id, s := range more {
+			got[id].append(s)
+		}
+		c.longer += time.Since(began)
+	}
 }
 
 // pair measures both sides of a subject.
@@ -244,6 +281,9 @@ func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
 		r.allow(c.limit, c.budgets)
 		r.First = first[r.ID]
 	}
+	if err := c.sharpen(ctx, p.subjects, first, byID); err != nil {
+		return nil, err
+	}
 	suspects := slices.DeleteFunc(slices.Clone(p.subjects), func(s subject) bool {
 		return !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].suspect() })
 	})
@@ -257,6 +297,9 @@ func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
 		}
 		second, err := c.measure(ctx, []subject{s}, rounds)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.sharpen(ctx, []subject{s}, second, byID); err != nil {
 			return nil, err
 		}
 		for _, id := range s.rows() {
@@ -275,38 +318,53 @@ func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
 // blamed is how many functions are named for a benchmark.
 const blamed = 5
 
-// blame takes a profile of both sides of a subject that failed.
+// blame takes profiles of both sides of a subject that failed: of the
+// processors if it became slower, of its allocations if they became more.
 func (c *comparer) blame(ctx context.Context, s subject, byID map[string]*row) error {
-	if !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].Failed }) {
-		return nil
-	}
-	if err := os.MkdirAll(c.profiles, 0o755); err != nil {
-		return err
-	}
-	c.progress("profiling %s", s.rows()[0])
-	on := c.cpus.pick(s.cpus())
-	var files [2]string
-	for i, side := range c.sides {
-		name := strings.ReplaceAll(s.rows()[0], "/", "-") + "." + side.Name + ".pprof"
-		file, err := filepath.Abs(filepath.Join(c.profiles, name))
+	for _, by := range []profileKind{profileCPU, profileAllocs} {
+		failed := func(id string) bool {
+			return map[profileKind]bool{profileCPU: byID[id].Time.grown, profileAllocs: byID[id].Allocs.grown}[by]
+		}
+		if !slices.ContainsFunc(s.rows(), failed) {
+			continue
+		}
+		found, err := c.differ(ctx, s, by)
 		if err != nil {
 			return err
 		}
-		if err := s.profile(ctx, side, on, file); err != nil {
-			return err
+		for _, id := range s.rows() {
+			byID[id].Blame = append(byID[id].Blame, suspects{by, found})
+		}
+	}
+	return nil
+}
+
+// differ profiles both sides of a subject and returns the functions that have grown.
+func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]blame.Function, error) {
+	if err := os.MkdirAll(c.profiles, 0o755); err != nil {
+		return nil, err
+	}
+	c.progress("profiling the %s of %s", by, s.rows()[0])
+	on := c.cpus.pick(s.cpus())
+	var files [2]string
+	for i, side := range c.sides {
+		name := strings.ReplaceAll(s.rows()[0], "/", "-") + "." + side.Name + "." + string(by) + ".pprof"
+		file, err := filepath.Abs(filepath.Join(c.profiles, name))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.profile(ctx, side, on, by, file); err != nil {
+			return nil, err
 		}
 		files[i] = file
 	}
 	base, err := blame.Read(files[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	head, err := blame.Read(files[1])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range s.rows() {
-		byID[id].Blame = blame.Diff(base, head, module, blamed)
-	}
-	return nil
+	return blame.Diff(base, head, module, blamed), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,6 +22,8 @@ type fake struct {
 	id     string
 	times  [2]float64 // of base and head
 	allocs [2]float64
+	spread float64   // of the noise, a fraction; 2 % if 0
+	calm   int       // the noise ends after so many measurements of all; never if 0
 	order  *[]string // notes what is measured
 	err    error
 }
@@ -35,14 +38,18 @@ func (f *fake) measure(_ context.Context, s *side, _ []int) ([]sample, time.Dura
 	*f.order = append(*f.order, f.id+" "+s.Name)
 	// Like a real one, no two are the same; of ten, one is disturbed.
 	n := len(*f.order)
-	noise := 1 + float64(n*7919%100)/5000
+	spread := cmp.Or(f.spread, 0.02)
+	if f.calm > 0 && n > f.calm {
+		spread = 0.02
+	}
+	noise := 1 + spread*float64(n*7919%100)/100
 	if n%10 == 0 {
 		noise *= 2
 	}
 	return []sample{{ns: f.times[index(s)] * noise, allocs: f.allocs[index(s)], bytes: 8}}, time.Millisecond, f.err
 }
 
-func (f *fake) profile(_ context.Context, s *side, _ []int, file string) error {
+func (f *fake) profile(_ context.Context, s *side, _ []int, _ profileKind, file string) error {
 	fn := &profile.Function{ID: 1, Name: module + "/lang." + f.id + "." + s.Name}
 	loc := &profile.Location{ID: 1, Line: []profile.Line{{Function: fn}}}
 	p := &profile.Profile{
@@ -59,7 +66,7 @@ func (f *fake) profile(_ context.Context, s *side, _ []int, file string) error {
 
 func faked(t *testing.T, seed uint64, budgets budget.List) *comparer {
 	t.Helper()
-	s := settings{rounds: 10, seed: seed, limit: 0.1, only: func(string) bool { return true }, profiles: filepath.Join(t.TempDir(), "new", "folder")}
+	s := settings{rounds: 10, seed: seed, limit: 0.1, patience: time.Second, only: func(string) bool { return true }, profiles: filepath.Join(t.TempDir(), "new", "folder")}
 	c, err := newComparer(s, &side{Name: "base"}, &side{Name: "head"}, budgets, t.TempDir(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +121,40 @@ func TestCompare(t *testing.T) {
 	}
 	if len(rows) != len(want) {
 		t.Errorf("got %d rows, want %d", len(rows), len(want))
+	}
+}
+
+// TestNoise checks that what is too noisy to judge is measured longer, and said to
+// be so if that does not help.
+func TestNoise(t *testing.T) {
+	var order []string
+	p := planned(&order,
+		&fake{id: "quiet", times: [2]float64{100, 100}},
+		&fake{id: "loud", times: [2]float64{100, 100}, spread: 1, calm: 40},
+		&fake{id: "deaf", times: [2]float64{100, 100}, spread: 20},
+	)
+	c := faked(t, 1, budget.List{})
+	c.patience = 50 * time.Millisecond
+	rows, err := c.compare(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		verdict  string
+		unjudged bool
+		least    int // measurements
+	}{{"ok", false, 10}, {"ok", false, 20}, {"too noisy to judge, ±", true, 20}} {
+		r := rows[i]
+		if !strings.HasPrefix(r.Verdict, want.verdict) || r.Unjudged != want.unjudged || r.Failed {
+			t.Errorf("%s: got %q, unjudged %t, failed %t, want %q", r.ID, r.Verdict, r.Unjudged, r.Failed, want.verdict)
+		}
+		if n := len(r.First.Time.Base); n < want.least {
+			t.Errorf("%s: measured %d times, want at least %d", r.ID, n, want.least)
+		}
+	}
+	var b strings.Builder
+	if err := table(&b, rows); err != nil || !strings.Contains(b.String(), "1 of 3 rows could not be judged") {
+		t.Errorf("got %v and the table\n%s\nwant it to count what could not be judged", err, b.String())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/guard/source"
 )
@@ -148,12 +149,9 @@ func sharedLock(ctx context.Context, b *bed) (wrong []string, err error) {
 }
 
 func names(r *row, function string) bool {
-	for _, f := range r.Blame {
-		if strings.HasPrefix(f.Name, function) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Blame, func(s suspects) bool {
+		return slices.ContainsFunc(s.Functions, func(f blame.Function) bool { return strings.HasPrefix(f.Name, function) })
+	})
 }
 
 // fifteen wants the guard to catch work that is done twice in 15 of 100 times.

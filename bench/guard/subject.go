@@ -40,9 +40,17 @@ type subject interface {
 	// used of them.
 	measure(ctx context.Context, s *side, on []int) (samples []sample, used time.Duration, err error)
 
-	// profile measures a side and writes a profile of its processors' time.
-	profile(ctx context.Context, s *side, on []int, file string) error
+	// profile measures a side and writes a profile of it.
+	profile(ctx context.Context, s *side, on []int, by profileKind, file string) error
 }
+
+// A profileKind says what a profile is about, in words for people.
+type profileKind string
+
+const (
+	profileCPU    profileKind = "cpu"
+	profileAllocs profileKind = "allocations"
+)
 
 // A benchSubject is a Go benchmark.
 type benchSubject struct {
@@ -84,8 +92,11 @@ func (b benchSubject) measure(ctx context.Context, s *side, on []int) ([]sample,
 // profiled is how long the processors are sampled, 100 times a second.
 const profiled = 1500 * time.Millisecond
 
-func (b benchSubject) profile(ctx context.Context, s *side, on []int, file string) error {
+func (b benchSubject) profile(ctx context.Context, s *side, on []int, by profileKind, file string) error {
 	r := b.run(s, profiled, "-test.cpuprofile="+file)
+	if by == profileAllocs {
+		r = b.run(s, profiled, "-test.memprofile="+file, "-test.memprofilerate=1")
+	}
 	if out, _, err := output(r.Command(ctx), on); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, r.Failed(err, out))
 	}
@@ -135,7 +146,9 @@ func (p pingSubject) measure(ctx context.Context, s *side, _ []int) ([]sample, t
 	return got, 0, err
 }
 
-func (p pingSubject) profile(ctx context.Context, s *side, _ []int, file string) error {
+// profile is of the processors: allocations of the server are not counted, so
+// they cannot fail.
+func (p pingSubject) profile(ctx context.Context, s *side, _ []int, _ profileKind, file string) error {
 	_, err := p.serve(ctx, s, profiled, "--cpuprofile", file)
 	return err
 }

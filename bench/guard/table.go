@@ -24,15 +24,27 @@ func table(w io.Writer, rows []*row) error {
 		if r.Failed {
 			b.WriteByte('\n')
 		}
-		if len(r.Blame) > 0 {
-			b.WriteString("  shares of the CPU, what grew most first:\n")
+		for _, s := range r.Blame {
+			fmt.Fprintf(&b, "  shares of the %s, what grew most first:\n", s.By)
+			for _, f := range s.Functions {
+				fmt.Fprintf(&b, "    %s\n", f)
+			}
 		}
-		for _, f := range r.Blame {
-			fmt.Fprintf(&b, "    %s\n", f)
-		}
+	}
+	if n := unjudged(rows); n > 0 {
+		fmt.Fprintf(&b, "\n%d of %d rows could not be judged: the machine was too noisy. Changes as large as the figure behind ± may hide in them.\n", n, len(rows))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func unjudged(rows []*row) (n int) {
+	for _, r := range rows {
+		if r.Unjudged {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *row) cells() []string {

@@ -37,11 +37,11 @@ func TestTable(t *testing.T) {
 		{ID: "value.CodecMapEncode/compiled", First: setOf(sample{986.9, 3, 624}, sample{987.2, 3, 624})},
 		{
 			ID: "internal/run.Parallel", First: slow, Second: slow,
-			Blame: []blame.Function{
+			Blame: []suspects{{profileCPU, []blame.Function{
 				{Name: "internal/run.(*table).open", Flat: blame.Pair{Head: 0.35}, Cumulative: blame.Pair{Head: 0.36},
 					Callees: []blame.Callee{{Name: "sync.(*Mutex).Lock", Share: blame.Pair{Head: 0.2}}}},
 				{Name: "runtime.gcBgMarkWorker", Flat: blame.Pair{Base: 0.01, Head: 0.12}, Cumulative: blame.Pair{Base: 0.01, Head: 0.12}},
-			},
+			}}},
 		},
 		{ID: "lang/builtin.Eval/javascript/map", First: setOf(sample{8195, 52, 3336}, sample{8601, 52, 3336})},
 		{ID: "nodes/web.Old", State: stateGone},

@@ -17,22 +17,31 @@ const (
 
 // A row is a benchmark, and what came out.
 type row struct {
-	ID      string           `json:"benchmark"`
-	Group   string           `json:"group"`
-	State   string           `json:"state,omitempty"` // empty if it was measured
-	Time    figure           `json:"time"`
-	Allocs  figure           `json:"allocs"`
-	Bytes   figure           `json:"bytes"`
-	Verdict string           `json:"verdict"`
-	Failed  bool             `json:"failed"`
-	Reasons []string         `json:"reasons,omitempty"` // of the failure, for people
-	Budget  string           `json:"budget,omitempty"`  // the reason of the exception
-	Blame   []blame.Function `json:"blame,omitempty"`
-	First   *set             `json:"first,omitempty"`
-	Second  *set             `json:"second,omitempty"` // nil unless the first looked slower
+	ID      string   `json:"benchmark"`
+	Group   string   `json:"group"`
+	State   string   `json:"state,omitempty"` // empty if it was measured
+	Time    figure   `json:"time"`
+	Allocs  figure   `json:"allocs"`
+	Bytes   figure   `json:"bytes"`
+	Verdict string   `json:"verdict"`
+	Failed  bool     `json:"failed"`
+	Reasons []string `json:"reasons,omitempty"` // of the failure, for people
+
+	// Unjudged is set where the machine was too noisy to see a change of the limit.
+	Unjudged bool       `json:"unjudged,omitempty"`
+	Budget   string     `json:"budget,omitempty"` // the reason of the exception
+	Blame    []suspects `json:"blame,omitempty"`
+	First    *set       `json:"first,omitempty"`
+	Second   *set       `json:"second,omitempty"` // nil unless the first looked slower
 
 	rate      bool // times are shown as how many there are in a second
 	allowGone bool
+}
+
+// suspects are functions to blame for a failure, by one kind of profile.
+type suspects struct {
+	By        profileKind      `json:"by"`
+	Functions []blame.Function `json:"functions"`
 }
 
 // A figure is what is compared of a row: the medians of all samples.
@@ -40,6 +49,9 @@ type figure struct {
 	judge.Comparison
 	Corrected float64 `json:"pCorrected"` // P for all benchmarks at once
 	Limit     float64 `json:"limit"`      // a fraction for times, a number for allocations
+
+	// Resolution is what the change of a time may be wrong by, a fraction.
+	Resolution float64 `json:"resolution,omitempty"`
 
 	rule   judge.Rule
 	grown  bool    // confirmed
@@ -59,6 +71,10 @@ func (r *row) allow(limit float64, budgets budget.List) {
 	r.Time.Limit, r.Allocs.Limit = r.Time.rule.Limit, r.Allocs.rule.Limit
 }
 
+// noisy reports whether times say too little to judge the row: what they may be
+// wrong by is more than half of what it may grow.
+func (r *row) noisy(s judge.Samples) bool { return s.Resolution() > r.Time.rule.Limit/2 }
+
 // suspect reports whether the row is to be measured again.
 func (r *row) suspect() bool {
 	return r.First != nil && (judge.Screen(r.Time.rule, r.First.Time) || judge.Screen(r.Allocs.rule, r.First.Allocs))
@@ -75,6 +91,13 @@ func decide(rows []*row) {
 	compareAll(measured, func(r *row) *figure { return &r.Time }, func(s *set) judge.Samples { return s.Time })
 	compareAll(measured, func(r *row) *figure { return &r.Allocs }, func(s *set) judge.Samples { return s.Allocs })
 	compareAll(measured, func(r *row) *figure { return &r.Bytes }, func(s *set) judge.Samples { return s.Bytes })
+	for _, r := range measured {
+		all := r.First.Time
+		if r.Second != nil {
+			all = all.Plus(r.Second.Time)
+		}
+		r.Time.Resolution = min(all.Resolution(), 1)
+	}
 	for _, r := range rows {
 		r.judge()
 	}
@@ -119,6 +142,8 @@ func (r *row) judge() {
 		r.fail("ALLOCATES", r.allocsReason())
 	case r.Time.Corrected < judge.Alpha && r.Time.Change() < -r.Time.rule.Limit:
 		r.Verdict = "faster"
+	case r.Time.Resolution > r.Time.rule.Limit/2:
+		r.Verdict, r.Unjudged = fmt.Sprintf("too noisy to judge, ±%.0f %%", 100*r.Time.Resolution), true
 	case r.Time.Corrected < judge.Alpha && r.Time.Change() > 0 && !r.Time.rule.Beyond(r.Time.Comparison):
 		r.Verdict = "slower, within the limit"
 	case r.Second != nil:

@@ -1,5 +1,5 @@
-// Package blame compares two CPU profiles and names the functions whose share of
-// the processors has grown most.
+// Package blame compares two profiles, of the CPU or of allocations, and names
+// the functions whose share has grown most.
 //
 // [Diff] returns [Function]s of a module. What is spent outside the module, in
 // the runtime or a library, counts to the innermost function of the module on
@@ -137,23 +137,30 @@ type shares struct {
 
 func count(p *profile.Profile, module string) shares {
 	s := shares{make(map[string]float64), make(map[string]float64), make(map[string]map[string]float64)}
-	total := 0.0
+	total, at := 0.0, column(p)
 	for _, sample := range p.Sample {
-		total += weight(sample)
+		total += float64(sample.Value[at])
 	}
 	for _, sample := range p.Sample {
 		stack := functions(sample)
 		if len(stack) == 0 {
 			continue
 		}
-		share := weight(sample) / max(total, 1)
+		share := float64(sample.Value[at]) / max(total, 1)
 		s.add(stack, module, share)
 	}
 	return s
 }
 
-// weight is nanoseconds of CPU.
-func weight(s *profile.Sample) float64 { return float64(s.Value[len(s.Value)-1]) }
+// column returns which of a sample's values counts: the number of allocations in
+// a profile of memory, else the last, which in a profile of the CPU is time.
+func column(p *profile.Profile) int {
+	at := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_objects" })
+	if at < 0 {
+		return len(p.SampleType) - 1
+	}
+	return at
+}
 
 // functions returns the stack of a sample, innermost first, inlined ones included.
 func functions(s *profile.Sample) []string {

@@ -42,6 +42,26 @@ func made(stacks map[string]int64) *profile.Profile {
 	return p
 }
 
+// TestDiffAllocations takes the count of allocations, not their bytes, nor what of
+// them is still in use.
+func TestDiffAllocations(t *testing.T) {
+	p := made(map[string]int64{"example.com/m/run.frame" + outer: 1, "example.com/m/run.big" + outer: 1})
+	p.SampleType = []*profile.ValueType{
+		{Type: "alloc_objects", Unit: "count"}, {Type: "alloc_space", Unit: "bytes"},
+		{Type: "inuse_objects", Unit: "count"}, {Type: "inuse_space", Unit: "bytes"},
+	}
+	for _, s := range p.Sample {
+		s.Value = []int64{30, 300, 0, 0}
+		if s.Location[0].Line[0].Function.Name == "example.com/m/run.big" {
+			s.Value = []int64{10, 100_000, 1, 100_000}
+		}
+	}
+	got := blame.Diff(made(nil), p, module, 5)
+	if len(got) != 2 || got[0].Name != "run.frame" || got[0].Flat.Head != 0.75 || got[1].Name != "run.big" {
+		t.Errorf("got %v, want run.frame with 75 %% before run.big", got)
+	}
+}
+
 const outer = " example.com/m/run_test.Benchmark testing.(*B).runN testing.(*B).launch"
 
 func TestDiff(t *testing.T) {

@@ -157,6 +157,27 @@ func Confirmed(r Rule, second, all Samples, p, pAll float64) bool {
 	return says(second, p) && says(all, pAll)
 }
 
+// confidence is that of [Samples.Resolution]. Of ten samples, an interval of 85 %
+// leaves out the two largest, so that two that were disturbed do not count.
+const confidence = 0.85
+
+// Resolution returns what the change between the medians may be wrong by, as a
+// fraction: half of the widths of both confidence intervals, added as independent
+// errors are. A slowdown of about that size may go unnoticed.
+func (s Samples) Resolution() float64 {
+	half := func(v []float64) float64 {
+		if len(v) == 0 {
+			return math.Inf(1)
+		}
+		sum := benchmath.AssumeNothing.Summary(sample(v), confidence)
+		if sum.Hi == sum.Lo {
+			return 0
+		}
+		return (sum.Hi - sum.Lo) / 2 / sum.Center
+	}
+	return math.Hypot(half(s.Base), half(s.Head))
+}
+
 // Samples are the values of both sides, in the order in which they were measured.
 type Samples struct {
 	Base []float64 `json:"base"`
