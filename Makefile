@@ -58,6 +58,7 @@ contention: build ## who waits for locks while workflows are under load
 	$(GO) run ./bench/contention
 
 guard: ## fails if something has become slower since BASE (a revision; the one in bench/guard/base)
+	$(GO) run ./bench/guard -coverage
 	$(GO) run ./bench/guard $(if $(BASE),-base $(BASE))
 
 guard-selftest: ## shows that the guard catches what it should, and nothing else; takes about 20 minutes

@@ -2,6 +2,7 @@
 // revision, and fails when something has become slower.
 //
 //	go run ./bench/guard [-base REV] [-rounds N] [-only REGEXP] [-limit PERCENT]
+//	go run ./bench/guard -coverage
 //	go run ./bench/guard -selftest
 //
 // Both sides are built, and measured in turns on the same processors: Go
@@ -20,7 +21,8 @@
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
 // subject.go (one measurement), measure.go (rounds), verdict.go and table.go.
 // The packages judge, blame, budget and source do the parts that can be looked at
-// by themselves. selftest.go proves that it works.
+// by themselves. selftest.go proves that it works, coverage.go that what is hot is
+// guarded.
 package main
 
 import (
@@ -73,6 +75,7 @@ type config struct {
 	load     time.Duration
 	patience time.Duration
 	selftest bool
+	coverage bool
 	spin     int
 }
 
@@ -96,6 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&c.load, "load", 700*time.Millisecond, "how long to load a server at a time")
 	flags.DurationVar(&c.patience, "patience", 3*time.Minute, "how long to measure again, in all, what is too noisy to judge")
 	flags.BoolVar(&c.selftest, "selftest", false, "prove that the guard works, in about 20 minutes")
+	flags.BoolVar(&c.coverage, "coverage", false, "list the hot functions of servers under load that no guarded benchmark reaches")
 	flags.IntVar(&c.spin, "spin", -1, "be a noisy neighbour on the `processor` of this number")
 	if err := flags.Parse(args); err != nil {
 		return exitUsage
@@ -115,9 +119,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitTrouble
 	}
 	var failed bool
-	if c.selftest {
+	switch {
+	case c.selftest:
 		failed, err = selftest(ctx, c, s, dir, stdout, stderr)
-	} else {
+	case c.coverage:
+		failed, err = coverage(ctx, c, dir, stdout, stderr)
+	default:
 		failed, err = guard(ctx, c, s, budgets, dir, stdout, stderr)
 	}
 	switch err := errors.Join(err, os.RemoveAll(dir)); {

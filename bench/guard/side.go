@@ -36,8 +36,8 @@ func (s *side) toolchain() gotest.Toolchain {
 }
 
 // build makes the test binaries of the packages that are there, and the program
-// if that is wanted.
-func (s *side) build(ctx context.Context, packages []string, program bool) error {
+// if that is wanted. The flags are for the test binaries.
+func (s *side) build(ctx context.Context, packages []string, program bool, flags ...string) error {
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *side) build(ctx context.Context, packages []string, program bool) error
 			continue
 		}
 		file := filepath.Join(s.out, strings.ReplaceAll(pkg, "/", "-")+".test")
-		if err := s.toolchain().Compile(ctx, "./"+pkg, file, buildFlags()...); err != nil {
+		if err := s.toolchain().Compile(ctx, "./"+pkg, file, append(buildFlags(), flags...)...); err != nil {
 			return err
 		}
 		s.tests[pkg] = file

@@ -10,6 +10,7 @@ package blame
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -100,6 +101,51 @@ func Diff(base, head *profile.Profile, module string, n int) []Function {
 	}
 	slices.SortFunc(all, func(x, y Function) int { return byGrowth(x.Flat, y.Flat, x.Name, y.Name) })
 	return all[:min(n, len(all))]
+}
+
+// A Place is a line of a file, which is named as the profile names it.
+type Place struct {
+	File string
+	Line int
+}
+
+// A Spot is the part of a profile that counts to one function.
+type Spot struct {
+	Share  float64 // of all samples, with what the function calls outside the module
+	Places []Place // of the function that were sampled
+}
+
+// Flat returns the functions of the module that are in a profile, by their names
+// without the path of the module.
+func Flat(p *profile.Profile, module string) map[string]Spot {
+	spots := make(map[string]Spot)
+	for name, share := range count(p, module).flat {
+		spots[name] = Spot{Share: share}
+	}
+	for _, sample := range p.Sample {
+		name, place, ok := innermost(sample, module)
+		if spot := spots[name]; ok && !slices.Contains(spot.Places, place) {
+			spot.Places = append(spot.Places, place)
+			spots[name] = spot
+		}
+	}
+	maps.DeleteFunc(spots, func(_ string, s Spot) bool { return len(s.Places) == 0 }) // of the runtime
+	return spots
+}
+
+// innermost returns the function of the module that a sample counts to.
+func innermost(s *profile.Sample, module string) (name string, place Place, ok bool) {
+	for _, loc := range s.Location {
+		for _, line := range loc.Line {
+			if line.Function == nil {
+				continue
+			}
+			if short, ours := within(line.Function.Name, module); ours {
+				return short, Place{line.Function.Filename, int(line.Line)}, true
+			}
+		}
+	}
+	return "", Place{}, false
 }
 
 // byGrowth orders by growth, most first, and then by name.

@@ -62,6 +62,27 @@ func TestDiffAllocations(t *testing.T) {
 	}
 }
 
+func TestFlat(t *testing.T) {
+	p := made(map[string]int64{
+		"example.com/m/run.drain" + outer: 30,
+		"runtime.mallocgc runtime.newobject example.com/m/run.frame example.com/m/run.drain" + outer: 10,
+		"runtime.scanobject runtime.gcBgMarkWorker runtime.goexit":                                   60,
+	})
+	for _, f := range p.Function {
+		f.Filename = "f.go"
+	}
+	got := blame.Flat(p, module)
+	want := map[string]float64{"run.drain": 0.3, "run.frame": 0.1}
+	for name, share := range want {
+		if s := got[name]; s.Share != share || len(s.Places) != 1 || s.Places[0].File != "f.go" {
+			t.Errorf("%s: got %v, want a share of %g at one place", name, s, share)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v, want functions of the module only", got)
+	}
+}
+
 const outer = " example.com/m/run_test.Benchmark testing.(*B).runN testing.(*B).launch"
 
 func TestDiff(t *testing.T) {

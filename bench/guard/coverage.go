@@ -1,0 +1,197 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"golang.org/x/tools/cover"
+
+	"github.com/uniflow-labs/uniflow/bench/graph"
+	"github.com/uniflow-labs/uniflow/bench/guard/blame"
+	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/server"
+)
+
+// A workload is a workflow that is served under load to see which functions are hot.
+type workload struct {
+	name     string
+	document func(port string) (string, error)
+	path     string // that answers 200 to GET, to see that the server is ready
+	load     load.Options
+}
+
+func workloads(dir string) []workload {
+	return []workload{
+		{"ping", func(port string) (string, error) { return graph.Ping(port), nil }, "/ping", load.Options{Path: "/ping"}},
+		{"orders", func(port string) (string, error) {
+			text, err := os.ReadFile(filepath.Join(dir, "examples", "orders.yaml"))
+			return strings.Replace(string(text), "port: 8000", "host: 127.0.0.1\n  port: "+port, 1), err
+		}, "/greet/ada", load.Options{
+			Path: "/orders", JSON: `{"item": "tea", "count": 3}`,
+			Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
+		}},
+	}
+}
+
+// serving are the packages that serve a workflow.
+var serving = []string{"value", "node", "nodes", "lang", "observe", "internal/run"}
+
+// hotShare is the share of a server's CPU from which on a function must be
+// reached by a benchmark that is guarded.
+const hotShare = 0.01
+
+// A hotFunction is a function of the module that a loaded server spends time in,
+// with what it calls outside of the module.
+type hotFunction struct {
+	name     string
+	workload string
+	share    float64
+	lines    []blame.Place // that were sampled
+}
+
+// coverage lists the hot functions of servers under load that no guarded
+// benchmark reaches, and reports whether there are any.
+func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Writer) (missing bool, err error) {
+	tree, err := filepath.Abs(c.dir)
+	if err != nil {
+		return false, err
+	}
+	s := &side{Name: "head", dir: tree, out: filepath.Join(dir, "head.out")}
+	fmt.Fprintln(stderr, "building the packages that serve, with coverage")
+	var items []item
+	var packages []string
+	for _, it := range catalogue() {
+		if slices.ContainsFunc(serving, func(pkg string) bool { return it.pkg == pkg || strings.HasPrefix(it.pkg, pkg+"/") }) {
+			items, packages = append(items, it), append(packages, it.pkg)
+		}
+	}
+	slices.Sort(packages)
+	instrumented := "-coverpkg=" + module + "/" + strings.Join(serving, "/...,"+module+"/") + "/..."
+	if err := s.build(ctx, slices.Compact(packages), true, "-cover", "-covermode=set", instrumented); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(stderr, "running their guarded benchmarks once")
+	reached, err := s.reach(ctx, items, dir)
+	if err != nil {
+		return false, err
+	}
+	var hot []hotFunction
+	for _, w := range workloads(tree) {
+		fmt.Fprintln(stderr, "profiling", w.name, "under load")
+		found, err := w.profile(ctx, s, dir, c.load)
+		if err != nil {
+			return false, err
+		}
+		hot = append(hot, found...)
+	}
+	unguarded := slices.DeleteFunc(slices.Clone(hot), func(f hotFunction) bool { return slices.ContainsFunc(f.lines, reached.has) })
+	slices.SortFunc(unguarded, func(a, b hotFunction) int { return cmp.Compare(b.share, a.share) })
+	for _, f := range unguarded {
+		fmt.Fprintf(stdout, "NOT GUARDED %s: %.1f %% of the CPU of %s, and no benchmark of the catalogue reaches it\n", f.name, 100*f.share, f.workload)
+	}
+	fmt.Fprintf(stdout, "%d functions take %g %% of the CPU of a server or more; %d of them are reached by no guarded benchmark\n", len(hot), 100*hotShare, len(unguarded))
+	return len(unguarded) > 0, nil
+}
+
+// lines are the covered blocks of files, which are named by import path.
+type lines map[string][]cover.ProfileBlock
+
+func (l lines) has(p blame.Place) bool {
+	return slices.ContainsFunc(l[p.File], func(b cover.ProfileBlock) bool { return b.StartLine <= p.Line && p.Line <= b.EndLine })
+}
+
+// reach runs the benchmarks of the items once and returns the lines that were run.
+func (s *side) reach(ctx context.Context, items []item, dir string) (lines, error) {
+	found, err := s.discover(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	all := make(lines)
+	file := filepath.Join(dir, "cover.out")
+	for _, b := range found {
+		r := benchSubject{goBench: b}.run(s, 0, "-test.coverprofile="+file)
+		if _, err := r.Output(ctx); err != nil {
+			return nil, err
+		}
+		profiles, err := cover.ParseProfiles(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range profiles {
+			for _, block := range p.Blocks {
+				if block.Count > 0 && !slices.Contains(all[p.FileName], block) {
+					all[p.FileName] = append(all[p.FileName], block)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// profile serves the workflow with metrics on, as in production, loads it and
+// returns the functions that are hot.
+func (w workload) profile(ctx context.Context, s *side, dir string, span time.Duration) (hot []hotFunction, err error) {
+	addr, err := server.FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := server.FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	document, err := w.document(port)
+	if err != nil {
+		return nil, err
+	}
+	specs, cpu := filepath.Join(dir, w.name+".yaml"), filepath.Join(dir, w.name+".pprof")
+	if err := os.WriteFile(specs, []byte(document), 0o600); err != nil {
+		return nil, err
+	}
+	running, err := server.Start(ctx, server.Options{
+		Name: w.name, Addr: addr, Path: w.path, Program: s.server, Env: environ(), Log: filepath.Join(dir, w.name+".log"),
+		Args: []string{"start", "--from-specs", specs, "--admin", admin, "--cpuprofile", cpu},
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := w.load
+	o.Addr, o.Conns, o.KeepAlive, o.Duration = addr, 64, true, 5*span
+	res, err := load.Run(ctx, o)
+	if err = errors.Join(err, running.Stop()); err != nil {
+		return nil, err
+	}
+	if res.Failed > 0 {
+		return nil, fmt.Errorf("%s: %d requests failed: %w", w.name, res.Failed, errors.Join(res.Errors...))
+	}
+	p, err := blame.Read(cpu)
+	if err != nil {
+		return nil, err
+	}
+	return w.hot(p), nil
+}
+
+// hot returns the functions of a profile whose share is large enough.
+func (w workload) hot(p *profile.Profile) []hotFunction {
+	var hot []hotFunction
+	for name, f := range blame.Flat(p, module) {
+		if f.Share >= hotShare {
+			hot = append(hot, hotFunction{name, w.name, f.Share, f.Places})
+		}
+	}
+	return hot
+}
