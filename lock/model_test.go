@@ -8,7 +8,7 @@ import (
 
 // The model is the algorithm taken apart into atomic steps, each at most one
 // access to memory that is shared. What a step does to the state is computed by
-// the functions of state.go, and to the queue by queue, so that they are what is
+// the functions of state.go, and to the queue by table, so that they are what is
 // examined; mutex_internal_test.go holds the rest against the real one.
 
 const (
@@ -132,19 +132,20 @@ func (w *world) key(i int8) uint64 {
 }
 
 // withQueue lets f work on the real queue.
-func (w *world) withQueue(f func(*queue, *[threads]waiter, *uint32)) {
-	var q queue
+func (w *world) withQueue(f func(*table, *[threads]waiter, *uint32)) {
+	var chains [4]*waiter // as many as it takes, so that nothing is allocated
 	var nodes [threads]waiter
 	var word uint32
+	t := table{chains: chains[:]}
 	for i := range nodes {
 		nodes[i].word = &word
 	}
 	for _, i := range w.order[:w.queued] {
-		q.push(&nodes[i], false)
+		t.push(&nodes[i], false)
 	}
-	f(&q, &nodes, &word)
+	f(&t, &nodes, &word)
 	w.order, w.queued = [threads]int8{}, 0
-	for n := q.first; n != nil; n = n.next {
+	for n := *t.slot(&word); n != nil; n = n.next {
 		w.order[w.queued] = index(&nodes, n)
 		w.queued++
 	}
@@ -208,7 +209,7 @@ func (w world) step(i int, f flaw) ([]world, error) {
 		t.at = addPush
 	case addPush:
 		t.given, t.others = false, false
-		w.withQueue(func(q *queue, nodes *[threads]waiter, _ *uint32) { q.push(&nodes[i], t.slept) })
+		w.withQueue(func(q *table, nodes *[threads]waiter, _ *uint32) { q.push(&nodes[i], t.slept) })
 		t.slept = true
 		w.owner, t.at = -1, sleeping
 	case sleeping:
@@ -276,9 +277,10 @@ func (w world) pop(i int, f flaw) []world {
 	t := &w.threads[i]
 	give := t.at == givePop
 	found, others := int8(-1), false
-	w.withQueue(func(q *queue, nodes *[threads]waiter, word *uint32) {
-		n, next := q.pop(word)
-		found, others = index(nodes, n), next != nil
+	w.withQueue(func(q *table, nodes *[threads]waiter, word *uint32) {
+		var n *waiter
+		n, others = q.pop(word)
+		found = index(nodes, n)
 	})
 	w.owner = -1
 	if found < 0 {
@@ -295,21 +297,14 @@ func (w world) pop(i int, f flaw) []world {
 	if found >= 0 {
 		w.threads[found].given = true
 	}
-	var all []world
-	for _, late := range []bool{false, true} {
-		w.word = handing(found >= 0, others, late)
-		switch {
-		case f == handAsHeld && found >= 0:
-			w.word = held
-		case f == handAndFree:
-			w.word = free
-		}
-		all = append(all, w)
-		if !others {
-			break // lateness of nobody
-		}
+	w.word = handing(found >= 0, others)
+	switch {
+	case f == handAsHeld && found >= 0:
+		w.word = held
+	case f == handAndFree:
+		w.word = free
 	}
-	return all
+	return []world{w}
 }
 
 // next ends an iteration.

@@ -1,7 +1,9 @@
 package lock
 
 import (
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,11 +31,16 @@ func sleepers(m *Mutex) []*waiter {
 	p := placeOf(&m.state)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []*waiter
-	for w := p.first; w != nil; w = w.next {
-		if w.word == &m.state {
-			all = append(all, w)
-		}
+	return p.queue(&m.state)
+}
+
+// queue returns who waits for the mutex, in order.
+func (t *table) queue(word *uint32) (all []*waiter) {
+	if len(t.chains) == 0 {
+		return nil
+	}
+	for w := *t.slot(word); w != nil; w = w.next {
+		all = append(all, w)
 	}
 	return all
 }
@@ -149,7 +156,7 @@ func TestHandOver(t *testing.T) {
 		wantState(t, &m, free)
 	}
 	f(-time.Hour, contended) // who comes later has not waited for long
-	f(2*patience, owed)
+	f(2*patience, contended) // is late as well, and is woken first
 }
 
 // TestOwedToNobody is about a goroutine that asks for the lock, and finds it
@@ -183,31 +190,140 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestQueue lets the waiters of two mutexes share a queue.
-func TestQueue(t *testing.T) {
-	var a, b uint32
-	var q queue
-	ws := []*waiter{{word: &a}, {word: &b}, {word: &a}, {word: &b}, {word: &a}}
-	for _, w := range ws[:4] {
-		q.push(w, false)
-	}
-	q.push(ws[4], true) // 4a 0a 1b 2a 3b
-	f := func(word *uint32, want, wantNext *waiter) {
-		t.Helper()
-		if w, next := q.pop(word); w != want || next != wantNext {
-			t.Errorf("got %p and %p, want %p and %p", w, next, want, wantNext)
+// TestTable lets the waiters of many mutexes share a table, and compares it with
+// a list for each.
+func TestTable(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	words := make([]uint32, 200)
+	lists := make(map[*uint32][]*waiter)
+	var tab table
+	for range 20_000 {
+		word := &words[random.IntN(1+random.IntN(len(words)))] // some more often
+		list := lists[word]
+		switch random.IntN(5) {
+		case 0, 1:
+			w := &waiter{word: word}
+			tab.push(w, false)
+			lists[word] = append(list, w)
+		case 2:
+			w := &waiter{word: word}
+			tab.push(w, true)
+			lists[word] = append([]*waiter{w}, list...)
+		default:
+			w, others := tab.pop(word)
+			if len(list) == 0 {
+				if w != nil || others {
+					t.Fatalf("got %p and %v, want nobody", w, others)
+				}
+				continue
+			}
+			if w != list[0] || others != (len(list) > 1) {
+				t.Fatalf("got %p and %v, want %p of %d", w, others, list[0], len(list))
+			}
+			if w.next != nil || w.last != nil || w.sibling != nil {
+				t.Fatalf("got %+v, want it to point to nobody", w)
+			}
+			lists[word] = list[1:]
+		}
+		if got := tab.queue(word); !slices.Equal(got, lists[word]) {
+			t.Fatalf("got %v, want %v", got, lists[word])
 		}
 	}
-	f(&b, ws[1], ws[3])
-	f(&b, ws[3], nil) // the last of the list
-	f(&b, nil, nil)
-	q.push(ws[3], false)
-	f(&a, ws[4], ws[0])
-	f(&a, ws[0], ws[2])
-	f(&a, ws[2], nil)
-	f(&b, ws[3], nil)
-	if q != (queue{}) {
-		t.Errorf("got %v, want an empty queue", q)
+	queues := 0
+	for _, list := range lists {
+		if len(list) > 0 {
+			queues++
+		}
+	}
+	if tab.queues != queues {
+		t.Errorf("got %d queues, want %d", tab.queues, queues)
+	}
+	for word, list := range lists {
+		for range list {
+			tab.pop(word)
+		}
+	}
+	if tab.queues != 0 || slices.ContainsFunc(tab.chains, func(w *waiter) bool { return w != nil }) {
+		t.Errorf("got %d queues and %v, want none", tab.queues, tab.chains)
+	}
+}
+
+// TestChains wants that finding a mutex takes a few steps, however many are waited
+// for, and whatever the distance between them.
+func TestChains(t *testing.T) {
+	const n = 100_000
+	for _, apart := range []int{1, 2, 16, 48} { // in words
+		words := make([]uint32, n*apart)
+		tables := make(map[*place]*table)
+		for i := range n {
+			word := &words[i*apart]
+			tab := tables[placeOf(word)]
+			if tab == nil {
+				tab = new(table)
+				tables[placeOf(word)] = tab
+			}
+			tab.push(&waiter{word: word}, false)
+		}
+		longest := 0
+		for _, tab := range tables {
+			for _, w := range tab.chains {
+				length := 0
+				for ; w != nil; w = w.sibling {
+					length++
+				}
+				longest = max(longest, length)
+			}
+		}
+		if longest > 16 {
+			t.Errorf("%d words apart: got a chain of %d, want 16 at most", apart, longest)
+		}
+	}
+}
+
+// TestTurns looks at when a goroutine gives up its turn for a lock that is taken.
+func TestTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer hurry.until.Store(0)
+	hurry.until.Store(0)
+	m := Mutex{state: held}
+	// ran reports whether another goroutine got a turn, which it had for so long.
+	ran := func(length time.Duration) bool {
+		var stop, got atomic.Bool
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if stop.Load() {
+				return
+			}
+			got.Store(true)
+			for begin := time.Now(); time.Since(begin) < length; {
+			}
+		})
+		m.yield(now())
+		stop.Store(true)
+		before := got.Load()
+		wg.Wait()
+		return before
+	}
+	if !ran(0) {
+		t.Error("got no turn given up, want some")
+	}
+	m.state = owed
+	if ran(0) {
+		t.Error("got a turn given up for a lock that is owed, want none")
+	}
+	m.state = held
+	hurry.until.Store(0)
+	if !ran(5 * patience) {
+		t.Error("got no turn given up, want one")
+	}
+	if ban := hurry.until.Load() - int64(now()); ban <= 0 {
+		t.Errorf("got a ban of %v after a turn of %v, want some", ban, 5*patience)
+	}
+	hurry.until.Store(int64(now() + time.Hour))
+	if ran(0) {
+		t.Error("got a turn given up while that is banned, want none")
 	}
 }
 
@@ -244,7 +360,7 @@ func TestAllocations(t *testing.T) {
 			p := placeOf(&m.state)
 			for asleep := false; !asleep; runtime.Gosched() {
 				p.mu.Lock()
-				asleep = p.first != nil
+				asleep = p.queues > 0
 				p.mu.Unlock()
 			}
 			atomic.StoreUint32(&m.state, state)

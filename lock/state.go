@@ -65,17 +65,17 @@ func leaving(old uint32) (uint32, duty) {
 }
 
 // handing returns the state of a mutex after a duty to hand it over: found says
-// whether there was a sleeper to have it, others whether there are more, and
-// late whether the first of these has waited for too long as well.
-func handing(found, others, late bool) uint32 {
+// whether there was a sleeper to have it, others whether there are more. It is
+// never owed to the next one as well. To hand it from one to the next as long as
+// they are late, as sync.Mutex does, is a switch of goroutines for every section,
+// which 200 goroutines with sections of 1 µs paid with up to a fifth.
+func handing(found, others bool) uint32 {
 	switch {
 	case !found:
 		return free
-	case !others:
-		return held
-	case late:
-		return owed
-	default:
+	case others:
 		return contended
+	default:
+		return held
 	}
 }
