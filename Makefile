@@ -42,8 +42,8 @@ generate: ## the reference pages and the JSON Schema
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
 
-bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json
-	$(GO) run ./bench/lock
+bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations
+	$(GO) run ./bench/lock $(if $(FULL),-full)
 
 bench-batch: ## the batch processor beside others: prints the table, writes bench/out/batch.json
 	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)

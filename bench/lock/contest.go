@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -35,9 +36,19 @@ func jain(counts []int64) float64 {
 	return sum * sum / (float64(len(counts)) * squares)
 }
 
+// A setting is what workers do with a lock.
+type setting struct {
+	workers         int
+	threads         bool          // each worker is a thread of its own
+	inside, outside int           // steps of work with the lock, and between unlocking and locking
+	rest            time.Duration // how long holders sleep, with the lock
+	computing       int           // goroutines beside the workers that only compute
+	collecting      bool          // a goroutine beside them that collects garbage all the time
+}
+
 // contest has workers count under a lock. What they counted together must be what
 // each of them did: otherwise the lock does not work.
-func contest(l sync.Locker, workers int, threads bool, length time.Duration) (measurement, error) {
+func contest(l sync.Locker, s setting, length time.Duration) (measurement, error) {
 	var (
 		// Three lines of the cache: who stops must not disturb who counts.
 		stop    atomic.Bool
@@ -47,12 +58,12 @@ func contest(l sync.Locker, workers int, threads bool, length time.Duration) (me
 		wg      sync.WaitGroup
 		ready   sync.WaitGroup
 		start   = make(chan struct{})
-		counts  = make([]int64, workers)
+		counts  = make([]int64, s.workers)
 	)
-	ready.Add(workers)
-	for i := range workers {
+	ready.Add(s.workers)
+	for i := range s.workers {
 		wg.Go(func() {
-			if threads {
+			if s.threads {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 			}
@@ -62,13 +73,23 @@ func contest(l sync.Locker, workers int, threads bool, length time.Duration) (me
 			for done := false; !done; done = stop.Load() { // once at least, however short it is
 				l.Lock()
 				counter++
+				if s.inside > 0 {
+					work(s.inside)
+				}
+				if s.rest > 0 {
+					<-time.After(s.rest)
+				}
 				l.Unlock()
 				n++
+				if s.outside > 0 {
+					work(s.outside)
+				}
 			}
 			counts[i] = n
 		})
 	}
 	ready.Wait()
+	beside(&wg, s, start, &stop)
 	cpu, begin := used(), time.Now()
 	timer := time.AfterFunc(length, func() { stop.Store(true) })
 	close(start)
@@ -80,14 +101,61 @@ func contest(l sync.Locker, workers int, threads bool, length time.Duration) (me
 		sum += c
 	}
 	if sum != counter {
-		return m, fmt.Errorf("%d workers counted to %d in %d acquisitions", workers, counter, sum)
+		return m, fmt.Errorf("%d workers counted to %d in %d acquisitions", s.workers, counter, sum)
 	}
 	return m, nil
+}
+
+// beside starts what goes on beside the workers.
+func beside(wg *sync.WaitGroup, s setting, start <-chan struct{}, stop *atomic.Bool) {
+	for range s.computing {
+		wg.Go(func() {
+			<-start
+			for !stop.Load() {
+				work(1000)
+			}
+		})
+	}
+	if s.collecting {
+		wg.Go(func() {
+			<-start
+			for !stop.Load() {
+				runtime.GC()
+			}
+		})
+	}
+}
+
+// work takes some steps of a generator of random numbers, which take the same
+// time each and touch no memory.
+//
+//go:noinline
+func work(steps int) uint64 {
+	x := uint64(88172645463325252)
+	for range steps {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// stepsPerMicrosecond returns how many steps of work that is, at the best of
+// many tries, as others use the machine too.
+func stepsPerMicrosecond() float64 {
+	const steps = 50_000
+	best := time.Duration(math.MaxInt64)
+	for range 100 {
+		begin := time.Now()
+		work(steps)
+		best = min(best, max(1, time.Since(begin)))
+	}
+	return steps / (float64(best) / float64(time.Microsecond))
 }
 
 // goSubject returns the subject for a lock written in Go.
 func goSubject(name string, bytes int, make func() sync.Locker) subject {
 	return subject{name: name, bytes: bytes, measure: func(_ context.Context, workers int, threads bool, length time.Duration) (measurement, error) {
-		return contest(make(), workers, threads, length)
+		return contest(make(), setting{workers: workers, threads: threads}, length)
 	}}
 }

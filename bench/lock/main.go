@@ -1,7 +1,7 @@
 // Command lock compares locks: how many acquisitions per second they allow, how
 // evenly they are shared, and what they cost in CPU.
 //
-//	go run ./bench/lock [-quick] [-more] [-out DIR]
+//	go run ./bench/lock [-quick] [-more] [-full] [-out DIR]
 //
 // Workers, which are goroutines or, in the second half, threads of their own,
 // lock, add one to a counter, and unlock. All locks are called through
@@ -9,8 +9,14 @@
 // five rounds or more, in which the locks take turns, in another order each time.
 // It prints a table and writes DIR/lock.json; progress goes to standard error.
 //
+// With -full it also compares lock.Mutex with sync.Mutex alone, by the ratio of
+// what they get done one right after the other: in 240 combinations of
+// processors, goroutines, and the lengths of the section and of what is between,
+// and under other conditions, such as many that wait. That takes 6 to 12 minutes.
+//
 // Reading order: main.go, contest.go (one measurement), subjects.go (what is
-// measured), c.go (what is measured that is not Go), table.go.
+// measured), c.go (what is measured that is not Go), table.go; duel.go (two locks
+// in turns), matrix.go, regimes.go.
 package main
 
 import (
@@ -36,10 +42,10 @@ func main() {
 }
 
 type config struct {
-	quick, more bool
-	rounds      int
-	length      time.Duration
-	out         string
+	quick, more, full bool
+	rounds            int
+	length            time.Duration
+	out               string
 }
 
 // run returns the exit code: 2 for usage, 3 if it could not be measured.
@@ -49,6 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.BoolVar(&c.quick, "quick", false, "short measurements, for a first look")
 	flags.BoolVar(&c.more, "more", false, "2 and 8 workers as well")
+	flags.BoolVar(&c.full, "full", false, "lock.Mutex by sync.Mutex in 240 combinations and other conditions as well; takes 6 to 12 minutes")
 	flags.IntVar(&c.rounds, "rounds", 5, "how many `rounds` a median is of")
 	flags.DurationVar(&c.length, "length", 300*time.Millisecond, "how `long` a measurement takes, without -quick")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
@@ -93,7 +100,35 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (err error
 	if note != "" {
 		fmt.Fprintf(stdout, "\n%s\n", note)
 	}
-	return write(c.out, results)
+	var cells []cell
+	var others []regime
+	if c.full {
+		if cells, others, err = compareFully(ctx, c, stdout, stderr); err != nil {
+			return err
+		}
+	}
+	return write(c.out, results, cells, others)
+}
+
+// compareFully measures and prints the matrix and the regimes.
+func compareFully(ctx context.Context, c config, stdout, stderr io.Writer) ([]cell, []regime, error) {
+	short, long, scale := c, c, 1.0
+	short.length, long.length = c.length/6, 5*c.length
+	if c.quick {
+		scale = 0.01
+	}
+	cells := matrix()
+	if err := measureMatrix(ctx, short, cells, stderr); err != nil {
+		return nil, nil, err
+	}
+	if err := printMatrix(stdout, short, cells); err != nil {
+		return nil, nil, err
+	}
+	others := regimes(scale)
+	if err := measureRegimes(ctx, long, others, stderr); err != nil {
+		return nil, nil, err
+	}
+	return cells, others, printRegimes(stdout, long, others)
 }
 
 // measure takes all measurements, round by round. Each cell of the table is

@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +60,74 @@ func TestRun(t *testing.T) {
 		if row["lock"] == "lock.Mutex" && row["bytes"] != 4.0 {
 			t.Errorf("got %v bytes, want 4", row["bytes"])
 		}
+	}
+}
+
+// TestFull wants all cells and regimes, measured and written.
+func TestFull(t *testing.T) {
+	dir := t.TempDir()
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"-quick", "-full", "-rounds", "1", "-length", "1ms", "-out", dir}, &stdout, &stderr)
+	if code != 0 {
+		t.Fatalf("got exit code %d and %q, want 0", code, stderr.String())
+	}
+	for _, want := range []string{"0.1/10", "Geometric mean of 240 cells", "1000 goroutines waiting for as many locks", "beside 30 that compute"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("got %s, want %q in it", stdout.String(), want)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file figures
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Rows) == 0 || len(file.Matrix) != 240 || len(file.Regimes) != 6 {
+		t.Errorf("got %d rows, %d cells and %d regimes, want some, 240 and 6", len(file.Rows), len(file.Matrix), len(file.Regimes))
+	}
+	last := file.Matrix[239]
+	if last.Processors != 4 || last.Workers != 200 || last.Inside != 10 || last.Outside != 10 {
+		t.Errorf("got %+v last, want 4 processors, 200 goroutines, 10 µs and 10 µs", last)
+	}
+	all := make([]outcome, 0, 246)
+	for _, c := range file.Matrix {
+		all = append(all, c.outcome)
+	}
+	for _, r := range file.Regimes {
+		all = append(all, r.outcome)
+	}
+	for _, o := range all {
+		if o.Ours <= 0 || o.Theirs <= 0 || o.Ratio <= 0 {
+			t.Errorf("got %+v, want something done by both", o)
+		}
+	}
+}
+
+// TestDuel wants the median of the ratios of rounds, and turns in who is first.
+func TestDuel(t *testing.T) {
+	var d duel
+	var order []string
+	n := 0.0
+	err := d.fight(t.Context(), 3, func(make func() sync.Locker) (float64, error) {
+		n++
+		order = append(order, fmt.Sprintf("%T", make()))
+		return n, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ours, theirs = "*lock.Mutex", "*sync.Mutex"
+	if want := []string{ours, theirs, theirs, ours, ours, theirs}; !slices.Equal(order, want) {
+		t.Errorf("got %v, want %v", order, want)
+	}
+	if want := (outcome{Ours: 4, Theirs: 3, Ratio: 5.0 / 6}); d.outcome() != want { // 1/2, 4/3, 5/6
+		t.Errorf("got %+v, want %+v", d.outcome(), want)
+	}
+	broken := errors.New("broken")
+	if err := d.fight(t.Context(), 1, func(func() sync.Locker) (float64, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
 	}
 }
 
@@ -129,7 +199,7 @@ func TestContestFindsBrokenLocks(t *testing.T) {
 		return // it would be noticed
 	}
 	for range 100 {
-		if _, err := contest(none{}, 8, true, 5*time.Millisecond); err != nil {
+		if _, err := contest(none{}, setting{workers: 8, threads: true}, 5*time.Millisecond); err != nil {
 			return
 		}
 	}

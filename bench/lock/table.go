@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
+	"time"
 )
 
 // A result is a cell of the table: a lock and who uses it.
@@ -37,12 +38,10 @@ func (r result) spread(of func(measurement) float64) (least, median, most float6
 	for _, m := range r.rounds {
 		all = append(all, of(m))
 	}
-	slices.Sort(all)
 	if len(all) == 0 {
 		return 0, 0, 0
 	}
-	n := len(all)
-	return all[0], (all[(n-1)/2] + all[n/2]) / 2, all[n-1]
+	return slices.Min(all), middle(all), slices.Max(all)
 }
 
 func (r result) median(of func(measurement) float64) float64 {
@@ -107,16 +106,53 @@ type row struct {
 	CPU     float64 `json:"cpu_ns"` // per acquisition
 }
 
+// An outcome is a duel in lock.json.
+type outcome struct {
+	Ours   float64 `json:"lock_per_second"` // medians
+	Theirs float64 `json:"sync_per_second"`
+	Ratio  float64 `json:"ratio"` // the median of the rounds' ratios
+}
+
+func (d *duel) outcome() outcome {
+	return outcome{Ours: middle(d.ours), Theirs: middle(d.theirs), Ratio: d.ratio()}
+}
+
+type cellRow struct {
+	Processors int     `json:"processors"`
+	Workers    int     `json:"workers"`
+	Inside     float64 `json:"inside_us"`
+	Outside    float64 `json:"outside_us"`
+	outcome
+}
+
+type regimeRow struct {
+	Name string `json:"name"`
+	outcome
+}
+
+// figures are what lock.json holds.
+type figures struct {
+	Rows    []row       `json:"rows"`
+	Matrix  []cellRow   `json:"matrix,omitempty"`
+	Regimes []regimeRow `json:"regimes,omitempty"`
+}
+
 // write puts the medians into DIR/lock.json.
-func write(dir string, results []result) error {
-	rows := []row{}
+func write(dir string, results []result, cells []cell, regimes []regime) error {
+	f := figures{Rows: []row{}}
 	for _, r := range results {
-		rows = append(rows, row{
+		f.Rows = append(f.Rows, row{
 			Lock: r.name, Bytes: r.bytes, Workers: r.workers, Threads: r.threads,
 			MAcq: r.median(measurement.perSecond), Jain: r.median(fairness), CPU: r.median(measurement.cost),
 		})
 	}
-	data, err := json.MarshalIndent(map[string][]row{"rows": rows}, "", "  ")
+	for _, c := range cells {
+		f.Matrix = append(f.Matrix, cellRow{c.procs, c.workers, micros(c.inside), micros(c.outside), c.outcome()})
+	}
+	for _, r := range regimes {
+		f.Regimes = append(f.Regimes, regimeRow{r.name, r.outcome()})
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -125,3 +161,6 @@ func write(dir string, results []result) error {
 	}
 	return os.WriteFile(filepath.Join(dir, "lock.json"), append(data, '\n'), 0o644)
 }
+
+// micros returns microseconds, to the nanosecond.
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

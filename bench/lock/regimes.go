@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// A regime is a duel under conditions that the matrix does not have.
+type regime struct {
+	duel
+	name    string
+	measure func(ctx context.Context, make func() sync.Locker, length time.Duration) (perSecond float64, err error)
+}
+
+// regimes returns them. Waiters are thousands times scale, which is 1 but in tests.
+func regimes(scale float64) []regime {
+	µs := int(stepsPerMicrosecond())
+	contested := func(s setting) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
+		return func(_ context.Context, make func() sync.Locker, length time.Duration) (float64, error) {
+			m, err := contest(make(), s, length)
+			return m.acquisitions / m.wall.Seconds(), err
+		}
+	}
+	many, bystanders := int(100_000*scale), int(20_000*scale)
+	return []regime{
+		{name: fmt.Sprintf("unlocks, %d goroutines waiting for as many locks", many), measure: unlockMany(many)},
+		{name: fmt.Sprintf("4 goroutines, 1 µs, beside %d that wait for 1,000 other locks", bystanders), measure: amid(bystanders, setting{workers: 4, inside: µs})},
+		{name: "4 goroutines, 1 µs, beside 30 that compute", measure: contested(setting{workers: 4, inside: µs, computing: 30})},
+		{name: "4 goroutines, 1 µs and 1 µs between, beside 30 that compute", measure: contested(setting{workers: 4, inside: µs, outside: µs, computing: 30})},
+		{name: "30 goroutines, 1 µs, garbage collected all the time", measure: contested(setting{workers: 30, inside: µs, collecting: true})},
+		{name: "30 goroutines, holders sleep for 20 µs", measure: contested(setting{workers: 30, rest: 20 * time.Microsecond})},
+	}
+}
+
+// measureRegimes measures on two processors.
+func measureRegimes(ctx context.Context, c config, all []regime, progress io.Writer) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	for i := range all {
+		r := &all[i]
+		err := r.fight(ctx, c.rounds, func(make func() sync.Locker) (float64, error) {
+			return r.measure(ctx, make, c.length)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(progress, "%s\n", r.name)
+	}
+	return nil
+}
+
+// unlockMany returns a measurement of how fast as many locks are unlocked as
+// there are goroutines that wait, one for each.
+func unlockMany(n int) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
+	return func(ctx context.Context, make func() sync.Locker, _ time.Duration) (float64, error) {
+		w, err := newWaiting(ctx, n, n, make)
+		begin := time.Now()
+		w.release()
+		return float64(n) / time.Since(begin).Seconds(), err
+	}
+}
+
+// amid returns a contest beside goroutines that wait for other locks.
+func amid(n int, s setting) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
+	return func(ctx context.Context, make func() sync.Locker, length time.Duration) (float64, error) {
+		w, err := newWaiting(ctx, n, 1000, make)
+		defer w.release()
+		if err != nil {
+			return 0, err
+		}
+		m, err := contest(make(), s, length)
+		return m.acquisitions / m.wall.Seconds(), err
+	}
+}
+
+// waiting are goroutines that wait for locks.
+type waiting struct {
+	locks []sync.Locker
+	wg    sync.WaitGroup
+}
+
+// newWaiting returns goroutines that sleep, or those that do so far with the error
+// of the context. They are to be released.
+func newWaiting(ctx context.Context, n, locks int, make func() sync.Locker) (*waiting, error) {
+	w := new(waiting)
+	for range locks {
+		l := make()
+		l.Lock()
+		w.locks = append(w.locks, l)
+	}
+	before := asleep()
+	for i := range n {
+		w.wg.Go(func() {
+			l := w.locks[i%locks]
+			l.Lock()
+			l.Unlock()
+		})
+	}
+	for asleep() < before+uint64(n) {
+		select {
+		case <-ctx.Done():
+			return w, context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return w, nil
+}
+
+// release unlocks all locks, and returns when everybody has had theirs.
+func (w *waiting) release() {
+	for _, l := range w.locks {
+		l.Unlock()
+	}
+	w.wg.Wait()
+}
+
+// asleep returns how many goroutines wait for something.
+func asleep() uint64 {
+	sample := []metrics.Sample{{Name: "/sched/goroutines/waiting:goroutines"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// printRegimes prints them.
+func printRegimes(w io.Writer, c config, all []regime) error {
+	fmt.Fprintf(w, "\nOther conditions, on two processors: medians of %d rounds of %v\n\n", c.rounds, c.length)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "regime\tratio\tlock.Mutex\tsync.Mutex")
+	for _, r := range all {
+		fmt.Fprintf(tw, "%s\t%.2f\t%.0f/s\t%.0f/s\n", r.name, r.ratio(), middle(r.ours), middle(r.theirs))
+	}
+	return tw.Flush()
+}
