@@ -105,8 +105,9 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-// TestLostWakeUps looks for goroutines that sleep on: many mutexes, few of them
-// free, random pauses, and a watchdog that wants everybody to get on.
+// TestLostWakeUps looks for goroutines that sleep on: three mutexes that are
+// hardly ever free and many more that share their places, random pauses, and a
+// watchdog that wants everybody to get on.
 func TestLostWakeUps(t *testing.T) {
 	length := 2 * time.Second
 	if testing.Short() {
@@ -116,8 +117,8 @@ func TestLostWakeUps(t *testing.T) {
 	t.Logf("seed %d", seed)
 	const workers = 24
 	var (
-		mutexes [3]lock.Mutex
-		counts  [3]int
+		mutexes [2000]lock.Mutex
+		counts  [2000]int
 		total   atomic.Int64
 		stop    atomic.Bool
 		wg      sync.WaitGroup
@@ -126,7 +127,10 @@ func TestLostWakeUps(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
 		wg.Go(func() {
 			for !stop.Load() {
-				k := random.IntN(len(mutexes))
+				k := random.IntN(3)
+				if random.IntN(8) == 0 {
+					k = random.IntN(len(mutexes))
+				}
 				mutexes[k].Lock()
 				counts[k]++
 				pause(random)
@@ -156,7 +160,11 @@ func TestLostWakeUps(t *testing.T) {
 			runtime.GOMAXPROCS(1 + n%4)
 		case <-finished:
 			ender.Wait()
-			if got := int64(counts[0] + counts[1] + counts[2]); got != total.Load() {
+			got := int64(0)
+			for _, c := range counts {
+				got += int64(c)
+			}
+			if got != total.Load() {
 				t.Errorf("got a count of %d, want %d", got, total.Load())
 			}
 			return
@@ -166,6 +174,55 @@ func TestLostWakeUps(t *testing.T) {
 		} else if time.Since(moved) > 20*time.Second {
 			buf := make([]byte, 1<<20)
 			t.Fatalf("nobody has got on since %v, after %d acquisitions:\n%s", moved, last, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// TestManyWaiters has a goroutine wait for each of many mutexes, a few for each of
+// those that are neighbours in memory, and all for one in the end.
+func TestManyWaiters(t *testing.T) {
+	n := 20_000
+	if testing.Short() {
+		n = 2_000
+	}
+	mutexes := make([]lock.Mutex, n)
+	counts := make([]int, n)
+	var one lock.Mutex
+	all := 0
+	one.Lock()
+	for i := range mutexes {
+		mutexes[i].Lock()
+	}
+	var wg sync.WaitGroup
+	for i := range n + n/10 {
+		wg.Go(func() {
+			k := i % n
+			mutexes[k].Lock()
+			counts[k]++
+			mutexes[k].Unlock()
+			one.Lock()
+			all++
+			one.Unlock()
+		})
+	}
+	for range 100 {
+		runtime.Gosched() // they fall asleep
+	}
+	for i := range mutexes {
+		mutexes[i].Unlock()
+	}
+	one.Unlock()
+	wg.Wait()
+	if all != n+n/10 {
+		t.Errorf("got %d goroutines through, want %d", all, n+n/10)
+	}
+	for k, c := range counts {
+		want := 1
+		if k < n/10 {
+			want = 2
+		}
+		if c != want {
+			t.Fatalf("got %d acquisitions of mutex %d, want %d", c, k, want)
 		}
 	}
 }

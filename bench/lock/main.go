@@ -12,7 +12,7 @@
 // With -full it also compares lock.Mutex with sync.Mutex alone, by the ratio of
 // what they get done one right after the other: in 240 combinations of
 // processors, goroutines, and the lengths of the section and of what is between,
-// and under other conditions, such as many that wait. That takes 6 to 12 minutes.
+// and under other conditions, such as many that wait. That takes 6 to 10 minutes.
 //
 // Reading order: main.go, contest.go (one measurement), subjects.go (what is
 // measured), c.go (what is measured that is not Go), table.go; duel.go (two locks
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.BoolVar(&c.quick, "quick", false, "short measurements, for a first look")
 	flags.BoolVar(&c.more, "more", false, "2 and 8 workers as well")
-	flags.BoolVar(&c.full, "full", false, "lock.Mutex by sync.Mutex in 240 combinations and other conditions as well; takes 6 to 12 minutes")
+	flags.BoolVar(&c.full, "full", false, "lock.Mutex by sync.Mutex in 240 combinations and other conditions as well; takes 6 to 10 minutes")
 	flags.IntVar(&c.rounds, "rounds", 5, "how many `rounds` a median is of")
 	flags.DurationVar(&c.length, "length", 300*time.Millisecond, "how `long` a measurement takes, without -quick")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
@@ -113,9 +113,9 @@ func compare(ctx context.Context, c config, stdout, stderr io.Writer) (err error
 // compareFully measures and prints the matrix and the regimes.
 func compareFully(ctx context.Context, c config, stdout, stderr io.Writer) ([]cell, []regime, error) {
 	short, long, scale := c, c, 1.0
-	short.length, long.length = c.length/6, 5*c.length
+	short.rounds, short.length, long.length = 3*c.rounds, c.length/15, 5*c.length
 	if c.quick {
-		scale = 0.01
+		short.rounds, scale = c.rounds, 0.01
 	}
 	cells := matrix()
 	if err := measureMatrix(ctx, short, cells, stderr); err != nil {
