@@ -337,8 +337,8 @@ func (n *shipper) Stop(ctx context.Context) error {
 }
 
 // closing is how long Close sends when the engine has set no limit; leastClosing
-// is how long it does in any case.
-const closing, leastClosing = 10 * time.Second, time.Second
+// is how long it does in any case. A shutdown ends a second after its grace.
+const closing, leastClosing = 10 * time.Second, 400 * time.Millisecond
 
 // Close sends what is left, unless another generation goes on with the outlet.
 func (n *shipper) Close() error {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -145,8 +146,11 @@ func (n *listener) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.open(ctx, &n.ref); err != nil {
+		return errors.Join(err, release())
+	}
 	n.server, n.release = s, release
-	return s.open(ctx, &n.ref)
+	return nil
 }
 
 func loadCert(certPEM, keyPEM string) (*tls.Certificate, error) {

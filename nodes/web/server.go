@@ -186,8 +186,8 @@ func (s *server) forget(t *serving) (*running, error) {
 }
 
 // lastWords is how long answers of processes that were cancelled at the end of a
-// shutdown's grace may take to be sent.
-const lastWords = time.Second
+// shutdown's grace may take to be sent. A shutdown ends a second after its grace.
+const lastWords = 250 * time.Millisecond
 
 // Close ends the connections that a shutdown without enough time has left. The
 // pool calls it when no generation uses the server any more.
