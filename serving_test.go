@@ -145,14 +145,41 @@ func TestTooManyRequests(t *testing.T) {
 
 // A syncWriter is a log that is read while it is written.
 type syncWriter struct {
-	mu  sync.Mutex
-	buf strings.Builder
+	mu   sync.Mutex
+	buf  strings.Builder
+	more chan struct{} // closed at the next write; nil if nobody waits
 }
 
 func (w *syncWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
 	return w.buf.Write(p)
+}
+
+// await waits until the log has a text.
+func (w *syncWriter) await(t *testing.T, text string) {
+	t.Helper()
+	for {
+		w.mu.Lock()
+		if strings.Contains(w.buf.String(), text) {
+			w.mu.Unlock()
+			return
+		}
+		if w.more == nil {
+			w.more = make(chan struct{})
+		}
+		more := w.more
+		w.mu.Unlock()
+		select {
+		case <-more:
+		case <-t.Context().Done():
+			t.Fatalf("no %q in the log", text)
+		}
+	}
 }
 
 func (w *syncWriter) String() string {

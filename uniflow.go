@@ -62,14 +62,17 @@ type Source struct {
 // An Engine serves workflows. Make one with New; its methods may be called from
 // any goroutine. It must be shut down.
 type Engine struct {
-	kinds    *registry.Registry
-	opts     Options
-	pool     node.Pool // outlives generations
-	current  atomic.Pointer[generation]
-	drains   sync.WaitGroup // replaced generations that run out
-	hurry    context.Context
-	hurryNow context.CancelFunc // ends the grace of replaced generations
-	census   census
+	kinds     *registry.Registry
+	opts      Options
+	pool      node.Pool // outlives generations
+	current   atomic.Pointer[generation]
+	drains    sync.WaitGroup // replaced generations that run out
+	ending    context.Context
+	end       context.CancelFunc // ends the start of a generation: the engine is to be shut down
+	hurry     context.Context
+	hurryNow  context.CancelFunc // ends the grace of replaced generations
+	abandoned atomic.Bool        // a replaced generation has not drained
+	census    census
 
 	mu struct { // held for the whole of Apply and Shutdown: they exclude each other
 		sync.Mutex
@@ -108,17 +111,15 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{kinds: kinds, opts: opts}
 	e.census.nodes = make(map[nodeKey]observe.NodeMetrics)
 	e.census.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
+	e.ending, e.end = context.WithCancel(context.Background())
 	e.hurry, e.hurryNow = context.WithCancel(context.Background())
 	return e, nil
 }
 
 // Check reports what is wrong with a source, warnings included, and starts
-// nothing.
+// nothing: nodes are made, not opened.
 func (e *Engine) Check(source Source) diag.List {
-	prog, list := e.compile(source)
-	if prog != nil {
-		list.Append(compile.Close(prog))
-	}
+	_, list := e.compile(source)
 	return list
 }
 
@@ -147,8 +148,7 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 	prog, found := compile.Compile(specs, compile.Options{Kinds: e.kinds, Log: e.opts.Log, Pool: &e.pool})
 	list.Append(found)
 	list.Sort()
-	if prog != nil && list.HasErrors() {
-		list.Append(compile.Close(prog))
+	if list.HasErrors() {
 		prog = nil
 	}
 	return prog, list
@@ -169,10 +169,12 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.mu.shut {
-		list.Append(compile.Close(prog))
+	if e.mu.shut || e.ending.Err() != nil {
 		return list, ErrShutdown
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.ending, cancel)()
 	err := e.replace(ctx, prog)
 	if err != nil {
 		e.census.refuse()
@@ -192,7 +194,10 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 		since:  time.Now(),
 	}
 	e.census.add(next.Generation)
-	if err := next.Open(ctx); err != nil {
+	switch err := e.open(ctx, next); {
+	case errors.Is(err, ErrAbandoned):
+		return err // what is still being opened cannot be closed
+	case err != nil:
 		return errors.Join(err, e.close(context.WithoutCancel(ctx), next))
 	}
 	old := e.current.Load()
@@ -204,9 +209,46 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	e.census.served(next.Generation)
 	e.opts.Log.Info("generation serves", "generation", next.number, "nodes", len(prog.Vertices))
 	if old != nil {
-		e.drains.Go(func() { e.drain(old) })
+		e.drains.Go(func() {
+			if err := e.drain(e.hurry, old); errors.Is(err, ErrAbandoned) {
+				e.abandoned.Store(true)
+			}
+		})
 	}
 	return nil
+}
+
+// open brings up a generation. It gives that up if the engine is shut down and a
+// node does not obey its context.
+func (e *Engine) open(ctx context.Context, next *generation) error {
+	done := make(chan error, 1)
+	var worker sync.WaitGroup // waited for, unless it is abandoned
+	worker.Go(func() { done <- next.Open(ctx) })
+	err, ended := within(e.ending, abandon, done)
+	if !ended {
+		e.opts.Log.Error("a node does not open although it was told to give up: it is abandoned")
+		e.abandoned.Store(true)
+		return ErrAbandoned
+	}
+	worker.Wait()
+	return err
+}
+
+// within waits for the result of a worker, for some time more once ctx is done.
+func within(ctx context.Context, more time.Duration, done <-chan error) (result error, ended bool) {
+	select {
+	case result = <-done:
+		return result, true
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(more)
+	defer timer.Stop()
+	select {
+	case result = <-done:
+		return result, true
+	case <-timer.C:
+		return nil, false
+	}
 }
 
 // close takes down a generation that has stopped.
@@ -226,13 +268,19 @@ func (e *Engine) retreat(ctx context.Context, next, old *generation) error {
 	return errors.Join(append(errs, next.Stop(ctx), e.close(ctx, next))...)
 }
 
-// drain takes down a replaced generation when its processes have ended.
-func (e *Engine) drain(old *generation) {
-	if err := errors.Join(old.Stop(e.hurry), e.close(context.Background(), old)); err != nil {
+// drain takes down a generation when its processes have ended, and logs that it
+// has: once for every generation that has served.
+func (e *Engine) drain(ctx context.Context, old *generation) error {
+	err := errors.Join(old.Stop(ctx), e.close(context.WithoutCancel(ctx), old))
+	switch {
+	case errors.Is(err, ErrAbandoned):
+		e.opts.Log.Error("generation abandoned", "generation", old.number, "processes", old.InFlight(), "error", err)
+	case err != nil:
 		e.opts.Log.Error("generation drained with errors", "generation", old.number, "error", err)
-		return
+	default:
+		e.opts.Log.Info("generation drained", "generation", old.number)
 	}
-	e.opts.Log.Info("generation drained", "generation", old.number)
+	return err
 }
 
 // Run sends a payload to in-port 0 of a node, and returns the process's answer
@@ -284,30 +332,79 @@ func (e *Engine) Status() Status {
 	return s
 }
 
+// A Link joins two nodes.
+type Link struct {
+	From, To node.Ref
+	Out, In  string // names of ports, as the document has them
+}
+
+// Links returns the links of what the engine serves at the moment, in spec order.
+func (e *Engine) Links() []Link {
+	g := e.current.Load()
+	if g == nil {
+		return nil
+	}
+	prog := g.Program()
+	links := make([]Link, len(prog.Links))
+	for i, l := range prog.Links {
+		links[i] = Link{From: prog.Vertices[l.From].Ref, To: prog.Vertices[l.To].Ref, Out: l.Out, In: l.In}
+	}
+	return links
+}
+
+// ErrAbandoned is returned by Shutdown where something did not end although the
+// grace was over: a node that ignores its context, or a Close that hangs.
+var ErrAbandoned = run.ErrAbandoned
+
+// abandon is how long Shutdown waits once the grace is over: [run.Abandon] for
+// processes, and what is left for nodes to be closed.
+const abandon = 800 * time.Millisecond
+
 // Shutdown ends the engine:
 //
-//  1. triggers take no new work, and what they took is answered;
-//  2. processes under way, of replaced generations too, run to their end;
-//  3. when the grace is over, or ctx is done, the contexts of those left end;
-//  4. nodes are closed.
+//  1. a generation that is being started is given up;
+//  2. triggers take no new work, and what they took is answered;
+//  3. processes under way, of replaced generations too, run to their end;
+//  4. when the grace is over, or ctx is done, the contexts of those left end;
+//  5. nodes are closed: 100 ms later at the latest, although a process that
+//     ignores its context may still be inside them.
 //
-// A second call waits for the first and returns nil.
+// It returns 800 ms after the grace at the latest, with [ErrAbandoned] among its
+// errors if something goes on. A second call waits for the first, no longer than
+// that, and returns nil.
 func (e *Engine) Shutdown(ctx context.Context) error {
+	e.end()
+	grace, cancel := context.WithTimeout(ctx, e.opts.Grace)
+	defer cancel()
+	defer context.AfterFunc(grace, e.hurryNow)()
+	done := make(chan error, 1)
+	var worker sync.WaitGroup // waited for, unless it is abandoned
+	worker.Go(func() { done <- e.shutDown(grace) })
+	err, ended := within(grace, abandon, done)
+	if !ended {
+		e.opts.Log.Error("nodes do not stop or close: they are abandoned")
+		return ErrAbandoned
+	}
+	worker.Wait()
+	return err
+}
+
+// shutDown is Shutdown without a bound.
+func (e *Engine) shutDown(grace context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.shut {
 		return nil
 	}
 	e.mu.shut = true
-	grace, cancel := context.WithTimeout(ctx, e.opts.Grace)
-	defer cancel()
-	stop := context.AfterFunc(grace, e.hurryNow)
-	defer stop()
 	var err error
 	if g := e.current.Load(); g != nil {
-		err = errors.Join(g.Stop(grace), e.close(context.WithoutCancel(ctx), g))
+		err = e.drain(grace, g)
 	}
 	e.drains.Wait()
 	e.hurryNow()
+	if e.abandoned.Load() {
+		err = errors.Join(err, ErrAbandoned)
+	}
 	return err
 }

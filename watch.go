@@ -2,11 +2,14 @@ package uniflow
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
@@ -23,6 +26,10 @@ type census struct {
 	nodes   map[nodeKey]observe.NodeMetrics // made by New
 	reloads uint64
 	refused uint64
+	tried   struct { // the last workflow that was to be served
+		at time.Time
+		ok bool
+	}
 }
 
 // A nodeKey is what tells the nodes of metrics apart. Ids do not: those of nodes
@@ -86,6 +93,7 @@ func (c *census) served(g *run.Generation) {
 		c.reloads++
 	}
 	c.last = g
+	c.tried.at, c.tried.ok = time.Now(), true
 }
 
 // refuse counts a workflow that is not served.
@@ -93,6 +101,7 @@ func (c *census) refuse() {
 	c.Lock()
 	defer c.Unlock()
 	c.refused++
+	c.tried.at, c.tried.ok = time.Now(), false
 }
 
 // metrics sums up the generations. Nodes are in the order of their names.
@@ -101,6 +110,7 @@ func (c *census) metrics() observe.Metrics {
 	defer c.Unlock()
 	sum, nodes := c.past, maps.Clone(c.nodes)
 	sum.Reloads, sum.Refused = c.reloads, c.refused
+	sum.LastReload, sum.LastReloadOK = c.tried.at, c.tried.ok
 	for _, g := range c.alive {
 		m := g.Metrics()
 		sum.Started += m.Started
@@ -123,8 +133,64 @@ func (c *census) metrics() observe.Metrics {
 // processes nothing.
 func (e *Engine) Metrics() observe.Metrics {
 	m := e.census.metrics()
-	m.Generation = e.Status().Generation
+	m.Figures = e.census.figures()
+	if g := e.current.Load(); g != nil {
+		m.Generation = g.number
+	}
 	return m
+}
+
+// figures asks the nodes for what they have of their own. A node that several
+// generations have is asked in the one that serves, else in the newest: what they
+// share, such as a queue, counts once. No lock is held meanwhile.
+func (c *census) figures() []observe.Figure {
+	var all []observe.Figure
+	asked := make(map[nodeKey]*run.Generation)
+	unnamed := make(map[string]int) // the series of nodes without a name, in all
+	for _, g := range c.newestFirst() {
+		g.Measure(func(ref node.Ref, m node.Metric) {
+			key := nodeKey{ref.Kind, ref.Namespace, ref.Name}
+			if by, ok := asked[key]; ok && by != g {
+				return
+			}
+			asked[key] = g
+			m.Labels, m.Counts = slices.Clone(m.Labels), slices.Clone(m.Counts) // the node may use its own again
+			if ref.Name == "" {
+				series := fmt.Sprintf("%q", []any{ref.Kind, ref.Namespace, m.Name, m.Labels, m.Bounds})
+				if at, ok := unnamed[series]; ok {
+					addMetric(&all[at].Metric, m)
+					return
+				}
+				unnamed[series] = len(all)
+			}
+			all = append(all, observe.Figure{Node: ref, Metric: m})
+		})
+	}
+	return all
+}
+
+// newestFirst returns the generations that are alive, the one that serves in front.
+func (c *census) newestFirst() []*run.Generation {
+	c.Lock()
+	defer c.Unlock()
+	var list []*run.Generation
+	for _, g := range slices.Backward(c.alive) {
+		if g == c.last {
+			list = slices.Insert(list, 0, g)
+		} else {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// addMetric adds the same figure of another node.
+func addMetric(sum *node.Metric, m node.Metric) {
+	sum.Value += m.Value
+	sum.Sum += m.Sum
+	for i := range min(len(sum.Counts), len(m.Counts)) {
+		sum.Counts[i] += m.Counts[i]
+	}
 }
 
 // LabelGoroutines has processes that start from now on label the goroutines that

@@ -23,13 +23,17 @@ type Error struct {
 	Node       Ref           // where it happened; filled in by the engine
 }
 
-// Error returns the message with the node and its place in front, as logs show
-// it. The bare message is Err's.
+// Error returns the message with the node and its place in front and the code
+// behind, as logs show it. The bare message is that of [Message].
 func (e *Error) Error() string {
-	if e.Node.Kind == "" {
-		return e.Err.Error()
+	text := e.Err.Error()
+	if e.Node.Kind != "" {
+		text = fmt.Sprintf("node %q (%s): %s", e.Node, e.Node.Pos, text)
 	}
-	return fmt.Sprintf("node %q (%s): %s", e.Node, e.Node.Pos, e.Err)
+	if e.Code != "" && !strings.HasSuffix(text, "["+e.Code+"]") { // that of the cause
+		text += " [" + e.Code + "]"
+	}
+	return text
 }
 
 // Unwrap returns the cause.

@@ -40,11 +40,19 @@ type Def struct {
 	// Fails gives a kind without out-ports the port "error".
 	Fails bool
 
-	// New makes a node. It compiles what can be compiled, and acquires
-	// nothing: see [Opener]. An error is reported at the spec; return a
-	// *diag.Diagnostic or an error of the [schema.Config] to say where in it.
+	// New makes a node. It compiles what can be compiled, and acquires nothing
+	// that has to be released: a node that is only checked, or that stands
+	// beside one with an error, is dropped without a call of Close. See
+	// [Opener]. An error is reported at the spec; return a *diag.Diagnostic or
+	// an error of the [schema.Config] to say where in it. So are a panic and a
+	// nil node.
 	New func(*Init) (Node, error)
 }
+
+// LifecyclePorts returns the names of the out-ports that every node has: what
+// they lead to runs before the node opens, when it has opened, before it closes
+// and when it has closed.
+func LifecyclePorts() []string { return []string{"init", "active", "deactive", "deinit"} }
 
 // HasError reports whether nodes of the kind have the port "error".
 func (d *Def) HasError() bool { return d.Fails || len(d.Out) > 0 }
@@ -79,8 +87,8 @@ func Linked(schema.Config) int { return -1 }
 // payload is immutable. A panic becomes an error response and ends the process.
 //
 // What else a node can do is told by the interfaces it implements beside this
-// one, found once when the program is compiled: [Opener], [Trigger], [Stopper],
-// [Concurrent] and io.Closer.
+// one, found once, before the first packet: [Opener], [Trigger], [Stopper],
+// [Concurrent], [Measured] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
 }
@@ -125,10 +133,18 @@ func (r Ref) String() string {
 }
 
 // An Opener acquires what its node needs before the first packet: it connects,
-// binds, loads. Open is called once, after everything downstream has opened. An
-// error keeps the generation from starting; what was opened is closed again. A
-// node that opens implements io.Closer, too. Close is called once, after the
-// last process of the generation has ended.
+// binds, loads. Open is called once, after everything downstream has opened, and
+// releases what it has acquired if it returns an error, which keeps the generation
+// from starting.
+//
+// A node that opens implements io.Closer, too. Close is called once if Open has
+// returned nil (or the node is not an Opener, and its turn to open has come), and
+// not at all otherwise. It comes after the last process of the generation has
+// ended, except at the end of a shutdown whose grace is over: then processes that
+// go on although their context is done may still be inside the node.
+//
+// A panic in Open, Close, Serve, Stop or Measure is logged with its stack, and
+// counts as an error that they return.
 type Opener interface {
 	Open(ctx context.Context) error
 }

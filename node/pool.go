@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -26,13 +27,12 @@ type poolEntry struct {
 // Acquire returns the resource that is kept under a key, which open makes if
 // there is none. The resource is closed when every release has been called;
 // release is called once, and returns the error of that closing. Callers of one
-// key wait for each other's open, those of different keys do not.
+// key wait for each other's open, those of different keys do not. If open fails or
+// panics, whoever waits for it gets an error, and the key is free again.
 func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource T, release func() error, err error) {
 	entry, made := p.enter(key)
 	if made {
-		opened, err := open()
-		entry.resource, entry.err = opened, err
-		close(entry.ready)
+		makeEntry(p, key, entry, open)
 	}
 	<-entry.ready
 	if entry.err != nil {
@@ -51,6 +51,23 @@ func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource
 		return nil
 	}, nil
 }
+
+// makeEntry opens the resource of an entry. After a panic, which goes on, the
+// entry is left as after an error.
+func makeEntry[T io.Closer](p *Pool, key string, entry *poolEntry, open func() (T, error)) {
+	returned := false
+	defer func() {
+		if !returned {
+			entry.err = errNotOpened
+			p.leave(key, entry)
+		}
+		close(entry.ready)
+	}()
+	entry.resource, entry.err = open()
+	returned = true
+}
+
+var errNotOpened = errors.New("another node panicked while it opened this shared resource")
 
 func (p *Pool) enter(key string) (entry *poolEntry, made bool) {
 	p.mu.Lock()

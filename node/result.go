@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -83,8 +84,14 @@ func Respond(r Response) Result {
 }
 
 // Fail reports the node's own failure. It goes to the node's error port; if that
-// has no link, it is the answer.
-func Fail(err error) Result { return Result{Op: OpFail, Payload: value.Error(err)} }
+// has no link, it is the answer. A nil error is a mistake of the node, and fails
+// with F7006.
+func Fail(err error) Result {
+	if err == nil {
+		err = &Error{Err: errors.New("node.Fail was given a nil error"), Code: string(diag.CodeMisuse)}
+	}
+	return Result{Op: OpFail, Payload: value.Error(err)}
+}
 
 // Divert is Fail with a payload that is no error: something that is out of the
 // way but has an answer of its own, which is the answer where the error port has
@@ -133,7 +140,7 @@ func Spawn(children []Result, limit int, then ThenAll) Result {
 // Block runs a function that waits for something outside: a clock, a peer, a
 // disk. Meanwhile other nodes of the process go on; packets at the same in-port
 // wait. The function gets the process's context and must return soon after that
-// is done.
+// is done. A nil function is a mistake of the node, and is answered with F7006.
 func Block(f func(ctx context.Context) Result) Result {
 	return Result{Op: OpBlock, More: &More{Block: f}}
 }

@@ -3,6 +3,8 @@ package observe
 import (
 	"math/bits"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // Metrics are what an engine has done so far, and what it is doing. Counts are
@@ -19,6 +21,16 @@ type Metrics struct {
 	Pending      int              // packets that wait in processes that wait themselves, or have run for long
 	PendingBytes int              // what those packets weigh
 	Nodes        []NodeMetrics    // nodes without a name are summed up by kind
+	Figures      []Figure         // what nodes have of their own; in no order
+
+	LastReload   time.Time // when the last workflow was served or refused; zero if none was
+	LastReloadOK bool      // it was served
+}
+
+// A Figure is what a node has reported of itself: see [node.Measured].
+type Figure struct {
+	Node   node.Ref
+	Metric node.Metric
 }
 
 // NodeMetrics are about one node. Packets and errors are exact. Times are

@@ -2,8 +2,9 @@ package compile
 
 import (
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/registry"
@@ -21,8 +22,8 @@ type Options struct {
 }
 
 // Compile makes a program of specs, whose templates have been resolved. It
-// reports all that it finds; the program is nil if any of that is an error.
-// Nodes that were made are closed again in that case.
+// reports all that it finds; the program is nil if any of that is an error. Nodes
+// have acquired nothing yet, so a program that is not run is simply dropped.
 func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c := &compiler{opts: opts, units: make([]unit, len(specs)), prog: &Program{Vertices: make([]Vertex, len(specs))}}
 	for i, s := range specs {
@@ -39,7 +40,6 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	}
 	c.list.Sort()
 	if c.list.HasErrors() {
-		c.list.Append(Close(c.prog))
 		return nil, c.list
 	}
 	c.prog.Order = order(c.prog.Vertices)
@@ -145,23 +145,41 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	v.Concurrency = 1
-	made, err := u.def.New(&node.Init{
-		Config: u.config,
-		Node:   v.Ref,
-		In:     u.in,
-		Out:    u.out,
-		Err:    len(v.Err),
-		Log:    c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
-		Pool:   c.opts.Pool,
+	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
+		v.Node, err = u.def.New(&node.Init{
+			Config: u.config,
+			Node:   v.Ref,
+			In:     u.in,
+			Out:    u.out,
+			Err:    len(v.Err),
+			Log:    c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
+			Pool:   c.opts.Pool,
+		})
+		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
+			v.Concurrency = max(1, n.Concurrency())
+		}
+		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		c.report(u, findings(err)...)
-		return
+	case v.Node == nil:
+		c.report(u, diag.Errorf(diag.CodeBadNode, "New of kind %s returned neither a node nor an error", v.Ref.Kind).
+			WithHint("this is a bug of the kind"))
 	}
-	v.Node = made
-	if n, ok := made.(node.Concurrent); ok {
-		v.Concurrency = max(1, n.Concurrency())
-	}
+}
+
+// Guard calls code of a node outside of processes, such as its New or Close. A
+// panic in it is logged with its stack, and returned as an error.
+func Guard(log *slog.Logger, ref node.Ref, step string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			log.Error("panic in node code", "code", string(diag.CodePanic), "step", step, "node", ref.String(),
+				"at", ref.Pos.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			err = &node.Error{Err: fmt.Errorf("panic in %s: %v", step, v), Code: string(diag.CodePanic)}
+		}
+	}()
+	return f()
 }
 
 // findings takes an error of a kind's New apart into diagnostics.
@@ -182,7 +200,11 @@ func findings(err error) []*diag.Diagnostic {
 	if errors.As(err, &d) {
 		return []*diag.Diagnostic{d}
 	}
-	return []*diag.Diagnostic{diag.Errorf(diag.CodeBadNode, "%w", err)}
+	code := diag.CodeBadNode
+	if e := node.Describe(err); e.Code == string(diag.CodePanic) {
+		code, err = diag.CodePanic, e.Err
+	}
+	return []*diag.Diagnostic{diag.Errorf(code, "%w", err)}
 }
 
 // order lists the vertices so that each comes after those that it sends to, as
@@ -242,20 +264,4 @@ func (v *Vertex) targets() []int32 {
 		add(edges)
 	}
 	return all
-}
-
-// Close closes the nodes of a program that will not run.
-func Close(prog *Program) diag.List {
-	var list diag.List
-	for i := range prog.Vertices {
-		v := &prog.Vertices[i]
-		if closer, ok := v.Node.(io.Closer); ok {
-			if err := closer.Close(); err != nil {
-				d := diag.Errorf(diag.CodeBadNode, "close: %w", err)
-				d.Pos, d.Node = v.Ref.Pos, v.Ref.String()
-				list.Add(d)
-			}
-		}
-	}
-	return list
 }

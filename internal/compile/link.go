@@ -67,7 +67,7 @@ func (c *compiler) linkUnit(at int32) {
 	v.Out = make([][]Edge, count(u.def.Out, u.config, u.broken))
 	positions := make(map[int]diag.Pos)
 	for _, port := range u.spec.Ports {
-		edges := c.resolve(u, port)
+		edges := c.resolve(at, port)
 		if phase := slices.Index(phaseNames[:], port.Name); phase >= 0 {
 			v.Lifecycle[phase] = append(v.Lifecycle[phase], edges...)
 			continue
@@ -171,7 +171,8 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 }
 
 // resolve finds the targets of the links of one port.
-func (c *compiler) resolve(u *unit, port spec.Port) []Edge {
+func (c *compiler) resolve(from int32, port spec.Port) []Edge {
+	u := &c.units[from]
 	edges := make([]Edge, 0, len(port.Links))
 	for _, l := range port.Links {
 		path := "ports." + port.Name
@@ -191,6 +192,7 @@ func (c *compiler) resolve(u *unit, port spec.Port) []Edge {
 		}
 		target.in[index]++
 		edges = append(edges, Edge{to, int32(index)})
+		c.prog.Links = append(c.prog.Links, Link{From: from, To: to, Out: port.Name, In: l.Port})
 	}
 	return edges
 }

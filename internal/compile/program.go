@@ -19,6 +19,14 @@ type Program struct {
 	// Order lists the vertices so that a node comes after everything
 	// downstream of it, as far as the graph has no cycles.
 	Order []int32
+
+	Links []Link // in spec order, for whoever draws the graph
+}
+
+// A Link is a link as its author wrote it. Processes follow edges.
+type Link struct {
+	From, To int32  // vertices
+	Out, In  string // names of ports
 }
 
 // A Vertex is one node of a program, with its links resolved.
@@ -53,7 +61,7 @@ const (
 	phases
 )
 
-var phaseNames = [phases]string{"init", "active", "deactive", "deinit"}
+var phaseNames = [phases]string(node.LifecyclePorts())
 
 // String returns the name of the phase's port.
 func (p Phase) String() string { return phaseNames[p] }

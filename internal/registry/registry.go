@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -50,11 +51,20 @@ func check(def *node.Def) error {
 	for _, ports := range [][]node.Port{def.In, def.Out} {
 		for i, port := range ports {
 			if port.Name == "" || port.Name == "error" {
-				return fmt.Errorf("port %d may not be called %q", i, port.Name)
+				return fmt.Errorf("port %d must not be called %q", i, port.Name)
+			}
+			if slices.ContainsFunc(ports[:i], func(p node.Port) bool { return p.Name == port.Name }) {
+				return fmt.Errorf("port %q is described twice", port.Name)
 			}
 			if port.Indexes != nil && i < len(ports)-1 {
 				return fmt.Errorf("port %q is a family, and not the last", port.Name)
 			}
+		}
+	}
+	for _, port := range def.Out {
+		if slices.Contains(node.LifecyclePorts(), port.Name) {
+			return fmt.Errorf("out-port %q has the name of a lifecycle port: call it something else than %s",
+				port.Name, strings.Join(node.LifecyclePorts(), ", "))
 		}
 	}
 	return nil

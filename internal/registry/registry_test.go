@@ -60,6 +60,9 @@ func TestBadDefs(t *testing.T) {
 		bad(func(d *node.Def) { d.In[0].Name = "" }),
 		bad(func(d *node.Def) { d.Out[0].Name = "error" }),
 		bad(func(d *node.Def) { d.Out = []node.Port{{Name: "out", Indexes: node.Linked}, {Name: "rest"}} }),
+		bad(func(d *node.Def) { d.In = []node.Port{{Name: "in"}, {Name: "in"}} }),
+		bad(func(d *node.Def) { d.Out = []node.Port{{Name: "out"}, {Name: "out"}} }),
+		bad(func(d *node.Def) { d.Out[0].Name = "init" }),
 	}
 	_, err := registry.New(defs)
 	if err == nil {
@@ -68,7 +71,8 @@ func TestBadDefs(t *testing.T) {
 	got := strings.Split(err.Error(), "\n")
 	want := []string{
 		`"good" is described twice`, "no name", "no summary", "no New",
-		`port 0 may not be called ""`, `port 0 may not be called "error"`, `port "out" is a family, and not the last`,
+		`port 0 must not be called ""`, `port 0 must not be called "error"`, `port "out" is a family, and not the last`,
+		`port "in" is described twice`, `port "out" is described twice`, `out-port "init" has the name of a lifecycle port`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %d errors, want %d:\n%v", len(got), len(want), err)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -167,9 +168,9 @@ func (p *process) look() {
 	if p.deliveries >= p.gen.budget.Deliveries {
 		p.abort(p.overBudget(diag.CodeDeliveries, "deliveries", int(p.gen.budget.Deliveries)))
 	} else if err := p.base.Err(); err != nil {
-		p.abort(fmt.Errorf("process cancelled: %w", context.Cause(p.base)))
+		p.abort(p.ended(codeOf(err), fmt.Errorf("process cancelled: %w", context.Cause(p.base))))
 	} else if p.gen.ctx.Err() != nil {
-		p.abort(errGrace)
+		p.abort(p.ended(diag.CodeCancelled, errGrace))
 	}
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
 	if p.tally != nil {
@@ -189,7 +190,12 @@ func (p *process) charge(bytes int) {
 }
 
 func (p *process) overBudget(code diag.Code, what string, limit int) error {
-	return &node.Error{Err: fmt.Errorf("process ended: more than %d %s", limit, what), Code: string(code)}
+	return p.ended(code, fmt.Errorf("process ended: more than %d %s", limit, what))
+}
+
+// ended is why the process is ended early, at the node whose code ran last.
+func (p *process) ended(code diag.Code, err error) error {
+	return &node.Error{Err: err, Code: string(code), Node: p.vertices[p.current.node].Ref}
 }
 
 // push queues a packet.
@@ -218,10 +224,13 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			}
 			edges = out[r.Port]
 		case node.OpFail:
+			edges = p.vertices[at].Err
 			if r.Payload.IsError() {
 				r.Payload = p.locate(at, r.Payload)
+				if len(edges) > 0 {
+					p.handled(at, r.Payload.AsError())
+				}
 			}
-			edges = p.vertices[at].Err
 		case node.OpAnswer:
 			if r.Payload.IsError() {
 				r.Payload = p.locate(at, r.Payload)
@@ -262,6 +271,10 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			port = -1
 			continue
 		case node.OpBlock:
+			if r.More.Block == nil {
+				*r = node.Answer(value.Error(p.misuse(at, "node.Block was given a nil function")))
+				continue
+			}
 			p.block(work{run: r.More.Block, node: at, port: port, to: to})
 			return task{}, false
 		case node.OpFork:
@@ -418,7 +431,22 @@ func (p *process) locate(at int32, payload value.Value) value.Value {
 	p.failed(at)
 	located := *described
 	located.Node = p.vertices[at].Ref
+	if located.Code == "" {
+		located.Code = string(codeOf(err))
+	}
 	return value.Error(&located)
+}
+
+// codeOf returns the code of an error that a context has ended with, empty for
+// others.
+func codeOf(err error) diag.Code {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return diag.CodeTimeout
+	case errors.Is(err, context.Canceled):
+		return diag.CodeCancelled
+	}
+	return ""
 }
 
 func (p *process) noPort(at, port int32) node.Result {

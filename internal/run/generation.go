@@ -65,22 +65,31 @@ type Options struct {
 // Close; Close is also what ends a generation whose Open has failed. Run and
 // Send may be used between Open and Close from any goroutine.
 type Generation struct {
-	prog     *compile.Program
-	budget   Budget
-	timeout  time.Duration
-	log      *slog.Logger
-	undo     []func(context.Context) error // what Open has done, in that order
-	draining atomic.Bool                   // takes no new processes
-	ended    chan struct{}                 // has a signal when a process ended while draining
-	forks    atomic.Int64                  // detached children under way
-	ctx      context.Context               // of detached children; done when the grace is over
-	expire   context.CancelFunc
-	workers  sync.WaitGroup // goroutines of processes
+	prog      *compile.Program
+	budget    Budget
+	timeout   time.Duration
+	log       *slog.Logger
+	undo      []func(context.Context) error // what Open has done, in that order
+	draining  atomic.Bool                   // takes no new processes
+	ended     chan struct{}                 // has a signal when a process ended while draining
+	abandoned bool                          // Stop has given up processes
+	forks     atomic.Int64                  // detached children under way
+	ctx       context.Context               // of detached children; done when the grace is over
+	expire    context.CancelFunc
+	workers   sync.WaitGroup // goroutines of processes
 
 	// watched is the program as processes run it while somebody watches; nil
 	// otherwise.
 	watched atomic.Pointer[variants]
 	meter   meter
+	faults  faults
+
+	// measured are the nodes with figures of their own. It is held for reading
+	// while these are asked, which does not block, so that none is closed meanwhile.
+	measured struct {
+		sync.RWMutex
+		nodes []measuredNode
+	}
 
 	processes sync.Pool // of *process
 	shards    []shard
@@ -195,24 +204,38 @@ func (g *Generation) Open(ctx context.Context) error {
 
 func (g *Generation) openNode(ctx context.Context, at int32) error {
 	v := &g.prog.Vertices[at]
-	closer, closes := v.Node.(io.Closer)
 	if err := g.lifecycle(ctx, at, compile.PhaseInit); err != nil {
 		return err
 	}
 	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeinit) })
-	if closes {
-		g.undo = append(g.undo, func(context.Context) error { return closer.Close() })
-	}
 	if opener, ok := v.Node.(node.Opener); ok {
-		if err := opener.Open(ctx); err != nil {
+		if err := compile.Guard(g.log, v.Ref, "Open", func() error { return opener.Open(ctx) }); err != nil {
 			return err
 		}
+	}
+	if closer, ok := v.Node.(io.Closer); ok {
+		g.undo = append(g.undo, func(context.Context) error {
+			return atNode(v.Ref, "close", compile.Guard(g.log, v.Ref, "Close", closer.Close))
+		})
+	}
+	if m, ok := v.Node.(node.Measured); ok {
+		g.measured.Lock()
+		g.measured.nodes = append(g.measured.nodes, measuredNode{v.Ref, m})
+		g.measured.Unlock()
 	}
 	if err := g.lifecycle(ctx, at, compile.PhaseActive); err != nil {
 		return err
 	}
 	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeactive) })
 	return nil
+}
+
+// atNode says at which node and in which step something failed, if it did.
+func atNode(ref node.Ref, step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s node %q (%s): %w", step, ref, ref.Pos, err)
 }
 
 // lifecycle runs the workflow at a node's lifecycle port, if there is one.
@@ -251,7 +274,8 @@ func (g *Generation) Serve() error {
 	for _, at := range g.prog.Order {
 		v := &g.prog.Vertices[at]
 		if trigger, ok := v.Node.(node.Trigger); ok {
-			if err := trigger.Serve(source{g, at}); err != nil {
+			err := compile.Guard(g.log, v.Ref, "Serve", func() error { return trigger.Serve(source{g, at}) })
+			if err != nil {
 				return fmt.Errorf("node %q (%s): %w", v.Ref, v.Ref.Pos, err)
 			}
 		}
@@ -265,19 +289,21 @@ func (g *Generation) Serve() error {
 //  2. no process starts any more, and those under way are waited for, detached
 //     children included;
 //  3. when ctx is done, the contexts of all that are left end, and they are
-//     waited for without a limit, as nodes must obey their context.
+//     waited for, as nodes must obey their context;
+//  4. those that have not ended [Abandon] later are abandoned: the error is then
+//     [ErrAbandoned], and the generation may be closed nevertheless.
 func (g *Generation) Stop(ctx context.Context) error {
 	var errs []error
 	for i := len(g.prog.Order) - 1; i >= 0; i-- {
 		v := &g.prog.Vertices[g.prog.Order[i]]
 		if stopper, ok := v.Node.(node.Stopper); ok {
-			if err := stopper.Stop(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("stop node %q: %w", v.Ref, err))
-			}
+			errs = append(errs, atNode(v.Ref, "stop",
+				compile.Guard(g.log, v.Ref, "Stop", func() error { return stopper.Stop(ctx) })))
 		}
 	}
 	g.draining.Store(true)
 	done := ctx.Done()
+	var over <-chan time.Time
 	for g.busy() {
 		select {
 		case <-g.ended:
@@ -285,11 +311,26 @@ func (g *Generation) Stop(ctx context.Context) error {
 			done = nil
 			g.log.Warn("grace is over: ending processes", "processes", g.InFlight(), "forks", g.forks.Load())
 			g.cancelAll()
+			timer := time.NewTimer(Abandon)
+			defer timer.Stop()
+			over = timer.C
+		case <-over:
+			g.abandoned = true
+			g.log.Error("processes go on although their context is done: they are abandoned",
+				"processes", g.InFlight(), "forks", g.forks.Load())
+			return errors.Join(append(errs, ErrAbandoned)...)
 		}
 	}
 	g.workers.Wait()
 	return errors.Join(errs...)
 }
+
+// Abandon is how long processes may go on after their context has ended, when the
+// generation stops. Those that obey it end within microseconds.
+const Abandon = 100 * time.Millisecond
+
+// ErrAbandoned is returned where something did not end although it was told to.
+var ErrAbandoned = errors.New("abandoned what does not end")
 
 // busy reports whether a process is under way. It is meant for a draining
 // generation: then roots no longer start, so a shard read as 0 has no root from
@@ -317,9 +358,13 @@ func (g *Generation) cancelAll() {
 }
 
 // Close takes down what Open has brought up, in reverse. It is called once,
-// after Stop if the generation has served.
+// after Stop if the generation has served. It waits for all processes, except for
+// those that Stop has abandoned.
 func (g *Generation) Close(ctx context.Context) error {
 	g.draining.Store(true)
+	g.measured.Lock()
+	g.measured.nodes = nil
+	g.measured.Unlock()
 	var errs []error
 	for i := len(g.undo) - 1; i >= 0; i-- {
 		if err := g.undo[i](ctx); err != nil {
@@ -328,7 +373,9 @@ func (g *Generation) Close(ctx context.Context) error {
 	}
 	g.undo = nil
 	g.expire()
-	g.workers.Wait()
+	if !g.abandoned {
+		g.workers.Wait()
+	}
 	return errors.Join(errs...)
 }
 

@@ -39,13 +39,18 @@ func (g *graph) linkErr(from, to int32) {
 	g.vertices[from].Err = append(g.vertices[from].Err, compile.Edge{Node: to})
 }
 
-func (g *graph) open(tb testing.TB, opts run.Options) *run.Generation {
-	tb.Helper()
+// program opens the last node first.
+func (g *graph) program() *compile.Program {
 	order := make([]int32, len(g.vertices))
 	for i := range order {
 		order[i] = int32(len(order) - 1 - i)
 	}
-	gen := run.New(&compile.Program{Vertices: g.vertices, Order: order}, opts)
+	return &compile.Program{Vertices: g.vertices, Order: order}
+}
+
+func (g *graph) open(tb testing.TB, opts run.Options) *run.Generation {
+	tb.Helper()
+	gen := run.New(g.program(), opts)
 	if err := gen.Open(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

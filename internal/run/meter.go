@@ -1,9 +1,11 @@
 package run
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 )
@@ -109,7 +111,7 @@ func (p *process) failed(at int32) {
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
 	case resp.IsError():
-		if p.aborted == errGrace || p.base.Err() != nil {
+		if errors.Is(p.aborted, errGrace) || p.base.Err() != nil {
 			return observe.Cancelled
 		}
 		return observe.Failed
@@ -161,5 +163,24 @@ func (n *nodeMeter) read(m *observe.NodeMetrics) {
 	m.Latency.Sum = time.Duration(n.sum.Load())
 	for i := range n.counts {
 		m.Latency.Counts[i] = n.counts[i].Load()
+	}
+}
+
+// A measuredNode is an open node that has figures of its own.
+type measuredNode struct {
+	ref  node.Ref
+	node node.Measured
+}
+
+// Measure reports what the open nodes have of their own.
+func (g *Generation) Measure(report func(node.Ref, node.Metric)) {
+	g.measured.RLock()
+	defer g.measured.RUnlock()
+	for _, m := range g.measured.nodes {
+		// A panic is logged; the figures before it count.
+		_ = compile.Guard(g.log, m.ref, "Measure", func() error {
+			m.node.Measure(func(figure node.Metric) { report(m.ref, figure) })
+			return nil
+		})
 	}
 }

@@ -104,6 +104,7 @@ const checkEvery = 256
 // start readies a pooled process for a run that begins at a node.
 func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.base, p.parent = base, parent
+	p.current.node = at
 	p.vertices = p.gen.prog.Vertices
 	if watched := p.gen.watched.Load(); watched != nil {
 		p.attach(watched, at)

@@ -1,0 +1,115 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// What goes to a linked error port would never be seen outside of the workflow
+// unless it is logged here: each failure once, up to faultBurst of a node at once and
+// then one each faultPace; how many were left out is said with the next.
+const (
+	faultPace  = time.Second
+	faultBurst = 10
+)
+
+// maxMessage is how much of a message is logged, in bytes: it may hold what a
+// client has sent.
+const maxMessage = 200
+
+// faults bounds what is logged of failures, by the node that they are of.
+type faults struct {
+	once  sync.Once
+	since time.Time        // immutable once made
+	nodes map[string]int32 // by id, immutable once made
+	gates []faultGate      // by node
+}
+
+// A faultGate lets faultBurst records pass, and then one each faultPace (the generic
+// cell rate algorithm, as in meter.go).
+type faultGate struct {
+	next    atomic.Int64 // when the next record is due, since the gates were made
+	skipped atomic.Uint64
+}
+
+// pass reports whether a record may pass, and how many have not since the last.
+func (f *faultGate) pass(now time.Duration) (skipped uint64, ok bool) {
+	for {
+		next := f.next.Load()
+		due := max(next, int64(now)) + int64(faultPace)
+		if due-int64(now) > faultBurst*int64(faultPace) {
+			f.skipped.Add(1)
+			return 0, false
+		}
+		if f.next.CompareAndSwap(next, due) {
+			return f.skipped.Swap(0), true
+		}
+	}
+}
+
+// gate returns the gate of the node that has failed; of the node at which that is
+// handled, if it is none of the program.
+func (g *Generation) gate(failed node.Ref, at int32) *faultGate {
+	f := &g.faults
+	f.once.Do(func() {
+		f.since = time.Now()
+		f.gates = make([]faultGate, len(g.prog.Vertices))
+		f.nodes = make(map[string]int32, len(g.prog.Vertices))
+		for i := range g.prog.Vertices {
+			f.nodes[g.prog.Vertices[i].Ref.ID] = int32(i)
+		}
+	})
+	if i, ok := f.nodes[failed.ID]; ok {
+		at = i
+	}
+	return &f.gates[at]
+}
+
+// handled logs an error that goes to the linked error port of a node. What has the
+// status of a client's mistake is an answer that the workflow has chosen, and is
+// logged for debugging only.
+func (p *process) handled(at int32, err error) {
+	if p.aborted != nil {
+		return // it is the response
+	}
+	e := node.Describe(err)
+	level := slog.LevelWarn
+	if e.Status > 0 && e.Status < 500 {
+		level = slog.LevelDebug
+	}
+	g := p.gen
+	if !g.log.Enabled(context.Background(), level) {
+		return
+	}
+	gate := g.gate(e.Node, at)
+	skipped, ok := gate.pass(time.Since(g.faults.since))
+	if !ok {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("node", e.Node.String()), slog.String("at", e.Node.Pos.String()),
+		slog.String("port_of", p.vertices[at].Ref.String()),
+		slog.String("process", p.ID()), slog.String("error", cut(node.Message(err))),
+	}
+	if e.Code != "" {
+		attrs = append(attrs, slog.String("code", cut(e.Code)))
+	}
+	if skipped > 0 {
+		attrs = append(attrs, slog.Uint64("skipped", skipped))
+	}
+	g.log.LogAttrs(context.Background(), level, "error goes to an error port", attrs...)
+}
+
+// cut shortens a message for the log.
+func cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}
