@@ -3,17 +3,20 @@
 //
 // Read [Options], [CheckAddress] and [Start].
 //
+//	GET /                  a page of links to the rest
 //	GET /healthz           200 while the program runs
 //	GET /readyz            200 while it serves, 503 before that and while it shuts down
 //	GET /metrics           for Prometheus
-//	GET /api/v1/status     generation, when it began to serve, nodes, processes under way
-//	GET /api/v1/nodes      the nodes of the generation, with the places of their specs
+//	GET /api/v1/           the paths of the API
+//	GET /api/v1/status     generation, when it began to serve, nodes, processes under way, last reload
+//	GET /api/v1/nodes      the nodes of the generation, with their links and the places of their specs
 //	GET /api/v1/kinds      the kinds that documents may use
 //	GET /api/v1/slow/      what was kept of slow processes
 //	GET /debug/pprof/      profiles, for go tool pprof
 //
 // Invariants: without a token, only clients of this machine are answered, and
 // only those that name it as this machine; with one, every request must bear it.
+// A page of another site is not answered at all.
 //
 // The package must not change what is served, or know documents.
 package admin
@@ -28,6 +31,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,27 +39,41 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/observe/prom"
 )
 
-// Options are what to serve. Kinds, Version, Log and Slow may be left
-// out.
+// Options are what to serve. Kinds, Version, Log, Slow, Links, Reload and Cmdline
+// may be left out.
 type Options struct {
 	Address string                // host:port; see [CheckAddress]
 	Token   string                // that every request must bear; empty for none
 	Status  func() uniflow.Status // called from any goroutine
 	Kinds   []*node.Def           // must not be changed
 	Version string                // of the program
+	Cmdline []string              // the command line, without secrets
 	Log     *slog.Logger          // nil discards
 
 	Metrics func() observe.Metrics // called from any goroutine
 	Slow    http.Handler           // of /api/v1/slow/, its prefix stripped; nil for none
 
+	Links  func() []uniflow.Link // called from any goroutine
+	Reload func() Reload         // the last; called from any goroutine
+
 	// Label has goroutines labelled with nodes until release is called; it is
 	// called for the time of a CPU profile.
 	Label func() (release func())
+}
+
+// A Reload is how the last attempt to serve documents went. The zero Reload says
+// that there was none.
+type Reload struct {
+	Time     time.Time
+	OK       bool      // what was read is served
+	Err      error     // why it could not be started; nil if the findings say it all
+	Findings diag.List // in the documents; must not be changed
 }
 
 // SlowPath is where [Options.Slow] is served.
@@ -113,6 +131,12 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	if opts.Links == nil {
+		opts.Links = func() []uniflow.Link { return nil }
+	}
+	if opts.Reload == nil {
+		opts.Reload = func() Reload { return Reload{} }
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Address)
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
@@ -157,6 +181,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		switch {
+		case crossSite(r):
+			http.Error(w, "pages of other sites are not answered", http.StatusForbidden)
+			return
 		case s.opts.Token != "":
 			if !s.authorized(r) {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="uniflow admin"`)
@@ -171,6 +198,23 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// crossSite reports whether a page in a browser asks that is not of this server.
+// It could not read the answer, but have a profile taken. Browsers say so in
+// Sec-Fetch-Site, which pages cannot set, older ones in Origin.
+func crossSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none": // none is the user, who has typed the address
+	default:
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	at, err := url.Parse(origin)
+	return err != nil || !strings.EqualFold(at.Host, r.Host)
 }
 
 func (s *Server) authorized(r *http.Request) bool {

@@ -110,11 +110,19 @@ func TestHealth(t *testing.T) {
 	s.SetReady(false)
 	f("/readyz", 503)
 	f("/healthz", 200)
-	f("/", 404)
+	f("/", 200)
+	f("/api/v1/", 200)
+	f("/nothing", 404)
+	f("/api/v1/nothing", 404)
 	f("/debug/pprof/", 200)
 	f("/debug/pprof/goroutine?debug=1", 200)
 	f("/debug/pprof/heap", 200)
 	f("/debug/pprof/cmdline", 200)
+	for _, path := range []string{"profile", "trace", "heap"} {
+		for _, seconds := range []string{"99999999999", "3601", "-1", "NaN", "x"} {
+			f("/debug/pprof/"+path+"?seconds="+seconds, 400)
+		}
+	}
 	if got, _ := get(t, s, "POST", "/healthz"); got != 405 {
 		t.Errorf("POST: got %d, want 405", got)
 	}
@@ -210,12 +218,100 @@ func TestRebinding(t *testing.T) {
 	f("[::1]:80", 200)
 }
 
+// TestCrossSite refuses what a page of another site asks for: it could not read the
+// answer, but have the program work for it.
+func TestCrossSite(t *testing.T) {
+	s := start(t, Options{})
+	f := func(want int, headers ...string) {
+		t.Helper()
+		if got, body := get(t, s, "GET", "/debug/pprof/cmdline", headers...); got != want {
+			t.Errorf("%s: got %d %q, want %d", headers, got, body, want)
+		}
+	}
+	f(200)
+	f(200, "Sec-Fetch-Site", "none")
+	f(200, "Sec-Fetch-Site", "same-origin", "Origin", "http://"+s.Addr().String())
+	f(403, "Sec-Fetch-Site", "cross-site")
+	f(403, "Sec-Fetch-Site", "same-site") // another port of this machine
+	f(403, "Origin", "http://evil.example.com")
+	f(403, "Origin", "http://127.0.0.1:1")
+	f(403, "Origin", "null")
+}
+
+// TestCmdline shows the command line that it is given, not that of the process.
+func TestCmdline(t *testing.T) {
+	s := start(t, Options{Cmdline: []string{"uniflow", "start"}})
+	if got, body := get(t, s, "GET", "/debug/pprof/cmdline"); got != 200 || body != "uniflow\x00start" {
+		t.Errorf("got %d %q", got, body)
+	}
+}
+
+// TestIndex leads to everything that there is.
+func TestIndex(t *testing.T) {
+	s := start(t, Options{Version: "<v1>", Slow: http.NotFoundHandler()})
+	_, page := get(t, s, "GET", "/")
+	_, api := get(t, s, "GET", "/api/v1/")
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nodes", "/api/v1/kinds", SlowPath, "/debug/pprof/"} {
+		if !strings.Contains(page, `<a href="`+path+`">`) {
+			t.Errorf("got no link to %s in %s", path, page)
+		}
+		if strings.HasPrefix(path, "/api/") != strings.Contains(api, `"`+path+`"`) {
+			t.Errorf("%s: got %s", path, api)
+		}
+	}
+	if strings.Contains(page, "<v1>") {
+		t.Error("the version is not escaped")
+	}
+}
+
+// TestReload says why the last reload failed, while what was served goes on.
+func TestReload(t *testing.T) {
+	last := Reload{}
+	s := start(t, Options{Reload: func() Reload { return last }})
+	s.SetReady(true)
+	if got, body := get(t, s, "GET", "/readyz"); got != 200 || body != "ready\n" {
+		t.Errorf("got %d %q", got, body)
+	}
+	last = Reload{
+		Time:     time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Err:      errors.New("too many open files"),
+		Findings: diag.List{diag.Errorf(diag.CodeUnknownKind, "unknown kind").At(diag.Pos{File: "f.yaml", Line: 1, Col: 3}, "")},
+	}
+	want := "ready\nlast reload failed at 2026-01-02T03:04:05Z\ntoo many open files\nf.yaml:1:3: unknown kind [F2006]\n"
+	if got, body := get(t, s, "GET", "/readyz"); got != 200 || body != want {
+		t.Errorf("got %d %q, want %q", got, body, want)
+	}
+	_, body := get(t, s, "GET", "/api/v1/status")
+	var status struct {
+		Reload struct {
+			Time       time.Time
+			Successful bool
+			Error      string
+			Findings   []struct {
+				Code, File, Message string
+				Line                int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		t.Fatal(err)
+	}
+	r := status.Reload
+	if r.Successful || r.Error != "too many open files" || !r.Time.Equal(last.Time) || len(r.Findings) != 1 ||
+		r.Findings[0].Code != "F2006" || r.Findings[0].Line != 1 || r.Findings[0].Message != "unknown kind" {
+		t.Errorf("got %+v in %s", r, body)
+	}
+}
+
 func TestAPI(t *testing.T) {
 	now := uniflow.Status{}
 	s := start(t, Options{
 		Status:  func() uniflow.Status { return now },
 		Kinds:   []*node.Def{{Kind: "nop", Summary: "Does nothing."}},
 		Version: "v1",
+		Links: func() []uniflow.Link {
+			return []uniflow.Link{{From: node.Ref{ID: "1"}, To: node.Ref{ID: "2", Name: "b"}, Out: "out[0]", In: "in"}}
+		},
 	})
 	ask := func(path string) string {
 		t.Helper()
@@ -251,7 +347,8 @@ func TestAPI(t *testing.T) {
 	}
 	s.SetReady(true)
 	f("/api/v1/status", `{"generation":3,"in_flight":2,"nodes":1,"ready":true,"since":"2026-01-02T03:04:05Z","version":"v1"}`)
-	f("/api/v1/nodes", `[{"col":3,"file":"f.yaml","id":"1","kind":"nop","line":1,"name":"a","namespace":"default"}]`)
+	f("/api/v1/nodes", `[{"col":3,"file":"f.yaml","id":"1","kind":"nop","line":1,"links":[{"in":"in","name":"b","port":"out[0]","to":"2"}],`+
+		`"name":"a","namespace":"default"}]`)
 }
 
 func TestAddressInUse(t *testing.T) {

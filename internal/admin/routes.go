@@ -3,13 +3,22 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"html/template"
 	"net/http"
 	"net/http/pprof"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
 )
 
 func (s *Server) routes(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.index)
+	mux.HandleFunc("GET /api/v1/{$}", s.api)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /api/v1/status", s.status)
@@ -19,13 +28,84 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	if s.opts.Slow != nil {
 		mux.Handle("GET "+SlowPath, http.StripPrefix(SlowPath, s.opts.Slow))
 	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", s.profile)
+	mux.HandleFunc("GET /debug/pprof/", bounded(pprof.Index))
+	mux.HandleFunc("GET /debug/pprof/cmdline", s.cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", bounded(s.profile))
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/trace", bounded(pprof.Trace))
 	return mux
+}
+
+// An endpoint is a line of the indexes.
+type endpoint struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+}
+
+func (s *Server) endpoints() []endpoint {
+	all := []endpoint{
+		{"/healthz", "200 while the program runs"},
+		{"/readyz", "200 while it serves"},
+		{"/metrics", "metrics for Prometheus"},
+		{"/api/v1/status", "the generation that serves, and how the last reload went"},
+		{"/api/v1/nodes", "the nodes that are served, and their links"},
+		{"/api/v1/kinds", "the kinds that documents may use"},
+	}
+	if s.opts.Slow != nil {
+		all = append(all, endpoint{SlowPath, "what was kept of slow processes"})
+	}
+	return append(all, endpoint{"/debug/pprof/", "profiles, for go tool pprof"})
+}
+
+var page = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>uniflow</title>
+<h1>uniflow {{.Version}}</h1>
+<ul>{{range .Endpoints}}
+<li><a href="{{.Path}}">{{.Path}}</a> {{.What}}{{end}}
+</ul>
+`))
+
+// index is a page of links.
+func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	s.write(w, http.StatusOK, b.Bytes())
+}
+
+// api lists the paths of the API.
+func (s *Server) api(w http.ResponseWriter, _ *http.Request) {
+	all := slices.DeleteFunc(s.endpoints(), func(e endpoint) bool { return !strings.HasPrefix(e.Path, "/api/v1/") })
+	s.json(w, map[string]any{"endpoints": all})
+}
+
+// maxSeconds is how long a profile or trace may take.
+const maxSeconds = 3600
+
+// bounded refuses a profile that would take too long.
+func bounded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if text := r.FormValue("seconds"); text != "" {
+			seconds, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(seconds >= 0 && seconds <= maxSeconds) {
+				http.Error(w, fmt.Sprintf("seconds: want a number from 0 to %d", maxSeconds), http.StatusBadRequest)
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+// cmdline is the command line as pprof has it, with words that end in a zero byte
+// but without secrets.
+func (s *Server) cmdline(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	s.write(w, http.StatusOK, []byte(strings.Join(s.opts.Cmdline, "\x00")))
 }
 
 // profile takes a CPU profile whose samples say which node they are from, unless
@@ -42,7 +122,19 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		s.text(w, http.StatusServiceUnavailable, "not ready")
 		return
 	}
-	s.text(w, http.StatusOK, "ready")
+	// What is served goes on after a reload that failed, so the answer is still
+	// that it is ready; the reason stands below.
+	text := "ready"
+	if last := s.opts.Reload(); !last.Time.IsZero() && !last.OK {
+		text += "\nlast reload failed at " + last.Time.UTC().Format(time.RFC3339)
+		if last.Err != nil {
+			text += "\n" + last.Err.Error()
+		}
+		for _, d := range last.Findings {
+			text += "\n" + d.Error()
+		}
+	}
+	s.text(w, http.StatusOK, text)
 }
 
 // statusBody is what /api/v1/status answers.
@@ -54,6 +146,15 @@ type statusBody struct {
 	Since      *time.Time `json:"since,omitempty"` // when the generation began to serve
 	Nodes      int        `json:"nodes"`
 	InFlight   int        `json:"in_flight"`
+
+	Reload *reloadBody `json:"reload,omitempty"` // the last; none while the program starts
+}
+
+type reloadBody struct {
+	Time       time.Time `json:"time"`
+	Successful bool      `json:"successful"`
+	Error      string    `json:"error,omitempty"`    // why the documents could not be started
+	Findings   diag.List `json:"findings,omitempty"` // in the documents
 }
 
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
@@ -64,6 +165,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	if now.Generation > 0 {
 		body.Since = &now.Since
+	}
+	if last := s.opts.Reload(); !last.Time.IsZero() {
+		body.Reload = &reloadBody{Time: last.Time, Successful: last.OK, Findings: last.Findings}
+		if last.Err != nil {
+			body.Reload.Error = last.Err.Error()
+		}
 	}
 	s.json(w, body)
 }
@@ -77,12 +184,26 @@ type nodeBody struct {
 	File      string `json:"file,omitempty"`
 	Line      int    `json:"line,omitempty"`
 	Col       int    `json:"col,omitempty"`
+
+	Links []linkBody `json:"links,omitempty"`
+}
+
+// linkBody is a link of a node to another.
+type linkBody struct {
+	Port string `json:"port"` // of this node
+	To   string `json:"to"`   // the id of the other
+	Name string `json:"name,omitempty"`
+	In   string `json:"in"` // port of the other
 }
 
 func (s *Server) nodes(w http.ResponseWriter, _ *http.Request) {
+	links := make(map[string][]linkBody)
+	for _, l := range s.opts.Links() {
+		links[l.From.ID] = append(links[l.From.ID], linkBody{Port: l.Out, To: l.To.ID, Name: l.To.Name, In: l.In})
+	}
 	nodes := []nodeBody{}
 	for _, ref := range s.opts.Status().Nodes {
-		nodes = append(nodes, nodeBody{ref.ID, ref.Kind, ref.Namespace, ref.Name, ref.Pos.File, ref.Pos.Line, ref.Pos.Col})
+		nodes = append(nodes, nodeBody{ref.ID, ref.Kind, ref.Namespace, ref.Name, ref.Pos.File, ref.Pos.Line, ref.Pos.Col, links[ref.ID]})
 	}
 	s.json(w, nodes)
 }

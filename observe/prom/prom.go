@@ -10,11 +10,15 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
@@ -51,19 +55,37 @@ func Handler(opts Options) (http.Handler, error) {
 		return nil, err
 	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorLog: errorLog{opts.Log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+		ErrorLog: &errorLog{log: opts.Log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
+		// A figure that its kind describes badly is left out; all others are shown.
+		ErrorHandling: promhttp.ContinueOnError,
 	}), nil
 }
 
-type errorLog struct{ log *slog.Logger }
+// An errorLog logs what is wrong with the metrics when that has changed, not at
+// each scrape.
+type errorLog struct {
+	log  *slog.Logger
+	last atomic.Pointer[string]
+}
 
-func (l errorLog) Println(v ...any) { l.log.Error("metrics", "error", fmt.Sprint(v...)) }
+// maxErrors is how much is logged of what is wrong with the metrics, in bytes.
+const maxErrors = 2000
+
+// Println logs an error of a scrape.
+func (l *errorLog) Println(v ...any) {
+	text := fmt.Sprint(v...)
+	text = strings.ToValidUTF8(text[:min(len(text), maxErrors)], "")
+	if last := l.last.Swap(&text); last == nil || *last != text {
+		l.log.Error("metrics", "error", text)
+	}
+}
 
 // A collector makes series of metrics.
 type collector struct {
 	metrics func() observe.Metrics
 
 	generation, reloads, refused     *prometheus.Desc
+	reloadOK, reloadTime             *prometheus.Desc
 	started, ended, inFlight         *prometheus.Desc
 	pending, pendingBytes            *prometheus.Desc
 	packets, failures, busy, latency *prometheus.Desc
@@ -79,6 +101,8 @@ func newCollector(metrics func() observe.Metrics) *collector {
 		generation:   desc("generation", "The number of the generation that serves, from 1."),
 		reloads:      desc("reloads_total", "Generations that have replaced another."),
 		refused:      desc("reload_failures_total", "Workflows that were not served, for errors in them or because they did not start."),
+		reloadOK:     desc("last_reload_successful", "Whether the last workflow that was to be served is served: 1 or 0."),
+		reloadTime:   desc("last_reload_timestamp_seconds", "When that was decided."),
 		started:      desc("processes_started_total", "Processes that have started."),
 		ended:        desc("processes_ended_total", "Processes that have ended, by how.", "outcome"),
 		inFlight:     desc("processes_in_flight", "Processes under way."),
@@ -91,14 +115,9 @@ func newCollector(metrics func() observe.Metrics) *collector {
 	}
 }
 
-func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.generation, c.reloads, c.refused, c.started, c.ended, c.inFlight,
-		c.pending, c.pendingBytes, c.packets, c.failures, c.busy, c.latency,
-	} {
-		descs <- d
-	}
-}
+// Describe describes nothing: what nodes have of their own is known when it is
+// collected, and checked then.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v float64, labels ...string) {
@@ -111,6 +130,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.generation, float64(m.Generation))
 	count(c.reloads, float64(m.Reloads))
 	count(c.refused, float64(m.Refused))
+	if !m.LastReload.IsZero() {
+		ok := 0.0
+		if m.LastReloadOK {
+			ok = 1
+		}
+		gauge(c.reloadOK, ok)
+		gauge(c.reloadTime, float64(m.LastReload.UnixMilli())/1000)
+	}
 	count(c.started, float64(m.Started))
 	for outcome, n := range m.Ended {
 		count(c.ended, float64(n), observe.Outcome(outcome).String())
@@ -129,6 +156,48 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstHistogram(c.latency, total, n.Latency.Sum.Seconds(), buckets, labels...)
 		}
 	}
+	for i := range m.Figures {
+		out <- figure(&m.Figures[i])
+	}
+}
+
+// figure makes a series of what a node has reported. If that is not sound, it makes
+// one that fails alone.
+func figure(f *observe.Figure) prometheus.Metric {
+	m := &f.Metric
+	names, values := []string{"namespace", "kind", "node"}, []string{f.Node.Namespace, f.Node.Kind, f.Node.Name}
+	for _, l := range m.Labels {
+		names, values = append(names, l.Name), append(values, l.Value)
+	}
+	desc := prometheus.NewDesc("uniflow_"+m.Name, m.Help, names, nil)
+	var made prometheus.Metric
+	var err error
+	switch m.Type {
+	case node.MetricGauge:
+		made, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, m.Value, values...)
+	case node.MetricCounter:
+		made, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, m.Value, values...)
+	case node.MetricHistogram:
+		var total uint64
+		buckets := make(map[float64]uint64, len(m.Bounds))
+		for i, n := range m.Counts {
+			total += n
+			if i < len(m.Bounds) {
+				buckets[m.Bounds[i]] = total
+			}
+		}
+		if len(m.Counts) != len(m.Bounds)+1 || !slices.IsSorted(m.Bounds) {
+			err = fmt.Errorf("histogram %s: %d counts of %d bounds, in ascending order", m.Name, len(m.Counts), len(m.Bounds))
+			break
+		}
+		made, err = prometheus.NewConstHistogram(desc, total, m.Sum, buckets, values...)
+	default:
+		err = fmt.Errorf("metric %s: unknown type %d", m.Name, m.Type)
+	}
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, fmt.Errorf("node %q of kind %s: %w", f.Node, f.Node.Kind, err))
+	}
+	return made
 }
 
 // cumulate returns the counts of a histogram as Prometheus has them.

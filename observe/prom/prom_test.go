@@ -1,7 +1,9 @@
 package prom_test
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/observe/prom"
 )
@@ -26,6 +29,20 @@ func sample() observe.Metrics {
 		hello.Latency.Sum += d
 	}
 	m.Nodes = []observe.NodeMetrics{hello, {Kind: "router", Namespace: "default"}}
+	m.LastReload, m.LastReloadOK = time.UnixMilli(1_500), true
+	a, b := node.Ref{Kind: "test", Namespace: "default", Name: "a"}, node.Ref{Kind: "test", Namespace: "default", Name: "b"}
+	answers := node.Metric{Name: "test_answers_total", Help: "Answers by status.", Type: node.MetricCounter}
+	for _, status := range []string{"200", "404"} {
+		answers.Labels, answers.Value = []node.Label{{Name: "status", Value: status}}, answers.Value+1
+		m.Figures = append(m.Figures, observe.Figure{Node: a, Metric: answers})
+	}
+	m.Figures = append(m.Figures,
+		observe.Figure{Node: a, Metric: node.Metric{Name: "test_queue_length", Help: "Length of the queue.", Value: 3}},
+		observe.Figure{Node: b, Metric: node.Metric{Name: "test_queue_length", Help: "Length of the queue.", Value: 4}},
+		observe.Figure{Node: b, Metric: node.Metric{
+			Name: "test_wait_seconds", Help: "How long events wait.", Type: node.MetricHistogram,
+			Bounds: []float64{0.1, 1}, Counts: []uint64{1, 2, 3}, Sum: 7.5,
+		}})
 	return m
 }
 
@@ -35,6 +52,11 @@ func scrape(t *testing.T, m observe.Metrics) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ask(t, h)
+}
+
+func ask(t *testing.T, h http.Handler) string {
+	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	body, err := io.ReadAll(w.Result().Body)
@@ -66,6 +88,12 @@ func TestSeries(t *testing.T) {
 		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="+Inf"} 5` + "\n",
 		`uniflow_node_duration_seconds_count{kind="snippet",namespace="default",node="he said \"hi\"\n"} 5` + "\n",
 		`uniflow_node_packets_total{kind="router",namespace="default",node=""} 0` + "\n",
+		"uniflow_last_reload_successful 1\n",
+		"uniflow_last_reload_timestamp_seconds 1.5\n",
+		`uniflow_test_answers_total{kind="test",namespace="default",node="a",status="404"} 2` + "\n",
+		`uniflow_test_queue_length{kind="test",namespace="default",node="b"} 4` + "\n",
+		`uniflow_test_wait_seconds_bucket{kind="test",namespace="default",node="b",le="1"} 3` + "\n",
+		`uniflow_test_wait_seconds_count{kind="test",namespace="default",node="b"} 6` + "\n",
 		`uniflow_build_info{goversion="go1.`,
 		"go_goroutines ",
 		"go_gc_heap_live_bytes ",
@@ -94,6 +122,47 @@ func TestLint(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestBadFigures leaves out what a kind describes badly, shows all else, and logs it
+// once.
+func TestBadFigures(t *testing.T) {
+	ref := node.Ref{Kind: "test", Namespace: "default", Name: "bad"}
+	bad := []node.Metric{
+		{Name: "test_queue_length", Help: "Another help.", Value: 66},
+		{Name: "test_queue_length", Help: "Length of the queue.", Type: node.MetricCounter, Value: 66},
+		{Name: "generation", Help: "Ours.", Value: 66},
+		{Name: "bad_label", Help: "x", Labels: []node.Label{{Name: "kind", Value: "x"}}, Value: 66},
+		{Name: "bad_value", Help: "x", Labels: []node.Label{{Name: "x", Value: "\xff"}}, Value: 66},
+		{Name: "bad_type", Help: "x", Type: 9, Value: 66},
+		{Name: "bad_counts", Help: "x", Type: node.MetricHistogram, Bounds: []float64{1}, Counts: []uint64{66}},
+		{Name: "bad_bounds", Help: "x", Type: node.MetricHistogram, Bounds: []float64{2, 1}, Counts: []uint64{66, 66, 66}},
+		{Name: "test_wait_seconds_count", Help: "Collides with the histogram.", Value: 66},
+	}
+	m := sample()
+	for _, metric := range append(bad, bad...) { // twice: series that are there already
+		m.Figures = append(m.Figures, observe.Figure{Node: ref, Metric: metric})
+	}
+	m.Figures = append(m.Figures, observe.Figure{Node: ref, Metric: node.Metric{Name: "test_good", Help: "x", Value: 1}})
+	var log bytes.Buffer
+	h, err := prom.Handler(prom.Options{Metrics: func() observe.Metrics { return m }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		text := ask(t, h)
+		for _, want := range []string{`uniflow_test_good{kind="test",namespace="default",node="bad"} 1`, "uniflow_generation 3\n", "uniflow_processes_started_total 10\n", "go_goroutines "} {
+			if !strings.Contains(text, want) {
+				t.Errorf("got no %q", want)
+			}
+		}
+		if strings.Contains(text, " 66\n") {
+			t.Errorf("got a bad figure in %s", text)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 || log.Len() > 4000 {
+		t.Errorf("got %d lines, %d bytes in the log:\n%s", lines, log.Len(), &log)
 	}
 }
 
