@@ -10,7 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 const checkLong = `Check finds what is wrong with documents, all of it at once, and starts nothing.
@@ -78,7 +77,7 @@ func (a *app) check(ctx context.Context, r *reading, s *settings, one, strict, a
 	}
 	result := checkResult{Findings: list}
 	for _, name := range names {
-		found, err := findings(ctx, src, s.language, name)
+		found, err := a.findings(ctx, src, s.language, name)
 		if err != nil {
 			return err
 		}
@@ -121,8 +120,8 @@ func (a *app) printFindings(result checkResult, src *sources) error {
 }
 
 // findings checks the nodes of one namespace.
-func findings(ctx context.Context, src *sources, language, namespace string) (diag.List, error) {
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(language), Namespace: namespace})
+func (a *app) findings(ctx context.Context, src *sources, language, namespace string) (diag.List, error) {
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(language), Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}

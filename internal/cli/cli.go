@@ -22,12 +22,15 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
+	"github.com/uniflow-labs/uniflow/internal/flame"
 	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 // The exit codes. A program that is ended by a second signal exits with 128 and
@@ -39,9 +42,11 @@ const (
 	exitEngine   = 3 // what was asked for could not be done: bind, start, write
 )
 
-// A Machine is what a command sees of the process it runs in. All fields are
-// required.
+// A Machine is what a command sees of the process it runs in. All fields but Kinds
+// are required.
 type Machine struct {
+	Kinds []*node.Def // that documents may use beside those of package std
+
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
@@ -79,39 +84,45 @@ func System() Machine {
 // code. When ctx ends, a program that serves shuts down as upon SIGTERM.
 func Main(ctx context.Context, args []string, sys Machine) int {
 	a := newApp(args, sys)
-	return a.end(a.root().ExecuteContext(ctx))
+	code := a.end(a.root().ExecuteContext(ctx))
+	a.stderr.flush(a.patience())
+	return code
 }
 
 // An app is one run of the command line.
 type app struct {
 	Machine
-	args []string
+	args   []string
+	stderr *stderr // what Stderr is
+
+	// deadline is when a program that was told to end has to; zero before that.
+	deadline time.Time
 
 	// colourOut and colourErr tell whether findings on a stream are painted.
 	colourOut, colourErr bool
 }
+
+// kinds are all that documents may use. Language is that of expressions that name
+// none.
+func (a *app) kinds(language string) []*node.Def { return append(std.Defs(language), a.Kinds...) }
 
 func newApp(args []string, sys Machine) *app {
 	plain := sys.Getenv("NO_COLOR") != "" || sys.Getenv("TERM") == "dumb"
 	a := &app{Machine: sys, args: append([]string{}, args...)} // never nil: cobra would take os.Args
 	a.colourOut = !plain && sys.Terminal(sys.Stdout)
 	a.colourErr = !plain && sys.Terminal(sys.Stderr)
-	a.Stderr = &lockedWriter{w: sys.Stderr}
+	a.stderr = &stderr{w: sys.Stderr}
+	a.Stderr = a.stderr
 	return a
 }
 
-// A lockedWriter keeps the log and what commands say from running into each
-// other.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write writes to the writer below, one call at a time.
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
+// patience is how long the last of what a command does may take: what there is up
+// to the deadline, but 100 ms in any case and a second at most.
+func (a *app) patience() time.Duration {
+	if a.deadline.IsZero() {
+		return time.Second
+	}
+	return min(max(time.Until(a.deadline), 100*time.Millisecond), time.Second)
 }
 
 // An exitError ends a command with a code. Err is nil if what there is to say
@@ -169,7 +180,7 @@ func (a *app) end(err error) int {
 	if exit.err == nil {
 		return exit.code
 	}
-	text := "uniflow: " + exit.err.Error() + "\n"
+	text := "uniflow: " + printableLines(exit.err.Error()) + "\n"
 	if exit.hint != "" {
 		text += "hint: " + exit.hint + "\n"
 	}
@@ -178,6 +189,16 @@ func (a *app) end(err error) int {
 	}
 	a.talk("%s", text)
 	return exit.code
+}
+
+// printableLines is [flame.Printable] line by line. Errors may quote what a server
+// has answered, and a terminal obeys what it is shown.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = flame.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // joined returns the errors that errors.Join has made one of. Others that wrap

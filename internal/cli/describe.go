@@ -14,11 +14,11 @@ func describeCommand(a *app) *cobra.Command {
 		Long:              "Describe tells what a kind of node does: its fields, its ports, and an example.",
 		Example:           "  uniflow describe listener\n  uniflow describe --json snippet",
 		Args:              oneArg("kind", "uniflow list shows all kinds"),
-		ValidArgsFunction: words(kindNames),
+		ValidArgsFunction: words(a.kindNames),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		def, err := kind(cmd.CommandPath(), args[0])
+		def, err := a.kind(cmd.CommandPath(), args[0])
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 // listedKind is one element of what list --json prints.
@@ -30,13 +29,13 @@ func listCommand(a *app) *cobra.Command {
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if asJSON {
 			kinds := []listedKind{}
-			for _, def := range sortedKinds() {
+			for _, def := range a.sortedKinds() {
 				kinds = append(kinds, listedKind{def.Kind, def.Summary})
 			}
 			return a.printJSON(kinds)
 		}
 		var rows [][]string
-		for _, def := range sortedKinds() {
+		for _, def := range a.sortedKinds() {
 			rows = append(rows, []string{def.Kind, def.Summary})
 		}
 		return a.print(columns(rows))
@@ -45,28 +44,28 @@ func listCommand(a *app) *cobra.Command {
 }
 
 // sortedKinds returns the kinds by name.
-func sortedKinds() []*node.Def {
-	defs := std.Defs("")
+func (a *app) sortedKinds() []*node.Def {
+	defs := a.kinds("")
 	slices.SortFunc(defs, func(a, b *node.Def) int { return strings.Compare(a.Kind, b.Kind) })
 	return defs
 }
 
-func kindNames() []string {
+func (a *app) kindNames() []string {
 	var names []string
-	for _, def := range sortedKinds() {
+	for _, def := range a.sortedKinds() {
 		names = append(names, def.Kind)
 	}
 	return names
 }
 
 // kind finds a kind by name.
-func kind(command, name string) (*node.Def, error) {
-	for _, def := range sortedKinds() {
+func (a *app) kind(command, name string) (*node.Def, error) {
+	for _, def := range a.sortedKinds() {
 		if def.Kind == name {
 			return def, nil
 		}
 	}
-	hint := didYouMean(name, kindNames(), "")
+	hint := didYouMean(name, a.kindNames(), "")
 	if hint == "" {
 		hint = "uniflow list shows all kinds"
 	}

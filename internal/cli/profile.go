@@ -32,9 +32,10 @@ a CPU profile that was written by --output or by start --cpuprofile, "-" is stan
 input.
 
 Time counts to the node whose code runs, and to a trigger that is at work outside of
-processes. What is nobody's stands in parentheses: the garbage collection, the
-runtime (Go's scheduler, timers and network poller), and what no node has started.
-Time is that of all processors together.
+processes. What belongs to no node stands in parentheses: (garbage collection),
+(runtime) for Go's scheduler, timers and network poller, (profiling) for the taking
+of the profile itself, and (outside) for goroutines that no node has started. Time is
+that of all processors together.
 
 --svg writes a flame graph, for browsers: nodes first, below them their calls. Click
 to zoom, press / to search.`
@@ -223,8 +224,7 @@ func (a *app) showProfile(p *flame.Profile, data []byte, o *profileOptions) erro
 // progress shows on a terminal for how long it is to be waited, until stop is
 // called.
 func (a *app) progress(name string, seconds int) (stop func()) {
-	out, ok := a.Stderr.(*lockedWriter)
-	if !ok || !a.Terminal(out.w) || a.Getenv("TERM") == "dumb" {
+	if !a.Terminal(a.stderr.w) || a.Getenv("TERM") == "dumb" {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -344,9 +344,9 @@ func refused(from source, resp *http.Response, body []byte, o *profileOptions) e
 	case status == http.StatusBadRequest && strings.Contains(text, "HTTPS") && from.url.Scheme == "http":
 		return fail("write https://"+from.url.Host, "%s wants HTTPS", from.name)
 	case !page && (status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusInternalServerError) && text != "":
-		return fail("", "%s: %s: %s", from.name, resp.Status, text)
+		return fail("", "%s: %s: %s", from.name, flame.Printable(resp.Status), text)
 	}
-	what := "it answers " + resp.Status
+	what := "it answers " + flame.Printable(resp.Status)
 	if page {
 		what += " with a page of HTML"
 	}

@@ -21,14 +21,14 @@ func schemaCommand(a *app) *cobra.Command {
 		Long:              schemaLong,
 		Example:           schemaExample,
 		Args:              atMostOneArg("kind"),
-		ValidArgsFunction: words(kindNames),
+		ValidArgsFunction: words(a.kindNames),
 	}
 	// The schema is JSON anyway; the flag is there because it is everywhere.
 	cmd.Flags().Bool("json", true, "print JSON; there is no other form")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		defs := sortedKinds()
+		defs := a.sortedKinds()
 		if len(args) > 0 {
-			def, err := kind(cmd.CommandPath(), args[0])
+			def, err := a.kind(cmd.CommandPath(), args[0])
 			if err != nil {
 				return err
 			}

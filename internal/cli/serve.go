@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,7 +18,6 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/admin"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
@@ -43,9 +45,16 @@ type server struct {
 	unread  atomic.Uint64 // reloads that the engine was not asked for
 	watch   *watcher      // nil without --watch
 
-	workers sync.WaitGroup
-	results chan outcome // of an apply; room for the one that may run
-	ready   bool         // the first apply went well
+	applying sync.WaitGroup
+	results  chan outcome // of an apply; room for the one that may run
+	ready    bool         // the first apply went well
+
+	// What follows a reload that could not be started.
+	wait   time.Duration    // until the next try; 0 if there is none
+	again  <-chan time.Time // has the time of that; nil if there is none
+	reason string           // why it failed, as it was logged
+
+	last atomic.Pointer[admin.Reload] // nil before the first
 
 	// served and tried are what the engine serves and what was last read: an
 	// apply reads them, the loop sets them when it has ended.
@@ -59,6 +68,7 @@ type outcome struct {
 	err       error
 	unchanged bool // it was what is served, or what had been tried
 	asked     bool // the engine was asked to serve it
+	retried   bool // nobody has changed anything since it failed
 }
 
 // serve runs a workflow until a signal, the end of ctx, or a failed start.
@@ -67,7 +77,7 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stopSignals()
 
-	kinds := std.Defs(o.language)
+	kinds := a.kinds(o.language)
 	grace := o.grace
 	if grace == 0 {
 		grace = time.Nanosecond // the engine takes 0 for its default
@@ -75,7 +85,7 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 	if s.traces, err = o.telemetry.start(s.log, s.slowLink); err != nil {
 		return err
 	}
-	defer func() { s.traces.close(s.log) }()
+	defer func() { s.traces.close(s.log, s.flushTraces()) }()
 	s.engine, err = uniflow.New(uniflow.Options{
 		Kinds: kinds, Namespace: o.namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.admin != "",
 	})
@@ -103,7 +113,13 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	opts := admin.Options{
 		Address: s.opts.admin, Token: s.opts.adminToken, Status: s.engine.Status, Kinds: kinds, Version: versionOf(), Log: s.log,
-		Metrics: s.metrics, Label: s.engine.LabelGoroutines,
+		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Links: s.engine.Links, Cmdline: s.cmdline(),
+		Reload: func() admin.Reload {
+			if last := s.last.Load(); last != nil {
+				return *last
+			}
+			return admin.Reload{}
+		},
 	}
 	if s.traces.flight != nil {
 		opts.Slow = s.traces.flight.Handler()
@@ -117,6 +133,9 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 func (s *server) metrics() observe.Metrics {
 	m := s.engine.Metrics()
 	m.Refused += s.unread.Load()
+	if last := s.last.Load(); last != nil {
+		m.LastReload, m.LastReloadOK = last.Time, last.OK
+	}
 	return m
 }
 
@@ -133,17 +152,21 @@ func (s *server) slowLink() string {
 func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	applying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	busy, wanted, forced := false, true, true
+	busy, wanted, forced, retried := false, true, true, false
 	for {
 		if wanted && !busy {
-			force := forced
-			busy, wanted, forced = true, false, false
-			s.workers.Go(func() { s.results <- s.apply(applying, force) })
+			force, retry := forced, retried
+			busy, wanted, forced, retried = true, false, false, false
+			s.applying.Go(func() {
+				result := s.apply(applying, force)
+				result.retried = retry
+				s.results <- result
+			})
 		}
 		select {
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
-				wanted, forced = true, true
+				wanted, forced, retried = true, true, false
 				continue
 			}
 			cancel()
@@ -151,12 +174,16 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 		case <-ctx.Done():
 			return s.shutdown(context.WithoutCancel(ctx), syscall.SIGTERM, signals)
 		case script := <-s.watch.changes():
-			wanted, forced = true, forced || script
+			wanted, forced, retried = true, forced || script, false
+		case <-s.again:
+			wanted, forced, retried = true, true, !wanted
+			s.again = nil
 		case r := <-s.results:
 			busy = false
 			if err := s.applied(r); err != nil {
 				return errors.Join(err, s.engine.Shutdown(ctx))
 			}
+			s.retry(r)
 		}
 	}
 }
@@ -202,6 +229,34 @@ func blank(src *sources) bool {
 	return true
 }
 
+// A reload that could not be started is tried again, as the reason may go away
+// without an edit: files or connections are free again, a port or a database is.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// retry has a reload tried again that could not be started, later each time.
+func (s *server) retry(r outcome) {
+	switch {
+	case r.unchanged:
+	case !s.ready || !transient(r):
+		s.wait, s.again = 0, nil
+	default:
+		s.wait = min(max(firstRetry, 2*s.wait), lastRetry)
+		s.again = time.After(s.wait)
+		s.log.Debug("the reload will be tried again", "in", s.wait.String())
+	}
+}
+
+// transient reports whether a reload may succeed with the same documents. That they
+// have errors does not change, unless one could not be read for want of descriptors.
+func transient(r outcome) bool {
+	exhausted := func(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
+	return r.asked && r.err != nil || exhausted(r.err) ||
+		slices.ContainsFunc(r.list, func(d *diag.Diagnostic) bool { return exhausted(d) })
+}
+
 // applied tells how an apply went. Before the first one that went well, an error
 // ends the program.
 func (s *server) applied(r outcome) error {
@@ -212,22 +267,34 @@ func (s *server) applied(r outcome) error {
 	if r.unchanged {
 		if again && r.src.sum == s.served.sum {
 			s.tried = s.served
+			s.wait, s.again = 0, nil
+			s.last.Store(&admin.Reload{Time: time.Now(), OK: true})
 			s.log.Info("documents are again as they are served", keyLogGeneration, s.engine.Status().Generation)
 		}
 		return nil
 	}
-	if err := s.report(r); err != nil {
-		return err
-	}
 	failed := r.err != nil || r.list.HasErrors()
+	reason := errorText(r.err) + r.list.Error()
+	known := failed && r.retried && reason == s.reason
+	s.reason = reason
+	if !known {
+		if err := s.report(r); err != nil {
+			return err
+		}
+	}
 	if failed && !r.asked {
 		s.unread.Add(1)
 	}
+	s.last.Store(&admin.Reload{Time: time.Now(), OK: !failed, Err: r.err, Findings: r.list})
 	switch {
 	case !failed:
 		s.served = r.src
 	case s.ready:
-		s.log.Error("not reloaded: the generation before goes on", keyLogGeneration, s.engine.Status().Generation,
+		level := slog.LevelError
+		if known {
+			level = slog.LevelDebug
+		}
+		s.log.Log(context.Background(), level, "not reloaded: the generation before goes on", keyLogGeneration, s.engine.Status().Generation,
 			keyLogFindings, len(r.list), keyLogError, errorText(r.err))
 		return nil
 	case r.err != nil:
@@ -272,32 +339,102 @@ func (s *server) report(r outcome) error {
 	return nil
 }
 
+// How long after the grace a program has ended, whatever does not: the engine gives
+// up after 800 ms, and then there is a moment to say so.
+const (
+	giveUp = 850 * time.Millisecond
+	gone   = 950 * time.Millisecond
+)
+
+// flushTraces is how long the last traces may take.
+func (s *server) flushTraces() time.Duration {
+	if s.deadline.IsZero() {
+		return flush
+	}
+	return min(flush, max(0, time.Until(s.deadline)-gone+giveUp))
+}
+
 // shutdown drains the engine. A second signal ends the program at once: nothing
-// is waited for then, as whatever does not end is what the user is waiting for.
+// is waited for then, as whatever does not end is what the user is waiting for. So
+// it is if something goes on although the grace is over.
 func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
 	if s.admin != nil {
 		s.admin.SetReady(false)
 	}
+	s.deadline = time.Now().Add(s.opts.grace + gone)
+	over := time.NewTimer(s.opts.grace + giveUp)
+	defer over.Stop()
 	s.log.Info("shutting down", keyLogSignal, sig.String(), "grace", s.opts.grace.String())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	s.workers.Go(func() { done <- s.engine.Shutdown(ctx) })
+	var worker sync.WaitGroup // waited for by done, unless it is abandoned
+	worker.Go(func() {
+		err := s.engine.Shutdown(ctx)
+		s.applying.Wait()
+		done <- err
+	})
 	for {
 		select {
 		case err := <-done:
-			s.workers.Wait()
 			if err != nil {
 				return err
 			}
 			s.log.Info("shut down")
 			return nil
+		case <-over.C:
+			s.log.Error("ended although something goes on")
+			return uniflow.ErrAbandoned
 		case second := <-signals:
 			if second == syscall.SIGHUP {
 				continue // nothing to reload any more
 			}
 			s.log.Warn("ended at once", keyLogSignal, second.String())
+			s.deadline = time.Now()
 			return &exitError{code: signalCode(second)}
 		}
 	}
 }
+
+// cmdline is the command line without what may be secret in it: values of the
+// environment, tokens, and passwords in addresses.
+func (a *app) cmdline() []string {
+	words := []string{"uniflow"}
+	hide := "" // how what the word before is a flag of begins
+	for _, word := range a.args {
+		flag, text, inline := strings.Cut(word, "=")
+		switch {
+		case hide != "":
+			word, hide = hidden(hide, word), ""
+		case flag == "--"+flagEnvironment || flag == "--admin-token" || flag == "--"+flagOTLP:
+			if inline {
+				word = flag + "=" + hidden(flag, text)
+			} else {
+				hide = flag
+			}
+		case word == "-e":
+			hide = "--" + flagEnvironment
+		case strings.HasPrefix(word, "-e") && !strings.HasPrefix(word, "--"):
+			word = "-e" + hidden("--"+flagEnvironment, strings.TrimPrefix(word[2:], "="))
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// hidden is what is shown of the value of a flag.
+func hidden(flag, text string) string {
+	switch flag {
+	case "--" + flagEnvironment:
+		key, _, _ := strings.Cut(text, "=")
+		return key + "=" + redacted
+	case "--" + flagOTLP:
+		if u, err := url.Parse(text); err == nil {
+			return u.Redacted()
+		}
+	}
+	return redacted
+}
+
+// redacted stands for what is not shown.
+const redacted = "[redacted]"

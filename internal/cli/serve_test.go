@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // served is a program that serves in this process.
@@ -35,10 +37,17 @@ func (s *served) Write(p []byte) (int, error) {
 
 func serve(t *testing.T, args ...string) *served {
 	t.Helper()
+	return serveKinds(t, nil, args...)
+}
+
+// serveKinds is serve with kinds beside those of package std.
+func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &served{t: t, signals: make(chan os.Signal, 8), cancel: cancel, code: make(chan int, 1)}
 	s.mu.more = make(chan struct{})
 	m := machine(s, s, nil)
+	m.Kinds = kinds
 	m.Signals = func(...os.Signal) (<-chan os.Signal, func()) { return s.signals, func() {} }
 	go func() { s.code <- Main(ctx, append([]string{"start"}, args...), m) }()
 	return s

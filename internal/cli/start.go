@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -138,14 +140,23 @@ func (a *app) start(ctx context.Context, command string, o *startOptions) error 
 	return errors.Join(a.serve(ctx, o, r), stop())
 }
 
-// logger returns what the program logs to.
+// logger returns what a program that serves logs to. From now on nobody waits for
+// whoever reads standard error.
 func (a *app) logger(o *startOptions) *slog.Logger {
 	opts := &slog.HandlerOptions{}
 	if o.debug {
 		opts.Level = slog.LevelDebug
 	}
-	if o.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(a.Stderr, opts))
+	to := func(w io.Writer) *slog.Logger {
+		if o.logFormat == "json" {
+			return slog.New(slog.NewJSONHandler(w, opts))
+		}
+		return slog.New(slog.NewTextHandler(w, opts))
 	}
-	return slog.New(slog.NewTextHandler(a.Stderr, opts))
+	a.stderr.begin(func(dropped uint64) []byte {
+		var b bytes.Buffer
+		to(&b).Warn("records of the log were dropped, as nobody read them", "dropped", dropped)
+		return b.Bytes()
+	})
+	return to(a.Stderr)
 }

@@ -80,7 +80,7 @@ func (t *telemetry) start(log *slog.Logger, link func() string) (r recorders, er
 	if t.otlp != "" {
 		r.otlp, err = otlp.New(otlp.Options{URL: t.otlp, Ratio: t.otlpRatio, Version: versionOf(), Log: log})
 		if err != nil {
-			r.close(log)
+			r.close(log, 0)
 			return r, err
 		}
 		log.Info("sending traces", "url", t.otlp, "ratio", t.otlpRatio)
@@ -102,16 +102,17 @@ func (r *recorders) watch() []observe.Recorder {
 // flush is how long the last traces may take to be sent.
 const flush = 5 * time.Second
 
-// close hands over what is left; the engine has ended. What cannot be handed over
-// is logged: a receiver that is down is no reason to exit with an error.
-func (r *recorders) close(log *slog.Logger) {
+// close hands over what is left, for some time at most; the engine has ended. What
+// cannot be handed over is logged: a receiver that is down is no reason to exit with
+// an error.
+func (r *recorders) close(log *slog.Logger, within time.Duration) {
 	if r.flight != nil {
 		r.flight.Close()
 	}
 	if r.otlp == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flush)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := r.otlp.Close(ctx); err != nil {
 		log.Warn("not all traces were sent", keyLogError, err)

@@ -36,8 +36,7 @@ type meter struct {
 // newMeter returns a meter that has nothing to show yet. It must be cleared
 // before anything else is said.
 func (a *app) newMeter() *meter {
-	out, ok := a.Stderr.(*lockedWriter)
-	return &meter{app: a, terminal: ok && a.Terminal(out.w) && a.Getenv("TERM") != "dumb", now: time.Now}
+	return &meter{app: a, terminal: a.Terminal(a.stderr.w) && a.Getenv("TERM") != "dumb", now: time.Now}
 }
 
 // A headway is how far a piece of work is.

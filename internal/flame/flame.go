@@ -212,7 +212,7 @@ func unowned(stack []string) string {
 		switch {
 		case collects(name):
 			return Collector
-		case strings.HasPrefix(name, "runtime/pprof."):
+		case strings.HasPrefix(name, "runtime/pprof.") && !labels(name):
 			return Profiling
 		case !ofRuntime(name) && name != unknown:
 			runtimeOnly = false
@@ -222,6 +222,17 @@ func unowned(stack []string) string {
 		return Runtime // also where the runtime could not tell the stack
 	}
 	return Outside
+}
+
+// labels reports whether a function of runtime/pprof belongs to the labelling of
+// goroutines: programs run within [pprof.Do].
+func labels(name string) bool {
+	for _, prefix := range []string{"Do", "SetGoroutineLabels", "WithLabels", "Label", "ForLabels", "mergeLabelSets", "(*labelMap)", "labelMap"} {
+		if strings.HasPrefix(name[len("runtime/pprof."):], prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // collects reports whether a function is the root of a part of the garbage

@@ -155,6 +155,9 @@ func TestOwners(t *testing.T) {
 	f(Runtime, "runtime._ExternalCode")
 	f(Runtime, "")
 	f(Profiling, "runtime/pprof.profileWriter runtime/pprof.(*profileBuilder).addCPUData")
+	f(Profiling, "net/http.(*conn).serve runtime/pprof.Do runtime/pprof.Do.func1 runtime/pprof.StopCPUProfile")
+	f(Outside, "runtime/pprof.Do example.com/batch.(*sender).request")
+	f(Outside, "example.com/x.Work runtime/pprof.SetGoroutineLabels")
 	f(Outside, "main.main example.com/x.Work runtime.gcAssistAlloc")
 	f(Outside, "example.com/runtime.Work")
 }

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A blocking writer takes nothing until it is opened.
+type blocking struct {
+	open chan struct{}
+	mu   sync.Mutex
+	buf  bytes.Buffer
+}
+
+func (b *blocking) Write(p []byte) (int, error) {
+	<-b.open
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// TestUnreadLog holds nobody up while nobody reads, keeps what fits in its order, and
+// says then how much it has dropped.
+func TestUnreadLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &blocking{open: make(chan struct{})}
+		s := &stderr{w: w}
+		s.begin(func(dropped uint64) []byte { return fmt.Appendf(nil, "dropped %d\n", dropped) })
+		line := func(i int) string { return fmt.Sprintf("%d %s\n", i, strings.Repeat("x", 1000)) }
+		const n = 5000
+		for i := range n {
+			if _, err := io.WriteString(s, line(i)); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				synctest.Wait() // until it is stuck with that
+			}
+		}
+		start := time.Now()
+		s.flush(time.Second)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("flush took %s, want the second that it was given", took)
+		}
+		close(w.open)
+		<-s.ended
+		kept := 0
+		rest := w.buf.String()
+		for ; strings.HasPrefix(rest, line(kept)); kept++ {
+			rest = rest[len(line(kept)):]
+		}
+		if want := fmt.Sprintf("dropped %d\n", n-kept); rest != want {
+			t.Errorf("got %q after %d lines, want %q", rest, kept, want)
+		}
+		if size := kept * 1004; size < maxQueued-2000 || size > maxQueued+4000 {
+			t.Errorf("got %d bytes kept, want about %d", size, maxQueued)
+		}
+	})
+}
+
+// TestUnreadLogServes answers requests that log, and ends in time, while nobody
+// reads standard error.
+func TestUnreadLogServes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	port := freePort(t)
+	write(t, "f.yaml", fmt.Sprintf("- {kind: listener, name: web, host: 127.0.0.1, port: %d, access_log: true, ports: {out: [{name: pong, port: in}]}}\n"+
+		"- {kind: snippet, name: pong, language: text, code: pong}\n", port))
+	w := &blocking{open: make(chan struct{})}
+	signals := make(chan os.Signal, 1)
+	m := machine(io.Discard, w, nil)
+	m.Signals = func(...os.Signal) (<-chan os.Signal, func()) { return signals, func() {} }
+	code := make(chan int, 1)
+	go func() { code <- Main(t.Context(), []string{"start", "--from-specs", "f.yaml", "--grace", "1s"}, m) }()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	long := strings.Repeat("x", 4000) // 3,000 lines are more than the queue has room for
+	answered := 0
+	for answered < 3000 {
+		resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/%s", port, long))
+		if errors.Is(err, syscall.ECONNREFUSED) && answered == 0 {
+			continue // it does not listen yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp.StatusCode, err)
+		}
+		resp.Body.Close()
+		answered++
+	}
+	signals <- syscall.SIGTERM
+	select {
+	case got := <-code:
+		if got != 0 {
+			t.Errorf("got exit code %d, want 0", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end")
+	}
+	close(w.open)
+}
