@@ -21,9 +21,13 @@ import (
 // the goroutine that runs the process, for several processes at once, and must
 // not block.
 type Observer struct {
+	// Wants reports whether a node is observed. It is asked once for each node
+	// of a generation; the others cost nothing then. Nil is all nodes.
+	Wants func(node.Ref) bool
+
 	Received func(Packet) // a packet has arrived at an in-port
 	Sent     func(Packet) // a node sends a packet on an out-port
-	Answered func(Answer) // what was received has been answered
+	Answered func(Answer) // what was received, or what a trigger began with, has been answered
 }
 
 // A Packet is one payload at a port.
@@ -34,8 +38,12 @@ type Packet struct {
 	Payload value.Value
 }
 
-// ErrorPort is the Port of a packet that was sent on the port "error".
-const ErrorPort = -1
+// ErrorPort is the Port of a packet that was sent on the port "error", TriggerPort
+// that of the answer to what a trigger began a process with.
+const (
+	ErrorPort   = -1
+	TriggerPort = -2
+)
 
 // An Answer is the response to a packet that a node had received.
 type Answer struct {
@@ -51,6 +59,24 @@ func Wrap(n node.Node, ref node.Ref, o *Observer) node.Node {
 		return w.Node
 	}
 	return w
+}
+
+// Begin returns a result that does what r does, which a trigger has begun a process
+// with, and tells o about it.
+func Begin(p node.Process, r node.Result, ref node.Ref, o *Observer) node.Result {
+	w := watched{ref: ref, o: o}
+	if o.Sent != nil {
+		w.tell(p, r)
+	}
+	payload := r.Payload
+	r = Around(w.around).follow(p, r)
+	if o.Answered == nil {
+		return r
+	}
+	return node.After(r, func(p node.Process, resp node.Response) node.Result {
+		o.Answered(Answer{Packet{p, ref, TriggerPort, payload}, resp})
+		return node.Respond(resp)
+	})
 }
 
 type watched struct {

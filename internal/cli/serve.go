@@ -42,6 +42,7 @@ type server struct {
 	engine  *uniflow.Engine
 	admin   *admin.Server // nil without --admin
 	traces  recorders
+	packets *packetLog
 	unread  atomic.Uint64 // reloads that the engine was not asked for
 	watch   *watcher      // nil without --watch
 
@@ -74,6 +75,7 @@ type outcome struct {
 // serve runs a workflow until a signal, the end of ctx, or a failed start.
 func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
 	s := &server{app: a, opts: o, log: a.logger(o), reading: r, results: make(chan outcome, 1)}
+	s.packets = newPacketLog(s.log, o.debugNodes)
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stopSignals()
 
@@ -88,6 +90,7 @@ func (a *app) serve(ctx context.Context, o *startOptions, r *reading) (err error
 	defer func() { s.traces.close(s.log, s.flushTraces()) }()
 	s.engine, err = uniflow.New(uniflow.Options{
 		Kinds: kinds, Namespace: o.namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.admin != "",
+		Observer: s.packets.observer(),
 	})
 	if err != nil {
 		return err
@@ -210,6 +213,7 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 	if s.served != nil && blank(src) {
 		return outcome{src: src, err: errBlank}
 	}
+	s.packets.learn(src)
 	found, err := s.engine.Apply(ctx, src.source())
 	list.Append(found)
 	return outcome{src: src, list: list, err: err, asked: true}
@@ -305,6 +309,9 @@ func (s *server) applied(r outcome) error {
 	status := s.engine.Status()
 	if len(status.Nodes) == 0 {
 		s.log.Warn("no nodes in the namespace that is served", keyLogNamespace, s.opts.namespace)
+	}
+	if missing := s.packets.unknown(status.Nodes); len(missing) > 0 {
+		s.log.Warn("--debug-nodes names nodes that are not there", keyLogNodes, strings.Join(missing, ", "))
 	}
 	if !s.ready {
 		s.ready = true

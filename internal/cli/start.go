@@ -44,6 +44,7 @@ type startOptions struct {
 	admin, adminToken string
 	grace             time.Duration
 	debug             bool
+	debugNodes        []string
 	logFormat         string
 	telemetry         telemetry
 	profiles          profiles
@@ -69,6 +70,7 @@ func startCommand(a *app) *cobra.Command {
 	flags.StringVar(&o.adminToken, "admin-token", "", "`TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets processes go on, as `DURATION`")
 	flags.BoolVar(&o.debug, "debug", false, "log more")
+	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, by name, separated by commas; \"*\" is all. Secrets of env and of headers are hidden")
 	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	o.telemetry.addFlags(flags)
 	o.profiles.addFlags(flags)

@@ -44,6 +44,9 @@ func (g *Generation) Instrument(in Instruments) {
 	v := &variants{Instruments: in, every: g.prog.Vertices}
 	if in.Observer != nil {
 		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
+			if !wants(in.Observer, at.Ref) {
+				return at.Node
+			}
 			return observe.Wrap(at.Node, at.Ref, in.Observer)
 		})
 	}
@@ -59,6 +62,8 @@ func (g *Generation) Instrument(in Instruments) {
 	}
 	g.watched.Store(v)
 }
+
+func wants(o *observe.Observer, ref node.Ref) bool { return o.Wants == nil || o.Wants(ref) }
 
 // wrap returns vertices with other nodes.
 func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node) []compile.Vertex {
@@ -99,6 +104,9 @@ func (p *process) attach(v *variants, at int32) {
 	p.tally = p.shard.tally()
 	if p.origin == fromTrigger {
 		p.tally[at].Add(1)
+		if v.Observer != nil && wants(v.Observer, p.gen.prog.Vertices[at].Ref) {
+			p.observer = v.Observer
+		}
 	}
 	var weight uint64
 	if v.Metrics {
@@ -126,7 +134,7 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 		p.unlabel()
 	}
 	p.publish(0, 0)
-	p.tally = nil
+	p.tally, p.observer = nil, nil
 }
 
 // unlabel gives the goroutine the labels of the node that started the process,

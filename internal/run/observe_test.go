@@ -80,3 +80,37 @@ func BenchmarkObserver(b *testing.B) {
 		})
 	}
 }
+
+// TestObserveTrigger tells what a trigger begins a process with, and how that is
+// answered; of nodes that are not wanted, nothing.
+func TestObserveTrigger(t *testing.T) {
+	g := &graph{}
+	trigger := &starter{}
+	a := g.add(trigger, 1)
+	b := g.fn(1, suffix("b", false))
+	g.link(a, 0, b)
+	gen := g.open(t, run.Options{})
+	if err := gen.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	var log []string
+	gen.Instrument(run.Instruments{Observer: &observe.Observer{
+		Wants:    func(ref node.Ref) bool { return ref.Name == "a" },
+		Received: func(p observe.Packet) { log = append(log, p.Node.String()+" got") },
+		Sent:     func(p observe.Packet) { log = append(log, fmt.Sprintf("%s sent %d", p.Node, p.Port)) },
+		Answered: func(a observe.Answer) {
+			log = append(log, fmt.Sprintf("%s answered %d %s", a.Node, a.Port, text(a.Response)))
+		},
+	}})
+	call := node.NewCall(func(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) })
+	wantText(t, trigger.src.Run(t.Context(), call.Send(0, value.String("x"))), "xb")
+	if got, want := strings.Join(log, "; "), "a sent 0; a answered -2 xb"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A starter is a trigger that keeps its source.
+type starter struct{ src node.Source }
+
+func (*starter) Receive(node.Process, node.Packet) node.Result { return node.None() }
+func (s *starter) Serve(src node.Source) error                 { s.src = src; return nil }

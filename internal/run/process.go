@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -46,9 +47,10 @@ type process struct {
 	}
 
 	// What watches the process; tally is nil if nothing does.
-	tally     []atomic.Uint64 // packets by node, of the shard
-	rec       *recording      // nil unless the process is recorded
-	label     context.Context // of the goroutine that has started the process; nil without labels
+	tally     []atomic.Uint64   // packets by node, of the shard
+	rec       *recording        // nil unless the process is recorded
+	observer  *observe.Observer // of the trigger that has started the process; mostly nil
+	label     context.Context   // of the goroutine that has started the process; nil without labels
 	origin    origin
 	published struct{ packets, bytes int }
 
@@ -172,6 +174,10 @@ func (p *process) drive(at int32, first *node.Result) (finished bool) {
 }
 
 func (p *process) begin(at int32, r *node.Result) {
+	if p.observer != nil {
+		told := observe.Begin(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
+		r = &told
+	}
 	t, direct := p.apply(at, -1, place{frame: &p.root}, r)
 	if direct {
 		p.push(t)
