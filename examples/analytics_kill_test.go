@@ -30,7 +30,8 @@ func TestLoaderKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 	t.Chdir(t.TempDir())
-	send, err := batch.NewHTTP("http://127.0.0.1:8090/batch", batch.HTTPOptions{Timeout: 10 * time.Second})
+	port := freePort(t)
+	send, err := batch.NewHTTP("http://127.0.0.1:"+port+"/batch", batch.HTTPOptions{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestLoaderKilled(t *testing.T) {
 	}
 	sent := 0
 	for range rounds {
-		l := loadTrail(t, "store")
+		l := loadTrail(t, "store", port)
 		end := time.After(time.Duration(20_000+random.IntN(100_000)) * time.Microsecond)
 		for running := true; running; sent++ {
 			n := sent
@@ -62,7 +63,7 @@ func TestLoaderKilled(t *testing.T) {
 		}
 		l.kill()
 	}
-	l := loadTrail(t, "store")
+	l := loadTrail(t, "store", port)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	report, err := p.Close(ctx)

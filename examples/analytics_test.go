@@ -41,15 +41,14 @@ type loading struct {
 	in  io.Closer
 }
 
-// loadTrail starts a loader where analytics.yaml expects it, and returns when it
-// listens.
-func loadTrail(t *testing.T, dir string) *loading {
+// loadTrail starts a loader on a port, and returns when it listens.
+func loadTrail(t *testing.T, dir, port string) *loading {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &loading{t: t, cmd: exec.Command(self, "loader", "--addr", "127.0.0.1:8090", "--trail", dir)}
+	l := &loading{t: t, cmd: exec.Command(self, "loader", "--addr", "127.0.0.1:"+port, "--trail", dir)}
 	l.cmd.Env = append(os.Environ(), childLoader+"=1", "GORACE=atexit_sleep_ms=0")
 	in, err := l.cmd.StdinPipe()
 	if err != nil {
@@ -99,10 +98,10 @@ func TestAnalytics(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	var loader *loading
+	port := freePort(t)
+	loader := loadTrail(t, "events-trail", port)
 	t.Cleanup(func() { loader.end() }) // after the workflow, which ships until then
-	loader = loadTrail(t, "events-trail")
-	request := serve(t, example)
+	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port)
 	f := func(method, path, body, want string) {
 		t.Helper()
 		if got := request(method, path, body); got != want {
@@ -148,7 +147,7 @@ func TestAnalytics(t *testing.T) {
 	f("POST", "/events", event("bob", "2026-01-15T10:00:00Z", "cart", ""), "202 ")
 	f("POST", "/events", event("cid", "2026-01-12T10:00:00Z", "view", `,"country":"KR"`), "202 ")
 	answer("/segment?event=view", `{"rows":[{"value":2}]}`) // as long as nobody loads
-	loader = loadTrail(t, "events-trail")
+	loader = loadTrail(t, "events-trail", port)
 	answer("/segment", `{"rows":[{"value":6}]}`)
 	answer("/funnel", `{"steps":[{"event":"view","users":3},{"event":"cart","users":1},{"event":"purchase","users":1}]}`)
 	answer("/funnel?within=720h", `{"steps":[{"event":"view","users":3},{"event":"cart","users":2},{"event":"purchase","users":1}]}`)

@@ -12,14 +12,14 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/loader"
 )
 
-// load runs a loader where events.yaml expects it, until stop.
-func load(t *testing.T, dir string) (stop func()) {
+// load runs a loader on a port, until stop.
+func load(t *testing.T, dir, port string) (stop func()) {
 	t.Helper()
 	l, err := loader.Open(loader.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := net.Listen("tcp", "127.0.0.1:8090")
+	at, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-	var stop func()
+	stop := func() {} // until there is a loader
 	t.Cleanup(func() {
 		stop()
 		files, err = filepath.Glob("events/*.ndjson")
@@ -78,10 +78,11 @@ func TestEvents(t *testing.T) {
 			t.Errorf("got files %v, %v", files, err)
 		}
 	})
-	request := serve(t, example) // nobody listens yet at the other end
+	port := freePort(t)
+	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port) // nobody listens yet at the other end
 	f(request, `{"user": "ann", "event": "signup"}`, "202 ")
 	f(request, `{"user": "ann"}`, "422 an event has a user and an event")
 	f(request, `[{"user": "ann", "event": "view"}, 7]`, "422 an event has a user and an event")
-	stop = load(t, "events")
+	stop = load(t, "events", port)
 	f(request, `[{"user": "ann", "event": "view"}, {"user": "ann", "event": "buy"}]`, "202 ")
 }

@@ -4,8 +4,11 @@ package examples
 import (
 	"context"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,21 +25,42 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// serve starts a workflow, and returns what answers requests to localhost:8000
-// as "STATUS BODY".
-func serve(t *testing.T, file string) (request func(method, path, body string) string) {
+// freePort returns a port that nobody listens on at the moment.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// serve starts a workflow on a port that nobody uses, with pairs of what is replaced
+// in it, and returns what answers requests to it as "STATUS BODY".
+func serve(t *testing.T, file string, replaced ...string) (request func(method, path, body string) string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	text := string(data)
+	for i := 0; i < len(replaced); i += 2 {
+		text = replace(t, text, replaced[i], replaced[i+1])
+	}
+	data = []byte(replace(t, text, "8000", "0"))
+	address := make(chan string, 1)
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(addressOf(address))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: file, Data: data}}})
 	if err != nil || list.HasErrors() {
 		t.Fatal(err, list)
+	}
+	_, port, err := net.SplitHostPort(<-address)
+	if err != nil {
+		t.Fatal(err)
 	}
 	transport := &http.Transport{}
 	t.Cleanup(func() {
@@ -48,7 +72,7 @@ func serve(t *testing.T, file string) (request func(method, path, body string) s
 	client := &http.Client{Transport: transport}
 	return func(method, path, body string) string {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost:8000"+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost:"+port+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +90,31 @@ func serve(t *testing.T, file string) (request func(method, path, body string) s
 		}
 		return resp.Status[:3] + " " + string(got)
 	}
+}
+
+// replace replaces what must be there.
+func replace(t *testing.T, text, old, now string) string {
+	t.Helper()
+	if !strings.Contains(text, old) {
+		t.Fatalf("the example has no %q", old)
+	}
+	return strings.ReplaceAll(text, old, now)
+}
+
+// An addressOf is the log of an engine that is asked only where it listens.
+type addressOf chan string
+
+func (addressOf) Enabled(context.Context, slog.Level) bool { return true }
+func (a addressOf) WithAttrs([]slog.Attr) slog.Handler     { return a }
+func (a addressOf) WithGroup(string) slog.Handler          { return a }
+func (a addressOf) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(attr slog.Attr) bool {
+		if r.Message == "listening" && attr.Key == "address" {
+			a <- attr.Value.String()
+		}
+		return true
+	})
+	return nil
 }
 
 func TestPing(t *testing.T) {
