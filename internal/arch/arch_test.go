@@ -31,6 +31,7 @@ var layers = [][]string{
 	{"", "nodes/std", "internal/flame"},
 	{"internal/admin"},
 	{"internal/cli", "internal/docgen"},
+	{"cli"},
 	{"cmd", "bench", "examples", "test", "batch/faults", "internal/arch"},
 }
 
@@ -40,6 +41,7 @@ var uses = map[string]string{
 	"schema -> diag":                  "a config reports what is wrong with it",
 	"observe -> node":                 "an observer is told what nodes do",
 	"observe/prom -> observe":         "it shows metrics",
+	"observe/prom -> node":            "it shows what nodes report of themselves",
 	"observe/flight -> observe":       "it keeps timelines",
 	"observe/otlp -> observe":         "it sends timelines",
 	"internal/docgen -> internal/cli": "it writes the pages that the command line shows",

@@ -1,0 +1,43 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/cli"
+	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestKinds checks documents of kinds that the host adds, and refuses one that is
+// there already.
+func TestKinds(t *testing.T) {
+	own := func(kind string) *node.Def {
+		return &node.Def{
+			Kind: kind, Summary: "The host's own.", Config: schema.Fields(schema.Int("size").Required()),
+			New: func(*node.Init) (node.Node, error) { return nothing{}, nil },
+		}
+	}
+	f := func(want int, doc, kind string) {
+		t.Helper()
+		flow := filepath.Join(t.TempDir(), "flow.yaml")
+		if err := os.WriteFile(flow, []byte(doc), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := cli.Main(t.Context(), []string{"check", flow}, own(kind)); got != want {
+			t.Errorf("%s: got exit code %d, want %d", doc, got, want)
+		}
+	}
+	f(0, "kind: own\nsize: 1\n", "own")
+	f(1, "kind: own\n", "own")
+	f(1, "kind: other\n", "own")
+	f(3, "kind: own\nsize: 1\n", "nop")
+}
+
+type nothing struct{}
+
+func (nothing) Receive(node.Process, node.Packet) node.Result { return node.None() }
