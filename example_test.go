@@ -83,7 +83,7 @@ func Example_expression() {
 			if err != nil {
 				return nil, err
 			}
-			return receive(func(p node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				holds, err := when.Eval(p.Context(), pkt.Payload)
 				switch {
 				case err != nil:
@@ -126,11 +126,6 @@ func Example_expression() {
 	// 50 true <nil>
 	// line 3 F4001
 }
-
-// A receive is a node that is a function.
-type receive func(node.Process, node.Packet) node.Result
-
-func (f receive) Receive(p node.Process, pkt node.Packet) node.Result { return f(p, pkt) }
 
 // A node that needs a connection: Open acquires it and Close releases it. The pool
 // keeps it open through a reload that does not change where it leads to.

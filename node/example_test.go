@@ -54,7 +54,7 @@ func ExampleDef() {
 		Out:     []node.Port{{Name: "out", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {
 			limit := int(init.Config.Int("limit"))
-			return receive(func(_ node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				if pkt.Payload.Len() <= limit {
 					return node.Send(0, pkt.Payload)
 				}
@@ -85,7 +85,7 @@ func ExampleNewCall() {
 				}
 				return node.Respond(resp)
 			})
-			return receive(func(_ node.Process, pkt node.Packet) node.Result { return call.Send(0, pkt.Payload) }), nil
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result { return call.Send(0, pkt.Payload) }), nil
 		},
 	}
 	show("- {kind: either, name: first, ports: {out: [{name: quiet}]}}\n- {kind: nop, name: quiet}", value.Null(), timed)
@@ -97,7 +97,7 @@ func ExampleSendAll() {
 	words := &node.Def{
 		Kind: "words", Summary: "Sends each word by itself.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
-			return receive(func(_ node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				text, _ := pkt.Payload.AsString()
 				var packets []node.Out
 				for word := range strings.FieldsSeq(text) {
@@ -119,7 +119,7 @@ func ExampleBlock() {
 	wait := &node.Def{
 		Kind: "wait", Summary: "Holds each packet for a moment.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
-			return receive(func(_ node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Block(func(ctx context.Context) node.Result {
 					select {
 					case <-time.After(time.Millisecond):
@@ -142,7 +142,7 @@ func ExampleSpawn() {
 	each := &node.Def{
 		Kind: "each", Summary: "Runs each element in a child process.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
-			return receive(func(p node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				prefix.Store(p, "element ")
 				var children []node.Result
 				for _, e := range pkt.Payload.Elems() {
@@ -167,7 +167,7 @@ func ExampleFork() {
 	later := &node.Def{
 		Kind: "later", Summary: "Answers at once and goes on.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
-			return receive(func(_ node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Fork(node.Block(func(context.Context) node.Result {
 					done <- "done: " + pkt.Payload.String()
 					return node.None()
@@ -188,7 +188,7 @@ func ExampleProcess() {
 	commit := &node.Def{
 		Kind: "commit", Summary: "Commits at the end of the process.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
-			return receive(func(p node.Process, pkt node.Packet) node.Result {
+			return node.ReceiverFunc(func(p node.Process, pkt node.Packet) node.Result {
 				p.Defer(func(_ context.Context, resp node.Response) error {
 					if resp.IsError() {
 						fmt.Println("roll back")
@@ -207,11 +207,6 @@ func ExampleProcess() {
 	// roll back
 	// error: node "no" (example.yaml:2:3): denied
 }
-
-// receive makes a node of a function.
-type receive func(node.Process, node.Packet) node.Result
-
-func (f receive) Receive(p node.Process, pkt node.Packet) node.Result { return f(p, pkt) }
 
 // show sends a payload to the node called first, and prints the answer.
 func show(document string, payload value.Value, def *node.Def) {

@@ -93,6 +93,12 @@ type Node interface {
 	Receive(p Process, pkt Packet) Result
 }
 
+// A ReceiverFunc is a node that is a function.
+type ReceiverFunc func(p Process, pkt Packet) Result
+
+// Receive calls f.
+func (f ReceiverFunc) Receive(p Process, pkt Packet) Result { return f(p, pkt) }
+
 // A Concurrent node says how many packets of one process may be in blocking work
 // at one in-port at once; 1 unless a node says more. With more than one, the
 // node's own packets may overtake each other downstream; responses keep their

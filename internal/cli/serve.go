@@ -249,7 +249,11 @@ func (s *server) retry(r outcome) {
 	default:
 		s.wait = min(max(firstRetry, 2*s.wait), lastRetry)
 		s.again = time.After(s.wait)
-		s.log.Debug("the reload will be tried again", "in", s.wait.String())
+		level := slog.LevelInfo
+		if r.retried {
+			level = slog.LevelDebug
+		}
+		s.log.Log(context.Background(), level, "the reload will be tried again", "in", s.wait.String())
 	}
 }
 

@@ -18,16 +18,20 @@ import (
 
 const startLong = `Start serves a workflow until SIGTERM or SIGINT. It then takes no new work, lets
 what is under way end within the grace, and exits with 0, or with 3 if the grace
-was not enough. A second signal ends it at once, with 130 (SIGINT) or 143 (SIGTERM).
+was not enough. It ends within the grace and one second, whatever runs. A second
+signal ends it immediately, with 130 (SIGINT) or 143 (SIGTERM).
 
 SIGHUP reads the documents again, and --watch does so whenever they change: the
 new generation starts wholly, takes over, and the old one runs out. Documents
-with errors change nothing, and the log says what is wrong with them.
+with errors change nothing, and the log says what is wrong with them. If a sound
+document cannot be started, for example because a port is in use, it is tried again
+until it can be, at intervals of 1 s to 1 min.
 
 Every setting is taken from its flag, else from the environment (UNIFLOW_ and the
 flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; several paths
 as in PATH, several KEY=VALUE on lines of their own), else from the config file,
-which is YAML with the names of the flags as keys. Profiles are by flag only.
+which is YAML with the names of the flags as keys. Profiles and --debug-nodes are by
+flag only.
 
 The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ and
 /api/v1/ status, nodes, kinds and slow/. Without a token it listens on loopback
