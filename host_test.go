@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -91,6 +95,100 @@ func TestNeverOpened(t *testing.T) {
 	}
 	if err := engine.Shutdown(t.Context()); err != nil || open.Load() != 0 {
 		t.Errorf("got %v, %d resources left", err, open.Load())
+	}
+}
+
+// TestPanicsOfKinds makes findings and errors of what kinds panic with, and goes on.
+func TestPanicsOfKinds(t *testing.T) {
+	log := &syncWriter{}
+	at := ""
+	check := func(step string) {
+		if step == at {
+			panic("boom")
+		}
+	}
+	kind := &node.Def{
+		Kind: "panics", Summary: "Panics.",
+		In: []node.Port{{Name: "in", Indexes: func(schema.Config) int { check("indexes"); return 1 }}},
+		New: func(*node.Init) (node.Node, error) {
+			check("new")
+			return &panicNode{check}, nil
+		},
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: []*node.Def{kind}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(step, want string) {
+		t.Helper()
+		at = step
+		list, err := engine.Apply(t.Context(), source("- {kind: panics, name: a}"))
+		got := ""
+		if err = errors.Join(list.Err(), err); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: got %q, want %q", step, got, want)
+		}
+	}
+	f("nowhere", "")
+	f("indexes", "panic while compiling: boom [F9001]")
+	f("new", `node "a": panic in New: boom [F7001]`)
+	f("open", "panic in Open: boom [F7001]")
+	f("serve", "panic in Serve: boom [F7001]")
+	at = "measure"
+	engine.Metrics()
+	log.await(t, "step=Measure")
+	if got := engine.Status().Generation; got != 1 {
+		t.Errorf("got generation %d, want 1", got)
+	}
+	at = "close"
+	if err := engine.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "panic in Close: boom [F7001]") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type panicNode struct{ check func(string) }
+
+func (*panicNode) Receive(node.Process, node.Packet) node.Result { return node.None() }
+func (n *panicNode) Open(context.Context) error                  { n.check("open"); return nil }
+func (n *panicNode) Serve(node.Source) error                     { n.check("serve"); return nil }
+func (n *panicNode) Measure(func(node.Metric))                   { n.check("measure") }
+func (n *panicNode) Close() error                                { n.check("close"); return nil }
+
+// TestHandledError leaves a line in the log of an error that the workflow answers
+// itself, and the process in the log of the request.
+func TestHandledError(t *testing.T) {
+	log := &syncWriter{}
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := engine.Apply(t.Context(), source(`
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, access_log: true, ports: {out: [{name: size, port: in}], error: [{name: sorry, port: in}]}}
+- {kind: snippet, name: size, language: javascript, code: "export default (r) => r.nothing.size"}
+- {kind: snippet, name: sorry, language: json, code: '{"status": 500, "body": "sorry"}'}
+`))
+	if err = errors.Join(list.Err(), err); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(log.String())[1]
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != 500 || string(body) != "sorry" {
+		t.Errorf("got %d %q, %v", resp.StatusCode, body, err)
+	}
+	if err := engine.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(log.String())
+	if told == nil || !strings.Contains(log.String(), "msg=request") || strings.Count(log.String(), "process="+told[1]) != 2 {
+		t.Errorf("got %v in\n%s", told, log)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,9 +124,15 @@ func (e *Engine) Check(source Source) diag.List {
 	return list
 }
 
-// compile makes a program of a source.
-func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
-	var list diag.List
+// compile makes a program of a source. A panic on the way, such as of a function in a
+// kind's description, is a finding: a host does not end because of a document.
+func (e *Engine) compile(source Source) (prog *compile.Program, list diag.List) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.opts.Log.Error("panic while compiling", "code", string(diag.CodeBug), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			prog, list = nil, diag.List{diag.Errorf(diag.CodeBug, "panic while compiling: %v", v)}
+		}
+	}()
 	var specs []*spec.Node
 	for _, doc := range source.Documents {
 		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: e.opts.Namespace})
@@ -145,13 +152,13 @@ func (e *Engine) compile(source Source) (*compile.Program, diag.List) {
 		variables = append(variables, parsed...)
 	}
 	list.Append(spec.Resolve(specs, variables, source.Environment))
-	prog, found := compile.Compile(specs, compile.Options{Kinds: e.kinds, Log: e.opts.Log, Pool: &e.pool})
+	made, found := compile.Compile(specs, compile.Options{Kinds: e.kinds, Log: e.opts.Log, Pool: &e.pool})
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
-		prog = nil
+		return nil, list
 	}
-	return prog, list
+	return made, list
 }
 
 // Apply replaces what is served: it checks the source, starts the new generation

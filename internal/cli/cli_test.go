@@ -224,4 +224,5 @@ func TestEnd(t *testing.T) {
 	f(errors.Join(errFindings(), one), 1, "uniflow: one\n")
 	f(errors.Join(errors.Join(one, usagef("x y", "h", "%w", two)), nil), 3, "uniflow: one\nuniflow: two\nhint: h\nSee 'x y --help'.\n")
 	f(fmt.Errorf("%w and %w", one, two), 3, "uniflow: one and two\n")
+	f(errors.New("a server says x\x1b[31m\r\nand \u202e\xff"), 3, "uniflow: a server says x\\x1b[31m\\r\nand \\u202e\\xff\n")
 }

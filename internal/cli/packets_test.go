@@ -128,7 +128,7 @@ func TestDebugNodes(t *testing.T) {
 	}
 	s.signals <- syscall.SIGTERM
 	s.ended(0)
-	log := s.mu.log.String()
+	log := s.text()
 	for _, want := range []string{
 		`msg="packet sent" node=web port=0 process=`, `msg="packet received" node=key port=0 `,
 		`msg="packet sent" node=key port=0 `, `msg="packet answered" node=key port=0 `, `msg="packet answered" node=web port="" `,

@@ -344,9 +344,9 @@ func refused(from source, resp *http.Response, body []byte, o *profileOptions) e
 	case status == http.StatusBadRequest && strings.Contains(text, "HTTPS") && from.url.Scheme == "http":
 		return fail("write https://"+from.url.Host, "%s wants HTTPS", from.name)
 	case !page && (status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusInternalServerError) && text != "":
-		return fail("", "%s: %s: %s", from.name, flame.Printable(resp.Status), text)
+		return fail("", "%s: %s: %s", from.name, resp.Status, text)
 	}
-	what := "it answers " + flame.Printable(resp.Status)
+	what := "it answers " + resp.Status
 	if page {
 		what += " with a page of HTML"
 	}

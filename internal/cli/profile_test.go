@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -344,6 +346,37 @@ func TestProfileToken(t *testing.T) {
 	code, _, errs := execute(t, nil, "profile", address)
 	if code != exitEngine || asked != "Bearer filed" || !strings.Contains(errs, "302 Found") {
 		t.Errorf("got %d, %q, %q, want the token of the file and 302", code, asked, errs)
+	}
+}
+
+// TestProfileEscapes shows what a server says without the escapes that a terminal
+// would obey.
+func TestProfileEscapes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var server sync.WaitGroup
+	server.Go(func() {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.WriteString(conn, "HTTP/1.1 500 x\x1b[31m\r\nContent-Length: 0\r\n\r\n"); err != nil {
+			t.Error(err)
+		}
+	})
+	code, _, errs := execute(t, nil, "profile", l.Addr().String())
+	server.Wait()
+	if code != exitEngine || !strings.Contains(errs, `it answers 500 x\x1b[31m`) || strings.Contains(errs, "\x1b") {
+		t.Errorf("got %d, %q", code, errs)
 	}
 }
 

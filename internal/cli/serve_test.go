@@ -73,6 +73,13 @@ func (s *served) await(line string) {
 	}
 }
 
+// text is what it has logged so far.
+func (s *served) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.log.String()
+}
+
 // ended waits for the end.
 func (s *served) ended(want int) {
 	s.t.Helper()

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,6 +72,47 @@ func TestReloadTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.await(`msg="generation serves" generation=2 nodes=3`)
+	s.signals <- syscall.SIGTERM
+	s.ended(0)
+}
+
+// TestReloadTold has the admin server say why a reload failed, until what is read is
+// what is served.
+func TestReloadTold(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "f.yaml", goodSpec)
+	s := serve(t, "--from-specs", "f.yaml", "--admin", "127.0.0.1:0")
+	s.await("msg=ready nodes=1")
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(s.text())[1]
+	f := func(path string, wants ...string) {
+		t.Helper()
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%s: got %d, %v", path, resp.StatusCode, err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("%s: got no %q in\n%s", path, want, body)
+			}
+		}
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	f("/metrics", "uniflow_last_reload_successful 1\n")
+	write(t, "f.yaml", wrongSpec)
+	s.signals <- syscall.SIGHUP
+	s.await("not reloaded")
+	f("/metrics", "uniflow_last_reload_successful 0\n", "uniflow_reload_failures_total 1\n")
+	f("/readyz", "ready\nlast reload failed at ", "f.yaml:4:1: node \"pong\": kode: unknown field [F2001]")
+	f("/api/v1/status", `"successful": false`, `"code": "F2001"`)
+	write(t, "f.yaml", goodSpec)
+	s.signals <- syscall.SIGHUP
+	s.await("generation=2")
+	f("/metrics", "uniflow_last_reload_successful 1\n")
+	f("/api/v1/status", `"successful": true`)
 	s.signals <- syscall.SIGTERM
 	s.ended(0)
 }
