@@ -57,7 +57,7 @@ func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 func (s *served) await(line string) {
 	s.t.Helper()
 	re := regexp.MustCompile(line)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		s.mu.Lock()
 		text, more := s.mu.log.String(), s.mu.more
@@ -89,7 +89,7 @@ func (s *served) ended(want int) {
 		if got != want {
 			s.t.Errorf("got exit code %d, want %d:\n%s", got, want, s.mu.log.String())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Fatal("it does not end")
 	}
 }
