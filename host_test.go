@@ -256,6 +256,9 @@ func TestShutdownEnds(t *testing.T) {
 		if list, err := e.Apply(context.Background(), source("- {kind: hung, name: a}")); err != nil || list.HasErrors() {
 			t.Error(list, err)
 		}
+		if got := e.Metrics().Draining; got != 1 {
+			t.Errorf("got %d generations that drain, want 1", got)
+		}
 	})
 	f("stop", nil)
 	f("close", nil)

@@ -110,6 +110,10 @@ func (c *census) metrics() observe.Metrics {
 	defer c.Unlock()
 	sum, nodes := c.past, maps.Clone(c.nodes)
 	sum.Reloads, sum.Refused = c.reloads, c.refused
+	if c.last != nil {
+		// Those before it; what comes after it is being started.
+		sum.Draining = slices.Index(append(c.alive[:len(c.alive):len(c.alive)], c.last), c.last)
+	}
 	sum.LastReload, sum.LastReloadOK = c.tried.at, c.tried.ok
 	for _, g := range c.alive {
 		m := g.Metrics()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
@@ -206,6 +207,49 @@ func ExampleProcess() {
 	// error: the disk is full
 	// roll back
 	// error: node "no" (example.yaml:2:3): denied
+}
+
+// A node that has figures of its own for /metrics.
+func ExampleMeasured() {
+	buffer := &node.Def{
+		Kind: "buffer", Summary: "Keeps what it gets.", In: in,
+		New: func(*node.Init) (node.Node, error) { return &bufferNode{}, nil },
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: []*node.Def{buffer}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	_, err = engine.Apply(ctx, uniflow.Source{
+		Documents: []spec.Document{{File: "example.yaml", Data: []byte("- {kind: buffer, name: first}")}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		if _, _, err := engine.Run(ctx, "first", value.Null()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for _, f := range engine.Metrics().Figures { // what /metrics shows
+		fmt.Println("uniflow_"+f.Metric.Name, f.Node, f.Metric.Value)
+	}
+	if err := engine.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: uniflow_buffer_length first 3
+}
+
+type bufferNode struct{ length atomic.Int64 }
+
+func (n *bufferNode) Receive(node.Process, node.Packet) node.Result {
+	n.length.Add(1)
+	return node.None()
+}
+
+// Measure is called by whoever scrapes, while processes go on.
+func (n *bufferNode) Measure(report func(node.Metric)) {
+	report(node.Metric{Name: "buffer_length", Help: "Payloads that are kept.", Value: float64(n.length.Load())})
 }
 
 // show sends a payload to the node called first, and prints the answer.

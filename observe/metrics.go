@@ -13,6 +13,7 @@ import (
 // differ by what happened meanwhile.
 type Metrics struct {
 	Generation   int // that serves; 0 for none
+	Draining     int // generations that were replaced and have processes under way
 	Reloads      uint64
 	Refused      uint64 // reloads that were not served: errors in documents, failed starts
 	Started      uint64 // processes, children and lifecycle workflows among them

@@ -85,7 +85,7 @@ type collector struct {
 	metrics func() observe.Metrics
 
 	generation, reloads, refused     *prometheus.Desc
-	reloadOK, reloadTime             *prometheus.Desc
+	reloadOK, reloadTime, draining   *prometheus.Desc
 	started, ended, inFlight         *prometheus.Desc
 	pending, pendingBytes            *prometheus.Desc
 	packets, failures, busy, latency *prometheus.Desc
@@ -99,6 +99,7 @@ func newCollector(metrics func() observe.Metrics) *collector {
 	return &collector{
 		metrics:      metrics,
 		generation:   desc("generation", "The number of the generation that serves, from 1."),
+		draining:     desc("generations_draining", "Generations that were replaced and have processes under way."),
 		reloads:      desc("reloads_total", "Generations that have replaced another."),
 		refused:      desc("reload_failures_total", "Workflows that were not served, for errors in them or because they did not start."),
 		reloadOK:     desc("last_reload_successful", "Whether the last workflow that was to be served is served: 1 or 0."),
@@ -128,6 +129,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	m := c.metrics()
 	gauge(c.generation, float64(m.Generation))
+	gauge(c.draining, float64(m.Draining))
 	count(c.reloads, float64(m.Reloads))
 	count(c.refused, float64(m.Refused))
 	if !m.LastReload.IsZero() {

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 func sample() observe.Metrics {
-	m := observe.Metrics{Generation: 3, Reloads: 2, Refused: 1, Started: 10, InFlight: 2, Pending: 5, PendingBytes: 640}
+	m := observe.Metrics{Generation: 3, Draining: 1, Reloads: 2, Refused: 1, Started: 10, InFlight: 2, Pending: 5, PendingBytes: 640}
 	m.Ended[observe.Answered], m.Ended[observe.Failed] = 7, 1
 	hello := observe.NodeMetrics{Kind: "snippet", Namespace: "default", Name: `he said "hi"` + "\n", Packets: 9, Errors: 1, Busy: 3 * time.Millisecond}
 	for _, d := range []time.Duration{500, time.Microsecond, 2 * time.Microsecond, 10 * time.Second, time.Minute} {
@@ -71,6 +71,7 @@ func TestSeries(t *testing.T) {
 	text := scrape(t, sample())
 	for _, want := range []string{
 		"uniflow_generation 3\n",
+		"uniflow_generations_draining 1\n",
 		"uniflow_reloads_total 2\n",
 		"uniflow_reload_failures_total 1\n",
 		"uniflow_processes_started_total 10\n",
