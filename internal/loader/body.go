@@ -16,17 +16,18 @@ import (
 // is not large.
 type input struct {
 	body   []byte // decompressed
-	packed []byte // as it came, for zstd only
+	packed []byte // as it came, if it is compressed
 	split  splitter
 	gzip   *gzip.Reader // nil until needed
 	held   int64        // bytes of memory reserved for both
+	slot   bool         // counts as in flight
 	req    request
 	answer []byte
 }
 
 // newInput makes an input.
-func (l *Loader) newInput() any {
-	in := new(input)
+func (l *Loader) newInput() *input {
+	in := &input{req: request{done: make(chan struct{}, 1)}}
 	if l.opts.Store != nil {
 		in.split.batch = l.opts.Store.NewBatch()
 	}
@@ -37,8 +38,15 @@ func (l *Loader) newInput() any {
 // used, if the limit for all allows as much.
 const keepBytes = 1 << 20
 
-// firstBytes is how much is reserved for a body of unknown size at first.
-const firstBytes = 64 << 10
+// firstBytes is how much is reserved at first for a body of unknown size, and
+// scarceBytes for any body when memory is scarce; then grows by scarceGrowth. So a
+// client that sends nothing, or a byte a second, holds next to nothing, whatever
+// length it has announced.
+const (
+	firstBytes   = 64 << 10
+	scarceBytes  = 4 << 10
+	scarceGrowth = 4
+)
 
 // A refusal is why a batch is not taken: an HTTP status, and a sentence for whoever
 // reads the client's log. It is an error.
@@ -69,25 +77,20 @@ const (
 	zstandard
 )
 
-// read reads a body and decompresses it into in.body.
+// read reads a body as it was sent: into in.packed if it is compressed, otherwise
+// into in.body. It decompresses nothing, so that what is held for a client is in
+// proportion to what the client has sent.
 func (l *Loader) read(in *input, r *http.Request, c coding) error {
 	if r.ContentLength > l.opts.MaxBody {
 		return l.tooLarge("the body has %d bytes", r.ContentLength)
 	}
-	// The limit is checked here, so that it is known to be the sender's size
-	// and not that of what it decompresses to.
+	to := &in.packed
+	if c == identity {
+		to = &in.body
+	}
 	body := &limitReader{from: r.Body, left: l.opts.MaxBody}
 	var err error
-	switch c {
-	case identity:
-		in.body, err = l.readAll(in, in.body, body, r.ContentLength)
-	case gzipped:
-		err = l.gunzip(in, body)
-	case zstandard:
-		if in.packed, err = l.readAll(in, in.packed, body, r.ContentLength); err == nil {
-			err = l.unzstd(in)
-		}
-	}
+	*to, err = l.readAll(in, *to, body, r.ContentLength)
 	l.counts.received.Add(uint64(l.opts.MaxBody - max(body.left, 0)))
 	var told *refusal
 	switch {
@@ -99,6 +102,18 @@ func (l *Loader) read(in *input, r *http.Request, c coding) error {
 		return errSlow
 	default:
 		return refusef(http.StatusBadRequest, "the body cannot be read: %v", body.err)
+	}
+}
+
+// unpack decompresses in.packed into in.body.
+func (l *Loader) unpack(in *input, c coding) error {
+	switch c {
+	case gzipped:
+		return l.gunzip(in)
+	case zstandard:
+		return l.unzstd(in)
+	default:
+		return nil
 	}
 }
 
@@ -116,6 +131,14 @@ func (l *Loader) readAll(in *input, dst []byte, from io.Reader, size int64) ([]b
 	if size < 0 {
 		want = firstBytes
 	}
+	most := l.opts.MaxBody + 2
+	growth := int64(2)
+	if want > int64(cap(dst)) && !l.plenty(want) {
+		if size >= 0 {
+			most = want
+		}
+		want, growth = min(want, scarceBytes), scarceGrowth
+	}
 	dst = dst[:0]
 	for {
 		var err error
@@ -132,13 +155,14 @@ func (l *Loader) readAll(in *input, dst []byte, from io.Reader, size int64) ([]b
 		case int64(len(dst)) > l.opts.MaxBody:
 			return dst, l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
 		case len(dst) == cap(dst):
-			want = min(2*int64(cap(dst)), l.opts.MaxBody+2)
+			want = min(growth*int64(cap(dst)), most)
 		}
 	}
 }
 
-// gunzip decompresses a stream of gzip members.
-func (l *Loader) gunzip(in *input, from *limitReader) (err error) {
+// gunzip decompresses the gzip members of in.packed.
+func (l *Loader) gunzip(in *input) (err error) {
+	from := bytes.NewReader(in.packed)
 	if in.gzip == nil {
 		in.gzip, err = gzip.NewReader(from)
 	} else {
@@ -176,6 +200,13 @@ func (l *limitReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// zstdBlock is the most that a block of a zstd frame may hold (RFC 8878, section
+// 3.1.1.2.4), and zstdSlack what the decoder needs behind the last one.
+const (
+	zstdBlock = 128 << 10
+	zstdSlack = 32
+)
+
 // unzstd decompresses in.packed. The whole is in memory, so that decompressing
 // needs no window beside the result: what a frame says about its window costs
 // nothing.
@@ -183,27 +214,34 @@ func (l *Loader) unzstd(in *input) error {
 	var h zstd.Header
 	want := int64(firstBytes)
 	if h.Decode(in.packed) == nil && h.HasFCS {
-		want = int64(min(h.FrameContentSize, uint64(l.opts.MaxBody))) + 1
+		want = int64(min(h.FrameContentSize, uint64(l.opts.MaxBody)))
 	}
-	want = max(want, min(int64(len(in.packed))*4, l.opts.MaxBody+1))
+	want = max(want, min(int64(len(in.packed))*4, l.opts.MaxBody))
 	in.body = in.body[:0]
 	for {
 		var err error
-		if in.body, err = l.grow(in, in.body, want); err != nil {
+		if in.body, err = l.grow(in, in.body, want+zstdBlock+zstdSlack); err != nil {
 			return err
 		}
 		room := cap(in.body) - 1 // a last line may need a newline
 		out, err := l.zstd.DecodeAll(in.packed, in.body[:0:room])
 		switch {
+		case int64(len(out)) > l.opts.MaxBody:
+			return l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
 		case err == nil:
 			in.body = in.body[:len(out)]
 			return nil
-		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			if want == l.opts.MaxBody {
+				return l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
+			}
+		case room-len(out) >= zstdBlock:
+			// There was room for the next block. Without that, the error may
+			// be of any kind: the decoder calls a block that does not fit
+			// malformed, unless its frame says how long it is.
 			return refusef(http.StatusBadRequest, "the body is not whole zstd: %v", err)
-		case int64(room) >= l.opts.MaxBody:
-			return l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
 		}
-		want = min(2*int64(cap(in.body)), l.opts.MaxBody+1)
+		want = min(2*want, l.opts.MaxBody)
 	}
 }
 
@@ -231,24 +269,48 @@ func (l *Loader) reserve(in *input, want, instead int64) error {
 	return nil
 }
 
-// admit lets a batch in, with the memory that its input has from before, or
-// refuses it.
+// plenty reports whether so much more memory would leave half of it free.
+func (l *Loader) plenty(more int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.plentyLocked(more)
+}
+
+func (l *Loader) plentyLocked(more int64) bool { return l.mu.bytes+more <= l.opts.MaxInflightBytes/2 }
+
+// enter lets a client in that is about to send a batch, unless the loader ends.
+// The input has memory from before, as long as there is plenty.
+func (l *Loader) enter() (*input, error) {
+	in := l.inputs.Get().(*input)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		l.inputs.Put(in)
+		return nil, &refusal{http.StatusServiceUnavailable, errClosed.Error(), true}
+	}
+	if in.held = int64(cap(in.body) + cap(in.packed)); in.held > 0 && !l.plentyLocked(in.held) {
+		l.inputs.Put(in)
+		in = l.newInput()
+	}
+	l.mu.clients++
+	l.mu.bytes += in.held
+	return in, nil
+}
+
+// admit lets a batch in that has come, or refuses it. A batch that is still coming
+// is not in flight: a slow client keeps no other one out.
 func (l *Loader) admit(in *input) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.mu.closed:
-		return &refusal{http.StatusServiceUnavailable, errClosed.Error(), true}
-	case l.mu.inflight == l.opts.MaxInflight:
+	if l.mu.inflight == l.opts.MaxInflight {
 		return errBusy(fmt.Sprintf("%d batches are under way", l.mu.inflight))
 	}
-	in.held = int64(cap(in.body) + cap(in.packed))
+	in.slot = true
 	l.mu.inflight++
-	l.mu.bytes += in.held
 	return nil
 }
 
-// leave ends what admit began, and gives memory back.
+// leave ends what enter and admit began, and gives memory back.
 func (l *Loader) leave(in *input) {
 	// What is kept counts as taken by the next batch, however small it is.
 	keep := min(keepBytes, l.opts.MaxInflightBytes/int64(2*l.opts.MaxInflight))
@@ -260,13 +322,17 @@ func (l *Loader) leave(in *input) {
 	if in.split.batch != nil {
 		in.split.batch.Reset()
 	}
-	held := in.held
+	held, slot := in.held, in.slot
+	in.held, in.slot = 0, false
 	l.inputs.Put(in)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.bytes -= held
-	l.mu.inflight--
-	if l.mu.closed && l.mu.inflight == 0 {
+	l.mu.clients--
+	if slot {
+		l.mu.inflight--
+	}
+	if l.mu.closed && l.mu.clients == 0 {
 		close(l.mu.idle)
 	}
 }

@@ -23,6 +23,7 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
 	writeTimeout  = 30 * time.Second
+	drainTimeout  = 2 * time.Second // for the rest of a body that is refused
 	headerBytes   = 16 << 10
 )
 
@@ -110,6 +111,7 @@ func (l *Loader) serveBatch(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		l.counts.refused.Add(1)
 		if !errors.Is(err, errSlow) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout)) // writers of tests know none
 			l.drain(r)
 		}
 		status = writeError(w, err)
@@ -148,16 +150,12 @@ func (l *Loader) take(w http.ResponseWriter, r *http.Request) (status int, err e
 	if err != nil {
 		return 0, err
 	}
-	in := l.inputs.Get().(*input)
-	if err := l.admit(in); err != nil {
-		l.inputs.Put(in)
+	in, err := l.enter()
+	if err != nil {
 		return 0, err
 	}
 	defer l.leave(in)
 	in.req = request{key: key, done: in.req.done}
-	if in.req.done == nil {
-		in.req.done = make(chan struct{}, 1)
-	}
 	if key != "" {
 		in.req.digest = digestOf(key)
 		if o, ok := l.window.find(in.req.digest); ok {
@@ -169,6 +167,12 @@ func (l *Loader) take(w http.ResponseWriter, r *http.Request) (status int, err e
 		return 0, cannotWrite(*why)
 	}
 	if err := l.read(in, r, coding); err != nil {
+		return 0, err
+	}
+	if err := l.admit(in); err != nil {
+		return 0, err
+	}
+	if err := l.unpack(in, coding); err != nil {
 		return 0, err
 	}
 	if err := l.parse(in, ndjson); err != nil {

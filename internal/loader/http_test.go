@@ -280,20 +280,75 @@ func TestWaitsForFirst(t *testing.T) {
 }
 
 // TestMemory refuses a batch when those under way take too much memory, and takes
-// one that alone takes more.
+// one that alone takes more. What a client has announced and not sent takes none.
 func TestMemory(t *testing.T) {
-	r := openRig(t, Options{MaxInflightBytes: 100_000})
-	large := "[\"" + strings.Repeat("x", 150_000) + "\"]"
+	r := openRig(t, Options{MaxInflightBytes: 200_000})
+	large := "[\"" + strings.Repeat("x", 250_000) + "\"]"
 	r.want(r.post(large), 200)
 	r.await("nothing under way", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
-	conn := r.dial("POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 90000\r\n\r\n[")
-	defer conn.Close()
-	r.await("memory taken", func(s Stats) bool { return s.InflightBytes >= 90_000 })
+	head := "POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 120000\r\n\r\n["
+	silent := r.dial(head)
+	defer silent.Close()
+	r.await("a client", func(s Stats) bool { return s.InflightBytes > 0 })
+	if got := r.loader.Stats().InflightBytes; got > scarceBytes {
+		t.Errorf("got %d bytes of memory for a body of which one byte has come, want %d at most", got, scarceBytes)
+	}
+	sending := r.dial(head + strings.Repeat("1,", 55_000))
+	defer sending.Close()
+	r.await("memory taken", func(s Stats) bool { return s.InflightBytes >= 110_000 })
 	got := r.want(r.post(large), 429)
 	if got.header.Get("Retry-After") != "1" || !strings.Contains(got.Error, "of memory: try again later") {
 		t.Errorf("got %+v", got)
 	}
 	r.want(r.post("[1]"), 200) // there is room for small ones
+}
+
+// TestSlowBodies has clients that announce the largest body and send one byte of
+// it, more of them than MaxInflight, and than memory would hold. They keep nobody
+// else from being served.
+func TestSlowBodies(t *testing.T) {
+	const clients = 200
+	r := openRig(t, Options{MaxInflight: 8, MaxInflightBytes: 16 << 20, BodyTimeout: 10 * time.Minute})
+	for _, header := range []string{"", "Content-Encoding: gzip\r\n", "Content-Encoding: zstd\r\n"} {
+		for range clients / 3 {
+			conn := r.dial("POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + header +
+				"Content-Length: 8388608\r\n\r\n[")
+			defer conn.Close()
+		}
+	}
+	r.await("all slow clients", func(Stats) bool { return r.clients() == clients/3*3 })
+	large := `["` + strings.Repeat("x", 1_000_000) + `"]`
+	for i := range 20 {
+		r.want(r.post(`[{"n":1}]`), 200)
+		r.want(r.post(large, "Idempotency-Key", fmt.Sprint("large ", i)), 200)
+		r.want(r.post(zstdOf(t, large, true), "Content-Encoding", "zstd"), 200)
+	}
+	if s := r.loader.Stats(); s.Refused > 0 {
+		t.Errorf("got %+v, want nothing refused", s)
+	}
+	r.server.CloseClientConnections()
+}
+
+// clients is the number of requests that are being taken.
+func (r *rig) clients() int {
+	r.loader.mu.Lock()
+	defer r.loader.mu.Unlock()
+	return r.loader.mu.clients
+}
+
+// TestRefusedAndSilent lets go of a client that has been refused by what it has
+// announced, and sends nothing more, long before BodyTimeout.
+func TestRefusedAndSilent(t *testing.T) {
+	r := openRig(t, Options{BodyTimeout: time.Hour})
+	conn := r.dial("POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n[")
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 413 ") {
+		t.Errorf("got %q, error %v", text, err)
+	}
 }
 
 func (r *rig) dial(text string) net.Conn {

@@ -42,7 +42,7 @@ type Options struct {
 
 	MaxBody          int64 // bytes of a batch, as it is sent and again when it is decompressed; default 8 MiB
 	MaxEvent         int   // bytes of an event; default 1 MiB
-	MaxInflight      int   // batches that are received, wait or are written; default 64
+	MaxInflight      int   // batches that have come and are checked, wait or are written; default 64
 	MaxInflightBytes int64 // memory that these take; one alone may take more; default 128 MiB
 
 	DedupeKeys  int           // keys that are remembered at least, but for huge verdicts; default 1,000,000
@@ -62,6 +62,9 @@ type Options struct {
 	journalRotate int64         // bytes of a journal; default 16 MiB
 	probeEvery    time.Duration // between attempts to write after an error; default 1 s
 }
+
+// maxWindow is the largest window that encoders use ("zstd --long=31").
+const maxWindow = 1 << 31
 
 // maxMaxBody is the most that MaxBody may be: a batch is in memory as a whole.
 const maxMaxBody = 1 << 30
@@ -135,9 +138,10 @@ type Loader struct {
 	mu struct {
 		sync.Mutex
 		closed   bool
-		inflight int
+		clients  int           // that are in take, whether their batch has come or not
+		inflight int           // batches that have come
 		bytes    int64         // of memory
-		idle     chan struct{} // made by Close; closed when nothing is in flight
+		idle     chan struct{} // made by Close; closed when no client is left
 	}
 }
 
@@ -169,7 +173,7 @@ func Open(opts Options) (*Loader, error) {
 		opts: opts, log: opts.Log, lock: lock,
 		window: newWindow(opts.DedupeKeys), queue: make(chan *request, opts.MaxInflight),
 	}
-	l.inputs.New = l.newInput
+	l.inputs.New = func() any { return l.newInput() }
 	if err := l.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("loader: %w", err), lock.Close())
 	}
@@ -185,7 +189,7 @@ func (l *Loader) open() (err error) {
 	// Concurrency 0 is one for each processor. The limit is what the buffers given
 	// to it hold; WithDecoderMaxMemory would refuse small bodies of encoders with a
 	// large window, which is what they have if they do not know the size.
-	l.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
+	l.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return err
 	}
@@ -263,7 +267,7 @@ func (l *Loader) Close() error {
 	l.mu.closed = true
 	idle := make(chan struct{})
 	l.mu.idle = idle
-	if l.mu.inflight == 0 {
+	if l.mu.clients == 0 {
 		close(idle)
 	}
 	l.mu.Unlock()
@@ -289,7 +293,7 @@ type Stats struct {
 	Rejected   uint64 // events
 	Bytes      uint64 // of accepted events, as they are in files
 
-	Inflight      int   // batches
+	Inflight      int   // batches that have come
 	InflightBytes int64 // memory that they take
 	Keys          int   // that are remembered
 	Files         int   // of events

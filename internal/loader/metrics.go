@@ -100,7 +100,7 @@ func newCollector(l *Loader) *collector {
 		rejected:      desc("events_rejected_total", "Events that were not taken, of batches that were, by reason.", "reason"),
 		bytes:         desc("written_bytes_total", "The size of the events that were written."),
 		received:      desc("received_bytes_total", "The size of the bodies that were read, as they were sent."),
-		inflight:      desc("in_flight_batches", "Batches that are received, wait or are written."),
+		inflight:      desc("in_flight_batches", "Batches that have come and are checked, wait or are written."),
 		inflightBytes: desc("in_flight_bytes", "Memory that batches under way take."),
 		keys:          desc("dedupe_keys", "Idempotency keys that are remembered."),
 		files:         desc("files", "Files of events in the folder."),
