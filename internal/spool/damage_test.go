@@ -222,6 +222,37 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
+// TestMissingFile counts the events of a file that somebody has removed, the oldest
+// one too, by what the checkpoint knows of it. Without a checkpoint nothing can be
+// known.
+func TestMissingFile(t *testing.T) {
+	size, record, _ := damageSize()
+	known := newSpecimen(t, size, record)
+	for name, sp := range map[string]*specimen{"with checkpoint": known, "without": known.withoutCheckpoints(t)} {
+		t.Run(name, func(t *testing.T) {
+			for file := range sp.files {
+				fs := sp.fs.Clone()
+				if err := fs.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+				lost := uint64(0)
+				rep := sp.reopen(t, fs, "without "+file, func(r specimenRecord) bool {
+					if r.file == file {
+						lost += uint64(r.count)
+					}
+					return r.file == file
+				})
+				if sp == known && (rep.LostEvents != lost || rep.Corrupt != 1 || lost == 0) {
+					t.Errorf("without %s: got %+v, want %d lost", file, rep, lost)
+				}
+				if sp != known && rep.LostEvents > lost {
+					t.Errorf("without %s: got %+v, want %d lost at most", file, rep, lost)
+				}
+			}
+		})
+	}
+}
+
 // TestCheckpointDamage shows that either slot may be damaged anywhere, and both:
 // nothing is lost, acknowledged records may come back.
 func TestCheckpointDamage(t *testing.T) {

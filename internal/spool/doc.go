@@ -85,6 +85,10 @@
 //	40      spans of 16 bytes, acknowledged beyond mark: where each begins, and
 //	        where it ends
 //
+// Damage costs whole records, never more: what a record holds is for its writer to
+// choose. A segment that the last checkpoint knows and that is not there was removed
+// by somebody else: its events count as lost.
+//
 // Losing both checkpoints costs duplicates, never data: recovery reads every
 // segment that is there, the oldest first. Where a checksum is wrong it looks for
 // the next place where one is right; what lies between goes to

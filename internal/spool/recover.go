@@ -100,6 +100,7 @@ type recovering struct {
 	s     *Spool
 	rep   Recovery
 	saved checkpoint
+	whole bool   // saved is the last one that was written
 	epoch uint64 // the highest seen
 	gaps  gaps
 }
@@ -118,6 +119,7 @@ func (r *recovering) saw(epoch uint64) {
 
 // readCheckpoints takes the newer of the two that are whole.
 func (r *recovering) readCheckpoints() {
+	r.whole = true
 	for _, name := range slots {
 		path := r.s.join(name)
 		b, err := r.readFile(path)
@@ -126,11 +128,13 @@ func (r *recovering) readCheckpoints() {
 		}
 		if err != nil {
 			r.problem("%s: %v", path, err)
+			r.whole = false
 			continue
 		}
 		c, wrong := parseCheckpoint(b)
 		if wrong != "" {
 			r.problem("%s: %s; acknowledged records may come back", path, wrong)
+			r.whole = false
 			continue
 		}
 		r.saw(c.epoch)
@@ -186,6 +190,31 @@ func (r *recovering) readSegments(names []string) {
 	}
 	s.w.next = s.mu.next
 	s.old = slices.Clone(s.mu.segments)
+	for _, st := range r.saved.segments {
+		if !slices.ContainsFunc(files, func(f file) bool { return f.number == st.number }) {
+			r.missing(st)
+		}
+	}
+}
+
+// missing counts what a file held that is not there, though the last checkpoint
+// knows of records in it that are needed: somebody else has removed it. An earlier
+// checkpoint says nothing, since the spool itself may have done so.
+func (r *recovering) missing(st state) {
+	needed := st.events
+	if needed == unknown && st.mark >= st.synced {
+		needed = 0
+	}
+	if needed == 0 || !r.whole {
+		return
+	}
+	r.rep.Corrupt++
+	if needed == unknown {
+		r.problem("%s: the file is missing, with records that are needed", r.s.join(segmentName(st.number)))
+		return
+	}
+	r.problem("%s: the file is missing, with %d events", r.s.join(segmentName(st.number)), needed)
+	r.gaps.lost += int64(min(needed, maxGap))
 }
 
 // segment looks at one segment, and takes it into the spool.
