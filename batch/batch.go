@@ -2,9 +2,11 @@ package batch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,10 +23,17 @@ type Batch struct {
 	key     string
 	lane    int
 	attempt int
+	first   time.Time // when its oldest event was added, of the whole batch
 	tried   time.Time // first attempt, of the whole batch
 	short   bool      // some of its events were unreadable on disk
 	known   bool      // that the receiver cannot take all of it
 	other   *Batch    // the second half, of the first one of a bisection
+	loss    *loss     // why it is to be given up; nil if it is not
+
+	// Of an event that was refused and put aside; see flight.doubt.
+	doubted bool   // it is not certain that it is to be given up
+	again   bool   // it is to be sent once more
+	takes   uint64 // pipeline.mu.takes that would show that the receiver takes others
 
 	// stem is the key without what the wanted-th request for some of the events
 	// has added.
@@ -234,13 +243,12 @@ func (b *Batch) piece(parts []part, suffix string) *Batch {
 	return p
 }
 
-// halves cuts a batch of at least two events; the first half is the smaller one.
-func (b *Batch) halves() (first, second *Batch) {
-	left := b.count / 2
+// cut cuts a batch before event at, which is not its first.
+func (b *Batch) cut(at int) (first, second *Batch) {
 	var head, tail []part
 	for _, x := range b.parts {
-		n := min(x.n(), left)
-		left -= n
+		n := min(x.n(), at)
+		at -= n
 		if n > 0 {
 			head = append(head, part{x.chunk, x.from, x.from + n})
 		}
@@ -261,6 +269,11 @@ func (b *Batch) at(i int) part {
 		return part{x.chunk, x.from + i, x.from + i + 1}
 	}
 	panic("batch: index beyond the batch")
+}
+
+// compare orders parts of the batch by their place in it.
+func (b *Batch) compare(x, y part) int {
+	return cmp.Or(cmp.Compare(slices.Index(b.chunks, x.chunk), slices.Index(b.chunks, y.chunk)), cmp.Compare(x.from, y.from))
 }
 
 // copies returns the events' bytes for someone to keep.

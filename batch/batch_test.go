@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -67,6 +68,9 @@ func encode(dst []byte, n *int) ([]byte, error) { return strconv.AppendInt(dst, 
 func start(t *testing.T, c batch.Config[int]) *batch.Processor[int] {
 	t.Helper()
 	c.Encode = encode
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	p, err := batch.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/spool"
 )
 
 // A flush waits until no chunk up to an order is left.
@@ -87,7 +90,9 @@ func (c *chunk) shrink() {
 }
 
 // Resume makes lanes that wait try at once: those the receiver does not allow,
-// and those that Gapless has stopped.
+// those in which it has refused one event after the other, and those that Gapless
+// has stopped. Of events that were refused one after the other, it says that they
+// are at fault, and not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {
 	p.pipe.mu.Lock()
 	defer p.pipe.mu.Unlock()
@@ -97,9 +102,10 @@ func (p *Processor[T]) Resume() {
 
 // A Report is what became of the events of a processor, when it is closed.
 type Report struct {
-	Delivered uint64
-	Dropped   uint64 // by a full queue or Retry.Total, or unreadable on disk
-	Refused   uint64
+	Delivered    uint64
+	Dropped      uint64 // by a full queue, Retry.Total or Retry.Attempts, or unreadable on disk
+	Refused      uint64
+	DeadLettered uint64 // taken by Config.DeadLetter
 	// Spooled are left in the spool, for the next processor on it.
 	Spooled uint64
 	// Undelivered are neither delivered nor in the spool: Events has them. The
@@ -131,8 +137,9 @@ func (r Report) Events() iter.Seq[[]byte] {
 // takes to write the rest to disk. A context without an end waits until all is
 // settled, however long the receiver is away.
 //
-// The error tells that there are undelivered events, and why sending ended, or
-// that the spool could not be closed. Further calls return the same.
+// The error tells that there are undelivered events, and why sending ended; that
+// events were given up and nobody was told (ErrDropped); or that the spool could
+// not be closed. Further calls return the same.
 func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
 	q := p.pipe
 	q.closeOnce.Do(func() { q.closed, q.closeErr = q.close(ctx) })
@@ -154,7 +161,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	p.cancel()
 	p.join(ctx)
 	left, tried := p.leave()
-	err := p.keepAll(left, tried)
+	err := errors.Join(p.untold(), p.keepAll(left, tried))
 	report := p.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
@@ -167,6 +174,18 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 		err = errors.Join(fmt.Errorf("batch: %d events are not delivered: %w", report.Undelivered, why), err)
 	}
 	return report, err
+}
+
+// untold is that events were given up, of which only the log was told.
+func (p *pipeline) untold() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.mu.counts
+	n := c.refused + c.expired + c.exhausted + c.unreadable
+	if n == 0 || p.onDrop != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %d refused, %d expired, %d exhausted, %d unreadable on disk; OnDrop gets the next ones", ErrDropped, c.refused, c.expired, c.exhausted, c.unreadable)
 }
 
 var errGap = errors.New("their lane has stopped, for an event before them is missing")
@@ -197,7 +216,7 @@ func (p *pipeline) drainedLocked() {
 	}
 	behind := p.mu.barrier > 0 && p.lanes[0].halted // and so are all others
 	for _, l := range p.lanes {
-		if l.flights > 0 || l.queue.len() > 0 && !l.halted && !behind {
+		if l.flights+l.aside > 0 || l.queue.len() > 0 && !l.halted && !behind {
 			return
 		}
 	}
@@ -253,16 +272,16 @@ type remainder struct {
 	parts []part // not settled
 }
 
-// leave lists what is not settled, in the order of acceptance, and the batches that
-// the receiver may have seen.
-func (p *pipeline) leave() (all []remainder, tried []*Batch) {
+// leave lists what is not settled, in the order of acceptance, and the flights whose
+// batches the receiver may have seen.
+func (p *pipeline) leave() (all []remainder, tried []*flight) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.abandoned = true
 	parts := make(map[*chunk][]part)
 	for f := range p.mu.flights {
 		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
-			tried = append(tried, f.whole)
+			tried = append(tried, f)
 		}
 		for _, b := range f.todo {
 			for _, x := range b.parts {
@@ -278,27 +297,30 @@ func (p *pipeline) leave() (all []remainder, tried []*Batch) {
 			r.parts = []part{{c, 0, c.n}}
 		}
 		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
-		if len(r.parts) > 0 {
-			all = append(all, r)
-		}
+		all = append(all, r)
 	}
 	return all, tried
 }
 
 // keepAll writes what is left to the spool, with what tried batches are made of.
 // The error is why something is not there.
-func (p *pipeline) keepAll(left []remainder, tried []*Batch) error {
+func (p *pipeline) keepAll(left []remainder, tried []*flight) error {
 	if p.spool == nil {
 		return nil
 	}
-	for _, b := range tried {
-		p.keep(b)
+	for _, f := range tried {
+		if !p.carve(f) {
+			p.keep(f.whole)
+		}
 	}
 	// A failed fsync has chunks written again, elsewhere: see rewrite.
 	var err error
 	for range 3 {
 		err = nil
 		for _, r := range left {
+			if len(r.parts) == 0 {
+				continue
+			}
 			if e := p.writeChunk(r.chunk); e != nil {
 				err = fmt.Errorf("batch: %w", e) // the disk is full: one message will do
 			}
@@ -310,6 +332,65 @@ func (p *pipeline) keepAll(left []remainder, tried []*Batch) error {
 		err = fmt.Errorf("batch: %w", e)
 	}
 	return err
+}
+
+// carve writes what is left of a batch of which some is settled, in place of all of
+// it: so the next processor sends, and tells of, nothing twice. It reports false
+// when that is not so, or not possible; then all of the batch is kept.
+func (p *pipeline) carve(f *flight) bool {
+	left := 0
+	for _, b := range f.todo {
+		left += b.count
+	}
+	if left == f.whole.count || f.whole.short {
+		return false
+	}
+	if slices.ContainsFunc(f.whole.chunks, func(c *chunk) bool { return c.foreign }) {
+		return false // where it was to go is in its records
+	}
+	fresh, err := p.carveAll(f.todo)
+	if err == nil {
+		err = p.spool.Sync()
+	}
+	if err != nil {
+		p.log.write(slog.LevelWarn, "batch: events that were settled may come again, for the spool takes no others", "dir", p.disk.Dir, "err", err)
+		p.spool.Ack(fresh...)
+		return false
+	}
+	p.forget(f.whole.chunks...)
+	for _, c := range f.whole.chunks {
+		c.written.Store(int32(c.n)) // what is left of it is there
+	}
+	return true
+}
+
+// carveAll appends the events of pieces to the spool, and the keys of those that
+// were sent. It returns what it has appended, even with an error.
+func (p *pipeline) carveAll(pieces []*Batch) (fresh []spool.Position, err error) {
+	put := func(r spool.Record) {
+		if err != nil {
+			return
+		}
+		var at spool.Position
+		if at, err = p.spool.Append(r); err == nil {
+			fresh = append(fresh, at)
+		}
+	}
+	for _, b := range pieces {
+		spans := make([]span, 0, len(b.parts))
+		for _, x := range b.parts {
+			s := span{x.chunk.shard, x.chunk.epoch, x.chunk.base + uint64(x.from), x.n()}
+			put(spool.Record{
+				Kind: spool.Data, Lane: s.shard, Epoch: s.epoch, Seq: s.base, Count: uint32(s.events),
+				Payload: appendData(nil, p.format, p.place(x.chunk.lane), x.chunk.arena.events, x.from, x.to),
+			})
+			spans = append(spans, s)
+		}
+		if b.attempt > 0 && len(b.key) <= math.MaxUint8 { // a longer one has no room in a note
+			put(spool.Record{Kind: spool.Batch, Lane: spans[0].shard, Epoch: p.epoch, Payload: appendNote(nil, b.key, spans)})
+		}
+	}
+	return fresh, err
 }
 
 // settleAll ends what is left: as kept when it is on disk, and as returned
@@ -346,6 +427,6 @@ func (p *pipeline) settleAll(left []remainder) Report {
 		p.unlistLocked(c)
 	}
 	report.Delivered, report.Refused, report.Spooled = n.delivered, n.refused, n.spooled
-	report.Dropped = n.full + n.expired + n.unreadable
+	report.Dropped, report.DeadLettered = n.full+n.expired+n.exhausted+n.unreadable, n.dead
 	return report
 }

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -15,8 +16,8 @@ type Config[T any] struct {
 	// slice, as append does. It runs in the goroutine that adds the event,
 	// straight into the memory the event is sent from, and under a lock which
 	// other producers may be waiting for: it must not block, must not keep
-	// dst, and must not call the processor. Its error is returned by Add
-	// within ErrEncode. With Format Lines the form must not hold a newline.
+	// dst, and must not call the processor. Its error is returned by Add,
+	// wrapped beside ErrEncode. With Format Lines the form must not hold a newline.
 	Encode func(dst []byte, v *T) ([]byte, error)
 
 	// Send ships one batch; see Send. NewHTTP makes one.
@@ -47,19 +48,65 @@ type Config[T any] struct {
 	// a name. Empty makes a random one for each New.
 	Producer string
 
+	// DeadLetter takes events that the receiver will not take: those it
+	// refuses, and those given up by Retry.Total or Retry.Attempts. It is
+	// called with the events of one batch, or some of them, from the goroutine
+	// that ships it, perhaps from several concurrently, and must return when
+	// ctx ends. When it returns an error it is called again, after a back-off,
+	// and the events stay where they are: with a Spool, they leave the disk
+	// only after it has returned nil. It may get the same events again after a
+	// crash. Nil drops them.
+	DeadLetter func(ctx context.Context, d Dropped) error
+
 	// OnDrop is told of each event that will never be delivered: the oldest
 	// or newest one of a full queue, one whose time is up, one which the
-	// receiver refuses. It is called without any lock held, from the goroutine
-	// that found out, and gets the events' bytes: the last chance to keep
-	// them. It may be called from several goroutines at once. What it tells of
-	// counts as settled when it has returned: it must not call Flush or Close,
-	// which would wait for it, nor wait for room in a queue that its batch
-	// keeps full.
+	// receiver refuses, and also those that DeadLetter has taken. It is called
+	// without any lock held, from the goroutine that found out, and gets the
+	// events' bytes: the last chance to keep them. It may be called from
+	// several goroutines at once. What it tells of counts as settled when it
+	// has returned: it must not call Flush or Close, which would wait for it,
+	// nor wait for room in a queue that its batch keeps full. Without it and
+	// without DeadLetter, Close returns ErrDropped if events were given up.
 	OnDrop func(Dropped)
 
+	// Hooks are told of attempts and deliveries, for metrics and traces.
+	Hooks Hooks
+
 	// Logger is told of what an operator would want to know, each kind of
-	// message at most once a second. Nil discards it.
+	// message at most once a second. Nil is slog.Default; to discard
+	// messages, give slog.New(slog.DiscardHandler).
 	Logger *slog.Logger
+}
+
+// Hooks are functions that are told what a processor does. Nil ones cost
+// nothing. They are called without any lock held, from the goroutine that ships
+// the batch, which waits for them; several may be called concurrently.
+type Hooks struct {
+	// OnAttempt is told of each attempt to send a batch or a piece of one.
+	OnAttempt func(Attempt)
+	// OnDelivered is told of the events of a batch or a piece of one that the
+	// receiver took.
+	OnDelivered func(Delivery)
+}
+
+// An Attempt is one call of Send.
+type Attempt struct {
+	Key     string        // of the batch or piece
+	Lane    int           // from 0
+	Number  int           // of the attempt, from 1
+	Events  int           // sent
+	Bytes   int64         // of the body, before compression
+	Took    time.Duration // until Send returned
+	Outcome Outcome       // as Retry.Classify left it; its Verdict is not Auto
+}
+
+// A Delivery is the events of a batch or a piece of one that the receiver took.
+type Delivery struct {
+	Key       string        // of the batch or piece
+	Lane      int           // from 0
+	Events    int           // taken
+	Age       time.Duration // of the oldest event of the batch, since it was added
+	Duplicate bool          // the receiver said that it had taken them before
 }
 
 // A Format is how events follow each other in the body of a batch.
@@ -98,7 +145,9 @@ type Trigger struct {
 // A Queue is the room for events that wait for their batch to be sent. Room is
 // taken a chunk of events at a time, so that the queue may refuse up to a chunk
 // for each processor before its limit is reached exactly; it never exceeds it.
-// Batches on the way are not part of it.
+// Batches on the way are not part of it. Nor are those that wait for their next
+// attempt, under Unordered: they take at most a quarter as many events and bytes in
+// addition, or Lanes.Max batches if that is more.
 type Queue struct {
 	// Events is the most events to wait. 0 means 65,536.
 	Events int
@@ -136,13 +185,20 @@ func (p Policy) String() string {
 
 // Lanes are the ways to the receiver.
 type Lanes[T any] struct {
-	// Max is the most batches on the way at once, retries included. 0 means 4.
-	// With PerKey it is the number of lanes, with Total it is one.
+	// Max is the most batches on the way at once. 0 means 4. With PerKey it is
+	// the number of lanes, with Total it is one. Under Unordered, a batch that
+	// waits for its next attempt is not on the way: others are sent meanwhile,
+	// as long as those that wait do not take too much memory; see Queue.
 	Max int
 	// Order is what stays in order. The zero value is Unordered.
 	Order Order
 	// Key gives what PerKey keeps in order: events of equal keys. It runs in
-	// the goroutine that adds the event.
+	// the goroutine that adds the event. With a Spool, it should give the same
+	// numbers in each process, as hash/fnv does and hash/maphash does not: New
+	// calls it with a zero T, and when the result is another than the one with
+	// which events on disk were written, or Key panics, these are sent on one
+	// lane before anything else, so that order is kept at the cost of speed. A
+	// Key that changes for other events than the zero one breaks the order.
 	Key func(*T) uint64
 	// Gapless stops a lane, under PerKey and Total, when one of its events is
 	// refused, expired or unreadable, until Resume is called. By default the
@@ -179,6 +235,14 @@ type Retry struct {
 	// Total is how long after its first attempt a batch is dropped as
 	// Expired. 0 never drops one.
 	Total time.Duration
+	// Attempts is how many failed attempts a batch has before it is dropped as
+	// Exhausted, pauses not counted. If the receiver has answered the last one
+	// (Outcome.Status), and not with overload, halves of the batch get another
+	// attempt each, down to single events, so that one event which makes the
+	// receiver fail does not take others with it; unless eight single events
+	// in a row have failed, which says that it is not the events. 0 means no
+	// limit.
+	Attempts int
 	// MaxRetryAfter is the longest wait a receiver may ask for. 0 means two
 	// minutes.
 	MaxRetryAfter time.Duration

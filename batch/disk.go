@@ -65,7 +65,7 @@ func (p *pipeline) append(w writing) (at spool.Position, to, round int, err erro
 	}
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
-	*buf = appendData((*buf)[:0], p.format, c.lane.id, len(p.lanes), w.events, from, to)
+	*buf = appendData((*buf)[:0], p.format, p.place(c.lane), w.events, from, to)
 	at, err = p.spool.Append(spool.Record{
 		Kind: spool.Data, Lane: c.shard, Epoch: c.epoch, Seq: c.base + uint64(from),
 		Count: uint32(to - from), Payload: *buf,
@@ -79,6 +79,10 @@ func (p *pipeline) append(w writing) (at spool.Position, to, round int, err erro
 		c.disk.durable = to
 	}
 	return at, to, c.disk.round, nil
+}
+
+func (p *pipeline) place(l *lane) place {
+	return place{l.id, len(p.lanes), len(p.lanes) > 1, p.keyed}
 }
 
 // covered is told of the fsync of a record.
@@ -213,7 +217,7 @@ func (p *pipeline) note(b *Batch) {
 	}
 	at, err := p.spool.Append(spool.Record{
 		Kind: spool.Batch, Lane: c.shard, Epoch: p.epoch,
-		Payload: appendNote(nil, b.key, b.chunks),
+		Payload: appendNote(nil, b.key, spans(b.chunks)),
 	})
 	if err != nil {
 		p.log.write(slog.LevelWarn, "batch: after a crash, the receiver may get a batch twice", "err", err)
@@ -289,7 +293,7 @@ func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
 	}
 	if missing > 0 {
 		p.countDrop(missing, Unreadable)
-		p.tell(Dropped{Unreadable, "", why, make([][]byte, missing)})
+		p.tell(Dropped{Reason: Unreadable, Err: why, Events: make([][]byte, missing)}, missing)
 	}
 	return parts, true
 }

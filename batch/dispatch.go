@@ -120,7 +120,7 @@ func (p *pipeline) form(l *lane, now time.Time) (*flight, time.Duration) {
 	if b == nil {
 		return nil, -1
 	}
-	f := &flight{p, l, b, []*Batch{b}}
+	f := &flight{pipeline: p, lane: l, whole: b, todo: []*Batch{b}}
 	l.flights++
 	p.mu.flights[f] = struct{}{}
 	return f, -1
@@ -237,7 +237,7 @@ func (p *pipeline) takeLocked(l *lane, now time.Time) *Batch {
 		l.seq++
 		b.key = p.batchKey(l.id, l.seq)
 	}
-	b.stem = b.key
+	b.stem, b.first = b.key, first
 	b.refs.Store(1)
 	p.mu.counts.batches++
 	p.mu.counts.size.add(float64(b.count))

@@ -20,6 +20,11 @@ var (
 	ErrEncode = errors.New("batch: encode")
 )
 
+// ErrDropped is what Close returns, with their number, when events were given up
+// that nobody was told of, but for the log: without OnDrop and without DeadLetter.
+// Events that Queue.Full had dropped do not count.
+var ErrDropped = errors.New("batch: events were dropped")
+
 // A Reason is why an accepted event was not delivered.
 type Reason uint8
 
@@ -38,11 +43,13 @@ const (
 	// Unreadable: the event was on disk only, and the disk does not give it
 	// back.
 	Unreadable
+	// Exhausted: Retry.Attempts failed.
+	Exhausted
 )
 
 // String returns the reason as one word.
 func (r Reason) String() string {
-	return [...]string{"none", "full", "expired", "refused", "returned", "kept", "unreadable"}[r]
+	return [...]string{"none", "full", "expired", "refused", "returned", "kept", "unreadable", "exhausted"}[r]
 }
 
 // An EventError is why one event, of which there is a Ticket, was not delivered.
@@ -62,7 +69,8 @@ func (e *EventError) Error() string {
 // Unwrap returns what the receiver or the disk said.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// Dropped are events that will never be delivered, as OnDrop gets them.
+// Dropped are events that will never be delivered, as OnDrop and DeadLetter get
+// them.
 type Dropped struct {
 	Reason Reason
 	// Key is the key of the batch they were sent in, empty if they never were.
@@ -72,4 +80,6 @@ type Dropped struct {
 	// Events are the encoded events, the callee's to keep. Events the disk
 	// does not give back are nil.
 	Events [][]byte
+	// DeadLettered says that DeadLetter has taken them.
+	DeadLettered bool
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,6 +29,14 @@ type HTTPOptions struct {
 	// by the sender, unless they are here; Idempotency-Key may not be here, as
 	// every batch has its own.
 	Header http.Header
+	// Headers gives headers for one attempt, in addition to Header and in place
+	// of those of the same name: a token that has to be renewed, for one. Each
+	// attempt calls it, several concurrently, within Timeout. An error counts
+	// as a failed attempt. Nil gives none.
+	Headers func(ctx context.Context) (http.Header, error)
+	// Verdicts say what an answer means, by its status, where that differs from
+	// what NewHTTP says. Auto is as if the status were not there.
+	Verdicts map[int]Verdict
 	// Compression makes bodies smaller, once for all attempts. The zero value
 	// sends them as they are.
 	Compression Compression
@@ -68,11 +77,12 @@ const maxAnswer = 64 << 20
 //	408, 425, 429, and any 5xx   Again, not before Retry-After
 //	413                          Split
 //	400, 422                     Bisect
-//	401, 403, and redirects      Pause
-//	any other                    Refuse
+//	any other                    Pause
 //
-// No answer is Again. 429, 503 and timeouts count as overload. Retry.Classify
-// may see to exceptions.
+// The others are of the address, the method, the form or the credentials and not
+// of the events: 401, 403, 404, 405, 409, 410, 415, redirects, 101. No answer is
+// Again. 429, 503 and timeouts count as overload. HTTPOptions.Verdicts and
+// Retry.Classify may see to exceptions.
 func NewHTTP(url string, o HTTPOptions) (Send, error) {
 	h, err := newSender(url, o)
 	if err != nil {
@@ -86,6 +96,8 @@ type sender struct {
 	url     string
 	method  string
 	header  http.Header
+	headers func(context.Context) (http.Header, error)
+	means   map[int]Verdict
 	client  *http.Client
 	packing Compression
 	timeout time.Duration
@@ -98,7 +110,13 @@ func newSender(target string, o HTTPOptions) (*sender, error) {
 	}
 	h := &sender{
 		url: target, method: o.Method, header: o.Header.Clone(), client: o.Client,
+		headers: o.Headers, means: maps.Clone(o.Verdicts),
 		packing: o.Compression, timeout: or(o.Timeout, 30*time.Second),
+	}
+	for status, v := range h.means {
+		if err := need(status >= 100 && status <= 999 && v <= Refuse, fmt.Sprintf("Verdicts[%d] is %d: want a status from 100 to 999 and a Verdict", status, v)); err != nil {
+			return nil, err
+		}
 	}
 	if h.method == "" {
 		h.method = http.MethodPost
@@ -143,17 +161,35 @@ func transport() *http.Transport {
 func (h *sender) send(ctx context.Context, b *Batch) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	req, err := h.request(ctx, b)
+	var more http.Header
+	if h.headers != nil {
+		var err error
+		if more, err = h.headers(ctx); err != nil {
+			return Outcome{Verdict: Again, Err: fmt.Errorf("batch: Headers: %w", err)}
+		}
+	}
+	req, err := h.request(ctx, b, more)
 	if err != nil {
 		return Outcome{Verdict: Refuse, Err: err} // cannot be encoded: no attempt will differ
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
-		return Outcome{Verdict: Again, Err: err, Overload: timedOut(err)}
+		if timedOut(err) {
+			err = fmt.Errorf("no answer within %v: %w", h.timeout, err)
+			return Outcome{Verdict: Again, Err: err, Overload: true}
+		}
+		return Outcome{Verdict: Again, Err: err}
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return read(resp, answer, err)
+	out := read(resp, answer, err)
+	if v := h.means[out.Status]; v != Auto {
+		out.Verdict = v
+		if out.Err == nil && v != Taken {
+			out.Err = statusError(resp, answer)
+		}
+	}
+	return out
 }
 
 func timedOut(err error) bool {
@@ -163,7 +199,7 @@ func timedOut(err error) bool {
 
 // request makes a request whose body can be had again: with it and the key,
 // net/http itself sends it once more when an idle connection turns out dead.
-func (h *sender) request(ctx context.Context, b *Batch) (*http.Request, error) {
+func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http.Request, error) {
 	body, size, err := b.packedBody(h.packing)
 	if err != nil {
 		return nil, err
@@ -184,13 +220,13 @@ func (h *sender) request(ctx context.Context, b *Batch) (*http.Request, error) {
 	if h.packing != None {
 		req.Header.Set("Content-Encoding", h.packing.String())
 	}
+	for _, header := range []http.Header{h.header, more} {
+		maps.Copy(req.Header, header)
+		if host := header.Get("Host"); host != "" {
+			req.Host = host
+		}
+	}
 	req.Header.Set("Idempotency-Key", b.key)
-	for name, values := range h.header {
-		req.Header[name] = values
-	}
-	if host := h.header.Get("Host"); host != "" {
-		req.Host = host
-	}
 	return req, nil
 }
 
@@ -236,10 +272,8 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 		out.Verdict = Split
 	case code == 400, code == 422:
 		out.Verdict = Bisect
-	case code == 401, code == 403, code >= 300 && code < 400:
-		out.Verdict = Pause
 	default:
-		out.Verdict = Refuse
+		out.Verdict = Pause
 	}
 	out.Err = statusError(resp, body)
 	return out

@@ -82,7 +82,8 @@ func post(t *testing.T, url string, o batch.HTTPOptions, c batch.Config[int]) *b
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Send, c.Retry = send, quick
+	c.Send = send
+	c.Retry.Base, c.Retry.Cap = quick.Base, quick.Cap
 	c.Lanes.Order = batch.Total
 	return start(t, c)
 }
@@ -165,8 +166,9 @@ func TestAnswers(t *testing.T) {
 	f("413", "[0,1 0 1] map[]")
 	f("400", "[0,1 0 1] map[]")
 	f("422", "[0,1 0 1] map[]")
-	f("404", "[0,1] map[refused:[0 1]]")
-	f("410 |gone", "[0,1] map[refused:[0 1]]")
+	for _, code := range []string{"401", "403", "404", "405", "409", "410 |gone", "415", "451", "302", "304"} {
+		f(code, "[0,1 0,1] map[]")
+	}
 }
 
 // TestCutAnswer has the connection end within the verdicts: the batch is sent

@@ -27,9 +27,10 @@ type shard struct {
 }
 
 // Add adds an event, which is encoded before Add returns. When the queue is
-// full, it does what Queue.Full says; under Block and Spill it waits. It returns
-// nil, ErrFull, ErrTooLarge, ErrClosed, or ErrEncode around Encode's error. An
-// event for which it returns nil is delivered, or reported by OnDrop or Close.
+// full, it does what Queue.Full says; under Block and Spill it waits, for as long
+// as the receiver is away: AddWait has a limit. It returns nil, ErrFull,
+// ErrTooLarge, ErrClosed, or ErrEncode around Encode's error. An event for which
+// it returns nil is delivered, or reported by OnDrop or Close.
 func (p *Processor[T]) Add(v *T) error {
 	_, err := p.add(context.Background(), v, p.pipe.full, false)
 	return err
@@ -41,6 +42,17 @@ func (p *Processor[T]) Add(v *T) error {
 func (p *Processor[T]) AddWait(ctx context.Context, v *T) error {
 	_, err := p.add(ctx, v, p.pipe.patient(), false)
 	return err
+}
+
+// AddAll adds events in order, each as AddWait does, and returns how many it has
+// added: all of them, or those before the one that the error is about.
+func (p *Processor[T]) AddAll(ctx context.Context, events []T) (n int, err error) {
+	for i := range events {
+		if err := p.AddWait(ctx, &events[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(events), nil
 }
 
 // AddAck adds an event as AddWait does, and returns a Ticket that tells when
@@ -129,10 +141,7 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	a := c.arena
 	from := len(a.buf)
 	buf, err := p.encode(a.buf, v)
-	if err == nil {
-		buf, err = p.pipe.finish(a.buf, buf)
-	}
-	if err != nil {
+	if buf, err = p.pipe.finish(a.buf, buf, err); err != nil {
 		p.pipe.rejected.Add(1)
 		return Ticket{}, nil, err
 	}
@@ -176,8 +185,11 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 }
 
 // finish checks what Encode made of dst and puts the separator behind it.
-func (p *pipeline) finish(dst, buf []byte) ([]byte, error) {
+func (p *pipeline) finish(dst, buf []byte, failed error) ([]byte, error) {
 	from := len(dst)
+	if failed != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEncode, failed)
+	}
 	if len(buf) <= from {
 		return nil, fmt.Errorf("%w: nothing was appended", ErrEncode)
 	}
@@ -332,10 +344,7 @@ func (p *pipeline) patient() Policy {
 // dropNewest accepts an event and drops it.
 func (p *Processor[T]) dropNewest(v *T) error {
 	buf, err := p.encode(nil, v)
-	if err == nil {
-		buf, err = p.pipe.finish(nil, buf)
-	}
-	if err != nil {
+	if buf, err = p.pipe.finish(nil, buf, err); err != nil {
 		p.pipe.rejected.Add(1)
 		return err
 	}
@@ -345,7 +354,7 @@ func (p *Processor[T]) dropNewest(v *T) error {
 	if !counted {
 		return ErrClosed
 	}
-	p.pipe.tell(Dropped{Full, "", nil, [][]byte{buf[:len(buf)-p.pipe.format.separators()]}})
+	p.pipe.tell(Dropped{Reason: Full, Events: [][]byte{buf[:len(buf)-p.pipe.format.separators()]}}, 1)
 	return nil
 }
 
@@ -370,7 +379,7 @@ func (p *pipeline) dropOldest() bool {
 		return false
 	}
 	defer p.work.Done()
-	p.report([]part{{c, 0, c.n}}, Full, "", nil)
+	p.report([]part{{c, 0, c.n}}, Dropped{Reason: Full})
 	p.forget(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()

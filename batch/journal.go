@@ -26,12 +26,9 @@ func newJournal(log *slog.Logger) *journal {
 }
 
 func (j *journal) write(level slog.Level, msg string, args ...any) {
-	if j.log == nil {
-		return
-	}
 	if skipped, ok := j.turn(msg, time.Now()); ok {
 		if skipped > 0 {
-			args = append(args, "skipped", skipped)
+			args = append(args, "similar_messages_omitted", skipped)
 		}
 		j.log.Log(context.Background(), level, msg, args...)
 	}

@@ -59,7 +59,10 @@ const (
 	// that is too large is refused.
 	Split
 	// Bisect sends the batch again in halves until the events that the
-	// receiver cannot take are found; they are refused.
+	// receiver cannot take are found; they are refused. When eight single
+	// events in a row are refused and nothing is taken, it seems to be the
+	// receiver, or the address: then it is as Pause, until something is taken
+	// or Resume is called; except with Lanes.Gapless, which stops anyway.
 	Bisect
 	// Pause keeps the batch and tries again every Retry.Cap, or on Resume:
 	// the receiver does not know or not allow us. Its lane waits.

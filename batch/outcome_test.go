@@ -320,7 +320,8 @@ func TestClassify(t *testing.T) {
 		r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
 			return batch.Outcome{Err: errors.New("never"), Status: 500}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send, Retry: batch.Retry{Classify: func(o batch.Outcome) batch.Outcome {
+		var d drops
+		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Classify: func(o batch.Outcome) batch.Outcome {
 			if o.Status == 500 {
 				o.Verdict = batch.Refuse
 			}

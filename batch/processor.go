@@ -86,6 +86,10 @@ type pipeline struct {
 		unwritten []*chunk // sealed, and to be written to the spool; with WriteAhead
 		broken    bool     // the disk does not take events at the moment
 		counts    counts
+		aside     aside  // of all lanes
+		standing  int    // batches that wait for their next attempt
+		takes     uint64 // attempts that were taken
+		streak    int    // events that failed alone since
 		flights   map[*flight]struct{}
 		abandoned bool          // what is on the way is Close's
 		drained   chan struct{} // closed when Close has nothing to wait for
@@ -105,7 +109,8 @@ type lane struct {
 	memory  deque    // those of them that are in memory
 	events  int      // in queue
 	size    int64    // bytes in queue
-	flights int      // batches on the way
+	flights int      // batches on the way, and not aside
+	aside   int      // batches that let others go first while they wait
 	seq     uint64   // of the next batch
 	through uint64   // chunks up to this order are sent without waiting for more
 	paused  int      // batches on the way that wait for Resume

@@ -240,7 +240,8 @@ func TestTickets(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send})
+		var d drops
+		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add})
 		var tickets []batch.Ticket
 		for i := range 4 {
 			ticket, err := p.AddAck(t.Context(), &i)

@@ -9,11 +9,12 @@ import (
 //
 // Of kind Data, some events of one chunk:
 //
-//	0   version, 1
+//	0   version, 1; 2 where lanes go by key
 //	1   format of the events
 //	2   lane
 //	4   number of lanes of the processor
-//	6   end of each event, from the start of the first: 4 bytes each
+//	6   with version 2, what Lanes.Key is known by: 4 bytes; 0 for not at all
+//	    end of each event, from the start of the first: 4 bytes each
 //	    the events, with their separators
 //
 // Of kind Batch, the chunks of a batch that is about to be sent:
@@ -25,18 +26,34 @@ import (
 //	    number of events, 4
 const (
 	recordVersion = 1
+	keyedVersion  = 2
 	dataHeader    = 6
+	keyedHeader   = 10
 	spanBytes     = 22
 )
 
 var errRecord = errors.New("record is not one of ours")
 
+// A place is where a record's events were to go.
+type place struct {
+	lane, lanes int
+	byKey       bool
+	keyed       uint32 // what Lanes.Key is known by; 0 if it is not
+}
+
 // appendData appends the payload of a record of some events of e, [from, to).
-func appendData(dst []byte, f Format, lane, lanes int, e events, from, to int) []byte {
+func appendData(dst []byte, f Format, at place, e events, from, to int) []byte {
 	le := binary.LittleEndian
-	dst = append(dst, recordVersion, byte(f))
-	dst = le.AppendUint16(dst, uint16(lane))
-	dst = le.AppendUint16(dst, uint16(lanes))
+	version := byte(recordVersion)
+	if at.byKey {
+		version = keyedVersion
+	}
+	dst = append(dst, version, byte(f))
+	dst = le.AppendUint16(dst, uint16(at.lane))
+	dst = le.AppendUint16(dst, uint16(at.lanes))
+	if at.byKey {
+		dst = le.AppendUint32(dst, at.keyed)
+	}
 	start := e.start(from)
 	for _, end := range e.ends[from:to] {
 		dst = le.AppendUint32(dst, end-uint32(start))
@@ -46,22 +63,30 @@ func appendData(dst []byte, f Format, lane, lanes int, e events, from, to int) [
 
 // data is the payload of a record, read.
 type data struct {
-	format      Format
-	lane, lanes int
-	ends        []byte // 4 bytes each
-	events      []byte
+	place
+	format Format
+	ends   []byte // 4 bytes each
+	events []byte
 }
 
 // parseData reads a payload with count events. It checks everything that the
 // other methods rely on.
 func parseData(b []byte, count int) (data, error) {
 	le := binary.LittleEndian
-	if len(b) < dataHeader || b[0] != recordVersion || Format(b[1]) > Raw || count < 1 || (len(b)-dataHeader)/4 < count {
+	header := dataHeader
+	if len(b) > 0 && b[0] == keyedVersion {
+		header = keyedHeader
+	}
+	if len(b) < header || b[0] != recordVersion && b[0] != keyedVersion || Format(b[1]) > Raw || count < 1 || (len(b)-header)/4 < count {
 		return data{}, errRecord
 	}
 	d := data{
-		format: Format(b[1]), lane: int(le.Uint16(b[2:])), lanes: int(le.Uint16(b[4:])),
-		ends: b[dataHeader : dataHeader+4*count], events: b[dataHeader+4*count:],
+		place:  place{lane: int(le.Uint16(b[2:])), lanes: int(le.Uint16(b[4:]))},
+		format: Format(b[1]),
+		ends:   b[header : header+4*count], events: b[header+4*count:],
+	}
+	if b[0] == keyedVersion {
+		d.byKey, d.keyed = true, le.Uint32(b[dataHeader:])
 	}
 	if d.lanes == 0 || d.lane >= d.lanes {
 		return data{}, errRecord
@@ -99,17 +124,26 @@ type span struct {
 	events int
 }
 
-func appendNote(dst []byte, key string, chunks []*chunk) []byte {
+func appendNote(dst []byte, key string, spans []span) []byte {
 	le := binary.LittleEndian
 	dst = append(dst, recordVersion, byte(len(key)))
 	dst = append(dst, key...)
-	for _, c := range chunks {
-		dst = le.AppendUint16(dst, c.shard)
-		dst = le.AppendUint64(dst, c.epoch)
-		dst = le.AppendUint64(dst, c.base)
-		dst = le.AppendUint32(dst, uint32(c.n))
+	for _, s := range spans {
+		dst = le.AppendUint16(dst, s.shard)
+		dst = le.AppendUint64(dst, s.epoch)
+		dst = le.AppendUint64(dst, s.base)
+		dst = le.AppendUint32(dst, uint32(s.events))
 	}
 	return dst
+}
+
+// spans are chunks as a note names them.
+func spans(chunks []*chunk) []span {
+	all := make([]span, len(chunks))
+	for i, c := range chunks {
+		all[i] = span{c.shard, c.epoch, c.base, c.n}
+	}
+	return all
 }
 
 func parseNote(b []byte) (key string, spans []span, err error) {

@@ -8,8 +8,8 @@ import (
 
 func FuzzParseData(f *testing.F) {
 	e := events{buf: []byte("one\ntwo\n"), ends: []uint32{4, 8}}
-	f.Add(appendData(nil, Lines, 1, 3, e, 0, 2), 2)
-	f.Add(appendData(nil, Raw, 0, 1, e, 1, 2), 1)
+	f.Add(appendData(nil, Lines, place{lane: 1, lanes: 3}, e, 0, 2), 2)
+	f.Add(appendData(nil, Raw, place{lanes: 1, byKey: true, keyed: 7}, e, 1, 2), 1)
 	f.Add([]byte{}, 0)
 	f.Fuzz(func(t *testing.T, b []byte, count int) {
 		d, err := parseData(b, count)
@@ -24,7 +24,7 @@ func FuzzParseData(f *testing.F) {
 			}
 			again.ends = append(again.ends, uint32(len(again.buf)))
 		}
-		got, err := parseData(appendData(nil, d.format, d.lane, d.lanes, again, 0, count), count)
+		got, err := parseData(appendData(nil, d.format, d.place, again, 0, count), count)
 		if err != nil || !bytes.Equal(got.ends, d.ends) {
 			t.Errorf("%v: got %v, want %v", err, got.ends, d.ends)
 		}
@@ -32,18 +32,14 @@ func FuzzParseData(f *testing.F) {
 }
 
 func FuzzParseNote(f *testing.F) {
-	f.Add(appendNote(nil, "me/1/0/7", []*chunk{{shard: 2, epoch: 1, base: 5, n: 3}, {n: 1}}))
+	f.Add(appendNote(nil, "me/1/0/7", []span{{shard: 2, epoch: 1, base: 5, events: 3}, {events: 1}}))
 	f.Add([]byte{1, 200})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		key, spans, err := parseNote(b)
 		if err != nil {
 			return
 		}
-		var chunks []*chunk
-		for _, s := range spans {
-			chunks = append(chunks, &chunk{shard: s.shard, epoch: s.epoch, base: s.base, n: s.events})
-		}
-		if got := appendNote(nil, key, chunks); !bytes.Equal(got, b) {
+		if got := appendNote(nil, key, spans); !bytes.Equal(got, b) {
 			t.Errorf("got %x, want %x", got, b)
 		}
 	})
@@ -53,7 +49,7 @@ func FuzzParseNote(f *testing.F) {
 // version.
 func TestRecord(t *testing.T) {
 	e := events{buf: []byte("one\ntwo\nx\n"), ends: []uint32{4, 8, 10}}
-	got := appendData(nil, Lines, 2, 4, e, 1, 3)
+	got := appendData(nil, Lines, place{lane: 2, lanes: 4}, e, 1, 3)
 	want := []byte("\x01\x00\x02\x00\x04\x00\x04\x00\x00\x00\x06\x00\x00\x00two\nx\n")
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
@@ -65,7 +61,15 @@ func TestRecord(t *testing.T) {
 	if _, err := parseData(want, 3); err == nil {
 		t.Error("three events of two")
 	}
-	note := appendNote(nil, "k", []*chunk{{shard: 1, epoch: 2, base: 3, n: 4}})
+	got = appendData(nil, Lines, place{2, 4, true, 0x01020304}, e, 1, 3)
+	want = []byte("\x02\x00\x02\x00\x04\x00\x04\x03\x02\x01\x04\x00\x00\x00\x06\x00\x00\x00two\nx\n")
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	if d, err := parseData(want, 2); err != nil || d.place != (place{2, 4, true, 0x01020304}) || string(d.event(1)) != "x" {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	note := appendNote(nil, "k", []span{{shard: 1, epoch: 2, base: 3, events: 4}})
 	if want := []byte("\x01\x01k\x01\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00"); !bytes.Equal(note, want) {
 		t.Errorf("got %x, want %x", note, want)
 	}

@@ -16,7 +16,7 @@ type found struct {
 	epoch, base uint64 // base is the ordinal of its first event
 	events      int
 	size        int64
-	lane, lanes int
+	place       place
 	taken       bool // belongs to a chunk
 }
 
@@ -64,7 +64,7 @@ func (p *pipeline) readSpool() (records []*found, notes []note) {
 			if d, err = parseData(r.Payload, int(r.Count)); err == nil {
 				records = append(records, &found{
 					at: at, shard: r.Lane, epoch: r.Epoch, base: r.Seq, events: int(r.Count),
-					size: int64(len(d.events)) + int64(r.Count), lane: d.lane, lanes: d.lanes,
+					size: int64(len(d.events)) + int64(r.Count), place: d.place,
 				})
 			}
 		case spool.Batch:
@@ -178,15 +178,26 @@ func (p *pipeline) restore(records []*found) *chunk {
 	}
 	c.written.Store(int32(c.n))
 	c.disk.durable = c.n
-	// Lanes of another number held other keys. Everything found then goes by
-	// the first lane, and the others wait until that is done: so each key's
-	// events keep their order.
-	c.foreign = p.ordered && f.lanes != len(p.lanes)
+	// Lanes of another number, or of another function of keys, held other keys.
+	// Everything found then goes by the first lane, and the others wait until
+	// that is done: so each key's events keep their order.
+	c.foreign = p.ordered && !p.same(f.place)
 	c.lane = p.lanes[0]
 	if p.ordered && !c.foreign {
-		c.lane = p.lanes[f.lane]
+		c.lane = p.lanes[f.place.lane]
 	}
 	return c
+}
+
+// same reports whether events went by the lanes that they would go by now.
+func (p *pipeline) same(was place) bool {
+	switch {
+	case was.lanes != len(p.lanes):
+		return false
+	case was.lanes == 1:
+		return true
+	}
+	return was.byKey && was.keyed == p.keyed && p.keyed != 0
 }
 
 // requeue queues recovered chunks, to be sent at once.

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -25,8 +26,11 @@ type settings struct {
 	retry    Retry
 	disk     *Spool
 	producer string
+	dead     func(context.Context, Dropped) error
 	onDrop   func(Dropped)
+	hooks    Hooks
 	logger   *slog.Logger
+	keyed    uint32 // what Lanes.Key is known by; 0 if it is unknown or not used
 
 	maxEvents int
 	maxBytes  int64
@@ -59,7 +63,9 @@ func (c Config[T]) settings() (settings, error) {
 		full:     c.Queue.Full,
 		retry:    c.Retry,
 		producer: c.Producer,
+		dead:     c.DeadLetter,
 		onDrop:   c.OnDrop,
+		hooks:    c.Hooks,
 		logger:   c.Logger,
 
 		maxEvents: or(c.Queue.Events, 64<<10),
@@ -67,6 +73,9 @@ func (c Config[T]) settings() (settings, error) {
 		lanesMax:  or(c.Lanes.Max, 4),
 		ordered:   c.Lanes.Order != Unordered,
 		gapless:   c.Lanes.Gapless,
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
 	}
 	s.retry.Base = or(s.retry.Base, 100*time.Millisecond)
 	s.retry.Cap = or(s.retry.Cap, 30*time.Second)
@@ -106,6 +115,7 @@ func (c Config[T]) settings() (settings, error) {
 		need(!s.gapless || s.ordered, "Lanes.Gapless needs an order, PerKey or Total"),
 		need(s.retry.Base > 0 && s.retry.Base <= s.retry.Cap, fmt.Sprintf("Retry.Base %v must be above 0 and at most Retry.Cap, %v", s.retry.Base, s.retry.Cap)),
 		need(s.retry.Total >= 0, "Retry.Total is negative"),
+		need(s.retry.Attempts >= 0, "Retry.Attempts is negative"),
 		need(s.retry.MaxRetryAfter > 0, "Retry.MaxRetryAfter is negative"),
 		need(c.Spool == nil || c.Spool.Dir != "", "Spool.Dir is missing"),
 		need(c.Spool == nil || c.Spool.AfterAttempts >= 0, "Spool.AfterAttempts is negative"),
@@ -116,6 +126,7 @@ func (c Config[T]) settings() (settings, error) {
 	}
 	switch c.Lanes.Order {
 	case PerKey:
+		s.keyed = fingerprint(c.Lanes.Key)
 		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1
 	case Total:
 		s.lanesMax = 1
@@ -125,6 +136,17 @@ func (c Config[T]) settings() (settings, error) {
 	}
 	s.chunks()
 	return s, nil
+}
+
+// fingerprint tells functions apart that give other keys: hashes with a random
+// seed, above all. It is 0 when the function panics.
+func fingerprint[T any](key func(*T) uint64) (f uint32) {
+	defer func() {
+		if recover() != nil { // it may expect more of an event than that it is there
+			f = 0
+		}
+	}()
+	return uint32(spread(key(new(T))^0x6c616e65)) | 1
 }
 
 // What a chunk must at least hold for several shards to be worth it: below, they

@@ -33,6 +33,11 @@ type flight struct {
 	lane  *lane
 	whole *Batch
 	todo  []*Batch // the batch or pieces of it, the next one last; changed under the pipeline's lock
+
+	probes   int  // events that may be refused in doubt before the lane waits again
+	resumed  bool // Resume ended the last wait
+	stale    bool // events that were refused in doubt have waited; see recheck
+	restored int  // how often restore has made a piece
 }
 
 // run sends until nothing is left to do, or Close has ended sending.
@@ -49,15 +54,18 @@ func (f *flight) run() {
 	default:
 		f.note(f.whole)
 	}
-	for loaded && len(f.todo) > 0 {
+	for going := loaded; going && len(f.todo) > 0; {
 		b := f.todo[len(f.todo)-1]
-		if b.known && b.count > 1 {
-			f.cut(b, Bisect)
-			continue
-		}
-		out, ok := f.try(b)
-		if !ok || !f.act(b, out) {
-			break
+		switch {
+		case b.loss != nil:
+			going = f.conclude(b)
+		case b.known && b.count > 1:
+			going = f.cut(b, Bisect, b.count/2)
+		default:
+			var out Outcome
+			if out, going = f.try(b); going {
+				going = f.act(b, out)
+			}
 		}
 	}
 	if len(f.todo) == 0 {
@@ -96,7 +104,10 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 		f.gate.shut(min(out.After, f.retry.MaxRetryAfter))
 	}
 	f.limit.release(start, out.Verdict == Taken, out.Overload)
-	f.attempted(b, took)
+	f.attempted(b, took, out.Verdict == Taken)
+	if f.hooks.OnAttempt != nil {
+		f.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
+	}
 	return out, true
 }
 
@@ -111,9 +122,13 @@ func (f *flight) begin() time.Time {
 	return now
 }
 
-func (p *pipeline) attempted(b *Batch, took time.Duration) {
+func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if taken {
+		p.mu.takes++
+		p.mu.streak = 0
+	}
 	p.mu.counts.requests++
 	p.mu.counts.latency.add(took.Seconds())
 	if b.attempt > 1 {
@@ -128,30 +143,35 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 	case Taken:
 		return f.taken(b, out)
 	case Again:
-		if f.late() {
-			resume := f.resuming()
-			return f.give(b, Expired, out.Err) && f.gap(resume)
+		switch {
+		case f.late():
+			return f.lose(b, Expired, out.Err)
+		case f.exhausted(b):
+			return f.isolate(b, out)
 		}
-		f.log.write(slog.LevelWarn, "batch: trying again", "attempt", b.attempt, "events", b.count, "err", out.Err)
-		return f.backOff(b)
+		return f.backOff(b, "batch: trying again", out.Err)
 	case Pause:
-		f.log.write(slog.LevelError, "batch: the receiver does not allow us; events are kept and their lane waits",
-			"lane", f.lane.id, "status", out.Status, "err", out.Err)
+		f.log.write(slog.LevelError, "batch: the receiver does not allow us, or the address is wrong; events are kept and their lane waits",
+			"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Cap, "waiting_events", f.waiting(), "err", out.Err)
 		f.keepLate(b)
 		return f.pause(f.retry.Cap)
 	case Split:
 		if b.count > 1 {
 			f.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; a lower Trigger.Bytes would spare it the others",
 				"bytes", b.Size(), "events", b.count)
-			return f.cut(b, Split)
+			return f.cut(b, Split, b.count/2)
 		}
 	case Bisect:
-		if b.count > 1 {
-			return f.cut(b, Bisect)
+		switch {
+		case b.count > 1 && f.doubtful():
+			return f.cut(b, Bisect, 1) // one event will tell whether it is the events
+		case b.count > 1:
+			return f.cut(b, Bisect, b.count/2)
+		case !f.gapless: // which stops at once
+			return f.doubt(b, out)
 		}
 	}
-	resume := f.resuming()
-	return f.give(b, Refused, out.Err) && f.gap(resume)
+	return f.lose(b, Refused, out.Err)
 }
 
 // late reports whether the batch's time is up.
@@ -159,7 +179,15 @@ func (f *flight) late() bool {
 	return f.retry.Total > 0 && time.Since(f.whole.tried) >= f.retry.Total
 }
 
-var errWanted = errors.New("the receiver wants the event again, but its time is up")
+// exhausted reports whether the batch has had its attempts.
+func (f *flight) exhausted(b *Batch) bool {
+	return f.retry.Attempts > 0 && b.attempt >= f.retry.Attempts
+}
+
+var (
+	errTooLate = errors.New("the receiver wants the event again, but its time is up")
+	errTooMany = errors.New("the receiver wants the event again, but it has had its attempts")
+)
 
 // taken settles a batch the receiver took, but for the events it did not.
 func (f *flight) taken(b *Batch, out Outcome) bool {
@@ -172,62 +200,57 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 		// is why, and sending it whole would tell nothing new.
 		b.other.known = true
 	}
-	b.retain() // for the reports
+	b.retain() // for the hook
 	defer b.release()
+	delivered := b.count - len(bad) - len(again)
 	var next []*Batch
-	delivered := b.count - len(bad)
-	late := len(again) > 0 && f.late()
-	if late {
-		delivered -= len(again)
-	} else if len(again) > 0 {
-		p := b.piece(merge(again), "")
-		p.stem, p.wanted, p.attempt = b.stem, b.wanted+1, b.attempt
-		p.key = p.stem + ".r" + strconv.Itoa(p.wanted)
-		next = []*Batch{p}
-		delivered -= p.count
+	var wanted *Batch
+	if len(again) > 0 {
+		wanted = b.piece(merge(again), "")
+		wanted.stem, wanted.wanted, wanted.attempt = b.stem, b.wanted+1, b.attempt
+		wanted.key = wanted.stem + ".r" + strconv.Itoa(wanted.wanted)
+		switch {
+		case f.late():
+			wanted.lost(Expired, b.key, errTooLate)
+		case f.exhausted(b):
+			wanted.lost(Exhausted, b.key, errTooMany)
+		}
+		next = append(next, wanted)
 	}
-	resume := f.resuming()
+	for _, r := range slices.Backward(bad) {
+		piece := b.piece([]part{b.at(r.Index)}, "")
+		piece.lost(Refused, b.key, rejection(r.Reason))
+		next = append(next, piece)
+	}
 	if !f.end(b, next, func(n *counts) {
 		n.flying -= uint64(delivered)
 		n.delivered += uint64(delivered)
-		n.drop(len(bad), Refused)
-		if late {
-			n.drop(len(again), Expired)
-		}
 		if out.Duplicate {
 			n.duplicates += uint64(delivered)
 		}
 	}) {
 		return false
 	}
-	if late {
-		f.report(again, Expired, b.key, errWanted)
+	if delivered > 0 && f.hooks.OnDelivered != nil {
+		f.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
 	}
-	for _, r := range bad {
-		f.report([]part{b.at(r.Index)}, Refused, b.key, rejection(r.Reason))
-	}
-	if (late || len(bad) > 0) && !f.gap(resume) {
+	if !f.giveUp() || b.again && !f.restore() {
 		return false
 	}
-	return next == nil || f.backOff(next[0])
-}
-
-// give gives up the events of a batch.
-func (f *flight) give(b *Batch, why Reason, err error) bool {
-	b.retain() // for the report
-	defer b.release()
-	if !f.end(b, nil, func(n *counts) { n.drop(b.count, why) }) {
-		return false
+	if f.stale {
+		f.recheck()
 	}
-	f.report(b.parts, why, b.key, err)
-	return true
+	return wanted == nil || wanted.loss != nil || f.backOff(wanted, "batch: the receiver wants some events again", nil)
 }
 
-// cut replaces a batch by its halves.
-func (f *flight) cut(b *Batch, why Verdict) bool {
-	first, second := b.halves()
-	if why == Bisect {
+// cut replaces a batch by its first events and the others.
+func (f *flight) cut(b *Batch, why Verdict, at int) bool {
+	first, second := b.cut(at)
+	switch {
+	case why == Bisect:
 		first.other = second
+	case why == Again: // each has one attempt left
+		first.attempt, second.attempt = b.attempt-1, b.attempt-1
 	}
 	return f.end(b, []*Batch{second, first}, func(*counts) {})
 }
@@ -242,7 +265,9 @@ func (f *flight) end(b *Batch, next []*Batch, count func(*counts)) bool {
 	}
 	f.todo = append(f.todo[:len(f.todo)-1], next...)
 	count(&f.mu.counts)
-	f.mu.counts.attempts.add(float64(b.attempt))
+	if b.loss == nil { // the attempts of what is lost were counted with the batch it was sent in
+		f.mu.counts.attempts.add(float64(b.attempt))
+	}
 	if b != f.whole {
 		b.release()
 	}
@@ -295,14 +320,86 @@ type rejection string
 // Error implements error.
 func (r rejection) Error() string { return string(r) }
 
-// backOff waits before the next attempt. Close cuts it short.
-func (f *flight) backOff(b *Batch) bool {
+// backOff says why, and waits before the next attempt. Close cuts it short.
+func (f *flight) backOff(b *Batch, why string, err error) bool {
 	f.keepLate(b)
-	bound := f.retry.bound(b.attempt)
+	wait := f.delay(b.attempt)
+	f.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.waiting(), "err", err)
+	defer f.recheck()
+	return f.stand(wait, nil)
+}
+
+// delay is how long to wait after so many attempts.
+func (f *flight) delay(attempts int) time.Duration {
+	bound := f.retry.bound(attempts)
 	if f.closing() {
-		return rest(f.sending, jitter(min(bound, drainCap)), nil, nil)
+		bound = min(bound, drainCap)
 	}
-	return rest(f.sending, jitter(bound), f.draining, nil)
+	return jitter(bound)
+}
+
+// stand waits for d, for resume, or until Close begins; when it has begun, for d.
+// Where no order asks for it, the batch does not keep others from being sent
+// meanwhile. It reports false when Close ended sending.
+func (f *flight) stand(d time.Duration, resume <-chan struct{}) bool {
+	draining := f.draining
+	if f.closing() {
+		draining = nil
+	}
+	room := f.stop()
+	defer f.goOn(room)
+	f.nudge()
+	return rest(f.sending, d, draining, resume)
+}
+
+// waiting is the number of events that are accepted and not settled, but for those
+// of open chunks.
+func (p *pipeline) waiting() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.counts.queued + p.mu.counts.spooled + p.mu.counts.flying
+}
+
+// An aside is the batches that wait for their next attempt without a place in
+// their lane.
+type aside struct {
+	batches, events int
+	bytes           int64 // of memory
+}
+
+// stop begins a wait. It gives the flight's place in its lane to another, and
+// reports that, unless order forbids it or those that wait take too much memory.
+func (f *flight) stop() (room aside) {
+	one := aside{1, f.whole.count, 0}
+	for _, c := range f.whole.chunks {
+		one.bytes += int64(cap(c.arena.buf))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.standing++
+	all := &f.mu.aside
+	if f.ordered || all.batches >= f.lanesMax && (all.events+one.events > f.maxEvents/4 || all.bytes+one.bytes > f.maxBytes/4) {
+		return aside{}
+	}
+	f.stepLocked(one, 1)
+	f.lookLocked(f.lane)
+	return one
+}
+
+// goOn ends a wait.
+func (f *flight) goOn(room aside) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.standing--
+	f.stepLocked(room, -1)
+}
+
+func (f *flight) stepLocked(one aside, n int) {
+	f.lane.flights -= n * one.batches
+	f.lane.aside += n * one.batches
+	f.mu.aside.batches += n * one.batches
+	f.mu.aside.events += n * one.events
+	f.mu.aside.bytes += int64(n) * one.bytes
 }
 
 // keepLate writes a batch to disk that was tried too often.
@@ -318,9 +415,10 @@ func (f *flight) pause(d time.Duration) bool {
 	f.rests(1)
 	defer f.rests(-1)
 	if f.closing() {
-		return rest(f.sending, min(d, drainCap), resume, nil)
+		d = min(d, drainCap)
 	}
-	return rest(f.sending, d, f.draining, resume)
+	defer f.recheck()
+	return f.stand(d, resume)
 }
 
 // resuming is closed by the next Resume.
@@ -388,19 +486,25 @@ func (p *pipeline) countDrop(n int, why Reason) {
 }
 
 // report tells tickets, OnDrop and the log about dropped events.
-func (p *pipeline) report(parts []part, why Reason, key string, err error) {
+func (p *pipeline) report(parts []part, d Dropped) {
+	n := 0
 	for _, x := range parts {
-		x.chunk.receipt.fail(x.from, x.to, &EventError{why, err})
+		x.chunk.receipt.fail(x.from, x.to, &EventError{d.Reason, d.Err})
+		n += x.n()
 	}
-	d := Dropped{Reason: why, Key: key, Err: err}
-	if p.onDrop != nil {
+	if p.onDrop != nil && d.Events == nil {
 		d.Events = copies(parts, p.format)
 	}
-	p.tell(d)
+	p.tell(d, n)
 }
 
-func (p *pipeline) tell(d Dropped) {
-	p.log.write(slog.LevelError, "batch: events are dropped", "reason", d.Reason.String(), "key", d.Key, "err", d.Err)
+// tell tells OnDrop and the log about n events.
+func (p *pipeline) tell(d Dropped, n int) {
+	level, msg := slog.LevelError, "batch: events are dropped"
+	if d.DeadLettered {
+		level, msg = slog.LevelWarn, "batch: events are dead letters"
+	}
+	p.log.write(level, msg, "reason", d.Reason.String(), "events", n, "key", d.Key, "err", d.Err)
 	if p.onDrop != nil {
 		p.onDrop(d)
 	}

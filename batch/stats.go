@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -9,17 +10,21 @@ import (
 // Stats is one consistent view of a processor: see Balance.
 type Stats struct {
 	// Events, since New.
-	Accepted       uint64 // by Add, AddWait and AddAck
-	Recovered      uint64 // found in the spool by New
-	Rejected       uint64 // not accepted: ErrFull, ErrTooLarge or ErrEncode
-	Delivered      uint64 // taken by the receiver
-	Duplicates     uint64 // of Delivered: the receiver said it had taken them before
-	Retried        uint64 // sent again, once for each time
-	DroppedFull    uint64 // dropped by Queue.Full
-	DroppedExpired uint64 // dropped by Retry.Total
-	Refused        uint64 // refused by the receiver
-	Returned       uint64 // given back by Close
-	Unreadable     uint64 // on disk only, where they cannot be read
+	Accepted   uint64 // by Add, AddWait and AddAck
+	Recovered  uint64 // found in the spool by New
+	Rejected   uint64 // not accepted: ErrFull, ErrTooLarge or ErrEncode
+	Delivered  uint64 // taken by the receiver
+	Duplicates uint64 // of Delivered: the receiver said it had taken them before
+	Retried    uint64 // sent again, once for each time
+	Returned   uint64 // given back by Close
+	Unreadable uint64 // on disk only, where they cannot be read
+
+	// Events given up since New, but for those that DeadLetter has taken.
+	DroppedFull      uint64 // by Queue.Full
+	DroppedExpired   uint64 // by Retry.Total
+	DroppedExhausted uint64 // by Retry.Attempts
+	Refused          uint64 // by the receiver
+	DeadLettered     uint64 // taken by DeadLetter
 
 	// Events, now.
 	Queued   uint64 // wait in memory, or in memory and on disk
@@ -39,6 +44,7 @@ type Stats struct {
 	Requests    uint64 // attempts to send a batch or a piece of one
 	Lanes       int
 	LanesPaused int // that wait for Resume, or for the receiver to allow us
+	Retrying    int // batches that wait for their next attempt
 	Limit       int // of requests at once, at most Lanes.Max
 
 	BatchSize Histogram // events of a batch
@@ -49,14 +55,15 @@ type Stats struct {
 
 // Balance checks that each event is in exactly one place:
 //
-//	Accepted + Recovered = Delivered + DroppedFull + DroppedExpired + Refused +
+//	Accepted + Recovered = Delivered + DroppedFull + DroppedExpired +
+//	                       DroppedExhausted + Refused + DeadLettered +
 //	                       Returned + Unreadable + Queued + Spooled + InFlight
 //
 // Its error says what is missing.
 func (s Stats) Balance() error {
 	in := s.Accepted + s.Recovered
-	out := s.Delivered + s.DroppedFull + s.DroppedExpired + s.Refused + s.Returned +
-		s.Unreadable + s.Queued + s.Spooled + s.InFlight
+	out := s.Delivered + s.DroppedFull + s.DroppedExpired + s.DroppedExhausted + s.Refused + s.DeadLettered +
+		s.Returned + s.Unreadable + s.Queued + s.Spooled + s.InFlight
 	if in == out {
 		return nil
 	}
@@ -76,6 +83,41 @@ type Histogram struct {
 type Bucket struct {
 	Bound float64
 	Count uint64
+}
+
+// bucketJSON is the form of a Bucket. JSON has no infinity, so that the bound is
+// "+Inf" then, as Prometheus writes it.
+type bucketJSON struct {
+	Bound any
+	Count uint64
+}
+
+// MarshalJSON writes {"Bound": 0.5, "Count": 3}; the infinite bound is "+Inf".
+func (b Bucket) MarshalJSON() ([]byte, error) {
+	if math.IsInf(b.Bound, 1) {
+		return json.Marshal(bucketJSON{"+Inf", b.Count})
+	}
+	return json.Marshal(bucketJSON{b.Bound, b.Count})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (b *Bucket) UnmarshalJSON(text []byte) error {
+	var j bucketJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	switch bound := j.Bound.(type) {
+	case float64:
+		*b = Bucket{bound, j.Count}
+	case string:
+		if bound != "+Inf" {
+			return fmt.Errorf("batch: bound of a bucket: got %q, want a number or \"+Inf\"", bound)
+		}
+		*b = Bucket{math.Inf(1), j.Count}
+	default:
+		return fmt.Errorf("batch: bound of a bucket: got %v, want a number or \"+Inf\"", bound)
+	}
+	return nil
 }
 
 // histogram has buckets bounded by least, twice that, and so on.
@@ -108,7 +150,7 @@ func (h *histogram) read() Histogram {
 
 // counts is the part of Stats that the pipeline's lock guards.
 type counts struct {
-	delivered, duplicates, retried, full, expired, refused, returned, unreadable uint64
+	delivered, duplicates, retried, full, expired, exhausted, refused, dead, returned, unreadable uint64
 
 	recovered, corrupt, lost uint64 // set by New
 
@@ -126,6 +168,8 @@ func (n *counts) drop(events int, why Reason) {
 		n.full += uint64(events)
 	case Expired:
 		n.expired += uint64(events)
+	case Exhausted:
+		n.exhausted += uint64(events)
 	case Refused:
 		n.refused += uint64(events)
 	case Unreadable:
@@ -160,13 +204,14 @@ func (p *pipeline) stats() Stats {
 	n := &p.mu.counts
 	s.Recovered = n.recovered
 	s.Delivered, s.Duplicates, s.Retried = n.delivered, n.duplicates, n.retried
-	s.DroppedFull, s.DroppedExpired, s.Refused = n.full, n.expired, n.refused
+	s.DroppedFull, s.DroppedExpired, s.DroppedExhausted = n.full, n.expired, n.exhausted
+	s.Refused, s.DeadLettered = n.refused, n.dead
 	s.Returned, s.Unreadable = n.returned, n.unreadable
 	s.Queued += n.queued
 	s.Spooled, s.InFlight = n.spooled, n.flying
 	s.QueuedBytes = p.mu.bytes
 	s.Corrupt, s.LostOnDisk = n.corrupt, n.lost
-	s.Batches, s.Requests = n.batches, n.requests
+	s.Batches, s.Requests, s.Retrying = n.batches, n.requests, p.mu.standing
 	for _, l := range p.lanes {
 		if l.paused > 0 {
 			s.LanesPaused++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -126,6 +127,7 @@ func startOn(t bench, l *oracle.Ledger, c config) *rig {
 		c.Encode = oracle.Encode
 	}
 	c.OnDrop = r.dropped
+	c.Logger = slog.New(slog.DiscardHandler)
 	if c.Retry.Base == 0 {
 		c.Retry.Base, c.Retry.Cap = time.Millisecond, 20*time.Millisecond
 	}
@@ -303,7 +305,7 @@ func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 		why  batch.Reason
 		want uint64
 	}{
-		{batch.Full, s.DroppedFull}, {batch.Expired, s.DroppedExpired}, {batch.Refused, s.Refused}, {batch.Unreadable, s.Unreadable},
+		{batch.Full, s.DroppedFull}, {batch.Expired, s.DroppedExpired}, {batch.Exhausted, s.DroppedExhausted}, {batch.Refused, s.Refused}, {batch.Unreadable, s.Unreadable},
 	} {
 		if got := r.drops.of[x.why]; got != x.want {
 			r.Errorf("OnDrop was told of %d events that are %s, the stats say %d", got, x.why, x.want)

@@ -87,9 +87,9 @@ func table() []mutation {
 			name: "bisection",
 			file: "batch/ship.go",
 			test: "TestFault12_Poison",
-			cuts: []cut{{`	case Bisect:
-		if b.count > 1 {`, `	case Bisect:
-		if b.count > 1000 {`}},
+			cuts: []cut{{`		case b.count > 1:
+			return f.cut(b, Bisect,`, `		case b.count > 1000:
+			return f.cut(b, Bisect,`}},
 		},
 		{
 			name: "split",
