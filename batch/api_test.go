@@ -268,6 +268,7 @@ func TestToldOnce(t *testing.T) {
 			}
 			c := batch.Config[int]{
 				Send: r.send, OnDrop: drop, Retry: quick, Trigger: batch.Trigger{Count: 100, Linger: -1},
+				Lanes: batch.Lanes[int]{Order: batch.Total}, // one batch of them all
 				Spool: &batch.Spool{Dir: dir, WriteAhead: ahead},
 			}
 			p := start(t, c)

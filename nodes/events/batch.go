@@ -27,8 +27,8 @@ func batchDef(o Options) *node.Def {
 		Doc: "A payload is one event; each element of a list is one. Events are queued, and sent as lines of JSON when `count` or `bytes` of them wait, or `linger` after the first. " +
 			"A batch is sent again until the receiver has taken it, with the same header `Idempotency-Key`, so that a receiver that remembers the keys takes each event once.\n\n" +
 			"With `ack: accepted` the packet is answered None when the event is queued, and on disk if there is a `spool`; with `ack: delivered`, when the receiver has taken it.\n\n" +
-			"An event that is not accepted, that the receiver refuses, or that is dropped goes to `error`: a message, the reason as `code` (`full`, `too_large`, `refused`, `expired`), and the event as `data`. " +
-			"If `ack` is `accepted`, the last three start a process of their own there, for the packet has been answered; without a link they are logged.\n\n" +
+			"An event that is not accepted, that the receiver refuses, or that is dropped goes to `error`: a message, the reason as `code` (`full`, `too_large`, `refused`, `exhausted`), and the event as `data`. " +
+			"If `ack` is `accepted`, events that are dropped start a process of their own there, for the packet has been answered; without a link they are logged.\n\n" +
 			"When the workflow is replaced or ends, the node sends what it holds for as long as the grace lasts. What is left stays in the `spool`, and is sent by the next node on it; without a spool it is logged as lost.",
 		Example: "- kind: batch\n  name: ship\n  url: http://127.0.0.1:8090/batch\n  linger: 500ms\n",
 		Config: schema.Fields(
@@ -44,6 +44,7 @@ func batchDef(o Options) *node.Def {
 			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first."),
 			schema.String("spool").Doc("A folder that keeps events on disk until they are delivered. No other node may use it. Unset keeps them in memory only."),
 			schema.Enum("ack", "accepted", "delivered").Default("accepted").Doc("When the packet is answered."),
+			schema.Int("attempts").Default(0).Range(0, 1<<20).Doc("How many failed attempts a batch has before its events are dropped; 0 sets no limit. If the receiver answers, only the events that make it fail are dropped. A receiver that refuses every event, or answers that the address or the credentials are wrong, does not use them up: then everything waits."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for one request."),
 		),
 		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
@@ -80,6 +81,7 @@ type settings struct {
 	full         batch.Policy
 	spool        string
 	delivered    bool // ack
+	attempts     int
 	timeout      time.Duration
 }
 
@@ -113,7 +115,7 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 			url:  c.String("url"), method: c.String("method"),
 			count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"),
 			lanes: int(c.Int("lanes")), order: orders[c.String("order")], full: policies[c.String("full")],
-			spool: c.String("spool"), delivered: c.String("ack") == "delivered", timeout: c.Duration("timeout"),
+			spool: c.String("spool"), delivered: c.String("ack") == "delivered", attempts: int(c.Int("attempts")), timeout: c.Duration("timeout"),
 		},
 		pool: init.Pool, log: init.Log, failing: init.Err > 0,
 	}
@@ -351,6 +353,9 @@ func (n *shipper) Close() error {
 	}
 	return errors.Join(n.outlet.leave(n, left), n.release())
 }
+
+// Measure reports what the processor holds and has done.
+func (n *shipper) Measure(report func(node.Metric)) { n.outlet.measure(report) }
 
 // report tells the error port of an event that was dropped after its packet had
 // been answered. It returns when the process there has ended.

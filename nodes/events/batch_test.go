@@ -99,7 +99,7 @@ func (r *receiver) wait(t *testing.T, n int) []string {
 	}
 }
 
-func refuse(events []string) (int, string) { return http.StatusNotFound, "not here" }
+func refuse(events []string) (int, string) { return http.StatusUnprocessableEntity, "no such thing" }
 
 func away([]string) (int, string) { return http.StatusServiceUnavailable, "" }
 
@@ -190,7 +190,7 @@ func TestDelivered(t *testing.T) {
 		t.Errorf("got %s, with %v delivered", got, r.got())
 	}
 	r.set(refuse)
-	want := `error: batch: event not delivered: refused: 404 Not Found: not here [refused 422 {"a":3}]`
+	want := `error: batch: event not delivered: refused: 422 Unprocessable Entity: no such thing [refused 422 {"a":3}]`
 	if got := send(t, e, `{"a":3}`); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -258,7 +258,7 @@ func TestFull(t *testing.T) {
 func full(t *testing.T, r *receiver, more string) {
 	t.Helper()
 	e := serve(t, `{kind: batch, name: n, url: %s, lanes: 1, full: reject%s}`, r.URL, more)
-	many := "[" + strings.TrimSuffix(strings.Repeat("1,", 70_000), ",") + "]"
+	many := "[" + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + "]"
 	got := send(t, e, many)
 	if !strings.Contains(got, "batch: queue is full") || !strings.Contains(got, "full 503") {
 		t.Errorf("got %.200s", got)

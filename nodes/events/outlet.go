@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
+	"github.com/uniflow-labs/uniflow/node"
 )
 
 // An outlet is a processor that outlives the generation of its node. Without a
@@ -27,6 +28,7 @@ type outlet struct {
 		changed   chan struct{} // closed when the change that is under way is done; nil without one
 		reporter  *shipper      // of the newest generation; nil logs
 		grace     time.Duration
+		past      [counters]float64 // of the processors before; see counted
 	}
 }
 
@@ -145,6 +147,7 @@ func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
 		Queue:   batch.Queue{Full: s.full},
 		Lanes:   batch.Lanes[shipment]{Max: s.lanes, Order: s.order, Key: keyOf},
+		Retry:   batch.Retry{Attempts: s.attempts},
 		OnDrop:  o.dropped,
 		Logger:  o.log,
 	}
@@ -265,6 +268,7 @@ func (o *outlet) end(p *batch.Processor[shipment], spool string, grace time.Dura
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	report, err := p.Close(ctx)
+	o.remember(p.Stats())
 	for text := range report.Events() {
 		o.log.Error("event is lost", "event", string(text))
 	}
@@ -272,4 +276,64 @@ func (o *outlet) end(p *batch.Processor[shipment], spool string, grace time.Dura
 		o.log.Info("events are left in the spool", "events", report.Spooled, "spool", spool)
 	}
 	return err
+}
+
+// counters is the number of metrics that only grow.
+const counters = 8
+
+// counted are those metrics, without what processors before have counted.
+func counted(s batch.Stats) [counters]node.Metric {
+	dropped := func(reason batch.Reason, n uint64) node.Metric {
+		return node.Metric{
+			Name: "batch_dropped_events_total", Help: "Events that were accepted and given up, by reason.",
+			Labels: []node.Label{{Name: "reason", Value: reason.String()}}, Value: float64(n),
+		}
+	}
+	return [counters]node.Metric{
+		{Name: "batch_accepted_events_total", Help: "Events that were accepted.", Value: float64(s.Accepted)},
+		{Name: "batch_delivered_events_total", Help: "Events that the receiver took.", Value: float64(s.Delivered)},
+		{Name: "batch_retries_total", Help: "Events that were sent again, once for each time.", Value: float64(s.Retried)},
+		{Name: "batch_requests_total", Help: "Attempts to send a batch or a piece of one.", Value: float64(s.Requests)},
+		dropped(batch.Full, s.DroppedFull),
+		dropped(batch.Exhausted, s.DroppedExhausted),
+		dropped(batch.Refused, s.Refused),
+		dropped(batch.Unreadable, s.Unreadable),
+	}
+}
+
+// remember adds to what the next processor counts what one that has ended did.
+func (o *outlet) remember(s batch.Stats) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, m := range counted(s) {
+		o.mu.past[i] += m.Value
+	}
+}
+
+// measure reports the metrics of the processor. While it is being changed there
+// are none.
+func (o *outlet) measure(report func(node.Metric)) {
+	o.mu.Lock()
+	p, changing, past := o.mu.processor, o.mu.changed != nil, o.mu.past
+	o.mu.Unlock()
+	if p == nil || changing {
+		return
+	}
+	s := p.Stats()
+	for _, m := range []node.Metric{
+		{Name: "batch_queued_events", Help: "Events that wait in memory.", Value: float64(s.Queued)},
+		{Name: "batch_spooled_events", Help: "Events that wait on disk only.", Value: float64(s.Spooled)},
+		{Name: "batch_in_flight_events", Help: "Events of batches that are being sent or wait for their next attempt.", Value: float64(s.InFlight)},
+		{Name: "batch_queued_bytes", Help: "Memory that waiting events take.", Value: float64(s.QueuedBytes)},
+		{Name: "batch_spool_bytes", Help: "Size of the files of the spool.", Value: float64(s.SpoolBytes)},
+		{Name: "batch_oldest_age_seconds", Help: "Age of the event that has waited longest to be delivered or given up; 0 without one.", Value: s.OldestAge.Seconds()},
+		{Name: "batch_retrying_batches", Help: "Batches that wait for their next attempt.", Value: float64(s.Retrying)},
+		{Name: "batch_paused_lanes", Help: "Lanes that wait for the receiver to allow us, or to be another.", Value: float64(s.LanesPaused)},
+	} {
+		report(m)
+	}
+	for i, m := range counted(s) {
+		m.Type, m.Value = node.MetricCounter, m.Value+past[i]
+		report(m)
+	}
 }
