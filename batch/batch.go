@@ -34,6 +34,7 @@ type Batch struct {
 	doubted bool   // it is not certain that it is to be given up
 	again   bool   // it is to be sent once more
 	takes   uint64 // pipeline.mu.takes that would show that the receiver takes others
+	seen    uint64 // pipeline.mu.takes when it was last sent
 
 	// stem is the key without what the wanted-th request for some of the events
 	// has added.

@@ -5,8 +5,8 @@
 // be sent from, sends a batch when enough have come or the first has waited long
 // enough, sends it again until the receiver has taken it, and tells about every
 // event that it could not deliver. Each accepted event ends in exactly one way:
-// delivered, dropped for a reason that OnDrop is told, left in the spool, or
-// returned by Close; Stats.Balance checks the sum at any moment.
+// delivered, dropped for a reason that OnDrop is told, taken by DeadLetter, left in
+// the spool, or returned by Close; Stats.Balance checks the sum at any moment.
 //
 // # Reading order
 //
@@ -36,13 +36,14 @@
 // limit says so that was asked for, or when the process ends without Close and
 // without a Spool. A receiver that remembers the answers it gave to keys (the
 // header Idempotency-Key, see Batch.Key) takes each event once, also across a
-// restart.
+// restart. A wrong address, or a receiver that refuses everything, gives up no
+// event: see Bisect and Pause.
 //
 // Within a lane order is kept, but for events that the receiver itself asks to
 // be sent again. Events between lanes have no order; nor has any with Unordered.
 //
 // # What it refuses to know
 //
-// The package imports nothing else of this module, so that another service may
-// link it alone. It does not know what events mean, and has no global state.
+// The package imports nothing else of this module but its spool, so that another
+// service may link it alone. It does not know what events mean, and has no global state.
 package batch

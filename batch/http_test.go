@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -252,23 +253,24 @@ func TestNewHTTP(t *testing.T) {
 
 // TestSendIgnoresContext has Close return in time though Send does not.
 func TestSendIgnoresContext(t *testing.T) {
-	free, sent := make(chan struct{}), make(chan struct{})
-	p := start(t, batch.Config[int]{Trigger: batch.Trigger{Count: 1}, Send: func(context.Context, *batch.Batch) batch.Outcome {
-		close(sent)
-		<-free
-		return batch.Outcome{}
-	}})
-	add(t, p, 0, 1)
-	<-sent
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	begin := time.Now()
-	report, err := p.Close(ctx)
-	if took := time.Since(begin); err == nil || report.Undelivered != 1 || took > 500*time.Millisecond {
-		t.Errorf("got %v, %+v after %v", err, report, took)
-	}
-	balance(t, p)
-	close(free)
-	<-time.After(time.Millisecond)
-	balance(t, p)
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		p := start(t, batch.Config[int]{Trigger: batch.Trigger{Count: 1}, Send: func(context.Context, *batch.Batch) batch.Outcome {
+			<-free
+			return batch.Outcome{}
+		}})
+		add(t, p, 0, 1)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		report, err := p.Close(ctx)
+		if took := time.Since(begin); err == nil || report.Undelivered != 1 || took > 60*time.Millisecond {
+			t.Errorf("got %v, %+v after %v", err, report, took)
+		}
+		balance(t, p)
+		close(free)
+		synctest.Wait()
+		balance(t, p)
+	})
 }

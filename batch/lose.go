@@ -117,7 +117,7 @@ func (f *flight) doubt(b *Batch, out Outcome) bool {
 	case again && (taken || f.resumed):
 		f.believeAll() // refused, then others taken, and refused again
 		return true
-	case again, streak < mostDoubted:
+	case again && !f.ordered, streak < mostDoubted:
 		return true
 	case f.probes > 0:
 		f.probes--
@@ -128,14 +128,14 @@ func (f *flight) doubt(b *Batch, out Outcome) bool {
 
 // putAside has a batch that is next, of one event, be the last one. It returns how
 // many events have failed in a row, and whether the receiver has taken anything
-// since this one was refused before.
+// between the two last times that this one was refused.
 func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if count {
 		f.mu.streak++
 	}
-	taken = f.mu.takes >= b.takes
+	taken = b.seen >= b.takes
 	b.lost(Refused, b.key, out.Err)
 	b.doubted, b.takes = true, f.mu.takes+1
 	copy(f.todo[1:], f.todo[:len(f.todo)-1])

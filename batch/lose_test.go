@@ -294,7 +294,7 @@ func TestRefusesEverything(t *testing.T) {
 				})
 				all := min(2000, 500*c.count) // more would not fit into the queue
 				add(t, p, 0, all)
-				rest(5 * time.Minute)
+				rest(5*time.Minute + 10*time.Second)
 				if s := balance(t, p); s.Delivered != 0 || int(s.Refused) > c.told || s.LanesPaused == 0 {
 					t.Errorf("got %d delivered, %d refused, %d lanes paused; want none, at most %d, and some", s.Delivered, s.Refused, s.LanesPaused, c.told)
 				}
@@ -304,6 +304,7 @@ func TestRefusesEverything(t *testing.T) {
 				if n := len(r.calls()); n > min(tried, all/c.count)*(20+10*20) {
 					t.Errorf("got %d requests in five minutes", n)
 				}
+				rest(20 * time.Second) // to the moment of the next attempts
 				mu.Lock()
 				wrong = false
 				first := len(r.mu.batches)

@@ -88,7 +88,7 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 		f.limit.release(time.Time{}, false, false) // it shut meanwhile
 	}
 	b.attempt++
-	start := f.begin()
+	start := f.begin(b)
 	out := f.send(f.sending, b)
 	took := time.Since(start)
 	if f.retry.Classify != nil {
@@ -111,11 +111,12 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 	return out, true
 }
 
-// begin notes that the batch was sent.
-func (f *flight) begin() time.Time {
+// begin notes that the batch is sent.
+func (f *flight) begin(b *Batch) time.Time {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	b.seen = f.mu.takes
 	if f.whole.tried.IsZero() {
 		f.whole.tried = now
 	}

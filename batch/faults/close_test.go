@@ -84,8 +84,10 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 	r.verdict(store, oracle.Promise{Once: true, Order: c.Lanes.Order != batch.Unordered, Kept: int(s.Spooled), Doubt: within < patience})
 }
 
-// TestFault11_Down: Close with a context of 100 ms while the receiver is down
-// returns in 120 ms, and its report or the spool holds everything.
+// TestFault11_Down: Close with a context of 100 ms while the receiver is down does
+// not wait for it, and its report or the spool holds everything. What it does wait
+// for, in a request, a pause, a gate or a connection, would take half a minute; how
+// long it takes exactly is in TestFault11_Exact, where no other program is.
 func TestFault11_Down(t *testing.T) {
 	hang := func(t *testing.T) string {
 		return oracle.NewServer(t, oracle.NewStore(oracle.Rules{}), func(*oracle.Request) oracle.Act {
@@ -116,7 +118,7 @@ func TestFault11_Down(t *testing.T) {
 		{"connection refused", refuse},
 		{"hangs", hang},
 		{"503", deny(http.StatusServiceUnavailable, "")},
-		{"429, come back in an hour", deny(http.StatusTooManyRequests, "60")},
+		{"429, come back in a minute", deny(http.StatusTooManyRequests, "60")},
 		{"401", deny(http.StatusUnauthorized, "")},
 	} {
 		for _, disk := range []string{"memory", "spill", "write ahead"} {
@@ -125,6 +127,7 @@ func TestFault11_Down(t *testing.T) {
 					Send:    viaHTTP(t, c.addr(t), batch.HTTPOptions{}),
 					Trigger: batch.Trigger{Count: 100, Linger: time.Millisecond},
 					Lanes:   batch.Lanes[event]{Order: batch.PerKey},
+					Retry:   batch.Retry{Base: time.Minute, Cap: time.Minute},
 				}
 				if disk != "memory" {
 					conf.Spool = &batch.Spool{Dir: t.TempDir(), WriteAhead: disk == "write ahead"}
@@ -134,8 +137,8 @@ func TestFault11_Down(t *testing.T) {
 				r.until("an attempt", func(s batch.Stats) bool { return s.InFlight > 0 })
 				began := time.Now()
 				report, s := r.end(100 * time.Millisecond)
-				if took := time.Since(began); took > within(120*time.Millisecond) {
-					t.Errorf("Close took %v, want 120 ms", took)
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("Close took %v, want about 100 ms", took)
 				}
 				store := oracle.NewStore(oracle.Rules{})
 				if disk == "memory" {
@@ -149,7 +152,7 @@ func TestFault11_Down(t *testing.T) {
 					t.Errorf("got %d spooled, want 1000; %+v", s.Spooled, s)
 				}
 				// The next processor sends them.
-				conf.Send = into(store)
+				conf.Send, conf.Retry = into(store), batch.Retry{}
 				again := startOn(t, r.ledger, conf)
 				if s := again.allDelivered(store, true); s.Recovered != 1000 {
 					t.Errorf("got %d recovered, want 1000", s.Recovered)
@@ -292,8 +295,8 @@ func TestFault10_DropOldest(t *testing.T) {
 		}
 		r.until("some events", func(s batch.Stats) bool { return s.DroppedFull > 100 })
 		began := time.Now()
-		r.end(2 * time.Second)
-		if took := time.Since(began); took > time.Second {
+		r.end(patience)
+		if took := time.Since(began); took > patience/2 {
 			t.Fatalf("Close took %v, with nothing to wait for", took)
 		}
 		work.Wait()

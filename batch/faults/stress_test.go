@@ -9,17 +9,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
-	"github.com/uniflow-labs/uniflow/internal/invariant"
 )
-
-// within is a limit on real time: ten times as much under the race detector,
-// which is that much slower.
-func within(d time.Duration) time.Duration {
-	if invariant.Race {
-		return 10 * d
-	}
-	return d
-}
 
 // TestFault14_Stress: any number of producers on any number of processors; and
 // afterwards goroutines and memory are as before.

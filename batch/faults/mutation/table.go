@@ -92,6 +92,18 @@ func table() []mutation {
 			return f.cut(b, Bisect,`}},
 		},
 		{
+			name: "back-off gives its place away",
+			file: "batch/ship.go",
+			test: "TestFault12_Stuck",
+			cuts: []cut{{"	if f.ordered || all.batches", "	if true || all.batches"}},
+		},
+		{
+			name: "doubt about refusals",
+			file: "batch/lose.go",
+			test: "TestFault12_WrongAddress",
+			cuts: []cut{{"const mostDoubted = 8", "const mostDoubted = 1 << 20"}},
+		},
+		{
 			name: "split",
 			file: "batch/ship.go",
 			test: "TestFault12_TooLarge",
