@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSI
 MODULES := test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test test-faults race check lint generate bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help run build test test-faults test-hostile race check lint generate bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -23,6 +23,9 @@ test: ## every test; MODULES are modules of their own, test/oracle needs a C com
 test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
 	$(GO) run ./batch/faults/mutation
+
+test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
+	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full
 
 check: lint test race ## all that CI runs
 
