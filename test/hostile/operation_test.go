@@ -203,7 +203,7 @@ func operation(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.ReplaceAll(document, "PORT", port)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := piped(t, w, "start", "--from-specs", file, "--access-log", "--grace", "2s")
+		s := piped(t, w, "start", "--from-specs", file, "--grace", "2s")
 		s.addr = addr
 		s.await("the workflow", 30*time.Second, func() error { return s.small(time.Second) })
 		for range scale(1500, 5000) {
