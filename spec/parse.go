@@ -25,16 +25,14 @@ import (
 // again, and a reload can tell what has changed.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	src := yamltree.New(doc.File, doc.Data)
-	docs, list := src.Load()
+	roots, list := src.Read()
 	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
-	roots, found := src.Trees(docs)
 	for _, raw := range roots {
 		if !isNull(raw) {
 			p.specs(raw, p.number)
 			p.number++
 		}
 	}
-	p.list.Append(found)
 	p.list.Sort()
 	return p.nodes, p.list
 }
@@ -64,6 +62,13 @@ type parser struct {
 func (p *parser) specs(raw *schema.Raw, doc int) {
 	switch {
 	case raw.Kind == schema.RawMap:
+		if f := wrapped(raw); f != nil {
+			d := diag.Errorf(diag.CodeNotSpec, "a document is a list of specs, without a key around it").
+				WithHint("remove the line %s:, and begin each spec with \"- \"", f.Name)
+			d.Pos, d.Pointer = f.Pos, raw.Pointer
+			p.list.Add(d)
+			return
+		}
 		p.node(raw, doc)
 		return
 	case raw.Kind == schema.RawScalar:
@@ -77,6 +82,22 @@ func (p *parser) specs(raw *schema.Raw, doc int) {
 		}
 		p.node(item, doc)
 	}
+}
+
+// wrapped returns the field of a map that is no spec but holds some, as documents
+// of other programs do: nodes, steps, pipeline.
+func wrapped(raw *schema.Raw) *schema.RawField {
+	if raw.Field("kind") != nil {
+		return nil
+	}
+	for i, f := range raw.Fields {
+		for _, item := range append(f.Value.Items, f.Value) {
+			if item.Field("kind") != nil {
+				return &raw.Fields[i]
+			}
+		}
+	}
+	return nil
 }
 
 func (p *parser) notSpec(raw *schema.Raw, format string, args ...any) {
@@ -170,8 +191,18 @@ func isNull(raw *schema.Raw) bool {
 	return raw.Kind == schema.RawScalar && raw.Value.IsNull()
 }
 
+// maxNodes is how many specs a document may have. It bounds the memory of what is
+// made of them, which can be a hundred times their text.
+const maxNodes = 50_000
+
 // node reads a spec.
 func (p *parser) node(raw *schema.Raw, doc int) {
+	if len(p.nodes) == maxNodes {
+		d := diag.Errorf(diag.CodeLimit, "the document has more than %d specs", maxNodes).WithHint("split it into several files")
+		d.Pos, d.Pointer = raw.Pos, raw.Pointer
+		p.list.Add(d)
+		return
+	}
 	n := &Node{
 		Namespace: p.opts.namespace(),
 		Pos:       raw.Pos, Pointer: raw.Pointer,

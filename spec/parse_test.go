@@ -101,13 +101,13 @@ func TestParseFindings(t *testing.T) {
 		}
 	}
 	f("kind: [a\nname: b\n", `
-x.yaml:2:5: did not find expected ',' or ']' while parsing a flow sequence that begins on line 1 [F1001]
-    2 | name: b
-      |     ^
-      hint: check the indentation, and that brackets and quotes are closed
+x.yaml:1:7: the bracket that is opened here is not closed [F1001]
+    1 | kind: [a
+      |       ^
+      hint: close it with ] or }; put text that begins with a bracket in quotes
 `)
 	f("kind: x\n\tname: y\n", `
-x.yaml:2:1: found a tab character that violates indentation while scanning a plain scalar that begins on line 1 [F1001]
+x.yaml:2:1: a tab character stands in the indentation [F1001]
     2 |     name: y
       | ^
       hint: indent with spaces, not tabs

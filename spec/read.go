@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/uniflow-labs/uniflow/diag"
 )
@@ -15,6 +16,7 @@ import (
 // Read reads documents from files, from folders with all that is in them, and
 // from stdin for the path "-". Of folders it takes the .yaml, .yml and .json
 // files, by name, without hidden ones. A file that is found twice is read once.
+// Only regular files are read, and no link is followed out of its folder.
 // The documents that could be read are returned beside an error, which is a
 // [diag.List].
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
@@ -35,12 +37,21 @@ type fileReader struct {
 	list diag.List
 }
 
+func (r *fileReader) report(file string, d *diag.Diagnostic) {
+	r.list.Add(d.At(diag.Pos{File: file}, ""))
+}
+
 func (r *fileReader) fail(file string, err error) {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = fmt.Errorf("%s: %w", path.Op, path.Err) // the place has the name
 	}
-	r.list.Add(diag.Errorf(diag.CodeRead, "%w", err).At(diag.Pos{File: file}, ""))
+	if errors.Is(err, fs.ErrNotExist) {
+		r.report(file, diag.Errorf(diag.CodeRead, "there is no file or folder of that name").
+			WithHint("paths are relative to the working folder; \"-\" is standard input"))
+		return
+	}
+	r.report(file, diag.Errorf(diag.CodeRead, "%w", err))
 }
 
 func (r *fileReader) stdin(stdin io.Reader) {
@@ -59,24 +70,38 @@ func (r *fileReader) stdin(stdin io.Reader) {
 // path reads a file that was named, whatever its extension, or a folder.
 func (r *fileReader) path(path string) {
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.fail(path, err)
-	case !info.IsDir():
-		r.file(path)
-	default:
-		r.folder(path)
+		return
+	}
+	folder, name := filepath.Dir(path), filepath.Base(path)
+	if info.IsDir() {
+		folder, name = path, ""
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		r.fail(path, err)
+		return
+	}
+	if name != "" {
+		r.file(root, name, path)
+	} else {
+		r.folder(root, path)
+	}
+	if err := root.Close(); err != nil {
+		r.fail(path, err)
 	}
 }
 
-func (r *fileReader) folder(path string) {
+func (r *fileReader) folder(root *os.Root, path string) {
 	before := len(r.docs) + len(r.list)
-	err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		file := filepath.Join(path, filepath.FromSlash(name))
 		if err != nil {
 			r.fail(file, err)
 			return nil
 		}
-		if file != path && strings.HasPrefix(entry.Name(), ".") {
+		if name != "." && strings.HasPrefix(entry.Name(), ".") {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -84,10 +109,10 @@ func (r *fileReader) folder(path string) {
 		}
 		switch strings.ToLower(filepath.Ext(file)) {
 		case ".yaml", ".yml", ".json":
-			if info, err := os.Stat(file); err == nil && info.IsDir() {
+			if info, err := root.Stat(name); err == nil && info.IsDir() {
 				return nil
 			}
-			r.file(file)
+			r.file(root, name, file)
 		}
 		return nil
 	})
@@ -95,11 +120,13 @@ func (r *fileReader) folder(path string) {
 		r.fail(path, err)
 	}
 	if len(r.docs)+len(r.list) == before {
-		r.list.Add(diag.Errorf(diag.CodeRead, "the folder has no .yaml, .yml or .json files").At(diag.Pos{File: path}, ""))
+		r.report(path, diag.Errorf(diag.CodeRead, "the folder has no .yaml, .yml or .json files"))
 	}
 }
 
-func (r *fileReader) file(path string) {
+// file reads a regular file of a folder. The documents may be a stranger's: it
+// follows no link out of the folder, and opens nothing that would block or act.
+func (r *fileReader) file(root *os.Root, name, path string) {
 	if same, err := filepath.EvalSymlinks(path); err == nil {
 		if absolute, err := filepath.Abs(same); err == nil {
 			if r.seen[absolute] {
@@ -108,8 +135,22 @@ func (r *fileReader) file(path string) {
 			r.seen[absolute] = true
 		}
 	}
-	f, err := os.Open(path)
+	info, err := root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		r.report(path, diag.Errorf(diag.CodeRead, "it is not a regular file").
+			WithHint("write \"-\" to read from a pipe: standard input"))
+		return
+	}
+	var f *os.File
+	if err == nil {
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
+	}
 	if err != nil {
+		if link, lerr := root.Lstat(name); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
+			r.report(path, diag.Errorf(diag.CodeRead, "the link leads out of its folder, or nowhere").
+				WithHint("name the file that it leads to; links are followed within the folder, if they are relative"))
+			return
+		}
 		r.fail(path, err)
 		return
 	}

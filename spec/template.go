@@ -19,8 +19,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// maxRendered is the longest text that a template may make, in bytes.
-const maxRendered = 16 << 20
+const (
+	maxRendered = 16 << 20 // bytes of the text that a template makes
+	maxActions  = 100_000  // {{ in a template
+)
 
 // A renderer renders the templates of one node.
 type renderer struct {
@@ -92,6 +94,10 @@ func (t *renderer) inner(raw *schema.Raw, path string, outer map[string]any) {
 // hold.
 func (t *renderer) text(raw *schema.Raw, path string, dot any) (text string, ok bool) {
 	code, _ := raw.Value.AsString()
+	if strings.Count(code, "{{") > maxActions {
+		t.reportAt(raw.Pos, raw.Pointer, path, diag.Errorf(diag.CodeLimit, "the template has more than %d actions in braces", maxActions))
+		return "", false
+	}
 	parsed, err := template.New("t").Option("missingkey=error").Funcs(functions).Parse(code)
 	if err == nil {
 		err = allowed(parsed)

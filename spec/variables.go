@@ -15,7 +15,7 @@ import (
 // shows no line of the file in doing so.
 func ParseVariables(doc Document) ([]*Variable, diag.List) {
 	src := yamltree.New(doc.File, doc.Data)
-	docs, list := src.Load()
+	roots, list := src.Read()
 	var vars []*Variable
 	read := func(raw *schema.Raw) {
 		if raw.Kind != schema.RawMap {
@@ -26,7 +26,6 @@ func ParseVariables(doc Document) ([]*Variable, diag.List) {
 		}
 		vars = append(vars, variable(raw, &list))
 	}
-	roots, found := src.Trees(docs)
 	for _, raw := range roots {
 		switch {
 		case raw.Kind == schema.RawList:
@@ -37,7 +36,6 @@ func ParseVariables(doc Document) ([]*Variable, diag.List) {
 			read(raw)
 		}
 	}
-	list.Append(found)
 	for _, d := range list {
 		d.Private = true
 	}

@@ -179,7 +179,7 @@ func TestLayers(t *testing.T) {
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "conf/uniflow.yaml"})
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"}, "--config", "conf/uniflow.yaml")
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_FROM_SPECS": "env.yaml" + string(filepath.ListSeparator) + "flag.yaml"})
-	f("uniflow: config file: open nowhere.yaml: no such file or directory\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
+	f("uniflow: config file: nowhere.yaml: there is no file or folder of that name [F1016]\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
 	write(t, ".uniflow.yaml", "from-specs: env.yaml\n")
 	f("ok: 2 nodes\n", nil)
 	write(t, ".uniflow.yaml", "")

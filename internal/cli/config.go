@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // configFile is what is read from the working folder if nothing else is named.
@@ -61,17 +63,20 @@ func (a *app) readConfig(path string) (config, error) {
 	if !named {
 		path = configFile
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		if !named && errors.Is(err, fs.ErrNotExist) {
-			return config{}, nil
+	if _, err := os.Lstat(path); !named && errors.Is(err, fs.ErrNotExist) {
+		return config{}, nil
+	}
+	docs, err := spec.Read([]string{path}, nil)
+	if err != nil || len(docs) != 1 {
+		if err == nil {
+			err = fmt.Errorf("%s is a folder", path)
 		}
 		return config{}, usagef("", "", "config file: %w", err)
 	}
-	c, list := parseConfig(path, data)
+	c, list := parseConfig(path, docs[0].Data)
 	if len(list) > 0 {
 		list.Sort()
-		text := func(string) []byte { return data }
+		text := func(string) []byte { return docs[0].Data }
 		if err := diag.Render(a.Stderr, list, text, a.colourErr); err != nil {
 			return config{}, err
 		}
@@ -83,9 +88,7 @@ func (a *app) readConfig(path string) (config, error) {
 func parseConfig(path string, data []byte) (config, diag.List) {
 	c := config{path: path, values: make(map[string][]string)}
 	src := yamltree.New(path, data)
-	docs, list := src.Load()
-	roots, found := src.Trees(docs)
-	list.Append(found)
+	roots, list := src.Read()
 	if len(list) > 0 {
 		return c, list
 	}

@@ -13,8 +13,10 @@ import (
 // It is for one goroutine.
 type Source struct {
 	File  string // what findings call it
-	Text  string
-	Lines []int // byte offset of the beginning of each line
+	Text  string // as the parser reads it: see [plain]
+	Lines []int  // byte offset of the beginning of each line
+
+	edits []edit // where Text is not the text of the document
 
 	// near is a place that was looked up before. Most look-ups go on from the
 	// last one; from the beginning of the line, a document that is one line of
@@ -24,8 +26,8 @@ type Source struct {
 
 // New splits the text into lines, at all that YAML takes for a break.
 func New(file string, data []byte) *Source {
-	s := &Source{File: file, Text: string(data)}
-	s.Text = strings.TrimPrefix(s.Text, "\ufeff")
+	s := &Source{File: file}
+	s.Text, s.edits = plain(strings.TrimPrefix(string(data), "\ufeff"))
 	s.Lines = append(s.Lines, 0)
 	for i := 0; i < len(s.Text); i++ {
 		switch c := s.Text[i]; {
@@ -99,7 +101,7 @@ func (s *Source) At(offset int) diag.Pos {
 	}
 	col += utf8.RuneCountInString(s.Text[from:offset])
 	s.near.line, s.near.col, s.near.offset = line, col, offset
-	return diag.Pos{File: s.File, Line: line, Col: col}
+	return diag.Pos{File: s.File, Line: line, Col: col + s.shift(s.Lines[line-1], offset)}
 }
 
 // Content returns where the content of a scalar begins whose node begins at line

@@ -29,10 +29,12 @@ import (
 // The bounds of a document. They keep hostile ones from taking the memory or the
 // stack; all are far above what a person writes.
 const (
-	MaxSize    = 16 << 20  // bytes of a document
-	maxDepth   = 100       // levels of lists and maps
-	maxScalars = 1_000_000 // nodes of the tree, those that aliases repeat included
-	maxAliased = 16 << 20  // bytes of text that aliases repeat
+	MaxSize  = 16 << 20  // bytes of a document
+	maxDepth = 100       // levels of lists and maps
+	maxMarks = 1_050_000 // of a document, see [Source.marks]: about as many keys and values
+	maxTree  = 160 << 20 // bytes of the tree, what aliases repeat included
+	rawSize  = 320       // bytes that one value of the tree takes, without its text
+	repeated = 10        // times that text repeated by an alias counts: what reads the tree may copy it
 )
 
 // Load parses the YAML documents of the source. What stands before a mistake is
@@ -44,6 +46,9 @@ func (s *Source) Load() ([]*yaml.Node, diag.List) {
 	}
 	if d := s.check(); d != nil {
 		return nil, diag.List{d}
+	}
+	if s.marks() > maxMarks { // the parser would take hundreds of bytes for each
+		return nil, diag.List{tooLarge().At(diag.Pos{File: s.File}, "")}
 	}
 	loader, err := yaml.NewLoader(strings.NewReader(s.Text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
@@ -62,48 +67,28 @@ func (s *Source) Load() ([]*yaml.Node, diag.List) {
 	}
 }
 
-// syntaxError makes a finding of an error of the YAML parser.
-func (s *Source) syntaxError(err error) *diag.Diagnostic {
-	d := diag.Errorf(diag.CodeYAML, "%v", err)
-	d.Pos.File = s.File
-	var load *yaml.LoadError
-	if !errors.As(err, &load) {
-		return d
-	}
-	d.Msg = load.Message
-	if load.ContextMsg != "" {
-		d.Msg += " " + load.ContextMsg
-		if load.ContextMark.Line > 0 && load.ContextMark.Line != load.Mark.Line {
-			d.Msg += " that begins on line " + strconv.Itoa(load.ContextMark.Line)
-		}
-	}
-	switch {
-	case strings.Contains(d.Msg, "max depth"):
-		d.Code = diag.CodeLimit
-		d.Msg = "lists and maps nest deeper than " + strconv.Itoa(maxDepth) + " levels"
-	case strings.Contains(d.Msg, "unknown anchor"):
-		d.Code = diag.CodeAlias
-		d.Hint = "an anchor such as &name must stand before its alias"
-	case strings.Contains(d.Msg, "mapping values are not allowed"):
-		d.Hint = `text that holds ": " needs quotes; a key needs its own line`
-	case strings.Contains(d.Msg, "cannot start any token"):
-		d.Hint = "indent with spaces, not tabs; quote text that begins with @, ` or %"
-	case strings.Contains(d.Msg, "tab character"):
-		d.Hint = "indent with spaces, not tabs"
-	case strings.Contains(d.Msg, "did not find expected"):
-		d.Hint = "check the indentation, and that brackets and quotes are closed"
-	}
-	d.Pos.Line, d.Pos.Col = load.Mark.Line, load.Mark.Column
-	if d.Pos.Line > len(s.Lines) { // the end of the document, counted past the last break
-		d.Pos = s.At(len(s.Text))
-	}
-	return d
+func tooLarge() *diag.Diagnostic {
+	return diag.Errorf(diag.CodeLimit, "the document has too many keys and values").
+		WithHint("split it into several files, of at most some %d keys and values each", maxMarks/2)
+}
+
+// Read returns the trees of the documents of the source, one for each that is not
+// empty. It is Load and Trees in one, with less memory.
+func (s *Source) Read() ([]*schema.Raw, diag.List) {
+	docs, list := s.Load()
+	roots, found := s.trees(docs, true)
+	list.Append(found)
+	return roots, list
 }
 
 // Trees returns the trees of documents as Load returns them, one for each that
 // is not empty.
-func (s *Source) Trees(docs []*yaml.Node) ([]*schema.Raw, diag.List) {
-	r := &reader{src: s}
+func (s *Source) Trees(docs []*yaml.Node) ([]*schema.Raw, diag.List) { return s.trees(docs, false) }
+
+// trees makes trees of documents. release lets go of each node of the parser when
+// it is done with it.
+func (s *Source) trees(docs []*yaml.Node, release bool) ([]*schema.Raw, diag.List) {
+	r := &reader{src: s, release: release}
 	var roots []*schema.Raw
 	for _, doc := range docs {
 		for _, root := range doc.Content {
@@ -116,14 +101,19 @@ func (s *Source) Trees(docs []*yaml.Node) ([]*schema.Raw, diag.List) {
 // A reader turns the nodes of the YAML parser into a tree with places.
 type reader struct {
 	src     *Source
+	release bool
 	list    diag.List
-	count   int
-	aliased int
+	size    int          // of the tree, in bytes
 	active  []*yaml.Node // the anchors being expanded
+	aliases bool         // there were some
+	held    int          // anchors that the node stands in
 	full    bool         // a bound was passed; reported once
 }
 
 func (r *reader) pos(n *yaml.Node) diag.Pos {
+	if len(r.src.edits) > 0 {
+		return r.src.At(r.src.Offset(n.Line, n.Column))
+	}
 	return diag.Pos{File: r.src.File, Line: n.Line, Col: n.Column}
 }
 
@@ -138,12 +128,22 @@ func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
 	if r.full {
 		return raw
 	}
-	r.count++
-	if r.count > maxScalars || depth > maxDepth {
+	if r.size += rawSize + len(pointer); len(r.active) > 0 {
+		r.size += repeated * len(n.Value)
+	}
+	if r.size > maxTree || depth > maxDepth {
 		r.full = true
-		r.report(n, pointer, diag.Errorf(diag.CodeLimit, "the document is too large once its aliases are expanded").
-			WithHint("at most %d values and %d levels", maxScalars, maxDepth))
+		d := tooLarge()
+		if r.aliases {
+			d = diag.Errorf(diag.CodeLimit, "the document is too large once its aliases are expanded").
+				WithHint("at most some %d values and %d levels", maxTree/rawSize, maxDepth)
+		}
+		r.report(n, pointer, d)
 		return raw
+	}
+	if n.Anchor != "" {
+		r.held++
+		defer func() { r.held-- }()
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -151,9 +151,13 @@ func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
 	case yaml.SequenceNode:
 		r.tag(n, pointer, "!!seq")
 		raw.Kind = schema.RawList
-		raw.Items = make([]*schema.Raw, len(n.Content))
+		raw.Items = make([]*schema.Raw, 0, len(n.Content))
 		for i, c := range n.Content {
-			raw.Items[i] = r.tree(c, pointer+"/"+strconv.Itoa(i), depth+1)
+			if r.full {
+				break
+			}
+			raw.Items = append(raw.Items, r.tree(c, pointer+"/"+strconv.Itoa(i), depth+1))
+			r.done(n, i)
 		}
 	case yaml.MappingNode:
 		r.tag(n, pointer, "!!map")
@@ -161,14 +165,15 @@ func (r *reader) tree(n *yaml.Node, pointer string, depth int) *schema.Raw {
 		r.mapping(n, raw, depth)
 	case yaml.ScalarNode:
 		r.scalar(n, raw)
-		if len(r.active) > 0 {
-			if r.aliased += len(n.Value); r.aliased > maxAliased {
-				r.full = true
-				r.report(n, pointer, diag.Errorf(diag.CodeLimit, "aliases repeat more than %d bytes of text", maxAliased))
-			}
-		}
 	}
 	return raw
+}
+
+// done lets go of an entry of a list or map, except in what an alias may repeat.
+func (r *reader) done(n *yaml.Node, i int) {
+	if r.release && r.held == 0 {
+		n.Content[i] = nil
+	}
 }
 
 // ExplicitTag returns the tag that the author wrote, "" if there is none.
@@ -198,6 +203,7 @@ func (r *reader) alias(n *yaml.Node, raw *schema.Raw, depth int) *schema.Raw {
 			return raw
 		}
 	}
+	r.aliases = true
 	r.active = append(r.active, n.Alias)
 	made := r.tree(n.Alias, raw.Pointer, depth+1)
 	r.active = r.active[:len(r.active)-1]
@@ -207,10 +213,10 @@ func (r *reader) alias(n *yaml.Node, raw *schema.Raw, depth int) *schema.Raw {
 // mapping reads the entries of a map. Entries merged with << come last and yield
 // to the map's own.
 func (r *reader) mapping(n *yaml.Node, raw *schema.Raw, depth int) {
-	seen := make(map[string]diag.Pos, len(n.Content)/2)
+	seen := make(map[string]int, len(n.Content)/2) // where it is in raw.Fields
 	var merges []*yaml.Node
 	raw.Fields = make([]schema.RawField, 0, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !r.full; i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
 		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
 			merges = append(merges, val)
@@ -222,19 +228,21 @@ func (r *reader) mapping(n *yaml.Node, raw *schema.Raw, depth int) {
 		}
 		pointer := raw.Pointer + "/" + pointerEscape(name)
 		if first, dup := seen[name]; dup {
-			r.report(key, pointer, diag.Errorf(diag.CodeDuplicateKey, "the key %q is already at %s", name, first).
+			r.report(key, pointer, diag.Errorf(diag.CodeDuplicateKey, "the key %q is already at %s", name, raw.Fields[first].Pos).
 				WithHint("keep one of the two"))
 			continue
 		}
-		seen[name] = r.pos(key)
+		seen[name] = len(raw.Fields)
 		raw.Fields = append(raw.Fields, schema.RawField{Name: name, Pos: r.pos(key), Value: r.tree(val, pointer, depth+1)})
+		r.done(n, i)
+		r.done(n, i+1)
 	}
 	for _, m := range merges {
 		r.merge(m, raw, seen, depth)
 	}
 }
 
-func (r *reader) merge(n *yaml.Node, raw *schema.Raw, seen map[string]diag.Pos, depth int) {
+func (r *reader) merge(n *yaml.Node, raw *schema.Raw, seen map[string]int, depth int) {
 	merged := r.tree(n, raw.Pointer, depth+1)
 	parts := []*schema.Raw{merged}
 	if merged.Kind == schema.RawList {
@@ -249,7 +257,7 @@ func (r *reader) merge(n *yaml.Node, raw *schema.Raw, seen map[string]diag.Pos, 
 			if _, own := seen[f.Name]; own {
 				continue
 			}
-			seen[f.Name] = f.Pos
+			seen[f.Name] = len(raw.Fields)
 			raw.Fields = append(raw.Fields, f)
 		}
 	}
@@ -395,7 +403,7 @@ func (r *reader) text(n *yaml.Node) diag.Text {
 		at = min(at+1, len(s.Text))
 	}
 	if strings.HasPrefix(s.Text[at:], n.Value) && !strings.Contains(n.Value, "\n") {
-		return diag.NewText(n.Value, s.File, start, []diag.Pos{s.At(at)})
+		return diag.NewFoldedText(n.Value, s.File, start, s.parts(at, at+len(n.Value)))
 	}
 	return s.folded(n.Value, start, at)
 }

@@ -91,9 +91,9 @@ func TestCompileErrors(t *testing.T) {
 	}
 	f(JSON{}, "{\"a\": 1,\n  \"é\": x}", 2, 8, "JSON")
 	f(JSON{}, "", 1, 1, "JSON")
-	f(YAML{}, "a: 1\nb: [1, 2", 2, 9, "flow sequence")
+	f(YAML{}, "a: 1\nb: [1, 2", 2, 4, "the bracket that is opened here is not closed")
 	f(YAML{}, "a: 1\na: 2", 2, 1, "YAML")
-	f(YAML{}, "a: *none", 1, 4, "unknown anchor 'none'")
+	f(YAML{}, "a: *none", 1, 4, "an anchor that is not there")
 	f(YAML{}, "a: 1\n---\nb: 2", 3, 1, "second document")
 	f(YAML{}, "{[1]: 2}", 1, 2, "a key must be text")
 }
