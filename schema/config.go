@@ -111,6 +111,32 @@ func (c Config) Value(name string) value.Value {
 // default.
 func (c Config) OutPort(name string) int { return c.slot(name, TypeOutPort).port }
 
+// An OutPortUse is an out-port that a config sends to, with the field that says so.
+type OutPortUse struct {
+	Index int
+	Pos   diag.Pos
+	Path  string
+}
+
+// OutPorts returns the out-ports that fields of the config name, those of lists
+// and groups included, in the order of declaration.
+func (c Config) OutPorts() []OutPortUse {
+	var uses []OutPortUse
+	for i, f := range c.object.fields {
+		s := &c.slots[i]
+		switch {
+		case f.typ == TypeOutPort && (s.raw != nil || !f.def.IsNull()):
+			uses = append(uses, OutPortUse{s.port, c.Pos(f.name), c.Path(f.name)})
+		case f.typ == TypeGroup:
+			uses = append(uses, s.group.OutPorts()...)
+		}
+		for _, below := range s.list {
+			uses = append(uses, below.OutPorts()...)
+		}
+	}
+	return uses
+}
+
 // Text returns a text or expression with its place in the document, so that the
 // errors of a compiler can point there.
 func (c Config) Text(name string) diag.Text {

@@ -186,7 +186,14 @@ func (f *Field) wrong(raw *Raw) *diag.Diagnostic {
 	if s, ok := raw.Value.AsString(); ok && raw.Kind == RawScalar {
 		got = f.show(raw, strconv.Quote(s))
 	}
-	return diag.Errorf(diag.CodeWrongType, "want %s, got %s", f.wants(), got)
+	d := diag.Errorf(diag.CodeWrongType, "want %s, got %s", f.wants(), got)
+	switch f.typ {
+	case TypeInt, TypeFloat:
+		d.Hint = "write a number, without a unit"
+	case TypeBool:
+		d.Hint = "write true or false"
+	}
+	return d
 }
 
 // show returns text, or what may be said instead if it may hold a secret.
@@ -270,6 +277,9 @@ func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
 // decodeText takes any scalar as it is written, so that `when: true` is the
 // expression true.
 func (f *Field) decodeText(s *slot, raw *Raw) *diag.Diagnostic {
+	if raw.Value.Kind() == value.KindBinary {
+		return f.wrong(raw).WithHint("leave the tag !!binary out, and write the text itself")
+	}
 	s.v = value.String(raw.Text.Code)
 	if str, ok := raw.Value.AsString(); ok {
 		s.v, s.text.Code = raw.Value, str

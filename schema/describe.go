@@ -27,7 +27,10 @@ func (o Object) All() []FieldInfo {
 	for i, f := range o.fields {
 		all[i] = FieldInfo{
 			Name: f.name, Type: f.typ, Default: f.def, Doc: f.doc, Required: f.required, Secret: f.secret,
-			Enum: f.enum, Min: f.min, Max: f.max, Ranged: f.ranged, Fields: f.fields,
+			Min: f.min, Max: f.max, Ranged: f.ranged, Fields: f.fields,
+		}
+		if !f.open {
+			all[i].Enum = f.enum
 		}
 	}
 	return all
@@ -56,68 +59,112 @@ func (o Object) JSONSchema() value.Value {
 	return b.Build()
 }
 
+// The forms of strings that the decoder takes in place of other values. A template
+// is known only when it was rendered.
+const (
+	number   = `([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?`
+	template = `|\{\{`
+)
+
+var (
+	anyString   = entry("type", value.String("string"))
+	stringForms = map[Type]string{
+		TypeInt:      `^[-+]?[0-9]+(\.0*)?([eE]\+?[0-9]+)?$` + template,
+		TypeFloat:    `^[-+]?` + number + `$` + template,
+		TypeBool:     `^([Tt]rue|TRUE|[Ff]alse|FALSE)$` + template,
+		TypeDuration: `^\+?(` + number + `|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$` + template,
+		TypeBytes:    `^` + number + ` *([KMGT]iB|[kKMGT]?B)?$` + template,
+		TypeOutPort:  `^out(\[(0|[1-9][0-9]{0,2}|10[01][0-9]|102[0-3])\])?$` + template,
+	}
+)
+
+// entry makes a map of names and values in turn.
+func entry(pairs ...any) value.Value {
+	var b value.MapBuilder
+	for i := 0; i < len(pairs); i += 2 {
+		b.Set(pairs[i].(string), pairs[i+1].(value.Value))
+	}
+	return b.Build()
+}
+
+func form(pattern string) value.Value { return anyString.With("pattern", value.String(pattern)) }
+
+// alternatives are the schemas that a value of the field fits one of; none for
+// anything.
+func (f *Field) alternatives() []value.Value {
+	bounded := func(name string, ranged bool) value.Value {
+		s := entry("type", value.String(name))
+		switch {
+		case ranged && f.ranged:
+			return s.With("minimum", value.Float(f.min)).With("maximum", value.Float(f.max))
+		case !ranged:
+			return s.With("minimum", value.Int(0))
+		}
+		return s
+	}
+	many := func(item value.Value) value.Value {
+		list := entry("type", value.String("array"), "items", item)
+		if f.required {
+			list = list.With("minItems", value.Int(1))
+		}
+		return list
+	}
+	switch f.typ {
+	case TypeString, TypeEnum:
+		s := anyString
+		if f.required {
+			s = s.With("minLength", value.Int(1))
+		}
+		if len(f.enum) == 0 {
+			return []value.Value{s}
+		}
+		words := make([]value.Value, len(f.enum))
+		for i, word := range f.enum {
+			words[i] = value.String(word)
+		}
+		if !f.open {
+			s = form(template[1:])
+		}
+		return []value.Value{entry("enum", value.List(words...)), s}
+	case TypeText, TypeExpr:
+		return []value.Value{anyString, entry("type", value.String("number")), entry("type", value.String("boolean"))}
+	case TypeInt:
+		return []value.Value{bounded("integer", true), form(stringForms[f.typ])}
+	case TypeFloat:
+		return []value.Value{bounded("number", true), form(stringForms[f.typ])}
+	case TypeBool:
+		return []value.Value{entry("type", value.String("boolean")), form(stringForms[f.typ])}
+	case TypeDuration, TypeBytes:
+		return []value.Value{form(stringForms[f.typ]), bounded("number", false)}
+	case TypeOutPort:
+		return []value.Value{form(stringForms[f.typ])}
+	case TypeStrings:
+		return []value.Value{many(anyString), anyString}
+	case TypeList:
+		return []value.Value{many(f.fields.JSONSchema()), f.fields.JSONSchema()}
+	case TypeGroup:
+		return []value.Value{f.fields.JSONSchema()}
+	}
+	return nil
+}
+
 func (f *Field) jsonSchema() value.Value {
 	var b value.MapBuilder
 	if f.doc != "" {
 		b.Set("description", value.String(f.doc))
 	}
-	types := func(names ...string) {
-		if len(names) == 1 {
-			b.Set("type", value.String(names[0]))
-			return
-		}
-		elems := make([]value.Value, len(names))
-		for i, name := range names {
-			elems[i] = value.String(name)
-		}
-		b.Set("type", value.List(elems...))
+	all := f.alternatives()
+	if !f.required && f.typ != TypeAny {
+		all = append(all, entry("type", value.String("null"))) // left out
 	}
-	oneOrMany := func(item value.Value) {
-		var list value.MapBuilder
-		list.Set("type", value.String("array"))
-		list.Set("items", item)
-		if f.required {
-			list.Set("minItems", value.Int(1))
-		}
-		b.Set("anyOf", value.List(list.Build(), item))
-	}
-	switch f.typ {
-	case TypeString:
-		types("string")
-	case TypeText, TypeExpr:
-		types("string", "number", "boolean")
-	case TypeEnum:
-		words := make([]value.Value, len(f.enum))
-		for i, word := range f.enum {
-			words[i] = value.String(word)
-		}
-		b.Set("anyOf", value.List(
-			value.Map(value.Field{Name: "enum", Value: value.List(words...)}),
-			value.Map(value.Field{Name: "type", Value: value.String("string")}, value.Field{Name: "pattern", Value: value.String(`\{\{`)}),
-		))
-	case TypeInt:
-		types("integer", "string")
-	case TypeFloat:
-		types("number", "string")
-	case TypeBool:
-		types("boolean", "string")
-	case TypeDuration, TypeBytes:
-		types("string", "number")
-	case TypeStrings:
-		oneOrMany(value.Map(value.Field{Name: "type", Value: value.String("string")}))
-	case TypeOutPort:
-		types("string")
-		b.Set("pattern", value.String(`^out(\[(0|[1-9][0-9]*)\])?$|\{\{`))
-	case TypeList:
-		oneOrMany(f.fields.JSONSchema())
-	case TypeGroup:
-		for name, v := range f.fields.JSONSchema().Fields() {
+	switch len(all) {
+	case 0:
+	case 1:
+		for name, v := range all[0].Fields() {
 			b.Set(name, v)
 		}
-	}
-	if f.ranged && (f.typ == TypeInt || f.typ == TypeFloat) {
-		b.Set("minimum", value.Float(f.min))
-		b.Set("maximum", value.Float(f.max))
+	default:
+		b.Set("anyOf", value.List(all...))
 	}
 	if !f.def.IsNull() {
 		b.Set("default", f.written())
@@ -173,7 +220,7 @@ func (o Object) rows(b *strings.Builder, prefix string) {
 
 func (f *Field) typeCell() string {
 	t := f.typ.String()
-	if f.typ == TypeEnum {
+	if len(f.enum) > 0 && !f.open {
 		words := make([]string, len(f.enum))
 		for i, word := range f.enum {
 			words[i] = "`" + word + "`"

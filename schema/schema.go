@@ -70,6 +70,7 @@ type Field struct {
 	required bool
 	secret   bool
 	enum     []string
+	open     bool // other strings than those of enum may fit
 	ranged   bool
 	min, max float64
 	fields   Object
@@ -143,6 +144,13 @@ func (f *Field) Required() *Field {
 // Secret keeps the value out of all messages and listings.
 func (f *Field) Secret() *Field {
 	f.secret = true
+	return f
+}
+
+// Words names the strings that a string field may be, for editors; whether it is
+// one of them is for the kind to check. Others may fit, too, if open.
+func (f *Field) Words(open bool, words ...string) *Field {
+	f.open, f.enum = open, words
 	return f
 }
 

@@ -38,7 +38,7 @@ func in(doc string) []node.Port { return []node.Port{{Name: "in", Doc: doc}} }
 
 // languageField and timeoutField are what all kinds with an expression have.
 func languageField(o Options) *schema.Field {
-	return schema.String("language").Doc("What the expression is written in; `" + o.Language + "` unless set.")
+	return schema.String("language").Words(false, o.Languages.Names()...).Doc("What the expression is written in; `" + o.Language + "` unless set.")
 }
 
 func timeoutField() *schema.Field {

@@ -18,7 +18,7 @@ func snippetDef(o Options) *node.Def {
 			"async; nothing that one run leaves behind is there in the next.",
 		Example: "- kind: snippet\n  name: greet\n  language: cel\n  code: '{\"hello\": name}'\n",
 		Config: schema.Fields(
-			schema.String("language").Default("text").Doc("What the code is written in: text, json, yaml, cel, javascript or typescript."),
+			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("What the code is written in."),
 			schema.Text("code").Required().Doc("The code."),
 			timeoutField(),
 		),

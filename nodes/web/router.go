@@ -29,6 +29,7 @@ routes:
   - {method: POST, path: /users, port: "out[1]"}
 ports:
   out[0]: [{name: show, port: in}]
+  out[1]: [] # the response is the request
 ---
 kind: snippet
 name: show
@@ -37,7 +38,7 @@ code: params.id
 `,
 		Config: schema.Fields(
 			schema.List("routes", schema.Fields(
-				schema.String("method").Required().Doc("The method, such as GET."),
+				schema.String("method").Words(true, "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Required().Doc("The method, such as GET."),
 				schema.String("path").Required().Doc("The path, such as /users/:id."),
 				schema.OutPort("port").Required().Doc("Where the requests of this route go."),
 			)).Required().Doc("The table of routes. Its order does not matter; two routes that match the same are an error."),

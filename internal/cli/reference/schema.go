@@ -9,40 +9,53 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+// SchemaID is where editors find the schema of the latest version.
+const SchemaID = "https://raw.githubusercontent.com/uniflow-labs/uniflow/main/docs/reference/schema.json"
+
 // Schema returns a JSON Schema (draft 2020-12) of a document with nodes of the
 // given kinds: one spec, or a list of specs. It takes the older form, too, and
-// marks it as deprecated.
+// marks it as deprecated. The kind decides which schema a spec must fit, so that
+// editors know what a wrong spec was meant to be.
 func Schema(defs []*node.Def) ([]byte, error) {
-	var kinds []value.Value
+	var kinds, older, branches []value.Value
 	var all value.MapBuilder
 	add := func(name string, s value.Value) {
 		all.Set(name, s)
-		kinds = append(kinds, ref(name))
+		is := object("type", text("object"), "properties", object("kind", object("const", text(name))), "required", list("kind"))
+		branches = append(branches, object("if", is, "then", ref(name)))
 	}
 	for _, def := range defs {
+		kinds = append(kinds, text(def.Kind))
 		add(def.Kind, kindSchema(def, def.Kind, nil))
 		switch def.Kind {
 		case "router":
+			older = append(older, text("route"))
 			add("route", kindSchema(def, "route", nil))
 		case "listener":
+			older = append(older, text("http"))
 			add("http", kindSchema(def, "http", olderListener))
 		}
 	}
+	kind := object("enum", value.List(kinds...))
+	if len(older) > 0 {
+		kind = object("anyOf", value.List(kind, object("enum", value.List(older...), "deprecated", value.Bool(true))))
+	}
 	all.Set("spec", object(
 		"type", text("object"),
-		"required", value.List(text("kind")),
-		"oneOf", value.List(kinds...),
+		"required", list("kind"),
+		"properties", object("kind", kind.With("description", text("What the node is."))),
+		"allOf", value.List(branches...),
 	))
 	all.Set("links", linksSchema())
 	all.Set("env", envSchema())
 	doc := object(
 		"$schema", text("https://json-schema.org/draft/2020-12/schema"),
+		"$id", text(SchemaID),
 		"title", text("Uniflow workflow"),
 		"description", text("One spec, or a list of specs."),
-		"anyOf", value.List(
-			ref("spec"),
-			object("type", text("array"), "items", ref("spec")),
-		),
+		"if", object("type", text("array")),
+		"then", object("type", text("array"), "items", ref("spec")),
+		"else", ref("spec"),
 		"$defs", all.Build(),
 	)
 	data, err := doc.AppendJSON(nil)
@@ -63,7 +76,7 @@ func olderListener(own value.Value) value.Value {
 	properties, _ := own.Get("properties")
 	properties = properties.Without("protocol").Without("host").Without("port").With("address", object(
 		"description", text("Where to listen, such as :8000. Today: protocol, host and port."),
-		"type", list("string", "integer"),
+		"anyOf", value.List(object("type", text("string")), object("type", text("integer"))),
 		"deprecated", value.Bool(true),
 	))
 	return own.With("properties", properties).With("required", list("address"))
@@ -82,13 +95,12 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 	}
 	ports := portsSchema(def)
 	properties.Set("kind", constant)
-	properties.Set("id", object("type", text("string"), "format", text("uuid"), "description", text("Made from namespace and name, or place, when missing.")))
+	properties.Set("id", uuid("A UUID; derived from namespace and name, or from the place of a node without a name, if left out."))
 	properties.Set("namespace", object("type", text("string"), "minLength", value.Int(1), "default", text("default"), "description", text("Which specs see one another.")))
-	properties.Set("name", object("type", text("string"), "minLength", value.Int(1), "maxLength", value.Int(256), "description", text("What links call the node; unique in its namespace.")))
+	properties.Set("name", object("type", text("string"), "pattern", text(`^\S(.*\S)?$`), "maxLength", value.Int(256), "description", text("What links call the node; unique in its namespace.")))
 	properties.Set("annotations", object("type", list("object", "null"), "description", text("Notes for people and tools.")))
 	properties.Set("env", ref("env"))
 	properties.Set("ports", ports.With("description", text("Links, by out-port.")))
-	properties.Set("links", ports.With("description", text("The older name of ports.")).With("deprecated", value.Bool(true)))
 	if fields, ok := own.Get("properties"); ok {
 		for name, field := range fields.Fields() {
 			properties.Set(name, field)
@@ -105,6 +117,8 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 		"description", text(def.Summary),
 		"type", text("object"),
 		"properties", properties.Build(),
+		// By a pattern, it is accepted, and editors do not suggest it.
+		"patternProperties", object("^links$", ports.With("description", text("The older name of ports.")).With("deprecated", value.Bool(true))),
 		"required", required,
 		"additionalProperties", value.Bool(false),
 	)
@@ -139,17 +153,13 @@ func portsSchema(def *node.Def) value.Value {
 }
 
 func linksSchema() value.Value {
-	link := object(
-		"type", text("object"),
-		"properties", object(
-			"name", object("type", text("string"), "minLength", value.Int(1), "description", text("The node that the link leads to.")),
-			"id", object("type", text("string"), "format", text("uuid"), "description", text("The node that the link leads to, by id.")),
-			"port", object("type", text("string"), "minLength", value.Int(1), "default", text("in"), "description", text("The in-port there.")),
-		),
-		"oneOf", value.List(object("required", list("name")), object("required", list("id"))),
-		"additionalProperties", value.Bool(false),
-	)
-	return object("anyOf", value.List(object("type", text("array"), "items", link), link, object("type", text("null"))))
+	port := object("type", text("string"), "minLength", value.Int(1), "default", text("in"), "description", text("The in-port there."))
+	link := func(key string, target value.Value) value.Value {
+		return object("type", text("object"), "properties", object(key, target, "port", port), "required", list(key), "additionalProperties", value.Bool(false))
+	}
+	named := link("name", object("type", text("string"), "minLength", value.Int(1), "description", text("The node that the link leads to.")))
+	one := object("anyOf", value.List(named, link("id", uuid("The node that the link leads to, by id."))))
+	return object("anyOf", value.List(object("type", text("array"), "items", one), one, object("type", text("null"))))
 }
 
 func envSchema() value.Value {
@@ -157,7 +167,7 @@ func envSchema() value.Value {
 		"type", list("object", "null"),
 		"properties", object(
 			"name", object("type", text("string"), "minLength", value.Int(1), "description", text("The variable to take.")),
-			"id", object("type", text("string"), "format", text("uuid"), "description", text("The variable to take, by id.")),
+			"id", uuid("The variable to take, by id."),
 			"data", object("description", text("Text that may be a template over the variable, or over the environment.")),
 		),
 		"additionalProperties", value.Bool(false),
@@ -168,6 +178,12 @@ func envSchema() value.Value {
 		"type", list("object", "null"),
 		"additionalProperties", object("anyOf", value.List(entry, older)),
 	)
+}
+
+// uuid is a string with a pattern: validators do not know the format uuid unless
+// they are told to.
+func uuid(doc string) value.Value {
+	return object("type", text("string"), "pattern", text("^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"), "description", text(doc))
 }
 
 func text(s string) value.Value { return value.String(s) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -130,7 +131,115 @@ func TestSchema(t *testing.T) {
 	f("{kind: listener, protocol: htp, port: 1}", false)
 	f("{kind: http, address: ':8000', links: {out: [{name: a, port: io}]}}", true)
 	f("{kind: http, port: 8000}", false)
+	f("{kind: snippet, code: x, timeout: 5 parsecs}", false)
+	f("{kind: snippet, code: x, timeout: 1m30.5s}", true)
+	f("{kind: snippet, code: x, timeout: '-5s'}", false)
+	f("{kind: snippet, code: x, timeout: '{{ .T }}'}", true)
+	f("{kind: snippet, code: x, timeout: }", true)
+	f("{kind: snippet, code: x, language: js}", false)
+	f("{kind: snippet, code: x, language: '{{ .L }}'}", true)
+	f("{kind: snippet, code: x, links: {out: {name: a}}}", true)
+	f("{kind: listener, port: 8000, limits: {body_bytes: 8 megs}}", false)
+	f("{kind: listener, port: 8000, limits: {body_bytes: 1.5 MB}}", true)
+	f("{kind: listener, port: http}", false)
+	f("{kind: listener, port: '8000', access_log: 'true'}", true)
+	f("{kind: listener, port: 1, access_log: yes please}", false)
+	f("{kind: router, routes: []}", false)
+	f("{kind: router, routes: [{method: PURGE, path: /, port: out}]}", true)
+	f("{kind: router, routes: [{method: GET, path: /, port: first}]}", false)
+	f("{kind: nop, name: ' a'}", false)
 	f("{kind: route, routes: [{method: GET, path: /, port: 'out[0]'}]}", true)
+}
+
+// TestSchemaIsStrict holds the schema to what ajv's strict mode asks for, with
+// strictTypes, strictTuples and strictRequired: keywords that it knows, one type (or
+// one and null) that the others apply to, and required properties that are declared.
+func TestSchemaIsStrict(t *testing.T) {
+	text, err := Schema(std.Defs(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	appliesTo := map[string]string{
+		"properties": "object", "patternProperties": "object", "additionalProperties": "object", "required": "object",
+		"items": "array", "minItems": "array", "maxItems": "array", "pattern": "string", "minLength": "string", "maxLength": "string",
+		"minimum": "number", "maximum": "number",
+	}
+	others := " $schema $id $ref $defs title description type enum const default deprecated writeOnly anyOf allOf if then else "
+	var check func(path string, s map[string]any)
+	each := func(path string, of any) {
+		for name, below := range of.(map[string]any) {
+			check(path+"/"+name, below.(map[string]any))
+		}
+	}
+	check = func(path string, s map[string]any) {
+		types, isList := s["type"].([]any)
+		if !isList && s["type"] != nil {
+			types = []any{s["type"]}
+		}
+		if len(types) > 2 || len(types) == 2 && types[1] != "null" {
+			t.Errorf("%s: got types %v, want one, or one and null", path, types)
+		}
+		for key, v := range s {
+			if want := appliesTo[key]; want == "" && !strings.Contains(others, " "+key+" ") {
+				t.Errorf("%s: got the keyword %s", path, key)
+			} else if want != "" && (len(types) == 0 || types[0] != want && (want != "number" || types[0] != "integer")) {
+				t.Errorf("%s: got the keyword %s for types %v", path, key, types)
+			}
+			switch key {
+			case "properties", "patternProperties", "$defs":
+				each(path+"/"+key, v)
+			case "anyOf", "allOf":
+				for _, below := range v.([]any) {
+					check(path+"/"+key, below.(map[string]any))
+				}
+			case "required":
+				for _, name := range v.([]any) {
+					properties, _ := s["properties"].(map[string]any)
+					if _, ok := properties[name.(string)]; !ok {
+						t.Errorf("%s: got %s required and not declared", path, name)
+					}
+				}
+			case "items", "additionalProperties", "if", "then", "else":
+				if below, ok := v.(map[string]any); ok {
+					check(path+"/"+key, below)
+				}
+			}
+		}
+	}
+	check("", doc)
+}
+
+// TestSchemaCompletes has the words for editors to suggest: all kinds, whatever
+// their required fields, and languages and methods.
+func TestSchemaCompletes(t *testing.T) {
+	text, err := Schema(std.Defs(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	words := func(path ...string) string {
+		at := doc
+		for _, name := range append([]string{"$defs"}, append(path, "anyOf")...) {
+			at = at.(map[string]any)[name]
+		}
+		return fmt.Sprint(at.([]any)[0].(map[string]any)["enum"])
+	}
+	kinds := words("spec", "properties", "kind")
+	for _, def := range std.Defs("") {
+		if !strings.Contains(kinds, def.Kind) {
+			t.Errorf("got kinds %s, want %s too", kinds, def.Kind)
+		}
+	}
+	if got, want := words("if", "properties", "language"), "[cel javascript json text typescript yaml]"; got != want {
+		t.Errorf("got languages %s, want %s", got, want)
+	}
 }
 
 func TestSchemaOfOneKind(t *testing.T) {
