@@ -120,13 +120,21 @@ func New(opts Options) (*Engine, error) {
 // Check reports what is wrong with a source, warnings included, and starts
 // nothing: nodes are made, not opened.
 func (e *Engine) Check(source Source) diag.List {
-	_, list := e.compile(source)
+	_, list := e.compile(source, false)
 	return list
 }
 
-// compile makes a program of a source. A panic on the way, such as of a function in a
-// kind's description, is a finding: a host does not end because of a document.
-func (e *Engine) compile(source Source) (prog *compile.Program, list diag.List) {
+// CheckAll is [Engine.Check] of the nodes of all namespaces, instead of the one
+// that the engine serves.
+func (e *Engine) CheckAll(source Source) diag.List {
+	_, list := e.compile(source, true)
+	return list
+}
+
+// compile makes a program of a source: of the nodes of the namespace that is
+// served, or of all. A panic on the way, such as of a function in a kind's
+// description, is a finding: a host does not end because of a document.
+func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list diag.List) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.opts.Log.Error("panic while compiling", "code", string(diag.CodeBug), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -137,8 +145,11 @@ func (e *Engine) compile(source Source) (prog *compile.Program, list diag.List) 
 	for _, doc := range source.Documents {
 		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: e.opts.Namespace})
 		list.Append(found)
+		if len(nodes)+len(found) == 0 {
+			list.Add(check.Empty(doc.File))
+		}
 		for _, n := range nodes {
-			if n.Namespace == e.opts.Namespace {
+			if all || n.Namespace == e.opts.Namespace {
 				specs = append(specs, n)
 			}
 		}
@@ -169,7 +180,7 @@ func (e *Engine) compile(source Source) (prog *compile.Program, list diag.List) 
 // If the list has errors, or err is not nil, nothing has changed, and the old
 // generation goes on; err is about starting, the list about the documents.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
-	prog, list := e.compile(source)
+	prog, list := e.compile(source, false)
 	if prog == nil {
 		e.census.refuse()
 		return list, nil

@@ -55,7 +55,7 @@ func parseEntries() []Entry {
 			"kind: snippet\ncode: x\n? [a, b]\n: c\n",
 			"kind: snippet\ncode: x\n"},
 		{CodeID, "id that is no UUID",
-			"An `id` is a UUID such as `01890a5d-ac96-774b-bcce-b302099a8057`. Leave it out if nothing refers to it: it is then derived from the node's namespace and name.",
+			"An `id` is a UUID such as `01890a5d-ac96-774b-bcce-b302099a8057`. It is derived from namespace and name, or from the place of a node without a name, if left out.",
 			"id: pong\nkind: snippet\ncode: pong\n",
 			"name: pong\nkind: snippet\ncode: pong\n"},
 		{CodeTemplate, "template that cannot be used",
@@ -91,6 +91,9 @@ func parseEntries() []Entry {
 			"A name is not empty, has no blanks at its ends and no line breaks, and is at most 256 bytes long.",
 			"kind: snippet\nname: \"\"\ncode: x\n",
 			"kind: snippet\nname: x\ncode: x\n"},
+		{CodeEmpty, "document without a spec",
+			"The file is empty, or has only comments. It adds nothing to the workflow.",
+			"", ""},
 	}
 }
 
@@ -125,15 +128,15 @@ func configEntries() []Entry {
 		{CodeRouteConflict, "routes that match the same requests",
 			"Two routes have the same method and the same shape: whatever their parameters are called, the second would never be reached.",
 			"kind: router\nroutes:\n  - {method: GET, path: \"/users/:id\", port: \"out[0]\"}\n  - {method: GET, path: \"/users/:name\", port: \"out[1]\"}\n",
-			"kind: router\nroutes:\n  - {method: GET, path: \"/users/:id\", port: \"out[0]\"}\n  - {method: GET, path: \"/users/:id/name\", port: \"out[1]\"}\n"},
+			"kind: router\nroutes:\n  - {method: GET, path: \"/users/:id\", port: \"out[0]\"}\n  - {method: GET, path: \"/users/:id/name\", port: \"out[1]\"}\nports: {\"out[0]\": [], \"out[1]\": []}\n"},
 		{CodeBadRoute, "path that is no route",
 			"A path begins with `/`. `:name` matches one segment, `*` or `*name` the rest, `\\:` is a colon. Names within one route differ.",
 			"kind: router\nroutes:\n  - {method: GET, path: users, port: \"out[0]\"}\n",
-			"kind: router\nroutes:\n  - {method: GET, path: /users, port: \"out[0]\"}\n"},
+			"kind: router\nroutes:\n  - {method: GET, path: /users, port: \"out[0]\"}\nports: {\"out[0]\": []}\n"},
 		{CodeBadOutPort, "not an out-port",
 			"Fields that say where to send name one of the node's numbered out-ports: `out[0]`, `out[1]` and so on; `out` is `out[0]`.",
 			"kind: router\nroutes:\n  - {method: GET, path: /, port: first}\n",
-			"kind: router\nroutes:\n  - {method: GET, path: /, port: \"out[0]\"}\n"},
+			"kind: router\nroutes:\n  - {method: GET, path: /, port: \"out[0]\"}\nports: {\"out[0]\": []}\n"},
 		{CodeBadDuration, "not a duration",
 			"A duration is a number with a unit, such as `300ms`, `5s`, `1m30s` or `2h`; a bare number is milliseconds. It cannot be negative.",
 			"kind: snippet\ncode: pong\ntimeout: 5 seconds\n",
@@ -146,6 +149,10 @@ func configEntries() []Entry {
 			"The value has the right type, but the node cannot work with it, or not with it and another field. The message says why.",
 			"kind: batch\nurl: localhost:8090\n",
 			"kind: batch\nurl: http://localhost:8090/batch\n"},
+		{CodeSameAddress, "two nodes at one address",
+			"Two nodes of a namespace listen on the same port of the same host. One of them could not start. A node without a `host` listens on all addresses of the machine.",
+			"- {kind: listener, name: a, port: 8000}\n- {kind: listener, name: b, port: 8000}\n",
+			"- {kind: listener, name: a, port: 8000}\n- {kind: listener, name: b, port: 8001}\n"},
 	}
 }
 
@@ -179,6 +186,10 @@ func linkEntries() []Entry {
 			"A link names the node that it leads to, by `name` or by `id`, not by both and not by neither.",
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {out: [{port: in}]}\n",
 			"- kind: snippet\n  name: a\n  code: x\n  ports: {out: [{name: b, port: in}]}\n- {kind: nop, name: b}\n"},
+		{CodeUnlinked, "out-port in use without a link",
+			"A route or a match of the node sends to this out-port, and `ports` does not have it. A payload sent there is the response, so a client would get its own request back. That is nearly always a wrong index; if it is meant, write the port with an empty list. It is a warning for the `default` of a switch, and for an `if` of which nothing is linked.",
+			"- kind: router\n  name: a\n  routes: [{method: GET, path: /, port: \"out[1]\"}]\n  ports: {\"out[0]\": [{name: b, port: in}]}\n- {kind: nop, name: b}\n",
+			"- kind: router\n  name: a\n  routes: [{method: GET, path: /, port: \"out[0]\"}, {method: POST, path: /, port: \"out[1]\"}]\n  ports: {\"out[0]\": [{name: b, port: in}], \"out[1]\": []}\n- {kind: nop, name: b}\n"},
 	}
 }
 
@@ -215,6 +226,14 @@ func lintEntries() []Entry {
 		{CodeUnusedEnv, "env that nothing uses",
 			"A key of `env` occurs in no template of the spec.",
 			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello\n",
+			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
+		{CodeEndless, "cycle that nothing leaves",
+			"Each node of the cycle sends only to nodes of the cycle, so a payload goes round until its process has used up its budget. Link one of the out-ports to a node outside, or add an `if` that ends it.",
+			"- {kind: snippet, name: a, language: cel, code: self, ports: {out: [{name: b}]}}\n- {kind: snippet, name: b, language: cel, code: self, ports: {out: [{name: a}]}}\n",
+			"- {kind: snippet, name: a, language: cel, code: self + 1, ports: {out: [{name: b}]}}\n- {kind: if, name: b, when: self < 9, ports: {\"out[0]\": [{name: a}], \"out[1]\": []}}\n"},
+		{CodeNotTemplate, "template without env",
+			"A string has the form of a template, such as `{{ .KEY }}`, but the spec has no `env`: the braces stay as they are. Bind the keys in `env`, also to render a template that takes its values from the environment.",
+			"kind: snippet\nlanguage: text\ncode: hello {{ .NAME }}\n",
 			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
 	}
 }

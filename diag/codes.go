@@ -20,6 +20,7 @@ const (
 	CodeRead            Code = "F1016" // a file cannot be read
 	CodeVariable        Code = "F1017" // a variable without a name, or there twice
 	CodeName            Code = "F1018" // a name that cannot be one
+	CodeEmpty           Code = "F1019" // a document without a spec
 )
 
 // Codes of what can be wrong with a node's own fields.
@@ -37,6 +38,7 @@ const (
 	CodeBadDuration   Code = "F2011"
 	CodeBadSize       Code = "F2012"
 	CodeBadValue      Code = "F2013" // of the right type, but of no use here
+	CodeSameAddress   Code = "F2014" // two nodes listen at one address
 )
 
 // Codes of what can be wrong with names and links.
@@ -48,6 +50,7 @@ const (
 	CodeDuplicateName Code = "F3005"
 	CodeDuplicateID   Code = "F3006"
 	CodeBadLink       Code = "F3007" // a link without a target, or with two
+	CodeUnlinked      Code = "F3008" // the config sends to an out-port that is not in ports
 )
 
 // Codes of what can be wrong with code in a document.
@@ -63,6 +66,8 @@ const (
 	CodeUnreachable Code = "F5002"
 	CodeOlderForm   Code = "F5003"
 	CodeUnusedEnv   Code = "F5004"
+	CodeEndless     Code = "F5005" // a cycle that nothing leaves
+	CodeNotTemplate Code = "F5006" // what looks like a template, without env
 )
 
 // Codes of failures at run time.

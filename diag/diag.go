@@ -78,9 +78,9 @@ type Diagnostic struct {
 	// may hold a secret: so for all findings in values files.
 	Private bool
 
-	// more is set on the last entry of a list that was cut: it stands for that
-	// many findings.
-	more int
+	// cut is set on the last entry of a list that was cut: it stands for that many
+	// findings, by severity.
+	cut [2]int
 }
 
 // Errorf returns an error diagnostic without a place. The cause is taken from a

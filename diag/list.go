@@ -49,6 +49,31 @@ func (l List) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Counts returns how many errors and warnings were found, those included that
+// [List.Sort] has cut.
+func (l List) Counts() (errors, warnings int) {
+	for _, d := range l {
+		switch {
+		case d.cut != [2]int{}:
+			errors += d.cut[SeverityError]
+			warnings += d.cut[SeverityWarning]
+		case d.Severity == SeverityWarning:
+			warnings++
+		default:
+			errors++
+		}
+	}
+	return errors, warnings
+}
+
+// Kept returns the list without the last entry that counts what was cut.
+func (l List) Kept() List {
+	if n := len(l); n > 0 && l[n-1].cut != [2]int{} {
+		return l[:n-1]
+	}
+	return l
+}
+
 // Unwrap returns the findings, for errors.Is and errors.As.
 func (l List) Unwrap() []error {
 	errs := make([]error, len(l))
@@ -65,9 +90,9 @@ func (l *List) Sort() {
 	rest := &Diagnostic{Severity: SeverityWarning}
 	kept := make(List, 0, len(*l))
 	for _, d := range *l {
-		if d.more > 0 {
-			rest.more += d.more
-			rest.Severity = min(rest.Severity, d.Severity)
+		if d.cut != [2]int{} {
+			rest.cut[0] += d.cut[0]
+			rest.cut[1] += d.cut[1]
 			continue
 		}
 		kept = append(kept, d)
@@ -84,13 +109,15 @@ func (l *List) Sort() {
 	})
 	if len(kept) > MaxFindings {
 		for _, d := range kept[MaxFindings:] {
-			rest.more++
-			rest.Severity = min(rest.Severity, d.Severity)
+			rest.cut[d.Severity]++
 		}
 		kept = kept[:MaxFindings]
 	}
-	if rest.more > 0 {
-		rest.Msg = "… and " + plural(rest.more, "more finding")
+	if more := rest.cut[0] + rest.cut[1]; more > 0 {
+		if rest.cut[SeverityError] > 0 {
+			rest.Severity = SeverityError
+		}
+		rest.Msg = "… and " + plural(more, "more finding")
 		kept = append(kept, rest)
 	}
 	*l = kept

@@ -30,6 +30,10 @@ func (s *Set) Has(name string) bool {
 	return ok
 }
 
+// abbreviations are what languages are called elsewhere, such as in the names of
+// files.
+var abbreviations = map[string]string{"js": "javascript", "mjs": "javascript", "ts": "typescript", "yml": "yaml", "txt": "text", "plain": "text"}
+
 // Check returns nil for the name of a language, and otherwise a diagnostic that
 // names the nearest one.
 func (s *Set) Check(name string) error {
@@ -37,6 +41,9 @@ func (s *Set) Check(name string) error {
 		return nil
 	}
 	d := diag.Errorf(diag.CodeUnknownLanguage, "unknown language %q", name)
+	if long := abbreviations[strings.ToLower(name)]; s.Has(long) {
+		return d.WithHint("did you mean %q?", long)
+	}
 	if near, ok := spell.Nearest(name, s.names); ok {
 		return d.WithHint("did you mean %q?", near)
 	}

@@ -27,6 +27,39 @@ func unusedEnv(s *spec.Node, list *diag.List) {
 	}
 }
 
+// template matches what only a template would hold: braces around a field, as in
+// {{ .KEY }}. Other texts with braces, such as pages for other engines, have none.
+var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
+
+// notTemplate remarks on the first template of a spec without env.
+func notTemplate(s *spec.Node, list *diag.List) {
+	if len(s.Env) > 0 || s.EnvPos != s.Pos { // env: {} says that braces are meant
+		return
+	}
+	var find func(raw *schema.Raw) bool
+	find = func(raw *schema.Raw) bool {
+		for _, item := range raw.Items {
+			if find(item) {
+				return true
+			}
+		}
+		for _, f := range raw.Fields {
+			if find(f.Value) {
+				return true
+			}
+		}
+		text, _ := raw.Value.AsString()
+		at := template.FindStringIndex(text)
+		if at == nil {
+			return false
+		}
+		warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
+			WithHint("bind its keys in env, such as env: {KEY: {data: text}}; env: {} if the braces are meant"))
+		return true
+	}
+	find(s.Config)
+}
+
 // uses are the words that stand in the templates of a spec. Any word of an action
 // counts, whatever it means there, so that no key is called unused that is not.
 type uses struct {

@@ -7,9 +7,13 @@ import (
 
 // unreachable remarks on nodes that no trigger and no lifecycle port leads to. It
 // says nothing about documents without a trigger, whose nodes are run by name, nor
-// where a kind or the target of a link is unknown, which is reported elsewhere.
+// where a kind or the target of a link is unknown or a name is there twice, which is
+// reported elsewhere.
 func unreachable(specs []*spec.Node, trigger func(kind string) (trigger, known bool), list *diag.List) {
-	g := newGraph(specs)
+	g, ok := newGraph(specs)
+	if !ok {
+		return
+	}
 	var todo []*spec.Node
 	for _, s := range specs {
 		starts, known := trigger(s.Kind)
@@ -74,13 +78,17 @@ type graph struct {
 
 type key struct{ namespace, name string }
 
-func newGraph(specs []*spec.Node) graph {
-	g := graph{make(map[key]*spec.Node, len(specs)), make(map[string]*spec.Node, len(specs))}
+// newGraph is not ok if links by name could lead to two specs.
+func newGraph(specs []*spec.Node) (g graph, ok bool) {
+	g = graph{make(map[key]*spec.Node, len(specs)), make(map[string]*spec.Node, len(specs))}
 	for _, s := range specs {
-		g.byID[s.ID] = s
-		g.byName[key{s.Namespace, s.Name}] = s
+		k := key{s.Namespace, s.Name}
+		if g.byName[k] != nil && s.Name != "" {
+			return g, false
+		}
+		g.byID[s.ID], g.byName[k] = s, s
 	}
-	return g
+	return g, true
 }
 
 // targets returns the specs that a port links to. It is not ok if one is not

@@ -35,6 +35,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 		c.configure(&c.units[i])
 	}
 	c.link()
+	c.endless()
 	for i := range c.units {
 		c.make(int32(i))
 	}
@@ -106,7 +107,8 @@ func (c *compiler) index() {
 		}
 		key := scoped{u.spec.Namespace, u.spec.Name}
 		if other, dup := c.byName[key]; dup {
-			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos)))
+			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
+				WithHint("rename one of the two: names are unique in a namespace, also across files")))
 			continue
 		}
 		c.byName[key] = int32(i)
@@ -122,6 +124,9 @@ func at(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
 // configure finds the kind of a spec and decodes its config.
 func (c *compiler) configure(u *unit) {
 	def, ok := c.opts.Kinds.Kind(u.spec.Kind)
+	if u.spec.Kind == "" {
+		return // reported where it was read
+	}
 	if !ok {
 		d := diag.Errorf(diag.CodeUnknownKind, "unknown kind %q", u.spec.Kind)
 		if near, ok := spell.Nearest(u.spec.Kind, c.opts.Kinds.Kinds()); ok {
@@ -162,7 +167,7 @@ func (c *compiler) make(i int32) {
 	})
 	switch {
 	case err != nil:
-		c.report(u, findings(err)...)
+		c.report(u, withheld(u, findings(err))...)
 	case v.Node == nil:
 		c.report(u, diag.Errorf(diag.CodeBadNode, "New of kind %s returned neither a node nor an error", v.Ref.Kind).
 			WithHint("this is a bug of the kind"))

@@ -66,6 +66,7 @@ func (c *compiler) linkUnit(at int32) {
 	u, v := &c.units[at], &c.prog.Vertices[at]
 	v.Out = make([][]Edge, count(u.def.Out, u.config, u.broken))
 	positions := make(map[int]diag.Pos)
+	fits := !u.broken
 	for _, port := range u.spec.Ports {
 		edges := c.resolve(at, port)
 		if phase := slices.Index(phaseNames[:], port.Name); phase >= 0 {
@@ -81,6 +82,7 @@ func (c *compiler) linkUnit(at int32) {
 			d.Path = "ports." + port.Name
 			d.Pos = port.Pos
 			c.report(u, d)
+			fits = false
 			continue
 		}
 		v.Out[index] = append(v.Out[index], edges...)
@@ -91,6 +93,9 @@ func (c *compiler) linkUnit(at int32) {
 		u.out[i] = len(v.Out[i])
 	}
 	c.checkGaps(u, "out-port", u.def.Out, u.out, positions)
+	if fits {
+		c.unlinked(u)
+	}
 }
 
 // findPort finds a port by the name that an author gave it and returns its index,
@@ -111,7 +116,8 @@ func findPort[T any](ports []node.Port, u *unit, name, what string, sized *[]T) 
 		case isIndexed && port.Indexes == nil && at > 0:
 			return 0, diag.Errorf(diag.CodePortIndex, "kind %s has one %s %q, not several", u.spec.Kind, what, base)
 		case !open && at >= n:
-			return 0, diag.Errorf(diag.CodePortIndex, "%s %q: %s", what, name, indexRange(base, n))
+			return 0, diag.Errorf(diag.CodePortIndex, "%s %q: %s", what, name, indexRange(base, n)).
+				WithHint("write an index that the fields of the node send to")
 		case open && at >= maxIndexes:
 			return 0, diag.Errorf(diag.CodePortIndex, "%s %q: an index may go up to %d", what, name, maxIndexes-1)
 		}

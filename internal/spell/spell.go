@@ -12,7 +12,7 @@ const maxWord = 64
 
 // Nearest returns the candidate that word was probably meant to be: the one with
 // the fewest letters added, dropped, changed or swapped, at most a third of
-// them; or the only one that begins with word. Of equals the first is taken. It
+// them; or the only one that begins with word, or that word begins with. Of equals the first is taken. It
 // is not ok if none is near.
 func Nearest(word string, candidates []string) (nearest string, ok bool) {
 	w := []rune(strings.ToLower(word))
@@ -35,12 +35,12 @@ func Nearest(word string, candidates []string) (nearest string, ok bool) {
 	if ok || len(w) < 3 {
 		return nearest, ok
 	}
-	for _, c := range candidates {
-		if c != word && strings.HasPrefix(strings.ToLower(c), string(w)) {
+	for _, candidate := range candidates {
+		if c := strings.ToLower(candidate); c != string(w) && (strings.HasPrefix(c, string(w)) || len(c) > 2 && strings.HasPrefix(string(w), c)) {
 			if ok {
 				return "", false
 			}
-			nearest, ok = c, true
+			nearest, ok = candidate, true
 		}
 	}
 	return nearest, ok

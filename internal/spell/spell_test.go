@@ -22,6 +22,8 @@ func TestNearest(t *testing.T) {
 	f("io", "if")
 	f("ni", "in")
 	f("meth", "method")
+	f("output", "out")
+	f("routers", "router")
 	f("swithc", "switch")
 	f("xyzzy", "")
 	f("", "")

@@ -1,0 +1,135 @@
+package compile
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// unlinked reports the out-ports that fields of a config send to and that ports
+// does not have: a payload sent there is the response, so a wrong index would give
+// a client its own request back. It warns where that is a default, and where none
+// of several ports that no field names is linked.
+func (c *compiler) unlinked(u *unit) {
+	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return !slices.Contains(phaseNames[:], p.Name) })
+	for _, port := range u.def.Out {
+		n, open := indexes(port, u.config, u.broken)
+		if port.Indexes == nil || open || n == 0 {
+			continue
+		}
+		if !linked && !slices.ContainsFunc(u.config.OutPorts(), listed) {
+			c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "none of the out-ports has a link, so what is sent there becomes the response").
+				WithHint(`link them in ports, or write "%s[0]": [] if that is meant`, port.Name)))
+			continue
+		}
+		written := make(map[int]bool)
+		for _, p := range u.spec.Ports {
+			if base, index, _, ok := splitPort(p.Name); ok && base == port.Name {
+				written[index] = true
+			}
+		}
+		for _, use := range u.config.OutPorts() {
+			if written[use.Index] {
+				continue
+			}
+			written[use.Index] = true // once is enough
+			name := port.Name + "[" + strconv.Itoa(use.Index) + "]"
+			d := diag.Errorf(diag.CodeUnlinked, "%s has no link, so what is sent there becomes the response", name).
+				WithHint(`link it in ports, or write "%s": [] if that is meant`, name)
+			if !listed(use) { // a default, which may well hand back what it was given
+				d.Severity = diag.SeverityWarning
+			}
+			c.report(u, at(use.Pos, use.Path, d))
+		}
+	}
+}
+
+// endless warns of cycles that nothing leaves. A way ends where all links of a
+// port lead to nodes that have a way that ends, or where the port has no link: see
+// [compiler.unlinked]. Errors that no link takes end any process, and do not count.
+func (c *compiler) endless() {
+	type way struct {
+		node int32
+		left int // links whose target is not known to end
+	}
+	var ways []way
+	into := make([][]int, len(c.units)) // by target: the ways that lead there
+	ends := make([]bool, len(c.units))
+	var todo []int32
+	end := func(at int32) {
+		if !ends[at] {
+			ends[at] = true
+			todo = append(todo, at)
+		}
+	}
+	for i := range c.prog.Vertices {
+		v := &c.prog.Vertices[i]
+		if len(v.Out) == 0 || c.units[i].broken {
+			end(int32(i))
+		}
+		for _, edges := range append(v.Out[:len(v.Out):len(v.Out)], v.Err) {
+			for _, e := range edges {
+				into[e.Node] = append(into[e.Node], len(ways))
+			}
+			ways = append(ways, way{int32(i), len(edges)})
+		}
+		if slices.ContainsFunc(v.Out, func(edges []Edge) bool { return len(edges) == 0 }) {
+			end(int32(i))
+		}
+	}
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, w := range into[at] {
+			if ways[w].left--; ways[w].left == 0 {
+				end(ways[w].node)
+			}
+		}
+	}
+	order := make([]int, len(c.units)) // in which nodes were looked at, from 1
+	next := 1
+	for i := range c.units {
+		next = c.endlessFrom(int32(i), ends, order, next)
+	}
+}
+
+// endlessFrom follows the links of nodes that do not end until it comes to one that
+// it has seen. If that was now, there is a cycle, which it reports.
+func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int {
+	begin := next
+	var path []int32
+	for !ends[n] && order[n] == 0 {
+		order[n], next = next, next+1
+		path = append(path, n)
+		for _, edges := range c.prog.Vertices[n].Out {
+			// One of the nodes that each port leads to does not end.
+			if i := slices.IndexFunc(edges, func(e Edge) bool { return !ends[e.Node] }); i >= 0 {
+				n = edges[i].Node
+				break
+			}
+		}
+	}
+	if ends[n] || order[n] < begin {
+		return next
+	}
+	cycle := path[order[n]-begin:]
+	first := slices.Index(cycle, slices.Min(cycle))
+	var names []string
+	for i := range min(len(cycle), 5) {
+		names = append(names, nodeName(c.units[cycle[(first+i)%len(cycle)]].spec))
+	}
+	if len(cycle) > len(names) {
+		names = append(names, "…")
+	}
+	u := &c.units[cycle[first]]
+	c.report(u, at(u.spec.PortsPos, "ports", diag.Warningf(diag.CodeEndless, "nothing leaves the cycle %s: a payload goes round until its process has used up its budget",
+		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if")))
+	return next
+}
+
+// listed reports whether an entry of a list, such as a route, sends to the port.
+func listed(use schema.OutPortUse) bool { return strings.Contains(use.Path, "[") }

@@ -1,0 +1,83 @@
+package compile
+
+import (
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// withheld takes the reason out of findings of a kind's New that may show what a
+// template made, which may hold a secret. Kinds quote what they are given, and the
+// errors of libraries do, so what is left is what the code of the finding says.
+func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
+	made := templated(u.spec.Config, nil)
+	if len(made) == 0 {
+		return list
+	}
+	safe := make([]*diag.Diagnostic, len(list))
+	for i, d := range list {
+		if safe[i] = d; !concerns(u, d, made) {
+			continue
+		}
+		entry, _ := diag.Lookup(d.Code)
+		safe[i] = &diag.Diagnostic{Code: d.Code, Severity: d.Severity, Pos: d.Pos, Node: d.Node, Path: d.Path, Pointer: d.Pointer, Msg: entry.Title,
+			Hint: "the reason is not shown because a template made the text, which may hold a secret"}
+	}
+	return safe
+}
+
+// templated returns the scalars below raw that templates made.
+func templated(raw *schema.Raw, made []*schema.Raw) []*schema.Raw {
+	for _, item := range raw.Items {
+		made = templated(item, made)
+	}
+	for i := range raw.Fields {
+		made = templated(raw.Fields[i].Value, made)
+	}
+	if raw.Templated {
+		made = append(made, raw)
+	}
+	return made
+}
+
+// concerns reports whether a finding may be about one of the scalars that
+// templates made: it stands at it, within it or at what it is part of, has no
+// place of its own, or holds its text.
+func concerns(u *unit, d *diag.Diagnostic, made []*schema.Raw) bool {
+	if !d.Pos.IsValid() || d.Pos.Col == 0 || d.Pos == u.spec.Pos {
+		return true // such places are approximate
+	}
+	if at := containing(u.spec.Config, d.Pos); at != nil && len(templated(at, nil)) > 0 {
+		return true
+	}
+	for _, raw := range made {
+		if text, _ := raw.Value.AsString(); len(text) > 3 && strings.Contains(d.Msg+d.Hint, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// containing returns the list, map or scalar that begins at a place, or else the
+// last scalar that begins before it.
+func containing(raw *schema.Raw, pos diag.Pos) (best *schema.Raw) {
+	after := func(a, b diag.Pos) bool { return a.Line > b.Line || a.Line == b.Line && a.Col > b.Col }
+	var walk func(raw *schema.Raw)
+	walk = func(raw *schema.Raw) {
+		for _, item := range raw.Items {
+			walk(item)
+		}
+		for i := range raw.Fields {
+			walk(raw.Fields[i].Value)
+		}
+		switch {
+		case raw.Pos == pos && (raw.Kind != schema.RawScalar || raw.Templated || best == nil || best.Pos != pos):
+			best = raw
+		case raw.Kind == schema.RawScalar && !after(raw.Pos, pos) && (best == nil || after(raw.Pos, best.Pos)):
+			best = raw
+		}
+	}
+	walk(raw)
+	return best
+}
