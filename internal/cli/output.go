@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // printJSON writes data for programs, indented.
@@ -46,11 +46,11 @@ func (s *sources) text(file string) []byte {
 			}
 		}
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
+	docs, err := spec.Read([]string{file}, nil)
+	if err != nil || len(docs) != 1 {
 		return nil // then the finding is shown without its line
 	}
-	return data
+	return docs[0].Data
 }
 
 // count says how many there are of something.
@@ -63,17 +63,12 @@ func count(n int, what string) string {
 
 // tally says how many errors and warnings a list has.
 func tally(list diag.List) string {
-	errs := 0
-	for _, d := range list {
-		if d.Severity == diag.SeverityError {
-			errs++
-		}
-	}
+	errs, warnings := list.Counts()
 	var parts []string
 	if errs > 0 {
 		parts = append(parts, count(errs, "error"))
 	}
-	if warnings := len(list) - errs; warnings > 0 {
+	if warnings > 0 {
 		parts = append(parts, count(warnings, "warning"))
 	}
 	return strings.Join(parts, ", ")

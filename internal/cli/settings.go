@@ -92,5 +92,8 @@ func setFlag(f *pflag.Flag, values []string) error {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return list.Replace(values)
 	}
-	return f.Value.Set(values[0])
+	if err := f.Value.Set(values[0]); err != nil {
+		return wrongValue(f, values[0], err)
+	}
+	return nil
 }

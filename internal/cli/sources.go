@@ -111,18 +111,72 @@ func (s *sources) source() uniflow.Source {
 	return uniflow.Source{Documents: s.specs, Variables: s.values, Environment: s.environment}
 }
 
-// namespaces counts the nodes by namespace, in the order in which they occur.
-// Nodes that name none are in the given one.
-func (s *sources) namespaces(namespace string) (names []string, nodes map[string]int) {
-	nodes = make(map[string]int)
-	for _, doc := range s.specs {
+// A workflow is documents that belong together.
+type workflow struct {
+	*sources
+	nodes int // of the namespaces that are asked for
+}
+
+// workflows takes apart documents that have nothing to do with one another: those
+// belong together of which one links to a node of the other. Together they are one
+// workflow all the same if joined. Nodes that name no namespace are in the given
+// one; only says to count no other.
+func (s *sources) workflows(namespace string, only, joined bool) []workflow {
+	type target struct{ namespace, name, id string }
+	first := make(map[target]int) // the document that has the node
+	parent := make([]int, len(s.specs))
+	find := func(i int) int {
+		for parent[i] != i {
+			i = parent[i]
+		}
+		return i
+	}
+	nodes := make([]int, len(s.specs))
+	links := make([][]target, len(s.specs))
+	own := make([]map[target]bool, len(s.specs))
+	for i, doc := range s.specs {
+		parent[i] = i
+		own[i] = make(map[target]bool)
 		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports what is wrong
 		for _, n := range parsed {
-			if nodes[n.Namespace] == 0 {
-				names = append(names, n.Namespace)
+			if !only || n.Namespace == namespace {
+				nodes[i]++
 			}
-			nodes[n.Namespace]++
+			for _, t := range []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}} {
+				own[i][t] = true
+				if _, ok := first[t]; !ok {
+					first[t] = i
+				}
+			}
+			for _, p := range n.Ports {
+				for _, l := range p.Links {
+					links[i] = append(links[i], target{n.Namespace, l.Name, l.ID})
+				}
+			}
 		}
 	}
-	return names, nodes
+	for i := range s.specs {
+		if joined {
+			parent[i] = 0
+		}
+		for _, t := range links[i] {
+			if at, ok := first[t]; ok && !own[i][t] {
+				a, b := find(i), find(at)
+				parent[max(a, b)] = min(a, b)
+			}
+		}
+	}
+	var all []workflow
+	at := make(map[int]int) // by the first document
+	for i, doc := range s.specs {
+		root := find(i)
+		if _, ok := at[root]; !ok {
+			at[root] = len(all)
+			all = append(all, workflow{sources: &sources{values: s.values, environment: s.environment}})
+		}
+		w := &all[at[root]]
+		w.specs = append(w.specs, doc)
+		w.nodes += nodes[i]
+	}
+	return all
 }

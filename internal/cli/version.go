@@ -44,6 +44,10 @@ func readVersion() versionInfo {
 	return v
 }
 
+func (v versionInfo) text() string {
+	return fmt.Sprintf("uniflow %s %s %s\n", v.Version, v.Go, v.Platform)
+}
+
 func versionCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -59,7 +63,7 @@ func versionCommand(a *app) *cobra.Command {
 		if asJSON {
 			return a.printJSON(v)
 		}
-		return a.print(fmt.Sprintf("uniflow %s %s %s\n", v.Version, v.Go, v.Platform))
+		return a.print(v.text())
 	}
 	return cmd
 }
