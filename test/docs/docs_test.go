@@ -188,9 +188,15 @@ func alike(got, want string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(got)
 }
 
+// word matches a word of a command line, in single quotes or without.
+var word = regexp.MustCompile(`'([^']*)'|(\S+)`)
+
 func execute(t *testing.T, before, command string) string {
 	t.Helper()
-	words := strings.Fields(command)
+	var words []string
+	for _, m := range word.FindAllStringSubmatch(command, -1) {
+		words = append(words, m[1]+m[2])
+	}
 	switch words[0] {
 	case "uniflow":
 		var out bytes.Buffer
