@@ -251,8 +251,8 @@ func TestParseLongLine(t *testing.T) {
 	b.WriteString("]")
 	began := time.Now()
 	nodes := parsed(t, b.String())
-	if took := time.Since(began); len(nodes) != 40_000 || took > 20*time.Second {
-		t.Errorf("got %d nodes in %s, want 40000 in a few seconds", len(nodes), took)
+	if took := time.Since(began); len(nodes) != 40_000 || took > 2*time.Minute {
+		t.Errorf("got %d nodes in %s, want 40000 in seconds: quadratic time would be hours", len(nodes), took)
 	}
 	last := nodes[len(nodes)-1]
 	want := len([]rune(b.String()[:strings.LastIndex(b.String(), `"nö`)])) + 1
