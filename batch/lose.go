@@ -132,6 +132,9 @@ func (f *flight) doubt(b *Batch, out Outcome) bool {
 func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.mu.abandoned {
+		return 0, false // it stays next, for Close
+	}
 	if count {
 		f.mu.streak++
 	}
@@ -205,6 +208,9 @@ func (f *flight) distrust(out Outcome) bool {
 func (f *flight) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.mu.abandoned {
+		return
+	}
 	first := -1
 	for i, b := range f.todo {
 		if b.doubted && (first < 0 || f.whole.compare(b.parts[0], f.todo[first].parts[0]) < 0) {

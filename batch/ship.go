@@ -216,6 +216,9 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 		case f.exhausted(b):
 			wanted.lost(Exhausted, b.key, errTooMany)
 		}
+		if wanted.loss != nil {
+			wanted.attempt = 0 // its attempts were b's
+		}
 		next = append(next, wanted)
 	}
 	for _, r := range slices.Backward(bad) {
@@ -266,7 +269,7 @@ func (f *flight) end(b *Batch, next []*Batch, count func(*counts)) bool {
 	}
 	f.todo = append(f.todo[:len(f.todo)-1], next...)
 	count(&f.mu.counts)
-	if b.loss == nil { // the attempts of what is lost were counted with the batch it was sent in
+	if b.attempt > 0 {
 		f.mu.counts.attempts.add(float64(b.attempt))
 	}
 	if b != f.whole {

@@ -89,7 +89,7 @@ type (
 
 // patience is how long anything may take that has no limit of its own: it is
 // reached only when something hangs.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A rig is a processor of which everything is recorded, and watched: a goroutine
 // asks for its Stats all the time and checks that they balance.
