@@ -187,13 +187,15 @@ func Example_gracefulStop() {
 	resp.Body.Close()
 
 	// On SIGTERM:
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	requests, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := service.Shutdown(ctx); err != nil { // no more requests, so no more events
+	if err := service.Shutdown(requests); err != nil { // no more requests, so no more events
 		fmt.Println(err)
 	}
 	<-served
-	report, err := p.Close(ctx) // what they added is sent
+	events, cancel := context.WithTimeout(context.Background(), 10*time.Second) // its own: a slow request leaves it whole
+	defer cancel()
+	report, err := p.Close(events) // what they added is sent
 	for event := range report.Events() {
 		fmt.Println("not delivered:", string(event)) // only after ten seconds without the receiver
 	}
