@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"sync"
 	"unicode/utf8"
@@ -16,6 +17,13 @@ type JSONOptions struct {
 	MaxDepth         int  // how deep lists and maps may nest; 0 is 512, and no more than MaxDepth counts
 	MaxBytes         int  // how long the text may be; 0 is no limit
 	RejectDuplicates bool // a name that occurs twice in an object is an error
+
+	// Reserve, if set, is asked before memory is allocated for what is read, some
+	// KiB at a time, so that a short text cannot become a large value unnoticed.
+	// Its error ends the reading and is returned as it is. A negative number
+	// gives back what was reserved and is not needed; so the sum of all calls is
+	// what the value keeps, and about what the parser took if it failed.
+	Reserve func(bytes int) error
 }
 
 const defaultJSONDepth = 512
@@ -48,17 +56,25 @@ func (e *JSONError) Error() string {
 // The error is a [*JSONError].
 func ParseJSON(data []byte) (Value, error) { return ParseJSONWith(data, JSONOptions{}) }
 
-// ParseJSONWith is [ParseJSON] with limits.
+// ParseJSONWith is [ParseJSON] with limits. The error is a [*JSONError] or what
+// Reserve returned.
 func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
 	p := parsers.Get().(*parser)
 	p.data, p.pos, p.errMsg, p.rejectDuplicates = data, 0, "", o.RejectDuplicates
+	p.budget = budget{reserve: o.Reserve, block: min(max(4*len(data), 512), maxBlock)}
+	if o.Reserve == nil {
+		p.budget.left = math.MaxInt
+	}
 	p.maxDepth = min(o.MaxDepth, MaxDepth)
 	if p.maxDepth <= 0 {
 		p.maxDepth = defaultJSONDepth
 	}
 	v := p.document(o.MaxBytes)
-	var err error
-	if p.errMsg != "" {
+	err := p.budget.settle()
+	switch {
+	case err != nil:
+		v = Value{}
+	case p.errMsg != "":
 		v, err = Value{}, p.jsonError()
 	}
 	p.release()
@@ -84,6 +100,8 @@ type parser struct {
 	elemsUsed  int // how much of elems was ever used, to be cleared
 	fieldsUsed int
 
+	budget budget
+
 	chunk   []byte // where the next strings are put; len is what is used
 	scratch []byte
 
@@ -105,7 +123,7 @@ const (
 func (p *parser) release() {
 	clear(p.elems[:max(p.elemsUsed, len(p.elems))])
 	clear(p.fields[:max(p.fieldsUsed, len(p.fields))])
-	p.data, p.chunk = nil, nil
+	p.data, p.chunk, p.budget = nil, nil, budget{}
 	p.elems, p.fields, p.elemsUsed, p.fieldsUsed = p.elems[:0], p.fields[:0], 0, 0
 	if cap(p.elems) > maxIdle {
 		p.elems = nil
@@ -217,7 +235,7 @@ func (p *parser) array(depth int) (Value, bool) {
 	if !p.enter(depth) {
 		return Value{}, false
 	}
-	base := len(p.elems)
+	base, start := len(p.elems), p.pos
 	if p.next() == ']' {
 		p.pos++
 		return List(), true
@@ -225,6 +243,9 @@ func (p *parser) array(depth int) (Value, bool) {
 	for {
 		v, ok := p.value(depth + 1)
 		if !ok {
+			return Value{}, false
+		}
+		if len(p.elems) == cap(p.elems) && !p.growElems(base, start) {
 			return Value{}, false
 		}
 		p.elems = append(p.elems, v)
@@ -237,12 +258,61 @@ func (p *parser) array(depth int) (Value, bool) {
 		default:
 			return Value{}, p.unexpected("',' or ']'")
 		}
-		p.elemsUsed = max(p.elemsUsed, len(p.elems))
-		elems := make([]Value, len(p.elems)-base)
-		copy(elems, p.elems[base:])
-		p.elems = p.elems[:base]
+		return p.closeArray(base)
+	}
+}
+
+// closeArray makes a list of the elements from base on.
+func (p *parser) closeArray(base int) (Value, bool) {
+	n := len(p.elems) - base
+	if base == 0 && n > maxIdle && n > cap(p.elems)/4*3 {
+		elems := p.elems // would not be kept for the next text, so the list may have it
+		p.elems, p.elemsUsed, p.budget.elems = nil, 0, 0
 		return List(elems...), true
 	}
+	if !p.take(n * valueSize) {
+		return Value{}, false
+	}
+	p.elemsUsed = max(p.elemsUsed, len(p.elems))
+	elems := make([]Value, n)
+	copy(elems, p.elems[base:])
+	p.elems = p.elems[:base]
+	return List(elems...), true
+}
+
+// growElems makes room for more elements of the array that starts at an offset,
+// for about as many as there will be if the rest of the text is like what was
+// read of the array so far: growing bit by bit would take twice the memory.
+func (p *parser) growElems(base, start int) bool {
+	have := cap(p.elems)
+	n := have + max(have/2, 16)
+	if have >= maxIdle {
+		perByte := float64(len(p.elems)-base) / float64(p.pos-start)
+		n = min(max(n, len(p.elems)+int(perByte*float64(len(p.data)-p.pos)*1.02)), 16*have)
+	}
+	if !p.take(n * valueSize) {
+		return false
+	}
+	elems := make([]Value, len(p.elems), n)
+	copy(elems, p.elems)
+	p.budget.replaced(&p.budget.elems, n*valueSize)
+	p.elems = elems
+	p.elemsUsed = 0
+	return true
+}
+
+// growFields makes room for more fields.
+func (p *parser) growFields() bool {
+	n := cap(p.fields) + max(cap(p.fields)/2, 16)
+	if !p.take(n * fieldBytes) {
+		return false
+	}
+	fields := make([]Field, len(p.fields), n)
+	copy(fields, p.fields)
+	p.budget.replaced(&p.budget.fields, n*fieldBytes)
+	p.fields = fields
+	p.fieldsUsed = 0
+	return true
 }
 
 func (p *parser) object(depth int) (Value, bool) {
@@ -256,7 +326,7 @@ func (p *parser) object(depth int) (Value, bool) {
 	)
 	if p.next() == '}' {
 		p.pos++
-		return p.closeObject(base, nil), true
+		return p.closeObject(base, nil)
 	}
 	for {
 		if p.next() != '"' {
@@ -271,7 +341,10 @@ func (p *parser) object(depth int) (Value, bool) {
 		if bit := uint64(1) << (hash & 63); seen&bit == 0 {
 			seen |= bit
 		} else {
-			earlier, index = p.earlier(base, name, index)
+			made := index == nil
+			if earlier, index = p.earlier(base, name, index); made && index != nil && !p.take(2*indexSize*indexedFrom) {
+				return Value{}, false
+			}
 		}
 		if earlier >= 0 && p.rejectDuplicates {
 			return Value{}, p.fail(at, fmt.Sprintf("the name %q occurs twice", name))
@@ -288,7 +361,13 @@ func (p *parser) object(depth int) (Value, bool) {
 			p.fields[base+earlier].Value = v
 		} else {
 			if index != nil {
+				if !p.take(indexSize) {
+					return Value{}, false
+				}
 				index[name] = int32(len(p.fields) - base)
+			}
+			if len(p.fields) == cap(p.fields) && !p.growFields() {
+				return Value{}, false
 			}
 			p.fields = append(p.fields, Field{name, v})
 		}
@@ -301,7 +380,7 @@ func (p *parser) object(depth int) (Value, bool) {
 		default:
 			return Value{}, p.unexpected("',' or '}'")
 		}
-		return p.closeObject(base, index), true
+		return p.closeObject(base, index)
 	}
 }
 
@@ -325,7 +404,10 @@ func (p *parser) earlier(base int, name string, index map[string]int32) (int, ma
 }
 
 // closeObject makes a map of the fields from base on. index may be nil.
-func (p *parser) closeObject(base int, index map[string]int32) Value {
+func (p *parser) closeObject(base int, index map[string]int32) (Value, bool) {
+	if !p.take(mapSize + fieldBytes*(len(p.fields)-base)) {
+		return Value{}, false
+	}
 	p.fieldsUsed = max(p.fieldsUsed, len(p.fields))
 	read := p.fields[base:]
 	m := newMapData(len(read))
@@ -340,7 +422,7 @@ func (p *parser) closeObject(base int, index map[string]int32) Value {
 		m.index.Store(&index)
 	}
 	p.fields = p.fields[:base]
-	return m.seal(size, depth)
+	return m.seal(size, depth), true
 }
 
 // A knownKey is a name that was read before. word is its bytes if it has less
@@ -385,6 +467,9 @@ func (p *parser) key() (name string, hash uint64, ok bool) {
 	if known.name == string(raw) {
 		return known.name, hash, true
 	}
+	if !p.take(len(raw)) {
+		return "", 0, false
+	}
 	name = string(raw)
 	if len(name) <= maxKey {
 		*known = knownKey{word, name}
@@ -406,11 +491,18 @@ func (p *parser) text() (string, bool) {
 		return "", ok
 	}
 	if len(raw) > maxInChunk {
+		if !p.take(len(raw)) {
+			return "", false
+		}
 		return string(raw), true
 	}
 	if len(raw) > cap(p.chunk)-len(p.chunk) {
 		// Half of what is left of the text is about what its strings need.
-		p.chunk = make([]byte, 0, max(len(raw), min(maxChunk, (len(p.data)-p.pos)/2)))
+		n := max(len(raw), min(maxChunk, (len(p.data)-p.pos)/2))
+		if !p.take(n) {
+			return "", false
+		}
+		p.chunk = make([]byte, 0, n)
 	}
 	start := len(p.chunk)
 	p.chunk = append(p.chunk, raw...)
