@@ -1,9 +1,11 @@
 package observe
 
 import (
+	"context"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A Recorder is handed the timelines of processes. Its functions are called from
@@ -28,12 +30,39 @@ type Timeline struct {
 	Trace      Trace    // whose span is the process
 	Parent     [8]byte  // the span that it belongs to; zero at the start of a trace
 	Trigger    node.Ref // where the process started
+	Name       string   // what it was about, as its trigger says; empty if it does not
+	Attributes []Attribute
 	Start      time.Time
 	Duration   time.Duration
 	Outcome    Outcome
+	Failed     bool   // it counts as failed: by its outcome, unless its trigger knows better
 	Error      string // of the response, if that is an error
 	Spans      []Span // in the order in which packets were taken
 	Unrecorded int    // packets past the first 1,000, which have no span
+}
+
+// A Describer is a trigger that knows more about its processes than the engine:
+// what a request asked for, and how it was answered. It is asked about those
+// that are recorded for a timeline.
+type Describer interface {
+	// Describe is called once for a process that has ended, before its response
+	// is handed to the trigger. ctx and first are what the trigger has started
+	// it with, resp is how it ended.
+	Describe(ctx context.Context, first value.Value, resp node.Response) Description
+}
+
+// A Description is what a trigger says about a process.
+type Description struct {
+	Name       string      // as few different ones as there are things to do
+	Failed     bool        // the process counts as failed
+	Attributes []Attribute // by the conventions of OpenTelemetry
+}
+
+// An Attribute is something known about a process, either a text or a number.
+type Attribute struct {
+	Key    string
+	Text   string
+	Number int64 // if Text is empty
 }
 
 // An Outcome is how a process ended.

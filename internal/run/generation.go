@@ -419,14 +419,35 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
+	timeline := p.rec != nil && p.rec.wanted != 0
+	if timeline {
+		p.rec.first = r.Payload
+	}
 	resp = p.execute(s.at, &r)
-	if resp.IsError() {
+	if resp.IsError() || timeline { // which has the id, too
 		id = p.ID()
 	} else {
 		id = p.mu.id
 	}
 	s.gen.finish(p, resp)
 	return resp, id
+}
+
+// Screen is a [node.ScreeningSource]'s.
+func (s source) Screen(port int) func(payload value.Value) bool {
+	prog := s.gen.prog
+	out := prog.Vertices[s.at].Out
+	if port >= len(out) || len(out[port]) != 1 {
+		return nil
+	}
+	edge := out[port][0]
+	screener, ok := prog.Vertices[edge.Node].Node.(node.Screener)
+	if !ok {
+		return nil
+	}
+	return func(payload value.Value) bool {
+		return screener.Admits(node.Packet{Port: int(edge.Port), Payload: payload})
+	}
 }
 
 // startRoot returns a process, or nil if none may start any more.

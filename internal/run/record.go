@@ -10,6 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A recording is what one process has done so far. It belongs to the turn
@@ -22,7 +23,8 @@ type recording struct {
 	start   time.Time
 	in      observe.Trace // the process's span; zero if nobody wants the timeline
 	parent  [8]byte
-	arrived uint32 // of the task that is being delivered; see task
+	first   value.Value // what the trigger has started with; null if it did not go by RunID
+	arrived uint32      // of the task that is being delivered; see task
 
 	// task is the process in the runtime's execution trace, while one is taken;
 	// its context is what regions are part of.
@@ -263,8 +265,13 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 		Process: p.ID(), Trace: r.in, Parent: r.parent, Trigger: p.gen.prog.Vertices[r.at].Ref,
 		Start: r.start, Duration: duration, Outcome: outcome, Unrecorded: r.beyond,
 	}
+	t.Failed = outcome == observe.Failed || outcome == observe.Cancelled
 	if resp.IsError() {
 		t.Error = resp.Payload.AsError().Error()
+	}
+	if d, ok := p.gen.prog.Vertices[r.at].Node.(observe.Describer); ok && p.origin == fromTrigger {
+		about := d.Describe(p.base, r.first, resp)
+		t.Name, t.Attributes, t.Failed = about.Name, about.Attributes, about.Failed
 	}
 	t.Spans = make([]observe.Span, 0, min(r.spans, maxSpans))
 	for _, chunk := range r.chunks {

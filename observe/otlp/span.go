@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -69,6 +70,9 @@ func estimate(t *observe.Timeline) int {
 	for i := range t.Spans {
 		n += 2 * min(len(t.Spans[i].Error), maxError) // in the status and in the event
 	}
+	for _, a := range t.Attributes {
+		n += 16 + len(a.Key) + len(a.Text)
+	}
 	return n
 }
 
@@ -91,7 +95,7 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	}
 	process := &tracepb.Span{
 		TraceId: t.Trace.ID[:], SpanId: t.Trace.Span[:], TraceState: state, Flags: flags,
-		Name: name(t.Trigger.Name, t.Trigger.Kind), Kind: kind,
+		Name: name(cmp.Or(t.Name, t.Trigger.Name), t.Trigger.Kind), Kind: kind,
 		StartTimeUnixNano: at(t, 0), EndTimeUnixNano: at(t, t.Duration),
 		Attributes: []*commonpb.KeyValue{
 			text("uniflow.process", t.Process), text("uniflow.namespace", t.Trigger.Namespace),
@@ -101,7 +105,14 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	if t.Parent != [8]byte{} {
 		process.ParentSpanId = t.Parent[:]
 	}
-	if t.Outcome == observe.Failed || t.Outcome == observe.Cancelled {
+	for _, a := range t.Attributes {
+		if a.Text != "" {
+			process.Attributes = append(process.Attributes, text(a.Key, a.Text))
+		} else {
+			process.Attributes = append(process.Attributes, number(a.Key, a.Number))
+		}
+	}
+	if t.Failed {
 		process.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: clip(t.Error)}
 	}
 	if t.Unrecorded > 0 {

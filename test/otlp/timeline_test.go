@@ -24,7 +24,7 @@ func timeline() *observe.Timeline {
 		Parent:  [8]byte{0xc, 7: 3},
 		Trigger: node.Ref{Kind: "listener", Name: "web", Namespace: "shop"},
 		Start:   start, Duration: 20 * time.Millisecond,
-		Outcome: observe.Failed, Error: "no tea", Unrecorded: 7,
+		Outcome: observe.Failed, Failed: true, Error: "no tea", Unrecorded: 7,
 		Spans: []observe.Span{
 			{Node: node.Ref{Kind: "snippet", Name: "price", Namespace: "shop"}, Start: time.Millisecond, Queue: 250 * time.Microsecond, Run: 3 * time.Millisecond, End: 10 * time.Millisecond},
 			{Node: node.Ref{Kind: "http", Namespace: "shop"}, Port: 2, Start: 11 * time.Millisecond, Wait: 4 * time.Millisecond, End: 15 * time.Millisecond, Error: "no kettle"},
