@@ -37,10 +37,6 @@ const (
 	// here. net/http finds that of a smaller one by itself, without an
 	// allocation, as it fits its buffer.
 	lengthFrom = 2048
-
-	// guardFrom is the size of a body, in bytes, from which its writing has a
-	// deadline: what is smaller fits the buffers of the kernel.
-	guardFrom = 32 << 10
 )
 
 // An answerer writes answers. It is shared by all requests of a server.
@@ -73,7 +69,10 @@ func (a *answerer) answer(x *exchange, resp node.Response) (status, size int, er
 	if resp.None {
 		return a.sent(x, http.StatusOK, nil)
 	}
-	e, ok := openEnvelope(resp.Payload)
+	e, ok, err := openEnvelope(resp.Payload)
+	if err != nil {
+		return 0, 0, err
+	}
 	if !ok {
 		return a.body(x, http.StatusOK, "", resp.Payload)
 	}
@@ -88,10 +87,6 @@ func (a *answerer) answer(x *exchange, resp node.Response) (status, size int, er
 	if err != nil {
 		clear(x.w.Header())
 		return 0, 0, err
-	}
-	if e.status == http.StatusSwitchingProtocols {
-		clear(x.w.Header())
-		return 0, 0, fmt.Errorf("answer: status %d: connections are not handed over", e.status)
 	}
 	if !e.hasBody || !bodyAllowed(e.status) {
 		return a.sent(x, e.status, nil)
@@ -147,7 +142,7 @@ func (a *answerer) body(x *exchange, status int, contentType string, v value.Val
 	}
 	buf := a.buffer()
 	defer a.free(buf)
-	data, err := appendJSON(buf.AvailableBuffer(), v)
+	data, err := v.AppendJSON(buf.AvailableBuffer())
 	if err != nil {
 		clear(h)
 		return 0, 0, fmt.Errorf("answer: body: %w", err)
@@ -190,11 +185,13 @@ func (a *answerer) sent(x *exchange, status int, body []byte) (int, int, error) 
 // write sends a status and a body, compressed if that is worth it, and returns
 // how many bytes that came to.
 func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) {
+	x.report(status)
 	h := x.w.Header()
 	if x.closing {
 		h["Connection"] = headerClose
 	}
 	if !bodyAllowed(status) {
+		x.settle()
 		x.w.WriteHeader(status)
 		return status, 0
 	}
@@ -213,8 +210,14 @@ func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) 
 			}
 		}
 	}
+	if status == http.StatusMethodNotAllowed && x.req != nil && len(h["Allow"]) == 0 {
+		if allow := x.req.header.allow.Load(); allow != nil {
+			h["Allow"] = []string{*allow}
+		}
+	}
+	x.settle()
 	head := x.r.Method == http.MethodHead
-	if head || len(body) >= lengthFrom {
+	if head || len(body) >= lengthFrom || x.r.ProtoMajor > 1 {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	if status != http.StatusOK || head {
@@ -223,11 +226,7 @@ func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) 
 	if head {
 		return status, 0
 	}
-	if len(body) >= guardFrom {
-		x.guardWrite(len(body))
-		defer x.unguardWrite()
-	}
-	n, err := x.w.Write(body)
+	n, err := x.send(body)
 	if err != nil {
 		x.lost = err // the client has gone; there is nobody to be told
 	}
@@ -248,7 +247,7 @@ func (a *answerer) coding(x *exchange, h http.Header) string {
 
 // bodyAllowed reports whether answers of a status have a body.
 func bodyAllowed(status int) bool {
-	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+	return status != http.StatusNoContent && status != http.StatusResetContent && status != http.StatusNotModified
 }
 
 // serversOwn are the headers that a workflow cannot set: they are about the
@@ -273,7 +272,7 @@ func setHeaders(h http.Header, header value.Value) (contentType string, err erro
 	}
 	for name, v := range header.Fields() {
 		if !validToken(name) {
-			return "", fmt.Errorf("answer: %q is no name of a header", name)
+			return "", fmt.Errorf("answer: %q is not a valid header name", clip(name, maxQuote))
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
 		if serversOwn(key) {
@@ -300,7 +299,7 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	if v.Kind() == value.KindList {
 		for _, elem := range v.Elems() {
 			if elem.Kind() == value.KindList {
-				return nil, fmt.Errorf("answer: header %q has a list within its list", name)
+				return nil, fmt.Errorf("answer: header %q has a list within its list", clip(name, maxQuote))
 			}
 			var err error
 			if list, err = headerValues(list, name, elem); err != nil {
@@ -314,10 +313,10 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	}
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("answer: header %q is a %s: want a string or a list of strings", name, v.Kind())
+		return nil, fmt.Errorf("answer: header %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
 	}
 	if !validHeaderValue(s) {
-		return nil, fmt.Errorf("answer: header %q has control characters", name)
+		return nil, fmt.Errorf("answer: header %q has control characters", clip(name, maxQuote))
 	}
 	return append(list, s), nil
 }
@@ -328,7 +327,7 @@ func text(v value.Value) (s string, ok bool) {
 	case value.KindString:
 		return v.AsString()
 	case value.KindBool, value.KindInt, value.KindUint, value.KindFloat:
-		data, err := appendJSON(nil, v)
+		data, err := v.AppendJSON(nil)
 		return string(data), err == nil
 	}
 	return "", false
@@ -340,7 +339,7 @@ func encodeForm(v value.Value) ([]byte, error) {
 	add := func(name string, v value.Value) error {
 		s, ok := text(v)
 		if !ok {
-			return fmt.Errorf("answer: form field %q is a %s: want a string or a list of strings", name, v.Kind())
+			return fmt.Errorf("answer: form field %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
 		}
 		if len(out) > 0 {
 			out = append(out, '&')
@@ -365,7 +364,7 @@ func encodeForm(v value.Value) ([]byte, error) {
 }
 
 // fail answers with an error: its status, and its message only if it is public.
-func (a *answerer) fail(x *exchange, e *node.Error, id string) (status, size int) {
+func (a *answerer) fail(x *exchange, e *node.Error) (status, size int) {
 	h := x.w.Header()
 	clear(h)
 	status = failureStatus(e)
@@ -386,15 +385,15 @@ func (a *answerer) fail(x *exchange, e *node.Error, id string) (status, size int
 		{Name: "title", Value: value.String(title)},
 		{Name: "status", Value: value.Int(int64(status))},
 	}
-	if e.Public {
-		fields = append(fields, value.Field{Name: "detail", Value: value.String(node.Message(e))})
+	if detail := node.Message(e); e.Public && detail != title {
+		fields = append(fields, value.Field{Name: "detail", Value: value.String(detail)})
 	}
-	if id != "" {
-		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + id)})
+	if x.id != "" {
+		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + x.id)})
 	}
 	h["Content-Type"] = headerProblem
 	h["Vary"] = []string{"Accept"}
-	data, err := appendJSON(nil, value.UniqueMap(fields))
+	data, err := value.UniqueMap(fields).AppendJSON(nil)
 	if err != nil { // the message has something that JSON cannot hold
 		data = nil
 	}

@@ -38,7 +38,16 @@ func TestAnswers(t *testing.T) {
 	f("map", `{"message":"hi"}`, 200, `{"message":"hi"}`, j)
 	f("empty map", `{}`, 200, `{}`, j)
 	f("map with a status that is none", `{"status":"active"}`, 200, `{"status":"active"}`, j)
-	f("map with a status out of range", `{"status":600}`, 200, `{"status":600}`, j)
+	f("map with a status and another key", `{"status":"404","path":"/"}`, 500, "Internal Server Error")
+	f("map with a word for a status and a path", `{"status":"open","path":"/x"}`, 200, `{"status":"open","path":"/x"}`, j)
+	f("map with a null status", `{"status":null}`, 200, `{"status":null}`, j)
+	for _, status := range []string{"600", "700", "0", "-1", "99", "100", "101", "103", "199", "201.5", `"404"`} {
+		f("status "+status, `{"status":`+status+`}`, 500, "Internal Server Error", txt)
+		f("status beside a body "+status, `{"status":`+status+`,"body":"x"}`, 500, "Internal Server Error", txt)
+	}
+	for _, status := range []string{`"active"`, "null", "true", "[]", "{}"} {
+		f("status beside a header "+status, `{"status":`+status+`,"header":{}}`, 500, "Internal Server Error", txt)
+	}
 	f("map with a foreign key", `{"status":201,"body":1,"id":2}`, 200, `{"status":201,"body":1,"id":2}`, j)
 	f("map with request keys only", `{"method":"GET","path":"/"}`, 200, `{"method":"GET","path":"/"}`, j)
 	f("envelope", `{"status":201,"header":{"X-A":"1"},"body":{"id":1}}`, 201, `{"id":1}`, j, "X-A: 1")
@@ -48,8 +57,7 @@ func TestAnswers(t *testing.T) {
 	f("envelope of a header", `{"header":{"location":"/x"},"status":302}`, 302, "", "Location: /x")
 	f("no content", `{"status":204,"body":"x"}`, 204, "")
 	f("not modified", `{"status":304,"header":{"etag":"\"1\""},"body":"x"}`, 304, "", `Etag: "1"`)
-	f("early hints", `{"status":103,"header":{"link":"</a>"},"body":"x"}`, 200, "", "Link: </a>")
-	f("switching protocols", `{"status":101}`, 500, "Internal Server Error", txt)
+	f("reset content", `{"status":205,"body":"x"}`, 205, "", "Content-Length: 0")
 	f("params beside", `{"params":{},"body":"x"}`, 200, "x")
 	f("cookies", `{"header":{"set-cookie":["a=1","b=2"]},"body":""}`, 200, "", "Set-Cookie: a=1 | b=2")
 	f("two spellings", `{"header":{"x-a":"1","X-A":["2",null]},"body":""}`, 200, "", "X-A: 1 | 2")

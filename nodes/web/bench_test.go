@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/invariant"
@@ -129,6 +130,8 @@ func BenchmarkLoopback(b *testing.B) {
 	}
 }
 
+func unlimited(int) error { return nil }
+
 // BenchmarkMedia makes values of bodies that have been read, by their media type.
 // Each is what a client sends for the same order of three fields and an item.
 func BenchmarkMedia(b *testing.B) {
@@ -146,10 +149,54 @@ func BenchmarkMedia(b *testing.B) {
 			body := []byte(bench.body) // whose bytes the values keep, and nobody changes
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodeBody(bench.contentType, body); err != nil {
+				if _, _, err := decodeBody(bench.contentType, body, unlimited); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkBodies reads, decodes and answers bodies over one connection that is
+// kept: the whole way of a body, but for a flow.
+func BenchmarkBodies(b *testing.B) {
+	object := func(size int) string {
+		const item = `{"sku":"a-173","count":2,"note":"leave at the door"},`
+		return "[" + strings.Repeat(item, size/len(item)) + "null]"
+	}
+	part := func(size int) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"p.png\"\r\nContent-Type: image/png\r\n\r\n" +
+			strings.Repeat("\x89", size) + "\r\n--x--\r\n"
+	}
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"1KB", 1 << 10}, {"1MB", 1 << 20}} {
+		for _, bench := range []struct{ name, contentType, coding, accept, body string }{
+			{"read", "application/json", "", "", object(size.bytes)},
+			{"multipart", "multipart/form-data; boundary=x", "", "", part(size.bytes)},
+			{"gzip", "application/json", "gzip", "", compressed(b, "gzip", object(size.bytes))},
+		} {
+			b.Run(bench.name+"/"+size.name, func(b *testing.B) {
+				s := start(b, "", always(value.Null()))
+				benchRequest(b, s, "POST", bench.body, "Content-Type: "+bench.contentType, "Content-Encoding: "+bench.coding)
+			})
+		}
+		for _, coding := range []string{"identity", "gzip", "zstd"} {
+			b.Run("answer/"+coding+"/"+size.name, func(b *testing.B) {
+				s := start(b, "", always(parse(b, object(size.bytes))))
+				benchRequest(b, s, "GET", "", "Accept-Encoding: "+coding)
+			})
+		}
+	}
+}
+
+func benchRequest(b *testing.B, s *site, method, body string, headers ...string) {
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if got := s.do(method, "/", body, headers...); got.status != 200 {
+			b.Fatalf("got status %d", got.status)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +22,26 @@ import (
 // badBody is a failure to make a value of a body. Its reason is the client's to
 // know.
 func badBody(status int, format string, args ...any) *node.Error {
-	return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
+	return &node.Error{Err: errors.New(clip(fmt.Sprintf(format, args...), maxQuote)), Status: status, Public: true}
+}
+
+const (
+	// maxQuote is how many bytes of what a client has sent an error may have.
+	maxQuote = 200
+
+	// maxLogged is how many bytes a text in a log record may have.
+	maxLogged = 1000
+)
+
+// clip returns a text, or its beginning if it is longer than so many bytes.
+func clip(s string, bytes int) string {
+	if len(s) <= bytes {
+		return s
+	}
+	for bytes > 0 && !utf8.RuneStart(s[bytes]) {
+		bytes--
+	}
+	return s[:bytes] + "…"
 }
 
 // firstRead is how much room is made for a body before any of it has come,
@@ -30,7 +50,8 @@ const firstRead = 64 << 10
 
 // readAll reads to the end. length is how much is expected, -1 if unknown. More
 // than limit bytes are an error with status 413. reserve is told of the memory
-// before it is taken, and may refuse it.
+// before it is taken, and may refuse it; what was reserved for the result is its
+// capacity.
 func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error) ([]byte, error) {
 	size := 512
 	if length >= 0 {
@@ -53,10 +74,14 @@ func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error
 			return nil, err
 		}
 		if len(buf) == cap(buf) {
-			if err := reserve(cap(buf)); err != nil {
+			old := cap(buf)
+			if err := reserve(2 * old); err != nil {
 				return nil, err
 			}
-			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+			buf = append(make([]byte, 0, 2*old), buf...)
+			if err := reserve(-old); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -66,45 +91,56 @@ func tooLarge(limit int) error {
 }
 
 // decodeBody makes a value of a body that has been read and decompressed. It
-// takes ownership of data.
-func decodeBody(contentType string, data []byte) (value.Value, error) {
+// takes ownership of data, and returns what an answer that repeats the body is
+// made of. reserve is asked before more memory is taken.
+func decodeBody(contentType string, data []byte, reserve func(bytes int) error) (v value.Value, raw []byte, err error) {
 	m := parseMedia(contentType)
+	b := &budget{reserve: reserve}
 	switch m.kind {
 	case mediaNone:
-		if len(data) == 0 {
-			return value.Null(), nil
+		if len(data) > 0 {
+			v = value.Binary(data)
 		}
-		return value.Binary(data), nil
 	case mediaJSON:
-		return decodeJSON(m, data)
+		if m.charset == "" {
+			data = bytes.TrimPrefix(data, []byte(byteOrderMark))
+		}
+		v, err = decodeJSON(m, data, b)
 	case mediaText:
-		return decodeText(m, data)
+		v, err = decodeText(m, data, b)
 	case mediaForm:
-		return decodeForm(m, data)
+		v, err = decodeForm(m, data, b)
 	case mediaParts:
-		return decodeParts(m, data)
+		v, err = decodeParts(m, data, b)
+	default:
+		v = value.Binary(data)
 	}
-	return value.Binary(data), nil
+	return v, data, err
 }
 
-func decodeJSON(m media, data []byte) (value.Value, error) {
-	text, err := toUTF8(m, data)
+const byteOrderMark = "\ufeff"
+
+func decodeJSON(m media, data []byte, b *budget) (value.Value, error) {
+	text, err := toUTF8(m, data, b)
 	if err != nil {
 		return value.Value{}, err
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) == 0 {
 		return value.Null(), nil
 	}
-	v, err := parseJSON(text)
+	v, err := value.ParseJSONWith(text, value.JSONOptions{Reserve: b.reserve})
+	if errors.Is(err, errBusy) {
+		return value.Value{}, err
+	}
 	if err != nil {
-		return value.Value{}, badBody(http.StatusBadRequest, "body: %w", err)
+		return value.Value{}, badBody(http.StatusBadRequest, "body: %v", err)
 	}
 	return v, nil
 }
 
-func decodeText(m media, data []byte) (value.Value, error) {
-	text, err := toUTF8(m, data)
+func decodeText(m media, data []byte, b *budget) (value.Value, error) {
+	text, err := toUTF8(m, data, b)
 	if err != nil {
 		return value.Value{}, err
 	}
@@ -112,7 +148,7 @@ func decodeText(m media, data []byte) (value.Value, error) {
 }
 
 // toUTF8 returns a text in the charset of a media type as UTF-8.
-func toUTF8(m media, data []byte) ([]byte, error) {
+func toUTF8(m media, data []byte, b *budget) ([]byte, error) {
 	if m.charset == "" || m.charset == "us-ascii" {
 		if !utf8.Valid(data) {
 			return nil, badBody(http.StatusBadRequest, "body: text is not valid UTF-8")
@@ -121,24 +157,33 @@ func toUTF8(m media, data []byte) ([]byte, error) {
 	}
 	charset, err := htmlindex.Get(m.charset)
 	if err != nil {
-		return nil, badBody(http.StatusUnsupportedMediaType, "body: unknown charset %q", m.charset)
+		return nil, badBody(http.StatusUnsupportedMediaType, "body: unknown charset %q", clip(m.charset, 40))
+	}
+	if err := b.take(4 * len(data)); err != nil { // a byte becomes three at most, and the room for them doubles
+		return nil, err
 	}
 	text, err := charset.NewDecoder().Bytes(data)
 	if err != nil {
-		return nil, badBody(http.StatusBadRequest, "body: text is not valid %s", m.charset)
+		return nil, badBody(http.StatusBadRequest, "body: text is not valid %s", clip(m.charset, 40))
 	}
 	return text, nil
 }
 
-func decodeForm(m media, data []byte) (value.Value, error) {
-	text, err := toUTF8(m, data)
+func decodeForm(m media, data []byte, b *budget) (value.Value, error) {
+	text, err := toUTF8(m, data, b)
 	if err != nil {
+		return value.Value{}, err
+	}
+	if err := b.take(len(text)); err != nil {
 		return value.Value{}, err
 	}
 	var g grouping
 	for part := range strings.SplitSeq(string(text), "&") {
 		if part == "" {
 			continue
+		}
+		if err := b.take(fieldBytes + len(part)); err != nil {
+			return value.Value{}, err
 		}
 		name, field, _ := strings.Cut(part, "=")
 		name, err := unescapeField(name)
@@ -153,10 +198,14 @@ func decodeForm(m media, data []byte) (value.Value, error) {
 	return g.value(), nil
 }
 
+// fieldBytes is what a field of a form or a header costs beside its text: an
+// entry of an index, a name, and a list of one value, which grow by doubling.
+const fieldBytes = 400
+
 func unescapeField(s string) (string, error) {
 	text, err := url.QueryUnescape(s)
 	if err != nil {
-		return "", badBody(http.StatusBadRequest, "body: form: %w", err)
+		return "", badBody(http.StatusBadRequest, "body: form: %v", err)
 	}
 	if !utf8.ValidString(text) {
 		return "", badBody(http.StatusBadRequest, "body: form: text is not valid UTF-8")
@@ -168,7 +217,7 @@ func unescapeField(s string) (string, error) {
 // costs hundreds.
 const maxParts = 1000
 
-func decodeParts(m media, data []byte) (value.Value, error) {
+func decodeParts(m media, data []byte, b *budget) (value.Value, error) {
 	if m.boundary == "" {
 		return value.Value{}, badBody(http.StatusBadRequest, "body: multipart without a boundary")
 	}
@@ -176,11 +225,11 @@ func decodeParts(m media, data []byte) (value.Value, error) {
 	r := multipart.NewReader(bytes.NewReader(data), m.boundary)
 	for n := 0; ; n++ {
 		part, err := r.NextPart()
-		if err == io.EOF {
+		if err == io.EOF && bytes.Contains(data, []byte("--"+m.boundary+"--")) { // also for a header that is cut off
 			break
 		}
 		if err != nil {
-			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %w", err)
+			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		if n == maxParts {
 			return value.Value{}, badBody(http.StatusRequestEntityTooLarge, "body: multipart: more than %d parts", maxParts)
@@ -189,12 +238,18 @@ func decodeParts(m media, data []byte) (value.Value, error) {
 		if name == "" {
 			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: part %d has no name", n+1)
 		}
-		content, err := io.ReadAll(part) // no longer than data
+		if err := b.take(headerBytes(part.Header)); err != nil {
+			return value.Value{}, err
+		}
+		content, err := readAll(part, -1, len(data), b.take)
+		if errors.Is(err, errBusy) {
+			return value.Value{}, err
+		}
 		if err != nil {
-			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %w", err)
+			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		filename, isFile := part.FileName(), isFile(part)
-		v, err := decodePart(part.Header.Get("Content-Type"), isFile, content)
+		v, err := decodePart(part.Header.Get("Content-Type"), isFile, content, b)
 		if err != nil {
 			return value.Value{}, err
 		}
@@ -216,6 +271,18 @@ func decodeParts(m media, data []byte) (value.Value, error) {
 	), nil
 }
 
+// headerBytes is about what the header of a part costs, itself and as a value.
+func headerBytes(header textproto.MIMEHeader) int {
+	n := 0
+	for name, list := range header {
+		n += fieldBytes + 2*len(name)
+		for _, v := range list {
+			n += 100 + 2*len(v)
+		}
+	}
+	return n
+}
+
 // isFile reports whether a part is an upload, one with an empty name included,
 // which is what a form sends whose file was not chosen.
 func isFile(part *multipart.Part) bool {
@@ -224,13 +291,13 @@ func isFile(part *multipart.Part) bool {
 
 // decodePart makes a value of a part: of text a string, of JSON what it says, of
 // anything else a binary. Without a type a field is text, and a file is not.
-func decodePart(contentType string, file bool, content []byte) (value.Value, error) {
+func decodePart(contentType string, file bool, content []byte, b *budget) (value.Value, error) {
 	m := parseMedia(contentType)
 	switch {
 	case m.kind == mediaJSON:
-		return decodeJSON(m, content)
+		return decodeJSON(m, content, b)
 	case m.kind == mediaText || m.kind == mediaNone && !file:
-		return decodeText(m, content)
+		return decodeText(m, content, b)
 	}
 	return value.Binary(content), nil
 }
@@ -239,12 +306,12 @@ func decodePart(contentType string, file bool, content []byte) (value.Value, err
 func describeRead(err error) error {
 	var known *node.Error
 	switch {
-	case errors.As(err, &known):
+	case errors.Is(err, errBusy) || errors.As(err, &known):
 		return err
 	case errors.Is(err, errUnknownCoding):
-		return badBody(http.StatusUnsupportedMediaType, "body: %w", err)
+		return badBody(http.StatusUnsupportedMediaType, "body: %v", err)
 	case errors.Is(err, errSlowBody):
-		return badBody(http.StatusRequestTimeout, "%w", errSlowBody)
+		return badBody(http.StatusRequestTimeout, "%v", errSlowBody)
 	}
-	return badBody(http.StatusBadRequest, "body: %w", err)
+	return badBody(http.StatusBadRequest, "body: %v", err)
 }

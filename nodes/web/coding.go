@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +28,9 @@ const maxCodings = 3
 const maxWindow = 8 << 20
 
 // decoded returns a reader of what is inside r, given the Content-Encoding
-// headers. Closing it gives back what it holds, not r.
-func decoded(r io.Reader, encodings []string) (io.ReadCloser, error) {
+// headers. Closing it gives back what it holds, not r; reserve is asked for that
+// before.
+func decoded(r io.Reader, encodings []string, reserve func(bytes int) error) (io.ReadCloser, error) {
 	var codings []string
 	for _, header := range encodings {
 		for name := range strings.SplitSeq(header, ",") {
@@ -43,7 +43,7 @@ func decoded(r io.Reader, encodings []string) (io.ReadCloser, error) {
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: more than %d in a row", errUnknownCoding, maxCodings)
 	}
-	layers := layered{Reader: r}
+	layers := layered{Reader: r, reserve: reserve}
 	for _, name := range slices.Backward(codings) {
 		if err := layers.add(name); err != nil {
 			layers.Close()
@@ -56,10 +56,28 @@ func decoded(r io.Reader, encodings []string) (io.ReadCloser, error) {
 // layered is a reader on top of others.
 type layered struct {
 	io.Reader
-	release []func()
+	release  []func()
+	reserve  func(bytes int) error
+	reserved int
+}
+
+// decoderBytes is what a decoder needs beside its input and output, at most.
+func decoderBytes(coding string) int {
+	switch coding {
+	case "br":
+		return 16<<20 + 1<<20 // its window is the client's choice
+	case "zstd":
+		return maxWindow + 1<<20
+	}
+	return 64 << 10
 }
 
 func (l *layered) add(coding string) error {
+	bytes := decoderBytes(coding)
+	l.reserved += bytes
+	if err := l.reserve(bytes); err != nil {
+		return err
+	}
 	switch coding {
 	case "gzip", "x-gzip":
 		r, err := gzip.NewReader(l.Reader)
@@ -83,7 +101,7 @@ func (l *layered) add(coding string) error {
 		l.Reader = r
 		l.release = append(l.release, r.Close)
 	default:
-		return fmt.Errorf("%w %q", errUnknownCoding, coding)
+		return fmt.Errorf("%w %q", errUnknownCoding, clip(coding, 40))
 	}
 	return nil
 }
@@ -94,7 +112,9 @@ func (l *layered) Close() error {
 		f()
 	}
 	l.release = nil
-	return nil
+	bytes := l.reserved
+	l.reserved = 0
+	return l.reserve(-bytes)
 }
 
 // inflate reads deflate, which is zlib by the book and raw with some clients.

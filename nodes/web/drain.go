@@ -2,12 +2,10 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -39,28 +37,9 @@ type links struct {
 	}
 }
 
-// A link is a connection that knows whether something of a request has been read
-// from it.
-type link struct {
-	*net.TCPConn
-	busy atomic.Bool // since the last answer something was read
-}
-
-// Read reads, and notes that it did.
-func (l *link) Read(p []byte) (int, error) {
-	n, err := l.TCPConn.Read(p)
-	if n > 0 && !l.busy.Load() {
-		l.busy.Store(true)
-	}
-	return n, err
-}
-
 // watch follows the state of a connection. It is an http.Server's ConnState.
 func (ls *links) watch(c net.Conn, state http.ConnState) {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	l, ok := c.(*link)
+	l, ok := linkOf(c)
 	if !ok {
 		return
 	}
@@ -73,7 +52,7 @@ func (ls *links) watch(c net.Conn, state http.ConnState) {
 		}
 		ls.mu.open[l] = struct{}{}
 	case http.StateIdle:
-		l.busy.Store(false)
+		l.rest()
 	case http.StateClosed, http.StateHijacked:
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
@@ -94,7 +73,7 @@ func (ls *links) hush() error {
 	defer ls.mu.Unlock()
 	var errs []error
 	for l := range ls.mu.open {
-		if !l.busy.Load() {
+		if !l.busy() {
 			if err := l.CloseRead(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err) // most likely the client was faster
 			}

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -29,30 +31,57 @@ type envelope struct {
 	own     bool // it has a status of its own
 }
 
-// openEnvelope takes a map apart. It is no envelope, but a body, if it has a key
-// that no request or answer has, or none of status, header and body, or a status
-// that is no status.
-func openEnvelope(v value.Value) (e envelope, ok bool) {
+// openEnvelope takes a map apart. It is not an envelope, but a body, if it has a
+// key that no request or answer has, or none of status, header and body.
+//
+// A status that cannot be sent is an error, since the map was meant to be an
+// answer: always if there is a header or a body, too, and otherwise if it is a
+// number or reads like one. A map with a status such as "active" by itself is a body.
+func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 	if v.Kind() != value.KindMap {
-		return envelope{}, false
+		return envelope{}, false, nil
 	}
 	e.status = http.StatusOK
+	var bad value.Value // a status that cannot be sent
+	isBad, answers := false, false
 	for name, field := range v.Fields() {
 		switch name {
 		case keyStatus:
 			status, isInt := field.AsInt()
-			if !isInt || status < 100 || status > 599 {
-				return envelope{}, false
+			if isInt && status >= http.StatusOK && status <= 599 {
+				e.status, e.own, ok = int(status), true, true
+			} else {
+				bad, isBad = field, true
 			}
-			e.status, e.own, ok = int(status), true, true
 		case keyHeader:
-			e.header, ok = field, true
+			e.header, ok, answers = field, true, true
 		case keyBody:
-			e.body, e.hasBody, ok = field, true, true
+			e.body, e.hasBody, ok, answers = field, true, true, true
 		case keyMethod, keyScheme, keyHost, keyPath, keyQuery, keyProtocol, keyParams:
 		default:
-			return envelope{}, false
+			return envelope{}, false, nil
 		}
 	}
-	return e, ok
+	if !isBad {
+		return e, ok, nil
+	}
+	if !answers && !isNumber(bad) {
+		return envelope{}, false, nil
+	}
+	shown := clip(bad.String(), maxQuote)
+	if bad.Kind() == value.KindString {
+		shown = strconv.Quote(shown)
+	}
+	return envelope{}, false, fmt.Errorf("answer: status %s: want an integer from 200 to 599", shown)
+}
+
+// isNumber reports whether a value is a number, or a string that reads like one.
+func isNumber(v value.Value) bool {
+	switch v.Kind() {
+	case value.KindInt, value.KindUint, value.KindFloat:
+		return true
+	}
+	s, ok := v.AsString()
+	_, err := strconv.ParseFloat(s, 64)
+	return ok && err == nil
 }

@@ -3,11 +3,12 @@ package web
 import (
 	"context"
 	"errors"
-	"io"
+	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -30,51 +31,74 @@ const (
 	keyLogStatus   = "status"
 )
 
-var (
-	errSlowBody = errors.New("the body comes too slowly")
-	errBusy     = errors.New("the server holds too many bytes")
-)
-
 // An exchange is one request and its answer. It belongs to the goroutine of the
 // request and ends with it; what a payload may keep alive is in request.
 type exchange struct {
+	tools   tools
 	s       *server
 	t       *serving
 	w       http.ResponseWriter
 	r       *http.Request
 	req     *request    // nil until there is a payload
+	route   *route      // that a router has found; nil if none
 	body    value.Value // the decoded body
 	raw     []byte      // the body, decompressed; the value may share it
 	held    int64       // bytes counted in server.bytes
+	refused bool        // the process was not started, for lack of room, which is counted and not logged
+	settled bool        // what the process needed has been given back
 	closing bool        // the connection is not to be used again
+	cause   error       // that the process failed with, also if a handler has made an answer of it
+	id      string      // of the process; empty if nobody has asked for it
 	lost    error       // why the answer did not arrive
+}
+
+// tools are what an exchange keeps for the next request that it is used for.
+type tools struct {
+	call    *node.Call // to the first node
+	reserve func(bytes int) error
+	shard   int // of the counters
+}
+
+func (s *server) newExchange() *exchange {
+	x := &exchange{s: s}
+	x.tools = tools{call: node.NewCall(x.answered), reserve: x.hold, shard: int(s.nextShard.Add(1)) % countShards}
+	return x
 }
 
 // run answers the request.
 func (x *exchange) run() {
-	start := time.Time{}
-	if x.t.accessLog {
-		start = time.Now()
+	start := time.Since(x.s.made)
+	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() {
+		x.closing = true
 	}
-	status, size, id := x.serve()
+	status, size := x.serve()
+	elapsed := time.Since(x.s.made) - start
 	if x.lost != nil {
 		x.t.log.Debug("answer not taken", keyLogRemote, x.r.RemoteAddr, keyLogError, x.lost)
 	}
-	if x.held != 0 {
-		x.s.bytes.Add(-x.held)
-	}
+	x.t.counts.add(x.tools.shard, x.route, status, elapsed)
 	if x.t.accessLog {
-		x.t.log.Info("request", keyLogMethod, x.r.Method, keyLogHost, x.r.Host, keyLogPath, x.r.URL.Path, keyLogStatus, status,
-			keyLogBytes, size, keyLogDuration, time.Since(start), keyLogRemote, x.r.RemoteAddr, keyLogProcess, id)
+		x.t.log.Info("request", keyLogMethod, clip(x.r.Method, maxQuote), keyLogHost, clip(x.r.Host, maxQuote), keyLogPath, clip(x.r.URL.Path, maxLogged),
+			keyLogStatus, status, keyLogBytes, size, keyLogDuration, elapsed, keyLogRemote, x.r.RemoteAddr, keyLogProcess, x.id)
 	}
 }
 
-func (x *exchange) serve() (status, size int, id string) {
+// keepsChunked reports whether the connection of a request in chunks may be used
+// again. A request that has a Content-Length, too, may be the end of an attack
+// on a proxy that goes by that: what comes after it on the connection is not to
+// be served (RFC 9112, section 6.3). net/http drops the header, so this goes by
+// what was read from the connection, where that can be seen.
+func (x *exchange) keepsChunked() bool {
+	l, ok := x.r.Context().Value(linkKey{}).(*link)
+	return x.r.ProtoMajor > 1 || ok && x.r.TLS == nil && l.head.Load() == headBare
+}
+
+func (x *exchange) serve() (status, size int) {
 	err := x.receive()
 	if errors.Is(err, errBusy) {
-		status, size = x.refuse()
-		return status, size, ""
+		return x.refuse()
 	}
+	x.cause = err
 	ctx := traced(x.r)
 	if x.t.limits.requestTimeout > 0 {
 		var cancel context.CancelFunc
@@ -84,22 +108,25 @@ func (x *exchange) serve() (status, size int, id string) {
 	var payload value.Value
 	if err == nil {
 		payload, x.req = newRequest(x.r, x.body)
+	} else {
+		ctx = withBadRequest(ctx, x.r)
 	}
-	resp, id, started := x.start(ctx, payload, err)
+	resp, started := x.start(ctx, payload, err)
 	if !started {
 		x.closing = true
-		status, size = x.refuse()
-		return status, size, ""
+		return x.refuse()
+	}
+	if x.req != nil {
+		x.route = x.req.header.route.Load()
 	}
 	if !resp.IsError() {
 		status, size, err := x.s.answerer.answer(x, resp)
 		if err == nil {
-			return status, size, id
+			return status, size
 		}
 		resp = node.Response{Payload: value.Error(err)}
 	}
-	status, size = x.fail(ctx, resp.Payload.AsError(), id)
-	return status, size, id
+	return x.fail(ctx, resp.Payload.AsError())
 }
 
 // traced returns the context of a request, with the trace that the client says it
@@ -116,144 +143,161 @@ func traced(r *http.Request) context.Context {
 // start runs the process. If the generation has stopped taking processes since
 // the request came, the one after it is asked; started is not set if there is
 // none.
-func (x *exchange) start(ctx context.Context, payload value.Value, bad error) (resp node.Response, id string, started bool) {
+func (x *exchange) start(ctx context.Context, payload value.Value, bad error) (resp node.Response, started bool) {
 	for {
 		var first node.Result
 		if bad != nil {
 			first = node.Fail(bad)
 		} else {
-			first = x.t.call.Send(0, payload)
+			first = x.tools.call.Send(0, payload)
 		}
+		var id string
 		resp, id = x.t.source.RunID(ctx, first)
+		if id != "" {
+			x.id = id
+		}
 		if !resp.IsError() || !errors.Is(resp.Payload.AsError(), node.ErrStopped) {
-			return resp, id, true
+			return resp, true
 		}
 		next := x.s.current.Load()
 		if next == x.t {
-			return resp, id, false
+			return resp, false
 		}
 		x.t = next
 	}
 }
 
-// receive reads and decodes the body.
-func (x *exchange) receive() error {
-	if x.r.Body == nil || x.r.Body == http.NoBody {
-		return x.decode(nil)
+// answered sends an error that has come back for a request to the error port, and
+// remembers it.
+func (x *exchange) answered(p node.Process, resp node.Response) node.Result {
+	if !resp.IsError() {
+		return node.Respond(resp)
 	}
-	guard := newSlowGuard(x)
-	limit := x.t.limits.bodyBytes
-	if x.r.ContentLength > int64(limit) {
-		return tooLarge(limit)
-	}
-	data, err := x.read(&guard, limit)
-	if err != nil {
-		if errors.Is(err, errBusy) {
-			return err
-		}
-		if errors.Is(err, errSlowBody) {
-			x.closing = true
-		}
-		return describeRead(err)
-	}
-	guard.done()
-	return x.decode(data)
+	x.cause, x.id = resp.Payload.AsError(), p.ID()
+	return node.Fail(x.cause)
 }
 
-func (x *exchange) read(guard *slowGuard, limit int) ([]byte, error) {
-	encodings := x.r.Header["Content-Encoding"]
-	if len(encodings) == 0 {
-		return readAll(guard, x.r.ContentLength, limit, x.hold)
+// settle gives back what the process needed: its place among those in flight, and
+// the bytes of the request. What is left is an answer, which has bounds of its
+// own.
+func (x *exchange) settle() {
+	if x.settled {
+		return
 	}
-	guard.limit = int64(limit)
-	r, err := decoded(guard, encodings)
-	if err != nil {
-		return nil, err
+	x.settled = true
+	x.s.inFlight.Add(-1)
+	if x.held != 0 {
+		x.s.bytes.Add(-x.held)
 	}
-	defer r.Close()
-	return readAll(r, -1, limit, x.hold)
 }
 
-func (x *exchange) decode(data []byte) error {
-	contentType := ""
-	if list := x.r.Header["Content-Type"]; len(list) > 0 {
-		contentType = list[0]
-	}
-	if contentType == "" && len(data) == 0 {
-		return nil
-	}
-	v, err := decodeBody(contentType, data)
-	if err != nil {
-		return err
-	}
-	x.body, x.raw = v, data
-	if v.Kind() == value.KindString || v.Kind() == value.KindBinary {
-		return nil // shares data, which is held already
-	}
-	return x.hold(v.Size())
-}
-
-// hold counts bytes that the request keeps alive, and refuses them where the
-// server holds too many already.
-func (x *exchange) hold(bytes int) error {
-	x.held += int64(bytes)
-	if x.s.bytes.Add(int64(bytes)) > x.t.limits.heldBytes {
-		return errBusy
-	}
-	return nil
-}
+// forget drops what an answer that waits for its client must not keep alive.
+func (x *exchange) forget() { x.req, x.body, x.raw = nil, value.Value{}, nil }
 
 // turnAway refuses a request that has not been looked at.
 func (x *exchange) turnAway() {
-	if x.r.Body != nil && x.r.Body != http.NoBody {
-		newSlowGuard(x)
-	}
-	x.refuse()
+	x.unread()
+	x.t.counts.refusedProcesses.Add(1)
+	status, _ := x.refuse()
+	x.t.counts.add(x.tools.shard, nil, status, 0)
 }
 
 // refuse answers that the server can do no more at present.
 func (x *exchange) refuse() (status, size int) {
-	return x.s.answerer.fail(x, &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second}, "")
+	x.refused = true
+	return x.s.answerer.fail(x, &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, RetryAfter: time.Second})
 }
 
-// fail logs an error and answers with it.
-func (x *exchange) fail(ctx context.Context, err error, id string) (status, size int) {
+// fail answers with an error.
+func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
 	e := node.Describe(err)
 	if e.Status == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		late := *e
 		late.Status = http.StatusServiceUnavailable
 		e = &late
 	}
-	log := x.t.log.Error
+	x.cause = err
+	x.name()
+	return x.s.answerer.fail(x, e)
+}
+
+// name makes sure that the process has an id. If nobody has asked it for one, a
+// new one is as good.
+func (x *exchange) name() {
+	if x.id == "" {
+		x.id = uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
+	}
+}
+
+// report logs an answer that tells of a failure, or is made of one. It is called
+// before the answer is sent: a client that has got it may leave.
+func (x *exchange) report(status int) {
+	err := x.cause
+	if x.refused || err == nil && status < http.StatusInternalServerError {
+		return
+	}
+	x.name()
+	level := slog.LevelInfo
 	switch {
 	case x.r.Context().Err() != nil: // the client has gone, most likely, and with it the interest
-		log = x.t.log.Debug
-	case failureStatus(e) < http.StatusInternalServerError:
-		log = x.t.log.Info
+		level = slog.LevelDebug
+	case status >= http.StatusInternalServerError:
+		level = slog.LevelError
+	case errors.Is(err, errNotFound) || errors.Is(err, errNotAllowed): // any client can make as many as it likes
+		level = slog.LevelDebug
 	}
-	log("request answered with an error", keyLogProcess, id, keyLogStatus, failureStatus(e),
-		keyLogMethod, x.r.Method, keyLogPath, x.r.URL.Path, keyLogError, err)
-	return x.s.answerer.fail(x, e, id)
+	if !x.t.log.Enabled(x.r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
+		slog.String(keyLogMethod, clip(x.r.Method, maxQuote)), slog.String(keyLogPath, clip(x.r.URL.Path, maxQuote))}
+	if err != nil {
+		attrs = append(attrs, slog.String(keyLogError, clip(err.Error(), maxLogged)))
+	}
+	x.t.log.LogAttrs(x.r.Context(), level, "request answered with an error", attrs...)
 }
 
-// guardWrite gives the client a deadline to take an answer: the header timeout,
-// and longer for longer ones.
-func (x *exchange) guardWrite(size int) {
-	if grace := x.s.settings.headerTimeout; grace > 0 {
-		x.setDeadline(http.NewResponseController(x.w).SetWriteDeadline, time.Now().Add(grace+x.s.settings.transfer(int64(size))))
+// send sends the body of an answer; the header goes with it. Over HTTP/1 the link
+// sees to it that the client takes it. Over HTTP/2 it may wait for a window of its
+// stream, so it has its own deadlines, and is flushed here: what is left when the
+// request's function returns would wait unseen.
+func (x *exchange) send(body []byte) (n int, err error) {
+	x.forget()
+	if x.r.ProtoMajor < 2 || len(body) == 0 {
+		return x.w.Write(body)
 	}
-}
-
-// unguardWrite sends what is buffered and takes the deadline away again, as the
-// connection may live on.
-func (x *exchange) unguardWrite() {
+	l, ok := x.r.Context().Value(linkKey{}).(*link)
+	if !ok {
+		return x.w.Write(body)
+	}
+	w := &x.s.waiting
+	turn := w.enter(l, len(body))
+	defer w.leave(turn)
+	taken := l.taken.Load()
 	rc := http.NewResponseController(x.w)
-	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.lost = err
+	var until time.Time
+	for err == nil && n < len(body) {
+		piece := body[n:min(n+pieceBytes, len(body))]
+		if until = w.until(len(piece)); !until.IsZero() {
+			x.setDeadline(rc.SetWriteDeadline, until)
+		}
+		var m int
+		m, err = x.w.Write(piece)
+		n += m
+		if err == nil && n == len(body) {
+			err = rc.Flush()
+		}
 	}
-	if x.s.settings.headerTimeout > 0 {
-		x.setDeadline(rc.SetWriteDeadline, time.Time{})
+	switch {
+	case err == nil:
+		l.taken.Add(1)
+	case until.IsZero() || time.Now().Before(until): // the client has gone
+	case l.taken.Load() == taken: // and none of the other streams got on, either
+		w.close(l)
+	default:
+		x.t.counts.slowAnswers.Add(1) // the stream is closed; others of the connection are fine
 	}
+	return n, err
 }
 
 // setDeadline sets a deadline where the connection has any. If that fails, the
@@ -261,59 +305,5 @@ func (x *exchange) unguardWrite() {
 func (x *exchange) setDeadline(set func(time.Time) error, t time.Time) {
 	if err := set(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		x.t.log.Debug("deadline not set", keyLogRemote, x.r.RemoteAddr, keyLogError, err)
-	}
-}
-
-// A slowGuard reads a request's body and gives up on a client that sends slower
-// than the minimum rate, the grace of the header timeout aside. So it cannot keep its
-// place by sending a byte now and then.
-type slowGuard struct {
-	x     *exchange
-	rc    *http.ResponseController
-	start time.Time
-	n     int64
-	limit int64 // of compressed bytes; 0 is none
-	until time.Time
-}
-
-// newSlowGuard sets the first deadline. Where a body is not read to its end, the
-// deadline stays: net/http reads on after the answer, to be polite.
-func newSlowGuard(x *exchange) slowGuard {
-	g := slowGuard{x: x, rc: http.NewResponseController(x.w), start: time.Now()}
-	g.move()
-	return g
-}
-
-// move moves the deadline on, if it is a second off.
-func (g *slowGuard) move() {
-	grace := g.x.s.settings.headerTimeout
-	if grace == 0 {
-		return
-	}
-	until := g.start.Add(grace + g.x.s.settings.transfer(g.n))
-	if until.Sub(g.until) >= time.Second {
-		g.until = until
-		g.x.setDeadline(g.rc.SetReadDeadline, until)
-	}
-}
-
-// Read reads on.
-func (g *slowGuard) Read(p []byte) (int, error) {
-	g.move()
-	n, err := g.x.r.Body.Read(p)
-	g.n += int64(n)
-	if g.limit > 0 && g.n > g.limit {
-		return n, tooLarge(int(g.limit))
-	}
-	if err != nil && err != io.EOF && errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, errSlowBody
-	}
-	return n, err
-}
-
-// done takes the deadline away, as the client is now allowed to be silent.
-func (g *slowGuard) done() {
-	if !g.until.IsZero() {
-		g.x.setDeadline(g.rc.SetReadDeadline, time.Time{})
 	}
 }

@@ -31,7 +31,7 @@ The bare request as a response gives its body back.
 An error, and a request whose body cannot be decoded, goes to ` + "`error`" + `. If that has no link, the answer is the error's status (500 unless it has one) without the message.
 
 HTTP/1.1 and HTTP/2 are served on one port, with TLS or without it.
-A client must send a body, and take an answer, with at least 1 KiB a second, once ` + "`limits.header_timeout`" + ` has passed.
+A client must send a body, and take an answer, at 1 KiB a second at least, once ` + "`limits.header_timeout`" + ` has passed; while it sends a body it must not be silent for longer than 10 seconds, or that timeout. Otherwise its connection is closed.
 A change of the workflow keeps the port and the connections.`,
 		Example: `kind: listener
 name: web
@@ -56,8 +56,8 @@ code: hello
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
 				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),
-				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. So it is when their bodies take more than 256 MiB, or 32 times `body_bytes` if that is more."),
-				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header. 0 is no limit."),
+				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. The same applies when their bodies, decoded, would take more than 256 MiB in all, or 32 times `body_bytes` if that is more. As many answers, but no more than 4,096, may wait for their clients; past it the connection that waits longest is closed."),
+				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header, and how long until the minimum rate of 1 KiB a second applies to its body and its answer. 0 is no limit for any of these."),
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 is no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 is no limit."),
 			)).Doc("What one client, or all together, may use."),
@@ -84,7 +84,8 @@ type listener struct {
 
 	cert    *tls.Certificate // from Open on; nil without TLS
 	server  *server          // from Open on
-	release func() error     // from Open on
+	counts  *counts          // from Open on
+	release []func() error   // from Open on
 	serving *serving         // from Serve on
 }
 
@@ -102,11 +103,13 @@ func newListener(init *node.Init) (node.Node, error) {
 			headerTimeout: lim.Duration("header_timeout"),
 			idleTimeout:   lim.Duration("idle_timeout"),
 			minRate:       minRate,
+			bodyWindow:    bodyWindow,
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
 			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
+			waiting:        int(min(lim.Int("processes"), maxWaiting)),
 			requestTimeout: lim.Duration("request_timeout"),
 		},
 	}
@@ -141,15 +144,22 @@ func (n *listener) Open(ctx context.Context) error {
 		n.cert = cert
 	}
 	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
-		return &server{settings: n.settings, pool: n.pool}, nil
+		return newServer(n.settings, n.pool), nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.open(ctx, &n.ref); err != nil {
-		return errors.Join(err, release())
+	n.server, n.release = s, append(n.release, release)
+	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*counts, error) {
+		return newCounts(), nil
+	})
+	if err != nil {
+		return errors.Join(err, n.Close())
 	}
-	n.server, n.release = s, release
+	n.counts, n.release = c, append(n.release, release)
+	if err := s.open(ctx, &n.ref); err != nil {
+		return errors.Join(err, n.Close())
+	}
 	return nil
 }
 
@@ -180,21 +190,16 @@ func pemOf(s string) ([]byte, error) {
 func (n *listener) Serve(src node.Source) error {
 	n.serving = &serving{
 		source:    src,
-		call:      node.NewCall(answered),
+		counts:    n.counts,
 		log:       n.log,
 		limits:    n.limits,
 		accessLog: n.accessLog,
 		cert:      n.cert,
 	}
-	return n.server.attach(&n.ref, n.serving)
-}
-
-// answered sends an error that has come back for a request to the error port.
-func answered(_ node.Process, resp node.Response) node.Result {
-	if resp.IsError() {
-		return node.Fail(resp.Payload.AsError())
+	if screening, ok := src.(node.ScreeningSource); ok {
+		n.serving.admits = screening.Screen(0)
 	}
-	return node.Respond(resp)
+	return n.server.attach(&n.ref, n.serving)
 }
 
 // Stop takes no more requests, unless a later generation does, and waits for the
@@ -208,9 +213,19 @@ func (n *listener) Stop(ctx context.Context) error {
 
 // Close gives the server back.
 func (n *listener) Close() error {
-	if n.release == nil {
+	if n.server == nil {
 		return nil
 	}
 	n.server.unclaim(&n.ref)
-	return n.release()
+	var errs []error
+	for _, release := range n.release {
+		errs = append(errs, release())
+	}
+	return errors.Join(errs...)
+}
+
+// Measure reports the answers of the listener, and how its server is doing.
+func (n *listener) Measure(report func(node.Metric)) {
+	n.counts.measure(report)
+	n.server.measure(report)
 }

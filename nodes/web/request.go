@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -21,7 +23,8 @@ type request struct {
 // newRequest returns the payload of a request with a decoded body.
 func newRequest(r *http.Request, body value.Value) (payload value.Value, req *request) {
 	req = &request{}
-	req.header = headerView{header: r.Header, path: r.URL.Path, rawPath: r.URL.RawPath}
+	h := &req.header
+	h.header, h.path, h.rawPath = r.Header, r.URL.Path, r.URL.RawPath
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
@@ -55,6 +58,10 @@ type headerView struct {
 	header  http.Header
 	path    string // as the payload has it
 	rawPath string // as the client has encoded it; empty if that is the usual encoding of path
+
+	// What routers tell the listener; the last one to see the request counts.
+	route atomic.Pointer[route]  // that was found
+	allow atomic.Pointer[string] // what to say in Allow, if the method is not allowed
 }
 
 // Fields lists the headers by name, as they come in no order.
@@ -84,9 +91,22 @@ func viewOf(header value.Value) (view *headerView, ok bool) {
 func stringList(list []string) value.Value {
 	elems := make([]value.Value, len(list))
 	for i, s := range list {
-		elems[i] = value.String(s)
+		elems[i] = value.String(textOf(s))
 	}
 	return value.List(elems...)
+}
+
+// textOf returns the value of a header as text. What is not UTF-8 is Latin-1,
+// as it was before there was UTF-8.
+func textOf(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	text := make([]rune, len(s))
+	for i := range len(s) {
+		text[i] = rune(s[i])
+	}
+	return string(text)
 }
 
 // A queryView makes a request's query a map of lists when somebody looks.

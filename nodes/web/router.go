@@ -18,10 +18,12 @@ func routerDef() *node.Def {
 		Doc: `A request goes to ` + "`out[k]`" + ` with the parameters of its route as ` + "`params`" + `, a map of strings.
 
 In a path, ` + "`:name`" + ` matches one segment, and ` + "`*` or `*name`" + ` the rest, also in the middle.
-Fixed text is preferred to a parameter, and that to a rest. ` + "`\\:` and `\\*`" + ` are the characters themselves.
-Trailing slashes and case matter. A route for GET answers HEAD, too.
+Fixed text is preferred to a parameter, and that to a rest. A backslash before ` + "`:`, `*`, `{` or `}`" + ` makes it an ordinary character.
+Trailing slashes and case matter. A route for GET also answers HEAD. The method ` + "`*`" + ` is any that has no route of its own for the path.
 
-A request without a route is answered with status 404, one with another method with 405, and ` + "`OPTIONS`" + ` with 204; these two name the methods in ` + "`Allow`" + `. If ` + "`error`" + ` is linked, they go there instead.`,
+A request that no route matches is an error with status 404, or 405 if only its method differs. Both go to ` + "`error`" + ` if that is linked, and then to the listener like any other error.
+The answer to a 405 names the methods in ` + "`Allow`" + `, whoever makes it; the error has them as ` + "`data.allow`" + `.
+` + "`OPTIONS`" + ` on a path that has routes, none of them for it, is answered with status 204 and ` + "`Allow`" + `.`,
 		Example: `kind: router
 name: api
 routes:
@@ -38,7 +40,7 @@ code: params.id
 `,
 		Config: schema.Fields(
 			schema.List("routes", schema.Fields(
-				schema.String("method").Words(true, "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Required().Doc("The method, such as GET."),
+				schema.String("method").Words(true, "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*").Required().Doc("The method, such as GET, or * for any."),
 				schema.String("path").Required().Doc("The path, such as /users/:id."),
 				schema.OutPort("port").Required().Doc("Where the requests of this route go."),
 			)).Required().Doc("The table of routes. Its order does not matter; two routes that match the same are an error."),
@@ -69,7 +71,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 			at:     c.Pos("path").String(),
 		}
 		if !validToken(r.method) {
-			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is no method", r.method).WithHint("write a method such as GET"))
+			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
 			continue
 		}
 		var bad *badRoute
@@ -93,46 +95,65 @@ type router struct {
 }
 
 var (
-	errNoRequest = errors.New("input is no request: want a map with method and path, both strings")
+	errNoRequest  = errors.New("the input is not a request: want a map with method and path, both strings")
+	errNotFound   = errors.New(http.StatusText(http.StatusNotFound))
+	errNotAllowed = errors.New(http.StatusText(http.StatusMethodNotAllowed))
 
 	noParams = value.Map()
-	notFound = value.Map(
-		value.Field{Name: keyStatus, Value: value.Int(http.StatusNotFound)},
-		value.Field{Name: keyHeader, Value: value.Map()},
-		value.Field{Name: keyBody, Value: value.String(http.StatusText(http.StatusNotFound))},
-	)
 )
 
 // Receive routes one request.
 func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
-	method, path, escaped, ok := target(pkt.Payload)
+	t, ok := targetOf(pkt.Payload)
 	if !ok {
 		return node.Fail(errNoRequest)
 	}
-	s := search{path: path, escaped: escaped, method: method}
-	if r := n.routes.find(&s); r != nil && method != "" {
+	s := search{path: t.path, escaped: t.escaped, method: t.method}
+	if r := n.routes.find(&s); r != nil && t.method != "" {
+		if t.view != nil {
+			t.view.route.Store(r)
+		}
 		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
 	}
-	return node.Divert(n.miss(method, path, escaped)) // no error: 204 is none, and the others are the client's
+	return n.miss(t)
 }
 
-// target returns what a request is routed by. Requests of a listener are routed
-// by the path as the client has encoded it, unless the flow has changed it.
-func target(payload value.Value) (method, path string, escaped, ok bool) {
-	m, _ := payload.Get(keyMethod)
-	method, ok = m.AsString()
+// Admits reports whether a request has a route. Its body makes no difference.
+func (n *router) Admits(pkt node.Packet) bool {
+	t, ok := targetOf(pkt.Payload)
 	if !ok {
-		return "", "", false, false
+		return false
+	}
+	s := search{path: t.path, escaped: t.escaped, method: t.method}
+	return n.routes.find(&s) != nil
+}
+
+// A target is what a request is routed by.
+type target struct {
+	method, path string
+	escaped      bool        // the path is percent-encoded
+	view         *headerView // nil unless the request is as a listener made it
+}
+
+// targetOf returns the target of a request. Requests of a listener are routed by
+// the path as the client has encoded it, unless the flow has changed it.
+func targetOf(payload value.Value) (t target, ok bool) {
+	m, _ := payload.Get(keyMethod)
+	if t.method, ok = m.AsString(); !ok {
+		return t, false
 	}
 	p, _ := payload.Get(keyPath)
-	if path, ok = p.AsString(); !ok {
-		return "", "", false, false
+	if t.path, ok = p.AsString(); !ok {
+		return t, false
 	}
 	header, _ := payload.Get(keyHeader)
-	if view, ok := viewOf(header); ok && view.rawPath != "" && view.path == path {
-		return method, view.rawPath, true, true
+	if view, own := viewOf(header); own {
+		t.view = view
+		if view.rawPath != "" && view.path == t.path {
+			t.path, t.escaped = view.rawPath, true
+		}
 	}
-	return method, path, false, true
+	return t, true
 }
 
 // values returns the parameters of a route that was found.
@@ -147,22 +168,27 @@ func (s *search) values(r *route) value.Value {
 	return value.UniqueMap(fields)
 }
 
-// miss is what is said about a request that no route takes.
-func (n *router) miss(method, path string, escaped bool) value.Value {
-	methods := n.routes.methods(path, escaped)
+// miss is what is done about a request that no route takes. For OPTIONS there is
+// an answer. All else is an error; which methods are allowed is left with the
+// request as well, as the answer must name them whatever a flow makes of the
+// error.
+func (n *router) miss(t target) node.Result {
+	methods := n.routes.methods(t.path, t.escaped)
 	if methods == nil {
-		return notFound
+		return node.Fail(&node.Error{Err: errNotFound, Status: http.StatusNotFound, Public: true})
 	}
-	header := value.Map(value.Field{Name: "Allow", Value: value.List(value.String(strings.Join(methods, ", ")))})
-	if method == http.MethodOptions {
-		return value.Map(
+	allow := strings.Join(methods, ", ")
+	if t.method == http.MethodOptions {
+		return node.Answer(value.Map(
 			value.Field{Name: keyStatus, Value: value.Int(http.StatusNoContent)},
-			value.Field{Name: keyHeader, Value: header},
-		)
+			value.Field{Name: keyHeader, Value: value.Map(value.Field{Name: "Allow", Value: value.String(allow)})},
+		))
 	}
-	return value.Map(
-		value.Field{Name: keyStatus, Value: value.Int(http.StatusMethodNotAllowed)},
-		value.Field{Name: keyHeader, Value: header},
-		value.Field{Name: keyBody, Value: value.String(http.StatusText(http.StatusMethodNotAllowed))},
-	)
+	if t.view != nil {
+		t.view.allow.Store(&allow)
+	}
+	return node.Fail(&node.Error{
+		Err: errNotAllowed, Status: http.StatusMethodNotAllowed, Public: true,
+		Data: value.Map(value.Field{Name: "allow", Value: stringList(methods)}),
+	})
 }

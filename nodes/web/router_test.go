@@ -346,15 +346,73 @@ const userRoutes = `{"routes":[
 	{"method":"POST","path":"/users","port":"out"},
 	{"method":"GET","path":"/ping","port":"out[2]"}]}`
 
+// TestManyRoutes makes tables of 100,000 routes, of as many paths and of as many
+// methods: at quadratic cost they would take minutes.
+func TestManyRoutes(t *testing.T) {
+	const n = 100_000
+	for _, pattern := range []string{"GET /a%d/:id", "M%d /a", "GET /:a/%d/:c", "GET /*/%d"} {
+		table := newRouteTable()
+		for i := range n {
+			method, path, _ := strings.Cut(fmt.Sprintf(pattern, i), " ")
+			if err := table.add(&route{method: method, path: path, port: i}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		method, path, _ := strings.Cut(fmt.Sprintf(strings.NewReplacer(":", "", "*", "x").Replace(pattern), n-1), " ")
+		if got, _, _ := strings.Cut(table.look(method, path, false), " "); got != fmt.Sprint(n-1) {
+			t.Errorf("%s: got %s, want %d", pattern, got, n-1)
+		}
+	}
+}
+
+// TestAnyMethod prefers a route of the method itself.
+func TestAnyMethod(t *testing.T) {
+	table := newTable(t, "* /a", "GET /a", "GET /b", "* /*rest", "POST /:p/x")
+	f := func(method, path, want string) {
+		t.Helper()
+		if got := table.look(method, path, false); got != want {
+			t.Errorf("%s %s: got %s, want %s", method, path, got, want)
+		}
+	}
+	f("GET", "/a", "1")
+	f("HEAD", "/a", "1")
+	f("PURGE", "/a", "0")
+	f("OPTIONS", "/a", "0")
+	f("POST", "/b", `3 rest="b"`)
+	f("POST", "/q/x", `4 p="q"`)
+	f("PUT", "/q/x", `3 rest="q/x"`)
+	if err := table.add(&route{method: "*", path: "/a"}); err == nil {
+		t.Error("two routes for any method: got no conflict")
+	}
+}
+
+// TestBraces says how parameters are written here.
+func TestBraces(t *testing.T) {
+	f := func(path, hint string) {
+		t.Helper()
+		_, _, err := parseRoutePath(path)
+		var bad *badRoute
+		if !errors.As(err, &bad) || bad.hint != hint {
+			t.Errorf("%s: got %#v, want a hint %s", path, err, hint)
+		}
+	}
+	f("/hello/{name}", `write "/hello/:name"`)
+	f("/{a}/b/{c}", `write "/:a/b/:c"`)
+	f("/files/{path...}", `write "/files/*path"`)
+	f("/files/{path:.*}", `write "/files/*path"`)
+	f("/{id:[0-9]+}", `write "/:id"`)
+	f("/x{id}", `write ":name" as a whole segment for a parameter, or "\{" and "\}" for braces`)
+	if got := newTable(t, `GET /\{x\}`).look("GET", "/{x}", false); got != "0" {
+		t.Errorf("escaped braces: got %s, want a match", got)
+	}
+}
+
 func TestRouter(t *testing.T) {
 	n := makeRouter(t, userRoutes)
 	f := func(in string, op node.Op, port int32, out string) {
 		t.Helper()
 		r := n.Receive(nil, node.Packet{Payload: parse(t, in)})
-		got := r.Payload.String()
-		if r.Payload.IsError() {
-			got = r.Payload.AsError().Error()
-		}
+		got := value.ErrorMap(r.Payload).String()
 		if r.Op != op || r.Port != port || got != out {
 			t.Errorf("%s: got op %d, port %d, %s, want op %d, port %d, %s", in, r.Op, r.Port, got, op, port, out)
 		}
@@ -363,13 +421,13 @@ func TestRouter(t *testing.T) {
 	f(`{"method":"POST","path":"/users"}`, node.OpSend, 0, `{"method":"POST","path":"/users","params":{}}`)
 	f(`{"method":"HEAD","path":"/ping","params":{"old":"1"}}`, node.OpSend, 2, `{"method":"HEAD","path":"/ping","params":{}}`)
 	f(`{"method":"GET","path":"/users/a%2Fb"}`, node.OpSend, 1, `{"method":"GET","path":"/users/a%2Fb","params":{"id":"a%2Fb"}}`)
-	f(`{"method":"GET","path":"/"}`, node.OpFail, 0, `{"status":404,"header":{},"body":"Not Found"}`)
-	f(`{"method":"GET","path":""}`, node.OpFail, 0, `{"status":404,"header":{},"body":"Not Found"}`)
-	f(`{"method":"","path":"/ping"}`, node.OpFail, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
-	f(`{"method":"DELETE","path":"/users/7"}`, node.OpFail, 0, `{"status":405,"header":{"Allow":["GET, HEAD, OPTIONS"]},"body":"Method Not Allowed"}`)
-	f(`{"method":"OPTIONS","path":"/users"}`, node.OpFail, 0, `{"status":204,"header":{"Allow":["OPTIONS, POST"]}}`)
+	f(`{"method":"GET","path":"/"}`, node.OpFail, 0, `{"message":"Not Found","status":404,"public":true}`)
+	f(`{"method":"GET","path":""}`, node.OpFail, 0, `{"message":"Not Found","status":404,"public":true}`)
+	f(`{"method":"","path":"/ping"}`, node.OpFail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
+	f(`{"method":"DELETE","path":"/users/7"}`, node.OpFail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
+	f(`{"method":"OPTIONS","path":"/users"}`, node.OpAnswer, 0, `{"status":204,"header":{"Allow":"OPTIONS, POST"}}`)
 	for _, in := range []string{`null`, `"x"`, `[null]`, `{}`, `{"method":"GET"}`, `{"path":"/ping"}`, `{"method":1,"path":"/"}`} {
-		f(in, node.OpFail, 0, errNoRequest.Error())
+		f(in, node.OpFail, 0, `{"message":"`+errNoRequest.Error()+`"}`)
 	}
 	if got := routePorts(decodeConfig(t, routerDef(), parse(t, userRoutes))); got != 3 {
 		t.Errorf("out-ports: got %d, want 3", got)
@@ -478,6 +536,29 @@ func benchRouter(b *testing.B, path string) {
 			mux.ServeHTTP(nil, r)
 		}
 	})
+}
+
+// BenchmarkRouterScale looks up routes with a parameter in tables of all sizes: it
+// costs the same in each.
+func BenchmarkRouterScale(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
+			table := newRouteTable()
+			for i := range n {
+				if err := table.add(&route{method: "GET", path: fmt.Sprintf("/things%d/:id/parts", i), port: i}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			path := fmt.Sprintf("/things%d/42/parts", n/2)
+			b.ReportAllocs()
+			for b.Loop() {
+				s := search{path: path, method: "GET"}
+				if table.find(&s) == nil {
+					b.Fatal("no route")
+				}
+			}
+		})
+	}
 }
 
 func BenchmarkRouterStatic(b *testing.B) { benchRouter(b, "/api/v1/things") }

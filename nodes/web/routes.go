@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // A route is one entry of a router's table.
@@ -14,6 +15,8 @@ type route struct {
 	port   int    // index of out
 	at     string // where it stands, for messages
 	names  []string
+
+	counted atomic.Pointer[counted] // where the listener that came last counts its answers
 }
 
 // routeTable finds the route of a request. It is immutable once built.
@@ -34,7 +37,11 @@ type routeNode struct {
 	rest   *routeNode            // matches one segment or more, empty ones included
 	star   int                   // for a rest node with nodes below: its index among them; else -1
 	ends   []*route              // by method, in the order of the table
+	index  map[string]*route     // ends by method, where there are many
 }
+
+// manyEnds is how many routes of one path are looked through one by one.
+const manyEnds = 16
 
 // A badRoute is what is wrong with a path.
 type badRoute struct{ msg, hint string }
@@ -72,12 +79,19 @@ func (t *routeTable) add(r *route) error {
 			t.stars++
 		}
 	}
-	for _, other := range at.ends {
-		if other.method == r.method {
-			return &routeConflict{earlier: other, later: r}
-		}
+	if other := at.of(r.method); other != nil {
+		return &routeConflict{earlier: other, later: r}
 	}
 	at.ends = append(at.ends, r)
+	if len(at.ends) > manyEnds {
+		if at.index == nil {
+			at.index = make(map[string]*route)
+			for _, other := range at.ends {
+				at.index[other.method] = other
+			}
+		}
+		at.index[r.method] = r
+	}
 	if plain {
 		var path strings.Builder
 		for _, s := range segments {
@@ -132,6 +146,9 @@ func parseRoutePath(path string) (segments []segment, names []string, err error)
 	for part := range strings.SplitSeq(path[1:], "/") {
 		s, name, err := parseSegment(part)
 		if err != nil {
+			if err.hint == "" {
+				err.hint = braceHint(path)
+			}
 			return nil, nil, err
 		}
 		if s.kind != segStatic {
@@ -145,7 +162,7 @@ func parseRoutePath(path string) (segments []segment, names []string, err error)
 	return segments, names, nil
 }
 
-func parseSegment(part string) (s segment, name string, err error) {
+func parseSegment(part string) (s segment, name string, bad *badRoute) {
 	switch {
 	case strings.HasPrefix(part, ":"):
 		if name = part[1:]; !validName(name) {
@@ -165,10 +182,12 @@ func parseSegment(part string) (s segment, name string, err error) {
 		switch c := part[i]; c {
 		case '\\':
 			i++
-			if i == len(part) || !strings.ContainsRune(`:*\`, rune(part[i])) {
+			if i == len(part) || !strings.ContainsRune(`:*{}\`, rune(part[i])) {
 				return s, "", &badRoute{fmt.Sprintf("%q has a backslash before nothing that needs one", part), `write "\\" for a backslash`}
 			}
 			text.WriteByte(part[i])
+		case '{', '}':
+			return s, "", &badRoute{fmt.Sprintf("%q has %q", part, c), ""} // the hint is about the path
 		case ':', '*':
 			return s, "", &badRoute{fmt.Sprintf("%q has %q inside a segment", part, c), fmt.Sprintf(`a parameter is a whole segment; write "\%c" for the character itself`, c)}
 		default:
@@ -180,6 +199,33 @@ func parseSegment(part string) (s segment, name string, err error) {
 		return s, "", &badRoute{fmt.Sprintf("%q: %v", part, err), `write "%25" for a percent sign`}
 	}
 	return segment{kind: segStatic, text: decoded}, "", nil
+}
+
+// braceHint says how to write a path that has parameters in braces, as they are
+// written elsewhere.
+func braceHint(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		inner, ok := strings.CutPrefix(part, "{")
+		if !ok {
+			continue
+		}
+		inner = strings.TrimSuffix(inner, "}")
+		inner, pattern, _ := strings.Cut(inner, ":")
+		mark := ":"
+		if strings.HasSuffix(inner, "...") || pattern == ".*" {
+			mark = "*"
+		}
+		parts[i] = mark + strings.TrimSuffix(inner, "...")
+	}
+	fixed := strings.Join(parts, "/")
+	if strings.ContainsAny(fixed, "{}") {
+		fixed = "" // not a path, whatever else it is
+	}
+	if _, _, err := parseRoutePath(fixed); err != nil {
+		return `write ":name" as a whole segment for a parameter, or "\{" and "\}" for braces`
+	}
+	return fmt.Sprintf("write %q", fixed)
 }
 
 // validName reports whether a parameter may be called so.
@@ -253,23 +299,45 @@ func (t *routeTable) methods(path string, escaped bool) []string {
 	return slices.Compact(s.allowed)
 }
 
-// end returns the route that ends at a node and has the method looked for. HEAD
-// is served from GET where it has no route of its own.
-func (n *routeNode) end(s *search) *route {
-	var get *route
+// anyMethod is the method of routes for all methods.
+const anyMethod = "*"
+
+// of returns the route of a method that ends at a node, or nil.
+func (n *routeNode) of(method string) *route {
+	if n.index != nil {
+		return n.index[method]
+	}
 	for _, r := range n.ends {
-		switch {
-		case s.method == "":
+		if r.method == method {
+			return r
+		}
+	}
+	return nil
+}
+
+// end returns the route that ends at a node and has the method looked for. HEAD
+// is served from GET where it has no route of its own, and a route for any method
+// comes last.
+func (n *routeNode) end(s *search) *route {
+	if len(n.ends) == 0 {
+		return nil
+	}
+	if s.method == "" {
+		for _, r := range n.ends {
 			if !slices.Contains(s.allowed, r.method) {
 				s.allowed = append(s.allowed, r.method)
 			}
-		case r.method == s.method:
-			return r
-		case r.method == "GET" && s.method == "HEAD":
-			get = r
 		}
+		return nil
 	}
-	return get
+	r := n.of(s.method)
+	if r == nil && s.method == "HEAD" {
+		r = n.of("GET")
+	}
+	if r == nil {
+		r = n.of(anyMethod)
+	}
+	return r
 }
 
 // walk matches the path from an offset on, which is where a segment starts, or

@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // serverSettings are what cannot change while a server runs. They are part of
@@ -27,11 +29,8 @@ type serverSettings struct {
 	headerTimeout time.Duration // 0 is none
 	idleTimeout   time.Duration // 0 is none
 	minRate       int64         // bytes per second
+	bodyWindow    time.Duration
 }
-
-// minRate is how many bytes per second a client must send of a body, and take of
-// an answer, once the grace of the header timeout is used up.
-const minRate = 1 << 10
 
 // transfer returns how long a client may take to send or take so many bytes, the
 // grace aside.
@@ -50,13 +49,15 @@ type limits struct {
 	bodyBytes      int
 	heldBytes      int64
 	processes      int64
+	waiting        int           // answers
 	requestTimeout time.Duration // 0 is none
 }
 
 // A serving is what one generation does with requests. It is immutable.
 type serving struct {
 	source    node.Source
-	call      *node.Call
+	admits    func(value.Value) bool // asks the first node about a head; nil if that takes everything
+	counts    *counts
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
@@ -71,8 +72,12 @@ type server struct {
 	answerer  answerer
 	exchanges sync.Pool               // of *exchange
 	current   atomic.Pointer[serving] // nil until the first; then who serves, or served last
-	inFlight  atomic.Int64
-	bytes     atomic.Int64 // held by requests in flight
+	nextShard atomic.Uint32           // of an exchange
+	made      time.Time               // when requests are timed from
+	inFlight  atomic.Int64            // processes
+	bytes     atomic.Int64            // held by requests in flight
+	decoders  decoders
+	waiting   waiting
 
 	// life orders opening, serving and stopping. It is held while the socket is
 	// bound or taken over, which requests never wait for.
@@ -92,6 +97,18 @@ type running struct {
 	http.Server
 	links    links
 	stopping atomic.Bool // answers end their connection
+}
+
+// maxDecoders is how many bodies are decoded at the same time on a machine with
+// many processors: the memory for that many decoders must fit what a server may
+// hold.
+const maxDecoders = 8
+
+func newServer(settings serverSettings, pool *node.Pool) *server {
+	s := &server{settings: settings, pool: pool, made: time.Now()}
+	s.decoders = make(decoders, min(runtime.GOMAXPROCS(0), maxDecoders))
+	s.waiting.s = s
+	return s
 }
 
 // open binds the address, if it is not bound, and claims it for a node.
@@ -220,6 +237,8 @@ func (s *server) newHTTP() *running {
 	h.MaxHeaderBytes = s.settings.headerBytes
 	h.ErrorLog = log.New(complaints{s}, "", 0)
 	h.ConnState = h.links.watch
+	h.ConnContext = withLink
+	h.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
 	if !s.settings.tls {
@@ -257,13 +276,13 @@ func (s *server) accept(m *mouth) {
 func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool) {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
-		x = new(exchange)
+		x = s.newExchange()
 	}
-	*x = exchange{s: s, t: s.current.Load(), w: w, r: r, closing: closing}
+	*x = exchange{tools: x.tools, s: s, t: s.current.Load(), w: w, r: r, closing: closing}
 	defer func() {
-		*x = exchange{}
+		x.settle()
+		*x = exchange{tools: x.tools}
 		s.exchanges.Put(x)
-		s.inFlight.Add(-1)
 	}()
 	if s.inFlight.Add(1) > x.t.limits.processes {
 		x.turnAway()
@@ -284,9 +303,9 @@ func (c complaints) Write(line []byte) (int, error) {
 	case strings.Contains(msg, "panic serving"):
 		logger.Error(msg)
 	case strings.Contains(msg, "Accept error"):
-		logger.Warn(msg)
+		logger.Warn(clip(msg, maxLogged))
 	default:
-		logger.Debug(msg)
+		logger.Debug(clip(msg, maxLogged))
 	}
 	return len(line), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,10 @@ type socket struct {
 // lastCall is how long a mouth that closes goes on taking what waits in the
 // kernel's queue, so that a client whose connection was made is answered.
 const lastCall = time.Millisecond
+
+// lastGuests is lastCall for a socket that closes for good and lets no new clients
+// in: those who are half-way through the handshake still come.
+const lastGuests = 10 * time.Millisecond
 
 // openSocket binds an address.
 func openSocket(ctx context.Context, address string) (*socket, error) {
@@ -88,12 +93,14 @@ func (k *socket) leave(s *server) {
 // which takes no longer than lastCall.
 func (k *socket) acceptLocked() {
 	if k.mu.mouth != nil {
-		k.mu.mouth.shut()
+		k.mu.mouth.shut(len(k.mu.users) == 0)
 		k.mu.mouth = nil
 	}
 	if n := len(k.mu.users); n > 0 {
-		k.mu.mouth = &mouth{TCPListener: k.listener}
-		k.mu.users[n-1].accept(k.mu.mouth)
+		letInNew(k.listener)
+		s := k.mu.users[n-1]
+		k.mu.mouth = &mouth{TCPListener: k.listener, waiting: &s.waiting}
+		s.accept(k.mu.mouth)
 	}
 }
 
@@ -101,30 +108,45 @@ func (k *socket) acceptLocked() {
 // socket open.
 type mouth struct {
 	*net.TCPListener
+	waiting *waiting // of the server
 	closed  atomic.Bool
 	serving sync.WaitGroup // the server's goroutine that accepts
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection. Once the mouth is being shut, it goes on
+// until the kernel's queue is empty.
 func (m *mouth) Accept() (net.Conn, error) {
-	c, err := m.TCPListener.AcceptTCP()
-	if err != nil {
-		if m.closed.Load() {
+	for {
+		c, err := m.TCPListener.AcceptTCP()
+		switch {
+		case err == nil:
+			return newLink(c, m.waiting), nil
+		case !m.closed.Load():
+			return nil, err
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !queued(m.TCPListener):
 			return nil, net.ErrClosed
 		}
-		return nil, err
+		// The time was over before everybody was in, which happens on a busy machine.
+		if err := m.TCPListener.SetDeadline(time.Now().Add(lastCall)); err != nil {
+			return nil, net.ErrClosed
+		}
 	}
-	return &link{TCPConn: c}, nil
 }
 
 // Close does nothing: the socket shuts its mouths when it is time.
 func (m *mouth) Close() error { return nil }
 
 // shut has Accept return net.ErrClosed soon, and waits until the server has
-// noticed.
-func (m *mouth) shut() {
+// noticed. Where the socket is about to be closed for good, it first has the
+// kernel ignore those who want to connect: they would be in the queue, where
+// closing resets them, after they were told that they are connected.
+func (m *mouth) shut(forGood bool) {
+	call := lastCall
+	if forGood && turnAwayNew(m.TCPListener) {
+		call = lastGuests
+	}
 	m.closed.Store(true)
-	if err := m.TCPListener.SetDeadline(time.Now().Add(lastCall)); err != nil {
+	if err := m.TCPListener.SetDeadline(time.Now().Add(call)); err != nil {
 		return // closed as a whole, so Accept has returned
 	}
 	m.serving.Wait()

@@ -47,6 +47,11 @@ type source struct {
 	stopped atomic.Bool
 }
 
+// process is what the fake engine shows of a process.
+type process struct{ node.Process }
+
+func (process) ID() string { return processID }
+
 const processID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 func (s *source) Run(ctx context.Context, r node.Result) node.Response {
@@ -61,7 +66,7 @@ func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, strin
 	for {
 		switch r.Op {
 		case node.OpCall:
-			r = r.More.Then(nil, s.flow(ctx, r.Payload))
+			r = r.More.Then(process{}, s.flow(ctx, r.Payload))
 		case node.OpFail:
 			if s.onError != nil {
 				return s.onError(ctx, r.Payload), processID

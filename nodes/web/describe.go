@@ -1,0 +1,102 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+type badRequestKey struct{}
+
+// withBadRequest has Describe know a request that has no payload.
+func withBadRequest(ctx context.Context, r *http.Request) context.Context {
+	return context.WithValue(ctx, badRequestKey{}, r)
+}
+
+// Describe says what a request asked for and how it is answered, by OpenTelemetry's
+// conventions for servers: the name is the method and the route, and only a
+// status from 500 on is a failure of the server.
+func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Response) observe.Description {
+	head, r := first, (*route)(nil)
+	if bad, ok := ctx.Value(badRequestKey{}).(*http.Request); ok {
+		head, _ = newRequest(bad, value.Null())
+	} else if header, _ := head.Get(keyHeader); true {
+		if view, ok := viewOf(header); ok {
+			r = view.route.Load()
+		}
+	}
+	field := func(name string) string {
+		v, _ := head.Get(name)
+		s, _ := v.AsString()
+		return clip(s, maxQuote)
+	}
+	status := statusOf(resp)
+	method := knownMethod(field(keyMethod))
+	d := observe.Description{Name: method, Failed: status >= http.StatusInternalServerError}
+	add := func(key, text string) {
+		if text != "" {
+			d.Attributes = append(d.Attributes, observe.Attribute{Key: key, Text: text})
+		}
+	}
+	add("http.request.method", method)
+	if method == otherMethod {
+		d.Name = "HTTP"
+		add("http.request.method_original", field(keyMethod))
+	}
+	add("url.scheme", field(keyScheme))
+	add("url.path", field(keyPath))
+	if r != nil {
+		d.Name += " " + r.path
+		add("http.route", r.path)
+	}
+	d.Attributes = append(d.Attributes, observe.Attribute{Key: "http.response.status_code", Number: int64(status)})
+	if d.Failed {
+		add("error.type", strconv.Itoa(status))
+	}
+	host := field(keyHost)
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		host = name
+		if number, err := strconv.ParseInt(port, 10, 32); err == nil {
+			d.Attributes = append(d.Attributes, observe.Attribute{Key: "server.port", Number: number})
+		}
+	}
+	add("server.address", strings.Trim(host, "[]"))
+	if version, ok := strings.CutPrefix(field(keyProtocol), "HTTP/"); ok {
+		add("network.protocol.version", strings.TrimSuffix(version, ".0"))
+	}
+	return d
+}
+
+// otherMethod is what the conventions call a method that they do not know.
+const otherMethod = "_OTHER"
+
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodConnect,
+		http.MethodOptions, http.MethodTrace, http.MethodPatch, "QUERY":
+		return method
+	}
+	return otherMethod
+}
+
+// statusOf returns the status that a response is answered with, unless it turns
+// out that its header or body cannot be sent.
+func statusOf(resp node.Response) int {
+	if resp.IsError() {
+		return failureStatus(node.Describe(resp.Payload.AsError()))
+	}
+	e, ok, err := openEnvelope(resp.Payload)
+	switch {
+	case err != nil:
+		return http.StatusInternalServerError
+	case !ok || resp.None:
+		return http.StatusOK
+	}
+	return e.status
+}

@@ -1,0 +1,329 @@
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// These tests have a whole engine between the request and the answer.
+
+type records struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *records) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *records) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A world is an engine that serves one listener.
+type world struct {
+	t         *testing.T
+	engine    *uniflow.Engine
+	logs      records
+	addr      string
+	listener  node.Node // of the latest generation
+	timelines chan *observe.Timeline
+	client    *http.Client
+}
+
+var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
+
+// serve starts a workflow. If record is set, each process has a timeline.
+func serve(t *testing.T, document string, record bool) *world {
+	t.Helper()
+	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
+	kinds := std.Defs("")
+	for _, def := range kinds {
+		if def.Kind == "listener" {
+			make := def.New
+			def.New = func(init *node.Init) (node.Node, error) {
+				n, err := make(init)
+				w.listener = n
+				return n, err
+			}
+		}
+	}
+	opts := uniflow.Options{Kinds: kinds, Log: slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if record {
+		opts.Recorders = []observe.Recorder{{Ended: func(t *observe.Timeline) { w.timelines <- t }}}
+	}
+	engine, err := uniflow.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine = engine
+	w.apply(document)
+	w.addr = listening.FindStringSubmatch(w.logs.String())[1]
+	w.client = &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) apply(document string) {
+	w.t.Helper()
+	list, err := w.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
+	if err != nil || list.HasErrors() {
+		w.t.Fatal(err, list)
+	}
+}
+
+// ask returns "STATUS TYPE BODY", with "Allow: …" at the end if there is one.
+func (w *world) ask(method, path, body string, header ...string) string {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.addr+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, h := range header {
+		name, v, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, v)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	got := fmt.Sprintf("%d %s %s", resp.StatusCode, contentType, data)
+	if allow := resp.Header.Get("Allow"); allow != "" {
+		got += " Allow: " + allow
+	}
+	return got
+}
+
+const api = `
+- kind: listener
+  name: web
+  protocol: http
+  host: 127.0.0.1
+  port: 0
+  ports:
+    out: [{name: api, port: in}]
+    error: [] # HANDLER
+- kind: router
+  name: api
+  routes:
+    - {method: GET, path: "/users/:id", port: "out[0]"}
+    - {method: POST, path: /orders, port: "out[1]"}
+    - {method: GET, path: /boom, port: "out[2]"}
+    - {method: GET, path: /full, port: "out[3]"}
+    - {method: GET, path: /odd, port: "out[4]"}
+    - {method: GET, path: /nan, port: "out[5]"}
+    - {method: "*", path: /any, port: "out[0]"}
+  ports:
+    out[0]: [{name: show, port: in}]
+    out[1]: [{name: echo, port: in}]
+    out[2]: [{name: boom, port: in}]
+    out[3]: [{name: full, port: in}]
+    out[4]: [{name: odd, port: in}]
+    out[5]: [{name: nan, port: in}]
+- {kind: snippet, name: show, language: text, code: shown}
+- {kind: snippet, name: echo, language: cel, code: body}
+- {kind: snippet, name: boom, language: cel, code: body.nothing}
+- {kind: snippet, name: full, language: text, code: the disk is full, ports: {out: [{name: no}]}}
+- {kind: throw, name: no, status: 507}
+- {kind: snippet, name: odd, language: cel, code: '{"status": "404", "body": "x"}'}
+- {kind: snippet, name: nan, language: cel, code: "0.0 / 0.0"}
+`
+
+// handled has one handler for all errors.
+var handled = strings.Replace(api, "error: [] # HANDLER", "error: [{name: shared, port: in}]", 1) + `
+- kind: snippet
+  name: shared
+  language: cel
+  code: '{"status": has(self.status) ? self.status : 500, "body": {"error": message}}'
+`
+
+// TestErrorContract has errors of all origins go to one handler, and to none.
+func TestErrorContract(t *testing.T) {
+	const j = "Content-Type: application/json"
+	w := serve(t, handled, false)
+	f := func(method, path, body, want string, header ...string) {
+		t.Helper()
+		if got := w.ask(method, path, body, header...); !strings.HasPrefix(got, want) {
+			t.Errorf("%s %s: got %s, want %s", method, path, got, want)
+		}
+	}
+	f("GET", "/users/7", "", "200 text/plain shown")
+	f("PURGE", "/any", "", "200 text/plain shown")
+	f("GET", "/nothing", "", `404 application/json {"error":"Not Found"}`)
+	f("PUT", "/orders", "{}", `405 application/json {"error":"Method Not Allowed"} Allow: OPTIONS, POST`, j)
+	f("OPTIONS", "/orders", "", "204   Allow: OPTIONS, POST")
+	f("POST", "/orders", "{", `400 application/json {"error":"body: JSON, line 1`, j)
+	f("GET", "/boom", "", `500 application/json {"error":`)
+	f("GET", "/full", "", `507 application/json {"error":"the disk is full"}`)
+	f("GET", "/odd", "", "500 text/plain Internal Server Error")
+	logs := w.logs.String()
+	for _, want := range []string{
+		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=507 method=GET path=/full error="node \\"no\\" \(test.yaml:\d+:\d+\): the disk is full"`,
+		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=500 method=GET path=/boom error="node \\"boom\\"`,
+		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=500 method=GET path=/odd error="answer: status \\"?404`,
+		`level=INFO msg="request answered with an error" .*process=[0-9a-f-]{36} status=400 method=POST path=/orders`,
+		`level=DEBUG msg="request answered with an error" .*process=[0-9a-f-]{36} status=404 method=GET path=/nothing`,
+	} {
+		if !regexp.MustCompile(want).MatchString(logs) {
+			t.Errorf("log: got %s, want %s", logs, want)
+		}
+	}
+
+	w = serve(t, api, false)
+	f("GET", "/nothing", "", "404 text/plain Not Found")
+	f("PUT", "/orders", "{}", "405 text/plain Method Not Allowed Allow: OPTIONS, POST", j)
+	f("GET", "/full", "", "507 text/plain Insufficient Storage")
+	for _, accept := range []string{"Accept: application/json", "Accept: application/problem+json"} {
+		f("GET", "/nothing", "", `404 application/problem+json {"type":"about:blank","title":"Not Found","status":404,"instance":"urn:uuid:`, accept)
+		f("PUT", "/orders", "{}", `405 application/problem+json {"type":"about:blank","title":"Method Not Allowed","status":405,"instance":"urn:uuid:`, accept, j)
+		f("POST", "/orders", "{", `400 application/problem+json {"type":"about:blank","title":"Bad Request","status":400,"detail":"body: JSON`, accept, j)
+		f("GET", "/boom", "", `500 application/problem+json {"type":"about:blank","title":"Internal Server Error","status":500,"instance":"urn:uuid:`, accept)
+	}
+}
+
+// TestUnwantedBody refuses requests that no route takes before their bodies have
+// come.
+func TestUnwantedBody(t *testing.T) {
+	w := serve(t, handled, false)
+	f := func(request string, status int) {
+		t.Helper()
+		c, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n", request)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("%s: got %s, want %d", request, resp.Status, status)
+		}
+	}
+	f("POST /nothing", 404)
+	f("PUT /orders", 405)
+	if got := w.ask("POST", "/orders", `{"a":1}`, "Content-Type: application/json"); got != `200 application/json {"a":1}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestDescribed has timelines say what their requests were, by the conventions of
+// OpenTelemetry.
+func TestDescribed(t *testing.T) {
+	w := serve(t, handled, true)
+	f := func(method, path, body, name string, failed bool, want ...string) {
+		t.Helper()
+		w.ask(method, path, body, "Content-Type: application/json")
+		got := <-w.timelines
+		if got.Name != name || got.Failed != failed {
+			t.Errorf("%s %s: got name %q, failed %v, want %q, %v", method, path, got.Name, got.Failed, name, failed)
+		}
+		var attributes []string
+		for _, a := range got.Attributes {
+			if a.Text == "" {
+				a.Text = fmt.Sprint(a.Number)
+			}
+			attributes = append(attributes, a.Key+"="+a.Text)
+		}
+		_, port, _ := net.SplitHostPort(w.addr)
+		want = append(want, "http.request.method="+method, "url.path="+path, "url.scheme=http", "server.address=127.0.0.1", "server.port="+port, "network.protocol.version=1.1")
+		for _, attribute := range want {
+			if !slices.Contains(attributes, attribute) {
+				t.Errorf("%s %s: got %q, want %s", method, path, attributes, attribute)
+			}
+		}
+	}
+	f("GET", "/users/7", "", "GET /users/:id", false, "http.route=/users/:id", "http.response.status_code=200")
+	f("GET", "/nothing", "", "GET", false, "http.response.status_code=404")
+	f("POST", "/orders", "{", "POST", false, "http.response.status_code=400")
+	f("GET", "/full", "", "GET /full", true, "http.route=/full", "http.response.status_code=507", "error.type=507")
+	f("GET", "/odd", "", "GET /odd", true, "http.response.status_code=500")
+	w.ask("BREW", "/any", "")
+	if got := <-w.timelines; got.Name != "HTTP /any" {
+		t.Errorf("an unknown method: got name %q, want HTTP /any", got.Name)
+	}
+
+	// An answer that cannot be made is logged under the id that the timeline has.
+	w.ask("GET", "/nan", "")
+	if id := (<-w.timelines).Process; !strings.Contains(w.logs.String(), "process="+id+" status=500 method=GET path=/nan") {
+		t.Errorf("log: got %s, want process %s", w.logs.String(), id)
+	}
+}
+
+// TestCounts counts answers by route and status, through reloads.
+func TestCounts(t *testing.T) {
+	w := serve(t, handled, false)
+	for i := range 3 {
+		w.ask("GET", fmt.Sprintf("/users/%d", i), "")
+	}
+	w.apply(strings.Replace(handled, "port: 0", "port: 0\n  limits: {idle_timeout: 60s}", 1)) // another server
+	w.client.CloseIdleConnections()
+	w.addr = listening.FindAllStringSubmatch(w.logs.String(), -1)[1][1]
+	w.ask("GET", "/users/9", "")
+	w.ask("GET", "/full", "")
+	w.ask("GET", "/nothing/"+strings.Repeat("x", 1000), "")
+	w.client.CloseIdleConnections()
+	f := func(name, want string) {
+		t.Helper()
+		var got []string
+		w.listener.(node.Measured).Measure(func(m node.Metric) {
+			if m.Name != name {
+				return
+			}
+			var b strings.Builder
+			for _, l := range m.Labels {
+				fmt.Fprintf(&b, "%s=%s ", l.Name, l.Value)
+			}
+			n := uint64(m.Value)
+			for _, count := range m.Counts {
+				n += count
+			}
+			if m.Type == node.MetricHistogram && (len(m.Counts) != len(m.Bounds)+1 || m.Sum <= 0) {
+				t.Errorf("got %+v, want a histogram", m)
+			}
+			got = append(got, b.String()+fmt.Sprint(n))
+		})
+		if got := strings.Join(got, "\n"); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	f("http_answers_total", "method=GET route=/full status=5xx 1\nmethod=GET route=/users/:id status=2xx 4\nmethod= route= status=4xx 1")
+	f("http_answer_duration_seconds", "method=GET route=/full 1\nmethod=GET route=/users/:id 4\nmethod= route= 1")
+	f("http_requests_in_flight", "0")
+	f("http_body_bytes", "0")
+	f("http_answers_waiting", "0")
+}

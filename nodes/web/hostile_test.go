@@ -1,0 +1,500 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// In each of these tests there are clients that break a bound, and others
+// that must not notice.
+
+// hostile starts a listener with limits in JSON, and with settings that only
+// tests change.
+func hostile(t *testing.T, limits string, f flow, change func(*listener)) *site {
+	t.Helper()
+	w := newWorld(t)
+	n := w.make("web", "{"+loopback+`,"limits":{`+limits+"}}")
+	if change != nil {
+		change(n)
+	}
+	w.serve(n, &source{flow: f})
+	transport := &http.Transport{DisableCompression: true}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		w.end(n)
+	})
+	return &site{world: w, t: t, node: n, client: &http.Client{Transport: transport}, url: "http://" + n.addr()}
+}
+
+// sized answers with as many bytes as the path says.
+func sized(_ context.Context, payload value.Value) node.Response {
+	path, _ := payload.Get("path")
+	s, _ := path.AsString()
+	n := 0
+	if _, err := fmt.Sscanf(s, "/%d", &n); err != nil {
+		return reply(value.Error(err))
+	}
+	return reply(value.Binary(make([]byte, n)))
+}
+
+// A frames is a client of HTTP/2 that is made of single frames.
+type frames struct {
+	net.Conn
+	*http2.Framer
+	head   bytes.Buffer
+	enc    *hpack.Encoder
+	headed chan struct{} // has a value for each answer whose header has come
+	closed chan error    // gets why the server's frames have ended
+}
+
+// dialFrames connects with a window of so many bytes for each stream.
+func (s *site) dialFrames(window uint32) *frames {
+	s.t.Helper()
+	c := &frames{Conn: s.dial(), headed: make(chan struct{}, 1000), closed: make(chan error, 1)}
+	c.Framer = http2.NewFramer(c.Conn, c.Conn)
+	c.enc = hpack.NewEncoder(&c.head)
+	if _, err := io.WriteString(c.Conn, http2.ClientPreface); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Conn.Close() })
+	return c
+}
+
+// read takes frames until there are no more.
+func (c *frames) read() {
+	for {
+		f, err := c.ReadFrame()
+		if err != nil {
+			c.closed <- err
+			return
+		}
+		if _, ok := f.(*http2.HeadersFrame); ok {
+			c.headed <- struct{}{}
+		}
+	}
+}
+
+// get asks for a path on a stream of its own.
+func (c *frames) get(stream uint32, path string) error {
+	c.head.Reset()
+	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", path}} {
+		if err := c.enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
+			return err
+		}
+	}
+	return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: c.head.Bytes(), EndStream: true, EndHeaders: true})
+}
+
+// metric returns the sum of the metrics of a name, with a label if one is given.
+func (s *site) metric(name string, label ...string) (sum float64) {
+	s.node.Measure(func(m node.Metric) {
+		match := len(label) == 0
+		for _, l := range m.Labels {
+			match = match || l.Value == label[0]
+		}
+		if m.Name == name && match {
+			sum += m.Value
+		}
+	})
+	return sum
+}
+
+// TestZeroWindow has clients of HTTP/2 that never open a window, with more streams
+// than the listener may have processes.
+func TestZeroWindow(t *testing.T) {
+	for _, size := range []int{2, 8 << 10, 1 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			const clients, streams = 5, 80
+			s := hostile(t, `"processes":300,"header_timeout":"3s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+			var all []*frames
+			for range clients {
+				c := s.dialFrames(0)
+				go c.read()
+				for i := range uint32(streams) {
+					if err := c.get(2*i+1, fmt.Sprintf("/%d", size)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				all = append(all, c)
+				var closed error
+				for range streams {
+					if closed != nil {
+						break
+					}
+					select {
+					case <-c.headed:
+					case closed = <-c.closed: // to make room for others
+						c.closed <- closed
+					}
+				}
+				for range 20 {
+					s.do("GET", "/2", "").want(t, 200, "\x00\x00")
+				}
+			}
+			if got := s.metric("http_answers_waiting"); got > 300 {
+				t.Errorf("got %v answers waiting, want 300 at most", got)
+			}
+			if s.metric("http_connections_closed_total", "too many answers") == 0 {
+				t.Error("got no connection closed to make room")
+			}
+			for _, c := range all {
+				<-c.closed
+			}
+			if s.metric("http_connections_closed_total", "slow answer") == 0 {
+				t.Error("got no connection closed for being slow")
+			}
+			s.do("GET", "/2", "").want(t, 200, "\x00\x00")
+			if got := strings.Count(s.logs.String(), "connection closed"); got != 1 {
+				t.Errorf("got %d records of closed connections within ten seconds, want 1", got)
+			}
+		})
+	}
+}
+
+// TestStreamsOfOneConnection refuses more streams than a connection may have, and
+// closes a stream that does not get on while others do.
+func TestStreamsOfOneConnection(t *testing.T) {
+	s := hostile(t, `"header_timeout":"300ms"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	c := s.dialFrames(1 << 10)
+	if err := c.get(1, "/65536"); err != nil { // more than the window
+		t.Fatal(err)
+	}
+	answered, reset, limit := 0, false, uint32(0)
+	next := uint32(3)
+	for !reset {
+		f, err := c.ReadFrame()
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answered, err)
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if v, ok := f.Value(http2.SettingMaxConcurrentStreams); ok {
+				limit = v
+			}
+		case *http2.RSTStreamFrame:
+			reset = f.StreamID == 1
+		}
+		if f.Header().StreamID%2 == 1 && f.Header().StreamID != 1 && f.Header().Flags.Has(http2.FlagDataEndStream) || answered == 0 {
+			answered++
+			if err := c.get(next, "/10"); err != nil {
+				t.Fatal(err)
+			}
+			next += 2
+		}
+	}
+	if limit != maxStreams || answered < 2 {
+		t.Errorf("got a limit of %d streams and %d answers, want %d and some", limit, answered, maxStreams)
+	}
+	if err := c.get(next, "/10"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		f, err := c.ReadFrame()
+		if err != nil {
+			t.Fatalf("the connection did not outlive its stream: %v", err)
+		}
+		if f.Header().StreamID == next {
+			break
+		}
+	}
+}
+
+// TestUnreadPipelines has clients that ask and never read, more of them than there
+// may be processes.
+func TestUnreadPipelines(t *testing.T) {
+	s := hostile(t, `"processes":10,"header_timeout":"2s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	var clients sync.WaitGroup
+	for range 16 {
+		c := s.dial()
+		defer c.Close()
+		clients.Go(func() {
+			ask := []byte(strings.Repeat("GET /30000 HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+			for { // the server stops reading, and then ends the connection
+				if _, err := c.Write(ask); err != nil {
+					return
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		clients.Wait()
+		close(ended)
+	}()
+	for asked := 0; ; asked++ {
+		s.do("GET", "/2", "").want(t, 200, "\x00\x00")
+		select {
+		case <-ended:
+			if got := s.metric("http_connections_closed_total"); got != 16 {
+				t.Errorf("got %v connections closed, want 16 after %d other requests", got, asked)
+			}
+			return
+		default:
+		}
+	}
+}
+
+// TestUnreadEchoes has answers that nobody takes hold as many bytes as all
+// requests may.
+func TestUnreadEchoes(t *testing.T) {
+	s := hostile(t, "", echoBody, nil)
+	s.node.serving.limits.heldBytes = 16 << 20 // nobody has looked at it yet
+	const size = 3 << 20
+	for range 6 {
+		c := s.dial()
+		defer c.Close()
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", size)
+		if _, err := io.Copy(c, io.LimitReader(endless{}, size)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); err != nil { // it has begun to answer
+			t.Fatal(err)
+		}
+		s.do("POST", "/", strings.Repeat("x", 1<<20), "Content-Type: text/plain").want(t, 200, strings.Repeat("x", 1<<20))
+	}
+}
+
+// TestSlowReader takes an answer slowly, but fast enough.
+func TestSlowReader(t *testing.T) {
+	s := hostile(t, `"header_timeout":"500ms"`, sized, func(n *listener) { n.settings.minRate = 100 << 10 })
+	c := s.dial()
+	defer c.Close()
+	const size = 4 << 20
+	fmt.Fprintf(c, "GET /%d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", size)
+	total := 0
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	buf := make([]byte, 64<<10) // in 50 ms: 13 times the minimum
+	for {
+		n, err := io.ReadFull(c, buf)
+		total += n
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", total, err)
+		}
+		<-tick.C
+	}
+	if total < size {
+		t.Errorf("got %d bytes, want %d and a header", total, size)
+	}
+}
+
+// TestSilentBody sends most of a body and then nothing: what was sent does not buy
+// more time than the window.
+func TestSilentBody(t *testing.T) {
+	s := hostile(t, `"header_timeout":"100ms"`, echoBody, func(n *listener) { n.settings.bodyWindow = 200 * time.Millisecond })
+	c := s.dial()
+	defer c.Close()
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 8<<20)
+	if _, err := io.Copy(c, io.LimitReader(endless{}, 7<<20)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+		t.Errorf("got %s, close %v, want 408 and the end of the connection", resp.Status, resp.Close)
+	}
+	if got := s.metric("http_connections_closed_total", "slow body"); got != 1 {
+		t.Errorf("got %v slow bodies, want 1", got)
+	}
+}
+
+// TestLengthAndChunks has a second request hidden behind the end of the first,
+// for whoever goes by its Content-Length.
+func TestLengthAndChunks(t *testing.T) {
+	s := start(t, "", always(value.String("pong")))
+	f := func(name, head string, answers int) {
+		t.Helper()
+		c := s.dial()
+		defer c.Close()
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", head)
+		data, err := io.ReadAll(c)
+		if err != nil && answers > 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Count(string(data), "HTTP/1.1 200 OK"); got != answers {
+			t.Errorf("%s: got %d answers, want %d", name, got, answers)
+		}
+	}
+	f("chunks", "Transfer-Encoding: chunked", 2)
+	f("both", "Content-Length: 4\r\nTransfer-Encoding: chunked", 1)
+	f("both, small letters", "content-length: 4\r\ntransfer-encoding: chunked", 1)
+	f("both, folded", "Content-Length: 4\r\nTransfer-Encoding:\r\n chunked", 1)
+	f("both, far apart", "Content-Length: 4\r\nX: "+strings.Repeat("x", 8000)+"\r\nTransfer-Encoding: chunked", 1)
+}
+
+// TestQuotes sends malformed bodies, and looks how much of them comes back and
+// how much goes into the log.
+func TestQuotes(t *testing.T) {
+	long := strings.Repeat("\x01", 1<<20)
+	name := strings.Repeat("n", 30<<10)
+	f := func(contentType, coding, body string, status int) {
+		t.Helper()
+		s := start(t, `"access_log":true`, failing(fmt.Errorf("no tea for %s", long)))
+		got := s.do("POST", "/", body, "Content-Type: "+contentType, "Content-Encoding: "+coding)
+		if got.status != status || len(got.body) > 2*maxQuote {
+			t.Errorf("%.40s: got %d and %d bytes, want %d and some", contentType, got.status, len(got.body), status)
+		}
+		if got := len(s.logs.String()); got > 10_000 {
+			t.Errorf("%.40s: got %d bytes of log", contentType, got)
+		}
+	}
+	f("multipart/form-data; boundary=b", "", "--b\r\n"+long, 400)
+	f("multipart/form-data; boundary=b", "", "--b\r\n"+long+"\r\n", 400)
+	f("multipart/form-data; boundary=b", "gzip", compressed(t, "gzip", "--b\r\n"+long+"\r\n"), 400)
+	f("multipart/form-data; boundary=b", "", "--b\r\n"+strings.Repeat("a", 1<<20), 400)
+	f("multipart/form-data; boundary="+name, "", "--b\r\n", 400)
+	f("text/plain; charset="+name, "", "x", 415)
+	f("application/json; charset="+name, "", "x", 415)
+	f("text/plain", name, "x", 415)
+	f("application/json", "", long, 400)
+	f("application/x-www-form-urlencoded", "", "%"+long, 400)
+	f("text/plain", "", "x", 500)
+}
+
+// TestLongTargets logs no more of a path or a method than is useful.
+func TestLongTargets(t *testing.T) {
+	s := start(t, `"access_log":true`, failing(errTest))
+	s.do(strings.Repeat("M", 20<<10), "/"+strings.Repeat("p", 20<<10), "").want(t, 500, "Internal Server Error")
+	s.client.CloseIdleConnections()
+	if got := len(s.logs.String()); got > 5000 {
+		t.Errorf("got %d bytes of log", got)
+	}
+}
+
+const bombEnv = "UNIFLOW_TEST_BOMB"
+
+// TestBombs sends 64 bodies of some 8,000 bytes, each of which becomes a value of
+// 100 MB and more, to a server in a program that may have 1 GiB.
+func TestBombs(t *testing.T) {
+	if kind := os.Getenv(bombEnv); kind != "" {
+		bombs(t, kind)
+		return
+	}
+	if invariant.Race {
+		return // the race detector takes more memory than the program may have
+	}
+	for _, kind := range []string{"zeros", "maps", "fields"} {
+		t.Run(kind, func(t *testing.T) {
+			cmd := exec.Command("sh", "-c", `ulimit -d 1048576 && exec "$0" -test.run='^TestBombs$'`, os.Args[0])
+			cmd.Env = append(os.Environ(), bombEnv+"="+kind)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %.2000s", err, out)
+			}
+		})
+	}
+}
+
+func bombs(t *testing.T, kind string) {
+	contentType, text, n := "application/json", "", 64
+	switch kind {
+	case "zeros":
+		text = "[" + strings.Repeat("0,", 4<<20-10) + "0]"
+	case "maps":
+		text = "[" + strings.Repeat("{},", (8<<20)/3-10) + "{}]"
+	case "fields":
+		var b strings.Builder
+		for i := 0; b.Len() < 8<<20-100; i++ {
+			fmt.Fprintf(&b, "%x&", i)
+		}
+		contentType, text, n = "application/x-www-form-urlencoded", b.String(), 16 // they take long
+	}
+	body := compressed(t, "gzip", text)
+	s := start(t, "", always(value.String("pong")))
+	var peak int64
+	var clients sync.WaitGroup
+	answers := make(chan int, n)
+	for range n {
+		clients.Go(func() {
+			got := s.do("POST", "/", body, "Content-Type: "+contentType, "Content-Encoding: gzip")
+			answers <- got.status
+		})
+	}
+	taken := 0
+	for range n {
+		switch status := <-answers; status {
+		case 200:
+			taken++
+		case 503:
+		default:
+			t.Errorf("got status %d", status)
+		}
+		peak = max(peak, s.node.server.bytes.Load())
+	}
+	clients.Wait()
+	if kind == "zeros" && taken == 0 {
+		t.Error("got all of them refused")
+	}
+	if peak > minHeld {
+		t.Errorf("got %d bytes held, want %d at most", peak, int64(minHeld))
+	}
+	s.do("POST", "/", "[1]", "Content-Type: application/json").want(t, 200, "pong")
+	if got := s.node.server.bytes.Load(); got != 0 {
+		t.Errorf("bytes held at rest: got %d, want 0", got)
+	}
+}
+
+// TestStopWhileConnecting stops a server while clients connect as fast as they
+// can: whoever is connected is answered, all others are refused.
+func TestStopWhileConnecting(t *testing.T) {
+	for range 10 {
+		w := newWorld(t)
+		n := w.make("web", "{"+loopback+"}")
+		w.serve(n, &source{flow: always(value.String("pong"))})
+		addr := n.addr()
+		var clients sync.WaitGroup
+		started := make(chan struct{}, 1000)
+		for range 8 {
+			clients.Go(func() {
+				for {
+					c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+					if err != nil {
+						return // refused, or not answered because it stops
+					}
+					fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+					if data, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(data), "pong") {
+						t.Errorf("got %q and %v, want an answer", data, err)
+					}
+					c.Close()
+					select {
+					case started <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		for range 100 {
+			<-started
+		}
+		w.end(n)
+		clients.Wait()
+	}
+}
