@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/metrics"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -84,8 +83,8 @@ type waiting struct {
 	wg    sync.WaitGroup
 }
 
-// newWaiting returns goroutines that sleep, or those that do so far with the error
-// of the context. They are to be released.
+// newWaiting returns goroutines that sleep, all but those that had no turn for 50 ms
+// after the last of them came. With an error, fewer do. They are to be released.
 func newWaiting(ctx context.Context, n, locks int, make func() sync.Locker) (*waiting, error) {
 	w := new(waiting)
 	for range locks {
@@ -93,22 +92,23 @@ func newWaiting(ctx context.Context, n, locks int, make func() sync.Locker) (*wa
 		l.Lock()
 		w.locks = append(w.locks, l)
 	}
-	before := asleep()
+	var came sync.WaitGroup
+	came.Add(n)
 	for i := range n {
 		w.wg.Go(func() {
 			l := w.locks[i%locks]
+			came.Done()
 			l.Lock()
 			l.Unlock()
 		})
 	}
-	for asleep() < before+uint64(n) {
-		select {
-		case <-ctx.Done():
-			return w, context.Cause(ctx)
-		case <-time.After(time.Millisecond):
-		}
+	came.Wait()
+	select {
+	case <-ctx.Done():
+		return w, context.Cause(ctx)
+	case <-time.After(50 * time.Millisecond):
+		return w, nil
 	}
-	return w, nil
 }
 
 // release unlocks all locks, and returns when everybody has had theirs.
@@ -117,13 +117,6 @@ func (w *waiting) release() {
 		l.Unlock()
 	}
 	w.wg.Wait()
-}
-
-// asleep returns how many goroutines wait for something.
-func asleep() uint64 {
-	sample := []metrics.Sample{{Name: "/sched/goroutines/waiting:goroutines"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }
 
 // printRegimes prints them.
