@@ -20,6 +20,10 @@ type Thrown struct {
 	Pos     diag.Pos // where in the document; the zero Pos if unknown
 }
 
+// Place returns where in the document the code failed. The error of the node shows it in
+// the place of where the node begins.
+func (e *Thrown) Place() diag.Pos { return e.Pos }
+
 // Error returns the message alone, without the place.
 func (e *Thrown) Error() string { return e.Message }
 

@@ -10,6 +10,7 @@ package lang
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -34,6 +35,10 @@ const (
 type Options struct {
 	Mode    Mode
 	Timeout time.Duration // of one evaluation; 0 is none
+
+	// Log gets what the code writes, such as console.log of JavaScript. If it is
+	// nil, that is dropped.
+	Log *slog.Logger
 }
 
 // A Language compiles code. Compile reports what is wrong with it as a

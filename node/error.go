@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -28,7 +29,12 @@ type Error struct {
 func (e *Error) Error() string {
 	text := e.Err.Error()
 	if e.Node.Kind != "" {
-		text = fmt.Sprintf("node %q (%s): %s", e.Node, e.Node.Pos, text)
+		at := e.Node.Pos
+		var placed interface{ Place() diag.Pos } // code of the node that failed
+		if errors.As(e.Err, &placed) && placed.Place().IsValid() {
+			at = placed.Place()
+		}
+		text = fmt.Sprintf("node %q (%s): %s", e.Node, at, text)
 	}
 	if e.Code != "" && !strings.HasSuffix(text, "["+e.Code+"]") { // that of the cause
 		text += " [" + e.Code + "]"
