@@ -3,10 +3,13 @@ package javascript
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/dop251/goja"
@@ -21,13 +24,11 @@ import (
 // keeps it apart from the files of any folder that code can import.
 const mainFile = "code:main"
 
-// maxNesting is how deep brackets may nest in code, and maxSource how long it may
-// be, in bytes. The parsers recurse, for each ! and each else if too, and a stack
-// that is used up ends the process: 200,000 conditionals inside of one another
-// did. What the code imports is not bounded.
+// What a module may import. A file is bounded like the code of a document,
+// except for its size.
 const (
-	maxNesting = 1000
-	maxSource  = 128 << 10
+	maxFile  = 1 << 20 // bytes of one file
+	maxFiles = 8 << 20 // bytes of all files
 )
 
 // missing is the syntax that the interpreter does not know, which the bundler
@@ -47,32 +48,28 @@ func (l *Language) loader() api.Loader {
 	return api.LoaderJS
 }
 
-// checkSize refuses code that a recursive parser cannot take. It looks at
-// brackets wherever they stand, in strings too.
+// checkSize refuses code that the parsers cannot take.
 func checkSize(code diag.Text) error {
 	if len(code.Code) > maxSource {
 		return lang.Syntax(code, 1, 1, "the code has %d bytes, %d are the most", len(code.Code), maxSource).
 			WithHint("put it into files beside the document and import them")
 	}
-	depth, line, lineStart := 0, 1, 0
-	for i, c := range code.Code {
-		switch c {
-		case '(', '[', '{':
-			if depth++; depth > maxNesting {
-				return lang.Syntax(code, line, 1+utf8.RuneCountInString(code.Code[lineStart:i]), "brackets nest deeper than %d levels", maxNesting)
-			}
-		case ')', ']', '}':
-			depth = max(0, depth-1)
-		case '\n':
-			line, lineStart = line+1, i+1
-		}
+	if _, wrong := scan(code.Code); wrong != nil {
+		line, col := position(code.Code, wrong.at)
+		return lang.Syntax(code, line, col, "%s", wrong.text)
 	}
 	return nil
 }
 
 // A module is a script that gives what the code exports each time it is run.
 type module struct {
-	script *goja.Program
+	script  *goja.Program
+	private bool // mayBePrivate
+}
+
+// mayBePrivate reports whether code may have classes with private fields.
+func mayBePrivate(script string) bool {
+	return strings.Contains(script, "class") && strings.Contains(script, "#")
 }
 
 // bundle makes one script of the code and what it imports.
@@ -81,8 +78,11 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 		return nil, err
 	}
 	root, rootErr := folder(code.File)
+	files := &imports{root: root, rootErr: rootErr, read: map[string]string{}}
 	result := api.Build(api.BuildOptions{
-		Stdin:          &api.StdinOptions{Contents: code.Code, Sourcefile: mainFile, Loader: l.loader(), ResolveDir: root},
+		// The bundler reads what the last comment of this kind names, even outside of
+		// the folder. One that names nothing is put behind all others.
+		Stdin:          &api.StdinOptions{Contents: code.Code + noSourceMap, Sourcefile: mainFile, Loader: l.loader()},
 		AbsWorkingDir:  root,
 		Bundle:         true,
 		Outfile:        "bundle.js", // not written
@@ -97,10 +97,10 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 		Sourcemap:      api.SourceMapExternal,
 		SourcesContent: api.SourcesContentExclude,
 		Banner:         map[string]string{"js": `(() => { "use strict";`},
-		Plugins:        []api.Plugin{imports(root, rootErr)},
+		Plugins:        []api.Plugin{{Name: pluginName, Setup: files.setup}},
 	})
 	if len(result.Errors) > 0 {
-		return nil, diagnose(code, root, result.Errors)
+		return nil, diagnose(code, files, result.Errors)
 	}
 	var js, sourceMap []byte
 	for _, f := range result.OutputFiles {
@@ -119,16 +119,12 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 	if err != nil {
 		return nil, lang.Syntax(code, 1, 1, "the interpreter cannot run this code: %v", err)
 	}
-	return &module{prog}, nil
+	return &module{prog, mayBePrivate(script)}, nil
 }
 
 // parse compiles a script. The map is found without looking at any disk.
 func parse(script string, sourceMap []byte) (*goja.Program, error) {
-	tree, err := goja.Parse("bundle.js", script, parser.WithSourceMapLoader(func(string) ([]byte, error) { return sourceMap, nil }))
-	if err != nil {
-		return nil, err
-	}
-	return goja.CompileAST(tree, true)
+	return compileScript("bundle.js", script, parser.WithSourceMapLoader(func(string) ([]byte, error) { return sourceMap, nil }))
 }
 
 // finalExport matches the statement with which the bundler ends a module, of
@@ -175,47 +171,136 @@ func folder(file string) (string, error) {
 // extensions are tried in order where an import has none.
 func extensions() []string { return []string{"", ".ts", ".js", ".mts", ".mjs", ".cjs", ".json"} }
 
-const pluginName = "imports"
+const (
+	pluginName  = "imports"
+	noSourceMap = "\n//# sourceMappingURL=none:"
+)
 
-// imports resolves imports to files in the folder root or below it. Everything
-// else is an error: packages, the built-in modules of other engines, URLs.
-func imports(root string, rootErr error) api.Plugin {
-	refuse := func(format string, args ...any) (api.OnResolveResult, error) {
-		return api.OnResolveResult{PluginName: pluginName, Errors: []api.Message{{Text: fmt.Sprintf(format, args...), PluginName: pluginName}}}, nil
-	}
-	resolve := func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+// imports resolves and reads the files that a module imports, which are in the
+// folder root or below it. Everything else is an error: packages, the built-in
+// modules of other engines, URLs. The bundler itself reads no file.
+type imports struct {
+	root    string
+	rootErr error // why there is no folder
+
+	mu   sync.Mutex // the bundler calls from several goroutines
+	read map[string]string
+	size int
+}
+
+func (m *imports) setup(b api.PluginBuild) {
+	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		if a.Kind == api.ResolveEntryPoint {
 			return api.OnResolveResult{}, nil
 		}
-		if !strings.HasPrefix(a.Path, "./") && !strings.HasPrefix(a.Path, "../") {
-			return refuse("cannot import %q: only files beside the document, such as \"./%s\", can be imported", a.Path, filepath.Base(a.Path))
+		path, err := m.resolve(a.Path, a.ResolveDir)
+		if err != nil {
+			return api.OnResolveResult{PluginName: pluginName, Errors: []api.Message{{Text: fmt.Sprintf("cannot import %q: %v", a.Path, err), PluginName: pluginName}}}, nil
 		}
-		if rootErr != nil {
-			return refuse("cannot import %q: %v", a.Path, rootErr)
+		return api.OnResolveResult{Path: path, Namespace: pluginName}, nil
+	})
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: pluginName}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		loader, ok := loaders()[filepath.Ext(a.Path)]
+		if !ok {
+			return failed("this kind of file cannot be imported: name it .js, .ts, .json or .txt"), nil
 		}
-		for _, ext := range extensions() {
-			path := filepath.Join(a.ResolveDir, filepath.FromSlash(a.Path)+ext)
-			if !below(root, path) {
-				return refuse("cannot import %q: it is outside of the document's folder", a.Path)
-			}
-			info, err := os.Stat(path)
-			if err != nil || !info.Mode().IsRegular() {
-				continue
-			}
-			real, err := filepath.EvalSymlinks(path)
-			if err != nil {
-				return refuse("cannot import %q: %v", a.Path, err)
-			}
-			if !below(root, real) {
-				return refuse("cannot import %q: it links to a file outside of the document's folder", a.Path)
-			}
-			return api.OnResolveResult{Path: real}, nil
+		text, err := m.load(a.Path)
+		if err != nil {
+			return failed(err.Error()), nil
 		}
-		return refuse("cannot import %q: there is no such file", a.Path)
+		if loader != api.LoaderText {
+			if _, wrong := scan(text); wrong != nil {
+				result := failed(wrong.text)
+				line, col := position(text, wrong.at)
+				result.Errors[0].Location = &api.Location{File: a.Path, Namespace: pluginName, Line: line, Column: col - 1}
+				return result, nil
+			}
+		}
+		if loader != api.LoaderJSON && loader != api.LoaderText {
+			text += noSourceMap
+		}
+		return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(a.Path)}, nil
+	})
+}
+
+func failed(text string) api.OnLoadResult {
+	return api.OnLoadResult{PluginName: pluginName, Errors: []api.Message{{Text: text, PluginName: pluginName}}}
+}
+
+// loaders returns how files are read, by the endings of their names.
+func loaders() map[string]api.Loader {
+	return map[string]api.Loader{
+		".ts": api.LoaderTS, ".mts": api.LoaderTS, ".cts": api.LoaderTS, ".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS,
+		".json": api.LoaderJSON, ".txt": api.LoaderText,
 	}
-	return api.Plugin{Name: pluginName, Setup: func(b api.PluginBuild) {
-		b.OnResolve(api.OnResolveOptions{Filter: ".*"}, resolve)
-	}}
+}
+
+// resolve returns the file that an import in the folder dir means.
+func (m *imports) resolve(name, dir string) (string, error) {
+	if !strings.HasPrefix(name, "./") && !strings.HasPrefix(name, "../") {
+		return "", fmt.Errorf("only files beside the document, such as \"./%s\", can be imported", filepath.Base(name))
+	}
+	if m.rootErr != nil {
+		return "", m.rootErr
+	}
+	if dir == "" {
+		dir = m.root
+	}
+	for _, ext := range extensions() {
+		path := filepath.Join(dir, filepath.FromSlash(name)+ext)
+		if !below(m.root, path) {
+			return "", errors.New("it is outside of the document's folder")
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return "", err
+		}
+		if !below(m.root, real) {
+			return "", errors.New("it links to a file outside of the document's folder")
+		}
+		return real, nil
+	}
+	return "", errors.New("there is no such file")
+}
+
+// load reads a file of the folder.
+func (m *imports) load(path string) (string, error) {
+	root, err := os.OpenRoot(m.root)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	name, err := filepath.Rel(m.root, path)
+	if err != nil {
+		return "", err
+	}
+	// Without waiting, as it may have become a pipe since it was resolved.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(err, errors.New("it is not a file"))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxFile {
+		return "", fmt.Errorf("the file has more than %d bytes, which are the most", maxFile)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read[path] = string(text)
+	if m.size += len(text); m.size > maxFiles {
+		return "", fmt.Errorf("the imported files have more than %d bytes, which are the most", maxFiles)
+	}
+	return string(text), nil
 }
 
 func below(root, path string) bool {
@@ -225,19 +310,30 @@ func below(root, path string) bool {
 
 // diagnose turns the bundler's messages into diagnostics: in the document for
 // the code itself, in their own file for what it imports.
-func diagnose(code diag.Text, root string, messages []api.Message) error {
+func diagnose(code diag.Text, files *imports, messages []api.Message) error {
 	var list diag.List
 	for _, m := range messages {
+		text, file := code.Code, ""
+		if m.Location != nil && m.Location.File != mainFile {
+			file = strings.TrimPrefix(filepath.FromSlash(m.Location.File), pluginName+":")
+			if !filepath.IsAbs(file) {
+				file = filepath.Join(files.root, file)
+			}
+			text = files.read[file]
+		}
 		line, col := 1, 1
-		own := m.Location == nil || m.Location.File == mainFile
 		if m.Location != nil {
 			line = m.Location.Line
 			col = 1 + utf8.RuneCountInString(m.Location.LineText[:min(m.Location.Column, len(m.Location.LineText))])
 		}
-		d := lang.Syntax(code, line, col, "%s", lowerFirst(m.Text))
-		if !own {
-			d = diag.Errorf(diag.CodeSyntax, "%s", lowerFirst(m.Text))
-			d.Pos = diag.Pos{File: filepath.Join(root, filepath.FromSlash(m.Location.File)), Line: line, Col: col}
+		message := lowerFirst(m.Text)
+		if strings.HasPrefix(message, "unexpected end of file") || line > 1+strings.Count(strings.TrimRight(text, "\n"), "\n") {
+			message, line, col = endsEarly(text, message)
+		}
+		d := lang.Syntax(code, line, col, "%s", message)
+		if file != "" {
+			d = diag.Errorf(diag.CodeSyntax, "%s", message)
+			d.Pos = diag.Pos{File: file, Line: line, Col: col}
 		}
 		if m.PluginName == pluginName {
 			d.Code = diag.CodeImport
@@ -248,6 +344,23 @@ func diagnose(code diag.Text, root string, messages []api.Message) error {
 		return list[0]
 	}
 	return list
+}
+
+// endsEarly returns what is said of code that ends too early, and where: at the
+// bracket that is not closed, or else at the end.
+func endsEarly(text, message string) (string, int, int) {
+	if unclosed, wrong := scan(text); wrong == nil && len(unclosed) > 0 {
+		last := unclosed[len(unclosed)-1]
+		char := string(last.char)
+		if last.char == '`' {
+			char = "${"
+		}
+		line, col := position(text, last.at)
+		return fmt.Sprintf("this %q is never closed", char), line, col
+	}
+	text = strings.TrimRight(text, " \t\r\n")
+	line, col := position(text, len(text))
+	return message, line, col
 }
 
 // lowerFirst lowers the first letter of a message, unless the word is a name.

@@ -25,6 +25,7 @@ import (
 // for each set of keys that has occurred.
 type expression struct {
 	code  string
+	file  string   // exprFile or translatedFile
 	names []string // identifiers of the code that may be keys, sorted
 
 	variants sync.Map     // of *goja.Program, by which names the payload has
@@ -39,6 +40,13 @@ const maxVariants = 64
 // makes it an expression to the bundler whatever it begins with.
 const marker = "$$expression"
 
+// The names that stack traces have for expressions: as they were written, with
+// one line before them, and translated, so that the places are lost.
+const (
+	exprFile       = "code:expression"
+	translatedFile = "code:translated"
+)
+
 func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Program, error) {
 	if err := checkSize(code); err != nil {
 		return nil, err
@@ -47,13 +55,15 @@ func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Pr
 		return nil, lang.Syntax(code, 1, 1, "the expression is empty")
 	}
 	translated := marker + " = (\n" + code.Code + "\n)"
+	file := exprFile
 	if l.typescript || !single(translated) { // else it is plain, and need not be translated
 		var err error
+		file = translatedFile
 		if translated, err = l.translate(code, translated); err != nil {
 			return nil, err
 		}
 	}
-	x := &expression{code: strings.TrimPrefix(translated, marker+" = ")}
+	x := &expression{code: strings.TrimPrefix(translated, marker+" = "), file: file}
 	x.names = candidates(x.code)
 	if _, err := x.compile(nil); err != nil {
 		return nil, lang.Syntax(code, 1, 1, "the interpreter cannot run this expression: %v", err)
@@ -61,7 +71,7 @@ func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Pr
 	if err := l.pool.warm(); err != nil {
 		return nil, err
 	}
-	p := &program{pool: l.pool, code: code, timeout: opts.Timeout}
+	p := &program{pool: l.pool, code: code, timeout: opts.Timeout, private: mayBePrivate(x.code), log: opts.Log}
 	p.call = x.call
 	return p, nil
 }
@@ -85,12 +95,8 @@ func (l *Language) translate(code diag.Text, marked string) (string, error) {
 				continue
 			}
 			m.Location.Line-- // the first is the marker's
-			if lines := strings.Split(code.Code, "\n"); m.Location.Line > len(lines) {
-				last := lines[len(lines)-1] // the code ends too early
-				m.Location.Line, m.Location.Column, m.Location.LineText = len(lines), len(last), last
-			}
 		}
-		return "", diagnose(code, "", result.Errors)
+		return "", diagnose(code, &imports{}, result.Errors)
 	}
 	translated := strings.TrimSuffix(strings.TrimSpace(string(result.Code)), ";")
 	if !single(translated) {
@@ -143,8 +149,8 @@ func reserved() []string {
 
 // compile returns the function for payloads that have these of the names.
 func (x *expression) compile(params []string) (*goja.Program, error) {
-	return goja.Compile("", `(`+strings.Join(append([]string{"self"}, params...), ", ")+`) => (`+x.code+`
-)`, true)
+	return compileScript(x.file, `(`+strings.Join(append([]string{"self"}, params...), ", ")+`) => (`+x.code+`
+)`, parser.WithDisableSourceMaps)
 }
 
 func (x *expression) call(e *engine, in value.Value) (goja.Value, error) {

@@ -3,6 +3,8 @@ package javascript
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -77,9 +79,38 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	f("Date.now = () => 'leak'; Date.prototype.getTime = () => 'leak'", "Date.now() === 'leak' || new Date().getTime() === 'leak'")
 }
 
+// What the interpreter keeps outside of objects is no larger after many runs.
+func TestNothingIsKept(t *testing.T) {
+	l := alone()
+	for _, code := range []string{
+		"i => Symbol.for(i + 'x'.repeat(200_000)).description.length",
+		"i => { class S extends function (o) { return o } { #kept = new Array(20_000).fill(i) }; new S(Object); return 1 }",
+		"i => { class S extends (class { constructor(o) { return o } }) { #kept = i.repeat(3000) }; new S(Array.prototype.map); return 1 }",
+	} {
+		p := compile(t, l, "export default "+code, lang.Options{})
+		kept := func(runs int) uint64 {
+			for i := range runs {
+				if _, err := p.Eval(t.Context(), value.String(strings.Repeat("k", 100)+strconv.Itoa(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := kept(3)
+		if after := kept(60); after > before+4<<20 { // each run would keep some 200 KB
+			t.Errorf("%s: got %d KiB more after 60 runs, want about none", code, (after-before)>>10)
+		}
+	}
+	check(t, l, "export default () => [Symbol.for('a') === Symbol.for('a'), Symbol.keyFor(Symbol.for('a')), Symbol.keyFor(Symbol('a')), Symbol.keyFor(Symbol.iterator)]",
+		lang.Options{}, value.Null(), fromJSON(t, `[true,"a",null,null]`))
+}
+
 func TestNoHostObjects(t *testing.T) {
 	for _, name := range []string{
-		"require", "process", "module", "exports", "console", "fetch", "setTimeout", "setInterval", "setImmediate",
+		"require", "process", "module", "exports", "fetch", "setTimeout", "setInterval", "setImmediate",
 		"queueMicrotask", "XMLHttpRequest", "WebAssembly", "Deno", "Bun", "global", "window", "self", "importScripts",
 	} {
 		check(t, language, "export default () => typeof globalThis."+name, lang.Options{}, value.Null(), value.String("undefined"))

@@ -8,27 +8,28 @@
 // Read [Language] first, then bundle.go, which turns the code into one script
 // when the workflow is compiled, then program.go, which runs it, and runtime.go,
 // which keeps the runtimes that it runs in. input.go and output.go are how
-// payloads and JavaScript's values become one another.
+// payloads and JavaScript's values become one another. What bounds a run is in
+// guard.go and its neighbours, regexp.go and rewrite.go; what bounds the compiler
+// is in scan.go.
 //
 // Invariants. A run sees nothing that another has left behind: everything that
 // a runtime has by itself is frozen before the first run (bootstrap.js), and a
 // module runs anew each time, so its variables are fresh. Code has no way out:
-// there is no console, no timer, no process, no file and no network, and require
-// is bundled away. An interrupt that one run causes cannot reach the next.
+// there is no timer, no process, no file and no network, require is bundled away,
+// and console writes to a log that the caller gives. An interrupt that one run
+// causes cannot reach the next.
 //
 // Numbers: an integer within ±(2^53 - 1) is a number and comes back as an
 // integer; one beyond is a BigInt and comes back as an integer too; any number
 // of JavaScript that is integral is an integer. A duration is a number of
 // milliseconds, a time a Date, a binary a Uint8Array. undefined is null.
 //
-// What is bounded: time, by the context and the timeout; the depth of calls;
-// and the results of single calls that can be large (see maxText). What is not:
-// memory as such, so that code which collects objects until there is no memory
-// left ends the process; and the time of one call of a native function, which
-// nothing interrupts: JSON.stringify of what nests 100,000 levels deep, or a
-// loop over an array whose length was set to billions. A regular expression with
-// look-around or back references that has found nothing after a second counts as
-// not matching.
+// What is bounded: time, by the context and the timeout; the depth of calls; what
+// a single call of a native function may make or visit (see maxText); the time of
+// a regular expression; the result; and how much the heap of the process may grow
+// meanwhile. What is not: one operation on large operands, such as a product of
+// two BigInts of millions of digits, and how large texts get between two looks at
+// the heap, which are pollEvery apart. docs/workflows.md has the figures.
 //
 // What differs from other engines: all code is strict; prototypes and globals
 // are frozen, though an object's own toString, constructor and the like can be

@@ -2,6 +2,7 @@ package javascript
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/invariant"
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -259,6 +261,37 @@ func TestThrownFields(t *testing.T) {
 	if e, _ := got.Get("e"); !e.IsError() || e.AsError().Error() != "kept" {
 		t.Errorf("got %v, want an error payload", got)
 	}
+}
+
+// An error says where in the document it was thrown.
+func TestPlaceOfErrors(t *testing.T) {
+	f := func(l lang.Language, mode lang.Mode, code string, line, col int) {
+		t.Helper()
+		lines := []diag.Pos{}
+		for i := range 1 + strings.Count(code, "\n") {
+			lines = append(lines, diag.Pos{File: "f.yaml", Line: 11 + i, Col: 5})
+		}
+		p, err := l.Compile(diag.NewText(code, "f.yaml", diag.Pos{File: "f.yaml", Line: 10, Col: 9}, lines), lang.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Eval(t.Context(), fromJSON(t, `{"list":[1],"none":null}`))
+		var thrown *lang.Thrown
+		if !errors.As(err, &thrown) || thrown.Pos != (diag.Pos{File: "f.yaml", Line: line, Col: col}) {
+			t.Errorf("%s: got %#v, want it at %d:%d", code, err, line, col)
+		}
+		if at := (&node.Error{Err: err, Node: node.Ref{Kind: "snippet"}}).Error(); !strings.Contains(at, fmt.Sprintf("(f.yaml:%d:%d)", line, col)) {
+			t.Errorf("%s: got %q, want the place %d:%d in it", code, at, line, col)
+		}
+	}
+	f(language, lang.ModeFunction, "export default i => {\n  return i.none.user\n}", 12, 21)
+	f(language, lang.ModeFunction, "const f = x => {\n  throw new Error(x)\n}\nexport default i => i.list.map(f)", 12, 13)
+	f(language, lang.ModeFunction, "export default i =>\n  'a'.replace(/a/, () => i.none.x)", 12, 38)
+	f(language, lang.ModeFunction, "export default i =>\n  'a'.repeat(1e9)", 12, 18)
+	f(language, lang.ModeFunction, "export default i =>\n  missing", 12, 7)
+	f(language.TypeScript(), lang.ModeFunction, "type X = {\n  a: number }\nexport default (i: any): X =>\n  i.none.user", 14, 14)
+	f(language, lang.ModeExpression, "list.length > 0 &&\n  none.user", 12, 12)
+	f(language.TypeScript(), lang.ModeExpression, "(none as any).user", 11, 5)
 }
 
 func TestErrorPayload(t *testing.T) {

@@ -190,14 +190,17 @@ func (out *output) array(o *goja.Object) (value.Value, error) {
 		elems[i] = v
 	}
 	out.path = out.path[:len(out.path)-1]
-	return shallow(value.List(elems...))
+	return bounded(value.List(elems...))
 }
 
-// shallow turns the value that a constructor gives instead of one that nests too
-// deep into an error.
-func shallow(v value.Value) (value.Value, error) {
+// bounded turns a value that is too large, or what a constructor gives instead of
+// one that nests too deep, into an error.
+func bounded(v value.Value) (value.Value, error) {
 	if err := v.AsError(); err != nil {
 		return value.Value{}, fmt.Errorf("the result nests deeper than %d levels", value.MaxDepth)
+	}
+	if v.Size() > maxResult {
+		return value.Value{}, fmt.Errorf("the result is larger than %d MiB, with what is shared in it counted as often as it occurs", maxResult>>20)
 	}
 	return v, nil
 }
@@ -215,7 +218,7 @@ func (out *output) fields(o *goja.Object) (value.Value, error) {
 		fields[i] = value.Field{Name: name, Value: v}
 	}
 	out.path = out.path[:len(out.path)-1]
-	return shallow(value.UniqueMap(fields))
+	return bounded(value.UniqueMap(fields))
 }
 
 // entries converts a Map. Its keys become names.
@@ -242,7 +245,7 @@ func (out *output) entries(o *goja.Object) (value.Value, error) {
 		b.Set(name, v)
 	}
 	out.path = out.path[:len(out.path)-1]
-	return shallow(b.Build())
+	return bounded(b.Build())
 }
 
 // errorf returns an error that names the place within the result.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +29,8 @@ type program struct {
 	code    diag.Text
 	root    string // folder of the document
 	timeout time.Duration
+	private bool         // the code may have classes with private fields
+	log     *slog.Logger // of the node; nil if there is none
 
 	// call runs the code on a payload inside of an engine.
 	call func(e *engine, in value.Value) (goja.Value, error)
@@ -34,6 +39,7 @@ type program struct {
 // Eval implements [lang.Program].
 func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	return p.run(ctx, p.timeout, func(e *engine) (value.Value, error) {
+		e.log = p.log
 		v, err := p.call(e, in)
 		if err != nil {
 			return value.Value{}, err
@@ -55,11 +61,11 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 	if err != nil {
 		return value.Value{}, err
 	}
-	armed := e.begin(ctx, timeout)
+	e.begin(ctx, timeout)
 	v, err := p.guard(e, f)
-	var stopped error
-	if armed {
-		stopped = e.end()
+	stopped := e.end()
+	if p.private {
+		e.spoilt = e.spoilt || slices.ContainsFunc(e.private, func(fields reflect.Value) bool { return fields.Len() > 0 })
 	}
 	switch {
 	case stopped == nil:
@@ -194,6 +200,10 @@ func (p *program) placeOf(trace string) diag.Pos {
 
 func (p *program) place(file string, line, col int) diag.Pos {
 	switch {
+	case file == exprFile:
+		return p.code.Pos(line-1, col) // the first line is the function's
+	case file == translatedFile:
+		return p.code.Pos(1, 1)
 	case line < 1 || file == "" || file == "bundle.js" || file == "bootstrap.js" || strings.HasPrefix(file, "<"):
 		return diag.Pos{}
 	case file == mainFile || strings.HasSuffix(file, "/"+mainFile):
@@ -249,7 +259,7 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 		return nil, err
 	}
 	root, _ := folder(code.File) // a document without a folder has no other files either
-	p := &program{pool: l.pool, code: code, root: root, timeout: opts.Timeout}
+	p := &program{pool: l.pool, code: code, root: root, timeout: opts.Timeout, private: m.private, log: opts.Log}
 	p.call = func(e *engine, in value.Value) (goja.Value, error) {
 		f, err := m.function(e)
 		if err != nil {

@@ -1,0 +1,330 @@
+package javascript
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/dop251/goja"
+)
+
+// The interpreter has no limit on memory, and nothing interrupts a function that
+// it implements in Go ("native"): not [1].indexOf on {length: 2**53 - 1}, not a
+// replaceAll that makes gigabytes. So each native whose work can be larger than
+// its arguments gets a guard, which first looks whether the run is to stop, and
+// then whether the call would make or visit more than the limits allow.
+//
+// The guards are put inside of the function objects of a runtime, so that code
+// sees the same functions as before, and the interpreter's own fast paths, which
+// compare functions by identity, still apply. The fields have no exported name:
+// patch checks their types, and fails where a version of the interpreter has
+// others.
+
+// A call is one call of a native function. An inspection may replace its arguments.
+type call = goja.FunctionCall
+
+// An inspection looks at a call before it is made. It throws a RangeError, through
+// engine.refuse, if the call must not be made.
+type inspection func(e *engine, name string, c *call)
+
+// A native is how the interpreter implements a function.
+type native = func(call) goja.Value
+
+var (
+	typeNative    = reflect.TypeFor[native]()
+	typeConstruct = reflect.TypeFor[func([]goja.Value, *goja.Object) *goja.Object]()
+)
+
+// patch has check called before fn, both where it is called and where it is
+// constructed. If instead is not nil, what it returns is called in the place of fn.
+func (e *engine) patch(fn *goja.Object, name string, before inspection, instead func(native) native) error {
+	f, construct, err := implementation(fn)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if made := *f; made != nil {
+		if instead != nil {
+			made = instead(made)
+		}
+		*f = func(c call) goja.Value {
+			e.poll()
+			if before != nil {
+				c = e.inspect(before, name, c)
+			}
+			return made(c)
+		}
+	}
+	if made := *construct; made != nil {
+		*construct = func(args []goja.Value, target *goja.Object) *goja.Object {
+			e.poll()
+			if before != nil {
+				args = e.inspect(before, name, call{This: goja.Undefined(), Arguments: args}).Arguments
+			}
+			return made(args, target)
+		}
+	}
+	return nil
+}
+
+// inspect returns the call as the inspection leaves it. The memory for it is used
+// again: a call that is inspected allocates no more than one that is not.
+func (e *engine) inspect(before inspection, name string, c call) call {
+	if len(e.spare) == 0 {
+		e.spare = append(e.spare, new(call))
+	}
+	mine := e.spare[len(e.spare)-1]
+	e.spare = e.spare[:len(e.spare)-1]
+	*mine = c
+	before(e, name, mine)
+	c, *mine = *mine, call{}
+	e.spare = append(e.spare, mine)
+	return c
+}
+
+var errInterpreter = errors.New("the interpreter is of a version that this package does not know")
+
+// inner returns the struct behind an object.
+func inner(o *goja.Object) (reflect.Value, error) {
+	self := reflect.ValueOf(o).Elem().FieldByName("self")
+	if self.Kind() != reflect.Interface || self.Elem().Kind() != reflect.Pointer || self.Elem().Elem().Kind() != reflect.Struct {
+		return reflect.Value{}, errInterpreter
+	}
+	return self.Elem().Elem(), nil
+}
+
+// implementation returns where a native function object has what it calls.
+func implementation(fn *goja.Object) (*native, *func([]goja.Value, *goja.Object) *goja.Object, error) {
+	object, err := inner(fn)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, construct := object.FieldByName("f"), object.FieldByName("construct")
+	if !f.IsValid() || f.Type() != typeNative || !construct.IsValid() || construct.Type() != typeConstruct {
+		return nil, nil, errInterpreter
+	}
+	return (*native)(f.Addr().UnsafePointer()), (*func([]goja.Value, *goja.Object) *goja.Object)(construct.Addr().UnsafePointer()), nil
+}
+
+// guardNatives patches the natives of the table.
+func (e *engine) guardNatives() error {
+	lookup, err := e.vm.RunString(`(path) => {
+	const hidden = {
+		__proto__: null,
+		TypedArray: Object.getPrototypeOf(Uint8Array),
+		ArrayIterator: Object.getPrototypeOf([][Symbol.iterator]()),
+		StringIterator: Object.getPrototypeOf(""[Symbol.iterator]()),
+		MapIterator: Object.getPrototypeOf(new Map().entries()),
+		SetIterator: Object.getPrototypeOf(new Set().values()),
+		RegExpStringIterator: Object.getPrototypeOf("".matchAll(/a/g)),
+	}
+	let at = globalThis
+	for (const key of path.split("."))
+		at = key in hidden ? hidden[key] : key.startsWith("@@") ? at[Symbol[key.slice(2)]] : at[key]
+	return at
+}`)
+	if err != nil {
+		return err
+	}
+	find, ok := goja.AssertFunction(lookup)
+	if !ok {
+		return errInterpreter
+	}
+	function := func(path string) (*goja.Object, error) {
+		v, err := find(goja.Undefined(), e.vm.ToValue(path))
+		if err != nil {
+			return nil, err
+		}
+		fn, ok := v.(*goja.Object)
+		if !ok {
+			return nil, fmt.Errorf("no function %s", path)
+		}
+		return fn, nil
+	}
+	for _, g := range guards() {
+		for name := range strings.FieldsSeq(g.names) {
+			fn, err := function(g.of + name)
+			if err != nil {
+				return err
+			}
+			var instead func(native) native
+			if g.replace != nil {
+				instead = func(inner native) native { return g.replace(e, name, inner) }
+			}
+			if err := e.patch(fn, name, g.check, instead); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A guard is what is put before the functions of one kind.
+type guard struct {
+	of      string // what the names are properties of, with a dot at the end
+	names   string
+	check   inspection                                        // nil: only whether the run is to stop
+	replace func(e *engine, name string, inner native) native // nil: the function itself
+}
+
+// guards returns the table. What is not in it takes time and memory in proportion
+// to data that exists already.
+func guards() []guard {
+	const array, text, pattern, typed = "Array.prototype.", "String.prototype.", "RegExp.prototype.", "TypedArray.prototype."
+	return []guard{
+		// Loops over as many elements as the length says, whether they exist or not.
+		{of: array, names: "copyWithin every fill filter find findIndex findLast findLastIndex flatMap forEach includes indexOf keys entries " +
+			"values lastIndexOf map reduce reduceRight reverse shift slice some splice unshift toReversed toSpliced with toLocaleString", check: receiver},
+		{of: array, names: "concat", check: concat},
+		{of: array, names: "flat", check: flat},
+		{of: array, names: "join", check: receiver, replace: join},
+		{of: array, names: "sort toSorted", check: sortNatively},
+		{of: typed, names: "sort toSorted", check: sortNatively},
+		{of: typed, names: "join", check: receiver, replace: join},
+		{of: typed, names: "values keys entries", check: receiver},
+		{of: typed, names: "toLocaleString"},
+		{of: "TypedArray.", names: "from", check: argument(0, maxItems)},
+		{of: "", names: "Array", check: newArray},
+		{of: "Array.", names: "from", check: argument(0, maxItems)},
+		{of: "", names: "ArrayBuffer", check: newBuffer(1)},
+		{of: "", names: "Int8Array Uint8Array Uint8ClampedArray", check: newBuffer(1)},
+		{of: "", names: "Int16Array Uint16Array", check: newBuffer(2)},
+		{of: "", names: "Int32Array Uint32Array Float32Array", check: newBuffer(4)},
+		{of: "", names: "Float64Array BigInt64Array BigUint64Array", check: newBuffer(8)},
+		{of: "ArrayIterator.", names: "next"},
+		{of: "StringIterator.", names: "next"},
+		{of: "MapIterator.", names: "next"},
+		{of: "SetIterator.", names: "next"},
+		{of: "RegExpStringIterator.", names: "next"},
+
+		{of: "Function.prototype.", names: "apply", check: argument(1, maxArgs)},
+		{of: "Reflect.", names: "apply", check: argument(2, maxArgs)},
+		{of: "Reflect.", names: "construct", check: argument(1, maxArgs)},
+
+		// One property for each character or element.
+		{of: "Object.", names: "assign entries values keys getOwnPropertyNames getOwnPropertyDescriptors", check: properties},
+		{of: "Reflect.", names: "ownKeys", check: properties},
+
+		// What is made can be larger than what it is made of.
+		{of: text, names: "repeat", check: repeat},
+		{of: text, names: "padStart padEnd", check: pad},
+		{of: text, names: "concat", check: concatText},
+		{of: text, names: "normalize", check: grows(8)},
+		{of: "", names: "encodeURIComponent encodeURI escape", check: growsArgument(3)},
+		{of: text, names: "@@iterator", check: receiver},
+		{of: "String.", names: "raw", check: raw},
+		{of: text, names: "indexOf lastIndexOf includes", check: search},
+		{of: text, names: "split", check: splitText},
+		{of: text, names: "replace replaceAll", check: replaceText},
+		{of: "JSON.", names: "parse", check: parseJSON},
+		{of: "JSON.", names: "stringify", replace: stringify},
+
+		// Patterns, and matching them.
+		{of: "", names: "RegExp", check: newPattern},
+		{of: pattern, names: "compile", check: newPattern},
+		{of: text, names: "match matchAll search", check: newPattern},
+		{of: pattern, names: "exec test", check: matchOnce},
+		{of: pattern, names: "@@search", check: matchFirst},
+		{of: pattern, names: "@@match", check: matchFlagged},
+		{of: pattern, names: "@@split", check: matchAll},
+		{of: pattern, names: "@@replace", check: replaceMatches},
+
+		// Conversions of digits take quadratic time.
+		{of: "", names: "BigInt", check: digits(0)},
+		{of: "BigInt.", names: "asIntN asUintN", check: bits},
+
+		// A registry of their own for each run.
+		{of: "Symbol.", names: "for", replace: symbolFor},
+		{of: "Symbol.", names: "keyFor", replace: symbolKeyFor},
+	}
+}
+
+// poll ends the run if it was told to stop. The interpreter looks only between
+// the instructions of code.
+func (e *engine) poll() {
+	if e.stopping.Load() {
+		e.halt()
+	}
+}
+
+func (e *engine) halt() {
+	if _, err := e.nothing(goja.Undefined()); err != nil {
+		var interrupted *goja.InterruptedError
+		if errors.As(err, &interrupted) {
+			panic(interrupted)
+		}
+	}
+}
+
+// refuse throws a RangeError.
+func (e *engine) refuse(format string, args ...any) {
+	v, err := e.rangeError(goja.Undefined(), e.vm.ToValue(fmt.Sprintf(format, args...)))
+	if err != nil {
+		panic(err) // the run is to stop
+	}
+	panic(v)
+}
+
+func (e *engine) tooLarge(name string) {
+	e.refuse("%s would make more than the limit allows", strings.TrimPrefix(name, "@@"))
+}
+
+// length returns the length of a text, an array or what is like one; 0 of others.
+func length(v goja.Value) int64 {
+	switch v := v.(type) {
+	case goja.String:
+		return int64(v.Length())
+	case *goja.Object:
+		if n := v.Get("length"); n != nil {
+			return n.ToInteger()
+		}
+	}
+	return 0
+}
+
+// isNothing reports whether v is undefined or null.
+func isNothing(v goja.Value) bool { return v == nil || goja.IsUndefined(v) || goja.IsNull(v) }
+
+// stringOf returns v as a text: what a native would make of it. It throws for a
+// symbol.
+func stringOf(v goja.Value) goja.String {
+	if s, ok := v.(goja.String); ok {
+		return s
+	}
+	s, ok := v.ToString().(goja.String)
+	if !ok { // a BigInt, whose ToString is itself
+		var b goja.StringBuilder
+		b.WriteUTF8String(v.String())
+		return b.String()
+	}
+	return s
+}
+
+// textThis makes the receiver a text, once. It is nil if the native is going to
+// throw.
+func textThis(c *call) goja.String {
+	if isNothing(c.This) {
+		return nil
+	}
+	s := stringOf(c.This)
+	c.This = s
+	return s
+}
+
+// textArgument makes an argument a text, once.
+func textArgument(c *call, i int) goja.String {
+	s := stringOf(c.Argument(i))
+	setArgument(c, i, s)
+	return s
+}
+
+// setArgument replaces an argument. The slice of a call may be the interpreter's
+// stack, so it is copied.
+func setArgument(c *call, i int, v goja.Value) {
+	args := make([]goja.Value, max(len(c.Arguments), i+1))
+	for j := copy(args, c.Arguments); j < i; j++ {
+		args[j] = goja.Undefined()
+	}
+	args[i] = v
+	c.Arguments = args
+}

@@ -1,0 +1,138 @@
+package javascript
+
+import (
+	"reflect"
+	"strconv"
+
+	"github.com/dop251/goja"
+)
+
+// parseJSON bounds the depth, as the parser recurses, and the memory that the
+// values take, which is much more than their text: an empty list some 250 bytes.
+func parseJSON(e *engine, name string, c *call) {
+	s := textArgument(c, 0)
+	if s.Length() <= maxDepth {
+		return
+	}
+	depth, objects, values := nesting(s.String())
+	if depth > maxDepth {
+		e.refuse("JSON nests deeper than %d levels", maxDepth)
+	}
+	if int64(objects)*256+int64(values)*48+int64(s.Length()) > maxHeapOfCall {
+		e.tooLarge("JSON." + name)
+	}
+}
+
+// nesting returns how deep the brackets of a JSON text nest outside of strings,
+// how many pairs there are, and how many values, about.
+func nesting(text string) (deepest, objects, values int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '[' || c == '{':
+			objects++
+			if depth++; depth > deepest {
+				deepest = depth
+			}
+		case c == ']' || c == '}':
+			depth--
+		case c == ',':
+			values++
+		}
+	}
+	return deepest, objects, values
+}
+
+// stringify has a replacer count what is written: levels, values, characters.
+func stringify(e *engine, _ string, inner native) native {
+	return func(c call) goja.Value {
+		if _, ok := c.Argument(0).(*goja.Object); !ok {
+			return inner(c)
+		}
+		var open []*goja.Object
+		size := 0
+		replacer, _ := goja.AssertFunction(c.Argument(1))
+		indent := int(min(10, max(0, length(c.Argument(2)))))
+		if t := c.Argument(2).ExportType(); t != nil && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Float64) {
+			indent = int(min(10, max(0, c.Argument(2).ToInteger())))
+		}
+		var names []goja.Value // that a list for a replacer allows, sorted out by a first pass
+		count := func(key, v goja.Value, holder *goja.Object) {
+			e.poll()
+			for len(open) > 0 && open[len(open)-1] != holder {
+				open = open[:len(open)-1]
+			}
+			size += 2 + len(open)*indent
+			if s, ok := key.(goja.String); ok {
+				size += s.Length() + 1
+			}
+			switch v := v.(type) {
+			case goja.String:
+				size += v.Length()
+			case *goja.Object:
+				if len(open) >= maxDepth {
+					e.refuse("what JSON.stringify is given nests deeper than %d levels", maxDepth)
+				}
+				if v.ClassName() == "Array" && length(v) > maxItems {
+					e.tooLarge("JSON.stringify")
+				}
+				open = append(open, v)
+			}
+			if size > maxText {
+				e.tooLarge("JSON.stringify")
+			}
+		}
+		visit := func(c call) goja.Value {
+			key, v := c.Argument(0), c.Argument(1)
+			holder, _ := c.This.(*goja.Object)
+			if replacer != nil {
+				made, err := replacer(c.This, key, v)
+				if err != nil {
+					rethrow(err)
+				}
+				v = made
+			}
+			if names != nil && holder != nil && len(open) > 0 && holder.ClassName() != "Array" {
+				if !allowed(names, key) {
+					return goja.Undefined()
+				}
+			}
+			if len(open) == 0 {
+				open = append(open, holder)
+			}
+			count(key, v, holder)
+			return v
+		}
+		counting := c
+		if list, ok := c.Argument(1).(*goja.Object); ok && replacer == nil && list.ClassName() == "Array" {
+			if length(list) > maxKeys {
+				e.tooLarge("JSON.stringify")
+			}
+			names = make([]goja.Value, 0, length(list))
+			for i := range length(list) {
+				if v := list.Get(strconv.Itoa(int(i))); v != nil {
+					names = append(names, v)
+				}
+			}
+			setArgument(&counting, 1, e.vm.ToValue(visit))
+			inner(counting)
+			return inner(c)
+		}
+		setArgument(&counting, 1, e.vm.ToValue(visit))
+		return inner(counting)
+	}
+}
+
+func allowed(names []goja.Value, key goja.Value) bool {
+	for _, name := range names {
+		if name.String() == key.String() {
+			return true
+		}
+	}
+	return false
+}

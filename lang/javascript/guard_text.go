@@ -1,0 +1,183 @@
+package javascript
+
+import (
+	"strings"
+
+	"github.com/dop251/goja"
+)
+
+func repeat(e *engine, name string, c *call) {
+	s := textThis(c)
+	if s == nil {
+		return
+	}
+	n := c.Argument(0).ToFloat()
+	setArgument(c, 0, e.vm.ToValue(n))
+	if float64(s.Length())*n > maxText {
+		e.tooLarge(name)
+	}
+}
+
+func pad(e *engine, name string, c *call) {
+	if c.Argument(0).ToFloat() > maxText {
+		e.tooLarge(name)
+	}
+}
+
+func concatText(e *engine, name string, c *call) {
+	s := textThis(c)
+	if s == nil {
+		return
+	}
+	n := s.Length()
+	for i := range c.Arguments {
+		if n += textArgument(c, i).Length(); n > maxText {
+			e.tooLarge(name)
+		}
+	}
+}
+
+func grows(factor int) inspection {
+	return func(e *engine, name string, c *call) {
+		if s := textThis(c); s != nil && s.Length()*factor > maxText {
+			e.tooLarge(name)
+		}
+	}
+}
+
+func growsArgument(factor int) inspection {
+	return func(e *engine, name string, c *call) {
+		if textArgument(c, 0).Length()*factor > maxText {
+			e.tooLarge(name)
+		}
+	}
+}
+
+func raw(e *engine, name string, c *call) {
+	if o, ok := c.Argument(0).(*goja.Object); ok {
+		if raw := o.Get("raw"); raw != nil && length(raw) > maxItems {
+			e.tooLarge(name)
+		}
+	}
+}
+
+// search bounds looking for one text in another, which may compare all of the
+// one at each character of the other if either is not ASCII.
+func search(e *engine, name string, c *call) {
+	s := textThis(c)
+	if s == nil {
+		return
+	}
+	if matches(c.Argument(0), goja.SymMatch) {
+		return // it is refused
+	}
+	e.searchable(name, s, textArgument(c, 0))
+}
+
+// matches reports whether v is a RegExp, or does by itself what one does.
+func matches(v goja.Value, method *goja.Symbol) bool {
+	o, ok := v.(*goja.Object)
+	return ok && !isNothing(o.GetSymbol(method))
+}
+
+func (e *engine) searchable(name string, s, sought goja.String) {
+	if int64(s.Length())*int64(sought.Length()) > maxSteps && !ascii(s) {
+		e.refuse("%s would take longer than the limit allows: %d characters sought in %d", name, sought.Length(), s.Length())
+	}
+}
+
+// ascii reports whether all characters of s are.
+func ascii(s goja.String) bool {
+	text := s.String()
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func splitText(e *engine, name string, c *call) {
+	if matches(c.Argument(0), goja.SymSplit) {
+		return
+	}
+	s := textThis(c)
+	if s == nil || goja.IsUndefined(c.Argument(0)) {
+		return
+	}
+	by := textArgument(c, 0)
+	e.searchable(name, s, by)
+	if s.Length() > maxItems && s.Length()/max(1, by.Length()) > maxItems && strings.Count(s.String(), by.String()) > maxItems {
+		e.tooLarge(name)
+	}
+}
+
+// replaceText is replace and replaceAll of a text. With a RegExp, that does it.
+func replaceText(e *engine, name string, c *call) {
+	if matches(c.Argument(0), goja.SymReplace) {
+		return
+	}
+	s := textThis(c)
+	if s == nil {
+		return
+	}
+	sought := textArgument(c, 0)
+	e.searchable(name, s, sought)
+	e.replacement(name, c, s, false, func(int) int {
+		if name == "replace" {
+			return 1
+		}
+		return strings.Count(s.String(), sought.String())
+	})
+}
+
+// replacement bounds what c, whose argument 1 is the replacement, makes of s.
+// times is how often it is replaced, or that it is so often that more need not
+// be counted. What is captured in a look-around may lie
+// outside of the match.
+func (e *engine) replacement(name string, c *call, s goja.String, around bool, times func(enough int) int) {
+	if f, ok := goja.AssertFunction(c.Argument(1)); ok {
+		made := s.Length()
+		setArgument(c, 1, e.vm.ToValue(func(c call) goja.Value {
+			v, err := f(goja.Undefined(), c.Arguments...)
+			if err != nil {
+				rethrow(err)
+			}
+			text := stringOf(v)
+			if made += text.Length(); made > maxText {
+				e.tooLarge(name)
+			}
+			return text
+		}))
+		return
+	}
+	by := textArgument(c, 1)
+	n, size := float64(s.Length()), float64(by.Length())
+	var whole, part float64 // references to what may be all of s for each match, and to parts of the match
+	text := by.String()
+	for i := 0; i+1 < len(text); i++ {
+		if text[i] != '$' {
+			continue
+		}
+		i++
+		switch ch := text[i]; {
+		case ch == '`' || ch == '\'' || around && (ch == '<' || ch >= '0' && ch <= '9'):
+			whole++
+		case ch == '&' || ch == '<' || ch >= '0' && ch <= '9':
+			part++
+		}
+	}
+	all, each := n+part*n, size+whole*n // for all matches together, which do not overlap, and for each
+	if all+(n+1)*each <= maxText {
+		return
+	}
+	enough := 1 + int(max(0, maxText-all)/max(1, each))
+	if k := times(enough); k >= enough || k > 0 && all+float64(k)*each > maxText {
+		e.tooLarge(name)
+	}
+}
+
+// rethrow goes on with an error that a function of the code has ended with.
+func rethrow(err error) {
+	panic(err) // a *goja.Exception keeps its stack, others cannot be caught
+}
