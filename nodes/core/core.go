@@ -7,6 +7,8 @@ package core
 
 import (
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
@@ -42,28 +44,32 @@ func languageField(o Options) *schema.Field {
 }
 
 func timeoutField() *schema.Field {
-	return schema.Duration("timeout").Doc("How long one evaluation may take. No limit unless set.")
+	return schema.Duration("timeout").Default(10 * time.Second).Doc("How long one evaluation may take; one that takes longer is stopped, and the node fails. 0 is no limit.")
 }
 
 // compileExpr compiles an expression field of a config that may stand in a list
 // below the node's own fields.
-func (o Options) compileExpr(expr schema.Config, field string, own schema.Config) (lang.Program, error) {
+func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) (lang.Program, error) {
 	language := o.Language
-	if own.Has("language") {
-		language = own.String("language")
+	if init.Config.Has("language") {
+		language = init.Config.String("language")
 	}
-	return o.compile(language, expr.Text(field), own, lang.ModeExpression)
+	return o.compile(init, language, expr.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: init.Config.Duration("timeout")})
 }
 
-// compile compiles code of a node with the fields language and timeout. An
-// unknown language is reported where it is named.
-func (o Options) compile(language string, code diag.Text, own schema.Config, mode lang.Mode) (lang.Program, error) {
+// compile compiles code of a node, whose log gets what it writes. An unknown
+// language is reported where it is named.
+func (o Options) compile(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Program, error) {
 	if err := o.Languages.Check(language); err != nil {
 		var d *diag.Diagnostic
 		if errors.As(err, &d) {
-			d.Pos, d.Path = own.Pos("language"), own.Path("language")
+			if init.Config.Hidden("language") { // it quotes what a template made
+				d.Msg, d.Hint = "unknown language", "use one of "+strings.Join(o.Languages.Names(), ", ")
+			}
+			d.Pos, d.Path = init.Config.Pos("language"), init.Config.Path("language")
 		}
 		return nil, err
 	}
-	return o.Languages.Compile(language, code, lang.Options{Mode: mode, Timeout: own.Duration("timeout")})
+	opts.Log = init.Log
+	return o.Languages.Compile(language, code, opts)
 }

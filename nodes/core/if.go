@@ -20,7 +20,7 @@ func ifDef(o Options) *node.Def {
 		In:  in("A payload to judge."),
 		Out: []node.Port{{Name: "out", Doc: "`out[0]` takes the payload if the condition holds, `out[1]` if not.", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {
-			when, err := o.compileExpr(init.Config, "when", init.Config)
+			when, err := o.compileExpr(init, init.Config, "when")
 			if err != nil {
 				return nil, err
 			}

@@ -15,7 +15,7 @@ func snippetDef(o Options) *node.Def {
 		Summary: "Evaluates code on each payload and sends the result.",
 		Doc: "`text`, `json` and `yaml` are constants. A `cel` expression sees the payload as `self` and, if that is a\n" +
 			"map, its keys as variables. `javascript` and `typescript` export a function of the payload, which may be\n" +
-			"async; nothing that one run leaves behind is there in the next.",
+			"async; nothing that one run leaves behind is there in the next. `console.log` writes to the node's log.",
 		Example: "- kind: snippet\n  name: greet\n  language: cel\n  code: '{\"hello\": name}'\n",
 		Config: schema.Fields(
 			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("What the code is written in."),
@@ -26,7 +26,7 @@ func snippetDef(o Options) *node.Def {
 		Out: []node.Port{{Name: "out", Doc: "What the code made of it."}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
-			program, err := o.compile(cfg.String("language"), cfg.Text("code"), cfg, lang.ModeFunction)
+			program, err := o.compile(init, cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
 			if err != nil {
 				return nil, err
 			}

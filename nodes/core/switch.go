@@ -32,7 +32,7 @@ func switchDef(o Options) *node.Def {
 			}
 			var errs []error
 			for _, m := range cfg.List("matches") {
-				when, err := o.compileExpr(m, "when", cfg)
+				when, err := o.compileExpr(init, m, "when")
 				if err != nil {
 					errs = append(errs, err)
 					continue
