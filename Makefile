@@ -2,10 +2,12 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
-MODULES := test/otlp test/oracle bench/batch/peers
+MODULE  := github.com/uniflow-labs/uniflow
+LIBS    := internal/ground lock batch trail
+PEERS   := test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test test-faults test-hostile race check lint generate bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help run build test test-peers test-faults test-hostile race check lint generate tidy bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -16,9 +18,11 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 
-test: ## every test; MODULES are modules of their own, test/oracle needs a C compiler
-	$(GO) test ./...
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
+test: ## every test of the engine and its libraries; needs no C compiler
+	$(GO) test work
+
+test-peers: ## tests against DuckDB, the OpenTelemetry Collector and posthog-go; needs compilers of C and C++
+	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
 
 test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
@@ -27,20 +31,28 @@ test-faults: ## the fault tests of batch and trail at full length, and batch wit
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
 	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full
 
-check: lint test race ## all that CI runs
+check: lint test test-peers race ## all that CI runs
 
 race: ## every test under the race detector, the engine checking itself
-	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on ./...
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
+	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on work
+	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
 
 lint: ## formatting, vet, staticcheck, generated files
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) vet work
+	$(GO) tool staticcheck work
 	$(GO) run ./internal/docgen -check
 
 generate: ## the reference pages and the JSON Schema
 	$(GO) run ./internal/docgen
+
+tidy: ## go.mod and go.sum of every module; the root's are tidied with the checkout in place of released libraries
+	@for m in $(LIBS) $(PEERS); do (cd $$m && GOWORK=off $(GO) mod tidy) || exit 1; done
+	@mkdir -p dist && cp go.mod dist/tidy.mod && cp go.sum dist/tidy.sum
+	@for m in $(LIBS); do $(GO) mod edit -replace=$(MODULE)/$$m=./$$m dist/tidy.mod; done
+	GOWORK=off $(GO) mod tidy -modfile=dist/tidy.mod
+	@for m in $(LIBS); do $(GO) mod edit -dropreplace=$(MODULE)/$$m dist/tidy.mod; done
+	@mv dist/tidy.mod go.mod && mv dist/tidy.sum go.sum
 
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
@@ -68,7 +80,7 @@ guard-selftest: ## shows that the guard catches what it should, and nothing else
 	$(GO) run ./bench/guard -selftest
 
 fuzz: ## each fuzz target for 20 seconds
-	@for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+	@for pkg in $$($(GO) list work); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
 		echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 20s $$pkg || exit 1; done; done
 
 clean: ## what the targets made

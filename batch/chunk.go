@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // arenaBytes is the usual size of an arena: large enough that what is done once

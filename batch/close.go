@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A flush waits until no chunk up to an order is left.

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A Config says what a processor does with events of type T. Encode and Send

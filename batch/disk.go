@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A writing is the first events of a chunk, to be on disk.

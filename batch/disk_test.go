@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 // number is an Encode.

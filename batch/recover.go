@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A found record holds events that a processor before this one left on disk.

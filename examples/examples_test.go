@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 )
 
 // A Set is the languages that a program may use, by name. It is immutable and

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
 // A goroutine that is to be seen asleep is waited for in turns, up to this long.

@@ -12,7 +12,7 @@
 //	LOCK                   locked by the one writer, and who that is
 //	ACKNOWLEDGED           how far the log was answered (see logend.go)
 //	segments/              events, immutable; a name is never used twice
-//	wal/                   events that are in no segment yet (internal/spool)
+//	wal/                   events that are in no segment yet (internal/ground/spool)
 //	cohorts/               sets of users that were kept under a name
 //	tmp/                   what an import or a merge is about to finish
 //	lost/                  damaged segments that were given up; part of nothing

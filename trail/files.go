@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // retryFlush is how long after a flush that failed the next is tried.

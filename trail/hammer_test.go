@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 

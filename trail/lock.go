@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // An owner is what the lock file says of the writer. It stands from the second

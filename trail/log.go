@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // Events that the write-ahead log has lost were acknowledged, and nobody is to

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 

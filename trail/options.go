@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // Options are what a store is opened with. Zero values are the defaults.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A writer may be at work while a store is opened for reading: files vanish and the

@@ -3,7 +3,7 @@ package trail
 import (
 	"sync/atomic"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A tapFS calls hit before each operation that changes something, outside of the

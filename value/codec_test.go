@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/baseline"
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/value"
 )
 

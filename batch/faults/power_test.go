@@ -14,8 +14,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
-	"github.com/uniflow-labs/uniflow/internal/spool"
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 // on gives a spool another file system. The field is not exported, for users

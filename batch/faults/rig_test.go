@@ -17,7 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 // role is the environment variable that makes this binary a child of a test

@@ -15,7 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/show"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 // TestMain makes the test binary its own child, as the program is.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

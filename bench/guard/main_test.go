@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 // TestMain is the noisy neighbour when a test starts this binary as one.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

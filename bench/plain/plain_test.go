@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/value"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/check"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"

@@ -28,7 +28,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/uniflow-labs/uniflow/internal/flame"
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 )

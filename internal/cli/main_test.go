@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

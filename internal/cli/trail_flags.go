@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
 // TestWindow compares a window with a list, over many adds.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
-	"github.com/uniflow-labs/uniflow/internal/invariant"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"

@@ -11,7 +11,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/lang"
 )
 

@@ -3,7 +3,7 @@ package core_test
 import (
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/value"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/core"

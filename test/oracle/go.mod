@@ -4,7 +4,8 @@ go 1.26.0
 
 require (
 	github.com/duckdb/duckdb-go/v2 v2.10505.0
-	github.com/uniflow-labs/uniflow v0.0.0
+	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	github.com/uniflow-labs/uniflow/trail v0.0.0
 )
 
 require (
@@ -41,3 +42,11 @@ require (
 )
 
 replace github.com/uniflow-labs/uniflow => ../..
+
+replace github.com/uniflow-labs/uniflow/batch => ../../batch
+
+replace github.com/uniflow-labs/uniflow/internal/ground => ../../internal/ground
+
+replace github.com/uniflow-labs/uniflow/lock => ../../lock
+
+replace github.com/uniflow-labs/uniflow/trail => ../../trail

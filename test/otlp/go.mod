@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/uniflow-labs/uniflow v0.0.0
+	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
 	go.opentelemetry.io/collector/component/componenttest v0.162.0
 	go.opentelemetry.io/collector/config/configgrpc v1.68.0
 	go.opentelemetry.io/collector/config/configoptional v1.68.0
@@ -67,6 +68,8 @@ require (
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
+	github.com/uniflow-labs/uniflow/batch v0.0.0 // indirect
+	github.com/uniflow-labs/uniflow/trail v0.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/collector v0.162.0 // indirect
 	go.opentelemetry.io/collector/client v1.68.0 // indirect
@@ -124,3 +127,11 @@ require (
 )
 
 replace github.com/uniflow-labs/uniflow => ../..
+
+replace github.com/uniflow-labs/uniflow/batch => ../../batch
+
+replace github.com/uniflow-labs/uniflow/internal/ground => ../../internal/ground
+
+replace github.com/uniflow-labs/uniflow/lock => ../../lock
+
+replace github.com/uniflow-labs/uniflow/trail => ../../trail

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 

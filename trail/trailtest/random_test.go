@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 

@@ -55,13 +55,13 @@ func table() []mutation {
 		},
 		{
 			name: "checkpoint before a file goes",
-			file: "internal/spool/keeper.go",
+			file: "internal/ground/spool/keeper.go",
 			test: "TestFault06_Once",
 			cuts: []cut{{"s.removeDead(func() { s.writeCheckpoint(false) })", "s.removeDead(nil)"}},
 		},
 		{
 			name: "fsync of the folder",
-			file: "internal/spool/keeper.go",
+			file: "internal/ground/spool/keeper.go",
 			test: "TestFault07_Power",
 			cuts: []cut{{"err = s.fs.SyncDir(s.opt.Dir)", "err = nil"}},
 		},

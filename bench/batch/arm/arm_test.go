@@ -16,7 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

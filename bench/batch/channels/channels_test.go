@@ -10,7 +10,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

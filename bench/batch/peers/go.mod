@@ -23,3 +23,11 @@ require (
 )
 
 replace github.com/uniflow-labs/uniflow => ../../..
+
+replace github.com/uniflow-labs/uniflow/batch => ../../../batch
+
+replace github.com/uniflow-labs/uniflow/internal/ground => ../../../internal/ground
+
+replace github.com/uniflow-labs/uniflow/lock => ../../../lock
+
+replace github.com/uniflow-labs/uniflow/trail => ../../../trail

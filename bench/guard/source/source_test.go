@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/source"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
 	"github.com/uniflow-labs/uniflow/bench/show"
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/trail/query"
 	"github.com/uniflow-labs/uniflow/trail/trailtest"
 )

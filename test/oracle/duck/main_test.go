@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/test/oracle"
 )
 

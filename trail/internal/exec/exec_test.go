@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"

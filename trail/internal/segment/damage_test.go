@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/internal/spell"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
 // TestBombs gives the unpacker little that claims or becomes a lot.

@@ -12,7 +12,7 @@ import (
 	fastgzip "github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
 // maxWindow is the largest window of a zstd stream that is taken, and so the

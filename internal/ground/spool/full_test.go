@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
-	"github.com/uniflow-labs/uniflow/internal/spool"
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 // fill appends records until the spool is full, and returns those accepted.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // Op names an operation for Fail.

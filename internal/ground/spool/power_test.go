@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
-	"github.com/uniflow-labs/uniflow/internal/spool"
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 // A ledger is what a writer of the test was told.

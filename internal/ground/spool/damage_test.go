@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/invariant"
-	"github.com/uniflow-labs/uniflow/internal/spool"
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 var everyByte = flag.Bool("everybyte", false, "damage every byte of a spool of 1 MiB, which takes an hour")

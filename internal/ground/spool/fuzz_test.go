@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/spool"
-	"github.com/uniflow-labs/uniflow/internal/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
 )
 
 // FuzzOpen gives Open any bytes as a segment and a checkpoint: it starts, what it

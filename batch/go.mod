@@ -1,0 +1,11 @@
+module github.com/uniflow-labs/uniflow/batch
+
+go 1.26.0
+
+require (
+	github.com/klauspost/compress v1.20.3
+	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	golang.org/x/sys v0.49.0
+)
+
+replace github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../internal/ground
