@@ -60,6 +60,7 @@ func (w *waiter) release() {
 // sleep returns when wake has been called, whichever comes first.
 func (w *waiter) sleep() {
 	w.gate.RLock()
+	//lint:ignore SA2001 that it was to be had is all there is to it
 	w.gate.RUnlock()
 	w.gate.Lock()
 }

@@ -99,7 +99,7 @@ func newWaiting(ctx context.Context, n, locks int, make func() sync.Locker) (*wa
 			l := w.locks[i%locks]
 			came.Done()
 			l.Lock()
-			l.Unlock()
+			defer l.Unlock()
 		})
 	}
 	came.Wait()
