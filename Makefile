@@ -57,7 +57,7 @@ tidy: ## go.mod and go.sum of every module; the root's are tidied with the check
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
 
-bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations
+bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations (-full is a flag of make)
 	$(GO) run ./bench/lock $(if $(FULL),-full)
 
 bench-batch: ## the batch processor beside others: prints the table, writes bench/out/batch.json

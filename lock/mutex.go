@@ -24,7 +24,7 @@
 // Where it loses:
 //
 //   - Sections of a microsecond with nothing between them, for which 30 to 200
-//     goroutines contend: 0.88 to 0.92 of what sync.Mutex gets done on two
+//     goroutines contend: 0.84 to 0.95 of what sync.Mutex gets done on two
 //     processors, and 5 to 15 % more CPU. They mostly sleep there, and putting a
 //     goroutine to sleep costs this package more than it does the runtime.
 //   - Many that wait for locks of their own: with 100,000 goroutines waiting for as
