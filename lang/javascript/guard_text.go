@@ -123,6 +123,9 @@ func replaceText(e *engine, name string, c *call) {
 	}
 	sought := textArgument(c, 0)
 	e.searchable(name, s, sought)
+	if name == "replaceAll" && s.Length()/max(1, sought.Length()) > maxMatches && strings.Count(s.String(), sought.String()) > maxMatches {
+		e.refuse("the text has more than %d matches, which are the most", maxMatches)
+	}
 	e.replacement(name, c, s, false, func(int) int {
 		if name == "replace" {
 			return 1

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -76,6 +77,12 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 		v, err = value.Value{}, stopped
 	}
 	p.pool.put(e)
+	if stopped != nil && e.grown() {
+		// Else the collector lets the heap grow to twice what this run has used, and
+		// the next run starts from there.
+		e = nil
+		runtime.GC()
+	}
 	return v, err
 }
 

@@ -2,7 +2,6 @@ package javascript
 
 import (
 	"io"
-	"math"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
@@ -278,7 +277,11 @@ func (e *engine) rehearse(p *pattern, s goja.String, start int64, once bool) int
 	if once {
 		return e.rehearsal(p, s, int(start), 1)
 	}
-	return e.rehearsal(p, s, int(start), math.MaxInt)
+	times := e.rehearsal(p, s, int(start), maxMatches+1)
+	if times > maxMatches {
+		e.refuse("the text has more than %d matches, which are the most", maxMatches)
+	}
+	return times
 }
 
 // rehearsal matches p so often, or as often as it does. It returns the number of

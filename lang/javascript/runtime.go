@@ -26,6 +26,7 @@ import (
 const (
 	maxText       = 64 << 20  // bytes or characters of a text or a buffer
 	maxItems      = 8 << 20   // elements of an array
+	maxMatches    = 2 << 20   // matches that are replaced, or split at, in one call, each of which takes some 200 bytes
 	maxKeys       = 1 << 20   // characters or elements that become properties, one for each
 	maxArgs       = 1 << 20   // arguments of apply
 	maxDepth      = 1000      // levels of JSON that is read or written, of arrays that are joined
@@ -300,6 +301,13 @@ func (e *engine) end() error {
 	e.log, e.records = nil, 0
 	e.symbols, e.joining, e.text.of, e.text.runes = nil, nil, nil, nil
 	return stopped
+}
+
+// grown reports whether the heap is much larger than when the last run was first
+// looked at.
+func (e *engine) grown() bool {
+	heap, _ := heapSize()
+	return e.watch.ceiling > 0 && heap > e.watch.ceiling-e.maxHeap/2
 }
 
 // heapSize returns the bytes of all objects on the heap, garbage included, and at
