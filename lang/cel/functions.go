@@ -52,7 +52,7 @@ func works() map[string]work {
 	put(work{},
 		operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate,
 		operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional,
-		operators.NotStrictlyFalse, operators.OldNotStrictlyFalse,
+		operators.NotStrictlyFalse, "__not_strictly_false__", // its older name
 		operators.Index, operators.OptIndex, operators.OptSelect,
 		overloads.TypeConvertType, overloads.TypeConvertDyn,
 		"optional.of", "optional.ofNonZeroValue", "optional.none", "value", "or", "orValue", "first", "last",

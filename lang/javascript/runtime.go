@@ -195,7 +195,7 @@ type engine struct {
 	kept map[*goja.Program]goja.Callable // functions of expressions
 
 	failure, bytes, date, resolve, entries, elements goja.Callable // from the bootstrap
-	rangeError, typeError, nothing                   goja.Callable
+	rangeError, nothing                              goja.Callable
 
 	private  []reflect.Value         // maps of private fields of the intrinsics
 	patterns map[patternKey]*pattern // of regular expressions that were rehearsed

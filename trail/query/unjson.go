@@ -24,9 +24,6 @@ type (
 		Event string `json:"event"`
 		userJSON
 	}
-	groupJSON struct {
-		Steps []stepJSON `json:"steps"`
-	}
 	cohortJSON struct {
 		Start     string     `json:"start"`
 		Size      int64      `json:"size"`
