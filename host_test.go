@@ -156,8 +156,8 @@ func (n *panicNode) Serve(node.Source) error                     { n.check("serv
 func (n *panicNode) Measure(func(node.Metric))                   { n.check("measure") }
 func (n *panicNode) Close() error                                { n.check("close"); return nil }
 
-// TestHandledError leaves a line in the log of an error that the workflow answers
-// itself, and the process in the log of the request.
+// TestHandledError finds an error that the workflow answers itself in the log: at
+// the node, and with the request; all lines name the process.
 func TestHandledError(t *testing.T) {
 	log := &syncWriter{}
 	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -187,7 +187,7 @@ func TestHandledError(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := regexp.MustCompile(`level=WARN msg="error goes to an error port" node=size at=test.yaml:3:3 port_of=web process=(\S+) error=.`).FindStringSubmatch(log.String())
-	if told == nil || !strings.Contains(log.String(), "msg=request") || strings.Count(log.String(), "process="+told[1]) != 2 {
+	if told == nil || !strings.Contains(log.String(), "msg=request ") || strings.Count(log.String(), "process="+told[1]) != 3 {
 		t.Errorf("got %v in\n%s", told, log)
 	}
 }

@@ -162,11 +162,11 @@ func TestGuard(t *testing.T) {
 		t.Errorf("got %s, %v, want a failure and three rows", data, err)
 	}
 	for _, r := range rec.Rows {
-		if r.ID == "value.MapWith" && (len(r.First.Time.Base) != 10 || len(r.Second.Time.Head) != 20 || len(r.Blame) == 0) {
-			t.Errorf("got %+v, want 10 and 20 samples, and a function", r)
+		if r.ID == "value.MapWith" && (len(r.First.Time.Base) < 10 || len(r.Second.Time.Head) < 20 || len(r.Blame) == 0) {
+			t.Errorf("got %+v, want at least 10 and 20 samples, and a function", r)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(out, "guard", "value.MapWith.head.pprof")); err != nil {
+	if _, err := os.Stat(filepath.Join(out, "guard", "value.MapWith.head.cpu.pprof")); err != nil {
 		t.Errorf("got %v, want the profile kept", err)
 	}
 	const accepted = "- {benchmark: value.MapWith, limit: +9000%, reason: it is a test, date: 2026-01-01}\n" +

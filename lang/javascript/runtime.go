@@ -47,7 +47,7 @@ const maxResult = 256 << 20
 // maxHeap is by how many bytes the heap of the process may grow while a script
 // runs, beyond what garbage makes it grow anyway. Who has allocated them cannot be
 // told, so all scripts that have run for longer than pollEvery are stopped.
-const maxHeap = 512 << 20
+const maxHeap = 256 << 20
 
 // pollEvery is how long after a context is done a run may take to notice.
 const pollEvery = 5 * time.Millisecond
@@ -118,6 +118,7 @@ func (p *pool) make() (*engine, error) {
 	// Without this, a source map named in code given to eval is read from disk.
 	vm.SetParserOptions(parser.WithDisableSourceMaps)
 	e := &engine{vm: vm, maxHeap: maxHeap}
+	e.watch.heap = [2]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
 	if err := errors.Join(e.guardNatives(), e.operators(), e.console()); err != nil {
 		return nil, fmt.Errorf("javascript bootstrap: %w", err)
 	}
@@ -220,7 +221,8 @@ type engine struct {
 	// watch is shared with the timer's goroutine.
 	watch struct {
 		sync.Mutex
-		ceiling  uint64 // bytes of the heap at which the run is stopped; 0 before it is first looked at
+		heap     [2]metrics.Sample // what heapSizeLocked reads
+		ceiling  uint64            // bytes of the heap at which the run is stopped; 0 before it is first looked at
 		timer    *time.Timer
 		ctx      context.Context // of the run; nil while there is none
 		deadline time.Time       // by the timeout; zero is none
@@ -253,7 +255,7 @@ func (e *engine) look() {
 	if w.ctx == nil || w.stopped != nil {
 		return // the run has ended: this call was on its way
 	}
-	heap, goal := heapSize()
+	heap, goal := e.heapSizeLocked()
 	if w.ceiling == 0 {
 		w.ceiling = max(heap, goal) + e.maxHeap
 	}
@@ -306,14 +308,18 @@ func (e *engine) end() error {
 // grown reports whether the heap is much larger than when the last run was first
 // looked at.
 func (e *engine) grown() bool {
-	heap, _ := heapSize()
+	e.watch.Lock()
+	defer e.watch.Unlock()
+	heap, _ := e.heapSizeLocked()
 	return e.watch.ceiling > 0 && heap > e.watch.ceiling-e.maxHeap/2
 }
 
-// heapSize returns the bytes of all objects on the heap, garbage included, and at
-// how many bytes garbage is going to be collected.
-func heapSize() (now, goal uint64) {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
+// heapSizeLocked returns the bytes of all objects on the heap, garbage included, and at
+// how many bytes garbage is going to be collected. It allocates nothing: whoever
+// allocates while a script fills the heap is made to help the collector first,
+// and would look too late.
+func (e *engine) heapSizeLocked() (now, goal uint64) {
+	heap := e.watch.heap[:]
+	metrics.Read(heap)
+	return heap[0].Value.Uint64(), heap[1].Value.Uint64()
 }
