@@ -29,13 +29,20 @@ func catalogue() []item {
 		{"unobserved chain", "internal/run", "^BenchmarkObserver$/^observed=false$", "", 1},
 		// Whatever processes share shows on two processors only.
 		{"processes at once", "internal/run", "^BenchmarkParallel$", "", 2},
-		{"router", "nodes/web", "^BenchmarkRouter", "/router$", 1},
+		{"watched hops", "internal/run", "^Benchmark(Metrics|Recorder|Labels)$", "^(Metrics/on|Recorder|Labels)$", 1},
+		{"watched processes at once", "internal/run", "^BenchmarkMetricsParallel$/^on$", "", 2},
+		{"router", "nodes/web", "^BenchmarkRouter(Static|Params|Rest)$", "/router$", 1},
+		{"router by size", "nodes/web", "^BenchmarkRouterScale$", "", 1},
 		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/listener$", 1},
+		{"sockets", "nodes/web", "^BenchmarkLoopback$/^listener$/^keepalive=true$", "", 2},
 		{"MIME", "nodes/web", "^BenchmarkMedia", "", 1},
+		{"bodies", "nodes/web", "^BenchmarkBodies$", "", 1},
 		{"CEL", "lang/builtin", "^BenchmarkEval$/^cel$", "", 1},
 		{"JavaScript", "lang/builtin", "^BenchmarkEval$/^javascript$", "", 1},
 		{"batch Add", "batch", "^BenchmarkAdd", "", 1},
+		{"loader", "internal/loader", "^BenchmarkTake$", "", 1},
 		{"lock", "lock", "^Benchmark(Uncontended|Contended)", "(^|/)lock(/|$)", 2},
+		{"trail append", "trail", "^BenchmarkAppendBatch$", "", 1},
 		{"trail kernels", "trail/internal/exec", "^BenchmarkRun$", "^Run/(funnel|retention|segment|paths)$", 1},
 	}
 }

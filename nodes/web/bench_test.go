@@ -162,7 +162,7 @@ func BenchmarkMedia(b *testing.B) {
 func BenchmarkBodies(b *testing.B) {
 	object := func(size int) string {
 		const item = `{"sku":"a-173","count":2,"note":"leave at the door"},`
-		return "[" + strings.Repeat(item, size/len(item)) + "null]"
+		return "[" + strings.Repeat(item, size/len(item)+1) + "null]"
 	}
 	part := func(size int) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"p.png\"\r\nContent-Type: image/png\r\n\r\n" +
