@@ -117,6 +117,7 @@ func TestThrow(t *testing.T) {
 		}
 	}
 	f("", `"boom"`, "boom", 0, "", false)
+	f("", `{"path":"/","header":{"Cookie":["s=secret"]},"body":1}`, `{"path":"/","body":1}`, 0, "", false)
 	f("", `12`, "12", 0, "", false)
 	f("", `null`, "error", 0, "", false)
 	f("", `[]`, "error", 0, "", false)

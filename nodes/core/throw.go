@@ -14,7 +14,7 @@ func throwDef() *node.Def {
 		Kind:    "throw",
 		Summary: "Answers each packet with an error made of its payload.",
 		Doc: "A list chains its messages, the last in front. A map may carry `message`, `status`, `code` and `public`,\n" +
-			"which win over the fields.",
+			"which win over the fields. The message of a map without `message` is the map as JSON, without its `header`.",
 		Example: "- kind: throw\n  name: denied\n  status: 403\n",
 		Config: schema.Fields(
 			schema.Int("status").Range(100, 599).Doc("The HTTP status for whoever answers a client."),
@@ -73,7 +73,8 @@ func (throw) fromMap(e *node.Error, payload value.Value) {
 	if message, ok := payload.Get("message"); ok {
 		e.Err = errors.New(message.String())
 	} else {
-		e.Err = errors.New(payload.String())
+		// Errors are logged, and the headers of a request hold credentials.
+		e.Err = errors.New(payload.Without("header").String())
 	}
 	if status, ok := payload.Get("status"); ok {
 		if n, ok := status.AsInt(); ok && n >= 100 && n <= 599 {

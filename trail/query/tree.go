@@ -102,6 +102,10 @@ func (r *reader) read(src []byte) *node {
 		j.decoder.UseNumber()
 		return j.node(0)
 	}
+	if bytes.HasPrefix(src, []byte("%YAML 1.")) { // the parser knows 1.1 only; every 1.x is read alike
+		end := bytes.IndexByte(src, '\n') + 1
+		src = append(bytes.Repeat([]byte(" "), max(end-1, 0)), src[max(end-1, 0):]...)
+	}
 	loader, err := yaml.NewLoader(bytes.NewReader(src), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		r.syntax(err, src)
