@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,8 @@ are read, and links to files only within their folder.
 Files that link to one another are one workflow; files that do not are checked by
 themselves. With --from-specs all files are one workflow, as for start.
 
-All namespaces are checked unless --namespace is given.`
+All namespaces are checked unless --namespace is given. A check that takes longer
+than --timeout is stopped, so that a stranger's files cannot hold it up.`
 
 const checkExample = `  uniflow check examples
   uniflow check --strict --from-values values.yaml flows
@@ -38,6 +41,7 @@ type checkResult struct {
 func checkCommand(a *app) *cobra.Command {
 	var s settings
 	var strict, asJSON bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:     "check [FILE...]",
 		Short:   "Find what is wrong with documents",
@@ -49,6 +53,7 @@ func checkCommand(a *app) *cobra.Command {
 	s.addFlags(flags)
 	flags.BoolVar(&strict, "strict", false, "exit with 1 upon warnings, too")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.DurationVar(&timeout, "timeout", 10*time.Second, "stop after `DURATION`; 0 is no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, path := range args {
 			if err := flags.Set(flagSpecs, path); err != nil {
@@ -70,9 +75,34 @@ func checkCommand(a *app) *cobra.Command {
 		}
 		one := flags.Changed("namespace") || s.namespace != "default"
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(checkMemory, debug.SetMemoryLimit(-1))))
-		return a.check(cmd.Context(), r, &s, one, len(args) == 0, strict, asJSON)
+		return within(timeout, func() error {
+			return a.check(cmd.Context(), r, &s, one, len(args) == 0, strict, asJSON)
+		})
 	}
 	return cmd
+}
+
+// within returns what f does, or an error when the time is over; 0 is no limit. f
+// is then left to itself, as translators of code cannot be interrupted: the
+// command ends, and the program with it.
+func within(timeout time.Duration, f func() error) error {
+	if timeout <= 0 {
+		return f()
+	}
+	done := make(chan error, 1) // so that f ends though nobody waits
+	var abandoned sync.WaitGroup
+	abandoned.Go(func() { done <- f() })
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return &exitError{
+			code: exitFindings, err: fmt.Errorf("stopped: it took longer than %v", timeout),
+			hint: "check fewer files together, or write --timeout 0 for no limit",
+		}
+	}
 }
 
 // checkMemory is where the garbage collector begins to work harder, so that a

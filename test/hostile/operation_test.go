@@ -47,6 +47,7 @@ func documents(t *testing.T) {
 		{name: "import of many brackets", files: importing(strings.Repeat("[", 400_000))},
 		{name: "many arrows", files: map[string]string{"flow.yaml": snippet("export default " + strings.Repeat("a=>", 40_000) + "1")}},
 		{name: "many sums", files: map[string]string{"flow.yaml": snippet("export default () => " + strings.Repeat("1+", 60_000) + "1")}},
+		{name: "many declarations", files: map[string]string{"flow.yaml": snippet(strings.Repeat("let a;", scale(5_000, 21_000)) + "export default () => 1")}},
 		{name: "many aliases", files: map[string]string{"flow.yaml": "- kind: nop\n  name: x\n  annotations: &a {k: v}\n" + strings.Repeat("- *a\n", 14_000)}},
 		{name: "many documents", files: map[string]string{"flow.yaml": strings.Repeat("---\n", 1_000_000)}},
 	} {
@@ -74,7 +75,7 @@ func documents(t *testing.T) {
 			if err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() > 1 || cmd.ProcessState.ExitCode() < 0 {
 				t.Errorf("got %v, want exit code 0 or 1: %.2000s", err, out)
 			}
-			if took > 10*time.Second {
+			if took > 15*time.Second { // the limit of check, and the start on a busy machine
 				t.Errorf("it took %v", took)
 			}
 			if bytes.Contains(out, []byte(secret)) || bytes.Contains(out, []byte("SECRET_TOKEN")) {
