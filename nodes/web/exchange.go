@@ -187,6 +187,7 @@ func (x *exchange) settle() {
 	x.settled = true
 	x.s.inFlight.Add(-1)
 	if x.held != 0 {
+		x.s.garbage.leave(x.held)
 		x.s.bytes.Add(-x.held)
 	}
 }

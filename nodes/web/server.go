@@ -76,6 +76,7 @@ type server struct {
 	made      time.Time               // when requests are timed from
 	inFlight  atomic.Int64            // processes
 	bytes     atomic.Int64            // held by requests in flight
+	garbage   garbage                 // of those that have ended
 	decoders  decoders
 	waiting   waiting
 

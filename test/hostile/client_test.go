@@ -170,7 +170,7 @@ func bodies(t *testing.T) {
 			all.Wait()
 			t.Logf("%s: %d bytes a request", name, len(body))
 			s.alive()
-			s.peak(640 * mib)
+			s.peak(768 * mib)
 		}
 	})
 	t.Run("held back", func(t *testing.T) {
@@ -192,7 +192,7 @@ func bodies(t *testing.T) {
 			return err
 		})
 		s.closed(conns)
-		s.peak(640 * mib)
+		s.peak(768 * mib)
 	})
 	t.Run("quoted", func(t *testing.T) {
 		s := serve(t, 1024*mib, document)
