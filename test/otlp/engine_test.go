@@ -141,6 +141,9 @@ func TestTrace(t *testing.T) {
 	if kind := got["front"].Kind(); kind != ptrace.SpanKindServer {
 		t.Errorf("got kind %v of the listener's span, want server", kind)
 	}
+	if status, _ := got["front"].Attributes().Get("http.response.status_code"); got["front"].Name() != "GET" || status.Int() != 200 {
+		t.Errorf("got span %q with status %d of the listener, want GET and 200", got["front"].Name(), status.Int())
+	}
 	if outcome, _ := got["front"].Attributes().Get("uniflow.outcome"); outcome.Str() != "answered" {
 		t.Errorf("got outcome %q", outcome.Str())
 	}
