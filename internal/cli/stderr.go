@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// maxQueued is how much waits at most for whoever reads standard error, in bytes.
-const maxQueued = 1 << 20
+// maxQueued is how much waits at most for whoever reads standard error, in bytes,
+// apart from a single record that is larger. A writer that finds no room waits for
+// patientWrite; if nothing was read meanwhile, nobody waits until something is.
+const (
+	maxQueued    = 1 << 20
+	patientWrite = 100 * time.Millisecond
+)
 
 // A stderr is standard error as commands have it. Calls of Write do not run into
 // each other. A program that serves has them queued: what is said is then written
@@ -19,8 +24,10 @@ type stderr struct {
 
 	mu struct {
 		sync.Mutex
-		queue   []byte // waits to be written
-		dropped uint64 // records, after what is queued
+		queue   []byte        // waits to be written
+		dropped uint64        // records, after what is queued
+		room    chan struct{} // closed when the queue has been taken
+		stalled bool          // nothing was read while a writer waited
 	}
 
 	// All below is nil until the queue begins, and immutable then.
@@ -37,16 +44,41 @@ func (s *stderr) Write(p []byte) (int, error) {
 	if s.wake == nil {
 		return s.w.Write(p)
 	}
-	if s.mu.dropped > 0 || len(s.mu.queue)+len(p) > maxQueued {
-		s.mu.dropped++ // all that comes, until there is room: what is written has no gaps but those told of
-		return len(p), nil
+	if s.fullLocked(p) && !s.mu.stalled {
+		s.waitLocked()
 	}
-	s.mu.queue = append(s.mu.queue, p...)
+	if s.fullLocked(p) {
+		s.mu.dropped++
+	} else {
+		s.mu.queue = append(s.mu.queue, p...)
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default: // it has one
 	}
 	return len(p), nil
+}
+
+// fullLocked reports whether a record is dropped: there is no room, or one before
+// it was dropped, so that what is written has no gaps except those it tells of.
+func (s *stderr) fullLocked(p []byte) bool {
+	return s.mu.dropped > 0 || len(s.mu.queue) > 0 && len(s.mu.queue)+len(p) > maxQueued
+}
+
+// waitLocked lets go of the lock until there is room, or for patientWrite.
+func (s *stderr) waitLocked() {
+	room := s.mu.room
+	s.mu.Unlock()
+	timer := time.NewTimer(patientWrite)
+	defer timer.Stop()
+	stalled := false
+	select {
+	case <-room:
+	case <-timer.C:
+		stalled = true
+	}
+	s.mu.Lock()
+	s.mu.stalled = stalled && room == s.mu.room
 }
 
 // begin has writes queued from now on. Notice returns a record that says how many
@@ -57,7 +89,7 @@ func (s *stderr) begin(notice func(dropped uint64) []byte) {
 	if s.wake != nil {
 		return
 	}
-	s.notice = notice
+	s.notice, s.mu.room = notice, make(chan struct{})
 	s.wake, s.end, s.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	var worker sync.WaitGroup // flush waits for it by ended, as that may take for ever
 	worker.Go(s.run)
@@ -81,7 +113,9 @@ func (s *stderr) drain() {
 	for {
 		s.mu.Lock()
 		queue, dropped := s.mu.queue, s.mu.dropped
-		s.mu.queue, s.mu.dropped = nil, 0
+		s.mu.queue, s.mu.dropped, s.mu.stalled = nil, 0, false
+		close(s.mu.room)
+		s.mu.room = make(chan struct{})
 		s.mu.Unlock()
 		if len(queue) == 0 && dropped == 0 {
 			return

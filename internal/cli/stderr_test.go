@@ -67,6 +67,38 @@ func TestUnreadLog(t *testing.T) {
 	})
 }
 
+// TestReadLog loses nothing while somebody reads: neither a record that is larger
+// than the queue, nor records that come faster than they are written.
+func TestReadLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got bytes.Buffer
+		s := &stderr{w: writerFunc(func(p []byte) (int, error) {
+			<-time.After(patientWrite / 2) // a slow disk
+			return got.Write(p)
+		})}
+		s.begin(func(dropped uint64) []byte { return fmt.Appendf(nil, "dropped %d\n", dropped) })
+		var want strings.Builder
+		for i := range 20_000 {
+			record := fmt.Sprintf("%d %s\n", i, strings.Repeat("x", 1000))
+			if i%5000 == 1 {
+				record = strings.Repeat("y", 2*maxQueued) + "\n"
+			}
+			want.WriteString(record)
+			if _, err := io.WriteString(s, record); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.flush(time.Minute)
+		if got.String() != want.String() {
+			t.Errorf("got %d bytes, want %d, without a gap", got.Len(), want.Len())
+		}
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 // TestUnreadLogServes answers requests that log, and ends in time, while nobody
 // reads standard error.
 func TestUnreadLogServes(t *testing.T) {
