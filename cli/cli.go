@@ -12,6 +12,8 @@ package cli
 
 import (
 	"context"
+	"os"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/node"
@@ -22,11 +24,18 @@ import (
 // badly or has the name of another keeps check and start from working, with a
 // message. When ctx ends, a program that serves shuts down as upon SIGTERM.
 //
+// If args are those of the process, scripts can be isolated: then the executable is
+// started again for each process that such a script runs in, so a program should call
+// Main before it does anything else.
+//
 // It reads the environment, standard input and signals of the process, and writes to
 // its standard output and error. Time zones of queries are those of the system;
 // import time/tzdata for others.
 func Main(ctx context.Context, args []string, kinds ...*node.Def) (code int) {
 	machine := cli.System()
 	machine.Kinds = kinds
+	if !slices.Equal(args, os.Args[1:]) {
+		machine.Program = "" // it might not get here with the arguments of a worker
+	}
 	return cli.Main(ctx, args, machine)
 }

@@ -36,6 +36,7 @@ func TestKinds(t *testing.T) {
 	f(1, "kind: own\n", "own")
 	f(1, "kind: other\n", "own")
 	f(3, "kind: own\nsize: 1\n", "nop")
+	f(1, "kind: snippet\nlanguage: javascript\nisolate: true\ncode: export default i => i\n", "own") // these are not the arguments of this process
 }
 
 type nothing struct{}

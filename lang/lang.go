@@ -10,6 +10,7 @@ package lang
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"time"
 
@@ -52,6 +53,22 @@ type Program interface {
 	// Eval runs the code on a payload. It returns soon after ctx is done or the
 	// timeout has passed, with an error that says which.
 	Eval(ctx context.Context, in value.Value) (value.Value, error)
+}
+
+// An Isolator is a [Language] whose code can run in processes of its own, which
+// bounds what cannot be bounded inside of this one. Isolate compiles a function;
+// errors are those of Compile, except that one without a place is about isolation
+// itself.
+type Isolator interface {
+	Isolate(code diag.Text, opts Options) (Isolated, error)
+}
+
+// An Isolated is a [Program] that runs in processes of its own. It starts them when
+// it is first evaluated; they are ended by Close, which stops evaluations that are
+// under way and waits for them. Eval then returns an error.
+type Isolated interface {
+	Program
+	io.Closer
 }
 
 // A Constant is a Program whose result does not depend on its input, which lets

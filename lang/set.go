@@ -58,3 +58,18 @@ func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error
 	}
 	return s.byName[name].Compile(code, opts)
 }
+
+// Isolate compiles a function in the named language so that it runs in processes of
+// its own. Errors are those of Compile; that of a language that is not an [Isolator]
+// has no place.
+func (s *Set) Isolate(name string, code diag.Text, opts Options) (Isolated, error) {
+	if err := s.Check(name); err != nil {
+		return nil, err
+	}
+	isolator, ok := s.byName[name].(Isolator)
+	if !ok {
+		return nil, diag.Errorf(diag.CodeBadValue, "%s cannot be isolated", name).
+			WithHint("leave isolate out: it is for javascript and typescript")
+	}
+	return isolator.Isolate(code, opts)
+}

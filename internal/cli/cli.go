@@ -43,9 +43,10 @@ const (
 )
 
 // A Machine is what a command sees of the process it runs in. All fields but Kinds
-// are required.
+// and Program are required.
 type Machine struct {
-	Kinds []*node.Def // that documents may use beside those of package std
+	Kinds   []*node.Def // that documents may use beside those of package std
+	Program string      // what the executable of the process is called so that it calls Main; without it, no script can be isolated
 
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -65,7 +66,8 @@ type Machine struct {
 // System returns the machine that the program runs on.
 func System() Machine {
 	return Machine{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Program: os.Args[0],
+		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv,
 		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
 			// Room for a few: a second signal may come while the first is handled.
@@ -104,7 +106,9 @@ type app struct {
 
 // kinds are all that documents may use. Language is that of expressions that name
 // none.
-func (a *app) kinds(language string) []*node.Def { return append(std.Defs(language), a.Kinds...) }
+func (a *app) kinds(language string) []*node.Def {
+	return append(std.Defs(language, a.worker()...), a.Kinds...)
+}
 
 func newApp(args []string, sys Machine) *app {
 	plain := sys.Getenv("NO_COLOR") != "" || sys.Getenv("TERM") == "dumb"

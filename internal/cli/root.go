@@ -46,7 +46,7 @@ func (a *app) root() *cobra.Command {
 		initCommand(a), startCommand(a), checkCommand(a), callCommand(a), evalCommand(a), formatCommand(a),
 		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a),
 		profileCommand(a), loaderCommand(a), trailCommand(a),
-		versionCommand(a),
+		versionCommand(a), workerCommand(a),
 	)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()

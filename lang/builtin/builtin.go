@@ -13,9 +13,9 @@ import (
 
 // Languages returns text, json, yaml, cel, javascript and typescript. Each call
 // makes a new set: programs of one set share runtimes, so a process wants only
-// one.
-func Languages() *lang.Set {
-	js := javascript.New()
+// one. For worker see [javascript.New].
+func Languages(worker ...string) *lang.Set {
+	js := javascript.New(worker...)
 	return lang.NewSet(map[string]lang.Language{
 		"text":       constant.Text{},
 		"json":       constant.JSON{},

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -139,8 +138,8 @@ func TestAttacks(t *testing.T) {
 		}
 		return
 	}
-	if !invariant.Race { // which maps terabytes
-		limitMemory(t, 3<<30)
+	if err := limitMemory(3 << 30); err != nil {
+		t.Fatal(err)
 	}
 	l := New()
 	for n, a := range attacks() {

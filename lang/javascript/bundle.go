@@ -72,10 +72,32 @@ func mayBePrivate(script string) bool {
 	return strings.Contains(script, "class") && strings.Contains(script, "#")
 }
 
-// bundle makes one script of the code and what it imports.
+// bundle makes a module of the code and what it imports.
 func (l *Language) bundle(code diag.Text) (*module, error) {
-	if err := checkSize(code); err != nil {
+	script, sourceMap, err := l.script(code)
+	if err != nil {
 		return nil, err
+	}
+	m, err := newModule(script, sourceMap)
+	if err != nil {
+		return nil, lang.Syntax(code, 1, 1, "%v", err)
+	}
+	return m, nil
+}
+
+// newModule compiles the script of a module.
+func newModule(script string, sourceMap []byte) (*module, error) {
+	prog, err := parse(script, sourceMap)
+	if err != nil {
+		return nil, fmt.Errorf("the interpreter cannot run this code: %w", err)
+	}
+	return &module{prog, mayBePrivate(script)}, nil
+}
+
+// script makes one script of the code and what it imports. It runs none of it.
+func (l *Language) script(code diag.Text) (script string, sourceMap []byte, err error) {
+	if err := checkSize(code); err != nil {
+		return "", nil, err
 	}
 	root, rootErr := folder(code.File)
 	files := &imports{root: root, rootErr: rootErr, read: map[string]string{}}
@@ -100,9 +122,9 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 		Plugins:        []api.Plugin{{Name: pluginName, Setup: files.setup}},
 	})
 	if len(result.Errors) > 0 {
-		return nil, diagnose(code, files, result.Errors)
+		return "", nil, diagnose(code, files, result.Errors)
 	}
-	var js, sourceMap []byte
+	var js []byte
 	for _, f := range result.OutputFiles {
 		if strings.HasSuffix(f.Path, ".map") {
 			sourceMap = f.Contents
@@ -112,14 +134,9 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 	}
 	body, exported, err := takeExport(string(js))
 	if err != nil {
-		return nil, lang.Syntax(code, 1, 1, "%v", err).WithHint("write export default function (input) { … }")
+		return "", nil, lang.Syntax(code, 1, 1, "%v", err).WithHint("write export default function (input) { … }")
 	}
-	script := body + "\nreturn " + exported + ";\n})()\n//# sourceMappingURL=bundle.js.map"
-	prog, err := parse(script, sourceMap)
-	if err != nil {
-		return nil, lang.Syntax(code, 1, 1, "the interpreter cannot run this code: %v", err)
-	}
-	return &module{prog, mayBePrivate(script)}, nil
+	return body + "\nreturn " + exported + ";\n})()\n//# sourceMappingURL=bundle.js.map", sourceMap, nil
 }
 
 // parse compiles a script. The map is found without looking at any disk.

@@ -50,7 +50,7 @@ func (e *engine) write(level slog.Level, args []goja.Value) {
 		}
 		b.WriteString(e.show(arg))
 	}
-	e.log.Log(context.Background(), level, cut(b.String()), "from", "console")
+	e.log.Log(context.Background(), level, cut(b.String(), maxRecord), "from", "console")
 }
 
 // show returns a value as a log has it: a text as it is, anything else as JSON.
@@ -77,12 +77,11 @@ func (e *engine) show(v goja.Value) string {
 	return made.String()
 }
 
-// cut shortens a record, at the end of a character.
-func cut(s string) string {
-	if len(s) <= maxRecord {
+// cut shortens a text to n bytes, at the end of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	n := maxRecord
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}

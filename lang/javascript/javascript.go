@@ -10,7 +10,8 @@
 // which keeps the runtimes that it runs in. input.go and output.go are how
 // payloads and JavaScript's values become one another. What bounds a run is in
 // guard.go and its neighbours, regexp.go and rewrite.go; what bounds the compiler
-// is in scan.go.
+// is in scan.go. isolated.go runs code in processes of its own, for which worker.go
+// is the other side; wire.go is what they say to one another.
 //
 // Invariants. A run sees nothing that another has left behind: everything that
 // a runtime has by itself is frozen before the first run (bootstrap.js), and a
@@ -29,7 +30,7 @@
 // a regular expression; the result; and how much the heap of the process may grow
 // meanwhile. What is not: one operation on large operands, such as a product of
 // two BigInts of millions of digits, and how large texts get between two looks at
-// the heap, which are pollEvery apart. docs/workflows.md has the figures.
+// the heap, which are pollEvery apart. Isolated code is bounded in these, too. docs/workflows.md has the figures.
 //
 // What differs from other engines: all code is strict; prototypes and globals
 // are frozen, though an object's own toString, constructor and the like can be
@@ -48,15 +49,20 @@ import (
 // for concurrent use.
 type Language struct {
 	pool       *pool
+	worker     []string
 	typescript bool
 }
 
-// New returns JavaScript.
-func New() *Language { return &Language{pool: newPool()} }
+// New returns JavaScript. worker is the command line, beginning with a name, with
+// which the executable of this process calls [Serve] and then exits. Without it, no
+// code can be isolated.
+func New(worker ...string) *Language { return &Language{pool: newPool(), worker: worker} }
 
 // TypeScript returns TypeScript, whose programs share their runtimes with l's.
 // Types are taken out, not checked.
-func (l *Language) TypeScript() *Language { return &Language{pool: l.pool, typescript: true} }
+func (l *Language) TypeScript() *Language {
+	return &Language{pool: l.pool, worker: l.worker, typescript: true}
+}
 
 // Compile implements [lang.Language].
 func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, error) {

@@ -266,7 +266,17 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 		return nil, err
 	}
 	root, _ := folder(code.File) // a document without a folder has no other files either
-	p := &program{pool: l.pool, code: code, root: root, timeout: opts.Timeout, private: m.private, log: opts.Log}
+	p := &program{pool: l.pool, code: code, root: root, timeout: opts.Timeout, log: opts.Log}
+	p.exports(m)
+	if err := p.probe(m); err != nil {
+		return nil, wrongModule(code, err)
+	}
+	return p, nil
+}
+
+// exports has the program call what a module exports.
+func (p *program) exports(m *module) {
+	p.private = m.private
 	p.call = func(e *engine, in value.Value) (goja.Value, error) {
 		f, err := m.function(e)
 		if err != nil {
@@ -274,16 +284,22 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 		}
 		return f(goja.Undefined(), input{e}.value(in))
 	}
-	_, err = p.run(context.Background(), probeTimeout, func(e *engine) (value.Value, error) {
+}
+
+// probe runs the top level of a module to see whether it exports a function.
+func (p *program) probe(m *module) error {
+	_, err := p.run(context.Background(), probeTimeout, func(e *engine) (value.Value, error) {
 		_, err := m.function(e)
 		return value.Value{}, err
 	})
-	if err == nil {
-		return p, nil
-	}
+	return err
+}
+
+// wrongModule is the diagnostic of an error of probe.
+func wrongModule(code diag.Text, err error) error {
 	var timeout *lang.Timeout
 	if errors.As(err, &timeout) {
-		return nil, lang.Syntax(code, 1, 1, "the top level of the module runs longer than %s", probeTimeout).
+		return lang.Syntax(code, 1, 1, "the top level of the module runs longer than %s", probeTimeout).
 			WithHint("it runs for every payload: put the work into the function, and see that it ends")
 	}
 	d := lang.Syntax(code, 1, 1, "%v", err)
@@ -291,10 +307,10 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 	if errors.As(err, &thrown) && thrown.Pos.IsValid() {
 		d.Pos = thrown.Pos
 	}
-	if errors.Is(err, errNoFunction) {
+	if err.Error() == errNoFunction.Error() { // it may have come from another process
 		d.WithHint("write export default function (input) { … }")
 	}
-	return nil, d
+	return d
 }
 
 var errNoFunction = errors.New("the code does not export a function")

@@ -60,7 +60,30 @@ func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) 
 // compile compiles code of a node, whose log gets what it writes. An unknown
 // language is reported where it is named.
 func (o Options) compile(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Program, error) {
-	if err := o.Languages.Check(language); err != nil {
+	if err := o.checkLanguage(init, language); err != nil {
+		return nil, err
+	}
+	opts.Log = init.Log
+	return o.Languages.Compile(language, code, opts)
+}
+
+// isolate is compile for code that runs in processes of its own.
+func (o Options) isolate(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Isolated, error) {
+	if err := o.checkLanguage(init, language); err != nil {
+		return nil, err
+	}
+	opts.Log = init.Log
+	program, err := o.Languages.Isolate(language, code, opts)
+	var d *diag.Diagnostic
+	if errors.As(err, &d) && !d.Pos.IsValid() {
+		d.Pos, d.Path = init.Config.Pos("isolate"), init.Config.Path("isolate")
+	}
+	return program, err
+}
+
+func (o Options) checkLanguage(init *node.Init, language string) error {
+	err := o.Languages.Check(language)
+	if err != nil {
 		var d *diag.Diagnostic
 		if errors.As(err, &d) {
 			if init.Config.Hidden("language") { // it quotes what a template made
@@ -68,8 +91,6 @@ func (o Options) compile(init *node.Init, language string, code diag.Text, opts 
 			}
 			d.Pos, d.Path = init.Config.Pos("language"), init.Config.Path("language")
 		}
-		return nil, err
 	}
-	opts.Log = init.Log
-	return o.Languages.Compile(language, code, opts)
+	return err
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -15,17 +16,28 @@ func snippetDef(o Options) *node.Def {
 		Summary: "Evaluates code on each payload and sends the result.",
 		Doc: "`text`, `json` and `yaml` are constants. A `cel` expression sees the payload as `self` and, if that is a\n" +
 			"map, its keys as variables. `javascript` and `typescript` export a function of the payload, which may be\n" +
-			"async; nothing that one run leaves behind is there in the next. `console.log` writes to the node's log.",
+			"async; nothing that one run leaves behind is there in the next. `console.log` writes to the node's log.\n\n" +
+			"With `isolate: true`, a script runs in a process of its own, which is ended when the timeout has passed or it takes more\n" +
+			"than 1 GiB of memory, whatever it does: see\n" +
+			"[Limits of scripts](../workflows.md#limits-of-scripts).",
 		Example: "- kind: snippet\n  name: greet\n  language: cel\n  code: '{\"hello\": name}'\n",
 		Config: schema.Fields(
 			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("What the code is written in."),
 			schema.Text("code").Required().Doc("The code."),
 			timeoutField(),
+			schema.Bool("isolate").Default(false).Doc("Runs `javascript` and `typescript` in a process of their own."),
 		),
 		In:  in("A payload to evaluate the code on."),
 		Out: []node.Port{{Name: "out", Doc: "What the code made of it."}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
+			if cfg.Bool("isolate") {
+				program, err := o.isolate(init, cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
+				if err != nil {
+					return nil, err
+				}
+				return isolated{program}, nil
+			}
 			program, err := o.compile(init, cfg.String("language"), cfg.Text("code"), lang.Options{Timeout: cfg.Duration("timeout")})
 			if err != nil {
 				return nil, err
@@ -46,12 +58,26 @@ func (c constant) Receive(node.Process, node.Packet) node.Result { return c.resu
 type snippet struct{ program lang.Program }
 
 func (s snippet) Receive(p node.Process, pkt node.Packet) node.Result {
-	out, err := s.program.Eval(p.Context(), pkt.Payload)
+	return evaluate(p.Context(), s.program, pkt.Payload)
+}
+
+func evaluate(ctx context.Context, program lang.Program, payload value.Value) node.Result {
+	out, err := program.Eval(ctx, payload)
 	if err != nil {
 		return node.Fail(thrown(err))
 	}
 	return node.Send(0, out)
 }
+
+// An isolated is a snippet that runs in processes of its own.
+type isolated struct{ program lang.Isolated }
+
+func (s isolated) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Block(func(ctx context.Context) node.Result { return evaluate(ctx, s.program, pkt.Payload) })
+}
+
+// Close ends the processes.
+func (s isolated) Close() error { return s.program.Close() }
 
 // thrown keeps the status and the code that a script put on the error it threw.
 func thrown(err error) error {

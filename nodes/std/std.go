@@ -10,12 +10,14 @@ import (
 )
 
 // Defs returns the kinds, freshly made. Expressions that do not name a language
-// are in the given one, "cel" if that is empty.
-func Defs(language string) []*node.Def {
+// are in the given one, "cel" if that is empty. worker is the command line, beginning
+// with a name, with which the executable of this process is one that isolated scripts
+// run in: see the package lang/javascript. Without it, isolate: true is an error.
+func Defs(language string, worker ...string) []*node.Def {
 	if language == "" {
 		language = "cel"
 	}
-	languages := builtin.Languages()
+	languages := builtin.Languages(worker...)
 	defs := core.Defs(core.Options{Languages: languages, Language: language})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
 	return append(defs, web.Defs()...)

@@ -18,11 +18,23 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/lang/javascript"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+// worker is what the test binary is called when it is to be a process of isolated scripts.
+const worker = "script-worker"
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == worker {
+		if err := javascript.Serve(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	leak.Main(m)
+}
 
 // A page is one Markdown file.
 type page struct {
@@ -119,7 +131,7 @@ func TestWorkflows(t *testing.T) {
 
 func newEngine(t *testing.T) *uniflow.Engine {
 	t.Helper()
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("", worker)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,168 @@
+package javascript
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// How much memory a worker may have.
+const (
+	workerMemory = 1 << 30   // bytes of its data; the system refuses more, which ends it
+	workerGoal   = 768 << 20 // bytes from which it collects garbage ever more often
+)
+
+// Serve makes this process a worker: it evaluates what another process writes to in,
+// and answers to out, until in is at its end. It limits the memory of the process, and
+// has it ignore the signals that a terminal or a service manager sends to all
+// processes of a group, as the other process may still need it.
+//
+// The process must exit when Serve returns: an evaluation may be under way.
+func Serve(in io.Reader, out io.Writer) error {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	debug.SetMemoryLimit(workerGoal)
+	if err := limitMemory(workerMemory); err != nil {
+		return fmt.Errorf("limit of memory: %w", err)
+	}
+	if err := closeInherited(); err != nil {
+		return fmt.Errorf("close what is inherited: %w", err)
+	}
+	s := &server{out: out, pool: newPool()}
+	frames := make(chan func() error) // not more than one, as each is answered before the next comes
+	var evaluator sync.WaitGroup      // not waited for: see above
+	evaluator.Go(func() {
+		for answer := range frames {
+			if answer() != nil {
+				return // the other process has ended, which the end of in tells, too
+			}
+		}
+	})
+	from := bufio.NewReader(in)
+	for {
+		o, buf, err := readFrame(from)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		frames <- func() error { return s.answer(o, buf) }
+	}
+}
+
+// A server is a worker. It is owned by the goroutine that evaluates.
+type server struct {
+	out     io.Writer
+	pool    *pool
+	program *program
+}
+
+func (s *server) answer(o op, buf []byte) error {
+	r := reader{buf: buf, worker: true}
+	v, err := r.whole()
+	switch {
+	case err != nil:
+	case o == opModule:
+		v, err = value.Null(), s.load(v)
+	case o == opPayload && s.program != nil:
+		v, err = s.program.Eval(context.Background(), v)
+	default:
+		err = errFrame
+	}
+	var w writer
+	if err == nil {
+		var frame []byte
+		if frame, err = w.frame(opResult, v); err == nil {
+			_, err = s.out.Write(frame)
+			return err
+		}
+	}
+	return s.say(opFailure, failure(err))
+}
+
+// say writes a frame of a struct.
+func (s *server) say(o op, fields any) error {
+	v, err := value.Encode(fields)
+	if err != nil {
+		return err
+	}
+	var w writer
+	frame, err := w.frame(o, v)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(frame)
+	return err
+}
+
+func (s *server) load(v value.Value) error {
+	var from moduleFrame
+	if err := value.Decode(v, &from); err != nil {
+		return err
+	}
+	code := diag.PlainText(from.Code)
+	m, err := newModule(from.Script, from.Map)
+	if err != nil {
+		return err
+	}
+	s.program = &program{pool: s.pool, code: code, root: from.Root, timeout: from.Timeout}
+	if from.Log {
+		s.program.log = slog.New(recorder{s})
+	}
+	s.program.exports(m)
+	if from.Probe {
+		return s.program.probe(m)
+	}
+	return s.pool.warm()
+}
+
+// failure describes an error to the other process.
+func failure(err error) failureFrame {
+	const longest = 1 << 20 // bytes of a message
+	f := failureFrame{Message: cut(err.Error(), longest)}
+	var timeout *lang.Timeout
+	var thrown *lang.Thrown
+	switch {
+	case errors.As(err, &timeout):
+		f.After = timeout.After
+	case errors.As(err, &thrown):
+		f.Thrown, f.Status, f.Code, f.Public = true, thrown.Status, cut(thrown.Code, longest), thrown.Public
+		f.File, f.Line, f.Col = thrown.Pos.File, thrown.Pos.Line, thrown.Pos.Col
+	}
+	return f
+}
+
+// A recorder sends what the code logs to the other process, which knows whether it is
+// of use.
+type recorder struct{ s *server }
+
+// Enabled implements slog.Handler.
+func (recorder) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (h recorder) Handle(_ context.Context, r slog.Record) error {
+	f := recordFrame{Level: int(r.Level), Message: r.Message, Attrs: map[string]string{}}
+	r.Attrs(func(a slog.Attr) bool {
+		f.Attrs[a.Key] = a.Value.String()
+		return true
+	})
+	return h.s.say(opRecord, f)
+}
+
+// WithAttrs implements slog.Handler. The console does not call it.
+func (h recorder) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler. The console does not call it.
+func (h recorder) WithGroup(string) slog.Handler { return h }
