@@ -33,6 +33,7 @@ type native = func(call) goja.Value
 
 var (
 	typeNative    = reflect.TypeFor[native]()
+	typeProxy     = reflect.TypeFor[goja.Proxy]()
 	typeConstruct = reflect.TypeFor[func([]goja.Value, *goja.Object) *goja.Object]()
 )
 
@@ -141,6 +142,20 @@ func (e *engine) guardNatives() error {
 		}
 		return fn, nil
 	}
+	constant, err := e.vm.RunString(`(() => {
+	const { getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object
+	const { get } = getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), "length")
+	return (o) => {
+		const d = getOwnPropertyDescriptor(o, "length")
+		return d && (hasOwn(d, "get") ? d.get === get : Object(d.value) !== d.value)
+	}
+})()`)
+	if err != nil {
+		return err
+	}
+	if e.constantLength, ok = goja.AssertFunction(constant); !ok {
+		return errInterpreter
+	}
 	for _, g := range guards() {
 		for name := range strings.FieldsSeq(g.names) {
 			fn, err := function(g.of + name)
@@ -173,20 +188,21 @@ func guards() []guard {
 	const array, text, pattern, typed = "Array.prototype.", "String.prototype.", "RegExp.prototype.", "TypedArray.prototype."
 	return []guard{
 		// Loops over as many elements as the length says, whether they exist or not.
-		{of: array, names: "copyWithin every fill filter find findIndex findLast findLastIndex flatMap forEach includes indexOf keys entries " +
-			"values lastIndexOf map reduce reduceRight reverse shift slice some splice unshift toReversed toSpliced with toLocaleString", check: receiver},
+		{of: array, names: "copyWithin every fill filter find findIndex findLast findLastIndex flatMap forEach includes indexOf " +
+			"lastIndexOf map reduce reduceRight reverse shift slice some splice unshift toReversed toSpliced with toLocaleString", check: receiver},
+		{of: array, names: "keys entries values", check: iterated},
 		{of: array, names: "concat", check: concat},
 		{of: array, names: "flat", check: flat},
-		{of: array, names: "join", check: receiver, replace: join},
+		{of: array, names: "join", replace: join},
 		{of: array, names: "sort toSorted", check: sortNatively},
-		{of: typed, names: "sort toSorted", check: sortNatively},
-		{of: typed, names: "join", check: receiver, replace: join},
-		{of: typed, names: "values keys entries", check: receiver},
+		{of: typed, names: "sort toSorted", check: sortTyped},
+		{of: typed, names: "join", replace: joinTyped},
+		{of: typed, names: "values keys entries", check: iterated},
 		{of: typed, names: "toLocaleString"},
-		{of: "TypedArray.", names: "from", check: argument(0, maxItems)},
+		{of: "TypedArray.", names: "from", check: from},
 		{of: "", names: "Array", check: newArray},
-		{of: "Array.", names: "from", check: argument(0, maxItems)},
-		{of: "", names: "ArrayBuffer", check: newBuffer(1)},
+		{of: "Array.", names: "from", check: from},
+		{of: "", names: "ArrayBuffer", check: newArrayBuffer},
 		{of: "", names: "Int8Array Uint8Array Uint8ClampedArray", check: newBuffer(1)},
 		{of: "", names: "Int16Array Uint16Array", check: newBuffer(2)},
 		{of: "", names: "Int32Array Uint32Array Float32Array", check: newBuffer(4)},
@@ -282,14 +298,61 @@ func length(v goja.Value) int64 {
 	return 0
 }
 
+// settled reports whether v is certain to have the same length when it is asked
+// again: an accessor, a Proxy, or a length that is an object may answer otherwise.
+func (e *engine) settled(v goja.Value) bool {
+	o, ok := v.(*goja.Object)
+	if !ok || o.ClassName() == "Array" || o.ExportType() == typeArray {
+		return true
+	}
+	for ; o != nil; o = o.Prototype() {
+		if o.ExportType() == typeProxy {
+			return false
+		}
+		constant, err := e.constantLength(goja.Undefined(), o)
+		if err != nil {
+			panic(err) // the run is to stop
+		}
+		if !goja.IsUndefined(constant) {
+			return constant.ToBoolean()
+		}
+	}
+	return true
+}
+
+// pinned returns an object that is like o, but has a length that stays.
+func (e *engine) pinned(name string, o *goja.Object, limit int64) *goja.Object {
+	n := length(o)
+	if n > limit {
+		e.tooLarge(name)
+	}
+	same := e.vm.CreateObject(o)
+	must(same.DefineDataProperty("length", e.vm.ToValue(n), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+	return same
+}
+
+func define(o *goja.Object, symbol *goja.Symbol, v goja.Value) {
+	must(o.DefineDataPropertySymbol(symbol, v, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
+}
+
+// must ends the call with an error of the interpreter.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
 // isNothing reports whether v is undefined or null.
 func isNothing(v goja.Value) bool { return v == nil || goja.IsUndefined(v) || goja.IsNull(v) }
 
 // stringOf returns v as a text: what a native would make of it. It throws for a
 // symbol.
-func stringOf(v goja.Value) goja.String {
+func (e *engine) stringOf(v goja.Value) goja.String {
 	if s, ok := v.(goja.String); ok {
 		return s
+	}
+	if _, ok := v.(*goja.Symbol); ok {
+		panic(e.vm.NewTypeError("Cannot convert a Symbol value to a string"))
 	}
 	s, ok := v.ToString().(goja.String)
 	if !ok { // a BigInt, whose ToString is itself
@@ -302,18 +365,21 @@ func stringOf(v goja.Value) goja.String {
 
 // textThis makes the receiver a text, once. It is nil if the native is going to
 // throw.
-func textThis(c *call) goja.String {
+func (e *engine) textThis(c *call) goja.String {
 	if isNothing(c.This) {
 		return nil
 	}
-	s := stringOf(c.This)
+	s := e.stringOf(c.This)
 	c.This = s
 	return s
 }
 
 // textArgument makes an argument a text, once.
-func textArgument(c *call, i int) goja.String {
-	s := stringOf(c.Argument(i))
+func (e *engine) textArgument(c *call, i int) goja.String {
+	if s, ok := c.Argument(i).(goja.String); ok {
+		return s
+	}
+	s := e.stringOf(c.Argument(i))
 	setArgument(c, i, s)
 	return s
 }

@@ -3,6 +3,7 @@ package javascript
 import (
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/dop251/goja"
 )
@@ -11,6 +12,14 @@ func receiver(e *engine, name string, c *call) {
 	if o, ok := c.This.(*goja.Object); ok && o.ExportType() == typeArray {
 		return // of the payload, or it has grown as far as it may; to ask would allocate
 	}
+	if !e.settled(c.This) {
+		e.refuse("%s of an object whose length is computed, by an accessor or a Proxy: copy it with Array.from first", strings.TrimPrefix(name, "@@"))
+	}
+	iterated(e, name, c)
+}
+
+// iterated is of functions whose work can be stopped at each element.
+func iterated(e *engine, name string, c *call) {
 	if length(c.This) > maxItems {
 		e.tooLarge(name)
 	}
@@ -18,17 +27,50 @@ func receiver(e *engine, name string, c *call) {
 
 func argument(i int, limit int64) inspection {
 	return func(e *engine, name string, c *call) {
-		if o, ok := c.Argument(i).(*goja.Object); ok && length(o) > limit {
+		o, ok := c.Argument(i).(*goja.Object)
+		switch {
+		case !ok:
+		case !e.settled(o):
+			setArgument(c, i, e.pinned(name, o, limit))
+		case length(o) > limit:
 			e.tooLarge(name)
 		}
 	}
+}
+
+// from is of functions that iterate over argument 0, or else go by its length.
+func from(e *engine, name string, c *call) {
+	o, ok := c.Argument(0).(*goja.Object)
+	if !ok || e.settled(o) {
+		argument(0, maxItems)(e, name, c)
+		return
+	}
+	var same *goja.Object
+	iterator := o.GetSymbol(goja.SymIterator)
+	if iterate, ok := goja.AssertFunction(iterator); ok {
+		same = e.vm.NewObject()
+		iterator = e.vm.ToValue(func(call) goja.Value {
+			v, err := iterate(o)
+			if err != nil {
+				rethrow(err)
+			}
+			return v
+		})
+	} else {
+		same = e.pinned(name, o, maxItems)
+	}
+	if iterator == nil {
+		iterator = goja.Undefined()
+	}
+	define(same, goja.SymIterator, iterator)
+	setArgument(c, 0, same)
 }
 
 func newArray(e *engine, name string, c *call) {
 	if len(c.Arguments) != 1 {
 		return
 	}
-	if n := c.Arguments[0]; n.ExportType() != nil && n.ExportType().Kind() != reflect.String && n.ToFloat() > maxItems {
+	if n := c.Arguments[0]; goja.IsNumber(n) && n.ToFloat() > maxItems {
 		e.tooLarge(name)
 	}
 }
@@ -39,7 +81,8 @@ func newBuffer(size float64) inspection {
 		var n float64
 		switch v := c.Argument(0).(type) {
 		case *goja.Object:
-			n = float64(length(v))
+			from(e, name, c)
+			n = float64(length(c.Argument(0)))
 		case goja.String:
 			n = v.ToFloat()
 		default:
@@ -53,16 +96,61 @@ func newBuffer(size float64) inspection {
 	}
 }
 
+// newArrayBuffer is of a buffer, which takes what an object is as a number.
+func newArrayBuffer(e *engine, name string, c *call) {
+	if o, ok := c.Argument(0).(*goja.Object); ok {
+		setArgument(c, 0, o.ToNumber())
+	}
+	newBuffer(1)(e, name, c)
+}
+
+// concat settles what is spread, and how far, before it is counted.
 func concat(e *engine, name string, c *call) {
-	n := length(c.This)
-	for _, arg := range c.Arguments {
-		if _, ok := arg.(*goja.Object); ok {
-			n += length(arg)
+	var n int64
+	count := func(v goja.Value) goja.Value {
+		if o, ok := v.(*goja.Object); ok {
+			v = e.spread(name, o)
+			n += length(v)
 		}
 		if n > maxItems {
 			e.tooLarge(name)
 		}
+		return v
 	}
+	c.This = count(c.This)
+	for i, arg := range c.Arguments {
+		if v := count(arg); v != arg {
+			setArgument(c, i, v)
+		}
+	}
+}
+
+// spread returns what concat is given in the place of o: an array as it is, others
+// in a list of one, or with a length that stays.
+func (e *engine) spread(name string, o *goja.Object) *goja.Object {
+	spreads := o.GetSymbol(goja.SymIsConcatSpreadable)
+	own := spreads == nil || goja.IsUndefined(spreads)
+	if own && (o.ClassName() == "Array" || o.ExportType() == typeArray) {
+		return o
+	}
+	if own && !proxiesArray(o) || !own && !spreads.ToBoolean() {
+		return e.vm.NewArray(o)
+	}
+	same := e.pinned(name, o, maxItems)
+	define(same, goja.SymIsConcatSpreadable, e.vm.ToValue(true))
+	return same
+}
+
+// proxiesArray reports whether o is a Proxy of an array, perhaps through others.
+func proxiesArray(o *goja.Object) bool {
+	for o != nil && o.ExportType() == typeProxy {
+		proxy, ok := o.Export().(goja.Proxy)
+		if !ok {
+			return false
+		}
+		o = proxy.Target()
+	}
+	return o != nil && (o.ClassName() == "Array" || o.ExportType() == typeArray)
 }
 
 // flat bounds the depth, and counts the elements that there would be: a list of
@@ -102,31 +190,53 @@ func sortNatively(e *engine, name string, c *call) {
 	if length(c.This) <= 10_000 || !goja.IsUndefined(c.Argument(0)) {
 		return
 	}
-	numbers := c.This.(*goja.Object).ClassName() != "Array"
 	setArgument(c, 0, e.vm.ToValue(func(c call) goja.Value {
 		e.poll()
 		x, y := c.Argument(0), c.Argument(1)
-		if numbers {
-			switch a, b := x.ToFloat(), y.ToFloat(); {
-			case a < b:
-				return e.vm.ToValue(-1)
-			case a > b:
-				return e.vm.ToValue(1)
-			}
-			return e.vm.ToValue(0)
-		}
-		return e.vm.ToValue(stringOf(x).CompareTo(stringOf(y)))
+		return e.vm.ToValue(e.stringOf(x).CompareTo(e.stringOf(y)))
 	}))
+}
+
+// sortTyped bounds the sort of a typed array, which nothing stops.
+func sortTyped(e *engine, name string, c *call) {
+	if n, ok := typedLength(c.This); ok && goja.IsUndefined(c.Argument(0)) && n > maxItems {
+		e.tooLarge(name)
+	}
+}
+
+// typedLength returns the length that a typed array has, whatever its property
+// says. It reports whether v is one.
+func typedLength(v goja.Value) (int64, bool) {
+	o, ok := v.(*goja.Object)
+	if !ok {
+		return 0, false
+	}
+	object, err := inner(o)
+	if err != nil || object.Type().Name() != "typedArrayObject" {
+		return 0, false
+	}
+	return object.FieldByName("length").Int(), true
+}
+
+// joinTyped is join of typed arrays only.
+func joinTyped(e *engine, name string, inner native) native {
+	joined := join(e, name, inner)
+	return func(c call) goja.Value {
+		if _, ok := typedLength(c.This); !ok {
+			return inner(c)
+		}
+		return joined(c)
+	}
 }
 
 // join is written anew, because the texts of the elements are known only when
 // they are made, and because it calls itself for what is nested.
 func join(e *engine, name string, inner native) native {
 	return func(c call) goja.Value {
-		o, ok := c.This.(*goja.Object)
-		if !ok {
+		if isNothing(c.This) {
 			return inner(c)
 		}
+		o := c.This.ToObject(e.vm)
 		for _, open := range e.joining {
 			if open == o {
 				return e.vm.ToValue("")
@@ -143,7 +253,7 @@ func join(e *engine, name string, inner native) native {
 		}
 		separator, _ := e.vm.ToValue(",").(goja.String)
 		if s := c.Argument(0); !goja.IsUndefined(s) {
-			separator = stringOf(s)
+			separator = e.stringOf(s)
 		}
 		if n*int64(separator.Length()) > maxText {
 			e.tooLarge(name)
@@ -156,7 +266,7 @@ func join(e *engine, name string, inner native) native {
 				size += separator.Length()
 			}
 			if v := o.Get(strconv.Itoa(int(i))); !isNothing(v) {
-				s := stringOf(v)
+				s := e.stringOf(v)
 				if size += s.Length(); size > maxText {
 					e.tooLarge(name)
 				}
@@ -187,7 +297,7 @@ func digits(i int) inspection {
 	return func(e *engine, name string, c *call) {
 		n := length(c.Argument(i))
 		if o, ok := c.Argument(i).(*goja.Object); ok && o.ClassName() == "Array" {
-			n = int64(textArgument(c, i).Length())
+			n = int64(e.textArgument(c, i).Length())
 		}
 		if n > maxDigits {
 			e.refuse("%s of more than %d digits", name, maxDigits)
@@ -204,7 +314,7 @@ func bits(e *engine, name string, c *call) {
 
 func symbolFor(e *engine, _ string, _ native) native {
 	return func(c call) goja.Value {
-		key := stringOf(c.Argument(0)).String()
+		key := e.stringOf(c.Argument(0)).String()
 		if s, ok := e.symbols[key]; ok {
 			return s
 		}

@@ -10,7 +10,7 @@ import (
 // parseJSON bounds the depth, as the parser recurses, and the memory that the
 // values take, which is much more than their text: an empty list some 250 bytes.
 func parseJSON(e *engine, name string, c *call) {
-	s := textArgument(c, 0)
+	s := e.textArgument(c, 0)
 	if s.Length() <= maxDepth {
 		return
 	}
@@ -50,8 +50,10 @@ func nesting(text string) (deepest, objects, values int) {
 
 // stringify has a replacer count what is written: levels, values, characters.
 func stringify(e *engine, _ string, inner native) native {
+	parse, _ := goja.AssertFunction(e.vm.Get("JSON").ToObject(e.vm).Get("parse"))
 	return func(c call) goja.Value {
-		if _, ok := c.Argument(0).(*goja.Object); !ok {
+		_, object := c.Argument(0).(*goja.Object)
+		if _, replaced := c.Argument(1).(*goja.Object); !object && !replaced {
 			return inner(c)
 		}
 		var open []*goja.Object
@@ -61,7 +63,7 @@ func stringify(e *engine, _ string, inner native) native {
 		if t := c.Argument(2).ExportType(); t != nil && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Float64) {
 			indent = int(min(10, max(0, c.Argument(2).ToInteger())))
 		}
-		var names []goja.Value // that a list for a replacer allows, sorted out by a first pass
+		var names map[string]bool // that a list for a replacer allows, sorted out by a first pass
 		count := func(key, v goja.Value, holder *goja.Object) {
 			e.poll()
 			for len(open) > 0 && open[len(open)-1] != holder {
@@ -98,7 +100,7 @@ func stringify(e *engine, _ string, inner native) native {
 				v = made
 			}
 			if names != nil && holder != nil && len(open) > 0 && holder.ClassName() != "Array" {
-				if !allowed(names, key) {
+				if !names[key.String()] {
 					return goja.Undefined()
 				}
 			}
@@ -109,18 +111,20 @@ func stringify(e *engine, _ string, inner native) native {
 			return v
 		}
 		counting := c
-		if list, ok := c.Argument(1).(*goja.Object); ok && replacer == nil && list.ClassName() == "Array" {
-			if length(list) > maxKeys {
-				e.tooLarge("JSON.stringify")
-			}
-			names = make([]goja.Value, 0, length(list))
-			for i := range length(list) {
-				if v := list.Get(strconv.Itoa(int(i))); v != nil {
-					names = append(names, v)
-				}
-			}
+		if list, ok := c.Argument(1).(*goja.Object); ok && replacer == nil && proxiesArray(list) {
+			list, names = e.names(list)
 			setArgument(&counting, 1, e.vm.ToValue(visit))
-			inner(counting)
+			text, ok := inner(counting).(goja.String)
+			if !ok {
+				return goja.Undefined()
+			}
+			// What was counted is data, which is the same when it is written again, in the order of the list.
+			again, err := parse(goja.Undefined(), text)
+			if err != nil {
+				rethrow(err)
+			}
+			setArgument(&c, 0, again)
+			setArgument(&c, 1, list)
 			return inner(c)
 		}
 		setArgument(&counting, 1, e.vm.ToValue(visit))
@@ -128,11 +132,24 @@ func stringify(e *engine, _ string, inner native) native {
 	}
 }
 
-func allowed(names []goja.Value, key goja.Value) bool {
-	for _, name := range names {
-		if name.String() == key.String() {
-			return true
-		}
+// names reads a list for a replacer, once.
+func (e *engine) names(list *goja.Object) (*goja.Object, map[string]bool) {
+	n := length(list)
+	if n > maxKeys {
+		e.tooLarge("JSON.stringify")
 	}
-	return false
+	var keys []any
+	names := make(map[string]bool)
+	for i := range n {
+		v := list.Get(strconv.Itoa(int(i)))
+		switch o, ok := v.(*goja.Object); {
+		case ok && o.ClassName() != "String" && o.ClassName() != "Number":
+			continue
+		case !ok && !goja.IsString(v) && !goja.IsNumber(v):
+			continue
+		}
+		key := e.stringOf(v)
+		keys, names[key.String()] = append(keys, key), true
+	}
+	return e.vm.NewArray(keys...), names
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func repeat(e *engine, name string, c *call) {
-	s := textThis(c)
+	s := e.textThis(c)
 	if s == nil {
 		return
 	}
@@ -19,19 +19,25 @@ func repeat(e *engine, name string, c *call) {
 }
 
 func pad(e *engine, name string, c *call) {
-	if c.Argument(0).ToFloat() > maxText {
+	s := e.textThis(c)
+	if s == nil {
+		return
+	}
+	n := c.Argument(0).ToNumber()
+	setArgument(c, 0, n)
+	if n.ToFloat() > maxText {
 		e.tooLarge(name)
 	}
 }
 
 func concatText(e *engine, name string, c *call) {
-	s := textThis(c)
+	s := e.textThis(c)
 	if s == nil {
 		return
 	}
 	n := s.Length()
 	for i := range c.Arguments {
-		if n += textArgument(c, i).Length(); n > maxText {
+		if n += e.textArgument(c, i).Length(); n > maxText {
 			e.tooLarge(name)
 		}
 	}
@@ -39,7 +45,7 @@ func concatText(e *engine, name string, c *call) {
 
 func grows(factor int) inspection {
 	return func(e *engine, name string, c *call) {
-		if s := textThis(c); s != nil && s.Length()*factor > maxText {
+		if s := e.textThis(c); s != nil && s.Length()*factor > maxText {
 			e.tooLarge(name)
 		}
 	}
@@ -47,7 +53,7 @@ func grows(factor int) inspection {
 
 func growsArgument(factor int) inspection {
 	return func(e *engine, name string, c *call) {
-		if textArgument(c, 0).Length()*factor > maxText {
+		if e.textArgument(c, 0).Length()*factor > maxText {
 			e.tooLarge(name)
 		}
 	}
@@ -55,23 +61,27 @@ func growsArgument(factor int) inspection {
 
 func raw(e *engine, name string, c *call) {
 	if o, ok := c.Argument(0).(*goja.Object); ok {
-		if raw := o.Get("raw"); raw != nil && length(raw) > maxItems {
-			e.tooLarge(name)
+		raw := o.Get("raw")
+		if isNothing(raw) {
+			return
 		}
+		same := e.vm.NewObject()
+		must(same.Set("raw", e.pinned(name, raw.ToObject(e.vm), maxItems)))
+		setArgument(c, 0, same)
 	}
 }
 
 // search bounds looking for one text in another, which may compare all of the
 // one at each character of the other if either is not ASCII.
 func search(e *engine, name string, c *call) {
-	s := textThis(c)
+	s := e.textThis(c)
 	if s == nil {
 		return
 	}
 	if matches(c.Argument(0), goja.SymMatch) {
 		return // it is refused
 	}
-	e.searchable(name, s, textArgument(c, 0))
+	e.searchable(name, s, e.textArgument(c, 0))
 }
 
 // matches reports whether v is a RegExp, or does by itself what one does.
@@ -101,11 +111,11 @@ func splitText(e *engine, name string, c *call) {
 	if matches(c.Argument(0), goja.SymSplit) {
 		return
 	}
-	s := textThis(c)
+	s := e.textThis(c)
 	if s == nil || goja.IsUndefined(c.Argument(0)) {
 		return
 	}
-	by := textArgument(c, 0)
+	by := e.textArgument(c, 0)
 	e.searchable(name, s, by)
 	if s.Length() > maxItems && s.Length()/max(1, by.Length()) > maxItems && strings.Count(s.String(), by.String()) > maxItems {
 		e.tooLarge(name)
@@ -117,11 +127,11 @@ func replaceText(e *engine, name string, c *call) {
 	if matches(c.Argument(0), goja.SymReplace) {
 		return
 	}
-	s := textThis(c)
+	s := e.textThis(c)
 	if s == nil {
 		return
 	}
-	sought := textArgument(c, 0)
+	sought := e.textArgument(c, 0)
 	e.searchable(name, s, sought)
 	if name == "replaceAll" && s.Length()/max(1, sought.Length()) > maxMatches && strings.Count(s.String(), sought.String()) > maxMatches {
 		e.refuse("the text has more than %d matches, which are the most", maxMatches)
@@ -146,7 +156,7 @@ func (e *engine) replacement(name string, c *call, s goja.String, around bool, t
 			if err != nil {
 				rethrow(err)
 			}
-			text := stringOf(v)
+			text := e.stringOf(v)
 			if made += text.Length(); made > maxText {
 				e.tooLarge(name)
 			}
@@ -154,7 +164,7 @@ func (e *engine) replacement(name string, c *call, s goja.String, around bool, t
 		}))
 		return
 	}
-	by := textArgument(c, 1)
+	by := e.textArgument(c, 1)
 	n, size := float64(s.Length()), float64(by.Length())
 	var whole, part float64 // references to what may be all of s for each match, and to parts of the match
 	text := by.String()

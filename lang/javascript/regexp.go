@@ -53,7 +53,7 @@ func newPattern(e *engine, name string, c *call) {
 	if v := c.Argument(0); goja.IsUndefined(v) || matches(v, goja.SymMatch) {
 		return // one that is a RegExp was checked when it was made
 	}
-	s := textArgument(c, 0)
+	s := e.textArgument(c, 0)
 	if s.Length() > maxPattern {
 		e.refuse("a regular expression may have %d characters, this has %d", maxPattern, s.Length())
 	}
@@ -194,7 +194,7 @@ func matchOnce(e *engine, name string, c *call) {
 	if global || sticky {
 		start = e.lastIndex(c.This)
 	}
-	e.rehearse(p, textArgument(c, 0), start, true)
+	e.rehearse(p, e.textArgument(c, 0), start, true)
 }
 
 func (e *engine) lastIndex(v goja.Value) int64 {
@@ -206,7 +206,7 @@ func (e *engine) lastIndex(v goja.Value) int64 {
 
 func matchFirst(e *engine, _ string, c *call) {
 	if p, _, _ := e.patternOf(c.This); p != nil {
-		e.rehearse(p, textArgument(c, 0), 0, true)
+		e.rehearse(p, e.textArgument(c, 0), 0, true)
 	}
 }
 
@@ -219,12 +219,12 @@ func matchFlagged(e *engine, name string, c *call) {
 		matchOnce(e, name, c)
 		return
 	}
-	e.rehearse(p, textArgument(c, 0), 0, false)
+	e.rehearse(p, e.textArgument(c, 0), 0, false)
 }
 
 func matchAll(e *engine, _ string, c *call) {
 	if p, _, _ := e.patternOf(c.This); p != nil {
-		e.rehearse(p, textArgument(c, 0), 0, false)
+		e.rehearse(p, e.textArgument(c, 0), 0, false)
 	}
 }
 
@@ -234,7 +234,7 @@ func replaceMatches(e *engine, _ string, c *call) {
 	if p == nil {
 		return
 	}
-	s := textArgument(c, 0)
+	s := e.textArgument(c, 0)
 	if !global {
 		matchOnce(e, "", c)
 	}

@@ -198,6 +198,8 @@ type engine struct {
 	failure, bytes, date, resolve, entries, elements goja.Callable // from the bootstrap
 	rangeError, nothing                              goja.Callable
 
+	constantLength goja.Callable // whether an object has a length that stays; undefined if it has none
+
 	private  []reflect.Value         // maps of private fields of the intrinsics
 	patterns map[patternKey]*pattern // of regular expressions that were rehearsed
 
@@ -257,7 +259,7 @@ func (e *engine) look() {
 	}
 	heap, goal := e.heapSizeLocked()
 	if w.ceiling == 0 {
-		w.ceiling = max(heap, goal) + e.maxHeap
+		w.ceiling = heap + min(max(goal, heap)-heap, e.maxHeap) + e.maxHeap // without a garbage collector, the goal is its limit
 	}
 	left := pollEvery
 	if !w.deadline.IsZero() {
