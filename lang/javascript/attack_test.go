@@ -113,6 +113,7 @@ func attacks() []attack {
 		{"i => { let k = 0; return [].indexOf.call({ length: { valueOf() { return k++ ? i.n : 1 } } }, 1) }", `{"n":1099511627776}`, "computed"},
 		{"i => { let k = 0; return [].indexOf.call(new Proxy({}, { get() { return k++ ? i.n : 1 } }), 1) }", `{"n":1099511627776}`, "computed"},
 		{"i => new Uint8Array(new Proxy({}, { get: (_, key) => key === 'length' ? i.n : undefined }))", `{"n":1099511627776}`, refused},
+		{"i => { const a = new Uint8Array(i.n); Object.defineProperty(a, 'length', { value: 1 }); return new Float64Array(a) }", `{"n":60000000}`, refused},
 		{"i => new ArrayBuffer({ valueOf: () => i.n })", `{"n":1099511627776}`, refused},
 		{"i => { let k = 0; return ''.padStart({ valueOf() { return k++ ? 1 : i.n } }) }", `{"n":300000000}`, refused},
 		{"i => { let k = 0, a = ''; for (;;) a += ''.padStart({ valueOf() { return k++ % 2 ? i.n : 1 } }).length }", `{"n":300000000}`, refused},
@@ -121,7 +122,8 @@ func attacks() []attack {
 		{"i => { let d = [], c = 0; for (let k = 0; k < i.n; k++) d = { d }; return JSON.stringify({ toJSON: () => c++ ? d : [] }, ['d']).length.no.no }", `{"n":50000}`, "undefined"},
 		{"i => JSON.stringify(1, Object.assign([], { length: 4294967295 }))", `{}`, refused},
 		{"i => JSON.stringify(1, new Proxy([], { get: () => 4294967295 }))", `{}`, refused},
-		{"i => { const a = new Float64Array(i.n); for (;;) a.sort() }", `{"n":8000000}`, ""},
+		{"i => { const a = new Float64Array(i.n); for (;;) a.sort() }", `{"n":2000000}`, ""},
+		{"i => { const a = new Uint8Array(i.n); Object.defineProperty(a, 'length', { value: 1 }); return a.sort() }", `{"n":60000000}`, "compares"},
 		{"i => { const a = Array(i.n).fill(0); for (let k = 0; k < i.n; k++) a[k] = i.n - k; return a.sort() }", `{"n":3000000}`, ""},
 	}
 	for _, method := range strings.Fields("copyWithin every fill filter find findIndex findLast findLastIndex flat flatMap forEach includes indexOf join " +

@@ -81,8 +81,12 @@ func newBuffer(size float64) inspection {
 		var n float64
 		switch v := c.Argument(0).(type) {
 		case *goja.Object:
-			from(e, name, c)
-			n = float64(length(c.Argument(0)))
+			if l, ok := typedLength(v); ok {
+				n = float64(l)
+			} else if v.ExportType() != typeArrayBuffer {
+				from(e, name, c)
+				n = float64(length(c.Argument(0)))
+			}
 		case goja.String:
 			n = v.ToFloat()
 		default:
@@ -197,10 +201,14 @@ func sortNatively(e *engine, name string, c *call) {
 	}))
 }
 
-// sortTyped bounds the sort of a typed array, which nothing stops.
+// maxSorted is how many elements of a typed array are sorted in a call that nothing
+// stops: some 2 s.
+const maxSorted = 2 << 20
+
+// sortTyped leaves the order to the native, which knows those of NaN and BigInt.
 func sortTyped(e *engine, name string, c *call) {
-	if n, ok := typedLength(c.This); ok && goja.IsUndefined(c.Argument(0)) && n > maxItems {
-		e.tooLarge(name)
+	if n, ok := typedLength(c.This); ok && goja.IsUndefined(c.Argument(0)) && n > maxSorted {
+		e.refuse("%s of a typed array of more than %d elements needs a function that compares", name, maxSorted)
 	}
 }
 

@@ -1,6 +1,7 @@
 package javascript
 
 import (
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 
 // What has a guard does what the standard says of it.
 func TestGuardsKeepTheStandard(t *testing.T) {
-	// many fills an array-like or a typed array beyond what is sorted without a guard.
+	// n is more elements than are sorted without a guard.
 	const prelude = `
 const thrown = (f) => { try { f(); return "nothing" } catch (e) { return e.name } }
 const fill = (a, n, f) => { for (let k = 0; k < n; k++) a[k] = f(k); return a }
@@ -37,16 +38,21 @@ export default () => `
 		`Array.from({ get length() { return 9 }, *[Symbol.iterator]() { yield 1 } }).join()`:                          "1",
 		`Array.from(new Proxy([1, 2], {})).join()`:                                                                    "1,2",
 		`new Uint8Array(new Proxy([1, 2], {})).join()`:                                                                "1,2",
+		`new Uint8Array(Object.defineProperty(new ArrayBuffer(3), "length", { get: () => 1 })).length`:                "3",
 		`new ArrayBuffer({ valueOf: () => 3 }).byteLength`:                                                            "3",
 		`Math.max.apply(null, new Uint8Array([1, 7]))`:                                                                "7",
 		`Math.max.apply(null, new Proxy([1, 7], {}))`:                                                                 "7",
 		`Array.prototype.map.call(new Uint8Array([1, 7]), x => x * 2).join()`:                                         "2,14",
 		`Array.prototype.map.call("ab", x => x + x).join()`:                                                           "aa,bb",
-		"String.raw`a${1}\\n`":                            `a1\n`,
-		`String.raw({ raw: "ab" }, 1)`:                    "a1b",
-		`"5".padStart({ valueOf: () => 3 }, 0)`:           "005",
-		`JSON.stringify(1, (k, v) => k === "" ? [v] : v)`: "[1]",
-		`JSON.stringify({ a: 1, b: 2 }, ["b"])`:           `{"b":2}`,
+		"String.raw`a${1}\\n`":                                                  `a1\n`,
+		`String.raw({ raw: "ab" }, 1)`:                                          "a1b",
+		`"5".padStart({ valueOf: () => 3 }, 0)`:                                 "005",
+		`{ let k = 0; "".padStart({ valueOf: () => ++k }); return k }`:          "1",
+		`{ let k = 0; JSON.stringify({ toJSON: () => ++k }, ["a"]); return k }`: "1",
+		`JSON.stringify({ a: 1, b: { a: [2], c: 3 } }, ["b", "a", 7, {}], 1)`:   "{\n \"b\": {\n  \"a\": [\n   2\n  ]\n },\n \"a\": 1\n}",
+		`JSON.stringify(undefined, ["a"])`:                                      "undefined",
+		`JSON.stringify(1, (k, v) => k === "" ? [v] : v)`:                       "[1]",
+		`JSON.stringify({ a: 1, b: 2 }, ["b"])`:                                 `{"b":2}`,
 	} {
 		check(t, language, prelude+"String("+wrap(code)+")", lang.Options{Timeout: 30 * time.Second}, value.Null(), value.String(want))
 	}
@@ -58,4 +64,24 @@ func wrap(code string) string {
 		return "(() => " + code + ")()"
 	}
 	return code
+}
+
+// Without a garbage collector, whose goal is then the limit of memory, a run may
+// fill no more of the heap than with one.
+func TestHeapIsBoundedWithoutCollector(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	e, err := newPool().get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.begin(t.Context(), 0)
+	e.look()
+	e.watch.Lock()
+	heap, _ := e.heapSizeLocked()
+	ceiling := e.watch.ceiling
+	e.watch.Unlock()
+	e.end()
+	if most := heap + 2*e.maxHeap; ceiling == 0 || ceiling > most {
+		t.Errorf("got a ceiling of %d bytes, want at most %d", ceiling, most)
+	}
 }
