@@ -122,11 +122,11 @@ func concat(e *engine, name string, c *call) {
 		return v
 	}
 	c.This = count(c.This)
+	args := make([]goja.Value, len(c.Arguments)) // once: there may be very many
 	for i, arg := range c.Arguments {
-		if v := count(arg); v != arg {
-			setArgument(c, i, v)
-		}
+		args[i] = count(arg)
 	}
+	c.Arguments = args
 }
 
 // spread returns what concat is given in the place of o: an array as it is, others

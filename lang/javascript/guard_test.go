@@ -34,6 +34,7 @@ export default () => `
 		`Array.prototype.join.call("abc")`:                     "a,b,c",
 		`[].concat({ get length() { return 2 } }, new Proxy([1, 2], {}), new Proxy({}, {}), [3], Object("s")).length`: "6",
 		`[0].concat({ length: 2, 0: 1, [Symbol.isConcatSpreadable]: true }).length`:                                   "3",
+		`[].concat(...Array(200000).fill({})).length`:                                                                 "200000",
 		`Array.from({ get length() { return 2 } }).length`:                                                            "2",
 		`Array.from({ get length() { return 9 }, *[Symbol.iterator]() { yield 1 } }).join()`:                          "1",
 		`Array.from(new Proxy([1, 2], {})).join()`:                                                                    "1,2",
