@@ -108,7 +108,9 @@ func (p *pipeline) doubtful() bool {
 // aside is sent again, which tells whether anything has changed; and then, where
 // there is no order, some others, since there may be a long run of bad ones. In an
 // order, a later one that is taken would have overtaken them, if something has
-// changed since: there, Resume says that it is the events.
+// changed since: there, Resume says that it is the events. For the same reason, an
+// event in an ordered lane is given up as soon as a later one is taken, and is not
+// sent again after a wait: see overtaken.
 func (f *flight) doubt(b *Batch, out Outcome) bool {
 	again := b.again
 	b.again = false
@@ -144,6 +146,29 @@ func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken 
 	copy(f.todo[1:], f.todo[:len(f.todo)-1])
 	f.todo[0] = b
 	return f.mu.streak, taken
+}
+
+// overtaken has the refused events before b be given up next, since b, or some of
+// it, was taken: in an ordered lane they must not be sent any more.
+func (f *flight) overtaken(b *Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.abandoned {
+		return
+	}
+	var left, before []*Batch
+	for _, x := range f.todo {
+		if x.loss == nil || f.whole.compare(x.parts[0], b.parts[0]) >= 0 {
+			left = append(left, x)
+			continue
+		}
+		x.doubted = false
+		before = append(before, x)
+	}
+	if len(before) > 0 {
+		f.stale = false
+		f.todo = append(left, before...)
+	}
 }
 
 // believeAll has the events that were put aside be given up in their turn.

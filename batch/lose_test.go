@@ -382,6 +382,50 @@ func TestManyBadInARow(t *testing.T) {
 	}
 }
 
+// TestRefusedIsNotSentAfterLaterOnes has an ordered lane wait after an event was
+// refused and the next one was taken: the refused one is given up, for it would come
+// out of order. One after which nothing was taken is sent again.
+func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
+	refuse := batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("bad event")}
+	for _, order := range []batch.Order{batch.Total, batch.PerKey} {
+		for fails, want := range map[string]string{"2": "[0 1 2 3 4 5] []", "3": "[0 2 3 4 5] [1]", "5": "[0 2 3 4 5] [1]"} {
+			t.Run(fmt.Sprint(order, " ", fails), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var took []string
+					refused, failed := false, false
+					r := receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
+						switch {
+						case !refused && slices.Contains(events, "1"):
+							refused = len(events) == 1
+							return refuse
+						case len(events) > 1 && slices.Contains(events, fails) && !failed:
+							return refuse // so that it comes alone
+						case !failed && events[0] == fails:
+							failed = true
+							return batch.Outcome{Status: 503, Err: errors.New("503 Service Unavailable")}
+						}
+						took = append(took, events...)
+						return batch.Outcome{}
+					}}
+					var d drops
+					p := start(t, batch.Config[int]{
+						Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 6}, Retry: quick,
+						Lanes: batch.Lanes[int]{Max: 1, Order: order, Key: func(*int) uint64 { return 0 }},
+					})
+					add(t, p, 0, 6)
+					if err := p.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+					finish(t, p)
+					if got := fmt.Sprint(took, d.by[batch.Refused]); got != want {
+						t.Errorf("took and refused %s, want %s; calls %v", got, want, r.calls())
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestNobodyIsTold has a processor without OnDrop and Logger: the standard logger
 // and Close tell of events that were given up.
 func TestNobodyIsTold(t *testing.T) {

@@ -238,6 +238,9 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	if delivered > 0 && f.hooks.OnDelivered != nil {
 		f.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
 	}
+	if delivered > 0 && f.ordered && len(f.todo) > 0 {
+		f.overtaken(b)
+	}
 	if !f.giveUp() || b.again && !f.restore() {
 		return false
 	}
