@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path/filepath"
-
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
 // A log that was cut off looks like one whose last write was interrupted, which is
@@ -21,7 +19,8 @@ import (
 // little endian. A commit is noted after its fsync and before its answer, in place
 // and without an fsync of the note. So a note never promises what is not on the
 // disk; a kill leaves it exact, and a loss of power as old as the kernel's last
-// write of it, some seconds. One that is damaged, torn or missing says nothing.
+// write of it, some seconds. One that is damaged, torn, missing or unreadable says
+// nothing.
 //
 // If neither a segment nor the log has the commit, acknowledged events are lost.
 // With Options.NoSync nothing is noted, for appends are answered before they are on
@@ -31,23 +30,31 @@ const ackedName = "ACKNOWLEDGED"
 
 const ackedSize = 12
 
-// openAcked opens the note for writing, made if it is missing.
-func (s *Store) openAcked() (err error) {
+// openAcked opens the note for writing, made if it is missing. Without it nothing is
+// noted.
+func (s *Store) openAcked() {
 	path := filepath.Join(s.dir, ackedName)
-	s.acked, err = s.fs.Open(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	f, err := s.fs.Open(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		f, err = s.fs.Create(path)
 	}
-	if s.acked, err = s.fs.Create(path); err != nil {
-		return err
+	if err != nil {
+		s.log.Warn("trail: open the note of what is acknowledged; nothing is noted", "err", err)
+		return
 	}
-	s.noteAcked(0)
-	return nil
+	s.acked = f
+	if missing {
+		s.noteAcked(0)
+	}
 }
 
 // noteAcked notes the last commit that is answered. Without the note less is known
 // of a log that is damaged later, and nothing else is amiss.
 func (s *Store) noteAcked(commit uint64) {
+	if s.acked == nil {
+		return
+	}
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, ackedSize), commit)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	if _, err := s.acked.WriteAt(b, 0); err != nil {
@@ -56,15 +63,18 @@ func (s *Store) noteAcked(commit uint64) {
 }
 
 // readAcked returns the last commit that was noted, 0 if nothing is known.
-func readAcked(fsys spool.FS, dir string) (uint64, error) {
-	b, err := readFile(fsys, filepath.Join(dir, ackedName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // of a store from before there were notes
+func (s *Store) readAcked() uint64 {
+	b, err := readFile(s.fs, filepath.Join(s.dir, ackedName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // of a store from before there were notes
+		return 0
+	case err != nil:
+		s.log.Warn("trail: read the note of what is acknowledged", "err", err)
+		return 0
+	case len(b) < ackedSize || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]):
+		return 0
 	}
-	if err != nil || len(b) < ackedSize || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(b), nil
+	return binary.LittleEndian.Uint64(b)
 }
 
 // endMissing says what is missing at the end of a log whose last record is of a

@@ -158,6 +158,17 @@ func TestEndOfTheLog(t *testing.T) {
 		}
 		wantNoLoss(t, dir, fmt.Sprintf("the note %q", note))
 	}
+	dir, _ = again()
+	note := filepath.Join(dir, ackedName)
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(note, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wantNoLoss(t, dir, "a note that cannot be read")
+	s := open(t, dir, quiet())
+	add(t, s, ev("late", base, "view")) // nor written
 }
 
 // TestEndOfTheLogRebuilt has no manifest to say which commits are in segments.

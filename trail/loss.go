@@ -64,11 +64,8 @@ func (s *Store) noteLoss(text string) error {
 // bytes to keep, and counts the places. From then on the end of the log is where it
 // is now.
 func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
-	acked, err := readAcked(s.fs, s.dir)
-	if err != nil {
-		return err
-	}
-	end := endMissing(acked, s.turn.man.Flushed, last)
+	end := endMissing(s.readAcked(), s.turn.man.Flushed, last)
+	var err error
 	switch {
 	case missing:
 		err = s.noteLoss("the write-ahead log was missing")
@@ -77,12 +74,10 @@ func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error 
 	case end != "" && rec.Corrupt == 0:
 		err = s.noteLoss("the write-ahead log: " + end)
 	}
-	if err == nil {
-		err = s.openAcked()
-	}
 	if err != nil {
 		return err
 	}
+	s.openAcked()
 	if end != "" {
 		s.noteAcked(last)
 	}

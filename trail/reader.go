@@ -207,9 +207,7 @@ func (s *Store) scanLog(man *manifest, before scanned) (log scanned, err error) 
 	log = before
 	// Before the log: what was acknowledged by now is found in it, or was flushed
 	// under another manifest.
-	if log.acked, err = readAcked(s.fs, s.dir); err != nil {
-		return log, err
-	}
+	log.acked = s.readAcked()
 	var all []record
 	var sizes []int64
 	log.next, log.broken, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), before.next, func(r spool.Record) error {

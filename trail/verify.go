@@ -189,10 +189,7 @@ func (v *verifier) log() error {
 	if err != nil {
 		return err
 	}
-	acked, err := readAcked(v.s.fs, v.s.dir) // before the log is read
-	if err != nil {
-		return err
-	}
+	acked := v.s.readAcked() // before the log is read
 	dir := filepath.Join(v.s.dir, walDir)
 	var records []record
 	_, damages, err := spool.Scan(v.s.fs, dir, spool.Cursor{}, func(r spool.Record) error {
