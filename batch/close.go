@@ -270,6 +270,7 @@ const joinGrace = 10 * time.Millisecond
 type remainder struct {
 	chunk *chunk
 	parts []part // not settled
+	held  bool   // something of the chunk's batch is not settled
 }
 
 // leave lists what is not settled, in the order of acceptance, and the flights whose
@@ -279,7 +280,11 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 	defer p.mu.Unlock()
 	p.mu.abandoned = true
 	parts := make(map[*chunk][]part)
+	held := make(map[*chunk]bool)
 	for f := range p.mu.flights {
+		for _, c := range f.whole.chunks {
+			held[c] = len(f.todo) > 0
+		}
 		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
 			tried = append(tried, f)
 		}
@@ -290,7 +295,7 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 		}
 	}
 	for c := p.mu.oldest; c != nil; c = c.next {
-		r := remainder{c, parts[c]}
+		r := remainder{c, parts[c], c.queued || held[c]}
 		if c.queued {
 			c.queued = false
 			p.departLocked(c)
@@ -307,6 +312,11 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 func (p *pipeline) keepAll(left []remainder, tried []*flight) error {
 	if p.spool == nil {
 		return nil
+	}
+	for _, r := range left {
+		if !r.held { // OnDrop has not returned yet, but its events are counted
+			p.forget(r.chunk)
+		}
 	}
 	for _, f := range tried {
 		if !p.carve(f) {

@@ -290,3 +290,36 @@ func TestSpoolInUse(t *testing.T) {
 	}
 	finish(t, p)
 }
+
+// TestCloseWithinOnDrop closes a processor while OnDrop is told of the last event of
+// a batch: all of it is counted, so none of it comes back.
+func TestCloseWithinOnDrop(t *testing.T) {
+	dir := t.TempDir()
+	r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
+		return batch.Outcome{Rejected: []batch.Rejected{{Index: 2, Reason: "no id"}}}
+	}}
+	told, closed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p := start(t, batch.Config[int]{
+		Send: r.send, Trigger: batch.Trigger{Count: 5}, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
+		OnDrop: func(batch.Dropped) {
+			defer close(done)
+			close(told)
+			<-closed
+		},
+	})
+	add(t, p, 0, 5)
+	<-told
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report, err := p.Close(ctx)
+	close(closed)
+	<-done
+	if err != nil || report.Delivered != 4 || report.Refused != 1 || report.Spooled != 0 {
+		t.Errorf("close: %v, %+v", err, report)
+	}
+	balance(t, p)
+	q := start(t, batch.Config[int]{Send: new(receiver).send, Spool: &batch.Spool{Dir: dir}})
+	if s := finishStats(t, q); s.Recovered != 0 {
+		t.Errorf("%d events come back", s.Recovered)
+	}
+}
