@@ -28,7 +28,7 @@ func batchDef(o Options) *node.Def {
 			"A batch is sent again until the receiver has taken it, with the same header `Idempotency-Key`, so that a receiver that remembers the keys takes each event once.\n\n" +
 			"With `ack: accepted` the packet is answered None when the event is queued, and on disk if there is a `spool`; with `ack: delivered`, when the receiver has taken it.\n\n" +
 			"An event that is not accepted, that the receiver refuses, or that is dropped goes to `error`: a message, the reason as `code` (`full`, `too_large`, `refused`, `exhausted`), and the event as `data`. " +
-			"If `ack` is `accepted`, events that are dropped start a process of their own there, for the packet has been answered; without a link they are logged.\n\n" +
+			"If `ack` is `accepted`, events that are dropped start a process of their own there, for the packet has been answered; without a link the log tells of each, with its first 200 bytes.\n\n" +
 			"When the workflow is replaced or ends, the node sends what it holds for as long as the grace lasts. What is left stays in the `spool`, and is sent by the next node on it; without a spool it is logged as lost.",
 		Example: "- kind: batch\n  name: ship\n  url: http://127.0.0.1:8090/batch\n  linger: 500ms\n",
 		Config: schema.Fields(
@@ -366,6 +366,6 @@ func (n *shipper) report(d batch.Dropped, text []byte) {
 	}
 	e := n.rejected(payload, &batch.EventError{Reason: d.Reason, Err: d.Err})
 	if resp := n.source.Run(context.Background(), node.Fail(e)); resp.IsError() {
-		n.log.Error("event is dropped", "reason", d.Reason.String(), "event", string(text), "error", resp.Payload.AsError())
+		n.log.Error("event is dropped", "reason", d.Reason.String(), "event", clip(text), "error", resp.Payload.AsError())
 	}
 }

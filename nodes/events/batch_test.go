@@ -373,6 +373,26 @@ func TestShutdown(t *testing.T) {
 	shutdown(t, e)
 }
 
+// TestDroppedIsQuoted logs the beginning of a large event that is dropped, whether
+// its sender was answered before or gets the error.
+func TestDroppedIsQuoted(t *testing.T) {
+	for _, ack := range []string{"accepted", "delivered"} {
+		r := newReceiver(t)
+		r.set(refuse)
+		var log bytes.Buffer
+		e := engine(t, &log)
+		if err := apply(t, e, `{kind: batch, name: n, url: %s, linger: 1ms, ack: %s}`, r.URL, ack); err != nil {
+			t.Fatal(err)
+		}
+		send(t, e, `"`+strings.Repeat("ä", 10_000)+`"`)
+		shutdown(t, e)
+		quote := strings.Repeat("ä", 99) + "…" // 199 bytes with the quotation mark: half a letter is left out
+		if !strings.Contains(log.String(), `msg="event is dropped"`) || !strings.Contains(log.String(), `\"`+quote) || log.Len() > 4000 {
+			t.Errorf("%s: got a log of %d bytes: %.4000s", ack, log.Len(), log.String())
+		}
+	}
+}
+
 // TestLost logs events that end with the engine, in full.
 func TestLost(t *testing.T) {
 	r := newReceiver(t)
