@@ -159,7 +159,7 @@ func TestAttemptsOfVerdicts(t *testing.T) {
 			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Attempts: 5}})
+		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.Total}, Retry: batch.Retry{Attempts: 5}})
 		add(t, p, 0, 3)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
