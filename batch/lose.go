@@ -233,8 +233,9 @@ func (f *flight) distrust(out Outcome) bool {
 func (f *flight) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mu.abandoned {
-		return
+	n := len(f.todo)
+	if f.mu.abandoned || n == 0 || f.ordered && f.todo[n-1].again {
+		return // in an order, an event that is sent again goes before the others put aside
 	}
 	first := -1
 	for i, b := range f.todo {

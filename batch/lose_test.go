@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -423,6 +424,47 @@ func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestOrderUnderTrouble has a receiver refuse and fail at random: what it takes of
+// an ordered lane comes in order, and each event is taken or reported.
+func TestOrderUnderTrouble(t *testing.T) {
+	const events, calls = 60, 1000
+	for seed := range uint64(500) {
+		synctest.Test(t, func(t *testing.T) {
+			lot := rand.New(rand.NewPCG(seed, 7))
+			refused, failed := lot.IntN(70), lot.IntN(30) // in a hundred
+			var took []int
+			r := receiver{answer: func(call int, _ *batch.Batch, events []string) batch.Outcome {
+				switch x := lot.IntN(100); {
+				case call > calls: // it recovers
+				case x < refused:
+					return batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("400 Bad Request")}
+				case x < refused+failed:
+					return batch.Outcome{Status: 503, Err: errors.New("503 Service Unavailable")}
+				}
+				for _, e := range events {
+					n, err := strconv.Atoi(e)
+					if err != nil {
+						t.Error(err)
+					}
+					took = append(took, n)
+				}
+				return batch.Outcome{}
+			}}
+			var d drops
+			order := []batch.Order{batch.Total, batch.PerKey}[seed%2]
+			p := start(t, batch.Config[int]{
+				Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 1 + lot.IntN(30)}, Retry: quick,
+				Lanes: batch.Lanes[int]{Max: 1, Order: order, Key: func(*int) uint64 { return 0 }},
+			})
+			add(t, p, 0, events)
+			finish(t, p)
+			if !slices.IsSorted(took) || len(took)+len(d.by[batch.Refused]) != events {
+				t.Fatalf("seed %d, %v: took %v, refused %v", seed, order, took, d.by[batch.Refused])
+			}
+		})
 	}
 }
 
