@@ -308,7 +308,7 @@ func TestRefusesEverything(t *testing.T) {
 				rest(20 * time.Second) // to the moment of the next attempts
 				mu.Lock()
 				wrong = false
-				first := len(r.mu.batches)
+				first := len(r.calls())
 				mu.Unlock()
 				if err := p.Flush(t.Context()); err != nil {
 					t.Error(err)
