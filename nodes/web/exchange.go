@@ -44,6 +44,7 @@ type exchange struct {
 	body    value.Value // the decoded body
 	raw     []byte      // the body, decompressed; the value may share it
 	held    int64       // bytes counted in server.bytes
+	skipped bool        // the body was not read, as the flow would not take the request
 	refused bool        // the process was not started, for lack of room, which is counted and not logged
 	settled bool        // what the process needed has been given back
 	closing bool        // the connection is not to be used again
@@ -98,20 +99,13 @@ func (x *exchange) serve() (status, size int) {
 	if errors.Is(err, errBusy) {
 		return x.refuse()
 	}
-	x.cause = err
 	ctx := traced(x.r)
 	if x.t.limits.requestTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.t.limits.requestTimeout)
 		defer cancel()
 	}
-	var payload value.Value
-	if err == nil {
-		payload, x.req = newRequest(x.r, x.body)
-	} else {
-		ctx = withBadRequest(ctx, x.r)
-	}
-	resp, started := x.start(ctx, payload, err)
+	resp, started := x.start(ctx, err)
 	if !started {
 		x.closing = true
 		return x.refuse()
@@ -140,19 +134,23 @@ func traced(r *http.Request) context.Context {
 	return r.Context()
 }
 
-// start runs the process. If the generation has stopped taking processes since
-// the request came, the one after it is asked; started is not set if there is
-// none.
-func (x *exchange) start(ctx context.Context, payload value.Value, bad error) (resp node.Response, started bool) {
+// start runs the process; bad is what is wrong with the request. If the generation
+// has stopped taking processes since the request came, the one after it is asked,
+// which may take a body that the one before did not; started is not set if there
+// is none.
+func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, started bool) {
 	for {
-		var first node.Result
+		x.cause = bad
+		described, first := ctx, node.Result{}
 		if bad != nil {
-			first = node.Fail(bad)
+			described, first = withBadRequest(ctx, x.r), node.Fail(bad)
 		} else {
+			var payload value.Value
+			payload, x.req = newRequest(x.r, x.body)
 			first = x.tools.call.Send(0, payload)
 		}
 		var id string
-		resp, id = x.t.source.RunID(ctx, first)
+		resp, id = x.t.source.RunID(described, first)
 		if id != "" {
 			x.id = id
 		}
@@ -164,6 +162,12 @@ func (x *exchange) start(ctx context.Context, payload value.Value, bad error) (r
 			return resp, false
 		}
 		x.t = next
+		if x.skipped {
+			x.skipped = false
+			if bad = x.receive(); errors.Is(bad, errBusy) {
+				return resp, false
+			}
+		}
 	}
 }
 
@@ -272,26 +276,30 @@ func (x *exchange) send(body []byte) (n int, err error) {
 		return x.w.Write(body)
 	}
 	w := &x.s.waiting
-	turn := w.enter(l, len(body))
+	turn := w.enterLate(l, len(body))
 	defer w.leave(turn)
-	taken := l.taken.Load()
 	rc := http.NewResponseController(x.w)
 	var until time.Time
+	var taken int64 // before the last piece
 	for err == nil && n < len(body) {
 		piece := body[n:min(n+pieceBytes, len(body))]
 		if until = w.until(len(piece)); !until.IsZero() {
 			x.setDeadline(rc.SetWriteDeadline, until)
 		}
+		taken = l.taken.Load()
 		var m int
 		m, err = x.w.Write(piece)
 		n += m
 		if err == nil && n == len(body) {
 			err = rc.Flush()
 		}
+		if err == nil {
+			l.taken.Add(1)
+			w.took(turn, m)
+		}
 	}
 	switch {
 	case err == nil:
-		l.taken.Add(1)
 	case until.IsZero() || time.Now().Before(until): // the client has gone
 	case l.taken.Load() == taken: // and none of the other streams got on, either
 		w.close(l)

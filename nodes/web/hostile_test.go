@@ -122,13 +122,17 @@ func (s *site) metric(name string, label ...string) (sum float64) {
 }
 
 // TestZeroWindow has clients of HTTP/2 that never open a window, with more streams
-// than the listener may have processes.
+// than answers may wait.
 func TestZeroWindow(t *testing.T) {
 	for _, size := range []int{2, 8 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
 			const clients, streams = 5, 80
-			s := hostile(t, `"processes":300,"header_timeout":"3s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+			s := hostile(t, `"header_timeout":"3s"`, sized, func(n *listener) {
+				n.settings.minRate = 1 << 30
+				n.limits.waiting = 300
+				n.settings.patience = 0
+			})
 			var all []*frames
 			for range clients {
 				c := s.dialFrames(0)
@@ -157,11 +161,11 @@ func TestZeroWindow(t *testing.T) {
 			if got := s.metric("http_answers_waiting"); got > 300 {
 				t.Errorf("got %v answers waiting, want 300 at most", got)
 			}
-			if s.metric("http_connections_closed_total", "too many answers") == 0 {
-				t.Error("got no connection closed to make room")
-			}
 			for _, c := range all {
 				<-c.closed
+			}
+			if s.metric("http_connections_closed_total", "too many answers") == 0 {
+				t.Error("got no connection closed to make room")
 			}
 			if s.metric("http_connections_closed_total", "slow answer") == 0 {
 				t.Error("got no connection closed for being slow")
@@ -171,6 +175,117 @@ func TestZeroWindow(t *testing.T) {
 				t.Errorf("got %d records of closed connections within ten seconds, want 1", got)
 			}
 		})
+	}
+}
+
+// h2c returns a client that has one connection of HTTP/2 without TLS.
+func (s *site) h2c() *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestHonestStreams has clients that read all, and more answers on one connection
+// than there may be processes, or than may wait.
+func TestHonestStreams(t *testing.T) {
+	f := func(limits string, change func(*listener)) {
+		t.Helper()
+		s := hostile(t, limits, sized, change)
+		client := s.h2c()
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				for range 100 {
+					resp, err := client.Get(s.url + "/5000")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+						t.Error(err)
+					}
+					resp.Body.Close()
+				}
+			})
+		}
+		clients.Wait()
+		if got := s.metric("http_connections_closed_total"); got != 0 {
+			t.Errorf("got %v connections closed, want none", got)
+		}
+	}
+	f(`"processes":2`, nil)
+	f("", func(n *listener) {
+		n.limits.waiting = 2
+		n.settings.patience = time.Hour
+	})
+}
+
+// TestProgress closes the connection that has made no progress for longest.
+func TestProgress(t *testing.T) {
+	s := hostile(t, "", sized, func(n *listener) {
+		n.limits.waiting = 3
+		n.limits.heldBytes = 1000
+	})
+	w := &s.node.server.waiting
+	dial := func() *link {
+		c := s.dial()
+		t.Cleanup(func() { c.Close() })
+		return newLink(c.(*net.TCPConn), w)
+	}
+	steady, stalled := dial(), dial()
+	a1, a2, b := w.enter(steady, 500), w.enter(steady, 100), w.enter(stalled, 400)
+	w.took(a1, 490)
+	c := w.enter(dial(), 400) // one too many
+	if steady.ended.Load() || !stalled.ended.Load() {
+		t.Errorf("got the steady one closed: %v, the stalled one: %v", steady.ended.Load(), stalled.ended.Load())
+	}
+	if n, bytes := w.count(); n != 3 || bytes != 510 {
+		t.Errorf("got %d answers and %d bytes waiting, want 3 and 510", n, bytes)
+	}
+	for _, turn := range []*turn{a1, a2, b, c} {
+		w.leave(turn)
+	}
+	if n, bytes := w.count(); n != 0 || bytes != 0 || w.mu.links.Len() != 0 {
+		t.Errorf("got %d answers and %d bytes waiting at rest", n, bytes)
+	}
+}
+
+// TestStalledStream closes a stream that does not get on, while another of its
+// connection is in the middle of a long answer.
+func TestStalledStream(t *testing.T) {
+	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	c := s.dialFrames(1 << 10)
+	for stream, path := range map[uint32]string{1: "/65536", 3: "/67108864"} {
+		if err := c.get(stream, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for reset := false; ; {
+		f, err := c.ReadFrame()
+		if err != nil {
+			t.Fatalf("the connection did not outlive its stream: %v", err)
+		}
+		switch f := f.(type) {
+		case *http2.RSTStreamFrame:
+			reset = reset || f.StreamID == 1
+		case *http2.DataFrame:
+			if f.StreamID != 3 || len(f.Data()) == 0 {
+				continue
+			}
+			if reset {
+				return
+			}
+			<-tick.C
+			for _, stream := range []uint32{0, 3} {
+				if err := c.WriteWindowUpdate(stream, 32<<10); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
 
@@ -222,10 +337,13 @@ func TestStreamsOfOneConnection(t *testing.T) {
 	}
 }
 
-// TestUnreadPipelines has clients that ask and never read, more of them than there
-// may be processes.
+// TestUnreadPipelines has clients that ask and never read, more of them than
+// answers may wait.
 func TestUnreadPipelines(t *testing.T) {
-	s := hostile(t, `"processes":10,"header_timeout":"2s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
+	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) {
+		n.settings.minRate = 1 << 30
+		n.limits.waiting = 10
+	})
 	var clients sync.WaitGroup
 	for range 16 {
 		c := s.dial()

@@ -22,7 +22,8 @@ type link struct {
 	waiting *waiting
 	head    atomic.Int32 // what is known of the request that is read: see look
 	ended   atomic.Bool  // by the server, because of its client
-	taken   atomic.Int64 // answers over HTTP/2 that the client has taken
+	taken   atomic.Int64 // pieces of answers over HTTP/2 that the client has taken
+	waits   waits
 
 	writing struct {
 		sync.Mutex                 // held while something is sent
@@ -119,13 +120,13 @@ func (l *link) Write(p []byte) (n int, err error) {
 	}
 	turn := l.waiting.enter(l, len(p)-n)
 	defer l.waiting.leave(turn)
-	m, err := l.writeSlowly(p[n:])
+	m, err := l.writeSlowly(turn, p[n:])
 	return n + m, err
 }
 
 // writeSlowly sends p piece by piece, each with a deadline of its own, so that a
 // client that stops taking is noticed long before the end of a long answer.
-func (l *link) writeSlowly(p []byte) (n int, err error) {
+func (l *link) writeSlowly(turn *turn, p []byte) (n int, err error) {
 	for n < len(p) {
 		piece := p[n:min(n+pieceBytes, len(p))]
 		until := l.waiting.until(len(piece))
@@ -140,6 +141,7 @@ func (l *link) writeSlowly(p []byte) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
+		l.waiting.took(turn, m)
 	}
 	return n, l.TCPConn.SetWriteDeadline(time.Time{})
 }

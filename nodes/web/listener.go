@@ -56,7 +56,7 @@ code: hello
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
 				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),
-				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. The same applies when their bodies, decoded, would take more than 256 MiB in all, or 32 times `body_bytes` if that is more. As many answers, but no more than 4,096, may wait for their clients; past it the connection that waits longest is closed."),
+				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. The same applies when their bodies, decoded, would take more than 256 MiB in all, or 32 times `body_bytes` if that is more. 4,096 answers may wait for their clients; past it the connection without progress for the longest time is closed."),
 				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header, and how long until the minimum rate of 1 KiB a second applies to its body and its answer. 0 is no limit for any of these."),
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 is no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 is no limit."),
@@ -104,12 +104,13 @@ func newListener(init *node.Init) (node.Node, error) {
 			idleTimeout:   lim.Duration("idle_timeout"),
 			minRate:       minRate,
 			bodyWindow:    bodyWindow,
+			patience:      patience,
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
 			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
-			waiting:        int(min(lim.Int("processes"), maxWaiting)),
+			waiting:        maxWaiting,
 			requestTimeout: lim.Duration("request_timeout"),
 		},
 	}

@@ -500,6 +500,36 @@ func TestStopInTime(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// A screening is a source that does not admit requests, and is told of each.
+type screening struct {
+	*source
+	asked func()
+}
+
+func (s screening) Screen(int) func(value.Value) bool {
+	return func(value.Value) bool {
+		s.asked()
+		return false
+	}
+}
+
+// TestUnwantedBodyAcrossReload has a generation that does not want the body of a
+// request, and stops before it runs it; the next one gets the body.
+func TestUnwantedBodyAcrossReload(t *testing.T) {
+	w := newWorld(t)
+	old, next := w.make("web", "{"+loopback+"}"), w.make("web", "{"+loopback+"}")
+	src := &source{flow: echoBody}
+	w.serve(old, screening{src, func() {
+		w.serve(next, &source{flow: echoBody})
+		src.stopped.Store(true)
+	}})
+	s := &site{world: w, t: t, node: old, client: &http.Client{Transport: &http.Transport{}}, url: "http://" + old.addr()}
+	s.do("POST", "/", "hello", "Content-Type: text/plain").want(t, 200, "hello")
+	s.client.CloseIdleConnections()
+	w.end(old)
+	w.end(next)
+}
+
 // TestStoppedForGood answers a request that no generation takes any more.
 func TestStoppedForGood(t *testing.T) {
 	s := start(t, "", always(value.Null()))

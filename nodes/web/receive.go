@@ -51,6 +51,7 @@ func (x *exchange) receive() error {
 	if x.t.admits != nil {
 		if head, _ := newRequest(x.r, value.Null()); !x.t.admits(head) {
 			x.unread()
+			x.skipped = true
 			return nil
 		}
 	}

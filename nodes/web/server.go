@@ -30,6 +30,7 @@ type serverSettings struct {
 	idleTimeout   time.Duration // 0 is none
 	minRate       int64         // bytes per second
 	bodyWindow    time.Duration
+	patience      time.Duration // with answers over HTTP/2
 }
 
 // transfer returns how long a client may take to send or take so many bytes, the

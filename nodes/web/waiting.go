@@ -20,6 +20,10 @@ const (
 	// goroutine, some 17 KiB.
 	maxWaiting = 4096
 
+	// patience is how long an answer over HTTP/2 may take to be sent before it
+	// counts as waiting: there, one cannot try to send without waiting.
+	patience = 100 * time.Millisecond
+
 	// maxStreams is how many requests a client may have under way on one
 	// connection of HTTP/2.
 	maxStreams = 100
@@ -32,14 +36,14 @@ const (
 // whether the connection is full or a window of HTTP/2 is. The client has the
 // header timeout, and a second for each KiB, for every 64 KiB; then its
 // connection is closed. There is also a bound on how many there are, and on
-// their bytes: past it the connection of the oldest is closed. So clients that do
-// not read cost the others nothing, as the answer of one that does read hardly
-// ever waits for long.
+// their bytes: past it the connection is closed that has made no progress for the
+// longest time. So clients that do not read cost the others nothing.
 type waiting struct {
 	s  *server
 	mu struct {
 		sync.Mutex
-		turns  list.List // of *turn, oldest first
+		links  list.List // of *link that have turns; first the one without progress for longest
+		turns  int
 		bytes  int64
 		logged time.Time // when it was last logged that something was closed
 		silent int       // closed since without a record
@@ -49,8 +53,25 @@ type waiting struct {
 // A turn is one answer, or a part of it, that waits.
 type turn struct {
 	link  *link
-	bytes int
-	at    *list.Element // nil once it is not in the list
+	late  *time.Timer // begins it; nil if it has begun immediately
+	bytes int         // not taken yet
+	state turnState
+}
+
+type turnState uint8
+
+const (
+	turnNew turnState = iota // not counted yet
+	turnCounted
+	turnOver
+)
+
+// waits are the turns of one link. The mutex of waiting guards it.
+type waits struct {
+	at     *list.Element // nil without turns
+	turns  int
+	bytes  int64
+	closed bool // to make room
 }
 
 // until returns when so many bytes must have been taken; zero is never.
@@ -62,51 +83,82 @@ func (w *waiting) until(bytes int) time.Time {
 	return time.Now().Add(grace + w.s.settings.transfer(int64(bytes)))
 }
 
-// enter notes that an answer begins to wait.
+// enter notes that an answer waits.
 func (w *waiting) enter(l *link, bytes int) *turn {
+	t := &turn{link: l, bytes: bytes}
+	w.begin(t)
+	return t
+}
+
+// enterLate is enter for an answer that may be taken immediately: it counts only
+// if it has not been taken when the patience is over.
+func (w *waiting) enterLate(l *link, bytes int) *turn {
+	t := &turn{link: l, bytes: bytes}
+	t.late = time.AfterFunc(w.s.settings.patience, func() { w.begin(t) })
+	return t
+}
+
+// begin counts a turn, and makes room for it.
+func (w *waiting) begin(t *turn) {
 	serving := w.s.current.Load()
 	limits := &serving.limits
-	t := &turn{link: l, bytes: bytes}
 	var closed []*link
 	w.mu.Lock()
-	t.at = w.mu.turns.PushBack(t)
-	w.mu.bytes += int64(bytes)
-	for n := w.mu.turns.Len(); n > 1 && (n > limits.waiting || w.mu.bytes > limits.heldBytes); n = w.mu.turns.Len() {
-		oldest := w.mu.turns.Front().Value.(*turn).link
-		closed = append(closed, oldest)
-		w.removeLocked(oldest)
+	if l := t.link; t.state == turnNew && !l.waits.closed {
+		t.state = turnCounted
+		if l.waits.at == nil {
+			l.waits.at = w.mu.links.PushBack(l)
+		}
+		w.addLocked(l, 1, t.bytes)
+	}
+	for w.mu.turns > 1 && (w.mu.turns > limits.waiting || w.mu.bytes > limits.heldBytes) {
+		first := w.mu.links.Front().Value.(*link)
+		closed = append(closed, first)
+		first.waits.closed = true
+		w.addLocked(first, -first.waits.turns, -int(first.waits.bytes))
 	}
 	w.mu.Unlock()
 	for _, l := range closed {
 		w.end(l, "too many answers wait for their clients", &serving.counts.crowded)
 	}
-	return t
 }
 
-// removeLocked takes all turns of a link out of the list.
-func (w *waiting) removeLocked(l *link) {
-	for e := w.mu.turns.Front(); e != nil; {
-		t, next := e.Value.(*turn), e.Next()
-		if t.link == l {
-			w.dropLocked(t)
-		}
-		e = next
+// addLocked changes what waits on a link, which leaves the list with its last
+// turn.
+func (w *waiting) addLocked(l *link, turns, bytes int) {
+	l.waits.turns += turns
+	l.waits.bytes += int64(bytes)
+	w.mu.turns += turns
+	w.mu.bytes += int64(bytes)
+	if l.waits.turns == 0 {
+		w.mu.links.Remove(l.waits.at)
+		l.waits.at = nil
 	}
 }
 
-func (w *waiting) dropLocked(t *turn) {
-	if t.at != nil {
-		w.mu.turns.Remove(t.at)
-		w.mu.bytes -= int64(t.bytes)
-		t.at = nil
-	}
-}
-
-// leave ends what enter has begun.
-func (w *waiting) leave(t *turn) {
+// took notes that the client has taken so many bytes of a turn, which is progress
+// of its connection.
+func (w *waiting) took(t *turn, bytes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.dropLocked(t)
+	t.bytes -= bytes
+	if l := t.link; t.state == turnCounted && !l.waits.closed {
+		w.addLocked(l, 0, -bytes)
+		w.mu.links.MoveToBack(l.waits.at)
+	}
+}
+
+// leave ends what enter or enterLate has begun.
+func (w *waiting) leave(t *turn) {
+	if t.late != nil {
+		t.late.Stop()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.state == turnCounted && !t.link.waits.closed {
+		w.addLocked(t.link, -1, -t.bytes)
+	}
+	t.state = turnOver
 }
 
 // close ends the connection of a client that took too long.
@@ -143,5 +195,5 @@ func (w *waiting) end(l *link, reason string, count *atomic.Uint64) {
 func (w *waiting) count() (n int, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mu.turns.Len(), w.mu.bytes
+	return w.mu.turns, w.mu.bytes
 }
