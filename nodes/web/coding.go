@@ -74,10 +74,10 @@ func decoderBytes(coding string) int {
 
 func (l *layered) add(coding string) error {
 	bytes := decoderBytes(coding)
-	l.reserved += bytes
 	if err := l.reserve(bytes); err != nil {
 		return err
 	}
+	l.reserved += bytes
 	switch coding {
 	case "gzip", "x-gzip":
 		r, err := gzip.NewReader(l.Reader)

@@ -36,7 +36,7 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 		s, _ := v.AsString()
 		return clip(s, maxQuote)
 	}
-	status := statusOf(resp)
+	status := statusOf(ctx, resp)
 	method := knownMethod(field(keyMethod))
 	d := observe.Description{Name: method, Failed: status >= http.StatusInternalServerError}
 	add := func(key, text string) {
@@ -87,9 +87,9 @@ func knownMethod(method string) string {
 
 // statusOf returns the status that a response is answered with, unless it turns
 // out that its header or body cannot be sent.
-func statusOf(resp node.Response) int {
+func statusOf(ctx context.Context, resp node.Response) int {
 	if resp.IsError() {
-		return failureStatus(node.Describe(resp.Payload.AsError()))
+		return failureStatus(describeFailure(ctx, resp.Payload.AsError()))
 	}
 	e, ok, err := openEnvelope(resp.Payload)
 	switch {

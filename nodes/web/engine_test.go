@@ -193,7 +193,7 @@ func TestErrorContract(t *testing.T) {
 		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=507 method=GET path=/full error="node \\"no\\" \(test.yaml:\d+:\d+\): the disk is full"`,
 		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=500 method=GET path=/boom error="node \\"boom\\"`,
 		`level=ERROR msg="request answered with an error" .*process=[0-9a-f-]{36} status=500 method=GET path=/odd error="answer: status \\"?404`,
-		`level=INFO msg="request answered with an error" .*process=[0-9a-f-]{36} status=400 method=POST path=/orders`,
+		`level=DEBUG msg="request answered with an error" .*process=[0-9a-f-]{36} status=400 method=POST path=/orders`,
 		`level=DEBUG msg="request answered with an error" .*process=[0-9a-f-]{36} status=404 method=GET path=/nothing`,
 	} {
 		if !regexp.MustCompile(want).MatchString(logs) {

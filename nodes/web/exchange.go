@@ -44,6 +44,7 @@ type exchange struct {
 	body    value.Value // the decoded body
 	raw     []byte      // the body, decompressed; the value may share it
 	held    int64       // bytes counted in server.bytes
+	bad     bool        // there is something wrong with the request itself
 	skipped bool        // the body was not read, as the flow would not take the request
 	refused bool        // the process was not started, for lack of room, which is counted and not logged
 	settled bool        // what the process needed has been given back
@@ -140,7 +141,7 @@ func traced(r *http.Request) context.Context {
 // is none.
 func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, started bool) {
 	for {
-		x.cause = bad
+		x.cause, x.bad = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
 			described, first = withBadRequest(ctx, x.r), node.Fail(bad)
@@ -215,15 +216,21 @@ func (x *exchange) refuse() (status, size int) {
 
 // fail answers with an error.
 func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
+	x.cause = err
+	x.name()
+	return x.s.answerer.fail(x, describeFailure(ctx, err))
+}
+
+// describeFailure describes an error that a request with this context is answered
+// with.
+func describeFailure(ctx context.Context, err error) *node.Error {
 	e := node.Describe(err)
 	if e.Status == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		late := *e
 		late.Status = http.StatusServiceUnavailable
 		e = &late
 	}
-	x.cause = err
-	x.name()
-	return x.s.answerer.fail(x, e)
+	return e
 }
 
 // name makes sure that the process has an id. If nobody has asked it for one, a
@@ -248,7 +255,7 @@ func (x *exchange) report(status int) {
 		level = slog.LevelDebug
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError
-	case errors.Is(err, errNotFound) || errors.Is(err, errNotAllowed): // any client can make as many as it likes
+	case x.bad || errors.Is(err, errNotFound) || errors.Is(err, errNotAllowed): // any client can make as many as it likes
 		level = slog.LevelDebug
 	}
 	if !x.t.log.Enabled(x.r.Context(), level) {

@@ -469,6 +469,54 @@ func TestLengthAndChunks(t *testing.T) {
 	f("both, far apart", "Content-Length: 4\r\nX: "+strings.Repeat("x", 8000)+"\r\nTransfer-Encoding: chunked", 1)
 }
 
+// TestPipelinedHead sends a request and the beginning of the next in one piece:
+// the rest of that does not show that it has a Content-Length.
+func TestPipelinedHead(t *testing.T) {
+	s := start(t, "", always(value.String("pong")))
+	f := func(name, first, begun string, answers int) {
+		t.Helper()
+		c := s.dial()
+		defer c.Close()
+		if _, err := io.WriteString(c, first+begun); err != nil {
+			t.Fatal(err)
+		}
+		r := bufio.NewReader(c)
+		resp, err := http.ReadResponse(r, nil) // so the rest comes in another piece
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		const rest = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+		if begun == "" {
+			begun = "POST / HTTP/1.1\r\nHost: x\r\n"
+			if _, err := io.WriteString(c, begun+rest); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := io.WriteString(c, rest); err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil && answers > 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Count(string(data), "HTTP/1.1 200 OK"); got != answers {
+			t.Errorf("%s: got %d answers after the first, want %d", name, got, answers)
+		}
+	}
+	const both = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n"
+	for name, first := range map[string]string{
+		"GET":    "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"body":   "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"chunks": "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	} {
+		f(name+", both", first, both, 1)
+		f(name+", chunks", first, "", 2)
+	}
+}
+
 // TestQuotes sends malformed bodies, and looks how much of them comes back and
 // how much goes into the log.
 func TestQuotes(t *testing.T) {

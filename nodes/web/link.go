@@ -73,9 +73,11 @@ func (l *link) Read(p []byte) (int, error) {
 // request whose first line has not come yet: net/http reads the first bytes of a
 // connection by themselves.
 const (
-	headNone = iota                 // nothing has come since the last answer
-	headRead = iota + math.MaxUint8 // of a request that may have a Content-Length
-	headBare                        // of one that has none, for sure
+	headNext = -2                // nothing has been read since the last answer
+	headIdle = -1                // nor since the deadline for that was set
+	headNone = 0                 // nothing has come yet
+	headRead = math.MaxUint8 + 1 // of a request that may have a Content-Length
+	headBare = headRead + 1      // of one that has none, for sure
 )
 
 // recordOfTLS is the first byte of a connection with TLS, which says nothing of
@@ -86,7 +88,7 @@ const recordOfTLS = 22
 // hardly ever has a body.
 func (l *link) look(text []byte) {
 	state := l.head.Load()
-	if state == headNone {
+	if state <= headNone {
 		state = int32(text[0])
 	}
 	switch {
@@ -102,11 +104,24 @@ func (l *link) look(text []byte) {
 	l.head.Store(state)
 }
 
-// busy reports whether something of a request has come since the last answer.
-func (l *link) busy() bool { return l.head.Load() != headNone }
+// SetReadDeadline sets a deadline. After an answer, net/http does that before it
+// waits for the next request, and again when that has begun. If nothing has been
+// read in between, the request began in what was read before, unseen.
+func (l *link) SetReadDeadline(t time.Time) error {
+	switch l.head.Load() {
+	case headNext:
+		l.head.Store(headIdle)
+	case headIdle:
+		l.head.Store(headRead)
+	}
+	return l.TCPConn.SetReadDeadline(t)
+}
 
-// rest notes that an answer has been sent and that no request has come yet.
-func (l *link) rest() { l.head.Store(headNone) }
+// busy reports whether something of a request has come since the last answer.
+func (l *link) busy() bool { return l.head.Load() > headNone }
+
+// rest notes that an answer has been sent and that nothing has been read since.
+func (l *link) rest() { l.head.Store(headNext) }
 
 // Write sends p. What the kernel takes immediately costs nothing more; for the
 // rest the client has as long as the minimum rate allows.

@@ -500,6 +500,16 @@ func TestStopInTime(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// TestTimeoutStatus has a timeline say of a request that took too long what its
+// client got.
+func TestTimeoutStatus(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if got := statusOf(ctx, reply(value.Error(context.DeadlineExceeded))); got != http.StatusServiceUnavailable {
+		t.Errorf("got %d, want 503", got)
+	}
+}
+
 // A screening is a source that does not admit requests, and is told of each.
 type screening struct {
 	*source

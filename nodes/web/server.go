@@ -99,6 +99,7 @@ type running struct {
 	http.Server
 	links    links
 	stopping atomic.Bool // answers end their connection
+	until    time.Time   // when its connections are closed; zero before its grace is over; guarded by life
 }
 
 // maxDecoders is how many bodies are decoded at the same time on a machine with
@@ -181,7 +182,13 @@ func (s *server) detach(ctx context.Context, t *serving) error {
 	if drainErr := h.links.drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
-	return errors.Join(err, h.Shutdown(ctx))
+	shutdownErr := h.Shutdown(ctx)
+	if shutdownErr != nil {
+		s.life.Lock()
+		defer s.life.Unlock()
+		h.until = time.Now().Add(lastWords)
+	}
+	return errors.Join(err, shutdownErr)
 }
 
 // forget returns the server that is to be shut down, if there is one.
@@ -204,9 +211,16 @@ func (s *server) forget(t *serving) (*running, error) {
 	return h, err
 }
 
-// lastWords is how long answers of processes that were cancelled at the end of a
-// shutdown's grace may take to be sent. A shutdown ends a second after its grace.
-const lastWords = 250 * time.Millisecond
+const (
+	// lastWords is how long after a shutdown's grace answers of processes that
+	// were cancelled may take to be sent. Servers are closed one after the other,
+	// and a shutdown gives up 800 ms after its grace, so it is counted from the
+	// end of the grace.
+	lastWords = 250 * time.Millisecond
+
+	// lastWord is how long each server has at least.
+	lastWord = 10 * time.Millisecond
+)
 
 // Close ends the connections that a shutdown without enough time has left. The
 // pool calls it when no generation uses the server any more.
@@ -220,7 +234,7 @@ func (s *server) Close() error {
 		errs = append(errs, release())
 	}
 	for _, h := range stopping {
-		ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.until), lastWord))
 		if err := h.Shutdown(ctx); err != nil {
 			errs = append(errs, h.Close())
 		}
