@@ -14,11 +14,14 @@
 //	save FILE NEW                replaces a file by renaming, as editors do
 //	schema FILE DOC              wants a JSON file to be a schema that takes a YAML document
 //
+// The condition [race] is true under the race detector.
+//
 // Nothing waits for a time: each command waits for the event that it is about.
 package script
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +29,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
@@ -65,6 +69,12 @@ func TestScripts(t *testing.T) {
 			env.Values[worldKey{}] = w
 			env.Defer(w.end)
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "race" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return invariant.Race, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": serve, "await": await, "signal": send, "ended": ended,
