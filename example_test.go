@@ -235,7 +235,7 @@ type linesNode struct {
 // Receive is never called: there is no in-port.
 func (n *linesNode) Receive(node.Process, node.Packet) node.Result { return node.None() }
 
-func (n *linesNode) Serve(src node.Source) error {
+func (n *linesNode) Serve(src node.Starter) error {
 	n.reading.Go(func() {
 		var line string
 		for {

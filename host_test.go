@@ -152,7 +152,7 @@ type panicNode struct{ check func(string) }
 
 func (*panicNode) Receive(node.Process, node.Packet) node.Result { return node.None() }
 func (n *panicNode) Open(context.Context) error                  { n.check("open"); return nil }
-func (n *panicNode) Serve(node.Source) error                     { n.check("serve"); return nil }
+func (n *panicNode) Serve(node.Starter) error                    { n.check("serve"); return nil }
 func (n *panicNode) Measure(func(node.Metric))                   { n.check("measure") }
 func (n *panicNode) Close() error                                { n.check("close"); return nil }
 

@@ -77,7 +77,7 @@ func (n *probeNode) Open(context.Context) error {
 	return nil
 }
 
-func (n *probeNode) Serve(node.Source) error {
+func (n *probeNode) Serve(node.Starter) error {
 	if n.broken == "serve" {
 		return errors.New("broken serve")
 	}

@@ -23,7 +23,7 @@ import (
 func TestStatsJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send})
+		p := start(t, batch.Options[int]{Send: r.send})
 		add(t, p, 0, 10)
 		s := finishStats(t, p)
 		text, err := json.Marshal(s)
@@ -53,7 +53,7 @@ func TestAddAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 50}, Lanes: batch.Lanes[int]{Max: 1}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 50}, Lanes: batch.Lanes[int]{Max: 1}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		all := count(100)
@@ -84,8 +84,8 @@ func TestHooks(t *testing.T) {
 		}}
 		var mu sync.Mutex
 		var told []string
-		p := start(t, batch.Config[int]{
-			Send: r.send, Producer: "me", Retry: batch.Retry{Base: time.Nanosecond, Cap: time.Nanosecond}, OnDrop: func(batch.Dropped) {},
+		p := start(t, batch.Options[int]{
+			Send: r.send, Producer: "me", Retry: batch.Retry{Initial: time.Nanosecond, Max: time.Nanosecond}, OnDrop: func(batch.Dropped) {},
 			Hooks: batch.Hooks{
 				OnAttempt: func(a batch.Attempt) {
 					mu.Lock()
@@ -123,7 +123,7 @@ func TestHeaders(t *testing.T) {
 			}
 			return http.Header{"Authorization": {fmt.Sprint("Bearer ", calls)}, "Idempotency-Key": {"mine"}}, nil
 		},
-	}, batch.Config[int]{})
+	}, batch.Options[int]{})
 	add(t, p, 0, 1)
 	finish(t, p)
 	all := got()
@@ -141,14 +141,14 @@ func TestVerdictsByStatus(t *testing.T) {
 		w.WriteHeader([]int{404, 500, 202}[call-1])
 	})
 	var d drops
-	p := post(t, url, batch.HTTPOptions{Verdicts: map[int]batch.Verdict{404: batch.Split, 500: batch.Refuse, 202: batch.Again, 200: batch.Auto}},
-		batch.Config[int]{OnDrop: d.add, Retry: batch.Retry{Attempts: 1}})
+	p := post(t, url, batch.HTTPOptions{Verdicts: map[int]batch.Verdict{404: batch.VerdictSplit, 500: batch.VerdictRefuse, 202: batch.VerdictRetry, 200: batch.VerdictAuto}},
+		batch.Options[int]{OnDrop: d.add, Retry: batch.Retry{Attempts: 1}})
 	add(t, p, 0, 2)
 	finish(t, p)
 	if n, text := len(got()), fmt.Sprint(d.by); n != 3 || text != "map[refused:[0] exhausted:[1]]" && text != "map[exhausted:[1] refused:[0]]" {
 		t.Errorf("got %d requests, %s", n, text)
 	}
-	if _, err := batch.NewHTTP(url, batch.HTTPOptions{Verdicts: map[int]batch.Verdict{7: batch.Again}}); err == nil {
+	if _, err := batch.NewHTTP(url, batch.HTTPOptions{Verdicts: map[int]batch.Verdict{7: batch.VerdictRetry}}); err == nil {
 		t.Error("status 7: got no error")
 	}
 }
@@ -168,7 +168,7 @@ func TestSwitchingProtocols(t *testing.T) {
 		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 		conn.Close()
 	})
-	p := post(t, url, batch.HTTPOptions{}, batch.Config[int]{})
+	p := post(t, url, batch.HTTPOptions{}, batch.Options[int]{})
 	add(t, p, 0, 20)
 	finish(t, p)
 	if s := p.Stats(); s.Delivered != 20 || len(got()) != 2 {
@@ -189,9 +189,9 @@ func TestSeededKeys(t *testing.T) {
 	next := 0
 	for range 4 {
 		r, _ := away()
-		p := start(t, batch.Config[int]{
+		p := start(t, batch.Options[int]{
 			Send: r.send, Retry: quick, Trigger: batch.Trigger{Count: 10},
-			Lanes: batch.Lanes[int]{Max: 8, Order: batch.PerKey, Key: seeded()},
+			Lanes: batch.Lanes[int]{Max: 8, Order: batch.OrderPerKey, Key: seeded()},
 			Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 		})
 		add(t, p, next, next+500)
@@ -204,9 +204,9 @@ func TestSeededKeys(t *testing.T) {
 		}
 	}
 	var r receiver
-	p := start(t, batch.Config[int]{
+	p := start(t, batch.Options[int]{
 		Send: r.send, Trigger: batch.Trigger{Count: 10},
-		Lanes: batch.Lanes[int]{Max: 8, Order: batch.PerKey, Key: seeded()},
+		Lanes: batch.Lanes[int]{Max: 8, Order: batch.OrderPerKey, Key: seeded()},
 		Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 	})
 	add(t, p, next, next+500)
@@ -266,9 +266,9 @@ func TestToldOnce(t *testing.T) {
 					told[string(e)]++
 				}
 			}
-			c := batch.Config[int]{
+			c := batch.Options[int]{
 				Send: r.send, OnDrop: drop, Retry: quick, Trigger: batch.Trigger{Count: 100, Linger: -1},
-				Lanes: batch.Lanes[int]{Order: batch.Total}, // one batch of them all
+				Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, // one batch of them all
 				Spool: &batch.Spool{Dir: dir, WriteAhead: ahead},
 			}
 			p := start(t, c)

@@ -93,7 +93,7 @@ func (b *Batch) Format() Format { return b.format }
 
 // Size is the number of bytes of the body.
 func (b *Batch) Size() int64 {
-	if b.format == Array {
+	if b.format == FormatArray {
 		return b.size + 1 // two brackets, and no comma behind the last event
 	}
 	return b.size
@@ -121,14 +121,14 @@ func (c *chunk) event(i int, f Format) []byte {
 
 // separators is the number of bytes between two events.
 func (f Format) separators() int {
-	if f == Raw {
+	if f == FormatRaw {
 		return 0
 	}
 	return 1
 }
 
 func (f Format) separator() byte {
-	if f == Array {
+	if f == FormatArray {
 		return ','
 	}
 	return '\n'
@@ -138,13 +138,13 @@ func (f Format) separator() byte {
 // the batch's memory is used again only when all are, however late.
 func (b *Batch) Body() io.ReadCloser {
 	pieces := make([][]byte, 0, len(b.parts)+2)
-	if b.format == Array {
+	if b.format == FormatArray {
 		pieces = append(pieces, []byte{'['})
 	}
 	for _, x := range b.parts {
 		pieces = append(pieces, x.bytes())
 	}
-	if b.format == Array {
+	if b.format == FormatArray {
 		last := &pieces[len(pieces)-1]
 		*last = (*last)[:len(*last)-1]
 		pieces = append(pieces, []byte{']'})

@@ -65,11 +65,11 @@ func (r *receiver) calls() [][]string {
 
 func encode(dst []byte, n *int) ([]byte, error) { return strconv.AppendInt(dst, int64(*n), 10), nil }
 
-func start(t *testing.T, c batch.Config[int]) *batch.Processor[int] {
+func start(t *testing.T, c batch.Options[int]) *batch.Processor[int] {
 	t.Helper()
 	c.Encode = encode
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	p, err := batch.New(c)
 	if err != nil {
@@ -109,7 +109,7 @@ func finish(t *testing.T, p *batch.Processor[int]) batch.Report {
 func TestCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 3}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 3}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		add(t, p, 0, 7)
 		synctest.Wait()
 		balance(t, p)
@@ -126,7 +126,7 @@ func TestCount(t *testing.T) {
 func TestLingerCountsFromTheFirstEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Linger: 500 * time.Millisecond}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Linger: 500 * time.Millisecond}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		begin := time.Now()
 		rest(700 * time.Millisecond)
 		add(t, p, 0, 1)
@@ -158,7 +158,7 @@ func TestFlush(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send})
+		p := start(t, batch.Options[int]{Send: r.send})
 		add(t, p, 0, 5)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -178,7 +178,7 @@ func TestCloseReturnsWhatIsLeft(t *testing.T) {
 		r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
 			return batch.Outcome{Err: errors.New("away")}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 2}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 2}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		add(t, p, 0, 11)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

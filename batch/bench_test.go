@@ -37,14 +37,14 @@ func encodeJSON(dst []byte, e *sample) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-func BenchmarkAddStruct1(b *testing.B) { benchmarkAdd(b, 1, batch.Raw, encodeStruct) }
-func BenchmarkAddStruct2(b *testing.B) { benchmarkAdd(b, 2, batch.Raw, encodeStruct) }
-func BenchmarkAddStruct8(b *testing.B) { benchmarkAdd(b, 8, batch.Raw, encodeStruct) }
-func BenchmarkAddJSON1(b *testing.B)   { benchmarkAdd(b, 1, batch.Lines, encodeJSON) }
-func BenchmarkAddJSON2(b *testing.B)   { benchmarkAdd(b, 2, batch.Lines, encodeJSON) }
+func BenchmarkAddStruct1(b *testing.B) { benchmarkAdd(b, 1, batch.FormatRaw, encodeStruct) }
+func BenchmarkAddStruct2(b *testing.B) { benchmarkAdd(b, 2, batch.FormatRaw, encodeStruct) }
+func BenchmarkAddStruct8(b *testing.B) { benchmarkAdd(b, 8, batch.FormatRaw, encodeStruct) }
+func BenchmarkAddJSON1(b *testing.B)   { benchmarkAdd(b, 1, batch.FormatLines, encodeJSON) }
+func BenchmarkAddJSON2(b *testing.B)   { benchmarkAdd(b, 2, batch.FormatLines, encodeJSON) }
 
 func benchmarkAdd(b *testing.B, producers int, format batch.Format, encode func([]byte, *sample) ([]byte, error)) {
-	p, err := batch.New(batch.Config[sample]{
+	p, err := batch.New(batch.Options[sample]{
 		Encode: encode,
 		Send:   func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{} },
 		Format: format,

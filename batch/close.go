@@ -103,9 +103,9 @@ func (p *Processor[T]) Resume() {
 // A Report is what became of the events of a processor, when it is closed.
 type Report struct {
 	Delivered    uint64
-	Dropped      uint64 // by a full queue, Retry.Total or Retry.Attempts, or unreadable on disk
+	Dropped      uint64 // by a full queue, Retry.MaxElapsed or Retry.Attempts, or unreadable on disk
 	Refused      uint64
-	DeadLettered uint64 // taken by Config.DeadLetter
+	DeadLettered uint64 // taken by Options.DeadLetter
 	// Spooled are left in the spool, for the next processor on it.
 	Spooled uint64
 	// Undelivered are neither delivered nor in the spool: Events has them. The
@@ -423,13 +423,13 @@ func (p *pipeline) settleAll(left []remainder) Report {
 			kept, back := part{c, x.from, min(x.to, written)}, part{c, max(x.from, written), x.to}
 			if kept.n() > 0 {
 				n.spooled += uint64(kept.n())
-				c.receipt.fail(kept.from, kept.to, &EventError{Kept, ErrClosed})
+				c.receipt.fail(kept.from, kept.to, &EventError{ReasonKept, ErrClosed})
 			}
 			if back.n() > 0 {
 				n.returned += uint64(back.n())
 				report.Undelivered += back.n()
 				report.parts = append(report.parts, back)
-				c.receipt.fail(back.from, back.to, &EventError{Returned, ErrClosed})
+				c.receipt.fail(back.from, back.to, &EventError{ReasonReturned, ErrClosed})
 			}
 			n.flying -= uint64(x.n())
 		}

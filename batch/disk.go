@@ -288,12 +288,12 @@ func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
 		if i > from {
 			missing += i - from
 			why = c.damage
-			c.receipt.fail(from, i, &EventError{Unreadable, why})
+			c.receipt.fail(from, i, &EventError{ReasonUnreadable, why})
 		}
 	}
 	if missing > 0 {
-		p.countDrop(missing, Unreadable)
-		p.tell(Dropped{Reason: Unreadable, Err: why, Events: make([][]byte, missing)}, missing)
+		p.countDrop(missing, ReasonUnreadable)
+		p.tell(Dropped{Reason: ReasonUnreadable, Err: why, Events: make([][]byte, missing)}, missing)
 	}
 	return parts, true
 }
@@ -346,7 +346,7 @@ func (p *pipeline) readRecords(c *chunk, last bool) error {
 				c.damage = err
 			case i >= r.from:
 				a.buf = append(a.buf, d.event(i-r.from)...)
-				if p.format != Raw {
+				if p.format != FormatRaw {
 					a.buf = append(a.buf, p.sep)
 				}
 			}
@@ -379,7 +379,7 @@ func (p *pipeline) openSpool() error {
 		SyncEvery:    syncEvery,
 		SyncBytes:    syncBytes,
 		FS:           p.disk.fs,
-		Logger:       p.logger,
+		Log:          p.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("batch: %w", err)

@@ -41,7 +41,7 @@ func (v *valve) send(_ context.Context, b *Batch) Outcome {
 }
 
 // onDisk starts a processor on a disk that fails as fail says, for segments only.
-func onDisk(t *testing.T, fs *spooltest.FS, c Config[int], fail func(spooltest.Op, string) error) *Processor[int] {
+func onDisk(t *testing.T, fs *spooltest.FS, c Options[int], fail func(spooltest.Op, string) error) *Processor[int] {
 	t.Helper()
 	fs.SetFail(func(op spooltest.Op, name string) error {
 		if !strings.HasSuffix(name, ".seg") {
@@ -49,7 +49,7 @@ func onDisk(t *testing.T, fs *spooltest.FS, c Config[int], fail func(spooltest.O
 		}
 		return fail(op, name)
 	})
-	c.Encode, c.Retry = number, Retry{Base: time.Millisecond, Cap: 5 * time.Millisecond}
+	c.Encode, c.Retry = number, Retry{Initial: time.Millisecond, Max: 5 * time.Millisecond}
 	c.Spool.Dir, c.Spool.fs = "spool", fs
 	p, err := New(c)
 	if err != nil {
@@ -86,7 +86,7 @@ func closeWithin(t *testing.T, p *Processor[int], d time.Duration) Report {
 func TestSyncFails(t *testing.T) {
 	var syncs atomic.Int64
 	var v valve
-	p := onDisk(t, spooltest.New(), Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SegmentBytes: 64 << 10}}, func(op spooltest.Op, _ string) error {
+	p := onDisk(t, spooltest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SegmentBytes: 64 << 10}}, func(op spooltest.Op, _ string) error {
 		if op == spooltest.Sync {
 			syncs.Add(1)
 			return syscall.EIO
@@ -112,7 +112,7 @@ func TestReadsTheGoodCopy(t *testing.T) {
 		bad.Store("")
 		var v valve
 		var dropped atomic.Int64
-		p := onDisk(t, spooltest.New(), Config[int]{
+		p := onDisk(t, spooltest.New(), Options[int]{
 			Send: v.send, Queue: Queue{Events: 200}, Spool: &Spool{WriteAhead: ahead, AfterAttempts: 1 << 30},
 			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
 		}, func(op spooltest.Op, name string) error {
@@ -140,13 +140,13 @@ func TestReadFailsForAWhile(t *testing.T) {
 	fs := spooltest.New()
 	var v valve
 	never := func(spooltest.Op, string) error { return nil }
-	p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+	p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 	addAll(t, p, 100)
 	if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
 		t.Errorf("got %+v", r)
 	}
 	var opens atomic.Int64
-	q := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{}}, func(op spooltest.Op, _ string) error {
+	q := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{}}, func(op spooltest.Op, _ string) error {
 		if op == spooltest.Read && opens.Add(1) > 3 && opens.Load() < 8 {
 			return syscall.EMFILE
 		}
@@ -165,7 +165,7 @@ func TestBadSector(t *testing.T) {
 		fs := spooltest.New()
 		var v valve
 		never := func(spooltest.Op, string) error { return nil }
-		p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+		p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 		addAll(t, p, 100)
 		if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
 			t.Errorf("got %+v", r)
@@ -173,8 +173,8 @@ func TestBadSector(t *testing.T) {
 		v.open.Store(true)
 		var bad atomic.Bool
 		var dropped atomic.Int64
-		q := onDisk(t, fs, Config[int]{
-			Send: v.send, Spool: &Spool{}, Lanes: Lanes[int]{Order: Total}, Trigger: Trigger{Count: 10},
+		q := onDisk(t, fs, Options[int]{
+			Send: v.send, Spool: &Spool{}, Lanes: Lanes[int]{Order: OrderTotal}, Trigger: Trigger{Count: 10},
 			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
 		}, func(op spooltest.Op, _ string) error {
 			if op == spooltest.Read && bad.Load() {
@@ -191,7 +191,7 @@ func TestBadSector(t *testing.T) {
 		if n := r.Dropped; n == 0 || r.Delivered+n != 101 || dropped.Load() != int64(n) || !v.got["-1"] {
 			t.Errorf("got %+v, %d dropped", r, dropped.Load())
 		}
-		z := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{}}, never)
+		z := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{}}, never)
 		if again := closeWithin(t, z, time.Hour); again.Delivered != r.Dropped || len(v.got) != 101 {
 			t.Errorf("got %+v, %d events", again, len(v.got))
 		}
@@ -204,12 +204,12 @@ func TestDropOldestBehindTheSpool(t *testing.T) {
 	fs := spooltest.New()
 	var v valve
 	never := func(spooltest.Op, string) error { return nil }
-	p := onDisk(t, fs, Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
+	p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 	addAll(t, p, 90)
 	closeWithin(t, p, 50*time.Millisecond)
-	q := onDisk(t, fs, Config[int]{
+	q := onDisk(t, fs, Options[int]{
 		Send: v.send, Spool: &Spool{WriteAhead: true}, Trigger: Trigger{Count: 10},
-		Queue: Queue{Events: 100, Full: DropOldest}, Lanes: Lanes[int]{Max: 1},
+		Queue: Queue{Events: 100, Full: PolicyDropOldest}, Lanes: Lanes[int]{Max: 1},
 	}, never)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -229,7 +229,7 @@ func TestNoSync(t *testing.T) {
 	var syncs atomic.Int64
 	var v valve
 	v.open.Store(true)
-	p := onDisk(t, spooltest.New(), Config[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SyncEvery: -1}}, func(op spooltest.Op, _ string) error {
+	p := onDisk(t, spooltest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SyncEvery: -1}}, func(op spooltest.Op, _ string) error {
 		if op == spooltest.Sync {
 			syncs.Add(1)
 		}

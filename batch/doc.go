@@ -10,7 +10,7 @@
 //
 // # Reading order
 //
-// Config has all there is to choose, and its defaults need no choice. Processor
+// Options has all there is to choose, and its defaults need no choice. Processor
 // has Add, AddWait, AddAck, Flush, Close, Stats and Resume. Send is how batches
 // leave: NewHTTP makes one for a receiver that speaks HTTP, and a function of
 // yours is one for any other. Outcome is what a Send answers.

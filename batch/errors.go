@@ -29,22 +29,22 @@ var ErrDropped = errors.New("batch: events were dropped")
 type Reason uint8
 
 const (
-	// Full: the queue was full, and the policy dropped the event.
-	Full Reason = iota + 1
-	// Expired: Retry.Total passed without an attempt that succeeded.
-	Expired
-	// Refused: the receiver will never take the event.
-	Refused
-	// Returned: Close could not deliver the event; its Report holds it.
-	Returned
-	// Kept: Close could not deliver the event; the spool holds it, and the
+	// ReasonQueueFull: the queue was full, and the policy dropped the event.
+	ReasonQueueFull Reason = iota + 1
+	// ReasonExpired: Retry.MaxElapsed passed without an attempt that succeeded.
+	ReasonExpired
+	// ReasonRefused: the receiver will never take the event.
+	ReasonRefused
+	// ReasonReturned: Close could not deliver the event; its Report holds it.
+	ReasonReturned
+	// ReasonKept: Close could not deliver the event; the spool holds it, and the
 	// next processor on that spool will send it.
-	Kept
-	// Unreadable: the event was on disk only, and the disk does not give it
+	ReasonKept
+	// ReasonUnreadable: the event was on disk only, and the disk does not give it
 	// back.
-	Unreadable
-	// Exhausted: Retry.Attempts failed.
-	Exhausted
+	ReasonUnreadable
+	// ReasonExhausted: Retry.Attempts failed.
+	ReasonExhausted
 )
 
 // String returns the reason as one word.

@@ -47,7 +47,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	p, err := batch.New(batch.Config[Click]{Encode: appendClick, Send: send})
+	p, err := batch.New(batch.Options[Click]{Encode: appendClick, Send: send})
 	if err != nil {
 		panic(err)
 	}
@@ -65,7 +65,7 @@ func Example() {
 // different users may overtake each other.
 func Example_orderedByKey() {
 	last := make(chan string, 100)
-	p, err := batch.New(batch.Config[Click]{
+	p, err := batch.New(batch.Options[Click]{
 		Encode: appendClick,
 		Send: func(_ context.Context, b *batch.Batch) batch.Outcome {
 			for e := range b.Events() {
@@ -77,7 +77,7 @@ func Example_orderedByKey() {
 		},
 		Lanes: batch.Lanes[Click]{
 			Max:   8,
-			Order: batch.PerKey,
+			Order: batch.OrderPerKey,
 			Key: func(c *Click) uint64 {
 				h := fnv.New64a()
 				h.Write([]byte(c.User))
@@ -115,7 +115,7 @@ func Example_spool() {
 	away := func(context.Context, *batch.Batch) batch.Outcome {
 		return batch.Outcome{Err: errors.New("nobody there")}
 	}
-	config := batch.Config[Click]{Encode: appendClick, Send: away, Spool: &batch.Spool{Dir: dir, WriteAhead: true}}
+	config := batch.Options[Click]{Encode: appendClick, Send: away, Spool: &batch.Spool{Dir: dir, WriteAhead: true}}
 	p, err := batch.New(config)
 	if err != nil {
 		panic(err)
@@ -124,7 +124,7 @@ func Example_spool() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("on disk:", ticket.Wait(context.Background(), batch.Durable))
+	fmt.Println("on disk:", ticket.Wait(context.Background(), batch.StateDurable))
 
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -154,14 +154,14 @@ func Example_spool() {
 func Example_gracefulStop() {
 	receiver := exampleReceiver()
 	defer receiver.Close()
-	send, err := batch.NewHTTP(receiver.URL, batch.HTTPOptions{Compression: batch.None})
+	send, err := batch.NewHTTP(receiver.URL, batch.HTTPOptions{Compression: batch.CompressionNone})
 	if err != nil {
 		panic(err)
 	}
-	p, err := batch.New(batch.Config[Click]{
+	p, err := batch.New(batch.Options[Click]{
 		Encode: appendClick,
 		Send:   send,
-		Queue:  batch.Queue{Full: batch.Reject}, // a visit is not worth waiting for
+		Queue:  batch.Queue{Full: batch.PolicyReject}, // a visit is not worth waiting for
 		OnDrop: func(d batch.Dropped) { fmt.Println("dropped", len(d.Events), d.Reason) },
 	})
 	if err != nil {

@@ -62,13 +62,13 @@ func rest(ctx context.Context, d time.Duration, either, or <-chan struct{}) bool
 
 // bound is the longest back-off after so many attempts.
 func (r Retry) bound(attempts int) time.Duration {
-	d := r.Base
+	d := r.Initial
 	for range attempts - 1 {
-		if d *= 2; d >= r.Cap || d <= 0 {
-			return r.Cap
+		if d *= 2; d >= r.Max || d <= 0 {
+			return r.Max
 		}
 	}
-	return min(d, r.Cap)
+	return min(d, r.Max)
 }
 
 // jitter is a random time below bound.

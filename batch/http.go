@@ -49,12 +49,12 @@ type HTTPOptions struct {
 type Compression uint8
 
 const (
-	// None sends bodies as they are.
-	None Compression = iota
-	// Gzip compresses by gzip, which every receiver understands.
-	Gzip
-	// Zstd compresses by Zstandard: faster and smaller than gzip.
-	Zstd
+	// CompressionNone sends bodies as they are.
+	CompressionNone Compression = iota
+	// CompressionGzip compresses by gzip, which every receiver understands.
+	CompressionGzip
+	// CompressionZstd compresses by Zstandard: faster and smaller than gzip.
+	CompressionZstd
 )
 
 // String returns the name as in Content-Encoding.
@@ -81,9 +81,9 @@ const maxAnswer = 64 << 20
 //
 // The others are of the address, the method, the form or the credentials and not
 // of the events: 401, 403, 404, 405, 409, 410, 415, redirects, 101. No answer is
-// Again. 429, 503 and timeouts count as overload. HTTPOptions.Verdicts and
+// VerdictRetry. 429, 503 and timeouts count as overload. HTTPOptions.Verdicts and
 // Retry.Classify may see to exceptions.
-func NewHTTP(url string, o HTTPOptions) (Send, error) {
+func NewHTTP(url string, o HTTPOptions) (SendFunc, error) {
 	h, err := newSender(url, o)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func newSender(target string, o HTTPOptions) (*sender, error) {
 		packing: o.Compression, timeout: or(o.Timeout, 30*time.Second),
 	}
 	for status, v := range h.means {
-		if err := need(status >= 100 && status <= 999 && v <= Refuse, fmt.Sprintf("Verdicts[%d] is %d: want a status from 100 to 999 and a Verdict", status, v)); err != nil {
+		if err := need(status >= 100 && status <= 999 && v <= VerdictRefuse, fmt.Sprintf("Verdicts[%d] is %d: want a status from 100 to 999 and a Verdict", status, v)); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +126,7 @@ func newSender(target string, o HTTPOptions) (*sender, error) {
 	}
 	err = errors.Join(
 		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: want one such as http://host:port/batch", target)),
-		need(h.packing <= Zstd, fmt.Sprintf("Compression %d is not known", h.packing)),
+		need(h.packing <= CompressionZstd, fmt.Sprintf("Compression %d is not known", h.packing)),
 		need(h.timeout > 0, "Timeout is negative"),
 		need(h.header.Get("Idempotency-Key") == "", "Header has Idempotency-Key, of which every batch has its own"),
 	)
@@ -165,27 +165,27 @@ func (h *sender) send(ctx context.Context, b *Batch) Outcome {
 	if h.headers != nil {
 		var err error
 		if more, err = h.headers(ctx); err != nil {
-			return Outcome{Verdict: Again, Err: fmt.Errorf("batch: Headers: %w", err)}
+			return Outcome{Verdict: VerdictRetry, Err: fmt.Errorf("batch: Headers: %w", err)}
 		}
 	}
 	req, err := h.request(ctx, b, more)
 	if err != nil {
-		return Outcome{Verdict: Refuse, Err: err} // cannot be encoded: no attempt will differ
+		return Outcome{Verdict: VerdictRefuse, Err: err} // cannot be encoded: no attempt will differ
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
 		if timedOut(err) {
 			err = fmt.Errorf("no answer within %v: %w", h.timeout, err)
-			return Outcome{Verdict: Again, Err: err, Overload: true}
+			return Outcome{Verdict: VerdictRetry, Err: err, Overload: true}
 		}
-		return Outcome{Verdict: Again, Err: err}
+		return Outcome{Verdict: VerdictRetry, Err: err}
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	out := read(resp, answer, err)
-	if v := h.means[out.Status]; v != Auto {
+	if v := h.means[out.Status]; v != VerdictAuto {
 		out.Verdict = v
-		if out.Err == nil && v != Taken {
+		if out.Err == nil && v != VerdictAccepted {
 			out.Err = statusError(resp, answer)
 		}
 	}
@@ -210,14 +210,14 @@ func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http
 	}
 	req.ContentLength = size
 	req.GetBody = func() (io.ReadCloser, error) { return body(), nil }
-	if b.format == Array {
+	if b.format == FormatArray {
 		req.Header.Set("Content-Type", "application/json")
-	} else if b.format == Lines {
+	} else if b.format == FormatLines {
 		req.Header.Set("Content-Type", "application/x-ndjson")
 	} else {
 		req.Header.Set("Content-Type", "application/octet-stream")
 	}
-	if h.packing != None {
+	if h.packing != CompressionNone {
 		req.Header.Set("Content-Encoding", h.packing.String())
 	}
 	for _, header := range []http.Header{h.header, more} {
@@ -248,10 +248,10 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 		if failed != nil {
 			// The verdicts may be in what is missing. The receiver knows the
 			// batch by its key.
-			out.Verdict, out.Err = Again, fmt.Errorf("%s, but the answer is cut off: %w", resp.Status, failed)
+			out.Verdict, out.Err = VerdictRetry, fmt.Errorf("%s, but the answer is cut off: %w", resp.Status, failed)
 			return out
 		}
-		out.Verdict = Taken
+		out.Verdict = VerdictAccepted
 		var a answer
 		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
 			if err := json.Unmarshal(body, &a); err != nil {
@@ -265,15 +265,15 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 		}
 		return out
 	case code == 408, code == 425, code == 429, code >= 500:
-		out.Verdict = Again
+		out.Verdict = VerdictRetry
 		out.Overload = code == 429 || code == 503
-		out.After = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		out.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	case code == 413:
-		out.Verdict = Split
+		out.Verdict = VerdictSplit
 	case code == 400, code == 422:
-		out.Verdict = Bisect
+		out.Verdict = VerdictBisect
 	default:
-		out.Verdict = Pause
+		out.Verdict = VerdictPause
 	}
 	out.Err = statusError(resp, body)
 	return out

@@ -72,7 +72,7 @@ func server(t *testing.T, f func(call int, w http.ResponseWriter)) (url string, 
 	}
 }
 
-func post(t *testing.T, url string, o batch.HTTPOptions, c batch.Config[int]) *batch.Processor[int] {
+func post(t *testing.T, url string, o batch.HTTPOptions, c batch.Options[int]) *batch.Processor[int] {
 	t.Helper()
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
@@ -84,8 +84,8 @@ func post(t *testing.T, url string, o batch.HTTPOptions, c batch.Config[int]) *b
 		t.Fatal(err)
 	}
 	c.Send = send
-	c.Retry.Base, c.Retry.Cap = quick.Base, quick.Cap
-	c.Lanes.Order = batch.Total
+	c.Retry.Initial, c.Retry.Max = quick.Initial, quick.Max
+	c.Lanes.Order = batch.OrderTotal
 	return start(t, c)
 }
 
@@ -98,11 +98,11 @@ func TestHTTP(t *testing.T) {
 		contentType string
 		body        string
 	}{
-		{batch.Lines, batch.None, "application/x-ndjson", "0\n1\n2\n"},
-		{batch.Array, batch.None, "application/json", "[0,1,2]"},
-		{batch.Lines, batch.Gzip, "application/x-ndjson", "0\n1\n2\n"},
-		{batch.Array, batch.Zstd, "application/json", "[0,1,2]"},
-		{batch.Raw, batch.Zstd, "application/octet-stream", "012"},
+		{batch.FormatLines, batch.CompressionNone, "application/x-ndjson", "0\n1\n2\n"},
+		{batch.FormatArray, batch.CompressionNone, "application/json", "[0,1,2]"},
+		{batch.FormatLines, batch.CompressionGzip, "application/x-ndjson", "0\n1\n2\n"},
+		{batch.FormatArray, batch.CompressionZstd, "application/json", "[0,1,2]"},
+		{batch.FormatRaw, batch.CompressionZstd, "application/octet-stream", "012"},
 	} {
 		url, got := server(t, func(call int, w http.ResponseWriter) {
 			if call == 1 {
@@ -110,7 +110,7 @@ func TestHTTP(t *testing.T) {
 			}
 		})
 		p := post(t, url, batch.HTTPOptions{Method: "PUT", Header: http.Header{"X-Team": {"shop"}}, Compression: c.compression},
-			batch.Config[int]{Format: c.format, Producer: "me"})
+			batch.Options[int]{Format: c.format, Producer: "me"})
 		add(t, p, 0, 3)
 		finish(t, p)
 		all := got()
@@ -145,7 +145,7 @@ func TestAnswers(t *testing.T) {
 			io.WriteString(w, body)
 		})
 		var d drops
-		p := post(t, url, batch.HTTPOptions{}, batch.Config[int]{OnDrop: d.add})
+		p := post(t, url, batch.HTTPOptions{}, batch.Options[int]{OnDrop: d.add})
 		add(t, p, 0, 2)
 		finish(t, p)
 		var bodies []string
@@ -181,7 +181,7 @@ func TestCutAnswer(t *testing.T) {
 			io.WriteString(w, `{"accepted":2,`)
 		}
 	})
-	p := post(t, url, batch.HTTPOptions{}, batch.Config[int]{})
+	p := post(t, url, batch.HTTPOptions{}, batch.Options[int]{})
 	add(t, p, 0, 2)
 	if s := finishStats(t, p); len(got()) != 2 || s.Delivered != 2 {
 		t.Errorf("%d requests, %+v", len(got()), s)
@@ -202,7 +202,7 @@ func TestRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, batch.Config[int]{Send: send, Retry: quick, Logger: logger(&log)})
+	p := start(t, batch.Options[int]{Send: send, Retry: quick, Log: logger(&log)})
 	add(t, p, 0, 1)
 	finish(t, p)
 	if all := got(); len(all) != 2 || all[1].method != "POST" {
@@ -221,7 +221,7 @@ func TestTimeout(t *testing.T) {
 			<-hang
 		}
 	})
-	p := post(t, url, batch.HTTPOptions{Timeout: 50 * time.Millisecond}, batch.Config[int]{})
+	p := post(t, url, batch.HTTPOptions{Timeout: 50 * time.Millisecond}, batch.Options[int]{})
 	add(t, p, 0, 1)
 	if err := p.Flush(t.Context()); err != nil {
 		t.Error(err)
@@ -255,7 +255,7 @@ func TestNewHTTP(t *testing.T) {
 func TestSendIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		p := start(t, batch.Config[int]{Trigger: batch.Trigger{Count: 1}, Send: func(context.Context, *batch.Batch) batch.Outcome {
+		p := start(t, batch.Options[int]{Trigger: batch.Trigger{Count: 1}, Send: func(context.Context, *batch.Batch) batch.Outcome {
 			<-free
 			return batch.Outcome{}
 		}})

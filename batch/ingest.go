@@ -68,12 +68,12 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 			return t, err
 		}
 		switch full {
-		case Reject:
+		case PolicyReject:
 			p.pipe.rejected.Add(1)
 			return Ticket{}, ErrFull
-		case DropNewest:
+		case PolicyDropNewest:
 			return Ticket{}, p.dropNewest(v)
-		case DropOldest:
+		case PolicyDropOldest:
 			if p.pipe.dropOldest() {
 				continue
 			}
@@ -193,10 +193,10 @@ func (p *pipeline) finish(dst, buf []byte, failed error) ([]byte, error) {
 	if len(buf) <= from {
 		return nil, fmt.Errorf("%w: nothing was appended", ErrEncode)
 	}
-	if p.format == Raw {
+	if p.format == FormatRaw {
 		return buf, nil
 	}
-	if p.format == Lines && bytes.IndexByte(buf[from:], '\n') >= 0 {
+	if p.format == FormatLines && bytes.IndexByte(buf[from:], '\n') >= 0 {
 		return nil, fmt.Errorf("%w: the event holds a newline, which separates events in the format lines", ErrEncode)
 	}
 	// When Encode has moved the event, a mistaken one may have left out what
@@ -335,10 +335,10 @@ func (p *pipeline) roomLocked() {
 
 // patient is the policy of those who wait.
 func (p *pipeline) patient() Policy {
-	if p.full == DropOldest {
-		return DropOldest
+	if p.full == PolicyDropOldest {
+		return PolicyDropOldest
 	}
-	return Block
+	return PolicyBlock
 }
 
 // dropNewest accepts an event and drops it.
@@ -354,7 +354,7 @@ func (p *Processor[T]) dropNewest(v *T) error {
 	if !counted {
 		return ErrClosed
 	}
-	p.pipe.tell(Dropped{Reason: Full, Events: [][]byte{buf[:len(buf)-p.pipe.format.separators()]}}, 1)
+	p.pipe.tell(Dropped{Reason: ReasonQueueFull, Events: [][]byte{buf[:len(buf)-p.pipe.format.separators()]}}, 1)
 	return nil
 }
 
@@ -379,7 +379,7 @@ func (p *pipeline) dropOldest() bool {
 		return false
 	}
 	defer p.work.Done()
-	p.report([]part{{c, 0, c.n}}, Dropped{Reason: Full})
+	p.report([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
 	p.forget(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -409,6 +409,6 @@ func (p *pipeline) takeOldest() *chunk {
 	p.work.Add(1) // the dispatcher is still at work, too
 	oldest.lane.removeLocked(oldest)
 	p.departLocked(oldest)
-	p.mu.counts.drop(oldest.n, Full)
+	p.mu.counts.drop(oldest.n, ReasonQueueFull)
 	return oldest
 }

@@ -141,7 +141,7 @@ func (f *flight) putAside(b *Batch, out Outcome, count bool) (streak int, taken 
 		f.mu.streak++
 	}
 	taken = b.seen >= b.takes
-	b.lost(Refused, b.key, out.Err)
+	b.lost(ReasonRefused, b.key, out.Err)
 	b.doubted, b.takes = true, f.mu.takes+1
 	copy(f.todo[1:], f.todo[:len(f.todo)-1])
 	f.todo[0] = b
@@ -209,7 +209,7 @@ func (f *flight) since(b *Batch) (streak int, taken bool) {
 // distrust waits for the receiver to be another.
 func (f *flight) distrust(out Outcome) bool {
 	f.log.write(slog.LevelError, "batch: the receiver refuses one event after the other and takes none; events are kept and their lane waits: is the address right, and does it take this format and compression? If it is the events, Resume gives them up",
-		"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Cap, "waiting_events", f.waiting(), "err", out.Err)
+		"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Max, "waiting_events", f.waiting(), "err", out.Err)
 	if f.disk != nil {
 		f.keep(f.whole)
 	}
@@ -217,7 +217,7 @@ func (f *flight) distrust(out Outcome) bool {
 		f.probes = mostDoubted
 	}
 	resume := f.resuming()
-	ok := f.pause(f.retry.Cap)
+	ok := f.pause(f.retry.Max)
 	select {
 	case <-resume:
 		f.resumed = true
@@ -284,12 +284,12 @@ func (f *flight) restore() bool {
 func (f *flight) isolate(b *Batch, out Outcome) bool {
 	answered := out.Status != 0 && !out.Overload
 	if b.count > 1 && answered && !f.doubtful() {
-		return f.cut(b, Again, b.count/2)
+		return f.cut(b, VerdictRetry, b.count/2)
 	}
 	if b.count == 1 {
 		f.failed()
 	}
-	return f.lose(b, Exhausted, out.Err)
+	return f.lose(b, ReasonExhausted, out.Err)
 }
 
 // failed counts an event that failed alone.

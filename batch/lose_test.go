@@ -49,15 +49,15 @@ func TestPoisonKeepsNobody(t *testing.T) {
 	for name, r := range map[string]*receiver{
 		"500":           bad(failing, func(n int) bool { return n < 10 }),
 		"retry":         {answer: again},
-		"pause":         bad(batch.Outcome{Verdict: batch.Pause, Status: 409, Err: errors.New("409 Conflict")}, func(n int) bool { return n < 10 }),
+		"pause":         bad(batch.Outcome{Verdict: batch.VerdictPause, Status: 409, Err: errors.New("409 Conflict")}, func(n int) bool { return n < 10 }),
 		"not an answer": bad(batch.Outcome{Err: errors.New("connection reset")}, func(n int) bool { return n < 10 }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				p := start(t, batch.Config[int]{
+				p := start(t, batch.Options[int]{
 					Send: r.send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Max: 4},
-					Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					Log: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				add(t, p, 0, 10)
 				rest(time.Minute) // they have all been tried
@@ -86,8 +86,8 @@ func TestPoisonKeepsNobody(t *testing.T) {
 func TestAsideIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := bad(failing, func(int) bool { return true })
-		p := start(t, batch.Config[int]{
-			Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 400, Full: batch.Reject}, Lanes: batch.Lanes[int]{Max: 2},
+		p := start(t, batch.Options[int]{
+			Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 400, Full: batch.PolicyReject}, Lanes: batch.Lanes[int]{Max: 2},
 		})
 		for i := range 2000 {
 			if err := p.Add(&i); err != nil && !errors.Is(err, batch.ErrFull) {
@@ -115,7 +115,7 @@ func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := bad(failing, func(n int) bool { return n == 700 })
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Attempts: 3}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Attempts: 3}})
 		add(t, p, 0, 1000)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -136,7 +136,7 @@ func TestAttemptsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := bad(failing, func(int) bool { return true })
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 100}, Retry: batch.Retry{Attempts: 2}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 100}, Retry: batch.Retry{Attempts: 2}})
 		add(t, p, 0, 2000)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -160,7 +160,7 @@ func TestAttemptsOfVerdicts(t *testing.T) {
 			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.Total}, Retry: batch.Retry{Attempts: 5}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, Retry: batch.Retry{Attempts: 5}})
 		add(t, p, 0, 3)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -177,7 +177,7 @@ func TestDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, b *batch.Batch, events []string) batch.Outcome {
 			if slices.Contains(events, "5") {
-				return batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("bad event")}
+				return batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("bad event")}
 			}
 			if i := slices.Index(events, "7"); i >= 0 {
 				return batch.Outcome{Rejected: []batch.Rejected{{Index: i, Reason: "no id"}}}
@@ -199,7 +199,7 @@ func TestDeadLetter(t *testing.T) {
 			return nil
 		}
 		var told []bool
-		p := start(t, batch.Config[int]{Send: r.send, DeadLetter: dead, Retry: batch.Retry{Base: time.Second, Cap: time.Second}, OnDrop: func(x batch.Dropped) {
+		p := start(t, batch.Options[int]{Send: r.send, DeadLetter: dead, Retry: batch.Retry{Initial: time.Second, Max: time.Second}, OnDrop: func(x batch.Dropped) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, x.DeadLettered)
@@ -229,9 +229,9 @@ func TestDeadLetter(t *testing.T) {
 // stay in the spool, and the next processor hands them over.
 func TestDeadLetterOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
-	r := bad(batch.Outcome{Verdict: batch.Bisect, Err: errors.New("bad event")}, func(n int) bool { return n == 3 })
+	r := bad(batch.Outcome{Verdict: batch.VerdictBisect, Err: errors.New("bad event")}, func(n int) bool { return n == 3 })
 	tried := make(chan struct{}, 100)
-	p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Retry: quick, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
+	p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Retry: quick, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 		DeadLetter: func(context.Context, batch.Dropped) error {
 			select {
 			case tried <- struct{}{}:
@@ -250,8 +250,8 @@ func TestDeadLetterOnDisk(t *testing.T) {
 	}
 	balance(t, p)
 	var took []string
-	again := bad(batch.Outcome{Verdict: batch.Bisect, Err: errors.New("bad event")}, func(n int) bool { return n == 3 })
-	p = start(t, batch.Config[int]{Send: again.send, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
+	again := bad(batch.Outcome{Verdict: batch.VerdictBisect, Err: errors.New("bad event")}, func(n int) bool { return n == 3 })
+	p = start(t, batch.Options[int]{Send: again.send, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 		DeadLetter: func(_ context.Context, d batch.Dropped) error {
 			for _, e := range d.Events {
 				took = append(took, string(e))
@@ -273,8 +273,8 @@ func TestRefusesEverything(t *testing.T) {
 		order batch.Order
 		told  int // events that are given up before it is noticed
 	}{
-		{1000, batch.Total, 0}, {1000, batch.Unordered, 0}, {100, batch.Unordered, 0}, {100, batch.PerKey, 0},
-		{1, batch.Total, 7}, {1, batch.Unordered, 7},
+		{1000, batch.OrderTotal, 0}, {1000, batch.OrderNone, 0}, {100, batch.OrderNone, 0}, {100, batch.OrderPerKey, 0},
+		{1, batch.OrderTotal, 7}, {1, batch.OrderNone, 7},
 	} {
 		t.Run(fmt.Sprint(c.order, " ", c.count), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -284,12 +284,12 @@ func TestRefusesEverything(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					if wrong {
-						return batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("400 Bad Request")}
+						return batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("400 Bad Request")}
 					}
 					return batch.Outcome{}
 				}}
 				var d drops
-				p := start(t, batch.Config[int]{
+				p := start(t, batch.Options[int]{
 					Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: c.count},
 					Lanes: batch.Lanes[int]{Order: c.order, Key: func(n *int) uint64 { return uint64(*n % 4) }},
 				})
@@ -325,10 +325,10 @@ func TestRefusesEverything(t *testing.T) {
 							t.Fatal(err)
 						}
 						key := n % 4
-						if c.order == batch.Total {
+						if c.order == batch.OrderTotal {
 							key = 0
 						}
-						if before, ok := last[key]; c.order != batch.Unordered && ok && n <= before {
+						if before, ok := last[key]; c.order != batch.OrderNone && ok && n <= before {
 							t.Fatalf("%d came after %d", n, before)
 						}
 						last[key] = n
@@ -342,12 +342,12 @@ func TestRefusesEverything(t *testing.T) {
 // TestManyBadInARow has runs of bad events between good ones, longer than what
 // makes the processor doubt: each is given up in the end, and no other.
 func TestManyBadInARow(t *testing.T) {
-	for _, order := range []batch.Order{batch.Unordered, batch.PerKey, batch.Total} {
+	for _, order := range []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal} {
 		t.Run(order.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := bad(batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("bad event")}, func(n int) bool { return n%500 < 30 })
+				r := bad(batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("bad event")}, func(n int) bool { return n%500 < 30 })
 				var d drops
-				p := start(t, batch.Config[int]{
+				p := start(t, batch.Options[int]{
 					Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 250},
 					Lanes: batch.Lanes[int]{Order: order, Key: func(n *int) uint64 { return uint64(*n % 2) }},
 				})
@@ -364,7 +364,7 @@ func TestManyBadInARow(t *testing.T) {
 							t.Error(err)
 						}
 					case <-time.After(time.Minute):
-						if order == batch.Unordered {
+						if order == batch.OrderNone {
 							continue // it finds out
 						}
 						p.Resume()
@@ -375,7 +375,7 @@ func TestManyBadInARow(t *testing.T) {
 					t.Errorf("took %v", took)
 				}
 				s := finishStats(t, p)
-				if s.Refused != 60 || s.Delivered != 940 || len(d.by[batch.Refused]) != 60 {
+				if s.Refused != 60 || s.Delivered != 940 || len(d.by[batch.ReasonRefused]) != 60 {
 					t.Errorf("got %d refused, %d delivered", s.Refused, s.Delivered)
 				}
 			})
@@ -387,8 +387,8 @@ func TestManyBadInARow(t *testing.T) {
 // refused and the next one was taken: the refused one is given up, for it would come
 // out of order. One after which nothing was taken is sent again.
 func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
-	refuse := batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("bad event")}
-	for _, order := range []batch.Order{batch.Total, batch.PerKey} {
+	refuse := batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("bad event")}
+	for _, order := range []batch.Order{batch.OrderTotal, batch.OrderPerKey} {
 		for fails, want := range map[string]string{"2": "[0 1 2 3 4 5] []", "3": "[0 2 3 4 5] [1]", "5": "[0 2 3 4 5] [1]"} {
 			t.Run(fmt.Sprint(order, " ", fails), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
 						return batch.Outcome{}
 					}}
 					var d drops
-					p := start(t, batch.Config[int]{
+					p := start(t, batch.Options[int]{
 						Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 6}, Retry: quick,
 						Lanes: batch.Lanes[int]{Max: 1, Order: order, Key: func(*int) uint64 { return 0 }},
 					})
@@ -418,7 +418,7 @@ func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
 						t.Error(err)
 					}
 					finish(t, p)
-					if got := fmt.Sprint(took, d.by[batch.Refused]); got != want {
+					if got := fmt.Sprint(took, d.by[batch.ReasonRefused]); got != want {
 						t.Errorf("took and refused %s, want %s; calls %v", got, want, r.calls())
 					}
 				})
@@ -440,7 +440,7 @@ func TestOrderUnderTrouble(t *testing.T) {
 				switch x := lot.IntN(100); {
 				case call > calls: // it recovers
 				case x < refused:
-					return batch.Outcome{Verdict: batch.Bisect, Status: 400, Err: errors.New("400 Bad Request")}
+					return batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("400 Bad Request")}
 				case x < refused+failed:
 					return batch.Outcome{Status: 503, Err: errors.New("503 Service Unavailable")}
 				}
@@ -454,15 +454,15 @@ func TestOrderUnderTrouble(t *testing.T) {
 				return batch.Outcome{}
 			}}
 			var d drops
-			order := []batch.Order{batch.Total, batch.PerKey}[seed%2]
-			p := start(t, batch.Config[int]{
+			order := []batch.Order{batch.OrderTotal, batch.OrderPerKey}[seed%2]
+			p := start(t, batch.Options[int]{
 				Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 1 + lot.IntN(30)}, Retry: quick,
 				Lanes: batch.Lanes[int]{Max: 1, Order: order, Key: func(*int) uint64 { return 0 }},
 			})
 			add(t, p, 0, events)
 			finish(t, p)
-			if !slices.IsSorted(took) || len(took)+len(d.by[batch.Refused]) != events {
-				t.Fatalf("seed %d, %v: took %v, refused %v", seed, order, took, d.by[batch.Refused])
+			if !slices.IsSorted(took) || len(took)+len(d.by[batch.ReasonRefused]) != events {
+				t.Fatalf("seed %d, %v: took %v, refused %v", seed, order, took, d.by[batch.ReasonRefused])
 			}
 		})
 	}
@@ -475,8 +475,8 @@ func TestNobodyIsTold(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	r := bad(batch.Outcome{Verdict: batch.Refuse, Err: errors.New("never")}, func(int) bool { return true })
-	p, err := batch.New(batch.Config[int]{Encode: encode, Send: r.send})
+	r := bad(batch.Outcome{Verdict: batch.VerdictRefuse, Err: errors.New("never")}, func(int) bool { return true })
+	p, err := batch.New(batch.Options[int]{Encode: encode, Send: r.send})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A Send ships one batch and tells what became of it. Processors call it from
+// A SendFunc ships one batch and tells what became of it. Processors call it from
 // their own goroutines, up to Lanes.Max at once, and again for each attempt. It
 // must return when ctx ends, and may read b until it returns; readers made by
 // b.Body may be read later, until they are closed.
-type Send func(ctx context.Context, b *Batch) Outcome
+type SendFunc func(ctx context.Context, b *Batch) Outcome
 
 // An Outcome is what became of an attempt to send a batch. The zero value says
 // that the receiver took all of it; Outcome{Err: err} says try again.
@@ -22,9 +22,9 @@ type Outcome struct {
 	// Status is the HTTP status of the answer, 0 without one. For Classify and
 	// for messages.
 	Status int
-	// After is the least time before anything is sent again, by any lane: what
+	// RetryAfter is the least time before anything is sent again, by any lane: what
 	// the receiver asked for. 0 asks for nothing.
-	After time.Duration
+	RetryAfter time.Duration
 	// Overload says that the receiver has too much to do, so that fewer
 	// batches are sent at once from now on.
 	Overload bool
@@ -49,26 +49,26 @@ type Rejected struct {
 type Verdict uint8
 
 const (
-	// Auto is Taken without an error and Again with one.
-	Auto Verdict = iota
-	// Taken settles the batch, but for events in Rejected.
-	Taken
-	// Again sends the batch again, after the back-off.
-	Again
-	// Split sends the batch again in halves: it was too large. A single event
+	// VerdictAuto is Taken without an error and Again with one.
+	VerdictAuto Verdict = iota
+	// VerdictAccepted settles the batch, but for events in Rejected.
+	VerdictAccepted
+	// VerdictRetry sends the batch again, after the back-off.
+	VerdictRetry
+	// VerdictSplit sends the batch again in halves: it was too large. A single event
 	// that is too large is refused.
-	Split
-	// Bisect sends the batch again in halves until the events that the
+	VerdictSplit
+	// VerdictBisect sends the batch again in halves until the events that the
 	// receiver cannot take are found; they are refused. When eight single
 	// events in a row are refused and nothing is taken, it seems to be the
 	// receiver, or the address: then it is as Pause, until something is taken
 	// or Resume is called; except with Lanes.Gapless, which stops anyway.
-	Bisect
-	// Pause keeps the batch and tries again every Retry.Cap, or on Resume:
+	VerdictBisect
+	// VerdictPause keeps the batch and tries again every Retry.Max, or on Resume:
 	// the receiver does not know or not allow us. Its lane waits.
-	Pause
-	// Refuse drops the whole batch as Refused: no attempt can succeed.
-	Refuse
+	VerdictPause
+	// VerdictRefuse drops the whole batch as Refused: no attempt can succeed.
+	VerdictRefuse
 )
 
 // String returns the verdict's name.

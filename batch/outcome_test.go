@@ -41,12 +41,12 @@ func TestBisect(t *testing.T) {
 			bad := fmt.Sprint(poison)
 			r := receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
 				if slices.Contains(events, bad) {
-					return batch.Outcome{Verdict: batch.Bisect, Err: errors.New("bad event")}
+					return batch.Outcome{Verdict: batch.VerdictBisect, Err: errors.New("bad event")}
 				}
 				return batch.Outcome{}
 			}}
 			var d drops
-			p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add})
+			p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add})
 			add(t, p, 0, 1000)
 			if err := p.Flush(t.Context()); err != nil {
 				t.Error(err)
@@ -68,12 +68,12 @@ func TestSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
 			if b.Size() > 10 {
-				return batch.Outcome{Verdict: batch.Split, Err: errors.New("too large")}
+				return batch.Outcome{Verdict: batch.VerdictSplit, Err: errors.New("too large")}
 			}
 			return batch.Outcome{}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, Lanes: batch.Lanes[int]{Order: batch.Total}, OnDrop: d.add})
+		p := start(t, batch.Options[int]{Send: r.send, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, OnDrop: d.add})
 		add(t, p, 0, 10)
 		add(t, p, 10_000_000_000, 10_000_000_001)
 		if err := p.Flush(t.Context()); err != nil {
@@ -109,7 +109,7 @@ func TestVerdicts(t *testing.T) {
 			return batch.Outcome{Duplicate: true}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		add(t, p, 0, 10)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -134,7 +134,7 @@ func TestExpired(t *testing.T) {
 			return batch.Outcome{Err: errors.New("away")}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Total: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{MaxElapsed: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		add(t, p, 0, 2)
 		begin := time.Now()
 		if err := p.Flush(t.Context()); err != nil {
@@ -160,7 +160,7 @@ func TestBackOff(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send, Retry: batch.Retry{Base: 100 * time.Millisecond, Cap: time.Second}})
+		p := start(t, batch.Options[int]{Send: r.send, Retry: batch.Retry{Initial: 100 * time.Millisecond, Max: time.Second}})
 		add(t, p, 0, 1)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -187,11 +187,11 @@ func TestGate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
 				if call == 1 {
-					return batch.Outcome{Err: errors.New("busy"), After: asked, Overload: true}
+					return batch.Outcome{Err: errors.New("busy"), RetryAfter: asked, Overload: true}
 				}
 				return batch.Outcome{}
 			}}
-			p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Retry: batch.Retry{MaxRetryAfter: time.Minute}})
+			p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Retry: batch.Retry{MaxRetryAfter: time.Minute}})
 			add(t, p, 0, 1)
 			synctest.Wait()
 			if s := p.Stats(); s.Limit != 2 {
@@ -217,17 +217,17 @@ func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
 			if call <= 2 {
-				return batch.Outcome{Verdict: batch.Pause, Err: errors.New("who are you"), Status: 401}
+				return batch.Outcome{Verdict: batch.VerdictPause, Err: errors.New("who are you"), Status: 401}
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send})
+		p := start(t, batch.Options[int]{Send: r.send})
 		add(t, p, 0, 3)
 		rest(2 * time.Second)
 		if s := balance(t, p); s.LanesPaused != 1 || s.InFlight != 3 {
 			t.Errorf("got %+v", s)
 		}
-		rest(30 * time.Second) // Retry.Cap
+		rest(30 * time.Second) // Retry.Max
 		if got := len(r.calls()); got != 2 {
 			t.Errorf("%d requests, want 2", got)
 		}
@@ -250,7 +250,7 @@ func TestGapless(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 5}, Lanes: batch.Lanes[int]{Order: batch.Total, Gapless: true}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 5}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal, Gapless: true}})
 		add(t, p, 0, 20)
 		synctest.Wait()
 		if got := fmt.Sprint(r.calls()); got != "[[0 1 2 3 4]]" {
@@ -275,15 +275,15 @@ func TestResumeInOnDrop(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
 			switch call {
 			case 1:
-				return batch.Outcome{Verdict: batch.Refuse, Err: errors.New("no")}
+				return batch.Outcome{Verdict: batch.VerdictRefuse, Err: errors.New("no")}
 			case 2:
 				return batch.Outcome{Rejected: []batch.Rejected{{Index: 0}}}
 			}
 			return batch.Outcome{}
 		}}
 		var p *batch.Processor[int]
-		p = start(t, batch.Config[int]{
-			Send: r.send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Order: batch.Total, Gapless: true},
+		p = start(t, batch.Options[int]{
+			Send: r.send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal, Gapless: true},
 			OnDrop: func(batch.Dropped) { p.Resume() },
 		})
 		add(t, p, 0, 4)
@@ -303,7 +303,7 @@ func TestExpiredVerdict(t *testing.T) {
 			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Total: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{MaxElapsed: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		add(t, p, 0, 2)
 		if err := p.Flush(t.Context()); err != nil {
 			t.Error(err)
@@ -321,9 +321,9 @@ func TestClassify(t *testing.T) {
 			return batch.Outcome{Err: errors.New("never"), Status: 500}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Classify: func(o batch.Outcome) batch.Outcome {
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{Classify: func(o batch.Outcome) batch.Outcome {
 			if o.Status == 500 {
-				o.Verdict = batch.Refuse
+				o.Verdict = batch.VerdictRefuse
 			}
 			return o
 		}}})
@@ -364,7 +364,7 @@ func TestAdaptive(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}
-		p := start(t, batch.Config[int]{Send: send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Max: 16}})
+		p := start(t, batch.Options[int]{Send: send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Max: 16}})
 		add(t, p, 0, 1000)
 		rest(5 * time.Second)
 		low := p.Stats().Limit

@@ -17,8 +17,8 @@ type packer interface {
 
 // packers are kept for reuse: a zstd encoder has tables of a megabyte.
 var packers = map[Compression]*sync.Pool{
-	Gzip: {New: func() any { return gzipPacker{gzip.NewWriter(nil)} }},
-	Zstd: {New: func() any { return newZstdPacker() }},
+	CompressionGzip: {New: func() any { return gzipPacker{gzip.NewWriter(nil)} }},
+	CompressionZstd: {New: func() any { return newZstdPacker() }},
 }
 
 // packed are buffers of compressed bodies.
@@ -56,7 +56,7 @@ func (p zstdPacker) pack(dst *bytes.Buffer, body io.Reader) error {
 // says, and the number of bytes they give. It is compressed by the first call
 // and kept as long as the batch.
 func (b *Batch) packedBody(c Compression) (body func() io.ReadCloser, size int64, err error) {
-	if c == None {
+	if c == CompressionNone {
 		return b.Body, b.Size(), nil
 	}
 	b.packed.Lock()

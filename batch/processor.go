@@ -22,7 +22,7 @@ type Processor[T any] struct {
 // spool it reads the events that are there and begins to send them. It returns
 // everything that is wrong with the configuration, or why the spool's folder
 // cannot be used.
-func New[T any](c Config[T]) (*Processor[T], error) {
+func New[T any](c Options[T]) (*Processor[T], error) {
 	s, err := c.settings()
 	if err != nil {
 		return nil, err

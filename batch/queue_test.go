@@ -26,7 +26,7 @@ func TestReject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 50, Full: batch.Reject}, Lanes: batch.Lanes[int]{Max: 2}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 10}, Queue: batch.Queue{Events: 50, Full: batch.PolicyReject}, Lanes: batch.Lanes[int]{Max: 2}})
 		accepted := 0
 		for i := range 1000 {
 			switch err := p.Add(&i); {
@@ -51,7 +51,7 @@ func TestDropNewest(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.DropNewest}, Lanes: batch.Lanes[int]{Max: 1}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.PolicyDropNewest}, Lanes: batch.Lanes[int]{Max: 1}})
 		for i := range 20 {
 			add(t, p, i, i+1)
 			synctest.Wait()
@@ -72,7 +72,7 @@ func TestDropOldest(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.DropOldest}, Lanes: batch.Lanes[int]{Max: 1}})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.PolicyDropOldest}, Lanes: batch.Lanes[int]{Max: 1}})
 		for i := range 23 {
 			add(t, p, i, i+1)
 			synctest.Wait()
@@ -95,7 +95,7 @@ func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Queue: batch.Queue{Events: 2}, Lanes: batch.Lanes[int]{Max: 1}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Queue: batch.Queue{Events: 2}, Lanes: batch.Lanes[int]{Max: 1}})
 		for i := range 3 {
 			add(t, p, i, i+1)
 			synctest.Wait()
@@ -132,7 +132,7 @@ func TestCloseReleasesProducers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Queue: batch.Queue{Events: 2}, Lanes: batch.Lanes[int]{Max: 1}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 1}, Queue: batch.Queue{Events: 2}, Lanes: batch.Lanes[int]{Max: 1}})
 		for i := range 3 {
 			add(t, p, i, i+1)
 			synctest.Wait()
@@ -163,7 +163,7 @@ func TestCloseReleasesProducers(t *testing.T) {
 func TestSmallQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Count: 1000, Linger: -1}, Queue: batch.Queue{Events: 7}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Count: 1000, Linger: -1}, Queue: batch.Queue{Events: 7}})
 		add(t, p, 0, 100)
 		if s := finishStats(t, p); s.Delivered != 100 {
 			t.Errorf("got %+v", s)
@@ -174,7 +174,7 @@ func TestSmallQueue(t *testing.T) {
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p := start(t, batch.Config[int]{Send: r.send, Trigger: batch.Trigger{Linger: -1, Idle: time.Second}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Linger: -1, Idle: time.Second}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		begin := time.Now()
 		for i := range 8 {
 			add(t, p, i, i+1)
@@ -200,9 +200,9 @@ func TestPerKey(t *testing.T) {
 			}
 			return batch.Outcome{}
 		}}
-		p := start(t, batch.Config[int]{
+		p := start(t, batch.Options[int]{
 			Send: r.send, Trigger: batch.Trigger{Count: 7},
-			Lanes: batch.Lanes[int]{Max: 5, Order: batch.PerKey, Key: func(n *int) uint64 { return uint64(*n % 13) }},
+			Lanes: batch.Lanes[int]{Max: 5, Order: batch.OrderPerKey, Key: func(n *int) uint64 { return uint64(*n % 13) }},
 		})
 		add(t, p, 0, 2000)
 		if err := p.Flush(t.Context()); err != nil {
@@ -241,7 +241,7 @@ func TestTickets(t *testing.T) {
 			return batch.Outcome{}
 		}}
 		var d drops
-		p := start(t, batch.Config[int]{Send: r.send, OnDrop: d.add})
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add})
 		var tickets []batch.Ticket
 		for i := range 4 {
 			ticket, err := p.AddAck(t.Context(), &i)
@@ -252,14 +252,14 @@ func TestTickets(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := tickets[0].Wait(ctx, batch.Delivered); !errors.Is(err, context.DeadlineExceeded) {
+		if err := tickets[0].Wait(ctx, batch.StateDelivered); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		for i, ticket := range tickets {
-			for _, until := range []batch.State{batch.Durable, batch.Delivered} {
+			for _, until := range []batch.State{batch.StateDurable, batch.StateDelivered} {
 				err := ticket.Wait(t.Context(), until)
 				var e *batch.EventError
-				if i != 2 && err != nil || i == 2 && (!errors.As(err, &e) || e.Reason != batch.Refused || err.Error() != "batch: event not delivered: refused: not two") {
+				if i != 2 && err != nil || i == 2 && (!errors.As(err, &e) || e.Reason != batch.ReasonRefused || err.Error() != "batch: event not delivered: refused: not two") {
 					t.Errorf("ticket %d: got %v", i, err)
 				}
 			}
@@ -289,7 +289,7 @@ func TestEncode(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
-		p, err := batch.New(batch.Config[string]{Encode: encode, Send: r.send, Trigger: batch.Trigger{Bytes: 200_000}, Lanes: batch.Lanes[string]{Order: batch.Total}})
+		p, err := batch.New(batch.Options[string]{Encode: encode, Send: r.send, Trigger: batch.Trigger{Bytes: 200_000}, Lanes: batch.Lanes[string]{Order: batch.OrderTotal}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,11 +337,11 @@ func TestEncode(t *testing.T) {
 // TestFormats looks at bodies of several chunks.
 func TestFormats(t *testing.T) {
 	for format, want := range map[batch.Format]string{
-		batch.Lines: "0\n1\n2\n3\n4\n", batch.Array: "[0,1,2,3,4]", batch.Raw: "01234",
+		batch.FormatLines: "0\n1\n2\n3\n4\n", batch.FormatArray: "[0,1,2,3,4]", batch.FormatRaw: "01234",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var r receiver
-			p := start(t, batch.Config[int]{Send: r.send, Format: format, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 4}, Lanes: batch.Lanes[int]{Order: batch.Total}})
+			p := start(t, batch.Options[int]{Send: r.send, Format: format, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 4}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 			add(t, p, 0, 5)
 			if err := p.Flush(t.Context()); err != nil {
 				t.Error(err)
@@ -349,7 +349,7 @@ func TestFormats(t *testing.T) {
 			r.mu.Lock()
 			got := strings.Join(r.mu.bodies, "")
 			r.mu.Unlock()
-			if format == batch.Array { // the queue holds less than a batch
+			if format == batch.FormatArray { // the queue holds less than a batch
 				got = strings.ReplaceAll(got, "][", ",")
 			}
 			if got != want {
@@ -362,14 +362,14 @@ func TestFormats(t *testing.T) {
 
 // TestConfig reports everything that is wrong at once.
 func TestConfig(t *testing.T) {
-	_, err := batch.New(batch.Config[int]{
-		Trigger: batch.Trigger{Count: -1, Idle: -1}, Queue: batch.Queue{Full: batch.Spill},
-		Lanes: batch.Lanes[int]{Order: batch.PerKey, Max: 5000}, Producer: "a/b", Retry: batch.Retry{Base: time.Hour},
+	_, err := batch.New(batch.Options[int]{
+		Trigger: batch.Trigger{Count: -1, Idle: -1}, Queue: batch.Queue{Full: batch.PolicySpill},
+		Lanes: batch.Lanes[int]{Order: batch.OrderPerKey, Max: 5000}, Producer: "a/b", Retry: batch.Retry{Initial: time.Hour},
 		Spool: nil,
 	})
 	for _, want := range []string{
 		"Encode is missing", "Send is missing", "Trigger.Count is -1", "Trigger.Idle is negative", "Spill, but there is no Spool",
-		"Lanes.Max is 5000", "Lanes.Key is missing", "Retry.Base 1h0m0s", `Producer "a/b"`,
+		"Lanes.Max is 5000", "Lanes.Key is missing", "Retry.Initial 1h0m0s", `Producer "a/b"`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)

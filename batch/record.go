@@ -77,7 +77,7 @@ func parseData(b []byte, count int) (data, error) {
 	if len(b) > 0 && b[0] == keyedVersion {
 		header = keyedHeader
 	}
-	if len(b) < header || b[0] != recordVersion && b[0] != keyedVersion || Format(b[1]) > Raw || count < 1 || (len(b)-header)/4 < count {
+	if len(b) < header || b[0] != recordVersion && b[0] != keyedVersion || Format(b[1]) > FormatRaw || count < 1 || (len(b)-header)/4 < count {
 		return data{}, errRecord
 	}
 	d := data{

@@ -15,7 +15,7 @@ import (
 
 // settings are a checked Config without its type, defaults filled in.
 type settings struct {
-	send     Send
+	send     SendFunc
 	format   Format
 	sep      byte
 	count    int
@@ -51,7 +51,7 @@ type settings struct {
 }
 
 // settings checks c.
-func (c Config[T]) settings() (settings, error) {
+func (c Options[T]) settings() (settings, error) {
 	s := settings{
 		send:     c.Send,
 		format:   c.Format,
@@ -66,24 +66,24 @@ func (c Config[T]) settings() (settings, error) {
 		dead:     c.DeadLetter,
 		onDrop:   c.OnDrop,
 		hooks:    c.Hooks,
-		logger:   c.Logger,
+		logger:   c.Log,
 
 		maxEvents: or(c.Queue.Events, 64<<10),
 		maxBytes:  or(c.Queue.Bytes, 64<<20),
 		lanesMax:  or(c.Lanes.Max, 4),
-		ordered:   c.Lanes.Order != Unordered,
+		ordered:   c.Lanes.Order != OrderNone,
 		gapless:   c.Lanes.Gapless,
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.retry.Base = or(s.retry.Base, 100*time.Millisecond)
-	s.retry.Cap = or(s.retry.Cap, 30*time.Second)
+	s.retry.Initial = or(s.retry.Initial, 100*time.Millisecond)
+	s.retry.Max = or(s.retry.Max, 30*time.Second)
 	s.retry.MaxRetryAfter = or(s.retry.MaxRetryAfter, 2*time.Minute)
-	if s.full == Default {
-		s.full = Block
+	if s.full == PolicyDefault {
+		s.full = PolicyBlock
 		if c.Spool != nil {
-			s.full = Spill
+			s.full = PolicySpill
 		}
 	}
 	if c.Spool != nil {
@@ -91,7 +91,7 @@ func (c Config[T]) settings() (settings, error) {
 		disk.SyncEvery = or(disk.SyncEvery, 10*time.Millisecond)
 		disk.AfterAttempts = or(disk.AfterAttempts, 3)
 		s.disk = &disk
-		s.ahead, s.spills = disk.WriteAhead, s.full == Spill
+		s.ahead, s.spills = disk.WriteAhead, s.full == PolicySpill
 	}
 	if s.producer == "" {
 		var id [8]byte
@@ -101,20 +101,20 @@ func (c Config[T]) settings() (settings, error) {
 	err := errors.Join(
 		need(c.Encode != nil, "Encode is missing: it says how an event becomes bytes"),
 		need(c.Send != nil, "Send is missing: it says where batches go; NewHTTP makes one"),
-		need(c.Format <= Raw, fmt.Sprintf("Format %d is not known", c.Format)),
+		need(c.Format <= FormatRaw, fmt.Sprintf("Format %d is not known", c.Format)),
 		within("Trigger.Count", s.count, 1, 1<<20),
 		within("Trigger.Bytes", s.bytes, 1, 1<<30),
 		need(s.idle >= 0, "Trigger.Idle is negative"),
 		within("Queue.Events", s.maxEvents, 1, 1<<30),
 		within("Queue.Bytes", s.maxBytes, 1, 1<<40),
-		need(s.full <= Spill, fmt.Sprintf("Queue.Full %d is not known", s.full)),
-		need(s.full != Spill || c.Spool != nil, "Queue.Full is Spill, but there is no Spool to spill to"),
+		need(s.full <= PolicySpill, fmt.Sprintf("Queue.Full %d is not known", s.full)),
+		need(s.full != PolicySpill || c.Spool != nil, "Queue.Full is Spill, but there is no Spool to spill to"),
 		within("Lanes.Max", s.lanesMax, 1, 1024),
-		need(c.Lanes.Order <= Total, fmt.Sprintf("Lanes.Order %d is not known", c.Lanes.Order)),
-		need(c.Lanes.Order != PerKey || c.Lanes.Key != nil, "Lanes.Order is PerKey, but Lanes.Key is missing: it says which events keep their order"),
+		need(c.Lanes.Order <= OrderTotal, fmt.Sprintf("Lanes.Order %d is not known", c.Lanes.Order)),
+		need(c.Lanes.Order != OrderPerKey || c.Lanes.Key != nil, "Lanes.Order is PerKey, but Lanes.Key is missing: it says which events keep their order"),
 		need(!s.gapless || s.ordered, "Lanes.Gapless needs an order, PerKey or Total"),
-		need(s.retry.Base > 0 && s.retry.Base <= s.retry.Cap, fmt.Sprintf("Retry.Base %v must be above 0 and at most Retry.Cap, %v", s.retry.Base, s.retry.Cap)),
-		need(s.retry.Total >= 0, "Retry.Total is negative"),
+		need(s.retry.Initial > 0 && s.retry.Initial <= s.retry.Max, fmt.Sprintf("Retry.Initial %v must be above 0 and at most Retry.Max, %v", s.retry.Initial, s.retry.Max)),
+		need(s.retry.MaxElapsed >= 0, "Retry.MaxElapsed is negative"),
 		need(s.retry.Attempts >= 0, "Retry.Attempts is negative"),
 		need(s.retry.MaxRetryAfter > 0, "Retry.MaxRetryAfter is negative"),
 		need(c.Spool == nil || c.Spool.Dir != "", "Spool.Dir is missing"),
@@ -125,10 +125,10 @@ func (c Config[T]) settings() (settings, error) {
 		return settings{}, err
 	}
 	switch c.Lanes.Order {
-	case PerKey:
+	case OrderPerKey:
 		s.keyed = fingerprint(c.Lanes.Key)
 		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1
-	case Total:
+	case OrderTotal:
 		s.lanesMax = 1
 		s.laneCount, s.laneFlights, s.laneShards = 1, 1, 1
 	default:

@@ -60,7 +60,7 @@ func (f *flight) run() {
 		case b.loss != nil:
 			going = f.conclude(b)
 		case b.known && b.count > 1:
-			going = f.cut(b, Bisect, b.count/2)
+			going = f.cut(b, VerdictBisect, b.count/2)
 		default:
 			var out Outcome
 			if out, going = f.try(b); going {
@@ -94,17 +94,17 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 	if f.retry.Classify != nil {
 		out = f.retry.Classify(out)
 	}
-	if out.Verdict == Auto {
-		out.Verdict = Taken
+	if out.Verdict == VerdictAuto {
+		out.Verdict = VerdictAccepted
 		if out.Err != nil {
-			out.Verdict = Again
+			out.Verdict = VerdictRetry
 		}
 	}
-	if out.After > 0 && out.Verdict != Taken {
-		f.gate.shut(min(out.After, f.retry.MaxRetryAfter))
+	if out.RetryAfter > 0 && out.Verdict != VerdictAccepted {
+		f.gate.shut(min(out.RetryAfter, f.retry.MaxRetryAfter))
 	}
-	f.limit.release(start, out.Verdict == Taken, out.Overload)
-	f.attempted(b, took, out.Verdict == Taken)
+	f.limit.release(start, out.Verdict == VerdictAccepted, out.Overload)
+	f.attempted(b, took, out.Verdict == VerdictAccepted)
 	if f.hooks.OnAttempt != nil {
 		f.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
 	}
@@ -141,43 +141,43 @@ func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
 // ended sending.
 func (f *flight) act(b *Batch, out Outcome) bool {
 	switch out.Verdict {
-	case Taken:
+	case VerdictAccepted:
 		return f.taken(b, out)
-	case Again:
+	case VerdictRetry:
 		switch {
 		case f.late():
-			return f.lose(b, Expired, out.Err)
+			return f.lose(b, ReasonExpired, out.Err)
 		case f.exhausted(b):
 			return f.isolate(b, out)
 		}
 		return f.backOff(b, "batch: trying again", out.Err)
-	case Pause:
+	case VerdictPause:
 		f.log.write(slog.LevelError, "batch: the receiver does not allow us, or the address is wrong; events are kept and their lane waits",
-			"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Cap, "waiting_events", f.waiting(), "err", out.Err)
+			"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Max, "waiting_events", f.waiting(), "err", out.Err)
 		f.keepLate(b)
-		return f.pause(f.retry.Cap)
-	case Split:
+		return f.pause(f.retry.Max)
+	case VerdictSplit:
 		if b.count > 1 {
 			f.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; a lower Trigger.Bytes would spare it the others",
 				"bytes", b.Size(), "events", b.count)
-			return f.cut(b, Split, b.count/2)
+			return f.cut(b, VerdictSplit, b.count/2)
 		}
-	case Bisect:
+	case VerdictBisect:
 		switch {
 		case b.count > 1 && f.doubtful():
-			return f.cut(b, Bisect, 1) // one event will tell whether it is the events
+			return f.cut(b, VerdictBisect, 1) // one event will tell whether it is the events
 		case b.count > 1:
-			return f.cut(b, Bisect, b.count/2)
+			return f.cut(b, VerdictBisect, b.count/2)
 		case !f.gapless: // which stops at once
 			return f.doubt(b, out)
 		}
 	}
-	return f.lose(b, Refused, out.Err)
+	return f.lose(b, ReasonRefused, out.Err)
 }
 
 // late reports whether the batch's time is up.
 func (f *flight) late() bool {
-	return f.retry.Total > 0 && time.Since(f.whole.tried) >= f.retry.Total
+	return f.retry.MaxElapsed > 0 && time.Since(f.whole.tried) >= f.retry.MaxElapsed
 }
 
 // exhausted reports whether the batch has had its attempts.
@@ -212,9 +212,9 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 		wanted.key = wanted.stem + ".r" + strconv.Itoa(wanted.wanted)
 		switch {
 		case f.late():
-			wanted.lost(Expired, b.key, errTooLate)
+			wanted.lost(ReasonExpired, b.key, errTooLate)
 		case f.exhausted(b):
-			wanted.lost(Exhausted, b.key, errTooMany)
+			wanted.lost(ReasonExhausted, b.key, errTooMany)
 		}
 		if wanted.loss != nil {
 			wanted.attempt = 0 // its attempts were b's
@@ -223,7 +223,7 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	}
 	for _, r := range slices.Backward(bad) {
 		piece := b.piece([]part{b.at(r.Index)}, "")
-		piece.lost(Refused, b.key, rejection(r.Reason))
+		piece.lost(ReasonRefused, b.key, rejection(r.Reason))
 		next = append(next, piece)
 	}
 	if !f.end(b, next, func(n *counts) {
@@ -254,9 +254,9 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 func (f *flight) cut(b *Batch, why Verdict, at int) bool {
 	first, second := b.cut(at)
 	switch {
-	case why == Bisect:
+	case why == VerdictBisect:
 		first.other = second
-	case why == Again: // each has one attempt left
+	case why == VerdictRetry: // each has one attempt left
 		first.attempt, second.attempt = b.attempt-1, b.attempt-1
 	}
 	return f.end(b, []*Batch{second, first}, func(*counts) {})

@@ -30,7 +30,7 @@ func away() (r *receiver, back func()) {
 }
 
 // quick retries soon, for tests by the real clock.
-var quick = batch.Retry{Base: time.Millisecond, Cap: 5 * time.Millisecond}
+var quick = batch.Retry{Initial: time.Millisecond, Max: 5 * time.Millisecond}
 
 // numbers are the events of all calls from the given one, in order of arrival,
 // each once.
@@ -67,13 +67,13 @@ func count(n int) []int {
 func TestCrash(t *testing.T) {
 	for name, lanes := range map[string]batch.Lanes[int]{
 		"unordered": {},
-		"key":       {Max: 3, Order: batch.PerKey, Key: func(n *int) uint64 { return uint64(*n) }},
-		"total":     {Order: batch.Total},
+		"key":       {Max: 3, Order: batch.OrderPerKey, Key: func(n *int) uint64 { return uint64(*n) }},
+		"total":     {Order: batch.OrderTotal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := away()
 			dir := filepath.Join(t.TempDir(), "spool")
-			p := start(t, batch.Config[int]{
+			p := start(t, batch.Options[int]{
 				Send: r.send, Trigger: batch.Trigger{Count: 10}, Lanes: lanes, Retry: quick,
 				Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 			})
@@ -82,7 +82,7 @@ func TestCrash(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := ticket.Wait(t.Context(), batch.Durable); err != nil {
+				if err := ticket.Wait(t.Context(), batch.StateDurable); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -106,7 +106,7 @@ func TestCrash(t *testing.T) {
 
 			for _, dir := range []string{copied, dir} {
 				var again receiver
-				q := start(t, batch.Config[int]{Send: again.send, Lanes: lanes, Spool: &batch.Spool{Dir: dir, WriteAhead: true}})
+				q := start(t, batch.Options[int]{Send: again.send, Lanes: lanes, Spool: &batch.Spool{Dir: dir, WriteAhead: true}})
 				add(t, q, 100, 110)
 				s := finishStats(t, q)
 				if s.Recovered != 100 || s.Delivered != 110 || s.Corrupt+s.LostOnDisk != 0 {
@@ -151,9 +151,9 @@ func TestCrash(t *testing.T) {
 func TestSpill(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		r, back := away()
-		p := start(t, batch.Config[int]{
+		p := start(t, batch.Options[int]{
 			Send: r.send, Trigger: batch.Trigger{Count: 50, Linger: 10 * time.Millisecond}, Retry: quick,
-			Queue: batch.Queue{Events: 300}, Lanes: batch.Lanes[int]{Order: batch.Total},
+			Queue: batch.Queue{Events: 300}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal},
 			Spool: &batch.Spool{Dir: t.TempDir(), WriteAhead: ahead},
 		})
 		const n = 20_000
@@ -183,9 +183,9 @@ func TestOtherSettings(t *testing.T) {
 	dir := t.TempDir()
 	key := func(n *int) uint64 { return uint64(*n % 7) }
 	r, _ := away()
-	p := start(t, batch.Config[int]{
-		Send: r.send, Trigger: batch.Trigger{Count: 5}, Retry: quick, Format: batch.Raw,
-		Lanes: batch.Lanes[int]{Max: 5, Order: batch.PerKey, Key: key}, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
+	p := start(t, batch.Options[int]{
+		Send: r.send, Trigger: batch.Trigger{Count: 5}, Retry: quick, Format: batch.FormatRaw,
+		Lanes: batch.Lanes[int]{Max: 5, Order: batch.OrderPerKey, Key: key}, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 	})
 	add(t, p, 0, 1000)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -194,9 +194,9 @@ func TestOtherSettings(t *testing.T) {
 		t.Errorf("close: %v, %+v", err, report)
 	}
 	var again receiver
-	q := start(t, batch.Config[int]{
-		Send: again.send, Trigger: batch.Trigger{Count: 5}, Format: batch.Array,
-		Lanes: batch.Lanes[int]{Max: 3, Order: batch.PerKey, Key: key}, Spool: &batch.Spool{Dir: dir},
+	q := start(t, batch.Options[int]{
+		Send: again.send, Trigger: batch.Trigger{Count: 5}, Format: batch.FormatArray,
+		Lanes: batch.Lanes[int]{Max: 3, Order: batch.OrderPerKey, Key: key}, Spool: &batch.Spool{Dir: dir},
 	})
 	add(t, q, 1000, 2000)
 	if s := finishStats(t, q); s.Recovered != 1000 || s.Delivered != 2000 {
@@ -220,7 +220,7 @@ func TestOtherSettings(t *testing.T) {
 func TestKeepLate(t *testing.T) {
 	r, back := away()
 	dir := t.TempDir()
-	p := start(t, batch.Config[int]{Send: r.send, Retry: quick, Trigger: batch.Trigger{Count: 5}, Spool: &batch.Spool{Dir: dir}})
+	p := start(t, batch.Options[int]{Send: r.send, Retry: quick, Trigger: batch.Trigger{Count: 5}, Spool: &batch.Spool{Dir: dir}})
 	ticket := batch.Ticket{}
 	for i := range 5 {
 		var err error
@@ -228,7 +228,7 @@ func TestKeepLate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ticket.Wait(t.Context(), batch.Durable); err != nil {
+	if err := ticket.Wait(t.Context(), batch.StateDurable); err != nil {
 		t.Error(err)
 	}
 	if n := len(r.calls()); n < 3 {
@@ -246,9 +246,9 @@ func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	r, back := away()
 	var d drops
-	p := start(t, batch.Config[int]{
+	p := start(t, batch.Options[int]{
 		Send: r.send, Trigger: batch.Trigger{Count: 10}, Retry: quick, OnDrop: d.add,
-		Queue: batch.Queue{Events: 100}, Lanes: batch.Lanes[int]{Order: batch.Total},
+		Queue: batch.Queue{Events: 100}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal},
 		Spool: &batch.Spool{Dir: dir},
 	})
 	add(t, p, 0, 1000)
@@ -274,7 +274,7 @@ func TestUnreadable(t *testing.T) {
 	f.Close()
 	back()
 	s := finishStats(t, p)
-	if s.Unreadable == 0 || s.Unreadable > 10 || s.Delivered != 1000-s.Unreadable || len(d.by[batch.Unreadable]) != int(s.Unreadable) {
+	if s.Unreadable == 0 || s.Unreadable > 10 || s.Delivered != 1000-s.Unreadable || len(d.by[batch.ReasonUnreadable]) != int(s.Unreadable) {
 		t.Errorf("got %+v, %v", s, d.by)
 	}
 }
@@ -283,7 +283,7 @@ func TestUnreadable(t *testing.T) {
 func TestSpoolInUse(t *testing.T) {
 	dir := t.TempDir()
 	var r receiver
-	c := batch.Config[int]{Encode: encode, Send: r.send, Spool: &batch.Spool{Dir: dir}}
+	c := batch.Options[int]{Encode: encode, Send: r.send, Spool: &batch.Spool{Dir: dir}}
 	p := start(t, c)
 	if _, err := batch.New(c); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v, want an error that names %s", err, dir)
@@ -299,7 +299,7 @@ func TestCloseWithinOnDrop(t *testing.T) {
 		return batch.Outcome{Rejected: []batch.Rejected{{Index: 2, Reason: "no id"}}}
 	}}
 	told, closed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	p := start(t, batch.Config[int]{
+	p := start(t, batch.Options[int]{
 		Send: r.send, Trigger: batch.Trigger{Count: 5}, Spool: &batch.Spool{Dir: dir, WriteAhead: true},
 		OnDrop: func(batch.Dropped) {
 			defer close(done)
@@ -318,7 +318,7 @@ func TestCloseWithinOnDrop(t *testing.T) {
 		t.Errorf("close: %v, %+v", err, report)
 	}
 	balance(t, p)
-	q := start(t, batch.Config[int]{Send: new(receiver).send, Spool: &batch.Spool{Dir: dir}})
+	q := start(t, batch.Options[int]{Send: new(receiver).send, Spool: &batch.Spool{Dir: dir}})
 	if s := finishStats(t, q); s.Recovered != 0 {
 		t.Errorf("%d events come back", s.Recovered)
 	}

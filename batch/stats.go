@@ -21,7 +21,7 @@ type Stats struct {
 
 	// Events given up since New, but for those that DeadLetter has taken.
 	DroppedFull      uint64 // by Queue.Full
-	DroppedExpired   uint64 // by Retry.Total
+	DroppedExpired   uint64 // by Retry.MaxElapsed
 	DroppedExhausted uint64 // by Retry.Attempts
 	Refused          uint64 // by the receiver
 	DeadLettered     uint64 // taken by DeadLetter
@@ -164,15 +164,15 @@ type counts struct {
 func (n *counts) drop(events int, why Reason) {
 	n.flying -= uint64(events)
 	switch why {
-	case Full:
+	case ReasonQueueFull:
 		n.full += uint64(events)
-	case Expired:
+	case ReasonExpired:
 		n.expired += uint64(events)
-	case Exhausted:
+	case ReasonExhausted:
 		n.exhausted += uint64(events)
-	case Refused:
+	case ReasonRefused:
 		n.refused += uint64(events)
-	case Unreadable:
+	case ReasonUnreadable:
 		n.unreadable += uint64(events)
 	}
 }

@@ -9,11 +9,11 @@ import (
 type State uint8
 
 const (
-	// Durable: on disk, so that it survives the end of the process, and of the
+	// StateDurable: on disk, so that it survives the end of the process, and of the
 	// machine unless SyncEvery is negative; or delivered.
-	Durable State = iota + 1
-	// Delivered: the receiver took it.
-	Delivered
+	StateDurable State = iota + 1
+	// StateDelivered: the receiver took it.
+	StateDelivered
 )
 
 // A Ticket stands for one accepted event. It is small, may be copied, and may
@@ -56,7 +56,7 @@ type receipt struct {
 func (r *receipt) look(index int, until State) (changed <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if until == Durable && index < r.mu.durable {
+	if until == StateDurable && index < r.mu.durable {
 		return nil, nil
 	}
 	if err, ok := r.mu.failed[index]; ok {

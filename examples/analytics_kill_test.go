@@ -35,13 +35,13 @@ func TestLoaderKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := batch.New(batch.Config[int]{
+	p, err := batch.New(batch.Options[int]{
 		Encode: func(dst []byte, n *int) ([]byte, error) {
 			return fmt.Appendf(dst, `{"user":"u%d","time":%d,"event":"view","n":%d}`, *n, 1767607200+*n, *n), nil
 		},
 		Send:    send,
 		Trigger: batch.Trigger{Count: 50, Linger: time.Millisecond},
-		Retry:   batch.Retry{Base: 5 * time.Millisecond, Cap: 50 * time.Millisecond},
+		Retry:   batch.Retry{Initial: 5 * time.Millisecond, Max: 50 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestLoaderKilled(t *testing.T) {
 	l.end()
 
 	found, err := trail.Verify(t.Context(), "store", nil)
-	if err != nil || !found.Sound() {
+	if err != nil || !found.OK() {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	s, err := trail.Open("store", trail.Options{ReadOnly: true})

@@ -37,8 +37,8 @@ type Def struct {
 	// ([Fail]); it is not listed.
 	In, Out []Port
 
-	// Fails gives a kind without out-ports the port "error".
-	Fails bool
+	// HasErrorPort gives a kind without out-ports the port "error".
+	HasErrorPort bool
 
 	// New makes a node. It compiles what can be compiled, and acquires nothing
 	// that has to be released: a node that is only checked, or that stands
@@ -55,7 +55,7 @@ type Def struct {
 func LifecyclePorts() []string { return []string{"init", "active", "deactive", "deinit"} }
 
 // HasError reports whether nodes of the kind have the port "error".
-func (d *Def) HasError() bool { return d.Fails || len(d.Out) > 0 }
+func (d *Def) HasError() bool { return d.HasErrorPort || len(d.Out) > 0 }
 
 // A Port describes a mouth of a node, or a numbered family of them: out[0],
 // out[1] and so on, where the bare name means index 0.
@@ -159,7 +159,7 @@ type Opener interface {
 // is open, and must not block: it hands src to whoever receives the requests,
 // messages or ticks. From then on src may be used from any goroutine.
 type Trigger interface {
-	Serve(src Source) error
+	Serve(src Starter) error
 }
 
 // A Stopper ends what Serve began: it takes no new work and returns when what it
@@ -169,8 +169,8 @@ type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
-// A Source runs processes that start at one node.
-type Source interface {
+// A Starter runs processes that start at one node.
+type Starter interface {
 	// Run starts a process, does r as if the node had returned it, and returns
 	// the process's response when it has ended, its deferred functions
 	// included. The process's context derives from ctx. Run reports

@@ -11,10 +11,10 @@ type Screener interface {
 	Admits(pkt Packet) bool
 }
 
-// A ScreeningSource is a [Source] that knows who takes the packets of its
+// A ScreeningStarter is a [Starter] that knows who takes the packets of its
 // trigger. Those of the engine do.
-type ScreeningSource interface {
-	Source
+type ScreeningStarter interface {
+	Starter
 
 	// Screen returns [Screener.Admits] of the node that the only link of an
 	// out-port leads to; nil if that is not a Screener, or not the only one.

@@ -6,33 +6,33 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A Piece is a part of what a node does about a packet.
-type Piece uint8
+// A Stage is a part of what a node does about a packet.
+type Stage uint8
 
 // The pieces: a node's Receive, a function with which it goes on when responses
 // have come, and blocking work.
 const (
-	Receiving Piece = iota
+	Receiving Stage = iota
 	Continuing
 	Blocking
 )
 
-// Around is called in place of each piece of a node's code about one packet. It
+// Middleware is called in place of each piece of a node's code about one packet. It
 // calls run exactly once and returns what that returns. The process is valid
 // during the call; while blocking, what it has must not be touched but by its
 // methods. It is called for one piece after the other, on any goroutine.
-type Around func(p node.Process, piece Piece, run func() node.Result) node.Result
+type Middleware func(p node.Process, piece Stage, run func() node.Result) node.Result
 
 // Instrument returns a node that does what n does, each piece within the Around
 // that enter returns for the packet. What a node has a child process do first is
 // not instrumented: it is the child's.
-func Instrument(n node.Node, enter func(node.Process, node.Packet) Around) node.Node {
+func Instrument(n node.Node, enter func(node.Process, node.Packet) Middleware) node.Node {
 	return instrumented{n, enter}
 }
 
 type instrumented struct {
 	node.Node
-	enter func(node.Process, node.Packet) Around
+	enter func(node.Process, node.Packet) Middleware
 }
 
 func (n instrumented) Receive(p node.Process, pkt node.Packet) node.Result {
@@ -42,7 +42,7 @@ func (n instrumented) Receive(p node.Process, pkt node.Packet) node.Result {
 
 // follow instruments what a node goes on with. It leaves what it gets unchanged,
 // as a node may keep it for all packets.
-func (a Around) follow(p node.Process, r node.Result) node.Result {
+func (a Middleware) follow(p node.Process, r node.Result) node.Result {
 	if r.More == nil {
 		return r
 	}

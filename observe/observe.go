@@ -69,7 +69,7 @@ func Begin(p node.Process, r node.Result, ref node.Ref, o *Observer) node.Result
 		w.tell(p, r)
 	}
 	payload := r.Payload
-	r = Around(w.around).follow(p, r)
+	r = Middleware(w.around).follow(p, r)
 	if o.Answered == nil {
 		return r
 	}
@@ -93,14 +93,14 @@ func (w watched) Receive(p node.Process, pkt node.Packet) node.Result {
 	})
 }
 
-func (w watched) enter(p node.Process, pkt node.Packet) Around {
+func (w watched) enter(p node.Process, pkt node.Packet) Middleware {
 	if w.o.Received != nil {
 		w.o.Received(Packet{p, w.ref, pkt.Port, pkt.Payload})
 	}
 	return w.around
 }
 
-func (w watched) around(p node.Process, _ Piece, run func() node.Result) node.Result {
+func (w watched) around(p node.Process, _ Stage, run func() node.Result) node.Result {
 	r := run()
 	if w.o.Sent != nil {
 		w.tell(p, r)

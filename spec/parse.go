@@ -281,7 +281,7 @@ func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 				WithHint("move its entries to ports"))
 			return
 		}
-		n.Older = append(n.Older, Older{Pos: f.Pos, Path: "links", Want: "ports"})
+		n.Older = append(n.Older, Deprecation{Pos: f.Pos, Path: "links", Want: "ports"})
 		n.PortsPos = f.Value.Pos
 		at = links
 	}
@@ -335,7 +335,7 @@ func (s scope) link(n *Node, raw *schema.Raw, path string) (Link, bool) {
 			l.Port, l.PortPos = s.str(f.Value, path+".port"), f.Value.Pos
 			if l.Port == "io" {
 				l.Port = "in"
-				n.Older = append(n.Older, Older{Pos: f.Value.Pos, Path: path + ".port", Want: "in"})
+				n.Older = append(n.Older, Deprecation{Pos: f.Value.Pos, Path: path + ".port", Want: "in"})
 			}
 		default:
 			s.unknown(f, path, "id", "name", "port")
@@ -370,7 +370,7 @@ func (s scope) env(n *Node, raw *schema.Raw) []Binding {
 		path := "env." + f.Name
 		entry := f.Value
 		if entry.Kind == schema.RawList && len(entry.Items) == 1 { // the older form
-			n.Older = append(n.Older, Older{Pos: entry.Pos, Path: path, Want: "a map instead of a list"})
+			n.Older = append(n.Older, Deprecation{Pos: entry.Pos, Path: path, Want: "a map instead of a list"})
 			entry = entry.Items[0]
 		}
 		if b, ok := s.binding(f, entry, path); ok {
@@ -411,12 +411,12 @@ func (p *parser) older(s scope, n *Node) {
 	switch {
 	case n.Kind == "route":
 		n.Kind = "router"
-		n.Older = append(n.Older, Older{Pos: n.KindPos, Path: "kind", Want: "router"})
+		n.Older = append(n.Older, Deprecation{Pos: n.KindPos, Path: "kind", Want: "router"})
 	case isOlderListener(n):
 		n.Kind = "listener"
 		n.Older = append(n.Older,
-			Older{Pos: n.KindPos, Path: "kind", Want: "listener"},
-			Older{Pos: n.Config.Field("address").Pos, Path: "address", Want: "protocol, host and port"})
+			Deprecation{Pos: n.KindPos, Path: "kind", Want: "listener"},
+			Deprecation{Pos: n.Config.Field("address").Pos, Path: "address", Want: "protocol, host and port"})
 		if text, _ := n.Config.Field("address").Value.AsString(); len(n.Env) > 0 && strings.Contains(text, "{{") {
 			return // Resolve splits the address when it is known
 		}

@@ -89,7 +89,7 @@ func (r *resolver) node(n *Node, outer map[string]any) {
 // wasOlder reports whether n is an older listener whose address waited for its
 // templates.
 func wasOlder(n *Node) bool {
-	return slices.ContainsFunc(n.Older, func(o Older) bool { return o.Path == "address" })
+	return slices.ContainsFunc(n.Older, func(o Deprecation) bool { return o.Path == "address" })
 }
 
 // bind returns the values of the keys of an env, those of outer included. It is

@@ -51,12 +51,12 @@ type Node struct {
 	// one out.
 	KindPos, NamespacePos, NamePos, AnnotationsPos, EnvPos, PortsPos diag.Pos
 
-	// Older lists what was written in the older form.
-	Older []Older
+	// Deprecation lists what was written in the older form.
+	Older []Deprecation
 }
 
-// An Older is one use of the older form of a spec.
-type Older struct {
+// A Deprecation is one use of the older form of a spec.
+type Deprecation struct {
 	Pos  diag.Pos
 	Path string // the field within the node, such as "links"
 	Want string // how it is written today, such as "ports"

@@ -155,11 +155,11 @@ func refusals(err error, events []event.Event) error {
 	} else {
 		return err
 	}
-	var refused []Refusal
+	var refused []Rejection
 	for i, ev := range events {
 		for _, p := range ev.Properties {
 			if err := why(p); err != nil {
-				refused = append(refused, Refusal{i, err})
+				refused = append(refused, Rejection{i, err})
 				break
 			}
 		}
@@ -167,7 +167,7 @@ func refusals(err error, events []event.Event) error {
 	if len(refused) == 0 {
 		return err
 	}
-	return &RefusedError{Refused: refused}
+	return &RejectedError{Refused: refused}
 }
 
 // A committer turns appends into records of the log and runs in memory. It is

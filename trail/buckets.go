@@ -47,7 +47,7 @@ func (r *bucketRoom) take(events []event.Event) error {
 		}
 	}
 	var fresh []int64
-	var refused []Refusal
+	var refused []Rejection
 	for i := range events {
 		b := bucketOf(events[i].Time, r.s.width)
 		switch {
@@ -56,7 +56,7 @@ func (r *bucketRoom) take(events []event.Event) error {
 			r.buckets[b] = true
 			fresh = append(fresh, b)
 		default:
-			refused = append(refused, Refusal{i, r.s.bucketError(events[i].Time)})
+			refused = append(refused, Rejection{i, r.s.bucketError(events[i].Time)})
 		}
 	}
 	if refused == nil {
@@ -65,7 +65,7 @@ func (r *bucketRoom) take(events []event.Event) error {
 	for _, b := range fresh {
 		delete(r.buckets, b)
 	}
-	return &RefusedError{Refused: refused}
+	return &RejectedError{Refused: refused}
 }
 
 // bucketsOf returns the buckets that sources are of.

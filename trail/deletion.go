@@ -168,7 +168,7 @@ func (s *Store) raise(horizon int64) error {
 	})
 }
 
-// expire raises the horizon to what Options.Keep wants, if that takes out a
+// expire raises the horizon to what Options.Retention wants, if that takes out a
 // segment.
 func (s *Store) expire() error {
 	horizon := s.horizonAt(math.MinInt64)

@@ -18,7 +18,7 @@ func k(v event.Value) event.Event { return ev("a", base, "view", prop("k", v)) }
 func refusedAs(t *testing.T, s *Store, events ...event.Event) []int {
 	t.Helper()
 	err := s.Append(t.Context(), events)
-	refused, ok := errors.AsType[*RefusedError](err)
+	refused, ok := errors.AsType[*RejectedError](err)
 	if !ok {
 		t.Fatalf("got %v, want events refused", err)
 	}

@@ -100,7 +100,7 @@ func wantSound(t testing.TB, dir string) {
 }
 
 func isRefused(err error) bool {
-	_, ok := errors.AsType[*RefusedError](err)
+	_, ok := errors.AsType[*RejectedError](err)
 	return ok
 }
 

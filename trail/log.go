@@ -20,7 +20,7 @@ const (
 // openLog opens the write-ahead log and takes in what is in no segment yet.
 // missing tells that it is gone.
 func (s *Store) openLog(missing bool) error {
-	opt := spool.Options{Dir: filepath.Join(s.dir, walDir), SegmentBytes: logSegment, FS: s.opt.fs, Logger: s.log, SyncEvery: -1, SyncBytes: -1}
+	opt := spool.Options{Dir: filepath.Join(s.dir, walDir), SegmentBytes: logSegment, FS: s.opt.fs, Log: s.log, SyncEvery: -1, SyncBytes: -1}
 	if s.opt.NoSync {
 		opt.SyncEvery, opt.SyncBytes = time.Second, logSegment
 	}

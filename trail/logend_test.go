@@ -47,7 +47,7 @@ func wantLoss(t *testing.T, dir, how string) {
 	tells := func(when string) {
 		t.Helper()
 		r, err := Verify(t.Context(), dir, nil)
-		if err != nil || r.Sound() {
+		if err != nil || r.OK() {
 			t.Errorf("%s: %s: got a sound store, %v", how, when, err)
 		}
 		s, err := Open(dir, Options{ReadOnly: true})
@@ -87,7 +87,7 @@ func wantNoLoss(t *testing.T, dir, how string) {
 	t.Helper()
 	for _, opt := range []Options{{ReadOnly: true}, quiet(), {ReadOnly: true}} {
 		r, err := Verify(t.Context(), dir, nil)
-		if err != nil || !r.Sound() {
+		if err != nil || !r.OK() {
 			t.Errorf("%s: got %v and %v, want a sound store", how, r.Damages, err)
 		}
 		s, err := Open(dir, opt)

@@ -78,7 +78,7 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 					t.Fatal(err)
 				}
 				r, err := Verify(t.Context(), dir, nil)
-				if err != nil || r.Sound() {
+				if err != nil || r.OK() {
 					t.Errorf("%s: got a sound store, %v", when, err)
 				}
 			}
@@ -136,7 +136,7 @@ func TestVerifyTellsWhatMayNotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := verify(t.Context(), newStore(dir, opt), nil)
-		if err != nil || len(r.Damages) > 0 || len(r.Denied) != c.want || r.Sound() {
+		if err != nil || len(r.Damages) > 0 || len(r.Denied) != c.want || r.OK() {
 			t.Errorf("%s: got %+v and %v, want %d files that may not be read", c.folder, r, err, c.want)
 		}
 		for _, file := range r.Denied {

@@ -21,9 +21,9 @@ type Options struct {
 	// Bucket is the span of time that a segment covers: default 28 days, from an
 	// hour to 49 days. It is fixed when the store is made, and ignored later.
 	Bucket time.Duration
-	// Keep is how long events are kept, by their time; 0 keeps them for ever. It
+	// Retention is how long events are kept, by their time; 0 keeps them for ever. It
 	// holds while the store is open with it.
-	Keep time.Duration
+	Retention time.Duration
 	// Times bounds the times of events that Append and Import take; zero: from 20
 	// years before now to a day after. What is in the store already stays, whatever
 	// its times.
@@ -65,7 +65,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Bucket < minBucket || o.Bucket > maxBucket || o.Bucket%time.Second != 0 {
 		return o, fmt.Errorf("a bucket of %v: want whole seconds from %v to %v", o.Bucket, minBucket, maxBucket)
 	}
-	if o.Keep < 0 {
+	if o.Retention < 0 {
 		return o, errors.New("a negative time to keep events")
 	}
 	if o.FlushRows <= 0 {

@@ -75,7 +75,7 @@ func (s *Store) checkVerify(t *testing.T, fsys *spooltest.FS) {
 		t.Fatal(err)
 	}
 	r, err := verify(t.Context(), newStore("store", opt), nil)
-	if err != nil || !r.Sound() {
+	if err != nil || !r.OK() {
 		t.Fatalf("got %v and %v, want a sound store", err, r.Damages)
 	}
 }

@@ -59,7 +59,7 @@ func TestReadersBesideAWriter(t *testing.T) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			r, err := Verify(t.Context(), dir, nil)
-			if err != nil || !r.Sound() {
+			if err != nil || !r.OK() {
 				t.Errorf("got %v and %v while the store is in use", err, r.Damages)
 				return
 			}

@@ -95,8 +95,8 @@ func (s *Store) inputsLocked(sources []*source, horizon int64) []segment.Input {
 
 // horizonAt returns the time before which there are no events.
 func (s *Store) horizonAt(kept int64) int64 {
-	if s.opt.Keep > 0 {
-		return max(kept, event.Millis(s.now().Add(-s.opt.Keep)))
+	if s.opt.Retention > 0 {
+		return max(kept, event.Millis(s.now().Add(-s.opt.Retention)))
 	}
 	return kept
 }

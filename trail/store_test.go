@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := s.Append(t.Context(), []event.Event{ev("a", base, "fine"), tt.bad})
-			refused, ok := errors.AsType[*RefusedError](err)
+			refused, ok := errors.AsType[*RejectedError](err)
 			if !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want event 1 refused for %q", err, tt.want)
 			}
@@ -284,7 +284,7 @@ func TestDropBefore(t *testing.T) {
 	}
 	// What is older is refused, and so are the events beside it.
 	err := s.Append(t.Context(), []event.Event{ev("a", day(50), "view"), ev("a", day(3), "view")})
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 {
+	if refused, ok := errors.AsType[*RejectedError](err); !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 {
 		t.Errorf("got %v, want the second event refused", err)
 	}
 	wantCount(t, s, 20)
@@ -319,7 +319,7 @@ func TestKeep(t *testing.T) {
 	var today atomic.Int64 // read by the store's own goroutines
 	opt := quiet()
 	opt.now = func() time.Time { return event.Time(day(today.Load())) }
-	opt.Keep = 24 * time.Hour * 50
+	opt.Retention = 24 * time.Hour * 50
 	dir := t.TempDir()
 	s := open(t, dir, opt)
 	for i := range int64(100) {

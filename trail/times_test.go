@@ -58,7 +58,7 @@ func TestTimesOfAppend(t *testing.T) {
 	// All that are outside are told, and nothing of the call is taken.
 	s := open(t, t.TempDir(), clocked(Times{}))
 	err := s.Append(t.Context(), events[:5])
-	refused, ok := errors.AsType[*RefusedError](err)
+	refused, ok := errors.AsType[*RejectedError](err)
 	if !ok || len(refused.Refused) != 3 || refused.Refused[2].Index != 4 {
 		t.Fatalf("got %v, want three events refused", err)
 	}
@@ -175,7 +175,7 @@ func TestBuckets(t *testing.T) {
 	const each = 16
 	most := int64(opt.buckets)
 	hour := time.Hour.Milliseconds()
-	var refused *RefusedError
+	var refused *RejectedError
 	for from := int64(0); from < most; from += each {
 		events := make([]event.Event, each)
 		for i := range events {

@@ -45,20 +45,20 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("store %s is held by process %d on %s since %s", e.Dir, e.PID, e.Host, e.Since.UTC().Format(time.RFC3339))
 }
 
-// A Refusal is an event that cannot be taken, and why.
-type Refusal struct {
+// A Rejection is an event that cannot be taken, and why.
+type Rejection struct {
 	Index int // in what was given to Append
 	Err   error
 }
 
-// A RefusedError is returned by Append when events cannot be taken, whatever the
+// A RejectedError is returned by Append when events cannot be taken, whatever the
 // state of the disk. None of the events of the call was.
-type RefusedError struct {
-	Refused []Refusal // by index; at least one
+type RejectedError struct {
+	Refused []Rejection // by index; at least one
 }
 
 // Error tells the first refusal, and how many there are.
-func (e *RefusedError) Error() string {
+func (e *RejectedError) Error() string {
 	first := e.Refused[0]
 	if len(e.Refused) == 1 {
 		return fmt.Sprintf("event %d is refused: %v", first.Index, first.Err)
@@ -67,7 +67,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Unwrap returns the reasons.
-func (e *RefusedError) Unwrap() []error {
+func (e *RejectedError) Unwrap() []error {
 	errs := make([]error, len(e.Refused))
 	for i, r := range e.Refused {
 		errs[i] = r.Err
@@ -212,8 +212,8 @@ type Report struct {
 	Denied   []string // files that this user may not read, which may be sound; within the folder of the store
 }
 
-// Sound tells whether all was read, and nothing is damaged or missing.
-func (r Report) Sound() bool { return len(r.Damages) == 0 && len(r.Denied) == 0 }
+// OK tells whether all was read, and nothing is damaged or missing.
+func (r Report) OK() bool { return len(r.Damages) == 0 && len(r.Denied) == 0 }
 
 // A Damage is a place that is not as it was written.
 type Damage struct {

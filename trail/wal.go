@@ -43,7 +43,7 @@ type encoder struct {
 	body    []byte
 	last    []int            // properties of the event before, which are mostly those of the next
 	large   []event.Property // integers that a number cannot hold exactly, one for each property
-	refused []Refusal
+	refused []Rejection
 }
 
 // encode returns a chunk, its schema, and of each property with integers that a number
@@ -52,11 +52,11 @@ func encode(events []event.Event, source string, mark []byte, times window) (chu
 	e := &encoder{props: make(map[string]int), names: make(map[string]int), times: times}
 	for i := range events {
 		if err := e.add(&events[i]); err != nil {
-			e.refused = append(e.refused, Refusal{i, err})
+			e.refused = append(e.refused, Rejection{i, err})
 		}
 	}
 	if len(e.refused) > 0 {
-		return nil, nil, nil, &RefusedError{Refused: e.refused}
+		return nil, nil, nil, &RejectedError{Refused: e.refused}
 	}
 	size := 32 + len(source) + len(mark) + len(e.body)
 	for _, f := range e.schema {

@@ -19,7 +19,7 @@ func synctestWait(d time.Duration) { <-time.After(d) }
 // A diary is a Send that writes down when it was called.
 type diary struct {
 	began time.Time
-	send  batch.Send
+	send  batch.SendFunc
 	mu    struct {
 		sync.Mutex
 		calls []call
@@ -54,7 +54,7 @@ func (d *diary) times() []time.Duration {
 }
 
 // timed runs f with a rig in a bubble, whose clock starts with the processor.
-func timed(t *testing.T, c config, send func(*oracle.Store) batch.Send, f func(t *testing.T, r *rig, d *diary)) {
+func timed(t *testing.T, c config, send func(*oracle.Store) batch.SendFunc, f func(t *testing.T, r *rig, d *diary)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := oracle.NewStore(oracle.Rules{})
 		d := &diary{began: time.Now(), send: into(store)}
@@ -66,7 +66,7 @@ func timed(t *testing.T, c config, send func(*oracle.Store) batch.Send, f func(t
 		r.unwatch() // its ticks would make hours of it
 		f(t, r, d)
 		r.balance("at the end")
-		r.allDelivered(store, c.Lanes.Order != batch.Unordered)
+		r.allDelivered(store, c.Lanes.Order != batch.OrderNone)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestFault13_Count(t *testing.T) {
 		{"bytes", batch.Trigger{Bytes: 9 * size, Linger: -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			timed(t, config{Trigger: c.trigger, Lanes: batch.Lanes[event]{Order: batch.Total}}, nil, func(t *testing.T, r *rig, d *diary) {
+			timed(t, config{Trigger: c.trigger, Lanes: batch.Lanes[event]{Order: batch.OrderTotal}}, nil, func(t *testing.T, r *rig, d *diary) {
 				synctestWait(time.Second)
 				r.load(1, 8, 100)
 				synctestWait(time.Hour) // a negative Linger never sends
@@ -187,8 +187,8 @@ func TestFault13_BackOff(t *testing.T) {
 	for range 20 {
 		timed(t, config{
 			Trigger: batch.Trigger{Count: 1},
-			Retry:   batch.Retry{Base: base, Cap: most},
-		}, func(store *oracle.Store) batch.Send {
+			Retry:   batch.Retry{Initial: base, Max: most},
+		}, func(store *oracle.Store) batch.SendFunc {
 			return func(_ context.Context, b *batch.Batch) batch.Outcome {
 				if b.Attempt() < 12 {
 					return batch.Outcome{Err: errors.New("no")}
@@ -238,11 +238,11 @@ func TestFault13_Gate(t *testing.T) {
 			var once sync.Once
 			timed(t, config{
 				Trigger: batch.Trigger{Count: 1, Linger: -1},
-				Retry:   batch.Retry{Base: time.Millisecond, Cap: time.Millisecond, MaxRetryAfter: time.Minute},
-				Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 4},
-			}, func(store *oracle.Store) batch.Send {
+				Retry:   batch.Retry{Initial: time.Millisecond, Max: time.Millisecond, MaxRetryAfter: time.Minute},
+				Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 4},
+			}, func(store *oracle.Store) batch.SendFunc {
 				return func(_ context.Context, b *batch.Batch) (out batch.Outcome) {
-					once.Do(func() { out = batch.Outcome{Err: errors.New("later"), After: c.after} })
+					once.Do(func() { out = batch.Outcome{Err: errors.New("later"), RetryAfter: c.after} })
 					if out.Err != nil {
 						return out
 					}
@@ -277,13 +277,13 @@ func TestFault13_Pause(t *testing.T) {
 	allowed := false
 	timed(t, config{
 		Trigger: batch.Trigger{Count: 1},
-		Retry:   batch.Retry{Base: time.Millisecond, Cap: time.Minute},
-	}, func(store *oracle.Store) batch.Send {
+		Retry:   batch.Retry{Initial: time.Millisecond, Max: time.Minute},
+	}, func(store *oracle.Store) batch.SendFunc {
 		return func(_ context.Context, b *batch.Batch) batch.Outcome {
 			mu.Lock()
 			defer mu.Unlock()
 			if !allowed {
-				return batch.Outcome{Verdict: batch.Pause, Err: errors.New("who are you")}
+				return batch.Outcome{Verdict: batch.VerdictPause, Err: errors.New("who are you")}
 			}
 			return give(store, b)
 		}
@@ -303,7 +303,7 @@ func TestFault13_Pause(t *testing.T) {
 }
 
 // TestFault13_Total: a batch is dropped as Expired at the first failed attempt
-// after Retry.Total, not before.
+// after Retry.MaxElapsed, not before.
 func TestFault13_Total(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{began: time.Now(), send: func(context.Context, *batch.Batch) batch.Outcome {
@@ -312,20 +312,20 @@ func TestFault13_Total(t *testing.T) {
 		r := start(t, config{
 			Send:    d.write,
 			Trigger: batch.Trigger{Count: 5},
-			Retry:   batch.Retry{Base: time.Second, Cap: time.Second, Total: 10 * time.Second},
-			Lanes:   batch.Lanes[event]{Order: batch.Total},
+			Retry:   batch.Retry{Initial: time.Second, Max: time.Second, MaxElapsed: 10 * time.Second},
+			Lanes:   batch.Lanes[event]{Order: batch.OrderTotal},
 		})
 		r.unwatch()
 		r.load(1, 5, 10)
 		synctestWait(10*time.Second - 1)
 		synctest.Wait()
 		if s := r.balance("before"); s.DroppedExpired != 0 || s.InFlight != 5 {
-			t.Errorf("before Retry.Total: got %d expired, %d in flight, want 0, 5", s.DroppedExpired, s.InFlight)
+			t.Errorf("before Retry.MaxElapsed: got %d expired, %d in flight, want 0, 5", s.DroppedExpired, s.InFlight)
 		}
 		synctestWait(time.Second + 1)
 		synctest.Wait()
 		if s := r.balance("after"); s.DroppedExpired != 5 || s.InFlight != 0 {
-			t.Errorf("after Retry.Total: got %d expired, %d in flight, want 5, 0", s.DroppedExpired, s.InFlight)
+			t.Errorf("after Retry.MaxElapsed: got %d expired, %d in flight, want 5, 0", s.DroppedExpired, s.InFlight)
 		}
 		r.end(time.Second)
 		r.verdict(oracle.NewStore(oracle.Rules{}), oracle.Promise{})
@@ -336,8 +336,8 @@ func TestFault13_Total(t *testing.T) {
 func TestFault13_Flush(t *testing.T) {
 	timed(t, config{
 		Trigger: batch.Trigger{Linger: time.Hour},
-		Retry:   batch.Retry{Base: time.Second, Cap: time.Second},
-	}, func(store *oracle.Store) batch.Send {
+		Retry:   batch.Retry{Initial: time.Second, Max: time.Second},
+	}, func(store *oracle.Store) batch.SendFunc {
 		return func(_ context.Context, b *batch.Batch) batch.Outcome {
 			if b.Attempt() < 4 {
 				return batch.Outcome{Err: errors.New("no")}

@@ -81,7 +81,7 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 	if err := r.Add(r.ledger.Next(1, 1)); !errors.Is(err, batch.ErrClosed) {
 		t.Errorf("Add after Close: got %v, want ErrClosed", err)
 	}
-	r.verdict(store, oracle.Promise{Once: true, Order: c.Lanes.Order != batch.Unordered, Kept: int(s.Spooled), Doubt: within < patience})
+	r.verdict(store, oracle.Promise{Once: true, Order: c.Lanes.Order != batch.OrderNone, Kept: int(s.Spooled), Doubt: within < patience})
 }
 
 // TestFault11_Down: Close with a context of 100 ms while the receiver is down does
@@ -126,8 +126,8 @@ func TestFault11_Down(t *testing.T) {
 				conf := config{
 					Send:    viaHTTP(t, c.addr(t), batch.HTTPOptions{}),
 					Trigger: batch.Trigger{Count: 100, Linger: time.Millisecond},
-					Lanes:   batch.Lanes[event]{Order: batch.PerKey},
-					Retry:   batch.Retry{Base: time.Minute, Cap: time.Minute},
+					Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey},
+					Retry:   batch.Retry{Initial: time.Minute, Max: time.Minute},
 				}
 				if disk != "memory" {
 					conf.Spool = &batch.Spool{Dir: t.TempDir(), WriteAhead: disk == "write ahead"}
@@ -170,28 +170,28 @@ func TestFault11_Exact(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		most time.Duration
-		send func(release <-chan struct{}) batch.Send
+		send func(release <-chan struct{}) batch.SendFunc
 	}{
-		{"obeys", most, func(<-chan struct{}) batch.Send {
+		{"obeys", most, func(<-chan struct{}) batch.SendFunc {
 			return func(ctx context.Context, b *batch.Batch) batch.Outcome {
 				<-ctx.Done()
 				return batch.Outcome{Err: ctx.Err()}
 			}
 		}},
-		{"fails", most, func(<-chan struct{}) batch.Send {
+		{"fails", most, func(<-chan struct{}) batch.SendFunc {
 			return func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{Err: errors.New("no")} }
 		}},
-		{"pauses", most, func(<-chan struct{}) batch.Send {
+		{"pauses", most, func(<-chan struct{}) batch.SendFunc {
 			return func(context.Context, *batch.Batch) batch.Outcome {
-				return batch.Outcome{Verdict: batch.Pause, Err: errors.New("no")}
+				return batch.Outcome{Verdict: batch.VerdictPause, Err: errors.New("no")}
 			}
 		}},
-		{"gate", most, func(<-chan struct{}) batch.Send {
+		{"gate", most, func(<-chan struct{}) batch.SendFunc {
 			return func(context.Context, *batch.Batch) batch.Outcome {
-				return batch.Outcome{Err: errors.New("no"), After: time.Hour}
+				return batch.Outcome{Err: errors.New("no"), RetryAfter: time.Hour}
 			}
 		}},
-		{"ignores", most + 20*time.Millisecond, func(release <-chan struct{}) batch.Send {
+		{"ignores", most + 20*time.Millisecond, func(release <-chan struct{}) batch.SendFunc {
 			return func(_ context.Context, b *batch.Batch) batch.Outcome {
 				<-release
 				return batch.Outcome{} // too late
@@ -205,7 +205,7 @@ func TestFault11_Exact(t *testing.T) {
 					Send:    c.send(release),
 					Trigger: batch.Trigger{Count: 10, Linger: time.Millisecond},
 					Queue:   batch.Queue{Events: 300},
-					Retry:   batch.Retry{Base: time.Second, Cap: time.Minute, MaxRetryAfter: time.Hour},
+					Retry:   batch.Retry{Initial: time.Second, Max: time.Minute, MaxRetryAfter: time.Hour},
 				})
 				// More than fits: producers that wait are let go with ErrClosed.
 				var work sync.WaitGroup
@@ -279,8 +279,8 @@ func TestFault10_DropOldest(t *testing.T) {
 		r := start(t, config{
 			Send:    into(store),
 			Trigger: batch.Trigger{Linger: time.Hour},
-			Queue:   batch.Queue{Events: 2, Full: batch.DropOldest},
-			Lanes:   batch.Lanes[event]{Order: batch.Total},
+			Queue:   batch.Queue{Events: 2, Full: batch.PolicyDropOldest},
+			Lanes:   batch.Lanes[event]{Order: batch.OrderTotal},
 		})
 		var work sync.WaitGroup
 		for range 32 {

@@ -29,14 +29,14 @@ const (
 )
 
 // crashConfig is the same for each life of the processor.
-func crashConfig(send batch.Send, dir string) config {
+func crashConfig(send batch.SendFunc, dir string) config {
 	return config{
 		Encode:   oracle.Encode,
 		Send:     send,
 		Producer: "crash",
 		Trigger:  batch.Trigger{Count: 100, Linger: time.Millisecond},
-		Lanes:    batch.Lanes[event]{Order: batch.PerKey, Max: crashKeys, Key: func(e *event) uint64 { return e.Key }},
-		Retry:    batch.Retry{Base: time.Millisecond, Cap: 20 * time.Millisecond},
+		Lanes:    batch.Lanes[event]{Order: batch.OrderPerKey, Max: crashKeys, Key: func(e *event) uint64 { return e.Key }},
+		Retry:    batch.Retry{Initial: time.Millisecond, Max: 20 * time.Millisecond},
 		Spool:    &batch.Spool{Dir: dir, WriteAhead: true, SyncEvery: time.Millisecond, SegmentBytes: 256 << 10},
 	}
 }
@@ -81,7 +81,7 @@ func crashChild() int {
 		})
 		work.Go(func() {
 			for x := range tickets {
-				if err := x.ticket.Wait(ctx, batch.Durable); err != nil {
+				if err := x.ticket.Wait(ctx, batch.StateDurable); err != nil {
 					fmt.Println("! Wait:", err)
 				}
 				fmt.Println(x.id)

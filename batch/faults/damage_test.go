@@ -26,11 +26,11 @@ const (
 
 // damageConfig is that of both processors: the one that fills the disk and the
 // one that finds it damaged.
-func damageConfig(dir string, send batch.Send) config {
+func damageConfig(dir string, send batch.SendFunc) config {
 	return config{
 		Send:    send,
 		Trigger: batch.Trigger{Count: damagedRecord},
-		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 2},
 		Spool:   &batch.Spool{Dir: dir, WriteAhead: true, SegmentBytes: 8 << 10},
 	}
 }
@@ -49,7 +49,7 @@ func writeSpool(t *testing.T) (*oracle.Ledger, map[string][]byte) {
 			t.Fatal(err)
 		}
 		if i%damagedRecord == damagedRecord-1 {
-			if err := ticket.Wait(t.Context(), batch.Durable); err != nil {
+			if err := ticket.Wait(t.Context(), batch.StateDurable); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -217,7 +217,7 @@ func TestFault09_Rot(t *testing.T) {
 		Send:    v.send,
 		Trigger: batch.Trigger{Count: 20, Linger: time.Millisecond},
 		Queue:   batch.Queue{Events: 100},
-		Lanes:   batch.Lanes[event]{Order: batch.Total},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderTotal},
 		Spool:   &batch.Spool{Dir: dir, SyncEvery: time.Millisecond},
 	})
 	r.load(1, 2000, 100)

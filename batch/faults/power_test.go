@@ -37,7 +37,7 @@ type machine struct {
 }
 
 // boot starts the machine's processor, with files of so many bytes.
-func boot(t *testing.T, l *oracle.Ledger, disk *spooltest.FS, segment int64, said map[uint64]struct{}, send batch.Send) *machine {
+func boot(t *testing.T, l *oracle.Ledger, disk *spooltest.FS, segment int64, said map[uint64]struct{}, send batch.SendFunc) *machine {
 	t.Helper()
 	m := &machine{disk: disk, said: said}
 	m.rig = startOn(t, l, config{
@@ -51,7 +51,7 @@ func boot(t *testing.T, l *oracle.Ledger, disk *spooltest.FS, segment int64, sai
 		},
 		Producer: "machine",
 		Trigger:  batch.Trigger{Count: 20, Linger: time.Millisecond},
-		Lanes:    batch.Lanes[event]{Order: batch.PerKey, Max: 3},
+		Lanes:    batch.Lanes[event]{Order: batch.OrderPerKey, Max: 3},
 		Spool:    on(&batch.Spool{Dir: "spool", WriteAhead: true, SyncEvery: time.Millisecond, SegmentBytes: segment}, disk),
 	})
 	return m
@@ -76,7 +76,7 @@ func (m *machine) work(ctx context.Context, producers int) {
 		})
 		all.Go(func() {
 			for a := range tickets {
-				if a.ticket.Wait(ctx, batch.Durable) != nil {
+				if a.ticket.Wait(ctx, batch.StateDurable) != nil {
 					continue // the power is gone
 				}
 				m.mu.Lock()
@@ -268,7 +268,7 @@ func fullAfter(t *testing.T, capacity int64) {
 	r := start(t, config{
 		Send:    v.send,
 		Trigger: batch.Trigger{Count: 20, Linger: time.Millisecond},
-		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 2},
 		Spool:   on(&batch.Spool{Dir: "spool", WriteAhead: true, SyncEvery: time.Millisecond, SegmentBytes: 8 << 10}, disk),
 	})
 	disk.SetCapacity(disk.Used() + capacity)
@@ -286,7 +286,7 @@ func fullAfter(t *testing.T, capacity int64) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, a := range tickets {
-		if err := a.ticket.Wait(ctx, batch.Durable); err != nil {
+		if err := a.ticket.Wait(ctx, batch.StateDurable); err != nil {
 			t.Fatalf("event %d is not durable, with space again: %v; %+v", a.e.ID, err, r.Stats())
 		}
 	}

@@ -38,7 +38,7 @@ func TestFault01_ServerErrors(t *testing.T) {
 					Lanes:   batch.Lanes[event]{Order: order},
 				})
 				r.load(8, scale(200, 2000), 80)
-				s := r.allDelivered(store, order != batch.Unordered)
+				s := r.allDelivered(store, order != batch.OrderNone)
 				visits := server.Visits()
 				if s.Attempts.Sum != float64(len(visits)) || s.Requests != uint64(len(visits)) {
 					t.Errorf("got %v attempts, %d requests, the server counts %d", s.Attempts.Sum, s.Requests, len(visits))
@@ -86,7 +86,7 @@ func TestFault01_Bursts(t *testing.T) {
 				r.load(4, 100, 80)
 				r.flush()
 			}
-			r.allDelivered(store, order != batch.Unordered)
+			r.allDelivered(store, order != batch.OrderNone)
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestFault02_RetryAfter(t *testing.T) {
 				r := start(t, config{
 					Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{}),
 					Trigger: batch.Trigger{Count: 1},
-					Retry:   batch.Retry{Base: time.Millisecond, Cap: 2 * time.Millisecond, MaxRetryAfter: c.most},
+					Retry:   batch.Retry{Initial: time.Millisecond, Max: 2 * time.Millisecond, MaxRetryAfter: c.most},
 				})
 				if err := r.add(t.Context(), 1, 10); err != nil {
 					t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFault12_Poison(t *testing.T) {
 			r := start(t, config{
 				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{}),
 				Trigger: batch.Trigger{Count: 1000, Linger: -1},
-				Lanes:   batch.Lanes[event]{Order: batch.Total},
+				Lanes:   batch.Lanes[event]{Order: batch.OrderTotal},
 			})
 			var ticket, other batch.Ticket
 			for i := range 1000 {
@@ -171,10 +171,10 @@ func TestFault12_Poison(t *testing.T) {
 			}
 			r.flush()
 			var why *batch.EventError
-			if err := ticket.Wait(t.Context(), batch.Delivered); !errors.As(err, &why) || why.Reason != batch.Refused {
+			if err := ticket.Wait(t.Context(), batch.StateDelivered); !errors.As(err, &why) || why.Reason != batch.ReasonRefused {
 				t.Errorf("the poison event's ticket: got %v, want Refused", err)
 			}
-			if err := other.Wait(t.Context(), batch.Delivered); err != nil {
+			if err := other.Wait(t.Context(), batch.StateDelivered); err != nil {
 				t.Errorf("another event's ticket: got %v", err)
 			}
 			_, s := r.end(patience)
@@ -197,8 +197,8 @@ func TestFault12_ManyPoison(t *testing.T) {
 			store := oracle.NewStore(oracle.Rules{Poison: func(e event) bool { return e.ID%97 < 2 }})
 			server := oracle.NewServer(t, store, nil)
 			r := start(t, config{
-				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{Compression: batch.Gzip}),
-				Format:  batch.Array,
+				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{Compression: batch.CompressionGzip}),
+				Format:  batch.FormatArray,
 				Trigger: batch.Trigger{Count: 100, Linger: 5 * time.Millisecond},
 				Lanes:   batch.Lanes[event]{Order: order},
 			})
@@ -213,7 +213,7 @@ func TestFault12_ManyPoison(t *testing.T) {
 			if _, s := r.end(patience); s.Refused != want {
 				t.Errorf("got %d refused, want %d", s.Refused, want)
 			}
-			r.verdict(store, oracle.Promise{Once: true, Order: order != batch.Unordered})
+			r.verdict(store, oracle.Promise{Once: true, Order: order != batch.OrderNone})
 		})
 	}
 }
@@ -238,7 +238,7 @@ func TestFault12_TooLarge(t *testing.T) {
 			r := start(t, config{
 				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{}),
 				Trigger: batch.Trigger{Count: 1000, Linger: 5 * time.Millisecond},
-				Lanes:   batch.Lanes[event]{Order: batch.PerKey},
+				Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey},
 			})
 			r.load(2, 150, 1000)
 			if c.name == "large event" {
@@ -281,7 +281,7 @@ func TestFault12_Verdicts(t *testing.T) {
 				return oracle.Act{}
 			})
 			r := start(t, config{
-				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{Compression: batch.Zstd}),
+				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{Compression: batch.CompressionZstd}),
 				Trigger: batch.Trigger{Count: 100, Linger: 5 * time.Millisecond},
 				Lanes:   batch.Lanes[event]{Order: order},
 			})
@@ -303,7 +303,7 @@ func TestFault12_Verdicts(t *testing.T) {
 func TestFault12_Stuck(t *testing.T) {
 	for _, order := range orders {
 		for _, attempts := range []int{0, 3} {
-			if attempts == 0 && order != batch.Unordered {
+			if attempts == 0 && order != batch.OrderNone {
 				continue
 			}
 			t.Run(name(order, " ", attempts), func(t *testing.T) {
@@ -321,7 +321,7 @@ func TestFault12_Stuck(t *testing.T) {
 					},
 					Trigger: batch.Trigger{Count: max(1, 10*attempts), Linger: time.Millisecond},
 					Lanes:   batch.Lanes[event]{Order: order},
-					Retry:   batch.Retry{Base: time.Millisecond, Cap: 20 * time.Millisecond, Attempts: attempts},
+					Retry:   batch.Retry{Initial: time.Millisecond, Max: 20 * time.Millisecond, Attempts: attempts},
 				})
 				r.load(4, 250, 30)
 				r.until("all that are good", func(s batch.Stats) bool { return s.Delivered == 990 })
@@ -336,7 +336,7 @@ func TestFault12_Stuck(t *testing.T) {
 						t.Errorf("got %d exhausted, want 10; %+v", s.DroppedExhausted, s)
 					}
 				}
-				r.verdict(store, oracle.Promise{Once: true, Order: order != batch.Unordered})
+				r.verdict(store, oracle.Promise{Once: true, Order: order != batch.OrderNone})
 			})
 		}
 	}
@@ -362,7 +362,7 @@ func TestFault12_WrongAddress(t *testing.T) {
 				r.until("paused", func(s batch.Stats) bool { return s.LanesPaused > 0 })
 				r.until("more attempts", func(s batch.Stats) bool { return s.Requests > 60 })
 				server.Set(nil)
-				r.allDelivered(store, order != batch.Unordered)
+				r.allDelivered(store, order != batch.OrderNone)
 			})
 		}
 	}
@@ -377,8 +377,8 @@ func TestFault12_Pause(t *testing.T) {
 	r := start(t, config{
 		Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{}),
 		Trigger: batch.Trigger{Count: 10, Linger: time.Millisecond},
-		Lanes:   batch.Lanes[event]{Order: batch.PerKey},
-		Retry:   batch.Retry{Base: time.Millisecond, Cap: time.Hour},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey},
+		Retry:   batch.Retry{Initial: time.Millisecond, Max: time.Hour},
 	})
 	r.load(8, 50, 30)
 	s := r.until("paused", func(s batch.Stats) bool { return s.LanesPaused > 0 })
@@ -401,7 +401,7 @@ func TestFault12_Gapless(t *testing.T) {
 	r := start(t, config{
 		Send:    into(store),
 		Trigger: batch.Trigger{Count: 10, Linger: time.Millisecond},
-		Lanes:   batch.Lanes[event]{Order: batch.Total, Gapless: true},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderTotal, Gapless: true},
 	})
 	r.load(1, 100, 30)
 	s := r.until("stopped", func(s batch.Stats) bool { return s.LanesPaused == 1 })

@@ -84,7 +84,7 @@ type bench interface {
 
 type (
 	event  = oracle.Event
-	config = batch.Config[event]
+	config = batch.Options[event]
 )
 
 // patience is how long anything may take that has no limit of its own: it is
@@ -127,11 +127,11 @@ func startOn(t bench, l *oracle.Ledger, c config) *rig {
 		c.Encode = oracle.Encode
 	}
 	c.OnDrop = r.dropped
-	c.Logger = slog.New(slog.DiscardHandler)
-	if c.Retry.Base == 0 {
-		c.Retry.Base, c.Retry.Cap = time.Millisecond, 20*time.Millisecond
+	c.Log = slog.New(slog.DiscardHandler)
+	if c.Retry.Initial == 0 {
+		c.Retry.Initial, c.Retry.Max = time.Millisecond, 20*time.Millisecond
 	}
-	if c.Lanes.Order == batch.PerKey && c.Lanes.Key == nil {
+	if c.Lanes.Order == batch.OrderPerKey && c.Lanes.Key == nil {
 		c.Lanes.Key = func(e *event) uint64 { return e.Key }
 	}
 	p, err := batch.New(c)
@@ -305,7 +305,7 @@ func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 		why  batch.Reason
 		want uint64
 	}{
-		{batch.Full, s.DroppedFull}, {batch.Expired, s.DroppedExpired}, {batch.Exhausted, s.DroppedExhausted}, {batch.Refused, s.Refused}, {batch.Unreadable, s.Unreadable},
+		{batch.ReasonQueueFull, s.DroppedFull}, {batch.ReasonExpired, s.DroppedExpired}, {batch.ReasonExhausted, s.DroppedExhausted}, {batch.ReasonRefused, s.Refused}, {batch.ReasonUnreadable, s.Unreadable},
 	} {
 		if got := r.drops.of[x.why]; got != x.want {
 			r.Errorf("OnDrop was told of %d events that are %s, the stats say %d", got, x.why, x.want)
@@ -329,7 +329,7 @@ func (r *rig) allDelivered(store *oracle.Store, order bool) batch.Stats {
 }
 
 // viaHTTP is the library's own sender.
-func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.Send {
+func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.SendFunc {
 	t.Helper()
 	send, err := batch.NewHTTP("http://"+addr+"/batch", o)
 	if err != nil {
@@ -339,7 +339,7 @@ func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.Send {
 }
 
 // into sends to a store without a network.
-func into(store *oracle.Store) batch.Send {
+func into(store *oracle.Store) batch.SendFunc {
 	return func(_ context.Context, b *batch.Batch) batch.Outcome { return give(store, b) }
 }
 
@@ -351,9 +351,9 @@ func give(store *oracle.Store, b *batch.Batch) batch.Outcome {
 	answer, status := store.Take(b.Key(), raws)
 	switch status {
 	case 400:
-		return batch.Outcome{Verdict: batch.Bisect, Err: errors.New("malformed"), Status: status}
+		return batch.Outcome{Verdict: batch.VerdictBisect, Err: errors.New("malformed"), Status: status}
 	case 413:
-		return batch.Outcome{Verdict: batch.Split, Err: errors.New("too large"), Status: status}
+		return batch.Outcome{Verdict: batch.VerdictSplit, Err: errors.New("too large"), Status: status}
 	}
 	out := batch.Outcome{Duplicate: answer.Duplicate}
 	for _, x := range answer.Rejected {
@@ -397,6 +397,6 @@ func random(t *testing.T) *rand.Rand {
 func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
 
 // orders are the orders to run under.
-var orders = []batch.Order{batch.Unordered, batch.PerKey, batch.Total}
+var orders = []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal}
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }

@@ -187,12 +187,12 @@ func spaceChild() int {
 	return 0
 }
 
-func spaceConfig(send batch.Send, dir string, policy batch.Policy, ahead bool) config {
+func spaceConfig(send batch.SendFunc, dir string, policy batch.Policy, ahead bool) config {
 	return config{
 		Send:    send,
 		Trigger: batch.Trigger{Count: 50, Linger: time.Millisecond},
 		Queue:   batch.Queue{Events: 2000, Bytes: 1 << 20, Full: policy},
-		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 2},
 		Spool:   &batch.Spool{Dir: dir, WriteAhead: ahead, SyncEvery: time.Millisecond, SegmentBytes: 1 << 20, AfterAttempts: 1},
 	}
 }
@@ -225,7 +225,7 @@ func durable(all []acked) (n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	for _, a := range all {
-		if a.ticket.Wait(ctx, batch.Durable) == nil {
+		if a.ticket.Wait(ctx, batch.StateDurable) == nil {
 			n++
 		}
 	}
@@ -235,7 +235,7 @@ func durable(all []acked) (n int) {
 // spaceResume: with WriteAhead, events are durable as soon as there is space.
 func spaceResume(b *spaceBench, s space, size int64, dir string) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
-	r := start(b, spaceConfig(v.send, dir, batch.Block, true))
+	r := start(b, spaceConfig(v.send, dir, batch.PolicyBlock, true))
 	all := fill(b, r, s, size)
 	if n := durable(all); n == len(all) {
 		b.Fatalf("all of %d events are durable: the disk is not full", n)
@@ -246,7 +246,7 @@ func spaceResume(b *spaceBench, s space, size int64, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, a := range all {
-		if err := a.ticket.Wait(ctx, batch.Durable); err != nil {
+		if err := a.ticket.Wait(ctx, batch.StateDurable); err != nil {
 			b.Fatalf("event %d, with space again: %v; %+v", a.e.ID, err, r.Stats())
 		}
 	}
@@ -260,7 +260,7 @@ func spaceResume(b *spaceBench, s space, size int64, dir string) {
 // processor sends the rest.
 func spaceClose(b *spaceBench, s space, size int64, dir string) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
-	r := start(b, spaceConfig(v.send, dir, batch.Block, true))
+	r := start(b, spaceConfig(v.send, dir, batch.PolicyBlock, true))
 	r.badDisk = true
 	all := fill(b, r, s, size)
 	durable(all)
@@ -271,7 +271,7 @@ func spaceClose(b *spaceBench, s space, size int64, dir string) {
 	r.verdict(v.store, oracle.Promise{Kept: int(last.Spooled)})
 	v.open.Store(true)
 	// The next one starts while the disk is still full.
-	again := startOn(b, r.ledger, spaceConfig(v.send, dir, batch.Block, true))
+	again := startOn(b, r.ledger, spaceConfig(v.send, dir, batch.PolicyBlock, true))
 	again.badDisk = true
 	if got := again.allDelivered(v.store, true); got.Recovered != last.Spooled {
 		b.Errorf("got %d recovered, want %d", got.Recovered, last.Spooled)
@@ -282,7 +282,7 @@ func spaceClose(b *spaceBench, s space, size int64, dir string) {
 // wait in memory when that is full, too.
 func spaceSpill(b *spaceBench, s space, size int64, dir string) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
-	c := spaceConfig(v.send, dir, batch.Spill, false)
+	c := spaceConfig(v.send, dir, batch.PolicySpill, false)
 	c.Queue.Events = 200
 	r := start(b, c)
 	all := fill(b, r, s, size)

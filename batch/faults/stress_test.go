@@ -44,7 +44,7 @@ func TestFault14_Stress(t *testing.T) {
 							Lanes:   batch.Lanes[event]{Order: order},
 						})
 						r.load(producers, scale(1500, 30_000)/producers, 40)
-						r.allDelivered(store, order != batch.Unordered)
+						r.allDelivered(store, order != batch.OrderNone)
 						// What is measured is the processor, which the test's cleanup
 						// holds, and not what it was tested with.
 						r.ledger, store = nil, nil
@@ -83,8 +83,8 @@ func TestFault05_Limit(t *testing.T) {
 		r := start(t, config{
 			Send:    v.send,
 			Trigger: batch.Trigger{Count: 1},
-			Queue:   batch.Queue{Events: events, Full: batch.Reject},
-			Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 16}, // so many shards
+			Queue:   batch.Queue{Events: events, Full: batch.PolicyReject},
+			Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 16}, // so many shards
 		})
 		ready := make(chan struct{})
 		var work sync.WaitGroup
@@ -120,7 +120,7 @@ func TestFault05_Memory(t *testing.T) {
 			return give(store, b)
 		},
 		Trigger: batch.Trigger{Bytes: batchBytes},
-		Queue:   batch.Queue{Bytes: queue, Full: batch.Reject},
+		Queue:   batch.Queue{Bytes: queue, Full: batch.PolicyReject},
 		Lanes:   batch.Lanes[event]{Max: lanes},
 	})
 	offers := scale(4000, 40_000)

@@ -29,7 +29,7 @@ func TestFault03_Reset(t *testing.T) {
 		{"half closed in the body", oracle.Half, true, 12_000},
 		{"half closed answer", oracle.Half, false, 250},
 	} {
-		for _, order := range []batch.Order{batch.Unordered, batch.PerKey} {
+		for _, order := range []batch.Order{batch.OrderNone, batch.OrderPerKey} {
 			t.Run(name(c.name, " ", order), func(t *testing.T) {
 				t.Parallel()
 				rnd := random(t)
@@ -55,7 +55,7 @@ func TestFault03_Reset(t *testing.T) {
 					r.flush()
 					proxy.Break() // connections that had luck, too
 				}
-				s := r.allDelivered(store, order != batch.Unordered)
+				s := r.allDelivered(store, order != batch.OrderNone)
 				if s.Requests == s.Batches {
 					t.Errorf("got %d requests of %d batches, want more: no connection broke", s.Requests, s.Batches)
 				}
@@ -96,7 +96,7 @@ func TestFault03_Server(t *testing.T) {
 			r := start(t, config{
 				Send:    viaHTTP(t, server.Addr, batch.HTTPOptions{}),
 				Trigger: batch.Trigger{Count: 100, Linger: 5 * time.Millisecond},
-				Lanes:   batch.Lanes[event]{Order: batch.PerKey},
+				Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey},
 			})
 			r.load(4, scale(500, 5000), 80)
 			s := r.allDelivered(store, true)
@@ -223,7 +223,7 @@ func TestFault04_LateBody(t *testing.T) {
 			format   batch.Format
 			compress batch.Compression
 		}{
-			{batch.Lines, batch.None}, {batch.Array, batch.None}, {batch.Lines, batch.Gzip}, {batch.Array, batch.Zstd},
+			{batch.FormatLines, batch.CompressionNone}, {batch.FormatArray, batch.CompressionNone}, {batch.FormatLines, batch.CompressionGzip}, {batch.FormatArray, batch.CompressionZstd},
 		} {
 			t.Run(name(status, " ", c.format, " ", c.compress), func(t *testing.T) {
 				store := oracle.NewStore(oracle.Rules{})
@@ -357,8 +357,8 @@ var slow = map[string]oracle.Act{
 // not answer, and everything is as it should be when it does again.
 func TestFault05_Slow(t *testing.T) {
 	for how, act := range slow {
-		for _, policy := range []batch.Policy{batch.Block, batch.Reject, batch.DropNewest, batch.DropOldest, batch.Spill} {
-			if !full() && policy != batch.Block && act.Do != oracle.Hang {
+		for _, policy := range []batch.Policy{batch.PolicyBlock, batch.PolicyReject, batch.PolicyDropNewest, batch.PolicyDropOldest, batch.PolicySpill} {
+			if !full() && policy != batch.PolicyBlock && act.Do != oracle.Hang {
 				continue
 			}
 			t.Run(name(how, " ", policy), func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestFault05_Slow(t *testing.T) {
 	}
 	t.Run("black hole", func(t *testing.T) {
 		t.Parallel()
-		testSlow(t, batch.Reject, func(t *testing.T, store *oracle.Store) (string, func()) {
+		testSlow(t, batch.PolicyReject, func(t *testing.T, store *oracle.Store) (string, func()) {
 			server := oracle.NewServer(t, store, nil)
 			proxy := oracle.NewProxy(t, server.Addr, func(int) oracle.Plan {
 				return oracle.Plan{Up: oracle.Leg{Do: oracle.Hole, After: 500}}
@@ -397,7 +397,7 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 		Queue:   batch.Queue{Events: events, Bytes: queue, Full: policy},
 		Lanes:   batch.Lanes[event]{Max: lanes},
 	}
-	if policy == batch.Spill {
+	if policy == batch.PolicySpill {
 		c.Spool = &batch.Spool{Dir: t.TempDir()}
 	}
 	r := start(t, c)
@@ -405,7 +405,7 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	for range 4 * events {
 		e := r.ledger.Next(1, 100)
 		var err error
-		if policy == batch.Block {
+		if policy == batch.PolicyBlock {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
 			err = r.AddWait(ctx, e)
 			cancel()
@@ -427,19 +427,19 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	s := r.balance("full")
 	lost := s.DroppedFull
 	switch policy {
-	case batch.Block:
+	case batch.PolicyBlock:
 		if out == 0 || full > 0 || lost > 0 {
 			t.Errorf("got %d waits that ended, %d ErrFull, %d dropped, want waits only", out, full, lost)
 		}
-	case batch.Reject:
+	case batch.PolicyReject:
 		if full == 0 || lost > 0 || s.Rejected != uint64(full) {
 			t.Errorf("got %d ErrFull, %d counted, %d dropped, want ErrFull only", full, s.Rejected, lost)
 		}
-	case batch.DropNewest, batch.DropOldest:
+	case batch.PolicyDropNewest, batch.PolicyDropOldest:
 		if full > 0 || lost == 0 {
 			t.Errorf("got %d ErrFull, %d dropped, want dropped only", full, lost)
 		}
-	case batch.Spill:
+	case batch.PolicySpill:
 		if full > 0 || lost > 0 || s.Spooled == 0 {
 			t.Errorf("got %d ErrFull, %d dropped, %d spooled, want spooled only", full, lost, s.Spooled)
 		}
@@ -459,10 +459,10 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 		t.Errorf("got up to %d events on the way, want at most %d", r.most.inFlight, most)
 	}
 	last := uint64(r.ledger.Tally().Made)
-	if policy == batch.DropOldest && !store.Has(last) {
+	if policy == batch.PolicyDropOldest && !store.Has(last) {
 		t.Errorf("event %d, the newest, was not delivered", last)
 	}
-	if policy == batch.DropNewest && !store.Has(1) {
+	if policy == batch.PolicyDropNewest && !store.Has(1) {
 		t.Error("event 1, the oldest, was not delivered")
 	}
 	r.verdict(store, oracle.Promise{Once: true})
@@ -486,8 +486,8 @@ func TestFault05_SpillOtherLane(t *testing.T) {
 		},
 		Trigger: batch.Trigger{Count: 50, Linger: time.Millisecond},
 		Queue:   batch.Queue{Events: 200},
-		Lanes:   batch.Lanes[event]{Order: batch.PerKey, Max: 2},
-		Retry:   batch.Retry{Base: time.Second, Cap: time.Second},
+		Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 2},
+		Retry:   batch.Retry{Initial: time.Second, Max: time.Second},
 		Spool:   &batch.Spool{Dir: t.TempDir(), SyncEvery: time.Millisecond},
 	})
 	// Find two keys on different lanes.

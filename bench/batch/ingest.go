@@ -93,10 +93,10 @@ func contenders() []contender {
 
 // discarding returns a processor of ours whose send function takes every batch.
 func discarding(f form, spool *batch.Spool) (adder, error) {
-	p, err := batch.New(batch.Config[model.Event]{
+	p, err := batch.New(batch.Options[model.Event]{
 		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return f.encode(dst, e), nil },
 		Send:    func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{} },
-		Format:  batch.Raw,
+		Format:  batch.FormatRaw,
 		Trigger: batch.Trigger{Count: limit, Bytes: 4 << 20, Linger: interval},
 		Spool:   spool,
 	})

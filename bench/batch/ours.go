@@ -56,10 +56,10 @@ func newOurs(o arm.Options, ahead bool) (*subject, error) {
 	}
 	s := &subject{}
 	s.mu.dropped = make(map[string]int64)
-	c := batch.Config[model.Event]{
+	c := batch.Options[model.Event]{
 		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return model.AppendJSON(dst, e, o.Size), nil },
 		Send:    send,
-		Format:  batch.Array,
+		Format:  batch.FormatArray,
 		Trigger: batch.Trigger{Count: o.Limit, Linger: o.Interval},
 		OnDrop: func(d batch.Dropped) {
 			s.mu.Lock()

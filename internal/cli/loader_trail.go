@@ -135,7 +135,7 @@ func (s *eventStore) Append(batches []loader.Batch, mark []byte) error {
 	}
 	// An append that has begun ends one way or the other: nobody may call it off.
 	err := s.store.AppendMarked(context.Background(), all, s.source, mark)
-	if refused := (*trail.RefusedError)(nil); errors.As(err, &refused) {
+	if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
 		told := new(loader.RefusedError)
 		for _, r := range refused.Refused {
 			i, _ := slices.BinarySearch(ends, r.Index+1)

@@ -421,7 +421,7 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		told := verifyTold{Sound: report.Sound(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}, Denied: report.Denied}
+		told := verifyTold{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}, Denied: report.Denied}
 		for _, d := range report.Damages {
 			told.Damages = append(told.Damages, damageTold(d))
 		}
@@ -430,7 +430,7 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 		err = a.print(verifyText(db, report))
 	}
 	switch {
-	case err != nil || report.Sound():
+	case err != nil || report.OK():
 		return err
 	case len(report.Damages) == 0: // it may well be sound
 		return &exitError{code: exitEngine, err: fmt.Errorf("%s may not be read", countOf(int64(len(report.Denied)), "file")), hint: "run it as the user who writes to the store"}
@@ -441,7 +441,7 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 // verifyText is what verify prints: a line for each damage, or that there is none.
 func verifyText(db string, r trail.Report) string {
 	what := fmt.Sprintf("%s with %s, %s in the log", countOf(int64(r.Segments), "segment"), countOf(r.Rows, "event"), countOf(r.Records, "record"))
-	if r.Sound() {
+	if r.OK() {
 		return "sound: " + what + "\n"
 	}
 	var b strings.Builder

@@ -17,18 +17,18 @@ func TestFromBatch(t *testing.T) {
 	for _, c := range []struct {
 		size, events, count int
 	}{{50, 20_000, 10_000}, {270_000, 20, 10}, {1, 1, 1}} {
-		for _, compression := range []batch.Compression{batch.None, batch.Gzip, batch.Zstd} {
+		for _, compression := range []batch.Compression{batch.CompressionNone, batch.CompressionGzip, batch.CompressionZstd} {
 			t.Run(fmt.Sprint(c.events, " of ", c.size, " ", compression), func(t *testing.T) {
 				r := openRig(t, Options{Sink: Nowhere()})
 				send, err := batch.NewHTTP(r.server.URL+"/batch", batch.HTTPOptions{Compression: compression, Client: r.server.Client()})
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := batch.New(batch.Config[[]byte]{
+				p, err := batch.New(batch.Options[[]byte]{
 					Encode:  func(dst []byte, v *[]byte) ([]byte, error) { return append(dst, *v...), nil },
 					Send:    send,
 					Trigger: batch.Trigger{Count: c.count, Bytes: 4 << 20, Linger: time.Hour},
-					Logger:  slog.New(slog.DiscardHandler),
+					Log:     slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -380,7 +380,7 @@ func (g *Generation) Close(ctx context.Context) error {
 }
 
 // Run starts a process and does r in it as if the node had returned it. See
-// [node.Source].
+// [node.Starter].
 func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Response {
 	return source{g, at}.Run(ctx, r)
 }
@@ -433,7 +433,7 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	return resp, id
 }
 
-// Screen is a [node.ScreeningSource]'s.
+// Screen is a [node.ScreeningStarter]'s.
 func (s source) Screen(port int) func(payload value.Value) bool {
 	prog := s.gen.prog
 	out := prog.Vertices[s.at].Out

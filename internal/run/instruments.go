@@ -91,9 +91,9 @@ func labels(vertices []compile.Vertex) []context.Context {
 // towards the node that returned it.
 type labelled struct{ labels context.Context }
 
-func (l labelled) enter(node.Process, node.Packet) observe.Around { return l.around }
+func (l labelled) enter(node.Process, node.Packet) observe.Middleware { return l.around }
 
-func (l labelled) around(_ node.Process, _ observe.Piece, run func() node.Result) node.Result {
+func (l labelled) around(_ node.Process, _ observe.Stage, run func() node.Result) node.Result {
 	pprof.SetGoroutineLabels(l.labels)
 	return run()
 }

@@ -110,7 +110,7 @@ func TestObserveTrigger(t *testing.T) {
 }
 
 // A starter is a trigger that keeps its source.
-type starter struct{ src node.Source }
+type starter struct{ src node.Starter }
 
 func (*starter) Receive(node.Process, node.Packet) node.Result { return node.None() }
-func (s *starter) Serve(src node.Source) error                 { s.src = src; return nil }
+func (s *starter) Serve(src node.Starter) error                { s.src = src; return nil }

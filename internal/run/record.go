@@ -182,7 +182,7 @@ func (r *recording) wake(p *process) {
 // A recorded node measures the pieces of its code.
 type recorded struct{ at int32 }
 
-func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
+func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware {
 	p := owner(facade)
 	r := p.rec
 	s := r.add(p)
@@ -196,7 +196,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
 		s.Start = now - s.Queue
 	}
 	start, tracing := r.start, r.tracing
-	return func(_ node.Process, piece observe.Piece, run func() node.Result) node.Result {
+	return func(_ node.Process, piece observe.Stage, run func() node.Result) node.Result {
 		if tracing != nil {
 			defer trace.StartRegion(tracing, s.Node.String()).End()
 		}
@@ -217,7 +217,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Around {
 	}
 }
 
-func plainly(_ node.Process, _ observe.Piece, run func() node.Result) node.Result { return run() }
+func plainly(_ node.Process, _ observe.Stage, run func() node.Result) node.Result { return run() }
 
 // note keeps the failure of the node that a result tells of, not one that came
 // to it from elsewhere.

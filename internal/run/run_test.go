@@ -605,7 +605,7 @@ func (r *recorded) add(what string) error { *r.log = append(*r.log, what); retur
 
 func (r *recorded) Receive(node.Process, node.Packet) node.Result { return node.None() }
 func (r *recorded) Open(context.Context) error                    { return r.add("open") }
-func (r *recorded) Serve(node.Source) error                       { return r.add("serve") }
+func (r *recorded) Serve(node.Starter) error                      { return r.add("serve") }
 func (r *recorded) Stop(context.Context) error                    { return r.add("stop") }
 func (r *recorded) Close() error                                  { return r.add("close") }
 

@@ -47,9 +47,9 @@ func batchDef(o Options) *node.Def {
 			schema.Int("attempts").Default(0).Range(0, 1<<20).Doc("How many failed attempts a batch has before its events are dropped; 0 sets no limit. If the receiver answers, only the events that make it fail are dropped. A receiver that refuses every event, or answers that the address or the credentials are wrong, does not use them up: then everything waits."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for one request."),
 		),
-		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
-		Fails: true,
-		New:   func(init *node.Init) (node.Node, error) { return newShipper(o, init) },
+		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
+		HasErrorPort: true,
+		New:          func(init *node.Init) (node.Node, error) { return newShipper(o, init) },
 	}
 }
 
@@ -64,7 +64,7 @@ type shipper struct {
 
 	outlet  *outlet
 	release func() error
-	source  node.Source
+	source  node.Starter
 	grace   time.Time // until when Close may send; set by Stop
 }
 
@@ -86,7 +86,7 @@ type settings struct {
 }
 
 // sender makes the function that sends batches.
-func (s settings) sender() (batch.Send, error) {
+func (s settings) sender() (batch.SendFunc, error) {
 	header := make(http.Header)
 	var names map[string]string
 	if err := json.Unmarshal([]byte(s.header), &names); err != nil {
@@ -100,11 +100,11 @@ func (s settings) sender() (batch.Send, error) {
 
 var errHeader = errors.New("want a map of text")
 
-var orders = map[string]batch.Order{"unordered": batch.Unordered, "key": batch.PerKey, "total": batch.Total}
+var orders = map[string]batch.Order{"unordered": batch.OrderNone, "key": batch.OrderPerKey, "total": batch.OrderTotal}
 
 var policies = map[string]batch.Policy{
-	"block":  batch.Default, // Spill with a spool
-	"reject": batch.Reject, "drop_oldest": batch.DropOldest, "drop_newest": batch.DropNewest,
+	"block":  batch.PolicyDefault, // Spill with a spool
+	"reject": batch.PolicyReject, "drop_oldest": batch.PolicyDropOldest, "drop_newest": batch.PolicyDropNewest,
 }
 
 func newShipper(o Options, init *node.Init) (*shipper, error) {
@@ -133,9 +133,9 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 		found.Add(c.Errorf("url", diag.CodeBadValue, "%s", strings.TrimPrefix(err.Error(), "batch: ")).WithHint("write one such as http://127.0.0.1:8090/batch"))
 	}
 	switch keyed := c.Has("key"); {
-	case keyed && n.settings.order != batch.PerKey:
+	case keyed && n.settings.order != batch.OrderPerKey:
 		found.Add(c.Errorf("key", diag.CodeBadValue, "key is used with order: key only").WithHint("add order: key, or remove it"))
-	case !keyed && n.settings.order == batch.PerKey:
+	case !keyed && n.settings.order == batch.OrderPerKey:
 		found.Add(c.Errorf("order", diag.CodeBadValue, "order: key needs the field key").WithHint("add one such as key: user"))
 	case keyed:
 		n.settings.key = c.Text("key").Code
@@ -222,9 +222,9 @@ func (n *shipper) offer(ctx context.Context, p node.Process, payload value.Value
 // ship accepts events and waits until they are on disk, or delivered.
 func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	payloads := eventsOf(payload)
-	until := batch.Durable
+	until := batch.StateDurable
 	if n.settings.delivered {
-		until = batch.Delivered
+		until = batch.StateDelivered
 	}
 	tickets := make([]batch.Ticket, len(payloads))
 	var failed []error
@@ -292,7 +292,7 @@ func (n *shipper) rejected(payload value.Value, err error) error {
 		e.Code, e.Status = "encode", http.StatusUnprocessableEntity
 	case errors.As(err, &dropped):
 		e.Code = dropped.Reason.String()
-		if dropped.Reason == batch.Refused {
+		if dropped.Reason == batch.ReasonRefused {
 			e.Status = http.StatusUnprocessableEntity
 		} else {
 			e.Status = http.StatusServiceUnavailable
@@ -324,7 +324,7 @@ func (n *shipper) Open(context.Context) error {
 }
 
 // Serve has dropped events reported at src from now on.
-func (n *shipper) Serve(src node.Source) error {
+func (n *shipper) Serve(src node.Starter) error {
 	n.source = src
 	if n.failing {
 		n.outlet.reportTo(n)

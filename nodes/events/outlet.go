@@ -142,7 +142,7 @@ func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
 	if err != nil {
 		return nil, err
 	}
-	c := batch.Config[shipment]{
+	c := batch.Options[shipment]{
 		Encode:  encode,
 		Send:    send,
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
@@ -150,7 +150,7 @@ func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
 		Lanes:   batch.Lanes[shipment]{Max: s.lanes, Order: s.order, Key: keyOf},
 		Retry:   batch.Retry{Attempts: s.attempts},
 		OnDrop:  o.dropped,
-		Logger:  o.log,
+		Log:     o.log,
 	}
 	if s.spool != "" {
 		c.Spool = &batch.Spool{Dir: s.spool, WriteAhead: true}
@@ -198,7 +198,7 @@ func (o *outlet) changing(p *batch.Processor[shipment]) <-chan struct{} {
 // add adds an event. Where the policy is to wait, it waits until ctx ends.
 func (o *outlet) add(ctx context.Context, s *settings, e *shipment) error {
 	return o.with(ctx, func(p *batch.Processor[shipment]) error {
-		if s.full == batch.Default {
+		if s.full == batch.PolicyDefault {
 			return p.AddWait(ctx, e)
 		}
 		return p.Add(e)
@@ -207,7 +207,7 @@ func (o *outlet) add(ctx context.Context, s *settings, e *shipment) error {
 
 // addAck adds an event as add does. What DropNewest would drop is not accepted.
 func (o *outlet) addAck(ctx context.Context, s *settings, e *shipment) (t batch.Ticket, err error) {
-	impatient := s.full == batch.Reject || s.full == batch.DropNewest
+	impatient := s.full == batch.PolicyReject || s.full == batch.PolicyDropNewest
 	err = o.with(ctx, func(p *batch.Processor[shipment]) error {
 		if !impatient {
 			t, err = p.AddAck(ctx, e)
@@ -310,10 +310,10 @@ func counted(s batch.Stats) [counters]node.Metric {
 		{Name: "batch_delivered_events_total", Help: "Events that the receiver took.", Value: float64(s.Delivered)},
 		{Name: "batch_retries_total", Help: "Events that were sent again, once for each time.", Value: float64(s.Retried)},
 		{Name: "batch_requests_total", Help: "Attempts to send a batch or a piece of one.", Value: float64(s.Requests)},
-		dropped(batch.Full, s.DroppedFull),
-		dropped(batch.Exhausted, s.DroppedExhausted),
-		dropped(batch.Refused, s.Refused),
-		dropped(batch.Unreadable, s.Unreadable),
+		dropped(batch.ReasonQueueFull, s.DroppedFull),
+		dropped(batch.ReasonExhausted, s.DroppedExhausted),
+		dropped(batch.ReasonRefused, s.Refused),
+		dropped(batch.ReasonUnreadable, s.Unreadable),
 	}
 }
 

@@ -34,9 +34,9 @@ func trailAppendDef(o Options) *node.Def {
 			schema.String("times").Doc("Which times events may have: `FROM/TO`, each a day or a time of RFC 3339, either may be left out; or `any`. Other events are refused. Unset takes 20 years up to now, and a day ahead."),
 			schema.Expr("properties").Doc("An expression over the event for a map of its properties. Unset takes all of its fields but those that the other expressions are the names of."),
 		),
-		In:    []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
-		Fails: true,
-		New:   func(init *node.Init) (node.Node, error) { return newAppender(o, init) },
+		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
+		HasErrorPort: true,
+		New:          func(init *node.Init) (node.Node, error) { return newAppender(o, init) },
 	}
 }
 
@@ -142,7 +142,7 @@ func (n *appender) append(ctx context.Context, all []event.Event, payloads []val
 		}
 		defer done()
 		err = s.Append(ctx, all)
-		if refused := (*trail.RefusedError)(nil); errors.As(err, &refused) {
+		if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
 			var bad []error
 			for _, r := range refused.Refused {
 				bad = append(bad, n.refused(r.Index, list, payloads[r.Index], r.Err))

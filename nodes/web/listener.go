@@ -188,7 +188,7 @@ func pemOf(s string) ([]byte, error) {
 }
 
 // Serve has the server start processes at src.
-func (n *listener) Serve(src node.Source) error {
+func (n *listener) Serve(src node.Starter) error {
 	n.serving = &serving{
 		source:    src,
 		counts:    n.counts,
@@ -197,7 +197,7 @@ func (n *listener) Serve(src node.Source) error {
 		accessLog: n.accessLog,
 		cert:      n.cert,
 	}
-	if screening, ok := src.(node.ScreeningSource); ok {
+	if screening, ok := src.(node.ScreeningStarter); ok {
 		n.serving.admits = screening.Screen(0)
 	}
 	return n.server.attach(&n.ref, n.serving)

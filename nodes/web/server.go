@@ -56,7 +56,7 @@ type limits struct {
 
 // A serving is what one generation does with requests. It is immutable.
 type serving struct {
-	source    node.Source
+	source    node.Starter
 	admits    func(value.Value) bool // asks the first node about a head; nil if that takes everything
 	counts    *counts
 	log       *slog.Logger

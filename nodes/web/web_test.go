@@ -146,7 +146,7 @@ func (w *world) make(name, config string) *listener {
 }
 
 // serve brings a listener up.
-func (w *world) serve(n *listener, src node.Source) {
+func (w *world) serve(n *listener, src node.Starter) {
 	w.t.Helper()
 	if err := n.Open(context.Background()); err != nil {
 		w.t.Fatalf("Open: %v", err)

@@ -46,7 +46,7 @@ import (
 
 func main() {
 	send, err := batch.NewHTTP("http://127.0.0.1:9/batch", batch.HTTPOptions{})
-	p, failed := batch.New(batch.Config[string]{
+	p, failed := batch.New(batch.Options[string]{
 		Encode: func(dst []byte, s *string) ([]byte, error) { return append(dst, *s...), nil },
 		Send:   send,
 	})

@@ -47,7 +47,7 @@ func (e Event) Append(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// Encode is Append with the signature of batch.Config.Encode.
+// Encode is Append with the signature of batch.Options.Encode.
 func Encode(dst []byte, e *Event) ([]byte, error) { return e.Append(dst), nil }
 
 // maxPad is the largest payload Parse believes.

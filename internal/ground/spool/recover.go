@@ -56,7 +56,7 @@ func Open(opt Options) (*Spool, Recovery, error) {
 	if err := opt.FS.MkdirAll(opt.Dir); err != nil {
 		return fail(err)
 	}
-	s := &Spool{opt: opt, fs: opt.FS, log: opt.Logger, wake: make(chan struct{}, 1)}
+	s := &Spool{opt: opt, fs: opt.FS, log: opt.Log, wake: make(chan struct{}, 1)}
 	unlock, err := s.fs.Lock(s.join(lockName))
 	if errors.Is(err, ErrLocked) {
 		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other, or give each its own folder", opt.Dir, ErrLocked)

@@ -34,9 +34,9 @@ type Options struct {
 	CheckpointEvery time.Duration
 	// FS is the file system; nil: the real one.
 	FS FS
-	// Logger is told of damage and of changes between working and failing; nil:
+	// Log is told of damage and of changes between working and failing; nil:
 	// nobody is.
-	Logger *slog.Logger
+	Log *slog.Logger
 }
 
 const (
@@ -66,8 +66,8 @@ func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = disk{}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A Config says what a processor does with events of type T. Encode and Send
+// Options say what a processor does with events of type T. Encode and Send
 // must be given; every other zero value is a default that needs no tuning. A
-// Config is read by New and not kept: changing it afterwards changes nothing.
-type Config[T any] struct {
+// Options is read by New and not kept: changing it afterwards changes nothing.
+type Options[T any] struct {
 	// Encode appends the encoded form of v to dst and returns the extended
 	// slice, as append does. It runs in the goroutine that adds the event,
 	// straight into the memory the event is sent from, and under a lock which
@@ -20,8 +20,8 @@ type Config[T any] struct {
 	// wrapped beside ErrEncode. With Format Lines the form must not hold a newline.
 	Encode func(dst []byte, v *T) ([]byte, error)
 
-	// Send ships one batch; see Send. NewHTTP makes one.
-	Send Send
+	// SendFunc ships one batch; see Send. NewHTTP makes one.
+	Send SendFunc
 
 	// Format is how events follow each other in a batch's body. The zero
 	// value is Lines.
@@ -49,7 +49,7 @@ type Config[T any] struct {
 	Producer string
 
 	// DeadLetter takes events that the receiver will not take: those it
-	// refuses, and those given up by Retry.Total or Retry.Attempts. It is
+	// refuses, and those given up by Retry.MaxElapsed or Retry.Attempts. It is
 	// called with the events of one batch, or some of them, from the goroutine
 	// that ships it, perhaps from several concurrently, and must return when
 	// ctx ends. When it returns an error it is called again, after a back-off,
@@ -72,10 +72,10 @@ type Config[T any] struct {
 	// Hooks are told of attempts and deliveries, for metrics and traces.
 	Hooks Hooks
 
-	// Logger is told of what an operator would want to know, each kind of
+	// Log is told of what an operator would want to know, each kind of
 	// message at most once a second. Nil is slog.Default; to discard
 	// messages, give slog.New(slog.DiscardHandler).
-	Logger *slog.Logger
+	Log *slog.Logger
 }
 
 // Hooks are functions that are told what a processor does. Nil ones cost
@@ -113,12 +113,12 @@ type Delivery struct {
 type Format uint8
 
 const (
-	// Lines puts a newline after each event (NDJSON when events are JSON).
-	Lines Format = iota
-	// Array encloses the events in brackets with commas between: JSON.
-	Array
-	// Raw puts nothing between events: Encode frames them itself.
-	Raw
+	// FormatLines puts a newline after each event (NDJSON when events are JSON).
+	FormatLines Format = iota
+	// FormatArray encloses the events in brackets with commas between: JSON.
+	FormatArray
+	// FormatRaw puts nothing between events: Encode frames them itself.
+	FormatRaw
 )
 
 // String returns the format's name.
@@ -153,8 +153,8 @@ type Queue struct {
 	Events int
 	// Bytes is the most bytes to wait. 0 means 64 MiB.
 	Bytes int64
-	// Full is what Add does when there is no room. The zero value is Block, or
-	// Spill when there is a Spool.
+	// ReasonQueueFull is what Add does when there is no room. The zero value is Block, or
+	// PolicySpill when there is a Spool.
 	Full Policy
 }
 
@@ -163,19 +163,19 @@ type Queue struct {
 type Policy uint8
 
 const (
-	// Default is Block, or Spill when there is a Spool.
-	Default Policy = iota
-	// Block waits until there is room or the processor closes. Nothing is lost; producers slow down.
-	Block
-	// Reject returns ErrFull; the event is not accepted.
-	Reject
-	// DropNewest accepts the event and drops it.
-	DropNewest
-	// DropOldest drops the chunk of events that has waited longest.
-	DropOldest
-	// Spill moves waiting events to the spool, and waits as Block does when
+	// PolicyDefault is Block, or Spill when there is a Spool.
+	PolicyDefault Policy = iota
+	// PolicyBlock waits until there is room or the processor closes. Nothing is lost; producers slow down.
+	PolicyBlock
+	// PolicyReject returns ErrFull; the event is not accepted.
+	PolicyReject
+	// PolicyDropNewest accepts the event and drops it.
+	PolicyDropNewest
+	// PolicyDropOldest drops the chunk of events that has waited longest.
+	PolicyDropOldest
+	// PolicySpill moves waiting events to the spool, and waits as Block does when
 	// that is full too.
-	Spill
+	PolicySpill
 )
 
 // String returns the policy's name.
@@ -210,13 +210,13 @@ type Lanes[T any] struct {
 type Order uint8
 
 const (
-	// Unordered keeps no order: batches overtake each other.
-	Unordered Order = iota
-	// PerKey keeps events of equal Lanes.Key in order: one batch on the way
+	// OrderNone keeps no order: batches overtake each other.
+	OrderNone Order = iota
+	// OrderPerKey keeps events of equal Lanes.Key in order: one batch on the way
 	// for each lane, and a lane waits while its batch is tried again.
-	PerKey
-	// Total keeps all events in order: one batch on the way.
-	Total
+	OrderPerKey
+	// OrderTotal keeps all events in order: one batch on the way.
+	OrderTotal
 )
 
 // String returns the order's name.
@@ -228,15 +228,15 @@ func (o Order) String() string {
 // between nothing and a bound, which starts at Base and doubles up to Cap with
 // each attempt ("full jitter", M. Brooker, Exponential Backoff And Jitter, 2015).
 type Retry struct {
-	// Base is the bound after the first attempt. 0 means 100 ms.
-	Base time.Duration
-	// Cap is the largest bound. 0 means 30 s.
-	Cap time.Duration
-	// Total is how long after its first attempt a batch is dropped as
-	// Expired. 0 never drops one.
-	Total time.Duration
+	// Initial is the bound after the first attempt. 0 means 100 ms.
+	Initial time.Duration
+	// Max is the largest bound. 0 means 30 s.
+	Max time.Duration
+	// MaxElapsed is how long after its first attempt a batch is dropped as
+	// ReasonExpired. 0 never drops one.
+	MaxElapsed time.Duration
 	// Attempts is how many failed attempts a batch has before it is dropped as
-	// Exhausted, pauses not counted. If the receiver has answered the last one
+	// ReasonExhausted, pauses not counted. If the receiver has answered the last one
 	// (Outcome.Status), and not with overload, halves of the batch get another
 	// attempt each, down to single events, so that one event which makes the
 	// receiver fail does not take others with it; unless eight single events
