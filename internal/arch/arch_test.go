@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,7 +167,7 @@ func TestLayers(t *testing.T) {
 
 func under(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
-// TestPackageComments wants every package to say what it is for.
+// TestPackageComments checks that every package says what it is for.
 func TestPackageComments(t *testing.T) {
 	said := make(map[string]bool)
 	for _, f := range load(t) {
@@ -182,8 +183,9 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestDocComments wants the first word of a doc comment to be what it stands on,
-// which catches comments that a renaming left behind.
+// TestDocComments checks that the comment on an exported name begins with it, as Go's
+// documentation has it, and that no other begins with the name of something else, which
+// a renaming left behind.
 func TestDocComments(t *testing.T) {
 	for _, f := range load(t) {
 		if f.test {
@@ -204,6 +206,8 @@ func TestDocComments(t *testing.T) {
 	}
 }
 
+var mixedCaps = regexp.MustCompile(`^[a-z]+[A-Z]\w*[,.:]?$`)
+
 func firstWord(t *testing.T, f file, doc *ast.CommentGroup, name string) {
 	t.Helper()
 	if doc == nil {
@@ -213,7 +217,10 @@ func firstWord(t *testing.T, f file, doc *ast.CommentGroup, name string) {
 	for len(words) > 0 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
 		words = words[1:]
 	}
-	if len(words) > 0 && strings.TrimRight(words[0], ",.:'s") != strings.TrimRight(name, "s") && strings.TrimRight(words[0], ",.:") != name {
+	if len(words) == 0 || !ast.IsExported(name) && !mixedCaps.MatchString(words[0]) {
+		return
+	}
+	if strings.TrimRight(words[0], ",.:'s") != strings.TrimRight(name, "s") && strings.TrimRight(words[0], ",.:") != name {
 		t.Errorf("%s: the comment on %s begins with %q", f.set.Position(doc.Pos()), name, words[0])
 	}
 }
