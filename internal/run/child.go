@@ -19,14 +19,14 @@ func (p *process) spawn(at int32, f *frame, more *node.More) {
 	if more.Limit > 0 {
 		first = min(n, more.Limit)
 	}
-	f.nursery = &nursery{children: more.Children, next: first}
+	f.spawned = &pendingChildren{children: more.Children, next: first}
 	for i := range first {
-		p.startChild(at, place{f, int32(i)}, more.Children[i])
+		p.startChild(at, continuation{f, int32(i)}, more.Children[i])
 	}
 }
 
-// startChild runs a result in a child process that this one waits for.
-func (p *process) startChild(at int32, to place, r node.Result) {
+// startChild runs a result in a child process, and posts its response to this one.
+func (p *process) startChild(at int32, to continuation, r node.Result) {
 	p.outside++
 	if p.aborted != nil {
 		r = node.Answer(value.Error(p.aborted))
@@ -37,19 +37,19 @@ func (p *process) startChild(at int32, to place, r node.Result) {
 	})
 }
 
-// childEnded starts the next child and takes the response of the one that ended.
+// childEnded starts the next child and uses the response of the one that ended.
 func (p *process) childEnded(a arrival) {
 	f := a.child.frame
-	if c := f.nursery; c.next < len(c.children) {
+	if c := f.spawned; c.next < len(c.children) {
 		i := c.next
 		c.next++
-		p.startChild(f.node, place{f, int32(i)}, c.children[i])
+		p.startChild(f.node, continuation{f, int32(i)}, c.children[i])
 	}
 	p.answer(f.node, a.child, node.Response{Payload: a.value.Payload, None: a.value.Op == node.OpNone})
 }
 
-// errForks is the answer to a fork past the limit.
-var errForks = errors.New("too many forked processes at once")
+// errForks is the answer to a fork above the limit.
+var errForks = errors.New("too many forked processes")
 
 // fork starts a detached child and returns how the packet is answered.
 func (p *process) fork(at int32, r node.Result) node.Result {

@@ -11,10 +11,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// drain delivers packets until the process is finished, or waits for others and
-// so gives up its turn. It is the one place where panics of node code are
-// recovered: such a process is aborted, and its caller drains on.
-func (p *process) drain() (finished, panicked bool) {
+// runQueue delivers packets until the process is finished, or has to wait and so
+// releases the token. Panics of node code are recovered here and nowhere else: the
+// process is aborted, and the caller continues with what is left in the queue.
+func (p *process) runQueue() (finished, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
@@ -38,19 +38,19 @@ func (p *process) drain() (finished, panicked bool) {
 			p.arrive(a)
 		case p.root.pending == 0:
 			return true, false
-		case !p.receive():
+		case !p.takeArrivals():
 			return false, false
 		}
 	}
 }
 
-// receive takes what other goroutines have handed over. If there is nothing, it
-// does blocking work itself, the turn given up meanwhile, or reports that the
-// turn is lost for good: whoever brings the next arrival takes it.
-func (p *process) receive() (turn bool) {
+// takeArrivals takes what other goroutines have posted. If there is nothing, it
+// releases the token and runs blocking work on this goroutine. It reports whether
+// the caller holds the token; if not, the goroutine that posts next takes it.
+func (p *process) takeArrivals() (token bool) {
 	idle := p.idle
 	p.idle = work{}
-	if p.tally != nil {
+	if p.packets != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
 	}
 	p.mu.Lock()
@@ -65,33 +65,32 @@ func (p *process) receive() (turn bool) {
 	case idle.run == nil:
 		return !alone
 	case alone:
-		return p.post(p.perform(idle))
+		return p.post(p.runWork(idle))
 	}
 	p.spawnWork(idle)
 	return true
 }
 
-// post hands an arrival to the turn holder. If there is none, the caller gets
-// the turn; if not, it must not touch the process any more.
-func (p *process) post(a arrival) (turn bool) {
+// post hands an arrival to the holder of the token. If no goroutine holds it, the
+// caller does from now on; otherwise it must not touch the process any more.
+func (p *process) post(a arrival) (token bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.inbox = append(p.mu.inbox, a)
-	turn = !p.mu.busy
+	token = !p.mu.busy
 	p.mu.busy = true
-	return turn
+	return token
 }
 
-// resume posts an arrival from a goroutine of its own, and drains the process if
-// that goroutine gets the turn.
+// resume posts an arrival, and runs the process if this goroutine gets the token.
 func (p *process) resume(a arrival) {
-	if p.post(a) && p.drive(0, nil) {
+	if p.post(a) && p.runLoop() {
 		p.done <- struct{}{}
 	}
 }
 
-// perform runs blocking work. It is called without the turn.
-func (p *process) perform(w work) (a arrival) {
+// runWork runs blocking work. The caller does not hold the token.
+func (p *process) runWork(w work) (a arrival) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.failed(w.node)
@@ -102,13 +101,13 @@ func (p *process) perform(w work) (a arrival) {
 }
 
 func (p *process) spawnWork(w work) {
-	p.gen.goroutine(func() { p.resume(p.perform(w)) })
+	p.gen.goroutine(func() { p.resume(p.runWork(w)) })
 }
 
-// arrive goes on with what another goroutine has handed over.
+// arrive uses what another goroutine has posted.
 func (p *process) arrive(a arrival) {
 	p.outside--
-	p.look()
+	p.checkLimits()
 	if a.child.frame != nil {
 		p.childEnded(a)
 		return
@@ -127,13 +126,13 @@ func (p *process) arrive(a arrival) {
 	p.openGate(w.node, w.port)
 }
 
-// deliver hands a packet to its node, and the packet that the node makes of it
-// to the next, as far as that goes without queueing.
+// deliver passes a packet to its node, and the node's own packet to the next node,
+// as long as nothing has to be queued.
 func (p *process) deliver(t task) {
 	for direct := true; direct; {
 		p.deliveries++
 		if p.deliveries >= p.checkpoint {
-			p.look()
+			p.checkLimits()
 		}
 		if p.bytes+t.payload.Size() > p.gen.budget.Bytes { // a payload may grow without ever being queued
 			p.abort(p.overBudget(diag.CodePendingBytes, "pending bytes", p.gen.budget.Bytes))
@@ -146,7 +145,7 @@ func (p *process) deliver(t task) {
 				return
 			}
 			p.current.node, p.current.to = t.node, t.to
-			if p.tally != nil {
+			if p.packets != nil {
 				p.count(t)
 			}
 			r = p.vertices[t.node].Node.Receive(p.facade(), node.Packet{Port: int(t.port), Payload: t.payload})
@@ -155,16 +154,16 @@ func (p *process) deliver(t task) {
 	}
 }
 
-// count counts a packet that is about to be handled, in a process that is watched.
+// count counts a packet that a node is about to receive. The process is watched.
 func (p *process) count(t task) {
-	p.tally[t.node].Add(1)
+	p.packets[t.node].Add(1)
 	if p.rec != nil {
 		p.rec.arrived = t.arrived
 	}
 }
 
-// look checks the process's budget of deliveries and whether it was cancelled.
-func (p *process) look() {
+// checkLimits checks the process's budget of deliveries and whether it was cancelled.
+func (p *process) checkLimits() {
 	if p.deliveries >= p.gen.budget.Deliveries {
 		p.abort(p.overBudget(diag.CodeDeliveries, "deliveries", int(p.gen.budget.Deliveries)))
 	} else if err := p.base.Err(); err != nil {
@@ -173,10 +172,10 @@ func (p *process) look() {
 		p.abort(p.ended(diag.CodeCancelled, errGrace))
 	}
 	p.checkpoint = min(p.deliveries+checkEvery, max(p.gen.budget.Deliveries, p.deliveries+1))
-	if p.tally != nil {
+	if p.packets != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
 		if p.rec != nil {
-			p.rec.wake(p)
+			p.rec.checkpoint(p)
 		}
 	}
 }
@@ -193,7 +192,7 @@ func (p *process) overBudget(code diag.Code, what string, limit int) error {
 	return p.ended(code, fmt.Errorf("process ended: more than %d %s", limit, what))
 }
 
-// ended is why the process is ended early, at the node whose code ran last.
+// ended returns the reason to abort the process, at the node whose code ran last.
 func (p *process) ended(code diag.Code, err error) error {
 	return &node.Error{Err: err, Code: string(code), Node: p.vertices[p.current.node].Ref}
 }
@@ -209,17 +208,18 @@ func (p *process) push(t task) {
 	p.queue.push(t)
 }
 
-// apply does what a node says about the packet whose response goes to a place.
-// If that is to send one packet on, and no other is to be delivered before it,
-// the packet is returned instead of queued.
-func (p *process) apply(at, port int32, to place, r *node.Result) (next task, direct bool) {
+// apply applies the result of a node to the packet that it received at a port, and
+// whose response goes to a continuation. If the result is a single packet, and no
+// other has to be delivered before it, apply returns the packet instead of queueing
+// it, with direct set.
+func (p *process) apply(at, port int32, to continuation, r *node.Result) (next task, direct bool) {
 	for {
 		var edges []compile.Edge
 		switch r.Op {
 		case node.OpSend:
 			out := p.vertices[at].Out
 			if uint32(r.Port) >= uint32(len(out)) {
-				*r = p.noPort(at, r.Port)
+				*r = p.unknownPort(at, r.Port)
 				continue
 			}
 			edges = out[r.Port]
@@ -238,28 +238,28 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
 				return task{}, false
 			}
-			port = -1
+			port = noInPort
 			continue
 		case node.OpNone:
 			if at, to, *r = p.fillUp(to, node.Response{None: true}); to.frame == nil {
 				return task{}, false
 			}
-			port = -1
+			port = noInPort
 			continue
 		case node.OpCall:
 			out := p.vertices[at].Out
 			if uint32(r.Port) >= uint32(len(out)) {
-				*r = p.noPort(at, r.Port)
+				*r = p.unknownPort(at, r.Port)
 				continue
 			}
 			edges = out[r.Port]
 			f := p.newFrame(to, at, max(1, len(edges)))
 			f.then = r.More.Then
 			if len(edges) == 0 {
-				r.Op, to = node.OpAnswer, place{frame: f}
-				p.deliveries++ // a call of an unlinked port in a loop must come to an end, too
+				r.Op, to = node.OpAnswer, continuation{frame: f}
+				p.deliveries++ // so that a loop of calls of an unlinked port ends, too
 				if p.deliveries >= p.checkpoint {
-					p.look()
+					p.checkLimits()
 				}
 				continue
 			}
@@ -268,7 +268,7 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			if at, to, *r = p.many(at, to, r.More); to.frame == nil {
 				return task{}, false
 			}
-			port = -1
+			port = noInPort
 			continue
 		case node.OpBlock:
 			if r.More.Block == nil {
@@ -283,7 +283,7 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 		case node.OpAfter:
 			f := p.newFrame(to, at, 1)
 			f.then = r.More.Then
-			*r, to = r.More.Inner, place{frame: f}
+			*r, to = r.More.Inner, continuation{frame: f}
 			continue
 		default:
 			*r = node.Answer(value.Error(p.misuse(at, fmt.Sprintf("unknown operation %d", r.Op))))
@@ -296,7 +296,7 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
 				return task{}, false
 			}
-			port = -1
+			port = noInPort
 		case 1:
 			next = task{payload: r.Payload, to: to, node: edges[0].Node, port: edges[0].Port}
 			if p.queue.n == 0 {
@@ -310,15 +310,15 @@ func (p *process) apply(at, port int32, to place, r *node.Result) (next task, di
 	}
 }
 
-// send sends a payload over links, each response into its slot of the frame.
+// send sends a payload over links. Each response goes into its slot of the frame.
 func (p *process) send(edges []compile.Edge, f *frame, payload value.Value) (next task, direct bool) {
 	if len(edges) == 1 && p.queue.n == 0 {
-		return task{payload: payload, to: place{frame: f}, node: edges[0].Node, port: edges[0].Port}, true
+		return task{payload: payload, to: continuation{frame: f}, node: edges[0].Node, port: edges[0].Port}, true
 	}
 	for i, e := range edges {
-		t := task{payload: payload, to: place{f, int32(i)}, node: e.Node, port: e.Port}
+		t := task{payload: payload, to: continuation{f, int32(i)}, node: e.Node, port: e.Port}
 		if i == 0 {
-			p.enqueue(t) // the payload is shared: it counts once
+			p.enqueue(t) // the payload is shared, so it counts once
 		} else {
 			p.push(t)
 		}
@@ -334,23 +334,24 @@ func (p *process) enqueue(t task) {
 	p.push(t)
 }
 
-// answer gives the response of a packet and does what follows from it.
-func (p *process) answer(at int32, to place, resp node.Response) {
+// answer answers a packet, and delivers the packet that follows from that, if any.
+func (p *process) answer(at int32, to continuation, resp node.Response) {
 	r := node.Respond(resp)
-	if t, direct := p.apply(at, -1, to, &r); direct {
+	if t, direct := p.apply(at, noInPort, to, &r); direct {
 		p.deliver(t)
 	}
 }
 
-// fillUp puts a response into its place, and that of the frame which it
-// completes into the next, up to a frame whose node goes on: then it returns
-// what that node does. Otherwise the returned place has no frame.
-func (p *process) fillUp(to place, resp node.Response) (at int32, up place, r node.Result) {
+// fillUp passes a response to its continuation. If that completes a frame, the
+// frame's response goes to the next one up, until a frame has a function to
+// continue with: then fillUp returns the result of that function, and the node and
+// the continuation that it is for. Otherwise the continuation has no frame.
+func (p *process) fillUp(to continuation, resp node.Response) (at int32, up continuation, r node.Result) {
 	for p.fill(to, resp) {
 		f := to.frame
 		if f.up.frame == nil { // the root
 			p.resp = resp
-			return 0, place{}, node.Result{}
+			return 0, continuation{}, node.Result{}
 		}
 		at, up = f.node, f.up
 		if f.thenAll != nil && p.aborted == nil {
@@ -372,12 +373,12 @@ func (p *process) fillUp(to place, resp node.Response) (at int32, up place, r no
 		}
 		to = up
 	}
-	return 0, place{}, node.Result{}
+	return 0, continuation{}, node.Result{}
 }
 
-// many sends several packets, or starts children. Where nothing is to be waited
-// for, it returns what the node does next.
-func (p *process) many(at int32, to place, more *node.More) (int32, place, node.Result) {
+// many sends several packets, or starts children. If there is nothing to wait for,
+// it returns the node's next result, as fillUp does.
+func (p *process) many(at int32, to continuation, more *node.More) (int32, continuation, node.Result) {
 	n := len(more.Packets) + len(more.Children)
 	if n == 0 {
 		p.current.node, p.current.to = at, to
@@ -387,14 +388,14 @@ func (p *process) many(at int32, to place, more *node.More) (int32, place, node.
 	f.thenAll = more.ThenAll
 	if len(more.Children) > 0 {
 		p.spawn(at, f, more)
-		return 0, place{}, node.Result{}
+		return 0, continuation{}, node.Result{}
 	}
 	out := p.vertices[at].Out
 	var unlinked []int
 	for i, packet := range more.Packets {
-		slot := place{f, int32(i)}
+		slot := continuation{f, int32(i)}
 		if packet.Port < 0 || packet.Port >= len(out) {
-			more.Packets[i].Payload = p.noPort(at, int32(packet.Port)).Payload
+			more.Packets[i].Payload = p.unknownPort(at, int32(packet.Port)).Payload
 			unlinked = append(unlinked, i)
 			continue
 		}
@@ -407,18 +408,18 @@ func (p *process) many(at int32, to place, more *node.More) (int32, place, node.
 			p.send(edges, p.newFrame(slot, at, len(edges)), packet.Payload)
 		}
 	}
-	// Unlinked packets are their own responses. The last may complete the frame.
+	// Packets without a link are their own responses. The last may complete the frame.
 	for i, packet := range unlinked {
 		resp := node.Response{Payload: more.Packets[packet].Payload}
 		if i == len(unlinked)-1 {
-			return p.fillUp(place{f, int32(packet)}, resp)
+			return p.fillUp(continuation{f, int32(packet)}, resp)
 		}
-		p.fill(place{f, int32(packet)}, resp)
+		p.fill(continuation{f, int32(packet)}, resp)
 	}
-	return 0, place{}, node.Result{}
+	return 0, continuation{}, node.Result{}
 }
 
-// locate wraps an error that a node has made, exactly once, to say which.
+// locate adds the node to an error that has none yet. It counts the failure.
 func (p *process) locate(at int32, payload value.Value) value.Value {
 	err := payload.AsError()
 	if e, ok := err.(*node.Error); ok && e.Node.Kind != "" || err == p.aborted {
@@ -437,8 +438,7 @@ func (p *process) locate(at int32, payload value.Value) value.Value {
 	return value.Error(&located)
 }
 
-// codeOf returns the code of an error that a context has ended with, empty for
-// others.
+// codeOf returns the code of an error of a context, and "" for other errors.
 func codeOf(err error) diag.Code {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -449,11 +449,11 @@ func codeOf(err error) diag.Code {
 	return ""
 }
 
-func (p *process) noPort(at, port int32) node.Result {
+func (p *process) unknownPort(at, port int32) node.Result {
 	return node.Answer(value.Error(p.misuse(at, fmt.Sprintf("sent to out-port %d of %d", port, len(p.vertices[at].Out)))))
 }
 
-// misuse is the error of a node that breaks the contract of package node.
+// misuse returns the error for a node that breaks the contract of package node.
 func (p *process) misuse(at int32, what string) error {
 	p.failed(at)
 	ref := p.vertices[at].Ref

@@ -11,19 +11,19 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// What goes to a linked error port would never be seen outside of the workflow
-// unless it is logged here: each failure once, up to faultBurst of a node at once and
-// then one each faultPace; how many were left out is said with the next.
+// Only this log shows failures that go to a linked error port outside of the
+// workflow. A node logs a burst of faultBurst, then one each faultPace; the next
+// record has the number of those left out.
 const (
 	faultPace  = time.Second
 	faultBurst = 10
 )
 
-// maxMessage is how much of a message is logged, in bytes: it may hold what a
-// client has sent.
+// maxMessage is the number of bytes of a message that are logged: it may contain
+// what a client has sent.
 const maxMessage = 200
 
-// faults bounds what is logged of failures, by the node that they are of.
+// faults limits the rate at which the failures of each node are logged.
 type faults struct {
 	once  sync.Once
 	since time.Time        // immutable once made
@@ -31,14 +31,15 @@ type faults struct {
 	gates []faultGate      // by node
 }
 
-// A faultGate lets faultBurst records pass, and then one each faultPace (the generic
-// cell rate algorithm, as in meter.go).
+// A faultGate admits faultBurst records, and then one each faultPace, by the
+// generic cell rate algorithm as in meter.go.
 type faultGate struct {
 	next    atomic.Int64 // when the next record is due, since the gates were made
 	skipped atomic.Uint64
 }
 
-// pass reports whether a record may pass, and how many have not since the last.
+// pass reports whether a record may be logged, and how many were skipped since the
+// last one.
 func (f *faultGate) pass(now time.Duration) (skipped uint64, ok bool) {
 	for {
 		next := f.next.Load()
@@ -53,8 +54,8 @@ func (f *faultGate) pass(now time.Duration) (skipped uint64, ok bool) {
 	}
 }
 
-// gate returns the gate of the node that has failed; of the node at which that is
-// handled, if it is none of the program.
+// gate returns the gate of the node that has failed, or of the node that handles
+// the failure if the former is not in the program.
 func (g *Generation) gate(failed node.Ref, at int32) *faultGate {
 	f := &g.faults
 	f.once.Do(func() {
@@ -71,12 +72,12 @@ func (g *Generation) gate(failed node.Ref, at int32) *faultGate {
 	return &f.gates[at]
 }
 
-// handled logs an error that goes to the linked error port of a node. What has the
-// status of a client's mistake is an answer that the workflow has chosen, and is
-// logged for debugging only.
+// handled logs an error that goes to the linked error port of a node. An error with
+// the status of a client's mistake is an answer that the workflow has chosen, so
+// its level is debug.
 func (p *process) handled(at int32, err error) {
 	if p.aborted != nil {
-		return // it is the response
+		return // the response has the error
 	}
 	e := node.Describe(err)
 	level := slog.LevelWarn

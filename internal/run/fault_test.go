@@ -25,8 +25,8 @@ func wantCode(t *testing.T, resp node.Response, want diag.Code, name string) {
 	}
 }
 
-// TestNilBlock answers a node that blocks on nothing with an error. The process
-// would never end.
+// TestNilBlock answers a node that blocks on a nil function with an error.
+// Otherwise the process would never end.
 func TestNilBlock(t *testing.T) {
 	g := &graph{}
 	g.fn(0, func(node.Process, node.Packet) node.Result { return node.Block(nil) })
@@ -39,7 +39,7 @@ func TestNilFail(t *testing.T) {
 	wantCode(t, g.open(t, run.Options{}).Send(t.Context(), 0, 0, value.Null()), diag.CodeMisuse, "a")
 }
 
-// TestCodes wants what ends a process early to have a code and a node.
+// TestCodes checks that an error that ends a process early has a code and a node.
 func TestCodes(t *testing.T) {
 	t.Run("deliveries", func(t *testing.T) {
 		g := &graph{}
@@ -123,7 +123,7 @@ func TestHandled(t *testing.T) {
 		send("skipped=5")
 
 		after(time.Minute)
-		status = 422 // what a workflow has chosen to answer is no news
+		status = 422 // an answer that the workflow has chosen is not a failure
 		send("")
 	})
 }

@@ -9,43 +9,45 @@ import (
 // A task is a packet on its way to an in-port.
 type task struct {
 	payload value.Value
-	to      place
+	to      continuation
 	node    int32
 	port    int32
-	bytes   int32  // what it counts towards the process's budget while it waits
+	bytes   int32  // its share of the process's budget while it waits
 	arrived uint32 // when it began to wait, in a process that is recorded; 0 if it does not wait
 }
 
-// A place is where a response goes: a slot of a frame.
-type place struct {
+// A continuation says where a response goes: into a slot of a frame, whose node
+// continues when all slots are filled.
+type continuation struct {
 	frame *frame
 	slot  int32
 }
 
 // A frame waits for responses: of a fan-out, of a call, of several packets. A
-// node that passes its packet on with a single link needs none, as the packet
-// carries its place along. A process's outermost frame is its root.
+// node that passes its packet on over a single link needs no frame, because the
+// packet keeps its continuation. A process's outermost frame is its root.
 type frame struct {
-	up      place // where the frame's own response goes; the root has none
+	up      continuation // where the frame's own response goes; the root has none
 	then    node.Then
 	thenAll node.ThenAll
-	node    int32 // who goes on with then or thenAll
+	node    int32 // the node that then or thenAll belongs to
 	pending int32 // slots without a response; -1 on the free list
-	bytes   int   // what the responses count towards the process's budget
+	bytes   int   // share of the responses in the process's budget
 	resps   []node.Response
-	few     [2]node.Response // backs resps where it suffices
-	nursery *nursery         // children still to be started, of a Spawn with a limit
+	few     [2]node.Response // backs resps if they are few
+	spawned *pendingChildren // of a Spawn
 	next    *frame           // on the free list
 }
 
-// A nursery is the children of a Spawn that have not started yet.
-type nursery struct {
+// pendingChildren are the children of a Spawn. Those from next on have not started
+// yet, because of the Spawn's limit.
+type pendingChildren struct {
 	children []node.Result
 	next     int
 }
 
 // newFrame takes a frame with n slots from the free list.
-func (p *process) newFrame(up place, at int32, n int) *frame {
+func (p *process) newFrame(up continuation, at int32, n int) *frame {
 	f := p.free
 	if f == nil {
 		f = new(frame)
@@ -68,7 +70,7 @@ func (p *process) freeFrame(f *frame) {
 }
 
 // fill puts a response into its slot and reports whether it was the last.
-func (p *process) fill(to place, resp node.Response) (complete bool) {
+func (p *process) fill(to continuation, resp node.Response) (complete bool) {
 	f := to.frame
 	invariant.Check(f.pending > 0, "response to a frame with %d pending", f.pending)
 	f.resps[to.slot] = resp
@@ -100,7 +102,7 @@ func (q *queue) push(t task) {
 func (q *queue) pop() task {
 	slot := &q.ring[q.head]
 	t := *slot
-	*slot = task{} // lets go of the payload
+	*slot = task{} // releases the payload
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.n--
 	return t

@@ -2,11 +2,11 @@ package run
 
 import "slices"
 
-// A gate keeps the order at an in-port whose node has blocking work under way:
-// packets that arrive meanwhile wait. There is none where nothing blocks.
+// A gate keeps the order at an in-port whose node has blocking work in progress:
+// packets that arrive meanwhile wait. An in-port without blocking work has no gate.
 type gate struct {
 	node, port int32
-	inside     int    // works under way
+	inside     int    // blocking work in progress
 	waiting    []task // in order of arrival
 }
 
@@ -20,11 +20,11 @@ func (p *process) gateAt(at, port int32) *gate {
 	return nil
 }
 
-// block has work done outside of the turn: by the turn holder itself once its
-// queue is empty, or by another goroutine.
+// block arranges for blocking work to run without the token: on this goroutine
+// once the queue is empty, or else on another one.
 func (p *process) block(w work) {
 	p.outside++
-	if w.port >= 0 {
+	if w.port != noInPort {
 		g := p.gateAt(w.node, w.port)
 		if g == nil {
 			p.gates = append(p.gates, gate{node: w.node, port: w.port})
@@ -39,7 +39,7 @@ func (p *process) block(w work) {
 	p.spawnWork(w)
 }
 
-// wait keeps a packet at the gate of its in-port if that is shut.
+// wait keeps a packet at the gate of its in-port if the gate is shut.
 func (p *process) wait(t task) (waits bool) {
 	if t.bytes == admitted {
 		return false
@@ -58,8 +58,8 @@ func (p *process) wait(t task) (waits bool) {
 	return true
 }
 
-// openGate delivers what waits at an in-port, as far as its node does not block
-// again. With nothing left the gate goes away.
+// openGate delivers the packets that wait at an in-port, until its node blocks
+// again. It removes a gate that is no longer needed.
 func (p *process) openGate(at, port int32) {
 	for {
 		g := p.gateAt(at, port)
@@ -86,7 +86,7 @@ func (p *process) openGate(at, port int32) {
 	}
 }
 
-// openGates delivers what waits anywhere. An aborted process calls it, in which
+// openGates delivers all waiting packets. It is for an aborted process, in which
 // no node blocks any more.
 func (p *process) openGates() {
 	shut := func(g gate) bool { return len(g.waiting) > 0 }
@@ -98,9 +98,9 @@ func (p *process) openGates() {
 // admit delivers a packet that has waited at its gate.
 func (p *process) admit(t task) {
 	t.bytes = admitted
-	p.deliveries-- // it was counted when it came
+	p.deliveries-- // it was counted when it arrived
 	p.deliver(t)
 }
 
-// admitted is in place of the bytes of a task that no gate is to keep any more.
+// admitted is the value of task.bytes for a packet that has passed its gate.
 const admitted = -1

@@ -1,13 +1,13 @@
 // Package run executes programs: it starts processes, carries packets from node
 // to node and responses back, and starts and stops generations.
 //
-// Read [Generation] first, then process.go (what one run owns), exec.go (the
-// loop that drains it), frame.go (who waits for responses), gate.go (order
-// around blocking work) and child.go.
+// Read [Generation] first, then process.go (one run, its token and the words for
+// how it proceeds), exec.go (its loop), frame.go (what waits for responses),
+// gate.go (order around blocking work) and child.go.
 //
-// Invariants: every packet is answered exactly once; a process is touched only
-// by whoever holds its turn, but for what its mutex guards; a process has ended
-// only when all its packets are answered and all its goroutines are done.
+// Invariants: every packet is answered exactly once; only the holder of its token
+// touches a process, except for the fields that its mutex guards; a process has
+// ended only when all its packets are answered and all its goroutines are done.
 //
 // The package must not know documents or kinds.
 package run
@@ -29,13 +29,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Budget bounds what one process may use. Past any bound the process ends
-// with an error that says which. Zero fields take their default.
+// A Budget bounds what one process may use. A process that exceeds a bound ends
+// with an error that names the bound. Zero fields take their default.
 type Budget struct {
 	Packets    int   // pending packets; 100,000
 	Bytes      int   // pending bytes; 64 MiB
-	Deliveries int64 // in all; 10 million
-	Forks      int   // detached children of the generation at once; 16,384
+	Deliveries int64 // in total; 10 million
+	Forks      int   // concurrent detached children of the generation; 16,384
 }
 
 func (b Budget) withDefaults() Budget {
@@ -61,31 +61,30 @@ type Options struct {
 	Log              *slog.Logger  // nil discards
 }
 
-// A Generation is one program being served. Its life is New, Open, Serve, Stop,
-// Close; Close is also what ends a generation whose Open has failed. Run and
-// Send may be used between Open and Close from any goroutine.
+// A Generation is one program being served. Its methods are called in the order
+// New, Open, Serve, Stop, Close; Close also follows an Open that has failed. Any
+// goroutine may use Run and Send between Open and Close.
 type Generation struct {
 	prog      *compile.Program
 	budget    Budget
 	timeout   time.Duration
 	log       *slog.Logger
-	undo      []func(context.Context) error // what Open has done, in that order
+	undo      []func(context.Context) error // reverses the steps of Open; in the order of the steps
 	draining  atomic.Bool                   // takes no new processes
-	ended     chan struct{}                 // has a signal when a process ended while draining
-	abandoned bool                          // Stop has given up processes
-	forks     atomic.Int64                  // detached children under way
+	ended     chan struct{}                 // gets a signal when a process ends while draining
+	abandoned bool                          // Stop has abandoned processes
+	forks     atomic.Int64                  // detached children in progress
 	ctx       context.Context               // of detached children; done when the grace is over
 	expire    context.CancelFunc
 	workers   sync.WaitGroup // goroutines of processes
 
-	// watched is the program as processes run it while somebody watches; nil
-	// otherwise.
+	// watched is the instrumented program, nil if nothing is instrumented.
 	watched atomic.Pointer[variants]
 	meter   meter
 	faults  faults
 
-	// measured are the nodes with figures of their own. It is held for reading
-	// while these are asked, which does not block, so that none is closed meanwhile.
+	// measured are the nodes with figures of their own. The read lock is held while
+	// they report these, which does not block, so that none is closed meanwhile.
 	measured struct {
 		sync.RWMutex
 		nodes []measuredNode
@@ -97,8 +96,8 @@ type Generation struct {
 }
 
 // A shard counts the processes that were assigned to it. A pool keeps a process
-// on its processor, so shards are rarely shared. All counts only grow, so that
-// they can be metrics: in flight is what has started and not ended.
+// on its processor, so processors rarely share a shard. All counts only grow, as
+// metrics must: processes in flight have started and not ended.
 type shard struct {
 	started atomic.Uint64
 	refused atomic.Uint64 // of those started, because the generation drains
@@ -107,20 +106,20 @@ type shard struct {
 	// Of processes that are watched.
 	sampled               atomic.Int64 // when the next is due to be measured, since the meter was made
 	pending, pendingBytes atomic.Int64
-	packets               atomic.Pointer[[]atomic.Uint64] // by node; see tally
+	packets               atomic.Pointer[[]atomic.Uint64] // by node; see packetCounts
 	nodes                 int                             // of the program, immutable
 
 	mu struct {
 		sync.Mutex
 		cancellable map[*process]context.CancelCauseFunc
 	}
-	_ [64]byte // a cache line between this counter and the next
+	_ [64]byte // keeps the counters of two shards on different cache lines
 }
 
 // errGrace ends the processes that are left when the grace of a stop is over.
 var errGrace = errors.New("the grace of the shutdown is over")
 
-// remember has cancelAll end the context of a process, too.
+// remember makes cancelAll end the context of a process, too.
 func (s *shard) remember(p *process, cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +168,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 // Program returns what the generation runs.
 func (g *Generation) Program() *compile.Program { return g.prog }
 
-// InFlight returns the number of processes under way. It is exact only while
+// InFlight returns the number of processes in progress. It is exact only while
 // none starts or ends.
 func (g *Generation) InFlight() int {
 	n := uint64(0)
@@ -179,8 +178,8 @@ func (g *Generation) InFlight() int {
 	return int(n)
 }
 
-// inFlight reads what has ended first, so that it is never negative, and 0 only
-// if there was a moment without a process.
+// inFlight reads the ended processes first. So the result is never negative, and 0
+// only if there was a moment without a process.
 func (s *shard) inFlight() uint64 {
 	over := s.refused.Load()
 	for outcome := range s.ended {
@@ -189,9 +188,9 @@ func (s *shard) inFlight() uint64 {
 	return s.started.Load() - over
 }
 
-// Open brings up the nodes one by one, each after everything downstream of it:
-// its init workflow, its Open, its active workflow. After an error nothing more
-// is brought up, and the caller closes the generation.
+// Open opens the nodes one by one, each after everything downstream of it: it runs
+// the node's init workflow, its Open, and its active workflow. It stops at the
+// first error; the caller then closes the generation.
 func (g *Generation) Open(ctx context.Context) error {
 	for _, at := range g.prog.Order {
 		if err := g.openNode(ctx, at); err != nil {
@@ -230,7 +229,7 @@ func (g *Generation) openNode(ctx context.Context, at int32) error {
 	return nil
 }
 
-// atNode says at which node and in which step something failed, if it did.
+// atNode adds the node and the step to an error that is not nil.
 func atNode(ref node.Ref, step string, err error) error {
 	if err == nil {
 		return nil
@@ -247,11 +246,11 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase compile.Phas
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	p := g.startChild(ctx, nil, at)
-	t, direct := p.send(edges, p.newFrame(place{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
+	t, direct := p.send(edges, p.newFrame(continuation{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
 	if direct {
 		p.push(t)
 	}
-	resp := p.execute(at, nil)
+	resp := p.run(at, nil)
 	g.finish(p, resp)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
@@ -274,7 +273,7 @@ func (g *Generation) Serve() error {
 	for _, at := range g.prog.Order {
 		v := &g.prog.Vertices[at]
 		if trigger, ok := v.Node.(node.Trigger); ok {
-			err := compile.Guard(g.log, v.Ref, "Serve", func() error { return trigger.Serve(source{g, at}) })
+			err := compile.Guard(g.log, v.Ref, "Serve", func() error { return trigger.Serve(starter{g, at}) })
 			if err != nil {
 				return fmt.Errorf("node %q (%s): %w", v.Ref, v.Ref.Pos, err)
 			}
@@ -286,11 +285,11 @@ func (g *Generation) Serve() error {
 // Stop ends the generation's work:
 //
 //  1. the triggers take no new work and answer what they took;
-//  2. no process starts any more, and those under way are waited for, detached
+//  2. no process starts any more, and Stop waits for those in progress, detached
 //     children included;
-//  3. when ctx is done, the contexts of all that are left end, and they are
-//     waited for, as nodes must obey their context;
-//  4. those that have not ended [Abandon] later are abandoned: the error is then
+//  3. when ctx is done, Stop cancels the contexts of all that are left, and waits
+//     for them, as nodes must obey their context;
+//  4. Stop abandons those that have not ended [Abandon] later: the error is then
 //     [ErrAbandoned], and the generation may be closed nevertheless.
 func (g *Generation) Stop(ctx context.Context) error {
 	var errs []error
@@ -325,16 +324,16 @@ func (g *Generation) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Abandon is how long processes may go on after their context has ended, when the
-// generation stops. Those that obey it end within microseconds.
+// Abandon is how long processes may continue after their context has ended, when
+// the generation stops. Those that obey it end within microseconds.
 const Abandon = 100 * time.Millisecond
 
-// ErrAbandoned is returned where something did not end although it was told to.
+// ErrAbandoned says that something did not end although its context was cancelled.
 var ErrAbandoned = errors.New("abandoned what does not end")
 
-// busy reports whether a process is under way. It is meant for a draining
-// generation: then roots no longer start, so a shard read as 0 has no root from
-// then on, and forks, read last, covers the children that outlive one.
+// busy reports whether a process is in progress. It is for a draining generation:
+// no root process starts any more, so a shard that was read as 0 stays without
+// one, and forks, which is read last, counts the children that outlive theirs.
 func (g *Generation) busy() bool {
 	for i := range g.shards {
 		if g.shards[i].inFlight() != 0 {
@@ -357,9 +356,9 @@ func (g *Generation) cancelAll() {
 	}
 }
 
-// Close takes down what Open has brought up, in reverse. It is called once,
-// after Stop if the generation has served. It waits for all processes, except for
-// those that Stop has abandoned.
+// Close reverses the steps of Open. It is called once, after Stop if the
+// generation has served. It waits for all processes, except for those that Stop
+// has abandoned.
 func (g *Generation) Close(ctx context.Context) error {
 	g.draining.Store(true)
 	g.measured.Lock()
@@ -379,10 +378,10 @@ func (g *Generation) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Run starts a process and does r in it as if the node had returned it. See
+// Run starts a process and applies r as if the node had returned it. See
 // [node.Starter].
 func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Response {
-	return source{g, at}.Run(ctx, r)
+	return starter{g, at}.Run(ctx, r)
 }
 
 // Send starts a process with a packet at an in-port of a node, and returns the
@@ -392,29 +391,29 @@ func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Val
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
-	p.push(task{payload: payload, to: place{frame: &p.root}, node: at, port: port})
-	resp := p.execute(at, nil)
+	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
+	resp := p.run(at, nil)
 	g.finish(p, resp)
 	return resp
 }
 
-// A source starts processes at one node.
-type source struct {
+// A starter starts processes at one node. It is a [node.ScreeningStarter].
+type starter struct {
 	gen *Generation
 	at  int32
 }
 
-func (s source) Run(ctx context.Context, r node.Result) node.Response {
+func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
-	resp := p.execute(s.at, &r)
+	resp := p.run(s.at, &r)
 	s.gen.finish(p, resp)
 	return resp
 }
 
-func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
+func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
@@ -423,8 +422,8 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	if timeline {
 		p.rec.first = r.Payload
 	}
-	resp = p.execute(s.at, &r)
-	if resp.IsError() || timeline { // which has the id, too
+	resp = p.run(s.at, &r)
+	if resp.IsError() || timeline { // the timeline has the id, too
 		id = p.ID()
 	} else {
 		id = p.mu.id
@@ -433,8 +432,7 @@ func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, i
 	return resp, id
 }
 
-// Screen is a [node.ScreeningStarter]'s.
-func (s source) Screen(port int) func(payload value.Value) bool {
+func (s starter) Screen(port int) func(payload value.Value) bool {
 	prog := s.gen.prog
 	out := prog.Vertices[s.at].Out
 	if port >= len(out) || len(out[port]) != 1 {
@@ -450,7 +448,7 @@ func (s source) Screen(port int) func(payload value.Value) bool {
 	}
 }
 
-// startRoot returns a process, or nil if none may start any more.
+// startRoot starts a process, or returns nil if no process may start any more.
 func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
@@ -465,8 +463,8 @@ func (g *Generation) startRoot(ctx context.Context, at int32, from origin) *proc
 	return p
 }
 
-// startChild returns a process whether or not the generation drains: what it
-// belongs to has started already.
+// startChild starts a process even if the generation drains, because it belongs to
+// something that has started before.
 func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) *process {
 	p := g.processes.Get().(*process)
 	p.shard.started.Add(1)
@@ -477,7 +475,7 @@ func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) 
 
 func (g *Generation) runChild(ctx context.Context, parent *storage, at int32, r node.Result) node.Response {
 	p := g.startChild(ctx, parent, at)
-	resp := p.execute(at, &r)
+	resp := p.run(at, &r)
 	g.finish(p, resp)
 	return resp
 }
@@ -485,7 +483,7 @@ func (g *Generation) runChild(ctx context.Context, parent *storage, at int32, r 
 // finish releases a process that has ended with a response.
 func (g *Generation) finish(p *process, resp node.Response) {
 	s, outcome := p.shard, p.outcome(resp)
-	if p.tally != nil {
+	if p.packets != nil {
 		p.detach(outcome, resp)
 	}
 	p.release()
@@ -495,11 +493,11 @@ func (g *Generation) finish(p *process, resp node.Response) {
 	}
 }
 
-// signal wakes Stop to look again.
+// signal makes Stop check again whether processes are in progress.
 func (g *Generation) signal() {
 	select {
 	case g.ended <- struct{}{}:
-	default: // one is waiting already
+	default: // a signal is already waiting
 	}
 }
 

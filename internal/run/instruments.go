@@ -10,22 +10,22 @@ import (
 )
 
 // Instruments are what watches the processes of a generation. The zero
-// Instruments watch nothing, which costs nothing.
+// Instruments watch nothing and cost nothing.
 type Instruments struct {
-	Observer  *observe.Observer  // told of every process; nil for nobody
+	Observer  *observe.Observer  // sees every process; may be nil
 	Recorders []observe.Recorder // at most 64
 	Metrics   bool               // counts packets, and measures a sample of processes
-	Labels    bool               // labels goroutines with the node that they are in
+	Labels    bool               // labels goroutines with the node whose code they run
 }
 
-// Keys of the labels of goroutines, and so of the samples of CPU profiles.
+// Keys of the labels of goroutines, and of the samples of CPU profiles.
 const (
 	LabelNode      = "node"
 	LabelKind      = "kind"
 	LabelNamespace = "namespace"
 )
 
-// variants are the program as instrumented processes run it.
+// variants are the instrumented forms of the program.
 type variants struct {
 	Instruments
 	every    []compile.Vertex  // for processes that are not recorded
@@ -33,8 +33,8 @@ type variants struct {
 	labels   []context.Context // of each vertex; nil without labels
 }
 
-// Instrument has processes that start from now on watched by in, and by what was
-// there before no longer. Processes under way go on as they have started.
+// Instrument replaces the instruments for processes that start from now on.
+// Processes in progress keep those that they started with.
 func (g *Generation) Instrument(in Instruments) {
 	if in.Observer == nil && len(in.Recorders) == 0 && !in.Metrics && !in.Labels {
 		g.watched.Store(nil)
@@ -75,7 +75,7 @@ func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node
 	return wrapped
 }
 
-// labels makes the labels of each vertex once, so that setting them is a store.
+// labels makes the labels of each vertex once, so that setting them is cheap.
 func labels(vertices []compile.Vertex) []context.Context {
 	made := make([]context.Context, len(vertices))
 	for i := range vertices {
@@ -87,8 +87,8 @@ func labels(vertices []compile.Vertex) []context.Context {
 }
 
 // A labelled node labels the goroutine that runs its code. The label stays until
-// the next node sets its own: what the engine does about the result counts
-// towards the node that returned it.
+// the next node sets its own, so the engine's work on a result counts towards the
+// node that returned it.
 type labelled struct{ labels context.Context }
 
 func (l labelled) enter(node.Process, node.Packet) observe.Middleware { return l.around }
@@ -98,12 +98,12 @@ func (l labelled) around(_ node.Process, _ observe.Stage, run func() node.Result
 	return run()
 }
 
-// attach readies a process that has started at a node to be watched.
+// attach prepares a process that starts at a node to be watched.
 func (p *process) attach(v *variants, at int32) {
 	p.vertices = v.every
-	p.tally = p.shard.tally()
+	p.packets = p.shard.packetCounts()
 	if p.origin == fromTrigger {
-		p.tally[at].Add(1)
+		p.packets[at].Add(1)
 		if v.Observer != nil && wants(v.Observer, p.gen.prog.Vertices[at].Ref) {
 			p.observer = v.Observer
 		}
@@ -124,7 +124,7 @@ func (p *process) attach(v *variants, at int32) {
 	}
 }
 
-// detach ends the watching of a process that has ended with a response.
+// detach passes a process that has ended to its instruments.
 func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 	if p.rec != nil {
 		p.rec.end(p, outcome, resp)
@@ -134,11 +134,11 @@ func (p *process) detach(outcome observe.Outcome, resp node.Response) {
 		p.unlabel()
 	}
 	p.publish(0, 0)
-	p.tally, p.observer = nil, nil
+	p.packets, p.observer = nil, nil
 }
 
-// unlabel gives the goroutine the labels of the node that started the process,
-// which is a trigger whose work goes on, or else those that the caller has.
+// unlabel restores the labels of the goroutine: those of the trigger that started
+// the process, or those that the caller had.
 func (p *process) unlabel() {
 	if p.origin == fromCaller {
 		p.label = p.base

@@ -68,8 +68,8 @@ func TestMetrics(t *testing.T) {
 // after waits for some time of the bubble's clock.
 func after(d time.Duration) { <-time.After(d) }
 
-// TestSample measures some of the processes, and has each count for those that
-// were not measured.
+// TestSample measures some of the processes; each represents those that were not
+// measured.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &graph{}
@@ -224,14 +224,14 @@ func TestTimeline(t *testing.T) {
 		b := g.fn(0, func(_ node.Process, pkt node.Packet) node.Result {
 			return node.Block(func(context.Context) node.Result {
 				after(10 * time.Millisecond)
-				return node.Fail(errors.New("nobody home"))
+				return node.Fail(errors.New("no answer"))
 			})
 		})
 		g.link(a, 0, b)
 		gen := g.open(t, run.Options{})
 		var tp tape
 		gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
-			{Ended: tp.add}, {Wants: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that nobody wants") }},
+			{Ended: tp.add}, {Wants: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that the recorder did not ask for") }},
 		}})
 		gen.Send(t.Context(), a, 0, value.Int(1))
 
@@ -245,8 +245,8 @@ func TestTimeline(t *testing.T) {
 		const ms = time.Millisecond
 		want := []observe.Span{
 			{Start: 0, Run: 5 * ms, End: 25 * ms},
-			{Start: 2 * ms, Wait: 10 * ms, End: 12 * ms, Error: "nobody home"},
-			{Start: 2 * ms, Queue: 10 * ms, Wait: 10 * ms, End: 22 * ms, Error: "nobody home"},
+			{Start: 2 * ms, Wait: 10 * ms, End: 12 * ms, Error: "no answer"},
+			{Start: 2 * ms, Queue: 10 * ms, Wait: 10 * ms, End: 22 * ms, Error: "no answer"},
 		}
 		if len(got.Spans) != len(want) {
 			t.Fatalf("got %d spans, want %d", len(got.Spans), len(want))
@@ -260,7 +260,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// TestLongProcess has a packet sent after hours: its times are right though the
+// TestLongProcess sends a packet after hours: its times are right although the
 // stamps of waiting packets have wrapped around.
 func TestLongProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -294,9 +294,9 @@ func TestLongProcess(t *testing.T) {
 	})
 }
 
-// TestPanicOutsideTheTurn has blocking work panic while the turn holder moves
-// between the recorded and the plain variant of the program.
-func TestPanicOutsideTheTurn(t *testing.T) {
+// TestPanicOutsideTheToken lets blocking work panic while the holder of the token
+// moves between the recorded and the plain variant of the program.
+func TestPanicOutsideTheToken(t *testing.T) {
 	g := &graph{}
 	root := g.fn(2, func(_ node.Process, pkt node.Packet) node.Result {
 		return node.SendAll([]node.Out{{Port: 0, Payload: pkt.Payload}, {Port: 1, Payload: value.Int(20000)}},
@@ -409,8 +409,8 @@ func TestLongRecording(t *testing.T) {
 	}
 }
 
-// TestLongMeasured measures ever fewer packets of a long process, which stand for
-// all others.
+// TestLongMeasured measures fewer and fewer packets of a long process; they
+// represent all others.
 func TestLongMeasured(t *testing.T) {
 	const rounds = 500_000
 	g := &graph{}
@@ -465,7 +465,7 @@ func TestLabels(t *testing.T) {
 	}
 	const labels, callers = `# labels: {"kind":"test", "namespace":"default", "node":"b"}`, `# labels: {"caller":"mine"}`
 	if got := send(); strings.Contains(got, labels) {
-		t.Error("got labels that nobody asked for")
+		t.Error("got labels before they were set")
 	}
 	gen.Instrument(run.Instruments{Labels: true})
 	if got := send(); !strings.Contains(got, labels) || strings.Count(got, callers) != 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// A meter is what a generation counts by node, beside the tallies of its shards.
-// It is there from the first time that the generation is instrumented.
+// A meter has the counts by node of a generation that its shards do not have. It
+// is opened when the generation is instrumented for the first time.
 type meter struct {
 	since time.Time
 	nodes []atomic.Pointer[nodeMeter] // made for a node when it first needs one
@@ -23,8 +23,8 @@ func (m *meter) open(nodes int) {
 	}
 }
 
-// A nodeMeter holds what is counted seldom: failures, and times of processes
-// that are measured. So it is shared by all processors.
+// A nodeMeter counts what is rare: failures, and the times of measured processes.
+// So all processors can share it.
 type nodeMeter struct {
 	errors atomic.Uint64
 	busy   atomic.Int64
@@ -40,28 +40,28 @@ func (m *meter) node(at int32) *nodeMeter {
 	return m.nodes[at].Load()
 }
 
-// measured counts a packet that stands for weight packets.
+// measured counts a packet that represents weight packets.
 func (n *nodeMeter) measured(own, busy time.Duration, weight uint64) {
 	n.busy.Add(int64(busy) * int64(weight))
 	n.sum.Add(int64(own) * int64(weight))
 	n.counts[observe.Bucket(own)].Add(weight)
 }
 
-// Processes of a shard are measured at this pace at most, after 25 of them at
-// once. With two shards a processor that is 200 a second for each: reading the
-// clock costs some 25 ns, which twice a hop would be more than the hop.
+// A shard measures at most one process every samplePace, after a burst of 25. With
+// two shards for each processor that is 200 a second for each: reading the clock
+// takes about 25 ns, and reading it twice a hop would take longer than the hop.
 const (
 	samplePace  = 10 * time.Millisecond
 	sampleBurst = 250 * time.Millisecond
 )
 
-// maxStride is how many processes pass between two looks at the clock at most.
+// maxStride is the largest number of processes between two readings of the clock.
 const maxStride = 64
 
-// sample decides whether this process is measured, and returns for how many it
-// stands then: itself and those before it that were not. The turn holder calls
-// it when the countdown is over. (The pace is kept by the generic cell rate
-// algorithm, ITU-T I.371.)
+// sample decides whether this process is measured. If so, it returns how many
+// processes it represents: itself and those before it that were not measured. It
+// is called when the countdown is over. It limits the rate with the generic cell
+// rate algorithm (ITU-T I.371).
 func (p *process) sample() (weight uint64) {
 	now := int64(time.Since(p.gen.meter.since))
 	next := p.shard.sampled.Load()
@@ -78,7 +78,7 @@ func (p *process) sample() (weight uint64) {
 
 // tally returns the shard's counts of packets by node, made when the first
 // instrumented process needs them.
-func (s *shard) tally() []atomic.Uint64 {
+func (s *shard) packetCounts() []atomic.Uint64 {
 	if t := s.packets.Load(); t != nil {
 		return *t
 	}
@@ -87,8 +87,8 @@ func (s *shard) tally() []atomic.Uint64 {
 	return *s.packets.Load()
 }
 
-// publish says how much the process has pending, for whoever reads metrics. It
-// is called when the process is about to wait, and now and then when it is long.
+// publish updates the metrics of pending packets and bytes. It is called when the
+// process is about to wait, and at each checkpoint.
 func (p *process) publish(packets, bytes int) {
 	if packets != p.published.packets {
 		p.shard.pending.Add(int64(packets - p.published.packets))
@@ -100,14 +100,14 @@ func (p *process) publish(packets, bytes int) {
 	}
 }
 
-// failed counts a failure of a node's own.
+// failed counts a failure of the node itself.
 func (p *process) failed(at int32) {
-	if p.tally != nil {
+	if p.packets != nil {
 		p.gen.meter.node(at).errors.Add(1)
 	}
 }
 
-// outcome returns how the process has ended.
+// outcome returns how the process ended.
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
 	case resp.IsError():
@@ -121,8 +121,8 @@ func (p *process) outcome(resp node.Response) observe.Outcome {
 	return observe.Answered
 }
 
-// Metrics returns what the generation has done since it was first instrumented,
-// with the nodes as they are in the program.
+// Metrics returns the metrics since the generation was first instrumented. Its
+// nodes are in the order of the program.
 func (g *Generation) Metrics() observe.Metrics {
 	m := observe.Metrics{Nodes: make([]observe.NodeMetrics, len(g.prog.Vertices))}
 	for i := range m.Nodes {
@@ -166,18 +166,18 @@ func (n *nodeMeter) read(m *observe.NodeMetrics) {
 	}
 }
 
-// A measuredNode is an open node that has figures of its own.
+// A measuredNode is an open node with figures of its own.
 type measuredNode struct {
 	ref  node.Ref
 	node node.Measured
 }
 
-// Measure reports what the open nodes have of their own.
+// Measure reports the figures of the open nodes' own.
 func (g *Generation) Measure(report func(node.Ref, node.Metric)) {
 	g.measured.RLock()
 	defer g.measured.RUnlock()
 	for _, m := range g.measured.nodes {
-		// A panic is logged; the figures before it count.
+		// A panic is logged; the figures reported before it are kept.
 		_ = compile.Guard(g.log, m.ref, "Measure", func() error {
 			m.node.Measure(func(figure node.Metric) { report(m.ref, figure) })
 			return nil

@@ -62,8 +62,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// BenchmarkObserver is a chain of ten with nobody observing, and observed by
-// somebody who does nothing (P12 compares the first with BenchmarkParallel's
+// BenchmarkObserver is a chain of ten without an observer, and with an
+// observer that does nothing (P12 compares the first with BenchmarkParallel's
 // program, which is the same).
 func BenchmarkObserver(b *testing.B) {
 	for _, observed := range []bool{false, true} {

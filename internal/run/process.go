@@ -18,92 +18,105 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A process is one run. Whoever holds its turn drains its queue; all fields up
-// to mu belong to the holder. A process that never blocks or spawns is run by
-// the goroutine that started it alone, and takes no lock.
+// A process is one run of the program. One goroutine at a time holds its token;
+// that goroutine runs the queue, and owns all fields up to mu. A process that
+// never blocks or spawns stays on the goroutine that started it, and takes no lock.
+//
+// Four verbs describe how it proceeds:
+//
+//   - start prepares a pooled process, or makes another goroutine its child;
+//   - run executes it: run to its end, runLoop until it ends or the token is
+//     released, runQueue until a node panics, runWork for one blocking function;
+//   - deliver calls a node with a packet;
+//   - apply carries out the result that the node returned.
 type process struct {
 	gen      *Generation
 	vertices []compile.Vertex // of the program, or of its watched variant; immutable during the run
 	shard    *shard           // of gen, immutable
-	serial   uint32           // how often it has been released
+	serial   uint32           // number of times that it has been released
 
 	queue      queue
 	root       frame
 	free       *frame
 	gates      []gate
-	idle       work // blocking work to be done by the turn holder when its queue is empty
+	idle       work // blocking work for the holder of the token, once the queue is empty
 	deliveries int64
-	checkpoint int64     // the number of deliveries at which to look at budget and context
+	checkpoint int64     // number of deliveries at which to check budget and context
 	waiting    int       // packets at gates
 	bytes      int       // pending bytes
-	outside    int       // works and children under way
+	outside    int       // blocking work and children in progress
 	arrivals   []arrival // taken from the inbox
-	taken      int       // how many of them have been dealt with
-	aborted    error     // set once the process is to end early: nothing more is delivered
+	taken      int       // number of them that are done
+	aborted    error     // set once the process has to end early: nothing more is delivered
 	resp       node.Response
-	current    struct { // whose code runs, for the recovery of a panic
+	current    struct { // the node whose code runs, for the recovery of a panic
 		node int32
-		to   place
+		to   continuation
 	}
 
-	// What watches the process; tally is nil if nothing does.
-	tally     []atomic.Uint64   // packets by node, of the shard
+	// What watches the process; packets is nil if nothing does.
+	packets   []atomic.Uint64   // by node, of the shard
 	rec       *recording        // nil unless the process is recorded
-	observer  *observe.Observer // of the trigger that has started the process; mostly nil
-	label     context.Context   // of the goroutine that has started the process; nil without labels
+	observer  *observe.Observer // of the trigger that started the process; mostly nil
+	label     context.Context   // labels of the goroutine that started the process; nil without labels
 	origin    origin
 	published struct{ packets, bytes int }
 
-	// Of the samples for metrics; kept from run to run.
+	// For the samples of metrics; kept from run to run.
 	countdown, stride int
-	owed              uint64 // processes that no sample stands for yet
+	owed              uint64 // processes that no sample represents yet
 
 	base   context.Context // the starter's; immutable during the run
 	parent *storage        // immutable during the run
-	done   chan struct{}   // has the one signal of a finish on another goroutine
+	done   chan struct{}   // gets one signal if the process finishes on another goroutine
 
 	mu struct {
 		sync.Mutex
-		busy    bool // somebody holds the turn
+		busy    bool // a goroutine holds the token
 		inbox   []arrival
 		ctx     context.Context // made on demand
 		cancel  context.CancelCauseFunc
-		cause   error // why the context is to be done, if it was to be before it was made
+		cause   error // set if the context has to end; it may not have been made yet
 		id      string
 		storage *storage
 		defers  []func(context.Context, node.Response) error
 	}
 }
 
-// An origin is who has started a process.
+// An origin says what has started a process.
 type origin uint8
 
 const (
-	fromEngine  origin = iota // a child, or a lifecycle workflow
-	fromTrigger               // on a goroutine of the trigger's
-	fromCaller                // of the engine, on a goroutine that is the caller's own
+	fromEngine  origin = iota // the engine: a child, or a lifecycle workflow
+	fromTrigger               // a trigger, on its goroutine
+	fromCaller                // a caller of the engine, on its goroutine
 )
 
-// An arrival is what another goroutine hands to the turn holder: the result of
+// An arrival is what another goroutine posts to the process: the result of
 // blocking work, or the response of a child.
 type arrival struct {
 	work  work // of blocking work
-	child place
+	child continuation
 	value node.Result
 }
 
-// A work is a blocking function that a node asked for.
+// A work is a blocking function of a node.
 type work struct {
 	run  func(context.Context) node.Result
 	node int32
-	port int32 // whose gate it holds; -1 for none
-	to   place
+	port int32 // the in-port whose gate it holds, or noInPort
+	to   continuation
 }
 
-// checkEvery is how many deliveries pass between two looks at the context.
+// noInPort stands for the in-port where a result does not belong to a packet at
+// one: a function returned it that continues after responses, or a trigger
+// started the process with it. If such a result blocks, it holds no gate.
+const noInPort int32 = -1
+
+// checkEvery is the number of deliveries between two checks of the context.
 const checkEvery = 256
 
-// start readies a pooled process for a run that begins at a node.
+// start prepares a pooled process for a run that begins at a node.
 func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.base, p.parent = base, parent
 	p.current.node = at
@@ -121,8 +134,8 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 func (p *process) release() {
 	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && p.outside == 0 && p.waiting == 0,
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
-	// Without the lock: all packets have been answered, so nobody else touches
-	// the process, and whoever did has handed over through the inbox.
+	// Without the lock: all packets have been answered, so no other goroutine
+	// touches the process, and those that did have posted to the inbox since.
 	if p.mu.cancel != nil {
 		p.shard.forget(p)
 		p.mu.cancel(nil)
@@ -139,7 +152,7 @@ func (p *process) release() {
 	p.root = frame{}
 	p.gates = p.gates[:0]
 	p.deliveries, p.bytes = 0, 0
-	p.current.to = place{}
+	p.current.to = continuation{}
 	if len(p.queue.ring) > keepQueue {
 		p.queue = queue{}
 	}
@@ -150,42 +163,41 @@ func (p *process) release() {
 // keepQueue is the longest queue, in tasks, that a pooled process keeps.
 const keepQueue = 1024
 
-// execute does a result as from a node, if there is one, runs the process to its end and returns
-// its response. The caller holds the turn.
-func (p *process) execute(at int32, first *node.Result) node.Response {
-	if !p.drive(at, first) {
+// run runs the process to its end and returns its response. If first is not nil,
+// it is applied before, as a result of the node. The caller holds the token.
+func (p *process) run(at int32, first *node.Result) node.Response {
+	if first != nil {
+		p.applyFirst(at, first)
+	}
+	if !p.runLoop() {
 		<-p.done
 	}
 	return p.end()
 }
 
-// drive applies a first result, if there is one, and drains the process until it
-// is finished or the turn is lost.
-func (p *process) drive(at int32, first *node.Result) (finished bool) {
-	if first != nil {
-		p.begin(at, first)
-	}
+// runLoop runs the process until it is finished or the token is released.
+func (p *process) runLoop() (finished bool) {
 	for {
-		finished, panicked := p.drain()
+		finished, panicked := p.runQueue()
 		if !panicked {
 			return finished
 		}
 	}
 }
 
-func (p *process) begin(at int32, r *node.Result) {
+func (p *process) applyFirst(at int32, r *node.Result) {
 	if p.observer != nil {
 		told := observe.Begin(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
 		r = &told
 	}
-	t, direct := p.apply(at, -1, place{frame: &p.root}, r)
+	t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r)
 	if direct {
 		p.push(t)
 	}
 }
 
 // end runs the deferred functions, latest first. All packets have been answered,
-// so nobody else touches the process.
+// so no other goroutine touches the process.
 func (p *process) end() node.Response {
 	resp := p.resp
 	if len(p.mu.defers) == 0 {
@@ -220,7 +232,7 @@ func (p *process) panicked(at node.Ref, v any) error {
 }
 
 // abort ends the process early: from now on every packet is answered with the
-// error, and no node is called. The turn holder calls it.
+// error, and no node is called. The caller holds the token.
 func (p *process) abort(err error) {
 	if p.aborted != nil {
 		return
@@ -234,7 +246,7 @@ func (p *process) abort(err error) {
 	}
 }
 
-// The methods below are node.Process, and may be called from any goroutine.
+// The methods below implement node.Process. Any goroutine may call them.
 
 func (p *process) Context() context.Context { return (*lazyContext)(p) }
 
@@ -275,11 +287,11 @@ func (p *process) storage() *storage {
 	return p.mu.storage
 }
 
-// A lazyContext is a process's context before anybody waits for it: asking for
-// its error or a value, which is all that most evaluations do, makes nothing.
+// A lazyContext is the context of a process. Most code only asks for its error or
+// a value; the context with a channel and a cancel function is made on demand.
 type lazyContext process
 
-// made returns the context proper, which has a channel.
+// made returns the context with a channel.
 func (c *lazyContext) made() context.Context {
 	p := (*process)(c)
 	p.mu.Lock()
@@ -297,7 +309,7 @@ func (c *lazyContext) made() context.Context {
 	return p.mu.ctx
 }
 
-// peek returns the context proper if it has been made, else what it derives from.
+// peek returns the context with a channel if it has been made, else its parent.
 func (c *lazyContext) peek() (ctx context.Context, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -370,15 +382,15 @@ func (s *storage) store(key, v any) {
 	s.mu.entries = append(s.mu.entries, entry{key, v})
 }
 
-// A guarded process is what nodes get where checks are on: it notices a node
-// that uses the process after that has ended.
+// A guarded process is what nodes get if invariants are checked: it detects a node
+// that uses the process after its end.
 type guarded struct {
 	*process
 	serial uint32
 }
 
 func (g guarded) check() {
-	invariant.Check(g.process.serial == g.serial, "a node used its process after that had ended")
+	invariant.Check(g.process.serial == g.serial, "a node used its process after the end")
 }
 
 func (g guarded) Context() context.Context { g.check(); return g.process.Context() }

@@ -13,47 +13,47 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A recording is what one process has done so far. It belongs to the turn
-// holder, and each span to the piece of code that it is about.
+// A recording is what one process has done so far. It belongs to the holder of the
+// token, and each span to the code whose times it has.
 type recording struct {
 	v       *variants
-	wanted  uint64 // bits of the recorders that want the timeline
-	weight  uint64 // how many processes it stands for in the metrics; 0 for none
+	wanted  uint64 // bits of the recorders that get the timeline
+	weight  uint64 // number of processes that it represents in the metrics
 	at      int32  // where the process started
 	start   time.Time
-	in      observe.Trace // the process's span; zero if nobody wants the timeline
+	in      observe.Trace // the process's span; zero if no recorder gets the timeline
 	parent  [8]byte
-	first   value.Value // what the trigger has started with; null if it did not go by RunID
+	first   value.Value // the trigger's payload, if it used RunID
 	arrived uint32      // of the task that is being delivered; see task
 
-	// task is the process in the runtime's execution trace, while one is taken;
-	// its context is what regions are part of.
+	// task is the process in the runtime's execution trace, and tracing the context
+	// of its regions; both are nil while no trace is taken.
 	task    *trace.Task
 	tracing context.Context
 
 	chunks [][]span // spans are pointed to, so a full chunk is followed by another
 	spans  int
-	beyond int // packets past maxSpans that the timeline leaves out
+	beyond int // packets above maxSpans, which the timeline leaves out
 	pause  pause
 }
 
-// A pause lets a process that is measured for the metrics only run the program
-// itself for a while, once it has been measured for long enough. At every so
-// many checkpoints one packet is measured, and stands for those since the last;
-// ever fewer are, so that a process that goes on for hours neither fills memory
-// nor goes missing from the metrics.
+// A pause thins out the measurements of a long process that is measured for the
+// metrics only: it runs the plain program between them. One packet is measured
+// every few checkpoints, and represents all packets since the last one. The
+// distance grows, so that a process that runs for hours neither fills the memory
+// nor is missing from the metrics.
 type pause struct {
-	looks  int   // checkpoints until the next packet
-	stride int   // checkpoints between two; 0 until the first pause
-	skip   int   // packets after the checkpoint, by chance: a cycle may have the length of a checkpoint
-	since  int64 // deliveries at the last measured packet
+	checkpoints int   // until the next packet is measured
+	stride      int   // checkpoints between two measured packets; 0 until the first pause
+	skip        int   // packets to skip after the checkpoint; random, as a cycle may be as long as a checkpoint
+	since       int64 // deliveries at the last measured packet
 }
 
 // Limits of a recording.
 const (
 	maxSpans    = 1000 // of a timeline
 	maxMeasured = 100  // of a process that is recorded for metrics only
-	sparse      = 1024 // of a process that is recorded for both, each such packet past maxSpans is measured
+	sparse      = 1024 // of a process that is recorded for both: above maxSpans, one packet in so many is measured
 	chunkSize   = 16
 )
 
@@ -61,10 +61,10 @@ const (
 type span struct {
 	observe.Span
 	at     int32
-	weight uint64 // how many packets of the process it stands for
+	weight uint64 // number of packets of the process that it represents
 }
 
-// record begins a recording if somebody wants one.
+// record begins a recording if a recorder or the metrics need one.
 func (p *process) record(v *variants, at int32, weight uint64) {
 	var wanted uint64
 	var in, parent observe.Trace
@@ -101,8 +101,8 @@ func (p *process) record(v *variants, at int32, weight uint64) {
 	}
 }
 
-// spanIn returns a span of its own in a trace, or in a new one. Ids are random,
-// as the specification recommends; they guard nothing.
+// spanIn returns a new span in a trace, or in a new trace. Ids are random, as the
+// specification recommends; they need not be secret.
 func spanIn(parent observe.Trace) observe.Trace {
 	t := parent
 	if t.IsZero() {
@@ -116,8 +116,9 @@ func spanIn(parent observe.Trace) observe.Trace {
 // clock returns the time since the start of the process.
 func (r *recording) clock() time.Duration { return time.Since(r.start) }
 
-// stamp is the clock as tasks carry it: microseconds, never 0, which wrap around
-// after 71 minutes. So a packet may wait for as long; the process may last longer.
+// stamp returns the clock as tasks store it: in microseconds, never 0, wrapping
+// around after 71 minutes. So a packet may wait for that long; a process may run
+// for longer.
 func (r *recording) stamp() uint32 { return max(1, uint32(r.clock()/time.Microsecond)) }
 
 // since is the time from a stamp to now.
@@ -145,9 +146,9 @@ func (r *recording) add(p *process) *span {
 			return nil
 		}
 		weight = uint64(max(1, p.deliveries-r.pause.since))
-		r.rest(p)
+		r.beginPause(p)
 	case r.wanted == 0 && r.spans+1 >= maxMeasured:
-		r.rest(p)
+		r.beginPause(p)
 	}
 	last := len(r.chunks) - 1
 	if last < 0 || len(r.chunks[last]) == chunkSize {
@@ -159,27 +160,27 @@ func (r *recording) add(p *process) *span {
 	return &r.chunks[last][len(r.chunks[last])-1]
 }
 
-// rest begins a pause.
-func (r *recording) rest(p *process) {
+// beginPause begins a pause.
+func (r *recording) beginPause(p *process) {
 	if r.spans%maxMeasured == maxMeasured-1 {
 		r.pause.stride = max(1, 2*r.pause.stride)
 	}
-	r.pause.looks, r.pause.since = r.pause.stride, p.deliveries
+	r.pause.checkpoints, r.pause.since = r.pause.stride, p.deliveries
 	p.vertices = r.v.every
 }
 
-// wake ends a pause if it is time. It is called at every checkpoint of a process
-// that is recorded.
-func (r *recording) wake(p *process) {
-	if r.pause.looks > 0 {
-		if r.pause.looks--; r.pause.looks == 0 {
+// checkpoint ends a pause when it is due. It is called at every checkpoint of a
+// recorded process.
+func (r *recording) checkpoint(p *process) {
+	if r.pause.checkpoints > 0 {
+		if r.pause.checkpoints--; r.pause.checkpoints == 0 {
 			r.pause.skip = rand.IntN(16)
 			p.vertices = r.v.recorded
 		}
 	}
 }
 
-// A recorded node measures the pieces of its code.
+// A recorded node measures the stages of its code.
 type recorded struct{ at int32 }
 
 func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware {
@@ -219,8 +220,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware
 
 func plainly(_ node.Process, _ observe.Stage, run func() node.Result) node.Result { return run() }
 
-// note keeps the failure of the node that a result tells of, not one that came
-// to it from elsewhere.
+// note keeps the failure in a result, unless it is that of another node.
 func (s *span) note(r node.Result) {
 	if (r.Op == node.OpFail || r.Op == node.OpAnswer) && r.Payload.IsError() {
 		if err := r.Payload.AsError(); node.Describe(err).Node.Kind == "" {
@@ -237,7 +237,7 @@ func owner(facade node.Process) *process {
 	return facade.(*process)
 }
 
-// end hands over what was recorded of a process that has ended.
+// end passes the recording of a process that has ended to metrics and recorders.
 func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response) {
 	duration := r.clock()
 	if r.task != nil {

@@ -82,7 +82,7 @@ func TestImplicitResponse(t *testing.T) {
 }
 
 // TestFanOut is rules 3 and 4: responses are joined in the order of the links,
-// whoever answers first.
+// whichever answers first.
 func TestFanOut(t *testing.T) {
 	cases := []struct {
 		name     string
@@ -157,8 +157,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestConcurrency lets as many packets of a process be in one node at once as it
-// says, with responses in order.
+// TestConcurrency lets as many packets of a process into one node concurrently as
+// the node allows, with responses in order.
 func TestConcurrency(t *testing.T) {
 	const n, limit = 30, 3
 	g := &graph{}
@@ -184,7 +184,7 @@ func TestConcurrency(t *testing.T) {
 				once.Do(func() { close(full) })
 			}
 			select {
-			case <-full: // all that are allowed have been here at once
+			case <-full: // all that are allowed are here together
 			case <-ctx.Done():
 			}
 			return node.Answer(pkt.Payload)
@@ -199,7 +199,7 @@ func TestConcurrency(t *testing.T) {
 		}
 	}
 	if most.Load() > limit {
-		t.Errorf("got %d packets in the node at once, want at most %d", most.Load(), limit)
+		t.Errorf("got %d packets in the node together, want at most %d", most.Load(), limit)
 	}
 }
 
@@ -416,11 +416,11 @@ func TestSpawn(t *testing.T) {
 		}
 	}
 	if most.Load() > limit {
-		t.Errorf("got %d children at once, want at most %d", most.Load(), limit)
+		t.Errorf("got %d concurrent children, want at most %d", most.Load(), limit)
 	}
 }
 
-// TestFork answers at once, and Stop waits for the child.
+// TestFork answers immediately, and Stop waits for the child.
 func TestFork(t *testing.T) {
 	g := &graph{}
 	release, ended := make(chan struct{}), make(chan string, 1)
@@ -662,8 +662,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestHammer runs many processes at once through everything that hands turns
-// around, so that the race detector and the invariants can see it.
+// TestHammer runs many concurrent processes through all that passes tokens between
+// goroutines, for the race detector and the invariants.
 func TestHammer(t *testing.T) {
 	g := &graph{}
 	root := g.fn(1, pass)
