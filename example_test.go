@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A program that serves a workflow, with a kind of its own beside the standard ones.
+// A program that serves a workflow, with a kind of its own in addition to the standard ones.
 func Example() {
 	engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), double())})
 	if err != nil {
@@ -180,7 +180,7 @@ func (n *queryNode) Open(context.Context) (err error) {
 // Close is called if Open went well, and only then.
 func (n *queryNode) Close() error { return n.release() }
 
-// Receive has the waiting for the database done by Block.
+// Receive lets Block wait for the database.
 func (n *queryNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(context.Context) node.Result {
 		return node.Send(0, value.String(n.prefix+pkt.Payload.String()+" of "+n.conn.db))
@@ -191,8 +191,8 @@ type connection struct{ db string }
 
 func (c *connection) Close() error { fmt.Println("disconnect from", c.db); return nil }
 
-// A trigger starts processes by itself: Serve hands it what does so, Stop ends that
-// and waits for what it has begun.
+// A trigger starts processes itself: Serve gets the Starter, Stop ends that and
+// waits for the processes in progress.
 func ExampleEngine_Apply_trigger() {
 	lines, feed := io.Pipe()
 	reader := &node.Def{

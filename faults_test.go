@@ -14,8 +14,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// serve returns an engine that serves a document, with a kind panic beside those
-// that documents have.
+// serve returns an engine that serves a document, with the kind panic in addition
+// to the standard ones.
 func serve(t *testing.T, opts uniflow.Options, doc string) *uniflow.Engine {
 	t.Helper()
 	opts.Kinds = append(std.Defs(""), &node.Def{
@@ -53,7 +53,7 @@ func wantCode(t *testing.T, err error, want diag.Code) {
 	}
 }
 
-// TestPanicEndsOneProcess is rule 7: processes beside the one that panics go on.
+// TestPanicEndsOneProcess is rule 7: other processes than the one that panics go on.
 func TestPanicEndsOneProcess(t *testing.T) {
 	engine := serve(t, uniflow.Options{}, "- {kind: panic, name: a}")
 	var runs sync.WaitGroup
@@ -105,7 +105,7 @@ func TestHugePayloads(t *testing.T) {
 	wantCode(t, err, diag.CodePendingBytes)
 }
 
-// TestRunaway ends code that never would, and the engine goes on.
+// TestRunaway ends code that would never end by itself, and the engine goes on.
 func TestRunaway(t *testing.T) {
 	f := func(code string) {
 		t.Helper()

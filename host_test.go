@@ -62,8 +62,8 @@ type counted struct{ open *atomic.Int64 }
 
 func (c *counted) Close() error { c.open.Add(-1); return nil }
 
-// TestNeverOpened closes no node that was not opened: none that is checked, none
-// beside one with an error, none behind one that does not open.
+// TestNeverOpened checks that a node is closed only if it was opened: not if it was
+// only checked, if another node has an error, or if one before it does not open.
 func TestNeverOpened(t *testing.T) {
 	var open atomic.Int64
 	engine, err := uniflow.New(uniflow.Options{Kinds: []*node.Def{natural(&open)}})

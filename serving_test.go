@@ -52,7 +52,7 @@ func (h *hold) Receive(_ node.Process, pkt node.Packet) node.Result {
 	})
 }
 
-// TestManyProcesses has 10,000 processes under way at once.
+// TestManyProcesses runs 10,000 concurrent processes.
 func TestManyProcesses(t *testing.T) {
 	const n = 10_000
 	h := newHold(n)
@@ -147,7 +147,7 @@ func TestTooManyRequests(t *testing.T) {
 type syncWriter struct {
 	mu   sync.Mutex
 	buf  strings.Builder
-	more chan struct{} // closed at the next write; nil if nobody waits
+	more chan struct{} // closed at the next write; nil if no goroutine waits
 }
 
 func (w *syncWriter) Write(p []byte) (int, error) {

@@ -1,12 +1,13 @@
 // Package uniflow embeds the workflow engine in a Go program.
 //
 // An [Engine] serves one generation of a workflow at a time: [Engine.Apply]
-// checks documents, starts what they describe, swaps it in, and lets what was
-// there before run out. [Engine.Run] sends a payload to a node and returns the
-// answer; triggers such as HTTP listeners start processes by themselves.
+// checks documents, starts a generation of what they describe, and swaps it in;
+// the processes of the generation before run to their end. [Engine.Run] sends a
+// payload to a node and returns the answer; triggers such as HTTP listeners start
+// processes themselves.
 //
 // The package owns generations and their swap. It must not know which kinds
-// exist: the host hands them over.
+// exist: the host passes them in.
 package uniflow
 
 import (
@@ -39,7 +40,7 @@ type Options struct {
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
 
-	Observer  *observe.Observer  // told of every process; nil costs nothing
+	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 64
 	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
 }
@@ -48,32 +49,31 @@ type Options struct {
 type Budget struct {
 	Packets    int   // pending packets; 100,000
 	Bytes      int   // pending bytes; 64 MiB
-	Deliveries int64 // in all; 10 million
-	Forks      int   // forked children at once, of a whole generation; 16,384
+	Deliveries int64 // in total; 10 million
+	Forks      int   // concurrent forked children of a whole generation; 16,384
 }
 
-// A Source is what an engine is to serve: documents, and what their env refers
-// to.
+// A Source is what an engine serves: documents, and what their env refers to.
 type Source struct {
 	Documents   []spec.Document
 	Variables   []spec.Document   // values files
 	Environment map[string]string // for env entries that name no variable
 }
 
-// An Engine serves workflows. Make one with New; its methods may be called from
-// any goroutine. It must be shut down.
+// An Engine serves workflows. Make one with New, and shut it down in the end. Any
+// goroutine may call its methods.
 type Engine struct {
-	kinds     *registry.Registry
-	opts      Options
-	pool      node.Pool // outlives generations
-	current   atomic.Pointer[generation]
-	drains    sync.WaitGroup // replaced generations that run out
-	ending    context.Context
-	end       context.CancelFunc // ends the start of a generation: the engine is to be shut down
-	hurry     context.Context
-	hurryNow  context.CancelFunc // ends the grace of replaced generations
-	abandoned atomic.Bool        // a replaced generation has not drained
-	census    census
+	kinds       *registry.Registry
+	opts        Options
+	pool        node.Pool // outlives generations
+	current     atomic.Pointer[generation]
+	drains      sync.WaitGroup // replaced generations that drain
+	ending      context.Context
+	end         context.CancelFunc // ends the start of a generation, as the engine shuts down
+	drainCtx    context.Context
+	cancelDrain context.CancelFunc // ends the grace of replaced generations
+	abandoned   atomic.Bool        // a replaced generation has not drained
+	metrics     metricsAggregator
 
 	mu struct { // held for the whole of Apply and Shutdown: they exclude each other
 		sync.Mutex
@@ -88,7 +88,7 @@ type generation struct {
 	since  time.Time
 }
 
-// ErrShutdown is returned by what is called after Shutdown.
+// ErrShutdown says that a method was called after Shutdown.
 var ErrShutdown = errors.New("the engine is shut down")
 
 // New returns an engine that serves nothing yet.
@@ -107,33 +107,33 @@ func New(opts Options) (*Engine, error) {
 		opts.Grace = 10 * time.Second
 	}
 	if len(opts.Recorders) > 64 {
-		return nil, fmt.Errorf("want at most 64 recorders, got %d", len(opts.Recorders))
+		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
 	}
 	e := &Engine{kinds: kinds, opts: opts}
-	e.census.nodes = make(map[nodeKey]observe.NodeMetrics)
-	e.census.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
+	e.metrics.nodes = make(map[nodeKey]observe.NodeMetrics)
+	e.metrics.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
 	e.ending, e.end = context.WithCancel(context.Background())
-	e.hurry, e.hurryNow = context.WithCancel(context.Background())
+	e.drainCtx, e.cancelDrain = context.WithCancel(context.Background())
 	return e, nil
 }
 
-// Check reports what is wrong with a source, warnings included, and starts
-// nothing: nodes are made, not opened.
+// Check reports what is wrong with a source, warnings included. It starts nothing:
+// nodes are made, but not opened.
 func (e *Engine) Check(source Source) diag.List {
 	_, list := e.compile(source, false)
 	return list
 }
 
-// CheckAll is [Engine.Check] of the nodes of all namespaces, instead of the one
-// that the engine serves.
+// CheckAll is [Engine.Check] for all namespaces instead of the one that the engine
+// serves.
 func (e *Engine) CheckAll(source Source) diag.List {
 	_, list := e.compile(source, true)
 	return list
 }
 
-// compile makes a program of a source: of the nodes of the namespace that is
-// served, or of all. A panic on the way, such as of a function in a kind's
-// description, is a finding: a host does not end because of a document.
+// compile makes a program of a source, from the nodes of the engine's namespace or
+// of all. A panic, such as that of a function in a Def, becomes a finding: a
+// document must not end the host.
 func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list diag.List) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -154,7 +154,7 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 			}
 		}
 	}
-	// Before the templates are rendered, so that what uses env can be seen.
+	// Before the templates are rendered, so that the rules see which use env.
 	list.Append(check.Lint(specs, check.Options{Trigger: e.kinds.Trigger, Incomplete: list.HasErrors()}))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
@@ -172,17 +172,17 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 	return made, list
 }
 
-// Apply replaces what is served: it checks the source, starts the new generation
-// wholly, and swaps it in. Processes under way run to their end on the old one,
-// which is then taken down in the background. What did not change, such as a
-// listening socket, is not restarted.
+// Apply replaces what is served: it checks the source, starts the new generation,
+// and swaps it in when all of it has started. Processes in progress run to their
+// end on the old generation, which is then closed in the background. Resources
+// that both share, such as a listening socket, are not restarted.
 //
 // If the list has errors, or err is not nil, nothing has changed, and the old
-// generation goes on; err is about starting, the list about the documents.
+// generation continues. The list is about the documents, err about starting them.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	prog, list := e.compile(source, false)
 	if prog == nil {
-		e.census.refuse()
+		e.metrics.refuse()
 		return list, nil
 	}
 	e.mu.Lock()
@@ -195,12 +195,12 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	defer context.AfterFunc(e.ending, cancel)()
 	err := e.replace(ctx, prog)
 	if err != nil {
-		e.census.refuse()
+		e.metrics.refuse()
 	}
 	return list, err
 }
 
-// replace has a program served in place of what is; the caller holds mu.
+// replace serves a program instead of the current one. The caller holds mu.
 func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	next := &generation{
 		Generation: run.New(prog, run.Options{
@@ -211,7 +211,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 		number: e.mu.number + 1,
 		since:  time.Now(),
 	}
-	e.census.add(next.Generation)
+	e.metrics.add(next.Generation)
 	switch err := e.open(ctx, next); {
 	case errors.Is(err, ErrAbandoned):
 		return err // what is still being opened cannot be closed
@@ -220,15 +220,15 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	}
 	old := e.current.Load()
 	if err := next.Serve(); err != nil {
-		return errors.Join(err, e.retreat(ctx, next, old))
+		return errors.Join(err, e.rollBack(ctx, next, old))
 	}
 	e.mu.number = next.number
 	e.current.Store(next)
-	e.census.served(next.Generation)
+	e.metrics.served(next.Generation)
 	e.opts.Log.Info("generation serves", "generation", next.number, "nodes", len(prog.Vertices))
 	if old != nil {
 		e.drains.Go(func() {
-			if err := e.drain(e.hurry, old); errors.Is(err, ErrAbandoned) {
+			if err := e.drain(e.drainCtx, old); errors.Is(err, ErrAbandoned) {
 				e.abandoned.Store(true)
 			}
 		})
@@ -236,15 +236,15 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 	return nil
 }
 
-// open brings up a generation. It gives that up if the engine is shut down and a
-// node does not obey its context.
+// open opens a generation. It abandons that if the engine is shut down and a node
+// does not obey its context.
 func (e *Engine) open(ctx context.Context, next *generation) error {
 	done := make(chan error, 1)
 	var worker sync.WaitGroup // waited for, unless it is abandoned
 	worker.Go(func() { done <- next.Open(ctx) })
 	err, ended := within(e.ending, abandon, done)
 	if !ended {
-		e.opts.Log.Error("a node does not open although it was told to give up: it is abandoned")
+		e.opts.Log.Error("a node is still opening although its context was cancelled: it is abandoned")
 		e.abandoned.Store(true)
 		return ErrAbandoned
 	}
@@ -252,7 +252,7 @@ func (e *Engine) open(ctx context.Context, next *generation) error {
 	return err
 }
 
-// within waits for the result of a worker, for some time more once ctx is done.
+// within waits for the result of a worker; once ctx is done, for some more time.
 func within(ctx context.Context, more time.Duration, done <-chan error) (result error, ended bool) {
 	select {
 	case result = <-done:
@@ -269,15 +269,15 @@ func within(ctx context.Context, more time.Duration, done <-chan error) (result 
 	}
 }
 
-// close takes down a generation that has stopped.
+// close closes a generation that has stopped.
 func (e *Engine) close(ctx context.Context, g *generation) error {
-	defer e.census.remove(g.Generation)
+	defer e.metrics.remove(g.Generation)
 	return g.Close(ctx)
 }
 
-// retreat takes down a generation that could not serve, and lets the old one
-// take over again what the new one had taken from it.
-func (e *Engine) retreat(ctx context.Context, next, old *generation) error {
+// rollBack closes a generation that could not serve, and lets the old one take
+// back what the new one had taken over.
+func (e *Engine) rollBack(ctx context.Context, next, old *generation) error {
 	var errs []error
 	if old != nil {
 		errs = append(errs, old.Serve())
@@ -286,8 +286,8 @@ func (e *Engine) retreat(ctx context.Context, next, old *generation) error {
 	return errors.Join(append(errs, next.Stop(ctx), e.close(ctx, next))...)
 }
 
-// drain takes down a generation when its processes have ended, and logs that it
-// has: once for every generation that has served.
+// drain stops a generation, closes it, and logs that. It is called once for every
+// generation that has served.
 func (e *Engine) drain(ctx context.Context, old *generation) error {
 	err := errors.Join(old.Stop(ctx), e.close(context.WithoutCancel(ctx), old))
 	switch {
@@ -301,9 +301,9 @@ func (e *Engine) drain(ctx context.Context, old *generation) error {
 	return err
 }
 
-// Run sends a payload to in-port 0 of a node, and returns the process's answer
-// when it has ended: a payload, or none where ok is false. An error answer is
-// returned as err.
+// Run sends a payload to in-port 0 of a node, and returns the answer when the
+// process has ended: a payload, or none if ok is false. An error answer is returned
+// as err.
 func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (answer value.Value, ok bool, err error) {
 	for {
 		g := e.current.Load()
@@ -320,7 +320,7 @@ func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (ans
 			if e.current.Load() == g {
 				return value.Value{}, false, ErrShutdown
 			}
-			continue // it was replaced meanwhile
+			continue // the generation has been replaced
 		}
 		if err != nil {
 			return value.Value{}, false, err
@@ -334,10 +334,10 @@ type Status struct {
 	Generation int        // from 1; 0 while nothing is served
 	Since      time.Time  // when it began to serve
 	Nodes      []node.Ref // in spec order
-	InFlight   int        // processes under way
+	InFlight   int        // processes in progress
 }
 
-// Status returns what the engine serves at the moment.
+// Status returns what the engine serves now.
 func (e *Engine) Status() Status {
 	g := e.current.Load()
 	if g == nil {
@@ -356,7 +356,7 @@ type Link struct {
 	Out, In  string // names of ports, as the document has them
 }
 
-// Links returns the links of what the engine serves at the moment, in spec order.
+// Links returns the links of what the engine serves now, in spec order.
 func (e *Engine) Links() []Link {
 	g := e.current.Load()
 	if g == nil {
@@ -370,31 +370,31 @@ func (e *Engine) Links() []Link {
 	return links
 }
 
-// ErrAbandoned is returned by Shutdown where something did not end although the
-// grace was over: a node that ignores its context, or a Close that hangs.
+// ErrAbandoned is among the errors of Shutdown if something did not end although
+// the grace was over: a node that ignores its context, or a Close that hangs.
 var ErrAbandoned = run.ErrAbandoned
 
 // abandon is how long Shutdown waits once the grace is over: [run.Abandon] for
-// processes, and what is left for nodes to be closed.
+// processes, and the rest for nodes to close.
 const abandon = 800 * time.Millisecond
 
 // Shutdown ends the engine:
 //
-//  1. a generation that is being started is given up;
+//  1. the start of a generation is cancelled;
 //  2. triggers take no new work, and what they took is answered;
-//  3. processes under way, of replaced generations too, run to their end;
+//  3. processes in progress, also of replaced generations, run to their end;
 //  4. when the grace is over, or ctx is done, the contexts of those left end;
-//  5. nodes are closed: 100 ms later at the latest, although a process that
-//     ignores its context may still be inside them.
+//  5. nodes are closed, at most 100 ms later, although a process that ignores its
+//     context may still be inside them.
 //
-// It returns 800 ms after the grace at the latest, with [ErrAbandoned] among its
-// errors if something goes on. A second call waits for the first, no longer than
-// that, and returns nil.
+// It returns at most 800 ms after the grace, with [ErrAbandoned] among its errors
+// if something has not ended. A second call waits for the first, at most as long,
+// and returns nil.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.end()
 	grace, cancel := context.WithTimeout(ctx, e.opts.Grace)
 	defer cancel()
-	defer context.AfterFunc(grace, e.hurryNow)()
+	defer context.AfterFunc(grace, e.cancelDrain)()
 	done := make(chan error, 1)
 	var worker sync.WaitGroup // waited for, unless it is abandoned
 	worker.Go(func() { done <- e.shutDown(grace) })
@@ -420,7 +420,7 @@ func (e *Engine) shutDown(grace context.Context) error {
 		err = e.drain(grace, g)
 	}
 	e.drains.Wait()
-	e.hurryNow()
+	e.cancelDrain()
 	if e.abandoned.Load() {
 		err = errors.Join(err, ErrAbandoned)
 	}

@@ -47,6 +47,18 @@ type NodeMetrics struct {
 	Latency Histogram     // of packets: waiting, running and blocking work; see [Span.Own]
 }
 
+// Add adds what other processes have done, such as those of another generation.
+// Nodes, figures and reloads are left out.
+func (m *Metrics) Add(other *Metrics) {
+	m.Started += other.Started
+	m.InFlight += other.InFlight
+	for i := range m.Ended {
+		m.Ended[i] += other.Ended[i]
+	}
+	m.Pending += other.Pending
+	m.PendingBytes += other.PendingBytes
+}
+
 // buckets is how many buckets a histogram has, the last without a bound.
 const buckets = 14
 
