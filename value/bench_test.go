@@ -67,7 +67,7 @@ func BenchmarkCodecStructEncode(b *testing.B) {
 	b.Run("compiled", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := value.EncodeOf(&o); err != nil {
+			if _, err := value.Encode(&o); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -84,14 +84,15 @@ func BenchmarkCodecStructEncode(b *testing.B) {
 
 func BenchmarkCodecStructDecode(b *testing.B) {
 	o := sampleOrder()
-	v, err := value.EncodeOf(&o)
+	v, err := value.Encode(&o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("compiled", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := value.DecodeAs[order](v); err != nil {
+			var into order
+			if err := value.Decode(v, &into); err != nil {
 				b.Fatal(err)
 			}
 		}

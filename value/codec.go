@@ -46,27 +46,33 @@ func (e *ConvertError) Error() string {
 // Unwrap returns the reason.
 func (e *ConvertError) Unwrap() error { return e.Err }
 
-// atField puts a field in front of the path.
-func (e *ConvertError) atField(name string) { e.at(Path{{Name: name}}) }
+// atField puts a field in front of the path. A name that would make the path
+// ambiguous is quoted.
+func (e *ConvertError) atField(name string) {
+	if name == "" || strings.ContainsAny(name, ".[]\"") || !isPrintable(name) {
+		name = "[" + strconv.Quote(name) + "]"
+	}
+	e.at(name)
+}
 
 // atIndex puts an element in front of the path.
-func (e *ConvertError) atIndex(i int) { e.at(Path{{Index: i, Element: true}}) }
+func (e *ConvertError) atIndex(i int) { e.at("[" + strconv.Itoa(i) + "]") }
 
-func (e *ConvertError) at(p Path) {
+func (e *ConvertError) at(step string) {
 	switch {
 	case len(e.Path) > maxErrorPath:
-		e.Path = p.String() + "…" // of a loop the start says enough
+		e.Path = step + "…" // the start of a loop is enough to find it
 	case e.Path == "" || e.Path[0] == '[' || strings.HasPrefix(e.Path, "…"):
-		e.Path = p.String() + e.Path
+		e.Path = step + e.Path
 	default:
-		e.Path = p.String() + "." + e.Path
+		e.Path = step + "." + e.Path
 	}
 }
 
 const maxErrorPath = 400
 
 // inField and inElement put a step in front of the path of an error of the
-// codec, all of which are ConvertErrors.
+// codec, which is always a ConvertError.
 func inField(err error, name string) error {
 	err.(*ConvertError).atField(name)
 	return err
@@ -75,6 +81,15 @@ func inField(err error, name string) error {
 func inElement(err error, i int) error {
 	err.(*ConvertError).atIndex(i)
 	return err
+}
+
+func isPrintable(name string) bool {
+	for _, r := range name {
+		if !strconv.IsPrint(r) || r == '\uFFFD' {
+			return false
+		}
+	}
+	return true
 }
 
 // Encode converts a Go value. Structs and maps become maps, slices and arrays
@@ -119,35 +134,6 @@ func Decode(v Value, into any) error {
 	return c.elem.decode((*eface)(unsafe.Pointer(&into)).data, v)
 }
 
-// EncodeOf is [Encode] of what v points to, without the allocation that an
-// interface needs. A nil v gives null.
-func EncodeOf[T any](v *T) (Value, error) {
-	if v == nil {
-		return Value{}, nil
-	}
-	return codecOf(reflect.TypeFor[T]()).encode(unsafe.Pointer(v), 0)
-}
-
-// DecodeAs is [Decode] into a new T.
-func DecodeAs[T any](v Value) (T, error) {
-	var into T
-	err := codecOf(reflect.TypeFor[T]()).decode(unsafe.Pointer(&into), v)
-	return into, err
-}
-
-// A Codec converts one type. It saves the look-up of [EncodeOf] and [DecodeAs].
-// Make it with [CodecOf]; it may be used concurrently.
-type Codec[T any] struct{ c *codec }
-
-// CodecOf compiles T.
-func CodecOf[T any]() Codec[T] { return Codec[T]{codecOf(reflect.TypeFor[T]())} }
-
-// Encode is [EncodeOf]; v must not be nil.
-func (c Codec[T]) Encode(v *T) (Value, error) { return c.c.encode(unsafe.Pointer(v), 0) }
-
-// Decode is the function [Decode]; into must not be nil.
-func (c Codec[T]) Decode(v Value, into *T) error { return c.c.decode(unsafe.Pointer(into), v) }
-
 type (
 	// encodeFunc converts what p points to. depth is how many pointers, lists and
 	// maps it stands in.
@@ -168,6 +154,10 @@ type codec struct {
 	decode decodeFunc
 	strct  *structCodec // of a struct
 	elem   *codec       // of a pointer
+
+	// encodeTarget encodes what a pointer points to. It is nil for other types, and
+	// for pointers that are errors.
+	encodeTarget encodeFunc
 }
 
 // eface is how the runtime lays out an interface{}.

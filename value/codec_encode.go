@@ -44,9 +44,18 @@ func encodeAny(v any, depth int) (Value, error) {
 	return encodeOther(v, depth)
 }
 
-// encodeOther is apart because its v escapes, which costs an allocation.
+// encodeOther converts what an interface of an uncommon type holds.
 func encodeOther(v any, depth int) (Value, error) {
 	c := codecOf(reflect.TypeOf(v))
+	if c.encodeTarget != nil {
+		return c.encodeTarget((*eface)(unsafe.Pointer(&v)).data, depth)
+	}
+	return c.encodeHeld(v, depth)
+}
+
+// encodeHeld is a function of its own because its v escapes, which costs an
+// allocation.
+func (c *codec) encodeHeld(v any, depth int) (Value, error) {
 	return c.encode(c.address(&v), depth)
 }
 
@@ -267,8 +276,7 @@ func (k compiler) strct(c *codec) {
 
 func (k compiler) encodePointer(c *codec) {
 	c.elem = k.codec(c.typ.Elem())
-	c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
-		target := *(*unsafe.Pointer)(p)
+	c.encodeTarget = func(target unsafe.Pointer, depth int) (Value, error) {
 		if target == nil {
 			return Value{}, nil
 		}
@@ -276,6 +284,9 @@ func (k compiler) encodePointer(c *codec) {
 			return Value{}, &ConvertError{From: c.typ.String(), To: "a value", Err: errLoop}
 		}
 		return c.elem.encode(target, depth+1)
+	}
+	c.encode = func(p unsafe.Pointer, depth int) (Value, error) {
+		return c.encodeTarget(*(*unsafe.Pointer)(p), depth)
 	}
 }
 

@@ -45,21 +45,17 @@ func ExampleDecode() {
 	// cannot turn string "many" into int
 }
 
-func ExampleValue_Set() {
-	v, err := value.ParseJSON([]byte(`{"user": {"name": "ann", "roles": ["admin"]}}`))
+func ExampleValue_With() {
+	v, err := value.ParseJSON([]byte(`{"user": "ann", "roles": ["admin"]}`))
 	if err != nil {
 		fmt.Println(err)
 	}
-	path, err := value.ParsePath("user.roles[1]")
-	if err != nil {
-		fmt.Println(err)
-	}
-	changed, err := v.Set(path, value.String("editor"))
-	fmt.Println(changed, err)
+	roles, _ := v.Get("roles")
+	fmt.Println(v.With("roles", roles.Append(value.String("editor"))))
 	fmt.Println(v)
 	// Output:
-	// {"user":{"name":"ann","roles":["admin","editor"]}} <nil>
-	// {"user":{"name":"ann","roles":["admin"]}}
+	// {"user":"ann","roles":["admin","editor"]}
+	// {"user":"ann","roles":["admin"]}
 }
 
 func ExampleMapBuilder() {

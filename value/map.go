@@ -104,15 +104,15 @@ func (m *mapData) seal(size int, depth uint16) Value {
 	return Value{ptr: unsafe.Pointer(m), meta: makeMeta(KindMap, depth+1, 0)}
 }
 
-// A Source makes the fields of a lazy map. It is called at most once, from the
-// first goroutine that looks into the map, and must return unique names.
-type Source interface {
+// A FieldSource makes the fields of a lazy map. Fields is called at most once, by
+// the first goroutine that looks into the map, and must return unique names.
+type FieldSource interface {
 	Fields() []Field
 }
 
 type lazyFields struct {
 	once   sync.Once
-	source Source
+	source FieldSource
 	depth  uint16
 }
 
@@ -146,7 +146,7 @@ func UniqueMap(fields []Field) Value { return mapOf(fields) }
 // LazyMap returns a map whose fields are made when somebody first looks at
 // them. size is what [Value.Size] reports, depth how deep the map nests, itself
 // included; a field that nests deeper than that is replaced by an error.
-func LazyMap(source Source, size, depth int) Value {
+func LazyMap(source FieldSource, size, depth int) Value {
 	if depth > MaxDepth {
 		return errTooDeep()
 	}
@@ -158,6 +158,19 @@ func LazyMap(source Source, size, depth int) Value {
 	m.size, m.lazy = size, &m.made
 	m.made.source, m.made.depth = source, uint16(depth)
 	return Value{ptr: unsafe.Pointer(&m.mapData), meta: makeMeta(KindMap, uint16(depth), 0)}
+}
+
+// FieldSourceOf returns the source of a lazy map. Every copy of the map has the
+// same one. A map made from it by a change has none, so whoever made the map can
+// tell it from an equal one.
+func FieldSourceOf(v Value) (source FieldSource, ok bool) {
+	if v.meta.kind() != KindMap {
+		return nil, false
+	}
+	if lazy := (*mapData)(v.ptr).lazy; lazy != nil {
+		return lazy.source, true
+	}
+	return nil, false
 }
 
 func mapOf(fields []Field) Value {

@@ -1,11 +1,10 @@
 // Package value holds the payloads that travel through a workflow: immutable,
 // JSON-like values that any number of nodes may share without copying.
 //
-// Read [Value] first, then the constructors beside it, then [MapBuilder],
-// [Value.With] and [Value.Set] for making changed copies. Order and equality are
-// in order.go, paths in path.go, plain Go and texts in view.go, conversion to and
-// from Go types in codec.go ([Encode], [Decode]) and its neighbours, JSON in
-// json_read.go ([ParseJSON]) and json_write.go.
+// Read [Value] first, then its constructors in the same file, then [MapBuilder]
+// and [Value.With] for changed copies. Order and equality are in order.go, plain
+// Go and text in view.go, conversion to and from Go types in codec.go ([Encode],
+// [Decode]), JSON in json_read.go ([ParseJSON]) and json_write.go.
 //
 // Invariants: a Value never changes once it has been handed to anybody; nothing
 // nests deeper than [MaxDepth], so recursion over a value is always safe; the

@@ -80,7 +80,7 @@ func (v *headerView) Fields() []value.Field {
 
 // viewOf returns the view behind a header field, if it is a listener's own.
 func viewOf(header value.Value) (view *headerView, ok bool) {
-	source, ok := value.SourceOf(header)
+	source, ok := value.FieldSourceOf(header)
 	if !ok {
 		return nil, false
 	}

@@ -74,7 +74,8 @@ func describeFields(o schema.Object) []Field {
 			Enum: f.Enum, Doc: f.Doc, Minimum: bound(f, f.Min), Maximum: bound(f, f.Max),
 		}
 		// The schema has the default as it is written: 8MiB, and not its bytes.
-		if v, ok := properties.Lookup(f.Name, "default"); ok && !f.Secret {
+		property, _ := properties.Get(f.Name)
+		if v, ok := property.Get("default"); ok && !f.Secret {
 			d.Default = &v
 		}
 		if f.Type == schema.TypeList || f.Type == schema.TypeGroup {
