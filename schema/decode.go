@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -388,19 +389,10 @@ func (f *Field) duration(raw *Raw) (time.Duration, *diag.Diagnostic) {
 	return time.Duration(ns), nil
 }
 
-// sizes are the units of a size, the longer names first.
-var sizes = []struct {
-	unit   string
-	factor float64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
-}
-
 func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {
 	n, ok := raw.Value.AsFloat()
 	if str, isString := raw.Value.AsString(); isString {
-		n, ok = parseSize(str)
+		n, ok = show.ParseSize(str)
 	}
 	if _, isString := raw.Value.AsString(); !ok && !isString {
 		return f.wrong(raw)
@@ -408,37 +400,13 @@ func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {
 	if !ok || n < 0 || n != math.Trunc(n) || n > 1<<53 {
 		got := f.show(raw, strconv.Quote(raw.Text.Code))
 		return diag.Errorf(diag.CodeBadSize, `want a size such as "8MiB", got %s`, got).
-			WithHint("the units are B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB; a bare number is bytes")
+			WithHint("the units are " + show.SizeUnits + "; a bare number is bytes")
 	}
 	if !inRange(n, f) {
-		return f.outOfRange(raw, formatSize(f.min), formatSize(f.max))
+		return f.outOfRange(raw, show.Size(f.min), show.Size(f.max))
 	}
 	s.v = value.Int(int64(n))
 	return nil
-}
-
-func parseSize(s string) (n float64, ok bool) {
-	factor := 1.0
-	for _, size := range sizes {
-		if digits, found := strings.CutSuffix(s, size.unit); found {
-			s, factor = strings.TrimRight(digits, " "), size.factor
-			break
-		}
-	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || strings.ContainsAny(s, "xX_pPnN") {
-		return 0, false
-	}
-	return n * factor, true
-}
-
-func formatSize(n float64) string {
-	for _, size := range []int{3, 2, 1, 0} {
-		if unit := sizes[size]; n >= unit.factor && math.Mod(n, unit.factor) == 0 {
-			return formatFloat(n/unit.factor) + unit.unit
-		}
-	}
-	return formatFloat(n)
 }
 
 func formatFloat(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -181,7 +182,7 @@ func (f *Field) written() value.Value {
 		return value.String(d.String())
 	}
 	if n, ok := f.def.AsFloat(); ok && f.typ == TypeBytes {
-		return value.String(formatSize(n))
+		return value.String(show.Size(n))
 	}
 	return f.def
 }
@@ -233,7 +234,7 @@ func (f *Field) typeCell() string {
 		case TypeDuration:
 			least, most = time.Duration(f.min).String(), time.Duration(f.max).String()
 		case TypeBytes:
-			least, most = formatSize(f.min), formatSize(f.max)
+			least, most = show.Size(f.min), show.Size(f.max)
 		}
 		t += ", " + least + " to " + most
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 )
 
@@ -147,9 +148,9 @@ func (a *app) printFindings(result checkResult, src *sources) error {
 	if err := render(a.Stdout, result.Findings, src, a.colourOut); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
 	}
-	nodes := count(result.Nodes, "node")
+	nodes := show.Count(int64(result.Nodes), "node")
 	if result.Workflows > 1 {
-		nodes += " of " + count(result.Workflows, "workflow")
+		nodes += " of " + show.Count(int64(result.Workflows), "workflow")
 	}
 	switch {
 	case len(result.Findings) == 0:

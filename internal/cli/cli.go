@@ -27,7 +27,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -184,7 +184,7 @@ func (a *app) end(err error) int {
 	if exit.err == nil {
 		return exit.code
 	}
-	text := "uniflow: " + printableLines(exit.err.Error()) + "\n"
+	text := "uniflow: " + show.PrintableLines(exit.err.Error()) + "\n"
 	if exit.hint != "" {
 		text += "hint: " + exit.hint + "\n"
 	}
@@ -193,16 +193,6 @@ func (a *app) end(err error) int {
 	}
 	a.talk("%s", text)
 	return exit.code
-}
-
-// printableLines is [flame.Printable] line by line. Errors may quote what a server
-// has answered, and a terminal obeys what it is shown.
-func printableLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = flame.Printable(line)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // joined returns the errors that errors.Join has made one of. Others that wrap

@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
@@ -175,7 +176,7 @@ func callCommand(a *app) *cobra.Command {
 		Example: callExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usagef(cmd.CommandPath(), "write call FILE NODE --input JSON", "call takes a file and the name of a node, got %s", count(len(args), "argument"))
+				return usagef(cmd.CommandPath(), "write call FILE NODE --input JSON", "call takes a file and the name of a node, got %s", show.Count(int64(len(args)), "argument"))
 			}
 			return nil
 		},
@@ -297,7 +298,7 @@ func (a *app) called(command string, nodes []node.Ref, name []string) (string, e
 	case len(name) == 0 && len(starts) == 1:
 		return starts[0], nil
 	case len(name) == 0:
-		return "", usagef(command, hint, "which node? There are %s", count(len(starts), "listener"))
+		return "", usagef(command, hint, "which node? There are %s", show.Count(int64(len(starts)), "listener"))
 	case slices.Contains(names, name[0]):
 		return name[0], nil
 	}

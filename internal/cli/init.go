@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 const initLong = `Init writes a workflow to begin with, into the working folder or FOLDER: files with
@@ -39,7 +41,7 @@ func initCommand(a *app) *cobra.Command {
 		Example: initExample,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usagef(cmd.CommandPath(), "write init ping", "init takes a name and a folder, got %s", count(len(args), "argument"))
+				return usagef(cmd.CommandPath(), "write init ping", "init takes a name and a folder, got %s", show.Count(int64(len(args)), "argument"))
 			}
 			return nil
 		},

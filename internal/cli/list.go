@@ -3,10 +3,10 @@ package cli
 import (
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -74,11 +74,12 @@ func (a *app) kind(command, name string) (*node.Def, error) {
 
 // columns aligns rows of cells.
 func columns(rows [][]string) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		_, _ = w.Write([]byte(strings.Join(row, "\t") + "\n")) // a strings.Builder takes all
+	var t show.Table
+	for range rows[0] {
+		t.Text("")
 	}
-	_ = w.Flush() // so here
-	return b.String()
+	for _, row := range rows {
+		t.Row(row...)
+	}
+	return t.Body()
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,50 +54,6 @@ type loaderOptions struct {
 	debug                             bool
 	logFormat                         string
 }
-
-// A size is a flag of a number of bytes.
-type size int64
-
-// units are the suffixes of sizes, the largest first.
-func units() []struct {
-	name  string
-	bytes int64
-} {
-	return []struct {
-		name  string
-		bytes int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
-}
-
-// String returns the size as it may be written.
-func (s *size) String() string {
-	for _, u := range units() {
-		if n := int64(*s); n >= u.bytes && n%u.bytes == 0 {
-			return strconv.FormatInt(n/u.bytes, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(int64(*s), 10)
-}
-
-// Set reads a size.
-func (s *size) Set(text string) error {
-	factor := int64(1)
-	digits := text
-	for _, u := range units() {
-		if t, ok := strings.CutSuffix(text, u.name); ok {
-			digits, factor = t, u.bytes
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64/factor {
-		return errors.New("want a number of bytes above 0, such as 65536, 64KiB or 8MiB")
-	}
-	*s = size(n * factor)
-	return nil
-}
-
-// Type names the kind of flag.
-func (*size) Type() string { return "SIZE" }
 
 func loaderCommand(a *app) *cobra.Command {
 	o := &loaderOptions{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}

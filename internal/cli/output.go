@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
@@ -53,23 +54,20 @@ func (s *sources) text(file string) []byte {
 	return docs[0].Data
 }
 
-// count says how many there are of something.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // tally says how many errors and warnings a list has.
 func tally(list diag.List) string {
 	errs, warnings := list.Counts()
 	var parts []string
 	if errs > 0 {
-		parts = append(parts, count(errs, "error"))
+		parts = append(parts, show.Count(int64(errs), "error"))
 	}
 	if warnings > 0 {
-		parts = append(parts, count(warnings, "warning"))
+		parts = append(parts, show.Count(int64(warnings), "warning"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// progress returns what shows how much of a long piece of work is done.
+func (a *app) progress() *show.Progress {
+	return show.NewProgress(a.Stderr, a.Terminal(a.stderr.w) && a.Getenv("TERM") != "dumb")
 }

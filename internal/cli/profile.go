@@ -18,11 +18,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 const profileLong = `Profile shows where a running program spends its CPU time: in which nodes, and in
@@ -167,7 +167,7 @@ func (a *app) profile(ctx context.Context, from source, o *profileOptions) error
 	var err error
 	switch {
 	case from.url != nil:
-		stop := a.progress(from.name, o.seconds)
+		stop := a.showWait(from.name, o.seconds)
 		data, err = fetchProfile(ctx, from, o)
 		stop()
 	case from.stdin:
@@ -221,23 +221,21 @@ func (a *app) showProfile(p *flame.Profile, data []byte, o *profileOptions) erro
 	return errors.Join(errs...)
 }
 
-// progress shows on a terminal for how long it is to be waited, until stop is
+// showWait shows on a terminal how much of a profile has been taken, until stop is
 // called.
-func (a *app) progress(name string, seconds int) (stop func()) {
-	if !a.Terminal(a.stderr.w) || a.Getenv("TERM") == "dumb" {
-		return func() {}
-	}
+func (a *app) showWait(name string, seconds int) (stop func()) {
+	progress := a.progress()
 	done := make(chan struct{})
 	var shown sync.WaitGroup
 	shown.Go(func() {
+		defer progress.End()
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for i := 0; ; i++ {
-			a.talk("\r\x1b[Kprofiling %s: %d of %d s", flame.Printable(name), min(i, seconds), seconds)
+			progress.Line(fmt.Sprintf("profiling %s: %d of %d s", name, min(i, seconds), seconds))
 			select {
 			case <-tick.C:
 			case <-done:
-				a.talk("\r\x1b[K")
 				return
 			}
 		}
@@ -322,7 +320,7 @@ func unreachable(from source, err error) error {
 // refused says why an answer is no profile; nil if it is one.
 func refused(from source, resp *http.Response, body []byte, o *profileOptions) error {
 	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	text = flame.Printable(text)
+	text = show.Printable(text)
 	if len(text) > 200 {
 		text = strings.ToValidUTF8(text[:200], "") + "…"
 	}
@@ -434,7 +432,7 @@ func byNode(p *flame.Profile) *spending {
 	t := &spending{header: []string{"NODE", "KIND", "NAMESPACE", "TIME", "SHARE", "MOSTLY IN"}, time: 3, text: 5}
 	for _, r := range p.Nodes() {
 		t.rows = append(t.rows, spendingRow{
-			[]string{r.Node, r.Kind, r.Namespace, flame.Duration(r.Time), percent(r.Share), parts(r.Functions, flame.Short)}, r.Time,
+			[]string{r.Node, r.Kind, r.Namespace, show.Duration(r.Time), show.Percent(r.Share), parts(r.Functions, flame.Short)}, r.Time,
 			nodeSpent{r.Node, r.Kind, r.Namespace, r.Time.Seconds(), r.Share, tellParts(r.Functions)},
 		})
 	}
@@ -449,7 +447,7 @@ func byKind(p *flame.Profile) *spending {
 			count = strconv.Itoa(r.Count)
 		}
 		t.rows = append(t.rows, spendingRow{
-			[]string{r.Kind, flame.Duration(r.Time), percent(r.Share), count, parts(r.Nodes, strings.Clone)}, r.Time,
+			[]string{r.Kind, show.Duration(r.Time), show.Percent(r.Share), count, parts(r.Nodes, strings.Clone)}, r.Time,
 			kindSpent{r.Kind, r.Count, r.Time.Seconds(), r.Share, tellParts(r.Nodes)},
 		})
 	}
@@ -459,9 +457,9 @@ func byKind(p *flame.Profile) *spending {
 func byFunction(p *flame.Profile) *spending {
 	t := &spending{header: []string{"FUNCTION", "FLAT", "SHARE", "CUM", "SHARE", "MOSTLY FOR"}, time: 1, text: 5}
 	for _, r := range p.Functions() {
-		most := r.Node.Node + " " + wholePercent(r.NodeShare)
+		most := r.Node.Node + " " + show.WholePercent(r.NodeShare)
 		t.rows = append(t.rows, spendingRow{
-			[]string{flame.Short(r.Function), flame.Duration(r.Flat), percent(r.FlatShare), flame.Duration(r.Cumulative), percent(r.Share), most}, r.Flat,
+			[]string{flame.Short(r.Function), show.Duration(r.Flat), show.Percent(r.FlatShare), show.Duration(r.Cumulative), show.Percent(r.Share), most}, r.Flat,
 			functionSpent{r.Function, r.Flat.Seconds(), r.FlatShare, r.Cumulative.Seconds(), r.Share, r.Node.Node, r.NodeShare},
 		})
 	}
@@ -495,57 +493,29 @@ func profileJSON(p *flame.Profile, o *profileOptions) profileTold {
 func profileTable(p *flame.Profile, o *profileOptions) string {
 	s := addUp(p, o.by)
 	rows, others := s.most(p, o.top)
-	lines := [][]string{s.header}
+	var t show.Table
+	t.Text(s.header[:s.time]...)
+	t.Figures(s.header[s.time:s.text]...)
+	t.Text(s.header[s.text:]...)
 	for _, r := range rows {
-		lines = append(lines, r.cells)
+		t.Row(r.cells...)
 	}
 	if others != nil {
-		cells := make([]string, len(s.header))
+		cells := make([]string, s.time)
 		cells[0] = fmt.Sprintf("others (%d)", others.Count)
-		cells[s.time] = flame.Duration(time.Duration(others.Seconds * float64(time.Second)))
-		cells[s.time+1] = percent(others.Share)
-		lines = append(lines, cells)
+		spent := time.Duration(others.Seconds * float64(time.Second))
+		t.Row(append(cells, show.Duration(spent), show.Percent(others.Share))...)
 	}
-	widths := make([]int, len(s.header))
-	for _, cells := range lines {
-		for i, cell := range cells {
-			cells[i] = flame.Printable(cell) // names are what documents say
-			widths[i] = max(widths[i], utf8.RuneCountInString(cells[i]))
-		}
-	}
-	var b strings.Builder
-	for _, cells := range lines {
-		var line strings.Builder
-		for i, cell := range cells {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i >= s.time && i < s.text {
-				cell = pad + cell
-			} else {
-				cell += pad
-			}
-			line.WriteString(cell + "  ")
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	return b.String() + "\n" + p.Summary() + "\n"
+	return t.String() + "\n" + p.Summary() + "\n"
 }
-
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 // parts writes what a row is made of.
 func parts(parts []flame.Part, name func(string) string) string {
 	told := make([]string, len(parts))
 	for i, part := range parts {
-		told[i] = name(part.Name) + " " + wholePercent(part.Share)
+		told[i] = name(part.Name) + " " + show.WholePercent(part.Share)
 	}
 	return strings.Join(told, ", ")
-}
-
-func wholePercent(share float64) string {
-	if share < 0.005 {
-		return "<1 %"
-	}
-	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
 func tellParts(parts []flame.Part) []partTold {

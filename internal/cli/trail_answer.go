@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -34,30 +34,30 @@ func funnelText(f *query.FunnelAnswer) string {
 	if len(f.Steps) == 0 {
 		return ""
 	}
-	var t table
-	t.column("STEP", true)
-	t.column("USERS", false)
-	t.column("OF FIRST", false)
-	t.column("OF PREVIOUS", false)
-	t.column("", true)
+	var t show.Table
+	t.Text("STEP")
+	t.Figures("USERS")
+	t.Figures("OF FIRST")
+	t.Figures("OF PREVIOUS")
+	t.Text("")
 	first := f.Steps[0].Users
 	for i, s := range f.Steps {
 		previous := ""
 		if i > 0 {
 			previous = ratio(s.Users, f.Steps[i-1].Users)
 		}
-		t.row(strconv.Itoa(i+1)+" "+s.Event, number(s.Users), ratio(s.Users, first), previous, bar(float64(s.Users.N), float64(first.N)))
+		t.Row(strconv.Itoa(i+1)+" "+s.Event, number(s.Users), ratio(s.Users, first), previous, show.Bar(float64(s.Users.N), float64(first.N)))
 	}
 	text := t.String()
 	if f.By == "" {
 		return text
 	}
-	var g table
-	g.column(strings.ToUpper(f.By), true)
+	var g show.Table
+	g.Text(strings.ToUpper(f.By))
 	for i, s := range f.Steps {
-		g.column(strconv.Itoa(i+1)+" "+s.Event, false)
+		g.Figures(strconv.Itoa(i+1) + " " + s.Event)
 		if i > 0 {
-			g.column("OF FIRST", false)
+			g.Figures("OF FIRST")
 		}
 	}
 	for _, group := range f.Groups {
@@ -68,7 +68,7 @@ func funnelText(f *query.FunnelAnswer) string {
 				cells = append(cells, ratio(s.Users, group.Steps[0].Users))
 			}
 		}
-		g.row(cells...)
+		g.Row(cells...)
 	}
 	return text + "\n" + g.String()
 }
@@ -77,12 +77,13 @@ func funnelText(f *query.FunnelAnswer) string {
 // that had not begun for anybody when the events end are left empty; those that
 // were not over for everybody carry a star.
 func retentionText(r *query.Retention, a *query.Answer) string {
-	var t table
-	t.column("COHORT", true)
-	t.column("USERS", false)
+	var t show.Table
+	t.Text("COHORT")
+	t.Figures("USERS")
 	for k := range r.Periods {
-		t.column(periodName(r.Every, k), false)
+		t.Figures(periodName(r.Every, k))
 	}
+	var rows [][]string
 	starred := false
 	for _, c := range a.Retention.Cohorts {
 		cells := []string{c.Start, number(c.Size)}
@@ -103,17 +104,15 @@ func retentionText(r *query.Retention, a *query.Answer) string {
 			}
 			cells = append(cells, cell)
 		}
-		for len(cells) < len(t.head) {
-			cells = append(cells, "")
-		}
-		t.row(cells...)
+		rows = append(rows, cells)
 	}
-	if !starred {
-		for _, line := range t.lines {
-			for i := range line {
-				line[i] = strings.TrimRight(line[i], " ")
+	for _, cells := range rows {
+		for i := range cells {
+			if !starred {
+				cells[i] = strings.TrimRight(cells[i], " ")
 			}
 		}
+		t.Row(cells...)
 	}
 	text := t.String()
 	if starred {
@@ -149,7 +148,7 @@ func wholeRatio(part, whole query.Number) string {
 	if part.N == 0 {
 		return "0 %"
 	}
-	return wholePercent(float64(part.N) / float64(whole.N))
+	return show.WholePercent(float64(part.N) / float64(whole.N))
 }
 
 // The states of a period of a cohort at the time of the last event.
@@ -237,15 +236,15 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 	if groups, ok := pivotGroups(s); ok {
 		return pivotText(s, groups)
 	}
-	var t table
+	var t show.Table
 	if s.Bucketed {
-		t.column("TIME", true)
+		t.Text("TIME")
 	}
 	for _, by := range s.By {
-		t.column(strings.ToUpper(by), true)
+		t.Text(strings.ToUpper(by))
 	}
-	t.column(measureName(q.Measure), false)
-	t.column("", true)
+	t.Figures(measureName(q.Measure))
+	t.Text("")
 	most := 0.0
 	for _, r := range s.Rows {
 		most = max(most, amount(r.Value))
@@ -260,9 +259,9 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 		}
 		drawn := ""
 		if len(s.Rows) > 1 {
-			drawn = bar(amount(r.Value), most)
+			drawn = show.Bar(amount(r.Value), most)
 		}
-		t.row(append(cells, measured(r.Value), drawn)...)
+		t.Row(append(cells, measured(r.Value), drawn)...)
 	}
 	return t.String()
 }
@@ -294,17 +293,17 @@ func pivotGroups(s *query.SegmentAnswer) (groups []event.Value, ok bool) {
 
 // pivotText has a line for each bucket and a column for each group.
 func pivotText(s *query.SegmentAnswer, groups []event.Value) string {
-	var t table
-	t.column("TIME", true)
+	var t show.Table
+	t.Text("TIME")
 	for _, g := range groups {
-		t.column(shown(g), false)
+		t.Figures(shown(g))
 	}
 	var cells []string
 	for i, r := range s.Rows {
 		if i == 0 || r.Bucket != s.Rows[i-1].Bucket {
 			cells = slices.Repeat([]string{"-"}, 1+len(groups))
 			cells[0] = r.Bucket
-			t.row(cells...)
+			t.Row(cells...)
 		}
 		cells[1+slices.Index(groups, r.Group[0])] = measured(r.Value)
 	}
@@ -335,40 +334,28 @@ func cohortText(c *query.CohortAnswer) string {
 	if name == "" {
 		name = "-"
 	}
-	var t table
-	t.column("COHORT", true)
-	t.column("USERS", false)
-	t.row(name, number(c.Users))
+	var t show.Table
+	t.Text("COHORT")
+	t.Figures("USERS")
+	t.Row(name, number(c.Users))
 	return t.String()
 }
 
 func pathsText(p *query.PathsAnswer) string {
-	var t table
-	t.column("USERS", false)
-	t.column("PATH", true)
+	var t show.Table
+	t.Figures("USERS")
+	t.Text("PATH")
 	for _, path := range p.Paths {
-		t.row(number(path.Users), strings.Join(path.Path, " → "))
+		t.Row(number(path.Users), strings.Join(path.Path, " → "))
 	}
 	return t.String()
 }
 
 // statsText is what an answer cost, on one line.
 func statsText(s query.Stats) string {
-	text := fmt.Sprintf("read %s events (%s) in %s", figure(s.EventsRead), byteSize(s.BytesRead), elapsed(s.ElapsedUS))
+	text := fmt.Sprintf("read %s events (%s) in %s", show.Thousands(s.EventsRead), show.Bytes(s.BytesRead), show.Duration(time.Duration(s.ElapsedUS)*time.Microsecond))
 	if s.Sample > 0 && s.Sample < 1 {
-		text += fmt.Sprintf("; a sample of %s of the users, scaled to all: ± holds in 19 of 20 samples", percent(s.Sample))
+		text += fmt.Sprintf("; a sample of %s of the users, scaled to all: ± is the 95 %% confidence interval", show.Percent(s.Sample))
 	}
 	return text
-}
-
-// elapsed writes microseconds.
-func elapsed(us int64) string {
-	ms := float64(us) / 1000
-	switch {
-	case ms < 10:
-		return fmt.Sprintf("%.2f ms", ms)
-	case ms < 1000:
-		return fmt.Sprintf("%.0f ms", math.Round(ms))
-	}
-	return fmt.Sprintf("%.1f s", ms/1000)
 }

@@ -173,29 +173,3 @@ func TestPeriods(t *testing.T) {
 	f(bounded, "2026-01-05", 0, "2026-01-06T12:00:00Z", periodRunning)
 	f(bounded, "no date", 0, "2026-01-06T12:00:00Z", periodOver)
 }
-
-func TestFigures(t *testing.T) {
-	f := func(got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	f(figure(0), "0")
-	f(figure(-1234567), "-1,234,567")
-	f(figure(-123), "-123")
-	f(decimals(0), "0.00")
-	f(decimals(-1234.567), "-1,234.57")
-	f(decimals(0.001234), "0.001234")
-	f(decimals(1e18), "1e+18")
-	f(byteSize(1023), "1023 B")
-	f(byteSize(1536), "1.5 KiB")
-	f(byteSize(3<<40), "3.0 TiB")
-	f(elapsed(420), "0.42 ms")
-	f(elapsed(12_340), "12 ms")
-	f(elapsed(12_340_000), "12.3 s")
-	f(bar(0, 10), "")
-	f(bar(1, 0), "")
-	f(bar(1e-9, 1), "▏")
-	f(bar(11, 10), strings.Repeat("█", barWidth))
-}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -109,7 +110,7 @@ func (c *clickHouse) ask(ctx context.Context, sql string) (*clickHouseAnswer, er
 	case err != nil:
 		return nil, fmt.Errorf("clickhouse: %w", err)
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("clickhouse: the answer is larger than %s", byteSize(maxAnswer))
+		return nil, fmt.Errorf("clickhouse: the answer is larger than %s", show.Bytes(maxAnswer))
 	case resp.StatusCode != http.StatusOK:
 		text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 		return nil, fmt.Errorf("clickhouse: %s: %s", resp.Status, text)

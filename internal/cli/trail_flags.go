@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -151,7 +152,7 @@ func cohortHint(err error, s *trail.Store) error {
 	default:
 		told.Hint = "kept are " + strings.Join(names[:min(len(names), 20)], ", ")
 		if more := len(names) - 20; more > 0 {
-			told.Hint += " and " + count(more, "other")
+			told.Hint += " and " + show.Count(int64(more), "other")
 		}
 	}
 	return &told

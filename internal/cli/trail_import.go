@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -184,7 +184,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 	if err := cmp.Or(needFiles(command, files), needRoom(command, o.db)); err != nil {
 		return err // before a store is made for nothing
 	}
-	meter := a.newMeter()
+	progress := a.progress()
 	opt := trail.ImportOptions{
 		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin,
 		Progress: func(p trail.ImportProgress) {
@@ -192,7 +192,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 			if p.Phase == "merge" {
 				what += ", merging"
 			}
-			meter.update(headway{what: what, done: p.Bytes, total: p.Total, events: p.Rows})
+			progress.Update(show.Step{What: what, Done: p.Bytes, Total: p.Total, Events: p.Rows})
 		},
 	}
 	var result trail.ImportResult
@@ -201,7 +201,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 		result, err = s.Import(ctx, files, opt)
 		return err
 	})
-	meter.end()
+	progress.End()
 	return a.tellImport(o, files, result, err)
 }
 
@@ -255,17 +255,17 @@ func tellFile(f trail.ImportFile) fileTold {
 
 // fileSummary is the line about a file that was taken.
 func fileSummary(f trail.ImportFile) string {
-	text := fileName(f.File) + ": " + countOf(f.Rows, "event")
+	text := fileName(f.File) + ": " + show.Count(f.Rows, "event")
 	if f.Duplicates > 0 {
-		text += ", " + countOf(f.Duplicates, "duplicate")
+		text += ", " + show.Count(f.Duplicates, "duplicate")
 	}
 	if f.Dropped > 0 {
-		text += ", " + figure(f.Dropped) + " left out as older than what is kept"
+		text += ", " + show.Thousands(f.Dropped) + " left out as older than what is kept"
 	}
 	if f.Bad > 0 {
-		text += ", " + countOf(f.Bad, "bad row") + " left out"
+		text += ", " + show.Count(f.Bad, "bad row") + " left out"
 	}
-	return fmt.Sprintf("%s in %s (%s/s)", text, elapsed(f.Elapsed.Microseconds()), figure(perSecond(f.Rows, f.Elapsed)))
+	return fmt.Sprintf("%s in %s (%s/s)", text, show.Duration(f.Elapsed), show.Thousands(show.PerSecond(f.Rows, f.Elapsed)))
 }
 
 // maxBadShown is how many bad rows of a file are told.
@@ -275,10 +275,10 @@ const maxBadShown = 20
 func (a *app) tellBadRows(f trail.ImportFile) {
 	shown := f.BadRows[:min(len(f.BadRows), maxBadShown)]
 	for _, row := range shown {
-		a.talk("%s:%d: %s\n", fileName(f.File), row.Line, flame.Printable(row.Reason))
+		a.talk("%s:%d: %s\n", fileName(f.File), row.Line, show.Printable(row.Reason))
 	}
 	if more := f.Bad - int64(len(shown)); more > 0 && len(shown) > 0 {
-		a.talk("%s: and %s\n", fileName(f.File), countOf(more, "more bad row"))
+		a.talk("%s: and %s\n", fileName(f.File), show.Count(more, "more bad row"))
 	}
 }
 
@@ -302,7 +302,7 @@ func importError(err error) error {
 	case errors.As(err, &bad):
 		return &exitError{
 			code: exitFindings, hint: "correct the rows, or leave them out with --max-bad " + strconv.FormatInt(bad.Bad, 10),
-			err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), countOf(bad.Bad, "row")),
+			err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), show.Count(bad.Bad, "row")),
 		}
 	case errors.As(err, &kind):
 		hint := ""
@@ -312,12 +312,4 @@ func importError(err error) error {
 		return &exitError{code: exitFindings, err: err, hint: hint}
 	}
 	return err
-}
-
-// countOf is count for large numbers.
-func countOf(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return figure(n) + " " + what + "s"
 }

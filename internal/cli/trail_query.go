@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -24,7 +25,7 @@ const trailQueryLong = `Query asks a store a question, which is a document of YA
 retention, a segment, a cohort or paths.
 
 --sample 0.1 looks at a tenth of the users, reads about a tenth of the bytes, and scales
-the counts to all; ± is how far the truth may be, 19 times of 20.
+the counts to all; ± is the 95 % confidence interval.
 
 --explain tells how the question would be answered, and answers it not: plan is what the
 store would read; clickhouse and duckdb are the same question in SQL, to a table events
@@ -269,7 +270,7 @@ func (a *app) showAnswer(o *trailQueryOptions, q *query.Query, answer *query.Ans
 		return err
 	}
 	if o.save {
-		a.talk("kept cohort %q: %s\n", q.Name, count(int(answer.Cohort.Users.N), "user"))
+		a.talk("kept cohort %q: %s\n", q.Name, show.Count(answer.Cohort.Users.N, "user"))
 	}
 	if !o.quiet {
 		a.talk("%s%s\n", statsText(answer.Stats), o.answerer)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
@@ -40,7 +41,7 @@ func trailDiscardCommand(a *app) *cobra.Command {
 			return err
 		})
 		if err == nil {
-			a.talk("gave up %s with %s; what is left of it is in %s\n", filepath.Base(segment), countOf(rows, "event"), filepath.Join(db, "lost"))
+			a.talk("gave up %s with %s; what is left of it is in %s\n", filepath.Base(segment), show.Count(rows, "event"), filepath.Join(db, "lost"))
 		}
 		return err
 	}
@@ -80,7 +81,7 @@ func trailDeleteCommand(a *app) *cobra.Command {
 		case known == 0:
 			a.talk("removed nobody: no events of %s\n", users[0]+map[bool]string{true: " and the others"}[len(users) > 1])
 		default:
-			a.talk("removed %s; trail compact takes them from the disk\n", count(known, "user"))
+			a.talk("removed %s; trail compact takes them from the disk\n", show.Count(int64(known), "user"))
 			if unknown := len(users) - known; unknown > 0 {
 				a.talk("of %d of those named there were no events\n", unknown)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -70,73 +71,72 @@ func trailInfoCommand(a *app) *cobra.Command {
 
 // infoText is what info prints.
 func infoText(info trail.Info, segments bool) string {
-	var t table
-	t.column("", true)
-	t.column("", true)
-	t.row("events", figure(info.Rows))
+	var t show.Table
+	t.Text("", "")
+	t.Row("events", show.Thousands(info.Rows))
 	if info.Users >= 0 {
-		t.row("users", figure(info.Users))
+		t.Row("users", show.Thousands(info.Users))
 	} else {
-		t.row("users", "unknown: a segment is damaged")
+		t.Row("users", "unknown: a segment is damaged")
 	}
 	if info.Rows > 0 {
-		t.row("from", momentText(info.MinTime))
-		t.row("to", momentText(info.MaxTime))
+		t.Row("from", momentText(info.MinTime))
+		t.Row("to", momentText(info.MaxTime))
 	}
 	if info.Horizon != math.MinInt64 {
-		t.row("kept from", momentText(info.Horizon))
+		t.Row("kept from", momentText(info.Horizon))
 	}
-	files := fmt.Sprintf("%s, %s", countOf(int64(len(info.Segments)), "segment"), byteSize(info.Bytes))
+	files := fmt.Sprintf("%s, %s", show.Count(int64(len(info.Segments)), "segment"), show.Bytes(info.Bytes))
 	if perEvent := info.BytesPerEvent(); perEvent > 0 {
 		files += fmt.Sprintf(", %.1f bytes an event", perEvent)
 	}
-	t.row("files", files)
+	t.Row("files", files)
 	if info.MemoryRows > 0 {
-		t.row("log", fmt.Sprintf("%s events, %s", figure(info.MemoryRows), byteSize(info.WALBytes)))
+		t.Row("log", fmt.Sprintf("%s events, %s", show.Thousands(info.MemoryRows), show.Bytes(info.WALBytes)))
 	}
 	if info.Deleted > 0 {
-		t.row("deleted", countOf(int64(info.Deleted), "user")+", until the next compaction")
+		t.Row("deleted", show.Count(int64(info.Deleted), "user")+", until the next compaction")
 	}
-	_, text, _ := strings.Cut(t.String(), "\n") // without its empty heads
+	text := t.Body()
 
 	if len(info.Events) > 0 {
-		var e table
-		e.column("EVENT", true)
-		e.column("COUNT", false)
-		e.column("", true)
+		var e show.Table
+		e.Text("EVENT")
+		e.Figures("COUNT")
+		e.Text("")
 		for _, n := range info.Events {
-			e.row(n.Name, figure(n.Count), bar(float64(n.Count), float64(info.Events[0].Count)))
+			e.Row(n.Name, show.Thousands(n.Count), show.Bar(float64(n.Count), float64(info.Events[0].Count)))
 		}
 		text += "\n" + e.String()
 	}
 	if len(info.Schema) > 0 {
-		var p table
-		p.column("PROPERTY", true)
-		p.column("TYPE", true)
+		var p show.Table
+		p.Text("PROPERTY")
+		p.Text("TYPE")
 		for _, f := range info.Schema {
-			p.row(f.Name, f.Type.String())
+			p.Row(f.Name, f.Type.String())
 		}
 		text += "\n" + p.String()
 	}
 	if len(info.Cohorts) > 0 {
-		var c table
-		c.column("COHORT", true)
-		c.column("USERS", false)
+		var c show.Table
+		c.Text("COHORT")
+		c.Figures("USERS")
 		for _, one := range info.Cohorts {
-			c.row(one.Name, figure(one.Users))
+			c.Row(one.Name, show.Thousands(one.Users))
 		}
 		text += "\n" + c.String()
 	}
 	if segments && len(info.Segments) > 0 {
-		var s table
-		s.column("SEGMENT", true)
-		s.column("FROM", true)
-		s.column("TO", true)
-		s.column("EVENTS", false)
-		s.column("USERS", false)
-		s.column("SIZE", false)
+		var s show.Table
+		s.Text("SEGMENT")
+		s.Text("FROM")
+		s.Text("TO")
+		s.Figures("EVENTS")
+		s.Figures("USERS")
+		s.Figures("SIZE")
 		for _, one := range info.Segments {
-			s.row(one.File, momentText(one.MinTime), momentText(one.MaxTime), figure(one.Rows), figure(one.Users), byteSize(one.Bytes))
+			s.Row(one.File, momentText(one.MinTime), momentText(one.MaxTime), show.Thousands(one.Rows), show.Thousands(one.Users), show.Bytes(one.Bytes))
 		}
 		text += "\n" + s.String()
 	}
@@ -250,12 +250,12 @@ func trailExportCommand(a *app) *cobra.Command {
 }
 
 func (a *app) trailExport(ctx context.Context, db, out string) error {
-	meter := a.newMeter()
+	progress := a.progress()
 	var rows int64
 	begun := time.Now()
 	write := func(ctx context.Context, s *trail.Store, w io.Writer) (err error) {
 		rows, err = s.Export(ctx, w, func(rows, total int64) {
-			meter.update(headway{what: "exporting", done: rows, total: total, events: rows})
+			progress.Update(show.Step{What: "exporting", Done: rows, Total: total, Events: rows})
 		})
 		return err
 	}
@@ -265,12 +265,12 @@ func (a *app) trailExport(ctx context.Context, db, out string) error {
 		}
 		return streamFile(out, func(w io.Writer) error { return write(ctx, s, w) })
 	})
-	meter.end()
+	progress.End()
 	if err != nil {
 		return err
 	}
 	took := time.Since(begun)
-	a.talk("%s: %s events in %s\n", exportName(out), figure(rows), elapsed(took.Microseconds()))
+	a.talk("%s: %s events in %s\n", exportName(out), show.Thousands(rows), show.Duration(took))
 	return nil
 }
 
@@ -331,22 +331,22 @@ func trailCompactCommand(a *app) *cobra.Command {
 		if err := a.needStore(db); err != nil {
 			return err
 		}
-		meter := a.newMeter()
+		progress := a.progress()
 		var before, after trail.Info
 		err := a.withTrail(cmd.Context(), db, trail.Options{Rebuild: rebuild}, func(ctx context.Context, s *trail.Store) error {
 			before = s.Info()
 			err := s.Compact(ctx, func(done, total int64) {
-				meter.update(headway{what: "compacting", done: done, total: total, bytes: true})
+				progress.Update(show.Step{What: "compacting", Done: done, Total: total, Bytes: true})
 			})
 			after = s.Info()
 			return err
 		})
-		meter.end()
+		progress.End()
 		if err != nil {
 			return err
 		}
-		a.talk("%s of %s became %s of %s\n", countOf(int64(len(before.Segments)), "segment"), byteSize(before.Bytes),
-			countOf(int64(len(after.Segments)), "segment"), byteSize(after.Bytes))
+		a.talk("%s of %s became %s of %s\n", show.Count(int64(len(before.Segments)), "segment"), show.Bytes(before.Bytes),
+			show.Count(int64(len(after.Segments)), "segment"), show.Bytes(after.Bytes))
 		return nil
 	}
 	return cmd
@@ -404,16 +404,16 @@ func trailVerifyCommand(a *app) *cobra.Command {
 }
 
 func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
-	meter := a.newMeter()
+	progress := a.progress()
 	var report trail.Report
 	err := a.interruptible(ctx, func(ctx context.Context) error {
 		var err error
 		report, err = trail.Verify(ctx, db, func(p trail.VerifyProgress) {
-			meter.update(headway{what: "verifying " + p.File, done: p.Done, total: p.Total, bytes: true})
+			progress.Update(show.Step{What: "verifying " + p.File, Done: p.Done, Total: p.Total, Bytes: true})
 		})
 		return err
 	})
-	meter.end()
+	progress.End()
 	if errors.Is(err, trail.ErrNoStore) {
 		return &exitError{code: exitFindings, err: err}
 	}
@@ -433,14 +433,14 @@ func (a *app) trailVerify(ctx context.Context, db string, asJSON bool) error {
 	case err != nil || report.OK():
 		return err
 	case len(report.Damages) == 0: // it may well be sound
-		return &exitError{code: exitEngine, err: fmt.Errorf("%s may not be read", countOf(int64(len(report.Denied)), "file")), hint: "run it as the user who writes to the store"}
+		return &exitError{code: exitEngine, err: fmt.Errorf("%s may not be read", show.Count(int64(len(report.Denied)), "file")), hint: "run it as the user who writes to the store"}
 	}
 	return errFindings()
 }
 
 // verifyText is what verify prints: a line for each damage, or that there is none.
 func verifyText(db string, r trail.Report) string {
-	what := fmt.Sprintf("%s with %s, %s in the log", countOf(int64(r.Segments), "segment"), countOf(r.Rows, "event"), countOf(r.Records, "record"))
+	what := fmt.Sprintf("%s with %s, %s in the log", show.Count(int64(r.Segments), "segment"), show.Count(r.Rows, "event"), show.Count(r.Records, "record"))
 	if r.OK() {
 		return "sound: " + what + "\n"
 	}
@@ -456,12 +456,12 @@ func verifyText(db string, r trail.Report) string {
 	for _, file := range r.Denied {
 		b.WriteString(filepath.Join(db, file) + ": this user may not read it, and it may be sound\n")
 	}
-	verdict := "damaged: " + countOf(int64(len(r.Damages)), "place")
+	verdict := "damaged: " + show.Count(int64(len(r.Damages)), "place")
 	switch {
 	case len(r.Damages) == 0:
-		verdict = "not known to be sound: " + countOf(int64(len(r.Denied)), "file") + " not read"
+		verdict = "not known to be sound: " + show.Count(int64(len(r.Denied)), "file") + " not read"
 	case len(r.Denied) > 0:
-		verdict += ", " + countOf(int64(len(r.Denied)), "file") + " not read"
+		verdict += ", " + show.Count(int64(len(r.Denied)), "file") + " not read"
 	}
 	return b.String() + verdict + "; read " + what + "\n"
 }

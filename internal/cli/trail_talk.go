@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // A talker writes what a store has to say of itself as the rest of a command's talk:
@@ -61,7 +61,7 @@ func (t *talker) Handle(_ context.Context, r slog.Record) error {
 	if len(parts) > 0 {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}
-	line := "warning: " + flame.Printable(text) + "\n"
+	line := "warning: " + show.Printable(text) + "\n"
 	t.to.mu.Lock()
 	known := slices.Contains(t.to.mu.said, line)
 	opened := t.to.mu.opened

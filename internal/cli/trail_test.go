@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -60,7 +58,7 @@ func TestTrailUsage(t *testing.T) {
 	f(`"abc" for "--sample" flag: want a number above 0, up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
 	f(`"5" for "--timeout" flag: want a unit behind the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
 	f(`"soon" for "--timeout" flag: want a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
-	f(`"1KB" for "--memory" flag: want a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1KB")
+	f(`"1XB" for "--memory" flag: must be a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1XB")
 	f("what a file holds is told by its name", "import", "--db", "x", "events.csv", "events.txt")
 	f("folder.csv is a folder\nhint: name the files in it, such as folder.csv/*.csv", "import", "--db", "x", "folder.csv")
 	f(". is no store, and has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
@@ -129,52 +127,6 @@ func TestQuestionErrors(t *testing.T) {
 	code, _, errs = execute(t, nil, "trail", "query", "--db", "x", "-f", "missing.yaml")
 	if code != exitEngine || !strings.Contains(errs, "missing.yaml: no such file") {
 		t.Errorf("got %d, %q, want %d and that there is no such file", code, errs, exitEngine)
-	}
-}
-
-func TestMeter(t *testing.T) {
-	var out bytes.Buffer
-	sys := machine(io.Discard, &out, map[string]string{"TERM": "dumb"})
-	m := newApp(nil, sys).newMeter()
-	now := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	m.now = func() time.Time { return now }
-	step := func(by time.Duration, h headway) {
-		now = now.Add(by)
-		m.update(h)
-	}
-	step(0, headway{what: "a.csv", done: 0, total: 100})
-	step(4*time.Second, headway{what: "a.csv", done: 40, total: 100, events: 4000})
-	step(time.Second, headway{what: "a.csv", done: 50, total: 100, events: 5000})
-	step(time.Second, headway{what: "a.csv", done: 60, total: 100, events: 6000})
-	step(time.Second, headway{what: "b.csv", done: 1, total: -1, events: 1})
-	step(10*time.Second, headway{what: "b.csv", done: 10, total: -1, events: 20})
-	step(10*time.Second, headway{what: "segment 1", done: 1 << 20, total: 2 << 20, bytes: true})
-	step(8*time.Second, headway{what: "segment 1", done: 1 << 20, total: 2 << 20, bytes: true})
-	m.end()
-	const want = `a.csv: 5,000 events, 1,000/s, 50 %, 5s left
-b.csv: 20 events, 2/s
-segment 1: 1.0 MiB, 128.0 KiB/s, 50 %, 8s left
-`
-	if got := out.String(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestMeterOnTerminal draws a bar, and wipes it away.
-func TestMeterOnTerminal(t *testing.T) {
-	var out bytes.Buffer
-	sys := machine(io.Discard, &out, nil)
-	sys.Terminal = func(io.Writer) bool { return true }
-	m := newApp(nil, sys).newMeter()
-	now := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	m.now = func() time.Time { return now }
-	m.update(headway{what: "a.csv", done: 0, total: 100})
-	now = now.Add(time.Second)
-	m.update(headway{what: "a.csv", done: 50, total: 100, events: 5000})
-	m.end()
-	got := out.String()
-	if !strings.Contains(got, "a.csv: 5,000 events, 5,000/s") || !strings.Contains(got, "50%") || !strings.HasSuffix(got, "\r\x1b[K") {
-		t.Errorf("got %q, want a bar at 50%% that is wiped away", got)
 	}
 }
 

@@ -183,22 +183,6 @@ func TestShort(t *testing.T) {
 	f("", "", "")
 }
 
-func TestDuration(t *testing.T) {
-	f := func(d time.Duration, want string) {
-		t.Helper()
-		if got := Duration(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
-	}
-	f(0, "0 s")
-	f(40*time.Microsecond, "40 µs")
-	f(2500*time.Microsecond, "2.5 ms")
-	f(840*time.Millisecond, "840 ms")
-	f(1840*time.Millisecond, "1.84 s")
-	f(12340*time.Millisecond, "12.3 s")
-	f(20*time.Minute, "1200 s")
-}
-
 // TestReal reads what the runtime writes, labels among it.
 func TestReal(t *testing.T) {
 	for d := 100 * time.Millisecond; ; d *= 2 { // until this process gets a processor for long enough

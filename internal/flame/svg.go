@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // The measures of the picture, in pixels.
@@ -75,29 +76,9 @@ func (p *Profile) Summary() string {
 		samples = "1 sample"
 	}
 	if p.Wall == 0 {
-		return fmt.Sprintf("%s, %s of CPU", samples, Duration(p.CPU))
+		return fmt.Sprintf("%s, %s of CPU", samples, show.Duration(p.CPU))
 	}
-	return fmt.Sprintf("%s, %s of CPU in %s: %.2f processors", samples, Duration(p.CPU), Duration(p.Wall), float64(p.CPU)/float64(p.Wall))
-}
-
-// Duration writes a time with three digits or so: what was sampled is known no
-// better.
-func Duration(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0 s"
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.0f µs", d.Seconds()*1e6)
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", d.Seconds()*1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.0f ms", d.Seconds()*1e3)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return fmt.Sprintf("%.0f s", d.Seconds())
+	return fmt.Sprintf("%s, %s of CPU in %s: %.2f processors", samples, show.Duration(p.CPU), show.Duration(p.Wall), float64(p.CPU)/float64(p.Wall))
 }
 
 // edge returns where time since the left edge is, in units of a pixel.
@@ -121,7 +102,7 @@ func (p *Profile) draw(b *bytes.Buffer, f *frame, left time.Duration, level int)
 	if detail != "" {
 		b.WriteString("\n" + escape(detail))
 	}
-	fmt.Fprintf(b, "\n%s, %.1f %%</title>", Duration(f.time), 100*share(f.time, p.CPU))
+	fmt.Fprintf(b, "\n%s, %.1f %%</title>", show.Duration(f.time), 100*share(f.time, p.CPU))
 	fmt.Fprintf(b, `<rect x="%s" y="%d" width="%s" height="%d" fill="%s" rx="1"/>`, pixels(from), y, pixels(to-from), rowHeight-1, fill)
 	fmt.Fprintf(b, `<text x="%s" y="%d">%s</text></g>`+"\n", pixels(from+padding*unit), y+12, escape(fit(name, to-from)))
 	for _, c := range f.children {
@@ -136,12 +117,12 @@ func (f *frame) look(level int) (name, detail, fill string) {
 	case level == 0:
 		return "all", "", colourAll
 	case level == 1 && f.owner.Kind == "":
-		return Printable(f.owner.Node), "", colourOther
+		return show.Printable(f.owner.Node), "", colourOther
 	case level == 1:
-		return Printable(f.owner.Node), Printable(f.owner.Kind + " in namespace " + f.owner.Namespace), colourNode
+		return show.Printable(f.owner.Node), show.Printable(f.owner.Kind + " in namespace " + f.owner.Namespace), colourNode
 	}
 	path := PackageOf(f.function)
-	return Printable(Short(f.function)), Printable(path), colour(path)
+	return show.Printable(Short(f.function)), show.Printable(path), colour(path)
 }
 
 // colour returns the colour of a package: light, and always the same.
@@ -181,27 +162,3 @@ func escape(text string) string {
 	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes all
 	return b.String()
 }
-
-// Printable writes what cannot be seen, or would move the cursor, as an escape of
-// Go's.
-func Printable(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, unprintable) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		if unprintable(r) || r == utf8.RuneError && size == 1 {
-			quoted := strconv.QuoteToASCII(text[:size])
-			b.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			b.WriteString(text[:size])
-		}
-		text = text[size:]
-	}
-	return b.String()
-}
-
-// unprintable reports what a terminal would not show as itself, marks that change
-// the direction of writing among it.
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 var update = flag.Bool("update", false, "write testdata/small.svg")
@@ -196,10 +199,10 @@ func TestHostile(t *testing.T) {
 		if len(all) != 3 {
 			t.Fatalf("%q: got %+v, want 3 frames", name, all)
 		}
-		if got := all[1].title[0]; got != Printable(name) {
-			t.Errorf("got the title %q, want %q", got, Printable(name))
+		if got := all[1].title[0]; got != show.Printable(name) {
+			t.Errorf("got the title %q, want %q", got, show.Printable(name))
 		}
-		if strings.IndexFunc(all[1].title[0], unprintable) >= 0 {
+		if strings.ContainsFunc(all[1].title[0], func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q: got %q, want only what can be seen", name, all[1].title[0])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -94,18 +95,9 @@ func bound(f schema.FieldInfo, n float64) string {
 	case f.Type == schema.TypeDuration:
 		return time.Duration(n).String()
 	case f.Type == schema.TypeBytes:
-		return size(n)
+		return show.Size(n)
 	}
 	return strconv.FormatFloat(n, 'f', -1, 64)
-}
-
-func size(n float64) string {
-	units := []string{"", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; n >= 1024 && n == float64(int64(n/1024))*1024 && i < len(units)-1; i++ {
-		n /= 1024
-	}
-	return strconv.FormatFloat(n, 'f', -1, 64) + units[i]
 }
 
 // Text is the kind for terminals.
