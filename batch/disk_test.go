@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // number is an Encode.
@@ -41,9 +41,9 @@ func (v *valve) send(_ context.Context, b *Batch) Outcome {
 }
 
 // onDisk starts a processor on a disk that fails as fail says, for segments only.
-func onDisk(t *testing.T, fs *spooltest.FS, c Options[int], fail func(spooltest.Op, string) error) *Processor[int] {
+func onDisk(t *testing.T, fs *vfstest.FS, c Options[int], fail func(vfstest.Op, string) error) *Processor[int] {
 	t.Helper()
-	fs.SetFail(func(op spooltest.Op, name string) error {
+	fs.SetFail(func(op vfstest.Op, name string) error {
 		if !strings.HasSuffix(name, ".seg") {
 			return nil
 		}
@@ -86,8 +86,8 @@ func closeWithin(t *testing.T, p *Processor[int], d time.Duration) Report {
 func TestSyncFails(t *testing.T) {
 	var syncs atomic.Int64
 	var v valve
-	p := onDisk(t, spooltest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SegmentBytes: 64 << 10}}, func(op spooltest.Op, _ string) error {
-		if op == spooltest.Sync {
+	p := onDisk(t, vfstest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SegmentBytes: 64 << 10}}, func(op vfstest.Op, _ string) error {
+		if op == vfstest.Sync {
 			syncs.Add(1)
 			return syscall.EIO
 		}
@@ -112,15 +112,15 @@ func TestReadsTheGoodCopy(t *testing.T) {
 		bad.Store("")
 		var v valve
 		var dropped atomic.Int64
-		p := onDisk(t, spooltest.New(), Options[int]{
+		p := onDisk(t, vfstest.New(), Options[int]{
 			Send: v.send, Queue: Queue{Events: 200}, Spool: &Spool{WriteAhead: ahead, AfterAttempts: 1 << 30},
 			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
-		}, func(op spooltest.Op, name string) error {
-			if op == spooltest.Sync && failed.CompareAndSwap(false, true) {
+		}, func(op vfstest.Op, name string) error {
+			if op == vfstest.Sync && failed.CompareAndSwap(false, true) {
 				bad.Store(name)
 				return syscall.EIO
 			}
-			if op == spooltest.Read && name == bad.Load() {
+			if op == vfstest.Read && name == bad.Load() {
 				return syscall.EIO
 			}
 			return nil
@@ -137,17 +137,17 @@ func TestReadsTheGoodCopy(t *testing.T) {
 // TestReadFailsForAWhile runs out of file descriptors while events are read back:
 // they are read later.
 func TestReadFailsForAWhile(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	var v valve
-	never := func(spooltest.Op, string) error { return nil }
+	never := func(vfstest.Op, string) error { return nil }
 	p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 	addAll(t, p, 100)
 	if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
 		t.Errorf("got %+v", r)
 	}
 	var opens atomic.Int64
-	q := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{}}, func(op spooltest.Op, _ string) error {
-		if op == spooltest.Read && opens.Add(1) > 3 && opens.Load() < 8 {
+	q := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{}}, func(op vfstest.Op, _ string) error {
+		if op == vfstest.Read && opens.Add(1) > 3 && opens.Load() < 8 {
 			return syscall.EMFILE
 		}
 		return nil
@@ -162,9 +162,9 @@ func TestReadFailsForAWhile(t *testing.T) {
 // without it, and it stays in the spool for a better day.
 func TestBadSector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := spooltest.New()
+		fs := vfstest.New()
 		var v valve
-		never := func(spooltest.Op, string) error { return nil }
+		never := func(vfstest.Op, string) error { return nil }
 		p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 		addAll(t, p, 100)
 		if r := closeWithin(t, p, 50*time.Millisecond); r.Spooled != 100 {
@@ -176,8 +176,8 @@ func TestBadSector(t *testing.T) {
 		q := onDisk(t, fs, Options[int]{
 			Send: v.send, Spool: &Spool{}, Lanes: Lanes[int]{Order: OrderTotal}, Trigger: Trigger{Count: 10},
 			OnDrop: func(d Dropped) { dropped.Add(int64(len(d.Events))) },
-		}, func(op spooltest.Op, _ string) error {
-			if op == spooltest.Read && bad.Load() {
+		}, func(op vfstest.Op, _ string) error {
+			if op == vfstest.Read && bad.Load() {
 				return syscall.EIO
 			}
 			return nil
@@ -201,9 +201,9 @@ func TestBadSector(t *testing.T) {
 // TestDropOldestBehindTheSpool has events of an earlier run in front of those that
 // fill memory.
 func TestDropOldestBehindTheSpool(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	var v valve
-	never := func(spooltest.Op, string) error { return nil }
+	never := func(vfstest.Op, string) error { return nil }
 	p := onDisk(t, fs, Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true}}, never)
 	addAll(t, p, 90)
 	closeWithin(t, p, 50*time.Millisecond)
@@ -229,8 +229,8 @@ func TestNoSync(t *testing.T) {
 	var syncs atomic.Int64
 	var v valve
 	v.open.Store(true)
-	p := onDisk(t, spooltest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SyncEvery: -1}}, func(op spooltest.Op, _ string) error {
-		if op == spooltest.Sync {
+	p := onDisk(t, vfstest.New(), Options[int]{Send: v.send, Spool: &Spool{WriteAhead: true, SyncEvery: -1}}, func(op vfstest.Op, _ string) error {
+		if op == vfstest.Sync {
 			syncs.Add(1)
 		}
 		return nil

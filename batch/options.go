@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // Options say what a processor does with events of type T. Encode and Send
@@ -276,5 +276,5 @@ type Spool struct {
 	// written to disk, unless WriteAhead has done so. 0 means 3.
 	AfterAttempts int
 
-	fs spool.FS // nil is the real file system; tests have others
+	fs vfs.FS // nil is the real file system; tests have others
 }

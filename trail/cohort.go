@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -67,7 +67,7 @@ func decodeCohort(b []byte) ([]uint64, error) {
 	return hashes, nil
 }
 
-func readCohort(fsys spool.FS, path string) ([]uint64, error) {
+func readCohort(fsys vfs.FS, path string) ([]uint64, error) {
 	b, err := readFile(fsys, path)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
@@ -27,7 +27,7 @@ const (
 func (s *Store) segmentPath(name string) string { return filepath.Join(s.dir, segmentDir, name) }
 
 // readFile reads all of a file.
-func readFile(fsys spool.FS, path string) (b []byte, err error) {
+func readFile(fsys vfs.FS, path string) (b []byte, err error) {
 	f, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func unread(err error) bool {
 }
 
 // replaceFile puts a file in place, durably, or leaves the one that is there.
-func replaceFile(fsys spool.FS, path string, content []byte) error {
+func replaceFile(fsys vfs.FS, path string, content []byte) error {
 	tmp := path + ".tmp"
 	w, err := createFile(context.Background(), fsys, tmp)
 	if err != nil {
@@ -84,14 +84,14 @@ func (e *renameError) Unwrap() error { return e.error }
 // A fileWriter writes a new file from the beginning to the end.
 type fileWriter struct {
 	ctx  context.Context
-	fs   spool.FS
+	fs   vfs.FS
 	path string
-	f    spool.File
+	f    vfs.File
 	off  int64
 }
 
 // createFile makes a file, in place of one that an earlier try has left.
-func createFile(ctx context.Context, fsys spool.FS, path string) (*fileWriter, error) {
+func createFile(ctx context.Context, fsys vfs.FS, path string) (*fileWriter, error) {
 	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (w *fileWriter) finish(err error) error {
 
 // openSegment opens a segment file: mapped, or in tests read from their file
 // system.
-func openSegment(fsys spool.FS, mapped bool, path string) (*segment.Segment, error) {
+func openSegment(fsys vfs.FS, mapped bool, path string) (*segment.Segment, error) {
 	if mapped {
 		return segment.Open(path)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // An owner is what the lock file says of the writer. It stands from the second
@@ -26,7 +26,7 @@ type owner struct {
 func (s *Store) acquire() error {
 	path := filepath.Join(s.dir, lockName)
 	lock, err := s.fs.Lock(path)
-	if errors.Is(err, spool.ErrLocked) {
+	if errors.Is(err, vfs.ErrLocked) {
 		held := &LockedError{Dir: s.dir}
 		if o, err := s.readOwner(path); err == nil {
 			held.PID, held.Host, held.Since, held.Version = o.PID, o.Host, o.Since, o.Version

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -114,11 +114,11 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 
 // A lockedFS may not read files of a folder.
 type lockedFS struct {
-	spool.FS
+	vfs.FS
 	folder string
 }
 
-func (f lockedFS) Open(name string) (spool.File, error) {
+func (f lockedFS) Open(name string) (vfs.File, error) {
 	if strings.HasPrefix(name, f.folder) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
@@ -131,7 +131,7 @@ func TestVerifyTellsWhatMayNotBeRead(t *testing.T) {
 		want   int // files
 	}{{"MANIFEST", 2}, {segmentDir, 4}, {walDir, 1}, {cohortDir, 1}} {
 		dir := small(t)
-		opt, err := Options{ReadOnly: true, fs: lockedFS{spool.Reading(), filepath.Join(dir, c.folder)}}.withDefaults()
+		opt, err := Options{ReadOnly: true, fs: lockedFS{vfs.OS{ReadOnly: true}, filepath.Join(dir, c.folder)}}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,11 +178,11 @@ func TestDeletionsAreForgotten(t *testing.T) {
 
 // A stuckFS cannot replace the first copy of the manifest.
 type stuckFS struct {
-	spool.FS
+	vfs.FS
 	stuck *bool
 }
 
-func (f stuckFS) Create(name string) (spool.File, error) {
+func (f stuckFS) Create(name string) (vfs.File, error) {
 	if *f.stuck && strings.HasPrefix(filepath.Base(name), "MANIFEST") {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
 	}
@@ -195,7 +195,7 @@ func TestDiscardThatFails(t *testing.T) {
 	dir := small(t)
 	stuck := false
 	opt := quiet()
-	opt.fs = stuckFS{spool.Disk(), &stuck}
+	opt.fs = stuckFS{vfs.OS{}, &stuck}
 	s, err := Open(dir, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestRebuildNeedsDamage(t *testing.T) {
 	dir := small(t)
 	opt := quiet()
 	opt.Rebuild = true
-	opt.fs = lockedFS{spool.Disk(), filepath.Join(dir, "MANIFEST")}
+	opt.fs = lockedFS{vfs.OS{}, filepath.Join(dir, "MANIFEST")}
 	if _, err := Open(dir, opt); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrManifest) {
 		t.Errorf("got %v, want the error of the permission", err)
 	}

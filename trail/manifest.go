@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -205,7 +205,7 @@ func (m *manifests) err() error {
 	return errors.Join(errs...)
 }
 
-func readManifests(fsys spool.FS, dir string) *manifests {
+func readManifests(fsys vfs.FS, dir string) *manifests {
 	m := new(manifests)
 	for i, name := range manifestNames {
 		b, err := readFile(fsys, filepath.Join(dir, name))
@@ -239,7 +239,7 @@ func unsure(err error) bool {
 }
 
 // writeManifest writes both copies.
-func writeManifest(fsys spool.FS, dir string, m *manifest) error {
+func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	b, err := encodeManifest(m)
 	if err != nil {
 		return &writeError{err: err}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // Options are what a store is opened with. Zero values are the defaults.
@@ -44,7 +44,7 @@ type Options struct {
 	// nobody is.
 	Log *slog.Logger
 
-	fs      spool.FS         // nil: the real one, with mapped segments
+	fs      vfs.FS           // nil: the real one, with mapped segments
 	now     func() time.Time // nil: time.Now
 	buckets int              // 0: maxBuckets
 }

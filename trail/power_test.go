@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-func powerOptions(fsys spool.FS) Options {
+func powerOptions(fsys vfs.FS) Options {
 	return Options{Bucket: 24 * time.Hour, FlushEvery: -1, fs: fsys}
 }
 
@@ -39,7 +39,7 @@ func TestPowerLoss(t *testing.T) {
 	t.Logf("seed %d", seed)
 	lot := rand.New(rand.NewPCG(seed, 1))
 	csv := filepath.Join(t.TempDir(), "file.csv")
-	fsys := spooltest.New()
+	fsys := vfstest.New()
 	acked := acknowledged{imported: make(map[string]bool), deleted: make(map[string]bool)}
 	for round := range rounds {
 		tap := &tapFS{FS: fsys}
@@ -52,7 +52,7 @@ func TestPowerLoss(t *testing.T) {
 			t.Fatalf("round %d", round)
 		}
 		s.checkVerify(t, fsys)
-		var after *spooltest.FS
+		var after *vfstest.FS
 		steps := 3 + lot.IntN(25)
 		for step := range steps {
 			if step == steps-1 { // the power goes while this one is at work
@@ -68,7 +68,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-func (s *Store) checkVerify(t *testing.T, fsys *spooltest.FS) {
+func (s *Store) checkVerify(t *testing.T, fsys *vfstest.FS) {
 	t.Helper()
 	opt, err := Options{ReadOnly: true, fs: fsys}.withDefaults()
 	if err != nil {
@@ -128,10 +128,10 @@ func powerStep(t *testing.T, s *Store, lot *rand.Rand, csv, name string, acked *
 // duringPower does a step, and returns what a loss of power leaves at a random
 // operation of the file system within it, or after it. What the step has
 // acknowledged counts in the second case alone.
-func duringPower(t *testing.T, s *Store, fsys *spooltest.FS, tap *tapFS, lot *rand.Rand, csv string, round, step int, acked *acknowledged) *spooltest.FS {
+func duringPower(t *testing.T, s *Store, fsys *vfstest.FS, tap *tapFS, lot *rand.Rand, csv string, round, step int, acked *acknowledged) *vfstest.FS {
 	t.Helper()
 	var once sync.Once
-	var after *spooltest.FS
+	var after *vfstest.FS
 	var operations atomic.Int64
 	at := int64(lot.IntN(40))
 	crash := rand.New(rand.NewPCG(lot.Uint64(), 1))
@@ -163,9 +163,9 @@ func duringPower(t *testing.T, s *Store, fsys *spooltest.FS, tap *tapFS, lot *ra
 // a while: what is refused is not there, what is acknowledged is, now and after the
 // next Open.
 func TestFaults(t *testing.T) {
-	ops := []spooltest.Op{
-		spooltest.Create, spooltest.Open, spooltest.Read, spooltest.Write, spooltest.Truncate, spooltest.Sync,
-		spooltest.Remove, spooltest.Rename, spooltest.SyncDir,
+	ops := []vfstest.Op{
+		vfstest.Create, vfstest.Open, vfstest.Read, vfstest.Write, vfstest.Truncate, vfstest.Sync,
+		vfstest.Remove, vfstest.Rename, vfstest.SyncDir,
 	}
 	steps := 60
 	if invariant.Race {
@@ -177,14 +177,14 @@ func TestFaults(t *testing.T) {
 	for _, op := range ops {
 		t.Run(string(op), func(t *testing.T) { faults(t, op, syscall.EIO, steps) })
 	}
-	t.Run("full disk", func(t *testing.T) { faults(t, spooltest.Write, syscall.ENOSPC, steps) })
+	t.Run("full disk", func(t *testing.T) { faults(t, vfstest.Write, syscall.ENOSPC, steps) })
 }
 
-func faults(t *testing.T, op spooltest.Op, fault error, steps int) {
+func faults(t *testing.T, op vfstest.Op, fault error, steps int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	lot := rand.New(rand.NewPCG(seed, 1))
-	fsys := spooltest.New()
+	fsys := vfstest.New()
 	s, err := Open("store", powerOptions(fsys))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func faults(t *testing.T, op spooltest.Op, fault error, steps int) {
 		if lot.IntN(3) == 0 {
 			last = at + 3 // it fails for a while
 		}
-		fsys.SetFail(func(o spooltest.Op, _ string) error {
+		fsys.SetFail(func(o vfstest.Op, _ string) error {
 			if o == op {
 				if n := seen.Add(1); n >= at && n <= last {
 					return fault
@@ -267,13 +267,13 @@ func checkPresent(t *testing.T, s *Store, present [writers]int) {
 // there is twice as much in memory as there should be, and go on when the disk
 // works again.
 func TestMemoryIsFull(t *testing.T) {
-	fsys := spooltest.New()
+	fsys := vfstest.New()
 	opt := powerOptions(fsys)
 	opt.Memory = 64 << 10
 	s := open(t, "store", opt)
 	broken := errors.New("broken")
-	fsys.SetFail(func(op spooltest.Op, name string) error {
-		if op == spooltest.Create && strings.HasSuffix(filepath.Dir(name), tmpDir) {
+	fsys.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Create && strings.HasSuffix(filepath.Dir(name), tmpDir) {
 			return broken
 		}
 		return nil

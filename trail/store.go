@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 )
@@ -31,14 +32,14 @@ import (
 type Store struct {
 	dir    string
 	opt    Options
-	fs     spool.FS
+	fs     vfs.FS
 	mapped bool // segments are mapped, being files of the real file system
 	log    *slog.Logger
 	now    func() time.Time
 	width  int64 // of a bucket, in ms; immutable after Open
 	lock   io.Closer
 	wal    *spool.Spool
-	acked  spool.File      // of a writer; see logend.go
+	acked  vfs.File        // of a writer; see logend.go
 	large  map[string]bool // properties with integers that a number cannot hold exactly, as far as is known; the committer's
 
 	current  atomic.Pointer[snapshot] // nil after Close
@@ -152,9 +153,9 @@ func newStore(dir string, opt Options) *Store {
 		large:     make(map[string]bool),
 	}
 	if s.fs == nil {
-		s.fs, s.mapped = spool.Disk(), true
+		s.fs, s.mapped = vfs.OS{}, true
 		if opt.ReadOnly {
-			s.fs = spool.Reading()
+			s.fs = vfs.OS{ReadOnly: true}
 		}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -3,13 +3,13 @@ package trail
 import (
 	"sync/atomic"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A tapFS calls hit before each operation that changes something, outside of the
 // file system's lock.
 type tapFS struct {
-	spool.FS
+	vfs.FS
 	hit atomic.Pointer[func()]
 }
 
@@ -19,19 +19,19 @@ func (f *tapFS) tap() {
 	}
 }
 
-func (f *tapFS) wrap(file spool.File, err error) (spool.File, error) {
+func (f *tapFS) wrap(file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
 	return tapFile{file, f}, nil
 }
 
-func (f *tapFS) Create(name string) (spool.File, error) {
+func (f *tapFS) Create(name string) (vfs.File, error) {
 	f.tap()
 	return f.wrap(f.FS.Create(name))
 }
 
-func (f *tapFS) Open(name string) (spool.File, error) { return f.wrap(f.FS.Open(name)) }
+func (f *tapFS) Open(name string) (vfs.File, error) { return f.wrap(f.FS.Open(name)) }
 
 func (f *tapFS) Remove(name string) error {
 	f.tap()
@@ -49,7 +49,7 @@ func (f *tapFS) SyncDir(name string) error {
 }
 
 type tapFile struct {
-	spool.File
+	vfs.File
 	fs *tapFS
 }
 

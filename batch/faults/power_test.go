@@ -14,14 +14,14 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // on gives a spool another file system. The field is not exported, for users
 // have no business with it, and an export_test.go of package batch would not be
 // seen here.
-func on(s *batch.Spool, fs spool.FS) *batch.Spool {
+func on(s *batch.Spool, fs vfs.FS) *batch.Spool {
 	field := reflect.ValueOf(s).Elem().FieldByName("fs")
 	reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Set(reflect.ValueOf(fs))
 	return s
@@ -30,14 +30,14 @@ func on(s *batch.Spool, fs spool.FS) *batch.Spool {
 // A machine is a processor on a disk that can lose its power.
 type machine struct {
 	*rig
-	disk *spooltest.FS
+	disk *vfstest.FS
 	mu   sync.Mutex
 	off  bool                // power is gone: nothing is sent, nothing said
 	said map[uint64]struct{} // events that were said to be durable
 }
 
 // boot starts the machine's processor, with files of so many bytes.
-func boot(t *testing.T, l *oracle.Ledger, disk *spooltest.FS, segment int64, said map[uint64]struct{}, send batch.SendFunc) *machine {
+func boot(t *testing.T, l *oracle.Ledger, disk *vfstest.FS, segment int64, said map[uint64]struct{}, send batch.SendFunc) *machine {
 	t.Helper()
 	m := &machine{disk: disk, said: said}
 	m.rig = startOn(t, l, config{
@@ -91,7 +91,7 @@ func (m *machine) work(ctx context.Context, producers int) {
 }
 
 // crash takes the power away and returns the disk as it is then.
-func (m *machine) crash(lot *rand.Rand) *spooltest.FS {
+func (m *machine) crash(lot *rand.Rand) *vfstest.FS {
 	m.mu.Lock()
 	m.off = true
 	after := m.disk.Crash(lot)
@@ -102,10 +102,10 @@ func (m *machine) crash(lot *rand.Rand) *spooltest.FS {
 
 // kill ends the process between two operations on its files, and returns the
 // disk as it is then.
-func (m *machine) kill() *spooltest.FS {
+func (m *machine) kill() *vfstest.FS {
 	m.mu.Lock()
 	m.off = true
-	m.disk.SetFail(func(spooltest.Op, string) error { return errors.New("killed") })
+	m.disk.SetFail(func(vfstest.Op, string) error { return errors.New("killed") })
 	m.mu.Unlock()
 	m.bury()
 	return m.disk.Clone()
@@ -164,7 +164,7 @@ func TestFault06_Once(t *testing.T) {
 			}
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
-			disk := spooltest.New()
+			disk := vfstest.New()
 			for range scale(20, 300) {
 				m := boot(t, ledger, disk, segment, said, flaky)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond)
@@ -198,12 +198,12 @@ func TestFault06_Once(t *testing.T) {
 func TestFault07_Power(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		fail func(rnd *rand.Rand) func(spooltest.Op, string) error
+		fail func(rnd *rand.Rand) func(vfstest.Op, string) error
 	}{
 		{"power", nil},
-		{"and fsync fails", func(rnd *rand.Rand) func(spooltest.Op, string) error {
-			return func(op spooltest.Op, _ string) error { // called under the disk's lock
-				if op == spooltest.Sync && rnd.IntN(10) == 0 {
+		{"and fsync fails", func(rnd *rand.Rand) func(vfstest.Op, string) error {
+			return func(op vfstest.Op, _ string) error { // called under the disk's lock
+				if op == vfstest.Sync && rnd.IntN(10) == 0 {
 					return syscall.EIO
 				}
 				return nil
@@ -226,7 +226,7 @@ func TestFault07_Power(t *testing.T) {
 			}
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
-			disk := spooltest.New()
+			disk := vfstest.New()
 			for range scale(20, 300) {
 				m := boot(t, ledger, disk, 16<<10, said, flaky)
 				if c.fail != nil {
@@ -264,7 +264,7 @@ func TestFault08_EveryOffset(t *testing.T) {
 
 func fullAfter(t *testing.T, capacity int64) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
-	disk := spooltest.New()
+	disk := vfstest.New()
 	r := start(t, config{
 		Send:    v.send,
 		Trigger: batch.Trigger{Count: 20, Linger: time.Millisecond},

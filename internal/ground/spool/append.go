@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A writer is the end of the log. Its lock is held during I/O, being what makes
@@ -11,7 +13,7 @@ import (
 type writer struct {
 	sync.Mutex
 	active *segment // nil before the first record, and after a failure
-	file   File     // of active
+	file   vfs.File // of active
 	end    int64    // of active, the same as active.end
 	next   uint64   // number of the next segment
 	buf    []byte   // the record as written
@@ -126,15 +128,7 @@ func (s *Spool) publishLocked(n int, events uint32) Position {
 
 // isFull reports whether the error goes away with more space.
 func isFull(err error) bool {
-	if errors.Is(err, ErrFull) {
-		return true
-	}
-	for _, f := range full {
-		if errors.Is(err, f) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, ErrFull) || vfs.IsFull(err)
 }
 
 // makeRoomLocked sees to it that there is a file to write n bytes to; the caller
@@ -168,7 +162,7 @@ func (s *Spool) beginLocked(n int64) error {
 	w := &s.w
 	number := w.next
 	w.next++ // also if this fails: no number is used twice
-	g := &segment{number: number, path: s.join(segmentName(number)), end: segmentHeader, synced: segmentHeader, refs: 1}
+	g := &segment{number: number, path: s.join(segmentFiles.Name(number)), end: segmentHeader, synced: segmentHeader, refs: 1}
 	g.acks.mark = segmentHeader
 	f, err := s.fs.Create(g.path)
 	if err != nil {
@@ -242,5 +236,3 @@ func (s *Spool) removed() uint64 {
 	defer s.remover.Unlock()
 	return s.remover.removed
 }
-
-func segmentName(number uint64) string { return fmt.Sprintf("%016x.seg", number) }

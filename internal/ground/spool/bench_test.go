@@ -8,7 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // TestAllocs holds the budgets: none for a record, none for its
@@ -58,7 +58,7 @@ func TestAllocs(t *testing.T) {
 // nothing happens in between.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := spooltest.New()
+		fs := vfstest.New()
 		s, _ := open(t, spool.Options{Dir: dir, FS: fs, SegmentBytes: 4096, SyncEvery: 10 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond})
 		synctest.Wait()
 		start := time.Now()
@@ -71,7 +71,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("got it durable after %v, want 10ms", done)
 		}
 		var ops atomic.Int64
-		fs.SetFail(func(op spooltest.Op, name string) error { ops.Add(1); return nil })
+		fs.SetFail(func(op vfstest.Op, name string) error { ops.Add(1); return nil })
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if n := ops.Load(); n != 0 {
@@ -121,7 +121,7 @@ func BenchmarkAppend64K(b *testing.B) {
 }
 
 func BenchmarkAck(b *testing.B) {
-	s, _, err := spool.Open(quiet(spooltest.New()))
+	s, _, err := spool.Open(quiet(vfstest.New()))
 	if err != nil {
 		b.Fatal(err)
 	}

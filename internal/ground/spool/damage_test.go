@@ -12,14 +12,14 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 var everyByte = flag.Bool("everybyte", false, "damage every byte of a spool of 1 MiB, which takes an hour")
 
 // A specimen is a spool in memory of which every byte is known.
 type specimen struct {
-	fs      *spooltest.FS
+	fs      *vfstest.FS
 	records []specimenRecord
 	files   map[string]int64 // where the last record ends
 }
@@ -37,7 +37,7 @@ type specimenRecord struct {
 // newSpecimen writes a spool; size is about how many bytes of it.
 func newSpecimen(t *testing.T, size, record int) *specimen {
 	t.Helper()
-	sp := &specimen{fs: spooltest.New(), files: make(map[string]int64)}
+	sp := &specimen{fs: vfstest.New(), files: make(map[string]int64)}
 	opt := quiet(sp.fs)
 	opt.SegmentBytes = int64(size / 3)
 	s, _ := open(t, opt)
@@ -90,7 +90,7 @@ func (sp *specimen) withoutCheckpoints(t *testing.T) *specimen {
 
 // reopen opens a damaged copy and compares what comes back with the records for
 // which gone is false.
-func (sp *specimen) reopen(t *testing.T, fs *spooltest.FS, what string, gone func(specimenRecord) bool) spool.Recovery {
+func (sp *specimen) reopen(t *testing.T, fs *vfstest.FS, what string, gone func(specimenRecord) bool) spool.Recovery {
 	t.Helper()
 	s, rep := open(t, quiet(fs))
 	got, _ := recovered(t, s)
@@ -256,7 +256,7 @@ func TestMissingFile(t *testing.T) {
 // TestCheckpointDamage shows that either slot may be damaged anywhere, and both:
 // nothing is lost, acknowledged records may come back.
 func TestCheckpointDamage(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	var at []spool.Position
 	for seq := range uint64(10) {
@@ -337,8 +337,8 @@ func TestUnknownVersion(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	file := sp.records[0].file
-	sp.fs.SetFail(func(op spooltest.Op, name string) error {
-		if op == spooltest.Read && name == file {
+	sp.fs.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Read && name == file {
 			return syscall.EIO
 		}
 		return nil
@@ -390,7 +390,7 @@ func TestReadDamaged(t *testing.T) {
 // TestManyCandidates shows that a damaged record which looks like the beginning
 // of records throughout does not hold up the start.
 func TestManyCandidates(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	opt := quiet(fs)
 	opt.SegmentBytes = 4 << 20
 	s, _ := open(t, opt)

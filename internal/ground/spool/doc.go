@@ -3,7 +3,7 @@
 // back what is not acknowledged and never refuses to start for what it finds.
 //
 // Read Spool first, then Append, Durable and Ack, Open with Recovery, and
-// Recovered. FS is where tests put faults; package spooltest has some.
+// Recovered. FS is where tests put faults; package vfstest has some.
 //
 // # Use
 //

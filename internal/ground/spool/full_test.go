@@ -13,7 +13,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // fill appends records until the spool is full, and returns those accepted.
@@ -53,7 +53,7 @@ func sameRecords(t *testing.T, s *spool.Spool, want map[key]spool.Position, size
 // TestFullAtEveryByte is row 8: the disk becomes full at every byte of a log,
 // then there is space again.
 func TestFullAtEveryByte(t *testing.T) {
-	empty := spooltest.New()
+	empty := vfstest.New()
 	s, _ := open(t, quiet(empty))
 	shut(t, s)
 	base := empty.Used()
@@ -116,7 +116,7 @@ func TestFullAtEveryByte(t *testing.T) {
 // when the only segment is the one being written, and that checkpoints are
 // written meanwhile.
 func TestFullThenAcked(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	fs.SetCapacity(fs.Used() + 1500)
 	var seq uint64
@@ -146,7 +146,7 @@ func TestFullThenAcked(t *testing.T) {
 // TestFullFromTheStart shows that a spool opens on a full disk: what is in it can
 // be sent, which may be the only way to get space.
 func TestFullFromTheStart(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	want := map[key]spool.Position{{0, s.Epoch(), 7}: put(t, s, 0, 7, 100)}
 	epoch := s.Epoch()

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // FuzzOpen gives Open any bytes as a segment and a checkpoint: it starts, what it
 // gives back can be read and acknowledged, and does not come back then.
 func FuzzOpen(f *testing.F) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _, err := spool.Open(quiet(fs))
 	if err != nil {
 		f.Fatal(err)
@@ -38,7 +38,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(nil), saved)
 	f.Add(make([]byte, 100), []byte(nil))
 	f.Fuzz(func(t *testing.T, content, checkpoint []byte) {
-		fs := spooltest.New()
+		fs := vfstest.New()
 		fs.SetContent(segment, content)
 		fs.SetContent(slot, checkpoint)
 		s, rep := open(t, quiet(fs))

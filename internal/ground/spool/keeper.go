@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A keeper is what the goroutine of a spool has to itself.
@@ -11,9 +13,9 @@ type keeper struct {
 	syncTimer, ackTimer *time.Timer // both stopped unless armed
 	syncArmed, ackArmed bool
 	syncDue, ackDue     bool
-	generation          uint64  // of the last checkpoint
-	slots               [2]File // nil: to be opened
-	spare               bool    // the spare file is there
+	generation          uint64      // of the last checkpoint
+	slots               [2]vfs.File // nil: to be opened
+	spare               bool        // the spare file is there
 	spans               []span
 	states              []state
 	buf                 []byte
@@ -398,7 +400,7 @@ func (s *Spool) removeDead(before func()) {
 
 // held returns the file of a segment to which the caller has a reference, if it
 // is open.
-func (s *Spool) held(g *segment) File {
+func (s *Spool) held(g *segment) vfs.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.file

@@ -15,7 +15,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // A ledger is what a writer of the test was told.
@@ -67,7 +67,7 @@ func TestPowerLoss(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	lot := rand.New(rand.NewPCG(seed, 1))
-	fs := spooltest.New()
+	fs := vfstest.New()
 	l := newLedger()
 	durable, epoch := 0, uint64(0)
 	for round := range rounds {
@@ -99,7 +99,7 @@ func TestPowerLoss(t *testing.T) {
 
 // run appends and acknowledges at random, until the power is lost, and returns
 // the disk after that.
-func (l *ledger) run(t *testing.T, s *spool.Spool, fs *spooltest.FS, lot *rand.Rand, at map[key]spool.Position) *spooltest.FS {
+func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, lot *rand.Rand, at map[key]spool.Position) *vfstest.FS {
 	t.Helper()
 	seq := make(map[uint16]uint64)
 	for range lot.IntN(80) {
@@ -154,7 +154,7 @@ func (l *ledger) run(t *testing.T, s *spool.Spool, fs *spooltest.FS, lot *rand.R
 // same file is never tried again, the records stay readable, and what is
 // appended anew is safe.
 func TestSyncFails(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	good := put(t, s, 0, 0, 100)
 	if err := s.Sync(); err != nil {
@@ -162,8 +162,8 @@ func TestSyncFails(t *testing.T) {
 	}
 	syncs := make(map[string]int) // read and written under the lock of fs
 	var broken string
-	fs.SetFail(func(op spooltest.Op, name string) error {
-		if op != spooltest.Sync || len(name) < 4 || name[len(name)-4:] != ".seg" {
+	fs.SetFail(func(op vfstest.Op, name string) error {
+		if op != vfstest.Sync || len(name) < 4 || name[len(name)-4:] != ".seg" {
 			return nil
 		}
 		if broken == "" {
@@ -240,12 +240,12 @@ func TestSyncFails(t *testing.T) {
 // TestWriteFails shows that a file that cannot be written is left for the next,
 // unseen by the caller.
 func TestWriteFails(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	put(t, s, 0, 0, 100)
 	broken := ""
-	fs.SetFail(func(op spooltest.Op, name string) error {
-		if op == spooltest.Write && len(name) > 4 && name[len(name)-4:] == ".seg" && (broken == "" || broken == name) {
+	fs.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Write && len(name) > 4 && name[len(name)-4:] == ".seg" && (broken == "" || broken == name) {
 			broken = name
 			return syscall.EIO
 		}
@@ -258,8 +258,8 @@ func TestWriteFails(t *testing.T) {
 	if got, _ := recovered(t, s); len(got) != 3 || rep.Corrupt != 0 {
 		t.Errorf("got %d records, %+v", len(got), rep)
 	}
-	fs.SetFail(func(op spooltest.Op, name string) error {
-		if op == spooltest.Write {
+	fs.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Write {
 			return syscall.EIO
 		}
 		return nil
@@ -334,7 +334,7 @@ func TestStress(t *testing.T) {
 
 // TestCloseWhileInUse closes under the hands of those who append and sync.
 func TestCloseWhileInUse(t *testing.T) {
-	s, _ := open(t, spool.Options{Dir: dir, FS: spooltest.New(), SegmentBytes: 4096})
+	s, _ := open(t, spool.Options{Dir: dir, FS: vfstest.New(), SegmentBytes: 4096})
 	var wg sync.WaitGroup
 	started := make(chan struct{}, 4)
 	for lane := range uint16(4) {

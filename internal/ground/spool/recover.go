@@ -1,14 +1,13 @@
 package spool
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // Recovery tells what Open found.
@@ -42,8 +41,17 @@ const (
 	maxCounter = 1 << 63
 )
 
+// segmentFiles are the files with records. 0000000000000001.seg is the first.
+var segmentFiles = vfs.Series{Suffix: ".seg", Base: 16, Digits: 16}
+
+// segmentNumbers returns the numbers of the segments among the files of a folder,
+// sorted.
+func segmentNumbers(names []string) []uint64 {
+	return slices.DeleteFunc(segmentFiles.Numbers(names), func(n uint64) bool { return n == 0 || n >= maxCounter })
+}
+
 // Open opens the spool of a folder, and finds what the last one left there. It
-// fails if the folder is in use (ErrLocked) or cannot be used at all; never for
+// fails if the folder is in use (vfs.ErrLocked) or cannot be used at all; never for
 // what is in it.
 func Open(opt Options) (*Spool, Recovery, error) {
 	opt = opt.withDefaults()
@@ -58,8 +66,8 @@ func Open(opt Options) (*Spool, Recovery, error) {
 	}
 	s := &Spool{opt: opt, fs: opt.FS, log: opt.Log, wake: make(chan struct{}, 1)}
 	unlock, err := s.fs.Lock(s.join(lockName))
-	if errors.Is(err, ErrLocked) {
-		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other, or give each its own folder", opt.Dir, ErrLocked)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other, or give each its own folder", opt.Dir, vfs.ErrLocked)
 	}
 	if err != nil {
 		return fail(err)
@@ -122,7 +130,7 @@ func (r *recovering) readCheckpoints() {
 	r.whole = true
 	for _, name := range slots {
 		path := r.s.join(name)
-		b, err := r.readFile(path)
+		b, err := vfs.ReadFile(r.s.fs, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -146,52 +154,19 @@ func (r *recovering) readCheckpoints() {
 	r.s.keeper.generation = r.saved.generation
 }
 
-func (r *recovering) readFile(path string) ([]byte, error) {
-	f, err := r.s.fs.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	size, err := f.Size()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	b := make([]byte, size)
-	n, err := f.ReadAt(b, 0)
-	if n == len(b) {
-		err = nil
-	}
-	return b, errors.Join(err, f.Close())
-}
-
 // readSegments looks at every segment, the oldest first.
 func (r *recovering) readSegments(names []string) {
-	type file struct {
-		number uint64
-		name   string
-	}
-	var files []file
-	for _, name := range names {
-		hex, ok := strings.CutSuffix(name, ".seg")
-		if !ok || len(hex) != 16 {
-			continue
-		}
-		number, err := strconv.ParseUint(hex, 16, 64)
-		if err != nil || number == 0 || number >= maxCounter || segmentName(number) != name {
-			continue
-		}
-		files = append(files, file{number, name})
-	}
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.number, b.number) })
+	numbers := segmentNumbers(names)
 	s := r.s
 	s.mu.next = max(s.mu.next, 1)
-	for _, f := range files {
-		s.mu.next = max(s.mu.next, f.number+1)
-		r.segment(f.number, s.join(f.name))
+	for _, n := range numbers {
+		s.mu.next = max(s.mu.next, n+1)
+		r.segment(n, s.join(segmentFiles.Name(n)))
 	}
 	s.w.next = s.mu.next
 	s.old = slices.Clone(s.mu.segments)
 	for _, st := range r.saved.segments {
-		if !slices.ContainsFunc(files, func(f file) bool { return f.number == st.number }) {
+		if !slices.Contains(numbers, st.number) {
 			r.missing(st)
 		}
 	}
@@ -210,10 +185,10 @@ func (r *recovering) missing(st state) {
 	}
 	r.rep.Corrupt++
 	if needed == unknown {
-		r.problem("%s: the file is missing, with records that are needed", r.s.join(segmentName(st.number)))
+		r.problem("%s: the file is missing, with records that are needed", r.s.join(segmentFiles.Name(st.number)))
 		return
 	}
-	r.problem("%s: the file is missing, with %d events", r.s.join(segmentName(st.number)), needed)
+	r.problem("%s: the file is missing, with %d events", r.s.join(segmentFiles.Name(st.number)), needed)
 	r.gaps.lost += int64(min(needed, maxGap))
 }
 
@@ -246,7 +221,7 @@ func (r *recovering) untouched(path, why string) {
 type look struct {
 	r     *recovering
 	path  string
-	f     File
+	f     vfs.File
 	sc    *scanner
 	g     *segment
 	saved state // of the checkpoint
@@ -420,7 +395,7 @@ func (l *look) count() {
 func (l *look) moveAway() bool {
 	s := l.r.s
 	dir := s.join(quarantineDir)
-	to := fmt.Sprintf("%s/%s", dir, segmentName(l.g.number))
+	to := fmt.Sprintf("%s/%s", dir, segmentFiles.Name(l.g.number))
 	err := s.fs.MkdirAll(dir)
 	if err == nil {
 		err = s.fs.Rename(l.path, to)

@@ -2,26 +2,15 @@ package spool
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
-
-// Disk returns the real file system, which Options.FS stands for when it is nil.
-func Disk() FS { return disk{} }
-
-// Reading returns the real file system for one who may not write to it: Open opens
-// files for reading only.
-func Reading() FS { return reading{} }
-
-type reading struct{ disk }
-
-func (reading) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
 
 // A Damage is a place of a folder that is not as it was written.
 type Damage struct {
@@ -46,9 +35,9 @@ type Cursor struct {
 // folder has no records. The error is that of yield, which ends the
 // scan, or of reading the folder; fs.ErrNotExist says that a spool deleted a
 // segment meanwhile, and that reading anew helps.
-func Scan(fsys FS, dir string, from Cursor, yield func(Record) error) (Cursor, []Damage, error) {
+func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Cursor, []Damage, error) {
 	if fsys == nil {
-		fsys = reading{}
+		fsys = vfs.OS{ReadOnly: true}
 	}
 	names, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,28 +46,15 @@ func Scan(fsys FS, dir string, from Cursor, yield func(Record) error) (Cursor, [
 	if err != nil {
 		return from, nil, err
 	}
-	v := &visit{s: &Spool{opt: Options{Dir: dir}, fs: fsys}, yield: yield, cursor: from}
+	v := &visit{fs: fsys, dir: dir, yield: yield, cursor: from}
 	if err := v.checkpoints(names); err != nil {
 		return from, nil, err
 	}
-	type file struct {
-		number uint64
-		name   string
-	}
-	var files []file
-	for _, name := range names {
-		hex, ok := strings.CutSuffix(name, ".seg")
-		number, err := strconv.ParseUint(hex, 16, 64)
-		if ok && len(hex) == 16 && err == nil {
-			files = append(files, file{number, name})
-		}
-	}
-	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.number, b.number) })
-	for _, f := range files {
-		if f.number < from.segment {
+	for _, n := range segmentNumbers(names) {
+		if n < from.segment {
 			continue
 		}
-		if err := v.segment(f.number, v.s.join(f.name)); err != nil {
+		if err := v.segment(n, filepath.Join(dir, segmentFiles.Name(n))); err != nil {
 			return v.cursor, v.damages, err
 		}
 	}
@@ -87,7 +63,8 @@ func Scan(fsys FS, dir string, from Cursor, yield func(Record) error) (Cursor, [
 
 // A visit is the work of Scan.
 type visit struct {
-	s       *Spool // for its folder and file system alone
+	fs      vfs.FS
+	dir     string
 	saved   checkpoint
 	yield   func(Record) error
 	cursor  Cursor
@@ -101,13 +78,12 @@ func (v *visit) damage(path string, off, length int64, reason string) {
 // checkpoints reads the newer of the two that are whole. The error is that of one
 // that may not be read, of which nobody knows whether it is damaged.
 func (v *visit) checkpoints(names []string) error {
-	r := &recovering{s: v.s}
 	for _, name := range slots {
 		if !slices.Contains(names, name) {
 			continue
 		}
-		path := v.s.join(name)
-		b, err := r.readFile(path)
+		path := filepath.Join(v.dir, name)
+		b, err := vfs.ReadFile(v.fs, path)
 		if errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -144,7 +120,7 @@ func (p padded) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func (v *visit) segment(number uint64, path string) (err error) {
-	f, err := v.s.fs.Open(path)
+	f, err := v.fs.Open(path)
 	if err != nil {
 		return err
 	}
@@ -179,7 +155,7 @@ func (v *visit) segment(number uint64, path string) (err error) {
 		return err
 	}
 	// A spool empties files that it has removed.
-	again, err := v.s.fs.Open(path)
+	again, err := v.fs.Open(path)
 	if err != nil {
 		v.damages = v.damages[:before]
 		return err

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // scan returns the payloads of the records in a folder.
-func scan(t *testing.T, fsys spool.FS, from spool.Cursor) ([]string, spool.Cursor, []spool.Damage) {
+func scan(t *testing.T, fsys vfs.FS, from spool.Cursor) ([]string, spool.Cursor, []spool.Damage) {
 	t.Helper()
 	var got []string
 	next, damages, err := spool.Scan(fsys, "dir", from, func(r spool.Record) error {
@@ -25,7 +26,7 @@ func scan(t *testing.T, fsys spool.FS, from spool.Cursor) ([]string, spool.Curso
 }
 
 func TestScan(t *testing.T) {
-	fsys := spooltest.New()
+	fsys := vfstest.New()
 	if got, _, damages := scan(t, fsys, spool.Cursor{}); len(got)+len(damages) > 0 {
 		t.Errorf("got %q and %v of no folder, want nothing", got, damages)
 	}
@@ -69,7 +70,7 @@ func TestScan(t *testing.T) {
 // TestScanNamesDamage flips each byte of a small log: what counts is named, and the
 // other records are there.
 func TestScanNamesDamage(t *testing.T) {
-	fsys := spooltest.New()
+	fsys := vfstest.New()
 	s, _, err := spool.Open(spool.Options{Dir: "dir", FS: fsys})
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +92,48 @@ func TestScanNamesDamage(t *testing.T) {
 		got, _, damages := scan(t, fsys, spool.Cursor{})
 		if len(got) < 2 || len(damages) == 0 || damages[0].Path != name {
 			t.Errorf("byte %d: got %d records and %v, want at least 2 and a damage", i, len(got), damages)
+		}
+	}
+}
+
+// TestSegmentNames shows that Open and Scan agree on which files are segments.
+func TestSegmentNames(t *testing.T) {
+	for name, is := range map[string]bool{
+		"00000000000000ab.seg":  true,
+		"7fffffffffffffff.seg":  true,
+		"00000000000000AB.seg":  false, // upper case
+		"0000000000000000.seg":  false, // numbers begin at 1
+		"8000000000000000.seg":  false, // above any that a spool uses
+		"10000000000000000.seg": false,
+		"ab.seg":                false,
+		"00000000000000ab.se":   false,
+	} {
+		fsys := vfstest.New()
+		s, _, err := spool.Open(spool.Options{Dir: "dir", FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Append(spool.Record{Kind: spool.Data, Count: 1, Payload: []byte("payload")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := vfstest.New()
+		other.SetContent("dir/"+name, fsys.Content("dir/0000000000000001.seg"))
+		got, _, damages := scan(t, other, spool.Cursor{})
+		if (len(got) == 1) != is || len(damages) > 0 {
+			t.Errorf("%s: Scan gives %q, %v, want a record: %t", name, got, damages, is)
+		}
+		s, found, err := spool.Open(spool.Options{Dir: "dir", FS: other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (found.Records == 1) != is || found.Corrupt > 0 {
+			t.Errorf("%s: Open finds %+v, want a record: %t", name, found, is)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

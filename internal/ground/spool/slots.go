@@ -3,6 +3,8 @@ package spool
 import (
 	"errors"
 	"io/fs"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // spareName is a file that holds nothing. It is given up when a checkpoint finds
@@ -90,7 +92,7 @@ func (s *Spool) writeSlot(generation uint64, b []byte) error {
 }
 
 // openSlot returns the file of a slot, made at its full length if missing.
-func (s *Spool) openSlot(i uint64) (File, error) {
+func (s *Spool) openSlot(i uint64) (vfs.File, error) {
 	k := &s.keeper
 	if k.slots[i] != nil {
 		return k.slots[i], nil
@@ -115,7 +117,7 @@ func (s *Spool) makeSpare() error {
 // openOrFill opens a file, which it makes n bytes long by writing, since some
 // file systems take a reservation for less than it says. A file left half made
 // by a full disk is removed.
-func (s *Spool) openOrFill(path string, n int64) (File, error) {
+func (s *Spool) openOrFill(path string, n int64) (vfs.File, error) {
 	f, err := s.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = s.fs.Create(path)

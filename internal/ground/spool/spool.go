@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // Options are what a spool is opened with. Zero values are the defaults, but for
@@ -33,7 +35,7 @@ type Options struct {
 	// crash.
 	CheckpointEvery time.Duration
 	// FS is the file system; nil: the real one.
-	FS FS
+	FS vfs.FS
 	// Log is told of damage and of changes between working and failing; nil:
 	// nobody is.
 	Log *slog.Logger
@@ -64,7 +66,7 @@ func (o Options) withDefaults() Options {
 		o.CheckpointEvery = defaultCheckpoint
 	}
 	if o.FS == nil {
-		o.FS = disk{}
+		o.FS = vfs.OS{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -81,9 +83,6 @@ var (
 	ErrTooLarge = errors.New("record too large for the spool")
 	// ErrClosed is returned by what needs an open spool.
 	ErrClosed = errors.New("spool is closed")
-	// ErrLocked is wrapped by what Open returns for a folder that is in use, and
-	// returned by FS.Lock.
-	ErrLocked = errors.New("in use by another process, or opened twice")
 	// ErrGone is wrapped by what Read returns for a record whose segment was
 	// deleted, since everything in it had been acknowledged.
 	ErrGone = errors.New("record is gone")
@@ -137,7 +136,7 @@ type Stats struct {
 // acknowledged, it waits without a timer.
 type Spool struct {
 	opt     Options
-	fs      FS
+	fs      vfs.FS
 	log     *slog.Logger
 	lock    io.Closer
 	epoch   uint64
@@ -188,12 +187,12 @@ type waiter struct {
 
 // A segment is one file. Fields without a note are guarded by Spool.mu.
 type segment struct {
-	number uint64 // immutable
-	path   string // immutable
-	file   File   // nil if closed; closed only when refs is 0
-	refs   int    // of those who use the file
-	end    int64  // of the last record
-	synced int64  // everything before is durable
+	number uint64   // immutable
+	path   string   // immutable
+	file   vfs.File // nil if closed; closed only when refs is 0
+	refs   int      // of those who use the file
+	end    int64    // of the last record
+	synced int64    // everything before is durable
 	failed *SyncError
 	sealed bool // nothing is appended any more
 	queued bool // is in queue
@@ -285,7 +284,7 @@ func (s *Spool) findLocked(number uint64) *segment {
 const maxOpen = 16
 
 // use returns a segment and its file, which stays open until release.
-func (s *Spool) use(number uint64) (*segment, File, error) {
+func (s *Spool) use(number uint64) (*segment, vfs.File, error) {
 	s.mu.Lock()
 	g := s.findLocked(number)
 	switch {
@@ -309,7 +308,7 @@ func (s *Spool) use(number uint64) (*segment, File, error) {
 		s.mu.Unlock()
 		return nil, nil, err
 	}
-	var extra File
+	var extra vfs.File
 	if g.file == nil {
 		g.file = f
 		s.mu.open++
@@ -325,7 +324,7 @@ func (s *Spool) use(number uint64) (*segment, File, error) {
 
 // release gives back what use returned, or the writer's reference.
 func (s *Spool) release(g *segment) {
-	var f File
+	var f vfs.File
 	s.mu.Lock()
 	g.refs--
 	if g.refs == 0 && g.file != nil && (g.dying || s.mu.closing || s.mu.open > maxOpen) {
@@ -339,7 +338,7 @@ func (s *Spool) release(g *segment) {
 }
 
 // closeFile closes a file of which everything that matters is durable already.
-func (s *Spool) closeFile(f File, path string) {
+func (s *Spool) closeFile(f vfs.File, path string) {
 	if err := f.Close(); err != nil {
 		s.log.Warn("spool: close", "path", path, "err", err)
 	}

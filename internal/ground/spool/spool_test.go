@@ -12,7 +12,8 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
-	"github.com/uniflow-labs/uniflow/internal/ground/spool/spooltest"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 const dir = "spool"
 
 // quiet are options whose fsyncs and checkpoints come only when asked for.
-func quiet(fs spool.FS) spool.Options {
+func quiet(fs vfs.FS) spool.Options {
 	return spool.Options{Dir: dir, FS: fs, SegmentBytes: 4096, SyncEvery: -1, SyncBytes: -1, CheckpointEvery: time.Hour}
 }
 
@@ -79,7 +80,7 @@ func recovered(t *testing.T, s *spool.Spool) (map[key][]byte, map[key]spool.Posi
 func TestRoundTrip(t *testing.T) {
 	for name, opt := range map[string]spool.Options{
 		"disk":   {Dir: filepath.Join(t.TempDir(), "a", "b"), SegmentBytes: 4096},
-		"memory": {Dir: dir, FS: spooltest.New(), SegmentBytes: 4096},
+		"memory": {Dir: dir, FS: vfstest.New(), SegmentBytes: 4096},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, rep := open(t, opt)
@@ -139,7 +140,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestClosed shows what is refused, and that nothing of it hangs.
 func TestClosed(t *testing.T) {
-	s, _ := open(t, quiet(spooltest.New()))
+	s, _ := open(t, quiet(vfstest.New()))
 	p := put(t, s, 1, 1, 10)
 	shut(t, s)
 	if _, err := s.Append(spool.Record{}); !errors.Is(err, spool.ErrClosed) {
@@ -163,8 +164,8 @@ func TestTwoOpeners(t *testing.T) {
 	opt := spool.Options{Dir: t.TempDir()}
 	s, _ := open(t, opt)
 	_, _, err := spool.Open(opt)
-	if !errors.Is(err, spool.ErrLocked) || !strings.Contains(err.Error(), opt.Dir) {
-		t.Errorf("got %v, want %v for %s", err, spool.ErrLocked, opt.Dir)
+	if !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), opt.Dir) {
+		t.Errorf("got %v, want %v for %s", err, vfs.ErrLocked, opt.Dir)
 	}
 	shut(t, s)
 	s, _ = open(t, opt)
@@ -185,7 +186,7 @@ func TestUnusableFolder(t *testing.T) {
 
 // TestDurable shows that callbacks run once, in order, and never early.
 func TestDurable(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	var mu sync.Mutex
 	var ran []uint64
@@ -228,7 +229,7 @@ func TestSyncByTimeAndBytes(t *testing.T) {
 		"bytes": func(o *spool.Options) { o.SyncBytes = 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			opt := quiet(spooltest.New())
+			opt := quiet(vfstest.New())
 			set(&opt)
 			s, _ := open(t, opt)
 			done := make(chan error, 1)
@@ -246,7 +247,7 @@ func TestSyncByTimeAndBytes(t *testing.T) {
 
 // TestSegmentsGo shows that files are deleted as soon as nothing in them waits.
 func TestSegmentsGo(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	opt := quiet(fs)
 	opt.SyncBytes = 1
 	s, _ := open(t, opt)
@@ -282,7 +283,7 @@ func TestSegmentsGo(t *testing.T) {
 // TestMaxBytes shows that the limit holds, and that acknowledging makes room even
 // within the segment being written.
 func TestMaxBytes(t *testing.T) {
-	opt := quiet(spooltest.New())
+	opt := quiet(vfstest.New())
 	opt.MaxBytes = 64 << 10
 	s, _ := open(t, opt)
 	for round := range 5 {
@@ -309,7 +310,7 @@ func TestMaxBytes(t *testing.T) {
 
 // TestLargeRecord shows that a record may be longer than a segment.
 func TestLargeRecord(t *testing.T) {
-	fs := spooltest.New()
+	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
 	put(t, s, 0, 1, 100)
 	p := put(t, s, 0, 2, 3<<20)

@@ -1,6 +1,6 @@
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
 
-package spool
+package vfs
 
 import (
 	"errors"
@@ -9,17 +9,9 @@ import (
 	"syscall"
 )
 
-// full are the errors that more space takes away.
+// full are the errors that go away with more space.
 var full = []error{syscall.Errno(syscall.ENOSPC)}
 
 func lock(f *os.File) error {
 	return fmt.Errorf("lock %s: %w on this system", f.Name(), errors.ErrUnsupported)
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package spool
+package vfs
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// full are the errors that more space, or a higher limit, takes away.
+// full are the errors that go away with more space or a higher limit.
 var full = []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}
 
-// lock takes the file for this descriptor: a second opener is refused even
-// within the process.
+// lock locks the file for this descriptor: a second one is refused even within
+// the process.
 func lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -23,12 +23,4 @@ func lock(f *os.File) error {
 		return &os.PathError{Op: "flock", Path: f.Name(), Err: err}
 	}
 	return nil
-}
-
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

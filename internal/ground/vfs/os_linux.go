@@ -1,4 +1,4 @@
-package spool
+package vfs
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preallocate uses fallocate, so that appending within the size neither runs out
-// of disk nor changes the length, which fsync would have to write as well.
-func (f diskFile) Preallocate(size int64) error {
+// Preallocate uses fallocate, so that appends within the size neither run out of disk
+// nor change the length, which fsync would have to write as well.
+func (f osFile) Preallocate(size int64) error {
 	err := uninterrupted(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("preallocate %s: %w", f.Name(), errors.ErrUnsupported)
@@ -21,10 +21,10 @@ func (f diskFile) Preallocate(size int64) error {
 	return nil
 }
 
-// Sync is fdatasync, which leaves out the times of the file only.
-func (f diskFile) Sync() error {
-	// fsync is not repeated after an error (see Spool), but a call that a signal
-	// interrupted has not been made.
+// Sync is fdatasync: only the times of the file may be lost.
+func (f osFile) Sync() error {
+	// An fsync that failed must not be repeated, but one that a signal interrupted
+	// was not made.
 	if err := uninterrupted(func() error { return unix.Fdatasync(int(f.Fd())) }); err != nil {
 		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 	}

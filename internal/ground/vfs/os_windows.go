@@ -1,4 +1,4 @@
-package spool
+package vfs
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// full are the errors that more space takes away.
+// full are the errors that go away with more space.
 var full = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
 
 func lock(f *os.File) error {
@@ -21,7 +21,3 @@ func lock(f *os.File) error {
 	}
 	return nil
 }
-
-// syncDir does nothing: the entries of a folder are the file system's journal's
-// business there, and a folder cannot be opened for it.
-func syncDir(string) error { return nil }

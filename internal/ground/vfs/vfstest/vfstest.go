@@ -4,7 +4,7 @@
 // saved. Make one with New, give it to a spool, and go on with what Crash returns.
 //
 // It is for tests only, and knows of the spool just the interface.
-package spooltest
+package vfstest
 
 import (
 	"io"
@@ -16,7 +16,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // Op names an operation for Fail.
@@ -264,7 +264,7 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 }
 
 // Create makes an empty file.
-func (f *FS) Create(name string) (spool.File, error) {
+func (f *FS) Create(name string) (vfs.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.failLocked(Create, name); err != nil {
@@ -280,7 +280,7 @@ func (f *FS) Create(name string) (spool.File, error) {
 }
 
 // Open opens a file that exists.
-func (f *FS) Open(name string) (spool.File, error) {
+func (f *FS) Open(name string) (vfs.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.failLocked(Open, name); err != nil {
@@ -360,7 +360,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.locks[name] {
-		return nil, spool.ErrLocked
+		return nil, vfs.ErrLocked
 	}
 	f.mu.locks[name] = true
 	return unlocker{f, name}, nil
