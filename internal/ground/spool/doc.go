@@ -3,7 +3,8 @@
 // back what is not acknowledged and never refuses to start for what it finds.
 //
 // Read Spool first, then Append, Durable and Ack, Open with Recovery, and
-// Recovered. FS is where tests put faults; package vfstest has some.
+// Recovered. Tests give it a file system with faults, from package
+// vfstest.
 //
 // # Use
 //

@@ -1,9 +1,8 @@
-// Package spooltest has a file system in memory that fails as real ones do: it
-// loses power and forgets what was not synced, in whole writes or in pieces; it
-// becomes full within a write; it breaks fsync and forgets what that should have
-// saved. Make one with New, give it to a spool, and go on with what Crash returns.
-//
-// It is for tests only, and knows of the spool just the interface.
+// Package vfstest has a file system in memory for tests that fails as real ones
+// do. It loses power and the writes that were not synced, whole or in part. It
+// becomes full in the middle of a write. Its fsync fails and drops the writes that
+// it should have saved. Make one with New, write to it, and continue with what
+// Crash returns.
 package vfstest
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// Op names an operation for Fail.
+// Op is an operation, for SetFail.
 type Op string
 
 // The operations that can be made to fail.
@@ -55,9 +54,9 @@ type FS struct {
 type inode struct {
 	data    []byte // as processes see it
 	stable  []byte // as it is after a loss of power
-	pending []edit // what makes data of stable
-	opened  int    // how often it is open
-	removed bool   // its space is free when nobody has it open
+	pending []edit // the writes since the last sync
+	opened  int    // open files
+	removed bool   // its space is free once no file is open
 }
 
 // An edit is a write, or a new length.
@@ -67,7 +66,7 @@ type edit struct {
 	length int64 // if data is nil
 }
 
-// A change is of one name; a nil inode takes it away.
+// A change gives a name to an inode, or removes the name if the inode is nil.
 type change struct {
 	name string
 	to   *inode
@@ -83,31 +82,32 @@ func New() *FS {
 	return f
 }
 
-// SetCapacity says how many bytes the files may have together. A write beyond
-// writes what fits and gives ENOSPC. Overwriting takes no space.
+// SetCapacity limits the total size of the files in bytes. A write beyond the
+// limit writes what fits and returns ENOSPC. Overwriting takes no space.
 func (f *FS) SetCapacity(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.capacity = n
 }
 
-// SetFail has fail asked before each operation: its error is what the operation
-// returns, having done nothing. A failed Sync, moreover, forgets what was to be
-// synced while it stays readable, as a kernel does that gives up dirty pages.
+// SetFail sets a hook that is called before each operation. If it returns an
+// error, the operation does nothing and returns that. A failed Sync also drops the
+// writes that it should have made durable, while they stay readable: a kernel that
+// gives up dirty pages does the same.
 func (f *FS) SetFail(fail func(op Op, name string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.fail = fail
 }
 
-// Used returns how many bytes the files have together.
+// Used returns the total size of the files in bytes.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.used
 }
 
-// Names returns the files that are there, sorted.
+// Names returns the names of all files, sorted.
 func (f *FS) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *FS) Names() []string {
 	return names
 }
 
-// Content returns a copy of a file, nil if there is none.
+// Content returns a copy of a file, or nil if it is missing.
 func (f *FS) Content(name string) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,8 +141,8 @@ func (f *FS) SetContent(name string, data []byte) {
 	f.mu.names[name], f.mu.durable[name] = n, n
 }
 
-// Clone returns a file system with the same files, all durable, nobody's lock
-// and no limits.
+// Clone returns a file system with the same files, all durable, without locks,
+// limits and hook.
 func (f *FS) Clone() *FS {
 	c := New()
 	for _, name := range f.Names() {
@@ -151,28 +151,29 @@ func (f *FS) Clone() *FS {
 	return c
 }
 
-// Crash returns what is left after a loss of power now: of the changes of names
-// a prefix, and of each file what was synced with some of what came after. The
-// lot decides what, and whether writes survive in order, the last one torn, or in
-// any sectors. The file system itself goes on for those who still use it.
-func (f *FS) Crash(lot *rand.Rand) *FS {
+// Crash returns the file system as a loss of power now would leave it: with a
+// prefix of the changes of names since the last SyncDir, and in each file what was
+// synced and some of the later writes. rnd chooses which: either a prefix of the
+// writes, with the last one torn, or any sectors of them. The original file system
+// stays usable.
+func (f *FS) Crash(rnd *rand.Rand) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names := make(map[string]*inode, len(f.mu.durable))
 	for name, n := range f.mu.durable {
 		names[name] = n
 	}
-	for _, c := range f.mu.changes[:lot.IntN(len(f.mu.changes)+1)] {
+	for _, c := range f.mu.changes[:rnd.IntN(len(f.mu.changes)+1)] {
 		rename(names, c)
 	}
 	order := make([]string, 0, len(names))
 	for name := range names {
 		order = append(order, name)
 	}
-	slices.Sort(order) // or the lot would not repeat
+	slices.Sort(order) // for a result that depends on rnd alone
 	after := New()
 	for _, name := range order {
-		after.SetContent(name, names[name].survive(lot))
+		after.SetContent(name, names[name].survive(rnd))
 	}
 	return after
 }
@@ -185,17 +186,17 @@ func rename(names map[string]*inode, c change) {
 	}
 }
 
-// survive returns what a loss of power leaves of a file.
-func (n *inode) survive(lot *rand.Rand) []byte {
+// survive returns the content after a loss of power.
+func (n *inode) survive(rnd *rand.Rand) []byte {
 	data := slices.Clone(n.stable)
-	if lot.IntN(2) == 0 { // a prefix
-		kept := lot.IntN(len(n.pending) + 1)
+	if rnd.IntN(2) == 0 { // a prefix
+		kept := rnd.IntN(len(n.pending) + 1)
 		for _, e := range n.pending[:kept] {
 			data = e.apply(data)
 		}
 		if kept < len(n.pending) {
 			if e := n.pending[kept]; e.data != nil {
-				e.data = e.data[:lot.IntN(len(e.data)+1)]
+				e.data = e.data[:rnd.IntN(len(e.data)+1)]
 				data = e.apply(data)
 			}
 		}
@@ -204,14 +205,14 @@ func (n *inode) survive(lot *rand.Rand) []byte {
 	const sector = 512
 	for _, e := range n.pending {
 		if e.data == nil {
-			if lot.IntN(2) == 0 {
+			if rnd.IntN(2) == 0 {
 				data = e.apply(data)
 			}
 			continue
 		}
 		for at := 0; at < len(e.data); {
 			size := min(sector-int((e.off+int64(at))%sector), len(e.data)-at)
-			if lot.IntN(2) == 0 {
+			if rnd.IntN(2) == 0 {
 				data = edit{off: e.off + int64(at), data: e.data[at : at+size]}.apply(data)
 			}
 			at += size
@@ -238,7 +239,6 @@ func resize(data []byte, n int64) []byte {
 	return append(data, make([]byte, n-int64(len(data)))...)
 }
 
-// failLocked asks the hook.
 func (f *FS) failLocked(op Op, name string) error {
 	if f.mu.fail == nil {
 		return nil
@@ -249,7 +249,7 @@ func (f *FS) failLocked(op Op, name string) error {
 	return nil
 }
 
-// MkdirAll does nothing: a folder is there when a file is in it.
+// MkdirAll does nothing: a folder exists when a file is in it.
 func (f *FS) MkdirAll(string) error { return nil }
 
 // ReadDir returns the names of the files in a folder, sorted.
@@ -294,7 +294,7 @@ func (f *FS) Open(name string) (vfs.File, error) {
 	return &file{f, name, n}, nil
 }
 
-// Remove deletes a file; its space is free when nobody has it open.
+// Remove deletes a file. Its space is free once no file is open.
 func (f *FS) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -312,7 +312,7 @@ func (f *FS) Remove(name string) error {
 	return nil
 }
 
-// freeLocked takes a removed file out of the account.
+// freeLocked gives back the space of a file that is removed and closed.
 func (f *FS) freeLocked(n *inode) {
 	if n.removed && n.opened == 0 {
 		f.mu.used -= int64(len(n.data))
@@ -341,7 +341,7 @@ func (f *FS) Rename(from, to string) error {
 	return nil
 }
 
-// SyncDir makes all changes of names durable.
+// SyncDir makes the changes of names in all folders durable.
 func (f *FS) SyncDir(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -355,7 +355,7 @@ func (f *FS) SyncDir(name string) error {
 	return nil
 }
 
-// Lock takes a lock within this file system.
+// Lock takes a lock of this file system.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -371,7 +371,6 @@ type unlocker struct {
 	name string
 }
 
-// Close releases the lock.
 func (u unlocker) Close() error {
 	u.fs.mu.Lock()
 	defer u.fs.mu.Unlock()
@@ -379,14 +378,12 @@ func (u unlocker) Close() error {
 	return nil
 }
 
-// A file is an open file.
 type file struct {
 	fs   *FS
 	name string
 	n    *inode
 }
 
-// ReadAt reads what processes see.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -403,7 +400,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt writes, as far as there is space.
+// WriteAt writes as much as there is space for.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -422,7 +419,6 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-// editLocked changes a file.
 func (f *FS) editLocked(n *inode, e edit) {
 	before := len(n.data)
 	n.data = e.apply(n.data)
@@ -430,7 +426,6 @@ func (f *FS) editLocked(n *inode, e edit) {
 	f.mu.used += int64(len(n.data) - before)
 }
 
-// Close gives back the space of a removed file.
 func (f *file) Close() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -442,14 +437,12 @@ func (f *file) Close() error {
 	return nil
 }
 
-// Size returns the length.
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	return int64(len(f.n.data)), nil
 }
 
-// Truncate sets the length.
 func (f *file) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -460,7 +453,7 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Preallocate makes the file at least so long, if there is space for all of it.
+// Preallocate makes the file at least that long if there is space for all of it.
 func (f *file) Preallocate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -478,7 +471,6 @@ func (f *file) Preallocate(size int64) error {
 	return nil
 }
 
-// Sync makes the content durable.
 func (f *file) Sync() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -486,7 +478,7 @@ func (f *file) Sync() error {
 		f.n.pending = nil
 		return err
 	}
-	for _, e := range f.n.pending { // not all of data: a failed Sync has forgotten some
+	for _, e := range f.n.pending { // not all of data: a failed Sync drops some
 		f.n.stable = e.apply(f.n.stable)
 	}
 	f.n.pending = nil
