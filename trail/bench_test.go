@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // shop returns the first events of the ecom data.

@@ -9,6 +9,7 @@ require (
 	github.com/parquet-go/parquet-go v0.32.0
 	github.com/pierrec/lz4/v4 v4.1.21
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
@@ -22,4 +23,7 @@ require (
 	google.golang.org/protobuf v1.34.2 // indirect
 )
 
-replace github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../internal/ground
+replace (
+	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 => ../internal/ground
+	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0 => ../internal/trailtest
+)

@@ -17,7 +17,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/show"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A dataSet is where a data set is: the Parquet file, the store, DuckDB's file, and

@@ -6,7 +6,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A shape is a kind of data, and what is asked of it.

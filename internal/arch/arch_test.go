@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
 	{"trail/internal/exec", "trail/dialect"},
 	{"trail"},
-	{"batch/internal/oracle", "internal/loader", "trail/trailtest"},
+	{"batch/internal/oracle", "internal/loader", "internal/trailtest"},
 	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline"},
 	{"internal/registry"},
 	{"internal/compile", "internal/check"},

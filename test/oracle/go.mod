@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/duckdb/duckdb-go/v2 v2.10505.0
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
+	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0
 	github.com/uniflow-labs/uniflow/trail v0.0.0
 )
 
@@ -50,3 +51,5 @@ replace github.com/uniflow-labs/uniflow/internal/ground => ../../internal/ground
 replace github.com/uniflow-labs/uniflow/lock => ../../lock
 
 replace github.com/uniflow-labs/uniflow/trail => ../../trail
+
+replace github.com/uniflow-labs/uniflow/internal/trailtest => ../../internal/trailtest

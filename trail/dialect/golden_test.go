@@ -17,7 +17,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

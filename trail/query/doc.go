@@ -3,7 +3,7 @@
 //
 // Read [Query], then [Funnel], [Retention], [Segment], [Cohort] and [Paths], then
 // [Filter]; [Parse] reads documents, [Query.Check] says whether a query built in
-// Go makes sense, [Query.YAML] writes one. [Answer] is what comes back.
+// Go makes sense. [Answer] is what comes back.
 //
 // It knows no store and evaluates nothing: three programs do that and must agree
 // (trail, the reference in trailtest, and SQL made by dialect). A query that Parse

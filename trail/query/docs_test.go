@@ -24,17 +24,8 @@ func TestDocs(t *testing.T) {
 			continue // an answer
 		}
 		found++
-		q, err := Parse("trail-queries.md", []byte(m[2]))
-		if err != nil {
+		if _, err := Parse("trail-queries.md", []byte(m[2])); err != nil {
 			t.Errorf("%v\n%s", err, m[2])
-			continue
-		}
-		doc, err := q.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := Parse("", doc); err != nil || !same(q, again) {
-			t.Errorf("got %+v, %v from\n%s", again, err, doc)
 		}
 	}
 	if found < 15 {

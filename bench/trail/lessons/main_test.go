@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

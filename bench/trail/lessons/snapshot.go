@@ -19,7 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A guard is how metadata is kept from changing under a question: what a question

@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -12,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 var (
@@ -117,7 +118,7 @@ func TestReference(t *testing.T) {
 
 // text shows a query.
 func text(q *query.Query) string {
-	doc, err := q.YAML()
+	doc, err := json.Marshal(q)
 	if err != nil {
 		return fmt.Sprintf("%+v (%v)", q, err)
 	}

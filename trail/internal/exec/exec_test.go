@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // parse reads a query document.
