@@ -66,8 +66,9 @@ bench-batch: ## the batch processor beside others: prints the table, writes benc
 bench-trail: ## the event store beside DuckDB: prints the table, writes bench/out/trail.json
 	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000)
 
-bench-trail-lessons: ## the five founding lessons of the event store, each beside the naive way
-	$(GO) run ./bench/trail/lessons
+bench-trail-lessons: ## the five founding lessons of the event store, each next to the naive way
+	$(GO) test -run '^$$' -bench Lesson -count 5 ./trail/internal/exec -args -events 1000000
+	$(GO) test -run '^$$' -bench Lesson -benchtime 2s -count 5 ./bench/trail
 
 contention: build ## who waits for locks while workflows are under load
 	$(GO) run ./bench/contention

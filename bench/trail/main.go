@@ -22,8 +22,8 @@
 // of the document.
 //
 // Reading order: main.go, lab.go (the run), data.go (files), queries.go, duck.go,
-// measure.go, storm.go, gauge.go (memory), targets.go, table.go. The founding
-// lessons have a command of their own, lessons.
+// measure.go, storm.go, gauge.go (memory), targets.go, table.go. The
+// benchmarks of lessons_test.go are two of the founding lessons.
 package main
 
 import (

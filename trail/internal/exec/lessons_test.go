@@ -16,8 +16,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// This file has three of the founding lessons, each with the naive way beside ours.
-// bench/trail/lessons runs the benchmarks and has the other two. All of them work
+// This file has three of the founding lessons, each with the naive way next to ours.
+// bench/trail has the other two. All of them work
 // with one worker, so that ways are compared rather than processors.
 
 // answered runs a query in a benchmark and returns what the last run answered.
