@@ -15,9 +15,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/uniflow-labs/uniflow/bench/show"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A dataSet is where a data set is: the Parquet file, the store, DuckDB's file, and

@@ -22,10 +22,10 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/trail/trailtest"
 )
 
 // Two of the five founding lessons of the event store, each with the naive way

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A wrongError tells that an answer is not what it has to be.

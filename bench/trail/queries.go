@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // A shape is a kind of data, and what is asked of it.
