@@ -115,13 +115,13 @@ type Packet struct {
 
 // An Init is what a node is made from.
 type Init struct {
-	Config schema.Config
-	Node   Ref
-	In     []int // for each in-port, families counted out: how many links lead to it
-	Out    []int // for each out-port, families counted out: how many links leave it
-	Err    int   // how many links leave the port "error"
-	Log    *slog.Logger
-	Pool   *Pool // resources shared with earlier and later generations
+	Config     schema.Config
+	Node       Ref
+	InLinks    []int // for each in-port, families counted out: how many links lead to it
+	OutLinks   []int // for each out-port, families counted out: how many links leave it
+	ErrorLinks int   // how many links leave the port "error"
+	Log        *slog.Logger
+	Pool       *Pool // resources shared with earlier and later generations
 }
 
 // A Ref tells a node apart from all others.

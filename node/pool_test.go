@@ -63,8 +63,8 @@ func TestAcquireError(t *testing.T) {
 
 func TestFailNil(t *testing.T) {
 	r := node.Fail(nil)
-	if !r.Payload.IsError() || node.Describe(r.Payload.AsError()).Code != string(diag.CodeMisuse) {
-		t.Errorf("got %v, want an error with code %s", r.Payload, diag.CodeMisuse)
+	if !r.Effect().Payload.IsError() || node.Describe(r.Effect().Payload.AsError()).Code != string(diag.CodeMisuse) {
+		t.Errorf("got %v, want an error with code %s", r.Effect().Payload, diag.CodeMisuse)
 	}
 }
 

@@ -5,46 +5,31 @@ import (
 	"errors"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A Response is what comes back for a packet: a payload, an error (a payload of
-// kind error), or None, which says "accepted, nothing to say" and is not null.
+// kind error), or None, which means "accepted, no answer" and is not null.
 type Response struct {
 	Payload value.Value
 	None    bool
 }
 
-// IsError reports whether the response is an error.
+// IsError reports whether the payload is an error.
 func (r Response) IsError() bool { return r.Payload.IsError() }
 
-// Op is what a Result asks the engine to do.
-type Op uint8
+// A Result is what a node does with a packet. The zero Result answers null. The
+// functions below make one.
+type Result struct{ contents contents }
 
-// The operations. Node authors use the constructors of the same names.
-const (
-	OpAnswer Op = iota // answer the packet with Payload
-	OpNone             // answer the packet with None
-	OpFail             // send Payload to the error port
-	OpSend             // send Payload on out-port Port; its response is the answer
-	OpCall             // send Payload on out-port Port, go on with Then
-	OpMany             // send or run Many, go on with Many.Then
-	OpBlock            // run Block outside the process's turn, do what it returns
-	OpFork             // do Inner in a detached child process; answer None
-	OpAfter            // do Inner, go on with Then when its response has come
-)
+type contents = effect.Effect[more]
 
-// A Result is what a node does with a packet. The zero Result answers null. It
-// is made by the functions below; its fields are for the engine.
-type Result struct {
-	Payload value.Value
-	Op      Op
-	Port    int32
-	More    *More // nil for OpAnswer, OpNone, OpFail and OpSend
-}
+// Effect returns the contents of the result. It is for the engine.
+func (r *Result) Effect() *effect.Effect[more] { return &r.contents }
 
-// More is the part of a Result that only some operations have.
-type More struct {
+// more is the part of a result that only some operations have.
+type more struct {
 	Then     Then
 	ThenAll  ThenAll
 	Packets  []Out
@@ -54,15 +39,15 @@ type More struct {
 	Inner    Result
 }
 
-// Then goes on when a response has come. It obeys the rules of [Node.Receive],
-// and is called once unless the process ends before.
+// Then continues after a response. It obeys the rules of [Node.Receive], and is
+// called once unless the process ends before.
 type Then func(p Process, resp Response) Result
 
-// ThenAll goes on when all responses have come; they are in the order in which
-// the packets were sent. The slice is the callee's.
+// ThenAll continues after all responses, which are in the order of the packets
+// that were sent. The function owns the slice.
 type ThenAll func(p Process, resps []Response) Result
 
-// An Out is one packet to be sent on an out-port.
+// An Out is a packet to send on an out-port.
 type Out struct {
 	Port    int
 	Payload value.Value
@@ -70,12 +55,12 @@ type Out struct {
 
 // Answer answers the packet with a payload. A payload of kind error makes an
 // error response that passes upstream, past the node's error port.
-func Answer(v value.Value) Result { return Result{Op: OpAnswer, Payload: v} }
+func Answer(v value.Value) Result { return Result{contents{Op: effect.Answer, Payload: v}} }
 
-// None answers the packet: accepted, nothing to say.
-func None() Result { return Result{Op: OpNone} }
+// None answers the packet without a payload.
+func None() Result { return Result{contents{Op: effect.None}} }
 
-// Respond answers the packet with a response as it came from elsewhere.
+// Respond answers the packet with the response to another one.
 func Respond(r Response) Result {
 	if r.None {
 		return None()
@@ -83,39 +68,33 @@ func Respond(r Response) Result {
 	return Answer(r.Payload)
 }
 
-// Fail reports the node's own failure. It goes to the node's error port; if that
-// has no link, it is the answer. A nil error is a mistake of the node, and fails
-// with F7006.
+// Fail reports a failure of the node itself. It goes to the node's error port, or
+// is the answer if that has no link. A nil error is a mistake of the node, and
+// fails with F7006.
 func Fail(err error) Result {
 	if err == nil {
 		err = &Error{Err: errors.New("node.Fail was given a nil error"), Code: string(diag.CodeMisuse)}
 	}
-	return Result{Op: OpFail, Payload: value.Error(err)}
+	return Result{contents{Op: effect.Fail, Payload: value.Error(err)}}
 }
 
-// Divert is Fail with a payload that is no error: something that is out of the
-// way but has an answer of its own, which is the answer where the error port has
-// no link.
-func Divert(v value.Value) Result { return Result{Op: OpFail, Payload: v} }
-
-// Send sends a payload on an out-port, and the response answers the packet. On a
-// port without a link the payload itself is the answer.
+// Send sends a payload on an out-port; the response to it is the answer. If the
+// port has no link, the payload itself is the answer.
 func Send(port int, v value.Value) Result {
-	return Result{Op: OpSend, Port: int32(port), Payload: v}
+	return Result{contents{Op: effect.Send, Port: int32(port), Payload: v}}
 }
 
-// A Call sends a payload on an out-port and waits. A node keeps one as a field,
-// made once, so that waiting for a response allocates nothing.
-type Call struct{ more More }
+// A Call sends a payload on an out-port and continues after the response. A node
+// makes it once and keeps it in a field, so that waiting allocates nothing.
+type Call struct{ more more }
 
-// NewCall returns a call that goes on with then.
-func NewCall(then Then) *Call { return &Call{More{Then: then}} }
+// NewCall returns a call that continues with then.
+func NewCall(then Then) *Call { return &Call{more{Then: then}} }
 
-// Send sends a payload on an out-port; when the response has come, the call's
-// function says how to go on. On a port without a link the payload is its own
-// response.
+// Send sends a payload on an out-port, and continues with the call's function. If
+// the port has no link, the payload is its own response.
 func (c *Call) Send(port int, v value.Value) Result {
-	return Result{Op: OpCall, Port: int32(port), Payload: v, More: &c.more}
+	return Result{contents{Op: effect.Call, Port: int32(port), Payload: v, More: &c.more}}
 }
 
 // SendThen is [Call.Send] with a function made for this packet.
@@ -123,43 +102,44 @@ func SendThen(port int, v value.Value, then Then) Result {
 	return NewCall(then).Send(port, v)
 }
 
-// SendAll sends several packets, in order, and goes on when all have been
-// answered. With no packets it goes on at once. It takes ownership of packets.
+// SendAll sends several packets, in order, and continues when all have been
+// answered; without packets it continues immediately. It takes ownership of
+// packets.
 func SendAll(packets []Out, then ThenAll) Result {
-	return Result{Op: OpMany, More: &More{Packets: packets, ThenAll: then}}
+	return Result{contents{Op: effect.Many, More: &more{Packets: packets, ThenAll: then}}}
 }
 
-// Spawn does each of the results in a child process of its own, as if this node
-// had returned it there, at most limit at a time (all at once if limit < 1), and
-// goes on when all have ended. The children see this process's storage, and end
-// with it. It takes ownership of children.
+// Spawn applies each result in a child process of its own, as if this node had
+// returned it there, and continues when all children have ended. At most limit of
+// them run concurrently; a limit below 1 is none. The children see this process's
+// storage, and end with it. Spawn takes ownership of the slice.
 func Spawn(children []Result, limit int, then ThenAll) Result {
-	return Result{Op: OpMany, More: &More{Children: children, Limit: limit, ThenAll: then}}
+	return Result{contents{Op: effect.Many, More: &more{Children: children, Limit: limit, ThenAll: then}}}
 }
 
 // Block runs a function that waits for something outside: a clock, a peer, a
-// disk. Meanwhile other nodes of the process go on; packets at the same in-port
+// disk. Other nodes of the process continue meanwhile; packets at the same in-port
 // wait. The function gets the process's context and must return soon after that
 // is done. A nil function is a mistake of the node, and is answered with F7006.
 func Block(f func(ctx context.Context) Result) Result {
-	return Result{Op: OpBlock, More: &More{Block: f}}
+	return Result{contents{Op: effect.Block, More: &more{Block: f}}}
 }
 
-// Fork answers None at once and does r in a child process that goes on by
-// itself: after this process has ended, and after its client has left. Only the
-// shutdown's grace ends it. An error that it ends with is logged.
-func Fork(r Result) Result { return Result{Op: OpFork, More: &More{Inner: r}} }
+// Fork answers None immediately and applies r in a child process that outlives
+// this process and its client. Only the end of a shutdown's grace cancels it. If
+// it ends with an error, that is logged.
+func Fork(r Result) Result { return Result{contents{Op: effect.Fork, More: &more{Inner: r}}} }
 
-// After does r as if the node had returned it, and goes on when the response of
-// that has come. It is how to look at the answer of any result, such as that of
-// the error port to a [Fail].
+// After applies r as if the node had returned it, and continues after the
+// response. Use it to see the answer to any result, such as the answer of the
+// error port to a [Fail].
 func After(r Result, then Then) Result {
-	return Result{Op: OpAfter, More: &More{Inner: r, Then: then}}
+	return Result{contents{Op: effect.After, More: &more{Inner: r, Then: then}}}
 }
 
-// Join makes one response of several, in order: any error wins, and several are
-// joined; None is skipped; nothing left is None; one left is that payload; more
-// are a list.
+// Join makes one response of several. If any are errors, it is these, joined.
+// Otherwise it is the list of their payloads, in order and without those that are
+// None; a single payload stands for itself, and no payload is None.
 func Join(resps []Response) Response {
 	var errs []error
 	var left int
@@ -192,11 +172,11 @@ func Join(resps []Response) Response {
 	return Response{Payload: value.List(payloads...)}
 }
 
-// A Func is a node that makes one payload of another. What it returns is sent
-// on out-port 0; an error is the node's own failure.
+// A Func is a node that makes one payload of another. The payload that it returns
+// is sent on out-port 0; an error is a failure of the node.
 type Func func(p Process, in value.Value) (out value.Value, err error)
 
-// Receive calls f and sends on what it returns.
+// Receive implements [Node].
 func (f Func) Receive(p Process, pkt Packet) Result {
 	out, err := f(p, pkt.Payload)
 	if err != nil {

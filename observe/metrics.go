@@ -18,7 +18,7 @@ type Metrics struct {
 	Refused      uint64 // reloads that were not served: errors in documents, failed starts
 	Started      uint64 // processes, children and lifecycle workflows among them
 	InFlight     int
-	Ended        [Outcomes]uint64 // processes by outcome
+	Ended        [outcomes]uint64 // processes by outcome
 	Pending      int              // packets that wait in processes that wait themselves, or have run for long
 	PendingBytes int              // what those packets weigh
 	Nodes        []NodeMetrics    // nodes without a name are summed up by kind

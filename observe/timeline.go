@@ -11,9 +11,9 @@ import (
 // A Recorder is handed the timelines of processes. Its functions are called from
 // any goroutine and must not block.
 type Recorder struct {
-	// Wants reports whether a process that starts now is to be recorded. Trace
+	// Filter reports whether a process that starts now is to be recorded. Trace
 	// is the trace that it starts in, zero if it has none. Nil is all processes.
-	Wants func(Trace) bool
+	Filter func(Trace) bool
 
 	// Traces says that what is recorded becomes part of a trace: those whom the
 	// process asks for something are told to record, too.
@@ -77,7 +77,7 @@ const (
 	Failed
 	Cancelled
 
-	Outcomes = iota // how many there are
+	outcomes = iota // how many there are
 )
 
 // String returns the outcome as metrics and logs have it.

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/observe"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // TestParseTrace reads what the specification allows, and nothing else.
 func TestParseTrace(t *testing.T) {

@@ -54,7 +54,7 @@ func (p *packetLog) observer() *observe.Observer {
 		return nil
 	}
 	return &observe.Observer{
-		Wants: func(ref node.Ref) bool {
+		Filter: func(ref node.Ref) bool {
 			return slices.Contains(p.names, everyNode) || slices.Contains(p.names, ref.Name)
 		},
 		Received: func(pkt observe.Packet) { p.record("received", pkt, pkt.Payload) },

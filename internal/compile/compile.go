@@ -154,9 +154,9 @@ func (c *compiler) make(i int32) {
 		v.Node, err = u.def.New(&node.Init{
 			Config: u.config,
 			Node:   v.Ref,
-			In:     u.in,
-			Out:    u.out,
-			Err:    len(v.Err),
+			InLinks:     u.in,
+			OutLinks:    u.out,
+			ErrorLinks:    len(v.Err),
 			Log:    c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 			Pool:   c.opts.Pool,
 		})

@@ -92,7 +92,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	init := m.Node.(made).init
-	if got, want := fmt.Sprint(init.In, init.Out, init.Err), "[1 1] [1 1 2] 1"; got != want {
+	if got, want := fmt.Sprint(init.InLinks, init.OutLinks, init.ErrorLinks), "[1 1] [1 1 2] 1"; got != want {
 		t.Errorf("got links %s, want %s", got, want)
 	}
 }

@@ -4,24 +4,25 @@ import (
 	"errors"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // spawn starts the children of a Spawn, as many at a time as its limit allows.
-func (p *process) spawn(at int32, f *frame, more *node.More) {
-	n := len(more.Children)
+func (p *process) spawn(at int32, f *frame, children []node.Result, limit int) {
+	n := len(children)
 	if n > p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
 	first := n
-	if more.Limit > 0 {
-		first = min(n, more.Limit)
+	if limit > 0 {
+		first = min(n, limit)
 	}
-	f.spawned = &pendingChildren{children: more.Children, next: first}
+	f.spawned = &pendingChildren{children: children, next: first}
 	for i := range first {
-		p.startChild(at, continuation{f, int32(i)}, more.Children[i])
+		p.startChild(at, continuation{f, int32(i)}, children[i])
 	}
 }
 
@@ -45,7 +46,8 @@ func (p *process) childEnded(a arrival) {
 		c.next++
 		p.startChild(f.node, continuation{f, int32(i)}, c.children[i])
 	}
-	p.answer(f.node, a.child, node.Response{Payload: a.value.Payload, None: a.value.Op == node.OpNone})
+	e := a.value.Effect()
+	p.answer(f.node, a.child, node.Response{Payload: e.Payload, None: e.Op == effect.None})
 }
 
 // errForks is the answer to a fork above the limit.

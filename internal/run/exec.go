@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -213,99 +214,100 @@ func (p *process) push(t task) {
 // other has to be delivered before it, apply returns the packet instead of queueing
 // it, with direct set.
 func (p *process) apply(at, port int32, to continuation, r *node.Result) (next task, direct bool) {
+	e := r.Effect()
 	for {
 		var edges []compile.Edge
-		switch r.Op {
-		case node.OpSend:
+		switch e.Op {
+		case effect.Send:
 			out := p.vertices[at].Out
-			if uint32(r.Port) >= uint32(len(out)) {
-				*r = p.unknownPort(at, r.Port)
+			if uint32(e.Port) >= uint32(len(out)) {
+				*r = node.Answer(p.unknownPort(at, e.Port))
 				continue
 			}
-			edges = out[r.Port]
-		case node.OpFail:
+			edges = out[e.Port]
+		case effect.Fail:
 			edges = p.vertices[at].Err
-			if r.Payload.IsError() {
-				r.Payload = p.locate(at, r.Payload)
+			if e.Payload.IsError() {
+				e.Payload = p.locate(at, e.Payload)
 				if len(edges) > 0 {
-					p.handled(at, r.Payload.AsError())
+					p.handled(at, e.Payload.AsError())
 				}
 			}
-		case node.OpAnswer:
-			if r.Payload.IsError() {
-				r.Payload = p.locate(at, r.Payload)
+		case effect.Answer:
+			if e.Payload.IsError() {
+				e.Payload = p.locate(at, e.Payload)
 			}
-			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
+			if at, to, *r = p.fillUp(to, node.Response{Payload: e.Payload}); to.frame == nil {
 				return task{}, false
 			}
 			port = noInPort
 			continue
-		case node.OpNone:
+		case effect.None:
 			if at, to, *r = p.fillUp(to, node.Response{None: true}); to.frame == nil {
 				return task{}, false
 			}
 			port = noInPort
 			continue
-		case node.OpCall:
+		case effect.Call:
 			out := p.vertices[at].Out
-			if uint32(r.Port) >= uint32(len(out)) {
-				*r = p.unknownPort(at, r.Port)
+			if uint32(e.Port) >= uint32(len(out)) {
+				*r = node.Answer(p.unknownPort(at, e.Port))
 				continue
 			}
-			edges = out[r.Port]
+			edges = out[e.Port]
 			f := p.newFrame(to, at, max(1, len(edges)))
-			f.then = r.More.Then
+			f.then = e.More.Then
 			if len(edges) == 0 {
-				r.Op, to = node.OpAnswer, continuation{frame: f}
+				e.Op, to = effect.Answer, continuation{frame: f}
 				p.deliveries++ // so that a loop of calls of an unlinked port ends, too
 				if p.deliveries >= p.checkpoint {
 					p.checkLimits()
 				}
 				continue
 			}
-			return p.send(edges, f, r.Payload)
-		case node.OpMany:
-			if at, to, *r = p.many(at, to, r.More); to.frame == nil {
+			return p.send(edges, f, e.Payload)
+		case effect.Many:
+			if at, to, *r = p.many(at, to, r); to.frame == nil {
 				return task{}, false
 			}
 			port = noInPort
 			continue
-		case node.OpBlock:
-			if r.More.Block == nil {
+		case effect.Block:
+			if e.More.Block == nil {
 				*r = node.Answer(value.Error(p.misuse(at, "node.Block was given a nil function")))
 				continue
 			}
-			p.block(work{run: r.More.Block, node: at, port: port, to: to})
+			p.block(work{run: e.More.Block, node: at, port: port, to: to})
 			return task{}, false
-		case node.OpFork:
-			*r = p.fork(at, r.More.Inner)
+		case effect.Fork:
+			*r = p.fork(at, e.More.Inner)
 			continue
-		case node.OpAfter:
+		case effect.After:
 			f := p.newFrame(to, at, 1)
-			f.then = r.More.Then
-			*r, to = r.More.Inner, continuation{frame: f}
+			f.then = e.More.Then
+			*r, to = e.More.Inner, continuation{frame: f}
 			continue
 		default:
-			*r = node.Answer(value.Error(p.misuse(at, fmt.Sprintf("unknown operation %d", r.Op))))
+			*r = node.Answer(value.Error(p.misuse(at, fmt.Sprintf("unknown operation %d", e.Op))))
 			continue
 		}
 
 		// OpSend and OpFail
 		switch len(edges) {
 		case 0:
-			if at, to, *r = p.fillUp(to, node.Response{Payload: r.Payload}); to.frame == nil {
+			if at, to, *r = p.fillUp(to, node.Response{Payload: e.Payload}); to.frame == nil {
 				return task{}, false
 			}
 			port = noInPort
 		case 1:
-			next = task{payload: r.Payload, to: to, node: edges[0].Node, port: edges[0].Port}
+			next = task{payload: e.Payload, to: to, node: edges[0].Node, port: edges[0].Port}
 			if p.queue.n == 0 {
 				return next, true
 			}
 			p.enqueue(next)
 			return task{}, false
 		default:
-			return p.send(edges, p.newFrame(to, at, len(edges)), r.Payload)
+			return p.send(edges, p.newFrame(to, at, len(edges)), e.Payload)
 		}
 	}
 }
@@ -378,7 +380,8 @@ func (p *process) fillUp(to continuation, resp node.Response) (at int32, up cont
 
 // many sends several packets, or starts children. If there is nothing to wait for,
 // it returns the node's next result, as fillUp does.
-func (p *process) many(at int32, to continuation, more *node.More) (int32, continuation, node.Result) {
+func (p *process) many(at int32, to continuation, r *node.Result) (int32, continuation, node.Result) {
+	more := r.Effect().More
 	n := len(more.Packets) + len(more.Children)
 	if n == 0 {
 		p.current.node, p.current.to = at, to
@@ -387,7 +390,7 @@ func (p *process) many(at int32, to continuation, more *node.More) (int32, conti
 	f := p.newFrame(to, at, n)
 	f.thenAll = more.ThenAll
 	if len(more.Children) > 0 {
-		p.spawn(at, f, more)
+		p.spawn(at, f, more.Children, more.Limit)
 		return 0, continuation{}, node.Result{}
 	}
 	out := p.vertices[at].Out
@@ -395,7 +398,7 @@ func (p *process) many(at int32, to continuation, more *node.More) (int32, conti
 	for i, packet := range more.Packets {
 		slot := continuation{f, int32(i)}
 		if packet.Port < 0 || packet.Port >= len(out) {
-			more.Packets[i].Payload = p.unknownPort(at, int32(packet.Port)).Payload
+			more.Packets[i].Payload = p.unknownPort(at, int32(packet.Port))
 			unlinked = append(unlinked, i)
 			continue
 		}
@@ -449,8 +452,8 @@ func codeOf(err error) diag.Code {
 	return ""
 }
 
-func (p *process) unknownPort(at, port int32) node.Result {
-	return node.Answer(value.Error(p.misuse(at, fmt.Sprintf("sent to out-port %d of %d", port, len(p.vertices[at].Out)))))
+func (p *process) unknownPort(at, port int32) value.Value {
+	return value.Error(p.misuse(at, fmt.Sprintf("sent to out-port %d of %d", port, len(p.vertices[at].Out))))
 }
 
 // misuse returns the error for a node that breaks the contract of package node.

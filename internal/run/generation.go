@@ -101,7 +101,7 @@ type Generation struct {
 type shard struct {
 	started atomic.Uint64
 	refused atomic.Uint64 // of those started, because the generation drains
-	ended   [observe.Outcomes]atomic.Uint64
+	ended   [len(observe.Metrics{}.Ended)]atomic.Uint64
 
 	// Of processes that are watched.
 	sampled               atomic.Int64 // when the next is due to be measured, since the meter was made
@@ -420,7 +420,7 @@ func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, 
 	}
 	timeline := p.rec != nil && p.rec.wanted != 0
 	if timeline {
-		p.rec.first = r.Payload
+		p.rec.first = r.Effect().Payload
 	}
 	resp = p.run(s.at, &r)
 	if resp.IsError() || timeline { // the timeline has the id, too

@@ -47,23 +47,23 @@ func (g *Generation) Instrument(in Instruments) {
 			if !wants(in.Observer, at.Ref) {
 				return at.Node
 			}
-			return observe.Wrap(at.Node, at.Ref, in.Observer)
+			return observed(at.Node, at.Ref, in.Observer)
 		})
 	}
 	v.recorded = wrap(v.every, func(i int32, at *compile.Vertex) node.Node {
-		return observe.Instrument(at.Node, recorded{i}.enter)
+		return instrument(at.Node, recorded{i}.enter)
 	})
 	if in.Labels {
 		v.labels = labels(g.prog.Vertices)
 		label := func(i int32, at *compile.Vertex) node.Node {
-			return observe.Instrument(at.Node, labelled{v.labels[i]}.enter)
+			return instrument(at.Node, labelled{v.labels[i]}.enter)
 		}
 		v.every, v.recorded = wrap(v.every, label), wrap(v.recorded, label)
 	}
 	g.watched.Store(v)
 }
 
-func wants(o *observe.Observer, ref node.Ref) bool { return o.Wants == nil || o.Wants(ref) }
+func wants(o *observe.Observer, ref node.Ref) bool { return o.Filter == nil || o.Filter(ref) }
 
 // wrap returns vertices with other nodes.
 func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node) []compile.Vertex {
@@ -91,9 +91,9 @@ func labels(vertices []compile.Vertex) []context.Context {
 // node that returned it.
 type labelled struct{ labels context.Context }
 
-func (l labelled) enter(node.Process, node.Packet) observe.Middleware { return l.around }
+func (l labelled) enter(node.Process, node.Packet) middleware { return l.around }
 
-func (l labelled) around(_ node.Process, _ observe.Stage, run func() node.Result) node.Result {
+func (l labelled) around(_ node.Process, _ bool, run func() node.Result) node.Result {
 	pprof.SetGoroutineLabels(l.labels)
 	return run()
 }

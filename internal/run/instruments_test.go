@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 	if a, c := m.Nodes[a].Errors, m.Nodes[c].Errors; a != 0 || c != all/4 {
 		t.Errorf("got %d and %d errors, want none of the first node and %d of the last", a, c, all/4)
 	}
-	want := [observe.Outcomes]uint64{observe.Answered: all / 2, observe.Nothing: all / 4, observe.Failed: all / 4}
+	want := [len(observe.Metrics{}.Ended)]uint64{observe.Answered: all / 2, observe.Nothing: all / 4, observe.Failed: all / 4}
 	if m.Ended != want || m.Started != all || m.InFlight != 0 {
 		t.Errorf("got %d started, %v ended, %d in flight, want %d, %v, none", m.Started, m.Ended, m.InFlight, all, want)
 	}
@@ -231,7 +231,7 @@ func TestTimeline(t *testing.T) {
 		gen := g.open(t, run.Options{})
 		var tp tape
 		gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
-			{Ended: tp.add}, {Wants: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that the recorder did not ask for") }},
+			{Ended: tp.add}, {Filter: func(observe.Trace) bool { return false }, Ended: func(*observe.Timeline) { t.Error("got a timeline that the recorder did not ask for") }},
 		}})
 		gen.Send(t.Context(), a, 0, value.Int(1))
 
@@ -348,7 +348,7 @@ func TestTraces(t *testing.T) {
 	gen := g.open(t, run.Options{})
 	var tp tape
 	gen.Instrument(run.Instruments{Recorders: []observe.Recorder{
-		{Wants: func(p observe.Trace) bool { return p.Sampled }, Traces: true, Ended: tp.add},
+		{Filter: func(p observe.Trace) bool { return p.Sampled }, Traces: true, Ended: tp.add},
 	}})
 	parent, ok := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1")
 	if !ok {

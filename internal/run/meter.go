@@ -76,8 +76,8 @@ func (p *process) sample() (weight uint64) {
 	return weight
 }
 
-// tally returns the shard's counts of packets by node, made when the first
-// instrumented process needs them.
+// packetCounts returns the counts of packets by node. The first instrumented process
+// makes them.
 func (s *shard) packetCounts() []atomic.Uint64 {
 	if t := s.packets.Load(); t != nil {
 		return *t

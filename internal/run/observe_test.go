@@ -95,7 +95,7 @@ func TestObserveTrigger(t *testing.T) {
 	}
 	var log []string
 	gen.Instrument(run.Instruments{Observer: &observe.Observer{
-		Wants:    func(ref node.Ref) bool { return ref.Name == "a" },
+		Filter:   func(ref node.Ref) bool { return ref.Name == "a" },
 		Received: func(p observe.Packet) { log = append(log, p.Node.String()+" got") },
 		Sent:     func(p observe.Packet) { log = append(log, fmt.Sprintf("%s sent %d", p.Node, p.Port)) },
 		Answered: func(a observe.Answer) {

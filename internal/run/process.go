@@ -187,7 +187,7 @@ func (p *process) runLoop() (finished bool) {
 
 func (p *process) applyFirst(at int32, r *node.Result) {
 	if p.observer != nil {
-		told := observe.Begin(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
+		told := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
 		r = &told
 	}
 	t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r)

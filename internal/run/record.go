@@ -8,6 +8,7 @@ import (
 	"runtime/trace"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -73,7 +74,7 @@ func (p *process) record(v *variants, at int32, weight uint64) {
 		parent, _ = observe.TraceOf(p.base)
 	}
 	for i := range v.Recorders {
-		if r := &v.Recorders[i]; r.Wants == nil || r.Wants(parent) {
+		if r := &v.Recorders[i]; r.Filter == nil || r.Filter(parent) {
 			wanted |= 1 << i
 			traced = traced || r.Traces
 		}
@@ -183,7 +184,7 @@ func (r *recording) checkpoint(p *process) {
 // A recorded node measures the stages of its code.
 type recorded struct{ at int32 }
 
-func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware {
+func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 	p := owner(facade)
 	r := p.rec
 	s := r.add(p)
@@ -197,7 +198,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware
 		s.Start = now - s.Queue
 	}
 	start, tracing := r.start, r.tracing
-	return func(_ node.Process, piece observe.Stage, run func() node.Result) node.Result {
+	return func(_ node.Process, isBlocking bool, run func() node.Result) node.Result {
 		if tracing != nil {
 			defer trace.StartRegion(tracing, s.Node.String()).End()
 		}
@@ -205,7 +206,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware
 		s.Error = "panic" // until run returns
 		defer func() {
 			s.End = time.Since(start)
-			if piece == observe.Blocking {
+			if isBlocking {
 				s.Wait += s.End - begin
 			} else {
 				s.Run += s.End - begin
@@ -218,12 +219,13 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) observe.Middleware
 	}
 }
 
-func plainly(_ node.Process, _ observe.Stage, run func() node.Result) node.Result { return run() }
+func plainly(_ node.Process, _ bool, run func() node.Result) node.Result { return run() }
 
 // note keeps the failure in a result, unless it is that of another node.
 func (s *span) note(r node.Result) {
-	if (r.Op == node.OpFail || r.Op == node.OpAnswer) && r.Payload.IsError() {
-		if err := r.Payload.AsError(); node.Describe(err).Node.Kind == "" {
+	e := r.Effect()
+	if (e.Op == effect.Fail || e.Op == effect.Answer) && e.Payload.IsError() {
+		if err := e.Payload.AsError(); node.Describe(err).Node.Kind == "" {
 			s.Error = err.Error()
 		}
 	}

@@ -15,7 +15,7 @@ func pipeDef() *node.Def {
 		In:  in("What goes to `out[0]`."),
 		Out: []node.Port{{Name: "out", Doc: "`out[0]` first, then `out[1]`, and so on.", Indexes: node.Linked, Contiguous: true}},
 		New: func(init *node.Init) (node.Node, error) {
-			return newPipe(len(init.Out), init.Err > 0), nil
+			return newPipe(len(init.OutLinks), init.ErrorLinks > 0), nil
 		},
 	}
 }

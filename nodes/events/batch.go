@@ -117,7 +117,7 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 			lanes: int(c.Int("lanes")), order: orders[c.String("order")], full: policies[c.String("full")],
 			spool: c.String("spool"), delivered: c.String("ack") == "delivered", attempts: int(c.Int("attempts")), timeout: c.Duration("timeout"),
 		},
-		pool: init.Pool, log: init.Log, failing: init.Err > 0,
+		pool: init.Pool, log: init.Log, failing: init.ErrorLinks > 0,
 	}
 	var found diag.List
 	// A config holds nothing that JSON does not, but for what no header is.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -23,8 +24,9 @@ func pinger(t testing.TB) flow {
 	n := makeRouter(t, `{"routes":[{"method":"GET","path":"/ping","port":"out"}]}`)
 	pong := reply(value.String("pong"))
 	return func(_ context.Context, payload value.Value) node.Response {
-		if r := n.Receive(nil, node.Packet{Payload: payload}); r.Op != node.OpSend {
-			return reply(r.Payload)
+		r := n.Receive(nil, node.Packet{Payload: payload})
+		if e := r.Effect(); e.Op != effect.Send {
+			return reply(e.Payload)
 		}
 		return pong
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -409,25 +410,26 @@ func TestBraces(t *testing.T) {
 
 func TestRouter(t *testing.T) {
 	n := makeRouter(t, userRoutes)
-	f := func(in string, op node.Op, port int32, out string) {
+	f := func(in string, op effect.Op, port int32, out string) {
 		t.Helper()
-		r := n.Receive(nil, node.Packet{Payload: parse(t, in)})
+		result := n.Receive(nil, node.Packet{Payload: parse(t, in)})
+		r := result.Effect()
 		got := value.ErrorMap(r.Payload).String()
 		if r.Op != op || r.Port != port || got != out {
 			t.Errorf("%s: got op %d, port %d, %s, want op %d, port %d, %s", in, r.Op, r.Port, got, op, port, out)
 		}
 	}
-	f(`{"method":"GET","path":"/users/7","x":1}`, node.OpSend, 1, `{"method":"GET","path":"/users/7","x":1,"params":{"id":"7"}}`)
-	f(`{"method":"POST","path":"/users"}`, node.OpSend, 0, `{"method":"POST","path":"/users","params":{}}`)
-	f(`{"method":"HEAD","path":"/ping","params":{"old":"1"}}`, node.OpSend, 2, `{"method":"HEAD","path":"/ping","params":{}}`)
-	f(`{"method":"GET","path":"/users/a%2Fb"}`, node.OpSend, 1, `{"method":"GET","path":"/users/a%2Fb","params":{"id":"a%2Fb"}}`)
-	f(`{"method":"GET","path":"/"}`, node.OpFail, 0, `{"message":"Not Found","status":404,"public":true}`)
-	f(`{"method":"GET","path":""}`, node.OpFail, 0, `{"message":"Not Found","status":404,"public":true}`)
-	f(`{"method":"","path":"/ping"}`, node.OpFail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
-	f(`{"method":"DELETE","path":"/users/7"}`, node.OpFail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
-	f(`{"method":"OPTIONS","path":"/users"}`, node.OpAnswer, 0, `{"status":204,"header":{"Allow":"OPTIONS, POST"}}`)
+	f(`{"method":"GET","path":"/users/7","x":1}`, effect.Send, 1, `{"method":"GET","path":"/users/7","x":1,"params":{"id":"7"}}`)
+	f(`{"method":"POST","path":"/users"}`, effect.Send, 0, `{"method":"POST","path":"/users","params":{}}`)
+	f(`{"method":"HEAD","path":"/ping","params":{"old":"1"}}`, effect.Send, 2, `{"method":"HEAD","path":"/ping","params":{}}`)
+	f(`{"method":"GET","path":"/users/a%2Fb"}`, effect.Send, 1, `{"method":"GET","path":"/users/a%2Fb","params":{"id":"a%2Fb"}}`)
+	f(`{"method":"GET","path":"/"}`, effect.Fail, 0, `{"message":"Not Found","status":404,"public":true}`)
+	f(`{"method":"GET","path":""}`, effect.Fail, 0, `{"message":"Not Found","status":404,"public":true}`)
+	f(`{"method":"","path":"/ping"}`, effect.Fail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
+	f(`{"method":"DELETE","path":"/users/7"}`, effect.Fail, 0, `{"message":"Method Not Allowed","status":405,"public":true,"data":{"allow":["GET","HEAD","OPTIONS"]}}`)
+	f(`{"method":"OPTIONS","path":"/users"}`, effect.Answer, 0, `{"status":204,"header":{"Allow":"OPTIONS, POST"}}`)
 	for _, in := range []string{`null`, `"x"`, `[null]`, `{}`, `{"method":"GET"}`, `{"path":"/ping"}`, `{"method":1,"path":"/"}`} {
-		f(in, node.OpFail, 0, `{"message":"`+errNoRequest.Error()+`"}`)
+		f(in, effect.Fail, 0, `{"message":"`+errNoRequest.Error()+`"}`)
 	}
 	if got := routePorts(decodeConfig(t, routerDef(), parse(t, userRoutes))); got != 3 {
 		t.Errorf("out-ports: got %d, want 3", got)
@@ -463,7 +465,8 @@ func TestRouterEscaped(t *testing.T) {
 	n := makeRouter(t, userRoutes)
 	f := func(payload value.Value, want string) {
 		t.Helper()
-		params, _ := n.Receive(nil, node.Packet{Payload: payload}).Payload.Get("params")
+		r := n.Receive(nil, node.Packet{Payload: payload})
+		params, _ := r.Effect().Payload.Get("params")
 		if got := params.String(); got != want {
 			t.Errorf("got params %s, want %s", got, want)
 		}

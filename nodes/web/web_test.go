@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -64,18 +65,18 @@ func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, strin
 		return reply(value.Error(node.ErrStopped)), ""
 	}
 	for {
-		switch r.Op {
-		case node.OpCall:
-			r = r.More.Then(process{}, s.flow(ctx, r.Payload))
-		case node.OpFail:
+		switch e := r.Effect(); e.Op {
+		case effect.Call:
+			r = e.More.Then(process{}, s.flow(ctx, e.Payload))
+		case effect.Fail:
 			if s.onError != nil {
-				return s.onError(ctx, r.Payload), processID
+				return s.onError(ctx, e.Payload), processID
 			}
-			return reply(r.Payload), processID
-		case node.OpNone:
+			return reply(e.Payload), processID
+		case effect.None:
 			return node.Response{None: true}, processID
-		case node.OpAnswer:
-			return reply(r.Payload), processID
+		case effect.Answer:
+			return reply(e.Payload), processID
 		default:
 			panic("unexpected operation of a listener")
 		}
@@ -133,11 +134,11 @@ func (w *world) make(name, config string) *listener {
 	w.t.Helper()
 	def := listenerDef()
 	n, err := def.New(&node.Init{
-		Config: decodeConfig(w.t, def, parse(w.t, config)),
-		Node:   node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
-		Out:    []int{1},
-		Log:    slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Pool:   &w.pool,
+		Config:   decodeConfig(w.t, def, parse(w.t, config)),
+		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
+		OutLinks: []int{1},
+		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Pool:     &w.pool,
 	})
 	if err != nil {
 		w.t.Fatalf("New: %v", err)

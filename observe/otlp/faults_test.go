@@ -330,8 +330,8 @@ func TestAllocs(t *testing.T) {
 		line, rec := timeline(), e.Recorder()
 		line.Spans = nil
 		if got := testing.AllocsPerRun(1000, func() {
-			rec.Wants(line.Trace)
-			rec.Wants(observe.Trace{})
+			rec.Filter(line.Trace)
+			rec.Filter(observe.Trace{})
 			rec.Ended(line)
 		}); got != 0 {
 			t.Errorf("queue of %d: got %v allocations, want none", queue, got)

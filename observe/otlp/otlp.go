@@ -183,7 +183,7 @@ func New(opts Options) (*Exporter, error) {
 
 // Recorder returns what makes an engine hand over its processes.
 func (e *Exporter) Recorder() observe.Recorder {
-	return observe.Recorder{Wants: e.wants, Traces: true, Ended: e.ended}
+	return observe.Recorder{Filter: e.wants, Traces: true, Ended: e.ended}
 }
 
 func (e *Exporter) wants(parent observe.Trace) bool {

@@ -306,7 +306,7 @@ func TestWants(t *testing.T) {
 		}
 		n := 0
 		for range 1000 {
-			if e.Recorder().Wants(parent) {
+			if e.Recorder().Filter(parent) {
 				n++
 			}
 		}

@@ -1,0 +1,144 @@
+package run
+
+import (
+	"context"
+
+	"github.com/uniflow-labs/uniflow/internal/effect"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A middleware runs each piece of a node's code about one packet: its Receive, the
+// functions that continue after responses, and blocking work. It calls run exactly
+// once and returns the result. It is called for one piece after the other, on any
+// goroutine; during blocking work it may only use the methods of the process.
+type middleware func(p node.Process, blocking bool, run func() node.Result) node.Result
+
+// instrument returns a node that does what n does, each piece within the
+// middleware that enter returns for the packet. What a child process does first is
+// not instrumented, because it belongs to the child.
+func instrument(n node.Node, enter func(node.Process, node.Packet) middleware) node.Node {
+	return instrumented{n, enter}
+}
+
+type instrumented struct {
+	node.Node
+	enter func(node.Process, node.Packet) middleware
+}
+
+func (n instrumented) Receive(p node.Process, pkt node.Packet) node.Result {
+	m := n.enter(p, pkt)
+	return m.follow(p, m(p, false, func() node.Result { return n.Node.Receive(p, pkt) }))
+}
+
+// follow instruments the functions in a result. It changes a copy, as a node may
+// use the same result for all packets.
+func (m middleware) follow(p node.Process, r node.Result) node.Result {
+	e := r.Effect()
+	if e.More == nil {
+		return r
+	}
+	more := *e.More
+	if then := more.Then; then != nil {
+		more.Then = func(p node.Process, resp node.Response) node.Result {
+			return m.follow(p, m(p, false, func() node.Result { return then(p, resp) }))
+		}
+	}
+	if all := more.ThenAll; all != nil {
+		more.ThenAll = func(p node.Process, resps []node.Response) node.Result {
+			return m.follow(p, m(p, false, func() node.Result { return all(p, resps) }))
+		}
+	}
+	if block := more.Block; block != nil {
+		more.Block = func(ctx context.Context) node.Result {
+			return m.follow(p, m(p, true, func() node.Result { return block(ctx) }))
+		}
+	}
+	if e.Op == effect.After {
+		more.Inner = m.follow(p, more.Inner)
+	}
+	e.More = &more
+	return r
+}
+
+// observed returns a node that does what n does and reports it to o.
+func observed(n node.Node, ref node.Ref, o *observe.Observer) node.Node {
+	w := watched{ref: ref, o: o}
+	w.Node = instrument(n, w.enter)
+	if o.Answered == nil {
+		return w.Node
+	}
+	return w
+}
+
+// observedStart returns a result that does what r does, with which a trigger starts
+// a process, and reports it to o.
+func observedStart(p node.Process, r node.Result, ref node.Ref, o *observe.Observer) node.Result {
+	w := watched{ref: ref, o: o}
+	payload := r.Effect().Payload
+	r = middleware(w.run).follow(p, w.run(p, false, func() node.Result { return r }))
+	return w.answered(r, observe.TriggerPort, payload)
+}
+
+// A watched node reports to an observer.
+type watched struct {
+	node.Node
+	ref node.Ref
+	o   *observe.Observer
+}
+
+func (w watched) Receive(p node.Process, pkt node.Packet) node.Result {
+	return w.answered(w.Node.Receive(p, pkt), pkt.Port, pkt.Payload)
+}
+
+// answered returns a result that does what r does, and reports the answer to a
+// packet.
+func (w watched) answered(r node.Result, port int, payload value.Value) node.Result {
+	if w.o.Answered == nil {
+		return r
+	}
+	return node.After(r, func(p node.Process, resp node.Response) node.Result {
+		w.o.Answered(observe.Answer{Packet: observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload}, Response: resp})
+		return node.Respond(resp)
+	})
+}
+
+func (w watched) enter(p node.Process, pkt node.Packet) middleware {
+	if w.o.Received != nil {
+		w.o.Received(observe.Packet{Process: p, Node: w.ref, Port: pkt.Port, Payload: pkt.Payload})
+	}
+	return w.run
+}
+
+// run is a [middleware] that reports what a result sends.
+func (w watched) run(p node.Process, _ bool, run func() node.Result) node.Result {
+	r := run()
+	if w.o.Sent != nil {
+		w.reportSent(p, &r)
+	}
+	return r
+}
+
+// reportSent reports what a result sends. What children and forks send first is
+// reported when the node asks for them.
+func (w watched) reportSent(p node.Process, r *node.Result) {
+	sent := func(port int, payload value.Value) {
+		w.o.Sent(observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload})
+	}
+	switch e := r.Effect(); e.Op {
+	case effect.Send, effect.Call:
+		sent(int(e.Port), e.Payload)
+	case effect.Fail:
+		sent(observe.ErrorPort, e.Payload)
+	case effect.Many:
+		for _, out := range e.More.Packets {
+			sent(out.Port, out.Payload)
+		}
+		for i := range e.More.Children {
+			w.reportSent(p, &e.More.Children[i])
+		}
+	case effect.Fork, effect.After:
+		w.reportSent(p, &e.More.Inner)
+	}
+}
