@@ -94,6 +94,10 @@ func BenchmarkRun(b *testing.B) {
 	}
 	for _, c := range []struct{ name, doc string }{
 		{"funnel", "funnel: {steps: [view, cart, purchase], within: 7d}"},
+		{"funnel-signup", "funnel: {steps: [signup, purchase], within: 7d}"},
+		{"funnel-cart", "funnel: {steps: [cart, purchase], within: 7d}"},
+		{"funnel-any", "funnel: {steps: [cart, purchase], within: 7d, order: any}"},
+		{"retention-signup", "retention: {start: signup, return: [view, purchase], every: 7d, periods: 8}"},
 		{"funnel-by", "funnel: {steps: [view, cart, purchase], within: 7d, by: country}"},
 		{"funnel-strict", "funnel: {steps: [view, cart, purchase], within: 7d, mode: strict_increase}"},
 		{"funnel-where", "funnel: {steps: [view, {event: cart, where: {country: {not_in: [FR]}}}, {event: purchase, where: {price: {gt: 1000}}}], within: 7d}"},

@@ -84,7 +84,13 @@ func (f *funnel) settle(p *plan) error {
 	return nil
 }
 
-func (f *funnel) need() need { return need{times: true, columns: f.by >= 0 || f.same >= 0} }
+func (f *funnel) need() need {
+	required := uint64(1) // step 1
+	if f.q.AnyOrder {
+		required = 1<<f.steps - 1
+	}
+	return need{times: true, columns: f.by >= 0 || f.same >= 0, required: required}
+}
 
 func (f *funnel) fork(w *worker) fold {
 	fold := &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w.plan), groups: make(map[int32][]int64)}
@@ -165,6 +171,9 @@ func (f *funnelFold) shard(views []*view) error {
 	u := &f.w.users
 	u.open(views)
 	for u.next() {
+		if u.selective && !u.relevant() {
+			continue
+		}
 		if err := f.collect(u.parts); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (r *retention) explain() string {
 	return fmt.Sprintf("retention over %d periods: a bit for each period of a user", r.q.Periods)
 }
 
-func (r *retention) need() need { return need{times: true} }
+func (r *retention) need() need { return need{times: true, required: startBit} }
 
 func (r *retention) fork(w *worker) fold {
 	return &retentionFold{
@@ -119,6 +119,9 @@ func (r *retentionFold) shard(views []*view) error {
 	u := &r.w.users
 	u.open(views)
 	for u.next() {
+		if u.selective && !u.relevant() {
+			continue
+		}
 		t0, ok := firstStart(u.parts)
 		if !ok {
 			continue

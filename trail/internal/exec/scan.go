@@ -27,6 +27,9 @@ func (f *funnelScan) shard(views []*view) error {
 	u := &f.w.users
 	u.open(views)
 	for u.next() {
+		if u.selective && !u.relevant() {
+			continue
+		}
 		level := 0
 		if len(u.parts) > 1 && f.w.overlap && !inOrder(u.parts) {
 			level = f.merged(u.parts)

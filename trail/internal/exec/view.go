@@ -22,6 +22,8 @@ type view struct {
 	cells  []uint32 // by row, of a segmentation
 	base   int64    // time of offset 0
 	unit   int64    // milliseconds of an offset
+	sets   []uint64 // by user: the codes of the user's events as bits; nil if they are not looked at
+	wanted uint64   // the codes of required events as bits
 	user   int      // the next one
 
 	prepared []*segment.Column // whose rows can be read
@@ -62,6 +64,9 @@ func (v *view) mask(row int) uint64 {
 type need struct {
 	times   bool
 	columns bool
+
+	// required are matchers of events. A user without any of them does not count.
+	required uint64
 }
 
 // view opens the part of a source between two hashes; it is not ok if nobody is
@@ -89,6 +94,9 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 	if err := w.masks(v); err != nil {
 		return false, err
 	}
+	if err := w.eventSets(v, n.required); err != nil {
+		return false, err
+	}
 	if n.columns {
 		for _, col := range s.columns {
 			c, err := w.codes(v, col)
@@ -99,6 +107,37 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 		}
 	}
 	return true, nil
+}
+
+// eventSets reads the event sets of a view. It leaves them out if most users have a
+// required event, because the check of each user would then save nothing.
+func (w *worker) eventSets(v *view, required uint64) error {
+	sets := v.seg.EventSets()
+	if required == 0 || sets == nil || v.every {
+		return nil
+	}
+	for i, matchers := range v.table[1:] {
+		if matchers&required != 0 {
+			v.wanted |= 1 << i
+		}
+	}
+	touched, err := sets.Prepare(v.UserLo, v.UserHi)
+	w.cost.bytes += touched
+	if err != nil {
+		return err
+	}
+	users := w.arena.words(len(v.hashes))
+	sample := sets.Read(users, v.UserLo, min(v.UserLo+64, v.UserHi))
+	have := 0
+	for _, set := range sample {
+		if set&v.wanted != 0 {
+			have++
+		}
+	}
+	if have*4 < len(sample)*3 {
+		v.sets = sets.Read(users, v.UserLo, v.UserHi)
+	}
+	return nil
 }
 
 // masks fills in the masks of a view.
@@ -324,12 +363,15 @@ type users struct {
 	// need not be looked at: a large segment does not pay for many small runs.
 	lead  int    // the view, -1 for none
 	limit uint64 // the lowest hash of the others
+
+	selective bool // a view has event sets to look at
 }
 
 // open begins with the views of a shard.
 func (u *users) open(views []*view) {
-	u.views, u.heads, u.lead = views, u.heads[:0], -1
+	u.views, u.heads, u.lead, u.selective = views, u.heads[:0], -1, false
 	for _, v := range views {
+		u.selective = u.selective || v.sets != nil
 		u.heads = append(u.heads, v.hashes[0])
 	}
 }
@@ -367,6 +409,16 @@ func (u *users) next() bool {
 		}
 	}
 	return true
+}
+
+// relevant reports whether the user may have a required event.
+func (u *users) relevant() bool {
+	for i := range u.parts {
+		if p := &u.parts[i]; p.sets == nil || p.sets[p.at]&p.wanted != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // take adds the parts that a view has of a user, and tells whether the view goes on.

@@ -76,7 +76,6 @@ func use(s *Segment) error {
 				c.Search(c.Value(code))
 			}
 			c.Default(lo, r.RowHi)
-			c.UserCodes(nil, r.UserLo, r.UserHi)
 		}
 	}
 	return nil

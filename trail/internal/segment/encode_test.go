@@ -147,7 +147,6 @@ func readForced(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
 			}
 		}
 	}
-	userCodes(t, rnd, open(t, slices.Clone(s.image)), want)
 	if found := s.Verify(); len(found) > 0 && found[0].Section != nameUsers { // the hashes are made up
 		t.Error(found[0].Error())
 	}
@@ -168,29 +167,6 @@ func mapped(t *testing.T, c *Column, want []uint32, lo, hi int) {
 
 func same[T code](got []T, want []uint32) bool {
 	return slices.EqualFunc(got, want, func(a T, b uint32) bool { return uint32(a) == b })
-}
-
-// userCodes takes a range of users as queries do.
-func userCodes(t *testing.T, rnd *rand.Rand, s *Segment, want []uint32) {
-	t.Helper()
-	c := s.Column("c")
-	r, _, err := s.Range(rnd.Uint64N(uint64(s.Users()))<<32, rnd.Uint64N(uint64(s.Users()))<<32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Prepare(r.RowLo, r.RowHi); err != nil {
-		t.Fatal(err)
-	}
-	blind(s)
-	got, ok := c.UserCodes(nil, r.UserLo, r.UserHi)
-	if ok != (c.enc == encUser || c.enc == encConstant) {
-		t.Errorf("got ok %v of encoding %s", ok, c.enc)
-	}
-	for i, code := range got {
-		if w := want[s.RowStart()[r.UserLo+i]]; code != w {
-			t.Fatalf("user %d: got code %d, want %d", r.UserLo+i, code, w)
-		}
-	}
 }
 
 func TestChoose(t *testing.T) {
@@ -233,7 +209,6 @@ func TestReadAllocs(t *testing.T) {
 			c.Read16(d16, 1000, 5096)
 			c.Read32(d32, 1000, 5096)
 			c.Default(1000, 5096)
-			c.UserCodes(d32, 10, 100)
 			c.Search(event.IntOf(77))
 			s.Times().Read(d32, 1000, 5096)
 			s.EventSets().Read(sets, 10, 100)

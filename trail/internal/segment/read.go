@@ -119,30 +119,6 @@ func (c *Column) Default(lo, hi int) (code uint32, rows []uint32, codes Codes, o
 	return c.fixed, c.places[from:to:to], codes, true
 }
 
-// UserCodes returns one code for each of the users [userLo,userHi), which all their
-// rows have. It is not ok if the column is laid out in another way. The rows of the
-// users must have been prepared. It lends or fills as Read32 does.
-func (c *Column) UserCodes(dst []uint32, userLo, userHi int) (codes []uint32, ok bool) {
-	if c.enc == encConstant {
-		dst = sized(dst, userHi-userLo)
-		fill(dst, c.fixed)
-		return dst, true
-	}
-	if c.enc != encUser {
-		return dst, false
-	}
-	if c.width == 4 {
-		return c.data32[userLo:userHi:userHi], true
-	}
-	dst = sized(dst, userHi-userLo)
-	if c.width == 1 {
-		widen(dst, c.data8[userLo:userHi])
-	} else {
-		widen(dst, c.data16[userLo:userHi])
-	}
-	return dst, true
-}
-
 // read fills dst with the codes of rows [lo,hi).
 func read[T code](c *Column, dst []T, lo, hi int) {
 	switch c.enc {
