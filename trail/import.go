@@ -17,11 +17,23 @@ const (
 	maxBadRows  = 100 // that are listed
 )
 
-// ParseEvent reads one JSON object as an event, with the columns and types that the
-// options say. The event is the caller's.
-func ParseEvent(line []byte, opt ImportOptions) (event.Event, error) {
-	return tabular.ParseEvent(line, opt.tabular(nil))
+// An EventParser reads JSON objects as events. It may be used concurrently.
+type EventParser struct{ p *tabular.Parser }
+
+// NewEventParser returns a parser with the columns, the time unit and the types of
+// opt.
+func NewEventParser(opt ImportOptions) (*EventParser, error) {
+	p, err := tabular.NewParser(opt.tabular(nil))
+	if err != nil {
+		return nil, err
+	}
+	return &EventParser{p}, nil
 }
+
+// Parse reads one JSON object as an event, which the caller may keep. Objects in it
+// become properties with dots in their names; null and empty members are left out;
+// arrays are errors.
+func (p *EventParser) Parse(object []byte) (event.Event, error) { return p.p.Parse(object) }
 
 func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 	return tabular.Options{User: o.User, Time: o.Time, Event: o.Event, ID: o.ID, TimeUnit: o.TimeUnit, Types: o.Types, Known: known}

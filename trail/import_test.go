@@ -101,7 +101,11 @@ func TestImportRefuses(t *testing.T) {
 		t.Errorf("got %v, want a cancelled import", err)
 	}
 	wantCount(t, s, 2)
-	e, err := ParseEvent([]byte(`{"who":"a","time":1767571200,"event":"x","n":3}`), ImportOptions{User: "who"})
+	p, err := NewEventParser(ImportOptions{User: "who"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Parse([]byte(`{"who":"a","time":1767571200,"event":"x","n":3}`))
 	if err != nil || e.User != "a" || e.Time != base || len(e.Properties) != 1 {
 		t.Errorf("got %+v and %v", e, err)
 	}

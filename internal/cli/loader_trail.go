@@ -61,6 +61,10 @@ func (o *trailOptions) check(command string) (err error) {
 // open opens the store, and has a loader use it. The caller closes the store,
 // after the loader.
 func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
+	parser, err := trail.NewEventParser(trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read})
+	if err != nil {
+		return nil, trailError(fmt.Errorf("loader: %w", err))
+	}
 	store, err := trail.Open(o.dir, trail.Options{Times: trail.Times(o.times), Log: opts.Log})
 	if err != nil {
 		return nil, trailError(fmt.Errorf("loader: %w", err))
@@ -75,8 +79,7 @@ func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
 	} else {
 		source += " " + dir
 	}
-	fields := trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read}
-	opts.Store = newEventStore(store, source, fields, trail.Times(o.times), opts.Log)
+	opts.Store = newEventStore(store, source, parser, trail.Times(o.times), opts.Log)
 	return store, nil
 }
 
@@ -84,15 +87,15 @@ func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
 type eventStore struct {
 	store  *trail.Store
 	source string // of marks
-	fields trail.ImportOptions
+	parser *trail.EventParser
 	times  trail.Times
 	log    *slog.Logger
 	schema event.Schema                          // the committer's: what types was made of
 	types  atomic.Pointer[map[string]event.Type] // of properties; what it points to is not changed
 }
 
-func newEventStore(store *trail.Store, source string, fields trail.ImportOptions, times trail.Times, log *slog.Logger) *eventStore {
-	s := &eventStore{store: store, source: source, fields: fields, times: times, log: log}
+func newEventStore(store *trail.Store, source string, parser *trail.EventParser, times trail.Times, log *slog.Logger) *eventStore {
+	s := &eventStore{store: store, source: source, parser: parser, times: times, log: log}
 	s.learn()
 	return s
 }
@@ -165,7 +168,7 @@ type eventBatch struct {
 // Add reads an event, and checks that its time is plausible and its properties are of
 // the types that the store knows.
 func (b *eventBatch) Add(line []byte) error {
-	e, err := trail.ParseEvent(line, b.store.fields)
+	e, err := b.store.parser.Parse(line)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,11 @@ func TestEventStore(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s := newEventStore(store, "loader", trail.ImportOptions{}, trail.Times{}, slog.New(slog.DiscardHandler))
+	parser, err := trail.NewEventParser(trail.ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newEventStore(store, "loader", parser, trail.Times{}, slog.New(slog.DiscardHandler))
 	of := func(prices ...string) loader.Batch {
 		t.Helper()
 		b := s.NewBatch()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/lang"
@@ -49,6 +50,7 @@ type appender struct {
 	rest                []string     // fields that are no properties then
 	pool                *node.Pool
 	log                 *slog.Logger
+	parsers             sync.Map // of *trail.EventParser, by the names of user, time, event and id
 
 	archive *archive
 	release func() error
@@ -174,12 +176,11 @@ func (n *appender) event(ctx context.Context, payload value.Value, now time.Time
 			properties = properties.Without(name)
 		}
 	}
-	opt := trail.ImportOptions{}
-	for _, f := range []struct {
+	var columns [4]string
+	for i, f := range []struct {
 		what string
-		name *string // what it is called in the event that the store reads
 		part *part
-	}{{"user", &opt.User, &n.who}, {"time", &opt.Time, &n.when}, {"event", &opt.Event, &n.what}, {"event_id", &opt.ID, &n.id}} {
+	}{{"user", &n.who}, {"time", &n.when}, {"event", &n.what}, {"event_id", &n.id}} {
 		v, err := f.part.of(ctx, payload)
 		switch {
 		case err != nil:
@@ -191,19 +192,36 @@ func (n *appender) event(ctx context.Context, payload value.Value, now time.Time
 		case v.IsNull():
 			return e, fmt.Errorf("%s: is missing", f.what)
 		}
-		*f.name = f.what
+		columns[i] = f.what
 		if _, taken := properties.Get(f.what); taken { // by a property
-			*f.name = "\x00" + f.what
+			columns[i] = "\x00" + f.what
 		}
-		properties = properties.With(*f.name, v)
+		properties = properties.With(columns[i], v)
+	}
+	parser, err := n.parser(columns)
+	if err != nil {
+		return e, err
 	}
 	if *line, err = properties.AppendJSON((*line)[:0]); err != nil {
 		return e, err
 	}
-	if e, err = trail.ParseEvent(*line, opt); err != nil {
+	if e, err = parser.Parse(*line); err != nil {
 		return e, err
 	}
 	return e, n.times.Check(e.Time, now)
+}
+
+// parser returns the parser for the names of user, time, event and id.
+func (n *appender) parser(columns [4]string) (*trail.EventParser, error) {
+	if p, ok := n.parsers.Load(columns); ok {
+		return p.(*trail.EventParser), nil
+	}
+	p, err := trail.NewEventParser(trail.ImportOptions{User: columns[0], Time: columns[1], Event: columns[2], ID: columns[3]})
+	if err != nil {
+		return nil, err
+	}
+	n.parsers.Store(columns, p)
+	return p, nil
 }
 
 // refused is why an event was not added.

@@ -152,10 +152,13 @@ func BenchmarkParseEvent(b *testing.B) {
 	line := []byte(`{"user_id":"u0000042","time":"2026-01-05T10:00:00.123Z","event":"purchase","country":"KR","item":4711,"price":9.99}`)
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
+	p, err := NewParser(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	var e event.Event
 	for b.Loop() {
-		var err error
-		if e, err = ParseEvent(line, Options{}); err != nil {
+		if e, err = p.Parse(line); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A Parser makes events of JSON objects that come one by one. One goroutine at a
-// time may use it.
+// A Parser reads JSON objects as events, one by one. It may be used concurrently.
 type Parser struct {
-	opt   Options
-	unit  unit
-	wants [roles]want
-	scan  scanner
+	opt      Options
+	unit     unit
+	wants    [roles]want
+	scanners sync.Pool // of *scanner
 }
 
 // NewParser returns a parser of objects whose members mean what the options say.
@@ -27,35 +27,31 @@ func NewParser(opt Options) (*Parser, error) {
 	}
 	u, err := unitOf(opt.TimeUnit)
 	opt.flagless = true
-	return &Parser{opt: opt, unit: u, wants: opt.wants()}, err
-}
-
-// ParseEvent reads one JSON object; see Parser.Event.
-func ParseEvent(object []byte, opt Options) (event.Event, error) {
-	p, err := NewParser(opt)
 	if err != nil {
-		return event.Event{}, err
+		return nil, err
 	}
-	return p.Event(object)
+	return &Parser{opt: opt, unit: u, wants: opt.wants()}, nil
 }
 
-// Event reads one JSON object as an event. Objects in it become properties with
+// Parse reads one JSON object as an event. Objects in it become properties with
 // dots in their names; null and empty members are left out; arrays are errors, as
 // is a value that does not go with Options.Known (an *event.TypeError). The event
 // is the caller's.
-func (p *Parser) Event(object []byte) (event.Event, error) {
+func (p *Parser) Parse(object []byte) (event.Event, error) {
 	if len(object) > maxRecord {
 		return event.Event{}, errors.New("the object is longer than 1 MiB")
 	}
-	// One copy, of which all texts without escapes are parts.
-	if p.scan.members == nil {
-		p.scan.members = make([]member, 0, 16)
+	scan, ok := p.scanners.Get().(*scanner)
+	if !ok {
+		scan = &scanner{members: make([]member, 0, 16)}
 	}
-	p.scan = scanner{members: p.scan.members, path: p.scan.path}
-	if err := p.scan.object(bytes.Clone(object)); err != nil {
+	defer p.scanners.Put(scan)
+	*scan = scanner{members: scan.members, path: scan.path}
+	// All texts without escapes are parts of one copy.
+	if err := scan.object(bytes.Clone(object)); err != nil {
 		return event.Event{}, err
 	}
-	members := p.scan.members
+	members := scan.members
 	defer clear(members) // they hold the copy
 	var found [roles]*member
 	var e event.Event

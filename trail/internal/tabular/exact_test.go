@@ -102,7 +102,7 @@ func TestLargeIntegersOfEvents(t *testing.T) {
 		{"9007199254740992", known, ""},
 		{"18446744073709551616", Options{}, ""},
 	} {
-		e, err := ParseEvent(line(c.k), c.opt)
+		e, err := parseEvent(line(c.k), c.opt)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v and %v, want %q", c.k, e, err, c.want)
 		}
