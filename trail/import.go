@@ -39,6 +39,14 @@ func (o ImportOptions) tabular(known event.Schema) tabular.Options {
 	return tabular.Options{User: o.User, Time: o.Time, Event: o.Event, ID: o.ID, TimeUnit: o.TimeUnit, Types: o.Types, Known: known}
 }
 
+// ImportExtensions returns the extensions of files that Import reads, without the
+// dot; the last ones are of compressed files.
+func ImportExtensions() []string { return tabular.Extensions() }
+
+// CheckImportName returns an error for a file whose name does not tell Import its
+// format.
+func CheckImportName(file string) error { return tabular.CheckName(file) }
+
 // Import adds the events of files: CSV, newline-delimited JSON and Parquet by
 // their extension, the first two also packed (.gz, .zst); "-" is JSON from Stdin.
 // A file is taken whole or not at all, and is durable when the next begins; the

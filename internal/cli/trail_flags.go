@@ -84,15 +84,12 @@ func (*timesFlag) Type() string { return "FROM/TO" }
 // needFiles refuses files that are not there, or of which nobody can tell what
 // they hold, before a store is made for them.
 func needFiles(command string, files []string) error {
-	forms := []string{".csv", ".ndjson", ".jsonl"}
 	for _, f := range files {
 		if f == stdinPath {
 			continue
 		}
-		name := strings.ToLower(filepath.Base(f))
-		bare := strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
-		if !slices.ContainsFunc(forms, func(form string) bool { return strings.HasSuffix(bare, form) }) && !strings.HasSuffix(name, ".parquet") {
-			return usagef(command, "give it the extension .csv, .ndjson, .jsonl (each also with .gz or .zst after it) or .parquet", "%s: what a file holds is told by its name, which this one does not tell", f)
+		if err := trail.CheckImportName(f); err != nil {
+			return usagef(command, "", "%s: %w", f, err)
 		}
 		var path *fs.PathError
 		switch info, err := os.Stat(f); {

@@ -63,7 +63,7 @@ func trailImportCommand(a *app) *cobra.Command {
 		Long:    trailImportLong,
 		Example: trailImportExample,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"csv", "ndjson", "jsonl", "parquet", "gz", "zst"}, cobra.ShellCompDirectiveFilterFileExt
+			return trail.ImportExtensions(), cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			return a.trailImport(cmd.Context(), cmd.CommandPath(), o, files)

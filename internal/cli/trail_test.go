@@ -59,7 +59,7 @@ func TestTrailUsage(t *testing.T) {
 	f(`"5" for "--timeout" flag: want a unit behind the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
 	f(`"soon" for "--timeout" flag: want a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
 	f(`"1XB" for "--memory" flag: must be a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1XB")
-	f("what a file holds is told by its name", "import", "--db", "x", "events.csv", "events.txt")
+	f("events.txt: unknown format: the extension must be .csv,", "import", "--db", "x", "events.csv", "events.txt")
 	f("folder.csv is a folder\nhint: name the files in it, such as folder.csv/*.csv", "import", "--db", "x", "folder.csv")
 	f(". is no store, and has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
 	f("nothing to give up: --segment is missing", "discard", "--db", "x")

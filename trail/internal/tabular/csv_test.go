@@ -192,8 +192,8 @@ func werr(_ int, err error) error { return err }
 
 func TestOpen(t *testing.T) {
 	for name, want := range map[string]string{
-		"x.txt":         "x.txt: what the file holds is told by its name: want .csv, .ndjson or .jsonl, each also with .gz or .zst after it, or .parquet",
-		"x.parquet.gz":  "x.parquet.gz: what the file holds is told by its name: want .csv, .ndjson or .jsonl, each also with .gz or .zst after it, or .parquet",
+		"x.txt":         "x.txt: unknown format: the extension must be .csv, .ndjson or .jsonl, also with .gz or .zst after it, or .parquet",
+		"x.parquet.gz":  "x.parquet.gz: unknown format: the extension must be .csv, .ndjson or .jsonl, also with .gz or .zst after it, or .parquet",
 		"/nowhere.csv":  "open /nowhere.csv: no such file or directory",
 		"-":             "standard input: there is no standard input",
 		"testdata/.csv": "open testdata/.csv: no such file or directory",

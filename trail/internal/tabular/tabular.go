@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -106,9 +105,8 @@ type source interface {
 	close()
 }
 
-// Open opens a file for reading. Its form is told by the name: .csv, .ndjson,
-// .jsonl, each also with .gz or .zst after it, and .parquet; "-" is newline-
-// delimited JSON from stdin. Close must be called in the end.
+// Open opens a file for reading. Its name tells its format; see formats.go. "-" is
+// newline-delimited JSON from stdin. Close must be called in the end.
 //
 // It is an error if a column that Options or the defaults want is not there, or if
 // a column's type does not go with the known schema (*event.TypeError is in the
@@ -125,7 +123,7 @@ func open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	form, packed, err := formOf(path)
+	format, packed, err := formatOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -134,44 +132,10 @@ func open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{path: path, in: in}
-	switch form {
-	case "csv":
-		r.src, err = newCSV(in, opt)
-	case "parquet":
-		r.src, err = newParquet(in, opt)
-	default:
-		r.src, err = newNDJSON(in, opt)
-	}
-	if err != nil {
+	if r.src, err = format.open(in, opt); err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	return r, nil
-}
-
-// formOf tells the form of a file and how it is packed ("", "gz" or "zst") by its
-// name.
-func formOf(path string) (form, packed string, err error) {
-	if path == "-" {
-		return "ndjson", "", nil
-	}
-	name := strings.ToLower(path)
-	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
-		name = name[i+1:]
-	}
-	for _, p := range []string{"gz", "zst"} {
-		if rest, ok := strings.CutSuffix(name, "."+p); ok {
-			name, packed = rest, p
-		}
-	}
-	switch {
-	case strings.HasSuffix(name, ".csv"):
-		return "csv", packed, nil
-	case strings.HasSuffix(name, ".ndjson"), strings.HasSuffix(name, ".jsonl"):
-		return "ndjson", packed, nil
-	case strings.HasSuffix(name, ".parquet") && packed == "":
-		return "parquet", "", nil
-	}
-	return "", "", errors.New("what the file holds is told by its name: want .csv, .ndjson or .jsonl, each also with .gz or .zst after it, or .parquet")
 }
 
 // Schema returns the properties of the rows handed out so far: those that the
