@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,12 +18,11 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/bench/batch/channels"
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A cost is a cell of the ingest table: what adding an event takes when nothing
-// is sent. NS is the time that passes divided by the events of all producers; on
-// one processor it would be what a producer waits for Add, on two, with two
-// producers, half of that.
+// is sent. NS is the time that passes divided by the events of all producers.
 type cost struct {
 	Design    string  `json:"design"`
 	Producers int     `json:"producers"`
@@ -56,8 +54,8 @@ func forms() []form {
 	}
 }
 
-// Names of the rows with channels: with a buffer, which is the best that can be
-// done with them, and as the article has them.
+// Names of the rows with channels: with a buffer, which is the fastest, and
+// without one, as in the article.
 const (
 	nameChannel    = "channel"
 	nameUnbuffered = "channel, unbuffered"
@@ -128,64 +126,34 @@ func discarding(f form, spool *batch.Spool) (adder, error) {
 // ingestProducers are the columns.
 func ingestProducers() []int { return []int{1, 2, 4, 8, 64} }
 
-// ingestRounds and ingestLength are how often and for how long a cell is
-// measured: 60 s of arms have 300 ms of it.
-func (l *lab) ingestRounds() int { return map[bool]int{true: 3, false: 5}[l.seconds < 30] }
-
-func (l *lab) ingestLength() time.Duration {
-	return min(max(l.length()/100, 10*time.Millisecond), 300*time.Millisecond)
+// ingest measures what adding costs, in a process of its own: each cell for 300
+// ms when arms have 60 s.
+func (l *lab) ingest(ctx context.Context) (costs []cost, err error) {
+	length := min(max(l.length()/100, 10*time.Millisecond), 300*time.Millisecond)
+	l.Progress("ingest: all designs, in turn")
+	return costs, output(ctx, nil, &costs, l.self, child, childIngest, "5", length.String(), l.dir)
 }
 
-func (l *lab) ingestTime() time.Duration {
-	cells := len(contenders()) * len(forms()) * len(ingestProducers())
-	return time.Duration(cells*l.ingestRounds())*(l.ingestLength()+ingestWarmUp+15*time.Millisecond) + time.Second
-}
-
-// ingest measures what adding costs, in a process of its own.
-func (l *lab) ingest(ctx context.Context) ([]cost, error) {
-	l.step(l.ingestTime(), "ingest: all designs, in turn")
-	dir, err := l.folder()
+// ingest is that process, with the number of rounds, the length of a measurement
+// and a folder as arguments. It prints the costs as JSON.
+func ingest(ctx context.Context, args []string, stdout io.Writer) error {
+	rounds, err := strconv.Atoi(args[0])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out, err := output(ctx, nil, l.self, child, childIngest,
-		"-rounds", strconv.Itoa(l.ingestRounds()), "-length", l.ingestLength().String(), "-dir", dir)
+	length, err := time.ParseDuration(args[1])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var costs []cost
-	if err := json.Unmarshal(out, &costs); err != nil {
-		return nil, fmt.Errorf("ingest: %w: %.200q", err, out)
+	costs, err := ingestCosts(ctx, rounds, length, args[2])
+	if err != nil {
+		return err
 	}
-	return costs, os.RemoveAll(dir)
+	return json.NewEncoder(stdout).Encode(costs)
 }
 
-// ingest is the process that measures what adding costs, and prints it as JSON.
-func ingest(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var rounds int
-	var length time.Duration
-	var dir string
-	flags := flag.NewFlagSet("ingest", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.IntVar(&rounds, "rounds", 3, "how many `rounds` a median is of")
-	flags.DurationVar(&length, "length", 50*time.Millisecond, "how `long` a measurement takes")
-	flags.StringVar(&dir, "dir", "", "a `folder` for spools")
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	costs, err := ingestCosts(ctx, rounds, length, dir)
-	if err == nil {
-		err = json.NewEncoder(stdout).Encode(costs)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "batch: ingest:", err)
-		return 3
-	}
-	return 0
-}
-
-// ingestCosts measures all cells: those that use the disk at the end, as it has
-// work to do for a while after they have.
+// ingestCosts measures all cells. Those that use the disk come last, since the
+// disk is busy for a while after them.
 func ingestCosts(ctx context.Context, rounds int, length time.Duration, dir string) ([]cost, error) {
 	var costs []cost
 	all := contenders()
@@ -203,14 +171,14 @@ func ingestCosts(ctx context.Context, rounds int, length time.Duration, dir stri
 	return costs, nil
 }
 
-// ingestCell measures the designs in turn, so that what else the machine does
-// meets all of them.
+// ingestCell measures the designs in turn, so that other load on the machine
+// disturbs all of them.
 func ingestCell(ctx context.Context, designs []contender, f form, producers, rounds int, length time.Duration, dir string) ([]cost, error) {
 	times := make([][]float64, len(designs))
 	for round := range rounds {
 		for turn := range designs {
 			i := (turn + round) % len(designs)
-			runtime.GC() // what the one before has left is not for this one to collect
+			runtime.GC() // the garbage of the design before does not count
 			ns, err := ingestOnce(ctx, &designs[i], f, producers, length, filepath.Join(dir, fmt.Sprintf("%s-%d-%d", f.name, producers, round)))
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s, %d producers: %w", designs[i].name, f.name, producers, err)
@@ -220,18 +188,17 @@ func ingestCell(ctx context.Context, designs []contender, f form, producers, rou
 	}
 	var costs []cost
 	for i, d := range designs {
-		slices.Sort(times[i])
-		costs = append(costs, cost{d.name, producers, f.name, median(times[i]), times[i][0], times[i][len(times[i])-1]})
+		costs = append(costs, cost{d.name, producers, f.name, program.Median(times[i]), slices.Min(times[i]), slices.Max(times[i])})
 	}
 	return costs, nil
 }
 
-// addsAtOnce is how many events a producer adds before it counts them, and looks
-// whether it is time to stop.
-const addsAtOnce = 128
+// addsTogether is how many events a producer adds before it counts them and
+// checks for the end.
+const addsTogether = 128
 
-// ingestWarmUp is not counted: until then all producers run, and the memory that
-// a design uses again and again has been touched once.
+// ingestWarmUp is not counted. After it all producers run, and the memory that a
+// design reuses has been touched once.
 const ingestWarmUp = 100 * time.Millisecond
 
 func ingestOnce(ctx context.Context, d *contender, f form, producers int, length time.Duration, dir string) (ns float64, err error) {
@@ -249,11 +216,11 @@ func ingestOnce(ctx context.Context, d *contender, f form, producers int, length
 		all.Go(func() {
 			e := model.Event{Seq: uint64(p) << 40, Time: time.Now().UnixNano(), User: uint64(p), Value: 42}
 			for !stop.Load() {
-				for range addsAtOnce {
+				for range addsTogether {
 					e.Seq++
 					a.add(&e)
 				}
-				added.Add(addsAtOnce)
+				added.Add(addsTogether)
 			}
 		})
 	}

@@ -30,17 +30,15 @@ func ourDesign(name string, ahead bool) arm.Design {
 	return arm.Design{
 		Name: name, Load: arm.Open, Tells: true,
 		Make: func(o arm.Options) (arm.Subject, error) { return newOurs(o, ahead) },
-		// The whole package, adding and sending alike, and its sub-packages.
-		// Nothing there has the work of copying events that are encoded already:
-		// they are written where they are sent from, and that memory changes
-		// hands. So what counts is what would clone their bytes, and whatever may
-		// come to be named after copying. Reading an answer is no copy.
+		// All functions of the package and its sub-packages. None of them copies
+		// encoded events: they are sent from the memory they were written to. So
+		// copies are functions that clone bytes, and any that is named so.
 		Under:  []string{pkg, "github.com/uniflow-labs/uniflow/batch/"},
 		Copies: []string{"slices.Clone", "bytes.Clone", "bytes.Join", "slices.Concat", pkg + "copy", pkg + "clone", pkg + "(*chunk).copy", pkg + "(*chunk).clone"},
 	}
 }
 
-// A subject is a processor of ours.
+// A subject is our processor.
 type subject struct {
 	p  *batch.Processor[model.Event]
 	mu struct {
@@ -74,7 +72,6 @@ func newOurs(o arm.Options, ahead bool) (*subject, error) {
 	return s, err
 }
 
-// Offer adds an event.
 func (s *subject) Offer(e *model.Event) (reason string) {
 	switch err := s.p.Add(e); {
 	case err == nil:
@@ -86,8 +83,8 @@ func (s *subject) Offer(e *model.Event) (reason string) {
 	}
 }
 
-// Close delivers what is waiting. What could not be delivered is an error, and
-// so is an account that does not add up.
+// Close delivers what is waiting. Undelivered events are an error, and so are
+// statistics that do not add up.
 func (s *subject) Close(ctx context.Context) error {
 	report, err := s.p.Close(ctx)
 	if err == nil && report.Undelivered > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/guard/blame"
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/guard/judge"
+	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
 // settings are how a comparison is made.
@@ -48,7 +49,7 @@ type comparer struct {
 }
 
 func newComparer(s settings, base, head *side, budgets budget.List, dir string, log io.Writer) (*comparer, error) {
-	allowed, err := processors()
+	allowed, err := machine.Processors()
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/guard/blame"
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/guard/source"
+	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
 // lockPatch puts one lock, shared by all processes, around the opening of a
@@ -255,7 +256,7 @@ func (b *bed) twice(ctx context.Context, runs int) (wrong []string, err error) {
 // noisy is same, with another process that keeps a processor busy: that which the
 // guard would take first.
 func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
-	cpus, err := processors()
+	cpus, err := machine.Processors()
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +266,7 @@ func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
 	}
 	cpu := cpus[len(cpus)-1]
 	neighbour := exec.CommandContext(ctx, self, "-spin", strconv.Itoa(cpu))
-	if err := startOn(neighbour, []int{cpu}); err != nil {
+	if err := machine.Pinned([]int{cpu}, neighbour.Start); err != nil {
 		return nil, err
 	}
 	defer func() {

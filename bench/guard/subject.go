@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/gotest"
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -109,7 +110,7 @@ func output(cmd *exec.Cmd, on []int) ([]byte, time.Duration, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = 5 * time.Second // for a child of the command that keeps its output open
-	if err := startOn(cmd, on); err != nil {
+	if err := machine.Pinned(on, cmd.Start); err != nil {
 		return nil, 0, err
 	}
 	if err := cmd.Wait(); err != nil {

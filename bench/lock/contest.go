@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
 // A measurement is what workers got done with a lock.
@@ -42,15 +44,15 @@ type setting struct {
 	threads         bool          // each worker is a thread of its own
 	inside, outside int           // steps of work with the lock, and between unlocking and locking
 	rest            time.Duration // how long holders sleep, with the lock
-	computing       int           // goroutines beside the workers that only compute
-	collecting      bool          // a goroutine beside them that collects garbage all the time
+	computing       int           // goroutines that only compute
+	collecting      bool          // a goroutine that collects garbage all the time
 }
 
-// contest has workers count under a lock. What they counted together must be what
-// each of them did: otherwise the lock does not work.
+// contest has workers count under a lock. If the count is not the sum of what
+// each of them counted, the lock does not work.
 func contest(l sync.Locker, s setting, length time.Duration) (measurement, error) {
 	var (
-		// Three lines of the cache: who stops must not disturb who counts.
+		// Three cache lines, so that stopping does not disturb counting.
 		stop    atomic.Bool
 		_       [128]byte
 		counter int64
@@ -70,7 +72,7 @@ func contest(l sync.Locker, s setting, length time.Duration) (measurement, error
 			ready.Done()
 			<-start
 			n, x := int64(0), uint64(1)
-			for done := false; !done; done = stop.Load() { // once at least, however short it is
+			for done := false; !done; done = stop.Load() { // at least once
 				l.Lock()
 				counter++
 				if s.inside > 0 {
@@ -89,12 +91,12 @@ func contest(l sync.Locker, s setting, length time.Duration) (measurement, error
 		})
 	}
 	ready.Wait()
-	beside(&wg, s, start, &stop)
-	cpu, begin := used(), time.Now()
+	disturb(&wg, s, start, &stop)
+	cpu, begin := machine.CPUTime(), time.Now()
 	timer := time.AfterFunc(length, func() { stop.Store(true) })
 	close(start)
 	wg.Wait()
-	m := measurement{acquisitions: float64(counter), wall: time.Since(begin), cpu: used() - cpu, jain: jain(counts)}
+	m := measurement{acquisitions: float64(counter), wall: time.Since(begin), cpu: machine.CPUTime() - cpu, jain: jain(counts)}
 	timer.Stop()
 	var sum int64
 	for _, c := range counts {
@@ -106,8 +108,8 @@ func contest(l sync.Locker, s setting, length time.Duration) (measurement, error
 	return m, nil
 }
 
-// beside starts what goes on beside the workers.
-func beside(wg *sync.WaitGroup, s setting, start <-chan struct{}, stop *atomic.Bool) {
+// disturb starts the goroutines that are not workers.
+func disturb(wg *sync.WaitGroup, s setting, start <-chan struct{}, stop *atomic.Bool) {
 	for range s.computing {
 		wg.Go(func() {
 			<-start
@@ -126,8 +128,8 @@ func beside(wg *sync.WaitGroup, s setting, start <-chan struct{}, stop *atomic.B
 	}
 }
 
-// work takes some steps of a generator of random numbers, which take the same
-// time each and touch no memory, from x on, which is not 0.
+// work makes steps of a random number generator, which all take the same time and
+// touch no memory. x must not be 0.
 //
 //go:noinline
 func work(steps int, x uint64) uint64 {
@@ -139,8 +141,7 @@ func work(steps int, x uint64) uint64 {
 	return x
 }
 
-// stepsPerMicrosecond returns how many steps of work that is, at the best of
-// many tries, as others use the machine too.
+// stepsPerMicrosecond returns the speed of work, the best of many tries.
 func stepsPerMicrosecond() float64 {
 	const steps = 50_000
 	best, x := time.Duration(math.MaxInt64), uint64(1)

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"slices"
 	"sync"
 
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/lock"
 )
 
@@ -37,23 +37,13 @@ func (d *duel) fight(ctx context.Context, rounds int, measure func(make func() s
 	return nil
 }
 
-// ratio returns the median of ours by theirs over the rounds, in each of which the
-// rest of the machine was much the same for both.
+// ratio returns the median of the rounds' ratios of ours to theirs.
 func (d *duel) ratio() float64 {
 	var all []float64
 	for i, ours := range d.ours {
 		all = append(all, ours/d.theirs[i])
 	}
-	return middle(all)
-}
-
-// middle returns the median, 0 of nothing.
-func middle(all []float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	all = slices.Sorted(slices.Values(all))
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	return program.Median(all)
 }
 
 func newOurs() sync.Locker   { return &new(padded[lock.Mutex]).l }

@@ -9,11 +9,12 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-// enough is what lock.Mutex is to get done of what sync.Mutex does, everywhere.
+// enough is the least ratio of lock.Mutex to sync.Mutex, everywhere.
 const enough = 0.95
 
 // A cell is a duel in one combination of processors, goroutines and lengths.
@@ -23,7 +24,7 @@ type cell struct {
 	inside, outside time.Duration
 }
 
-// matrix returns all combinations, of which there are 240.
+// matrix returns all 240 combinations.
 func matrix() []cell {
 	lengths := []time.Duration{0, 100 * time.Nanosecond, time.Microsecond, 10 * time.Microsecond}
 	var all []cell
@@ -39,10 +40,9 @@ func matrix() []cell {
 	return all
 }
 
-// measureMatrix measures all cells for some rounds, and then those that are not
-// good enough, or hardly, for as many again, up to four times: the median is over
-// all rounds.
-func measureMatrix(ctx context.Context, c config, all []cell, progress io.Writer) error {
+// measureMatrix measures all cells for some rounds, and then those below or just
+// above the limit for as many again, up to four times. The median is of all rounds.
+func measureMatrix(ctx context.Context, c config, all []cell, log *program.Log) error {
 	steps := stepsPerMicrosecond()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	passes := 5
@@ -71,51 +71,46 @@ func measureMatrix(ctx context.Context, c config, all []cell, progress io.Writer
 				return err
 			}
 		}
-		fmt.Fprintf(progress, "matrix, pass %d of %d: %d of %d cells\n", again+1, passes, left, len(all))
+		log.Progress("matrix, pass %d of %d: %d of %d cells", again+1, passes, left, len(all))
 	}
 	return nil
 }
 
-// printMatrix prints all cells, what they come to, and the worst.
+// printMatrix prints all cells, their mean, and the worst.
 func printMatrix(w io.Writer, c config, all []cell) error {
-	fmt.Fprintf(w, "\nlock.Mutex by sync.Mutex, acquisitions per second: median of the ratios of %d rounds or more of %v.\n", c.rounds, c.length)
-	fmt.Fprint(w, "Columns: length of the section/time between sections, in µs\n\n")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := ""
-	for i, cell := range all {
-		if i == 0 {
-			fmt.Fprint(tw, "processors\tgoroutines\t")
-			for _, top := range all[:16] {
-				fmt.Fprintf(tw, "%g/%g\t", micros(top.inside), micros(top.outside))
+	var t program.Table
+	titles := []any{"processors", "goroutines"}
+	for _, top := range all[:16] {
+		titles = append(titles, fmt.Sprintf("%g/%g", micros(top.inside), micros(top.outside)))
+	}
+	t.Row(titles...)
+	logs, short, alone := 0.0, 0, []float64{}
+	for line := range slices.Chunk(all, 16) {
+		row := []any{line[0].procs, line[0].workers}
+		for _, cell := range line {
+			row = append(row, fmt.Sprintf("%.2f", cell.ratio()))
+			logs += math.Log(cell.ratio())
+			if cell.ratio() < enough {
+				short++
+			}
+			if cell.workers == 1 {
+				alone = append(alone, cell.ratio())
 			}
 		}
-		if name := fmt.Sprintf("%d\t%d\t", cell.procs, cell.workers); name != row {
-			row = name
-			fmt.Fprint(tw, "\n", row)
-		}
-		fmt.Fprintf(tw, "%.2f\t", cell.ratio())
+		t.Row(row...)
 	}
-	fmt.Fprintln(tw)
-	if err := tw.Flush(); err != nil {
+	err := t.Print(w, fmt.Sprintf("lock.Mutex ÷ sync.Mutex, acquisitions per second: median of the ratios of %d rounds or more of %v.\n"+
+		"Columns: length of the section/time between sections, in µs", c.rounds, c.length))
+	if err != nil {
 		return err
 	}
-	logs, short, alone := 0.0, 0, []float64{}
-	for _, cell := range all {
-		logs += math.Log(cell.ratio())
-		if cell.ratio() < enough {
-			short++
-		}
-		if cell.workers == 1 {
-			alone = append(alone, cell.ratio())
-		}
-	}
 	fmt.Fprintf(w, "\nNoise: with one goroutine, where both do the same, ratios are from %.2f to %.2f.\n", slices.Min(alone), slices.Max(alone))
-	fmt.Fprintf(w, "Geometric mean of %d cells %.3f; %d are below %.2f. The worst, with the ratio of the best rounds:\n\n", len(all), math.Exp(logs/float64(len(all))), short, enough)
-	worst := slices.SortedFunc(slices.Values(all), func(a, b cell) int { return cmp.Compare(a.ratio(), b.ratio()) })
-	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "processors\tgoroutines\tsection\tbetween\tratio\tof best\tlock.Mutex\tsync.Mutex\trounds")
-	for _, cell := range worst[:min(20, len(worst))] {
-		fmt.Fprintf(tw, "%d\t%d\t%v\t%v\t%.2f\t%.2f\t%.3f M/s\t%.3f M/s\t%d\n", cell.procs, cell.workers, cell.inside, cell.outside, cell.ratio(), slices.Max(cell.ours)/slices.Max(cell.theirs), middle(cell.ours)/1e6, middle(cell.theirs)/1e6, len(cell.ours))
+	var worst program.Table
+	worst.Row("processors", "goroutines", "section", "between", "ratio", "of best", "lock.Mutex", "sync.Mutex", "rounds")
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b cell) int { return cmp.Compare(a.ratio(), b.ratio()) })
+	for _, cell := range sorted[:20] {
+		worst.Row(cell.procs, cell.workers, cell.inside, cell.outside, fmt.Sprintf("%.2f", cell.ratio()), fmt.Sprintf("%.2f", slices.Max(cell.ours)/slices.Max(cell.theirs)),
+			fmt.Sprintf("%.3f M/s", program.Median(cell.ours)/1e6), fmt.Sprintf("%.3f M/s", program.Median(cell.theirs)/1e6), len(cell.ours))
 	}
-	return tw.Flush()
+	return worst.Print(w, fmt.Sprintf("Geometric mean of %d cells %.3f; %d are below %.2f. The worst, with the ratio of the best rounds:", len(all), math.Exp(logs/float64(len(all))), short, enough))
 }

@@ -6,8 +6,9 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"text/tabwriter"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A regime is a duel under conditions that the matrix does not have.
@@ -17,7 +18,7 @@ type regime struct {
 	measure func(ctx context.Context, make func() sync.Locker, length time.Duration) (perSecond float64, err error)
 }
 
-// regimes returns them. Waiters are thousands times scale, which is 1 but in tests.
+// regimes returns them. scale, which is 1 except in tests, multiplies waiters.
 func regimes(scale float64) []regime {
 	µs := int(stepsPerMicrosecond())
 	contested := func(s setting) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
@@ -29,16 +30,16 @@ func regimes(scale float64) []regime {
 	many, bystanders := int(100_000*scale), int(20_000*scale)
 	return []regime{
 		{name: fmt.Sprintf("unlocks, %d goroutines waiting for as many locks", many), measure: unlockMany(many)},
-		{name: fmt.Sprintf("4 goroutines, 1 µs, beside %d that wait for 1,000 other locks", bystanders), measure: amid(bystanders, setting{workers: 4, inside: µs})},
-		{name: "4 goroutines, 1 µs, beside 30 that compute", measure: contested(setting{workers: 4, inside: µs, computing: 30})},
-		{name: "4 goroutines, 1 µs and 1 µs between, beside 30 that compute", measure: contested(setting{workers: 4, inside: µs, outside: µs, computing: 30})},
+		{name: fmt.Sprintf("4 goroutines, 1 µs, next to %d that wait for 1,000 other locks", bystanders), measure: amid(bystanders, setting{workers: 4, inside: µs})},
+		{name: "4 goroutines, 1 µs, next to 30 that compute", measure: contested(setting{workers: 4, inside: µs, computing: 30})},
+		{name: "4 goroutines, 1 µs and 1 µs between, next to 30 that compute", measure: contested(setting{workers: 4, inside: µs, outside: µs, computing: 30})},
 		{name: "30 goroutines, 1 µs, garbage collected all the time", measure: contested(setting{workers: 30, inside: µs, collecting: true})},
 		{name: "30 goroutines, holders sleep for 20 µs", measure: contested(setting{workers: 30, rest: 20 * time.Microsecond})},
 	}
 }
 
 // measureRegimes measures on two processors.
-func measureRegimes(ctx context.Context, c config, all []regime, progress io.Writer) error {
+func measureRegimes(ctx context.Context, c config, all []regime, log *program.Log) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	for i := range all {
 		r := &all[i]
@@ -48,7 +49,7 @@ func measureRegimes(ctx context.Context, c config, all []regime, progress io.Wri
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(progress, "%s\n", r.name)
+		log.Progress("%s", r.name)
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ func unlockMany(n int) func(context.Context, func() sync.Locker, time.Duration) 
 	}
 }
 
-// amid returns a contest beside goroutines that wait for other locks.
+// amid returns a contest next to goroutines that wait for other locks.
 func amid(n int, s setting) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
 	return func(ctx context.Context, make func() sync.Locker, length time.Duration) (float64, error) {
 		w, err := newWaiting(ctx, n, 1000, make)
@@ -119,13 +120,11 @@ func (w *waiting) release() {
 	w.wg.Wait()
 }
 
-// printRegimes prints them.
 func printRegimes(w io.Writer, c config, all []regime) error {
-	fmt.Fprintf(w, "\nOther conditions, on two processors: medians of %d rounds of %v\n\n", c.rounds, c.length)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "regime\tratio\tlock.Mutex\tsync.Mutex")
+	var t program.Table
+	t.Row("regime", "ratio", "lock.Mutex", "sync.Mutex")
 	for _, r := range all {
-		fmt.Fprintf(tw, "%s\t%.2f\t%.0f/s\t%.0f/s\n", r.name, r.ratio(), middle(r.ours), middle(r.theirs))
+		t.Row(r.name, fmt.Sprintf("%.2f", r.ratio()), fmt.Sprintf("%.0f/s", program.Median(r.ours)), fmt.Sprintf("%.0f/s", program.Median(r.theirs)))
 	}
-	return tw.Flush()
+	return t.Print(w, fmt.Sprintf("Other conditions, on two processors: medians of %d rounds of %v", c.rounds, c.length))
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A result is a cell of the table: a lock and who uses it.
@@ -19,8 +17,8 @@ type result struct {
 	rounds  []measurement
 }
 
-// cells divides results, which are in the order of the table, into those that
-// only the lock tells apart.
+// cells divides results, which are in the order of the table, into groups that
+// differ only in the lock.
 func cells(results []result) [][]result {
 	var all [][]result
 	for begin, i := 0, 1; i <= len(results); i++ {
@@ -32,63 +30,46 @@ func cells(results []result) [][]result {
 	return all
 }
 
-// spread returns the least, the median, and the most of something.
-func (r result) spread(of func(measurement) float64) (least, median, most float64) {
+// of returns a figure of each round.
+func (r result) of(figure func(measurement) float64) []float64 {
 	var all []float64
 	for _, m := range r.rounds {
-		all = append(all, of(m))
+		all = append(all, figure(m))
 	}
-	if len(all) == 0 {
-		return 0, 0, 0
-	}
-	return slices.Min(all), middle(all), slices.Max(all)
+	return all
 }
 
-func (r result) median(of func(measurement) float64) float64 {
-	_, median, _ := r.spread(of)
-	return median
-}
+func (r result) median(figure func(measurement) float64) float64 { return program.Median(r.of(figure)) }
 
 func fairness(m measurement) float64 { return m.jain }
 
 // table prints results, a table for goroutines and one for threads.
 func table(w io.Writer, c config, results []result) error {
 	for _, threads := range []bool{false, true} {
-		what := "goroutines"
-		if threads {
-			what = "threads"
-		}
-		fmt.Fprintf(w, "\nBy %s: millions of acquisitions per second, median (least to most) of %d rounds of %v;\n", what, c.rounds, c.length)
-		fmt.Fprint(w, "fairness after Jain (1 is even); CPU nanoseconds per acquisition\n\n")
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		var columns [][]result
-		for _, cell := range cells(results) {
-			if cell[0].threads == threads {
-				columns = append(columns, cell)
-			}
-		}
+		what := map[bool]string{false: "goroutines", true: "threads"}[threads]
+		columns := slices.DeleteFunc(cells(results), func(cell []result) bool { return cell[0].threads != threads })
 		if len(columns) == 0 {
 			continue
 		}
-		fmt.Fprint(tw, "lock\tbytes")
+		var t program.Table
+		titles := []any{"lock", "bytes"}
 		for _, cell := range columns {
-			name := what
-			if cell[0].workers == 1 {
-				name = what[:len(what)-1]
-			}
-			fmt.Fprintf(tw, "\t%d %s\tfair\tCPU ns", cell[0].workers, name)
+			titles = append(titles, fmt.Sprintf("%d %s", cell[0].workers, what), "fair", "CPU ns")
 		}
-		fmt.Fprintln(tw)
+		t.Row(titles...)
 		for i, s := range columns[0] {
-			fmt.Fprintf(tw, "%s\t%d", s.name, s.bytes)
+			row := []any{s.name, s.bytes}
 			for _, cell := range columns {
 				r := cell[i]
-				least, median, most := r.spread(measurement.perSecond)
-				fmt.Fprintf(tw, "\t%.1f (%.1f to %.1f)\t%.2f\t%.1f", median, least, most, r.median(fairness), r.median(measurement.cost))
+				rates := r.of(measurement.perSecond)
+				row = append(row, fmt.Sprintf("%.1f (%.1f to %.1f)", program.Median(rates), slices.Min(rates), slices.Max(rates)),
+					fmt.Sprintf("%.2f", r.median(fairness)), fmt.Sprintf("%.1f", r.median(measurement.cost)))
 			}
-			fmt.Fprintln(tw)
+			t.Row(row...)
 		}
-		if err := tw.Flush(); err != nil {
+		err := t.Print(w, fmt.Sprintf("By %s: millions of acquisitions per second, median (least to most) of %d rounds of %v;\n"+
+			"fairness after Jain (1 is even); CPU nanoseconds per acquisition", what, c.rounds, c.length))
+		if err != nil {
 			return err
 		}
 	}
@@ -106,6 +87,17 @@ type row struct {
 	CPU     float64 `json:"cpu_ns"` // per acquisition
 }
 
+func rows(results []result) []row {
+	all := []row{}
+	for _, r := range results {
+		all = append(all, row{
+			Lock: r.name, Bytes: r.bytes, Workers: r.workers, Threads: r.threads,
+			MAcq: r.median(measurement.perSecond), Jain: r.median(fairness), CPU: r.median(measurement.cost),
+		})
+	}
+	return all
+}
+
 // An outcome is a duel in lock.json.
 type outcome struct {
 	Ours   float64 `json:"lock_per_second"` // medians
@@ -114,7 +106,7 @@ type outcome struct {
 }
 
 func (d *duel) outcome() outcome {
-	return outcome{Ours: middle(d.ours), Theirs: middle(d.theirs), Ratio: d.ratio()}
+	return outcome{Ours: program.Median(d.ours), Theirs: program.Median(d.theirs), Ratio: d.ratio()}
 }
 
 type cellRow struct {
@@ -135,31 +127,6 @@ type figures struct {
 	Rows    []row       `json:"rows"`
 	Matrix  []cellRow   `json:"matrix,omitempty"`
 	Regimes []regimeRow `json:"regimes,omitempty"`
-}
-
-// write puts the medians into DIR/lock.json.
-func write(dir string, results []result, cells []cell, regimes []regime) error {
-	f := figures{Rows: []row{}}
-	for _, r := range results {
-		f.Rows = append(f.Rows, row{
-			Lock: r.name, Bytes: r.bytes, Workers: r.workers, Threads: r.threads,
-			MAcq: r.median(measurement.perSecond), Jain: r.median(fairness), CPU: r.median(measurement.cost),
-		})
-	}
-	for _, c := range cells {
-		f.Matrix = append(f.Matrix, cellRow{c.procs, c.workers, micros(c.inside), micros(c.outside), c.outcome()})
-	}
-	for _, r := range regimes {
-		f.Regimes = append(f.Regimes, regimeRow{r.name, r.outcome()})
-	}
-	data, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "lock.json"), append(data, '\n'), 0o644)
 }
 
 // micros returns microseconds, to the nanosecond.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/uniflow-labs/uniflow/bench/show"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -87,17 +87,12 @@ func (d *dataSet) recall() error {
 	return nil
 }
 
-// keep writes the figures beside the files that they are of.
+// keep writes the figures next to the files that they are of.
 func (d *dataSet) keep() error {
-	data, err := json.MarshalIndent(d.made, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(d.notes(), append(data, '\n'), 0o644)
+	return program.Write(d.notes(), d.made)
 }
 
-// remove removes all files, so that what is made of one anew never stands beside
-// the others.
+// remove removes all files.
 func (d *dataSet) remove() error {
 	d.made = made{}
 	return errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()), os.RemoveAll(d.duckdb()), os.RemoveAll(d.duckdb()+".wal"))
@@ -153,7 +148,7 @@ func newParquetWriter(out *bufio.Writer, schema event.Schema) *parquetWriter {
 // add takes a row. Its strings are kept until the batch is written.
 func (w *parquetWriter) add(r *trailtest.Row) error {
 	n := len(w.place)
-	row := w.values[len(w.rows)*n:][:n:n] // anew: the writer empties rows
+	row := w.values[len(w.rows)*n:][:n:n] // the writer empties rows
 	w.rows = append(w.rows, row)
 	put := func(i int, v parquet.Value, definition int) {
 		row[w.place[i]] = v.Level(0, definition, w.place[i])
@@ -213,7 +208,7 @@ func (d *dataSet) generate(ctx context.Context, c *config, progress func(string,
 			if err := errors.Join(w.write(), w.w.Flush(), context.Cause(ctx)); err != nil {
 				return err
 			}
-			progress("generated %s of %s events", show.Thousands(got.Events), show.Thousands(int64(c.events)))
+			progress("generated %s of %s events", program.Thousands(got.Events), program.Thousands(int64(c.events)))
 		}
 	}
 	if err := errors.Join(w.write(), w.w.Close(), out.Flush(), f.Sync()); err != nil {
@@ -246,15 +241,15 @@ func (d *dataSet) fillStore(ctx context.Context, progress func(string, ...any)) 
 		_, err = s.Import(ctx, []string{d.parquet()}, trail.ImportOptions{Progress: func(p trail.ImportProgress) {
 			if now := time.Now(); now.Sub(told) >= time.Second || p.Phase != "read" {
 				told = now
-				progress("importing, %s: %s events, %s/s", p.Phase, show.Thousands(p.Rows), show.Thousands(int64(float64(p.Rows)/now.Sub(begin).Seconds())))
+				progress("importing, %s: %s events, %s/s", p.Phase, program.Thousands(p.Rows), program.Thousands(int64(float64(p.Rows)/now.Sub(begin).Seconds())))
 			}
 		}})
 		if err != nil {
 			return err
 		}
 		got.Seconds = time.Since(begin).Seconds()
-		// Imported rows may be in several segments of a bucket, which the store
-		// merges when it finds the time: the figures are of the state after that.
+		// The figures are of the state after the store has merged the segments of
+		// each bucket.
 		if err := s.Compact(ctx, nil); err != nil {
 			return err
 		}

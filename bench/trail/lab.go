@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
@@ -21,18 +23,18 @@ const cores = 2
 // DuckDB. It must be closed.
 type lab struct {
 	*config
-	data   *dataSet
-	store  *trail.Store
-	duck   *duck // nil without
-	log    io.Writer
-	start  time.Time
-	notes  []string // what is to be known beside the figures
-	remove string   // a folder; "" for none
-	procs  int      // GOMAXPROCS before
+	data  *dataSet
+	store *trail.Store
+	duck  *duck // nil without
+	*program.Log
+	log    io.Writer // of DuckDB
+	notes  []string  // remarks on the figures
+	remove string    // a folder; "" for none
+	procs  int       // GOMAXPROCS before
 }
 
 func newLab(ctx context.Context, c *config, log io.Writer) (*lab, error) {
-	l := &lab{config: c, log: log, start: time.Now(), procs: runtime.GOMAXPROCS(0)}
+	l := &lab{config: c, Log: program.NewLog(log), log: log, procs: runtime.GOMAXPROCS(0)}
 	dir := c.dir
 	if dir == "" {
 		if err := os.MkdirAll(c.out, 0o755); err != nil {
@@ -66,7 +68,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	if err := l.data.generate(ctx, l.config, l.progress); err != nil {
+	if err := l.data.generate(ctx, l.config, l.Progress); err != nil {
 		return err
 	}
 	if l.data.made.Import == nil { // what a run left that did not come to an end
@@ -76,7 +78,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 	} else {
 		l.note("the figures of importing are of %s", l.data.made.Import.Time.Format(time.RFC3339))
 	}
-	if err := l.data.fillStore(ctx, l.progress); err != nil {
+	if err := l.data.fillStore(ctx, l.Progress); err != nil {
 		return err
 	}
 	if !l.skipDuck {
@@ -92,7 +94,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 
 // openDuck builds and starts DuckDB, and has it load the file.
 func (l *lab) openDuck(ctx context.Context, dir string) error {
-	l.progress("building the command duck")
+	l.Progress("building the command duck")
 	program := filepath.Join(dir, "duck")
 	if err := buildDuck(ctx, l.oracle, program); err != nil {
 		return fmt.Errorf("%w (-skip-duckdb measures without)", err)
@@ -105,7 +107,7 @@ func (l *lab) openDuck(ctx context.Context, dir string) error {
 		return err
 	}
 	if l.data.made.Load == nil {
-		l.progress("loading into DuckDB")
+		l.Progress("loading into DuckDB")
 		if err := errors.Join(os.RemoveAll(l.data.duckdb()), os.RemoveAll(l.data.duckdb()+".wal")); err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (l *lab) forgetStore() error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		return forget(path)
+		return machine.Forget(path)
 	})
 	return errors.Join(err, l.reopen())
 }
@@ -153,7 +155,7 @@ func (l *lab) forgetDuck() error {
 	if _, err := l.duck.ask(request{Op: "close"}); err != nil {
 		return err
 	}
-	if err := forget(l.data.duckdb()); err != nil {
+	if err := machine.Forget(l.data.duckdb()); err != nil {
 		return err
 	}
 	_, err := l.duck.ask(request{Op: "open", DB: l.data.duckdb(), Threads: cores})
@@ -172,10 +174,6 @@ func (l *lab) close() error {
 	return err
 }
 
-func (l *lab) progress(format string, args ...any) {
-	fmt.Fprintf(l.log, "%6.1fs %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
-}
-
 func (l *lab) note(format string, args ...any) {
 	l.notes = append(l.notes, fmt.Sprintf(format, args...))
 }
@@ -189,7 +187,7 @@ func (l *lab) fill(ctx context.Context, f *figures) error {
 	}
 	subjects := make([]*subject, len(all))
 	for i, q := range all {
-		l.progress("%d of %d: %s: first answers", i+1, len(all), q.name)
+		l.Progress("%d of %d: %s: first answers", i+1, len(all), q.name)
 		if subjects[i], err = l.compare(ctx, q); err != nil {
 			return err
 		}
@@ -198,16 +196,16 @@ func (l *lab) fill(ctx context.Context, f *figures) error {
 		return err
 	}
 	for i, s := range subjects {
-		l.progress("%d of %d: %s: %d rounds", i+1, len(all), s.name, l.rounds)
+		l.Progress("%d of %d: %s: %d rounds", i+1, len(all), s.name, l.rounds)
 		got, err := l.takeTurns(ctx, s)
 		if err != nil {
 			return err
 		}
 		f.Queries = append(f.Queries, *got)
 	}
-	if canForget {
+	if machine.CanForget {
 		for i, s := range subjects {
-			l.progress("%d of %d: %s: from disk", i+1, len(all), s.name)
+			l.Progress("%d of %d: %s: from disk", i+1, len(all), s.name)
 			if err := l.cold(ctx, s, &f.Queries[i]); err != nil {
 				return err
 			}

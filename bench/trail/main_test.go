@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
@@ -64,8 +66,8 @@ func measured(t *testing.T, args []string, out string) *figures {
 	return f
 }
 
-// TestDataSetStays wants a second run to take the data set of the first, and says
-// so; a third to make it anew.
+// TestDataSetStays checks that a second run takes the data set of the first, and
+// that -fresh makes it again.
 func TestDataSetStays(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	args := []string{"-events", "5000", "-rounds", "1", "-skip-duckdb", "-skip-storms", "-only", "^exists$", "-dir", dir, "-out", out}
@@ -90,10 +92,13 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestParquet wants the import to find every event of each shape as it was made.
+// TestParquet checks that the import finds every event as it was made.
 func TestParquet(t *testing.T) {
 	for _, s := range shapes() {
-		c := &config{events: 3000, shape: s, seed: 3, rounds: 1, skipDuck: true, out: t.TempDir()}
+		c := &config{events: 3000, shapeName: s.name, seed: 3, rounds: 1, skipDuck: true, out: t.TempDir()}
+		if err := c.check(); err != nil {
+			t.Fatal(err)
+		}
 		l, err := newLab(t.Context(), c, io.Discard)
 		if err != nil {
 			t.Fatal(err)
@@ -128,10 +133,10 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestQuestionsInSQL wants all questions to have an SQL.
+// TestQuestionsInSQL checks that all questions can be asked in SQL.
 func TestQuestionsInSQL(t *testing.T) {
 	for _, s := range shapes() {
-		all, err := (&config{shape: s}).chosen()
+		all, err := (&config{shape: s, only: regexp.MustCompile("")}).chosen()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +221,7 @@ func TestDuck(t *testing.T) {
 	}
 }
 
-// TestWrong wants an answer of DuckDB that is another to fail the run.
+// TestWrong checks that a different answer of DuckDB fails the run.
 func TestWrong(t *testing.T) {
 	answer := ""
 	shape, _ := findShape("ecom")
@@ -291,7 +296,7 @@ func TestTargets(t *testing.T) {
 		Notes:  []string{"a thing"},
 	}
 	f.Queries[0].Arms[0].Max = 100
-	f.Targets = targets(f)
+	f.judge()
 	want := []bool{true, false, true, true, false, true, false, false, true}
 	if len(f.Targets) != len(want) {
 		t.Fatalf("got %+v, want %d targets", f.Targets, len(want))
@@ -311,8 +316,9 @@ func TestTargets(t *testing.T) {
 		}
 	}
 	f.Shape = "hits"
-	if got := targets(f); len(got) != 2 {
-		t.Errorf("got %+v, want importing and memory alone", got)
+	f.Targets = nil
+	if f.judge(); len(f.Targets) != 2 {
+		t.Errorf("got %+v, want importing and memory alone", f.Targets)
 	}
 }
 
@@ -345,7 +351,7 @@ func TestRoundsWithin(t *testing.T) {
 	}
 }
 
-// TestWatched wants the most memory, not that of the end.
+// TestWatched checks that the largest memory is returned, not that at the end.
 func TestWatched(t *testing.T) {
 	const size = 32 << 20
 	before := heap()
@@ -359,7 +365,7 @@ func TestWatched(t *testing.T) {
 	if err != io.ErrUnexpectedEOF || peak.Heap < size || peak.Heap > before+2*size {
 		t.Errorf("got %+v and %v, want %d and the error", peak, err, size)
 	}
-	if canForget && peak.Anon < size {
+	if machine.CanForget && peak.Anon < size {
 		t.Errorf("got %+v, want %d resident", peak, size)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
@@ -20,10 +21,8 @@ type wrongError struct {
 	err      error
 }
 
-// Error names the question.
 func (e *wrongError) Error() string { return fmt.Sprintf("WRONG: %s: %v", e.question, e.err) }
 
-// Unwrap returns the difference.
 func (e *wrongError) Unwrap() error { return e.err }
 
 // The engines.
@@ -90,9 +89,8 @@ func (l *lab) compare(ctx context.Context, q question) (*subject, error) {
 	return s, nil
 }
 
-// compareSamples wants the numbers of all in the intervals that samples gave. One
-// in twenty may be beyond by design: that is noted, and wrong is what is twice as
-// far away as the bound.
+// compareSamples checks that the exact numbers are in the intervals of samples. One
+// in twenty may be outside: that is noted. Twice as far away as the bound is wrong.
 func (l *lab) compareSamples(subjects []*subject) error {
 	for _, s := range subjects {
 		i := slices.IndexFunc(subjects, func(o *subject) bool { return s.full != "" && o.name == s.full })
@@ -129,9 +127,11 @@ func spreadOf(times []time.Duration) spread {
 	if len(times) == 0 {
 		return spread{}
 	}
-	sorted := slices.Sorted(slices.Values(times))
-	n := len(sorted)
-	return spread{millis((sorted[(n-1)/2] + sorted[n/2]) / 2), millis(sorted[0]), millis(sorted[n-1])}
+	var ms []float64
+	for _, t := range times {
+		ms = append(ms, millis(t))
+	}
+	return spread{program.Median(ms), slices.Min(ms), slices.Max(ms)}
 }
 
 func millis(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }

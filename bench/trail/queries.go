@@ -104,7 +104,7 @@ func questions(steps, start, back, optional, group, pattern, wide string, budget
 func (c *config) chosen() ([]question, error) {
 	var all []question
 	for _, q := range c.shape.queries {
-		if c.only != nil && !c.only.MatchString(q.name) {
+		if !c.only.MatchString(q.name) {
 			continue
 		}
 		var err error

@@ -35,7 +35,7 @@ func (l *lab) storms(ctx context.Context, all []*subject) ([]stormFigures, error
 	}
 	var got []stormFigures
 	for _, s := range storms() {
-		l.progress("%d clients at once", s.clients)
+		l.Progress("%d clients at once", s.clients)
 		f, err := l.stormTrail(ctx, s, mixed)
 		if err != nil {
 			return nil, err

@@ -17,33 +17,32 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
-// A Subject ships events to the model server.
+// A Subject ships events to the receiver.
 type Subject interface {
-	// Offer hands over an event, which stays the caller's. It returns nothing
-	// when the event was accepted, which may take a while, and otherwise why it
-	// was not. In saturation runs several goroutines call it at once.
+	// Offer hands over an event, which stays the caller's. It returns "" when the
+	// event was accepted, which may take a while, and otherwise the reason. In
+	// saturation runs several goroutines call it concurrently.
 	Offer(e *model.Event) (reason string)
 	// Close sends what is waiting, as far as the design does so, and ends the
-	// subject. Nobody calls Offer any more.
+	// subject. Offer is not called after it.
 	Close(ctx context.Context) error
 }
 
-// A Dropper is a Subject that can lose events after it has accepted them, and
-// tells. It is asked after Close.
+// A Dropper is a Subject that reports events which it lost after it had accepted
+// them. Dropped is called after Close.
 type Dropper interface {
 	Dropped() map[string]int64 // by reason
 }
 
-// Options are what a subject is made from. Intervals and limits are those of the
-// protocol, and every design uses what it has use for.
+// Options are what a subject is made from. A design ignores what does not apply
+// to it.
 type Options struct {
 	URL      string // where batches go
-	Endpoint string // what "/batch" is appended to, for those who insist on doing so
+	Endpoint string // what a client appends "/batch" to
 	Dir      string // an empty folder on a disk
 	Size     int    // of an event in bytes, as JSON
 	Interval time.Duration
 	Limit    int // events in a batch
-	Queue    int // events, of designs that take a number; 0 for none
 }
 
 // A Load is how events are offered.
@@ -60,11 +59,10 @@ const (
 	Closed Load = "closed"
 )
 
-// Missed is the reason of events that Closed did not offer, and Silent that of
-// those of which nobody was told.
+// Reasons of drops.
 const (
-	Missed = "missed"
-	Silent = "silent"
+	Missed = "missed" // Closed did not offer the event
+	Silent = "silent" // the design did not report it
 )
 
 // A Design is a way of shipping events.
@@ -72,17 +70,15 @@ type Design struct {
 	Name string
 	Load Load
 	Make func(Options) (Subject, error)
-	// Under are prefixes of the names of functions: of those that run the
-	// processor. What is allocated under any of them is the whole that the
-	// share of copies is of.
+	// Under are prefixes of the names of the functions that run the processor.
+	// The share of copies is of what is allocated under them.
 	Under []string
 	// Copies are prefixes of the names of functions that copy events which are
-	// in memory already, so that their first place may be used again. Encoding
-	// an event is none, since something must write down what is sent; handing
-	// its memory on is none either. Nil means that nobody has looked.
+	// in memory already. Encoding an event or handing its memory on is not a
+	// copy. Nil means that the share is not measured.
 	Copies []string
-	// Tells says that the design tells what it drops. Where it does not, what
-	// is not delivered in the end counts as dropped, as silent.
+	// Tells says that the design reports what it drops. Otherwise an event that
+	// is not delivered counts as silent.
 	Tells bool
 }
 

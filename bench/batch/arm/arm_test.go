@@ -70,7 +70,7 @@ func TestOffer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			s := &stuck{start: start, from: 100 * time.Millisecond, to: 250 * time.Millisecond}
-			var got tally
+			var got outcome
 			if err := offer(t.Context(), s, l, schedule{2000, 1000}, start, &got); err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestOffer(t *testing.T) {
 func TestOfferCountsReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stuck{refuse: 4}
-		var got tally
+		var got outcome
 		if err := offer(t.Context(), s, Open, schedule{2000, 100}, time.Now(), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestOfferEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		var got tally
+		var got outcome
 		err := offer(ctx, &stuck{}, Open, schedule{2000, 1 << 20}, time.Now(), &got)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", err)
@@ -140,33 +140,29 @@ func sample(values []int64, stack ...string) *profile.Sample {
 	return s
 }
 
-func TestLocksOf(t *testing.T) {
+func TestLockShare(t *testing.T) {
 	ms := func(n int64) []int64 { return []int64{n, n * 1e6} }
-	f := func(wantS1, wantS2 float64, samples ...*profile.Sample) {
+	f := func(want float64, wantSamples int64, samples ...*profile.Sample) {
 		t.Helper()
-		got := locksOf(&profile.Profile{Sample: samples})
-		if got.S1 != wantS1 || got.S2 != wantS2 {
-			t.Errorf("got S1 %v, S2 %v, want %v, %v", got.S1, got.S2, wantS1, wantS2)
+		p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples"}, {Type: "cpu"}}, Sample: samples}
+		if got, n := lockShare(p); got != want || n != wantSamples {
+			t.Errorf("got %v of %d samples, want %v of %d", got, n, want, wantSamples)
 		}
 	}
 	f(0, 0)
-	f(0, 0, sample(ms(10), "main.main"))
-	f(0.5, 0.4,
+	f(0, 10, sample(ms(10), "main.main"))
+	f(0.4, 50,
 		sample(ms(10), "runtime.lock2", "+runtime.lockWithRank", "+runtime.lock", "+runtime.sellock", "runtime.selectgo", "main.run"),
 		sample(ms(10), "runtime.selectgo", "main.run"),
 		sample(ms(30), "main.run"))
-	f(0, 0.75, // lock2 elsewhere is not of the select
+	f(0.75, 40,
 		sample(ms(10), "runtime.lock2", "runtime.chansend", "runtime.chansend1", "main.run"),
 		sample(ms(10), "runtime.chanrecv", "runtime.chanrecv1", "main.run"),
 		sample(ms(10), "runtime.semacquire1", "internal/sync.(*Mutex).lockSlow", "internal/sync.(*Mutex).Lock", "main.run"),
 		sample(ms(10), "runtime.lock2", "runtime.mallocgc", "main.run"))
-	f(0, 0.5, sample(ms(1), "runtime.selectgo", "main.run"), sample(ms(1), "runtime.sellock", "main.run"))
-	if got := locksOf(&profile.Profile{Sample: []*profile.Sample{sample(ms(3), "a"), sample(ms(4), "b")}}); got.Samples != 7 {
-		t.Errorf("got %d samples, want 7", got.Samples)
-	}
 }
 
-func TestCopiesOf(t *testing.T) {
+func TestCopyShare(t *testing.T) {
 	d := &Design{Under: []string{"x.(*pool).run"}, Copies: []string{"x.deepCopy"}}
 	p := &profile.Profile{
 		SampleType: []*profile.ValueType{{Type: "alloc_objects"}, {Type: "alloc_space"}, {Type: "inuse_objects"}, {Type: "inuse_space"}},
@@ -177,15 +173,15 @@ func TestCopiesOf(t *testing.T) {
 			sample([]int64{1, 5000, 9, 9}, "net/http.read"),
 		},
 	}
-	if share, all := copiesOf(p, d); share != 0.25 || all != 400 {
+	if share, all := copyShare(p, d); share != 0.25 || all != 400 {
 		t.Errorf("got %v of %d, want 0.25 of 400", share, all)
 	}
 	d.Copies = []string{}
-	if share, all := copiesOf(p, d); share != 0 || all != 400 {
+	if share, all := copyShare(p, d); share != 0 || all != 400 {
 		t.Errorf("got %v of %d, want 0 of 400", share, all)
 	}
 	d.Under = []string{"z."}
-	if share, all := copiesOf(p, d); share != 0 || all != 0 {
+	if share, all := copyShare(p, d); share != 0 || all != 0 {
 		t.Errorf("got %v of %d, want nothing", share, all)
 	}
 }
@@ -226,7 +222,7 @@ func duplicate(events []model.Event) []model.Event {
 
 // TestChild runs each job in this process, and wants what it prints to add up.
 func TestChild(t *testing.T) {
-	s := httptest.NewServer(model.NewServer())
+	s := httptest.NewServer(model.NewReceiver())
 	defer s.Close()
 	const self = "github.com/uniflow-labs/uniflow/bench/batch/arm."
 	designs := []Design{{
@@ -237,7 +233,7 @@ func TestChild(t *testing.T) {
 	f := func(job Job) Result {
 		t.Helper()
 		c := model.NewClient(s.URL, string(job))
-		if err := c.Begin(t.Context(), model.Run{Mode: model.Parallel, Expect: 1000}); err != nil {
+		if err := c.Begin(t.Context(), model.Run{Expect: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		task := Task{Job: job, Design: "hoarder", Server: s.URL, Run: string(job), Rate: 2000, Length: 100 * time.Millisecond, Producers: 2,
@@ -264,7 +260,8 @@ func TestChild(t *testing.T) {
 }
 
 func TestChildUsage(t *testing.T) {
-	for _, args := range [][]string{{"-nonsense"}, {"-job", "rest"}, {"-rate", "0"}, {"-design", "nobody"}} {
+	good := Task{Job: Deliver, Rate: 1, Length: time.Second, Producers: 1} // of no design
+	for _, args := range [][]string{nil, {"nonsense"}, {"{}"}, good.Args()} {
 		if code := Child(t.Context(), args, nil, io.Discard, io.Discard); code != 2 {
 			t.Errorf("%v: got exit code %d, want 2", args, code)
 		}
@@ -275,7 +272,7 @@ func TestDrops(t *testing.T) {
 	f := func(tells bool, dropped map[string]int64, want int64, wantSilent int64) {
 		t.Helper()
 		r := Result{Offered: 100, Delivered: 80}
-		r.drops(&Design{Tells: tells}, &tally{dropped: dropped}, Deliver)
+		r.drops(&Design{Tells: tells}, &outcome{dropped: dropped}, Deliver)
 		if r.Dropped != want || r.DroppedBy[Silent] != wantSilent {
 			t.Errorf("got %d, %v, want %d of which %d silent", r.Dropped, r.DroppedBy, want, wantSilent)
 		}

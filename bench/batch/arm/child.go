@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"runtime"
@@ -13,17 +12,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
+	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
 // A Job is what a child measures.
 type Job string
 
 const (
-	// Deliver offers rate events a second and sees what becomes of them.
+	// Deliver offers rate events a second and counts what arrives.
 	Deliver Job = "deliver"
-	// Memory is a short Deliver with every allocation recorded, which takes so
-	// long that nothing else is measured.
+	// Memory is a short Deliver with every allocation recorded.
 	Memory Job = "memory"
 	// Saturate offers as fast as events are accepted.
 	Saturate Job = "saturate"
@@ -33,16 +34,16 @@ const (
 type Task struct {
 	Job       Job
 	Design    string
-	Server    string // http://host:port
-	Run       string // begun on the server
+	Server    string // http://host:port of the receiver
+	Run       string // begun there
 	Rate      int
 	Length    time.Duration
 	Producers int // of Saturate
 	Options   Options
 }
 
-// A Result is what a child found. Of a Saturate, what the server counts is not
-// there, since it does not look; of a Memory, only the share of copies is.
+// A Result is what a child found. After Saturate it has no counts of the
+// receiver, after Memory only the share of copies.
 type Result struct {
 	Name      string           `json:"name"`
 	Load      Load             `json:"load"`
@@ -63,28 +64,26 @@ type Result struct {
 	Requests   int64   `json:"requests"`
 	MeanBatch  float64 `json:"mean_batch"`
 
-	// Ages of events when their batch was answered, and when it arrived.
-	AgeP50     float64 `json:"age_p50_ms"`
-	AgeP99     float64 `json:"age_p99_ms"`
-	ArrivalP50 float64 `json:"arrival_p50_ms"`
-	ArrivalP99 float64 `json:"arrival_p99_ms"`
+	// Ages of events when their batch was answered.
+	AgeP50 float64 `json:"age_p50_ms"`
+	AgeP99 float64 `json:"age_p99_ms"`
 
 	CPU            float64 `json:"cpu_s"`
 	BytesPerEvent  float64 `json:"alloc_bytes_per_event"`
 	AllocsPerEvent float64 `json:"allocs_per_event"`
-	GC             int64   `json:"gc"`
 	Goroutines     int64   `json:"goroutines"`
 
-	// CopyShare is from 0 to 1, of CopyOf bytes; nil where nobody has looked.
+	// CopyShare is from 0 to 1, of CopyOf bytes; nil where it was not measured.
 	CopyShare *float64 `json:"copy_share"`
 	CopyOf    int64    `json:"copy_of_bytes,omitempty"`
 
-	S1      float64 `json:"s1"`
-	S2      float64 `json:"s2"`
-	Samples int64   `json:"profile_samples"`
+	// Locks is the share of the process's CPU that selects, channel operations
+	// and waiting for mutexes take.
+	Locks   float64 `json:"locks"`
+	Samples int64   `json:"profile_samples"` // of 10 ms
 
-	// Stall is the longest time that the load was to go on and did not wake up:
-	// what the machine did to this arm rather than the arm to its events.
+	// Stall is the longest time by which the load woke up late, because of the
+	// machine and not of the arm.
 	Stall float64 `json:"stall_ms"`
 
 	Elapsed   float64 `json:"elapsed_s"` // until Close had returned
@@ -99,7 +98,7 @@ const closeLimit = 30 * time.Second
 // Child measures one arm, as the whole of a process, and writes its Result as
 // JSON. It returns the exit code.
 func Child(ctx context.Context, args []string, designs []Design, stdout, stderr io.Writer) int {
-	task, err := parse(args, stderr)
+	task, err := parse(args)
 	if err != nil {
 		fmt.Fprintln(stderr, "arm:", err)
 		return 2
@@ -122,40 +121,24 @@ func Child(ctx context.Context, args []string, designs []Design, stdout, stderr 
 
 // Args returns the arguments that have Child do the task.
 func (t *Task) Args() []string {
-	return []string{
-		"-job", string(t.Job), "-design", t.Design, "-server", t.Server, "-run", t.Run,
-		"-rate", fmt.Sprint(t.Rate), "-length", t.Length.String(), "-producers", fmt.Sprint(t.Producers),
-		"-dir", t.Options.Dir, "-size", fmt.Sprint(t.Options.Size), "-interval", t.Options.Interval.String(),
-		"-limit", fmt.Sprint(t.Options.Limit), "-queue", fmt.Sprint(t.Options.Queue),
+	data, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // it has nothing but texts and numbers
 	}
+	return []string{string(data)}
 }
 
-func parse(args []string, stderr io.Writer) (*Task, error) {
-	var t Task
-	flags := flag.NewFlagSet("arm", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.StringVar((*string)(&t.Job), "job", string(Deliver), "what to measure")
-	flags.StringVar(&t.Design, "design", "", "the `name` of a design")
-	flags.StringVar(&t.Server, "server", "", "the model server's `URL`")
-	flags.StringVar(&t.Run, "run", "", "the `name` of a run on it")
-	flags.IntVar(&t.Rate, "rate", 2000, "events a second")
-	flags.DurationVar(&t.Length, "length", 5*time.Second, "how `long`")
-	flags.IntVar(&t.Producers, "producers", 1, "of a saturation run")
-	flags.StringVar(&t.Options.Dir, "dir", "", "an empty `folder`")
-	flags.IntVar(&t.Options.Size, "size", model.JSONSize, "`bytes` of an event")
-	flags.DurationVar(&t.Options.Interval, "interval", 500*time.Millisecond, "between batches")
-	flags.IntVar(&t.Options.Limit, "limit", 2000, "events in a batch")
-	flags.IntVar(&t.Options.Queue, "queue", 0, "events in the queue, where a design takes a number")
-	if err := flags.Parse(args); err != nil {
+func parse(args []string) (t *Task, err error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("got %d arguments, want a task as JSON", len(args))
+	}
+	if err := json.Unmarshal([]byte(args[0]), &t); err != nil {
 		return nil, err
 	}
-	switch {
-	case t.Job != Deliver && t.Job != Memory && t.Job != Saturate:
-		return nil, fmt.Errorf("unknown job %q", t.Job)
-	case t.Rate < 1 || t.Length <= 0 || t.Producers < 1:
-		return nil, errors.New("want a rate, a length, and a number of producers")
+	if t.Job != Deliver && t.Job != Memory && t.Job != Saturate || t.Rate < 1 || t.Length <= 0 || t.Producers < 1 {
+		return nil, fmt.Errorf("%+v is not a task", *t)
 	}
-	return &t, nil
+	return t, nil
 }
 
 func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
@@ -177,22 +160,22 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 		}
 		defer pprof.StopCPUProfile() // in case of an error; a second time does nothing
 	}
-	peak := watch()
+	goroutines := watchGoroutines()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	busy, start := used(), time.Now()
+	busy, start := machine.CPUTime(), time.Now()
 
-	var t tally
+	var t outcome
 	closed, err := drive(ctx, d, task, client, &t, r)
 	if err != nil {
-		peak.stop()
+		goroutines()
 		return nil, err
 	}
 	r.Elapsed = time.Since(start).Seconds()
 	r.CloseTime = closed.Seconds()
-	r.CPU = (used() - busy).Seconds()
+	r.CPU = (machine.CPUTime() - busy).Seconds()
 	runtime.ReadMemStats(&after)
-	r.Goroutines = peak.stop()
+	r.Goroutines = goroutines()
 	pprof.StopCPUProfile()
 
 	r.Accepted = t.accepted.Load()
@@ -202,16 +185,15 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 	events := float64(max(r.Accepted, 1))
 	r.BytesPerEvent = float64(after.TotalAlloc-before.TotalAlloc) / events
 	r.AllocsPerEvent = float64(after.Mallocs-before.Mallocs) / events
-	r.GC = int64(after.NumGC - before.NumGC)
 
 	if task.Job == Memory {
 		return r, r.memory(d)
 	}
-	locks, err := lockShares(cpu.Bytes())
+	p, err := profile.Parse(&cpu)
 	if err != nil {
 		return nil, err
 	}
-	r.S1, r.S2, r.Samples = locks.S1, locks.S2, locks.Samples
+	r.Locks, r.Samples = lockShare(p)
 	counts, err := client.Counts(ctx)
 	if err != nil {
 		return nil, err
@@ -223,7 +205,7 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 
 // drive makes the subject, offers it what the task says, and closes it. It
 // returns how long closing took.
-func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *tally, r *Result) (closed time.Duration, err error) {
+func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *outcome, r *Result) (closed time.Duration, err error) {
 	s, err := d.Make(task.Options)
 	if err != nil {
 		return 0, err
@@ -237,7 +219,7 @@ func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
-		r.CloseErr = err.Error() // a finding: what is not delivered is counted
+		r.CloseErr = err.Error() // not a failure of the measurement
 	}
 	if late, ok := s.(Dropper); ok {
 		for reason, n := range late.Dropped() {
@@ -249,7 +231,7 @@ func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *
 
 // deliver offers on schedule, and looks at the account when the time is up,
 // whether or not everything could be offered by then.
-func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *model.Client, t *tally, r *Result) error {
+func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *model.Client, t *outcome, r *Result) error {
 	start := time.Now()
 	line := time.NewTimer(task.Length)
 	defer line.Stop()
@@ -278,11 +260,11 @@ func (r *Result) counted(c model.Counts) {
 	if c.Requests > 0 {
 		r.MeanBatch = float64(c.Events) / float64(c.Requests)
 	}
-	r.AgeP50, r.AgeP99, r.ArrivalP50, r.ArrivalP99 = c.Age.P50, c.Age.P99, c.Arrival.P50, c.Arrival.P99
+	r.AgeP50, r.AgeP99 = c.AgeP50, c.AgeP99
 }
 
 // drops enters what was dropped, and why.
-func (r *Result) drops(d *Design, t *tally, job Job) {
+func (r *Result) drops(d *Design, t *outcome, job Job) {
 	r.DroppedBy = t.dropped
 	for _, n := range t.dropped {
 		r.Dropped += n
@@ -304,10 +286,11 @@ func (r *Result) memory(d *Design) error {
 	if err := pprof.Lookup("allocs").WriteTo(&heap, 0); err != nil {
 		return err
 	}
-	share, all, err := copyShare(heap.Bytes(), d)
+	p, err := profile.Parse(&heap)
 	if err != nil {
 		return err
 	}
+	share, all := copyShare(p, d)
 	if all == 0 {
 		return fmt.Errorf("nothing was allocated under %v: are these still its functions?", d.Under)
 	}
@@ -315,33 +298,27 @@ func (r *Result) memory(d *Design) error {
 	return nil
 }
 
-// A watcher counts goroutines.
-type watcher struct {
-	stopped chan struct{} // closed by stop
-	peak    int64         // read after done
-	done    sync.WaitGroup
-}
-
-// watch counts goroutines every 10 ms.
-func watch() *watcher {
-	w := &watcher{stopped: make(chan struct{})}
-	w.done.Go(func() {
+// watchGoroutines counts goroutines every 10 ms until stop is called, which
+// returns the largest number.
+func watchGoroutines() (stop func() int64) {
+	var peak int64
+	var done sync.WaitGroup
+	stopped := make(chan struct{})
+	done.Go(func() {
 		every := time.NewTicker(10 * time.Millisecond)
 		defer every.Stop()
 		for {
-			w.peak = max(w.peak, int64(runtime.NumGoroutine())-1) // without this one
+			peak = max(peak, int64(runtime.NumGoroutine())-1) // without this one
 			select {
-			case <-w.stopped:
+			case <-stopped:
 				return
 			case <-every.C:
 			}
 		}
 	})
-	return w
-}
-
-func (w *watcher) stop() (peak int64) {
-	close(w.stopped)
-	w.done.Wait()
-	return w.peak
+	return func() int64 {
+		close(stopped)
+		done.Wait()
+		return peak
+	}
 }

@@ -12,15 +12,15 @@ import (
 // tick is how often events are offered: 10 at 2,000 a second.
 const tick = 5 * time.Millisecond
 
-// A tally is what became of offers.
-type tally struct {
+// An outcome counts what became of offers.
+type outcome struct {
 	offered  int64
 	accepted atomic.Int64 // read while the load goes on
 	dropped  map[string]int64
 	stall    time.Duration // the longest that the machine was late to wake the load
 }
 
-// schedule is what is to be offered: rate events a second, a tick's at a time.
+// A schedule says when events are due: rate events a second, in ticks.
 type schedule struct {
 	rate  int
 	total int
@@ -31,9 +31,8 @@ func (s schedule) due(tickNumber int) int {
 	return min(s.total, int(int64(s.rate)*int64(tickNumber+1)*int64(tick)/int64(time.Second)))
 }
 
-// offer offers everything there is, from one goroutine. It ends early only with
-// the context.
-func offer(ctx context.Context, s Subject, l Load, plan schedule, start time.Time, t *tally) error {
+// offer offers all events from one goroutine. It ends early only with the context.
+func offer(ctx context.Context, s Subject, l Load, plan schedule, start time.Time, t *outcome) error {
 	t.dropped = make(map[string]int64)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -50,8 +49,8 @@ func offer(ctx context.Context, s Subject, l Load, plan schedule, start time.Tim
 				t.stall = max(t.stall, time.Since(at))
 			}
 		} else if l == Closed && k > 0 {
-			// The latest tick is served late, as that of a time.Ticker is; those
-			// before it are gone.
+			// The latest tick is served late, as by a time.Ticker; earlier ones are
+			// lost.
 			latest := int(time.Since(start) / tick)
 			if missed := plan.due(latest-1) - next; missed > 0 {
 				t.dropped[Missed] += int64(missed)
@@ -76,12 +75,12 @@ func offer(ctx context.Context, s Subject, l Load, plan schedule, start time.Tim
 	return nil
 }
 
-// stampEvery is how many events share a time in a saturation run, where reading
-// the clock would be a good part of the work.
+// stampEvery is how many events share a time in a saturation run, since reading
+// the clock for each takes too long.
 const stampEvery = 256
 
 // saturate offers from several goroutines, as fast as events are accepted.
-func saturate(ctx context.Context, s Subject, producers int, length time.Duration, t *tally) {
+func saturate(ctx context.Context, s Subject, producers int, length time.Duration, t *outcome) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	t.dropped = make(map[string]int64)

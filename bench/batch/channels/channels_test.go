@@ -17,15 +17,15 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // offerAll offers n events to a subject, closes it, and returns what the model
 // server got, and how many were not accepted.
-func offerAll(t *testing.T, d arm.Design, n int, latency float64, queue int) (counts model.Counts, dropped int64) {
+func offerAll(t *testing.T, d arm.Design, n int, latency time.Duration) (counts model.Counts, dropped int64) {
 	t.Helper()
-	s := httptest.NewServer(model.NewServer())
+	s := httptest.NewServer(model.NewReceiver())
 	defer s.Close()
 	c := model.NewClient(s.URL, "test")
-	if err := c.Begin(t.Context(), model.Run{Mode: model.Parallel, LatencyMS: latency, Expect: n}); err != nil {
+	if err := c.Begin(t.Context(), model.Run{Latency: latency, Expect: n}); err != nil {
 		t.Fatal(err)
 	}
-	subject, err := d.Make(arm.Options{URL: c.URL(), Endpoint: c.Endpoint(), Size: model.JSONSize, Interval: 10 * time.Millisecond, Limit: 20, Queue: queue})
+	subject, err := d.Make(arm.Options{URL: c.URL(), Endpoint: c.Endpoint(), Size: model.JSONSize, Interval: 10 * time.Millisecond, Limit: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,30 +49,14 @@ func offerAll(t *testing.T, d arm.Design, n int, latency float64, queue int) (co
 
 // TestDesigns wants each event that a design accepted to arrive, once.
 func TestDesigns(t *testing.T) {
-	for _, d := range append(Designs(), Sized()) {
+	for _, d := range Designs() {
 		t.Run(d.Name, func(t *testing.T) {
 			const n = 500
-			got, dropped := offerAll(t, d, n, 1, 64)
-			if got.Distinct+dropped != n || got.Duplicates+got.Foreign+got.Malformed != 0 {
+			got, dropped := offerAll(t, d, n, time.Millisecond)
+			if got.Distinct != n || dropped != 0 || got.Duplicates+got.Foreign+got.Malformed != 0 {
 				t.Errorf("got %+v and %d dropped of %d, want all of them, once", got, dropped, n)
 			}
-			if d.Load == arm.Closed && dropped != 0 {
-				t.Errorf("got %d dropped, want a producer that waits", dropped)
-			}
 		})
-	}
-}
-
-// TestSizedDropsWhatDoesNotFit wants a queue to be as large as it was told: with
-// every worker at a post, nobody reads.
-func TestSizedDropsWhatDoesNotFit(t *testing.T) {
-	_, none := offerAll(t, Sized(), 1000, 0, 1000)
-	if none != 0 {
-		t.Errorf("got %d dropped of a queue that takes all, want 0", none)
-	}
-	// 10 workers take 20 events each; the rest does not fit.
-	if _, some := offerAll(t, Sized(), 1000, 500, 1); some < 500 {
-		t.Errorf("got %d dropped, want most of 1000 to be", some)
 	}
 }
 

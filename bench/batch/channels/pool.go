@@ -1,16 +1,14 @@
 // Package channels ships events through a channel to workers that select: the
 // designs which the batch benchmark compares with.
 //
-// [Designs] are those that the founding article measured, as it describes them:
-// workers that collect events until there are enough or their ticker ticks, and
-// then post them, themselves or in the background; and the same with a queue,
-// and with producers that do not wait. ingest.go has what is left of two designs
-// when nothing is sent, to see what an event costs.
+// [Designs] are those that the founding article measured: workers collect events
+// until there are enough or their ticker ticks, and then post them, themselves or
+// in the background. ingest.go has the part of two designs that takes events, to
+// measure what an event costs.
 //
-// Everything that is not the design is as good as ours: events are structs
-// without pointers, they are encoded by the same function into memory of the
-// right size, and connections are reused. The package must not know what it is
-// compared with.
+// Everything else is as in our processor: events are structs without pointers,
+// the same function encodes them into memory of the right size, and connections
+// are reused.
 package channels
 
 import (
@@ -33,7 +31,6 @@ type shape struct {
 	workers int
 	async   bool // a worker copies its events, and posts the copy in the background
 	queue   int  // 0: the channel has no buffer
-	newest  bool // an event that cannot be handed over at once is dropped
 }
 
 // conns is how many connections to the server are kept, so that 100 workers do
@@ -43,44 +40,23 @@ const conns = 128
 // pkg is what the names of this package's functions begin with.
 const pkg = "github.com/uniflow-labs/uniflow/bench/batch/channels."
 
-// Designs returns the three designs of the founding article, and then their
-// variants: with a queue of 4,096, without waiting producers, and with a
-// producer that catches up.
+// Queued is the name of the design with a buffered channel.
+const Queued = "1 async, queue 4096"
+
+// Designs returns the three designs of the founding article, and the last of them
+// with a queue of 4,096.
 func Designs() []arm.Design {
 	return []arm.Design{
-		design("10 workers sync", arm.Closed, shape{workers: 10}),
-		design("100 workers sync", arm.Closed, shape{workers: 100}),
-		design("1 worker async, copy", arm.Closed, shape{workers: 1, async: true}),
-
-		design("10 sync, queue 4096", arm.Closed, shape{workers: 10, queue: Queue}),
-		design("100 sync, queue 4096", arm.Closed, shape{workers: 100, queue: Queue}),
-		design("1 async, queue 4096", arm.Closed, shape{workers: 1, async: true, queue: Queue}),
-		design("10 sync, drop newest", arm.Open, shape{workers: 10, newest: true}),
-		design("100 sync, drop newest", arm.Open, shape{workers: 100, newest: true}),
-		design("1 async, drop newest", arm.Open, shape{workers: 1, async: true, newest: true}),
-		design("10 sync, queue 4096, drop newest", arm.Open, shape{workers: 10, queue: Queue, newest: true}),
-		design("1 async, queue 4096, drop newest", arm.Open, shape{workers: 1, async: true, queue: Queue, newest: true}),
-		design("10 sync, catching up", arm.Open, shape{workers: 10}),
+		design("10 workers sync", shape{workers: 10}),
+		design("100 workers sync", shape{workers: 100}),
+		design("1 worker async, copy", shape{workers: 1, async: true}),
+		design(Queued, shape{workers: 1, async: true, queue: Queue}),
 	}
 }
 
-// Founding is how many of Designs are the article's.
-const Founding = 3
-
-// Sized returns a design of 10 synchronous workers whose queue is as large as
-// its options say, and whose producer does not wait: what a queue has to hold is
-// seen by what is dropped.
-func Sized() arm.Design {
-	d := design("10 sync, sized queue, drop newest", arm.Open, shape{})
-	d.Make = func(o arm.Options) (arm.Subject, error) {
-		return newPool(o, shape{workers: 10, queue: o.Queue, newest: true}), nil
-	}
-	return d
-}
-
-func design(name string, l arm.Load, s shape) arm.Design {
+func design(name string, s shape) arm.Design {
 	return arm.Design{
-		Name: name, Load: l, Tells: true,
+		Name: name, Load: arm.Closed, Tells: true,
 		Make: func(o arm.Options) (arm.Subject, error) { return newPool(o, s), nil },
 		// What flush does in the background belongs to run as well.
 		Under:  []string{pkg + "(*pool).run", pkg + "(*pool).flush"},
@@ -116,14 +92,6 @@ func newPool(o arm.Options, s shape) *pool {
 
 // Offer sends the event to whichever worker receives.
 func (p *pool) Offer(e *model.Event) (reason string) {
-	if p.newest {
-		select {
-		case p.events <- *e:
-			return ""
-		default:
-			return "full"
-		}
-	}
 	select {
 	case p.events <- *e:
 		return ""
@@ -132,8 +100,8 @@ func (p *pool) Offer(e *model.Event) (reason string) {
 	}
 }
 
-// run is a worker. That all of them start together is why their tickers tick
-// together, and why nobody reads the channel while all of them post.
+// run is a worker. All start together, so their tickers tick together, and no one
+// reads the channel while all of them post.
 func (p *pool) run() {
 	every := time.NewTicker(p.o.Interval)
 	defer every.Stop()
@@ -227,7 +195,7 @@ func (p *pool) Close(context.Context) error {
 	return nil
 }
 
-// Dropped returns what the server did not take.
+// Dropped returns how many events the receiver did not take.
 func (p *pool) Dropped() map[string]int64 {
 	if n := p.failed.Load(); n > 0 {
 		return map[string]int64{"failed": n}

@@ -1,13 +1,9 @@
-// Package model is the world that the batch benchmark happens in: the [Event],
-// and the [Server] that takes batches of them.
+// Package model has the [Event] of the batch benchmark and the [Receiver] that
+// takes batches of them.
 //
-// The server answers after a time that is a model's, not a machine's, so that
-// figures can be compared between machines; see [Mode]. It keeps account of
-// each event it is offered: which came, which came twice, how old they were.
-// A [Client] sets up a run on it and reads the account.
-//
-// Reading order: event.go, oracle.go (the account), server.go, client.go. The
-// package knows nothing of what ships events.
+// The receiver answers after a given time, so that figures of different machines
+// can be compared. It counts which events came, which came twice, and how old
+// they were. A [Client] sets up a run and reads the counts.
 package model
 
 import "strconv"
@@ -15,7 +11,7 @@ import "strconv"
 // An Event is what is shipped: 32 bytes without a pointer, so that no design
 // pays for the garbage collector's interest in it.
 type Event struct {
-	Seq   uint64 // counts from 0 in a run: who it is
+	Seq   uint64 // counts from 0 in a run
 	Time  int64  // when it came to be, or should have: Unix nanoseconds
 	User  uint64
 	Value uint64

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,8 +23,8 @@ func TestAppendJSON(t *testing.T) {
 		if len(got) != size || !json.Valid(got) {
 			t.Errorf("got %d bytes, %s, want %d of JSON", len(got), got, size)
 		}
-		seen := sight(got)
-		if len(seen) != 1 || seen[0] != (sighting{e.Seq, e.Time}) {
+		seen := find(got)
+		if len(seen) != 1 || seen[0] != (stamp{e.Seq, e.Time}) {
 			t.Errorf("got %v of %s, want %d and %d", seen, got, e.Seq, e.Time)
 		}
 	}
@@ -53,58 +52,32 @@ func TestEncodingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestSight(t *testing.T) {
-	f := func(body string, want ...sighting) {
+func TestFind(t *testing.T) {
+	f := func(body string, want ...stamp) {
 		t.Helper()
-		if got := sight([]byte(body)); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := find([]byte(body)); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", body, got, want)
 		}
 	}
 	f("")
 	f("[]")
-	f(`[{"seq":1,"time":10},{"seq":2,"time":20}]`, sighting{1, 10}, sighting{2, 20})
-	f("{\"seq\":1,\"time\":10}\n{\"seq\":2,\"time\":20}\n", sighting{1, 10}, sighting{2, 20})
-	f(`{"batch":[{"type":"capture","properties":{"payload":"x","seq":3,"time":30},"timestamp":"y"}]}`, sighting{3, 30})
-	f(`[{"seq":1},{"seq":2,"time":20}]`, sighting{2, 20}) // the time is not that of the next
+	f(`[{"seq":1,"time":10},{"seq":2,"time":20}]`, stamp{1, 10}, stamp{2, 20})
+	f("{\"seq\":1,\"time\":10}\n{\"seq\":2,\"time\":20}\n", stamp{1, 10}, stamp{2, 20})
+	f(`{"batch":[{"type":"capture","properties":{"payload":"x","seq":3,"time":30},"timestamp":"y"}]}`, stamp{3, 30})
+	f(`[{"seq":1},{"seq":2,"time":20}]`, stamp{2, 20}) // the time is not that of the next
 	f(`[{"seq":`)
 }
 
-func FuzzSight(f *testing.F) {
+func FuzzFind(f *testing.F) {
 	f.Add([]byte(`[{"seq":1,"time":10},{"seq":2,"time":20}]`))
 	f.Add([]byte(`"seq":"seq":"time":"time":9`))
 	f.Add([]byte(`"seq":99999999999999999999,"time":99999999999999999999`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		seen := sight(body)
+		seen := find(body)
 		if most := bytes.Count(body, []byte(`"seq":`)); len(seen) > most {
 			t.Errorf("%q: got %d events, want at most %d", body, len(seen), most)
 		}
-		o := newOracle(10)
-		o.arrive(seen, len(body), time.Unix(0, 0))
-		o.answer(seen, time.Unix(0, 1))
-		c := o.account()
-		if c.Distinct+c.Duplicates+c.Foreign != c.Events || c.Events != int64(len(seen)) {
-			t.Errorf("%q: got %+v, which does not add up", body, c)
-		}
 	})
-}
-
-func TestOracle(t *testing.T) {
-	o := newOracle(4)
-	at := time.Unix(100, 0)
-	event := func(seq uint64, age time.Duration) sighting { return sighting{seq, at.Add(-age).UnixNano()} }
-	first := []sighting{event(0, 10*time.Millisecond), event(1, 20*time.Millisecond), event(1, 20*time.Millisecond), event(9, 0)}
-	o.arrive(first, 100, at)
-	o.answer(first, at.Add(5*time.Millisecond))
-	second := []sighting{event(0, 10*time.Millisecond), event(3, 40*time.Millisecond)}
-	o.arrive(second, 50, at)
-	got := o.account()
-	want := Counts{
-		Requests: 2, Events: 6, Distinct: 3, Duplicates: 2, Foreign: 1, Bytes: 150,
-		Arrival: Ages{20, 40, 40}, Age: Ages{15, 25, 25}, // the second has not been answered
-	}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
 }
 
 func TestQuantile(t *testing.T) {
@@ -129,38 +102,10 @@ func TestQuantile(t *testing.T) {
 	f(0.5, 500, all...)
 }
 
-// TestMicros wants ages that do not fit to be at their limits.
-func TestMicros(t *testing.T) {
-	f := func(age time.Duration, want int32) {
-		t.Helper()
-		now := time.Unix(1000000, 0)
-		if got := micros(now, now.Add(-age).UnixNano()); got != want {
-			t.Errorf("%v: got %d, want %d", age, got, want)
-		}
-	}
-	f(time.Millisecond, 1000)
-	f(-time.Millisecond, -1000)
-	f(100*time.Hour, 1<<31-1)
-	f(-100*time.Hour, absent+1)
-}
-
-// serve returns a server and the client of a run on it.
-func serve(t *testing.T) *Client {
-	s := httptest.NewServer(NewServer())
-	t.Cleanup(s.Close)
-	return NewClient(s.URL, "test")
-}
-
-func post(t *testing.T, url, encoding string, body []byte) int {
+// post sends a body and returns the status of the answer.
+func post(t *testing.T, url string, body []byte) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if encoding != "" {
-		req.Header.Set("Content-Encoding", encoding)
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.Post(url, "", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,78 +115,40 @@ func post(t *testing.T, url, encoding string, body []byte) int {
 	return resp.StatusCode
 }
 
-// TestServer sends every kind of body in every mode.
-func TestServer(t *testing.T) {
+// TestReceiver sends every kind of body, and begins and ends runs.
+func TestReceiver(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	for _, mode := range []Mode{Parallel, Serial, Lognormal, Null} {
-		t.Run(string(mode), func(t *testing.T) {
-			c := serve(t)
-			if err := c.Begin(t.Context(), Run{Mode: mode, LatencyMS: 1, Expect: 4}); err != nil {
-				t.Fatal(err)
-			}
-			now := time.Now().UnixNano()
-			array := AppendArray(nil, []Event{{Seq: 0, Time: now}, {Seq: 1, Time: now}}, JSONSize)
-			var zipped bytes.Buffer
-			z := gzip.NewWriter(&zipped)
-			if _, err := z.Write(AppendJSON(nil, &Event{Seq: 2, Time: now}, JSONSize)); err != nil {
-				t.Fatal(err)
-			}
-			if err := z.Close(); err != nil {
-				t.Fatal(err)
-			}
-			lines := append(AppendJSON(nil, &Event{Seq: 1, Time: now}, JSONSize), '\n')
-			lines = append(AppendJSON(lines, &Event{Seq: 5, Time: now}, JSONSize), '\n')
-			for _, b := range []struct {
-				url, encoding string
-				body          []byte
-			}{{c.URL(), "", array}, {c.URL() + "/", "gzip", zipped.Bytes()}, {c.URL(), "", lines}, {c.URL(), "", []byte("{")}} {
-				if got := post(t, b.url, b.encoding, b.body); got != http.StatusOK {
-					t.Errorf("got status %d, want 200", got)
-				}
-			}
-			got, err := c.Counts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if mode == Null {
-				if got.Requests != 4 || got.Events != 0 {
-					t.Errorf("got %+v, want 4 requests and nothing else", got)
-				}
-				return
-			}
-			age := got.Age
-			got.Arrival, got.Age = Ages{}, Ages{}
-			got.Bytes = 0
-			if want := (Counts{Requests: 4, Events: 5, Distinct: 3, Duplicates: 1, Foreign: 1, Malformed: 1}); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
-			if age.P99 < 0.1 || age.P99 > 60_000 {
-				t.Errorf("got %+v, want the time it takes to answer in it", age)
-			}
-			brief, err := c.Brief(t.Context())
-			if err != nil || brief.Distinct != 3 || brief.Age != (Ages{}) {
-				t.Errorf("got %+v, %v, want 3 events and no ages", brief, err)
-			}
-		})
-	}
-}
-
-// TestServerRuns wants runs to be apart, to begin anew, and to end.
-func TestServerRuns(t *testing.T) {
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	c := serve(t)
-	event := AppendJSON(nil, &Event{Seq: 0}, JSONSize)
-	if got := post(t, c.URL(), "", event); got != http.StatusNotFound {
+	s := httptest.NewServer(NewReceiver())
+	t.Cleanup(s.Close)
+	c := NewClient(s.URL, "test")
+	now := time.Now().UnixNano()
+	array := AppendArray(nil, []Event{{Seq: 0, Time: now}, {Seq: 1, Time: now}}, JSONSize)
+	lines := append(AppendJSON(nil, &Event{Seq: 1, Time: now}, JSONSize), '\n')
+	lines = append(AppendJSON(lines, &Event{Seq: 5, Time: now}, JSONSize), '\n')
+	bodies := [][]byte{array, lines, []byte("{")}
+	if got := post(t, c.URL(), array); got != http.StatusNotFound {
 		t.Errorf("got status %d before the run, want 404", got)
 	}
-	run := Run{Mode: Parallel, Expect: 1}
-	for range 2 {
-		if err := c.Begin(t.Context(), run); err != nil {
+	for _, tt := range []struct {
+		run  Run
+		want Counts
+	}{
+		{Run{Latency: time.Millisecond, Expect: 4}, Counts{Requests: 3, Events: 4, Distinct: 2, Duplicates: 1, Foreign: 1, Malformed: 1}},
+		{Run{Discard: true}, Counts{Requests: 3}},
+	} {
+		if err := c.Begin(t.Context(), tt.run); err != nil {
 			t.Fatal(err)
 		}
-		post(t, c.URL(), "", event)
-		if got, err := c.Counts(t.Context()); err != nil || got.Distinct != 1 || got.Duplicates != 0 {
-			t.Errorf("got %+v, %v, want one event", got, err)
+		for _, body := range bodies {
+			if got := post(t, c.URL()+"/", body); got != http.StatusOK {
+				t.Errorf("got status %d, want 200", got)
+			}
+		}
+		if got, err := c.Brief(t.Context()); err != nil || got != tt.want {
+			t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
+		}
+		if got, err := c.Counts(t.Context()); err != nil || !tt.run.Discard && (got.AgeP50 < 1 || got.AgeP99 < got.AgeP50) {
+			t.Errorf("got %+v, %v, want the latency in the ages", got, err)
 		}
 	}
 	if err := c.End(t.Context()); err != nil {
@@ -250,40 +157,9 @@ func TestServerRuns(t *testing.T) {
 	if _, err := c.Counts(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("got %v after the end, want 404", err)
 	}
-	for _, bad := range []Run{{Mode: "s4"}, {Mode: Parallel, Expect: -1}, {Mode: Parallel, LatencyMS: -1}, {Mode: Parallel, Expect: maxExpect + 1}} {
+	for _, bad := range []Run{{Expect: -1}, {Latency: -1}, {Expect: maxExpect + 1}} {
 		if err := c.Begin(t.Context(), bad); err == nil {
 			t.Errorf("%+v: got no error, want one", bad)
 		}
-	}
-}
-
-// TestSerial wants requests to be served one after the other.
-func TestSerial(t *testing.T) {
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	c := serve(t)
-	if err := c.Begin(t.Context(), Run{Mode: Serial, Expect: 1}); err != nil {
-		t.Fatal(err)
-	}
-	const requests = 8
-	start := time.Now()
-	done := make(chan struct{})
-	for range requests {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			resp, err := http.Post(c.URL(), "", strings.NewReader("[]"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := resp.Body.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	for range requests {
-		<-done
-	}
-	if took := time.Since(start); took < requests*serialRequest {
-		t.Errorf("got %d answers in %v, want them to take %v at least", requests, took, requests*serialRequest)
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 // TestPeers wants both arms to deliver each event once.
 func TestPeers(t *testing.T) {
-	s := httptest.NewServer(model.NewServer())
+	s := httptest.NewServer(model.NewReceiver())
 	defer s.Close()
 	for _, d := range []arm.Design{spanProcessor(), eventsClient()} {
 		t.Run(d.Name, func(t *testing.T) {
 			const n = 500
 			c := model.NewClient(s.URL, "test")
-			if err := c.Begin(t.Context(), model.Run{Mode: model.Parallel, LatencyMS: 1, Expect: n}); err != nil {
+			if err := c.Begin(t.Context(), model.Run{Latency: time.Millisecond, Expect: n}); err != nil {
 				t.Fatal(err)
 			}
 			subject, err := d.Make(arm.Options{URL: c.URL(), Endpoint: c.Endpoint(), Size: model.JSONSize, Interval: 10 * time.Millisecond, Limit: 100})
@@ -38,7 +38,7 @@ func TestPeers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Distinct != n || got.Duplicates+got.Foreign+got.Malformed != 0 || got.Age.Max > 60_000 {
+			if got.Distinct != n || got.Duplicates+got.Foreign+got.Malformed != 0 || got.AgeP99 > 60_000 {
 				t.Errorf("got %+v, want %d events, once, and their times", got, n)
 			}
 		})

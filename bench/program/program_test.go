@@ -1,0 +1,97 @@
+package program_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
+)
+
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.6: "1235"} {
+		if got := program.Short(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
+		if got := program.Thousands(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	f := func(want int, says string, args []string, check error, ok bool, measured error) {
+		t.Helper()
+		flags := program.Flags("name")
+		flags.Bool("x", false, "")
+		var stderr strings.Builder
+		got := program.Run(flags, args, &stderr, func() error { return check }, func() (bool, error) { return ok, measured })
+		if got != want || !strings.Contains(stderr.String(), says) {
+			t.Errorf("%v: got exit code %d and %q, want %d and %q", args, got, stderr.String(), want, says)
+		}
+	}
+	f(program.OK, "", []string{"-x"}, nil, true, nil)
+	f(program.Failed, "", nil, nil, false, nil)
+	f(program.Usage, "not defined", []string{"-y"}, nil, true, nil)
+	f(program.Usage, "name: unexpected arguments", []string{"y"}, nil, true, nil)
+	f(program.Usage, "name: EOF", nil, io.EOF, true, nil)
+	f(program.Trouble, "name: broken", nil, nil, true, errors.New("broken"))
+}
+
+func TestTargets(t *testing.T) {
+	var all program.Targets
+	var out strings.Builder
+	if err := all.Print(&out); err != nil || out.Len() > 0 {
+		t.Errorf("got %q, %v, want nothing", out.String(), err)
+	}
+	all.Must(true, "nothing lost", "0", "0")
+	all.Add(false, "speed", "≥ 5 x", "4 x")
+	if !all.Correct() {
+		t.Error("got that something is wrong, want slow only")
+	}
+	all.Must(false, "doubled", "0", "1")
+	if all.Correct() {
+		t.Error("got that all is correct")
+	}
+	const want = `
+Targets
+
+  target         want  got        
+  nothing lost      0    0      ok
+  speed         ≥ 5 x  4 x  MISSED
+  doubled           0    1  MISSED
+`
+	if err := all.Print(&out); err != nil || out.String() != want {
+		t.Errorf("got %q, %v, want %q", out.String(), err, want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		in   []float64
+		want float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 3}, 3}, {[]float64{4, 1, 2, 9}, 3}} {
+		if got := program.Median(tt.in); got != tt.want {
+			t.Errorf("%v: got %v, want %v", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out", "a.json")
+	if err := program.Write(path, map[string]int{"a": 1}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(data), "{\n  \"a\": 1\n}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
