@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // figures are all that was found, as batch.json has them.
@@ -59,9 +60,9 @@ func (f *figures) judge() {
 		if !isOurs(a.Name) {
 			continue
 		}
-		t.Must(a.Delivered == a.Offered, a.Name+": delivered after Close", program.Thousands(a.Offered), program.Thousands(a.Delivered))
-		t.Must(a.Dropped == 0 && a.CloseErr == "", a.Name+": dropped", "0", program.Thousands(a.Dropped)+said(a.CloseErr))
-		t.Must(a.Foreign == 0 && a.Malformed == 0, a.Name+": events that were not offered, bodies that are not JSON", "0", program.Thousands(a.Foreign+a.Malformed))
+		t.Must(a.Delivered == a.Offered, a.Name+": delivered after Close", show.Thousands(a.Offered), show.Thousands(a.Delivered))
+		t.Must(a.Dropped == 0 && a.CloseErr == "", a.Name+": dropped", "0", show.Thousands(a.Dropped)+said(a.CloseErr))
+		t.Must(a.Foreign == 0 && a.Malformed == 0, a.Name+": events that were not offered, bodies that are not JSON", "0", show.Thousands(a.Foreign+a.Malformed))
 		bound := (interval + latency + ageSlack).Seconds() * 1000
 		t.Add(a.AgeP99 <= bound, a.Name+": event age when answered, p99", fmt.Sprintf("≤ %.0f ms", bound), fmt.Sprintf("%.1f ms", a.AgeP99))
 		if a.CopyShare != nil {
@@ -123,13 +124,13 @@ func (f *figures) printArms(w io.Writer) error {
 		if a.CopyShare != nil {
 			copies = percent(*a.CopyShare)
 		}
-		t.Row(a.Name, a.Load, program.Thousands(a.Offered), program.Thousands(a.Accepted), program.Thousands(a.Dropped),
-			program.Thousands(a.DeliveredBeforeStop), program.Thousands(a.Delivered), program.Thousands(a.Duplicates), program.Thousands(a.Requests),
-			program.Short(a.MeanBatch), program.Short(a.AgeP50), program.Short(a.AgeP99), program.Short(a.CPU), program.Short(a.BytesPerEvent),
-			program.Short(a.AllocsPerEvent), a.Goroutines, copies, locks(a))
+		t.Row(a.Name, a.Load, show.Thousands(a.Offered), show.Thousands(a.Accepted), show.Thousands(a.Dropped),
+			show.Thousands(a.DeliveredBeforeStop), show.Thousands(a.Delivered), show.Thousands(a.Duplicates), show.Thousands(a.Requests),
+			show.Short(a.MeanBatch), show.Short(a.AgeP50), show.Short(a.AgeP99), show.Short(a.CPU), show.Short(a.BytesPerEvent),
+			show.Short(a.AllocsPerEvent), a.Goroutines, copies, locks(a))
 	}
 	title := fmt.Sprintf("%s events/s for %g s, the receiver answers after %v; linger or interval %v, at most %d in a batch.\nThe age is that of an event when its batch is answered",
-		program.Thousands(int64(f.Rate)), f.Seconds, latency, interval, limit)
+		show.Thousands(int64(f.Rate)), f.Seconds, latency, interval, limit)
 	if err := t.Print(w, title); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (f *figures) printSaturation(w io.Writer) error {
 	t.Row("arm", "events/s", "CPU ns/event", "B/event", "locks", "samples", "goroutines")
 	for i := range f.Saturation {
 		a := &f.Saturation[i]
-		t.Row(a.Name, program.Thousands(int64(a.PerSecond)), program.Short(a.CPU*1e9/float64(max(a.Accepted, 1))), program.Short(a.BytesPerEvent), locks(a), a.Samples, a.Goroutines)
+		t.Row(a.Name, show.Thousands(int64(a.PerSecond)), show.Short(a.CPU*1e9/float64(max(a.Accepted, 1))), show.Short(a.BytesPerEvent), locks(a), a.Samples, a.Goroutines)
 	}
 	return t.Print(w, fmt.Sprintf("As fast as accepted, by %d goroutines, to a receiver that answers immediately.\nLocks are the share of CPU of selects, channel operations, and waiting for mutexes", producers))
 }
@@ -192,7 +193,7 @@ func locks(a *arm.Result) string {
 func reasons(by map[string]int64) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		parts = append(parts, fmt.Sprintf("%s %s", reason, program.Thousands(by[reason])))
+		parts = append(parts, fmt.Sprintf("%s %s", reason, show.Thousands(by[reason])))
 	}
 	return strings.Join(parts, ", ")
 }

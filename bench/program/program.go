@@ -1,6 +1,6 @@
 // Package program is what the commands of bench have in common: [Main] and [Run]
-// with the exit codes, a [Log] of progress, a [Table], [Targets] with verdicts,
-// and numbers as text. It measures nothing.
+// with the exit codes, a [Log] of progress, a [Table], and [Targets] with
+// verdicts. It measures nothing.
 package program
 
 import (
@@ -13,11 +13,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // Exit codes.
@@ -82,8 +81,10 @@ func (l *Log) Progress(format string, args ...any) {
 	fmt.Fprintf(l.w, "%6.1fs %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// A Table has a column of text and columns of figures, which are right-aligned.
-type Table struct{ lines [][]string }
+// A Table has a column of text and columns of figures.
+type Table struct {
+	show.Table
+}
 
 // Row adds a line, the first of which has the titles. Cells of other types than
 // string are written as fmt.Sprint does.
@@ -92,25 +93,21 @@ func (t *Table) Row(cells ...any) {
 	for i, cell := range cells {
 		line[i] = fmt.Sprint(cell)
 	}
-	t.lines = append(t.lines, line)
+	if t.Columns() == 0 {
+		t.Text(line[0])
+		t.Figures(line[1:]...)
+		return
+	}
+	t.Table.Row(line...)
 }
 
 // Print writes a title and the table; nothing if the table has no rows.
 func (t *Table) Print(w io.Writer, title string) error {
-	if len(t.lines) < 2 {
+	if t.Body() == "" {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s\n\n", title)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	widest := 0
-	for _, line := range t.lines {
-		widest = max(widest, len([]rune(line[0])))
-	}
-	for _, line := range t.lines {
-		first := line[0] + strings.Repeat(" ", widest-len([]rune(line[0])))
-		fmt.Fprintln(tw, first+"\t"+strings.Join(line[1:], "\t")+"\t")
-	}
-	return tw.Flush()
+	_, err := fmt.Fprintf(w, "\n%s\n\n%s", title, t)
+	return err
 }
 
 // A Target is what a measurement must show, and whether it did.
@@ -171,29 +168,6 @@ func Wait(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// Short writes three significant digits.
-func Short(v float64) string {
-	switch {
-	case v >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
-}
-
-// Thousands writes a whole number with commas.
-func Thousands(n int64) string {
-	if n < 0 {
-		return "-" + Thousands(-n)
-	}
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // Write writes what was measured to a file as JSON, and makes its folder.

@@ -11,19 +11,6 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.6: "1235"} {
-		if got := program.Short(v); got != want {
-			t.Errorf("%v: got %s, want %s", v, got, want)
-		}
-	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
-		if got := program.Thousands(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestRun(t *testing.T) {
 	f := func(want int, says string, args []string, check error, ok bool, measured error) {
 		t.Helper()
@@ -61,10 +48,10 @@ func TestTargets(t *testing.T) {
 	const want = `
 Targets
 
-  target         want  got        
-  nothing lost      0    0      ok
-  speed         ≥ 5 x  4 x  MISSED
-  doubled           0    1  MISSED
+target         want  got
+nothing lost      0    0      ok
+speed         ≥ 5 x  4 x  MISSED
+doubled           0    1  MISSED
 `
 	if err := all.Print(&out); err != nil || out.String() != want {
 		t.Errorf("got %q, %v, want %q", out.String(), err, want)

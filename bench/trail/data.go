@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -208,7 +209,7 @@ func (d *dataSet) generate(ctx context.Context, c *config, progress func(string,
 			if err := errors.Join(w.write(), w.w.Flush(), context.Cause(ctx)); err != nil {
 				return err
 			}
-			progress("generated %s of %s events", program.Thousands(got.Events), program.Thousands(int64(c.events)))
+			progress("generated %s of %s events", show.Thousands(got.Events), show.Thousands(int64(c.events)))
 		}
 	}
 	if err := errors.Join(w.write(), w.w.Close(), out.Flush(), f.Sync()); err != nil {
@@ -241,7 +242,7 @@ func (d *dataSet) fillStore(ctx context.Context, progress func(string, ...any)) 
 		_, err = s.Import(ctx, []string{d.parquet()}, trail.ImportOptions{Progress: func(p trail.ImportProgress) {
 			if now := time.Now(); now.Sub(told) >= time.Second || p.Phase != "read" {
 				told = now
-				progress("importing, %s: %s events, %s/s", p.Phase, program.Thousands(p.Rows), program.Thousands(int64(float64(p.Rows)/now.Sub(begin).Seconds())))
+				progress("importing, %s: %s events, %s/s", p.Phase, show.Thousands(p.Rows), show.Thousands(int64(float64(p.Rows)/now.Sub(begin).Seconds())))
 			}
 		}})
 		if err != nil {

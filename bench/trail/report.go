@@ -8,6 +8,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // figures are all that was measured.
@@ -75,7 +76,7 @@ func (f *figures) judge() {
 		if ours {
 			f.Targets.Add(i.PerEvent <= bytesLimit, "bytes an event on disk", fmt.Sprintf("≤ %.0f", bytesLimit), fmt.Sprintf("%.2f", i.PerEvent))
 		}
-		f.Targets.Add(i.PerSecond >= importLimit, "import, events/s", "≥ "+program.Thousands(importLimit), program.Thousands(int64(i.PerSecond)))
+		f.Targets.Add(i.PerSecond >= importLimit, "import, events/s", "≥ "+show.Thousands(importLimit), show.Thousands(int64(i.PerSecond)))
 	}
 	var most int64
 	var where []string
@@ -139,14 +140,14 @@ func (f *figures) printMade(w io.Writer) error {
 	var t program.Table
 	t.Row("from Parquet to", "MB on disk", "B/event", "loading s", "events/s", "memory MB", "resident, no file MB")
 	if i := f.Made.Import; i != nil {
-		t.Row(engineTrail, megabytes(i.Bytes), program.Short(i.PerEvent), program.Short(i.Seconds), program.Thousands(int64(i.PerSecond)), megabytes(i.Peak.Heap), megabytes(i.Peak.Anon))
+		t.Row(engineTrail, megabytes(i.Bytes), show.Short(i.PerEvent), show.Short(i.Seconds), show.Thousands(int64(i.PerSecond)), megabytes(i.Peak.Heap), megabytes(i.Peak.Anon))
 	}
 	if d := f.Made.Load; d != nil {
-		t.Row(engineDuck, megabytes(d.Bytes), program.Short(d.PerEvent), program.Short(d.Seconds), program.Thousands(int64(d.PerSecond)), megabytes(d.PeakRSS), "")
+		t.Row(engineDuck, megabytes(d.Bytes), show.Short(d.PerEvent), show.Short(d.Seconds), show.Thousands(int64(d.PerSecond)), megabytes(d.PeakRSS), "")
 	}
 	p := f.Made.Parquet
 	return t.Print(w, fmt.Sprintf("%s events of the %s shape, of %s users; as Parquet %s MB, %.2f bytes an event",
-		program.Thousands(p.Events), f.Shape, program.Thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1))))
+		show.Thousands(p.Events), f.Shape, show.Thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1))))
 }
 
 // printTimes prints how long questions took.
@@ -158,16 +159,16 @@ func (f *figures) printTimes(w io.Writer) error {
 		add := func(title, cell string) { titles, row = append(titles, title), append(row, cell) }
 		for k := range q.Arms {
 			a := &q.Arms[k]
-			add(a.Engine+", "+processors(a.Cores), fmt.Sprintf("%s (%s to %s)", program.Short(a.Median), program.Short(a.Min), program.Short(a.Max)))
+			add(a.Engine+", "+processors(a.Cores), fmt.Sprintf("%s (%s to %s)", show.Short(a.Median), show.Short(a.Min), show.Short(a.Max)))
 		}
 		for _, n := range []int{cores, 1} {
 			if duck := q.arm(engineDuck, n); duck != nil {
-				add(engineDuck+" ÷ "+engineTrail+", "+processors(n), program.Short(duck.Median/q.arm(engineTrail, n).Median)+" x")
+				add(engineDuck+" ÷ "+engineTrail+", "+processors(n), show.Short(duck.Median/q.arm(engineTrail, n).Median)+" x")
 			}
 		}
 		for k := range q.Arms {
 			if a := &q.Arms[k]; a.Cold > 0 {
-				add(a.Engine+", cold", program.Short(a.Cold))
+				add(a.Engine+", cold", show.Short(a.Cold))
 			}
 		}
 		if i == 0 {
@@ -189,8 +190,8 @@ func (f *figures) printReading(w io.Writer) error {
 		if d := q.arm(engineDuck, cores); d != nil {
 			duck = megabytes(d.RSS)
 		}
-		t.Row(q.Name, program.Short(two.Median*1e6/events), program.Short(one.Median*1e6/events), program.Thousands(q.EventsRead), megabytes(q.BytesRead),
-			program.Short(float64(q.BytesRead)/events), program.Short(float64(q.BytesRead)/(two.Median*1e6)), fmt.Sprintf("%s (%s)", megabytes(q.Memory), megabytes(q.Anon)), duck)
+		t.Row(q.Name, show.Short(two.Median*1e6/events), show.Short(one.Median*1e6/events), show.Thousands(q.EventsRead), megabytes(q.BytesRead),
+			show.Short(float64(q.BytesRead)/events), show.Short(float64(q.BytesRead)/(two.Median*1e6)), fmt.Sprintf("%s (%s)", megabytes(q.Memory), megabytes(q.Anon)), duck)
 	}
 	return t.Print(w, "Of "+engineTrail+", by stored event; memory is the largest heap in addition to that of an open store, in brackets what was resident and not of a file")
 }
@@ -199,7 +200,7 @@ func (f *figures) printStorms(w io.Writer) error {
 	var t program.Table
 	t.Row("clients", "", "questions", "p50 ms", "p95 ms", "questions/s", "memory MB")
 	for _, s := range f.Storms {
-		t.Row(s.Clients, s.Engine, s.Queries, program.Short(s.P50), program.Short(s.P95), program.Short(s.PerSecond), megabytes(s.Memory))
+		t.Row(s.Clients, s.Engine, s.Queries, show.Short(s.P50), show.Short(s.P95), show.Short(s.PerSecond), megabytes(s.Memory))
 	}
 	return t.Print(w, "Many clients concurrently, each asking one question after the other, mixed")
 }
@@ -211,6 +212,6 @@ func processors(n int) string {
 	return strconv.Itoa(n) + " cores"
 }
 
-func megabytes(n int64) string { return program.Short(float64(n) / 1e6) }
+func megabytes(n int64) string { return show.Short(float64(n) / 1e6) }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
