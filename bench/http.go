@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 	"github.com/uniflow-labs/uniflow/bench/tools"
@@ -77,7 +78,7 @@ func (l *lab) compare(ctx context.Context, what string, gen generator, servers .
 			sides[i].cpus = append(sides[i].cpus, float64((s.Busy()-before).Microseconds())/answers)
 			sides[i].failed += failed
 			sides[i].p99s = append(sides[i].p99s, p99.Seconds()*1e3)
-			l.progress("  %s on %s: %.0f req/s, p99 %v, %d failed", what, s.Name, rate, p99.Round(10*time.Microsecond), failed)
+			l.Progress("  %s on %s: %.0f req/s, p99 %v, %d failed", what, s.Name, rate, p99.Round(10*time.Microsecond), failed)
 			return rate, nil
 		}
 	}
@@ -91,9 +92,9 @@ func (l *lab) compare(ctx context.Context, what string, gen generator, servers .
 // versus makes a row of two sides.
 func versus(line report.Line, part string, ours, baseline side) report.Row {
 	r := report.Row{Line: line, Part: part, Figures: "req/s"}
-	r.Ratio(median(ours.rates), median(baseline.rates))
+	r.Ratio(program.Median(ours.rates), program.Median(baseline.rates))
 	r.Notes = []string{fmt.Sprintf("%s; CPU of the server for a request %.1f µs, baseline %.1f µs; p99 %.2f ms, baseline %.2f ms",
-		ratios(ours.rates, baseline.rates), median(ours.cpus), median(baseline.cpus), median(ours.p99s), median(baseline.p99s))}
+		ratios(ours.rates, baseline.rates), program.Median(ours.cpus), program.Median(baseline.cpus), program.Median(ours.p99s), program.Median(baseline.p99s))}
 	for name, s := range map[string]side{"of ours": ours, "of the baseline": baseline} {
 		if s.failed > 0 {
 			r.Broken = append(r.Broken, fmt.Sprintf("%d requests %s failed", s.failed, name))

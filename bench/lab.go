@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -24,9 +23,8 @@ type lab struct {
 	dir    string // removed at the end
 	self   string // this program, which is the baseline servers too
 	binary string // ours
-	log    io.Writer
-	start  time.Time
-	tests  map[string]string // test binaries by package
+	*program.Log
+	tests map[string]string // test binaries by package
 }
 
 func newLab(c config, log io.Writer) (*lab, error) {
@@ -45,14 +43,10 @@ func newLab(c config, log io.Writer) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab{config: c, dir: dir, self: self, binary: binary, log: log, start: time.Now(), tests: make(map[string]string)}, nil
+	return &lab{config: c, dir: dir, self: self, binary: binary, Log: program.NewLog(log), tests: make(map[string]string)}, nil
 }
 
 func (l *lab) close() error { return os.RemoveAll(l.dir) }
-
-func (l *lab) progress(format string, args ...any) {
-	fmt.Fprintf(l.log, "%6.1fs %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
-}
 
 // span returns how long to load a server in one round.
 func (l *lab) span() time.Duration {
@@ -70,8 +64,8 @@ func (l *lab) rounds() int {
 	return l.runs
 }
 
-// turns calls each side once a round, in an order that turns round, so that what
-// changes on the machine changes for all. It returns what each side got.
+// turns calls each side once a round, in rotating order, so that changes on the
+// machine affect all. It returns the results of each side.
 func (l *lab) turns(ctx context.Context, rounds int, sides ...func(context.Context) (float64, error)) ([][]float64, error) {
 	got := make([][]float64, len(sides))
 	for round := range rounds {
@@ -87,15 +81,7 @@ func (l *lab) turns(ctx context.Context, rounds int, sides ...func(context.Conte
 	return got, nil
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if len(v) == 0 {
-		return 0
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-// ratios shows a side against another, round by round.
+// ratios writes the ratio of two sides in each round.
 func ratios(ours, baseline []float64) string {
 	var b strings.Builder
 	b.WriteString("rounds:")
@@ -105,22 +91,12 @@ func ratios(ours, baseline []float64) string {
 	return b.String()
 }
 
-// ours starts a workflow, which graph writes for a port.
+// ours serves a workflow, which graph writes for a port.
 func (l *lab) ours(ctx context.Context, name string, graph func(port string) string, flags ...string) (*server.Server, error) {
-	addr, err := server.FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	file := l.file(name + ".yaml")
-	if err := os.WriteFile(file, []byte(graph(port)), 0o600); err != nil {
-		return nil, err
-	}
-	return l.serve(ctx, name, addr, l.binary, append([]string{"start", "--from-specs", file}, flags...)...)
+	return server.Workflow{Name: name, Document: graph, Program: l.binary, Dir: l.dir, Flags: flags, Env: environ()}.Serve(ctx)
 }
+
+func environ() []string { return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU())) }
 
 // baseline starts the hand-written server.
 func (l *lab) baseline(ctx context.Context) (*server.Server, error) {
@@ -128,7 +104,7 @@ func (l *lab) baseline(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.serve(ctx, "nethttp", addr, l.self, "-serve", "nethttp", "-addr", addr)
+	return l.serve(ctx, "nethttp", addr, l.self, "-serve", addr)
 }
 
 func (l *lab) file(name string) string { return filepath.Join(l.dir, name) }
@@ -137,21 +113,9 @@ func (l *lab) file(name string) string { return filepath.Join(l.dir, name) }
 func (l *lab) serve(ctx context.Context, name, addr, program string, args ...string) (*server.Server, error) {
 	return server.Start(ctx, server.Options{
 		Name: name, Addr: addr, Path: "/ping", Program: program, Args: args, Log: l.file(name + ".log"),
-		Env: append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU())),
+		Env: environ(),
 	})
 }
 
 // stopInto stops a server in a defer.
 func stopInto(err *error, s *server.Server) { *err = errors.Join(*err, s.Stop()) }
-
-// wait waits, unless the context is done.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}

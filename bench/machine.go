@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
@@ -30,19 +26,4 @@ func version(ctx context.Context, name, flag string) string {
 	line, _, _ = strings.Cut(line, " [") // of epoll and a copyright
 	line, _, _ = strings.Cut(line, " <") // of a revision
 	return strings.TrimSpace(strings.TrimPrefix(line, "This is "))
-}
-
-// write puts the results into the folder.
-func write(dir string, figures []byte, f facts) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	machine, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, "engine.json"), figures, 0o644),
-		os.WriteFile(filepath.Join(dir, "machine.json"), append(machine, '\n'), 0o644),
-	)
 }

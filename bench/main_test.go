@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
@@ -63,8 +63,8 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%v: got exit code %d, want 2", args, got)
 		}
 	}
-	if got := run(t.Context(), []string{"-binary", filepath.Join(t.TempDir(), "none")}, io.Discard, io.Discard); got != exitFailed {
-		t.Errorf("without a binary: got exit code %d, want %d", got, exitFailed)
+	if got := run(t.Context(), []string{"-binary", filepath.Join(t.TempDir(), "none")}, io.Discard, io.Discard); got != program.Trouble {
+		t.Errorf("without a binary: got exit code %d, want %d", got, program.Trouble)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestBaseline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{config: config{quick: true, runs: 1}, dir: t.TempDir(), self: self, log: io.Discard, start: time.Now()}
+	l := &lab{config: config{quick: true, runs: 1}, dir: t.TempDir(), self: self, Log: program.NewLog(io.Discard)}
 	a, err := l.baseline(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestBaseline(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := l.serve(t.Context(), "broken", "127.0.0.1:1", self, "-serve", "nginx"); err == nil || !strings.Contains(err.Error(), "no baseline") {
+	if _, err := l.serve(t.Context(), "broken", "127.0.0.1:1", self, "-serve", "nowhere"); err == nil || !strings.Contains(err.Error(), "missing port") {
 		t.Errorf("got %v, want what the server said", err)
 	}
 }
@@ -148,17 +148,6 @@ func TestTurns(t *testing.T) {
 	}
 	if got := strings.Join(order, ""); got != "abbaab" {
 		t.Errorf("got order %s, want abbaab", got)
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, tt := range []struct {
-		in   []float64
-		want float64
-	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 3}, 3}, {[]float64{4, 1, 2, 9}, 3}} {
-		if got := median(tt.in); got != tt.want {
-			t.Errorf("%v: got %v, want %v", tt.in, got, tt.want)
-		}
 	}
 }
 

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
@@ -31,7 +33,7 @@ func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.
 	if err != nil {
 		return nil, err
 	}
-	shares, err := readProfile(file)
+	shares, err := readShares(file)
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +53,8 @@ type shares struct {
 	under map[string]float64 // of samples with the package anywhere in the stack
 }
 
-func readProfile(file string) (*shares, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	p, err := profile.Parse(f)
+func readShares(file string) (*shares, error) {
+	p, err := profiles.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -75,19 +72,14 @@ func share(p *profile.Profile) *shares {
 		n := sample.Value[len(sample.Value)-1] // nanoseconds of CPU
 		total += n
 		seen := make(map[string]bool)
-		for i, loc := range sample.Location {
-			for j, line := range loc.Line {
-				if line.Function == nil {
-					continue
-				}
-				pkg := packageOf(line.Function.Name)
-				if i == 0 && j == 0 {
-					s.in[pkg] += float64(n)
-				}
-				if !seen[pkg] {
-					seen[pkg] = true
-					s.under[pkg] += float64(n)
-				}
+		for i, function := range profiles.Stack(sample) {
+			pkg := packageOf(function)
+			if i == 0 {
+				s.in[pkg] += float64(n)
+			}
+			if !seen[pkg] {
+				seen[pkg] = true
+				s.under[pkg] += float64(n)
 			}
 		}
 	}
@@ -115,18 +107,8 @@ func packageOf(function string) string {
 
 // top shows the packages in which most was spent, and all of ours.
 func (s *shares) top() string {
-	pkgs := make([]string, 0, len(s.in))
-	for pkg := range s.in {
-		pkgs = append(pkgs, pkg)
-	}
-	slices.SortFunc(pkgs, func(a, b string) int {
-		if s.in[a] != s.in[b] {
-			if s.in[a] > s.in[b] {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+	pkgs := slices.SortedFunc(maps.Keys(s.in), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.in[b], s.in[a]), cmp.Compare(a, b))
 	})
 	var parts []string
 	for i, pkg := range pkgs {

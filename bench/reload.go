@@ -12,6 +12,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -100,7 +101,7 @@ func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
 			return fmt.Errorf("reload %d: %w", i+1, err)
 		}
 		if i%100 == 99 {
-			l.progress("  %d reloads", i+1)
+			l.Progress("  %d reloads", i+1)
 		}
 	}
 	return nil
@@ -122,7 +123,7 @@ func served(ctx context.Context, s *server.Server, want string) error {
 		if string(body) == want {
 			return nil
 		}
-		if err := wait(ctx, time.Millisecond); err != nil {
+		if err := program.Wait(ctx, time.Millisecond); err != nil {
 			break
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -30,7 +31,7 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 		sides[i] = func(ctx context.Context) (float64, error) {
 			check, start, err := l.size(ctx, n)
 			checks[n], starts[n] = append(checks[n], check), append(starts[n], start)
-			l.progress("  %d nodes: check %.3f s, start %.3f s", n, check, start)
+			l.Progress("  %d nodes: check %.3f s, start %.3f s", n, check, start)
 			return check + start, err
 		}
 	}
@@ -38,10 +39,10 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 	if err != nil {
 		return nil, err
 	}
-	row := report.Row{Line: line, Figures: "s", Ours: median(got[1]), Baseline: 10 * median(got[0])}
+	row := report.Row{Line: line, Figures: "s", Ours: program.Median(got[1]), Baseline: 10 * program.Median(got[0])}
 	row.Value = row.Ours
 	for i, n := range sizes {
-		row.Notes = append(row.Notes, fmt.Sprintf("%d nodes: check %.3f s, start %.3f s, %.1f µs a node", n, median(checks[n]), median(starts[n]), median(got[i])/float64(n)*1e6))
+		row.Notes = append(row.Notes, fmt.Sprintf("%d nodes: check %.3f s, start %.3f s, %.1f µs a node", n, program.Median(checks[n]), program.Median(starts[n]), program.Median(got[i])/float64(n)*1e6))
 	}
 	if row.Ours > 1.25*row.Baseline {
 		row.Broken = []string{fmt.Sprintf("not linear: %.1fx of a tenth of the nodes", 10*row.Ours/row.Baseline)}
@@ -100,7 +101,7 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 		if *side.idle, *side.full, err = l.memory(ctx, side.s, conns); err != nil {
 			return nil, err
 		}
-		l.progress("  %s: %.1f MB, with connections %.1f MB", side.s.Name, *side.idle, *side.full)
+		l.Progress("  %s: %.1f MB, with connections %.1f MB", side.s.Name, *side.idle, *side.full)
 	}
 	idle.Value, full.Value = idle.Ours, full.Ours
 	return []report.Row{idle, full}, nil
@@ -109,7 +110,7 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 // memory returns what a server has resident after a second of peace, and then
 // with connections that are held.
 func (l *lab) memory(ctx context.Context, s *server.Server, conns int) (idle, full float64, err error) {
-	if err := wait(ctx, time.Second); err != nil {
+	if err := program.Wait(ctx, time.Second); err != nil {
 		return 0, 0, err
 	}
 	if idle, err = s.Resident(); err != nil {
@@ -120,7 +121,7 @@ func (l *lab) memory(ctx context.Context, s *server.Server, conns int) (idle, fu
 		return 0, 0, fmt.Errorf("%d connections (is the limit of open files above that?): %w", conns, err)
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
-	if err := wait(ctx, 2*time.Second); err != nil {
+	if err := program.Wait(ctx, 2*time.Second); err != nil {
 		return 0, 0, err
 	}
 	if full, err = s.Resident(); err != nil {

@@ -3,12 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/uniflow-labs/uniflow/bench/profiles"
 )
 
 const module = "github.com/uniflow-labs/uniflow"
@@ -27,7 +28,7 @@ type wait struct {
 func readWaits(mutex, block string) ([]wait, error) {
 	var all []wait
 	for _, file := range []struct{ name, path string }{{"mutex", mutex}, {"block", block}} {
-		p, err := readProfile(file.path)
+		p, err := profiles.Read(file.path)
 		if err != nil {
 			return nil, fmt.Errorf("%s profile: %w", file.name, err)
 		}
@@ -37,17 +38,8 @@ func readWaits(mutex, block string) ([]wait, error) {
 	return all, nil
 }
 
-func readProfile(path string) (*profile.Profile, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	return profile.Parse(f)
-}
-
-// locks are the functions in which goroutines wait for locks, or let others have
-// one. Waiting for channels and timers is what idle goroutines do.
+// locks are the functions that wait for locks or release them. Idle goroutines
+// wait for channels and timers, so these do not count.
 var locks = []string{
 	"sync.(*Mutex).", "sync.(*RWMutex).", "internal/sync.(*Mutex).", module + "/lock.(*Mutex).", "runtime.unlock", "runtime._LostContendedRuntimeLock",
 }
@@ -62,7 +54,7 @@ func waitsOf(name string, p *profile.Profile) []wait {
 	at := make(map[place]int)
 	var waits []wait
 	for _, sample := range p.Sample {
-		by, from, ok := taker(stack(sample))
+		by, from, ok := taker(profiles.Stack(sample))
 		if !ok {
 			continue
 		}
@@ -78,21 +70,8 @@ func waitsOf(name string, p *profile.Profile) []wait {
 	return waits
 }
 
-// stack returns the functions of a sample, the innermost first.
-func stack(sample *profile.Sample) []string {
-	var functions []string
-	for _, loc := range sample.Location {
-		for _, line := range loc.Line {
-			if line.Function != nil {
-				functions = append(functions, line.Function.Name)
-			}
-		}
-	}
-	return functions
-}
-
-// taker returns the first function that is no lock's, and the first of ours. It
-// is not ok if the innermost is no lock's.
+// taker returns the first function that is not a lock's, and the first of ours. It
+// is not ok if the innermost is not a lock's.
 func taker(functions []string) (by, from string, ok bool) {
 	if len(functions) == 0 || !isLock(functions[0]) {
 		return "", "", false

@@ -1,10 +1,40 @@
 // Package graph writes the workflows that are measured, as text.
 //
-// [Ping] is the one that requests per second are about. The package knows what a
-// document looks like and nothing of the engine.
+// [Workloads] are those that are profiled under load. The package does not import
+// the engine.
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/bench/load"
+)
+
+// A Workload is a workflow and what it is loaded with.
+type Workload struct {
+	Name     string
+	Document func(port string) string
+	Ready    string       // a path that answers GET with 200
+	Load     load.Options // without address and duration
+}
+
+// Workloads returns ping, and the API of orders.yaml in a folder.
+func Workloads(examples string) ([]Workload, error) {
+	orders, err := os.ReadFile(filepath.Join(examples, "orders.yaml"))
+	return []Workload{
+		{"ping", Ping, "/ping", load.Options{Path: "/ping", Conns: 64, KeepAlive: true}},
+		{"orders", func(port string) string {
+			return strings.Replace(string(orders), "port: 8000", "host: 127.0.0.1\n  port: "+port, 1)
+		}, "/greet/ada", load.Options{
+			Path: "/orders", JSON: `{"item": "tea", "count": 3}`, Conns: 64, KeepAlive: true,
+			Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
+		}},
+	}, err
+}
 
 // Ping is the graph of examples/ping.yaml on another port, on loopback only.
 func Ping(port string) string { return Answering(port, "pong") }

@@ -1,18 +1,18 @@
 // Package report holds the performance contract and what a run found about it.
 //
 // [Contract] lists the lines; a [Row] is a measurement that a line asks for, of
-// which some lines have several; [Table] and [JSON] show rows. The package
+// which some lines have several; [Table] and [Figures] show rows. The package
 // measures nothing.
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A Bound is a limit that a value has to keep.
@@ -118,7 +118,7 @@ func (r *Row) verdict() string {
 	case r.Missing != "":
 		return "not measured"
 	case r.Side:
-		return "(beside)"
+		return "(compared)"
 	case !r.Met():
 		return "NO"
 	case r.Goal.Keeps(r.Value) && len(r.Beyond) == 0:
@@ -129,23 +129,22 @@ func (r *Row) verdict() string {
 
 // Table writes the rows, and under them their notes.
 func Table(w io.Writer, rows []Row) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\tmeasure\tours\tbaseline\tvalue\tcontract\tgoal\tmet")
+	var t program.Table
+	t.Text("", "measure")
+	t.Figures("ours", "baseline", "value", "contract", "goal")
+	t.Text("met")
 	for i := range rows {
 		r := &rows[i]
-		measure := r.Measure
+		measure, ours, baseline, value := r.Measure, "–", "–", "–"
 		if r.Part != "" {
 			measure += ": " + r.Part
 		}
-		if r.Missing != "" {
-			fmt.Fprintf(t, "%s\t%s\t–\t–\t–\t%s\t%s\t%s\n", r.ID, measure, r.bound(r.Contract), r.bound(r.Goal), r.verdict())
-			continue
+		if r.Missing == "" {
+			ours, baseline, value = unit(number(r.Ours), r.Figures), unit(number(r.Baseline), r.Figures), unit(number(r.Value), r.Unit)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, measure,
-			unit(number(r.Ours), r.Figures), unit(number(r.Baseline), r.Figures), unit(number(r.Value), r.Unit),
-			r.bound(r.Contract), r.bound(r.Goal), r.verdict())
+		t.Row(r.ID, measure, ours, baseline, value, r.bound(r.Contract), r.bound(r.Goal), r.verdict())
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Print(w, "The contract"); err != nil {
 		return err
 	}
 	var notes strings.Builder
@@ -208,7 +207,7 @@ func number(f float64) string {
 	return strconv.FormatFloat(f, 'f', 3, 64)
 }
 
-// A Figure is what JSON says of a line.
+// A Figure is what engine.json says of a line.
 type Figure struct {
 	Ours     float64 `json:"ours"`
 	Baseline float64 `json:"baseline"`
@@ -217,17 +216,13 @@ type Figure struct {
 	Breaks   int     `json:"breaks,omitempty"` // what breaks the contract besides the value
 }
 
-// JSON returns an object with a [Figure] for each line that was measured: of
-// several rows, that which is closest to breaking its contract.
-func JSON(rows []Row) ([]byte, error) {
+// Figures returns the [Figure] of each line that was measured: of several rows,
+// that which is closest to breaking its contract.
+func Figures(rows []Row) map[string]Figure {
 	worst := make(map[string]*Row)
 	for i := range rows {
 		r := &rows[i]
-		if r.Side || r.Missing != "" {
-			continue
-		}
-		w := worst[r.ID]
-		if w == nil || r.rank() < w.rank() {
+		if w := worst[r.ID]; !r.Side && r.Missing == "" && (w == nil || r.rank() < w.rank()) {
 			worst[r.ID] = r
 		}
 	}
@@ -235,8 +230,7 @@ func JSON(rows []Row) ([]byte, error) {
 	for id, r := range worst {
 		figures[id] = Figure{r.Ours, r.Baseline, r.Value, r.Contract.Limit, len(r.Broken)}
 	}
-	data, err := json.MarshalIndent(figures, "", "  ")
-	return append(data, '\n'), err
+	return figures
 }
 
 // rank orders rows by how close they are to breaking the contract.
