@@ -155,7 +155,7 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 		}
 	}
 	// Before the templates are rendered, so that the rules see which use env.
-	list.Append(check.Lint(specs, check.Options{Trigger: e.kinds.Trigger, Incomplete: list.HasErrors()}))
+	list.Append(check.Lint(specs, check.Options{Kinds: e.kinds, Incomplete: list.HasErrors()}))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)

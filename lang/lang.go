@@ -1,9 +1,9 @@
-// Package lang compiles the code that authors write inside documents and
-// evaluates it on payloads: text, json, yaml, cel, javascript, typescript.
+// Package lang compiles the code that authors write inside documents, and
+// evaluates it on payloads.
 //
-// Code is compiled once, when the workflow is; the resulting [Program] is
-// evaluated by many goroutines at once. Read [Language] and [Program] first, then
-// [Set]; each language has a file or folder of its own.
+// Code is compiled once, with the workflow; many goroutines evaluate the resulting
+// [Program] concurrently. Read [Language] and [Program] first, then [Set]. Each
+// language has a folder of its own; package builtin lists them.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package lang
@@ -27,8 +27,8 @@ const (
 	// module that exports a function, a constant in text, JSON or YAML.
 	ModeFunction Mode = iota
 
-	// ModeExpression is a field such as when: one expression over self and, for
-	// a map, its keys, in JavaScript too.
+	// ModeExpression is the code of a field such as when: one expression over self
+	// and, if the payload is a map, its keys.
 	ModeExpression
 )
 
@@ -37,8 +37,8 @@ type Options struct {
 	Mode    Mode
 	Timeout time.Duration // of one evaluation; 0 is none
 
-	// Log gets what the code writes, such as console.log of JavaScript. If it is
-	// nil, that is dropped.
+	// Log gets what the code writes, such as with console.log in JavaScript. It
+	// may be nil.
 	Log *slog.Logger
 }
 
@@ -55,24 +55,23 @@ type Program interface {
 	Eval(ctx context.Context, in value.Value) (value.Value, error)
 }
 
-// An Isolator is a [Language] whose code can run in processes of its own, which
-// bounds what cannot be bounded inside of this one. Isolate compiles a function;
-// errors are those of Compile, except that one without a place is about isolation
-// itself.
+// An Isolator is a [Language] whose code can run in processes of its own. That
+// bounds what cannot be bounded inside this one. Isolate compiles a function; its
+// errors are those of Compile, and one without a place is about isolation itself.
 type Isolator interface {
 	Isolate(code diag.Text, opts Options) (Isolated, error)
 }
 
-// An Isolated is a [Program] that runs in processes of its own. It starts them when
-// it is first evaluated; they are ended by Close, which stops evaluations that are
-// under way and waits for them. Eval then returns an error.
+// An Isolated is a [Program] that runs in processes of its own. The first
+// evaluation starts them. Close ends them, stops evaluations in progress and waits
+// for these; Eval then returns an error.
 type Isolated interface {
 	Program
 	io.Closer
 }
 
-// A Constant is a Program whose result does not depend on its input, which lets
-// the caller skip the evaluation.
+// A Constant is a Program whose result does not depend on its input, so the caller
+// need not evaluate it.
 type Constant interface {
 	Program
 	Constant() value.Value

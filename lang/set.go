@@ -30,8 +30,7 @@ func (s *Set) Has(name string) bool {
 	return ok
 }
 
-// abbreviations are what languages are called elsewhere, such as in the names of
-// files.
+// abbreviations are other names of languages, such as the extensions of files.
 var abbreviations = map[string]string{"js": "javascript", "mjs": "javascript", "ts": "typescript", "yml": "yaml", "txt": "text", "plain": "text"}
 
 // Check returns nil for the name of a language, and otherwise a diagnostic that
@@ -51,7 +50,7 @@ func (s *Set) Check(name string) error {
 }
 
 // Compile compiles code in the named language. The error is a *diag.Diagnostic
-// or a diag.List; that of an unknown language has no place.
+// or a diag.List; the error of an unknown language has no place.
 func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error) {
 	if err := s.Check(name); err != nil {
 		return nil, err
@@ -60,16 +59,16 @@ func (s *Set) Compile(name string, code diag.Text, opts Options) (Program, error
 }
 
 // Isolate compiles a function in the named language so that it runs in processes of
-// its own. Errors are those of Compile; that of a language that is not an [Isolator]
-// has no place.
+// its own. Errors are those of Compile; the error of a language that is not an
+// [Isolator] has no place.
 func (s *Set) Isolate(name string, code diag.Text, opts Options) (Isolated, error) {
 	if err := s.Check(name); err != nil {
 		return nil, err
 	}
-	isolator, ok := s.byName[name].(Isolator)
-	if !ok {
-		return nil, diag.Errorf(diag.CodeBadValue, "%s cannot be isolated", name).
-			WithHint("leave isolate out: it is for javascript and typescript")
+	if isolator, ok := s.byName[name].(Isolator); ok {
+		return isolator.Isolate(code, opts)
 	}
-	return isolator.Isolate(code, opts)
+	able := slices.DeleteFunc(s.Names(), func(name string) bool { _, ok := s.byName[name].(Isolator); return !ok })
+	return nil, diag.Errorf(diag.CodeBadValue, "%s cannot be isolated", name).
+		WithHint("leave isolate out: it is for %s", strings.Join(able, " and "))
 }

@@ -47,12 +47,26 @@ type Def struct {
 	// an error of the [schema.Config] to say where in it. So are a panic and a
 	// nil node.
 	New func(*Init) (Node, error)
+
+	// Lint reports what is probably not meant in the specs of the kind in one
+	// namespace, as warnings, and specs that contradict each other. Specs with
+	// unknown fields are left out. Lint may be nil.
+	Lint func(specs []WrittenSpec) diag.List
 }
 
-// LifecyclePorts returns the names of the out-ports that every node has: what
-// they lead to runs before the node opens, when it has opened, before it closes
-// and when it has closed.
-func LifecyclePorts() []string { return []string{"init", "active", "deactive", "deinit"} }
+// A WrittenSpec is a spec of a kind as its author wrote it: defaults are not filled
+// in, and templates are not rendered.
+type WrittenSpec struct {
+	Name   string // may be empty
+	Pos    diag.Pos
+	Config *schema.Raw // the kind's own fields
+}
+
+// Finding places a finding about the spec.
+func (s *WrittenSpec) Finding(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
+	d.Node = s.Name
+	return d.At(pos, path)
+}
 
 // HasError reports whether nodes of the kind have the port "error".
 func (d *Def) HasError() bool { return d.HasErrorPort || len(d.Out) > 0 }

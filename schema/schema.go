@@ -199,6 +199,12 @@ type Object struct {
 	byName map[string]int
 }
 
+// Has reports whether there is a field of that name.
+func (o Object) Has(name string) bool {
+	_, ok := o.byName[name]
+	return ok
+}
+
 // Fields makes an object of its fields.
 func Fields(fields ...*Field) Object {
 	o := Object{fields: slices.Clone(fields), byName: make(map[string]int, len(fields))}

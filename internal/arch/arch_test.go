@@ -21,7 +21,7 @@ const module = "github.com/uniflow-labs/uniflow"
 var layers = [][]string{
 	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/show", "internal/ground/vfs"},
 	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
-	{"internal/effect", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
+	{"internal/effect", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
 	{"trail/internal/exec", "trail/dialect"},
 	{"trail"},
 	{"batch/internal/oracle", "internal/loader", "internal/trailtest"},

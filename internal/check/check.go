@@ -8,47 +8,58 @@ package check
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/internal/registry"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// Options are what the rules must be told. All fields but Incomplete are
-// required.
+// Options are what the rules need to know. Kinds is required.
 type Options struct {
-	// Trigger reports whether the nodes of a kind start processes by themselves,
-	// and whether the kind is known.
-	Trigger func(kind string) (trigger, known bool)
+	Kinds *registry.Registry
 
-	// Incomplete says that some specs could not be read, so that what links lead
-	// to cannot be known.
+	// Incomplete says that some specs could not be read, so the targets of links
+	// may be missing.
 	Incomplete bool
 }
 
 // Lint returns the findings about specs as they were written: their templates
-// must not have been rendered yet. Specs of several namespaces do not see one
-// another.
+// must not have been rendered yet. Each namespace is checked by itself.
 func Lint(specs []*spec.Node, opts Options) diag.List {
 	var list diag.List
 	spaces := make(map[string][]*spec.Node)
 	for _, s := range specs {
-		snippetLanguage(s, &list)
 		olderForm(s, &list)
 		unusedEnv(s, &list)
 		notTemplate(s, &list)
 		spaces[s.Namespace] = append(spaces[s.Namespace], s)
 	}
 	for _, specs := range spaces {
-		sameAddress(specs, &list)
+		byKind(specs, opts.Kinds, &list)
 		if !opts.Incomplete {
-			unreachable(specs, opts.Trigger, &list)
+			unreachable(specs, opts.Kinds, &list)
 		}
 	}
 	list.Sort()
 	return list
+}
+
+// byKind adds what the kinds themselves report. Specs with unknown fields are left
+// out: what is wrong with them is reported elsewhere.
+func byKind(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
+	written := make(map[string][]node.WrittenSpec)
+	for _, s := range specs {
+		def, ok := kinds.Kind(s.Kind)
+		if ok && def.Lint != nil && !slices.ContainsFunc(s.Config.Fields, func(f schema.RawField) bool { return !def.Config.Has(f.Name) }) {
+			written[s.Kind] = append(written[s.Kind], node.WrittenSpec{Name: s.Name, Pos: s.Pos, Config: s.Config})
+		}
+	}
+	for kind, specs := range written {
+		def, _ := kinds.Kind(kind)
+		list.Append(def.Lint(specs))
+	}
 }
 
 // warn adds a finding about a spec.
@@ -62,52 +73,6 @@ func warn(list *diag.List, s *spec.Node, pos diag.Pos, path string, d *diag.Diag
 func Empty(file string) *diag.Diagnostic {
 	return diag.Warningf(diag.CodeEmpty, "there is no spec in the document").
 		WithHint("write one such as {kind: nop, name: a}, or remove the file").At(diag.Pos{File: file}, "")
-}
-
-// sameAddress refuses two listeners at one address, as far as that is known before
-// templates are rendered. Port 0 is a free one each time.
-func sameAddress(specs []*spec.Node, list *diag.List) {
-	type listening struct {
-		host string
-		at   diag.Pos
-	}
-	ports := make(map[string][]listening)
-	for _, s := range specs {
-		port := s.Config.Field("port")
-		if s.Kind != "listener" || port == nil || port.Text.Code == "0" || strings.Contains(port.Text.Code, "{{") {
-			continue
-		}
-		host := ""
-		if h := s.Config.Field("host"); h != nil {
-			host, _ = h.Value.AsString()
-		}
-		others := ports[port.Text.Code]
-		i := slices.IndexFunc(others, func(o listening) bool {
-			return o.host == host || !strings.Contains(o.host+host, "{{") && (everywhere(o.host) || everywhere(host))
-		})
-		if i >= 0 {
-			d := diag.Errorf(diag.CodeSameAddress, "the node at %s listens on port %s, too", others[i].at, port.Text.Code).
-				WithHint("give one of them another port, or send both to one router").At(port.Pos, "port")
-			d.Node = s.Name
-			list.Add(d)
-		}
-		ports[port.Text.Code] = append(others, listening{host, s.Pos})
-	}
-}
-
-// everywhere reports whether a host stands for all addresses of the machine.
-func everywhere(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
-
-// snippetLanguage remarks on snippets that do not say what they are written in.
-func snippetLanguage(s *spec.Node, list *diag.List) {
-	meant := func(f schema.RawField) bool {
-		_, near := spell.Nearest(f.Name, []string{"language"})
-		return near || f.Name == "language"
-	}
-	if s.Kind == "snippet" && !slices.ContainsFunc(s.Config.Fields, meant) {
-		warn(list, s, s.Pos, "language", diag.Errorf(diag.CodeNoLanguage, "no language, so the code is plain text").
-			WithHint("add language: text, or the language that is meant"))
-	}
 }
 
 // olderForm remarks once on each spec that is written in an older form.

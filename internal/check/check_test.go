@@ -23,7 +23,7 @@ func TestLint(t *testing.T) {
 		if list.HasErrors() {
 			t.Fatal(list)
 		}
-		if got := check.Lint(specs, check.Options{Trigger: kinds.Trigger}).Error(); got != want {
+		if got := check.Lint(specs, check.Options{Kinds: kinds}).Error(); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", doc, got, want)
 		}
 	}

@@ -2,6 +2,8 @@ package check
 
 import (
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
+	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
@@ -9,14 +11,14 @@ import (
 // says nothing about documents without a trigger, whose nodes are run by name, nor
 // where a kind or the target of a link is unknown or a name is there twice, which is
 // reported elsewhere.
-func unreachable(specs []*spec.Node, trigger func(kind string) (trigger, known bool), list *diag.List) {
+func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 	g, ok := newGraph(specs)
 	if !ok {
 		return
 	}
 	var todo []*spec.Node
 	for _, s := range specs {
-		starts, known := trigger(s.Kind)
+		starts, known := kinds.Trigger(s.Kind)
 		if !known {
 			return
 		}
@@ -34,7 +36,7 @@ func unreachable(specs []*spec.Node, trigger func(kind string) (trigger, known b
 			if !ok {
 				return
 			}
-			if isLifecycle(port.Name) {
+			if _, ok := lifecycle.Of(port.Name); ok {
 				todo = append(todo, targets...)
 			}
 		}
@@ -58,16 +60,6 @@ func unreachable(specs []*spec.Node, trigger func(kind string) (trigger, known b
 				WithHint("link to it from a node that is reached, or remove it"))
 		}
 	}
-}
-
-// isLifecycle reports whether a port is one of those that every node has for when
-// it starts and stops.
-func isLifecycle(port string) bool {
-	switch port {
-	case "init", "active", "deactive", "deinit":
-		return true
-	}
-	return false
 }
 
 // A graph finds specs as links name them.

@@ -152,13 +152,13 @@ func (c *compiler) make(i int32) {
 	v.Concurrency = 1
 	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
 		v.Node, err = u.def.New(&node.Init{
-			Config: u.config,
-			Node:   v.Ref,
-			InLinks:     u.in,
-			OutLinks:    u.out,
-			ErrorLinks:    len(v.Err),
-			Log:    c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
-			Pool:   c.opts.Pool,
+			Config:     u.config,
+			Node:       v.Ref,
+			InLinks:    u.in,
+			OutLinks:   u.out,
+			ErrorLinks: len(v.Err),
+			Log:        c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
+			Pool:       c.opts.Pool,
 		})
 		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
 			v.Concurrency = max(1, n.Concurrency())

@@ -1,12 +1,12 @@
 package compile
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -69,7 +69,7 @@ func (c *compiler) linkUnit(at int32) {
 	fits := !u.broken
 	for _, port := range u.spec.Ports {
 		edges := c.resolve(at, port)
-		if phase := slices.Index(phaseNames[:], port.Name); phase >= 0 {
+		if phase, ok := lifecycle.Of(port.Name); ok {
 			v.Lifecycle[phase] = append(v.Lifecycle[phase], edges...)
 			continue
 		}
@@ -164,7 +164,7 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 		if len(ports) > 0 {
 			names = append(names, errorPort)
 		}
-		names = append(names, phaseNames[:]...)
+		names = append(names, lifecycle.Names()...)
 	}
 	base, _, _ := strings.Cut(name, "[")
 	if near, ok := spell.Nearest(base, names); ok {

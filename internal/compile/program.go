@@ -8,6 +8,7 @@
 package compile
 
 import (
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -41,30 +42,13 @@ type Vertex struct {
 	// one in-port at once; at least 1.
 	Concurrency int
 
-	// Lifecycle holds the links of the lifecycle ports, by [Phase].
-	Lifecycle [phases][]Edge
+	// Lifecycle holds the links of the lifecycle ports, by phase.
+	Lifecycle [lifecycle.Phases][]Edge
 }
 
 // An Edge is one resolved link: the receiving node and its in-port, as indexes.
 // Names exist only in specs and in messages.
 type Edge struct{ Node, Port int32 }
-
-// A Phase is a moment in a node's life at which a workflow may run.
-type Phase uint8
-
-// The phases, in the order in which they come.
-const (
-	PhaseInit     Phase = iota // before the generation opens
-	PhaseActive                // when it has opened, before it serves
-	PhaseDeactive              // when it has drained
-	PhaseDeinit                // after its nodes have closed
-	phases
-)
-
-var phaseNames = [phases]string(node.LifecyclePorts())
-
-// String returns the name of the phase's port.
-func (p Phase) String() string { return phaseNames[p] }
 
 // Find returns the index of the node of that name in a namespace.
 func (p *Program) Find(namespace, name string) (index int32, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/spec"
 )
@@ -15,7 +16,7 @@ import (
 // a client its own request back. It warns where that is a default, and where none
 // of several ports that no field names is linked.
 func (c *compiler) unlinked(u *unit) {
-	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return !slices.Contains(phaseNames[:], p.Name) })
+	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
 		n, open := indexes(port, u.config, u.broken)
 		if port.Indexes == nil || open || n == 0 {

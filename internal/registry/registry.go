@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -62,9 +63,9 @@ func check(def *node.Def) error {
 		}
 	}
 	for _, port := range def.Out {
-		if slices.Contains(node.LifecyclePorts(), port.Name) {
+		if _, ok := lifecycle.Of(port.Name); ok {
 			return fmt.Errorf("out-port %q has the name of a lifecycle port: call it something else than %s",
-				port.Name, strings.Join(node.LifecyclePorts(), ", "))
+				port.Name, strings.Join(lifecycle.Names(), ", "))
 		}
 	}
 	return nil

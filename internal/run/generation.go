@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -203,10 +204,10 @@ func (g *Generation) Open(ctx context.Context) error {
 
 func (g *Generation) openNode(ctx context.Context, at int32) error {
 	v := &g.prog.Vertices[at]
-	if err := g.lifecycle(ctx, at, compile.PhaseInit); err != nil {
+	if err := g.lifecycle(ctx, at, lifecycle.Init); err != nil {
 		return err
 	}
-	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeinit) })
+	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, lifecycle.Deinit) })
 	if opener, ok := v.Node.(node.Opener); ok {
 		if err := compile.Guard(g.log, v.Ref, "Open", func() error { return opener.Open(ctx) }); err != nil {
 			return err
@@ -222,10 +223,10 @@ func (g *Generation) openNode(ctx context.Context, at int32) error {
 		g.measured.nodes = append(g.measured.nodes, measuredNode{v.Ref, m})
 		g.measured.Unlock()
 	}
-	if err := g.lifecycle(ctx, at, compile.PhaseActive); err != nil {
+	if err := g.lifecycle(ctx, at, lifecycle.Active); err != nil {
 		return err
 	}
-	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, compile.PhaseDeactive) })
+	g.undo = append(g.undo, func(ctx context.Context) error { return g.lifecycle(ctx, at, lifecycle.Deactive) })
 	return nil
 }
 
@@ -238,7 +239,7 @@ func atNode(ref node.Ref, step string, err error) error {
 }
 
 // lifecycle runs the workflow at a node's lifecycle port, if there is one.
-func (g *Generation) lifecycle(ctx context.Context, at int32, phase compile.Phase) error {
+func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Phase) error {
 	edges := g.prog.Vertices[at].Lifecycle[phase]
 	if len(edges) == 0 {
 		return nil

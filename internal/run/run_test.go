@@ -14,6 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -584,8 +585,8 @@ func TestLifecycle(t *testing.T) {
 		})
 	}
 	at := g.add(&recorded{log: &log}, 1)
-	for phase, name := range map[compile.Phase]string{
-		compile.PhaseInit: "init", compile.PhaseActive: "active", compile.PhaseDeactive: "deactive", compile.PhaseDeinit: "deinit",
+	for phase, name := range map[lifecycle.Phase]string{
+		lifecycle.Init: "init", lifecycle.Active: "active", lifecycle.Deactive: "deactive", lifecycle.Deinit: "deinit",
 	} {
 		g.vertices[at].Lifecycle[phase] = []compile.Edge{{Node: hook(name)}}
 	}
@@ -619,7 +620,7 @@ func TestLifecycleTimeout(t *testing.T) {
 			return node.Fail(ctx.Err())
 		})
 	})
-	g.vertices[at].Lifecycle[compile.PhaseInit] = []compile.Edge{{Node: stuck}}
+	g.vertices[at].Lifecycle[lifecycle.Init] = []compile.Edge{{Node: stuck}}
 	gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{1, 0}}, run.Options{LifecycleTimeout: time.Millisecond})
 	err := gen.Open(t.Context())
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "init") {

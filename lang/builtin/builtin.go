@@ -11,9 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/javascript"
 )
 
-// Languages returns text, json, yaml, cel, javascript and typescript. Each call
-// makes a new set: programs of one set share runtimes, so a process wants only
-// one. For worker see [javascript.New].
+// Languages returns a new set of the languages below. The programs of one set
+// share runtimes, so a process needs only one set. For worker see [javascript.New].
 func Languages(worker ...string) *lang.Set {
 	js := javascript.New(worker...)
 	return lang.NewSet(map[string]lang.Language{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -25,10 +26,11 @@ func snippetDef(o Options) *node.Def {
 			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("What the code is written in."),
 			schema.Text("code").Required().Doc("The code."),
 			timeoutField(),
-			schema.Bool("isolate").Default(false).Doc("Runs `javascript` and `typescript` in a process of their own."),
+			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
-		In:  in("A payload to evaluate the code on."),
-		Out: []node.Port{{Name: "out", Doc: "What the code made of it."}},
+		In:   in("A payload to evaluate the code on."),
+		Out:  []node.Port{{Name: "out", Doc: "What the code made of it."}},
+		Lint: lintSnippets,
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {
@@ -48,6 +50,17 @@ func snippetDef(o Options) *node.Def {
 			return snippet{program}, nil
 		},
 	}
+}
+
+// lintSnippets warns of snippets that do not say what they are written in.
+func lintSnippets(specs []node.WrittenSpec) (list diag.List) {
+	for _, s := range specs {
+		if s.Config.Field("language") == nil {
+			list.Add(s.Finding(s.Pos, "language", diag.Warningf(diag.CodeNoLanguage, "no language, so the code is plain text").
+				WithHint("add language: text, or the language that is meant")))
+		}
+	}
+	return list
 }
 
 // A constant is a snippet whose result does not depend on the payload.

@@ -63,8 +63,9 @@ code: hello
 			)).Doc("What one client, or all together, may use."),
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
 		),
-		Out: []node.Port{{Name: "out", Doc: "The request."}},
-		New: newListener,
+		Out:  []node.Port{{Name: "out", Doc: "The request."}},
+		Lint: lintListeners,
+		New:  newListener,
 	}
 }
 

@@ -5,20 +5,21 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
 const kindsIntro = `# Kinds
 
 What ` + "`uniflow list`" + ` lists and ` + "`uniflow describe KIND`" + ` describes. [Workflows](../workflows.md) has what all kinds have in common:
-` + "`id`, `name`, `namespace`, `annotations`, `env` and `ports`" + `, and the ports ` + "`init`, `active`, `deactive` and `deinit`" + ` that every node has.
+` + "`id`, `name`, `namespace`, `annotations`, `env` and `ports`" + `, and the ports %s that every node has.
 
 `
 
 // Kinds is the page of all kinds, in the order given.
 func Kinds(defs []*node.Def) string {
 	var b strings.Builder
-	b.WriteString(Generated + kindsIntro + "| kind | what it does |\n| --- | --- |\n")
+	b.WriteString(Generated + fmt.Sprintf(kindsIntro, enumerate(lifecycle.Names())) + "| kind | what it does |\n| --- | --- |\n")
 	for _, def := range defs {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", def.Kind, def.Kind, cell(def.Summary))
 	}
@@ -26,6 +27,12 @@ func Kinds(defs []*node.Def) string {
 		b.WriteString("\n" + kindPage(def))
 	}
 	return b.String()
+}
+
+// enumerate lists words of code.
+func enumerate(words []string) string {
+	last := len(words) - 1
+	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
 }
 
 func kindPage(def *node.Def) string {

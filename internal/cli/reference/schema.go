@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -141,10 +142,9 @@ func portsSchema(def *node.Def) value.Value {
 	if def.HasError() {
 		named("error", errorDoc)
 	}
-	named("init", "Run before the node opens.")
-	named("active", "Run after the node has opened.")
-	named("deactive", "Run before the node closes.")
-	named("deinit", "Run after the node has closed.")
+	for _, port := range lifecycle.Ports() {
+		named(port.Name, port.Doc)
+	}
 	s := object("type", list("object", "null"), "properties", properties.Build())
 	if patterns.Len() > 0 {
 		s = s.With("patternProperties", patterns.Build())
