@@ -7,43 +7,43 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// Metrics are what an engine has done so far, and what it is doing. Counts are
-// since the engine was made; those of a node since it was first served, through
-// reloads. They are read one after the other while processes go on, so sums may
-// differ by what happened meanwhile.
+// Metrics are what an engine has done so far, and what it is doing. Counts begin
+// when the engine is made; those of a node when it is first served, and they
+// continue after reloads. They are read one after the other while processes run, so
+// sums may not match exactly.
 type Metrics struct {
-	Generation   int // that serves; 0 for none
-	Draining     int // generations that were replaced and have processes under way
+	Generation   int // the one that serves; 0 if none does
+	Draining     int // generations that were replaced and have processes in progress
 	Reloads      uint64
-	Refused      uint64 // reloads that were not served: errors in documents, failed starts
-	Started      uint64 // processes, children and lifecycle workflows among them
-	InFlight     int
+	Refused      uint64           // reloads that failed: errors in documents, failed starts
+	Started      uint64           // processes, including children and lifecycle workflows
+	InFlight     int              // processes in progress
 	Ended        [outcomes]uint64 // processes by outcome
-	Pending      int              // packets that wait in processes that wait themselves, or have run for long
-	PendingBytes int              // what those packets weigh
+	Pending      int              // packets that wait in processes that wait too, or are long
+	PendingBytes int              // the size of those packets
 	Nodes        []NodeMetrics    // nodes without a name are summed up by kind
-	Figures      []Figure         // what nodes have of their own; in no order
+	Figures      []Figure         // figures of the nodes' own, in no order
 
 	LastReload   time.Time // when the last workflow was served or refused; zero if none was
-	LastReloadOK bool      // it was served
+	LastReloadOK bool      // the last workflow was served
 }
 
-// A Figure is what a node has reported of itself: see [node.Measured].
+// A Figure is a metric that a node reports itself: see [node.Measured].
 type Figure struct {
 	Node   node.Ref
 	Metric node.Metric
 }
 
-// NodeMetrics are about one node. Packets and errors are exact. Times are
-// measured for a sample of processes when there are many (at most about a hundred
-// a second), each counting for those that were not; so they are estimates then.
-// What a trigger takes is processes: their number, and how long they took.
+// NodeMetrics are about one node. Packets and errors are exact. Times are estimates
+// under load: at most about a hundred processes a second are measured, each of
+// which represents those that are not. For a trigger, packets are the processes
+// that it started, and the latency is how long they took.
 type NodeMetrics struct {
 	Kind, Namespace, Name string // Name is empty for nodes without one
 
-	Packets uint64        // that the node has taken
-	Errors  uint64        // failures of the node's own
-	Busy    time.Duration // that its code ran, without blocking work
+	Packets uint64        // received by the node
+	Errors  uint64        // failures of the node itself
+	Busy    time.Duration // time that its code ran, without blocking work
 	Latency Histogram     // of packets: waiting, running and blocking work; see [Span.Own]
 }
 
@@ -59,7 +59,7 @@ func (m *Metrics) Add(other *Metrics) {
 	m.PendingBytes += other.PendingBytes
 }
 
-// buckets is how many buckets a histogram has, the last without a bound.
+// buckets is the number of buckets of a histogram. The last has no bound.
 const buckets = 14
 
 // A Histogram counts durations by size. The zero Histogram is empty.
@@ -68,9 +68,9 @@ type Histogram struct {
 	Sum    time.Duration
 }
 
-// Bound returns the upper bound of a bucket, itself included: 1 µs, 4 µs, 16 µs
-// and so on up to 16.8 s. The last bucket has none, and the result is 0.
-func Bound(bucket int) time.Duration {
+// Bound returns the inclusive upper bound of a bucket: 1 µs, 4 µs, 16 µs and so on
+// up to 16.8 s. The last bucket has none, and the result is 0.
+func (h *Histogram) Bound(bucket int) time.Duration {
 	if bucket >= buckets-1 {
 		return 0
 	}
@@ -78,7 +78,7 @@ func Bound(bucket int) time.Duration {
 }
 
 // Bucket returns the bucket that a duration counts in.
-func Bucket(d time.Duration) int {
+func (h *Histogram) Bucket(d time.Duration) int {
 	if d <= time.Microsecond {
 		return 0
 	}
@@ -94,7 +94,7 @@ func (h *Histogram) Add(other Histogram) {
 	h.Sum += other.Sum
 }
 
-// Add adds what another node, or the same in another generation, has done.
+// Add adds the metrics of another node, or of the same node in another generation.
 func (m *NodeMetrics) Add(other NodeMetrics) {
 	m.Packets += other.Packets
 	m.Errors += other.Errors

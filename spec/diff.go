@@ -7,43 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Change is a node that differs between two readings of the documents.
-type Change struct {
-	Old, New *Node  // nil if there is none
-	Field    string // one that differs; empty for a node that came or went
-}
-
-// Diff compares two lists of nodes by id: what changed, came and went, in the
-// order of the new list and then of the old one. Places do not count.
-func Diff(before, after []*Node) []Change {
-	old := make(map[string]*Node, len(before))
-	for _, n := range before {
-		old[n.ID] = n
-	}
-	var changes []Change
-	for _, n := range after {
-		o := old[n.ID]
-		delete(old, n.ID)
-		switch {
-		case o == nil:
-			changes = append(changes, Change{New: n})
-		default:
-			if field := Differ(o, n); field != "" {
-				changes = append(changes, Change{Old: o, New: n, Field: field})
-			}
-		}
-	}
-	for _, n := range before {
-		if old[n.ID] == n {
-			changes = append(changes, Change{Old: n})
-		}
-	}
-	return changes
-}
-
-// Differ returns a field in which two nodes differ in meaning, "" if there is
+// difference returns a field in which two nodes differ in meaning, or "" if there is
 // none.
-func Differ(a, b *Node) string {
+func difference(a, b *Node) string {
 	switch {
 	case a.Kind != b.Kind:
 		return "kind"
@@ -76,9 +42,9 @@ func Differ(a, b *Node) string {
 
 // sameSpecs compares the specs within a node.
 func sameSpecs(a, b *schema.Raw) bool {
-	before, found := ParseRaw(a, ParseOptions{})
-	after, left := ParseRaw(b, ParseOptions{})
-	return len(found) == len(left) && slices.EqualFunc(before, after, func(x, y *Node) bool { return Differ(x, y) == "" })
+	before, found := parseRaw(a, ParseOptions{})
+	after, left := parseRaw(b, ParseOptions{})
+	return len(found) == len(left) && slices.EqualFunc(before, after, func(x, y *Node) bool { return difference(x, y) == "" })
 }
 
 func sameBinding(a, b Binding) bool {

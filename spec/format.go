@@ -72,7 +72,7 @@ func changed(before, after Document) string {
 		return "the number of specs"
 	}
 	for i := range a {
-		if field := Differ(a[i], b[i]); field != "" {
+		if field := difference(a[i], b[i]); field != "" {
 			return fmt.Sprintf("%s of node %q", field, a[i].title())
 		}
 	}

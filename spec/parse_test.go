@@ -355,37 +355,32 @@ func TestIDs(t *testing.T) {
 
 func TestParseRaw(t *testing.T) {
 	outer := parsed(t, "kind: step\nspecs:\n  - kind: route\n    links: {out: [{name: a, port: io}]}\n  - {name: a}\n")[0]
-	nodes, list := ParseRaw(outer.Config.Field("specs"), ParseOptions{Namespace: "inner"})
+	nodes, list := parseRaw(outer.Config.Field("specs"), ParseOptions{Namespace: "inner"})
 	if len(nodes) != 2 || nodes[0].Kind != "router" || nodes[0].Namespace != "inner" || nodes[0].Ports[0].Links[0].Port != "in" {
 		t.Errorf("got %+v, want the inner specs", nodes)
 	}
 	if got, want := list.Error(), `x.yaml:5:5: node "a": kind: missing [F1005]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if nodes, list := ParseRaw(nil, ParseOptions{}); len(nodes)+len(list) > 0 {
+	if nodes, list := parseRaw(nil, ParseOptions{}); len(nodes)+len(list) > 0 {
 		t.Errorf("got %v, %v, want nothing", nodes, list)
 	}
 }
 
-func TestDiff(t *testing.T) {
-	before := parsed(t, "- {kind: a, name: x, v: 1}\n- {kind: a, name: y}\n- {kind: a, name: z, ports: {out: [{name: x}]}}\n")
-	after := parsed(t, "\n- {kind: a, name: z, ports: {out: [{name: y}]}}\n- {kind: a, name: x, v: 1.0}\n- {kind: b, name: w}\n")
-	var got []string
-	for _, c := range Diff(before, after) {
-		name := func(n *Node) string {
-			if n == nil {
-				return "-"
-			}
-			return n.Name
+func TestDifference(t *testing.T) {
+	f := func(before, after, want string) {
+		t.Helper()
+		if got := difference(parsed(t, before)[0], parsed(t, after)[0]); got != want {
+			t.Errorf("%s, %s: got %q, want %q", before, after, got, want)
 		}
-		got = append(got, name(c.Old)+">"+name(c.New)+" "+c.Field)
 	}
-	if s, want := strings.Join(got, ", "), "z>z ports, x>x v, ->w , y>- "; s != want {
-		t.Errorf("got %q, want %q", s, want)
-	}
-	if changes := Diff(before, parsed(t, "# moved\n- {kind: a, name: x, v: 1}\n- {kind: a, name: y}\n- {kind: a, name: z, ports: {out: [{name: x}]}}\n")); changes != nil {
-		t.Errorf("got %v, want no changes", changes)
-	}
+	f("{kind: a, name: x, v: 1}", "# moved\n- {kind: a, name: x, v: 1}", "")
+	f("{kind: a, name: x, v: 1}", "{kind: a, name: x, v: 1.0}", "v")
+	f("{kind: a, name: x, v: 1}", "{kind: a, name: x}", "v")
+	f("{kind: a, name: x}", "{kind: a, name: x, v: 1}", "v")
+	f("{kind: a, name: x}", "{kind: b, name: x}", "kind")
+	f("{kind: a, name: x}", "{kind: a, name: y}", "name")
+	f("{kind: a, name: z, ports: {out: [{name: x}]}}", "{kind: a, name: z, ports: {out: [{name: y}]}}", "ports")
 }
 
 func TestRead(t *testing.T) {

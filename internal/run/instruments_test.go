@@ -122,8 +122,8 @@ func TestRare(t *testing.T) {
 		if m.Busy != n*30*time.Microsecond || m.Latency.Sum != n*1030*time.Microsecond {
 			t.Errorf("got %v busy, %v in all, want %v and %v", m.Busy, m.Latency.Sum, n*30*time.Microsecond, n*1030*time.Microsecond)
 		}
-		if bucket := observe.Bucket(1030 * time.Microsecond); m.Latency.Counts[bucket] != n {
-			t.Errorf("got counts %v, want %d up to %v", m.Latency.Counts, n, observe.Bound(bucket))
+		if bucket := m.Latency.Bucket(1030 * time.Microsecond); m.Latency.Counts[bucket] != n {
+			t.Errorf("got counts %v, want %d up to %v", m.Latency.Counts, n, m.Latency.Bound(bucket))
 		}
 	})
 }

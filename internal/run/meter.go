@@ -40,11 +40,14 @@ func (m *meter) node(at int32) *nodeMeter {
 	return m.nodes[at].Load()
 }
 
+// histogram is empty; it has the buckets of all.
+var histogram observe.Histogram
+
 // measured counts a packet that represents weight packets.
 func (n *nodeMeter) measured(own, busy time.Duration, weight uint64) {
 	n.busy.Add(int64(busy) * int64(weight))
 	n.sum.Add(int64(own) * int64(weight))
-	n.counts[observe.Bucket(own)].Add(weight)
+	n.counts[histogram.Bucket(own)].Add(weight)
 }
 
 // A shard measures at most one process every samplePace, after a burst of 25. With

@@ -1,13 +1,14 @@
-// Package prom shows an engine's metrics to Prometheus.
+// Package prom serves an engine's metrics to Prometheus.
 //
-// [Handler] reads what [observe.Metrics] says at each scrape; nothing is counted
-// here. The package must not know how processes are run.
+// [Handler] reads [observe.Metrics] at each scrape; it counts nothing itself. The
+// package must not know how processes are run.
 package prom
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -22,14 +23,14 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// Options are what to show. Metrics is required.
+// Options are what to serve. Metrics is required.
 type Options struct {
 	Metrics func() observe.Metrics // called for each scrape, from any goroutine
 	Version string                 // of the program
-	Log     *slog.Logger           // of scrapes that fail; nil discards
+	Log     *slog.Logger           // gets the errors of scrapes; nil discards
 }
 
-// maxScrapes is how many scrapes are answered at once; past it the answer is 503.
+// maxScrapes is the number of concurrent scrapes; any more are answered with 503.
 const maxScrapes = 4
 
 // Handler serves the metrics of an engine, of the Go runtime and of the process
@@ -56,19 +57,18 @@ func Handler(opts Options) (http.Handler, error) {
 	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: &errorLog{log: opts.Log}, MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true,
-		// A figure that its kind describes badly is left out; all others are shown.
+		// A figure that its kind describes badly is left out, and only that one.
 		ErrorHandling: promhttp.ContinueOnError,
 	}), nil
 }
 
-// An errorLog logs what is wrong with the metrics when that has changed, not at
-// each scrape.
+// An errorLog logs errors of scrapes when they change, not at each scrape.
 type errorLog struct {
 	log  *slog.Logger
 	last atomic.Pointer[string]
 }
 
-// maxErrors is how much is logged of what is wrong with the metrics, in bytes.
+// maxErrors is the number of bytes of the errors of a scrape that are logged.
 const maxErrors = 2000
 
 // Println logs an error of a scrape.
@@ -80,79 +80,112 @@ func (l *errorLog) Println(v ...any) {
 	}
 }
 
+// A metric is a series of the engine (T is [observe.Metrics]) or of each node.
+type metric[T any] struct {
+	name, help string
+	typ        prometheus.ValueType
+	value      func(*T) float64 // NaN if there is no value yet
+}
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// engineMetrics and nodeMetrics are all series but the outcomes and the latencies.
+var engineMetrics = []metric[observe.Metrics]{
+	{"generation", "The number of the generation that serves, from 1.", gauge,
+		func(m *observe.Metrics) float64 { return float64(m.Generation) }},
+	{"generations_draining", "Generations that were replaced and have processes in progress.", gauge,
+		func(m *observe.Metrics) float64 { return float64(m.Draining) }},
+	{"reloads_total", "Generations that have replaced another.", counter,
+		func(m *observe.Metrics) float64 { return float64(m.Reloads) }},
+	{"reload_failures_total", "Workflows that were not served, because of errors in them or because they did not start.", counter,
+		func(m *observe.Metrics) float64 { return float64(m.Refused) }},
+	{"last_reload_successful", "Whether the last workflow that was read is served: 1 or 0.", gauge,
+		func(m *observe.Metrics) float64 {
+			switch {
+			case m.LastReload.IsZero():
+				return math.NaN()
+			case m.LastReloadOK:
+				return 1
+			}
+			return 0
+		}},
+	{"last_reload_timestamp_seconds", "When the last workflow was served or refused.", gauge,
+		func(m *observe.Metrics) float64 {
+			if m.LastReload.IsZero() {
+				return math.NaN()
+			}
+			return float64(m.LastReload.UnixMilli()) / 1000
+		}},
+	{"processes_started_total", "Processes that have started.", counter,
+		func(m *observe.Metrics) float64 { return float64(m.Started) }},
+	{"processes_in_flight", "Processes in progress.", gauge,
+		func(m *observe.Metrics) float64 { return float64(m.InFlight) }},
+	{"pending_packets", "Packets that wait in processes that wait too or run for long.", gauge,
+		func(m *observe.Metrics) float64 { return float64(m.Pending) }},
+	{"pending_bytes", "The size of the packets that wait.", gauge,
+		func(m *observe.Metrics) float64 { return float64(m.PendingBytes) }},
+}
+
+var nodeMetrics = []metric[observe.NodeMetrics]{
+	{"node_packets_total", "Packets that a node has received; for a trigger, processes that it has started. Nodes without a name are summed up by kind.", counter,
+		func(n *observe.NodeMetrics) float64 { return float64(n.Packets) }},
+	{"node_errors_total", "Failures of the node itself.", counter,
+		func(n *observe.NodeMetrics) float64 { return float64(n.Errors) }},
+	{"node_busy_seconds_total", "Time that a node's code ran, without blocking work; estimated from a sample under load.", counter,
+		func(n *observe.NodeMetrics) float64 { return n.Busy.Seconds() }},
+}
+
+var nodeLabels = []string{"namespace", "kind", "node"}
+
 // A collector makes series of metrics.
 type collector struct {
-	metrics func() observe.Metrics
-
-	generation, reloads, refused     *prometheus.Desc
-	reloadOK, reloadTime, draining   *prometheus.Desc
-	started, ended, inFlight         *prometheus.Desc
-	pending, pendingBytes            *prometheus.Desc
-	packets, failures, busy, latency *prometheus.Desc
+	metrics        func() observe.Metrics
+	engine, node   []*prometheus.Desc // of engineMetrics and nodeMetrics
+	ended, latency *prometheus.Desc
 }
 
 func newCollector(metrics func() observe.Metrics) *collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("uniflow_"+name, help, labels, nil)
 	}
-	node := []string{"namespace", "kind", "node"}
-	return &collector{
-		metrics:      metrics,
-		generation:   desc("generation", "The number of the generation that serves, from 1."),
-		draining:     desc("generations_draining", "Generations that were replaced and have processes under way."),
-		reloads:      desc("reloads_total", "Generations that have replaced another."),
-		refused:      desc("reload_failures_total", "Workflows that were not served, for errors in them or because they did not start."),
-		reloadOK:     desc("last_reload_successful", "Whether the last workflow that was to be served is served: 1 or 0."),
-		reloadTime:   desc("last_reload_timestamp_seconds", "When that was decided."),
-		started:      desc("processes_started_total", "Processes that have started."),
-		ended:        desc("processes_ended_total", "Processes that have ended, by how.", "outcome"),
-		inFlight:     desc("processes_in_flight", "Processes under way."),
-		pending:      desc("pending_packets", "Packets that wait in processes that wait themselves or have run for long."),
-		pendingBytes: desc("pending_bytes", "The size of the packets that wait."),
-		packets:      desc("node_packets_total", "Packets that a node has taken; of a trigger, processes that it has started. Nodes without a name are summed up by kind.", node...),
-		failures:     desc("node_errors_total", "Failures of a node's own.", node...),
-		busy:         desc("node_busy_seconds_total", "Time that a node's code ran, blocking work left out; estimated from a sample under load.", node...),
-		latency:      desc("node_duration_seconds", "Time that a packet spent at a node: waiting, being handled, in blocking work; of a trigger, time that a process took. Estimated from a sample under load.", node...),
+	c := &collector{
+		metrics: metrics,
+		ended:   desc("processes_ended_total", "Processes that have ended, by outcome.", "outcome"),
+		latency: desc("node_duration_seconds", "Time that a packet spent at a node, including waiting and blocking work; for a trigger, time that a process took. Estimated from a sample under load.", nodeLabels...),
 	}
+	for _, m := range engineMetrics {
+		c.engine = append(c.engine, desc(m.name, m.help))
+	}
+	for _, m := range nodeMetrics {
+		c.node = append(c.node, desc(m.name, m.help, nodeLabels...))
+	}
+	return c
 }
 
-// Describe describes nothing: what nodes have of their own is known when it is
+// Describe describes nothing: the figures of the nodes' own are known when they are
 // collected, and checked then.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
+// Collect implements [prometheus.Collector].
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
 	m := c.metrics()
-	gauge(c.generation, float64(m.Generation))
-	gauge(c.draining, float64(m.Draining))
-	count(c.reloads, float64(m.Reloads))
-	count(c.refused, float64(m.Refused))
-	if !m.LastReload.IsZero() {
-		ok := 0.0
-		if m.LastReloadOK {
-			ok = 1
+	for i, row := range engineMetrics {
+		if v := row.value(&m); !math.IsNaN(v) {
+			out <- prometheus.MustNewConstMetric(c.engine[i], row.typ, v)
 		}
-		gauge(c.reloadOK, ok)
-		gauge(c.reloadTime, float64(m.LastReload.UnixMilli())/1000)
 	}
-	count(c.started, float64(m.Started))
 	for outcome, n := range m.Ended {
-		count(c.ended, float64(n), observe.Outcome(outcome).String())
+		out <- prometheus.MustNewConstMetric(c.ended, counter, float64(n), observe.Outcome(outcome).String())
 	}
-	gauge(c.inFlight, float64(m.InFlight))
-	gauge(c.pending, float64(m.Pending))
-	gauge(c.pendingBytes, float64(m.PendingBytes))
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		labels := []string{n.Namespace, n.Kind, n.Name}
-		count(c.packets, float64(n.Packets), labels...)
-		count(c.failures, float64(n.Errors), labels...)
-		count(c.busy, n.Busy.Seconds(), labels...)
+		for i, row := range nodeMetrics {
+			out <- prometheus.MustNewConstMetric(c.node[i], row.typ, row.value(n), labels...)
+		}
 		total, buckets := cumulate(&n.Latency)
 		if total > 0 { // a node that was never measured has no series of its own
 			out <- prometheus.MustNewConstHistogram(c.latency, total, n.Latency.Sum.Seconds(), buckets, labels...)
@@ -163,11 +196,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// figure makes a series of what a node has reported. If that is not sound, it makes
-// one that fails alone.
+// figure makes a series of a figure of a node's own. If the figure is not valid, only
+// this series fails.
 func figure(f *observe.Figure) prometheus.Metric {
 	m := &f.Metric
-	names, values := []string{"namespace", "kind", "node"}, []string{f.Node.Namespace, f.Node.Kind, f.Node.Name}
+	names, values := slices.Clone(nodeLabels), []string{f.Node.Namespace, f.Node.Kind, f.Node.Name}
 	for _, l := range m.Labels {
 		names, values = append(names, l.Name), append(values, l.Value)
 	}
@@ -176,9 +209,9 @@ func figure(f *observe.Figure) prometheus.Metric {
 	var err error
 	switch m.Type {
 	case node.MetricGauge:
-		made, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, m.Value, values...)
+		made, err = prometheus.NewConstMetric(desc, gauge, m.Value, values...)
 	case node.MetricCounter:
-		made, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, m.Value, values...)
+		made, err = prometheus.NewConstMetric(desc, counter, m.Value, values...)
 	case node.MetricHistogram:
 		var total uint64
 		buckets := make(map[float64]uint64, len(m.Bounds))
@@ -202,12 +235,12 @@ func figure(f *observe.Figure) prometheus.Metric {
 	return made
 }
 
-// cumulate returns the counts of a histogram as Prometheus has them.
+// cumulate returns the counts of a histogram in the form of Prometheus.
 func cumulate(h *observe.Histogram) (total uint64, buckets map[float64]uint64) {
 	buckets = make(map[float64]uint64, len(h.Counts))
 	for i, n := range h.Counts {
 		total += n
-		if bound := observe.Bound(i); bound > 0 {
+		if bound := h.Bound(i); bound > 0 {
 			buckets[bound.Seconds()] = total
 		}
 	}

@@ -23,9 +23,9 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func sample() observe.Metrics {
 	m := observe.Metrics{Generation: 3, Draining: 1, Reloads: 2, Refused: 1, Started: 10, InFlight: 2, Pending: 5, PendingBytes: 640}
 	m.Ended[observe.Answered], m.Ended[observe.Failed] = 7, 1
-	hello := observe.NodeMetrics{Kind: "snippet", Namespace: "default", Name: `he said "hi"` + "\n", Packets: 9, Errors: 1, Busy: 3 * time.Millisecond}
+	hello := observe.NodeMetrics{Kind: "snippet", Namespace: "default", Name: `it said "hi"` + "\n", Packets: 9, Errors: 1, Busy: 3 * time.Millisecond}
 	for _, d := range []time.Duration{500, time.Microsecond, 2 * time.Microsecond, 10 * time.Second, time.Minute} {
-		hello.Latency.Counts[observe.Bucket(d)]++
+		hello.Latency.Counts[hello.Latency.Bucket(d)]++
 		hello.Latency.Sum += d
 	}
 	m.Nodes = []observe.NodeMetrics{hello, {Kind: "router", Namespace: "default"}}
@@ -81,13 +81,13 @@ func TestSeries(t *testing.T) {
 		`uniflow_processes_ended_total{outcome="cancelled"} 0` + "\n",
 		"uniflow_pending_packets 5\n",
 		"uniflow_pending_bytes 640\n",
-		`uniflow_node_packets_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 9` + "\n",
-		`uniflow_node_errors_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 1` + "\n",
-		`uniflow_node_busy_seconds_total{kind="snippet",namespace="default",node="he said \"hi\"\n"} 0.003` + "\n",
-		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="1e-06"} 2` + "\n",
-		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="4e-06"} 3` + "\n",
-		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="he said \"hi\"\n",le="+Inf"} 5` + "\n",
-		`uniflow_node_duration_seconds_count{kind="snippet",namespace="default",node="he said \"hi\"\n"} 5` + "\n",
+		`uniflow_node_packets_total{kind="snippet",namespace="default",node="it said \"hi\"\n"} 9` + "\n",
+		`uniflow_node_errors_total{kind="snippet",namespace="default",node="it said \"hi\"\n"} 1` + "\n",
+		`uniflow_node_busy_seconds_total{kind="snippet",namespace="default",node="it said \"hi\"\n"} 0.003` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="it said \"hi\"\n",le="1e-06"} 2` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="it said \"hi\"\n",le="4e-06"} 3` + "\n",
+		`uniflow_node_duration_seconds_bucket{kind="snippet",namespace="default",node="it said \"hi\"\n",le="+Inf"} 5` + "\n",
+		`uniflow_node_duration_seconds_count{kind="snippet",namespace="default",node="it said \"hi\"\n"} 5` + "\n",
 		`uniflow_node_packets_total{kind="router",namespace="default",node=""} 0` + "\n",
 		"uniflow_last_reload_successful 1\n",
 		"uniflow_last_reload_timestamp_seconds 1.5\n",
@@ -170,12 +170,13 @@ func TestBadFigures(t *testing.T) {
 // TestBuckets puts each duration into the bucket with the least bound that is
 // not below it.
 func TestBuckets(t *testing.T) {
+	var h observe.Histogram
 	for d := time.Duration(0); d < 20*time.Second; d += d/7 + 1 {
-		got := observe.Bucket(d)
-		if bound := observe.Bound(got); bound != 0 && d > bound {
+		got := h.Bucket(d)
+		if bound := h.Bound(got); bound != 0 && d > bound {
 			t.Fatalf("%v: got bucket up to %v", d, bound)
 		}
-		if got > 0 && d <= observe.Bound(got-1) {
+		if got > 0 && d <= h.Bound(got-1) {
 			t.Fatalf("%v: got bucket %d, want one below", d, got)
 		}
 	}
