@@ -10,43 +10,54 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An Error is a failure as flows and triggers see it. Nodes may return any
-// error; the engine wraps those that are not an Error exactly once, to say which
-// node failed. A node returns an Error of its own where it has more to say than
-// a message.
+// An Error is a failure as workflows and triggers see it. Nodes may return any
+// error; the engine wraps one that is not an Error, and adds the node that failed.
+// A node returns an Error if it has more to tell than a message.
 type Error struct {
-	Err        error         // what happened; never nil
-	Status     int           // HTTP status for whoever answers a client; 0 if unset
-	Code       string        // a word for programs, chosen by the workflow; may be empty
+	Err        error         // the cause; never nil
+	Status     int           // HTTP status for the answer to a client; 0 if unset
+	Code       string        // an identifier for programs, chosen by the workflow; may be empty
 	Public     bool          // the message may be shown to a client
-	RetryAfter time.Duration // when it is worth trying again; 0 if unknown
-	Data       value.Value   // what it is about, for programs; null if nothing
-	Node       Ref           // where it happened; filled in by the engine
+	RetryAfter time.Duration // how long to wait before a retry; 0 if unknown
+	Data       value.Value   // details for programs; null if there are none
+	Node       Ref           // the node that failed; set by the engine
 }
 
-// Error returns the message with the node and its place in front and the code
-// behind, as logs show it. The bare message is that of [Message].
+// Error returns the node and its place, the message and the code, as logs show
+// them. [Message] returns the message alone.
 func (e *Error) Error() string {
 	text := e.Err.Error()
 	if e.Node.Kind != "" {
 		at := e.Node.Pos
-		var placed interface{ Place() diag.Pos } // code of the node that failed
+		var placed interface{ Place() diag.Pos } // an error in the node's code
 		if errors.As(e.Err, &placed) && placed.Place().IsValid() {
 			at = placed.Place()
 		}
 		text = fmt.Sprintf("node %q (%s): %s", e.Node, at, text)
 	}
-	if e.Code != "" && !strings.HasSuffix(text, "["+e.Code+"]") { // that of the cause
+	if e.Code != "" && codeOf(e.Err) != e.Code {
 		text += " [" + e.Code + "]"
 	}
 	return text
 }
 
-// Unwrap returns the cause.
+// codeOf returns the code that the text of an error ends with, if any.
+func codeOf(err error) string {
+	var e *Error
+	var d *diag.Diagnostic
+	switch {
+	case errors.As(err, &e):
+		return e.Code
+	case errors.As(err, &d):
+		return string(d.Code)
+	}
+	return ""
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrorFields is what expressions and snippets see of the error: message, and
-// what else is set of code, status, node, public and data. See [value.ErrorMap].
+// ErrorFields returns the fields that expressions and snippets see: message, and
+// those of code, status, node, public and data that are set. See [value.ErrorMap].
 func (e *Error) ErrorFields() []value.Field {
 	fields := []value.Field{{Name: "message", Value: value.String(Message(e))}}
 	if e.Code != "" {
@@ -67,8 +78,8 @@ func (e *Error) ErrorFields() []value.Field {
 	return fields
 }
 
-// Message returns the message of an error without the places that the engine
-// put in front; of joined errors, one a line.
+// Message returns the message of an error without the nodes and places that the
+// engine added. Joined errors have one line each.
 func Message(err error) string {
 	switch e := err.(type) {
 	case *Error:
@@ -84,8 +95,8 @@ func Message(err error) string {
 }
 
 // Describe returns err as an Error: itself, the one that it wraps, or a new one.
-// Of joined errors it takes the message of each, and the first status, code and
-// retry-after that are set; it is public only if all of them are.
+// For joined errors it has the message of each, the first status and the first code
+// that are set, and the longest retry-after; it is public only if all of them are.
 func Describe(err error) *Error {
 	if e, ok := err.(*Error); ok {
 		return e

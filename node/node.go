@@ -1,14 +1,13 @@
 // Package node is the contract for authors of node kinds.
 //
-// A kind is one literal, a [Def]. It says what its nodes are called, which
-// fields and ports they have, and how to make one. What a node does with a
-// packet is its [Node.Receive] method, which returns a [Result]: answer, send
-// on, wait for the response and go on from there, block, fork. A node that
-// makes one payload of another is a function: see [Func].
+// A kind is one literal, a [Def]: its name, its fields and ports, and how to make
+// a node of it. The method [Node.Receive] handles a packet and returns a [Result]:
+// answer, send on, continue after the response, block, fork. A node that only
+// makes one payload of another can be a function: see [Func].
 //
-// Read [Def], [Node] and [Result] first, then [Process] for what a node may ask
-// of the run it is part of, then [Trigger] for nodes that start processes, and
-// [Pool] for resources that survive a reload.
+// Read [Def], [Node] and [Result] first, then [Process] for the run that a packet
+// belongs to, [Trigger] for nodes that start processes, and [Pool] for resources
+// that survive a reload.
 //
 // The package must not know documents, languages or how processes are run.
 package node
@@ -23,29 +22,28 @@ import (
 )
 
 // A Def describes one kind of node. Its reference page, JSON Schema, defaults,
-// checks and command-line listing are derived from it. A Def is not changed
-// after it was handed to an engine.
+// checks and command-line listing are derived from it. Do not change a Def that an
+// engine has.
 type Def struct {
-	Kind    string        // the word in a spec's kind field
+	Kind    string        // the value of a spec's field kind
 	Summary string        // one sentence, for listings
 	Doc     string        // Markdown, for the reference page; may be empty
 	Example string        // a YAML document that loads as it stands
 	Config  schema.Object // the kind's own fields
 
-	// In and Out are the ports beside the lifecycle ports. A kind with
-	// out-ports has the port "error" too, where a node's own failures go
-	// ([Fail]); it is not listed.
+	// In and Out are the ports, without those of the lifecycle, which every node
+	// has, and without the out-port "error", which every kind with out-ports has:
+	// failures of a node ([Fail]) go there.
 	In, Out []Port
 
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
 
 	// New makes a node. It compiles what can be compiled, and acquires nothing
-	// that has to be released: a node that is only checked, or that stands
-	// beside one with an error, is dropped without a call of Close. See
-	// [Opener]. An error is reported at the spec; return a *diag.Diagnostic or
-	// an error of the [schema.Config] to say where in it. So are a panic and a
-	// nil node.
+	// that has to be released (see [Opener]), because Close is not called if the
+	// node is only checked, or if another node has an error. An error, a panic and
+	// a nil node are reported at the spec; return a *diag.Diagnostic or an error
+	// of the [schema.Config] to report it at a field.
 	New func(*Init) (Node, error)
 
 	// Lint reports what is probably not meant in the specs of the kind in one
@@ -71,59 +69,60 @@ func (s *WrittenSpec) Finding(pos diag.Pos, path string, d *diag.Diagnostic) *di
 // HasError reports whether nodes of the kind have the port "error".
 func (d *Def) HasError() bool { return d.HasErrorPort || len(d.Out) > 0 }
 
-// A Port describes a mouth of a node, or a numbered family of them: out[0],
-// out[1] and so on, where the bare name means index 0.
+// A Port is an in-port or an out-port of a kind, or a numbered family of them:
+// out[0], out[1] and so on, where the bare name means index 0.
 type Port struct {
 	Name string
 	Doc  string
 
-	// Indexes makes the port a family and says how many indexes it has under a
-	// config; negative means as many as are linked. Nil is a single port. Only
-	// the last port of a list may be a family of unknown size.
+	// Indexes makes the port a family. It returns the number of indexes under a
+	// config, or [AsLinked]; see [Exactly] and [Linked]. Nil is a single port. Only
+	// the last port of a list may be a family.
 	Indexes func(schema.Config) int
 
-	// Contiguous demands that the linked indexes of a family start at 0 and
+	// Contiguous requires that the linked indexes of a family start at 0 and
 	// have no gaps.
 	Contiguous bool
 }
 
-// Exactly is an [Port.Indexes] of n indexes under any config.
+// AsLinked is a result of [Port.Indexes]: as many indexes as are linked.
+const AsLinked = -1
+
+// Exactly returns a [Port.Indexes] of n indexes under any config.
 func Exactly(n int) func(schema.Config) int { return func(schema.Config) int { return n } }
 
-// Linked is a [Port.Indexes] of as many indexes as are linked.
-func Linked(schema.Config) int { return -1 }
+// Linked is a [Port.Indexes] that returns [AsLinked] under any config.
+func Linked(schema.Config) int { return AsLinked }
 
-// A Node handles the packets of one spec. Receive is called from many
-// goroutines at once, for different processes; for one process and one in-port
-// it is called in arrival order, and never twice at once.
+// A Node handles the packets of one spec. Many goroutines call Receive
+// concurrently, for different processes. For one process and one in-port the calls
+// are in the order of arrival, and never concurrent.
 //
-// Receive must not wait for anything: see [Block]. It owns nothing of pkt, whose
-// payload is immutable. A panic becomes an error response and ends the process.
+// Receive must not wait for anything: see [Block]. The payload of pkt is immutable.
+// A panic becomes an error response and ends the process.
 //
-// What else a node can do is told by the interfaces it implements beside this
-// one, found once, before the first packet: [Opener], [Trigger], [Stopper],
-// [Concurrent], [Measured] and io.Closer.
+// A node may also implement [Opener], [Trigger], [Stopper], [Concurrent],
+// [Measured], [Screener] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
 }
 
-// A ReceiverFunc is a node that is a function.
+// A ReceiverFunc is a function that is a node.
 type ReceiverFunc func(p Process, pkt Packet) Result
 
 // Receive calls f.
 func (f ReceiverFunc) Receive(p Process, pkt Packet) Result { return f(p, pkt) }
 
-// A Concurrent node says how many packets of one process may be in blocking work
-// at one in-port at once; 1 unless a node says more. With more than one, the
-// node's own packets may overtake each other downstream; responses keep their
-// order.
+// A Concurrent node allows several packets of one process in blocking work at one
+// in-port; other nodes allow one. The node's own packets may then overtake each
+// other downstream; responses keep their order.
 type Concurrent interface {
-	Concurrency() int
+	Concurrency() int // at least 1
 }
 
 // A Packet is one payload that has arrived at an in-port.
 type Packet struct {
-	Port    int // index among the in-ports, families counted out
+	Port    int // index among the in-ports, where each member of a family counts
 	Payload value.Value
 }
 
@@ -131,20 +130,20 @@ type Packet struct {
 type Init struct {
 	Config     schema.Config
 	Node       Ref
-	InLinks    []int // for each in-port, families counted out: how many links lead to it
-	OutLinks   []int // for each out-port, families counted out: how many links leave it
-	ErrorLinks int   // how many links leave the port "error"
+	InLinks    []int // number of links to each in-port, where each member of a family counts
+	OutLinks   []int // number of links from each out-port, counted likewise
+	ErrorLinks int   // number of links from the port "error"
 	Log        *slog.Logger
 	Pool       *Pool // resources shared with earlier and later generations
 }
 
-// A Ref tells a node apart from all others.
+// A Ref identifies a node.
 type Ref struct {
 	ID, Kind, Namespace, Name string
 	Pos                       diag.Pos // where its spec starts
 }
 
-// String returns the node's name, or its kind and id if it has none.
+// String returns the name, or kind and id of a node without a name.
 func (r Ref) String() string {
 	if r.Name != "" {
 		return r.Name
@@ -153,45 +152,43 @@ func (r Ref) String() string {
 }
 
 // An Opener acquires what its node needs before the first packet: it connects,
-// binds, loads. Open is called once, after everything downstream has opened, and
-// releases what it has acquired if it returns an error, which keeps the generation
-// from starting.
+// binds, loads. Open is called once, after everything downstream has opened. If it
+// returns an error, it has released everything, and the generation does not start.
 //
 // A node that opens implements io.Closer, too. Close is called once if Open has
-// returned nil (or the node is not an Opener, and its turn to open has come), and
-// not at all otherwise. It comes after the last process of the generation has
-// ended, except at the end of a shutdown whose grace is over: then processes that
-// go on although their context is done may still be inside the node.
+// returned nil, and not at all otherwise. If the node is not an Opener, Close is
+// called if the nodes downstream have opened. The processes of the generation have
+// ended then, except after a shutdown whose grace is over: processes that continue
+// although their context is done may still be inside the node.
 //
 // A panic in Open, Close, Serve, Stop or Measure is logged with its stack, and
-// counts as an error that they return.
+// counts as an error.
 type Opener interface {
 	Open(ctx context.Context) error
 }
 
-// A Trigger starts processes. Serve is called once, when the whole generation
-// is open, and must not block: it hands src to whoever receives the requests,
-// messages or ticks. From then on src may be used from any goroutine.
+// A Trigger starts processes. Serve is called when the whole generation is open,
+// and must not block: it passes src to the code that receives requests, messages or
+// ticks. Any goroutine may use src from then on.
 type Trigger interface {
 	Serve(src Starter) error
 }
 
-// A Stopper ends what Serve began: it takes no new work and returns when what it
-// took has been answered, or with ctx's error. Stop is called once, before the
-// processes are waited for.
+// A Stopper ends what Serve began. Stop takes no new work, and returns when all that
+// it took has been answered, or with ctx's error. It is called once, before the
+// generation waits for its processes.
 type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
 // A Starter runs processes that start at one node.
 type Starter interface {
-	// Run starts a process, does r as if the node had returned it, and returns
-	// the process's response when it has ended, its deferred functions
-	// included. The process's context derives from ctx. Run reports
-	// [ErrStopped] as the response where the generation takes no new processes.
+	// Run starts a process, applies r as if the node had returned it, and returns
+	// the response when the process and its deferred functions have ended. The
+	// process's context derives from ctx. The response is [ErrStopped] if the
+	// generation takes no new processes.
 	Run(ctx context.Context, r Result) Response
 
-	// RunID is Run for a trigger that wants to name the process afterwards, in
-	// a log or an answer.
+	// RunID is Run for a trigger that names the process in a log or an answer.
 	RunID(ctx context.Context, r Result) (resp Response, id string)
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A Pool holds resources that nodes of several generations share, so that what
-// did not change is not restarted: the listening socket of a server, the
-// connections to a database. The zero Pool is empty and ready.
+// A Pool holds resources that nodes of several generations share, so that a reload
+// does not restart them: the listening socket of a server, the connections to a
+// database. The zero Pool is empty and ready.
 type Pool struct {
 	mu struct {
 		sync.Mutex
@@ -24,11 +24,11 @@ type poolEntry struct {
 	err      error         // immutable once ready is closed
 }
 
-// Acquire returns the resource that is kept under a key, which open makes if
-// there is none. The resource is closed when every release has been called;
-// release is called once, and returns the error of that closing. Callers of one
-// key wait for each other's open, those of different keys do not. If open fails or
-// panics, whoever waits for it gets an error, and the key is free again.
+// Acquire returns the resource of a key; if there is none, open makes it. The last
+// call of release closes the resource and returns the error of that; each caller
+// calls its release once. Callers of the same key wait for open, others do not. If
+// open fails or panics, all that wait for it get an error, and the key is free
+// again.
 func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource T, release func() error, err error) {
 	entry, made := p.enter(key)
 	if made {
@@ -52,8 +52,8 @@ func Acquire[T io.Closer](p *Pool, key string, open func() (T, error)) (resource
 	}, nil
 }
 
-// makeEntry opens the resource of an entry. After a panic, which goes on, the
-// entry is left as after an error.
+// makeEntry opens the resource of an entry. A panic is passed on; it leaves the
+// entry as an error does.
 func makeEntry[T io.Closer](p *Pool, key string, entry *poolEntry, open func() (T, error)) {
 	returned := false
 	defer func() {

@@ -1,9 +1,8 @@
-// Package check finds what can be seen in specs as they were written: what is
-// allowed but probably not meant, which it reports as warnings, and what cannot
-// work together.
+// Package check checks specs as they were written. It warns of what is allowed but
+// probably not meant, and reports specs that contradict each other.
 //
-// Read [Lint] first; each rule is a function of the specs in a file of its own, or
-// below. The package must not know how programs are compiled or run.
+// Read [Lint] first; each rule is a function of the specs. The rules of a single
+// kind are in its Def. The package must not know how programs are compiled or run.
 package check
 
 import (
@@ -68,14 +67,13 @@ func warn(list *diag.List, s *spec.Node, pos diag.Pos, path string, d *diag.Diag
 	list.Add(d.At(pos, path))
 }
 
-// Empty is the warning about a document that was read without a finding and has no
-// specs.
+// Empty returns the warning about a document without specs.
 func Empty(file string) *diag.Diagnostic {
 	return diag.Warningf(diag.CodeEmpty, "there is no spec in the document").
 		WithHint("write one such as {kind: nop, name: a}, or remove the file").At(diag.Pos{File: file}, "")
 }
 
-// olderForm remarks once on each spec that is written in an older form.
+// olderForm warns once of each spec in an older form.
 func olderForm(s *spec.Node, list *diag.List) {
 	if len(s.Older) > 0 {
 		o := s.Older[0]

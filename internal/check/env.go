@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// unusedEnv remarks on keys of env that occur in no template.
+// unusedEnv warns of keys of env that no template uses.
 func unusedEnv(s *spec.Node, list *diag.List) {
 	if len(s.Env) == 0 {
 		return
@@ -27,11 +27,11 @@ func unusedEnv(s *spec.Node, list *diag.List) {
 	}
 }
 
-// template matches what only a template would hold: braces around a field, as in
-// {{ .KEY }}. Other texts with braces, such as pages for other engines, have none.
+// template matches braces around a field, as in {{ .KEY }}. Other texts with braces,
+// such as templates of other programs, have no such field.
 var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
 
-// notTemplate remarks on the first template of a spec without env.
+// notTemplate warns of the first template of a spec without env.
 func notTemplate(s *spec.Node, list *diag.List) {
 	if len(s.Env) > 0 || s.EnvPos != s.Pos { // env: {} says that braces are meant
 		return
@@ -60,23 +60,24 @@ func notTemplate(s *spec.Node, list *diag.List) {
 	find(s.Config)
 }
 
-// uses are the words that stand in the templates of a spec. Any word of an action
-// counts, whatever it means there, so that no key is called unused that is not.
+// uses are the words in the templates of a spec. Every word of an action counts,
+// whatever its meaning, so that no key is reported that may be used.
 type uses struct {
 	words map[string]bool
-	all   bool // a template takes all keys at once, as in {{ json . }}
+	all   bool // a template uses all keys together, as in {{ json . }}
 }
 
 var (
 	action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	word   = regexp.MustCompile(`[\pL\pN_]+`)
 
-	// whole matches a dot or a dollar that no name follows. It also matches a dot
-	// within range and with, which means less than all: then nothing is said.
+	// whole matches a dot or a dollar without a name after it. It also matches a dot
+	// within range and with, which is not all keys: then nothing is reported.
 	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
 )
 
-// collect walks over the strings below raw, those of specs within included.
+// collect collects the words of the strings below raw, including those in specs
+// within.
 func (u *uses) collect(raw *schema.Raw) {
 	for _, item := range raw.Items {
 		u.collect(item)

@@ -7,10 +7,10 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// unreachable remarks on nodes that no trigger and no lifecycle port leads to. It
-// says nothing about documents without a trigger, whose nodes are run by name, nor
-// where a kind or the target of a link is unknown or a name is there twice, which is
-// reported elsewhere.
+// unreachable warns of nodes that no trigger and no lifecycle port leads to. It
+// reports nothing if no node is a trigger, because nodes are run by name then, and
+// nothing if a kind or the target of a link is unknown or a name is used twice,
+// which are reported elsewhere.
 func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 	g, ok := newGraph(specs)
 	if !ok {
@@ -29,7 +29,7 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 	if len(todo) == 0 {
 		return
 	}
-	// A lifecycle port is served whether or not its node is reached.
+	// The workflow at a lifecycle port runs even if its node is not reached.
 	for _, s := range specs {
 		for _, port := range s.Ports {
 			targets, ok := g.targets(s, port)
@@ -70,7 +70,7 @@ type graph struct {
 
 type key struct{ namespace, name string }
 
-// newGraph is not ok if links by name could lead to two specs.
+// newGraph returns the graph of specs. It is not ok if two specs have the same name.
 func newGraph(specs []*spec.Node) (g graph, ok bool) {
 	g = graph{make(map[key]*spec.Node, len(specs)), make(map[string]*spec.Node, len(specs))}
 	for _, s := range specs {
@@ -83,8 +83,7 @@ func newGraph(specs []*spec.Node) (g graph, ok bool) {
 	return g, true
 }
 
-// targets returns the specs that a port links to. It is not ok if one is not
-// there.
+// targets returns the specs that a port links to. It is not ok if one is missing.
 func (g graph) targets(from *spec.Node, port spec.Port) (targets []*spec.Node, ok bool) {
 	for _, l := range port.Links {
 		to := g.byID[l.ID]

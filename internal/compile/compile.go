@@ -21,9 +21,9 @@ type Options struct {
 	Pool  *node.Pool   // handed to the nodes; nothing is acquired while compiling
 }
 
-// Compile makes a program of specs, whose templates have been resolved. It
-// reports all that it finds; the program is nil if any of that is an error. Nodes
-// have acquired nothing yet, so a program that is not run is simply dropped.
+// Compile makes a program of specs whose templates have been rendered. It reports
+// all findings; the program is nil if one of them is an error. The nodes have
+// acquired nothing yet, so a program that is not run needs no clean-up.
 func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c := &compiler{opts: opts, units: make([]unit, len(specs)), prog: &Program{Vertices: make([]Vertex, len(specs))}}
 	for i, s := range specs {
@@ -55,7 +55,7 @@ type compiler struct {
 	byID   map[string]int32
 	prog   *Program
 	list   diag.List
-	hints  int // how often names were looked through for the nearest
+	hints  int // searches for the nearest name
 }
 
 // A unit is a spec on its way to becoming a vertex.
@@ -64,13 +64,13 @@ type unit struct {
 	def    *node.Def // nil if the kind is unknown
 	config schema.Config
 	broken bool  // its config has errors, so it is linked but not made
-	in     []int // links that lead to each in-port
-	out    []int // links that leave each out-port
+	in     []int // number of links to each in-port
+	out    []int // number of links from each out-port
 }
 
 type scoped struct{ namespace, name string }
 
-// report adds findings, at a spec where they do not say more.
+// report adds findings. Those without a node or a place get those of the spec.
 func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
 	for _, d := range list {
 		if d.Node == "" {
@@ -83,7 +83,7 @@ func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
 	}
 }
 
-// nodeName is how messages call a spec.
+// nodeName returns the name of a spec in messages.
 func nodeName(s *spec.Node) string {
 	if s.Name != "" {
 		return s.Name
@@ -91,13 +91,13 @@ func nodeName(s *spec.Node) string {
 	return s.Kind
 }
 
-// index finds the specs by name and id, and those that are there twice.
+// index maps names and ids to specs, and reports duplicates.
 func (c *compiler) index() {
 	c.byName = make(map[scoped]int32, len(c.units))
 	c.byID = make(map[string]int32, len(c.units))
 	for i := range c.units {
 		u := &c.units[i]
-		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a made one is that of a duplicate name
+		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a derived id is a duplicate if the name is
 			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
 		} else {
 			c.byID[u.spec.ID] = int32(i)
@@ -174,8 +174,8 @@ func (c *compiler) make(i int32) {
 	}
 }
 
-// Guard calls code of a node outside of processes, such as its New or Close. A
-// panic in it is logged with its stack, and returned as an error.
+// Guard calls a function of a node outside of processes, such as its New or Close.
+// It logs a panic with its stack and returns it as an error.
 func Guard(log *slog.Logger, ref node.Ref, step string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -187,7 +187,7 @@ func Guard(log *slog.Logger, ref node.Ref, step string, f func() error) (err err
 	return f()
 }
 
-// findings takes an error of a kind's New apart into diagnostics.
+// findings splits an error of a kind's New into diagnostics.
 func findings(err error) []*diag.Diagnostic {
 	switch e := err.(type) {
 	case *diag.Diagnostic:
@@ -212,8 +212,8 @@ func findings(err error) []*diag.Diagnostic {
 	return []*diag.Diagnostic{diag.Errorf(code, "%w", err)}
 }
 
-// order lists the vertices so that each comes after those that it sends to, as
-// far as the graph has no cycles; otherwise in spec order.
+// order lists the vertices so that each comes after those that it sends to; in
+// cycles the order is that of the specs.
 func order(vertices []Vertex) []int32 {
 	const (
 		unseen = iota
@@ -253,7 +253,7 @@ func order(vertices []Vertex) []int32 {
 	return list
 }
 
-// targets returns the vertices that v has links to.
+// targets returns the vertices that v links to.
 func (v *Vertex) targets() []int32 {
 	var all []int32
 	add := func(edges []Edge) {

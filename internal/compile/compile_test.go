@@ -126,7 +126,7 @@ func TestFindings(t *testing.T) {
 	f(`- {kind: many, name: a, ports: {"out[99999]": [{name: a}]}}`,
 		`w.yaml:1:33: node "a": ports.out[99999]: out-port "out[99999]": an index may go up to 1023 [F3003]`)
 	f(`- {kind: plain, name: a, ports: {"out[x]": [{name: a}]}}`,
-		`w.yaml:1:34: node "a": ports.out[x]: "out[x]" is no port name [F3002]`)
+		`w.yaml:1:34: node "a": ports.out[x]: "out[x]" is not a port name [F3002]`)
 	f("- {kind: plain, name: a}\n- {kind: sink, name: a}",
 		`w.yaml:2:22: node "a": name: name "a" is already used at w.yaml:1:3 [F3005]`)
 	f(`- {kind: broken, name: a}`,

@@ -12,11 +12,10 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// errorPort is where a node's own failures go.
+// errorPort is the out-port for failures of the node itself.
 const errorPort = "error"
 
-// link resolves the ports of all specs. In-ports are sized first, from the links
-// that lead to them, then out-ports.
+// link resolves the ports of all specs.
 func (c *compiler) link() {
 	for i := range c.units {
 		if u := &c.units[i]; u.def != nil {
@@ -36,8 +35,8 @@ func (c *compiler) link() {
 	}
 }
 
-// count returns how many ports a list has under a config, a family of as many as
-// are linked counting as none yet.
+// count returns the number of ports of a list under a config. Families that have as
+// many ports as are linked do not count yet.
 func count(ports []node.Port, cfg schema.Config, broken bool) int {
 	n := 0
 	for _, port := range ports {
@@ -48,8 +47,8 @@ func count(ports []node.Port, cfg schema.Config, broken bool) int {
 	return n
 }
 
-// indexes returns the number of indexes of a port. It is open where as many as
-// are linked may be used, or where a broken config does not say.
+// indexes returns the number of indexes of a port. It is open if the port has as
+// many as are linked, or if the config is broken.
 func indexes(port node.Port, cfg schema.Config, broken bool) (n int, open bool) {
 	if port.Indexes == nil {
 		return 1, false
@@ -58,7 +57,7 @@ func indexes(port node.Port, cfg schema.Config, broken bool) (n int, open bool) 
 		return 0, true
 	}
 	n = port.Indexes(cfg)
-	return max(n, 0), n < 0
+	return max(n, 0), n == node.AsLinked
 }
 
 // linkUnit resolves the ports of one spec.
@@ -98,12 +97,12 @@ func (c *compiler) linkUnit(at int32) {
 	}
 }
 
-// findPort finds a port by the name that an author gave it and returns its index,
-// families counted out. An open family grows sized to hold it.
+// findPort returns the index of a port by the name in a document, where each member
+// of a family counts. It extends sized if the port belongs to an open family.
 func findPort[T any](ports []node.Port, u *unit, name, what string, sized *[]T) (index int, d *diag.Diagnostic) {
 	base, at, isIndexed, ok := splitPort(name)
 	if !ok {
-		return 0, diag.Errorf(diag.CodeUnknownPort, "%q is no port name", name).WithHint("write a name such as out, or out[0]")
+		return 0, diag.Errorf(diag.CodeUnknownPort, "%q is not a port name", name).WithHint("write a name such as out, or out[0]")
 	}
 	offset := 0
 	for _, port := range ports {
@@ -236,8 +235,8 @@ func (c *compiler) names(namespace string) []string {
 	return names
 }
 
-// checkGaps reports linked indexes of a contiguous family that do not follow one
-// another from 0.
+// checkGaps reports linked indexes of a contiguous family that do not start at 0 or
+// have gaps.
 func (c *compiler) checkGaps(u *unit, what string, ports []node.Port, links []int, positions map[int]diag.Pos) {
 	offset := 0
 	for _, port := range ports {

@@ -1,6 +1,6 @@
-// Package compile turns specs into a program: names become indexes, configs are
-// checked and decoded, nodes are made, links are resolved. What is wrong is
-// reported all in one go, each finding at its place in the document.
+// Package compile turns specs into a program: it resolves names to indexes, checks
+// and decodes configs, makes nodes, and links them. It reports all findings
+// together, each at its place in the document.
 //
 // Read [Program] first, then [Compile].
 //
@@ -12,16 +12,16 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A Program is compiled specs. It is immutable, and shared by all processes of a
-// generation.
+// A Program is the result of compiling specs. It is immutable, and all processes of
+// a generation share it.
 type Program struct {
 	Vertices []Vertex
 
-	// Order lists the vertices so that a node comes after everything
-	// downstream of it, as far as the graph has no cycles.
+	// Order lists the vertices so that a node comes after all nodes downstream of
+	// it, except in cycles.
 	Order []int32
 
-	Links []Link // in spec order, for whoever draws the graph
+	Links []Link // in spec order, to draw the graph
 }
 
 // A Link is a link as its author wrote it. Processes follow edges.
@@ -34,12 +34,12 @@ type Link struct {
 type Vertex struct {
 	Ref  node.Ref
 	Node node.Node
-	In   int      // how many in-ports it has, families counted out
-	Out  [][]Edge // by out-port, families counted out; in spec order
+	In   int      // number of in-ports, where each member of a family counts
+	Out  [][]Edge // by out-port, counted likewise; in spec order
 	Err  []Edge   // the port "error"
 
-	// Concurrency is how many packets of one process may be in blocking work at
-	// one in-port at once; at least 1.
+	// Concurrency is the number of packets of one process that may be in blocking
+	// work at one in-port; at least 1.
 	Concurrency int
 
 	// Lifecycle holds the links of the lifecycle ports, by phase.

@@ -11,10 +11,10 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// unlinked reports the out-ports that fields of a config send to and that ports
-// does not have: a payload sent there is the response, so a wrong index would give
-// a client its own request back. It warns where that is a default, and where none
-// of several ports that no field names is linked.
+// unlinked reports out-ports that fields of a config send to and that have no entry
+// in ports: a payload sent there is the response, so a wrong index would return a
+// client's own request. It only warns if the field has its default, or if no field
+// names a port and none of several ports is linked.
 func (c *compiler) unlinked(u *unit) {
 	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
@@ -37,11 +37,11 @@ func (c *compiler) unlinked(u *unit) {
 			if written[use.Index] {
 				continue
 			}
-			written[use.Index] = true // once is enough
+			written[use.Index] = true // report it once
 			name := port.Name + "[" + strconv.Itoa(use.Index) + "]"
 			d := diag.Errorf(diag.CodeUnlinked, "%s has no link, so what is sent there becomes the response", name).
 				WithHint(`link it in ports, or write "%s": [] if that is meant`, name)
-			if !listed(use) { // a default, which may well hand back what it was given
+			if !listed(use) { // a default, which may well return its input
 				d.Severity = diag.SeverityWarning
 			}
 			c.report(u, at(use.Pos, use.Path, d))
@@ -49,9 +49,9 @@ func (c *compiler) unlinked(u *unit) {
 	}
 }
 
-// endless warns of cycles that nothing leaves. A way ends where all links of a
-// port lead to nodes that have a way that ends, or where the port has no link: see
-// [compiler.unlinked]. Errors that no link takes end any process, and do not count.
+// endless warns of cycles that no payload leaves. A path ends at a port without a
+// link (see [compiler.unlinked]), or at a port whose links all lead to nodes from
+// which a path ends. Errors without a link, which end any process, do not count.
 func (c *compiler) endless() {
 	type way struct {
 		node int32
@@ -91,15 +91,16 @@ func (c *compiler) endless() {
 			}
 		}
 	}
-	order := make([]int, len(c.units)) // in which nodes were looked at, from 1
+	order := make([]int, len(c.units)) // of the visits to nodes, from 1
 	next := 1
 	for i := range c.units {
 		next = c.endlessFrom(int32(i), ends, order, next)
 	}
 }
 
-// endlessFrom follows the links of nodes that do not end until it comes to one that
-// it has seen. If that was now, there is a cycle, which it reports.
+// endlessFrom follows links through nodes from which no path ends, until it comes to
+// a node that was visited before. If this call visited it, there is a cycle, which
+// it reports.
 func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int {
 	begin := next
 	var path []int32
@@ -132,5 +133,6 @@ func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int 
 	return next
 }
 
-// listed reports whether an entry of a list, such as a route, sends to the port.
+// listed reports whether the field that sends to the port is in a list, such as a
+// route.
 func listed(use schema.OutPortUse) bool { return strings.Contains(use.Path, "[") }

@@ -7,9 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// withheld takes the reason out of findings of a kind's New that may show what a
-// template made, which may hold a secret. Kinds quote what they are given, and the
-// errors of libraries do, so what is left is what the code of the finding says.
+// withheld removes the reason from findings of a kind's New that may quote text from
+// a template, which may contain a secret: kinds and the errors of libraries quote
+// their input. The title of the finding's code is left.
 func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
 	made := templated(u.spec.Config, nil)
 	if len(made) == 0 {
@@ -27,7 +27,7 @@ func withheld(u *unit, list []*diag.Diagnostic) []*diag.Diagnostic {
 	return safe
 }
 
-// templated returns the scalars below raw that templates made.
+// templated appends the scalars below raw that templates have rendered.
 func templated(raw *schema.Raw, made []*schema.Raw) []*schema.Raw {
 	for _, item := range raw.Items {
 		made = templated(item, made)
@@ -41,9 +41,9 @@ func templated(raw *schema.Raw, made []*schema.Raw) []*schema.Raw {
 	return made
 }
 
-// concerns reports whether a finding may be about one of the scalars that
-// templates made: it stands at it, within it or at what it is part of, has no
-// place of its own, or holds its text.
+// concerns reports whether a finding may be about a scalar that a template has
+// rendered: if its place is at, in or around one, if it has no exact place, or if it
+// contains the text of one.
 func concerns(u *unit, d *diag.Diagnostic, made []*schema.Raw) bool {
 	if !d.Pos.IsValid() || d.Pos.Col == 0 || d.Pos == u.spec.Pos {
 		return true // such places are approximate
@@ -59,8 +59,8 @@ func concerns(u *unit, d *diag.Diagnostic, made []*schema.Raw) bool {
 	return false
 }
 
-// containing returns the list, map or scalar that begins at a place, or else the
-// last scalar that begins before it.
+// containing returns the list, map or scalar that starts at a place, or else the
+// last scalar that starts before it.
 func containing(raw *schema.Raw, pos diag.Pos) (best *schema.Raw) {
 	after := func(a, b diag.Pos) bool { return a.Line > b.Line || a.Line == b.Line && a.Col > b.Col }
 	var walk func(raw *schema.Raw)

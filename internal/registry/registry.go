@@ -1,6 +1,6 @@
 // Package registry holds the kinds that documents may use.
 //
-// It knows kinds by their descriptions only, and makes no nodes.
+// It knows only the descriptions of kinds, and makes no nodes.
 package registry
 
 import (
@@ -19,8 +19,8 @@ type Registry struct {
 	kinds []string // sorted
 }
 
-// New returns a registry of the kinds, or an error that names all that are
-// described twice or not well.
+// New returns a registry of the kinds, or an error with all kinds that are described
+// twice or wrongly.
 func New(defs []*node.Def) (*Registry, error) {
 	r := &Registry{defs: make(map[string]*node.Def, len(defs))}
 	var errs []error
@@ -77,8 +77,8 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 	return def, ok
 }
 
-// Trigger reports whether the nodes of a kind start processes by themselves, which
-// is to say that nothing can be sent to them, and whether the kind is known.
+// Trigger reports whether a kind has no in-ports, so that its nodes can only start
+// processes, and whether the kind is known.
 func (r *Registry) Trigger(kind string) (trigger, known bool) {
 	def, known := r.defs[kind]
 	return known && len(def.In) == 0, known

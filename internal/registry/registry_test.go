@@ -45,7 +45,7 @@ func TestRegistry(t *testing.T) {
 	f("", false, false)
 }
 
-// TestBadDefs names all that is wrong at once.
+// TestBadDefs reports all mistakes together.
 func TestBadDefs(t *testing.T) {
 	bad := func(change func(*node.Def)) *node.Def {
 		d := def("x")
