@@ -1,12 +1,12 @@
-// Package diag says what is wrong with a document, where, and what to write
-// instead: positions, diagnostics with stable codes, lists of them, and their
-// two renderings (text with the source line and a caret, and JSON).
+// Package diag describes what is wrong with a document: diagnostics with a place, a
+// stable code and a hint, lists of them, and their two renderings (text with the
+// source line and a caret, and JSON).
 //
 // Read [Diagnostic] first, then [List], then [Render], then [Text], which finds
-// positions inside a piece of code that stands in a document. The codes and what
-// `uniflow explain` tells of them are in codes.go and catalogue.go.
+// places inside code that is part of a document. The codes and the texts of
+// `uniflow explain` are in the files codes_*.go.
 //
-// The package knows nothing of what the documents mean.
+// The package must not know the meaning of documents.
 package diag
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// A Pos is a place in a document. The zero Pos is nowhere.
+// A Pos is a place in a document. The zero Pos is an unknown place.
 type Pos struct {
 	File string // as given by the user, or "<stdin>"
 	Line int    // from 1; 0 if unknown
@@ -26,7 +26,7 @@ type Pos struct {
 // IsValid reports whether p names at least a line.
 func (p Pos) IsValid() bool { return p.Line > 0 }
 
-// String returns FILE:LINE:COL, as far as it is known.
+// String returns FILE:LINE:COL, without the parts that are unknown.
 func (p Pos) String() string {
 	switch {
 	case p.Line == 0:
@@ -37,8 +37,7 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Severity tells an error, which stops a program from being made, from a
-// warning, which does not.
+// Severity is either error, which prevents a program from being made, or warning.
 type Severity uint8
 
 // The severities.
@@ -47,7 +46,6 @@ const (
 	SeverityWarning
 )
 
-// String returns "error" or "warning".
 func (s Severity) String() string {
 	if s == SeverityWarning {
 		return "warning"
@@ -55,36 +53,36 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// A Code names one sort of finding for good: F followed by four digits. The
-// thousands say which phase found it: 1 parse, 2 config, 3 links, 4 expressions,
-// 5 lint, 7 run time, 9 engine bug. A retired code is never used again.
+// A Code permanently identifies a kind of finding: F followed by four digits. The
+// first digit is the phase: 1 parse, 2 config, 3 links, 4 code, 5 lint, 7 run time,
+// 9 bug of the engine. A retired code is never used again.
 type Code string
 
-// A Diagnostic is one finding. It is an error, so that code which decodes a
-// field may return one without knowing where it stands: whoever walks the
-// document fills in Pos, Node and Path where they are empty.
+// A Diagnostic is one finding. It is an error, so that code which decodes a field
+// may return one without knowing its place: the caller, which walks the document,
+// sets Pos, Node and Path if they are empty.
 type Diagnostic struct {
 	Code     Code
 	Severity Severity
 	Pos      Pos
-	Node     string // the node's name, or what tells it apart; empty outside nodes
+	Node     string // the node's name, or else its kind; empty outside nodes
 	Path     string // the field within the node, such as "routes[1].path"
 	Pointer  string // the same place as a JSON Pointer into the document
 	Msg      string // lower case, no full stop
 	Hint     string // what to do about it, possibly empty
 	Err      error  // the cause, if there is one
 
-	// Private keeps the line of the document out of the rendering, because it
-	// may hold a secret: so for all findings in values files.
+	// Private keeps the line of the document out of the rendering, because it may
+	// contain a secret. It is set for all findings in values files.
 	Private bool
 
-	// cut is set on the last entry of a list that was cut: it stands for that many
-	// findings, by severity.
+	// cut is set on the last entry of a list that was cut: the number of findings
+	// that were cut, by severity.
 	cut [2]int
 }
 
-// Errorf returns an error diagnostic without a place. The cause is taken from a
-// %w verb, as by fmt.Errorf.
+// Errorf returns an error diagnostic without a place. Its cause is the operand of a
+// %w verb, as for fmt.Errorf.
 func Errorf(code Code, format string, args ...any) *Diagnostic {
 	err := fmt.Errorf(format, args...)
 	d := &Diagnostic{Code: code, Msg: err.Error()}
@@ -119,8 +117,7 @@ func (d *Diagnostic) At(pos Pos, path string) *Diagnostic {
 	return d
 }
 
-// Error returns the finding on one line, place first, code last. The hint is not
-// part of it.
+// Error returns the finding on one line, place first, code last, without the hint.
 func (d *Diagnostic) Error() string {
 	var b strings.Builder
 	if place := d.Pos.String(); place != "" {
@@ -134,7 +131,7 @@ func (d *Diagnostic) Error() string {
 	return b.String()
 }
 
-// what is Error without the place and the severity.
+// what returns the text of Error without place and severity.
 func (d *Diagnostic) what() string {
 	var b strings.Builder
 	if d.Node != "" {
@@ -151,11 +148,10 @@ func (d *Diagnostic) what() string {
 	return b.String()
 }
 
-// Unwrap returns the cause.
 func (d *Diagnostic) Unwrap() error { return d.Err }
 
-// MarshalJSON writes the finding for programs. Fields that are unknown are left
-// out; code, severity and message always stand there.
+// MarshalJSON leaves out fields that are unknown, except for code, severity and
+// message.
 func (d *Diagnostic) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Code     Code   `json:"code"`

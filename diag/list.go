@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// MaxFindings is how many findings a sorted [List] keeps. The rest are counted
-// in one last entry.
+// MaxFindings is the number of findings that a sorted [List] keeps. One more entry at
+// the end counts the rest.
 const MaxFindings = 100
 
-// A List is findings. The nil List has none and is ready for use. As an error it
-// is all of them, one a line; a List without errors must not be returned as one:
-// see [List.Err]. It is not for concurrent use.
+// A List is a list of findings. The nil List is empty and ready for use. The text of
+// the List as an error has one line for each finding. Use [List.Err] to return it as
+// one, so that a List with only warnings is nil. It is not for concurrent use.
 type List []*Diagnostic
 
-// Add adds findings. A list that grows far past [MaxFindings] is sorted and cut,
-// so that a hostile document cannot fill the memory with complaints.
+// Add adds findings. A list that grows far above [MaxFindings] is sorted and cut, so
+// that a hostile document cannot fill the memory with findings.
 func (l *List) Add(list ...*Diagnostic) {
 	*l = append(*l, list...)
 	if len(*l) > 20*MaxFindings {
@@ -40,7 +40,6 @@ func (l List) Err() error {
 	return nil
 }
 
-// Error returns the findings, one a line.
 func (l List) Error() string {
 	lines := make([]string, len(l))
 	for i, d := range l {
@@ -49,8 +48,8 @@ func (l List) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Counts returns how many errors and warnings were found, those included that
-// [List.Sort] has cut.
+// Counts returns the number of errors and warnings, including those that [List.Sort]
+// has cut.
 func (l List) Counts() (errors, warnings int) {
 	for _, d := range l {
 		switch {
@@ -74,7 +73,6 @@ func (l List) Kept() List {
 	return l
 }
 
-// Unwrap returns the findings, for errors.Is and errors.As.
 func (l List) Unwrap() []error {
 	errs := make([]error, len(l))
 	for i, d := range l {
@@ -83,9 +81,9 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// Sort orders the findings by file, line and column, those without a place
-// first, drops what was found twice, and cuts the list to [MaxFindings]. What was cut is counted in a last
-// entry without a place, which is an error if one of those was.
+// Sort orders the findings by file, line and column, those without a place first. It
+// removes duplicates and cuts the list to [MaxFindings]. One more entry without a
+// place counts what was cut; it is an error if one of those was.
 func (l *List) Sort() {
 	rest := &Diagnostic{Severity: SeverityWarning}
 	kept := make(List, 0, len(*l))

@@ -24,8 +24,8 @@ const (
 )
 
 // Render writes the findings for people: the line of [Diagnostic.Error], the line
-// of the document with a caret below the place, and the hint. sources returns
-// the contents of a file, nil if it is not at hand; it may be nil itself.
+// of the document with a caret below the place, and the hint. sources returns the
+// contents of a file, or nil if it does not have them; it may be nil.
 func Render(w io.Writer, l List, sources func(file string) []byte, colour bool) error {
 	r := renderer{sources: sources, colour: colour, lines: make(map[string][][]byte)}
 	for _, d := range l {
@@ -73,7 +73,7 @@ func (r *renderer) finding(d *Diagnostic) {
 	}
 }
 
-// line returns the line of a document that p is on.
+// line returns the line of a document at p.
 func (r *renderer) line(p Pos) ([]byte, bool) {
 	if !p.IsValid() || r.sources == nil {
 		return nil, false
@@ -90,8 +90,8 @@ func (r *renderer) line(p Pos) ([]byte, bool) {
 	return line, len(bytes.TrimSpace(line)) > 0
 }
 
-// excerpt returns what is shown of a source line, and at which column of that
-// the caret stands, from 0. Long lines are cut around the caret.
+// excerpt returns the text to show of a source line, and the column of the caret in
+// it, from 0. Long lines are cut around the caret.
 func excerpt(line []byte, col int) (text string, caret int) {
 	var shown []rune
 	at := -1
@@ -125,8 +125,8 @@ func excerpt(line []byte, col int) (text string, caret int) {
 	return strings.TrimRight(string(cut), " "), at - from
 }
 
-// visible replaces what would move the cursor or change the terminal: a document
-// may come from anywhere.
+// visible replaces characters that would move the cursor or change the terminal,
+// because documents may be hostile.
 func visible(c rune) rune {
 	if c == utf8.RuneError || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
 		return '�'
@@ -134,8 +134,7 @@ func visible(c rune) rune {
 	return c
 }
 
-// printable is visible for a text of several lines, whose further lines are
-// indented.
+// printable applies visible to a text, and indents all but the first of its lines.
 func printable(s string) string {
 	return strings.ReplaceAll(strings.Map(func(c rune) rune {
 		if c == '\n' || c == '\t' {

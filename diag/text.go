@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// A Text is a piece of code that stands in a document, with what is needed to
-// find its lines and columns there. The zero Text is empty and nowhere.
+// A Text is code that is part of a document, with the places of its lines there.
+// The zero Text is empty and has no place.
 type Text struct {
 	Code string // the text as its language sees it
 	File string // the document; the base for relative imports
 
-	// Hidden says that a template made the text, so it may hold a secret:
+	// Hidden says that a template made the text. It may contain a secret, so
 	// messages must not quote it.
 	Hidden bool
 
@@ -21,16 +21,16 @@ type Text struct {
 	parts []Part // by offset
 }
 
-// A Part of a [Text] stands in the document as it is, up to the next part or the
-// end of its line of code.
+// A Part of a [Text] is in the document literally, up to the next part or the end of
+// its line of code.
 type Part struct {
 	Offset int // in bytes, into the code
-	Pos    Pos // where that stands in the document
+	Pos    Pos // its place in the document
 }
 
-// NewText returns a text that begins at start. lines says where each line of
-// code begins in the document; a line that it does not reach, or whose Pos is
-// zero, is reported at the nearest one before, else at start.
+// NewText returns a text that begins at start. lines has the place at which each
+// line of code begins in the document. Lines without one are reported at the nearest
+// line before that has one, or else at start.
 func NewText(code, file string, start Pos, lines []Pos) Text {
 	t := Text{Code: code, File: file, start: start}
 	offset := 0
@@ -49,13 +49,13 @@ func NewText(code, file string, start Pos, lines []Pos) Text {
 	return t
 }
 
-// NewFoldedText is [NewText] for code whose lines are not those of the document.
-// parts must be sorted by offset; the function takes ownership of it.
+// NewFoldedText is [NewText] for code whose lines differ from those of the document.
+// parts are sorted by offset; the function takes ownership of them.
 func NewFoldedText(code, file string, start Pos, parts []Part) Text {
 	return Text{Code: code, File: file, start: start, parts: parts}
 }
 
-// PlainText returns a text that is a document by itself, without a file name.
+// PlainText returns a text that is a whole document, without a file name.
 func PlainText(code string) Text {
 	lines := make([]Pos, 1+strings.Count(code, "\n"))
 	for i := range lines {
@@ -64,9 +64,8 @@ func PlainText(code string) Text {
 	return NewText(code, "", Pos{Line: 1, Col: 1}, lines)
 }
 
-// Rendered returns the text with what a template made of its code. Places within
-// it are exact to the line where the template kept the number of lines, and
-// otherwise the start.
+// Rendered returns the text that a template made of t. Places in it are exact to the
+// line if the template kept the number of lines; otherwise they are the start.
 func (t Text) Rendered(code string) Text {
 	made := Text{Code: code, File: t.File, Hidden: true, start: t.Start()}
 	if strings.Count(code, "\n") != strings.Count(t.Code, "\n") {
@@ -84,7 +83,7 @@ func (t Text) Rendered(code string) Text {
 	}
 }
 
-// Start returns where the text stands in its document.
+// Start returns the place of the text in its document.
 func (t Text) Start() Pos {
 	if len(t.parts) > 0 && t.parts[0].Offset == 0 {
 		return t.parts[0].Pos
@@ -92,10 +91,10 @@ func (t Text) Start() Pos {
 	return t.start
 }
 
-// Pos returns the place in the document of a line and column of the code, both
-// from 1, the column in characters. It is exact where the document has the code
-// as it is, and the nearest known place otherwise. A line or col below 1 counts
-// as 1, and a line past the end as the last one.
+// Pos returns the place in the document of a line and column of the code, both from
+// 1, the column in characters. It is exact if the document has the code literally,
+// and otherwise the nearest known place. A line or col below 1 counts as 1, and a
+// line after the end as the last one.
 func (t Text) Pos(line, col int) Pos {
 	offset := 0
 	for ; line > 1; line-- {
@@ -119,7 +118,7 @@ func (t Text) Pos(line, col int) Pos {
 	return t.At(offset)
 }
 
-// At returns the place in the document of a byte offset into the code, from 0.
+// At returns the place in the document of a byte offset in the code.
 func (t Text) At(offset int) Pos {
 	offset = min(max(offset, 0), len(t.Code))
 	i := sort.Search(len(t.parts), func(i int) bool { return t.parts[i].Offset > offset }) - 1

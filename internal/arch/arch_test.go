@@ -50,6 +50,7 @@ var uses = map[string]string{
 
 // never are imports that the rows would allow.
 var never = map[string]string{
+	" -> nodes":                "the host hands the kinds to an engine",
 	"nodes/core -> internal":   "kinds are written against the public contract",
 	"nodes/web -> internal":    "kinds are written against the public contract",
 	"nodes/events -> internal": "kinds are written against the public contract",

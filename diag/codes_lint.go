@@ -1,0 +1,40 @@
+package diag
+
+// Codes of what is allowed but probably not meant.
+const (
+	CodeNoLanguage  Code = "F5001"
+	CodeUnreachable Code = "F5002"
+	CodeOlderForm   Code = "F5003"
+	CodeUnusedEnv   Code = "F5004"
+	CodeEndless     Code = "F5005"
+	CodeNotTemplate Code = "F5006"
+)
+
+func lintEntries() []Entry {
+	return []Entry{
+		{CodeNoLanguage, "snippet without a language",
+			"Without `language`, a snippet is plain text: its answer is its code. If you mean that, write `language: text`.",
+			"kind: snippet\ncode: 1 + 1\n",
+			"kind: snippet\nlanguage: cel\ncode: 1 + 1\n"},
+		{CodeUnreachable, "node that nothing reaches",
+			"No link leads to the node, and it is not a trigger, so it never does anything.",
+			"- {kind: listener, name: a, protocol: http, port: 8000}\n- {kind: snippet, name: b, language: text, code: pong}\n",
+			"- kind: listener\n  name: a\n  protocol: http\n  port: 8000\n  ports: {out: [{name: b, port: in}]}\n- {kind: snippet, name: b, language: text, code: pong}\n"},
+		{CodeOlderForm, "older form",
+			"The spec is in an older form, which still loads. `uniflow fmt` rewrites it.",
+			"- kind: snippet\n  name: a\n  language: text\n  code: x\n  links: {out: [{name: b, port: io}]}\n- {kind: nop, name: b}\n",
+			"- kind: snippet\n  name: a\n  language: text\n  code: x\n  ports: {out: [{name: b, port: in}]}\n- {kind: nop, name: b}\n"},
+		{CodeUnusedEnv, "env that nothing uses",
+			"No template of the spec uses the key of `env`.",
+			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello\n",
+			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
+		{CodeEndless, "cycle without an exit",
+			"Each node of the cycle sends only to nodes of the cycle, so a payload circulates until its process has used up its budget. Link one of the out-ports to a node outside, or add an `if` that ends it.",
+			"- {kind: snippet, name: a, language: cel, code: self, ports: {out: [{name: b}]}}\n- {kind: snippet, name: b, language: cel, code: self, ports: {out: [{name: a}]}}\n",
+			"- {kind: snippet, name: a, language: cel, code: self + 1, ports: {out: [{name: b}]}}\n- {kind: if, name: b, when: self < 9, ports: {\"out[0]\": [{name: a}], \"out[1]\": []}}\n"},
+		{CodeNotTemplate, "template without env",
+			"A string has the form of a template, such as `{{ .KEY }}`, but the spec has no `env`: the braces stay as they are. Bind the keys in `env`, also to render a template that takes its values from the environment.",
+			"kind: snippet\nlanguage: text\ncode: hello {{ .NAME }}\n",
+			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
+	}
+}
