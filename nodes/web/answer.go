@@ -29,26 +29,25 @@ var (
 )
 
 const (
-	// compressFrom is the smallest body, in bytes, that is compressed: below,
-	// the gain is less than one packet.
+	// compressFrom is the smallest body, in bytes, that is compressed. For smaller
+	// ones the gain is less than one packet.
 	compressFrom = 1 << 10
 
-	// lengthFrom is the size of a body, in bytes, from which its length is set
-	// here. net/http finds that of a smaller one by itself, without an
-	// allocation, as it fits its buffer.
+	// lengthFrom is the smallest body, in bytes, whose length is set here. A smaller
+	// one fits the buffer of net/http, which sets its length without an allocation.
 	lengthFrom = 2048
 )
 
-// An answerer writes answers. It is shared by all requests of a server.
-type answerer struct {
+// An answerWriter writes answers. All requests of a server share it.
+type answerWriter struct {
 	encoders encoders
 	buffers  sync.Pool // of *bytes.Buffer
 }
 
-// keepBuffer is the largest buffer, in bytes, that is kept for the next answer.
-const keepBuffer = 64 << 10
+// maxPooledBuffer is the largest buffer, in bytes, that is kept for the next answer.
+const maxPooledBuffer = 64 << 10
 
-func (a *answerer) buffer() *bytes.Buffer {
+func (a *answerWriter) getBuffer() *bytes.Buffer {
 	if b, ok := a.buffers.Get().(*bytes.Buffer); ok {
 		b.Reset()
 		return b
@@ -56,30 +55,30 @@ func (a *answerer) buffer() *bytes.Buffer {
 	return new(bytes.Buffer)
 }
 
-func (a *answerer) free(b *bytes.Buffer) {
-	if b.Cap() <= keepBuffer {
+func (a *answerWriter) putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxPooledBuffer {
 		a.buffers.Put(b)
 	}
 }
 
-// answer writes the answer that a response stands for, and returns its status
-// and the size of its body. An error means that nothing was written, and that
-// the response cannot be sent.
-func (a *answerer) answer(x *exchange, resp node.Response) (status, size int, err error) {
+// writeResponse writes the answer that a response describes, and returns its status
+// and the size of its body. An error means that the response cannot be sent, and
+// that nothing was written.
+func (a *answerWriter) writeResponse(x *exchange, resp node.Response) (status, size int, err error) {
 	if resp.None {
-		return a.sent(x, http.StatusOK, nil)
+		return a.finish(x, http.StatusOK, nil)
 	}
 	e, ok, err := openEnvelope(resp.Payload)
 	if err != nil {
 		return 0, 0, err
 	}
 	if !ok {
-		return a.body(x, http.StatusOK, "", resp.Payload)
+		return a.writeBody(x, http.StatusOK, "", resp.Payload)
 	}
 	if view, ok := viewOf(e.header); ok && x.req != nil && view == &x.req.header {
-		// The client's own headers are no answer to it.
-		if !e.own && e.body.Equal(x.body) {
-			return a.echo(x)
+		// The client's own headers are not sent back to it.
+		if !e.hasStatus && e.body.Equal(x.body) {
+			return a.writeEcho(x)
 		}
 		e.header = value.Null()
 	}
@@ -89,22 +88,22 @@ func (a *answerer) answer(x *exchange, resp node.Response) (status, size int, er
 		return 0, 0, err
 	}
 	if !e.hasBody || !bodyAllowed(e.status) {
-		return a.sent(x, e.status, nil)
+		return a.finish(x, e.status, nil)
 	}
-	return a.body(x, e.status, contentType, e.body)
+	return a.writeBody(x, e.status, contentType, e.body)
 }
 
-// echo answers a request with its own body.
-func (a *answerer) echo(x *exchange) (status, size int, err error) {
+// writeEcho answers a request with its own body.
+func (a *answerWriter) writeEcho(x *exchange) (status, size int, err error) {
 	if contentType, ok := x.r.Header["Content-Type"]; ok && len(x.raw) > 0 {
 		x.w.Header()["Content-Type"] = contentType[:1]
 	}
-	return a.sent(x, http.StatusOK, x.raw)
+	return a.finish(x, http.StatusOK, x.raw)
 }
 
-// body answers with a value in the form that the Content-Type asks for or, if
-// that is empty, in that which suits the value and the client.
-func (a *answerer) body(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
+// writeBody answers with a value, in the form of the Content-Type. If that is empty,
+// the value and the client's Accept header decide.
+func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
 	h := x.w.Header()
 	m := parseMedia(contentType)
 	if s, ok := v.AsString(); ok {
@@ -115,43 +114,43 @@ func (a *answerer) body(x *exchange, status int, contentType string, v value.Val
 				break
 			}
 			h["Content-Type"] = headerText
-			return a.sent(x, status, stringBytes(s))
+			return a.finish(x, status, stringBytes(s))
 		case m.kind == mediaJSON:
 		case m.kind == mediaText && m.charset != "":
-			return a.sent(x, status, fromUTF8(m.charset, s))
+			return a.finish(x, status, fromUTF8(m.charset, s))
 		default:
-			return a.sent(x, status, stringBytes(s))
+			return a.finish(x, status, stringBytes(s))
 		}
 	} else if b, ok := v.AsBinary(); ok {
 		if m.kind == mediaNone {
 			h["Content-Type"] = headerOctets
 		}
-		return a.sent(x, status, b)
+		return a.finish(x, status, b)
 	} else if m.kind == mediaForm && v.Kind() == value.KindMap {
 		form, err := encodeForm(v)
 		if err != nil {
 			clear(h)
 			return 0, 0, err
 		}
-		return a.sent(x, status, form)
+		return a.finish(x, status, form)
 	} else if m.kind == mediaText && v.IsNull() {
-		return a.sent(x, status, nil)
+		return a.finish(x, status, nil)
 	}
 	if m.kind == mediaNone {
 		h["Content-Type"] = headerJSON
 	}
-	buf := a.buffer()
-	defer a.free(buf)
+	buf := a.getBuffer()
+	defer a.putBuffer(buf)
 	data, err := v.AppendJSON(buf.AvailableBuffer())
 	if err != nil {
 		clear(h)
 		return 0, 0, fmt.Errorf("answer: body: %w", err)
 	}
-	return a.sent(x, status, keep(buf, data))
+	return a.finish(x, status, keepArray(buf, data))
 }
 
-// keep has buf keep the array of data for the next use.
-func keep(buf *bytes.Buffer, data []byte) []byte {
+// keepArray makes buf keep the array of data for the next use.
+func keepArray(buf *bytes.Buffer, data []byte) []byte {
 	*buf = *bytes.NewBuffer(data)
 	return data
 }
@@ -159,15 +158,15 @@ func keep(buf *bytes.Buffer, data []byte) []byte {
 // stringBytes returns the bytes of a string that will only be read.
 func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// fromUTF8 returns a text in a charset; characters that this does not have become
-// what stands for them there.
+// fromUTF8 encodes a text in a charset. Characters that the charset does not have
+// become its replacement character.
 func fromUTF8(charset, s string) []byte {
 	if charset == "us-ascii" {
 		return stringBytes(s)
 	}
 	e, err := htmlindex.Get(charset)
 	if err != nil {
-		return stringBytes(s) // the workflow's own label: it knows what it has put in
+		return stringBytes(s) // the workflow has chosen an unknown charset: the body is its own
 	}
 	data, err := encoding.ReplaceUnsupported(e.NewEncoder()).Bytes(stringBytes(s))
 	if err != nil {
@@ -176,36 +175,36 @@ func fromUTF8(charset, s string) []byte {
 	return data
 }
 
-// sent is write for those who might have had an error.
-func (a *answerer) sent(x *exchange, status int, body []byte) (int, int, error) {
+// finish is write, with an error that is always nil.
+func (a *answerWriter) finish(x *exchange, status int, body []byte) (int, int, error) {
 	status, size := a.write(x, status, body)
 	return status, size, nil
 }
 
-// write sends a status and a body, compressed if that is worth it, and returns
-// how many bytes that came to.
-func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) {
-	x.report(status)
+// write sends a status and a body, compressed if that is worth it, and returns how
+// many bytes of the body were sent.
+func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size int) {
+	x.logFailure(status)
 	h := x.w.Header()
-	if x.closing {
+	if x.closeConn {
 		h["Connection"] = headerClose
 	}
 	if !bodyAllowed(status) {
-		x.settle()
+		x.release()
 		x.w.WriteHeader(status)
 		return status, 0
 	}
 	if len(body) >= compressFrom {
-		if coding := a.coding(x, h); coding != "" {
-			buf := a.buffer()
-			defer a.free(buf)
+		if coding := a.codingFor(x, h); coding != "" {
+			buf := a.getBuffer()
+			defer a.putBuffer(buf)
 			if err := a.encoders.compress(buf, coding, body); err != nil {
-				x.t.log.Warn("answer sent without compression", keyLogCoding, coding, keyLogError, err)
+				x.gen.log.Warn("answer sent without compression", keyLogCoding, coding, keyLogError, err)
 			} else {
 				body = buf.Bytes()
 				h["Content-Encoding"] = []string{coding}
 				if etag := h.Get("Etag"); strings.HasPrefix(etag, `"`) {
-					h.Set("Etag", "W/"+etag) // the same content, not the same bytes
+					h.Set("Etag", "W/"+etag) // weak: the bytes differ
 				}
 			}
 		}
@@ -215,7 +214,7 @@ func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) 
 			h["Allow"] = []string{*allow}
 		}
 	}
-	x.settle()
+	x.release()
 	head := x.r.Method == http.MethodHead
 	if head || len(body) >= lengthFrom || x.r.ProtoMajor > 1 {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -228,13 +227,13 @@ func (a *answerer) write(x *exchange, status int, body []byte) (sent, size int) 
 	}
 	n, err := x.send(body)
 	if err != nil {
-		x.lost = err // the client has gone; there is nobody to be told
+		x.writeErr = err // the client has gone
 	}
 	return status, n
 }
 
-// coding returns what to compress an answer with, or "".
-func (a *answerer) coding(x *exchange, h http.Header) string {
+// codingFor returns what to compress an answer with, or "".
+func (a *answerWriter) codingFor(x *exchange, h http.Header) string {
 	if len(h["Content-Encoding"]) > 0 || len(h["Content-Range"]) > 0 || strings.Contains(h.Get("Cache-Control"), "no-transform") {
 		return ""
 	}
@@ -250,9 +249,9 @@ func bodyAllowed(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusResetContent && status != http.StatusNotModified
 }
 
-// serversOwn are the headers that a workflow cannot set: they are about the
-// connection, or about the bytes that the server makes of the body.
-func serversOwn(name string) bool {
+// isServerHeader reports whether a workflow cannot set a header, because it is about
+// the connection or about the encoded body.
+func isServerHeader(name string) bool {
 	switch name {
 	case "Connection", "Content-Length", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
@@ -275,7 +274,7 @@ func setHeaders(h http.Header, header value.Value) (contentType string, err erro
 			return "", fmt.Errorf("answer: %q is not a valid header name", clip(name, maxQuote))
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
-		if serversOwn(key) {
+		if isServerHeader(key) {
 			continue
 		}
 		list, err := headerValues(h[key], name, v)
@@ -363,8 +362,8 @@ func encodeForm(v value.Value) ([]byte, error) {
 	return out, nil
 }
 
-// fail answers with an error: its status, and its message only if it is public.
-func (a *answerer) fail(x *exchange, e *node.Error) (status, size int) {
+// writeError answers with an error: its status, and its message only if it is public.
+func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int) {
 	h := x.w.Header()
 	clear(h)
 	status = failureStatus(e)
@@ -394,14 +393,14 @@ func (a *answerer) fail(x *exchange, e *node.Error) (status, size int) {
 	h["Content-Type"] = headerProblem
 	h["Vary"] = []string{"Accept"}
 	data, err := value.UniqueMap(fields).AppendJSON(nil)
-	if err != nil { // the message has something that JSON cannot hold
+	if err != nil { // JSON cannot represent the message
 		data = nil
 	}
 	return a.write(x, status, data)
 }
 
-// failureStatus returns the status of an error: its own, if that is one of an
-// error.
+// failureStatus returns the status of an error if that is 4xx or 5xx, and 500
+// otherwise.
 func failureStatus(e *node.Error) int {
 	if e.Status >= 400 && e.Status <= 599 {
 		return e.Status

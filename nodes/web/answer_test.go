@@ -43,10 +43,10 @@ func TestAnswers(t *testing.T) {
 	f("map with a null status", `{"status":null}`, 200, `{"status":null}`, j)
 	for _, status := range []string{"600", "700", "0", "-1", "99", "100", "101", "103", "199", "201.5", `"404"`} {
 		f("status "+status, `{"status":`+status+`}`, 500, "Internal Server Error", txt)
-		f("status beside a body "+status, `{"status":`+status+`,"body":"x"}`, 500, "Internal Server Error", txt)
+		f("status with a body "+status, `{"status":`+status+`,"body":"x"}`, 500, "Internal Server Error", txt)
 	}
 	for _, status := range []string{`"active"`, "null", "true", "[]", "{}"} {
-		f("status beside a header "+status, `{"status":`+status+`,"header":{}}`, 500, "Internal Server Error", txt)
+		f("status with a header "+status, `{"status":`+status+`,"header":{}}`, 500, "Internal Server Error", txt)
 	}
 	f("map with a foreign key", `{"status":201,"body":1,"id":2}`, 200, `{"status":201,"body":1,"id":2}`, j)
 	f("map with request keys only", `{"method":"GET","path":"/"}`, 200, `{"method":"GET","path":"/"}`, j)
@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 	f("no content", `{"status":204,"body":"x"}`, 204, "")
 	f("not modified", `{"status":304,"header":{"etag":"\"1\""},"body":"x"}`, 304, "", `Etag: "1"`)
 	f("reset content", `{"status":205,"body":"x"}`, 205, "", "Content-Length: 0")
-	f("params beside", `{"params":{},"body":"x"}`, 200, "x")
+	f("params with a body", `{"params":{},"body":"x"}`, 200, "x")
 	f("cookies", `{"header":{"set-cookie":["a=1","b=2"]},"body":""}`, 200, "", "Set-Cookie: a=1 | b=2")
 	f("two spellings", `{"header":{"x-a":"1","X-A":["2",null]},"body":""}`, 200, "", "X-A: 1 | 2")
 	f("cors", `{"header":{"access-control-allow-origin":"*"},"body":"x"}`, 200, "x", "Access-Control-Allow-Origin: *")
@@ -70,7 +70,7 @@ func TestAnswers(t *testing.T) {
 	f("explicit text of null", `{"header":{"content-type":"text/plain"},"body":null}`, 200, "")
 	f("explicit charset", `{"header":{"content-type":"text/plain; charset=iso-8859-1"},"body":"é"}`, 200, "\xe9")
 	f("explicit form", `{"header":{"content-type":"application/x-www-form-urlencoded"},"body":{"a":["1","b c"],"d":true}}`, 200, "a=1&a=b+c&d=true")
-	f("header is no map", `{"header":"x","body":""}`, 500, "Internal Server Error")
+	f("header is not a map", `{"header":"x","body":""}`, 500, "Internal Server Error")
 	f("header name", `{"header":{"a b":"x"},"body":""}`, 500, "Internal Server Error")
 	f("header name empty", `{"header":{"":"x"},"body":""}`, 500, "Internal Server Error")
 	f("header split", `{"header":{"x":"a\r\nb: c"},"body":""}`, 500, "Internal Server Error", "X: ")

@@ -148,7 +148,7 @@ func BenchmarkMedia(b *testing.B) {
 		{"text", "text/plain; charset=iso-8859-1", "leave at the door, s'il vous pla\xeet"},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			body := []byte(bench.body) // whose bytes the values keep, and nobody changes
+			body := []byte(bench.body) // the values share its bytes, which do not change
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := decodeBody(bench.contentType, body, unlimited); err != nil {
@@ -160,7 +160,7 @@ func BenchmarkMedia(b *testing.B) {
 }
 
 // BenchmarkBodies reads, decodes and answers bodies over one connection that is
-// kept: the whole way of a body, but for a flow.
+// kept: all of the way of a body, except for the flow.
 func BenchmarkBodies(b *testing.B) {
 	object := func(size int) string {
 		const item = `{"sku":"a-173","count":2,"note":"leave at the door"},`

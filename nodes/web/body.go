@@ -19,21 +19,21 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// badBody is a failure to make a value of a body. Its reason is the client's to
-// know.
-func badBody(status int, format string, args ...any) *node.Error {
+// clientError returns an error that a malformed request causes. The client is told
+// the reason.
+func clientError(status int, format string, args ...any) *node.Error {
 	return &node.Error{Err: errors.New(clip(fmt.Sprintf(format, args...), maxQuote)), Status: status, Public: true}
 }
 
 const (
-	// maxQuote is how many bytes of what a client has sent an error may have.
+	// maxQuote is how many bytes of client input an error may contain.
 	maxQuote = 200
 
 	// maxLogged is how many bytes a text in a log record may have.
 	maxLogged = 1000
 )
 
-// clip returns a text, or its beginning if it is longer than so many bytes.
+// clip shortens a text to that many bytes and an ellipsis, if it is longer.
 func clip(s string, bytes int) string {
 	if len(s) <= bytes {
 		return s
@@ -44,18 +44,17 @@ func clip(s string, bytes int) string {
 	return s[:bytes] + "…"
 }
 
-// firstRead is how much room is made for a body before any of it has come,
-// whatever length the client promises.
+// firstRead is the buffer for a body, at most, before any of it has come, whatever
+// length the client announces.
 const firstRead = 64 << 10
 
-// readAll reads to the end. length is how much is expected, -1 if unknown. More
-// than limit bytes are an error with status 413. reserve is told of the memory
-// before it is taken, and may refuse it; what was reserved for the result is its
-// capacity.
+// readAll reads to the end. length is the expected size, or -1 if unknown. More than
+// limit bytes are an error with status 413. reserve is called before memory is
+// allocated, and may refuse it. What is reserved for the result is its capacity.
 func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error) ([]byte, error) {
 	size := 512
 	if length >= 0 {
-		size = int(min(length+1, firstRead)) // one more to see the end without growing
+		size = int(min(length+1, firstRead)) // one more, to see the end without growing
 	}
 	if err := reserve(size); err != nil {
 		return nil, err
@@ -87,12 +86,12 @@ func readAll(r io.Reader, length int64, limit int, reserve func(bytes int) error
 }
 
 func tooLarge(limit int) error {
-	return badBody(http.StatusRequestEntityTooLarge, "body of more than %d bytes", limit)
+	return clientError(http.StatusRequestEntityTooLarge, "body of more than %d bytes", limit)
 }
 
-// decodeBody makes a value of a body that has been read and decompressed. It
-// takes ownership of data, and returns what an answer that repeats the body is
-// made of. reserve is asked before more memory is taken.
+// decodeBody makes a value of a body that was read and decompressed. It takes
+// ownership of data, and returns the bytes for an answer that repeats the body.
+// reserve is called before more memory is allocated.
 func decodeBody(contentType string, data []byte, reserve func(bytes int) error) (v value.Value, raw []byte, err error) {
 	m := parseMedia(contentType)
 	b := &budget{reserve: reserve}
@@ -110,8 +109,8 @@ func decodeBody(contentType string, data []byte, reserve func(bytes int) error) 
 		v, err = decodeText(m, data, b)
 	case mediaForm:
 		v, err = decodeForm(m, data, b)
-	case mediaParts:
-		v, err = decodeParts(m, data, b)
+	case mediaMultipart:
+		v, err = decodeMultipart(m, data, b)
 	default:
 		v = value.Binary(data)
 	}
@@ -134,7 +133,7 @@ func decodeJSON(m media, data []byte, b *budget) (value.Value, error) {
 		return value.Value{}, err
 	}
 	if err != nil {
-		return value.Value{}, badBody(http.StatusBadRequest, "body: %v", err)
+		return value.Value{}, clientError(http.StatusBadRequest, "body: %v", err)
 	}
 	return v, nil
 }
@@ -144,27 +143,27 @@ func decodeText(m media, data []byte, b *budget) (value.Value, error) {
 	if err != nil {
 		return value.Value{}, err
 	}
-	return value.String(unsafe.String(unsafe.SliceData(text), len(text))), nil // data is ours, and nobody writes to it any more
+	return value.String(unsafe.String(unsafe.SliceData(text), len(text))), nil // data is owned here and is not written to any more
 }
 
 // toUTF8 returns a text in the charset of a media type as UTF-8.
 func toUTF8(m media, data []byte, b *budget) ([]byte, error) {
 	if m.charset == "" || m.charset == "us-ascii" {
 		if !utf8.Valid(data) {
-			return nil, badBody(http.StatusBadRequest, "body: text is not valid UTF-8")
+			return nil, clientError(http.StatusBadRequest, "body: text is not valid UTF-8")
 		}
 		return data, nil
 	}
 	charset, err := htmlindex.Get(m.charset)
 	if err != nil {
-		return nil, badBody(http.StatusUnsupportedMediaType, "body: unknown charset %q", clip(m.charset, 40))
+		return nil, clientError(http.StatusUnsupportedMediaType, "body: unknown charset %q", clip(m.charset, 40))
 	}
-	if err := b.take(4 * len(data)); err != nil { // a byte becomes three at most, and the room for them doubles
+	if err := b.take(4 * len(data)); err != nil { // a byte becomes at most three, and the buffer doubles
 		return nil, err
 	}
 	text, err := charset.NewDecoder().Bytes(data)
 	if err != nil {
-		return nil, badBody(http.StatusBadRequest, "body: text is not valid %s", clip(m.charset, 40))
+		return nil, clientError(http.StatusBadRequest, "body: text is not valid %s", clip(m.charset, 40))
 	}
 	return text, nil
 }
@@ -198,28 +197,28 @@ func decodeForm(m media, data []byte, b *budget) (value.Value, error) {
 	return g.value(), nil
 }
 
-// fieldBytes is what a field of a form or a header costs beside its text: an
-// entry of an index, a name, and a list of one value, which grow by doubling.
+// fieldBytes is what a field of a form or a header costs in addition to its text: an
+// index entry, a name, and a list of one value, all of which grow by doubling.
 const fieldBytes = 400
 
 func unescapeField(s string) (string, error) {
 	text, err := url.QueryUnescape(s)
 	if err != nil {
-		return "", badBody(http.StatusBadRequest, "body: form: %v", err)
+		return "", clientError(http.StatusBadRequest, "body: form: %v", err)
 	}
 	if !utf8.ValidString(text) {
-		return "", badBody(http.StatusBadRequest, "body: form: text is not valid UTF-8")
+		return "", clientError(http.StatusBadRequest, "body: form: text is not valid UTF-8")
 	}
 	return text, nil
 }
 
-// maxParts is how many parts a multipart body may have: a part of a few bytes
-// costs hundreds.
+// maxParts is how many parts a multipart body may have. A part of a few bytes costs
+// hundreds of bytes of memory.
 const maxParts = 1000
 
-func decodeParts(m media, data []byte, b *budget) (value.Value, error) {
+func decodeMultipart(m media, data []byte, b *budget) (value.Value, error) {
 	if m.boundary == "" {
-		return value.Value{}, badBody(http.StatusBadRequest, "body: multipart without a boundary")
+		return value.Value{}, clientError(http.StatusBadRequest, "body: multipart without a boundary")
 	}
 	var values, files grouping
 	r := multipart.NewReader(bytes.NewReader(data), m.boundary)
@@ -229,14 +228,14 @@ func decodeParts(m media, data []byte, b *budget) (value.Value, error) {
 			break
 		}
 		if err != nil {
-			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %v", err)
+			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		if n == maxParts {
-			return value.Value{}, badBody(http.StatusRequestEntityTooLarge, "body: multipart: more than %d parts", maxParts)
+			return value.Value{}, clientError(http.StatusRequestEntityTooLarge, "body: multipart: more than %d parts", maxParts)
 		}
 		name := part.FormName()
 		if name == "" {
-			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: part %d has no name", n+1)
+			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: part %d has no name", n+1)
 		}
 		if err := b.take(headerBytes(part.Header)); err != nil {
 			return value.Value{}, err
@@ -246,7 +245,7 @@ func decodeParts(m media, data []byte, b *budget) (value.Value, error) {
 			return value.Value{}, err
 		}
 		if err != nil {
-			return value.Value{}, badBody(http.StatusBadRequest, "body: multipart: %v", err)
+			return value.Value{}, clientError(http.StatusBadRequest, "body: multipart: %v", err)
 		}
 		filename, isFile := part.FileName(), isFile(part)
 		v, err := decodePart(part.Header.Get("Content-Type"), isFile, content, b)
@@ -271,7 +270,7 @@ func decodeParts(m media, data []byte, b *budget) (value.Value, error) {
 	), nil
 }
 
-// headerBytes is about what the header of a part costs, itself and as a value.
+// headerBytes estimates the memory of a part's header, as a header and as a value.
 func headerBytes(header textproto.MIMEHeader) int {
 	n := 0
 	for name, list := range header {
@@ -283,14 +282,14 @@ func headerBytes(header textproto.MIMEHeader) int {
 	return n
 }
 
-// isFile reports whether a part is an upload, one with an empty name included,
-// which is what a form sends whose file was not chosen.
+// isFile reports whether a part is an upload. Its name may be empty: a form sends
+// that if no file was chosen.
 func isFile(part *multipart.Part) bool {
 	return part.FileName() != "" || strings.Contains(part.Header.Get("Content-Disposition"), "filename=")
 }
 
-// decodePart makes a value of a part: of text a string, of JSON what it says, of
-// anything else a binary. Without a type a field is text, and a file is not.
+// decodePart makes a value of a part: a string of text, the value of JSON, a binary
+// of anything else. Without a type, a field is text and a file is binary.
 func decodePart(contentType string, file bool, content []byte, b *budget) (value.Value, error) {
 	m := parseMedia(contentType)
 	switch {
@@ -302,16 +301,16 @@ func decodePart(contentType string, file bool, content []byte, b *budget) (value
 	return value.Binary(content), nil
 }
 
-// describeRead returns what to say about a body that could not be read.
+// describeRead returns the error for a body that could not be read.
 func describeRead(err error) error {
 	var known *node.Error
 	switch {
 	case errors.Is(err, errBusy) || errors.As(err, &known):
 		return err
 	case errors.Is(err, errUnknownCoding):
-		return badBody(http.StatusUnsupportedMediaType, "body: %v", err)
+		return clientError(http.StatusUnsupportedMediaType, "body: %v", err)
 	case errors.Is(err, errSlowBody):
-		return badBody(http.StatusRequestTimeout, "%v", errSlowBody)
+		return clientError(http.StatusRequestTimeout, "%v", errSlowBody)
 	}
-	return badBody(http.StatusBadRequest, "body: %v", err)
+	return clientError(http.StatusBadRequest, "body: %v", err)
 }

@@ -16,21 +16,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// errUnknownCoding is wrapped by the error of a Content-Encoding that this
-// package does not know.
+// errUnknownCoding is wrapped by the error of an unknown Content-Encoding.
 var errUnknownCoding = errors.New("unknown content encoding")
 
-// maxCodings is how many codings of one body are undone. Nobody needs two; each
-// is a chance to make much of little.
+// maxCodings is how many codings of one body are decoded. Even two are never needed,
+// and each multiplies what a small body can expand to.
 const maxCodings = 3
 
-// maxWindow bounds, in bytes, what one zstd body may make its decoder remember.
+// maxWindow bounds the window, in bytes, of a zstd body.
 const maxWindow = 8 << 20
 
-// decoded returns a reader of what is inside r, given the Content-Encoding
-// headers. Closing it gives back what it holds, not r; reserve is asked for that
-// before.
-func decoded(r io.Reader, encodings []string, reserve func(bytes int) error) (io.ReadCloser, error) {
+// newDecodedReader returns a reader that decodes r, given the Content-Encoding
+// headers. reserve is called for the memory of its decoders, which Close frees. Close
+// does not close r.
+func newDecodedReader(r io.Reader, encodings []string, reserve func(bytes int) error) (io.ReadCloser, error) {
 	var codings []string
 	for _, header := range encodings {
 		for name := range strings.SplitSeq(header, ",") {
@@ -43,7 +42,7 @@ func decoded(r io.Reader, encodings []string, reserve func(bytes int) error) (io
 	if len(codings) > maxCodings {
 		return nil, fmt.Errorf("%w: more than %d in a row", errUnknownCoding, maxCodings)
 	}
-	layers := layered{Reader: r, reserve: reserve}
+	layers := decodedReader{Reader: r, reserve: reserve}
 	for _, name := range slices.Backward(codings) {
 		if err := layers.add(name); err != nil {
 			layers.Close()
@@ -53,26 +52,26 @@ func decoded(r io.Reader, encodings []string, reserve func(bytes int) error) (io
 	return &layers, nil
 }
 
-// layered is a reader on top of others.
-type layered struct {
+// A decodedReader is a stack of decoders.
+type decodedReader struct {
 	io.Reader
 	release  []func()
 	reserve  func(bytes int) error
 	reserved int
 }
 
-// decoderBytes is what a decoder needs beside its input and output, at most.
+// decoderBytes is the most that a decoder needs in addition to its input and output.
 func decoderBytes(coding string) int {
 	switch coding {
 	case "br":
-		return 16<<20 + 1<<20 // its window is the client's choice
+		return 16<<20 + 1<<20 // the client chooses the window
 	case "zstd":
 		return maxWindow + 1<<20
 	}
 	return 64 << 10
 }
 
-func (l *layered) add(coding string) error {
+func (l *decodedReader) add(coding string) error {
 	bytes := decoderBytes(coding)
 	if err := l.reserve(bytes); err != nil {
 		return err
@@ -106,8 +105,8 @@ func (l *layered) add(coding string) error {
 	return nil
 }
 
-// Close gives back what the layers hold.
-func (l *layered) Close() error {
+// Close frees what the decoders hold.
+func (l *decodedReader) Close() error {
 	for _, f := range slices.Backward(l.release) {
 		f()
 	}
@@ -117,7 +116,8 @@ func (l *layered) Close() error {
 	return l.reserve(-bytes)
 }
 
-// inflate reads deflate, which is zlib by the book and raw with some clients.
+// inflate decodes "deflate", which is zlib in the standard and raw deflate with some
+// clients.
 func inflate(r io.Reader) (io.Reader, error) {
 	var head [2]byte
 	n, err := io.ReadFull(r, head[:])
@@ -131,7 +131,7 @@ func inflate(r io.Reader) (io.Reader, error) {
 	return flate.NewReader(r), nil
 }
 
-// codingOrder is how answers are compressed, what costs least for its gain first.
+// codingOrder is how answers are compressed, best ratio of gain to cost first.
 var codingOrder = [...]string{"zstd", "br", "gzip", "deflate"}
 
 // chooseCoding returns what to compress an answer with, or "" for nothing.
@@ -172,8 +172,8 @@ type compressor interface {
 	Reset(w io.Writer)
 }
 
-// encoders keeps the compressors that are not in use: making one costs up to
-// a megabyte.
+// encoders keeps compressors that are not in use, as making one allocates up to a
+// megabyte.
 type encoders struct{ gzip, deflate, br, zstd sync.Pool }
 
 // compress appends the compressed body to dst.

@@ -14,14 +14,14 @@ import (
 
 type badRequestKey struct{}
 
-// withBadRequest has Describe know a request that has no payload.
+// withBadRequest hands Describe a request that has no payload.
 func withBadRequest(ctx context.Context, r *http.Request) context.Context {
 	return context.WithValue(ctx, badRequestKey{}, r)
 }
 
-// Describe says what a request asked for and how it is answered, by OpenTelemetry's
-// conventions for servers: the name is the method and the route, and only a
-// status from 500 on is a failure of the server.
+// Describe describes a request and its answer by OpenTelemetry's conventions for
+// servers: the name is the method and the route, and only a status of 500 or more is
+// a failure.
 func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Response) observe.Description {
 	head, r := first, (*route)(nil)
 	if bad, ok := ctx.Value(badRequestKey{}).(*http.Request); ok {
@@ -73,7 +73,7 @@ func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Re
 	return d
 }
 
-// otherMethod is what the conventions call a method that they do not know.
+// otherMethod is the conventions' name for a method that they do not know.
 const otherMethod = "_OTHER"
 
 func knownMethod(method string) string {
@@ -85,8 +85,8 @@ func knownMethod(method string) string {
 	return otherMethod
 }
 
-// statusOf returns the status that a response is answered with, unless it turns
-// out that its header or body cannot be sent.
+// statusOf returns the status of the answer to a response, provided that its header
+// and body can be sent.
 func statusOf(ctx context.Context, resp node.Response) int {
 	if resp.IsError() {
 		return failureStatus(describeFailure(ctx, resp.Payload.AsError()))

@@ -9,72 +9,72 @@ import (
 	"time"
 )
 
-// How a server stops. http.Server.Shutdown by itself closes connections between
-// two requests, and throws away what it reads from one after it was called, a
-// first request included; under load, some clients are then cut off after they
-// have sent. So the server first answers for a while with "Connection: close".
+// http.Server.Shutdown by itself closes connections between two requests. It also
+// discards what it reads from a connection after it was called, even a first
+// request. Under load, some clients are then cut off after they have sent. So a
+// server that stops first answers for a while with "Connection: close".
 
 const drainTick = 2 * time.Millisecond
 
-// Both are counted in ticks, not read from a clock, so that a stall of this
-// program is no stall of its clients. (On a throttled machine, clients in the
+// Both periods are counted in ticks and not read from a clock, so that clients do
+// not pay for a stall of this program. (On a throttled machine, clients in the
 // same program were cut off.)
 const (
-	// linger is how long connections without a request are kept when the server
-	// stops. It is for requests that are on their way.
-	linger = 100 * time.Millisecond / drainTick
+	// lameDuckTicks is how long a stopping server keeps connections without a
+	// request, as requests may be on their way.
+	lameDuckTicks = 100 * time.Millisecond / drainTick
 
-	// settle is how long, after that, requests whose reading has begun have
-	// until they are complete.
-	settle = 10 * time.Millisecond / drainTick
+	// drainTicks is how long, after that, requests that were read in part may take
+	// to be complete.
+	drainTicks = 10 * time.Millisecond / drainTick
 )
 
-// links are the open connections of one http.Server.
-type links struct {
+// A connTracker knows the open connections of one http.Server.
+type connTracker struct {
 	mu struct {
 		sync.Mutex
-		open map[*link]struct{}
+		open map[*trackedConn]struct{}
 	}
 }
 
-// watch follows the state of a connection. It is an http.Server's ConnState.
-func (ls *links) watch(c net.Conn, state http.ConnState) {
-	l, ok := linkOf(c)
+// onState follows the state of a connection. It is an http.Server's ConnState.
+func (t *connTracker) onState(conn net.Conn, state http.ConnState) {
+	c, ok := trackedConnOf(conn)
 	if !ok {
 		return
 	}
 	switch state {
 	case http.StateNew:
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		if ls.mu.open == nil {
-			ls.mu.open = make(map[*link]struct{})
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.mu.open == nil {
+			t.mu.open = make(map[*trackedConn]struct{})
 		}
-		ls.mu.open[l] = struct{}{}
+		t.mu.open[c] = struct{}{}
 	case http.StateIdle:
-		l.rest()
+		c.markIdle()
 	case http.StateClosed, http.StateHijacked:
-		ls.mu.Lock()
-		defer ls.mu.Unlock()
-		delete(ls.mu.open, l)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.mu.open, c)
 	}
 }
 
-func (ls *links) empty() bool {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return len(ls.mu.open) == 0
+func (t *connTracker) empty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.mu.open) == 0
 }
 
-// hush has connections on which nothing comes read their end: what the kernel has
-// got already is still read before that.
-func (ls *links) hush() error {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// closeIdleReads closes the reading side of connections without a request. What
+// the kernel has received by then is still read.
+func (t *connTracker) closeIdleReads() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var errs []error
-	for l := range ls.mu.open {
-		if !l.busy() {
-			if err := l.CloseRead(); err != nil && !errors.Is(err, net.ErrClosed) {
+	for c := range t.mu.open {
+		if !c.busy() {
+			if err := c.CloseRead(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err) // most likely the client was faster
 			}
 		}
@@ -82,22 +82,24 @@ func (ls *links) hush() error {
 	return errors.Join(errs...)
 }
 
-// drain waits until no connection is left, or only some that are busy. Whoever
-// calls it has seen to it that none is added, and that answers end theirs.
-func (ls *links) drain(ctx context.Context) error {
+// drain waits until no connection is left, or only some that are busy. Before the
+// call, the server must have stopped accepting and begun to answer with
+// "Connection: close".
+func (t *connTracker) drain(ctx context.Context) error {
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	if ls.wait(ctx, tick, linger) {
+	if t.waitEmpty(ctx, tick, lameDuckTicks) {
 		return nil
 	}
-	err := ls.hush()
-	ls.wait(ctx, tick, settle)
+	err := t.closeIdleReads()
+	t.waitEmpty(ctx, tick, drainTicks)
 	return err
 }
 
-// wait reports whether all connections are gone after at most so many ticks.
-func (ls *links) wait(ctx context.Context, tick *time.Ticker, ticks time.Duration) bool {
-	for ; !ls.empty(); ticks-- {
+// waitEmpty waits for at most that many ticks and reports whether all connections
+// are gone.
+func (t *connTracker) waitEmpty(ctx context.Context, tick *time.Ticker, ticks time.Duration) bool {
+	for ; !t.empty(); ticks-- {
 		if ticks == 0 {
 			return false
 		}

@@ -22,21 +22,21 @@ const (
 	keyParams   = "params"
 )
 
-// An envelope is a map that says how to answer, taken apart.
+// An envelope is a parsed map of status, header and body.
 type envelope struct {
-	status  int // 200 if the map has none
-	header  value.Value
-	body    value.Value
-	hasBody bool
-	own     bool // it has a status of its own
+	status    int // 200 if the map has none
+	header    value.Value
+	body      value.Value
+	hasBody   bool
+	hasStatus bool
 }
 
-// openEnvelope takes a map apart. It is not an envelope, but a body, if it has a
-// key that no request or answer has, or none of status, header and body.
+// openEnvelope parses an envelope. ok is false for a map that is a body: one with a
+// key that no request or answer has, or with none of status, header and body.
 //
-// A status that cannot be sent is an error, since the map was meant to be an
-// answer: always if there is a header or a body, too, and otherwise if it is a
-// number or reads like one. A map with a status such as "active" by itself is a body.
+// A status that cannot be sent is an error if the map is meant to be an answer: if it
+// has a header or a body as well, or if the status is a number or reads like one. A
+// map with nothing but a status such as "active" is a body.
 func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 	if v.Kind() != value.KindMap {
 		return envelope{}, false, nil
@@ -49,7 +49,7 @@ func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 		case keyStatus:
 			status, isInt := field.AsInt()
 			if isInt && status >= http.StatusOK && status <= 599 {
-				e.status, e.own, ok = int(status), true, true
+				e.status, e.hasStatus, ok = int(status), true, true
 			} else {
 				bad, isBad = field, true
 			}

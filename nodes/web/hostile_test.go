@@ -130,8 +130,8 @@ func TestZeroWindow(t *testing.T) {
 			const clients, streams = 5, 80
 			s := hostile(t, `"header_timeout":"3s"`, sized, func(n *listener) {
 				n.settings.minRate = 1 << 30
-				n.limits.waiting = 300
-				n.settings.patience = 0
+				n.limits.pendingAnswers = 300
+				n.settings.h2PendingAfter = 0
 			})
 			var all []*frames
 			for range clients {
@@ -217,37 +217,37 @@ func TestHonestStreams(t *testing.T) {
 	}
 	f(`"processes":2`, nil)
 	f("", func(n *listener) {
-		n.limits.waiting = 2
-		n.settings.patience = time.Hour
+		n.limits.pendingAnswers = 2
+		n.settings.h2PendingAfter = time.Hour
 	})
 }
 
 // TestProgress closes the connection that has made no progress for longest.
 func TestProgress(t *testing.T) {
 	s := hostile(t, "", sized, func(n *listener) {
-		n.limits.waiting = 3
+		n.limits.pendingAnswers = 3
 		n.limits.heldBytes = 1000
 	})
-	w := &s.node.server.waiting
-	dial := func() *link {
+	p := &s.node.server.pending
+	dial := func() *trackedConn {
 		c := s.dial()
 		t.Cleanup(func() { c.Close() })
-		return newLink(c.(*net.TCPConn), w)
+		return newTrackedConn(c.(*net.TCPConn), p)
 	}
 	steady, stalled := dial(), dial()
-	a1, a2, b := w.enter(steady, 500), w.enter(steady, 100), w.enter(stalled, 400)
-	w.took(a1, 490)
-	c := w.enter(dial(), 400) // one too many
+	a1, a2, b := p.add(steady, 500), p.add(steady, 100), p.add(stalled, 400)
+	p.progress(a1, 490)
+	c := p.add(dial(), 400) // one too many
 	if steady.ended.Load() || !stalled.ended.Load() {
 		t.Errorf("got the steady one closed: %v, the stalled one: %v", steady.ended.Load(), stalled.ended.Load())
 	}
-	if n, bytes := w.count(); n != 3 || bytes != 510 {
+	if n, bytes := p.totals(); n != 3 || bytes != 510 {
 		t.Errorf("got %d answers and %d bytes waiting, want 3 and 510", n, bytes)
 	}
-	for _, turn := range []*turn{a1, a2, b, c} {
-		w.leave(turn)
+	for _, write := range []*pendingWrite{a1, a2, b, c} {
+		p.remove(write)
 	}
-	if n, bytes := w.count(); n != 0 || bytes != 0 || w.mu.links.Len() != 0 {
+	if n, bytes := p.totals(); n != 0 || bytes != 0 || p.mu.conns.Len() != 0 {
 		t.Errorf("got %d answers and %d bytes waiting at rest", n, bytes)
 	}
 }
@@ -342,7 +342,7 @@ func TestStreamsOfOneConnection(t *testing.T) {
 func TestUnreadPipelines(t *testing.T) {
 	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) {
 		n.settings.minRate = 1 << 30
-		n.limits.waiting = 10
+		n.limits.pendingAnswers = 10
 	})
 	var clients sync.WaitGroup
 	for range 16 {
@@ -375,11 +375,11 @@ func TestUnreadPipelines(t *testing.T) {
 	}
 }
 
-// TestUnreadEchoes has answers that nobody takes hold as many bytes as all
-// requests may.
+// TestUnreadEchoes makes answers that the clients do not take hold as many bytes as
+// all requests may.
 func TestUnreadEchoes(t *testing.T) {
 	s := hostile(t, "", echoBody, nil)
-	s.node.serving.limits.heldBytes = 16 << 20 // nobody has looked at it yet
+	s.node.generation.limits.heldBytes = 16 << 20 // no goroutine has read it yet
 	const size = 3 << 20
 	for range 6 {
 		c := s.dial()
@@ -445,8 +445,8 @@ func TestSilentBody(t *testing.T) {
 	}
 }
 
-// TestLengthAndChunks has a second request hidden behind the end of the first,
-// for whoever goes by its Content-Length.
+// TestLengthAndChunks hides a second request behind the end of the first. A server
+// that uses the Content-Length would see it.
 func TestLengthAndChunks(t *testing.T) {
 	s := start(t, "", always(value.String("pong")))
 	f := func(name, head string, answers int) {
@@ -629,7 +629,7 @@ func bombs(t *testing.T, kind string) {
 }
 
 // TestStopWhileConnecting stops a server while clients connect as fast as they
-// can: whoever is connected is answered, all others are refused.
+// can: those that are connected are answered, all others are refused.
 func TestStopWhileConnecting(t *testing.T) {
 	for range 10 {
 		w := newWorld(t)

@@ -57,9 +57,9 @@ code: hello
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
 				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),
 				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. The same applies when their bodies, decoded, would take more than 256 MiB in all, or 32 times `body_bytes` if that is more. 4,096 answers may wait for their clients; past it the connection without progress for the longest time is closed."),
-				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header, and how long until the minimum rate of 1 KiB a second applies to its body and its answer. 0 is no limit for any of these."),
-				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 is no limit."),
-				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 is no limit."),
+				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header, and how long until the minimum rate of 1 KiB a second applies to its body and its answer. 0 means no limit for all of these."),
+				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
+				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
 		),
@@ -69,7 +69,7 @@ code: hello
 	}
 }
 
-// minHeld is how many bytes of bodies a server may hold at least.
+// minHeld is the lowest limit, in bytes, for the bodies that a server holds.
 const minHeld = 256 << 20
 
 // A listener serves HTTP for one generation.
@@ -83,11 +83,11 @@ type listener struct {
 	certPEM   string // or a path; empty without TLS
 	keyPEM    string
 
-	cert    *tls.Certificate // from Open on; nil without TLS
-	server  *server          // from Open on
-	counts  *counts          // from Open on
-	release []func() error   // from Open on
-	serving *serving         // from Serve on
+	cert       *tls.Certificate // from Open on; nil without TLS
+	server     *server          // from Open on
+	metrics    *listenerMetrics // from Open on
+	release    []func() error   // from Open on
+	generation *generation      // from Serve on
 }
 
 func newListener(init *node.Init) (node.Node, error) {
@@ -99,19 +99,19 @@ func newListener(init *node.Init) (node.Node, error) {
 		pool:      init.Pool,
 		accessLog: c.Bool("access_log"),
 		settings: serverSettings{
-			address:       net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
-			headerBytes:   int(lim.Int("header_bytes")),
-			headerTimeout: lim.Duration("header_timeout"),
-			idleTimeout:   lim.Duration("idle_timeout"),
-			minRate:       minRate,
-			bodyWindow:    bodyWindow,
-			patience:      patience,
+			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
+			headerBytes:    int(lim.Int("header_bytes")),
+			headerTimeout:  lim.Duration("header_timeout"),
+			idleTimeout:    lim.Duration("idle_timeout"),
+			minRate:        minRate,
+			bodyWindow:     bodyWindow,
+			h2PendingAfter: h2PendingAfter,
 		},
 		limits: limits{
 			bodyBytes:      int(lim.Int("body_bytes")),
 			heldBytes:      max(minHeld, 32*lim.Int("body_bytes")),
 			processes:      lim.Int("processes"),
-			waiting:        maxWaiting,
+			pendingAnswers: maxPendingAnswers,
 			requestTimeout: lim.Duration("request_timeout"),
 		},
 	}
@@ -135,8 +135,8 @@ func isPEM(s string) bool { return strings.Contains(s, "-----BEGIN ") }
 // Receive is never called: a listener has no in-port.
 func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.None() }
 
-// Open loads the certificate and binds the address, unless an earlier generation
-// has.
+// Open loads the certificate, and binds the address unless an earlier generation has
+// bound it.
 func (n *listener) Open(ctx context.Context) error {
 	if n.settings.tls {
 		cert, err := loadCert(n.certPEM, n.keyPEM)
@@ -152,13 +152,13 @@ func (n *listener) Open(ctx context.Context) error {
 		return err
 	}
 	n.server, n.release = s, append(n.release, release)
-	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*counts, error) {
-		return newCounts(), nil
+	c, release, err := node.Acquire(n.pool, "web.counts "+n.ref.Namespace+"/"+n.ref.String(), func() (*listenerMetrics, error) {
+		return newListenerMetrics(), nil
 	})
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
-	n.counts, n.release = c, append(n.release, release)
+	n.metrics, n.release = c, append(n.release, release)
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}
@@ -188,32 +188,32 @@ func pemOf(s string) ([]byte, error) {
 	return os.ReadFile(s)
 }
 
-// Serve has the server start processes at src.
+// Serve makes the server start processes at src.
 func (n *listener) Serve(src node.Starter) error {
-	n.serving = &serving{
-		source:    src,
-		counts:    n.counts,
+	n.generation = &generation{
+		starter:   src,
+		metrics:   n.metrics,
 		log:       n.log,
 		limits:    n.limits,
 		accessLog: n.accessLog,
 		cert:      n.cert,
 	}
 	if screening, ok := src.(node.ScreeningStarter); ok {
-		n.serving.admits = screening.Screen(0)
+		n.generation.admits = screening.Screen(0)
 	}
-	return n.server.attach(&n.ref, n.serving)
+	return n.server.attach(&n.ref, n.generation)
 }
 
-// Stop takes no more requests, unless a later generation does, and waits for the
-// answers.
+// Stop stops taking requests, unless a later generation takes them, and waits for
+// the answers.
 func (n *listener) Stop(ctx context.Context) error {
-	if n.serving == nil {
+	if n.generation == nil {
 		return nil
 	}
-	return n.server.detach(ctx, n.serving)
+	return n.server.detach(ctx, n.generation)
 }
 
-// Close gives the server back.
+// Close releases the server.
 func (n *listener) Close() error {
 	if n.server == nil {
 		return nil
@@ -226,8 +226,8 @@ func (n *listener) Close() error {
 	return errors.Join(errs...)
 }
 
-// Measure reports the answers of the listener, and how its server is doing.
+// Measure reports the answers of the listener and the load of its server.
 func (n *listener) Measure(report func(node.Metric)) {
-	n.counts.measure(report)
+	n.metrics.measure(report)
 	n.server.measure(report)
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -80,7 +81,7 @@ func TestTooManyProcesses(t *testing.T) {
 func TestTooManyBytes(t *testing.T) {
 	h := newHold()
 	s := start(t, "", h.flow)
-	s.node.serving.limits.heldBytes = 100 << 10 // nobody has looked at it yet
+	s.node.generation.limits.heldBytes = 100 << 10 // no goroutine has read it yet
 	done := make(chan answer, 1)
 	go func() { done <- s.do("POST", "/", strings.Repeat("x", 50<<10), "Content-Type: text/plain") }()
 	<-h.entered
@@ -119,6 +120,44 @@ func TestClientLeaves(t *testing.T) {
 func TestRequestTimeout(t *testing.T) {
 	s := start(t, `"limits":{"request_timeout":"10ms"}`, newHold().flow)
 	s.do("GET", "/", "").want(t, 503, "Service Unavailable")
+}
+
+// TestPanic closes the connection of a request whose answering panics, and logs it.
+func TestPanic(t *testing.T) {
+	s := start(t, "", func(context.Context, value.Value) node.Response { panic("out of tea") })
+	if got, err := s.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err == nil {
+		t.Errorf("got answer %v, want none", got)
+	}
+	for _, want := range []string{"level=ERROR", "panic while answering a request", `error="out of tea"`, "TestPanic"} {
+		if got := s.logs.String(); !strings.Contains(got, want) {
+			t.Errorf("got log %s, want %s", got, want)
+		}
+	}
+	if n := s.node.server.inFlight.Load(); n != 0 {
+		t.Errorf("got %d requests in flight, want 0", n)
+	}
+}
+
+// TestAcceptError logs an error of Accept, unless the socket is closed.
+func TestAcceptError(t *testing.T) {
+	s := start(t, "", always(value.String("pong")))
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &acceptor{TCPListener: l, server: s.node.server}
+	if err := l.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Accept(); err == nil || strings.Count(s.logs.String(), "connection not accepted") != 1 {
+		t.Errorf("got %v, log %s, want an error that is logged", err, s.logs.String())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Accept(); !errors.Is(err, net.ErrClosed) || strings.Count(s.logs.String(), "connection not accepted") != 1 {
+		t.Errorf("got %v, log %s, want ErrClosed and no second record", err, s.logs.String())
+	}
 }
 
 func TestSlowHeader(t *testing.T) {
@@ -176,7 +215,7 @@ func TestSlowTaker(t *testing.T) {
 	defer c.Close()
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-entered
-	w.end(n) // waits for the answer that nobody takes
+	w.end(n) // waits for the answer that the client does not take
 }
 
 func (s *site) dial() net.Conn {

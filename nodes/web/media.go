@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// The media types that the server chooses by itself.
+// The media types that the server knows by name.
 const (
-	typeJSON    = "application/json"
-	typeText    = "text/plain; charset=utf-8"
-	typeOctets  = "application/octet-stream"
-	typeProblem = "application/problem+json"
-	typeForm    = "application/x-www-form-urlencoded"
-	typeParts   = "multipart/form-data"
+	typeJSON      = "application/json"
+	typeText      = "text/plain; charset=utf-8"
+	typeOctets    = "application/octet-stream"
+	typeProblem   = "application/problem+json"
+	typeForm      = "application/x-www-form-urlencoded"
+	typeMultipart = "multipart/form-data"
 )
 
-// A mediaKind is what a media type means for a body.
+// A mediaKind is how a body of a media type is decoded.
 type mediaKind uint8
 
 const (
@@ -24,21 +24,20 @@ const (
 	mediaJSON
 	mediaText
 	mediaForm
-	mediaParts
+	mediaMultipart
 	mediaOther
 )
 
-// A media is a Content-Type taken apart.
+// A media is a parsed Content-Type.
 type media struct {
 	kind     mediaKind
 	charset  string // lower case; empty if none is given, or UTF-8
 	boundary string
 }
 
-// parseMedia takes a Content-Type apart. One that cannot be read is like one that
-// is not known.
+// parseMedia parses a Content-Type. A malformed one counts as unknown.
 func parseMedia(contentType string) media {
-	switch contentType { // what most clients send, without the work
+	switch contentType { // what most clients send needs no parsing
 	case "":
 		return media{}
 	case typeJSON, "application/json; charset=utf-8":
@@ -61,15 +60,15 @@ func parseMedia(contentType string) media {
 		m.kind = mediaJSON
 	case name == typeForm:
 		m.kind = mediaForm
-	case name == typeParts:
-		m.kind = mediaParts
+	case name == typeMultipart:
+		m.kind = mediaMultipart
 	case strings.HasPrefix(name, "text/"):
 		m.kind = mediaText
 	}
 	return m
 }
 
-// compressible reports whether bodies of a media type get smaller.
+// compressible reports whether compression makes bodies of a media type smaller.
 func compressible(contentType string) bool {
 	name, _, _ := strings.Cut(contentType, ";")
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -84,25 +83,25 @@ func compressible(contentType string) bool {
 	return false
 }
 
-// quality returns how much an Accept-like list of headers likes a name, from 0
-// (not at all) to 1000, and how exactly the list names it: 0 means that it says
-// nothing about the name. match returns the exactness of one range, or 0.
+// quality returns the q-value of a name in a list of headers such as Accept, in
+// thousandths, and how exactly the list names it: 0 means not at all. match returns
+// how exactly one range matches the name, or 0.
 func quality(headers []string, match func(rng string) int) (q, exact int) {
 	for _, header := range headers {
 		for item := range strings.SplitSeq(header, ",") {
 			rng, params, _ := strings.Cut(item, ";")
 			e := match(strings.TrimSpace(rng))
 			if e > exact {
-				q, exact = weight(params), e
+				q, exact = qValue(params), e
 			}
 		}
 	}
 	return q, exact
 }
 
-// weight returns the q-value among parameters, in thousandths. One that cannot be
-// read counts as 1, as if it were not there.
-func weight(params string) int {
+// qValue returns the q-value among parameters, in thousandths. Without a valid one it
+// is 1000.
+func qValue(params string) int {
 	for param := range strings.SplitSeq(params, ";") {
 		name, text, _ := strings.Cut(param, "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "q") {
@@ -116,8 +115,8 @@ func weight(params string) int {
 	return 1000
 }
 
-// acceptType returns how much an Accept header likes a media type, which is given
-// without parameters.
+// acceptType returns the q-value of a media type without parameters in an Accept
+// header, in thousandths.
 func acceptType(accept []string, name string) int {
 	major, _, _ := strings.Cut(name, "/")
 	q, _ := quality(accept, func(rng string) int {
@@ -134,21 +133,20 @@ func acceptType(accept []string, name string) int {
 	return q
 }
 
-// indifferent reports whether an Accept header leaves the choice to the server.
-func indifferent(accept []string) bool {
+// acceptsAny reports whether an Accept header leaves the media type to the server.
+func acceptsAny(accept []string) bool {
 	return len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "")
 }
 
-// prefersJSON reports whether a client would rather have a string as JSON than as
-// text.
+// prefersJSON reports whether a client prefers a string as JSON to one as text.
 func prefersJSON(accept []string) bool {
-	return !indifferent(accept) && acceptType(accept, typeJSON) > acceptType(accept, "text/plain")
+	return !acceptsAny(accept) && acceptType(accept, typeJSON) > acceptType(accept, "text/plain")
 }
 
-// prefersProblem reports whether a client would rather have an error as
-// problem+json, or as any JSON, than as text.
+// prefersProblem reports whether a client prefers an error as problem+json, or as any
+// JSON, to one as text.
 func prefersProblem(accept []string) bool {
-	if indifferent(accept) {
+	if acceptsAny(accept) {
 		return false
 	}
 	return max(acceptType(accept, typeProblem), acceptType(accept, typeJSON)) > acceptType(accept, "text/plain")
@@ -165,8 +163,8 @@ func validToken(s string) bool {
 	return s != ""
 }
 
-// validHeaderValue reports whether s may be the value of a header: it has no
-// control characters, so it cannot begin a header of its own.
+// validHeaderValue reports whether s may be the value of a header: without control
+// characters it cannot inject another header.
 func validHeaderValue(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

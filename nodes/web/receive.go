@@ -24,59 +24,59 @@ var (
 )
 
 const (
-	// bodyWindow is how long a client that sends a body may be silent, however
-	// much it has sent before, unless the header timeout is longer.
+	// bodyWindow is how long a client that sends a body may be silent, however much
+	// it has sent before. If the header timeout is longer, that applies instead.
 	bodyWindow = 10 * time.Second
 
-	// smallBody is the size in bytes up to which a body is decoded without
-	// waiting for its turn. The last eighth of the bytes that a server may hold
-	// is kept for requests that take no more than 16 times as many.
+	// smallBody is the largest body, in bytes, that is decoded without a decode slot.
+	// The last eighth of the bytes that a server may hold is kept for requests that
+	// hold at most 16 times as many.
 	smallBody = 4 << 10
 
-	// budgetBlock is how many bytes a decoder reserves in one go, if it does not
-	// need more.
+	// budgetBlock is how many bytes a decoder reserves at a time, unless it needs
+	// more.
 	budgetBlock = 16 << 10
 )
 
-// receive checks the head of the request, and reads and decodes the body. What
-// the flow will refuse anyway has no body: it is not read.
+// receive checks the head of the request, then reads and decodes the body. The body
+// of a request that the flow will refuse is not read.
 func (x *exchange) receive() error {
 	if err := checkTarget(x.r.URL); err != nil {
-		x.unread()
+		x.skipBody()
 		return err
 	}
 	if !x.hasBody() {
 		return x.decode(nil)
 	}
-	if x.t.admits != nil {
-		if head, _ := newRequest(x.r, value.Null()); !x.t.admits(head) {
-			x.unread()
-			x.skipped = true
+	if x.gen.admits != nil {
+		if head, _ := newRequest(x.r, value.Null()); !x.gen.admits(head) {
+			x.skipBody()
+			x.bodySkipped = true
 			return nil
 		}
 	}
-	guard := newSlowGuard(x)
-	limit := x.t.limits.bodyBytes
+	body := newMinRateReader(x)
+	limit := x.gen.limits.bodyBytes
 	if x.r.ContentLength > int64(limit) {
 		return tooLarge(limit)
 	}
-	data, err := readAll(&guard, x.r.ContentLength, limit, x.tools.reserve)
+	data, err := readAll(&body, x.r.ContentLength, limit, x.reusable.reserve)
 	if err != nil {
 		if errors.Is(err, errSlowBody) {
-			x.closing = true
-			x.t.counts.slowBodies.Add(1)
+			x.closeConn = true
+			x.gen.metrics.slowBodies.Add(1)
 		}
 		return describeRead(err)
 	}
-	guard.done()
+	body.clearDeadline()
 	encodings := x.r.Header["Content-Encoding"]
 	if len(data) <= smallBody && len(encodings) == 0 {
 		return x.decode(data)
 	}
-	if err := x.s.decoders.enter(x.r.Context()); err != nil {
+	if err := x.s.decodeSlots.acquire(x.r.Context()); err != nil {
 		return err
 	}
-	defer x.s.decoders.leave()
+	defer x.s.decodeSlots.release()
 	if len(encodings) > 0 {
 		if data, err = x.decompress(data, encodings, limit); err != nil {
 			return describeRead(err)
@@ -88,26 +88,26 @@ func (x *exchange) receive() error {
 // hasBody reports whether the request has a body that can be read.
 func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
 
-// unread leaves the body where it is. net/http reads a little of it after the
-// answer, to be polite: the guard's deadline is for that.
-func (x *exchange) unread() {
+// skipBody does not read the body. It sets a deadline, as net/http reads a little of
+// the body after the answer.
+func (x *exchange) skipBody() {
 	if x.hasBody() {
-		newSlowGuard(x)
+		newMinRateReader(x)
 	}
 }
 
-// decompress returns what is inside a body, and gives the body back.
+// decompress decodes a body, and releases the bytes of the encoded one.
 func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byte, error) {
-	r, err := decoded(bytes.NewReader(data), encodings, x.tools.reserve)
+	r, err := newDecodedReader(bytes.NewReader(data), encodings, x.reusable.reserve)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	inside, err := readAll(r, -1, limit, x.tools.reserve)
+	inside, err := readAll(r, -1, limit, x.reusable.reserve)
 	if err != nil {
 		return nil, err
 	}
-	return inside, x.hold(-cap(data))
+	return inside, x.reserveBytes(-cap(data))
 }
 
 func (x *exchange) decode(data []byte) error {
@@ -118,35 +118,33 @@ func (x *exchange) decode(data []byte) error {
 	if contentType == "" && len(data) == 0 {
 		return nil
 	}
-	v, raw, err := decodeBody(contentType, data, x.tools.reserve)
+	v, raw, err := decodeBody(contentType, data, x.reusable.reserve)
 	x.body, x.raw = v, raw
 	return err
 }
 
-// hold counts bytes that the request keeps alive, before they are allocated, and
-// refuses them where the server holds too many already. Less than nothing gives
-// back.
-func (x *exchange) hold(bytes int) error {
+// reserveBytes counts bytes that the request is about to allocate, or returns errBusy
+// if the server holds too many already. A negative number releases bytes.
+func (x *exchange) reserveBytes(bytes int) error {
 	n := int64(bytes)
-	limit := x.t.limits.heldBytes
-	if x.held+n > 16*smallBody {
+	limit := x.gen.limits.heldBytes
+	if x.heldBytes+n > 16*smallBody {
 		limit -= limit / 8
 	}
 	for {
 		now := x.s.bytes.Load()
 		if n > 0 && now+n > limit {
-			x.t.counts.refusedBytes.Add(1)
+			x.gen.metrics.refusedBytes.Add(1)
 			return errBusy
 		}
 		if x.s.bytes.CompareAndSwap(now, now+n) {
-			x.held += n
+			x.heldBytes += n
 			return nil
 		}
 	}
 }
 
-// A budget is the memory that the decoding of one body may take. It is reserved
-// in blocks before it is allocated.
+// A budget reserves the memory for the decoding of one body, in blocks.
 type budget struct {
 	reserve func(bytes int) error
 	left    int
@@ -161,22 +159,22 @@ func (b *budget) take(bytes int) error {
 	return b.reserve(n)
 }
 
-// garbage is how many bytes large requests have given back since they were last
-// collected. Until they are, they take memory: 64 bodies of 8 KB that are lists of
-// four million zeros made a server take 800 MiB while it counted 256 at most.
+// garbage counts the bytes that large requests have released since the last garbage
+// collection. Until then they take memory: 64 bodies of 8 KB, each a list of four
+// million zeros, made a server take 800 MiB while it counted at most 256.
 type garbage struct {
 	bytes      atomic.Int64
 	collecting sync.Mutex
 }
 
 const (
-	largeRequest = 4 << 20  // bytes held by a request that counts
+	largeRequest = 4 << 20  // bytes; smaller requests are not counted
 	maxGarbage   = 64 << 20 // bytes
 )
 
-// leave counts the bytes of a request that ends. Whoever passes the bound has all
-// of them collected, so that who causes it waits for it.
-func (g *garbage) leave(bytes int64) {
+// add counts the bytes of a request that ends. The request that exceeds maxGarbage
+// runs the garbage collection, so that its client waits for it.
+func (g *garbage) add(bytes int64) {
 	if bytes < largeRequest || g.bytes.Add(bytes) < maxGarbage || !g.collecting.TryLock() {
 		return
 	}
@@ -185,12 +183,11 @@ func (g *garbage) leave(bytes int64) {
 	runtime.GC()
 }
 
-// decoders bounds how many bodies are decompressed and decoded at the same time.
-// More of them than there are processors are not decoded sooner, but take more
-// memory.
-type decoders chan struct{}
+// decodeSlots bounds how many bodies are decompressed and decoded concurrently. More
+// than there are processors would not be faster, but take more memory.
+type decodeSlots chan struct{}
 
-func (d decoders) enter(ctx context.Context) error {
+func (d decodeSlots) acquire(ctx context.Context) error {
 	select {
 	case d <- struct{}{}:
 		return nil
@@ -199,19 +196,19 @@ func (d decoders) enter(ctx context.Context) error {
 	}
 }
 
-func (d decoders) leave() { <-d }
+func (d decodeSlots) release() { <-d }
 
-// checkTarget reports what is wrong with the target of a request: a path or a
-// query that is not text, or a scheme without a host.
+// checkTarget returns an error if the path or the query of a request is not UTF-8,
+// or if its target has a scheme without a host.
 func checkTarget(u *url.URL) error {
 	if !utf8.ValidString(u.Path) {
-		return badBody(http.StatusBadRequest, "path: not valid UTF-8")
+		return clientError(http.StatusBadRequest, "path: not valid UTF-8")
 	}
 	if u.RawQuery != "" && !validQuery(u.RawQuery) {
-		return badBody(http.StatusBadRequest, "query: not valid UTF-8")
+		return clientError(http.StatusBadRequest, "query: not valid UTF-8")
 	}
 	if u.Scheme != "" && u.Host == "" {
-		return badBody(http.StatusBadRequest, "target: a scheme without a host")
+		return clientError(http.StatusBadRequest, "target: a scheme without a host")
 	}
 	return nil
 }
@@ -233,22 +230,22 @@ func validQuery(raw string) bool {
 	return true
 }
 
-// A slowGuard reads a request's body and gives up on a client that sends slower
-// than the minimum rate, the grace of the header timeout aside. What the client
-// has sent buys it time, but no more than a window from now: so it can neither
-// keep its place by sending a byte now and then, nor by sending much at first.
-type slowGuard struct {
+// A minRateReader reads the body of a request, and fails if the client sends slower
+// than the minimum rate once the header timeout has passed. Each byte extends the
+// deadline, but to no more than a window from now. So a client cannot hold a request
+// open by sending a byte now and then, nor by sending much at first.
+type minRateReader struct {
 	x      *exchange
 	rc     *http.ResponseController
-	until  time.Time // when the client has used up its time; zero if there is no limit
-	armed  time.Time // the deadline of the connection
+	until  time.Time // the deadline; zero if there is none
+	armed  time.Time // the deadline that the connection has
 	window time.Duration
 }
 
-// newSlowGuard sets the first deadline. Where a body is not read to its end, the
-// deadline stays: net/http reads on after the answer, to be polite.
-func newSlowGuard(x *exchange) slowGuard {
-	g := slowGuard{x: x, rc: http.NewResponseController(x.w)}
+// newMinRateReader sets the first deadline. It stays set if the body is not read to
+// its end, as net/http reads on after the answer.
+func newMinRateReader(x *exchange) minRateReader {
+	g := minRateReader{x: x, rc: http.NewResponseController(x.w)}
 	if grace := x.s.settings.headerTimeout; grace > 0 {
 		g.window = max(grace, x.s.settings.bodyWindow)
 		g.until = time.Now().Add(grace)
@@ -257,13 +254,14 @@ func newSlowGuard(x *exchange) slowGuard {
 	return g
 }
 
-func (g *slowGuard) arm() {
+func (g *minRateReader) arm() {
 	g.armed = g.until
 	g.x.setDeadline(g.rc.SetReadDeadline, g.until)
 }
 
-// came notes bytes that have come. The deadline is moved if it is a second off.
-func (g *slowGuard) came(n int) {
+// received extends the deadline. That of the connection is set only if it is a second
+// off.
+func (g *minRateReader) received(n int) {
 	if g.window == 0 {
 		return
 	}
@@ -276,11 +274,10 @@ func (g *slowGuard) came(n int) {
 	}
 }
 
-// Read reads on.
-func (g *slowGuard) Read(p []byte) (int, error) {
+func (g *minRateReader) Read(p []byte) (int, error) {
 	n, err := g.x.r.Body.Read(p)
 	if err == nil {
-		g.came(n)
+		g.received(n)
 	}
 	if err != nil && err != io.EOF && errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, errSlowBody
@@ -288,8 +285,8 @@ func (g *slowGuard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done takes the deadline away, as the client is now allowed to be silent.
-func (g *slowGuard) done() {
+// clearDeadline removes the deadline, as the client may now be silent.
+func (g *minRateReader) clearDeadline() {
 	if g.window > 0 {
 		g.x.setDeadline(g.rc.SetReadDeadline, time.Time{})
 	}

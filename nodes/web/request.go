@@ -11,9 +11,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A request is what a request's payload stands on: one allocation for its fields
-// with room for params and one more, and for the views. It lives as long as any
-// part of the payload, so it keeps nothing of the connection.
+// A request is the memory of a request's payload: one allocation for its views and
+// its fields, with room for params and one more. It lives as long as any part of the
+// payload, so it must not refer to the connection.
 type request struct {
 	fields [10]value.Field
 	header headerView
@@ -51,20 +51,19 @@ const viewDepth = 2
 
 var emptyMap = value.Map()
 
-// A headerView makes a request's headers a map of lists when somebody looks. It
-// also tells a request apart from all others: whoever holds its header field
-// holds this view.
+// A headerView makes a map of lists of a request's headers when they are first read.
+// It also identifies the request, as every copy of the header field refers to it.
 type headerView struct {
 	header  http.Header
-	path    string // as the payload has it
-	rawPath string // as the client has encoded it; empty if that is the usual encoding of path
+	path    string // as in the payload
+	rawPath string // as encoded by the client; empty if that is the default encoding of path
 
-	// What routers tell the listener; the last one to see the request counts.
-	route atomic.Pointer[route]  // that was found
-	allow atomic.Pointer[string] // what to say in Allow, if the method is not allowed
+	// Set by routers for the listener; the last router that gets the request wins.
+	route atomic.Pointer[route]  // the one found
+	allow atomic.Pointer[string] // the Allow header, if the method is not allowed
 }
 
-// Fields lists the headers by name, as they come in no order.
+// Fields returns the headers sorted by name, as net/http does not keep their order.
 func (v *headerView) Fields() []value.Field {
 	names := make([]string, 0, len(v.header))
 	for name := range v.header {
@@ -78,7 +77,7 @@ func (v *headerView) Fields() []value.Field {
 	return fields
 }
 
-// viewOf returns the view behind a header field, if it is a listener's own.
+// viewOf returns the view behind a header field, if a listener made it.
 func viewOf(header value.Value) (view *headerView, ok bool) {
 	source, ok := value.FieldSourceOf(header)
 	if !ok {
@@ -96,8 +95,8 @@ func stringList(list []string) value.Value {
 	return value.List(elems...)
 }
 
-// textOf returns the value of a header as text. What is not UTF-8 is Latin-1,
-// as it was before there was UTF-8.
+// textOf returns the value of a header as UTF-8. One that is not UTF-8 is taken as
+// Latin-1, the historical charset of headers.
 func textOf(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -109,11 +108,11 @@ func textOf(s string) string {
 	return string(text)
 }
 
-// A queryView makes a request's query a map of lists when somebody looks.
+// A queryView makes a map of lists of a request's query when it is first read.
 type queryView struct{ raw string }
 
-// Fields lists the keys in order of first appearance. A part that is not encoded
-// well stands for itself: there is nobody left to be told.
+// Fields returns the keys in order of first appearance. A part with a malformed
+// encoding stays as it is: at this point an error cannot be reported.
 func (v *queryView) Fields() []value.Field {
 	var g grouping
 	for part := range strings.SplitSeq(v.raw, "&") {
@@ -133,7 +132,7 @@ func unescapeOr(s string) string {
 	return s
 }
 
-// A grouping gathers values by key, keys in order of first appearance.
+// A grouping collects values by key. Keys are in order of first appearance.
 type grouping struct {
 	names  []string
 	values [][]value.Value

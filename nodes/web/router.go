@@ -22,7 +22,7 @@ Fixed text is preferred to a parameter, and that to a rest. A backslash before `
 Trailing slashes and case matter. A route for GET also answers HEAD. The method ` + "`*`" + ` is any that has no route of its own for the path.
 
 A request that no route matches is an error with status 404, or 405 if only its method differs. Both go to ` + "`error`" + ` if that is linked, and then to the listener like any other error.
-The answer to a 405 names the methods in ` + "`Allow`" + `, whoever makes it; the error has them as ` + "`data.allow`" + `.
+The answer to a 405 names the methods in ` + "`Allow`" + `, also if a node makes that answer; the error has them as ` + "`data.allow`" + `.
 ` + "`OPTIONS`" + ` on a path that has routes, none of them for it, is answered with status 204 and ` + "`Allow`" + `.`,
 		Example: `kind: router
 name: api
@@ -51,7 +51,7 @@ code: params.id
 	}
 }
 
-// routePorts is how many out-ports the routes use.
+// routePorts returns how many out-ports the routes use.
 func routePorts(c schema.Config) int {
 	n := 0
 	for _, r := range c.List("routes") {
@@ -68,7 +68,7 @@ func newRouter(init *node.Init) (node.Node, error) {
 			method: strings.ToUpper(c.String("method")),
 			path:   c.String("path"),
 			port:   c.OutPort("port"),
-			at:     c.Pos("path").String(),
+			pos:    c.Pos("path").String(),
 		}
 		if !validToken(r.method) {
 			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
@@ -115,7 +115,7 @@ func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 		}
 		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
 	}
-	return n.miss(t)
+	return n.unmatched(t)
 }
 
 // Admits reports whether a request has a route. Its body makes no difference.
@@ -132,7 +132,7 @@ func (n *router) Admits(pkt node.Packet) bool {
 type target struct {
 	method, path string
 	escaped      bool        // the path is percent-encoded
-	view         *headerView // nil unless the request is as a listener made it
+	view         *headerView // nil unless a listener made the header field
 }
 
 // targetOf returns the target of a request. Requests of a listener are routed by
@@ -168,11 +168,10 @@ func (s *search) values(r *route) value.Value {
 	return value.UniqueMap(fields)
 }
 
-// miss is what is done about a request that no route takes. For OPTIONS there is
-// an answer. All else is an error; which methods are allowed is left with the
-// request as well, as the answer must name them whatever a flow makes of the
-// error.
-func (n *router) miss(t target) node.Result {
+// unmatched handles a request without a route: OPTIONS is answered, all else is an
+// error. The allowed methods are also stored with the request, as the answer must
+// name them even if the flow handles the error.
+func (n *router) unmatched(t target) node.Result {
 	methods := n.routes.methods(t.path, t.escaped)
 	if methods == nil {
 		return node.Fail(&node.Error{Err: errNotFound, Status: http.StatusNotFound, Public: true})

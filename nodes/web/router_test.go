@@ -181,7 +181,7 @@ func TestBadRoutes(t *testing.T) {
 		var err error
 		for _, line := range lines {
 			method, path, _ := strings.Cut(line, " ")
-			err = errors.Join(err, table.add(&route{method: method, path: path, at: "test.yaml:1:2"}))
+			err = errors.Join(err, table.add(&route{method: method, path: path, pos: "test.yaml:1:2"}))
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", lines, err, want)
@@ -189,9 +189,9 @@ func TestBadRoutes(t *testing.T) {
 	}
 	f("does not start with a slash", "GET ping")
 	f("does not start with a slash", "GET ")
-	f(`":" is no parameter`, "GET /:")
-	f(`":a.b" is no parameter`, "GET /:a.b")
-	f(`"*.js" is no parameter`, "GET /*.js")
+	f(`":" is not a parameter`, "GET /:")
+	f(`":a.b" is not a parameter`, "GET /:a.b")
+	f(`"*.js" is not a parameter`, "GET /*.js")
 	f("inside a segment", "GET /a:b")
 	f("inside a segment", "GET /a*")
 	f("two parameters called", "GET /:a/:a")

@@ -13,17 +13,17 @@ type route struct {
 	method string // upper case
 	path   string // as written
 	port   int    // index of out
-	at     string // where it stands, for messages
+	pos    string // where it stands, for messages
 	names  []string
 
-	counted atomic.Pointer[counted] // where the listener that came last counts its answers
+	metrics atomic.Pointer[routeMetrics] // of the listener that answered last
 }
 
 // routeTable finds the route of a request. It is immutable once built.
 //
-// The trie has one level per segment of the path. A whole-static path is also a
-// key of exact, which decides most look-ups with one hash: it is always what the
-// trie would prefer.
+// The trie has one level per segment of the path. A path without parameters is also a
+// key of exact, which decides most look-ups with one hash. The trie would always
+// prefer that path.
 type routeTable struct {
 	root  *routeNode
 	exact map[string]*routeNode
@@ -40,7 +40,8 @@ type routeNode struct {
 	index  map[string]*route     // ends by method, where there are many
 }
 
-// manyEnds is how many routes of one path are looked through one by one.
+// manyEnds is the number of routes of one path up to which they are searched one by
+// one.
 const manyEnds = 16
 
 // A badRoute is what is wrong with a path.
@@ -48,12 +49,12 @@ type badRoute struct{ msg, hint string }
 
 func (e *badRoute) Error() string { return e.msg }
 
-// A routeConflict is two routes that nothing tells apart.
+// A routeConflict is two routes that match the same requests.
 type routeConflict struct{ earlier, later *route }
 
 func (e *routeConflict) Error() string {
 	return fmt.Sprintf("route %s %s is the same as %s %s at %s",
-		e.later.method, e.later.path, e.earlier.method, e.earlier.path, e.earlier.at)
+		e.later.method, e.later.path, e.earlier.method, e.earlier.path, e.earlier.pos)
 }
 
 func newRouteTable() *routeTable {
@@ -79,7 +80,7 @@ func (t *routeTable) add(r *route) error {
 			t.stars++
 		}
 	}
-	if other := at.of(r.method); other != nil {
+	if other := at.forMethod(r.method); other != nil {
 		return &routeConflict{earlier: other, later: r}
 	}
 	at.ends = append(at.ends, r)
@@ -134,7 +135,7 @@ const (
 
 type segment struct {
 	kind segmentKind
-	text string // decoded, of a static one
+	text string // newDecodedReader, of a static one
 }
 
 // parseRoutePath splits a route's path and returns the names of its parameters
@@ -166,14 +167,14 @@ func parseSegment(part string) (s segment, name string, bad *badRoute) {
 	switch {
 	case strings.HasPrefix(part, ":"):
 		if name = part[1:]; !validName(name) {
-			return s, "", &badRoute{fmt.Sprintf("%q is no parameter", part), `write ":name" as a whole segment, or "\:" for a colon`}
+			return s, "", &badRoute{fmt.Sprintf("%q is not a parameter", part), `write ":name" as a whole segment, or "\:" for a colon`}
 		}
 		return segment{kind: segParam}, name, nil
 	case part == "*":
 		return segment{kind: segRest}, "*", nil
 	case strings.HasPrefix(part, "*"):
 		if name = part[1:]; !validName(name) {
-			return s, "", &badRoute{fmt.Sprintf("%q is no parameter", part), `write "*" or "*name" as a whole segment, or "\*" for an asterisk`}
+			return s, "", &badRoute{fmt.Sprintf("%q is not a parameter", part), `write "*" or "*name" as a whole segment, or "\*" for an asterisk`}
 		}
 		return segment{kind: segRest}, name, nil
 	}
@@ -201,8 +202,8 @@ func parseSegment(part string) (s segment, name string, bad *badRoute) {
 	return segment{kind: segStatic, text: decoded}, "", nil
 }
 
-// braceHint says how to write a path that has parameters in braces, as they are
-// written elsewhere.
+// braceHint returns how to write a path with parameters in braces, the syntax of
+// other routers.
 func braceHint(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -220,7 +221,7 @@ func braceHint(path string) string {
 	}
 	fixed := strings.Join(parts, "/")
 	if strings.ContainsAny(fixed, "{}") {
-		fixed = "" // not a path, whatever else it is
+		fixed = "" // not a path
 	}
 	if _, _, err := parseRoutePath(fixed); err != nil {
 		return `write ":name" as a whole segment for a parameter, or "\{" and "\}" for braces`
@@ -228,7 +229,7 @@ func braceHint(path string) string {
 	return fmt.Sprintf("write %q", fixed)
 }
 
-// validName reports whether a parameter may be called so.
+// validName reports whether a parameter may have a name.
 func validName(name string) bool {
 	for _, c := range name {
 		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c < 0x80 {
@@ -249,27 +250,27 @@ const fewParams = 8
 type search struct {
 	path    string
 	escaped bool   // segments are percent-encoded
-	method  string // empty to find all methods
+	method  string // empty to collect all methods in allowed
 	allowed []string
 
 	params   int
 	captured [fewParams]span
-	more     []span // those beyond captured
+	more     []span // those that do not fit captured
 
-	// failed says for each rest node with nodes below it that what follows it
-	// does not match at any offset from failed[i] on; 0 says nothing. So a path
-	// of n segments costs n steps per rest instead of n to the power of their
-	// number.
+	// failed has an offset for each rest node with nodes below it: what follows the
+	// node does not match at any offset from failed[i] on. 0 means not known. So a
+	// path of n segments costs n steps per rest, and not n to the power of the
+	// number of rests.
 	failed     [fewParams]int
 	failedMore []int
 }
 
-// find returns the route for a method and path, and where its parameters are.
-// path is percent-encoded if escaped is set.
+// find returns the route for the path and method of a search, and stores the
+// positions of its parameters there.
 func (t *routeTable) find(s *search) *route {
 	if !s.escaped {
 		if at, ok := t.exact[s.path]; ok {
-			if r := at.end(s); r != nil {
+			if r := at.match(s); r != nil {
 				return r
 			}
 		}
@@ -302,8 +303,8 @@ func (t *routeTable) methods(path string, escaped bool) []string {
 // anyMethod is the method of routes for all methods.
 const anyMethod = "*"
 
-// of returns the route of a method that ends at a node, or nil.
-func (n *routeNode) of(method string) *route {
+// forMethod returns the route of a method that ends at a node, or nil.
+func (n *routeNode) forMethod(method string) *route {
 	if n.index != nil {
 		return n.index[method]
 	}
@@ -315,10 +316,9 @@ func (n *routeNode) of(method string) *route {
 	return nil
 }
 
-// end returns the route that ends at a node and has the method looked for. HEAD
-// is served from GET where it has no route of its own, and a route for any method
-// comes last.
-func (n *routeNode) end(s *search) *route {
+// match returns the route that ends at a node and has the method of the search. HEAD
+// without a route of its own is served by GET, and a route for any method comes last.
+func (n *routeNode) match(s *search) *route {
 	if len(n.ends) == 0 {
 		return nil
 	}
@@ -330,21 +330,21 @@ func (n *routeNode) end(s *search) *route {
 		}
 		return nil
 	}
-	r := n.of(s.method)
+	r := n.forMethod(s.method)
 	if r == nil && s.method == "HEAD" {
-		r = n.of("GET")
+		r = n.forMethod("GET")
 	}
 	if r == nil {
-		r = n.of(anyMethod)
+		r = n.forMethod(anyMethod)
 	}
 	return r
 }
 
-// walk matches the path from an offset on, which is where a segment starts, or
+// walk matches the path from an offset on. The offset is the start of a segment, or
 // past the end.
 func (s *search) walk(at *routeNode, from int) *route {
 	if from > len(s.path) {
-		return at.end(s)
+		return at.match(s)
 	}
 	to := len(s.path)
 	if i := strings.IndexByte(s.path[from:], '/'); i >= 0 {
@@ -370,8 +370,8 @@ func (s *search) walk(at *routeNode, from int) *route {
 	return nil
 }
 
-// walkRest matches a rest that starts at an offset. What follows it in the table
-// is tried first, after as long a rest as possible; then that nothing follows.
+// walkRest matches a rest that starts at an offset. It first tries the nodes below
+// the rest, with the rest as long as possible, and then the rest as the last segment.
 func (s *search) walkRest(rest *routeNode, from int) *route {
 	at := s.params
 	s.push(span{from, len(s.path)})
@@ -381,15 +381,15 @@ func (s *search) walkRest(rest *routeNode, from int) *route {
 		}
 		s.setSpan(at, span{from, len(s.path)})
 	}
-	if r := rest.end(s); r != nil {
+	if r := rest.match(s); r != nil {
 		return r
 	}
 	s.params = at
 	return nil
 }
 
-// walkBelow matches the parameter at, a rest that starts at an offset, and what
-// follows it.
+// walkBelow matches the rest that starts at an offset and is parameter at, and the
+// nodes below it.
 func (s *search) walkBelow(rest *routeNode, at, from int) *route {
 	failed := s.failedFrom(rest.star)
 	end := len(s.path)
@@ -441,8 +441,8 @@ func (s *search) param(i int) string {
 	return s.decode(s.more[i-fewParams])
 }
 
-// decode returns a part of the path without percent-encoding. What is no valid
-// encoding stands for itself.
+// decode returns a part of the path without percent-encoding. A malformed encoding
+// stays as it is.
 func (s *search) decode(v span) string {
 	text := s.path[v.from:v.to]
 	if !s.escaped {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -19,22 +20,22 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// serverSettings are what cannot change while a server runs. They are part of
-// its key in the pool.
+// serverSettings cannot change while a server runs. They are part of its key in
+// the pool.
 type serverSettings struct {
-	address       string // host:port
-	owner         string // the node, where port 0 gives each node its own; else empty
-	tls           bool
-	headerBytes   int
-	headerTimeout time.Duration // 0 is none
-	idleTimeout   time.Duration // 0 is none
-	minRate       int64         // bytes per second
-	bodyWindow    time.Duration
-	patience      time.Duration // with answers over HTTP/2
+	address        string // host:port
+	owner          string // the node, for port 0, as each node then has its own; else empty
+	tls            bool
+	headerBytes    int
+	headerTimeout  time.Duration // 0 is none
+	idleTimeout    time.Duration // 0 is none
+	minRate        int64         // bytes per second
+	bodyWindow     time.Duration
+	h2PendingAfter time.Duration
 }
 
-// transfer returns how long a client may take to send or take so many bytes, the
-// grace aside.
+// transfer returns how long a client may take to send or receive that many bytes,
+// the header timeout not included.
 func (s serverSettings) transfer(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / float64(s.minRate) * float64(time.Second))
 }
@@ -45,20 +46,21 @@ func (s serverSettings) socketKey() string {
 
 func (s serverSettings) serverKey() string { return fmt.Sprintf("web.server %+v", s) }
 
-// limits are what may change from one generation to the next.
+// limits may change from one generation to the next.
 type limits struct {
 	bodyBytes      int
 	heldBytes      int64
 	processes      int64
-	waiting        int           // answers
+	pendingAnswers int
 	requestTimeout time.Duration // 0 is none
 }
 
-// A serving is what one generation does with requests. It is immutable.
-type serving struct {
-	source    node.Starter
-	admits    func(value.Value) bool // asks the first node about a head; nil if that takes everything
-	counts    *counts
+// A generation is the part of one generation of the workflow that a server needs to
+// answer requests. It is immutable.
+type generation struct {
+	starter   node.Starter
+	admits    func(value.Value) bool // whether the first node takes a request with this head; nil if it takes all
+	metrics   *listenerMetrics
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
@@ -68,64 +70,64 @@ type serving struct {
 // A server is an http.Server that survives reloads: the nodes of successive
 // generations serve through it one after the other.
 type server struct {
-	settings  serverSettings
-	pool      *node.Pool
-	answerer  answerer
-	exchanges sync.Pool               // of *exchange
-	current   atomic.Pointer[serving] // nil until the first; then who serves, or served last
-	nextShard atomic.Uint32           // of an exchange
-	made      time.Time               // when requests are timed from
-	inFlight  atomic.Int64            // processes
-	bytes     atomic.Int64            // held by requests in flight
-	garbage   garbage                 // of those that have ended
-	decoders  decoders
-	waiting   waiting
+	settings     serverSettings
+	pool         *node.Pool
+	answerWriter answerWriter
+	exchanges    sync.Pool                  // of *exchange
+	current      atomic.Pointer[generation] // the one that serves, or served last; nil before the first
+	nextShard    atomic.Uint32              // of the metrics, for the next exchange
+	started      time.Time                  // the zero of request times
+	inFlight     atomic.Int64               // processes
+	bytes        atomic.Int64               // held by requests in flight
+	garbage      garbage                    // of requests that have ended
+	decodeSlots  decodeSlots
+	pending      pendingAnswers
 
-	// life orders opening, serving and stopping. It is held while the socket is
-	// bound or taken over, which requests never wait for.
-	life struct {
+	// lifecycle serialises opening, serving and stopping. It is locked while the
+	// socket is bound or taken over; requests never wait for it.
+	lifecycle struct {
 		sync.Mutex
-		socket   *socket // nil while there is nothing to serve
-		release  func() error
-		serving  []*serving // attached; the last one is current
-		http     *running   // nil until something is served, and after that stopped
-		stopping []*running
+		socket      *socket // nil while there is nothing to serve
+		release     func() error
+		generations []*generation // attached; the last one is current
+		http        *httpServer   // nil while there is nothing to serve
+		stopping    []*httpServer
 	}
 }
 
-// running is an http.Server and its connections, from when there is something to
-// serve to when there is not.
-type running struct {
+// An httpServer is an http.Server and its connections. A server makes one when there
+// is something to serve, and stops it when there is nothing any more.
+type httpServer struct {
 	http.Server
-	links    links
-	stopping atomic.Bool // answers end their connection
-	until    time.Time   // when its connections are closed; zero before its grace is over; guarded by life
+	conns    connTracker
+	stopping atomic.Bool // each answer ends its connection
+	closeBy  time.Time   // when its connections are closed; zero until Shutdown has failed; guarded by lifecycle
 }
 
-// maxDecoders is how many bodies are decoded at the same time on a machine with
-// many processors: the memory for that many decoders must fit what a server may
-// hold.
-const maxDecoders = 8
+// maxDecodeSlots bounds how many bodies are decoded concurrently, whatever the
+// number of processors: the memory of their decoders must fit the bytes that a
+// server may hold.
+const maxDecodeSlots = 8
 
 func newServer(settings serverSettings, pool *node.Pool) *server {
-	s := &server{settings: settings, pool: pool, made: time.Now()}
-	s.decoders = make(decoders, min(runtime.GOMAXPROCS(0), maxDecoders))
-	s.waiting.s = s
+	s := &server{settings: settings, pool: pool, started: time.Now()}
+	s.decodeSlots = make(decodeSlots, min(runtime.GOMAXPROCS(0), maxDecodeSlots))
+	s.pending.server = s
 	return s
 }
 
-// open binds the address, if it is not bound, and claims it for a node.
+// open binds the address, unless it is bound, and claims it for a node.
 func (s *server) open(ctx context.Context, ref *node.Ref) error {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
 	if err := s.bindLocked(ctx); err != nil {
 		return err
 	}
-	return s.life.socket.claim(ref)
+	return s.lifecycle.socket.claim(ref)
 }
 
 func (s *server) bindLocked(ctx context.Context) error {
-	if s.life.socket != nil {
+	if s.lifecycle.socket != nil {
 		return nil
 	}
 	k, release, err := node.Acquire(s.pool, s.settings.socketKey(), func() (*socket, error) {
@@ -134,107 +136,107 @@ func (s *server) bindLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.life.socket, s.life.release = k, release
+	s.lifecycle.socket, s.lifecycle.release = k, release
 	return nil
 }
 
-// unclaim takes back what open did for a node.
+// unclaim ends the claim that open made for a node.
 func (s *server) unclaim(ref *node.Ref) {
-	s.life.Lock()
-	defer s.life.Unlock()
-	if s.life.socket != nil {
-		s.life.socket.unclaim(ref)
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	if s.lifecycle.socket != nil {
+		s.lifecycle.socket.unclaim(ref)
 	}
 }
 
-// attach has all requests from now on served by a generation.
-func (s *server) attach(ref *node.Ref, t *serving) error {
-	s.life.Lock()
-	defer s.life.Unlock()
-	// The generation before may have stopped, and with it the server, since open.
+// attach makes a generation serve all requests from now on.
+func (s *server) attach(ref *node.Ref, t *generation) error {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	// Since open, the previous generation may have stopped, and the server with it.
 	if err := s.bindLocked(context.Background()); err != nil {
 		return err
 	}
-	s.life.serving = append(s.life.serving, t)
+	s.lifecycle.generations = append(s.lifecycle.generations, t)
 	s.current.Store(t)
-	if s.life.http == nil {
-		s.life.http = s.newHTTP()
-		s.life.socket.enter(s)
+	if s.lifecycle.http == nil {
+		s.lifecycle.http = s.newHTTP()
+		s.lifecycle.socket.addServer(s)
 		scheme := "http"
 		if s.settings.tls {
 			scheme = "https"
 		}
-		t.log.Info("listening", keyLogAddress, s.life.socket.listener.Addr().String(), keyLogScheme, scheme)
+		t.log.Info("listening", keyLogAddress, s.lifecycle.socket.listener.Addr().String(), keyLogScheme, scheme)
 	}
-	s.life.socket.unclaim(ref)
+	s.lifecycle.socket.unclaim(ref)
 	return nil
 }
 
-// detach ends what attach began. If another generation serves by now, that is
-// all. If not, the server takes no more connections, closes those that are idle,
-// and waits until the others have been answered, or for ctx.
-func (s *server) detach(ctx context.Context, t *serving) error {
-	h, err := s.forget(t)
+// detach ends what attach began. If no other generation serves by now, the server
+// accepts no more connections, closes idle ones, and waits until the others are
+// answered, or for ctx.
+func (s *server) detach(ctx context.Context, t *generation) error {
+	h, err := s.removeGeneration(t)
 	if h == nil {
 		return err
 	}
 	h.stopping.Store(true)
-	if drainErr := h.links.drain(ctx); drainErr != nil {
+	if drainErr := h.conns.drain(ctx); drainErr != nil {
 		t.log.Debug("connections closed by their clients while stopping", keyLogError, drainErr)
 	}
 	shutdownErr := h.Shutdown(ctx)
 	if shutdownErr != nil {
-		s.life.Lock()
-		defer s.life.Unlock()
-		h.until = time.Now().Add(lastWords)
+		s.lifecycle.Lock()
+		defer s.lifecycle.Unlock()
+		h.closeBy = time.Now().Add(closeTimeout)
 	}
 	return errors.Join(err, shutdownErr)
 }
 
-// forget returns the server that is to be shut down, if there is one.
-func (s *server) forget(t *serving) (*running, error) {
-	s.life.Lock()
-	defer s.life.Unlock()
-	s.life.serving = slices.DeleteFunc(s.life.serving, func(other *serving) bool { return other == t })
-	if n := len(s.life.serving); n > 0 {
-		s.current.Store(s.life.serving[n-1])
+// removeGeneration returns the server to shut down if no generation is left, and nil
+// otherwise.
+func (s *server) removeGeneration(t *generation) (*httpServer, error) {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	s.lifecycle.generations = slices.DeleteFunc(s.lifecycle.generations, func(other *generation) bool { return other == t })
+	if n := len(s.lifecycle.generations); n > 0 {
+		s.current.Store(s.lifecycle.generations[n-1])
 		return nil, nil
 	}
-	h := s.life.http
+	h := s.lifecycle.http
 	if h == nil {
 		return nil, nil
 	}
-	s.life.socket.leave(s)
-	err := s.life.release()
-	s.life.http, s.life.socket, s.life.release = nil, nil, nil
-	s.life.stopping = append(s.life.stopping, h)
+	s.lifecycle.socket.removeServer(s)
+	err := s.lifecycle.release()
+	s.lifecycle.http, s.lifecycle.socket, s.lifecycle.release = nil, nil, nil
+	s.lifecycle.stopping = append(s.lifecycle.stopping, h)
 	return h, err
 }
 
 const (
-	// lastWords is how long after a shutdown's grace answers of processes that
-	// were cancelled may take to be sent. Servers are closed one after the other,
-	// and a shutdown gives up 800 ms after its grace, so it is counted from the
-	// end of the grace.
-	lastWords = 250 * time.Millisecond
+	// closeTimeout is how long the answers of cancelled processes may take to be
+	// sent, counted from the end of the shutdown's grace period: servers are closed
+	// one after the other, and a shutdown gives up 800 ms after its grace period.
+	closeTimeout = 250 * time.Millisecond
 
-	// lastWord is how long each server has at least.
-	lastWord = 10 * time.Millisecond
+	// minCloseTimeout is the minimum for each server.
+	minCloseTimeout = 10 * time.Millisecond
 )
 
-// Close ends the connections that a shutdown without enough time has left. The
-// pool calls it when no generation uses the server any more.
+// Close closes the connections that are left after a shutdown without enough time.
+// The pool calls it when no generation uses the server any more.
 func (s *server) Close() error {
-	s.life.Lock()
-	release, stopping := s.life.release, s.life.stopping
-	s.life.socket, s.life.release, s.life.stopping = nil, nil, nil
-	s.life.Unlock()
+	s.lifecycle.Lock()
+	release, stopping := s.lifecycle.release, s.lifecycle.stopping
+	s.lifecycle.socket, s.lifecycle.release, s.lifecycle.stopping = nil, nil, nil
+	s.lifecycle.Unlock()
 	var errs []error
 	if release != nil {
 		errs = append(errs, release())
 	}
 	for _, h := range stopping {
-		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.until), lastWord))
+		ctx, cancel := context.WithTimeout(context.Background(), max(time.Until(h.closeBy), minCloseTimeout))
 		if err := h.Shutdown(ctx); err != nil {
 			errs = append(errs, h.Close())
 		}
@@ -243,17 +245,17 @@ func (s *server) Close() error {
 	return errors.Join(errs...)
 }
 
-func (s *server) newHTTP() *running {
-	h := &running{}
+func (s *server) newHTTP() *httpServer {
+	h := &httpServer{}
 	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.serveHTTP(w, r, h.stopping.Load())
 	})
 	h.ReadHeaderTimeout = s.settings.headerTimeout
 	h.IdleTimeout = s.settings.idleTimeout
 	h.MaxHeaderBytes = s.settings.headerBytes
-	h.ErrorLog = log.New(complaints{s}, "", 0)
-	h.ConnState = h.links.watch
-	h.ConnContext = withLink
+	h.ErrorLog = log.New(errorLogWriter{s}, "", 0)
+	h.ConnState = h.conns.onState
+	h.ConnContext = withConn
 	h.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
@@ -271,57 +273,54 @@ func (s *server) newHTTP() *running {
 	return h
 }
 
-// accept serves the connections of a mouth, until that is shut. The goroutine
-// ends then, which is what shutting it waits for.
-func (s *server) accept(m *mouth) {
-	h := s.life.http // stable: see socket.acceptLocked
-	m.serving.Go(func() {
+// accept serves the connections of an acceptor, in a goroutine that ends when the
+// acceptor stops.
+func (s *server) accept(a *acceptor) {
+	h := s.lifecycle.http // it does not change meanwhile: see socket.acceptLocked
+	a.accepting.Go(func() {
 		var err error
 		if s.settings.tls {
-			err = h.ServeTLS(m, "", "")
+			err = h.ServeTLS(a, "", "")
 		} else {
-			err = h.Serve(m)
+			err = h.Serve(a)
 		}
-		if !m.closed.Load() {
-			s.current.Load().log.Error("accepting connections", keyLogAddress, m.Addr().String(), keyLogError, err)
+		if !a.stopping.Load() {
+			s.current.Load().log.Error("accepting connections", keyLogAddress, a.Addr().String(), keyLogError, err)
 		}
 	})
 }
 
-// serveHTTP answers one request. closing says that its connection is to end.
+// serveHTTP answers one request, and ends its connection if closing is set.
 func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool) {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
 		x = s.newExchange()
 	}
-	*x = exchange{tools: x.tools, s: s, t: s.current.Load(), w: w, r: r, closing: closing}
+	*x = exchange{reusable: x.reusable, s: s, gen: s.current.Load(), w: w, r: r, closeConn: closing}
 	defer func() {
-		x.settle()
-		*x = exchange{tools: x.tools}
+		panicked := recover()
+		if panicked != nil && panicked != http.ErrAbortHandler {
+			x.gen.log.Error("panic while answering a request", keyLogRemote, r.RemoteAddr, keyLogError, panicked, "stack", string(debug.Stack()))
+		}
+		x.release()
+		*x = exchange{reusable: x.reusable}
 		s.exchanges.Put(x)
+		if panicked != nil {
+			panic(http.ErrAbortHandler) // net/http closes the connection, or the stream, and logs nothing
+		}
 	}()
-	if s.inFlight.Add(1) > x.t.limits.processes {
-		x.turnAway()
+	if s.inFlight.Add(1) > x.gen.limits.processes {
+		x.refuseUnread()
 		return
 	}
 	x.run()
 }
 
-// complaints passes on what net/http logs. Most of it is about clients that
-// cannot or will not speak the protocol.
-type complaints struct{ s *server }
+// errorLogWriter logs what net/http has to say. It is about clients that break the
+// protocol: panics and errors of Accept are logged where they occur.
+type errorLogWriter struct{ server *server }
 
-// Write logs one line.
-func (c complaints) Write(line []byte) (int, error) {
-	msg := strings.TrimSpace(string(line))
-	logger := c.s.current.Load().log
-	switch {
-	case strings.Contains(msg, "panic serving"):
-		logger.Error(msg)
-	case strings.Contains(msg, "Accept error"):
-		logger.Warn(clip(msg, maxLogged))
-	default:
-		logger.Debug(clip(msg, maxLogged))
-	}
+func (w errorLogWriter) Write(line []byte) (int, error) {
+	w.server.current.Load().log.Debug(clip(strings.TrimSpace(string(line)), maxLogged))
 	return len(line), nil
 }

@@ -15,26 +15,28 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// A socket is an address that is listened on. Servers with different settings
-// take it over from each other, so that a reload refuses no connection: one
-// accepts at a time, while what comes meanwhile waits in the kernel's queue.
+// A socket is a bound address. Servers with different settings take it over from
+// each other, so that a reload refuses no connection: one server accepts at a
+// time, and new connections wait in the kernel's queue meanwhile.
 type socket struct {
 	listener *net.TCPListener
 	mu       struct {
 		sync.Mutex
-		claim *node.Ref // who has opened and not yet served
-		users []*server // that have something to serve; the last one accepts
-		mouth *mouth    // of the last one
+		claim    *node.Ref // the node that has opened and does not serve yet
+		servers  []*server // those with something to serve; the last one accepts
+		acceptor *acceptor // of the last one
 	}
 }
 
-// lastCall is how long a mouth that closes goes on taking what waits in the
-// kernel's queue, so that a client whose connection was made is answered.
-const lastCall = time.Millisecond
+const (
+	// acceptDrain is how long an acceptor that stops still accepts what waits in
+	// the kernel's queue, so that clients that are connected are answered.
+	acceptDrain = time.Millisecond
 
-// lastGuests is lastCall for a socket that closes for good and lets no new clients
-// in: those who are half-way through the handshake still come.
-const lastGuests = 10 * time.Millisecond
+	// finalAcceptDrain is acceptDrain for a socket that is about to be closed, if
+	// the kernel drops new connections: those whose handshake has begun still come.
+	finalAcceptDrain = 10 * time.Millisecond
+)
 
 // openSocket binds an address.
 func openSocket(ctx context.Context, address string) (*socket, error) {
@@ -48,11 +50,11 @@ func openSocket(ctx context.Context, address string) (*socket, error) {
 	return &socket{listener: l.(*net.TCPListener)}, nil
 }
 
-// Close stops listening.
 func (k *socket) Close() error { return k.listener.Close() }
 
-// claim notes that a node of a new generation wants the address. Two of one
-// generation want it if one has opened and not served when the other opens.
+// claim reserves the address for a node of a new generation, until the node
+// serves. A claim that another node holds is an error: both are of the same
+// generation.
 func (k *socket) claim(ref *node.Ref) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +65,7 @@ func (k *socket) claim(ref *node.Ref) error {
 	return nil
 }
 
-// unclaim takes a node's claim back, if it still has one.
+// unclaim ends a node's claim, if it has one.
 func (k *socket) unclaim(ref *node.Ref) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,85 +74,88 @@ func (k *socket) unclaim(ref *node.Ref) {
 	}
 }
 
-// enter has a server accept instead of whoever did.
-func (k *socket) enter(s *server) {
+// addServer makes a server accept in place of the one before.
+func (k *socket) addServer(s *server) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.users = append(k.mu.users, s)
+	k.mu.servers = append(k.mu.servers, s)
 	k.acceptLocked()
 }
 
-// leave has a server accept no more, and returns when it has passed on all that
-// it had accepted. Whoever accepted before goes on, if it still wants to.
-func (k *socket) leave(s *server) {
+// removeServer stops a server from accepting, and returns when its last connection
+// was handed over. The server before it accepts again, unless it was removed too.
+func (k *socket) removeServer(s *server) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.users = slices.DeleteFunc(k.mu.users, func(other *server) bool { return other == s })
+	k.mu.servers = slices.DeleteFunc(k.mu.servers, func(other *server) bool { return other == s })
 	k.acceptLocked()
 }
 
-// acceptLocked has the last user accept. It waits for the one before to stop,
-// which takes no longer than lastCall.
+// acceptLocked makes the last server accept. It first waits for the present
+// acceptor to stop.
 func (k *socket) acceptLocked() {
-	if k.mu.mouth != nil {
-		k.mu.mouth.shut(len(k.mu.users) == 0)
-		k.mu.mouth = nil
+	if k.mu.acceptor != nil {
+		k.mu.acceptor.stop(len(k.mu.servers) == 0)
+		k.mu.acceptor = nil
 	}
-	if n := len(k.mu.users); n > 0 {
-		letInNew(k.listener)
-		s := k.mu.users[n-1]
-		k.mu.mouth = &mouth{TCPListener: k.listener, waiting: &s.waiting}
-		s.accept(k.mu.mouth)
+	if n := len(k.mu.servers); n > 0 {
+		admitNewConns(k.listener)
+		s := k.mu.servers[n-1]
+		k.mu.acceptor = &acceptor{TCPListener: k.listener, server: s}
+		s.accept(k.mu.acceptor)
 	}
 }
 
-// A mouth is the listener that one server accepts from. Closing it leaves the
-// socket open.
-type mouth struct {
+// An acceptor is the net.Listener that one server accepts from. Closing it leaves
+// the socket open.
+type acceptor struct {
 	*net.TCPListener
-	waiting *waiting // of the server
-	closed  atomic.Bool
-	serving sync.WaitGroup // the server's goroutine that accepts
+	server    *server
+	stopping  atomic.Bool
+	accepting sync.WaitGroup // the server's goroutine that accepts
 }
 
-// Accept returns the next connection. Once the mouth is being shut, it goes on
-// until the kernel's queue is empty.
-func (m *mouth) Accept() (net.Conn, error) {
+// Accept returns the next connection. Once the acceptor stops, it goes on until
+// the kernel's queue is empty.
+func (a *acceptor) Accept() (net.Conn, error) {
 	for {
-		c, err := m.TCPListener.AcceptTCP()
+		c, err := a.TCPListener.AcceptTCP()
 		switch {
 		case err == nil:
-			return newLink(c, m.waiting), nil
-		case !m.closed.Load():
+			return newTrackedConn(c, &a.server.pending), nil
+		case !a.stopping.Load():
+			if !errors.Is(err, net.ErrClosed) { // such as too many open files; net/http tries again
+				a.server.current.Load().log.Warn("connection not accepted", keyLogAddress, a.Addr().String(), keyLogError, err)
+			}
 			return nil, err
-		case !errors.Is(err, os.ErrDeadlineExceeded) || !queued(m.TCPListener):
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !connsQueued(a.TCPListener):
 			return nil, net.ErrClosed
 		}
-		// The time was over before everybody was in, which happens on a busy machine.
-		if err := m.TCPListener.SetDeadline(time.Now().Add(lastCall)); err != nil {
+		// On a busy machine, the deadline may pass before the queue is empty.
+		if err := a.TCPListener.SetDeadline(time.Now().Add(acceptDrain)); err != nil {
 			return nil, net.ErrClosed
 		}
 	}
 }
 
-// Close does nothing: the socket shuts its mouths when it is time.
-func (m *mouth) Close() error { return nil }
+// Close does nothing: the socket stops its acceptors.
+func (a *acceptor) Close() error { return nil }
 
-// shut has Accept return net.ErrClosed soon, and waits until the server has
-// noticed. Where the socket is about to be closed for good, it first has the
-// kernel ignore those who want to connect: they would be in the queue, where
-// closing resets them, after they were told that they are connected.
-func (m *mouth) shut(forGood bool) {
-	call := lastCall
-	if forGood && turnAwayNew(m.TCPListener) {
-		call = lastGuests
+// stop makes Accept return net.ErrClosed soon, and waits until the server has
+// stopped accepting. If the socket is about to be closed, the kernel is first made
+// to drop new connections: otherwise they would be in the queue, connected as far
+// as the client knows, and closing would reset them.
+func (a *acceptor) stop(closing bool) {
+	drain := acceptDrain
+	if closing && dropNewConns(a.TCPListener) {
+		drain = finalAcceptDrain
 	}
-	m.closed.Store(true)
-	if err := m.TCPListener.SetDeadline(time.Now().Add(call)); err != nil {
-		return // closed as a whole, so Accept has returned
+	a.stopping.Store(true)
+	if err := a.TCPListener.SetDeadline(time.Now().Add(drain)); err != nil {
+		return // the socket is closed, so Accept has returned
 	}
-	m.serving.Wait()
-	if err := m.TCPListener.SetDeadline(time.Time{}); err != nil {
-		return // the next Accept tells
+	a.accepting.Wait()
+	if err := a.TCPListener.SetDeadline(time.Time{}); err != nil {
+		return // the next Accept returns the error
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsentBytes is how much of an answer the kernel takes before the client can
-// have it. More would hide from us for minutes that the client has stopped
-// reading, or that it reads slowly.
+// unsentBytes is how much of an answer the kernel buffers before it is sent. More
+// would hide for minutes that the client has stopped reading, or reads slowly.
 const unsentBytes = 64 << 10
 
-// listenConfig returns how sockets are opened. Linux hands the options of a
-// listening socket on to the connections, which saves five system calls on each.
+// listenConfig returns how sockets are opened. On Linux, connections inherit the
+// options of the listening socket, which saves five system calls for each.
 // Multipath TCP is off, as its sockets take no filter: see turnAwayNew.
 func listenConfig() *net.ListenConfig {
 	config := &net.ListenConfig{
@@ -37,10 +36,10 @@ func listenConfig() *net.ListenConfig {
 	return config
 }
 
-// turnAwayNew has the kernel drop the packets that begin a connection; the client
-// repeats them, and by then finds the port closed or a successor on it. It
-// reports whether the kernel does that.
-func turnAwayNew(l *net.TCPListener) bool {
+// dropNewConns makes the kernel drop the packets that begin a connection. The
+// client repeats them, and by then the port is closed or another socket is bound to
+// it. dropNewConns reports whether the kernel does that.
+func dropNewConns(l *net.TCPListener) bool {
 	const flags, syn = 13, 0x02 // of the TCP header, at which the filter starts
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: flags},
@@ -58,16 +57,16 @@ func turnAwayNew(l *net.TCPListener) bool {
 	return err == nil
 }
 
-// letInNew undoes turnAwayNew.
-func letInNew(l *net.TCPListener) {
+// admitNewConns undoes turnAwayNew.
+func admitNewConns(l *net.TCPListener) {
 	control(l, func(fd int) {
-		// There is nothing to detach, mostly; then it fails.
+		// It fails if there is no filter, as is usual.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
 	})
 }
 
-// queued reports whether connections wait to be accepted.
-func queued(l *net.TCPListener) bool {
+// connsQueued reports whether connections wait to be accepted.
+func connsQueued(l *net.TCPListener) bool {
 	ready := 0
 	return control(l, func(fd int) {
 		var err error

@@ -7,12 +7,12 @@ import "net"
 // listenConfig returns how sockets are opened.
 func listenConfig() *net.ListenConfig { return &net.ListenConfig{} }
 
-// turnAwayNew does nothing: connections that are made at the last moment may be
-// reset.
-func turnAwayNew(*net.TCPListener) bool { return false }
+// dropNewConns does nothing: connections made just before the socket is closed may
+// be reset.
+func dropNewConns(*net.TCPListener) bool { return false }
 
-// letInNew has nothing to undo.
-func letInNew(*net.TCPListener) {}
+// admitNewConns does nothing.
+func admitNewConns(*net.TCPListener) {}
 
-// queued cannot be told.
-func queued(*net.TCPListener) bool { return false }
+// connsQueued does not know.
+func connsQueued(*net.TCPListener) bool { return false }

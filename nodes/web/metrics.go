@@ -11,67 +11,66 @@ import (
 )
 
 const (
-	// countShards is how many places a count is kept in, so that processors do
-	// not fight for it. An exchange counts in one of them, and mostly stays on
-	// one processor.
-	countShards = 4
+	// metricShards is how many shards a count has, so that processors do not contend
+	// for it. An exchange counts in one of them, and mostly stays on one processor.
+	metricShards = 4
 
-	// maxCounted is how many routes are counted apart; the answers of others are
-	// counted together.
-	maxCounted = 1000
+	// maxRouteMetrics is how many routes are counted separately. Answers of further
+	// routes are counted together.
+	maxRouteMetrics = 1000
 )
 
-// durationBounds are those of OpenTelemetry for the duration of requests.
+// durationBounds are OpenTelemetry's buckets for the duration of requests.
 var durationBounds = [...]time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 7500 * time.Millisecond, 10 * time.Second,
 }
 
-// counts are the answers of one listener, by route, and how often it refused or
-// closed something. They belong to the node and
-// not to a generation of it, so they go on through reloads.
-type counts struct {
-	none, more                       counted       // without a route; of routes past maxCounted
-	slowAnswers, slowBodies, crowded atomic.Uint64 // connections closed, or streams
-	refusedBytes, refusedProcesses   atomic.Uint64 // requests answered with 503
-	mu                               struct {
+// listenerMetrics count the answers of one listener by route, and what it refused or
+// closed. They belong to the node and not to a generation of it, so a reload does not
+// reset them.
+type listenerMetrics struct {
+	unrouted, otherRoutes                  routeMetrics  // without a route; of routes past maxCounted
+	slowAnswers, slowBodies, excessAnswers atomic.Uint64 // connections closed, or streams
+	refusedBytes, refusedProcesses         atomic.Uint64 // requests answered with 503
+	mu                                     struct {
 		sync.Mutex
-		routes map[routeName]*counted
+		routes map[routeName]*routeMetrics
 	}
 }
 
 type routeName struct{ method, path string }
 
-// counted are the answers of one route.
-type counted struct {
-	owner  *counts
-	shards [countShards]countShard
+// routeMetrics count the answers of one route.
+type routeMetrics struct {
+	owner  *listenerMetrics
+	shards [metricShards]metricShard
 }
 
-type countShard struct {
+type metricShard struct {
 	classes   [6]atomic.Uint64 // answers by the first digit of their status
 	durations [len(durationBounds) + 1]atomic.Uint64
 	nanos     atomic.Int64 // all durations
-	_         [64]byte     // a cache line between this shard and the next
+	_         [64]byte     // keeps the next shard on another cache line
 }
 
-func newCounts() *counts {
-	c := new(counts)
-	c.none.owner, c.more.owner = c, c
-	c.mu.routes = make(map[routeName]*counted)
+func newListenerMetrics() *listenerMetrics {
+	c := new(listenerMetrics)
+	c.unrouted.owner, c.otherRoutes.owner = c, c
+	c.mu.routes = make(map[routeName]*routeMetrics)
 	return c
 }
 
-// Close is for the pool, which keeps the counts while a generation uses them.
-func (c *counts) Close() error { return nil }
+// Close does nothing: the pool needs it.
+func (c *listenerMetrics) Close() error { return nil }
 
-// add counts an answer. r is nil if no router has found a route.
-func (c *counts) add(shard int, r *route, status int, d time.Duration) {
-	at := &c.none
+// add counts an answer. r is nil if no router found a route.
+func (c *listenerMetrics) add(shard int, r *route, status int, d time.Duration) {
+	at := &c.unrouted
 	if r != nil {
-		if at = r.counted.Load(); at == nil || at.owner != c {
-			at = c.of(r)
+		if at = r.metrics.Load(); at == nil || at.owner != c {
+			at = c.forRoute(r)
 		}
 	}
 	s := &at.shards[shard]
@@ -90,33 +89,32 @@ func bucket(d time.Duration) int {
 	return len(durationBounds)
 }
 
-// of returns where the answers of a route are counted, and has the route
-// remember it.
-func (c *counts) of(r *route) *counted {
+// forRoute returns the metrics of a route, and stores them in the route.
+func (c *listenerMetrics) forRoute(r *route) *routeMetrics {
 	name := routeName{r.method, r.path}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, ok := c.mu.routes[name]
 	switch {
 	case ok:
-	case len(c.mu.routes) < maxCounted:
-		at = &counted{owner: c}
+	case len(c.mu.routes) < maxRouteMetrics:
+		at = &routeMetrics{owner: c}
 		c.mu.routes[name] = at
 	default:
-		at = &c.more
+		at = &c.otherRoutes
 	}
-	r.counted.Store(at)
+	r.metrics.Store(at)
 	return at
 }
 
-// measure reports the counts.
-func (c *counts) measure(report func(node.Metric)) {
+// measure reports the metrics.
+func (c *listenerMetrics) measure(report func(node.Metric)) {
 	c.mu.Lock()
 	names := make([]routeName, 0, len(c.mu.routes))
 	for name := range c.mu.routes {
 		names = append(names, name)
 	}
-	routes := make([]*counted, len(names))
+	routes := make([]*routeMetrics, len(names))
 	slices.SortFunc(names, func(a, b routeName) int {
 		if n := strings.Compare(a.path, b.path); n != 0 {
 			return n
@@ -130,19 +128,19 @@ func (c *counts) measure(report func(node.Metric)) {
 	for i, name := range names {
 		routes[i].measure(name, report)
 	}
-	c.none.measure(routeName{}, report)
-	c.more.measure(routeName{"other", "other"}, report)
+	c.unrouted.measure(routeName{}, report)
+	c.otherRoutes.measure(routeName{"other", "other"}, report)
 	const closed, closedHelp = "http_connections_closed_total", "Connections and streams that were closed because of their client."
 	reason := func(v string) node.Label { return node.Label{Name: "reason", Value: v} }
 	report(counter(closed, closedHelp, c.slowAnswers.Load(), reason("slow answer")))
-	report(counter(closed, closedHelp, c.crowded.Load(), reason("too many answers")))
+	report(counter(closed, closedHelp, c.excessAnswers.Load(), reason("too many answers")))
 	report(counter(closed, closedHelp, c.slowBodies.Load(), reason("slow body")))
 	const refused, refusedHelp = "http_refused_total", "Requests refused with status 503 because of a limit."
 	report(counter(refused, refusedHelp, c.refusedProcesses.Load(), reason("processes")))
 	report(counter(refused, refusedHelp, c.refusedBytes.Load(), reason("bytes")))
 }
 
-func (c *counted) measure(name routeName, report func(node.Metric)) {
+func (c *routeMetrics) measure(name routeName, report func(node.Metric)) {
 	labels := []node.Label{{Name: "method", Value: name.method}, {Name: "route", Value: name.path}}
 	bounds := make([]float64, len(durationBounds))
 	for i, bound := range durationBounds {
@@ -186,11 +184,11 @@ func gauge(name, help string, n int64) node.Metric {
 	return node.Metric{Name: name, Help: help, Value: float64(n)}
 }
 
-// measure reports how the server is doing.
+// measure reports the load of the server.
 func (s *server) measure(report func(node.Metric)) {
 	report(gauge("http_requests_in_flight", "Requests whose process has not ended.", s.inFlight.Load()))
 	report(gauge("http_body_bytes", "Bytes reserved for the bodies of requests.", s.bytes.Load()))
-	n, bytes := s.waiting.count()
+	n, bytes := s.pending.totals()
 	report(gauge("http_answers_waiting", "Answers that wait for their clients to take them.", int64(n)))
 	report(gauge("http_answers_waiting_bytes", "Bytes of the answers that wait for their clients.", bytes))
 }

@@ -1,0 +1,201 @@
+package web
+
+import (
+	"container/list"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// minRate is how many bytes per second a client must send of a body, and take
+	// of an answer, once the header timeout has passed.
+	minRate = 1 << 10
+
+	// pieceBytes is how much of an answer has a deadline of its own.
+	pieceBytes = 64 << 10
+
+	// maxPendingAnswers is how many answers may wait for their clients. Each costs
+	// a goroutine, some 17 KiB.
+	maxPendingAnswers = 4096
+
+	// h2PendingAfter is how long an answer over HTTP/2 may take to be sent before
+	// it counts as pending: there, a write cannot be tried without waiting.
+	h2PendingAfter = 100 * time.Millisecond
+
+	// maxStreams is how many concurrent requests a client may have on one HTTP/2
+	// connection.
+	maxStreams = 100
+
+	// slowLogEvery is how often it is logged that connections were closed.
+	slowLogEvery = 10 * time.Second
+)
+
+// pendingAnswers are the answers of a server that their clients have not taken
+// yet, because the connection or an HTTP/2 window is full. For each 64 KiB, the
+// client has the header timeout and a second for each KiB. Then its connection is
+// closed. The number of pending answers and their bytes are limited, too: past the
+// limit, the connection without progress for the longest time is closed. So
+// clients that do not read cost the others nothing.
+type pendingAnswers struct {
+	server *server
+	mu     struct {
+		sync.Mutex
+		conns    list.List // of *trackedConn with pending writes; first the one without progress for longest
+		writes   int
+		bytes    int64
+		logged   time.Time // when the last closed connection was logged
+		unlogged int       // connections closed since then
+	}
+}
+
+// A pendingWrite is one answer, or a part of it, that the client has not taken yet.
+type pendingWrite struct {
+	conn  *trackedConn
+	timer *time.Timer // calls admit; nil if that was called immediately
+	bytes int         // not taken yet
+	state writeState
+}
+
+type writeState uint8
+
+const (
+	writeUncounted writeState = iota
+	writeCounted
+	writeDone
+)
+
+// connPending is what is pending on one connection. The mutex of pendingAnswers
+// guards it.
+type connPending struct {
+	elem   *list.Element // nil without writes
+	writes int
+	bytes  int64
+	closed bool // to stay within the limits
+}
+
+// deadline returns when that many bytes must have been taken. The zero time is
+// never.
+func (p *pendingAnswers) deadline(bytes int) time.Time {
+	grace := p.server.settings.headerTimeout
+	if grace == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(grace + p.server.settings.transfer(int64(bytes)))
+}
+
+// add counts an answer as pending.
+func (p *pendingAnswers) add(c *trackedConn, bytes int) *pendingWrite {
+	w := &pendingWrite{conn: c, bytes: bytes}
+	p.admit(w)
+	return w
+}
+
+// addLater is add for an answer that may be taken immediately: it counts as
+// pending only if it is not removed within h2PendingAfter.
+func (p *pendingAnswers) addLater(c *trackedConn, bytes int) *pendingWrite {
+	w := &pendingWrite{conn: c, bytes: bytes}
+	w.timer = time.AfterFunc(p.server.settings.h2PendingAfter, func() { p.admit(w) })
+	return w
+}
+
+// admit counts a write, and closes connections if that exceeds the limits.
+func (p *pendingAnswers) admit(w *pendingWrite) {
+	gen := p.server.current.Load()
+	limits := &gen.limits
+	var closed []*trackedConn
+	p.mu.Lock()
+	if c := w.conn; w.state == writeUncounted && !c.connPending.closed {
+		w.state = writeCounted
+		if c.connPending.elem == nil {
+			c.connPending.elem = p.mu.conns.PushBack(c)
+		}
+		p.adjustLocked(c, 1, w.bytes)
+	}
+	for p.mu.writes > 1 && (p.mu.writes > limits.pendingAnswers || p.mu.bytes > limits.heldBytes) {
+		first := p.mu.conns.Front().Value.(*trackedConn)
+		closed = append(closed, first)
+		first.connPending.closed = true
+		p.adjustLocked(first, -first.connPending.writes, -int(first.connPending.bytes))
+	}
+	p.mu.Unlock()
+	for _, c := range closed {
+		p.closeConn(c, "too many answers wait for their clients", &gen.metrics.excessAnswers)
+	}
+}
+
+// adjustLocked changes what is pending on a connection, which leaves the list with
+// its last write.
+func (p *pendingAnswers) adjustLocked(c *trackedConn, writes, bytes int) {
+	c.connPending.writes += writes
+	c.connPending.bytes += int64(bytes)
+	p.mu.writes += writes
+	p.mu.bytes += int64(bytes)
+	if c.connPending.writes == 0 {
+		p.mu.conns.Remove(c.connPending.elem)
+		c.connPending.elem = nil
+	}
+}
+
+// progress notes that the client has taken that many bytes of a write.
+func (p *pendingAnswers) progress(w *pendingWrite, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.bytes -= bytes
+	if c := w.conn; w.state == writeCounted && !c.connPending.closed {
+		p.adjustLocked(c, 0, -bytes)
+		p.mu.conns.MoveToBack(c.connPending.elem)
+	}
+}
+
+// remove ends a write that add or addLater returned.
+func (p *pendingAnswers) remove(w *pendingWrite) {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.state == writeCounted && !w.conn.connPending.closed {
+		p.adjustLocked(w.conn, -1, -w.bytes)
+	}
+	w.state = writeDone
+}
+
+// closeSlow closes the connection of a client that took too long.
+func (p *pendingAnswers) closeSlow(c *trackedConn) {
+	p.closeConn(c, "the client does not take its answers", &p.server.current.Load().metrics.slowAnswers)
+}
+
+// closeConn closes a connection, counts that, and logs it at most once in
+// slowLogEvery.
+func (p *pendingAnswers) closeConn(c *trackedConn, reason string, count *atomic.Uint64) {
+	if c.ended.Swap(true) {
+		return // closed already because of another answer
+	}
+	count.Add(1)
+	logger := p.server.current.Load().log
+	if err := c.reset(); err != nil {
+		logger.Debug("connection was closed already", keyLogRemote, c.RemoteAddr().String(), keyLogError, err)
+	}
+	now := time.Now()
+	p.mu.Lock()
+	due := now.Sub(p.mu.logged) >= slowLogEvery
+	more := p.mu.unlogged
+	if due {
+		p.mu.logged, p.mu.unlogged = now, 0
+	} else {
+		p.mu.unlogged++
+	}
+	p.mu.Unlock()
+	if due {
+		logger.Warn("connection closed", slog.String("reason", reason), keyLogRemote, c.RemoteAddr().String(), "others", more)
+	}
+}
+
+// totals returns how many writes are pending, and their bytes.
+func (p *pendingAnswers) totals() (writes int, bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.writes, p.mu.bytes
+}
