@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// front answers without any work, so that what costs is the attack.
+// front answers without any work, so that all cost is that of the attack.
 const front = `
 - kind: listener
   name: listener
@@ -45,7 +45,7 @@ const front = `
 - {kind: snippet, name: 'null', language: json, code: 'null'}
 `
 
-// answers is about clients that ask and do not read.
+// answers attacks with clients that send requests and do not read the answers.
 func answers(t *testing.T) {
 	large := strings.Replace(front, "LARGE", strings.Repeat("x", 8<<10), 1)
 	t.Run("HTTP/2 with windows of zero", func(t *testing.T) {
@@ -113,9 +113,9 @@ func (s *target) closed(conns []net.Conn) {
 	}
 }
 
-// open reports whether a connection is established at both ends. It asks the kernel:
-// to read would make room for answers, and what is written may be a mistake for
-// which the server closes the connection.
+// open reports whether a connection is established at both ends. It asks the kernel,
+// because a read would make room for answers, and the server may close the connection
+// because of a write.
 func (s *target) open(conn net.Conn) bool {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *target) open(conn net.Conn) bool {
 	return err == nil && state == established
 }
 
-// wait lets time pass between two looks at the server.
+// wait lets time pass between two checks of the server.
 func (s *target) wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -142,8 +142,8 @@ func (s *target) wait(d time.Duration) {
 	}
 }
 
-// unreading opens a connection of HTTP/2 whose streams have no window, so that not
-// a byte of an answer may be sent.
+// unreading opens an HTTP/2 connection whose streams have no window, so that the
+// server may not send a byte of an answer.
 func (s *target) unreading(path string, streams int) net.Conn {
 	s.t.Helper()
 	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
@@ -166,7 +166,7 @@ func (s *target) unreading(path string, streams int) net.Conn {
 	return conn
 }
 
-// bodies is about what clients send.
+// bodies attacks with what clients send.
 func bodies(t *testing.T) {
 	document := strings.Replace(front, "LARGE", "x", 1)
 	t.Run("small and packed", func(t *testing.T) {

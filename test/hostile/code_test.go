@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A code is an author's code that a client's data reaches.
+// A code is code of a workflow that runs on a client's data.
 type code struct {
 	isolate bool
 	name    string
 	code    string
 	body    map[string]any
-	want    func(status int, answer string) bool // nil wants any answer
+	want    func(status int, answer string) bool // nil accepts any answer
 }
 
 // served is a workflow with a route for each code.
@@ -53,8 +53,8 @@ NODES
 `)
 }
 
-// reach sends each code the body that makes it expensive, also compressed, and
-// wants an answer soon, an answer for others meanwhile, and nothing that goes on.
+// reach sends each code the body that makes it expensive, also compressed. It expects
+// an answer soon, an answer for other clients meanwhile, and an idle program after it.
 func reach(t *testing.T, language string, codes []code) {
 	s := serve(t, 2048*mib, served(language, codes))
 	for i, c := range codes {
@@ -128,7 +128,7 @@ func expressions(t *testing.T) {
 	})
 }
 
-// doubled is an expression that adds a text to itself so many times.
+// doubled returns an expression that adds a text to itself that many times.
 func doubled(levels int) string {
 	expression := "x0"
 	for i := levels; i > 0; i-- {

@@ -28,7 +28,7 @@ var full = flag.Bool("full", false, "run the attacks at full length")
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// program is what is attacked.
+// program is the file that is attacked.
 var program string
 
 func TestHostile(t *testing.T) {
@@ -51,7 +51,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// scale is a figure of the short form, or of the full one.
+// scale chooses between a figure of the short form and one of the full form.
 func scale(short, long int) int {
 	if *full {
 		return long
@@ -71,8 +71,8 @@ type target struct {
 
 const mib = 1 << 20
 
-// launch starts the program with a limit on its memory, in bytes, which ends it if
-// it takes more: RLIMIT_DATA, as a container's limit would.
+// launch starts the program with a limit on its memory, in bytes. Like the limit of a
+// container, RLIMIT_DATA ends a program that takes more.
 func launch(t *testing.T, memory int, args ...string) *target {
 	t.Helper()
 	dir := t.TempDir()
@@ -196,7 +196,7 @@ func (s *target) alive() {
 	s.await("an answer for others", 20*time.Second, func() error { return s.small(2 * time.Second) })
 }
 
-// small is a request of somebody else: GET /small over a connection of its own.
+// small is a request of another client: GET /small over a connection of its own.
 func (s *target) small(timeout time.Duration) error {
 	status, body, err := s.ask(timeout, http.MethodGet, "/small", nil, nil)
 	if err == nil && (status != http.StatusOK || string(body) != "ok") {
@@ -283,8 +283,8 @@ func (s *target) busy() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// idle waits until the program uses less than a quarter of a processor: nothing of
-// an attack goes on.
+// idle waits until the program uses less than a quarter of a processor, so that
+// nothing of an attack goes on.
 func (s *target) idle() {
 	s.t.Helper()
 	last, at := s.busy(), time.Now()
@@ -301,7 +301,7 @@ func (s *target) idle() {
 	})
 }
 
-// terminate sends SIGTERM and returns the exit code and how long the end took.
+// terminate sends SIGTERM, and returns the exit code and how long that took.
 func (s *target) terminate(limit time.Duration) (code int, took time.Duration) {
 	s.t.Helper()
 	began := time.Now()

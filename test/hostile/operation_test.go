@@ -21,8 +21,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// documents is about a stranger's files, which uniflow check must not follow
-// anywhere, and must have done with soon.
+// documents attacks with untrusted files. uniflow check must not open what they name,
+// and must end soon.
 func documents(t *testing.T) {
 	snippet := func(code string) string {
 		return "- kind: snippet\n  name: x\n  language: javascript\n  code: |\n    " + code + "\n"
@@ -89,7 +89,7 @@ func documents(t *testing.T) {
 	}
 }
 
-// receivers is about what is sent to uniflow loader.
+// receivers attacks with what is sent to uniflow loader.
 func receivers(t *testing.T) {
 	load := func(t *testing.T, args ...string) *target {
 		addr := freeAddr(t)
@@ -140,11 +140,11 @@ func receivers(t *testing.T) {
 			fmt.Fprintf(s.dial(), "POST /batch HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n[", s.addr)
 		}
 		began := time.Now()
-		s.await("a batch beside slow ones", 20*time.Second, func() error {
+		s.await("a batch during slow ones", 20*time.Second, func() error {
 			return send(s, map[string]string{}, []byte(`[{"n":1}]`))
 		})
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("a batch took %v beside 64 slow ones", took)
+			t.Errorf("a batch took %v during 64 slow ones", took)
 		}
 	})
 	t.Run("all times", func(t *testing.T) {
@@ -186,10 +186,10 @@ func receivers(t *testing.T) {
 	})
 }
 
-// operation is about what keeps an operator from ending or watching the program.
+// operation tries to keep an operator from ending or watching the program.
 func operation(t *testing.T) {
 	document := strings.Replace(front, "LARGE", "x", 1)
-	t.Run("a log that nobody reads", func(t *testing.T) {
+	t.Run("a log that is not read", func(t *testing.T) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func operation(t *testing.T) {
 		s.await("the workflow", 30*time.Second, func() error { return s.small(time.Second) })
 		for range scale(1500, 5000) {
 			if err := s.small(5 * time.Second); err != nil {
-				t.Fatalf("while nobody reads the log: %v", err)
+				t.Fatalf("while the log is not read: %v", err)
 			}
 		}
 		code, took := s.terminate(30 * time.Second)
