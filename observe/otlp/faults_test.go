@@ -21,7 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/observe/otlp"
 )
 
-// full returns a timeline that fills a batch, so that it is sent at once.
+// full returns a timeline that fills a batch, so that it is sent immediately.
 func full() *observe.Timeline {
 	t := timeline()
 	for range 5000 {
@@ -30,8 +30,9 @@ func full() *observe.Timeline {
 	return t
 }
 
-// TestText sends what is not UTF-8, which the protocol does not take: a client may
-// say so in its header or cause such an error, and others' traces are in the batch.
+// TestText sends texts that are not UTF-8, which the protocol forbids. A client may
+// send one in its header or cause one in an error, and the traces of others are in the
+// same batch.
 func TestText(t *testing.T) {
 	r := newReceiver(t, nil)
 	e, err := otlp.New(otlp.Options{URL: r.URL})
@@ -62,7 +63,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFlags say where the parent is, as far as that is known.
+// TestFlags checks that flags say where the parent is, as far as that is known.
 func TestFlags(t *testing.T) {
 	f := func(kind string, parent [8]byte, want uint32, wantKind tracepb.Span_SpanKind) {
 		t.Helper()
@@ -91,8 +92,8 @@ func TestFlags(t *testing.T) {
 	f("snippet", [8]byte{1}, 0x001, tracepb.Span_SPAN_KIND_INTERNAL) // a child's or a caller's
 }
 
-// TestPartial counts the spans that were rejected, not all; also if it is a mere
-// warning.
+// TestPartial counts only the spans that were rejected, none if the receiver sent only
+// a warning.
 func TestPartial(t *testing.T) {
 	f := func(said *collectorpb.ExportTracePartialSuccess, want otlp.Stats) {
 		t.Helper()
@@ -132,7 +133,7 @@ func TestPartial(t *testing.T) {
 	f(&collectorpb.ExportTracePartialSuccess{RejectedSpans: 1 << 40}, otlp.Stats{Rejected: spans})
 }
 
-// A lines hands on records of the log.
+// lines is a writer that passes on the records of a log.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -174,8 +175,8 @@ func listen(t *testing.T, address string, h http.Handler) {
 	})
 }
 
-// TestAbsent keeps a batch for a receiver that is not there yet, as when it is
-// restarted, and sends it once it is: while it waits for that, and when closed.
+// TestAbsent keeps a batch while the receiver does not listen, as during a restart, and
+// sends it when the receiver is back: in a later attempt, or when closed.
 func TestAbsent(t *testing.T) {
 	f := func(closed bool) {
 		t.Helper()
@@ -215,7 +216,7 @@ func TestAbsent(t *testing.T) {
 	f(true)
 }
 
-// TestConnection is closed with the exporter, not kept for a next request.
+// TestConnection checks that the connection is closed with the exporter.
 func TestConnection(t *testing.T) {
 	states := make(chan http.ConnState, 8)
 	r := &receiver{}
@@ -243,8 +244,8 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestMemory bounds what waits by its spans, too: the 2,048 timelines of a queue
-// may have 2 million.
+// TestMemory checks that the queue is also bounded by spans, as its 2,048 timelines may
+// have 2 million.
 func TestMemory(t *testing.T) {
 	release := make(chan struct{})
 	r := newReceiver(t, func(http.ResponseWriter, *http.Request) bool {
@@ -277,9 +278,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestBatch splits what is queued, so that no request is larger than a receiver
-// takes: 20 MiB are the collector's. The worst is a batch that is almost full, and
-// then 1,000 spans with the longest texts.
+// TestBatch checks that no request is larger than the limit of a receiver, which is
+// 20 MiB for the collector. In the worst case, 1,000 spans with the longest texts are
+// added to a batch that is almost full.
 func TestBatch(t *testing.T) {
 	var sizes []int
 	r := newReceiver(t, nil)
@@ -315,7 +316,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestAllocs keeps handing over free of allocations: it is part of the process.
+// TestAllocs checks that handing over does not allocate, as the process waits for it.
 func TestAllocs(t *testing.T) {
 	if invariant.Race {
 		return

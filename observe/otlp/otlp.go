@@ -1,12 +1,12 @@
-// Package otlp sends the timelines of processes to an OpenTelemetry receiver, as
-// traces: OTLP over HTTP.
+// Package otlp sends the timelines of processes as traces to an OpenTelemetry
+// receiver, with OTLP over HTTP.
 //
-// [New] makes an [Exporter], [Exporter.Recorder] is what an engine is given. A
-// process becomes a span, and each packet at a node one below it; see span.go.
-// What is queued is sent by the one goroutine of send.go.
+// [New] makes an [Exporter]; give its [Exporter.Recorder] to an engine. A process
+// becomes a span, and each packet at a node a span below it: see span.go. One
+// goroutine sends the queue: see send.go.
 //
-// Invariants: a process never waits for the network; what the receiver cannot
-// take in time is counted and dropped, and memory stays bounded.
+// Invariants: a process never waits for the network. What the receiver cannot take in
+// time is counted and dropped. Memory stays bounded.
 //
 // The package must not know how processes are run.
 package otlp
@@ -31,46 +31,46 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// Options are where to send traces, and which. Only URL is required. What the
-// OpenTelemetry specification has variables of the environment for, such as
-// OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_SERVICE_NAME
-// and OTEL_RESOURCE_ATTRIBUTES, is taken from there.
+// Options say where to send traces, and which. Only URL is required. The environment
+// variables of the OpenTelemetry specification apply as well, such as
+// OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES.
 type Options struct {
 	URL     string            // http://HOST:PORT or https://HOST:PORT; "/v1/traces" is the path if there is none
-	Headers map[string]string // of requests, besides those of the environment
+	Headers map[string]string // of requests, in addition to those of the environment
 
-	// Ratio is the share, 0 to 1, that is sent of processes that no trace
-	// reaches with their request. Those that one reaches are sent if that is
-	// sampled.
+	// Ratio is the share, 0 to 1, of processes to send if their request has no
+	// trace. If it has one, the process is sent if that trace is sampled.
 	Ratio float64
 
-	Service string        // the attribute service.name; "uniflow"
+	Service string        // the attribute service.name; empty means "uniflow"
 	Version string        // the attribute service.version
-	Queue   int           // how many timelines may wait, of 128 spans on average; 2,048
-	Timeout time.Duration // of one request to the receiver; 10 s
-	Retry   time.Duration // how long a batch is tried again; 1 min
+	Queue   int           // the most timelines that wait, of 128 spans on average; 0 means 2,048
+	Timeout time.Duration // of one request to the receiver; 0 means 10 s
+	Retry   time.Duration // how long a batch is retried; 0 means 1 min
 	Log     *slog.Logger  // nil discards
 }
 
-// Limits of a batch. A receiver refuses requests past a size; the collector's has
-// 20 MiB, which one more timeline of 1,000 spans with the longest texts is below.
+// Limits of a batch. Receivers refuse large requests: the collector's limit is 20 MiB.
+// A batch stays below that even if its last timeline has 1,000 spans with the longest
+// texts.
 const (
 	batchBytes = 2 << 20     // estimated, before compression
-	batchDelay = time.Second // how long the first timeline of a batch waits
+	batchDelay = time.Second // how long the first timeline of a batch waits for others
 )
 
-// queueSpans is how many spans a timeline that waits may have on average: those of
-// 1,000 spans, the longest, would hold 350 MB in a queue of the default length.
+// queueSpans is the average number of spans for which the queue has room. A queue of
+// the default length would hold 350 MB if all its timelines had 1,000 spans, the most.
 const queueSpans = 128
 
-// Pauses between tries of a batch, the first and the longest.
+// Pauses between attempts to send a batch, the first and the longest.
 const (
 	firstPause = 500 * time.Millisecond
 	maxPause   = 10 * time.Second
 )
 
-// dropGap is the least time between two records of the log about dropped traces.
-const dropGap = time.Minute
+// dropLogEvery is how often it is logged that traces were dropped.
+const dropLogEvery = time.Minute
 
 // An Exporter sends traces. Its methods may be called from any goroutine. It must
 // be closed.
@@ -78,30 +78,32 @@ type Exporter struct {
 	opts     Options
 	client   otlptrace.Client
 	resource *resource
-	queue    chan *observe.Timeline // never closed; a full one drops
+	queue    chan *observe.Timeline // never closed; if it is full, timelines are dropped
 	waiting  atomic.Int64           // spans in the queue
 
-	closing  chan struct{} // closed by Close
-	once     sync.Once
-	worker   sync.WaitGroup
-	sending  context.Context // of requests; done when Close's is
-	giveUp   context.CancelFunc
-	stats    struct{ spans, rejected, dropped, failed atomic.Uint64 }
-	conn     net.Conn  // of the last request; the worker's
-	reported uint64    // dropped processes that the log knows of; the worker's
-	last     time.Time // when it was told; the worker's
-	state    state     // of the last request; the worker's
+	closing chan struct{} // closed by Close
+	once    sync.Once
+	worker  sync.WaitGroup
+	sending context.Context // of requests; done when that of Close is
+	giveUp  context.CancelFunc
+	stats   struct{ spans, rejected, dropped, failed atomic.Uint64 }
+
+	// Only the worker uses these.
+	conn          net.Conn // of the last request
+	state         state
+	droppedLogged uint64    // dropped processes that were logged
+	dropLogged    time.Time // when that was logged
 }
 
-// Stats are what became of processes that were recorded.
+// Stats count what became of recorded processes.
 type Stats struct {
-	Spans    uint64 // that the receiver has taken
-	Rejected uint64 // spans that it refused of batches that it took otherwise
-	Dropped  uint64 // processes that came faster than they could be sent
-	Failed   uint64 // processes in batches that the receiver did not take
+	Spans    uint64 // that the receiver has accepted
+	Rejected uint64 // spans that it rejected of batches that it accepted otherwise
+	Dropped  uint64 // processes that ended while the queue was full
+	Failed   uint64 // processes in batches that the receiver did not accept
 }
 
-// CheckURL reports why traces cannot be sent to a URL.
+// CheckURL returns an error if traces cannot be sent to a URL.
 func CheckURL(text string) error {
 	_, err := endpoint(text)
 	return err
@@ -110,10 +112,10 @@ func CheckURL(text string) error {
 func endpoint(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("URL %q: want http://HOST:PORT or https://HOST:PORT", text)
+		return "", fmt.Errorf("URL %q: must be http://HOST:PORT or https://HOST:PORT", text)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", fmt.Errorf("URL %q: want no user, query or fragment", text)
+		return "", fmt.Errorf("URL %q: must not have a user, query or fragment", text)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
@@ -121,14 +123,14 @@ func endpoint(text string) (string, error) {
 	return u.String(), nil
 }
 
-// New returns an exporter. It does not connect: a receiver may come later.
+// New returns an exporter. It does not connect yet: the receiver may start later.
 func New(opts Options) (*Exporter, error) {
 	target, err := endpoint(opts.URL)
 	if err != nil {
 		return nil, err
 	}
 	if opts.Ratio < 0 || opts.Ratio > 1 || opts.Ratio != opts.Ratio {
-		return nil, fmt.Errorf("share of traces: want 0 to 1, got %v", opts.Ratio)
+		return nil, fmt.Errorf("share of traces: must be 0 to 1, got %v", opts.Ratio)
 	}
 	if opts.Service == "" {
 		opts.Service = "uniflow"
@@ -156,8 +158,8 @@ func New(opts Options) (*Exporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 			Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: opts.Retry,
 		}),
-		// This is the default, but a client that is told has connections of its own:
-		// else they are shared with other exporters of the program, and Close closes.
+		// This is the default. But a client with an explicit option does not share its
+		// connections with other exporters of the program, and Close closes them.
 		otlptracehttp.WithProxy(http.ProxyFromEnvironment),
 	}
 	if len(opts.Headers) > 0 {
@@ -181,7 +183,7 @@ func New(opts Options) (*Exporter, error) {
 	return e, nil
 }
 
-// Recorder returns what makes an engine hand over its processes.
+// Recorder returns the recorder to give to an engine.
 func (e *Exporter) Recorder() observe.Recorder {
 	return observe.Recorder{Filter: e.wants, Traces: true, Ended: e.ended}
 }
@@ -207,13 +209,14 @@ func (e *Exporter) ended(t *observe.Timeline) {
 	e.stats.dropped.Add(1)
 }
 
-// Stats returns what became of processes so far.
+// Stats returns the counts so far.
 func (e *Exporter) Stats() Stats {
 	return Stats{e.stats.spans.Load(), e.stats.rejected.Load(), e.stats.dropped.Load(), e.stats.failed.Load()}
 }
 
-// Close sends what is queued, as long as ctx lasts, and reports what could not be
-// sent then. No process may end any more. A second call returns nil.
+// Close sends the queue until ctx is done, and returns an error with the number of
+// processes that were not sent. No process may end after it is called. A second call
+// returns nil.
 func (e *Exporter) Close(ctx context.Context) error {
 	var err error
 	e.once.Do(func() {
@@ -224,8 +227,8 @@ func (e *Exporter) Close(ctx context.Context) error {
 		stop()
 		e.giveUp()
 		if e.conn != nil {
-			// Kept for a next request, it would live for 90 s, with two goroutines.
-			_ = e.conn.Close() // an error says that it is closed already
+			// The client would keep it for 90 s, with two goroutines.
+			_ = e.conn.Close() // an error means that it is closed already
 		}
 		if lost := e.Stats().Failed - before.Failed; lost > 0 {
 			err = fmt.Errorf("traces of %d processes were not sent to %s", lost, e.opts.URL)

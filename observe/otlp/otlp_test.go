@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A receiver keeps the spans that it is sent, once answer has let it.
+// A receiver keeps the spans that it is sent, if answer accepts them.
 type receiver struct {
 	*httptest.Server
 	answer func(w http.ResponseWriter, r *http.Request) (taken bool) // nil takes all
@@ -166,7 +166,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestRetry sends a batch again that the receiver could not take.
+// TestRetry retries a batch that the receiver could not take.
 func TestRetry(t *testing.T) {
 	tries := 0
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) bool {
@@ -190,8 +190,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestDown counts what a receiver does not take, and logs once that it does not
-// and once that it does again.
+// TestDown counts what a receiver does not take, and logs once that it stopped taking
+// traces and once that it takes them again.
 func TestDown(t *testing.T) {
 	refuse := make(chan bool, 3)
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) bool {
@@ -209,7 +209,7 @@ func TestDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		many := timeline()
-		for range 5000 { // more than a batch holds, so that it goes at once
+		for range 5000 { // more than a batch holds, so that it is sent immediately
 			many.Spans = append(many.Spans, many.Spans[0])
 		}
 		failed := uint64(0)
@@ -232,7 +232,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestCloseDeadline gives up when its time is over, and says what was lost.
+// TestCloseDeadline gives up when its context is done, and reports what was lost.
 func TestCloseDeadline(t *testing.T) {
 	release := make(chan struct{})
 	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) bool {
@@ -263,8 +263,8 @@ func TestCloseDeadline(t *testing.T) {
 	}
 }
 
-// TestNobodyThere never blocks, drops past the queue, and tells how many.
-func TestNobodyThere(t *testing.T) {
+// TestNoReceiver never blocks, drops what does not fit the queue, and logs how many.
+func TestNoReceiver(t *testing.T) {
 	r := newReceiver(t, nil)
 	r.Close()
 	var log bytes.Buffer
@@ -293,7 +293,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestWants follows the client's decision, and else the share.
+// TestWants follows the client's decision, or the share if there is none.
 func TestWants(t *testing.T) {
 	sampled, _ := observe.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
 	unsampled := sampled
@@ -343,7 +343,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// BenchmarkEnded is what a process pays for being sent: handing over.
+// BenchmarkEnded measures what a traced process waits for: handing over.
 func BenchmarkEnded(b *testing.B) {
 	e, err := otlp.New(otlp.Options{URL: "http://127.0.0.1:1", Ratio: 1})
 	if err != nil {
@@ -363,8 +363,8 @@ func BenchmarkEnded(b *testing.B) {
 	}
 }
 
-// BenchmarkSend is what a traced process costs the program later: two packets made
-// spans, encoded, compressed and sent to a server in this program.
+// BenchmarkSend measures what a traced process costs the program later: two packets
+// made spans, encoded, compressed and sent to a server in this program.
 func BenchmarkSend(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

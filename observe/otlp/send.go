@@ -4,8 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"regexp"
-	"strconv"
+	"reflect"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -13,32 +12,33 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// A state is what the receiver makes of requests. The log is told of changes: a
-// receiver may be down for days.
+// A state is how the receiver answered the last request. Only changes are logged, as
+// a receiver may be down for days.
 type state uint8
 
 const (
-	taking   state = iota
-	refusing       // some spans of a batch
-	down
+	stateAccepting state = iota
+	stateRejecting       // some spans of a batch
+	stateDown
 )
 
-// work sends batches until the exporter is closed and nothing is left.
+// work sends batches until the exporter is closed and the queue is empty.
 func (e *Exporter) work() {
 	for {
 		batch, more := e.gather()
 		if len(batch) > 0 {
 			e.send(batch)
 		}
-		e.tellDropped(!more)
+		e.logDropped(!more)
 		if !more {
 			return
 		}
 	}
 }
 
-// gather waits for a timeline, and for more of them until the batch is full or
-// old enough. There are no more once the exporter is closing and has none left.
+// gather waits for a timeline, and for further ones until the batch is full or
+// batchDelay has passed. more is false once the exporter is closing and the queue is
+// empty.
 func (e *Exporter) gather() (batch []*observe.Timeline, more bool) {
 	var due <-chan time.Time
 	size := 0
@@ -78,25 +78,25 @@ func (e *Exporter) send(batch []*observe.Timeline) {
 		spans = appendSpans(spans, t)
 	}
 	err := e.upload(e.resource.wrap(spans), len(batch))
-	rejected, partly := partial(err)
+	rejected, partly := rejectedSpans(err)
 	switch {
 	case err == nil:
 		e.stats.spans.Add(uint64(len(spans)))
-		e.tell(taking, nil, len(batch))
+		e.setState(stateAccepting, nil, len(batch))
 	case partly:
 		rejected = min(rejected, uint64(len(spans)))
 		e.stats.rejected.Add(rejected)
 		e.stats.spans.Add(uint64(len(spans)) - rejected)
-		e.tell(refusing, err, len(batch))
+		e.setState(stateRejecting, err, len(batch))
 	default:
 		e.stats.failed.Add(uint64(len(batch)))
-		e.tell(down, err, len(batch))
+		e.setState(stateDown, err, len(batch))
 	}
 }
 
-// upload sends a request. The client tries again what the receiver could not take,
-// but not what it was not there for, as when it is restarted: that is done here,
-// unless the exporter is closing.
+// upload sends a request. The client retries a request that the receiver could not
+// take. It does not retry if there is no connection, as while the receiver restarts.
+// That is done here, unless the exporter is closing.
 func (e *Exporter) upload(request []*tracepb.ResourceSpans, processes int) error {
 	until := time.Now().Add(e.opts.Retry)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -109,59 +109,66 @@ func (e *Exporter) upload(request []*tracepb.ResourceSpans, processes int) error
 			return err
 		default:
 		}
-		e.tell(down, err, processes)
+		e.setState(stateDown, err, processes)
 		select {
-		case <-time.After(pause/2 + rand.N(pause)): // not all programs at once
-		case <-e.closing: // one last time
+		case <-time.After(pause/2 + rand.N(pause)): // so that programs do not try in step
+		case <-e.closing: // try one last time
 		}
 	}
 }
 
-// unreachable reports whether a request has not got as far as a connection.
+// unreachable reports whether a request failed to get a connection.
 func unreachable(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// rejection is how the client words that a receiver has taken a batch in part. Its
-// type is not exported, and a whole batch must not be counted for a few spans, or
-// for a mere warning, of which none is rejected. TestPartial keeps to it.
-var rejection = regexp.MustCompile(`^OTLP partial success: (?s:.*) \((\d+) spans rejected\)$`)
-
-// partial returns how many spans of a batch were rejected, if it was taken.
-func partial(err error) (rejected uint64, ok bool) {
-	if err == nil {
+// rejectedSpans returns how many spans were rejected of a batch that was accepted in
+// part; none are if the receiver only sent a warning. ok is false for other errors.
+//
+// The client's error is a PartialSuccess of one of its internal packages, so reflect
+// reads its field. TestPartial fails if that changes.
+func rejectedSpans(err error) (rejected uint64, ok bool) {
+	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined {
+		for _, e := range joined.Unwrap() {
+			if rejected, ok = rejectedSpans(e); ok {
+				return rejected, true
+			}
+		}
 		return 0, false
 	}
-	m := rejection.FindStringSubmatch(err.Error())
-	if m == nil {
+	v := reflect.ValueOf(err)
+	if v.Kind() != reflect.Struct || v.Type().Name() != "PartialSuccess" {
 		return 0, false
 	}
-	rejected, err = strconv.ParseUint(m[1], 10, 64)
-	return rejected, err == nil
+	n := v.FieldByName("RejectedItems")
+	if n.Kind() != reflect.Int64 {
+		return 0, false
+	}
+	return uint64(max(n.Int(), 0)), true
 }
 
-// tell logs what the receiver makes of requests, if that has changed.
-func (e *Exporter) tell(now state, err error, processes int) {
+// setState logs the state of the receiver if it has changed.
+func (e *Exporter) setState(now state, err error, processes int) {
 	if now == e.state {
 		return
 	}
 	switch now {
-	case taking:
+	case stateAccepting:
 		e.opts.Log.Info("traces are sent again", "url", e.opts.URL, "failed", e.stats.failed.Load(), "rejected", e.stats.rejected.Load())
-	case refusing:
+	case stateRejecting:
 		e.opts.Log.Warn("traces sent, but not taken as they are", "url", e.opts.URL, "error", err)
-	case down:
+	case stateDown:
 		e.opts.Log.Error("traces not sent", "url", e.opts.URL, "processes", processes, "error", err)
 	}
 	e.state = now
 }
 
-func (e *Exporter) tellDropped(last bool) {
+func (e *Exporter) logDropped(last bool) {
 	dropped := e.stats.dropped.Load()
-	if dropped == e.reported || !last && time.Since(e.last) < dropGap {
+	if dropped == e.droppedLogged || !last && time.Since(e.dropLogged) < dropLogEvery {
 		return
 	}
-	e.opts.Log.Warn("traces dropped: processes end faster than they can be sent; see --otlp-ratio", "processes", dropped-e.reported)
-	e.reported, e.last = dropped, time.Now()
+	e.opts.Log.Warn("traces dropped: processes end faster than they can be sent; see --otlp-ratio", "processes", dropped-e.droppedLogged)
+	e.droppedLogged, e.dropLogged = dropped, time.Now()
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// A resource is who sends the traces.
+// A resource describes the program that sends the traces.
 type resource struct{ pb *resourcepb.Resource }
 
-// newResource describes this program; the environment's word counts more.
+// newResource describes this program. Values of the environment take precedence.
 func newResource(service, version string) (*resource, error) {
 	set := []attribute.KeyValue{attribute.String("service.name", service)}
 	if version != "" {
@@ -40,7 +40,7 @@ func newResource(service, version string) (*resource, error) {
 	return &resource{pb}, nil
 }
 
-// wrap returns spans as the protocol has them.
+// wrap returns spans in the form of the protocol.
 func (r *resource) wrap(spans []*tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{
 		Resource: r.pb,
@@ -51,7 +51,7 @@ func (r *resource) wrap(spans []*tracepb.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
-// Flags of spans, which all were recorded, by where their parent is.
+// Flags of spans by where their parent is. All of them were sampled.
 const (
 	anywhere = uint32(1)
 	local    = anywhere | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
@@ -60,11 +60,11 @@ const (
 
 // Sizes for the estimate of a batch.
 const (
-	spanBytes = 512     // of a span but for its longest texts; 275 with short names
-	maxError  = 4 << 10 // of an error that is sent
+	spanBytes = 512     // of a span without its longest texts; 275 with short names
+	maxError  = 4 << 10 // of the text of an error
 )
 
-// estimate returns about how many bytes the spans of a timeline are.
+// estimate returns the approximate size of a timeline's spans in bytes.
 func estimate(t *observe.Timeline) int {
 	n := (1+len(t.Spans))*(spanBytes+len(t.Trace.State)) + min(len(t.Error), maxError)
 	for i := range t.Spans {
@@ -81,7 +81,7 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	kind := tracepb.Span_SPAN_KIND_INTERNAL
 	flags := local
 	if t.Parent != [8]byte{} {
-		flags = anywhere // of a child it is in this program, of a caller who knows
+		flags = anywhere // a child's parent is in this program, a caller's may be anywhere
 	}
 	if t.Trigger.Kind == "listener" {
 		kind = tracepb.Span_SPAN_KIND_SERVER
@@ -91,7 +91,7 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	}
 	state := t.Trace.State
 	if !utf8.ValidString(state) {
-		state = "" // a malformed one is as good as none
+		state = "" // malformed
 	}
 	process := &tracepb.Span{
 		TraceId: t.Trace.ID[:], SpanId: t.Trace.Span[:], TraceState: state, Flags: flags,
@@ -125,7 +125,7 @@ func appendSpans(spans []*tracepb.Span, t *observe.Timeline) []*tracepb.Span {
 	return spans
 }
 
-// packet is the span of a packet at a node.
+// packet returns the span of a packet at a node.
 func packet(t *observe.Timeline, s *observe.Span, state string) *tracepb.Span {
 	id := make([]byte, 8)
 	binary.LittleEndian.PutUint64(id, rand.Uint64()|1)
@@ -155,11 +155,11 @@ func name(name, kind string) string {
 	return valid(name)
 }
 
-// valid returns a text as the protocol takes it: with one that is not UTF-8, a
-// whole batch could not be sent, and texts of errors may come from clients.
+// valid makes a text valid UTF-8. One invalid text would make a whole batch
+// unsendable, and texts of errors may come from clients.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// clip returns as much of the text of an error as is sent.
+// clip shortens the text of an error to what is sent.
 func clip(s string) string { return valid(s[:min(len(s), maxError)]) }
 
 func at(t *observe.Timeline, d time.Duration) uint64 { return uint64(t.Start.Add(d).UnixNano()) }

@@ -26,7 +26,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// relay is a kind that asks another server, as part of the trace.
+// relay is a kind that sends a request to another server, as part of the trace.
 func relay(url string) *node.Def {
 	return &node.Def{
 		Kind: "relay", Summary: "Asks a server.", Config: schema.Fields(),
@@ -102,7 +102,7 @@ func TestTrace(t *testing.T) {
 	unsampled := parent
 	unsampled.Sampled = false
 	before := time.Now()
-	for _, trace := range []observe.Trace{{}, unsampled, parent} { // of which only the last is to be sent
+	for _, trace := range []observe.Trace{{}, unsampled, parent} { // only the last is to be sent
 		if got, err := ask(t.Context(), "http://127.0.0.1:"+front, trace); err != nil || got != "hello!" {
 			t.Fatalf("got %q, %v", got, err)
 		}
@@ -154,8 +154,8 @@ func TestTrace(t *testing.T) {
 
 func id(spans map[string]ptrace.Span, name string) string { return spans[name].SpanID().String() }
 
-// TestStateBytes has a client send a tracestate that is no text, which HTTP lets
-// it: its trace and those of others are sent all the same, without that.
+// TestStateBytes sends a tracestate that is not UTF-8, as HTTP permits. The trace and
+// those of other clients must still be sent, without that tracestate.
 func TestStateBytes(t *testing.T) {
 	url, sink := collect(t)
 	exporter, err := otlp.New(otlp.Options{URL: url})
@@ -196,7 +196,7 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// TestError has a failing process and node arrive with status and message.
+// TestError checks that a failing process and node arrive with status and message.
 func TestError(t *testing.T) {
 	url, sink := collect(t)
 	exporter, err := otlp.New(otlp.Options{URL: url, Ratio: 1})
@@ -234,7 +234,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestStart has the program send what it serves: the flag, a request, the trace.
+// TestStart makes the program send its traces: the flag, a request, the trace.
 func TestStart(t *testing.T) {
 	url, sink := collect(t)
 	port := freePort(t)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on.
+// freePort returns a free port of 127.0.0.1.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// collect starts the collector's receiver and returns its URL and what it gets.
+// collect starts the collector's receiver. It returns its URL and a sink of what it
+// receives.
 func collect(t *testing.T) (string, *consumertest.TracesSink) {
 	t.Helper()
 	address := "127.0.0.1:" + freePort(t)
@@ -63,8 +64,8 @@ func collect(t *testing.T) (string, *consumertest.TracesSink) {
 	return "http://" + address, sink
 }
 
-// spans returns what the sink has got, by the names of nodes, or of spans where
-// those have none.
+// spans returns the spans of the sink by the name of their node, or by their own name
+// if there is none.
 func spans(t *testing.T, sink *consumertest.TracesSink) map[string]ptrace.Span {
 	t.Helper()
 	all := make(map[string]ptrace.Span)

@@ -16,7 +16,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// timeline returns one of a request whose second node failed.
+// timeline returns the timeline of a request whose second node failed.
 func timeline() *observe.Timeline {
 	return &observe.Timeline{
 		Process: "019a0000-0000-7000-8000-000000000000",
@@ -121,8 +121,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestLimits has the collector take what is at its limits: the longest texts in
-// the longest timeline, and ones that are not UTF-8, with others beside.
+// TestLimits sends what is at the limits: the longest texts in the longest timeline,
+// and a timeline with texts that are not UTF-8 together with others.
 func TestLimits(t *testing.T) {
 	url, sink := collect(t)
 	long, bad := timeline(), timeline()
