@@ -76,11 +76,11 @@ func TestAddAll(t *testing.T) {
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
-			rest(time.Second)
+			sleep(time.Second)
 			if call == 1 {
 				return batch.Outcome{Err: errors.New("away")}
 			}
-			return batch.Outcome{Duplicate: true, Rejected: []batch.Rejected{{Index: 0, Reason: "bad"}}}
+			return batch.Outcome{Duplicate: true, Refused: []batch.Refusal{{Index: 0, Reason: "bad"}}}
 		}}
 		var mu sync.Mutex
 		var told []string
@@ -250,9 +250,9 @@ func TestToldOnce(t *testing.T) {
 				for i, e := range events {
 					switch {
 					case i%5 == 0:
-						out.Rejected = append(out.Rejected, batch.Rejected{Index: i, Reason: "bad"})
+						out.Refused = append(out.Refused, batch.Refusal{Index: i, Reason: "bad"})
 					case i%5 == 1:
-						out.Rejected = append(out.Rejected, batch.Rejected{Index: i, Retry: true})
+						out.Refused = append(out.Refused, batch.Refusal{Index: i, Retry: true})
 					default:
 						taken[e]++
 					}

@@ -12,44 +12,44 @@ import (
 	"time"
 )
 
-// A Batch is a run of events on its way to the receiver. A Send reads it; it is
-// the processor's, and must not be kept after Send has returned. Its methods may
-// be called from several goroutines.
+// A Batch is a run of events on its way to the receiver. It belongs to the
+// processor: a SendFunc reads it and must not keep it after it returns. Methods
+// may be called from several goroutines.
 type Batch struct {
-	parts   []part
-	count   int
-	size    int64 // of the events with their separators
-	format  Format
-	key     string
-	lane    int
-	attempt int
-	first   time.Time // when its oldest event was added, of the whole batch
-	tried   time.Time // first attempt, of the whole batch
-	short   bool      // some of its events were unreadable on disk
-	known   bool      // that the receiver cannot take all of it
-	other   *Batch    // the second half, of the first one of a bisection
-	loss    *loss     // why it is to be given up; nil if it is not
+	parts        []part
+	count        int
+	size         int64 // of the events with their separators
+	format       Format
+	key          string
+	lane         int
+	attempt      int
+	first        time.Time // when the oldest event of the whole batch was added
+	firstAttempt time.Time // first attempt of the whole batch
+	incomplete   bool      // some events could not be read from disk
+	mustSplit    bool      // the receiver is known to refuse some of it
+	sibling      *Batch    // in the first half of a bisection: the second half
+	loss         *loss     // why the events are given up; nil if they are not
 
-	// Of an event that was refused and put aside; see flight.doubt.
-	doubted bool   // it is not certain that it is to be given up
-	again   bool   // it is to be sent once more
-	takes   uint64 // pipeline.mu.takes that would show that the receiver takes others
-	seen    uint64 // pipeline.mu.takes when it was last sent
+	// For an event that was refused and put aside; see flight.suspect.
+	suspected   bool   // the event may be fine, and the receiver at fault
+	rechecked   bool   // the event is sent once more
+	takesNeeded uint64 // pipeline.mu.successes that shows that the receiver takes others
+	takesBefore uint64 // pipeline.mu.successes when it was last sent
 
-	// stem is the key without what the wanted-th request for some of the events
-	// has added.
-	stem   string
-	wanted int
+	// baseKey is the key without the suffix that counts how often the receiver
+	// asked for some of the events again.
+	baseKey string
+	retries int
 
 	chunks []*chunk // of the whole batch
 
-	// parent is the batch this one is a piece of; its memory is the parent's.
+	// parent is the batch of which this one is a piece. It owns the memory.
 	parent *Batch
 	// refs counts the processor and each open body: a transport may read a body
-	// after the answer has come, until it closes it (net/http says so of
-	// RoundTripper). The last one gives the memory back.
+	// after the response has come, until it closes it (see http.RoundTripper). The
+	// last one releases the memory.
 	refs   atomic.Int32
-	bodies *tally
+	bodies *openCounter
 
 	packed struct { // the compressed body, kept for further attempts
 		sync.Mutex
@@ -57,44 +57,42 @@ type Batch struct {
 	}
 }
 
-// A part is a run of events of one chunk.
+// A part is the events [from, to) of a chunk.
 type part struct {
 	chunk    *chunk
 	from, to int
 }
 
-// n is the number of events.
 func (x part) n() int { return x.to - x.from }
 
-// bytes are the part's events with their separators.
+// bytes returns the events with their separators.
 func (x part) bytes() []byte {
 	a := x.chunk.arena
 	return a.buf[a.start(x.from):a.ends[x.to-1]]
 }
 
-// Key names the batch: the same for each attempt, and another for each batch.
-// It has the form producer/epoch/lane/seq, with .0 or .1 behind it for each time
-// it was cut in halves and .r for the events of it that the receiver wants
-// again. A receiver that remembers the answer it gave to a key takes each event
-// once.
+// Key identifies the batch. All attempts of a batch have the same key, and no two
+// batches share one. The form is producer/epoch/lane/seq. Each cut into halves
+// appends .0 or .1, and .r marks the events that the receiver asked for again. A
+// receiver that remembers its response to each key takes each event once.
 func (b *Batch) Key() string { return b.key }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (b *Batch) Len() int { return b.count }
 
-// Lane is the lane the batch is sent on, from 0.
+// Lane returns the lane on which the batch is sent, from 0.
 func (b *Batch) Lane() int { return b.lane }
 
-// Attempt is the number of the attempt, from 1.
+// Attempt returns the number of the attempt, from 1.
 func (b *Batch) Attempt() int { return b.attempt }
 
-// Format is how the body joins the events.
+// Format returns how the body joins the events.
 func (b *Batch) Format() Format { return b.format }
 
-// Size is the number of bytes of the body.
+// Size returns the length of the body in bytes, before compression.
 func (b *Batch) Size() int64 {
 	if b.format == FormatArray {
-		return b.size + 1 // two brackets, and no comma behind the last event
+		return b.size + 1 // two brackets, and no comma after the last event
 	}
 	return b.size
 }
@@ -113,13 +111,13 @@ func (b *Batch) Events() iter.Seq[[]byte] {
 	}
 }
 
-// event is event i without its separator.
+// event returns event i without its separator.
 func (c *chunk) event(i int, f Format) []byte {
 	end := int(c.arena.ends[i])
 	return c.arena.buf[c.arena.start(i) : end-f.separators() : end-f.separators()]
 }
 
-// separators is the number of bytes between two events.
+// separators returns the number of bytes between two events.
 func (f Format) separators() int {
 	if f == FormatRaw {
 		return 0
@@ -134,8 +132,8 @@ func (f Format) separator() byte {
 	return '\n'
 }
 
-// Body returns a reader of the batch from its start. Each one must be closed:
-// the batch's memory is used again only when all are, however late.
+// Body returns a reader of the batch from its start. Close each reader: the memory
+// of the batch is reused only when all of them are closed.
 func (b *Batch) Body() io.ReadCloser {
 	pieces := make([][]byte, 0, len(b.parts)+2)
 	if b.format == FormatArray {
@@ -152,26 +150,25 @@ func (b *Batch) Body() io.ReadCloser {
 	return b.reader(pieces)
 }
 
-// reader reads pieces of the batch's memory, which it keeps from being used
-// again until it is closed.
+// reader returns a reader of pieces of the batch's memory, which is not reused
+// until the reader is closed.
 func (b *Batch) reader(pieces [][]byte) io.ReadCloser {
 	b.retain()
-	b.bodies.open()
+	b.bodies.add()
 	return &body{batch: b, rest: pieces}
 }
 
 var errBodyClosed = errors.New("batch: body is closed")
 
-// A body reads a batch. Transports close bodies while they read them, from
-// another goroutine, to abort; its lock makes Close wait for the copy that goes
-// on, so that no byte is read after it.
+// A body reads a batch. To abort, transports close a body from another goroutine
+// while they read it. The lock makes Close wait for a Read that is in progress, so
+// that no byte is read after Close.
 type body struct {
 	mu    sync.Mutex
 	batch *Batch // nil when closed
 	rest  [][]byte
 }
 
-// Read implements io.Reader.
 func (r *body) Read(dst []byte) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,13 +188,13 @@ func (r *body) Read(dst []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements io.Closer. Further calls do nothing.
+// Close releases the memory. Further calls do nothing.
 func (r *body) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.batch != nil {
 		r.batch.release()
-		r.batch.bodies.close()
+		r.batch.bodies.done()
 		r.batch, r.rest = nil, nil
 	}
 	return nil
@@ -205,8 +202,8 @@ func (r *body) Close() error {
 
 func (b *Batch) retain() { b.refs.Add(1) }
 
-// release gives the memory back when it was the last to hold it: that of the
-// compressed body, and, unless the batch is a piece of another, its chunks'.
+// release drops a reference. The last one releases the compressed body and the
+// memory of the chunks, or the parent's reference if the batch is a piece.
 func (b *Batch) release() {
 	switch n := b.refs.Add(-1); {
 	case n < 0:
@@ -229,10 +226,10 @@ func (b *Batch) release() {
 	}
 }
 
-// piece is a batch of some of b's events, with b's key and suffix.
+// piece returns a batch of some of b's events, with b's key and the suffix.
 func (b *Batch) piece(parts []part, suffix string) *Batch {
 	p := &Batch{
-		parts: parts, format: b.format, key: b.key + suffix, stem: b.key + suffix,
+		parts: parts, format: b.format, key: b.key + suffix, baseKey: b.key + suffix,
 		lane: b.lane, parent: b, bodies: b.bodies,
 	}
 	for _, x := range parts {
@@ -244,7 +241,7 @@ func (b *Batch) piece(parts []part, suffix string) *Batch {
 	return p
 }
 
-// cut cuts a batch before event at, which is not its first.
+// cut splits a batch before event at, which is not the first.
 func (b *Batch) cut(at int) (first, second *Batch) {
 	var head, tail []part
 	for _, x := range b.parts {
@@ -260,7 +257,7 @@ func (b *Batch) cut(at int) (first, second *Batch) {
 	return b.piece(head, ".0"), b.piece(tail, ".1")
 }
 
-// at is event i of the batch as a part.
+// at returns event i of the batch as a part.
 func (b *Batch) at(i int) part {
 	for _, x := range b.parts {
 		if n := x.n(); i >= n {
@@ -272,12 +269,12 @@ func (b *Batch) at(i int) part {
 	panic("batch: index beyond the batch")
 }
 
-// compare orders parts of the batch by their place in it.
+// compare orders parts by their place in the batch.
 func (b *Batch) compare(x, y part) int {
 	return cmp.Or(cmp.Compare(slices.Index(b.chunks, x.chunk), slices.Index(b.chunks, y.chunk)), cmp.Compare(x.from, y.from))
 }
 
-// copies returns the events' bytes for someone to keep.
+// copies returns copies of the events.
 func copies(parts []part, f Format) [][]byte {
 	var all [][]byte
 	for _, x := range parts {

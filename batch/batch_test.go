@@ -128,13 +128,13 @@ func TestLingerCountsFromTheFirstEvent(t *testing.T) {
 		var r receiver
 		p := start(t, batch.Options[int]{Send: r.send, Trigger: batch.Trigger{Linger: 500 * time.Millisecond}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
 		begin := time.Now()
-		rest(700 * time.Millisecond)
+		sleep(700 * time.Millisecond)
 		add(t, p, 0, 1)
-		rest(300 * time.Millisecond)
+		sleep(300 * time.Millisecond)
 		add(t, p, 1, 2)
-		rest(time.Second)
+		sleep(time.Second)
 		add(t, p, 2, 3)
-		rest(time.Second)
+		sleep(time.Second)
 		if got := fmt.Sprint(r.calls()); got != "[[0 1] [2]]" {
 			t.Errorf("got %s", got)
 		}
@@ -147,8 +147,8 @@ func TestLingerCountsFromTheFirstEvent(t *testing.T) {
 	})
 }
 
-// rest lets the bubble's clock go on.
-func rest(d time.Duration) { <-time.After(d) }
+// sleep lets the bubble's clock go on.
+func sleep(d time.Duration) { <-time.After(d) }
 
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,18 +9,18 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// arenaBytes is the usual size of an arena: large enough that what is done once
-// for each chunk (a reservation, a lock, an fsync) does not show in the cost of
-// an event, small enough that a few mostly empty ones do not matter.
+// arenaBytes is the usual size of an arena. It is large enough that the work per
+// chunk (a reservation, a lock, an fsync) does not show in the cost of an event,
+// and small enough that a few mostly empty arenas do not matter.
 const arenaBytes = 64 << 10
 
 // events are encoded events, one after the other.
 type events struct {
 	buf  []byte
-	ends []uint32 // end of each event in buf, its separator included
+	ends []uint32 // end of each event in buf, with its separator
 }
 
-// start is where event i begins.
+// start returns the offset of event i.
 func (e events) start(i int) int {
 	if i == 0 {
 		return 0
@@ -28,17 +28,17 @@ func (e events) start(i int) int {
 	return int(e.ends[i-1])
 }
 
-// An arena is memory for events. It never grows, so that what was written stays
-// where it is and can be read, without a lock, while more is appended behind it.
+// An arena is memory for events. It never grows, so written events do not move
+// and can be read without a lock while more are appended.
 type arena struct {
 	events
 	refs atomic.Int32
-	pool *sync.Pool // nil when the arena is not to be used again
+	pool *sync.Pool // nil if the arena is not reused
 }
 
 func (a *arena) retain() { a.refs.Add(1) }
 
-// release gives the memory back when nobody else holds it.
+// release drops a reference. The last one gives the arena back to its pool.
 func (a *arena) release() {
 	switch n := a.refs.Add(-1); {
 	case n < 0:
@@ -49,59 +49,58 @@ func (a *arena) release() {
 	}
 }
 
-// A chunk is a run of events of one shard: what is accounted for, queued,
-// written to disk and settled as one. Its events are in memory, on disk, or
-// both.
+// A chunk is a run of events of one shard. It is the unit of accounting, queueing,
+// writing and settling. Its events are in memory, on disk, or both.
 type chunk struct {
 	lane  *lane
 	shard uint16
 	epoch uint64    // of the processor that accepted the events
-	base  uint64    // ordinal of the first event, within shard and epoch
+	base  uint64    // ordinal of the first event within shard and epoch
 	first time.Time // when the first event was added
 	cost  int64     // bytes reserved in the queue
 	slots int       // events reserved in the queue
 
-	receipt *receipt // made with the first ticket, under the shard's lock
+	receipt *receipt // made with the first ticket, under the lock of the shard
 
-	// Set when the chunk is sealed; guarded by the pipeline's lock.
-	order      uint64 // place in the order of sealing
+	// Set when the chunk is sealed; guarded by the lock of the pipeline.
+	order      uint64 // placement in the order of sealing
 	n          int    // events
-	size       int64  // bytes, separators included
-	arena      *arena // nil when the events are on disk only
-	queued     bool   // waits in its lane
-	prev, next *chunk // in the list of chunks that are not settled
-	foreign    bool   // comes from a processor with other lanes: see pipeline.mu.barrier
+	size       int64  // bytes, with separators
+	arena      *arena // nil if the events are on disk only
+	queued     bool   // it waits in its lane
+	prev, next *chunk // in the list of unsettled chunks
+	foreign    bool   // written by a processor with other lanes; see pipeline.mu.barrier
 
-	// key is the batch that this chunk alone makes up: it was sent, or was
-	// about to be, by a processor before this one. Empty otherwise.
+	// key is set for a chunk that is a whole batch: an earlier processor had sent
+	// it, or was about to.
 	key string
 
-	evicting bool  // is to leave memory once it is durable
+	evicting bool  // it leaves memory once it is durable
 	damage   error // why some events could not be read from disk
 
 	written atomic.Int32 // events on disk, from the first
 	settled atomic.Bool
-	disk    struct { // held while the chunk is written or read
+	disk    struct { // locked while the chunk is written or read
 		sync.Mutex
 		records []record
-		others  []spool.Position // records to acknowledge with these: notes, and what an fsync failed for
-		noted   bool             // others has the note of the batch that the chunk is the first of
-		durable int              // events on disk for certain, from the first
-		stuck   bool             // some records cannot be read at the moment, and stay
-		round   int              // how often the chunk has been begun from its start again
+		others  []spool.Position // acknowledged with the records: notes, and records whose fsync failed
+		noted   bool             // others has the note of the batch that begins with this chunk
+		durable int              // events covered by an fsync, from the first
+		stuck   bool             // some records cannot be read now, and stay in the spool
+		round   int              // how often the chunk was written from its start again
 	}
 }
 
-// A record is where some of a chunk's events, [from, to), are on disk.
+// A record is the place on disk of the events [from, to) of a chunk.
 type record struct {
 	at       spool.Position
 	from, to int
 }
 
-// wholly reports whether every event of a sealed chunk is on disk.
-func (c *chunk) wholly() bool { return int(c.written.Load()) == c.n }
+// allWritten reports whether all events of a sealed chunk are on disk.
+func (c *chunk) allWritten() bool { return int(c.written.Load()) == c.n }
 
-// A deque is a queue of chunks, which can also be walked from its end.
+// A deque is a queue of chunks that can also be walked from its end.
 type deque struct {
 	items []*chunk
 	head  int
@@ -135,7 +134,7 @@ func (q *deque) pop() *chunk {
 	return c
 }
 
-// remove takes out a chunk that is near the end.
+// remove removes a chunk, which should be near the end.
 func (q *deque) remove(c *chunk) {
 	for i := len(q.items) - 1; i >= q.head; i-- {
 		if q.items[i] == c {
@@ -145,5 +144,5 @@ func (q *deque) remove(c *chunk) {
 	}
 }
 
-// waiting are the chunks in the queue, oldest first.
+// waiting returns the chunks in the queue, the oldest first.
 func (q *deque) waiting() []*chunk { return q.items[q.head:] }

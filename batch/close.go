@@ -15,20 +15,20 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A flush waits until no chunk up to an order is left.
+// A flush waits until all chunks up to an order are settled.
 type flush struct {
 	through uint64
 	done    chan struct{}
 	err     error // set before done is closed
 }
 
-// Flush sends what was accepted before the call without waiting for more, and
-// waits until all of it is settled: delivered, or reported to OnDrop. It returns
-// ctx's error when that ended first, and ErrClosed when Close did. With a spool,
-// what earlier processors left there counts, too.
+// Flush sends all events accepted before the call, without waiting for full
+// batches, and waits until each is settled: delivered, or reported to OnDrop. It
+// includes the events that earlier processors left in the spool. It returns ctx's
+// error if ctx ends first, and ErrClosed if Close ends sending first.
 func (p *Processor[T]) Flush(ctx context.Context) error {
 	f := p.pipe.flush()
-	p.pipe.nudge()
+	p.pipe.wakeDispatcher()
 	select {
 	case <-f.done:
 		return f.err
@@ -43,7 +43,7 @@ func (p *pipeline) flush() *flush {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.lookAll = true
+	p.mu.allDirty = true
 	f := &flush{through: p.mu.order, done: make(chan struct{})}
 	for _, l := range p.lanes {
 		l.through = f.through
@@ -56,11 +56,11 @@ func (p *pipeline) flush() *flush {
 	return f
 }
 
-// sealSmall queues the lane's open chunks. Where they will wait, each gets memory
-// of its own size: many calls of Flush while the receiver is away would otherwise
-// fill the queue with chunks of one event.
+// sealSmall queues the open chunks of a lane. If they have to wait, it shrinks them
+// first: many calls of Flush while the receiver is away would otherwise fill the
+// queue with large chunks of one event each.
 func (p *pipeline) sealSmall(l *lane) {
-	waits := p.waits(l)
+	waits := p.laneWaits(l)
 	for _, s := range l.shards {
 		s.mu.Lock()
 		if c := s.mu.open; c != nil && waits {
@@ -71,14 +71,14 @@ func (p *pipeline) sealSmall(l *lane) {
 	}
 }
 
-func (p *pipeline) waits(l *lane) bool {
+func (p *pipeline) laneWaits(l *lane) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.mayLocked(l)
+	return !p.maySendLocked(l)
 }
 
-// shrink moves the events of an open chunk to memory of their size, if they leave
-// most of it empty. The caller has the shard's lock.
+// shrink moves the events of an open chunk that is at most half full to memory of
+// their size. The caller holds the lock of the shard.
 func (c *chunk) shrink() {
 	a := c.arena
 	if len(a.buf) > cap(a.buf)/2 {
@@ -89,10 +89,10 @@ func (c *chunk) shrink() {
 	a.release()
 }
 
-// Resume makes lanes that wait try at once: those the receiver does not allow,
-// those in which it has refused one event after the other, and those that Gapless
-// has stopped. Of events that were refused one after the other, it says that they
-// are at fault, and not the receiver: they are given up if they are refused again.
+// Resume makes all waiting lanes send now: those that the receiver does not allow
+// to send, those in which it refused one event after the other, and those that
+// Lanes.Gapless stopped. In the second case Resume also says that the events are at
+// fault, not the receiver: they are given up if they are refused again.
 func (p *Processor[T]) Resume() {
 	p.pipe.mu.Lock()
 	defer p.pipe.mu.Unlock()
@@ -100,24 +100,24 @@ func (p *Processor[T]) Resume() {
 	p.pipe.mu.resume = make(chan struct{})
 }
 
-// A Report is what became of the events of a processor, when it is closed.
+// A Report tells what happened to the events of a processor that was closed.
 type Report struct {
 	Delivered    uint64
 	Dropped      uint64 // by a full queue, Retry.MaxElapsed or Retry.Attempts, or unreadable on disk
 	Refused      uint64
 	DeadLettered uint64 // taken by Options.DeadLetter
-	// Spooled are left in the spool, for the next processor on it.
+	// Spooled events are in the spool, for the next processor.
 	Spooled uint64
-	// Undelivered are neither delivered nor in the spool: Events has them. The
-	// receiver may have taken those of an attempt that was cut off.
+	// Undelivered events are neither delivered nor in the spool: Events returns
+	// them. The receiver may have taken some of them in an attempt that was cut off.
 	Undelivered int
 
 	format Format
 	parts  []part
 }
 
-// Events iterates over the undelivered events, oldest first. The bytes are the
-// caller's to keep.
+// Events iterates over the undelivered events, the oldest first. The caller may
+// keep the bytes.
 func (r Report) Events() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, x := range r.parts {
@@ -130,16 +130,16 @@ func (r Report) Events() iter.Seq[[]byte] {
 	}
 }
 
-// Close ends a processor: from now on Add returns ErrClosed. It sends what is
-// there, with short back-offs, for most of the time that ctx leaves; it stops
-// sending then, writes the rest to the spool, if there is one, and returns the
-// others in its Report. It returns when ctx ends at the latest, plus the time it
-// takes to write the rest to disk. A context without an end waits until all is
-// settled, however long the receiver is away.
+// Close ends a processor: from now on Add returns ErrClosed. It sends the remaining
+// events, with short back-offs, for most of the time that ctx leaves. Then it stops
+// sending, writes the rest to the spool, and returns in its Report what is not
+// there. It returns when ctx ends at the latest, plus the time that it takes to
+// write the rest to disk. With a context that does not end, it waits until all
+// events are settled, however long the receiver is away.
 //
-// The error tells that there are undelivered events, and why sending ended; that
-// events were given up and nobody was told (ErrDropped); or that the spool could
-// not be closed. Further calls return the same.
+// The error says that events are undelivered and why sending ended, that events
+// were given up and only logged (ErrDropped), or that the spool could not be
+// closed. Further calls return the same.
 func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
 	q := p.pipe
 	q.closeOnce.Do(func() { q.closed, q.closeErr = q.close(ctx) })
@@ -148,8 +148,8 @@ func (p *Processor[T]) Close(ctx context.Context) (Report, error) {
 
 func (p *pipeline) close(ctx context.Context) (Report, error) {
 	drained := p.drain()
-	p.nudge()
-	p.scribe.nudge()
+	p.wakeDispatcher()
+	p.writer.wake()
 	stop, end := p.sendUntil(ctx)
 	defer end()
 	select {
@@ -160,8 +160,8 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	close(p.quit)
 	p.cancel()
 	p.join(ctx)
-	left, tried := p.leave()
-	err := errors.Join(p.untold(), p.keepAll(left, tried))
+	left, tried := p.collectRest()
+	err := errors.Join(p.dropError(), p.persistAll(left, tried))
 	report := p.settleAll(left)
 	if p.spool != nil {
 		err = errors.Join(err, p.spool.Close())
@@ -176,8 +176,8 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// untold is that events were given up, of which only the log was told.
-func (p *pipeline) untold() error {
+// dropError returns an ErrDropped if events were given up and only logged.
+func (p *pipeline) dropError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.mu.counts
@@ -188,13 +188,13 @@ func (p *pipeline) untold() error {
 	return fmt.Errorf("%w: %d refused, %d expired, %d exhausted, %d unreadable on disk; OnDrop gets the next ones", ErrDropped, c.refused, c.expired, c.exhausted, c.unreadable)
 }
 
-var errGap = errors.New("their lane has stopped, for an event before them is missing")
+var errGap = errors.New("their lane has stopped because an event before them is missing")
 
-// drain ends the intake. What it returns is closed when nothing is left to send.
+// drain stops accepting events. The channel is closed when nothing is left to send.
 func (p *pipeline) drain() <-chan struct{} {
 	for _, s := range p.all {
 		s.mu.Lock()
-		s.mu.closed = true // under the lock that Add holds: none slips by
+		s.mu.closed = true // Add holds the same lock, so no event is added after this
 		p.seal(s)
 		s.mu.Unlock()
 	}
@@ -202,13 +202,13 @@ func (p *pipeline) drain() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.draining)
-	p.mu.lookAll = true
+	p.mu.allDirty = true
 	p.mu.drained = drained
 	p.drainedLocked()
 	return drained
 }
 
-// drainedLocked tells Close when nothing is on the way, and nothing waits but in
+// drainedLocked tells Close when no batch is on the way and events wait only in
 // lanes that have stopped.
 func (p *pipeline) drainedLocked() {
 	if p.mu.drained == nil {
@@ -224,8 +224,8 @@ func (p *pipeline) drainedLocked() {
 	p.mu.drained = nil
 }
 
-// sendUntil is the context of sending within Close: it leaves some of ctx's time
-// for ending the requests and, with a spool, for writing.
+// sendUntil returns the context for sending within Close. It leaves some of ctx's
+// time for ending the requests and, with a spool, for writing.
 func (p *pipeline) sendUntil(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -239,8 +239,8 @@ func (p *pipeline) sendUntil(ctx context.Context) (context.Context, context.Canc
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
 }
 
-// join waits for the processor's goroutines, but not much longer than ctx lasts:
-// a Send may not obey its own context.
+// join waits for the goroutines of the processor, but not much longer than ctx
+// lasts: a SendFunc may ignore its context.
 func (p *pipeline) join(ctx context.Context) {
 	joined := make(chan struct{})
 	var waiting sync.WaitGroup
@@ -258,24 +258,24 @@ func (p *pipeline) join(ctx context.Context) {
 	select {
 	case <-joined:
 	case <-grace.C:
-		p.log.write(slog.LevelError, "batch: Send has not returned though its context has ended; what it sends is given back")
+		p.log.write(slog.LevelError, "batch: Send has not returned though its context has ended; its events are returned by Close")
 	}
 }
 
-// joinGrace is how long Close waits, beyond its context, for goroutines that have
-// been told to end.
+// joinGrace is how long Close waits, after its context has ended, for goroutines
+// that were told to end.
 const joinGrace = 10 * time.Millisecond
 
-// A remainder is what Close found of a chunk.
+// A remainder is what Close found of an unsettled chunk.
 type remainder struct {
 	chunk *chunk
 	parts []part // not settled
 	held  bool   // something of the chunk's batch is not settled
 }
 
-// leave lists what is not settled, in the order of acceptance, and the flights whose
-// batches the receiver may have seen.
-func (p *pipeline) leave() (all []remainder, tried []*flight) {
+// collectRest lists what is not settled, in the order of acceptance, and the flights
+// whose batches the receiver may have seen.
+func (p *pipeline) collectRest() (all []remainder, tried []*flight) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.abandoned = true
@@ -285,7 +285,7 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 		for _, c := range f.whole.chunks {
 			held[c] = len(f.todo) > 0
 		}
-		if len(f.todo) > 0 && !f.whole.tried.IsZero() {
+		if len(f.todo) > 0 && !f.whole.firstAttempt.IsZero() {
 			tried = append(tried, f)
 		}
 		for _, b := range f.todo {
@@ -298,7 +298,7 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 		r := remainder{c, parts[c], c.queued || held[c]}
 		if c.queued {
 			c.queued = false
-			p.departLocked(c)
+			p.markInFlightLocked(c)
 			r.parts = []part{{c, 0, c.n}}
 		}
 		slices.SortFunc(r.parts, func(x, y part) int { return cmp.Compare(x.from, y.from) })
@@ -307,23 +307,23 @@ func (p *pipeline) leave() (all []remainder, tried []*flight) {
 	return all, tried
 }
 
-// keepAll writes what is left to the spool, with what tried batches are made of.
-// The error is why something is not there.
-func (p *pipeline) keepAll(left []remainder, tried []*flight) error {
+// persistAll writes what is left to the spool, with notes on the batches that were
+// tried. The error says why something could not be written.
+func (p *pipeline) persistAll(left []remainder, tried []*flight) error {
 	if p.spool == nil {
 		return nil
 	}
 	for _, r := range left {
 		if !r.held { // OnDrop has not returned yet, but its events are counted
-			p.forget(r.chunk)
+			p.ack(r.chunk)
 		}
 	}
 	for _, f := range tried {
-		if !p.carve(f) {
-			p.keep(f.whole)
+		if !p.persistRest(f) {
+			p.persist(f.whole)
 		}
 	}
-	// A failed fsync has chunks written again, elsewhere: see rewrite.
+	// After a failed fsync, chunks are written again elsewhere: see rewrite.
 	var err error
 	for range 3 {
 		err = nil
@@ -332,7 +332,7 @@ func (p *pipeline) keepAll(left []remainder, tried []*flight) error {
 				continue
 			}
 			if e := p.writeChunk(r.chunk); e != nil {
-				err = fmt.Errorf("batch: %w", e) // the disk is full: one message will do
+				err = fmt.Errorf("batch: %w", e) // the disk is full: one message is enough
 			}
 		}
 		e := p.spool.Sync()
@@ -344,39 +344,40 @@ func (p *pipeline) keepAll(left []remainder, tried []*flight) error {
 	return err
 }
 
-// carve writes what is left of a batch of which some is settled, in place of all of
-// it: so the next processor sends, and tells of, nothing twice. It reports false
-// when that is not so, or not possible; then all of the batch is kept.
-func (p *pipeline) carve(f *flight) bool {
+// persistRest writes the unsettled events of a batch of which some events are
+// settled, and acknowledges the records of the whole batch. So the next processor
+// neither sends nor reports an event twice. It reports false if nothing of the batch
+// is settled or if it cannot do that: then the whole batch stays.
+func (p *pipeline) persistRest(f *flight) bool {
 	left := 0
 	for _, b := range f.todo {
 		left += b.count
 	}
-	if left == f.whole.count || f.whole.short {
+	if left == f.whole.count || f.whole.incomplete {
 		return false
 	}
 	if slices.ContainsFunc(f.whole.chunks, func(c *chunk) bool { return c.foreign }) {
-		return false // where it was to go is in its records
+		return false // only its records say to which lane it belongs
 	}
-	fresh, err := p.carveAll(f.todo)
+	fresh, err := p.appendPieces(f.todo)
 	if err == nil {
 		err = p.spool.Sync()
 	}
 	if err != nil {
-		p.log.write(slog.LevelWarn, "batch: events that were settled may come again, for the spool takes no others", "dir", p.disk.Dir, "err", err)
+		p.log.write(slog.LevelWarn, "batch: settled events may be sent again, because the spool cannot be written", "dir", p.disk.Dir, "err", err)
 		p.spool.Ack(fresh...)
 		return false
 	}
-	p.forget(f.whole.chunks...)
+	p.ack(f.whole.chunks...)
 	for _, c := range f.whole.chunks {
-		c.written.Store(int32(c.n)) // what is left of it is there
+		c.written.Store(int32(c.n)) // the unsettled events are on disk
 	}
 	return true
 }
 
-// carveAll appends the events of pieces to the spool, and the keys of those that
-// were sent. It returns what it has appended, even with an error.
-func (p *pipeline) carveAll(pieces []*Batch) (fresh []spool.Position, err error) {
+// appendPieces appends the events of pieces to the spool, and the keys of the pieces
+// that were sent. It returns the appended records, also with an error.
+func (p *pipeline) appendPieces(pieces []*Batch) (fresh []spool.Position, err error) {
 	put := func(r spool.Record) {
 		if err != nil {
 			return
@@ -392,19 +393,18 @@ func (p *pipeline) carveAll(pieces []*Batch) (fresh []spool.Position, err error)
 			s := span{x.chunk.shard, x.chunk.epoch, x.chunk.base + uint64(x.from), x.n()}
 			put(spool.Record{
 				Kind: spool.Data, Lane: s.shard, Epoch: s.epoch, Seq: s.base, Count: uint32(s.events),
-				Payload: appendData(nil, p.format, p.place(x.chunk.lane), x.chunk.arena.events, x.from, x.to),
+				Payload: appendData(nil, p.format, p.placeOf(x.chunk.lane), x.chunk.arena.events, x.from, x.to),
 			})
 			spans = append(spans, s)
 		}
-		if b.attempt > 0 && len(b.key) <= math.MaxUint8 { // a longer one has no room in a note
+		if b.attempt > 0 && len(b.key) <= math.MaxUint8 { // a note has no room for a longer key
 			put(spool.Record{Kind: spool.Batch, Lane: spans[0].shard, Epoch: p.epoch, Payload: appendNote(nil, b.key, spans)})
 		}
 	}
 	return fresh, err
 }
 
-// settleAll ends what is left: as kept when it is on disk, and as returned
-// otherwise.
+// settleAll settles what is left: as kept if it is on disk, otherwise as returned.
 func (p *pipeline) settleAll(left []remainder) Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -417,7 +417,7 @@ func (p *pipeline) settleAll(left []remainder) Report {
 	}
 	for _, r := range left {
 		c := r.chunk
-		written := int(c.written.Load()) // the others of a chunk have found no room
+		written := int(c.written.Load()) // there was no room for the others
 		c.receipt.makeDurable(written)
 		for _, x := range r.parts {
 			kept, back := part{c, x.from, min(x.to, written)}, part{c, max(x.from, written), x.to}

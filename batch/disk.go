@@ -9,27 +9,27 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A writing is the first events of a chunk, to be on disk.
-type writing struct {
+// A pendingWrite is the first events of a chunk, which are to be written to disk.
+type pendingWrite struct {
 	chunk   *chunk
 	events  events
 	receipt *receipt
-	memory  *arena // of the events; whoever made the writing releases it
+	memory  *arena // of the events; the maker of the pendingWrite releases it
 }
 
 // writeChunk writes the rest of a sealed chunk.
 func (p *pipeline) writeChunk(c *chunk) error {
-	a := p.hold(c)
+	a := p.retainArena(c)
 	if a == nil {
 		return nil
 	}
 	defer a.release()
-	return p.write(writing{c, a.events, c.receipt, a})
+	return p.write(pendingWrite{c, a.events, c.receipt, a})
 }
 
-// hold keeps the memory of a sealed chunk from being used again, until the caller
-// releases it. It returns nil when the chunk is settled or on disk only.
-func (p *pipeline) hold(c *chunk) *arena {
+// retainArena returns the memory of a sealed chunk, which is not reused until the
+// caller releases it. It returns nil if the chunk is settled or on disk only.
+func (p *pipeline) retainArena(c *chunk) *arena {
 	c.disk.Lock()
 	defer c.disk.Unlock()
 	if c.settled.Load() || c.arena == nil {
@@ -39,23 +39,23 @@ func (p *pipeline) hold(c *chunk) *arena {
 	return c.arena
 }
 
-// write appends to the spool what w holds beyond what is there of its chunk.
-func (p *pipeline) write(w writing) error {
+// write appends to the spool the events of w that it does not hold yet.
+func (p *pipeline) write(w pendingWrite) error {
 	at, to, round, err := p.append(w)
 	switch {
 	case err != nil || to == 0:
 		return err
 	case p.disk.SyncEvery < 0:
-		w.receipt.makeDurable(to) // as far as was asked for
+		w.receipt.makeDurable(to) // the user asked for no fsync
 		return nil
 	}
-	p.spool.Durable(at, func(err error) { p.covered(w, round, to, err) })
+	p.spool.Durable(at, func(err error) { p.onSynced(w, round, to, err) })
 	return nil
 }
 
-// append is write without what follows. It returns up to which event it has
-// written, 0 when there was nothing to do, and in which round.
-func (p *pipeline) append(w writing) (at spool.Position, to, round int, err error) {
+// append is write without the wait for durability. It returns how many events of
+// the chunk are written, 0 if there was nothing to do, and the round.
+func (p *pipeline) append(w pendingWrite) (at spool.Position, to, round int, err error) {
 	c := w.chunk
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -65,7 +65,7 @@ func (p *pipeline) append(w writing) (at spool.Position, to, round int, err erro
 	}
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
-	*buf = appendData((*buf)[:0], p.format, p.place(c.lane), w.events, from, to)
+	*buf = appendData((*buf)[:0], p.format, p.placeOf(c.lane), w.events, from, to)
 	at, err = p.spool.Append(spool.Record{
 		Kind: spool.Data, Lane: c.shard, Epoch: c.epoch, Seq: c.base + uint64(from),
 		Count: uint32(to - from), Payload: *buf,
@@ -81,12 +81,12 @@ func (p *pipeline) append(w writing) (at spool.Position, to, round int, err erro
 	return at, to, c.disk.round, nil
 }
 
-func (p *pipeline) place(l *lane) place {
-	return place{l.id, len(p.lanes), len(p.lanes) > 1, p.keyed}
+func (p *pipeline) placeOf(l *lane) placement {
+	return placement{l.id, len(p.lanes), len(p.lanes) > 1, p.keyFingerprint}
 }
 
-// covered is told of the fsync of a record.
-func (p *pipeline) covered(w writing, round, to int, err error) {
+// onSynced is called with the result of the fsync of a record.
+func (p *pipeline) onSynced(w pendingWrite, round, to int, err error) {
 	switch {
 	case err == nil:
 		if w.chunk.advance(round, to) {
@@ -95,13 +95,13 @@ func (p *pipeline) covered(w writing, round, to int, err error) {
 		}
 	case p.rewrite(w.chunk, round):
 		p.log.write(slog.LevelError, "batch: events are written to the spool again", "err", err)
-		p.scribe.failed.Store(true)
-		p.scribe.nudge()
+		p.writer.failed.Store(true)
+		p.writer.wake()
 	}
 }
 
-// advance notes that the events before to are on disk for certain. It reports
-// false for a record of an earlier round: those before it may have failed.
+// advance notes that the events before to are durable. It reports false for a
+// record of an earlier round, in which records before it may have failed.
 func (c *chunk) advance(round, to int) bool {
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -112,9 +112,9 @@ func (c *chunk) advance(round, to int) bool {
 	return true
 }
 
-// rewrite has a chunk written from its start once more, unless its events are no
-// longer in memory, or another record of the same round has seen to it. Recovery knows two records of the same events by their
-// ordinals.
+// rewrite arranges that a chunk is written from its start again, unless its events
+// are no longer in memory or another record of the same round has done so. Recovery
+// recognizes two records of the same events by their ordinals.
 func (p *pipeline) rewrite(c *chunk, round int) bool {
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -128,7 +128,7 @@ func (p *pipeline) rewrite(c *chunk, round int) bool {
 	}
 	c.disk.round++
 	c.written.Store(0)
-	for _, r := range c.disk.records { // not to be read, but still to be acknowledged
+	for _, r := range c.disk.records { // they are not read, but still acknowledged
 		c.disk.others = append(c.disk.others, r.at)
 	}
 	c.disk.records = nil
@@ -140,7 +140,7 @@ func (p *pipeline) rewrite(c *chunk, round int) bool {
 	return true
 }
 
-// evict takes the memory of a chunk that is on disk and was chosen for it.
+// evict releases the memory of a chunk that was chosen for it and is durable.
 func (p *pipeline) evict(c *chunk) {
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -157,9 +157,9 @@ func (p *pipeline) evict(c *chunk) {
 	p.unreserveLocked(c)
 }
 
-// forget tells the spool that the events of chunks are settled: in one call, so
-// that a batch comes back after a crash as a whole, under its key, or not at all.
-func (p *pipeline) forget(chunks ...*chunk) {
+// ack tells the spool that the events of chunks are settled. It does so in one call,
+// so that after a crash a batch comes back as a whole, under its key, or not at all.
+func (p *pipeline) ack(chunks ...*chunk) {
 	var all []spool.Position
 	for _, c := range chunks {
 		all = c.settle(all)
@@ -169,8 +169,8 @@ func (p *pipeline) forget(chunks ...*chunk) {
 	}
 }
 
-// settle marks the chunk, so that nothing of it is written any more, and appends
-// its records.
+// settle marks the chunk, so that it is not written any more, and appends its
+// records to all.
 func (c *chunk) settle(all []spool.Position) []spool.Position {
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -185,27 +185,27 @@ func (c *chunk) settle(all []spool.Position) []spool.Position {
 	return all
 }
 
-// keep writes a batch on its way to disk, whatever is not there.
-func (p *pipeline) keep(b *Batch) {
+// persist writes the events of a batch on its way that are not on disk.
+func (p *pipeline) persist(b *Batch) {
 	for _, c := range b.chunks {
 		if err := p.writeChunk(c); err != nil {
 			p.setBroken(err, false)
 			return
 		}
 	}
-	p.note(b)
+	p.writeNote(b)
 }
 
-// note writes down what a batch is made of, before it is sent: after a crash it
-// is sent again as it was, under the key that it had, so that the receiver knows
-// it. A batch that is not wholly on disk has no note; neither has one for which
-// the disk has no room. Their events are sent under other keys after a crash.
-func (p *pipeline) note(b *Batch) {
+// writeNote writes to the spool which chunks a batch consists of, before it is sent.
+// After a crash the batch is sent again with the same events under the same key, so
+// that the receiver recognizes it. A batch has no note if some of its events are not
+// on disk, or if the disk is full. After a crash its events get other keys.
+func (p *pipeline) writeNote(b *Batch) {
 	if p.spool == nil {
 		return
 	}
 	for _, c := range b.chunks {
-		if !c.wholly() {
+		if !c.allWritten() {
 			return
 		}
 	}
@@ -227,9 +227,8 @@ func (p *pipeline) note(b *Batch) {
 	c.disk.others = append(c.disk.others, at)
 }
 
-// load reads the events of a batch that are on disk only. A disk that does not
-// give them back may do so later; load waits for that until Close ends sending,
-// and reports false then.
+// load reads the events of a batch that are on disk only. If the disk fails, it
+// tries again until Close ends sending, and then reports false.
 func (p *pipeline) load(b *Batch) bool {
 	var parts []part
 	for _, c := range b.chunks {
@@ -251,23 +250,23 @@ func (p *pipeline) load(b *Batch) bool {
 		b.count += x.n()
 		b.size += int64(len(x.bytes()))
 	}
-	b.short = b.count < made
+	b.incomplete = b.count < made
 	return true
 }
 
-// read brings a chunk back from disk. It returns the parts of it that are sound,
-// and drops the others.
+// read reads a chunk from disk. It returns the parts that are sound, and drops the
+// other events.
 func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
 	for tries, delay := 1, diskRetry; ; tries, delay = tries+1, min(2*delay, diskRetryCap) {
-		err := p.readRecords(c, tries == mostReads)
+		err := p.readRecords(c, tries == maxReads)
 		if err == nil {
 			break
 		}
-		if scarce(err) {
-			tries-- // that passes by itself
+		if transient(err) {
+			tries-- // it goes away without a change of ours
 		}
 		p.log.write(slog.LevelError, "batch: the spool cannot be read; events wait there", "dir", p.disk.Dir, "err", err)
-		if !rest(p.sending, delay, nil, nil) {
+		if !sleep(p.sending, delay, nil, nil) {
 			return nil, false
 		}
 	}
@@ -293,18 +292,18 @@ func (p *pipeline) read(c *chunk) (parts []part, ok bool) {
 	}
 	if missing > 0 {
 		p.countDrop(missing, ReasonUnreadable)
-		p.tell(Dropped{Reason: ReasonUnreadable, Err: why, Events: make([][]byte, missing)}, missing)
+		p.notifyDropped(Dropped{Reason: ReasonUnreadable, Err: why, Events: make([][]byte, missing)}, missing)
 	}
 	return parts, true
 }
 
-// mostReads is how often a record is read that the disk does not give back. What is
-// behind it in its lane waits meanwhile, for seconds.
-const mostReads = 5
+// maxReads is how often a record is read that the disk fails to return. Its lane
+// waits for seconds meanwhile.
+const maxReads = 5
 
-// scarce reports whether an error of reading is for want of something that others
-// use up.
-func scarce(err error) bool {
+// transient reports whether an error of reading is a lack of resources that other
+// parts of the system use.
+func transient(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR} {
 		if errors.Is(err, e) {
 			return true
@@ -313,9 +312,9 @@ func scarce(err error) bool {
 	return false
 }
 
-// readRecords fills a new arena for c. Events whose bytes are damaged are empty; so
-// are, at the last try, those that the disk does not give back, whose records stay
-// in the spool: a later run may have more luck. Otherwise its error is the disk's.
+// readRecords reads c into a new arena. Damaged events are empty. If the disk fails,
+// the error is the disk's; at the last try, the events that it fails to return are
+// empty too, and their records stay in the spool for a later run.
 func (p *pipeline) readRecords(c *chunk, last bool) error {
 	c.disk.Lock()
 	defer c.disk.Unlock()
@@ -360,13 +359,13 @@ func (p *pipeline) readRecords(c *chunk, last bool) error {
 	return nil
 }
 
-// damaged reports whether an error of reading will be the same next time.
+// damaged reports whether a read fails in the same way the next time.
 func damaged(err error) bool {
 	var corrupt *spool.CorruptError
 	return errors.As(err, &corrupt) || errors.Is(err, spool.ErrGone)
 }
 
-// openSpool opens the spool's folder and queues what is there.
+// openSpool opens the folder of the spool and queues the events in it.
 func (p *pipeline) openSpool() error {
 	syncEvery, syncBytes := p.disk.SyncEvery/2, p.disk.SyncBytes
 	if p.disk.SyncEvery < 0 {
@@ -391,7 +390,7 @@ func (p *pipeline) openSpool() error {
 	if n := p.mu.counts.recovered; n > 0 {
 		p.log.write(slog.LevelInfo, "batch: the spool holds events of an earlier run, which are sent now", "events", n, "dir", p.disk.Dir)
 	}
-	p.scribe = newScribe(p)
-	p.work.Go(p.labelled("spool", p.scribe.run))
+	p.writer = newSpoolWriter(p)
+	p.work.Go(p.labeled("spool", p.writer.run))
 	return nil
 }

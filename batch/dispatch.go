@@ -2,38 +2,39 @@ package batch
 
 import "time"
 
-// lookLocked has the next nudge make the dispatcher look at a lane.
-func (p *pipeline) lookLocked(l *lane) {
-	if !l.looked {
-		l.looked = true
-		p.mu.look = append(p.mu.look, l)
+// markDirtyLocked marks a lane to be checked after the next wakeDispatcher.
+func (p *pipeline) markDirtyLocked(l *lane) {
+	if !l.inDirty {
+		l.inDirty = true
+		p.mu.dirty = append(p.mu.dirty, l)
 	}
 }
 
-// pressLocked has the dispatcher look at some lanes that can make room, in turn:
-// with a thousand of them, a look at all would cost more than the room is worth.
-func (p *pipeline) pressLocked() {
+// makeRoomLocked marks some lanes whose batches can be sent now to make room in the
+// queue, and continues with others at the next call. With a thousand lanes, a check
+// of all would cost more than the room is worth.
+func (p *pipeline) makeRoomLocked() {
 	const most = 8
 	for found, i := 0, 0; found < most && i < len(p.lanes); i++ {
-		l := p.lanes[p.mu.turn]
-		p.mu.turn = (p.mu.turn + 1) % len(p.lanes)
-		if !l.idleLocked() && p.mayLocked(l) {
-			p.lookLocked(l)
+		l := p.lanes[p.mu.cursor]
+		p.mu.cursor = (p.mu.cursor + 1) % len(p.lanes)
+		if !l.idleLocked() && p.maySendLocked(l) {
+			p.markDirtyLocked(l)
 			found++
 		}
 	}
 }
 
-// nudge makes the dispatcher look at the lanes that were marked for it.
-func (p *pipeline) nudge() {
+// wakeDispatcher makes the dispatcher check the lanes that were marked.
+func (p *pipeline) wakeDispatcher() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // it is woken already
 	}
 }
 
-// dispatch sends what is due, until quit. It has one timer, which is set for the
-// first moment at which something may become due, and none when nothing waits.
+// dispatch sends what is due, until quit. Its one timer is set for the first moment
+// at which something may become due, and is stopped if nothing waits.
 func (p *pipeline) dispatch() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -54,14 +55,14 @@ func (p *pipeline) dispatch() {
 	}
 }
 
-// step starts every batch that is due, and returns how long it takes until the
-// next one may be; negative when only a call of nudge can make one due.
+// step starts every batch that is due, and returns the time until the next one may
+// be due. It is negative if only a call of wakeDispatcher can make one due.
 func (p *pipeline) step(now time.Time) (next time.Duration) {
-	all := p.marked()
+	all := p.takeDirty()
 	next = -1
 	for _, l := range p.lanes {
-		if all || l.look || !l.next.IsZero() && !now.Before(l.next) {
-			l.look = false
+		if all || l.dirty || !l.next.IsZero() && !now.Before(l.next) {
+			l.dirty = false
 			l.next = p.serve(l, now)
 		}
 		if l.next.IsZero() {
@@ -74,28 +75,28 @@ func (p *pipeline) step(now time.Time) (next time.Duration) {
 	return next
 }
 
-// marked notes which lanes to look at, or reports that it is all of them.
-func (p *pipeline) marked() (all bool) {
+// takeDirty notes which lanes to check, or reports that it is all of them.
+func (p *pipeline) takeDirty() (all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, l := range p.mu.look {
-		l.look, l.looked = true, false
+	for _, l := range p.mu.dirty {
+		l.dirty, l.inDirty = true, false
 	}
-	clear(p.mu.look)
-	p.mu.look = p.mu.look[:0]
-	all = p.mu.lookAll
-	p.mu.lookAll = false
+	clear(p.mu.dirty)
+	p.mu.dirty = p.mu.dirty[:0]
+	all = p.mu.allDirty
+	p.mu.allDirty = false
 	return all
 }
 
-// serve starts every batch of a lane that is due, and returns when to look at it
-// again though nothing has changed; zero for never.
+// serve starts every batch of a lane that is due, and returns when to check the
+// lane again if nothing changes; zero means never.
 func (p *pipeline) serve(l *lane, now time.Time) (next time.Time) {
 	for {
 		f, wait := p.form(l, now)
 		switch {
 		case f != nil:
-			p.work.Go(p.labelled("send", f.run))
+			p.work.Go(p.labeled("send", f.run))
 		case wait < 0:
 			return time.Time{}
 		default:
@@ -104,8 +105,8 @@ func (p *pipeline) serve(l *lane, now time.Time) (next time.Time) {
 	}
 }
 
-// form makes a flight of the lane's next batch when one is due and may be sent;
-// otherwise it returns how long it takes until one may be due, negative for never.
+// form makes a flight of the next batch of the lane if one is due and may be sent.
+// Otherwise it returns the time until one may be due; negative means never.
 func (p *pipeline) form(l *lane, now time.Time) (*flight, time.Duration) {
 	due, open, wait := p.due(l, now)
 	if !due {
@@ -120,13 +121,13 @@ func (p *pipeline) form(l *lane, now time.Time) (*flight, time.Duration) {
 	if b == nil {
 		return nil, -1
 	}
-	f := &flight{pipeline: p, lane: l, whole: b, todo: []*Batch{b}}
+	f := &flight{p: p, lane: l, whole: b, todo: []*Batch{b}}
 	l.flights++
 	p.mu.flights[f] = struct{}{}
 	return f, -1
 }
 
-// sealAll queues the lane's open chunks.
+// sealAll queues the open chunks of the lane.
 func (p *pipeline) sealAll(l *lane) {
 	for _, s := range l.shards {
 		s.mu.Lock()
@@ -135,21 +136,21 @@ func (p *pipeline) sealAll(l *lane) {
 	}
 }
 
-// due tells whether a batch of the lane is due, and whether the events of its
-// open chunks go along; or else how long it takes until one may be.
+// due reports whether a batch of the lane is due and whether it includes the events
+// of open chunks. If no batch is due, it returns the time until one may be.
 func (p *pipeline) due(l *lane, now time.Time) (due, open bool, wait time.Duration) {
-	moved := p.idle > 0 && p.moved(l)
+	moved := p.idle > 0 && p.acceptedMore(l)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first, any := l.oldestLocked()
 	switch {
-	case !any, !p.mayLocked(l):
+	case !any, !p.maySendLocked(l):
 		return false, false, -1
 	case p.closing():
 		return true, true, 0
 	case p.mu.room != nil:
-		// Somebody waits for room, for which no other trigger may come: that
-		// of a count above the size of the queue, for one.
+		// A producer waits for room, and no other trigger may fire: with a
+		// Trigger.Count above the size of the queue, for example.
 		return true, l.events < p.count, 0
 	case l.queue.len() > 0 && l.queue.front().order <= l.through,
 		l.events >= p.count, l.size >= p.bytes,
@@ -163,14 +164,14 @@ func (p *pipeline) due(l *lane, now time.Time) (due, open bool, wait time.Durati
 		}
 	}
 	if p.idle > 0 {
-		if moved || l.still.Before(first) {
-			l.still = now
+		if moved || l.unchangedSince.Before(first) {
+			l.unchangedSince = now
 		}
-		rest := l.still.Add(p.idle).Sub(now)
+		rest := l.unchangedSince.Add(p.idle).Sub(now)
 		if rest <= 0 {
 			return true, true, 0
 		}
-		// Events between now and then are seen only when looked for.
+		// Events between now and then are noticed only by a check.
 		if rest = min(rest, max(p.idle/4, time.Millisecond)); wait < 0 || rest < wait {
 			wait = rest
 		}
@@ -178,16 +179,16 @@ func (p *pipeline) due(l *lane, now time.Time) (due, open bool, wait time.Durati
 	return false, false, wait
 }
 
-// moved reports whether the lane accepted events since the last call.
-func (p *pipeline) moved(l *lane) bool {
+// acceptedMore reports whether the lane has accepted events since the last call.
+func (p *pipeline) acceptedMore(l *lane) bool {
 	var n uint64
 	for _, s := range l.shards {
 		s.mu.Lock()
 		n += s.mu.accepted
 		s.mu.Unlock()
 	}
-	was := l.seen
-	l.seen = n
+	was := l.acceptedBefore
+	l.acceptedBefore = n
 	return n != was
 }
 
@@ -200,25 +201,25 @@ func (p *pipeline) closing() bool {
 	}
 }
 
-// mayLocked reports whether the lane may send another batch.
-func (p *pipeline) mayLocked(l *lane) bool {
+// maySendLocked reports whether the lane may send another batch.
+func (p *pipeline) maySendLocked(l *lane) bool {
 	return !p.mu.abandoned && l.flights < l.max && !l.halted && (p.mu.barrier == 0 || l.id == 0)
 }
 
-// takeLocked makes a batch of the first chunks of the lane's queue, nil when
-// they have to wait for the disk.
+// takeLocked makes a batch of the first chunks in the queue of the lane. It returns
+// nil if they have to wait for the disk.
 func (p *pipeline) takeLocked(l *lane, now time.Time) *Batch {
 	b := &Batch{format: p.format, lane: l.id, bodies: &p.bodies}
 	first := now
 	for c := l.queue.front(); c != nil; c = l.queue.front() {
-		if p.ahead && !c.wholly() && !p.mu.broken {
-			break // the scribe is on it, and nudges
+		if p.ahead && !c.allWritten() && !p.mu.broken {
+			break // the spool writer writes it now, and then wakes the dispatcher
 		}
 		if len(b.chunks) > 0 && (c.key != "" || b.count+c.n > p.count || b.size+c.size > p.bytes) {
 			break
 		}
 		l.popLocked()
-		p.departLocked(c)
+		p.markInFlightLocked(c)
 		b.chunks = append(b.chunks, c)
 		b.parts = append(b.parts, part{c, 0, c.n})
 		b.count += c.n
@@ -237,7 +238,7 @@ func (p *pipeline) takeLocked(l *lane, now time.Time) *Batch {
 		l.seq++
 		b.key = p.batchKey(l.id, l.seq)
 	}
-	b.stem, b.first = b.key, first
+	b.baseKey, b.first = b.key, first
 	b.refs.Store(1)
 	p.mu.counts.batches++
 	p.mu.counts.size.add(float64(b.count))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A gate holds everything that is sent while the receiver has asked for a pause.
-// The zero gate is open.
+// A gate stops all sending while the receiver has asked for a pause. The zero gate
+// is open.
 type gate struct {
 	mu struct {
 		sync.Mutex
@@ -16,7 +16,7 @@ type gate struct {
 	}
 }
 
-// shut closes the gate for d from now on; a pause that lasts longer stays.
+// shut closes the gate for d from now on, unless it is closed for longer.
 func (g *gate) shut(d time.Duration) {
 	until := time.Now().Add(d)
 	g.mu.Lock()
@@ -26,28 +26,28 @@ func (g *gate) shut(d time.Duration) {
 	}
 }
 
-func (g *gate) rest() time.Duration {
+func (g *gate) remaining() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Until(g.mu.until)
 }
 
-// pass waits until the gate is open. It reports false when ctx ended first.
+// pass waits until the gate is open. It reports false if ctx ends first.
 func (g *gate) pass(ctx context.Context) bool {
 	for {
-		d := g.rest()
+		d := g.remaining()
 		if d <= 0 {
 			return ctx.Err() == nil
 		}
-		if !rest(ctx, d, nil, nil) {
+		if !sleep(ctx, d, nil, nil) {
 			return false
 		}
 	}
 }
 
-// rest waits for d, or less when one of the channels is closed. It reports false
-// when ctx ended first.
-func rest(ctx context.Context, d time.Duration, either, or <-chan struct{}) bool {
+// sleep waits for d, or until one of the channels is closed. It reports false if ctx
+// ends first.
+func sleep(ctx context.Context, d time.Duration, either, or <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -60,7 +60,7 @@ func rest(ctx context.Context, d time.Duration, either, or <-chan struct{}) bool
 	return true
 }
 
-// bound is the longest back-off after so many attempts.
+// bound returns the longest back-off after a number of attempts.
 func (r Retry) bound(attempts int) time.Duration {
 	d := r.Initial
 	for range attempts - 1 {
@@ -71,16 +71,15 @@ func (r Retry) bound(attempts int) time.Duration {
 	return min(d, r.Max)
 }
 
-// jitter is a random time below bound.
+// jitter returns a random time up to bound.
 func jitter(bound time.Duration) time.Duration {
 	return time.Duration(rand.Int64N(int64(bound)) + 1)
 }
 
-// A limiter bounds the requests on the wire by what the receiver bears: one more
-// for each round trip in which it took what it got, three tenths less when it
-// said that this is too much (additive increase, multiplicative decrease; D. Chiu,
-// R. Jain, 1989). Requests that had started before the last decrease say nothing
-// new, and cause none.
+// A limiter adapts the number of concurrent requests to what the receiver can handle:
+// one more for each round trip in which it accepted its batch, 30% less when it
+// reports overload (additive increase, multiplicative decrease; D. Chiu, R. Jain,
+// 1989). Requests that started before the last decrease cause no further one.
 type limiter struct {
 	max float64
 	mu  struct {
@@ -88,7 +87,7 @@ type limiter struct {
 		limit   float64
 		used    int
 		lowered time.Time
-		waiting []chan struct{} // each closed when its turn has come, first come first
+		waiting []chan struct{} // one for each waiting request, closed when it may start; first in, first out
 	}
 }
 
@@ -98,50 +97,51 @@ func newLimiter(most int) *limiter {
 	return l
 }
 
-// acquire waits for a turn. It reports false when ctx ended first.
+// acquire waits until a request may start. It reports false if ctx ends first.
 func (l *limiter) acquire(ctx context.Context) bool {
-	turn := l.enter()
-	if turn == nil {
+	granted := l.request()
+	if granted == nil {
 		return true
 	}
 	select {
-	case <-turn:
+	case <-granted:
 		return true
 	case <-ctx.Done():
-		l.leave(turn)
+		l.withdraw(granted)
 		return false
 	}
 }
 
-// enter takes a turn, or returns what is closed when it has come.
-func (l *limiter) enter() chan struct{} {
+// request returns nil if a request may start now, or a channel that is closed when it
+// may.
+func (l *limiter) request() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.mu.waiting) == 0 && l.mu.used < int(l.mu.limit) {
 		l.mu.used++
 		return nil
 	}
-	turn := make(chan struct{})
-	l.mu.waiting = append(l.mu.waiting, turn)
-	return turn
+	granted := make(chan struct{})
+	l.mu.waiting = append(l.mu.waiting, granted)
+	return granted
 }
 
-// leave gives up waiting.
-func (l *limiter) leave(turn chan struct{}) {
+// withdraw cancels a request that waits.
+func (l *limiter) withdraw(granted chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, w := range l.mu.waiting {
-		if w == turn {
+		if w == granted {
 			l.mu.waiting = append(l.mu.waiting[:i], l.mu.waiting[i+1:]...)
 			return
 		}
 	}
-	// The turn came at the same moment: it goes to the next one.
+	// It was granted at the same moment: the next request gets it.
 	l.mu.used--
 	l.grantLocked()
 }
 
-// release ends a turn that began at start.
+// release ends a request that began at start.
 func (l *limiter) release(start time.Time, taken, overload bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,29 +164,29 @@ func (l *limiter) grantLocked() {
 	}
 }
 
-// now is the present limit.
+// now returns the current limit.
 func (l *limiter) now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.mu.limit)
 }
 
-// A tally counts what is open. The zero tally is ready to use.
-type tally struct {
+// An openCounter counts what is open. The zero value is ready to use.
+type openCounter struct {
 	mu struct {
 		sync.Mutex
 		n    int
-		none chan struct{} // closed when n is 0; nil when nobody waits
+		none chan struct{} // closed when n is 0; nil if no goroutine waits
 	}
 }
 
-func (t *tally) open() {
+func (t *openCounter) add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.n++
 }
 
-func (t *tally) close() {
+func (t *openCounter) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.n--
@@ -197,14 +197,14 @@ func (t *tally) close() {
 }
 
 // wait waits until nothing is open, or ctx ends.
-func (t *tally) wait(ctx context.Context) {
+func (t *openCounter) wait(ctx context.Context) {
 	select {
-	case <-t.nothing():
+	case <-t.zero():
 	case <-ctx.Done():
 	}
 }
 
-func (t *tally) nothing() <-chan struct{} {
+func (t *openCounter) zero() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.n == 0 {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,32 +17,30 @@ import (
 	"time"
 )
 
-// HTTPOptions are how NewHTTP sends batches. The zero value is ready to use.
+// HTTPOptions configure NewHTTP. The zero value is ready to use.
 type HTTPOptions struct {
-	// Client makes the requests. Nil makes one which suits batches: enough idle
-	// connections for every lane, HTTP/1.1, so that a lost packet holds up one
-	// batch and not all, limits for connecting and for the head of the answer,
-	// and no redirects, which would turn a POST into a GET.
+	// Client makes the requests. Nil makes a client for batches. It has an idle
+	// connection for every lane, and time limits. It uses HTTP/1.1, so that a lost
+	// packet delays one batch and not all. It does not follow redirects, which would
+	// turn a POST into a GET.
 	Client *http.Client
 	// Method is the request's method. Empty means POST.
 	Method string
-	// Header is sent with each batch. Content-Type and Content-Encoding are set
-	// by the sender, unless they are here; Idempotency-Key may not be here, as
-	// every batch has its own.
+	// Header is sent with each batch. Content-Type and Content-Encoding have
+	// defaults. Idempotency-Key is not allowed here: every batch has its own.
 	Header http.Header
-	// Headers gives headers for one attempt, in addition to Header and in place
-	// of those of the same name: a token that has to be renewed, for one. Each
-	// attempt calls it, several concurrently, within Timeout. An error counts
-	// as a failed attempt. Nil gives none.
+	// Headers returns further headers for one attempt, such as a token that expires.
+	// They replace those of the same name in Header. Each attempt calls it, several
+	// concurrently, within Timeout. An error counts as a failed attempt.
 	Headers func(ctx context.Context) (http.Header, error)
-	// Verdicts say what an answer means, by its status, where that differs from
-	// what NewHTTP says. Auto is as if the status were not there.
+	// Verdicts replace the verdicts on responses, by status; see NewHTTP for the
+	// defaults. VerdictAuto keeps the default.
 	Verdicts map[int]Verdict
-	// Compression makes bodies smaller, once for all attempts. The zero value
-	// sends them as they are.
+	// Compression compresses each body, once for all attempts. The zero value sends
+	// bodies as they are.
 	Compression Compression
-	// Timeout is the longest time for one attempt, its answer included. 0
-	// means 30 seconds.
+	// Timeout limits the time for one attempt, with its response. 0 means 30
+	// seconds.
 	Timeout time.Duration
 }
 
@@ -62,27 +61,27 @@ func (c Compression) String() string {
 	return [...]string{"identity", "gzip", "zstd"}[c]
 }
 
-// maxAnswer bounds what is read of an answer. Verdicts on a million events fit.
+// maxAnswer limits how much is read of a response. Verdicts on a million events fit.
 const maxAnswer = 64 << 20
 
-// NewHTTP returns a Send that posts batches to url. The body is the events in
-// the processor's Format, with a Content-Length; the header Idempotency-Key is
-// the batch's key, which is the same for each attempt.
+// NewHTTP returns a SendFunc that posts batches to url. The body is the events in the
+// Format of the processor, with a Content-Length. The header Idempotency-Key is the
+// key of the batch, which is the same for each attempt.
 //
-// A 2xx says that the batch was taken. A JSON object in the answer may say more:
-// {"duplicate": true} that it had been taken before, and
-// {"rejected": [{"index": 3, "reason": "no id", "retry": false}]} that some of
-// its events were not. Other answers are read so:
+// A 2xx means that the batch was accepted. A JSON object in the response can say more:
+// {"duplicate": true} means that it had been accepted before, and
+// {"rejected": [{"index": 3, "reason": "no id", "retry": false}]} that some of its
+// events were not accepted. The verdicts on other responses are:
 //
-//	408, 425, 429, and any 5xx   Again, not before Retry-After
-//	413                          Split
-//	400, 422                     Bisect
-//	any other                    Pause
+//	408, 425, 429, and any 5xx   VerdictRetry, not before Retry-After
+//	413                          VerdictSplit
+//	400, 422                     VerdictBisect
+//	any other                    VerdictPause
 //
-// The others are of the address, the method, the form or the credentials and not
-// of the events: 401, 403, 404, 405, 409, 410, 415, redirects, 101. No answer is
-// VerdictRetry. 429, 503 and timeouts count as overload. HTTPOptions.Verdicts and
-// Retry.Classify may see to exceptions.
+// The last row is for errors of the address, the method, the form or the credentials,
+// not of the events: 401, 403, 404, 405, 409, 410, 415, redirects, 101. Without a
+// response the verdict is VerdictRetry. 429, 503 and timeouts count as overload.
+// HTTPOptions.Verdicts and Retry.Classify can change verdicts.
 func NewHTTP(url string, o HTTPOptions) (SendFunc, error) {
 	h, err := newSender(url, o)
 	if err != nil {
@@ -91,16 +90,16 @@ func NewHTTP(url string, o HTTPOptions) (SendFunc, error) {
 	return h.send, nil
 }
 
-// A sender is what NewHTTP makes.
+// A sender has the settings of NewHTTP.
 type sender struct {
-	url     string
-	method  string
-	header  http.Header
-	headers func(context.Context) (http.Header, error)
-	means   map[int]Verdict
-	client  *http.Client
-	packing Compression
-	timeout time.Duration
+	url         string
+	method      string
+	header      http.Header
+	headers     func(context.Context) (http.Header, error)
+	verdicts    map[int]Verdict
+	client      *http.Client
+	compression Compression
+	timeout     time.Duration
 }
 
 func newSender(target string, o HTTPOptions) (*sender, error) {
@@ -109,26 +108,23 @@ func newSender(target string, o HTTPOptions) (*sender, error) {
 		return nil, fmt.Errorf("batch: %w", err)
 	}
 	h := &sender{
-		url: target, method: o.Method, header: o.Header.Clone(), client: o.Client,
-		headers: o.Headers, means: maps.Clone(o.Verdicts),
-		packing: o.Compression, timeout: or(o.Timeout, 30*time.Second),
+		url: target, method: cmp.Or(o.Method, http.MethodPost), header: o.Header.Clone(), client: o.Client,
+		headers: o.Headers, verdicts: maps.Clone(o.Verdicts),
+		compression: o.Compression, timeout: cmp.Or(o.Timeout, 30*time.Second),
 	}
-	for status, v := range h.means {
-		if err := need(status >= 100 && status <= 999 && v <= VerdictRefuse, fmt.Sprintf("Verdicts[%d] is %d: want a status from 100 to 999 and a Verdict", status, v)); err != nil {
+	for status, v := range h.verdicts {
+		if err := need(status >= 100 && status <= 999 && v <= VerdictRefuse, fmt.Sprintf("Verdicts[%d] is %d: it must be a Verdict on a status from 100 to 999", status, v)); err != nil {
 			return nil, err
 		}
-	}
-	if h.method == "" {
-		h.method = http.MethodPost
 	}
 	if h.client == nil {
 		h.client = &http.Client{Transport: transport(), CheckRedirect: noRedirect}
 	}
 	err = errors.Join(
-		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: want one such as http://host:port/batch", target)),
-		need(h.packing <= CompressionZstd, fmt.Sprintf("Compression %d is not known", h.packing)),
+		need((u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("url %q: must be such as http://host:port/batch", target)),
+		need(h.compression <= CompressionZstd, fmt.Sprintf("Compression %d is not known", h.compression)),
 		need(h.timeout > 0, "Timeout is negative"),
-		need(h.header.Get("Idempotency-Key") == "", "Header has Idempotency-Key, of which every batch has its own"),
+		need(h.header.Get("Idempotency-Key") == "", "Header must not have Idempotency-Key: every batch has its own"),
 	)
 	if err != nil {
 		return nil, err
@@ -149,7 +145,7 @@ func transport() *http.Transport {
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
-		MaxIdleConnsPerHost:   1024, // the largest Lanes.Max; 2 would close the others after each batch
+		MaxIdleConnsPerHost:   1024, // the largest Lanes.Max; the default of 2 closes the others after each batch
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		WriteBufferSize:       arenaBytes,
@@ -183,7 +179,7 @@ func (h *sender) send(ctx context.Context, b *Batch) Outcome {
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	out := read(resp, answer, err)
-	if v := h.means[out.Status]; v != VerdictAuto {
+	if v := h.verdicts[out.Status]; v != VerdictAuto {
 		out.Verdict = v
 		if out.Err == nil && v != VerdictAccepted {
 			out.Err = statusError(resp, answer)
@@ -197,10 +193,10 @@ func timedOut(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// request makes a request whose body can be had again: with it and the key,
-// net/http itself sends it once more when an idle connection turns out dead.
+// request makes a request with GetBody. With that and the key, net/http itself sends
+// the request again if an idle connection turns out to be closed.
 func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http.Request, error) {
-	body, size, err := b.packedBody(h.packing)
+	body, size, err := b.packedBody(h.compression)
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +213,8 @@ func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http
 	} else {
 		req.Header.Set("Content-Type", "application/octet-stream")
 	}
-	if h.packing != CompressionNone {
-		req.Header.Set("Content-Encoding", h.packing.String())
+	if h.compression != CompressionNone {
+		req.Header.Set("Content-Encoding", h.compression.String())
 	}
 	for _, header := range []http.Header{h.header, more} {
 		maps.Copy(req.Header, header)
@@ -230,7 +226,7 @@ func (h *sender) request(ctx context.Context, b *Batch, more http.Header) (*http
 	return req, nil
 }
 
-// answer is what a receiver may say about a batch that it took.
+// answer is the optional body of a 2xx.
 type answer struct {
 	Duplicate bool `json:"duplicate"`
 	Rejected  []struct {
@@ -240,14 +236,14 @@ type answer struct {
 	} `json:"rejected"`
 }
 
-// read tells the outcome from an answer; failed is why its body ended early.
+// read returns the outcome of a response; failed is the error of reading the body.
 func read(resp *http.Response, body []byte, failed error) Outcome {
 	out := Outcome{Status: resp.StatusCode}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		if failed != nil {
-			// The verdicts may be in what is missing. The receiver knows the
-			// batch by its key.
+			// The missing part may have verdicts on events. The receiver recognizes
+			// the batch by its key.
 			out.Verdict, out.Err = VerdictRetry, fmt.Errorf("%s, but the answer is cut off: %w", resp.Status, failed)
 			return out
 		}
@@ -260,7 +256,7 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 			}
 			out.Duplicate = a.Duplicate
 			for _, r := range a.Rejected {
-				out.Rejected = append(out.Rejected, Rejected{r.Index, r.Reason, r.Retry})
+				out.Refused = append(out.Refused, Refusal{r.Index, r.Reason, r.Retry})
 			}
 		}
 		return out
@@ -279,8 +275,7 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 	return out
 }
 
-// statusError is an answer as an error: its status, and the beginning of what it
-// says.
+// statusError returns an error with the status and the beginning of the body.
 func statusError(resp *http.Response, body []byte) error {
 	const most = 200
 	said := strings.Join(strings.Fields(string(body[:min(len(body), most)])), " ")
@@ -294,7 +289,7 @@ func statusError(resp *http.Response, body []byte) error {
 }
 
 // retryAfter reads a Retry-After header, seconds or a date (RFC 9110, section
-// 10.2.3). What cannot be read asks for nothing.
+// 10.2.3). It is 0 if v cannot be read.
 func retryAfter(v string, now time.Time) time.Duration {
 	if v = strings.TrimSpace(v); v == "" {
 		return 0

@@ -238,7 +238,7 @@ func TestNewHTTP(t *testing.T) {
 		o    batch.HTTPOptions
 		want string
 	}{
-		{"localhost:80", batch.HTTPOptions{}, "want one such as http://"},
+		{"localhost:80", batch.HTTPOptions{}, "must be such as http://"},
 		{"http://[", batch.HTTPOptions{}, "missing ']'"},
 		{"http://x", batch.HTTPOptions{Method: "NO WAY"}, "invalid method"},
 		{"http://x", batch.HTTPOptions{Compression: 9}, "Compression 9"},

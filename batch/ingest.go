@@ -9,43 +9,43 @@ import (
 	"unsafe"
 )
 
-// A shard takes events. Producers on different processors use different shards
-// of a lane, so that they seldom wait for each other; what is ordered uses one.
+// A shard accepts events. Producers on different processors use different shards of a
+// lane, so that they rarely wait for each other. An ordered lane has one shard.
 type shard struct {
-	id   uint16 // among all shards of the processor
+	id   uint16 // index in pipeline.all
 	lane *lane
 	mu   struct {
 		sync.Mutex
-		open     *chunk // takes the next event; nil until there is one
-		longest  int    // bytes of open's longest event
+		open     *chunk // gets the next event; nil if there is none
+		longest  int    // bytes of the longest event in open
 		closed   bool
-		unsaved  bool   // the scribe was told that events wait for the disk
+		unsaved  bool   // the spool writer was told that events wait for the disk
 		accepted uint64 // events
-		base     uint64 // ordinal of open's first event, or of the next one's
+		base     uint64 // ordinal of the first event of open, or of the next event
 	}
-	_ [64]byte // keeps two shards' locks out of one pair of cache lines
+	_ [64]byte // keeps the locks of two shards out of one pair of cache lines
 }
 
-// Add adds an event, which is encoded before Add returns. When the queue is
-// full, it does what Queue.Full says; under Block and Spill it waits, for as long
-// as the receiver is away: AddWait has a limit. It returns nil, ErrFull,
-// ErrTooLarge, ErrClosed, or ErrEncode around Encode's error. An event for which
-// it returns nil is delivered, or reported by OnDrop or Close.
+// Add adds an event, which is encoded before Add returns. If the queue is full, it
+// does what Queue.Full says. With PolicyBlock and PolicySpill it waits as long as the
+// receiver is away; use AddWait for a limit. It returns nil, ErrFull, ErrTooLarge,
+// ErrClosed, or ErrEncode with Encode's error. An event for which it returns nil is
+// delivered, or reported by OnDrop or Close.
 func (p *Processor[T]) Add(v *T) error {
 	_, err := p.add(context.Background(), v, p.pipe.full, false)
 	return err
 }
 
-// AddWait adds an event as Add does, and waits for room, if need be, until ctx
-// ends. Under DropOldest there is always room. With a ctx that has ended it does
-// not wait, and adds the event if there is room.
+// AddWait adds an event like Add, and waits for room until ctx ends. With
+// PolicyDropOldest there is always room. With a ctx that has ended it does not wait,
+// and adds the event if there is room.
 func (p *Processor[T]) AddWait(ctx context.Context, v *T) error {
-	_, err := p.add(ctx, v, p.pipe.patient(), false)
+	_, err := p.add(ctx, v, p.pipe.waitPolicy(), false)
 	return err
 }
 
-// AddAll adds events in order, each as AddWait does, and returns how many it has
-// added: all of them, or those before the one that the error is about.
+// AddAll adds events in order, each like AddWait, and returns how many it added. It
+// stops at the first error.
 func (p *Processor[T]) AddAll(ctx context.Context, events []T) (n int, err error) {
 	for i := range events {
 		if err := p.AddWait(ctx, &events[i]); err != nil {
@@ -55,10 +55,10 @@ func (p *Processor[T]) AddAll(ctx context.Context, events []T) (n int, err error
 	return len(events), nil
 }
 
-// AddAck adds an event as AddWait does, and returns a Ticket that tells when
-// the event is on disk or delivered.
+// AddAck adds an event like AddWait, and returns a Ticket to wait until the event is
+// on disk or delivered.
 func (p *Processor[T]) AddAck(ctx context.Context, v *T) (Ticket, error) {
-	return p.add(ctx, v, p.pipe.patient(), true)
+	return p.add(ctx, v, p.pipe.waitPolicy(), true)
 }
 
 func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ticket, error) {
@@ -88,8 +88,8 @@ func (p *Processor[T]) add(ctx context.Context, v *T, full Policy, ack bool) (Ti
 	}
 }
 
-// enter chooses the shard for an event, and returns it locked.
-func (p *Processor[T]) enter(v *T) *shard {
+// lockShard chooses the shard for an event and locks it.
+func (p *Processor[T]) lockShard(v *T) *shard {
 	lanes := p.pipe.lanes
 	l := lanes[0]
 	if len(lanes) > 1 {
@@ -100,10 +100,10 @@ func (p *Processor[T]) enter(v *T) *shard {
 		s.mu.Lock()
 		return s
 	}
-	// A pool hands out what was last put back on the same processor, so that
-	// each processor keeps to a shard of its own. Where two have come to share
-	// one, who finds it locked moves on, and stays there: that took 15 % of the
-	// time of two producers off.
+	// A pool returns what was last put back on the same processor, so that each
+	// processor stays with its own shard. If two share one, the one that finds it
+	// locked moves to the next shard and stays there: that saved 15 % of the time
+	// of two producers.
 	s := p.pipe.shards.Get().(*shard)
 	if !s.mu.TryLock() {
 		s = l.shards[(int(s.id)+1)%len(l.shards)]
@@ -113,8 +113,8 @@ func (p *Processor[T]) enter(v *T) *shard {
 	return s
 }
 
-// spread mixes the bits of a key, so that keys with a common factor do not meet
-// in few lanes (the finalizer of SplitMix64; S. Vigna, 2015).
+// spread mixes the bits of a key, so that keys with a common factor are spread over
+// all lanes (the finalizer of SplitMix64; S. Vigna, 2015).
 func spread(k uint64) uint64 {
 	k ^= k >> 30
 	k *= 0xbf58476d1ce4e5b9
@@ -123,11 +123,11 @@ func spread(k uint64) uint64 {
 	return k ^ k>>31
 }
 
-// put adds the event to the shard's open chunk. When a chunk has to be opened and
-// there is no room for one, it adds nothing and returns what to wait for.
+// put adds the event to the open chunk of its shard. If there is no room for a chunk
+// that it has to open, it adds nothing and returns a channel to wait on.
 func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
-	s := p.enter(v)
-	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
+	s := p.lockShard(v)
+	defer s.mu.Unlock() // deferred, because Encode may panic
 	if s.mu.closed {
 		return Ticket{}, nil, ErrClosed
 	}
@@ -141,14 +141,13 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	a := c.arena
 	from := len(a.buf)
 	buf, err := p.encode(a.buf, v)
-	if buf, err = p.pipe.finish(a.buf, buf, err); err != nil {
+	if buf, err = p.pipe.finishEvent(a.buf, buf, err); err != nil {
 		p.pipe.rejected.Add(1)
 		return Ticket{}, nil, err
 	}
 	size := len(buf) - from
 	if unsafe.SliceData(buf) != unsafe.SliceData(a.buf) {
-		// It did not fit, so that append moved it elsewhere: it begins the
-		// next chunk.
+		// It did not fit, so append moved it elsewhere: it begins the next chunk.
 		if size > p.pipe.largest {
 			p.pipe.rejected.Add(1)
 			return Ticket{}, nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, size-p.pipe.format.separators(), p.pipe.largest-p.pipe.format.separators())
@@ -174,18 +173,17 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	}
 	if p.pipe.ahead && !s.mu.unsaved {
 		s.mu.unsaved = true
-		p.pipe.scribe.nudge()
+		p.pipe.writer.wake()
 	}
-	// Sealing when the next event would probably not fit saves encoding it for
-	// nothing.
+	// If the next event would probably not fit, sealing now saves encoding it twice.
 	if len(a.ends) == c.slots || cap(a.buf)-len(a.buf) < s.mu.longest {
 		p.pipe.seal(s)
 	}
 	return t, nil, nil
 }
 
-// finish checks what Encode made of dst and puts the separator behind it.
-func (p *pipeline) finish(dst, buf []byte, failed error) ([]byte, error) {
+// finishEvent checks the result of Encode and appends the separator.
+func (p *pipeline) finishEvent(dst, buf []byte, failed error) ([]byte, error) {
 	from := len(dst)
 	if failed != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEncode, failed)
@@ -197,21 +195,21 @@ func (p *pipeline) finish(dst, buf []byte, failed error) ([]byte, error) {
 		return buf, nil
 	}
 	if p.format == FormatLines && bytes.IndexByte(buf[from:], '\n') >= 0 {
-		return nil, fmt.Errorf("%w: the event holds a newline, which separates events in the format lines", ErrEncode)
+		return nil, fmt.Errorf("%w: the event contains a newline, which separates events in the format lines", ErrEncode)
 	}
-	// When Encode has moved the event, a mistaken one may have left out what
-	// was there before; its last bytes tell.
+	// An Encode that returns a new slice may have left out what was in dst. Its
+	// last bytes show that.
 	if tail := max(0, from-16); !bytes.Equal(buf[tail:from], dst[tail:]) {
 		return nil, fmt.Errorf("%w: the event was not appended to dst", ErrEncode)
 	}
 	return append(buf, p.sep), nil
 }
 
-// open gives the shard a new chunk, with room for size bytes, reserved in the
-// queue as a whole: that makes one update of the shared count for hundreds of
-// events, and no moment between the check of the limit and the insertion. It
-// returns nil and what to wait for when there is no room. The caller holds the
-// shard's lock.
+// open gives the shard a new chunk with room for size bytes. The room is reserved in
+// the queue as a whole: so the shared count is updated once for hundreds of events,
+// and the limit cannot be passed between its check and the insertion. If there is no
+// room, it returns nil and a channel to wait on. The caller holds the lock of the
+// shard.
 func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 	c := &chunk{
 		lane: s.lane, shard: s.id, epoch: p.epoch, base: s.mu.base,
@@ -219,7 +217,7 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 	}
 	room, wake := p.reserve(c)
 	if wake {
-		p.nudge()
+		p.wakeDispatcher()
 	}
 	if room != nil {
 		return nil, room
@@ -229,18 +227,18 @@ func (p *pipeline) open(s *shard, size int) (*chunk, <-chan struct{}) {
 	return c, nil
 }
 
-// reserve takes room in the queue for c, or returns what to wait for. It tells
-// whether the dispatcher should look: c's lane was empty, or somebody waits.
+// reserve takes room in the queue for c, or returns a channel to wait on. wake says
+// that the dispatcher must check the lanes: c's lane was empty, or a producer waits.
 func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.events+c.slots > p.maxEvents || p.mu.bytes+c.cost > p.maxBytes {
-		if p.mu.room == nil { // later ones have nothing new to tell
+		if p.mu.room == nil { // the first one that waits has done this
 			p.mu.room = make(chan struct{})
-			p.pressLocked()
+			p.makeRoomLocked()
 			wake = true
 			if p.spills {
-				p.scribe.nudge()
+				p.writer.wake()
 			}
 		}
 		return p.mu.room, wake
@@ -248,7 +246,7 @@ func (p *pipeline) reserve(c *chunk) (room <-chan struct{}, wake bool) {
 	p.mu.events += c.slots
 	p.mu.bytes += c.cost
 	if wake = c.lane.idleLocked(); wake {
-		p.lookLocked(c.lane)
+		p.markDirtyLocked(c.lane)
 	}
 	c.lane.opened = append(c.lane.opened, c)
 	return nil, wake
@@ -266,8 +264,8 @@ func (p *pipeline) arena(size int) *arena {
 	return a
 }
 
-// seal closes the shard's open chunk and puts it into its lane's queue. The
-// caller holds the shard's lock.
+// seal moves the open chunk of the shard into the queue of its lane. The caller holds
+// the lock of the shard.
 func (p *pipeline) seal(s *shard) {
 	c := s.mu.open
 	if c == nil {
@@ -277,12 +275,12 @@ func (p *pipeline) seal(s *shard) {
 	n := len(c.arena.ends)
 	s.mu.base += uint64(n)
 	if p.enqueue(c, n) {
-		p.nudge()
+		p.wakeDispatcher()
 	}
 }
 
-// enqueue gives back the room c did not use and queues c; one without events
-// goes away. It reports whether the dispatcher should look at the lane.
+// enqueue gives back the room that c did not use, and queues c unless it is empty. It
+// reports whether the dispatcher must check the lane.
 func (p *pipeline) enqueue(c *chunk, n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,12 +314,12 @@ func (p *pipeline) enqueue(c *chunk, n int) bool {
 		p.mu.unwritten = append(p.mu.unwritten, c)
 	}
 	if p.ahead || p.spills && p.mu.room != nil {
-		p.scribe.nudge()
+		p.writer.wake()
 	}
 	if l.events < p.count && l.size < p.bytes {
 		return false
 	}
-	p.lookLocked(l)
+	p.markDirtyLocked(l)
 	return true
 }
 
@@ -333,8 +331,8 @@ func (p *pipeline) roomLocked() {
 	}
 }
 
-// patient is the policy of those who wait.
-func (p *pipeline) patient() Policy {
+// waitPolicy returns the policy of the methods that wait for room.
+func (p *pipeline) waitPolicy() Policy {
 	if p.full == PolicyDropOldest {
 		return PolicyDropOldest
 	}
@@ -344,22 +342,22 @@ func (p *pipeline) patient() Policy {
 // dropNewest accepts an event and drops it.
 func (p *Processor[T]) dropNewest(v *T) error {
 	buf, err := p.encode(nil, v)
-	if buf, err = p.pipe.finish(nil, buf, err); err != nil {
+	if buf, err = p.pipe.finishEvent(nil, buf, err); err != nil {
 		p.pipe.rejected.Add(1)
 		return err
 	}
-	s := p.enter(v)
+	s := p.lockShard(v)
 	counted := p.pipe.countNewestLocked(s)
 	s.mu.Unlock()
 	if !counted {
 		return ErrClosed
 	}
-	p.pipe.tell(Dropped{Reason: ReasonQueueFull, Events: [][]byte{buf[:len(buf)-p.pipe.format.separators()]}}, 1)
+	p.pipe.notifyDropped(Dropped{Reason: ReasonQueueFull, Events: [][]byte{buf[:len(buf)-p.pipe.format.separators()]}}, 1)
 	return nil
 }
 
-// countNewestLocked counts an event that is accepted and dropped, unless the
-// shard, which the caller has locked, is closed.
+// countNewestLocked counts an event that is accepted and dropped, unless the shard is
+// closed. The caller holds the lock of the shard.
 func (p *pipeline) countNewestLocked(s *shard) bool {
 	if s.mu.closed {
 		return false
@@ -371,16 +369,16 @@ func (p *pipeline) countNewestLocked(s *shard) bool {
 	return true
 }
 
-// dropOldest drops the chunk in memory that has waited longest. It reports false
-// when none waits.
+// dropOldest drops the chunk in memory that has waited longest. It reports false if
+// there is none.
 func (p *pipeline) dropOldest() bool {
 	c := p.takeOldest()
 	if c == nil {
 		return false
 	}
 	defer p.work.Done()
-	p.report([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
-	p.forget(c)
+	p.reportDropped([]part{{c, 0, c.n}}, Dropped{Reason: ReasonQueueFull})
+	p.ack(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unlistLocked(c)
@@ -388,9 +386,9 @@ func (p *pipeline) dropOldest() bool {
 	return true
 }
 
-// takeOldest takes the chunk that has waited longest out of its lane, and counts
-// its events as dropped. Once Close has begun, what waits is Close's, and it
-// returns nil. Otherwise Close waits for the caller's call of work.Done.
+// takeOldest removes the chunk that has waited longest from its lane, and counts its
+// events as dropped. Once Close has begun, it returns nil: the rest belongs to Close.
+// Otherwise Close waits until the caller calls work.Done.
 func (p *pipeline) takeOldest() *chunk {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -406,9 +404,9 @@ func (p *pipeline) takeOldest() *chunk {
 	if oldest == nil {
 		return nil
 	}
-	p.work.Add(1) // the dispatcher is still at work, too
+	p.work.Add(1) // never from 0: the dispatcher still runs
 	oldest.lane.removeLocked(oldest)
-	p.departLocked(oldest)
+	p.markInFlightLocked(oldest)
 	p.mu.counts.drop(oldest.n, ReasonQueueFull)
 	return oldest
 }

@@ -33,7 +33,7 @@ func (d *drops) add(x batch.Dropped) {
 }
 
 // TestBisect has one event in a thousand that the receiver cannot take, at every
-// place: it alone is refused, at the cost of few requests.
+// placement: it alone is refused, at the cost of few requests.
 func TestBisect(t *testing.T) {
 	most := 0
 	for poison := range 1000 {
@@ -99,12 +99,12 @@ func TestVerdicts(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
 			switch call {
 			case 1:
-				return batch.Outcome{Rejected: []batch.Rejected{
+				return batch.Outcome{Refused: []batch.Refusal{
 					{Index: 7, Reason: "no id"}, {Index: 2, Retry: true}, {Index: 3, Retry: true},
 					{Index: 5, Retry: true}, {Index: 5, Reason: "twice"}, {Index: 99}, {Index: -1},
 				}}
 			case 2:
-				return batch.Outcome{Rejected: []batch.Rejected{{Index: 0, Reason: "too late"}, {Index: 2, Retry: true}}}
+				return batch.Outcome{Refused: []batch.Refusal{{Index: 0, Reason: "too late"}, {Index: 2, Retry: true}}}
 			}
 			return batch.Outcome{Duplicate: true}
 		}}
@@ -223,11 +223,11 @@ func TestPause(t *testing.T) {
 		}}
 		p := start(t, batch.Options[int]{Send: r.send})
 		add(t, p, 0, 3)
-		rest(2 * time.Second)
+		sleep(2 * time.Second)
 		if s := balance(t, p); s.LanesPaused != 1 || s.InFlight != 3 {
 			t.Errorf("got %+v", s)
 		}
-		rest(30 * time.Second) // Retry.Max
+		sleep(30 * time.Second) // Retry.Max
 		if got := len(r.calls()); got != 2 {
 			t.Errorf("%d requests, want 2", got)
 		}
@@ -246,7 +246,7 @@ func TestGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
 			if i := slices.IndexFunc(events, func(e string) bool { return strings.HasSuffix(e, "3") }); i >= 0 {
-				return batch.Outcome{Rejected: []batch.Rejected{{Index: i, Reason: "bad"}}}
+				return batch.Outcome{Refused: []batch.Refusal{{Index: i, Reason: "bad"}}}
 			}
 			return batch.Outcome{}
 		}}
@@ -277,7 +277,7 @@ func TestResumeInOnDrop(t *testing.T) {
 			case 1:
 				return batch.Outcome{Verdict: batch.VerdictRefuse, Err: errors.New("no")}
 			case 2:
-				return batch.Outcome{Rejected: []batch.Rejected{{Index: 0}}}
+				return batch.Outcome{Refused: []batch.Refusal{{Index: 0}}}
 			}
 			return batch.Outcome{}
 		}}
@@ -300,7 +300,7 @@ func TestResumeInOnDrop(t *testing.T) {
 func TestExpiredVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
-			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
+			return batch.Outcome{Refused: []batch.Refusal{{Index: b.Len() - 1, Retry: true}}}
 		}}
 		var d drops
 		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Retry: batch.Retry{MaxElapsed: time.Minute}, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}})
@@ -355,7 +355,7 @@ func TestAdaptive(t *testing.T) {
 			most = max(most, now)
 			overload := tired && now > 2
 			mu.Unlock()
-			rest(100 * time.Millisecond)
+			sleep(100 * time.Millisecond)
 			mu.Lock()
 			now--
 			mu.Unlock()
@@ -366,12 +366,12 @@ func TestAdaptive(t *testing.T) {
 		}
 		p := start(t, batch.Options[int]{Send: send, Trigger: batch.Trigger{Count: 1}, Lanes: batch.Lanes[int]{Max: 16}})
 		add(t, p, 0, 1000)
-		rest(5 * time.Second)
+		sleep(5 * time.Second)
 		low := p.Stats().Limit
 		mu.Lock()
 		tired = false
 		mu.Unlock()
-		rest(5 * time.Second)
+		sleep(5 * time.Second)
 		if high := p.Stats().Limit; low > 8 || high < 12 {
 			t.Errorf("limit was %d under load and is %d after, of 16", low, high)
 		}

@@ -15,13 +15,13 @@ type packer interface {
 	pack(dst *bytes.Buffer, body io.Reader) error
 }
 
-// packers are kept for reuse: a zstd encoder has tables of a megabyte.
+// packers are reused: a zstd encoder has tables of a megabyte.
 var packers = map[Compression]*sync.Pool{
 	CompressionGzip: {New: func() any { return gzipPacker{gzip.NewWriter(nil)} }},
 	CompressionZstd: {New: func() any { return newZstdPacker() }},
 }
 
-// packed are buffers of compressed bodies.
+// packedBuffers are buffers for compressed bodies.
 var packedBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 type gzipPacker struct{ w *gzip.Writer }
@@ -52,9 +52,8 @@ func (p zstdPacker) pack(dst *bytes.Buffer, body io.Reader) error {
 	return p.w.Close()
 }
 
-// packedBody returns what makes readers of the batch's body, compressed as c
-// says, and the number of bytes they give. It is compressed by the first call
-// and kept as long as the batch.
+// packedBody returns a function that makes readers of the compressed body, and its
+// length. The first call compresses it; the result is kept as long as the batch.
 func (b *Batch) packedBody(c Compression) (body func() io.ReadCloser, size int64, err error) {
 	if c == CompressionNone {
 		return b.Body, b.Size(), nil

@@ -10,18 +10,17 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A Processor takes events one by one and ships them in batches. Its methods
-// may be called from any number of goroutines. New makes one; Close ends it.
+// A Processor takes events one by one and sends them in batches. Methods may be
+// called from several goroutines. Make one with New, and end it with Close.
 type Processor[T any] struct {
 	pipe   *pipeline
 	encode func([]byte, *T) ([]byte, error)
 	key    func(*T) uint64
 }
 
-// New makes a processor and starts its goroutines, which Close ends. With a
-// spool it reads the events that are there and begins to send them. It returns
-// everything that is wrong with the configuration, or why the spool's folder
-// cannot be used.
+// New makes a processor and starts its goroutines, which Close ends. With a spool it
+// reads the events in it and begins to send them. The error lists all problems of the
+// options, or says why the folder of the spool cannot be used.
 func New[T any](c Options[T]) (*Processor[T], error) {
 	s, err := c.settings()
 	if err != nil {
@@ -34,95 +33,94 @@ func New[T any](c Options[T]) (*Processor[T], error) {
 	return &Processor[T]{p, c.Encode, c.Lanes.Key}, nil
 }
 
-// A pipeline is a processor without its type of events: everything behind the
+// A pipeline is a processor without the type of its events: everything after the
 // encoding.
 //
-// Locks are taken in this order, each held briefly and never while calling out:
-// a shard's, the pipeline's, a receipt's.
+// Locks are taken in this order: shard, pipeline, receipt. Each is held briefly, and
+// never while a function of the user runs.
 type pipeline struct {
 	settings
 	lanes   []*lane
-	all     []*shard  // of every lane; a shard's id is its place
-	shards  sync.Pool // the same, of the one lane that has several
+	all     []*shard  // of all lanes; the index is shard.id
+	shards  sync.Pool // of *shard, if the only lane has several
 	next    atomic.Uint32
 	arenas  sync.Pool
 	buffers sync.Pool // of *[]byte, for records
 	epoch   uint64
 
 	spool  *spool.Spool // nil without Spool
-	scribe *scribe      // nil without a spool
+	writer *spoolWriter // nil without a spool
 
-	wake     chan struct{} // to the dispatcher; holds one, for many are as good
+	wake     chan struct{} // to the dispatcher; capacity 1, since one signal is enough
 	draining chan struct{} // closed when Close begins
-	quit     chan struct{} // closed when nothing is to be dispatched any more
+	quit     chan struct{} // closed when dispatching ends
 	sending  context.Context
 	cancel   context.CancelFunc
-	work     sync.WaitGroup // the dispatcher, the scribe and what ships batches
+	work     sync.WaitGroup // the dispatcher, the spool writer and the flights
 
 	closeOnce sync.Once
 	closed    Report
 	closeErr  error
 
-	bodies   tally // that may still be read
+	bodies   openCounter // open readers of batches
 	gate     gate
 	limit    *limiter
 	rejected atomic.Uint64
-	log      *journal
+	log      *throttledLogger
 
 	mu struct {
 		sync.Mutex
-		events    int           // reserved in the queue
-		bytes     int64         // reserved in the queue
-		room      chan struct{} // closed when room is made; nil when nobody waits
-		look      []*lane       // whose state has changed since the dispatcher looked
-		turn      int           // the lane to press next
-		lookAll   bool          // that of all lanes has
-		order     uint64        // of the last sealed chunk
-		oldest    *chunk        // of those not settled, in order of sealing
-		newest    *chunk
-		flushes   []*flush
-		barrier   int // chunks to settle before lanes other than the first go on
-		resume    chan struct{}
-		unwritten []*chunk // sealed, and to be written to the spool; with WriteAhead
-		broken    bool     // the disk does not take events at the moment
-		counts    counts
-		aside     aside  // of all lanes
-		standing  int    // batches that wait for their next attempt
-		takes     uint64 // attempts that were taken
-		streak    int    // events that failed alone since
-		flights   map[*flight]struct{}
-		abandoned bool          // what is on the way is Close's
-		drained   chan struct{} // closed when Close has nothing to wait for
+		events      int           // reserved in the queue
+		bytes       int64         // reserved in the queue
+		room        chan struct{} // closed when room is made; nil if no producer waits
+		dirty       []*lane       // whose state has changed since the dispatcher checked them
+		cursor      int           // the lane at which makeRoomLocked continues
+		allDirty    bool          // the state of all lanes has changed
+		order       uint64        // of the last sealed chunk
+		oldest      *chunk        // of the unsettled ones, in the order of sealing
+		newest      *chunk
+		flushes     []*flush
+		barrier     int // chunks to settle before lanes other than the first continue
+		resume      chan struct{}
+		unwritten   []*chunk // sealed, and to be written to the spool; with WriteAhead
+		broken      bool     // the disk does not take events now
+		counts      counts
+		aside       aside  // of all lanes
+		waiting     int    // batches that wait for their next attempt
+		successes   uint64 // attempts that the receiver accepted
+		failedInRow int    // events that failed alone since the last success
+		flights     map[*flight]struct{}
+		abandoned   bool          // batches on the way belong to Close
+		drained     chan struct{} // closed when Close has nothing left to wait for
 	}
 }
 
-// A lane is one way to the receiver: a queue, and a number of batches that may
-// be on the way at once.
+// A lane is a queue with a limit of batches that are sent concurrently.
 type lane struct {
 	id     int
 	max    int
 	shards []*shard
 
-	// Guarded by the pipeline's lock.
-	opened  []*chunk // open chunks of the lane's shards
+	// Guarded by the lock of the pipeline.
+	opened  []*chunk // open chunks of the shards
 	queue   deque    // sealed chunks
 	memory  deque    // those of them that are in memory
 	events  int      // in queue
 	size    int64    // bytes in queue
 	flights int      // batches on the way, and not aside
-	aside   int      // batches that let others go first while they wait
+	aside   int      // batches that wait for an attempt and let others go first
 	seq     uint64   // of the next batch
-	through uint64   // chunks up to this order are sent without waiting for more
+	through uint64   // chunks up to this order are sent without waiting for full batches
 	paused  int      // batches on the way that wait for Resume
-	halted  bool     // sends nothing more: an event is missing, and Close has begun
+	halted  bool     // sends nothing more, because an event is missing and Close has begun
 
-	looked bool // is in pipeline.mu.look
+	inDirty bool // the lane is in pipeline.mu.dirty
 
 	// Owned by the dispatcher.
-	look  bool      // something has changed
-	next  time.Time // when to look though nothing has changed; zero for never
-	seen  uint64    // events ever accepted at the last look, for Trigger.Idle
-	still time.Time // since when seen has not changed
+	dirty          bool      // something has changed
+	next           time.Time // when to check the lane if nothing changes; zero: never
+	acceptedBefore uint64    // events accepted until the last check, for Trigger.Idle
+	unchangedSince time.Time // since when seen has not changed
 }
 
 func (l *lane) idleLocked() bool { return len(l.opened) == 0 && l.queue.len() == 0 }
@@ -141,15 +139,15 @@ func (l *lane) popLocked() *chunk {
 	c := l.queue.pop()
 	c.queued = false
 	if c.arena != nil {
-		l.memory.pop() // it is the first there, too
+		l.memory.pop() // it is the first of them too
 	}
 	l.events -= c.n
 	l.size -= c.size
 	return c
 }
 
-// removeLocked takes out the first chunk in memory, before which there may be some
-// that are on disk only, of an earlier run.
+// removeLocked removes the first chunk in memory. Chunks of an earlier run, which are
+// on disk only, may precede it in the queue.
 func (l *lane) removeLocked(c *chunk) {
 	if c == l.queue.front() {
 		l.popLocked()
@@ -162,7 +160,7 @@ func (l *lane) removeLocked(c *chunk) {
 	l.size -= c.size
 }
 
-// oldestLocked returns when the lane's oldest waiting event was added.
+// oldestLocked returns when the oldest waiting event of the lane was added.
 func (l *lane) oldestLocked() (first time.Time, ok bool) {
 	if c := l.queue.front(); c != nil {
 		first, ok = c.first, true
@@ -183,7 +181,7 @@ func newPipeline(s settings) (*pipeline, error) {
 		draining: make(chan struct{}),
 		quit:     make(chan struct{}),
 		limit:    newLimiter(s.lanesMax),
-		log:      newJournal(s.logger),
+		log:      newThrottledLogger(s.logger),
 	}
 	p.sending, p.cancel = context.WithCancel(context.Background())
 	p.mu.resume = make(chan struct{})
@@ -215,13 +213,13 @@ func newPipeline(s settings) (*pipeline, error) {
 			return nil, err
 		}
 	}
-	p.mu.lookAll = true
-	p.work.Go(p.labelled("dispatch", p.dispatch))
+	p.mu.allDirty = true
+	p.work.Go(p.labeled("dispatch", p.dispatch))
 	return p, nil
 }
 
-// departLocked moves a chunk's events from what waits to what is on the way.
-func (p *pipeline) departLocked(c *chunk) {
+// markInFlightLocked counts the events of a waiting chunk as on the way.
+func (p *pipeline) markInFlightLocked(c *chunk) {
 	p.mu.counts.flying += uint64(c.n)
 	if c.arena == nil {
 		p.mu.counts.spooled -= uint64(c.n)
@@ -238,7 +236,7 @@ func (p *pipeline) unreserveLocked(c *chunk) {
 	p.roomLocked()
 }
 
-// listLocked appends a sealed chunk to the list of those not settled.
+// listLocked appends a sealed chunk to the list of unsettled chunks.
 func (p *pipeline) listLocked(c *chunk) {
 	p.mu.order++
 	c.order = p.mu.order
@@ -251,8 +249,8 @@ func (p *pipeline) listLocked(c *chunk) {
 	p.mu.newest = c
 }
 
-// unlistLocked takes a chunk, now settled, out of the list, and ends the flushes
-// that waited for it.
+// unlistLocked removes a settled chunk from the list, and ends the flushes that
+// waited for it.
 func (p *pipeline) unlistLocked(c *chunk) {
 	if c.prev != nil {
 		c.prev.next = c.next
@@ -267,7 +265,7 @@ func (p *pipeline) unlistLocked(c *chunk) {
 	c.prev, c.next = nil, nil
 	if c.foreign {
 		p.mu.barrier--
-		p.mu.lookAll = p.mu.lookAll || p.mu.barrier == 0
+		p.mu.allDirty = p.mu.allDirty || p.mu.barrier == 0
 	}
 	rest := p.mu.flushes[:0]
 	for _, f := range p.mu.flushes {
@@ -281,7 +279,7 @@ func (p *pipeline) unlistLocked(c *chunk) {
 	p.mu.flushes = rest
 }
 
-// need returns an error that says what, unless ok.
+// need returns an error with the text, unless ok.
 func need(ok bool, what string) error {
 	if ok {
 		return nil

@@ -178,9 +178,9 @@ func TestIdle(t *testing.T) {
 		begin := time.Now()
 		for i := range 8 {
 			add(t, p, i, i+1)
-			rest(500 * time.Millisecond)
+			sleep(500 * time.Millisecond)
 		}
-		rest(time.Minute)
+		sleep(time.Minute)
 		if got := fmt.Sprint(r.calls()); got != "[[0 1 2 3 4 5 6 7]]" {
 			t.Fatalf("got %s", got)
 		}
@@ -236,7 +236,7 @@ func TestTickets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
 			if i := slices.Index(events, "2"); i >= 0 {
-				return batch.Outcome{Rejected: []batch.Rejected{{Index: i, Reason: "not two"}}}
+				return batch.Outcome{Refused: []batch.Refusal{{Index: i, Reason: "not two"}}}
 			}
 			return batch.Outcome{}
 		}}
@@ -368,7 +368,7 @@ func TestConfig(t *testing.T) {
 		Spool: nil,
 	})
 	for _, want := range []string{
-		"Encode is missing", "Send is missing", "Trigger.Count is -1", "Trigger.Idle is negative", "Spill, but there is no Spool",
+		"Encode is missing", "Send is missing", "Trigger.Count is -1", "Trigger.Idle is negative", "PolicySpill, but there is no Spool",
 		"Lanes.Max is 5000", "Lanes.Key is missing", "Retry.Initial 1h0m0s", `Producer "a/b"`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

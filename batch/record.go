@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// What a spool's record holds, little endian.
+// The payload of a record, little endian.
 //
-// Of kind Data, some events of one chunk:
+// Kind Data has some events of one chunk:
 //
 //	0   version, 1; 2 where lanes go by key
 //	1   format of the events
 //	2   lane
 //	4   number of lanes of the processor
-//	6   with version 2, what Lanes.Key is known by: 4 bytes; 0 for not at all
+//	6   with version 2, fingerprint of Lanes.Key: 4 bytes; 0 if it has none
 //	    end of each event, from the start of the first: 4 bytes each
 //	    the events, with their separators
 //
-// Of kind Batch, the chunks of a batch that is about to be sent:
+// Kind Batch has the chunks of a batch that is about to be sent:
 //
 //	0   version, 1
 //	1   length of the key
@@ -32,17 +32,17 @@ const (
 	spanBytes     = 22
 )
 
-var errRecord = errors.New("record is not one of ours")
+var errRecord = errors.New("record is not one of this program")
 
-// A place is where a record's events were to go.
-type place struct {
-	lane, lanes int
-	byKey       bool
-	keyed       uint32 // what Lanes.Key is known by; 0 if it is not
+// A placement is the lane for which the events of a record were accepted.
+type placement struct {
+	lane, lanes    int
+	byKey          bool
+	keyFingerprint uint32 // of Lanes.Key; 0 if it has none
 }
 
 // appendData appends the payload of a record of some events of e, [from, to).
-func appendData(dst []byte, f Format, at place, e events, from, to int) []byte {
+func appendData(dst []byte, f Format, at placement, e events, from, to int) []byte {
 	le := binary.LittleEndian
 	version := byte(recordVersion)
 	if at.byKey {
@@ -52,7 +52,7 @@ func appendData(dst []byte, f Format, at place, e events, from, to int) []byte {
 	dst = le.AppendUint16(dst, uint16(at.lane))
 	dst = le.AppendUint16(dst, uint16(at.lanes))
 	if at.byKey {
-		dst = le.AppendUint32(dst, at.keyed)
+		dst = le.AppendUint32(dst, at.keyFingerprint)
 	}
 	start := e.start(from)
 	for _, end := range e.ends[from:to] {
@@ -63,14 +63,14 @@ func appendData(dst []byte, f Format, at place, e events, from, to int) []byte {
 
 // data is the payload of a record, read.
 type data struct {
-	place
+	placement
 	format Format
 	ends   []byte // 4 bytes each
 	events []byte
 }
 
-// parseData reads a payload with count events. It checks everything that the
-// other methods rely on.
+// parseData reads a payload with count events. It checks everything on which the
+// other methods rely.
 func parseData(b []byte, count int) (data, error) {
 	le := binary.LittleEndian
 	header := dataHeader
@@ -81,12 +81,12 @@ func parseData(b []byte, count int) (data, error) {
 		return data{}, errRecord
 	}
 	d := data{
-		place:  place{lane: int(le.Uint16(b[2:])), lanes: int(le.Uint16(b[4:]))},
-		format: Format(b[1]),
-		ends:   b[header : header+4*count], events: b[header+4*count:],
+		placement: placement{lane: int(le.Uint16(b[2:])), lanes: int(le.Uint16(b[4:]))},
+		format:    Format(b[1]),
+		ends:      b[header : header+4*count], events: b[header+4*count:],
 	}
 	if b[0] == keyedVersion {
-		d.byKey, d.keyed = true, le.Uint32(b[dataHeader:])
+		d.byKey, d.keyFingerprint = true, le.Uint32(b[dataHeader:])
 	}
 	if d.lanes == 0 || d.lane >= d.lanes {
 		return data{}, errRecord
@@ -107,7 +107,7 @@ func parseData(b []byte, count int) (data, error) {
 
 func (d data) end(i int) uint32 { return binary.LittleEndian.Uint32(d.ends[4*i:]) }
 
-// event is event i without its separator.
+// event returns event i without its separator.
 func (d data) event(i int) []byte {
 	start := uint32(0)
 	if i > 0 {
@@ -116,7 +116,7 @@ func (d data) event(i int) []byte {
 	return d.events[start : d.end(i)-uint32(d.format.separators())]
 }
 
-// A span is the events of one chunk of a batch, by what names them on disk.
+// A span identifies the events of one chunk of a batch on disk.
 type span struct {
 	shard  uint16
 	epoch  uint64
@@ -137,7 +137,7 @@ func appendNote(dst []byte, key string, spans []span) []byte {
 	return dst
 }
 
-// spans are chunks as a note names them.
+// spans returns the spans of chunks, for a note.
 func spans(chunks []*chunk) []span {
 	all := make([]span, len(chunks))
 	for i, c := range chunks {

@@ -8,8 +8,8 @@ import (
 
 func FuzzParseData(f *testing.F) {
 	e := events{buf: []byte("one\ntwo\n"), ends: []uint32{4, 8}}
-	f.Add(appendData(nil, FormatLines, place{lane: 1, lanes: 3}, e, 0, 2), 2)
-	f.Add(appendData(nil, FormatRaw, place{lanes: 1, byKey: true, keyed: 7}, e, 1, 2), 1)
+	f.Add(appendData(nil, FormatLines, placement{lane: 1, lanes: 3}, e, 0, 2), 2)
+	f.Add(appendData(nil, FormatRaw, placement{lanes: 1, byKey: true, keyFingerprint: 7}, e, 1, 2), 1)
 	f.Add([]byte{}, 0)
 	f.Fuzz(func(t *testing.T, b []byte, count int) {
 		d, err := parseData(b, count)
@@ -24,7 +24,7 @@ func FuzzParseData(f *testing.F) {
 			}
 			again.ends = append(again.ends, uint32(len(again.buf)))
 		}
-		got, err := parseData(appendData(nil, d.format, d.place, again, 0, count), count)
+		got, err := parseData(appendData(nil, d.format, d.placement, again, 0, count), count)
 		if err != nil || !bytes.Equal(got.ends, d.ends) {
 			t.Errorf("%v: got %v, want %v", err, got.ends, d.ends)
 		}
@@ -49,7 +49,7 @@ func FuzzParseNote(f *testing.F) {
 // version.
 func TestRecord(t *testing.T) {
 	e := events{buf: []byte("one\ntwo\nx\n"), ends: []uint32{4, 8, 10}}
-	got := appendData(nil, FormatLines, place{lane: 2, lanes: 4}, e, 1, 3)
+	got := appendData(nil, FormatLines, placement{lane: 2, lanes: 4}, e, 1, 3)
 	want := []byte("\x01\x00\x02\x00\x04\x00\x04\x00\x00\x00\x06\x00\x00\x00two\nx\n")
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
@@ -61,12 +61,12 @@ func TestRecord(t *testing.T) {
 	if _, err := parseData(want, 3); err == nil {
 		t.Error("three events of two")
 	}
-	got = appendData(nil, FormatLines, place{2, 4, true, 0x01020304}, e, 1, 3)
+	got = appendData(nil, FormatLines, placement{2, 4, true, 0x01020304}, e, 1, 3)
 	want = []byte("\x02\x00\x02\x00\x04\x00\x04\x03\x02\x01\x04\x00\x00\x00\x06\x00\x00\x00two\nx\n")
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)
 	}
-	if d, err := parseData(want, 2); err != nil || d.place != (place{2, 4, true, 0x01020304}) || string(d.event(1)) != "x" {
+	if d, err := parseData(want, 2); err != nil || d.placement != (placement{2, 4, true, 0x01020304}) || string(d.event(1)) != "x" {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	note := appendNote(nil, "k", []span{{shard: 1, epoch: 2, base: 3, events: 4}})

@@ -9,30 +9,30 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A found record holds events that a processor before this one left on disk.
-type found struct {
+// A foundRecord is a record with events that an earlier processor left on disk.
+type foundRecord struct {
 	at          spool.Position
 	shard       uint16
 	epoch, base uint64 // base is the ordinal of its first event
 	events      int
 	size        int64
-	place       place
+	place       placement
 	taken       bool // belongs to a chunk
 }
 
-func (f *found) end() uint64 { return f.base + uint64(f.events) }
+func (f *foundRecord) end() uint64 { return f.base + uint64(f.events) }
 
-// recover queues what the spool holds. A batch that was being sent is made up
-// again as it was, under its key; the other events are batched anew, in the order
-// in which they were accepted.
+// recover queues the events in the spool. A batch that was being sent keeps its events
+// and its key. The other events form new batches, in the order in which they were
+// accepted.
 func (p *pipeline) recover() {
 	records, notes := p.readSpool()
-	slices.SortStableFunc(records, func(a, b *found) int {
+	slices.SortStableFunc(records, func(a, b *foundRecord) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.shard, b.shard), cmp.Compare(a.base, b.base))
 	})
-	records = p.once(records)
+	records = p.dropDuplicates(records)
 	var chunks []*chunk
-	for _, n := range slices.Backward(notes) { // of two with one chunk, the later one holds
+	for _, n := range slices.Backward(notes) { // of two notes on one chunk, the later one is valid
 		if c := p.regroup(n, records); c != nil {
 			chunks = append(chunks, c)
 		} else {
@@ -46,25 +46,25 @@ func (p *pipeline) recover() {
 	p.requeue(chunks)
 }
 
-// A note says what a batch was made of.
+// A note says which chunks a batch had.
 type note struct {
 	at    spool.Position
 	key   string
 	spans []span
 }
 
-// readSpool reads what is not settled. What is not one of our records is
-// acknowledged, so that it goes away: it cannot be sent.
-func (p *pipeline) readSpool() (records []*found, notes []note) {
+// readSpool reads the unsettled records. One that it does not understand cannot be
+// sent: it is acknowledged, so that it is deleted.
+func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
 	for at, r := range p.spool.Recovered {
 		var err error
 		switch r.Kind {
 		case spool.Data:
 			var d data
 			if d, err = parseData(r.Payload, int(r.Count)); err == nil {
-				records = append(records, &found{
+				records = append(records, &foundRecord{
 					at: at, shard: r.Lane, epoch: r.Epoch, base: r.Seq, events: int(r.Count),
-					size: int64(len(d.events)) + int64(r.Count), place: d.place,
+					size: int64(len(d.events)) + int64(r.Count), place: d.placement,
 				})
 			}
 		case spool.Batch:
@@ -85,10 +85,10 @@ func (p *pipeline) readSpool() (records []*found, notes []note) {
 	return records, notes
 }
 
-// once leaves out records whose events another holds, for a chunk is written again
-// when an fsync fails; the later one is the safer. What overlaps in part stays:
-// its events are sent twice.
-func (p *pipeline) once(records []*found) []*found {
+// dropDuplicates removes records whose events another record holds as well: a chunk
+// is written again when an fsync fails, and the later record is the safer one. Records
+// that overlap in part stay, and the common events are sent twice.
+func (p *pipeline) dropDuplicates(records []*foundRecord) []*foundRecord {
 	kept := records[:0]
 	for _, f := range records {
 		if n := len(kept); n > 0 {
@@ -109,13 +109,13 @@ func (p *pipeline) once(records []*found) []*found {
 	return kept
 }
 
-// regroup makes the chunk of a batch, or returns nil when some of its events are
-// not there: then its key may not be used, for it would name another content.
-func (p *pipeline) regroup(n note, records []*found) *chunk {
-	var all []*found
+// regroup makes the chunk of a batch. It returns nil if some of the events are
+// missing: then the key must not be used for the others.
+func (p *pipeline) regroup(n note, records []*foundRecord) *chunk {
+	var all []*foundRecord
 	for _, s := range n.spans {
 		at, end := s.base, s.base+uint64(s.events)
-		i, _ := slices.BinarySearchFunc(records, s, func(f *found, s span) int {
+		i, _ := slices.BinarySearchFunc(records, s, func(f *foundRecord, s span) int {
 			return cmp.Or(cmp.Compare(f.epoch, s.epoch), cmp.Compare(f.shard, s.shard), cmp.Compare(f.base, s.base))
 		})
 		for ; at < end && i < len(records); i++ {
@@ -136,11 +136,11 @@ func (p *pipeline) regroup(n note, records []*found) *chunk {
 	return c
 }
 
-// group makes chunks of the records that are not taken, each as large as one
-// that is filled by producers.
-func (p *pipeline) group(records []*found) []*chunk {
+// group makes chunks of the records that are not taken. They are as large as those
+// filled by producers.
+func (p *pipeline) group(records []*foundRecord) []*chunk {
 	var chunks []*chunk
-	var run []*found
+	var run []*foundRecord
 	events, size := 0, int64(0)
 	flush := func() {
 		if len(run) > 0 {
@@ -166,8 +166,8 @@ func (p *pipeline) group(records []*found) []*chunk {
 	return chunks
 }
 
-// restore makes a chunk of records, which is on disk only.
-func (p *pipeline) restore(records []*found) *chunk {
+// restore makes a chunk of records. It is on disk only.
+func (p *pipeline) restore(records []*foundRecord) *chunk {
 	f := records[0]
 	c := &chunk{shard: f.shard, epoch: f.epoch, base: f.base, first: time.Now()}
 	for _, f := range records {
@@ -178,9 +178,9 @@ func (p *pipeline) restore(records []*found) *chunk {
 	}
 	c.written.Store(int32(c.n))
 	c.disk.durable = c.n
-	// Lanes of another number, or of another function of keys, held other keys.
-	// Everything found then goes by the first lane, and the others wait until
-	// that is done: so each key's events keep their order.
+	// With another number of lanes or another Lanes.Key, keys belonged to other
+	// lanes. Then the first lane sends all recovered events, and the others wait
+	// until it is done: so the events of each key keep their order.
 	c.foreign = p.ordered && !p.same(f.place)
 	c.lane = p.lanes[0]
 	if p.ordered && !c.foreign {
@@ -189,18 +189,18 @@ func (p *pipeline) restore(records []*found) *chunk {
 	return c
 }
 
-// same reports whether events went by the lanes that they would go by now.
-func (p *pipeline) same(was place) bool {
+// same reports whether events would get the same lane now.
+func (p *pipeline) same(was placement) bool {
 	switch {
 	case was.lanes != len(p.lanes):
 		return false
 	case was.lanes == 1:
 		return true
 	}
-	return was.byKey && was.keyed == p.keyed && p.keyed != 0
+	return was.byKey && was.keyFingerprint == p.keyFingerprint && p.keyFingerprint != 0
 }
 
-// requeue queues recovered chunks, to be sent at once.
+// requeue queues recovered chunks, to be sent immediately.
 func (p *pipeline) requeue(chunks []*chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -13,32 +14,32 @@ import (
 	"time"
 )
 
-// settings are a checked Config without its type, defaults filled in.
+// settings are checked Options without the type, with defaults.
 type settings struct {
-	send     SendFunc
-	format   Format
-	sep      byte
-	count    int
-	bytes    int64
-	linger   time.Duration // negative: never
-	idle     time.Duration // 0: never
-	full     Policy        // never Default
-	retry    Retry
-	disk     *Spool
-	producer string
-	dead     func(context.Context, Dropped) error
-	onDrop   func(Dropped)
-	hooks    Hooks
-	logger   *slog.Logger
-	keyed    uint32 // what Lanes.Key is known by; 0 if it is unknown or not used
+	send           SendFunc
+	format         Format
+	sep            byte
+	count          int
+	bytes          int64
+	linger         time.Duration // negative: never
+	idle           time.Duration // 0: never
+	full           Policy        // never PolicyDefault
+	retry          Retry
+	disk           *Spool
+	producer       string
+	dead           func(context.Context, Dropped) error
+	onDrop         func(Dropped)
+	hooks          Hooks
+	logger         *slog.Logger
+	keyFingerprint uint32 // 0 if Lanes.Key has none or is not used
 
 	maxEvents int
 	maxBytes  int64
 	largest   int // bytes of an event and its separator
 
-	lanesMax    int // batches on the way, of all lanes
+	lanesMax    int // batches on the way in all lanes
 	laneCount   int
-	laneFlights int // of one lane
+	laneFlights int // batches on the way in one lane
 	laneShards  int
 	ordered     bool
 	gapless     bool
@@ -56,9 +57,9 @@ func (c Options[T]) settings() (settings, error) {
 		send:     c.Send,
 		format:   c.Format,
 		sep:      c.Format.separator(),
-		count:    or(c.Trigger.Count, 1000),
-		bytes:    int64(or(c.Trigger.Bytes, 1<<20)),
-		linger:   or(c.Trigger.Linger, time.Second),
+		count:    cmp.Or(c.Trigger.Count, 1000),
+		bytes:    int64(cmp.Or(c.Trigger.Bytes, 1<<20)),
+		linger:   cmp.Or(c.Trigger.Linger, time.Second),
 		idle:     c.Trigger.Idle,
 		full:     c.Queue.Full,
 		retry:    c.Retry,
@@ -68,18 +69,18 @@ func (c Options[T]) settings() (settings, error) {
 		hooks:    c.Hooks,
 		logger:   c.Log,
 
-		maxEvents: or(c.Queue.Events, 64<<10),
-		maxBytes:  or(c.Queue.Bytes, 64<<20),
-		lanesMax:  or(c.Lanes.Max, 4),
+		maxEvents: cmp.Or(c.Queue.Events, 64<<10),
+		maxBytes:  cmp.Or(c.Queue.Bytes, 64<<20),
+		lanesMax:  cmp.Or(c.Lanes.Max, 4),
 		ordered:   c.Lanes.Order != OrderNone,
 		gapless:   c.Lanes.Gapless,
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.retry.Initial = or(s.retry.Initial, 100*time.Millisecond)
-	s.retry.Max = or(s.retry.Max, 30*time.Second)
-	s.retry.MaxRetryAfter = or(s.retry.MaxRetryAfter, 2*time.Minute)
+	s.retry.Initial = cmp.Or(s.retry.Initial, 100*time.Millisecond)
+	s.retry.Max = cmp.Or(s.retry.Max, 30*time.Second)
+	s.retry.MaxRetryAfter = cmp.Or(s.retry.MaxRetryAfter, 2*time.Minute)
 	if s.full == PolicyDefault {
 		s.full = PolicyBlock
 		if c.Spool != nil {
@@ -88,8 +89,8 @@ func (c Options[T]) settings() (settings, error) {
 	}
 	if c.Spool != nil {
 		disk := *c.Spool
-		disk.SyncEvery = or(disk.SyncEvery, 10*time.Millisecond)
-		disk.AfterAttempts = or(disk.AfterAttempts, 3)
+		disk.SyncEvery = cmp.Or(disk.SyncEvery, 10*time.Millisecond)
+		disk.AfterAttempts = cmp.Or(disk.AfterAttempts, 3)
 		s.disk = &disk
 		s.ahead, s.spills = disk.WriteAhead, s.full == PolicySpill
 	}
@@ -108,11 +109,11 @@ func (c Options[T]) settings() (settings, error) {
 		within("Queue.Events", s.maxEvents, 1, 1<<30),
 		within("Queue.Bytes", s.maxBytes, 1, 1<<40),
 		need(s.full <= PolicySpill, fmt.Sprintf("Queue.Full %d is not known", s.full)),
-		need(s.full != PolicySpill || c.Spool != nil, "Queue.Full is Spill, but there is no Spool to spill to"),
+		need(s.full != PolicySpill || c.Spool != nil, "Queue.Full is PolicySpill, but there is no Spool"),
 		within("Lanes.Max", s.lanesMax, 1, 1024),
 		need(c.Lanes.Order <= OrderTotal, fmt.Sprintf("Lanes.Order %d is not known", c.Lanes.Order)),
-		need(c.Lanes.Order != OrderPerKey || c.Lanes.Key != nil, "Lanes.Order is PerKey, but Lanes.Key is missing: it says which events keep their order"),
-		need(!s.gapless || s.ordered, "Lanes.Gapless needs an order, PerKey or Total"),
+		need(c.Lanes.Order != OrderPerKey || c.Lanes.Key != nil, "Lanes.Order is OrderPerKey, but Lanes.Key is missing: it says which events keep their order"),
+		need(!s.gapless || s.ordered, "Lanes.Gapless needs OrderPerKey or OrderTotal"),
 		need(s.retry.Initial > 0 && s.retry.Initial <= s.retry.Max, fmt.Sprintf("Retry.Initial %v must be above 0 and at most Retry.Max, %v", s.retry.Initial, s.retry.Max)),
 		need(s.retry.MaxElapsed >= 0, "Retry.MaxElapsed is negative"),
 		need(s.retry.Attempts >= 0, "Retry.Attempts is negative"),
@@ -126,7 +127,7 @@ func (c Options[T]) settings() (settings, error) {
 	}
 	switch c.Lanes.Order {
 	case OrderPerKey:
-		s.keyed = fingerprint(c.Lanes.Key)
+		s.keyFingerprint = fingerprint(c.Lanes.Key)
 		s.laneCount, s.laneFlights, s.laneShards = s.lanesMax, 1, 1
 	case OrderTotal:
 		s.lanesMax = 1
@@ -138,26 +139,26 @@ func (c Options[T]) settings() (settings, error) {
 	return s, nil
 }
 
-// fingerprint tells functions apart that give other keys: hashes with a random
-// seed, above all. It is 0 when the function panics.
+// fingerprint returns a number that differs between functions with different keys,
+// such as hashes with a random seed. It is 0 if the function panics.
 func fingerprint[T any](key func(*T) uint64) (f uint32) {
 	defer func() {
-		if recover() != nil { // it may expect more of an event than that it is there
+		if recover() != nil { // the zero event may not be valid
 			f = 0
 		}
 	}()
 	return uint32(spread(key(new(T))^0x6c616e65)) | 1
 }
 
-// What a chunk must at least hold for several shards to be worth it: below, they
-// would only delay the Count and Bytes triggers, which see sealed chunks.
+// The minimum size of a chunk for a lane to have several shards: with smaller chunks
+// these would only delay Trigger.Count and Trigger.Bytes, which count sealed chunks.
 const (
 	leastEvents = 32
 	leastBytes  = 4 << 10
 )
 
-// shards is the number of shards of an unordered lane: a power of two that is at
-// least the number of processors, or one where chunks would become too small.
+// shards returns the number of shards of an unordered lane: a power of two that is at
+// least the number of processors, or one if chunks would become too small.
 func (s *settings) shards() int {
 	n := 1 << bits.Len(uint(runtime.GOMAXPROCS(0)-1))
 	if n = min(n, 64); min(s.count, s.maxEvents/2)/n < leastEvents || min(s.bytes, s.maxBytes/2)/int64(n) < leastBytes {
@@ -166,8 +167,8 @@ func (s *settings) shards() int {
 	return n
 }
 
-// chunks sets the size of a chunk: so that a batch is made of whole ones, and so
-// that the open ones of all shards take at most half of the queue.
+// chunks sets the size of a chunk, so that a batch has whole chunks, and the open
+// chunks of all shards take at most half of the queue.
 func (s *settings) chunks() {
 	shards := s.laneCount * s.laneShards
 	s.chunkEvents = max(1, min(s.count/s.laneShards, s.maxEvents/(2*shards)))
@@ -178,17 +179,9 @@ func (s *settings) chunks() {
 func producerName(name string) error {
 	bad := func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }
 	return need(len(name) <= 100 && strings.IndexFunc(name, bad) < 0,
-		fmt.Sprintf("Producer %q: at most 100 printable ASCII characters without spaces and slashes", name))
+		fmt.Sprintf("Producer %q: must have at most 100 printable ASCII characters without spaces and slashes", name))
 }
 
 func within[N int | int64](name string, n, least, most N) error {
-	return need(n >= least && n <= most, fmt.Sprintf("%s is %d: from %d to %d", name, n, least, most))
-}
-
-// or returns v, or what it stands for when it is zero.
-func or[N int | int64 | time.Duration](v, zero N) N {
-	if v == 0 {
-		return zero
-	}
-	return v
+	return need(n >= least && n <= most, fmt.Sprintf("%s is %d: must be from %d to %d", name, n, least, most))
 }

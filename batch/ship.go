@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// drainCap bounds the back-off while Close waits: what is not sent then is not
-// sent by this processor.
+// drainCap limits the back-off while Close waits: this processor has little time left
+// to send events.
 const drainCap = 250 * time.Millisecond
 
-// labelled makes goroutines tell in profiles what they are for.
-func (p *pipeline) labelled(what string, f func()) func() {
+// labeled returns f with a profile label for its goroutine.
+func (p *pipeline) labeled(what string, f func()) func() {
 	return func() {
 		pprof.Do(context.Background(), pprof.Labels("batch", what), func(context.Context) { f() })
 	}
@@ -26,73 +26,73 @@ func (p *pipeline) batchKey(lane int, seq uint64) string {
 	return fmt.Sprintf("%s/%d/%d/%d", p.producer, p.epoch, lane, seq)
 }
 
-// A flight brings one batch to its end: each event is delivered or dropped, or
-// Close wants it back. One goroutine owns it.
+// A flight sends one batch until each event is delivered or dropped, or Close takes
+// it back. One goroutine owns it.
 type flight struct {
-	*pipeline
+	p     *pipeline
 	lane  *lane
 	whole *Batch
-	todo  []*Batch // the batch or pieces of it, the next one last; changed under the pipeline's lock
+	todo  []*Batch // the batch or pieces of it, the next one last; changed under the lock of p
 
-	probes   int  // events that may be refused in doubt before the lane waits again
+	probes   int  // suspected events that may be refused before the lane waits again
 	resumed  bool // Resume ended the last wait
-	stale    bool // events that were refused in doubt have waited; see recheck
-	restored int  // how often restore has made a piece
+	stale    bool // suspected events have waited since they were refused; see recheck
+	restored int  // how often restore made a piece
 }
 
 // run sends until nothing is left to do, or Close has ended sending.
 func (f *flight) run() {
-	resume := f.resuming()
-	loaded := f.load(f.whole)
-	if loaded && f.whole.short {
+	resume := f.p.resumed()
+	loaded := f.p.load(f.whole)
+	if loaded && f.whole.incomplete {
 		loaded = f.gap(resume)
 	}
 	switch {
 	case !loaded:
 	case f.whole.count == 0:
-		f.end(f.whole, nil, func(*counts) {})
+		f.replace(f.whole, nil, func(*counts) {})
 	default:
-		f.note(f.whole)
+		f.p.writeNote(f.whole)
 	}
 	for going := loaded; going && len(f.todo) > 0; {
 		b := f.todo[len(f.todo)-1]
 		switch {
 		case b.loss != nil:
-			going = f.conclude(b)
-		case b.known && b.count > 1:
+			going = f.decide(b)
+		case b.mustSplit && b.count > 1:
 			going = f.cut(b, VerdictBisect, b.count/2)
 		default:
 			var out Outcome
-			if out, going = f.try(b); going {
+			if out, going = f.attempt(b); going {
 				going = f.act(b, out)
 			}
 		}
 	}
 	if len(f.todo) == 0 {
-		f.settle(f.whole)
+		f.p.settle(f.whole)
 	}
-	f.land()
-	f.nudge()
+	f.finish()
+	f.p.wakeDispatcher()
 }
 
-// try makes an attempt, as soon as one may be made. It reports false when Close
-// ended sending first.
-func (f *flight) try(b *Batch) (Outcome, bool) {
+// attempt makes an attempt as soon as it may. It reports false if Close ended sending
+// first.
+func (f *flight) attempt(b *Batch) (Outcome, bool) {
 	for {
-		if !f.gate.pass(f.sending) || !f.limit.acquire(f.sending) {
+		if !f.p.gate.pass(f.p.sending) || !f.p.limit.acquire(f.p.sending) {
 			return Outcome{}, false
 		}
-		if f.gate.rest() <= 0 {
+		if f.p.gate.remaining() <= 0 {
 			break
 		}
-		f.limit.release(time.Time{}, false, false) // it shut meanwhile
+		f.p.limit.release(time.Time{}, false, false) // the gate was shut meanwhile
 	}
 	b.attempt++
 	start := f.begin(b)
-	out := f.send(f.sending, b)
+	out := f.p.send(f.p.sending, b)
 	took := time.Since(start)
-	if f.retry.Classify != nil {
-		out = f.retry.Classify(out)
+	if f.p.retry.Classify != nil {
+		out = f.p.retry.Classify(out)
 	}
 	if out.Verdict == VerdictAuto {
 		out.Verdict = VerdictAccepted
@@ -101,12 +101,12 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 		}
 	}
 	if out.RetryAfter > 0 && out.Verdict != VerdictAccepted {
-		f.gate.shut(min(out.RetryAfter, f.retry.MaxRetryAfter))
+		f.p.gate.shut(min(out.RetryAfter, f.p.retry.MaxRetryAfter))
 	}
-	f.limit.release(start, out.Verdict == VerdictAccepted, out.Overload)
-	f.attempted(b, took, out.Verdict == VerdictAccepted)
-	if f.hooks.OnAttempt != nil {
-		f.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
+	f.p.limit.release(start, out.Verdict == VerdictAccepted, out.Overload)
+	f.p.attempted(b, took, out.Verdict == VerdictAccepted)
+	if f.p.hooks.OnAttempt != nil {
+		f.p.hooks.OnAttempt(Attempt{b.key, b.lane, b.attempt, b.count, b.Size(), took, out})
 	}
 	return out, true
 }
@@ -114,11 +114,11 @@ func (f *flight) try(b *Batch) (Outcome, bool) {
 // begin notes that the batch is sent.
 func (f *flight) begin(b *Batch) time.Time {
 	now := time.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b.seen = f.mu.takes
-	if f.whole.tried.IsZero() {
-		f.whole.tried = now
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	b.takesBefore = f.p.mu.successes
+	if f.whole.firstAttempt.IsZero() {
+		f.whole.firstAttempt = now
 	}
 	return now
 }
@@ -127,8 +127,8 @@ func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if taken {
-		p.mu.takes++
-		p.mu.streak = 0
+		p.mu.successes++
+		p.mu.failedInRow = 0
 	}
 	p.mu.counts.requests++
 	p.mu.counts.latency.add(took.Seconds())
@@ -137,69 +137,68 @@ func (p *pipeline) attempted(b *Batch, took time.Duration, taken bool) {
 	}
 }
 
-// act does what the outcome of an attempt asks for. It reports false when Close
-// ended sending.
+// act handles the outcome of an attempt. It reports false if Close ended sending.
 func (f *flight) act(b *Batch, out Outcome) bool {
 	switch out.Verdict {
 	case VerdictAccepted:
-		return f.taken(b, out)
+		return f.accepted(b, out)
 	case VerdictRetry:
 		switch {
 		case f.late():
-			return f.lose(b, ReasonExpired, out.Err)
+			return f.giveUpBatch(b, ReasonExpired, out.Err)
 		case f.exhausted(b):
 			return f.isolate(b, out)
 		}
 		return f.backOff(b, "batch: trying again", out.Err)
 	case VerdictPause:
-		f.log.write(slog.LevelError, "batch: the receiver does not allow us, or the address is wrong; events are kept and their lane waits",
-			"lane", f.lane.id, "status", out.Status, "retry_in", f.retry.Max, "waiting_events", f.waiting(), "err", out.Err)
-		f.keepLate(b)
-		return f.pause(f.retry.Max)
+		f.p.log.write(slog.LevelError, "batch: the receiver does not allow us, or the address is wrong; events are kept and their lane waits",
+			"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.waiting(), "err", out.Err)
+		f.persistLate(b)
+		return f.pause(f.p.retry.Max)
 	case VerdictSplit:
 		if b.count > 1 {
-			f.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; a lower Trigger.Bytes would spare it the others",
+			f.p.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; a lower Trigger.Bytes would spare it the others",
 				"bytes", b.Size(), "events", b.count)
 			return f.cut(b, VerdictSplit, b.count/2)
 		}
 	case VerdictBisect:
 		switch {
-		case b.count > 1 && f.doubtful():
-			return f.cut(b, VerdictBisect, 1) // one event will tell whether it is the events
+		case b.count > 1 && f.p.receiverSuspect():
+			return f.cut(b, VerdictBisect, 1) // one event shows whether the events are at fault
 		case b.count > 1:
 			return f.cut(b, VerdictBisect, b.count/2)
-		case !f.gapless: // which stops at once
-			return f.doubt(b, out)
+		case !f.p.gapless: // a gapless lane stops immediately
+			return f.suspect(b, out)
 		}
 	}
-	return f.lose(b, ReasonRefused, out.Err)
+	return f.giveUpBatch(b, ReasonRefused, out.Err)
 }
 
-// late reports whether the batch's time is up.
+// late reports whether Retry.MaxElapsed has passed.
 func (f *flight) late() bool {
-	return f.retry.MaxElapsed > 0 && time.Since(f.whole.tried) >= f.retry.MaxElapsed
+	return f.p.retry.MaxElapsed > 0 && time.Since(f.whole.firstAttempt) >= f.p.retry.MaxElapsed
 }
 
-// exhausted reports whether the batch has had its attempts.
+// exhausted reports whether the batch has had Retry.Attempts.
 func (f *flight) exhausted(b *Batch) bool {
-	return f.retry.Attempts > 0 && b.attempt >= f.retry.Attempts
+	return f.p.retry.Attempts > 0 && b.attempt >= f.p.retry.Attempts
 }
 
 var (
-	errTooLate = errors.New("the receiver wants the event again, but its time is up")
-	errTooMany = errors.New("the receiver wants the event again, but it has had its attempts")
+	errTooLate = errors.New("the receiver asks for the event again, but Retry.MaxElapsed has passed")
+	errTooMany = errors.New("the receiver asks for the event again, but it has had Retry.Attempts")
 )
 
-// taken settles a batch the receiver took, but for the events it did not.
-func (f *flight) taken(b *Batch, out Outcome) bool {
+// accepted settles a batch that the receiver accepted, except the refused events.
+func (f *flight) accepted(b *Batch, out Outcome) bool {
 	if out.Err != nil {
-		f.log.write(slog.LevelWarn, "batch: taken, but", "err", out.Err)
+		f.p.log.write(slog.LevelWarn, "batch: the receiver took a batch, with a problem", "err", out.Err)
 	}
-	again, bad := f.verdicts(b, out.Rejected)
-	if b.other != nil && len(bad) == 0 && len(again) == 0 {
-		// The batch the two are halves of could not be taken: the other half
-		// is why, and sending it whole would tell nothing new.
-		b.other.known = true
+	again, bad := f.verdicts(b, out.Refused)
+	if b.sibling != nil && len(bad) == 0 && len(again) == 0 {
+		// The whole batch was refused, so the other half has a bad event:
+		// sending that half as a whole would show nothing new.
+		b.sibling.mustSplit = true
 	}
 	b.retain() // for the hook
 	defer b.release()
@@ -208,25 +207,25 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	var wanted *Batch
 	if len(again) > 0 {
 		wanted = b.piece(merge(again), "")
-		wanted.stem, wanted.wanted, wanted.attempt = b.stem, b.wanted+1, b.attempt
-		wanted.key = wanted.stem + ".r" + strconv.Itoa(wanted.wanted)
+		wanted.baseKey, wanted.retries, wanted.attempt = b.baseKey, b.retries+1, b.attempt
+		wanted.key = wanted.baseKey + ".r" + strconv.Itoa(wanted.retries)
 		switch {
 		case f.late():
-			wanted.lost(ReasonExpired, b.key, errTooLate)
+			wanted.markLost(ReasonExpired, b.key, errTooLate)
 		case f.exhausted(b):
-			wanted.lost(ReasonExhausted, b.key, errTooMany)
+			wanted.markLost(ReasonExhausted, b.key, errTooMany)
 		}
 		if wanted.loss != nil {
-			wanted.attempt = 0 // its attempts were b's
+			wanted.attempt = 0 // its attempts are counted with b
 		}
 		next = append(next, wanted)
 	}
 	for _, r := range slices.Backward(bad) {
 		piece := b.piece([]part{b.at(r.Index)}, "")
-		piece.lost(ReasonRefused, b.key, rejection(r.Reason))
+		piece.markLost(ReasonRefused, b.key, rejection(r.Reason))
 		next = append(next, piece)
 	}
-	if !f.end(b, next, func(n *counts) {
+	if !f.replace(b, next, func(n *counts) {
 		n.flying -= uint64(delivered)
 		n.delivered += uint64(delivered)
 		if out.Duplicate {
@@ -235,45 +234,45 @@ func (f *flight) taken(b *Batch, out Outcome) bool {
 	}) {
 		return false
 	}
-	if delivered > 0 && f.hooks.OnDelivered != nil {
-		f.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
+	if delivered > 0 && f.p.hooks.OnDelivered != nil {
+		f.p.hooks.OnDelivered(Delivery{b.key, b.lane, delivered, time.Since(f.whole.first), out.Duplicate})
 	}
-	if delivered > 0 && f.ordered && len(f.todo) > 0 {
+	if delivered > 0 && f.p.ordered && len(f.todo) > 0 {
 		f.overtaken(b)
 	}
-	if !f.giveUp() || b.again && !f.restore() {
+	if !f.giveUp() || b.rechecked && !f.restore() {
 		return false
 	}
 	if f.stale {
 		f.recheck()
 	}
-	return wanted == nil || wanted.loss != nil || f.backOff(wanted, "batch: the receiver wants some events again", nil)
+	return wanted == nil || wanted.loss != nil || f.backOff(wanted, "batch: the receiver asks for some events again", nil)
 }
 
-// cut replaces a batch by its first events and the others.
+// cut replaces a batch by two pieces: its first events, and the others.
 func (f *flight) cut(b *Batch, why Verdict, at int) bool {
 	first, second := b.cut(at)
 	switch {
 	case why == VerdictBisect:
-		first.other = second
+		first.sibling = second
 	case why == VerdictRetry: // each has one attempt left
 		first.attempt, second.attempt = b.attempt-1, b.attempt-1
 	}
-	return f.end(b, []*Batch{second, first}, func(*counts) {})
+	return f.replace(b, []*Batch{second, first}, func(*counts) {})
 }
 
-// end replaces the batch that is next, and counts what became of its events, at
-// one moment. It reports false when Close has taken the flight over.
-func (f *flight) end(b *Batch, next []*Batch, count func(*counts)) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.abandoned {
+// replace replaces b, which is the next batch, and counts its events under the same
+// lock. It reports false if Close has taken over the flight.
+func (f *flight) replace(b *Batch, next []*Batch, count func(*counts)) bool {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	if f.p.mu.abandoned {
 		return false
 	}
 	f.todo = append(f.todo[:len(f.todo)-1], next...)
-	count(&f.mu.counts)
+	count(&f.p.mu.counts)
 	if b.attempt > 0 {
-		f.mu.counts.attempts.add(float64(b.attempt))
+		f.p.mu.counts.attempts.add(float64(b.attempt))
 	}
 	if b != f.whole {
 		b.release()
@@ -281,18 +280,18 @@ func (f *flight) end(b *Batch, next []*Batch, count func(*counts)) bool {
 	return true
 }
 
-// verdicts are the parts of b to send again, and the events refused, each once
-// and in order.
-func (f *flight) verdicts(b *Batch, all []Rejected) (again []part, bad []Rejected) {
+// verdicts returns the parts of b to send again and the refusals to give up, each
+// event once and in order.
+func (f *flight) verdicts(b *Batch, all []Refusal) (again []part, bad []Refusal) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(x, y Rejected) int { return x.Index - y.Index })
+	slices.SortStableFunc(all, func(x, y Refusal) int { return x.Index - y.Index })
 	last := -1
 	for _, r := range all {
 		if r.Index < 0 || r.Index >= b.count {
-			f.log.write(slog.LevelWarn, "batch: the receiver rejects an event which is not in the batch", "index", r.Index, "events", b.count)
+			f.p.log.write(slog.LevelWarn, "batch: the receiver refuses an event that is not in the batch", "index", r.Index, "events", b.count)
 			continue
 		}
 		if r.Index == last {
@@ -308,7 +307,7 @@ func (f *flight) verdicts(b *Batch, all []Rejected) (again []part, bad []Rejecte
 	return again, bad
 }
 
-// merge joins parts that follow each other.
+// merge joins adjacent parts.
 func merge(parts []part) []part {
 	joined := parts[:1]
 	for _, x := range parts[1:] {
@@ -321,165 +320,163 @@ func merge(parts []part) []part {
 	return joined
 }
 
-// rejection is what a receiver says about an event.
+// rejection is the reason that a receiver gave for refusing an event.
 type rejection string
 
-// Error implements error.
 func (r rejection) Error() string { return string(r) }
 
-// backOff says why, and waits before the next attempt. Close cuts it short.
+// backOff logs why, and waits before the next attempt. Close shortens the wait.
 func (f *flight) backOff(b *Batch, why string, err error) bool {
-	f.keepLate(b)
+	f.persistLate(b)
 	wait := f.delay(b.attempt)
-	f.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.waiting(), "err", err)
+	f.p.log.write(slog.LevelWarn, why, "attempt", b.attempt, "events", b.count, "retry_in", wait, "waiting_events", f.p.waiting(), "err", err)
 	defer f.recheck()
-	return f.stand(wait, nil)
+	return f.sleep(wait, nil)
 }
 
-// delay is how long to wait after so many attempts.
+// delay returns how long to wait after a number of attempts.
 func (f *flight) delay(attempts int) time.Duration {
-	bound := f.retry.bound(attempts)
-	if f.closing() {
+	bound := f.p.retry.bound(attempts)
+	if f.p.closing() {
 		bound = min(bound, drainCap)
 	}
 	return jitter(bound)
 }
 
-// stand waits for d, for resume, or until Close begins; when it has begun, for d.
-// Where no order asks for it, the batch does not keep others from being sent
-// meanwhile. It reports false when Close ended sending.
-func (f *flight) stand(d time.Duration, resume <-chan struct{}) bool {
-	draining := f.draining
-	if f.closing() {
+// sleep waits for d, for resume, or until Close begins; after Close has begun, it waits
+// for d. Without an order, other batches may be sent meanwhile. It reports false if
+// Close ended sending.
+func (f *flight) sleep(d time.Duration, resume <-chan struct{}) bool {
+	draining := f.p.draining
+	if f.p.closing() {
 		draining = nil
 	}
-	room := f.stop()
-	defer f.goOn(room)
-	f.nudge()
-	return rest(f.sending, d, draining, resume)
+	room := f.releaseSlot()
+	defer f.reclaimSlot(room)
+	f.p.wakeDispatcher()
+	return sleep(f.p.sending, d, draining, resume)
 }
 
-// waiting is the number of events that are accepted and not settled, but for those
-// of open chunks.
+// waiting returns the number of unsettled events, without those of open chunks.
 func (p *pipeline) waiting() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.counts.queued + p.mu.counts.spooled + p.mu.counts.flying
 }
 
-// An aside is the batches that wait for their next attempt without a place in
+// An aside counts the batches that wait for their next attempt without a place in
 // their lane.
 type aside struct {
 	batches, events int
 	bytes           int64 // of memory
 }
 
-// stop begins a wait. It gives the flight's place in its lane to another, and
-// reports that, unless order forbids it or those that wait take too much memory.
-func (f *flight) stop() (room aside) {
+// releaseSlot begins a wait. It gives the place in the lane to another flight, unless
+// the lane is ordered or the waiting batches take too much memory. It returns what
+// reclaimSlot needs.
+func (f *flight) releaseSlot() (room aside) {
 	one := aside{1, f.whole.count, 0}
 	for _, c := range f.whole.chunks {
 		one.bytes += int64(cap(c.arena.buf))
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.standing++
-	all := &f.mu.aside
-	if f.ordered || all.batches >= f.lanesMax && (all.events+one.events > f.maxEvents/4 || all.bytes+one.bytes > f.maxBytes/4) {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	f.p.mu.waiting++
+	all := &f.p.mu.aside
+	if f.p.ordered || all.batches >= f.p.lanesMax && (all.events+one.events > f.p.maxEvents/4 || all.bytes+one.bytes > f.p.maxBytes/4) {
 		return aside{}
 	}
-	f.stepLocked(one, 1)
-	f.lookLocked(f.lane)
+	f.addAsideLocked(one, 1)
+	f.p.markDirtyLocked(f.lane)
 	return one
 }
 
-// goOn ends a wait.
-func (f *flight) goOn(room aside) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.standing--
-	f.stepLocked(room, -1)
+// reclaimSlot ends a wait.
+func (f *flight) reclaimSlot(room aside) {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	f.p.mu.waiting--
+	f.addAsideLocked(room, -1)
 }
 
-func (f *flight) stepLocked(one aside, n int) {
+func (f *flight) addAsideLocked(one aside, n int) {
 	f.lane.flights -= n * one.batches
 	f.lane.aside += n * one.batches
-	f.mu.aside.batches += n * one.batches
-	f.mu.aside.events += n * one.events
-	f.mu.aside.bytes += int64(n) * one.bytes
+	f.p.mu.aside.batches += n * one.batches
+	f.p.mu.aside.events += n * one.events
+	f.p.mu.aside.bytes += int64(n) * one.bytes
 }
 
-// keepLate writes a batch to disk that was tried too often.
-func (f *flight) keepLate(b *Batch) {
-	if f.disk != nil && b.attempt >= f.disk.AfterAttempts {
-		f.keep(f.whole)
+// persistLate writes a batch to disk after Spool.AfterAttempts attempts.
+func (f *flight) persistLate(b *Batch) {
+	if f.p.disk != nil && b.attempt >= f.p.disk.AfterAttempts {
+		f.p.persist(f.whole)
 	}
 }
 
-// pause waits for so long or for Resume. Close cuts it short.
+// pause waits for d or for Resume. Close shortens the wait.
 func (f *flight) pause(d time.Duration) bool {
-	resume := f.resuming()
-	f.rests(1)
-	defer f.rests(-1)
-	if f.closing() {
+	resume := f.p.resumed()
+	f.addPaused(1)
+	defer f.addPaused(-1)
+	if f.p.closing() {
 		d = min(d, drainCap)
 	}
 	defer f.recheck()
-	return f.stand(d, resume)
+	return f.sleep(d, resume)
 }
 
-// resuming is closed by the next Resume.
-func (p *pipeline) resuming() <-chan struct{} {
+// resumed returns a channel that the next Resume closes.
+func (p *pipeline) resumed() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.resume
 }
 
-// rests counts a flight of the lane that waits for Resume.
-func (f *flight) rests(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// addPaused counts the flights of the lane that wait for Resume.
+func (f *flight) addPaused(n int) {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
 	f.lane.paused += n
 }
 
-// gap stops a lane without gaps after it has lost an event, until Resume or Close.
-// The caller has asked for resume before it told OnDrop, which may call Resume.
+// gap stops a gapless lane that has lost an event, until Resume or Close. The caller
+// gets resume before it calls OnDrop, because OnDrop may call Resume.
 func (f *flight) gap(resume <-chan struct{}) bool {
-	if !f.gapless {
+	if !f.p.gapless {
 		return true
 	}
-	f.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
-	f.rests(1)
+	f.p.log.write(slog.LevelError, "batch: an event is missing; its lane waits for Resume", "lane", f.lane.id)
+	f.addPaused(1)
 	select {
 	case <-resume:
-		f.rests(-1)
+		f.addPaused(-1)
 		return true
-	case <-f.draining:
-		// What follows must not overtake what is missing: the lane stays as it
-		// is, and Close keeps or returns its events.
+	case <-f.p.draining:
+		// Later events must not overtake the missing one: the lane stays as it is,
+		// and Close keeps or returns its events.
 		f.halt()
 		return false
 	}
 }
 
 func (f *flight) halt() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
 	f.lane.halted = true
 }
 
-// land makes room in the lane for the next batch. What is not settled stays as it
-// is, for Close.
-func (f *flight) land() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// finish makes room in the lane for the next batch. Unsettled events stay for Close.
+func (f *flight) finish() {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
 	f.lane.flights--
-	f.lookLocked(f.lane)
-	if !f.mu.abandoned && len(f.todo) == 0 {
-		delete(f.mu.flights, f)
+	f.p.markDirtyLocked(f.lane)
+	if !f.p.mu.abandoned && len(f.todo) == 0 {
+		delete(f.p.mu.flights, f)
 		f.whole.release()
 	}
-	f.drainedLocked()
+	f.p.drainedLocked()
 }
 
 // countDrop counts events on the way as dropped.
@@ -492,8 +489,8 @@ func (p *pipeline) countDrop(n int, why Reason) {
 	p.mu.counts.drop(n, why)
 }
 
-// report tells tickets, OnDrop and the log about dropped events.
-func (p *pipeline) report(parts []part, d Dropped) {
+// reportDropped reports dropped events to their tickets, to OnDrop and to the log.
+func (p *pipeline) reportDropped(parts []part, d Dropped) {
 	n := 0
 	for _, x := range parts {
 		x.chunk.receipt.fail(x.from, x.to, &EventError{d.Reason, d.Err})
@@ -502,11 +499,11 @@ func (p *pipeline) report(parts []part, d Dropped) {
 	if p.onDrop != nil && d.Events == nil {
 		d.Events = copies(parts, p.format)
 	}
-	p.tell(d, n)
+	p.notifyDropped(d, n)
 }
 
-// tell tells OnDrop and the log about n events.
-func (p *pipeline) tell(d Dropped, n int) {
+// notifyDropped reports n dropped events to OnDrop and to the log.
+func (p *pipeline) notifyDropped(d Dropped, n int) {
 	level, msg := slog.LevelError, "batch: events are dropped"
 	if d.DeadLettered {
 		level, msg = slog.LevelWarn, "batch: events are dead letters"
@@ -517,12 +514,12 @@ func (p *pipeline) tell(d Dropped, n int) {
 	}
 }
 
-// settle ends the chunks of a batch of which nothing is left to do.
+// settle settles the chunks of a batch that is done.
 func (p *pipeline) settle(b *Batch) {
 	for _, c := range b.chunks {
 		c.receipt.settle()
 	}
-	p.forget(b.chunks...)
+	p.ack(b.chunks...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range b.chunks {

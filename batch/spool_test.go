@@ -296,7 +296,7 @@ func TestSpoolInUse(t *testing.T) {
 func TestCloseWithinOnDrop(t *testing.T) {
 	dir := t.TempDir()
 	r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
-		return batch.Outcome{Rejected: []batch.Rejected{{Index: 2, Reason: "no id"}}}
+		return batch.Outcome{Refused: []batch.Refusal{{Index: 2, Reason: "no id"}}}
 	}}
 	told, closed, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	p := start(t, batch.Options[int]{

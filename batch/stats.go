@@ -11,46 +11,46 @@ import (
 type Stats struct {
 	// Events, since New.
 	Accepted   uint64 // by Add, AddWait and AddAck
-	Recovered  uint64 // found in the spool by New
+	Recovered  uint64 // foundRecord in the spool by New
 	Rejected   uint64 // not accepted: ErrFull, ErrTooLarge or ErrEncode
 	Delivered  uint64 // taken by the receiver
-	Duplicates uint64 // of Delivered: the receiver said it had taken them before
-	Retried    uint64 // sent again, once for each time
+	Duplicates uint64 // of Delivered: the receiver had taken them before
+	Retried    uint64 // sent again, counted each time
 	Returned   uint64 // given back by Close
-	Unreadable uint64 // on disk only, where they cannot be read
+	Unreadable uint64 // on disk only, and cannot be read
 
-	// Events given up since New, but for those that DeadLetter has taken.
+	// Events given up since New. Each is counted in one of these.
 	DroppedFull      uint64 // by Queue.Full
 	DroppedExpired   uint64 // by Retry.MaxElapsed
 	DroppedExhausted uint64 // by Retry.Attempts
 	Refused          uint64 // by the receiver
 	DeadLettered     uint64 // taken by DeadLetter
 
-	// Events, now.
+	// Events now.
 	Queued   uint64 // wait in memory, or in memory and on disk
 	Spooled  uint64 // wait on disk only
 	InFlight uint64 // in batches on the way
 
 	QueuedBytes int64         // memory reserved by waiting events
 	SpoolBytes  int64         // of the spool's files
-	OldestAge   time.Duration // of the event that is not settled and has waited longest
+	OldestAge   time.Duration // of the oldest unsettled event
 
-	// Damage New found in the spool: places where bytes were bad, and events
-	// that are missing there. These events were never counted above.
+	// Damage that New found in the spool: damaged places, and missing events. These
+	// events are not counted above.
 	Corrupt    uint64
 	LostOnDisk uint64
 
 	Batches     uint64 // made
 	Requests    uint64 // attempts to send a batch or a piece of one
 	Lanes       int
-	LanesPaused int // that wait for Resume, or for the receiver to allow us
+	LanesPaused int // that wait for Resume, or for permission of the receiver
 	Retrying    int // batches that wait for their next attempt
-	Limit       int // of requests at once, at most Lanes.Max
+	Limit       int // of concurrent requests, at most Lanes.Max
 
 	BatchSize Histogram // events of a batch
 	Wait      Histogram // seconds from a batch's first event to its first attempt
 	Latency   Histogram // seconds of an attempt
-	Attempts  Histogram // attempts of a batch or piece that is settled
+	Attempts  Histogram // attempts of a settled batch or piece
 }
 
 // Balance checks that each event is in exactly one place:
@@ -59,7 +59,7 @@ type Stats struct {
 //	                       DroppedExhausted + Refused + DeadLettered +
 //	                       Returned + Unreadable + Queued + Spooled + InFlight
 //
-// Its error says what is missing.
+// The error has both sums.
 func (s Stats) Balance() error {
 	in := s.Accepted + s.Recovered
 	out := s.Delivered + s.DroppedFull + s.DroppedExpired + s.DroppedExhausted + s.Refused + s.DeadLettered +
@@ -74,8 +74,8 @@ func (s Stats) Balance() error {
 type Histogram struct {
 	Count uint64
 	Sum   float64
-	// Buckets count the observations of at most Bound and above the bound
-	// before. The last bound is infinite.
+	// Buckets count the observations up to their Bound and above the previous one.
+	// The last bound is infinite.
 	Buckets []Bucket
 }
 
@@ -85,8 +85,8 @@ type Bucket struct {
 	Count uint64
 }
 
-// bucketJSON is the form of a Bucket. JSON has no infinity, so that the bound is
-// "+Inf" then, as Prometheus writes it.
+// bucketJSON is the JSON form of a Bucket. JSON has no infinity, so the last bound is
+// "+Inf", as in Prometheus.
 type bucketJSON struct {
 	Bound any
 	Count uint64
@@ -111,16 +111,16 @@ func (b *Bucket) UnmarshalJSON(text []byte) error {
 		*b = Bucket{bound, j.Count}
 	case string:
 		if bound != "+Inf" {
-			return fmt.Errorf("batch: bound of a bucket: got %q, want a number or \"+Inf\"", bound)
+			return fmt.Errorf("batch: bound of a bucket: got %q, must be a number or \"+Inf\"", bound)
 		}
 		*b = Bucket{math.Inf(1), j.Count}
 	default:
-		return fmt.Errorf("batch: bound of a bucket: got %v, want a number or \"+Inf\"", bound)
+		return fmt.Errorf("batch: bound of a bucket: got %v, must be a number or \"+Inf\"", bound)
 	}
 	return nil
 }
 
-// histogram has buckets bounded by least, twice that, and so on.
+// A histogram has buckets with the bounds least, twice least, and so on.
 type histogram struct {
 	least  float64
 	counts [24]uint64
@@ -148,7 +148,7 @@ func (h *histogram) read() Histogram {
 	return r
 }
 
-// counts is the part of Stats that the pipeline's lock guards.
+// counts is the part of Stats that the lock of the pipeline guards.
 type counts struct {
 	delivered, duplicates, retried, full, expired, exhausted, refused, dead, returned, unreadable uint64
 
@@ -177,8 +177,8 @@ func (n *counts) drop(events int, why Reason) {
 	}
 }
 
-// Stats returns what the processor has done and what it holds. It takes each
-// shard's lock for a moment: once a second is nothing, once an event is much.
+// Stats returns figures of the processor. It takes the lock of each shard for a
+// moment: call it every second, not for every event.
 func (p *Processor[T]) Stats() Stats { return p.pipe.stats() }
 
 func (p *pipeline) stats() Stats {
@@ -211,7 +211,7 @@ func (p *pipeline) stats() Stats {
 	s.Spooled, s.InFlight = n.spooled, n.flying
 	s.QueuedBytes = p.mu.bytes
 	s.Corrupt, s.LostOnDisk = n.corrupt, n.lost
-	s.Batches, s.Requests, s.Retrying = n.batches, n.requests, p.mu.standing
+	s.Batches, s.Requests, s.Retrying = n.batches, n.requests, p.mu.waiting
 	for _, l := range p.lanes {
 		if l.paused > 0 {
 			s.LanesPaused++
@@ -226,7 +226,7 @@ func (p *pipeline) stats() Stats {
 	return s
 }
 
-// lockShards stops all producers between two events.
+// lockShards stops all producers.
 func (p *pipeline) lockShards() {
 	for _, s := range p.all {
 		s.mu.Lock()

@@ -5,31 +5,30 @@ import (
 	"sync"
 )
 
-// A State is how far an event has come.
+// A State is a state of an event, for Ticket.Wait.
 type State uint8
 
 const (
-	// StateDurable: on disk, so that it survives the end of the process, and of the
-	// machine unless SyncEvery is negative; or delivered.
+	// StateDurable: the event is delivered, or on disk. There it survives a crash of
+	// the process, and of the machine unless Spool.SyncEvery is negative.
 	StateDurable State = iota + 1
-	// StateDelivered: the receiver took it.
+	// StateDelivered: the receiver took the event.
 	StateDelivered
 )
 
-// A Ticket stands for one accepted event. It is small, may be copied, and may
-// be waited on from several goroutines. Not waiting on it is fine.
+// A Ticket is a handle on one accepted event. It may be copied, and several goroutines
+// may wait on it. You need not wait.
 type Ticket struct {
 	receipt *receipt
 	index   int
 }
 
-// Wait waits until the event is as far as until says. It returns nil, ctx's
-// error, or an *EventError when the event will not get there. Without a spool,
-// or with one that writes only when it must, an event may become durable only
-// by being delivered.
+// Wait waits until the event has a state. It returns nil, ctx's error, or an
+// *EventError if the event will not reach the state. Without Spool.WriteAhead, an
+// event may become durable only by being delivered.
 func (t Ticket) Wait(ctx context.Context, until State) error {
 	for {
-		changed, err := t.receipt.look(t.index, until)
+		changed, err := t.receipt.poll(t.index, until)
 		if changed == nil {
 			return err
 		}
@@ -41,19 +40,19 @@ func (t Ticket) Wait(ctx context.Context, until State) error {
 	}
 }
 
-// A receipt is what the tickets of one chunk share.
+// A receipt is shared by the tickets of one chunk.
 type receipt struct {
 	mu struct {
 		sync.Mutex
 		durable int           // events on disk, from the first
-		settled bool          // every event is delivered, but for failed
+		settled bool          // every event is delivered, except failed
 		failed  map[int]error // by index
-		changed chan struct{} // closed at the next change; nil when nobody waits
+		changed chan struct{} // closed at the next change; nil if no goroutine waits
 	}
 }
 
-// look returns how the event has ended, or what is closed when there is news.
-func (r *receipt) look(index int, until State) (changed <-chan struct{}, err error) {
+// poll returns the result for an event, or a channel that is closed at the next change.
+func (r *receipt) poll(index int, until State) (changed <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if until == StateDurable && index < r.mu.durable {
@@ -71,7 +70,7 @@ func (r *receipt) look(index int, until State) (changed <-chan struct{}, err err
 	return r.mu.changed, nil
 }
 
-// change applies f and wakes who waits. A nil receipt has no tickets.
+// change calls f and wakes the waiting goroutines. A nil receipt has no tickets.
 func (r *receipt) change(f func()) {
 	if r == nil {
 		return

@@ -357,7 +357,7 @@ func give(store *oracle.Store, b *batch.Batch) batch.Outcome {
 	}
 	out := batch.Outcome{Duplicate: answer.Duplicate}
 	for _, x := range answer.Rejected {
-		out.Rejected = append(out.Rejected, batch.Rejected{Index: x.Index, Reason: x.Reason, Retry: x.Retry})
+		out.Refused = append(out.Refused, batch.Refusal{Index: x.Index, Reason: x.Reason, Retry: x.Retry})
 	}
 	return out
 }

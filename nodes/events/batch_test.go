@@ -471,7 +471,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s:\ngot  %v\nwant %s", doc, err, want)
 		}
 	}
-	f(`{kind: batch, url: "localhost:8090"}`, `url: url "localhost:8090": want one such as http://host:port/batch [F2013]`)
+	f(`{kind: batch, url: "localhost:8090"}`, `url: url "localhost:8090": must be such as http://host:port/batch [F2013]`)
 	f(`{kind: batch, url: "http://x", header: 7}`, `header: want a map of text [F2013]`)
 	f(`{kind: batch, url: "http://x", header: {a: 7}}`, `header: want a map of text [F2013]`)
 	f(`{kind: batch, url: "http://x", order: key}`, `order: order: key needs the field key [F2013]`)

@@ -7,7 +7,7 @@ func table() []mutation {
 			name: "closed flag under the lock",
 			file: "batch/ingest.go",
 			test: "TestFault10_CloseRace",
-			cuts: []cut{{`	defer s.mu.Unlock() // deferred, for the caller's Encode may panic
+			cuts: []cut{{`	defer s.mu.Unlock() // deferred, because Encode may panic
 	if s.mu.closed {
 		return Ticket{}, nil, ErrClosed
 	}
@@ -25,7 +25,7 @@ func table() []mutation {
 			file: "batch/batch.go",
 			test: "TestFault04_LateBody",
 			cuts: []cut{
-				{"	b.retain()\n	b.bodies.open()\n", "	b.bodies.open()\n"},
+				{"	b.retain()\n	b.bodies.add()\n", "	b.bodies.add()\n"},
 				{"		r.batch.release()\n		r.batch.bodies", "		r.batch.bodies"},
 			},
 		},
@@ -51,17 +51,17 @@ func table() []mutation {
 			name: "note of a batch before it is sent",
 			file: "batch/disk.go",
 			test: "TestFault06_Once",
-			cuts: []cut{{"func (p *pipeline) note(b *Batch) {\n	if p.spool == nil {\n", "func (p *pipeline) note(b *Batch) {\n	if p.spool != nil {\n		return\n	}\n	if p.spool == nil {\n"}},
+			cuts: []cut{{"func (p *pipeline) writeNote(b *Batch) {\n	if p.spool == nil {\n", "func (p *pipeline) writeNote(b *Batch) {\n	if p.spool != nil {\n		return\n	}\n	if p.spool == nil {\n"}},
 		},
 		{
 			name: "checkpoint before a file goes",
-			file: "internal/ground/spool/keeper.go",
+			file: "internal/ground/spool/sync_loop.go",
 			test: "TestFault06_Once",
 			cuts: []cut{{"s.removeDead(func() { s.writeCheckpoint(false) })", "s.removeDead(nil)"}},
 		},
 		{
 			name: "fsync of the folder",
-			file: "internal/ground/spool/keeper.go",
+			file: "internal/ground/spool/sync_loop.go",
 			test: "TestFault07_Power",
 			cuts: []cut{{"err = s.fs.SyncDir(s.opt.Dir)", "err = nil"}},
 		},
@@ -88,40 +88,40 @@ func table() []mutation {
 			file: "batch/ship.go",
 			test: "TestFault12_Poison",
 			cuts: []cut{{`		case b.count > 1:
-			return f.cut(b, Bisect,`, `		case b.count > 1000:
-			return f.cut(b, Bisect,`}},
+			return f.cut(b, VerdictBisect,`, `		case b.count > 1000:
+			return f.cut(b, VerdictBisect,`}},
 		},
 		{
 			name: "back-off gives its place away",
 			file: "batch/ship.go",
 			test: "TestFault12_Stuck",
-			cuts: []cut{{"	if f.ordered || all.batches", "	if true || all.batches"}},
+			cuts: []cut{{"	if f.p.ordered || all.batches", "	if true || all.batches"}},
 		},
 		{
 			name: "doubt about refusals",
-			file: "batch/lose.go",
+			file: "batch/give_up.go",
 			test: "TestFault12_WrongAddress",
-			cuts: []cut{{"const mostDoubted = 8", "const mostDoubted = 1 << 20"}},
+			cuts: []cut{{"const maxSuspects = 8", "const maxSuspects = 1 << 20"}},
 		},
 		{
 			name: "split",
 			file: "batch/ship.go",
 			test: "TestFault12_TooLarge",
-			cuts: []cut{{`	case Split:
-		if b.count > 1 {`, `	case Split:
+			cuts: []cut{{`	case VerdictSplit:
+		if b.count > 1 {`, `	case VerdictSplit:
 		if b.count > 1000 {`}},
 		},
 		{
 			name: "gate for all lanes",
 			file: "batch/ship.go",
 			test: "TestFault13_Gate",
-			cuts: []cut{{"f.gate.shut(min(out.After, f.retry.MaxRetryAfter))", "_ = out.After"}},
+			cuts: []cut{{"f.p.gate.shut(min(out.RetryAfter, f.p.retry.MaxRetryAfter))", "_ = out.RetryAfter"}},
 		},
 		{
 			name: "longest Retry-After",
 			file: "batch/ship.go",
 			test: "TestFault13_Gate",
-			cuts: []cut{{"min(out.After, f.retry.MaxRetryAfter)", "out.After"}},
+			cuts: []cut{{"min(out.RetryAfter, f.p.retry.MaxRetryAfter)", "out.RetryAfter"}},
 		},
 	}
 }

@@ -121,7 +121,7 @@ func (s *Spool) publishLocked(n int, events uint32) Position {
 	wake := before == 0 || before < s.opt.SyncBytes && s.mu.pending >= s.opt.SyncBytes
 	s.mu.Unlock()
 	if wake {
-		s.nudge()
+		s.wakeLoop()
 	}
 	return p
 }
@@ -211,7 +211,7 @@ func (s *Spool) sealLocked() {
 		s.mu.dead = append(s.mu.dead, g)
 	}
 	s.mu.Unlock()
-	s.nudge()
+	s.wakeLoop()
 }
 
 // reclaimLocked deletes what is wholly acknowledged, the active segment too, and

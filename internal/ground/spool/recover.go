@@ -85,8 +85,8 @@ func Open(opt Options) (*Spool, Recovery, error) {
 	s.mu.corrupt = r.rep.Corrupt
 	s.mu.changed = true
 	s.writeCheckpoint(true)
-	if err := s.keeper.checkpointErr; err != nil && !isFull(err) {
-		for _, f := range s.keeper.slots {
+	if err := s.loop.checkpointErr; err != nil && !isFull(err) {
+		for _, f := range s.loop.slots {
 			if f != nil {
 				err = errors.Join(err, f.Close())
 			}
@@ -98,8 +98,8 @@ func Open(opt Options) (*Spool, Recovery, error) {
 	for _, p := range r.rep.Problems {
 		s.log.Warn("spool: recovery", "problem", p)
 	}
-	s.wg.Go(s.keep)
-	s.nudge() // to delete what is wholly acknowledged
+	s.wg.Go(s.syncLoop)
+	s.wakeLoop() // to delete what is wholly acknowledged
 	return s, r.rep, nil
 }
 
@@ -119,7 +119,7 @@ func (r *recovering) problem(format string, args ...any) {
 	}
 }
 
-func (r *recovering) saw(epoch uint64) {
+func (r *recovering) sawEpoch(epoch uint64) {
 	if epoch < maxCounter {
 		r.epoch = max(r.epoch, epoch)
 	}
@@ -145,13 +145,13 @@ func (r *recovering) readCheckpoints() {
 			r.whole = false
 			continue
 		}
-		r.saw(c.epoch)
+		r.sawEpoch(c.epoch)
 		r.s.mu.next = max(r.s.mu.next, c.next)
 		if c.generation >= r.saved.generation {
 			r.saved = c
 		}
 	}
-	r.s.keeper.generation = r.saved.generation
+	r.s.loop.generation = r.saved.generation
 }
 
 // readSegments looks at every segment, the oldest first.
@@ -203,7 +203,7 @@ func (r *recovering) segment(number uint64, path string) {
 	if err != nil {
 		r.untouched(path, err.Error())
 	} else {
-		l := &look{r: r, path: path, f: f, sc: newScanner(f, size), g: &segment{number: number, path: path, sealed: true, entered: true}}
+		l := &segmentRecovery{r: r, path: path, f: f, sc: newScanner(f, size), g: &segment{number: number, path: path, sealed: true, entered: true}}
 		l.segment()
 		if l.sc.r.err != nil {
 			r.problem("%s: %d blocks cannot be read: %v", path, len(l.sc.r.bad), l.sc.r.err)
@@ -217,8 +217,8 @@ func (r *recovering) untouched(path, why string) {
 	r.rep.Untouched = append(r.rep.Untouched, path)
 }
 
-// A look is the recovery of one segment.
-type look struct {
+// A segmentRecovery is the recovery of one segment.
+type segmentRecovery struct {
 	r     *recovering
 	path  string
 	f     vfs.File
@@ -235,7 +235,7 @@ type look struct {
 	torn    bool   // what follows is to be cut off
 }
 
-func (l *look) segment() {
+func (l *segmentRecovery) segment() {
 	size := l.sc.size
 	l.saved.mark = segmentHeader
 	for _, st := range l.r.saved.segments {
@@ -251,7 +251,7 @@ func (l *look) segment() {
 		l.r.untouched(l.path, fmt.Sprintf("it is of version %d, this program knows %d", ver, version))
 		return
 	case ok:
-		l.r.saw(epoch)
+		l.r.sawEpoch(epoch)
 		if number != l.g.number {
 			l.r.problem("%s: it was written as segment %d", l.path, number)
 		}
@@ -270,11 +270,11 @@ func (l *look) segment() {
 	if l.records == 0 && len(l.damage) > 0 && l.saved.mark == segmentHeader && len(l.saved.acked) == 0 && l.sc.r.err == nil && l.moveAway() {
 		return
 	}
-	l.settle()
+	l.adopt()
 }
 
 // walk finds records and damaged places.
-func (l *look) walk() {
+func (l *segmentRecovery) walk() {
 	acked, size := l.saved.acked, l.sc.size
 	off := min(l.saved.mark, size)
 	l.end = off
@@ -298,37 +298,37 @@ func (l *look) walk() {
 		case f.ok && quiet:
 			l.r.gaps.record(f.record)
 		case f.ok:
-			l.take(f)
+			l.addRecord(f)
 		case quiet: // nobody needs it
 		case f.last && limit == size:
-			l.tail(f.span)
+			l.readEnd(f.span)
 			return
 		default:
-			l.hurt(f.span)
+			l.addDamage(f.span)
 		}
 		off, l.end = f.to, f.to
 	}
 }
 
-// take counts a record that is not acknowledged.
-func (l *look) take(f found) {
+// addRecord counts a record that is not acknowledged.
+func (l *segmentRecovery) addRecord(f found) {
 	l.records++
 	l.bytes += f.to - f.from
 	l.g.events += uint64(f.record.Count)
 	if f.to <= l.saved.synced {
 		l.found += uint64(f.record.Count)
 	}
-	l.r.saw(f.record.Epoch)
+	l.r.sawEpoch(f.record.Epoch)
 	l.r.gaps.record(f.record)
 }
 
 // exact reports whether the checkpoint knows what was at an offset.
-func (l *look) exact(off int64) bool {
+func (l *segmentRecovery) exact(off int64) bool {
 	return l.known && l.saved.events != unknown && off < l.saved.synced
 }
 
-// hurt notes a damaged place.
-func (l *look) hurt(at span) {
+// addDamage notes a damaged place.
+func (l *segmentRecovery) addDamage(at span) {
 	l.damage = append(l.damage, at)
 	l.r.rep.Corrupt++
 	l.r.problem("%s: bytes %d to %d are damaged", l.path, at.from, at.to)
@@ -346,17 +346,17 @@ func (l *look) hurt(at span) {
 	l.r.gaps.damage(head, at.to-at.from-recordHeader)
 }
 
-// tail decides what the bytes after the last record are: reserved, a write that
+// readEnd decides what the bytes after the last record are: reserved, a write that
 // was interrupted, or, if the checkpoint knows that they were durable, damage.
-func (l *look) tail(at span) {
+func (l *segmentRecovery) readEnd(at span) {
 	content := l.sc.content(at.from, at.to)
 	if synced := min(l.saved.synced, at.to); synced > at.from {
 		at.to = max(content, synced)
-		l.hurt(at)
+		l.addDamage(at)
 		return
 	}
 	if l.sc.r.unreadable(at) { // zeros only in place of what may be records
-		l.hurt(at)
+		l.addDamage(at)
 		return
 	}
 	l.torn = true
@@ -367,7 +367,7 @@ func (l *look) tail(at span) {
 }
 
 // count adds up what was found and what is missing.
-func (l *look) count() {
+func (l *segmentRecovery) count() {
 	rep := &l.r.rep
 	rep.Records += l.records
 	rep.Events += l.g.events
@@ -392,7 +392,7 @@ func (l *look) count() {
 }
 
 // moveAway puts a file that holds nothing but damage out of the way.
-func (l *look) moveAway() bool {
+func (l *segmentRecovery) moveAway() bool {
 	s := l.r.s
 	dir := s.join(quarantineDir)
 	to := fmt.Sprintf("%s/%s", dir, segmentFiles.Name(l.g.number))
@@ -411,9 +411,9 @@ func (l *look) moveAway() bool {
 	return true
 }
 
-// settle takes the segment into the spool. Damaged places count as acknowledged
+// adopt takes the segment into the spool. Damaged places count as acknowledged
 // when there is a copy, so that the file can go some time.
-func (l *look) settle() {
+func (l *segmentRecovery) adopt() {
 	s, g := l.r.s, l.g
 	g.end = l.end
 	g.acks.mark = min(l.saved.mark, l.sc.size)
@@ -461,7 +461,7 @@ func (l *look) settle() {
 }
 
 // quarantine copies a damaged place into a file of its own.
-func (l *look) quarantine(d span) bool {
+func (l *segmentRecovery) quarantine(d span) bool {
 	if l.sc.r.unreadable(d) {
 		l.r.problem("%s: bytes %d to %d cannot be read; the file is kept", l.path, d.from, d.to)
 		return false
@@ -477,7 +477,7 @@ func (l *look) quarantine(d span) bool {
 	return true
 }
 
-func (l *look) copyTo(dir, path string, d span) error {
+func (l *segmentRecovery) copyTo(dir, path string, d span) error {
 	s := l.r.s
 	if err := s.fs.MkdirAll(dir); err != nil {
 		return err

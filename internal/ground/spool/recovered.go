@@ -32,7 +32,7 @@ func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
 	skip = joined(append(skip, g.damaged...))
 	_, f, err := s.use(g.number)
 	if err != nil {
-		s.hurt("path", g.path, "err", err)
+		s.countDamage("path", g.path, "err", err)
 		return true
 	}
 	defer s.release(g)
@@ -56,7 +56,7 @@ func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
 		case !ok:
 			return true
 		case !got.ok:
-			s.hurt("path", g.path, "from", got.from, "to", got.to)
+			s.countDamage("path", g.path, "from", got.from, "to", got.to)
 		case !yield(Position{g.number, got.from, uint32(got.to - got.from), got.record.Count}, got.record):
 			return false
 		}
@@ -65,8 +65,8 @@ func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
 	return true
 }
 
-// hurt counts and logs what was whole at Open.
-func (s *Spool) hurt(attrs ...any) {
+// countDamage counts and logs what was whole at Open.
+func (s *Spool) countDamage(attrs ...any) {
 	s.mu.Lock()
 	s.mu.corrupt++
 	s.mu.Unlock()

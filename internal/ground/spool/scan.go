@@ -9,16 +9,16 @@ import (
 // window is how much a scanner reads at a time. A longer record is read whole.
 const window = 256 << 10
 
-// quick is up to which length a candidate is summed directly while looking for
+// maxDirectSum is up to which length a candidate is summed directly while looking for
 // the next record; see prefixSums.
-const quick = 2 * block
+const maxDirectSum = 2 * block
 
 // A span is the bytes [from, to) of a segment.
 type span struct{ from, to int64 }
 
 // A scanner reads the records of a segment, whatever state its bytes are in.
 type scanner struct {
-	r    salvage
+	r    tolerantReader
 	size int64
 	buf  []byte // the bytes from off on
 	off  int64
@@ -34,7 +34,7 @@ type found struct {
 }
 
 func newScanner(r io.ReaderAt, size int64) *scanner {
-	return &scanner{r: salvage{r: r}, size: size}
+	return &scanner{r: tolerantReader{r: r}, size: size}
 }
 
 // next returns what stands at off, which ends before limit. Zeros at the end of
@@ -94,7 +94,7 @@ func (s *scanner) plausible(off int64) bool {
 	if !ok || n > s.size-off {
 		return false
 	}
-	if n <= quick {
+	if n <= maxDirectSum {
 		_, _, ok := s.record(off)
 		return ok
 	}
@@ -133,20 +133,20 @@ func (s *scanner) bytes(off, n int64) []byte {
 	return s.buf[off-s.off : off-s.off+n]
 }
 
-// salvage reads what can be read of a file, with zeros for the rest.
-type salvage struct {
+// tolerantReader reads what can be read of a file, with zeros for the rest.
+type tolerantReader struct {
 	r   io.ReaderAt
 	bad []span // blocks that could not be read
 	err error  // why not, the first
 }
 
 // ReadAt never fails.
-func (s *salvage) ReadAt(p []byte, off int64) (int, error) {
+func (s *tolerantReader) ReadAt(p []byte, off int64) (int, error) {
 	s.read(p, off)
 	return len(p), nil
 }
 
-func (s *salvage) read(p []byte, off int64) {
+func (s *tolerantReader) read(p []byte, off int64) {
 	if n, err := s.r.ReadAt(p, off); n == len(p) || err == nil {
 		return
 	}
@@ -167,7 +167,7 @@ func (s *salvage) read(p []byte, off int64) {
 }
 
 // unreadable reports whether part of the span could not be read.
-func (s *salvage) unreadable(in span) bool {
+func (s *tolerantReader) unreadable(in span) bool {
 	for _, b := range s.bad {
 		if b.from < in.to && in.from < b.to {
 			return true

@@ -46,7 +46,7 @@ func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Curso
 	if err != nil {
 		return from, nil, err
 	}
-	v := &visit{fs: fsys, dir: dir, yield: yield, cursor: from}
+	v := &folderScan{fs: fsys, dir: dir, yield: yield, cursor: from}
 	if err := v.checkpoints(names); err != nil {
 		return from, nil, err
 	}
@@ -61,8 +61,8 @@ func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Curso
 	return v.cursor, v.damages, nil
 }
 
-// A visit is the work of Scan.
-type visit struct {
+// A folderScan is the work of Scan.
+type folderScan struct {
 	fs      vfs.FS
 	dir     string
 	saved   checkpoint
@@ -71,13 +71,13 @@ type visit struct {
 	damages []Damage
 }
 
-func (v *visit) damage(path string, off, length int64, reason string) {
+func (v *folderScan) damage(path string, off, length int64, reason string) {
 	v.damages = append(v.damages, Damage{path, off, length, reason})
 }
 
 // checkpoints reads the newer of the two that are whole. The error is that of one
 // that may not be read, of which nobody knows whether it is damaged.
-func (v *visit) checkpoints(names []string) error {
+func (v *folderScan) checkpoints(names []string) error {
 	for _, name := range slots {
 		if !slices.Contains(names, name) {
 			continue
@@ -119,7 +119,7 @@ func (p padded) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (v *visit) segment(number uint64, path string) (err error) {
+func (v *folderScan) segment(number uint64, path string) (err error) {
 	f, err := v.fs.Open(path)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (v *visit) segment(number uint64, path string) (err error) {
 }
 
 // records goes through a segment.
-func (v *visit) records(path string, sc *scanner, st state) error {
+func (v *folderScan) records(path string, sc *scanner, st state) error {
 	acked := st.acked
 	end := min(max(st.mark, v.cursor.offset), sc.size)
 	defer func() { v.cursor.offset = end }()

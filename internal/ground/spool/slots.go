@@ -22,7 +22,7 @@ const manyAcks = 4096
 // writeCheckpoint writes what is acknowledged into the slot whose turn it is, and
 // makes it durable.
 func (s *Spool) writeCheckpoint(last bool) {
-	k := &s.keeper
+	k := &s.loop
 	s.mu.Lock()
 	s.mu.changed = false
 	c := checkpoint{generation: k.generation + 1, epoch: s.epoch, next: s.mu.next, segments: k.states[:0]}
@@ -74,7 +74,7 @@ func (s *Spool) writeCheckpoint(last bool) {
 
 // writeSlot writes b in place.
 func (s *Spool) writeSlot(generation uint64, b []byte) error {
-	k := &s.keeper
+	k := &s.loop
 	i := generation % uint64(len(slots))
 	f, err := s.openSlot(i)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Spool) writeSlot(generation uint64, b []byte) error {
 
 // openSlot returns the file of a slot, made at its full length if missing.
 func (s *Spool) openSlot(i uint64) (vfs.File, error) {
-	k := &s.keeper
+	k := &s.loop
 	if k.slots[i] != nil {
 		return k.slots[i], nil
 	}
@@ -145,7 +145,7 @@ func (s *Spool) openOrFill(path string, n int64) (vfs.File, error) {
 // shut is the end of the goroutine: nothing is appended any more, and everything
 // that can be durable is.
 func (s *Spool) shut() {
-	k := &s.keeper
+	k := &s.loop
 	s.w.Lock()
 	if s.w.active != nil {
 		s.sealLocked()

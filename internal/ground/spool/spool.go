@@ -143,7 +143,7 @@ type Spool struct {
 	old     []*segment    // to be given back by Recovered; taken by the first call
 	wake    chan struct{} // tells the goroutine to look at what is below; capacity 1: one look is enough
 	wg      sync.WaitGroup
-	keeper  keeper // of the goroutine
+	loop    loopState // of the goroutine
 	w       writer
 	remover remover // its lock is taken after w's
 
@@ -165,7 +165,7 @@ type Spool struct {
 		waiters []waiter   // the callbacks of Durable
 		syncers []chan error
 		syncErr error  // of segments that failed since the last answer to a syncer
-		look    bool   // a waiter may have been covered already
+		recheck bool   // a waiter may be settled already
 		force   bool   // fsync now
 		changed bool   // the checkpoint is out of date
 		next    uint64 // above the number of every segment
@@ -363,15 +363,15 @@ func (s *Spool) Close() error {
 		s.mu.Lock()
 		s.mu.closing = true
 		s.mu.Unlock()
-		s.nudge()
+		s.wakeLoop()
 		s.wg.Wait()
-		s.closeErr = errors.Join(err, s.keeper.err, s.lock.Close())
+		s.closeErr = errors.Join(err, s.loop.err, s.lock.Close())
 	})
 	return s.closeErr
 }
 
-// nudge wakes the goroutine.
-func (s *Spool) nudge() {
+// wakeLoop wakes the goroutine.
+func (s *Spool) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it has not yet looked since the last time

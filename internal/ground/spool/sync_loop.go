@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A keeper is what the goroutine of a spool has to itself.
-type keeper struct {
+// A loopState is what the goroutine of a spool has to itself.
+type loopState struct {
 	syncTimer, ackTimer *time.Timer // both stopped unless armed
 	syncArmed, ackArmed bool
 	syncDue, ackDue     bool
@@ -44,11 +44,11 @@ func (s *Spool) Durable(p Position, f func(error)) {
 	s.mu.waiters = append(s.mu.waiters, waiter{p, f})
 	_, settled := s.outcomeLocked(p)
 	if settled {
-		s.mu.look = true
+		s.mu.recheck = true
 	}
 	s.mu.Unlock()
 	if settled {
-		s.nudge()
+		s.wakeLoop()
 	}
 }
 
@@ -77,13 +77,13 @@ func (s *Spool) Sync() error {
 	s.mu.syncers = append(s.mu.syncers, answer)
 	s.mu.force = true
 	s.mu.Unlock()
-	s.nudge()
+	s.wakeLoop()
 	return <-answer
 }
 
-// keep is the goroutine of a spool.
-func (s *Spool) keep() {
-	k := &s.keeper
+// syncLoop is the goroutine of a spool.
+func (s *Spool) syncLoop() {
+	k := &s.loop
 	k.syncTimer, k.ackTimer = stoppedTimer(), stoppedTimer()
 	for {
 		s.mu.Lock()
@@ -94,8 +94,8 @@ func (s *Spool) keep() {
 			s.mu.pending > 0 && (k.syncDue || s.opt.SyncBytes >= 0 && s.mu.pending >= s.opt.SyncBytes)
 		s.mu.force = false
 		dead := len(s.mu.dead) > 0
-		look := s.mu.look
-		s.mu.look = false
+		recheck := s.mu.recheck
+		s.mu.recheck = false
 		s.mu.Unlock()
 
 		if durable {
@@ -104,7 +104,7 @@ func (s *Spool) keep() {
 			s.syncAll()
 			s.finish()
 		}
-		if durable || look {
+		if durable || recheck {
 			s.runCallbacks()
 		}
 		s.answer()
@@ -125,7 +125,7 @@ func (s *Spool) keep() {
 
 // wait arms the timers that are called for, and waits.
 func (s *Spool) wait() {
-	k := &s.keeper
+	k := &s.loop
 	s.mu.Lock()
 	pending, changed := s.mu.pending > 0, s.mu.changed
 	s.mu.Unlock()
@@ -159,7 +159,7 @@ func disarm(t *time.Timer, armed *bool) {
 
 // answer tells those who wait in Sync.
 func (s *Spool) answer() {
-	k := &s.keeper
+	k := &s.loop
 	if len(k.syncers) == 0 {
 		return
 	}
@@ -272,7 +272,7 @@ func (s *Spool) finish() {
 
 // runCallbacks runs those whose outcome is known, in the order they came.
 func (s *Spool) runCallbacks() {
-	k := &s.keeper
+	k := &s.loop
 	s.mu.Lock()
 	rest := s.mu.waiters[:0]
 	for _, w := range s.mu.waiters {
@@ -309,7 +309,7 @@ func (s *Spool) Ack(ps ...Position) {
 	}
 	s.mu.Unlock()
 	if wake {
-		s.nudge()
+		s.wakeLoop()
 	}
 }
 

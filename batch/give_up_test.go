@@ -41,7 +41,7 @@ func TestPoisonKeepsNobody(t *testing.T) {
 	again := func(_ int, b *batch.Batch, events []string) (out batch.Outcome) {
 		for i, e := range events {
 			if len(e) < 2 { // 0 to 9
-				out.Rejected = append(out.Rejected, batch.Rejected{Index: i, Retry: true})
+				out.Refused = append(out.Refused, batch.Refusal{Index: i, Retry: true})
 			}
 		}
 		return out
@@ -60,9 +60,9 @@ func TestPoisonKeepsNobody(t *testing.T) {
 					Log: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				add(t, p, 0, 10)
-				rest(time.Minute) // they have all been tried
+				sleep(time.Minute) // they have all been tried
 				add(t, p, 10, 200)
-				rest(time.Second)
+				sleep(time.Second)
 				s := balance(t, p)
 				if s.Delivered != 190 || s.InFlight != 10 || s.Retrying != 10 {
 					t.Errorf("got %d delivered, %d on the way, %d to be tried again, want 190, 10, 10", s.Delivered, s.InFlight, s.Retrying)
@@ -94,7 +94,7 @@ func TestAsideIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%50 == 0 {
-				rest(time.Second)
+				sleep(time.Second)
 			}
 		}
 		if s := balance(t, p); s.InFlight < 100 || s.InFlight > 120 || s.Queued > 400 {
@@ -157,7 +157,7 @@ func TestAttemptsOfAll(t *testing.T) {
 func TestAttemptsOfVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
-			return batch.Outcome{Rejected: []batch.Rejected{{Index: b.Len() - 1, Retry: true}}}
+			return batch.Outcome{Refused: []batch.Refusal{{Index: b.Len() - 1, Retry: true}}}
 		}}
 		var d drops
 		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, Retry: batch.Retry{Attempts: 5}})
@@ -180,7 +180,7 @@ func TestDeadLetter(t *testing.T) {
 				return batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("bad event")}
 			}
 			if i := slices.Index(events, "7"); i >= 0 {
-				return batch.Outcome{Rejected: []batch.Rejected{{Index: i, Reason: "no id"}}}
+				return batch.Outcome{Refused: []batch.Refusal{{Index: i, Reason: "no id"}}}
 			}
 			return batch.Outcome{}
 		}}
@@ -295,7 +295,7 @@ func TestRefusesEverything(t *testing.T) {
 				})
 				all := min(2000, 500*c.count) // more would not fit into the queue
 				add(t, p, 0, all)
-				rest(5*time.Minute + 10*time.Second)
+				sleep(5*time.Minute + 10*time.Second)
 				if s := balance(t, p); s.Delivered != 0 || int(s.Refused) > c.told || s.LanesPaused == 0 {
 					t.Errorf("got %d delivered, %d refused, %d lanes paused; want none, at most %d, and some", s.Delivered, s.Refused, s.LanesPaused, c.told)
 				}
@@ -305,7 +305,7 @@ func TestRefusesEverything(t *testing.T) {
 				if n := len(r.calls()); n > min(tried, all/c.count)*(20+10*20) {
 					t.Errorf("got %d requests in five minutes", n)
 				}
-				rest(20 * time.Second) // to the moment of the next attempts
+				sleep(20 * time.Second) // to the moment of the next attempts
 				mu.Lock()
 				wrong = false
 				first := len(r.calls())
