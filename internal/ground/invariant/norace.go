@@ -2,6 +2,6 @@
 
 package invariant
 
-// Race reports whether the race detector is on, under which allocation budgets
-// and timings mean nothing.
+// Race reports whether the race detector is on. Then allocation budgets and timings
+// mean nothing.
 const Race = false

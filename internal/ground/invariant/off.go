@@ -2,6 +2,5 @@
 
 package invariant
 
-// Enabled reports whether the program checks its own rules as it runs: under
-// the race detector and with the build tag "invariant".
+// Enabled reports whether checks are on.
 const Enabled = false

@@ -1,6 +1,5 @@
-// Package leak fails a test binary that leaves goroutines behind.
-//
-// It imports nothing of the project, and is for tests only.
+// Package leak makes a test binary fail if it leaves goroutines running. It is for
+// tests only.
 package leak
 
 import (
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// settle is how long goroutines that are about to end are waited for.
+// settle is how long Main waits for goroutines that are about to end.
 const settle = 5 * time.Second
 
 // Main runs the tests of a package and exits: with 1 if they passed but left
@@ -28,7 +27,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// wait returns the stacks of the goroutines that are still there after settle.
+// wait returns the stacks of the goroutines that still run after settle.
 func wait() []string {
 	deadline := time.After(settle)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -59,8 +58,7 @@ func stray() []string {
 	return left
 }
 
-// ofTesting reports whether a goroutine belongs to the runtime or the testing
-// package, which keep some of their own.
+// ofTesting reports whether a goroutine belongs to the runtime or the testing package.
 func ofTesting(stack string) bool {
 	for _, mark := range []string{
 		"testing.(*M).", "testing.runTests", "testing.tRunner.func", "testing.runFuzz", "testing.(*F).Fuzz",

@@ -1,5 +1,4 @@
-// Package spell finds the word that a misspelt one was meant to be. It knows no
-// language and no list of words.
+// Package spell suggests the right spelling of a word, from a list of candidates.
 package spell
 
 import (
@@ -7,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxWord is the longest word, in characters, that a spelling is suggested for.
+// maxWord is the most characters of a word that gets a suggestion.
 const maxWord = 64
 
-// Nearest returns the candidate that word was probably meant to be: the one with
-// the fewest letters added, dropped, changed or swapped, at most a third of
-// them; or the only one that begins with word, or that word begins with. Of equals the first is taken. It
-// is not ok if none is near.
+// Nearest returns the candidate that is probably meant by word: the one with the fewest
+// letters added, dropped, changed or swapped, at most a third of them. Of equals it is
+// the first. If there is none, it is the only candidate that begins with word or with
+// which word begins. ok is false if no candidate is near.
 func Nearest(word string, candidates []string) (nearest string, ok bool) {
 	w := []rune(strings.ToLower(word))
 	if len(w) == 0 || len(w) > maxWord {
@@ -46,8 +45,8 @@ func Nearest(word string, candidates []string) (nearest string, ok bool) {
 	return nearest, ok
 }
 
-// distance counts the letters to add, drop, change or swap with their neighbour
-// to make b of a. Both have at most maxWord letters.
+// distance counts the letters to add, drop, change or swap with their neighbour to
+// turn a into b. Both have at most maxWord letters.
 func distance(table *[3][maxWord + 1]int, a, b []rune) int {
 	before, last, next := &table[0], &table[1], &table[2]
 	for j := range len(b) + 1 {

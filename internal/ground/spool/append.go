@@ -8,27 +8,27 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A writer is the end of the log. Its lock is held during I/O, being what makes
-// appends one after the other; nothing else waits for it but sealing.
+// A writer is the end of the log. Its lock is held during I/O, so that appends run one
+// after the other. Only appends and sealing wait for it.
 type writer struct {
 	sync.Mutex
 	active *segment // nil before the first record, and after a failure
 	file   vfs.File // of active
-	end    int64    // of active, the same as active.end
+	end    int64    // active.end
 	next   uint64   // number of the next segment
 	buf    []byte   // the record as written
 	closed bool
 }
 
-// keepBuffer is the size up to which a writer keeps its buffer.
+// keepBuffer is the largest buffer that a writer keeps.
 const keepBuffer = 4 << 20
 
-// Append writes a record with one write and returns where it is. It is on the
-// way to disk then: a crash of the process does not lose it, one of the machine
-// may until its callback of Durable has run with nil.
+// Append writes a record with one write and returns its position. The record survives
+// a crash of the process. It survives a crash of the machine once its Durable callback
+// has run with nil.
 //
-// Nothing of a record is kept if the error is ErrFull. After another error of
-// writing, the file is sealed and the next one tried before it is returned.
+// If the error is ErrFull, nothing of the record is kept. After another write error,
+// the file is sealed and Append tries once more with the next file.
 func (s *Spool) Append(r Record) (Position, error) {
 	if len(r.Payload) > maxPayload {
 		return Position{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(r.Payload))
@@ -57,7 +57,7 @@ func (s *Spool) note(err error) {
 	s.mu.Unlock()
 }
 
-// writeLocked appends what b holds; the caller has the writer's lock.
+// writeLocked appends b. The caller holds the lock of the writer.
 func (s *Spool) writeLocked(b []byte, events uint32) (Position, error) {
 	w := &s.w
 	broken := 0 // files that failed for another reason than space
@@ -95,8 +95,8 @@ func (s *Spool) writeLocked(b []byte, events uint32) (Position, error) {
 	}
 }
 
-// publishLocked makes the record just written known; the caller has the
-// writer's lock.
+// publishLocked accounts for the record that was just written. The caller holds the
+// lock of the writer.
 func (s *Spool) publishLocked(n int, events uint32) Position {
 	w := &s.w
 	g := w.active
@@ -116,8 +116,8 @@ func (s *Spool) publishLocked(n int, events uint32) Position {
 	}
 	before := s.mu.pending
 	s.mu.pending += int64(n)
-	// The goroutine need know of the first, for its timer, and of the one that
-	// makes too many; not of each.
+	// The goroutine needs the first record, to start its timer, and the one that
+	// reaches the limit; not each.
 	wake := before == 0 || before < s.opt.SyncBytes && s.mu.pending >= s.opt.SyncBytes
 	s.mu.Unlock()
 	if wake {
@@ -131,8 +131,8 @@ func isFull(err error) bool {
 	return errors.Is(err, ErrFull) || vfs.IsFull(err)
 }
 
-// makeRoomLocked sees to it that there is a file to write n bytes to; the caller
-// has the writer's lock.
+// makeRoomLocked makes sure that there is a file for n bytes. The caller holds the
+// lock of the writer.
 func (s *Spool) makeRoomLocked(n int64) error {
 	w := &s.w
 	if w.active != nil && w.end > segmentHeader && w.end+n > s.opt.SegmentBytes {
@@ -147,7 +147,7 @@ func (s *Spool) makeRoomLocked(n int64) error {
 		bytes := s.mu.bytes
 		s.mu.Unlock()
 		if bytes+need > limit {
-			return fmt.Errorf("%w: %d bytes of %d are taken", ErrFull, bytes, limit)
+			return fmt.Errorf("%w: %d bytes of %d are used", ErrFull, bytes, limit)
 		}
 	}
 	if w.active != nil {
@@ -156,8 +156,8 @@ func (s *Spool) makeRoomLocked(n int64) error {
 	return s.beginLocked(n)
 }
 
-// beginLocked makes the next segment, with room for a record of n bytes; the
-// caller has the writer's lock.
+// beginLocked makes the next segment, with room for a record of n bytes. The caller
+// holds the lock of the writer.
 func (s *Spool) beginLocked(n int64) error {
 	w := &s.w
 	number := w.next
@@ -170,8 +170,8 @@ func (s *Spool) beginLocked(n int64) error {
 	}
 	g.room = max(s.opt.SegmentBytes, segmentHeader+n)
 	if err := f.Preallocate(g.room); err != nil {
-		// Without it the disk may become full at a record; so be it. What was
-		// reserved of it must go, or that happens at once.
+		// Without it the disk may become full at a record, which is handled. What
+		// was reserved must be given back, or the disk stays full.
 		g.room = 0
 		err = f.Truncate(0)
 		if err != nil {
@@ -197,8 +197,8 @@ func (s *Spool) beginLocked(n int64) error {
 	return nil
 }
 
-// sealLocked ends the active segment; the caller has the writer's lock. Its
-// goroutine will make the rest of it durable and cut it to length.
+// sealLocked ends the active segment. The goroutine of the spool then makes it durable
+// and truncates it to its length. The caller holds the lock of the writer.
 func (s *Spool) sealLocked() {
 	w := &s.w
 	g := w.active
@@ -214,8 +214,8 @@ func (s *Spool) sealLocked() {
 	s.wakeLoop()
 }
 
-// reclaimLocked deletes what is wholly acknowledged, the active segment too, and
-// reports whether that gave space. The caller has the writer's lock.
+// reclaimLocked deletes segments without unacknowledged records, also the active one,
+// and reports whether it deleted any. The caller holds the lock of the writer.
 func (s *Spool) reclaimLocked() bool {
 	before := s.removed()
 	if g := s.w.active; g != nil {
@@ -226,7 +226,7 @@ func (s *Spool) reclaimLocked() bool {
 			s.sealLocked()
 		}
 	}
-	s.removeDead(nil) // or waits until the goroutine has
+	s.removeDead(nil) // or waits until the goroutine of the spool has done so
 	return s.removed() > before
 }
 

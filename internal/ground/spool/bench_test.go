@@ -11,8 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// TestAllocs holds the budgets: none for a record, none for its
-// acknowledgement, in whatever order.
+// TestAllocs checks the budgets: no allocation for a record, and none for its
+// acknowledgement in any order.
 func TestAllocs(t *testing.T) {
 	if invariant.Race {
 		t.Log("no budgets under the race detector")
@@ -54,8 +54,8 @@ func TestAllocs(t *testing.T) {
 	shut(t, s)
 }
 
-// TestTimes shows when an fsync is made and a checkpoint written, and that
-// nothing happens in between.
+// TestTimes shows when fsyncs are made and checkpoints written, and that nothing happens
+// otherwise.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfstest.New()

@@ -12,20 +12,19 @@ const (
 	segmentState     = 40
 	spanState        = 16
 
-	// slotBytes is how long the two files of checkpoints are from the beginning,
-	// so that writing one takes no space that a full disk would refuse: room for
-	// 1,600 segments.
+	// slotBytes is the size of the two checkpoint files from the start, so that a
+	// checkpoint needs no more space when the disk is full. 1,600 segments fit.
 	slotBytes = 64 << 10
 
-	// unknown says that a state does not know how many events wait.
+	// unknown is the count of events in a state that does not know it.
 	unknown = math.MaxUint64
 )
 
-// slots are the files that hold checkpoints, written in turn: while one is being
-// written the other is whole.
+// slots are the files with checkpoints. They are written in turn: while one is being
+// written, the other is valid.
 var slots = [2]string{"checkpoint.a", "checkpoint.b"}
 
-// A checkpoint is what recovery need not give back again.
+// A checkpoint says which records are acknowledged.
 type checkpoint struct {
 	generation uint64
 	epoch      uint64
@@ -33,7 +32,7 @@ type checkpoint struct {
 	segments   []state
 }
 
-// state is what a checkpoint says of one segment.
+// A state is the part of a checkpoint about one segment.
 type state struct {
 	number uint64
 	mark   int64  // everything before is acknowledged
@@ -69,11 +68,11 @@ func appendCheckpoint(dst []byte, c checkpoint) []byte {
 	return dst
 }
 
-// parseCheckpoint reads the content of a checkpoint's file, or says what is
-// wrong with it.
+// parseCheckpoint reads the content of a checkpoint's file, or returns the problem with
+// it.
 func parseCheckpoint(b []byte) (c checkpoint, problem string) {
 	if len(b) < checkpointHeader || string(b[:8]) != checkpointMagic {
-		return c, "no checkpoint"
+		return c, "not a checkpoint"
 	}
 	if n := le.Uint32(b[16:]); n < checkpointHeader || int64(n) > int64(len(b)) {
 		return c, "cut short"
@@ -118,7 +117,7 @@ func parseCheckpoint(b []byte) (c checkpoint, problem string) {
 	return c, ""
 }
 
-// sane reports whether the positions are in order, which the rest relies on.
+// sane reports whether the positions are in order, on which the rest relies.
 func (s state) sane() bool {
 	at := s.mark
 	for _, a := range s.acked {
@@ -130,14 +129,14 @@ func (s state) sane() bool {
 	return s.mark >= 0 && s.synced >= 0
 }
 
-// An ackSet is what is acknowledged of one segment: everything before mark and
-// single records beyond. The zero ackSet is empty.
+// An ackSet is the acknowledged part of one segment: everything before mark, and single
+// records beyond. The zero ackSet is empty.
 //
-// Records are settled nearly in the order they came in, so the map stays small;
-// it makes an acknowledgement cost the same in every order.
+// Records are acknowledged almost in order, so the map stays small. With a map, an
+// acknowledgement costs the same in every order.
 type ackSet struct {
 	mark   int64
-	beyond map[int64]int64 // where it ends, by where it begins
+	beyond map[int64]int64 // ends of spans by their start
 }
 
 // add reports whether the span was new.
@@ -167,7 +166,7 @@ func (a *ackSet) add(s span) bool {
 	return true
 }
 
-// spans appends what is acknowledged beyond mark, sorted and joined.
+// spans appends the acknowledged spans beyond mark, sorted and joined.
 func (a *ackSet) spans(dst []span) []span {
 	start := len(dst)
 	for from, to := range a.beyond {
@@ -176,7 +175,7 @@ func (a *ackSet) spans(dst []span) []span {
 	return dst[:start+len(joined(dst[start:]))]
 }
 
-// joined sorts spans and joins those that touch, in place.
+// joined sorts spans and joins adjacent ones, in place.
 func joined(spans []span) []span {
 	slices.SortFunc(spans, func(x, y span) int { return cmp.Compare(x.from, y.from) })
 	out := spans[:0]

@@ -5,15 +5,13 @@ import (
 	"io"
 )
 
-// block is how far apart the sums of a prefixSums are. The cost of a question
-// is that of summing two blocks.
+// block is the distance of the sums in a prefixSums. A query sums two blocks.
 const block = 4096
 
-// prefixSums answers what the checksum of any range of a file is without
-// reading all of it. Looking for the next record in a damaged place asks at
-// every place that looks like one: the payload of one damaged record of 64 KiB
-// that consists of record headers with the length of a segment took 100 s
-// without this.
+// prefixSums computes the checksum of any range of a file without reading all of it.
+// The search for the next record after damage needs one at every place that looks like
+// a header. Without this, a damaged record of 64 KiB whose payload consists of headers
+// with the length of a segment took 100 s.
 type prefixSums struct {
 	r    io.ReaderAt
 	size int64
@@ -31,8 +29,8 @@ func newPrefixSums(r io.ReaderAt, size int64) *prefixSums {
 	return p
 }
 
-// read returns n bytes from off. What cannot be read is zeros, as it is for the
-// scanner above.
+// read returns n bytes from off. Bytes that cannot be read are zeros, as in a
+// tolerantReader.
 func (p *prefixSums) read(off, n int64) []byte {
 	b := p.buf[:n]
 	if got, err := p.r.ReadAt(b, off); err != nil && int64(got) < n {
@@ -49,14 +47,14 @@ func (p *prefixSums) until(end int64) uint32 {
 
 // between returns the checksum of [from, to).
 func (p *prefixSums) between(from, to int64) uint32 {
-	// The sum of a and b joined is the sum of a moved by the length of b, with
-	// the sum of b added; so the sum of b is what remains of the sum of both.
+	// The sum of a followed by b is the sum of a, moved by the length of b, plus the
+	// sum of b. So the sum of b is the difference.
 	return p.until(to) ^ moved(p.until(from), uint64(to-from))
 }
 
-// moved multiplies a checksum by x to the power of 8n modulo the polynomial: as
-// if n zero bytes followed. Bits are in the order of the checksum: the highest
-// is the coefficient of x to the power of 0.
+// moved multiplies a checksum by x to the power of 8n modulo the polynomial, as if n
+// zero bytes followed. Bits are in the order of the checksum: the highest is the
+// coefficient of x to the power of 0.
 func moved(sum uint32, n uint64) uint32 {
 	power := uint32(1) << (31 - 8) // x^8
 	for ; n > 0; n >>= 1 {

@@ -17,7 +17,7 @@ import (
 
 var everyByte = flag.Bool("everybyte", false, "damage every byte of a spool of 1 MiB, which takes an hour")
 
-// A specimen is a spool in memory of which every byte is known.
+// A specimen is a spool in memory with known bytes.
 type specimen struct {
 	fs      *vfstest.FS
 	records []specimenRecord
@@ -34,7 +34,7 @@ type specimenRecord struct {
 	last     bool
 }
 
-// newSpecimen writes a spool; size is about how many bytes of it.
+// newSpecimen writes a spool of about size bytes.
 func newSpecimen(t *testing.T, size, record int) *specimen {
 	t.Helper()
 	sp := &specimen{fs: vfstest.New(), files: make(map[string]int64)}
@@ -88,8 +88,8 @@ func (sp *specimen) withoutCheckpoints(t *testing.T) *specimen {
 	return &c
 }
 
-// reopen opens a damaged copy and compares what comes back with the records for
-// which gone is false.
+// reopen opens a damaged copy and compares its records with those for which gone is
+// false.
 func (sp *specimen) reopen(t *testing.T, fs *vfstest.FS, what string, gone func(specimenRecord) bool) spool.Recovery {
 	t.Helper()
 	s, rep := open(t, quiet(fs))
@@ -108,7 +108,7 @@ func (sp *specimen) reopen(t *testing.T, fs *vfstest.FS, what string, gone func(
 		delete(got, r.key)
 	}
 	if len(got) != 0 {
-		t.Fatalf("%s: got %v, which nobody wrote", what, got)
+		t.Fatalf("%s: got %v, which were never written", what, got)
 	}
 	shut(t, s)
 	// Once is enough: the next start finds everything in order.
@@ -145,8 +145,8 @@ func damageSize() (size, record int, stride int64) {
 	return 2400, 200, 1
 }
 
-// TestBitFlips is the first half of row 9: whichever byte is damaged, only the
-// record that it belongs to is lost, and that is counted.
+// TestBitFlips is the first half of row 9: a damaged byte loses only its record, which
+// is counted.
 func TestBitFlips(t *testing.T) {
 	size, record, stride := damageSize()
 	known := newSpecimen(t, size, record)
@@ -177,7 +177,7 @@ func TestBitFlips(t *testing.T) {
 				}
 				want := uint64(lost.count)
 				if sp != known && (lost.first || lost.last || tail) {
-					// Nothing tells how many there were but what is around.
+					// Only the neighbours tell how many there were.
 					if rep.LostEvents > want {
 						t.Fatalf("%s: got %d lost, want %d at most", what, rep.LostEvents, want)
 					}
@@ -192,8 +192,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestTruncation is the second half: whatever is missing at the end, what is
-// before comes back, and the rest is counted.
+// TestTruncation is the second half: if the end is missing, everything before it comes
+// back, and the rest is counted.
 func TestTruncation(t *testing.T) {
 	size, record, stride := damageSize()
 	known := newSpecimen(t, size, record)
@@ -222,9 +222,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// TestMissingFile counts the events of a file that somebody has removed, the oldest
-// one too, by what the checkpoint knows of it. Without a checkpoint nothing can be
-// known.
+// TestMissingFile counts the events of a file that another program has removed, the
+// oldest one too, with the checkpoint. Without a checkpoint they cannot be counted.
 func TestMissingFile(t *testing.T) {
 	size, record, _ := damageSize()
 	known := newSpecimen(t, size, record)
@@ -253,8 +252,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestCheckpointDamage shows that either slot may be damaged anywhere, and both:
-// nothing is lost, acknowledged records may come back.
+// TestCheckpointDamage damages each slot, and both, anywhere: no record is lost, and
+// acknowledged ones may come back.
 func TestCheckpointDamage(t *testing.T) {
 	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
@@ -316,7 +315,7 @@ func TestCheckpointDamage(t *testing.T) {
 	}
 }
 
-// TestUnknownVersion shows that what a newer program wrote is left alone.
+// TestUnknownVersion shows that files of a newer version are not touched.
 func TestUnknownVersion(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	file := sp.records[0].file
@@ -332,8 +331,8 @@ func TestUnknownVersion(t *testing.T) {
 	}
 }
 
-// TestUnreadable shows that a disk that cannot read stops nothing, and that a
-// file is kept which may be readable another day.
+// TestUnreadable shows that a spool opens on a disk that cannot be read, and keeps the
+// file, which may be readable later.
 func TestUnreadable(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	file := sp.records[0].file
@@ -368,8 +367,7 @@ func TestUnreadable(t *testing.T) {
 	shut(t, s)
 }
 
-// TestReadDamaged shows that Read tells what is damaged, and recovery after the
-// start too.
+// TestReadDamaged shows that Read reports damage, and so does Recovered after the start.
 func TestReadDamaged(t *testing.T) {
 	sp := newSpecimen(t, 3000, 200)
 	s, _ := open(t, quiet(sp.fs))
@@ -387,8 +385,8 @@ func TestReadDamaged(t *testing.T) {
 	shut(t, s)
 }
 
-// TestManyCandidates shows that a damaged record which looks like the beginning
-// of records throughout does not hold up the start.
+// TestManyCandidates shows that a damaged record that is full of record headers does not
+// delay the start.
 func TestManyCandidates(t *testing.T) {
 	fs := vfstest.New()
 	opt := quiet(fs)

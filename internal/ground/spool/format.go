@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// The layout of the files; the package comment has it in words.
+// The layout of the files is described in the package comment.
 const (
 	version = 1
 
@@ -26,21 +26,20 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// checksum is CRC32C, which processors compute.
+// checksum is CRC32C, for which processors have an instruction.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// Kind tells what a record holds.
+// A Kind says what a record holds.
 type Kind uint8
 
 const (
 	// Data is a record with events of one lane.
 	Data Kind = 1
-	// Batch is a record with the composition of a batch about to be sent. It is
-	// opaque to the spool.
+	// Batch is a record that says which events are in a batch. It has no events
+	// itself.
 	Batch Kind = 2
 )
 
-// String returns "data", "batch" or the number.
 func (k Kind) String() string {
 	switch k {
 	case Data:
@@ -51,27 +50,27 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// A Record is what Append writes and recovery gives back.
+// A Record is what Append writes and Recovered returns.
 type Record struct {
 	Kind  Kind
 	Lane  uint16
 	Epoch uint64 // of the writer; see Spool.Epoch
-	// Seq is the number of the first event within its lane and epoch, given by
-	// the caller: the next record of both has Seq+Count. Recovery tells by it how
-	// many events a damaged place held; records left out on purpose are no gap.
+	// Seq is the number of the first event within its lane and epoch, from the
+	// caller: the next record of both has Seq+Count. Recovery uses it to count the
+	// events in a damaged place. A gap without damage does not count.
 	Seq   uint64
 	Count uint32 // events within, 0 for Batch
-	// Payload is borrowed: valid during the call of Append, or until the next
-	// step of the iteration.
+	// Payload is valid during the call of Append, or until the next step of the
+	// iteration.
 	Payload []byte
 }
 
-// Size is the room that the record takes on disk, in bytes.
+// Size returns the size of the record on disk in bytes.
 func (r Record) Size() int64 { return recordHeader + int64(len(r.Payload)) }
 
-// A Position names a record on disk, for Read, Durable and Ack. It is
-// comparable, and valid until the record is acknowledged or the spool closed.
-// The zero Position names nothing.
+// A Position identifies a record on disk, for Read, Durable and Ack. It is comparable,
+// and valid until the record is acknowledged or the spool is closed. The zero Position
+// identifies no record.
 type Position struct {
 	segment uint64
 	offset  int64
@@ -79,21 +78,20 @@ type Position struct {
 	count   uint32 // events
 }
 
-// IsZero reports whether the position names nothing.
+// IsZero reports whether the position is the zero Position.
 func (p Position) IsZero() bool { return p == Position{} }
 
-// String returns segment and offset, for logs.
 func (p Position) String() string { return fmt.Sprintf("%016x+%d", p.segment, p.offset) }
 
 func (p Position) end() int64 { return p.offset + int64(p.length) }
 
-// Count is the number of events in the record.
+// Count returns the number of events in the record.
 func (p Position) Count() int { return int(p.count) }
 
-// Size is the room that the record takes on disk, in bytes.
+// Size returns the size of the record on disk in bytes.
 func (p Position) Size() int64 { return int64(p.length) }
 
-// appendRecord appends the record as it stands on disk.
+// appendRecord appends the record in the form on disk.
 func appendRecord(dst []byte, r Record) []byte {
 	start := len(dst)
 	dst = le.AppendUint32(dst, recordMagic)
@@ -109,8 +107,8 @@ func appendRecord(dst []byte, r Record) []byte {
 	return dst
 }
 
-// recordLength returns the length of the record whose header b begins with, or
-// false if b does not begin with one.
+// recordLength returns the length of the record whose header is at the start of b. It
+// returns false if there is no header.
 func recordLength(b []byte) (int64, bool) {
 	if len(b) < recordHeader || le.Uint32(b) != recordMagic {
 		return 0, false
@@ -119,7 +117,7 @@ func recordLength(b []byte) (int64, bool) {
 	return recordHeader + int64(n), n <= maxPayload
 }
 
-// parseRecord reads the record that b consists of. The payload is part of b.
+// parseRecord reads a record that is all of b. The payload is a part of b.
 func parseRecord(b []byte) (Record, bool) {
 	n, ok := recordLength(b)
 	if !ok || n != int64(len(b)) || checksum(b[12:]) != le.Uint32(b[8:]) {
@@ -130,7 +128,7 @@ func parseRecord(b []byte) (Record, bool) {
 
 func headerFields(b []byte) Record {
 	return Record{
-		Kind:    Kind(b[12]), // b[13] holds flags, of which there are none yet
+		Kind:    Kind(b[12]), // b[13] holds flags; there are none yet
 		Lane:    le.Uint16(b[14:]),
 		Epoch:   le.Uint64(b[16:]),
 		Seq:     le.Uint64(b[24:]),
@@ -151,8 +149,8 @@ func appendSegmentHeader(dst []byte, number, epoch uint64) []byte {
 	return dst
 }
 
-// parseSegmentHeader reads the first bytes of a segment. Other versions have the
-// same header, whatever follows it.
+// parseSegmentHeader reads the first bytes of a segment. All versions have the same
+// header.
 func parseSegmentHeader(b []byte) (ver uint32, number, epoch uint64, ok bool) {
 	if len(b) < segmentHeader || string(b[:8]) != segmentMagic ||
 		checksum(b[12:segmentHeader]) != le.Uint32(b[8:]) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzScanner gives the scanner any bytes: what it finds covers all of them
-// without overlap, and every record is one that appendRecord writes.
+// FuzzScanner passes arbitrary bytes to the scanner: its findings cover all of them
+// without overlap, and appendRecord writes each record in the same way.
 func FuzzScanner(f *testing.F) {
 	one := appendRecord(nil, Record{Kind: Data, Lane: 3, Epoch: 4, Seq: 5, Count: 6, Payload: []byte("payload")})
 	two := appendRecord(one, Record{Kind: Batch, Payload: nil})
@@ -48,8 +48,8 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// FuzzCheckpoint gives the decoder any bytes: what it takes is written the same
-// way again.
+// FuzzCheckpoint passes arbitrary bytes to the decoder: a valid checkpoint is encoded in
+// the same way.
 func FuzzCheckpoint(f *testing.F) {
 	f.Add(appendCheckpoint(nil, checkpoint{}))
 	f.Add(appendCheckpoint(nil, checkpoint{generation: 1, epoch: 2, next: 3, segments: []state{

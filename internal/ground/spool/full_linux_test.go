@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFullFileSystem is row 8 on a real file system of 1 MiB, where the test may
-// mount one; where it may not, TestFileSizeLimit has the kernel refuse.
+// TestFullFileSystem is row 8 on a real file system of 1 MiB. Without the right to mount
+// one, TestFileSizeLimit is the substitute.
 func TestFullFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -31,11 +31,11 @@ func TestFullFileSystem(t *testing.T) {
 	})
 }
 
-// TestFileSizeLimit has the kernel refuse to write, without any rights: with a
-// limit for the size of files, in a process of its own.
+// TestFileSizeLimit lets the kernel refuse writes with a limit on the size of files, in
+// a process of its own. It needs no rights.
 func TestFileSizeLimit(t *testing.T) { limited(t, t.TempDir()) }
 
-// childDir tells a child of this test binary to be limited.
+// childDir is the variable that starts this test binary as the limited child.
 const childDir = "SPOOL_TEST_LIMITED"
 
 func limited(t *testing.T, dir string) {
@@ -47,8 +47,7 @@ func limited(t *testing.T, dir string) {
 	}
 }
 
-// TestFileSizeLimitChild is the process of TestFileSizeLimit, and does nothing
-// by itself.
+// TestFileSizeLimitChild is the process of TestFileSizeLimit. Otherwise it does nothing.
 func TestFileSizeLimitChild(t *testing.T) {
 	dir := os.Getenv(childDir)
 	if dir == "" {

@@ -34,7 +34,7 @@ func fill(t *testing.T, s *spool.Spool, seq *uint64, size int) map[key]spool.Pos
 	}
 }
 
-// sameRecords compares what a spool gives back with what it accepted.
+// sameRecords compares the recovered records with the accepted ones.
 func sameRecords(t *testing.T, s *spool.Spool, want map[key]spool.Position, size int) {
 	t.Helper()
 	got, _ := recovered(t, s)
@@ -112,9 +112,8 @@ func TestFullAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestFullThenAcked shows that acknowledging gives a full disk space again, also
-// when the only segment is the one being written, and that checkpoints are
-// written meanwhile.
+// TestFullThenAcked shows that acknowledgements free space on a full disk, also if the
+// only segment is the active one, and that checkpoints are written meanwhile.
 func TestFullThenAcked(t *testing.T) {
 	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
@@ -143,8 +142,8 @@ func TestFullThenAcked(t *testing.T) {
 	shut(t, s)
 }
 
-// TestFullFromTheStart shows that a spool opens on a full disk: what is in it can
-// be sent, which may be the only way to get space.
+// TestFullFromTheStart shows that a spool opens on a full disk: sending its records may
+// be the only way to get space.
 func TestFullFromTheStart(t *testing.T) {
 	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
@@ -172,7 +171,7 @@ func TestFullFromTheStart(t *testing.T) {
 	shut(t, s)
 }
 
-// fullDisk is what must hold on a real disk that is small, and grows.
+// fullDisk tests a real disk that is small and then grows.
 func fullDisk(t *testing.T, dir string, grow func()) {
 	t.Helper()
 	opt := spool.Options{Dir: filepath.Join(dir, "spool")}

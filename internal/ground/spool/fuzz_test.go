@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// FuzzOpen gives Open any bytes as a segment and a checkpoint: it starts, what it
-// gives back can be read and acknowledged, and does not come back then.
+// FuzzOpen passes arbitrary bytes to Open as a segment and a checkpoint: it opens, the
+// recovered records can be read and acknowledged, and then do not come back.
 func FuzzOpen(f *testing.F) {
 	fs := vfstest.New()
 	s, _, err := spool.Open(quiet(fs))

@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// A ledger is what a writer of the test was told.
+// A ledger has what the spool told the writer of the test.
 type ledger struct {
 	mu struct {
 		sync.Mutex
@@ -35,7 +35,7 @@ func newLedger() *ledger {
 	return l
 }
 
-// check compares with what a spool gives back, and carries over what is left.
+// check compares the ledger with a recovered spool, and keeps what is left.
 func (l *ledger) check(t *testing.T, s *spool.Spool, rep spool.Recovery) map[key]spool.Position {
 	t.Helper()
 	got, at := recovered(t, s)
@@ -57,8 +57,8 @@ func (l *ledger) check(t *testing.T, s *spool.Spool, rep spool.Recovery) map[key
 	return at
 }
 
-// TestPowerLoss is row 7: whatever was durable and not acknowledged comes back,
-// byte for byte, however often the power goes, also while recovering.
+// TestPowerLoss is row 7: records that were durable and not acknowledged come back
+// unchanged after any number of losses of power, also during recovery.
 func TestPowerLoss(t *testing.T) {
 	rounds := 400
 	if testing.Short() || invariant.Race {
@@ -85,7 +85,7 @@ func TestPowerLoss(t *testing.T) {
 			t.Fatalf("round %d, seed %d", round, seed)
 		}
 		next := l.run(t, s, fs, lot, at)
-		if err := s.Close(); err != nil { // on the disk that nobody sees any more
+		if err := s.Close(); err != nil { // on the disk before the loss of power
 			t.Fatal(err)
 		}
 		durable += len(l.mu.durable)
@@ -150,9 +150,8 @@ func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, lot *rand.Ran
 	return fs.Crash(lot)
 }
 
-// TestSyncFails shows what follows an fsync that failed: who waits is told, the
-// same file is never tried again, the records stay readable, and what is
-// appended anew is safe.
+// TestSyncFails shows what follows a failed fsync: waiters get the error, the file is
+// not synced again, its records stay readable, and records appended again are safe.
 func TestSyncFails(t *testing.T) {
 	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
@@ -176,7 +175,7 @@ func TestSyncFails(t *testing.T) {
 		return nil
 	})
 	var at []spool.Position
-	var anew []spool.Position
+	var again []spool.Position
 	told := 0
 	for seq := uint64(1); seq <= 3; seq++ {
 		p := put(t, s, 0, seq, 100)
@@ -191,7 +190,7 @@ func TestSyncFails(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			anew = append(anew, p)
+			again = append(again, p)
 		})
 	}
 	var failed *spool.SyncError
@@ -232,13 +231,12 @@ func TestSyncFails(t *testing.T) {
 		}
 	}
 	shut(t, s)
-	if len(anew) != 3 {
-		t.Errorf("got %d records appended anew, want 3", len(anew))
+	if len(again) != 3 {
+		t.Errorf("got %d records appended again, want 3", len(again))
 	}
 }
 
-// TestWriteFails shows that a file that cannot be written is left for the next,
-// unseen by the caller.
+// TestWriteFails shows that Append goes on to the next file if one cannot be written.
 func TestWriteFails(t *testing.T) {
 	fs := vfstest.New()
 	s, _ := open(t, quiet(fs))
@@ -272,7 +270,7 @@ func TestWriteFails(t *testing.T) {
 	shut(t, s)
 }
 
-// TestStress has everything happen at the same time.
+// TestStress uses all methods concurrently.
 func TestStress(t *testing.T) {
 	opt := spool.Options{Dir: t.TempDir(), SegmentBytes: 32 << 10, SyncEvery: time.Millisecond, CheckpointEvery: time.Millisecond}
 	s, _ := open(t, opt)
@@ -332,7 +330,7 @@ func TestStress(t *testing.T) {
 	shut(t, s)
 }
 
-// TestCloseWhileInUse closes under the hands of those who append and sync.
+// TestCloseWhileInUse closes a spool while others append and sync.
 func TestCloseWhileInUse(t *testing.T) {
 	s, _ := open(t, spool.Options{Dir: dir, FS: vfstest.New(), SegmentBytes: 4096})
 	var wg sync.WaitGroup

@@ -10,24 +10,23 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// Recovery tells what Open found.
+// Recovery describes what Open found.
 type Recovery struct {
-	Records uint64 // not acknowledged, to be had from Recovered
-	Events  uint64 // within them
-	Bytes   int64  // of them, headers included
-	// Corrupt is how many places were damaged that had been written well.
+	Records uint64 // not acknowledged; Recovered returns them
+	Events  uint64 // in these records
+	Bytes   int64  // of these records, with headers
+	// Corrupt is the number of damaged places. Interrupted writes do not count.
 	Corrupt int
-	// LostEvents is how many events were in damaged places, as far as the
-	// checkpoint or the numbers of neighbouring records tell.
+	// LostEvents is the number of events in damaged places, as far as it follows
+	// from the checkpoint or the numbers of neighbouring records.
 	LostEvents uint64
-	// Truncated is how many bytes were cut off as the torn end of an interrupted
-	// write.
+	// Truncated is how many bytes of an interrupted write were cut off.
 	Truncated int64
-	// Quarantined are the files with damaged bytes, by path.
+	// Quarantined are the paths of the files with damaged bytes.
 	Quarantined []string
-	// Untouched are the files left alone: of a newer version, or unreadable.
+	// Untouched are the paths of files of a newer version, and unreadable ones.
 	Untouched []string
-	// Problems says in words what was wrong, up to 100 of them.
+	// Problems are messages about what was wrong, up to 100.
 	Problems []string
 }
 
@@ -36,8 +35,8 @@ const (
 	quarantineDir = "quarantine"
 	lockName      = "lock"
 
-	// maxCounter is beyond what epochs, generations and numbers come to. A higher
-	// one stems from no spool, and none could be above it for ever.
+	// maxCounter is above all epochs, generations and numbers that a spool uses. A
+	// higher one is ignored, because there must always be a next one.
 	maxCounter = 1 << 63
 )
 
@@ -50,16 +49,16 @@ func segmentNumbers(names []string) []uint64 {
 	return slices.DeleteFunc(segmentFiles.Numbers(names), func(n uint64) bool { return n == 0 || n >= maxCounter })
 }
 
-// Open opens the spool of a folder, and finds what the last one left there. It
-// fails if the folder is in use (vfs.ErrLocked) or cannot be used at all; never for
-// what is in it.
+// Open opens the spool of a folder and reads what the last one left there. It fails if
+// the folder is in use (vfs.ErrLocked) or cannot be used at all, but never because of
+// its content.
 func Open(opt Options) (*Spool, Recovery, error) {
 	opt = opt.withDefaults()
 	if opt.Dir == "" {
-		return nil, Recovery{}, errors.New("open spool: no folder given")
+		return nil, Recovery{}, errors.New("open spool: the folder is missing")
 	}
 	fail := func(err error) (*Spool, Recovery, error) {
-		return nil, Recovery{}, fmt.Errorf("open spool %s: %w (it needs a folder of its own that this process can write to)", opt.Dir, err)
+		return nil, Recovery{}, fmt.Errorf("open spool %s: %w (it needs a folder of its own that this process can write)", opt.Dir, err)
 	}
 	if err := opt.FS.MkdirAll(opt.Dir); err != nil {
 		return fail(err)
@@ -67,7 +66,7 @@ func Open(opt Options) (*Spool, Recovery, error) {
 	s := &Spool{opt: opt, fs: opt.FS, log: opt.Log, wake: make(chan struct{}, 1)}
 	unlock, err := s.fs.Lock(s.join(lockName))
 	if errors.Is(err, vfs.ErrLocked) {
-		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other, or give each its own folder", opt.Dir, vfs.ErrLocked)
+		return nil, Recovery{}, fmt.Errorf("open spool %s: %w: stop the other process, or give each its own folder", opt.Dir, vfs.ErrLocked)
 	}
 	if err != nil {
 		return fail(err)
@@ -93,22 +92,22 @@ func Open(opt Options) (*Spool, Recovery, error) {
 		}
 		return fail(errors.Join(err, unlock.Close()))
 	}
-	// On a full disk the clock keeps the epoch new, and what is recovered can be
-	// sent, which gives space back.
+	// On a full disk the epoch, which is the time, is new all the same, and sending
+	// what is recovered gives space back.
 	for _, p := range r.rep.Problems {
 		s.log.Warn("spool: recovery", "problem", p)
 	}
 	s.wg.Go(s.syncLoop)
-	s.wakeLoop() // to delete what is wholly acknowledged
+	s.wakeLoop() // to delete acknowledged segments
 	return s, r.rep, nil
 }
 
-// recovering is the work of Open.
+// A recovering is the state of Open.
 type recovering struct {
 	s     *Spool
 	rep   Recovery
 	saved checkpoint
-	whole bool   // saved is the last one that was written
+	whole bool   // saved is the last checkpoint that was written
 	epoch uint64 // the highest seen
 	gaps  gaps
 }
@@ -125,7 +124,7 @@ func (r *recovering) sawEpoch(epoch uint64) {
 	}
 }
 
-// readCheckpoints takes the newer of the two that are whole.
+// readCheckpoints reads both checkpoints and keeps the newer valid one.
 func (r *recovering) readCheckpoints() {
 	r.whole = true
 	for _, name := range slots {
@@ -154,7 +153,7 @@ func (r *recovering) readCheckpoints() {
 	r.s.loop.generation = r.saved.generation
 }
 
-// readSegments looks at every segment, the oldest first.
+// readSegments recovers all segments, the oldest first.
 func (r *recovering) readSegments(names []string) {
 	numbers := segmentNumbers(names)
 	s := r.s
@@ -172,9 +171,9 @@ func (r *recovering) readSegments(names []string) {
 	}
 }
 
-// missing counts what a file held that is not there, though the last checkpoint
-// knows of records in it that are needed: somebody else has removed it. An earlier
-// checkpoint says nothing, since the spool itself may have done so.
+// missing counts the events of a missing file that has unacknowledged records in the
+// last checkpoint: another program has removed it. An earlier checkpoint proves
+// nothing, since the spool itself may have deleted the file after it.
 func (r *recovering) missing(st state) {
 	needed := st.events
 	if needed == unknown && st.mark >= st.synced {
@@ -185,14 +184,14 @@ func (r *recovering) missing(st state) {
 	}
 	r.rep.Corrupt++
 	if needed == unknown {
-		r.problem("%s: the file is missing, with records that are needed", r.s.join(segmentFiles.Name(st.number)))
+		r.problem("%s: the file is missing, with unacknowledged records", r.s.join(segmentFiles.Name(st.number)))
 		return
 	}
 	r.problem("%s: the file is missing, with %d events", r.s.join(segmentFiles.Name(st.number)), needed)
 	r.gaps.lost += int64(min(needed, maxGap))
 }
 
-// segment looks at one segment, and takes it into the spool.
+// segment recovers one segment and adds it to the spool.
 func (r *recovering) segment(number uint64, path string) {
 	f, err := r.s.fs.Open(path)
 	if err != nil {
@@ -213,7 +212,7 @@ func (r *recovering) segment(number uint64, path string) {
 }
 
 func (r *recovering) untouched(path, why string) {
-	r.problem("%s: left alone: %s", path, why)
+	r.problem("%s: not touched: %s", path, why)
 	r.rep.Untouched = append(r.rep.Untouched, path)
 }
 
@@ -225,14 +224,14 @@ type segmentRecovery struct {
 	sc    *scanner
 	g     *segment
 	saved state // of the checkpoint
-	known bool  // there is one
+	known bool  // the checkpoint has the segment
 
 	records uint64
 	bytes   int64
-	found   uint64 // events in records that the checkpoint knows as well
+	found   uint64 // events in records that the checkpoint counts
 	damage  []span // sorted
 	end     int64  // of the last record
-	torn    bool   // what follows is to be cut off
+	torn    bool   // the bytes after end are cut off
 }
 
 func (l *segmentRecovery) segment() {
@@ -256,7 +255,7 @@ func (l *segmentRecovery) segment() {
 			l.r.problem("%s: it was written as segment %d", l.path, number)
 		}
 	case l.sc.content(0, size) == 0 && l.sc.r.err == nil && (!l.known || l.saved.synced <= segmentHeader):
-		// Made when the power was lost. There has never been anything in it.
+		// It was made when the power was lost, and never had a record.
 		if err := l.r.s.fs.Remove(l.path); err != nil {
 			l.r.problem("%v", err)
 		}
@@ -299,7 +298,7 @@ func (l *segmentRecovery) walk() {
 			l.r.gaps.record(f.record)
 		case f.ok:
 			l.addRecord(f)
-		case quiet: // nobody needs it
+		case quiet: // it is acknowledged
 		case f.last && limit == size:
 			l.readEnd(f.span)
 			return
@@ -322,7 +321,7 @@ func (l *segmentRecovery) addRecord(f found) {
 	l.r.gaps.record(f.record)
 }
 
-// exact reports whether the checkpoint knows what was at an offset.
+// exact reports whether the checkpoint counts the events at an offset.
 func (l *segmentRecovery) exact(off int64) bool {
 	return l.known && l.saved.events != unknown && off < l.saved.synced
 }
@@ -346,8 +345,8 @@ func (l *segmentRecovery) addDamage(at span) {
 	l.r.gaps.damage(head, at.to-at.from-recordHeader)
 }
 
-// readEnd decides what the bytes after the last record are: reserved, a write that
-// was interrupted, or, if the checkpoint knows that they were durable, damage.
+// readEnd decides what the bytes after the last record are: reserved space, an
+// interrupted write, or, if they were durable at the checkpoint, damage.
 func (l *segmentRecovery) readEnd(at span) {
 	content := l.sc.content(at.from, at.to)
 	if synced := min(l.saved.synced, at.to); synced > at.from {
@@ -355,7 +354,7 @@ func (l *segmentRecovery) readEnd(at span) {
 		l.addDamage(at)
 		return
 	}
-	if l.sc.r.unreadable(at) { // zeros only in place of what may be records
+	if l.sc.r.unreadable(at) { // they read as zeros, but may be records
 		l.addDamage(at)
 		return
 	}
@@ -366,7 +365,7 @@ func (l *segmentRecovery) readEnd(at span) {
 	}
 }
 
-// count adds up what was found and what is missing.
+// count adds the figures of the segment to the report.
 func (l *segmentRecovery) count() {
 	rep := &l.r.rep
 	rep.Records += l.records
@@ -391,7 +390,7 @@ func (l *segmentRecovery) count() {
 	}
 }
 
-// moveAway puts a file that holds nothing but damage out of the way.
+// moveAway moves a file without any valid record to the quarantine.
 func (l *segmentRecovery) moveAway() bool {
 	s := l.r.s
 	dir := s.join(quarantineDir)
@@ -411,8 +410,8 @@ func (l *segmentRecovery) moveAway() bool {
 	return true
 }
 
-// adopt takes the segment into the spool. Damaged places count as acknowledged
-// when there is a copy, so that the file can go some time.
+// adopt adds the segment to the spool. Damaged places count as acknowledged if there
+// is a copy, so that the file can be deleted later.
 func (l *segmentRecovery) adopt() {
 	s, g := l.r.s, l.g
 	g.end = l.end
@@ -438,13 +437,12 @@ func (l *segmentRecovery) adopt() {
 	g.acks.mark = min(g.acks.mark, g.end)
 	if l.torn {
 		if err := l.f.Truncate(g.end); err != nil {
-			l.r.problem("%v", err) // it is ignored at the next start as well
+			l.r.problem("%v", err) // the next start ignores it again
 		}
 	}
 	g.synced, g.syncedEvents = g.end, g.events
 	if l.records > 0 && l.saved.synced < g.end {
-		// A process that was killed leaves records to the kernel that no fsync
-		// has covered.
+		// A process that was killed may leave records that no fsync has covered.
 		if err := l.f.Sync(); err != nil {
 			g.synced, g.syncedEvents = l.saved.synced, l.found
 			g.failed = &SyncError{g.path, err}
@@ -482,7 +480,7 @@ func (l *segmentRecovery) copyTo(dir, path string, d span) error {
 	if err := s.fs.MkdirAll(dir); err != nil {
 		return err
 	}
-	// One may be left of a start that did not come to its end.
+	// A start that was interrupted may have left one.
 	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -509,23 +507,23 @@ type laneKey struct {
 	epoch uint64
 }
 
-// A lane is how far the numbers of its events have come.
+// A lane is the state of the event numbers of a lane.
 type lane struct {
-	next           uint64 // after the last record
-	guess          uint64 // how many events before next are those of a damaged record
-	damages, exact int    // how many there were at the last record
+	next           uint64 // the number after the last record
+	guess          uint64 // events before next that belong to a damaged record
+	damages, exact int    // of gaps, at the last record
 }
 
-// gaps counts the events lost in damaged places that no checkpoint knows, by the
-// numbers of the records around them. A gap without damage is none: the writer
+// gaps counts the lost events in damaged places that no checkpoint counts, by the
+// numbers of the records around them. A gap without damage does not count: the writer
 // left it.
 type gaps struct {
 	lanes          map[laneKey]lane
-	damages, exact int // places so far, without and with a checkpoint that counts
+	damages, exact int // damaged places so far: without and with a checkpoint that counts their events
 	lost           int64
 }
 
-// maxGap is beyond what one damaged place can hold.
+// maxGap is more than one damaged place can hold.
 const maxGap = 1 << 32
 
 func (g *gaps) record(r Record) {

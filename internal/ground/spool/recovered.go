@@ -2,11 +2,11 @@ package spool
 
 import "slices"
 
-// Recovered is an iterator, of type iter.Seq2[Position, Record], over the records
-// that the last spool in this folder left unacknowledged, in the order they were
-// appended in. It is for one run right after Open; a second finds nothing.
-// Meanwhile records may be appended and acknowledged. One that cannot be read any
-// more is counted and logged.
+// Recovered is an iterator, of type iter.Seq2[Position, Record], over the records that
+// the last spool in this folder left unacknowledged, in the order in which they were
+// appended. Use it once, right after Open; a second iteration is empty. Records may be
+// appended and acknowledged meanwhile. Records that can no longer be read are counted
+// and logged.
 func (s *Spool) Recovered(yield func(Position, Record) bool) {
 	s.mu.Lock()
 	old := s.old
@@ -28,7 +28,7 @@ func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
 	if from >= end {
 		return true
 	}
-	// Damage that Open has counted is passed over, also where it is kept.
+	// Damage that Open has counted is skipped, also if the file is kept.
 	skip = joined(append(skip, g.damaged...))
 	_, f, err := s.use(g.number)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Spool) recovered(g *segment, yield func(Position, Record) bool) bool {
 	return true
 }
 
-// countDamage counts and logs what was whole at Open.
+// countDamage counts and logs damage that Open did not find.
 func (s *Spool) countDamage(attrs ...any) {
 	s.mu.Lock()
 	s.mu.corrupt++

@@ -6,17 +6,17 @@ import (
 	"io"
 )
 
-// window is how much a scanner reads at a time. A longer record is read whole.
+// window is how much a scanner reads at a time. A longer record is read with one read.
 const window = 256 << 10
 
-// maxDirectSum is up to which length a candidate is summed directly while looking for
-// the next record; see prefixSums.
+// maxDirectSum is the length up to which the checksum of a candidate is computed
+// directly, in the search for the next record; see prefixSums.
 const maxDirectSum = 2 * block
 
 // A span is the bytes [from, to) of a segment.
 type span struct{ from, to int64 }
 
-// A scanner reads the records of a segment, whatever state its bytes are in.
+// A scanner reads the records of a segment, which may be damaged.
 type scanner struct {
 	r    tolerantReader
 	size int64
@@ -25,20 +25,20 @@ type scanner struct {
 	sums *prefixSums // made when first needed
 }
 
-// found is what a scanner came upon: a record, or bytes that are none.
+// A found is the result of a scanner: a record, or bytes that are not a record.
 type found struct {
 	span
 	ok     bool
-	record Record // payload borrowed until the next step; if ok
-	last   bool   // no record follows, if not ok
+	record Record // if ok; the payload is valid until the next step
+	last   bool   // if not ok: no record follows
 }
 
 func newScanner(r io.ReaderAt, size int64) *scanner {
 	return &scanner{r: tolerantReader{r: r}, size: size}
 }
 
-// next returns what stands at off, which ends before limit. Zeros at the end of
-// the file, reserved and not written, are bytes that are no record.
+// next returns what is at off and ends before limit. Reserved zeros at the end of the
+// file are bytes that are not a record.
 func (s *scanner) next(off, limit int64) (found, bool) {
 	limit = min(limit, s.size)
 	if off >= limit {
@@ -64,8 +64,8 @@ func (s *scanner) record(off int64) (Record, int64, bool) {
 	return r, n, ok
 }
 
-// resync returns where the next record begins, from off on and before limit;
-// limit if there is none.
+// resync returns the offset of the next record in [off, limit), or limit if there is
+// none.
 func (s *scanner) resync(off, limit int64) (int64, bool) {
 	magic := le.AppendUint32(nil, recordMagic)
 	for limit-off >= recordHeader {
@@ -84,7 +84,7 @@ func (s *scanner) resync(off, limit int64) (int64, bool) {
 	return limit, false
 }
 
-// plausible reports whether a record begins at off, without reading all of it.
+// plausible reports whether a valid record begins at off. It does not read a long one.
 func (s *scanner) plausible(off int64) bool {
 	if s.size-off < recordHeader {
 		return false
@@ -105,8 +105,8 @@ func (s *scanner) plausible(off int64) bool {
 	return s.sums.between(off+12, off+n) == want
 }
 
-// content returns where the last byte of [from, to) ends that is not zero; from
-// if all are.
+// content returns the end of the last byte in [from, to) that is not zero, or from if
+// all are zero.
 func (s *scanner) content(from, to int64) int64 {
 	end := from
 	for off := from; off < to; {
@@ -119,8 +119,8 @@ func (s *scanner) content(from, to int64) int64 {
 	return end
 }
 
-// bytes returns the n bytes from off on, which must be within the file. They are
-// valid until the next call.
+// bytes returns n bytes from off, which must be within the file. They are valid until
+// the next call.
 func (s *scanner) bytes(off, n int64) []byte {
 	if off < s.off || off+n > s.off+int64(len(s.buf)) {
 		load := min(max(n, window), s.size-off)
@@ -133,14 +133,13 @@ func (s *scanner) bytes(off, n int64) []byte {
 	return s.buf[off-s.off : off-s.off+n]
 }
 
-// tolerantReader reads what can be read of a file, with zeros for the rest.
+// A tolerantReader reads a file, with zeros in place of what cannot be read.
 type tolerantReader struct {
 	r   io.ReaderAt
 	bad []span // blocks that could not be read
-	err error  // why not, the first
+	err error  // the first error
 }
 
-// ReadAt never fails.
 func (s *tolerantReader) ReadAt(p []byte, off int64) (int, error) {
 	s.read(p, off)
 	return len(p), nil

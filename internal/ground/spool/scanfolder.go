@@ -12,29 +12,29 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A Damage is a place of a folder that is not as it was written.
+// A Damage is a damaged place in a file.
 type Damage struct {
 	Path           string
 	Offset, Length int64
 	Reason         string
 }
 
-// A Cursor is how far a Scan has come. The zero Cursor is the beginning.
+// A Cursor is the position at which a Scan ended. The zero Cursor is the beginning.
 type Cursor struct {
 	segment uint64
 	offset  int64
 }
 
-// Scan reads the records of a folder that are not acknowledged, the oldest first,
-// without opening it: nothing is locked, repaired or changed, and a spool may be at
-// work meanwhile. Acknowledged records may be among them. What is broken at the
-// end of the log is an interrupted write, or one that is just being made, and no
-// damage unless a checkpoint knows it as durable.
+// Scan reads the unacknowledged records of a folder, the oldest first, without opening
+// the spool: it locks, repairs and changes nothing, and a spool may use the folder
+// meanwhile. Some acknowledged records may be among them. A broken end of the log is
+// an interrupted write, or one in progress. It is damage only if it was durable at a
+// checkpoint.
 //
-// It begins at a cursor, and returns one for the records that will come. A missing
-// folder has no records. The error is that of yield, which ends the
-// scan, or of reading the folder; fs.ErrNotExist says that a spool deleted a
-// segment meanwhile, and that reading anew helps.
+// Scan begins at a cursor, and returns a cursor for the records that come later. A
+// missing folder has no records. The error is that of yield, which ends the scan, or
+// of reading the folder. fs.ErrNotExist means that a spool deleted a segment
+// meanwhile: scan again.
 func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Cursor, []Damage, error) {
 	if fsys == nil {
 		fsys = vfs.OS{ReadOnly: true}
@@ -61,7 +61,7 @@ func Scan(fsys vfs.FS, dir string, from Cursor, yield func(Record) error) (Curso
 	return v.cursor, v.damages, nil
 }
 
-// A folderScan is the work of Scan.
+// A folderScan is the state of Scan.
 type folderScan struct {
 	fs      vfs.FS
 	dir     string
@@ -75,8 +75,8 @@ func (v *folderScan) damage(path string, off, length int64, reason string) {
 	v.damages = append(v.damages, Damage{path, off, length, reason})
 }
 
-// checkpoints reads the newer of the two that are whole. The error is that of one
-// that may not be read, of which nobody knows whether it is damaged.
+// checkpoints reads both checkpoints and keeps the newer valid one. It returns an
+// error if one cannot be read for lack of permission: then it may be valid.
 func (v *folderScan) checkpoints(names []string) error {
 	for _, name := range slots {
 		if !slices.Contains(names, name) {
@@ -92,7 +92,7 @@ func (v *folderScan) checkpoints(names []string) error {
 			continue
 		}
 		if len(bytes.TrimLeft(b, "\x00")) == 0 {
-			continue // made, and not yet written
+			continue // made, but not written yet
 		}
 		c, wrong := parseCheckpoint(b)
 		if wrong != "" {
@@ -106,8 +106,8 @@ func (v *folderScan) checkpoints(names []string) error {
 	return nil
 }
 
-// A padded file has zeros behind its end: a spool that is at work cuts off what it
-// had reserved of a file, which may be after its size was asked for.
+// A padded file has zeros after its end: the spool may truncate it after the scan has
+// asked for its size.
 type padded struct{ io.ReaderAt }
 
 func (p padded) ReadAt(b []byte, off int64) (int, error) {
@@ -140,7 +140,7 @@ func (v *folderScan) segment(number uint64, path string) (err error) {
 	ver, _, _, ok := parseSegmentHeader(sc.bytes(0, min(segmentHeader, size)))
 	switch {
 	case ok && ver != version:
-		v.damage(path, 0, size, "it is of version "+strconv.FormatUint(uint64(ver), 10))
+		v.damage(path, 0, size, "it has version "+strconv.FormatUint(uint64(ver), 10))
 		return nil
 	case !ok && st.synced <= segmentHeader && sc.content(0, size) == 0:
 		return nil // just made
@@ -154,7 +154,7 @@ func (v *folderScan) segment(number uint64, path string) (err error) {
 	if err := v.records(path, sc, st); err != nil || len(v.damages) == before {
 		return err
 	}
-	// A spool empties files that it has removed.
+	// A spool truncates files that it has removed.
 	again, err := v.fs.Open(path)
 	if err != nil {
 		v.damages = v.damages[:before]
@@ -163,7 +163,7 @@ func (v *folderScan) segment(number uint64, path string) (err error) {
 	return again.Close()
 }
 
-// records goes through a segment.
+// records reads the records of a segment.
 func (v *folderScan) records(path string, sc *scanner, st state) error {
 	acked := st.acked
 	end := min(max(st.mark, v.cursor.offset), sc.size)
@@ -182,8 +182,8 @@ func (v *folderScan) records(path string, sc *scanner, st state) error {
 		}
 		got, ok := sc.next(off, limit)
 		if ok && !got.ok && !got.last {
-			// A spool that is at work may have written the record, and more, while
-			// it was read; what was read before the record was whole is dropped.
+			// A spool may have written the record, and more, while it was read:
+			// read it again.
 			sc.buf, sc.sums = nil, nil
 			got, ok = sc.next(off, limit)
 		}

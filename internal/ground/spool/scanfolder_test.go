@@ -67,8 +67,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScanNamesDamage flips each byte of a small log: what counts is named, and the
-// other records are there.
+// TestScanNamesDamage flips a bit in each byte of a small log: Scan reports the damage
+// and yields the other records.
 func TestScanNamesDamage(t *testing.T) {
 	fsys := vfstest.New()
 	s, _, err := spool.Open(spool.Options{Dir: "dir", FS: fsys})

@@ -7,20 +7,19 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// spareName is a file that holds nothing. It is given up when a checkpoint finds
-// the disk full, which happens to one that is longer than its slot.
+// spareName is a file of zeros. It is deleted to make room for a checkpoint that is
+// longer than its slot when the disk is full.
 const (
 	spareName  = "spare"
 	spareBytes = 256 << 10
 )
 
-// manyAcks is up to how many records acknowledged out of order a checkpoint
-// lists for each segment, but for the last one, which lists all: it is made
-// while others wait for the lock.
+// manyAcks is how many records acknowledged out of order a checkpoint lists for each
+// segment at most, because others wait for the lock meanwhile. The last checkpoint
+// lists all.
 const manyAcks = 4096
 
-// writeCheckpoint writes what is acknowledged into the slot whose turn it is, and
-// makes it durable.
+// writeCheckpoint writes a checkpoint into the next slot and makes it durable.
 func (s *Spool) writeCheckpoint(last bool) {
 	k := &s.loop
 	s.mu.Lock()
@@ -34,7 +33,7 @@ func (s *Spool) writeCheckpoint(last bool) {
 			spans = g.acks.spans(spans)
 			st.acked = spans[start:len(spans):len(spans)]
 		} else {
-			st.events = unknown // with those that it does not list
+			st.events = unknown // some that it does not list are acknowledged
 		}
 		c.segments = append(c.segments, st)
 	}
@@ -61,18 +60,18 @@ func (s *Spool) writeCheckpoint(last bool) {
 	}
 	if (err == nil) != (k.checkpointErr == nil) {
 		if err != nil {
-			s.log.Error("spool: checkpoints cannot be written, what is acknowledged comes back after a crash", "err", err)
+			s.log.Error("spool: checkpoints cannot be written, acknowledged records come back after a crash", "err", err)
 		} else {
 			s.log.Info("spool: checkpoints can be written again")
 		}
 	}
 	k.checkpointErr = err
 	if err == nil && !k.spare {
-		k.spare = s.makeSpare() == nil // else with the next
+		k.spare = s.makeSpare() == nil // otherwise after the next checkpoint
 	}
 }
 
-// writeSlot writes b in place.
+// writeSlot writes b into the slot of a generation.
 func (s *Spool) writeSlot(generation uint64, b []byte) error {
 	k := &s.loop
 	i := generation % uint64(len(slots))
@@ -114,9 +113,9 @@ func (s *Spool) makeSpare() error {
 	return f.Close()
 }
 
-// openOrFill opens a file, which it makes n bytes long by writing, since some
-// file systems take a reservation for less than it says. A file left half made
-// by a full disk is removed.
+// openOrFill opens a file, and makes it n bytes long by writing zeros, because some
+// file systems do not reserve space reliably. If the disk is full, it removes a file
+// that it has made.
 func (s *Spool) openOrFill(path string, n int64) (vfs.File, error) {
 	f, err := s.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +141,7 @@ func (s *Spool) openOrFill(path string, n int64) (vfs.File, error) {
 	return f, nil
 }
 
-// shut is the end of the goroutine: nothing is appended any more, and everything
-// that can be durable is.
+// shut ends the goroutine. Appending has ended, and everything that can be durable is.
 func (s *Spool) shut() {
 	k := &s.loop
 	s.w.Lock()
@@ -173,6 +171,6 @@ func (s *Spool) shut() {
 	}
 	s.mu.Unlock()
 	for _, g := range segments {
-		s.release(g) // closes it, unless someone reads it just now
+		s.release(g) // closes it, unless it is being read
 	}
 }

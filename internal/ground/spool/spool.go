@@ -13,31 +13,29 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// Options are what a spool is opened with. Zero values are the defaults, but for
-// Dir.
+// Options are the settings of a spool. All except Dir have defaults.
 type Options struct {
-	// Dir is the folder, made if missing. No one else may write in it.
+	// Dir is the folder. It is made if missing. Only the spool may write in it.
 	Dir string
-	// SegmentBytes is how long a file becomes before the next is begun: default
-	// 64 MiB, at most an eighth of MaxBytes. Disk is given back by whole files. A
+	// SegmentBytes is the size at which the next file is begun: default 64 MiB, at
+	// most an eighth of MaxBytes. Whole files are deleted to give space back. A
 	// longer record gets a file of its own.
 	SegmentBytes int64
-	// MaxBytes is how much the segments may hold together; 0: no limit.
+	// MaxBytes limits the total size of the segments; 0: no limit.
 	MaxBytes int64
 	// SyncEvery is how long a record may wait for its fsync: default 10 ms. If
-	// negative, time calls for none.
+	// negative, there is no such limit.
 	SyncEvery time.Duration
-	// SyncBytes is how much may be written before an fsync is made earlier than
-	// that: default 1 MiB. If negative, there is no such limit.
+	// SyncBytes makes the fsync earlier, after this many bytes: default 1 MiB. If
+	// negative, there is no such limit.
 	SyncBytes int64
-	// CheckpointEvery is how often acknowledgements are written, when there are
-	// new ones: default 100 ms. What was acknowledged since comes back after a
-	// crash.
+	// CheckpointEvery is how often new acknowledgements are written: default 100 ms.
+	// Records acknowledged since the last checkpoint come back after a crash.
 	CheckpointEvery time.Duration
 	// FS is the file system; nil: the real one.
 	FS vfs.FS
-	// Log is told of damage and of changes between working and failing; nil:
-	// nobody is.
+	// Log gets messages about damage and about a disk that fails or works again;
+	// nil: none.
 	Log *slog.Logger
 }
 
@@ -75,96 +73,93 @@ func (o Options) withDefaults() Options {
 }
 
 var (
-	// ErrFull is wrapped by what Append returns for a lack of space, be it the
-	// disk's or MaxBytes. Nothing of the record was kept; a later Append works
-	// when there is space again.
+	// ErrFull is wrapped by the error of Append if the disk is full or MaxBytes is
+	// reached. Nothing of the record was kept. A later Append works when there is
+	// space again.
 	ErrFull = errors.New("spool is full")
 	// ErrTooLarge is returned by Append for a payload of 2 GiB or more.
 	ErrTooLarge = errors.New("record too large for the spool")
-	// ErrClosed is returned by what needs an open spool.
+	// ErrClosed is returned by methods of a spool that is closed.
 	ErrClosed = errors.New("spool is closed")
-	// ErrGone is wrapped by what Read returns for a record whose segment was
-	// deleted, since everything in it had been acknowledged.
+	// ErrGone is wrapped by the error of Read for a record whose segment was deleted,
+	// after everything in it had been acknowledged.
 	ErrGone = errors.New("record is gone")
 )
 
-// A CorruptError is returned by Read for a record that is not what was written.
+// A CorruptError is returned by Read for a damaged record.
 type CorruptError struct {
 	Position Position
 	Path     string // of the segment
 	Reason   string
 }
 
-// Error says which record is damaged, and how.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s at byte %d: damaged record: %s", e.Path, e.Position.offset, e.Reason)
 }
 
-// A SyncError is given to the callbacks of Durable for records of which it is
-// not known whether they are on disk. They stay readable and unacknowledged; who
-// still has their content appends it anew.
+// A SyncError is passed to Durable callbacks for records that may not be on disk,
+// because an fsync failed. They stay readable and unacknowledged. A caller that still
+// has their content should append it again.
 type SyncError struct {
 	Path string // of the segment
 	Err  error
 }
 
-// Error says which file could not be made durable.
 func (e *SyncError) Error() string { return fmt.Sprintf("%s: not durable: %v", e.Path, e.Err) }
 
-// Unwrap returns the error of the fsync.
 func (e *SyncError) Unwrap() error { return e.Err }
 
-// Stats are figures of a moment.
+// Stats are the figures of a spool.
 type Stats struct {
 	Bytes       int64         // in segments
 	LiveBytes   int64         // of records that are not acknowledged
-	LiveEvents  uint64        // within them
+	LiveEvents  uint64        // in these records
 	LiveRecords uint64        //
 	Segments    int           // files
 	Appended    uint64        // records, since Open
-	Corrupt     int           // damaged places, since Open and at it
+	Corrupt     int           // damaged places, found by Open or later
 	Syncs       uint64        // of segments, since Open
 	LastSync    time.Duration // how long the last took
-	LastErr     error         // of the last append, or else of making durable; nil again when that works
+	LastErr     error         // of the last append or fsync; nil again when they work
 }
 
-// A Spool is an open folder of segments. Make one with Open, and Close it; all
-// methods may be called from several goroutines.
+// A Spool is an open folder of segments. Make one with Open, and Close it. Methods may
+// be called from several goroutines.
 //
-// It has one goroutine, which makes records durable, writes checkpoints, deletes
-// files and runs the callbacks of Durable. When nothing is appended or
-// acknowledged, it waits without a timer.
+// It has one goroutine, which makes records durable, writes checkpoints, deletes files
+// and runs Durable callbacks. If nothing is appended or acknowledged, it waits without
+// a timer.
 type Spool struct {
 	opt     Options
 	fs      vfs.FS
 	log     *slog.Logger
 	lock    io.Closer
 	epoch   uint64
-	old     []*segment    // to be given back by Recovered; taken by the first call
-	wake    chan struct{} // tells the goroutine to look at what is below; capacity 1: one look is enough
+	old     []*segment    // for Recovered; taken by the first call
+	wake    chan struct{} // wakes the goroutine; capacity 1, since one signal is enough
 	wg      sync.WaitGroup
 	loop    loopState // of the goroutine
 	w       writer
-	remover remover // its lock is taken after w's
+	remover remover // its lock is taken after that of w
 
 	closeOnce sync.Once
 	closeErr  error
 
-	mu struct { // taken after the other two, and never held during I/O
+	mu struct { // locked after the other two, never during I/O
 		sync.Mutex
-		segments []*segment // by number; the writer's is among them
-		bytes    int64      // sum of their ends
+		segments []*segment // by number, with the one of the writer
+		bytes    int64      // sum of the segments' ends
 		live     int64      // bytes of records not acknowledged
 		records  uint64     // not acknowledged
 		open     int        // files held open
 
-		queue   []*segment // with records that no fsync covers yet, the oldest first
-		pending int64      // bytes that no fsync covers yet
-		finish  []*segment // sealed, and not yet cut to length
-		dead    []*segment // sealed and wholly acknowledged
-		waiters []waiter   // the callbacks of Durable
+		queue   []*segment // with records not covered by an fsync, the oldest first
+		pending int64      // bytes not covered by an fsync
+		finish  []*segment // sealed, to be truncated to their length
+		dead    []*segment // sealed, all records acknowledged
+		waiters []waiter   // Durable callbacks
 		syncers []chan error
-		syncErr error  // of segments that failed since the last answer to a syncer
+		syncErr error  // of segments that failed since the last Sync
 		recheck bool   // a waiter may be settled already
 		force   bool   // fsync now
 		changed bool   // the checkpoint is out of date
@@ -176,7 +171,7 @@ type Spool struct {
 		syncs    uint64
 		lastSync time.Duration
 		writeErr error // of the last append
-		diskErr  error // of making durable, of checkpoints and deleting, since an fsync worked
+		diskErr  error // of fsyncs, checkpoints and deletions since the last fsync that worked
 	}
 }
 
@@ -185,7 +180,7 @@ type waiter struct {
 	f func(error)
 }
 
-// A segment is one file. Fields without a note are guarded by Spool.mu.
+// A segment is one file. Fields without another note are guarded by Spool.mu.
 type segment struct {
 	number uint64   // immutable
 	path   string   // immutable
@@ -194,28 +189,28 @@ type segment struct {
 	end    int64    // of the last record
 	synced int64    // everything before is durable
 	failed *SyncError
-	sealed bool // nothing is appended any more
-	queued bool // is in queue
-	dying  bool // someone deletes it
+	sealed bool // no more records are appended
+	queued bool // it is in Spool.mu.queue
+	dying  bool // it is being deleted
 	acks   ackSet
 
 	events       uint64 // appended, or found when opened
 	syncedEvents uint64 // those before synced
 	ackedEvents  uint64
 
-	entered bool   // the folder's entry is durable; of the goroutine
-	room    int64  // how long the file was made; immutable
+	entered bool   // the folder entry is durable; owned by the goroutine
+	room    int64  // reserved length of the file; immutable
 	damaged []span // found when opened; immutable
 }
 
-// deadLocked reports whether nothing in the segment is needed.
+// deadLocked reports whether all records of the segment are acknowledged.
 func (g *segment) deadLocked() bool { return g.acks.mark >= g.end }
 
-// Epoch returns a number that is greater than any this folder had before. It is
-// of this opening: two spools never have the same one.
+// Epoch returns a number of this opening of the folder. It is greater than that of any
+// earlier one.
 func (s *Spool) Epoch() uint64 { return s.epoch }
 
-// Stats returns figures of this moment.
+// Stats returns the current figures.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,9 +224,9 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// Read appends the payload of a record to dst and returns the result. Give dst
-// room for Position.Size bytes to spare an allocation. The error is a
-// *CorruptError if the record is damaged.
+// Read appends the payload of a record to dst and returns the result. With a capacity
+// of Position.Size bytes in dst, it does not allocate. The error is a *CorruptError if
+// the record is damaged.
 func (s *Spool) Read(p Position, dst []byte) ([]byte, error) {
 	g, f, err := s.use(p.segment)
 	if err != nil {
@@ -243,7 +238,7 @@ func (s *Spool) Read(p Position, dst []byte) ([]byte, error) {
 	b := dst[start:]
 	if n, err := f.ReadAt(b, p.offset); n < len(b) {
 		if errors.Is(err, io.EOF) {
-			return dst[:start], s.damaged(&CorruptError{p, g.path, "the file ends within it"})
+			return dst[:start], s.damaged(&CorruptError{p, g.path, "the file ends within the record"})
 		}
 		return dst[:start], fmt.Errorf("read spool at %v: %w", p, err)
 	}
@@ -264,7 +259,6 @@ func (s *Spool) damaged(err *CorruptError) error {
 
 // findLocked returns the segment of a number, or nil.
 func (s *Spool) findLocked(number uint64) *segment {
-	// Positions are mostly of the newest segments or the oldest; there are few.
 	lo, hi := 0, len(s.mu.segments)
 	for lo < hi {
 		mid := (lo + hi) / 2
@@ -280,7 +274,7 @@ func (s *Spool) findLocked(number uint64) *segment {
 	return nil
 }
 
-// maxOpen is how many files stay open that nobody uses just now.
+// maxOpen is how many unused files stay open.
 const maxOpen = 16
 
 // use returns a segment and its file, which stays open until release.
@@ -322,7 +316,7 @@ func (s *Spool) use(number uint64) (*segment, vfs.File, error) {
 	return g, f, nil
 }
 
-// release gives back what use returned, or the writer's reference.
+// release drops a reference, that of use or of the writer.
 func (s *Spool) release(g *segment) {
 	var f vfs.File
 	s.mu.Lock()
@@ -337,21 +331,21 @@ func (s *Spool) release(g *segment) {
 	}
 }
 
-// closeFile closes a file of which everything that matters is durable already.
+// closeFile closes a file whose content is durable already.
 func (s *Spool) closeFile(f vfs.File, path string) {
 	if err := f.Close(); err != nil {
 		s.log.Warn("spool: close", "path", path, "err", err)
 	}
 }
 
-// Close makes everything durable, runs the callbacks that wait, writes the
-// checkpoint, deletes what is wholly acknowledged, ends the goroutine and
-// releases the lock. Callbacks may still append until the last fsync succeeded.
-// The error says what is not durable. Do not call it from a callback.
+// Close makes everything durable, runs the waiting callbacks, writes a checkpoint,
+// deletes acknowledged segments, ends the goroutine and releases the lock. Callbacks
+// may still append until the last fsync has succeeded. The error says what is not
+// durable. Do not call Close from a callback.
 func (s *Spool) Close() error {
 	s.closeOnce.Do(func() {
 		err := s.Sync()
-		for range 2 { // callbacks have appended anew what a broken file had
+		for range 2 { // callbacks have appended the records of a broken file again
 			if err == nil {
 				break
 			}
@@ -374,7 +368,7 @@ func (s *Spool) Close() error {
 func (s *Spool) wakeLoop() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has not yet looked since the last time
+	default: // it is woken already
 	}
 }
 

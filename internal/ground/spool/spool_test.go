@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const dir = "spool"
 
-// quiet are options whose fsyncs and checkpoints come only when asked for.
+// quiet returns options without fsyncs and checkpoints by time.
 func quiet(fs vfs.FS) spool.Options {
 	return spool.Options{Dir: dir, FS: fs, SegmentBytes: 4096, SyncEvery: -1, SyncBytes: -1, CheckpointEvery: time.Hour}
 }
@@ -41,7 +41,7 @@ func shut(t *testing.T, s *spool.Spool) {
 	}
 }
 
-// payload is what record seq of a lane holds: of a length and content of its own.
+// payload returns the payload of a record, which is unique in length and content.
 func payload(lane uint16, seq uint64, size int) []byte {
 	b := fmt.Appendf(nil, "lane %d seq %d ", lane, seq)
 	for i := 0; len(b) < size; i++ {
@@ -59,14 +59,14 @@ func put(t *testing.T, s *spool.Spool, lane uint16, seq uint64, size int) spool.
 	return p
 }
 
-// key tells records apart.
+// A key identifies a record.
 type key struct {
 	lane  uint16
 	epoch uint64
 	seq   uint64
 }
 
-// recovered collects what the spool gives back.
+// recovered collects the recovered records.
 func recovered(t *testing.T, s *spool.Spool) (map[key][]byte, map[key]spool.Position) {
 	t.Helper()
 	got, at := make(map[key][]byte), make(map[key]spool.Position)
@@ -138,7 +138,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestClosed shows what is refused, and that nothing of it hangs.
+// TestClosed shows what a closed spool refuses, and that nothing hangs.
 func TestClosed(t *testing.T) {
 	s, _ := open(t, quiet(vfstest.New()))
 	p := put(t, s, 1, 1, 10)
@@ -245,7 +245,7 @@ func TestSyncByTimeAndBytes(t *testing.T) {
 	}
 }
 
-// TestSegmentsGo shows that files are deleted as soon as nothing in them waits.
+// TestSegmentsGo shows that files are deleted when all their records are acknowledged.
 func TestSegmentsGo(t *testing.T) {
 	fs := vfstest.New()
 	opt := quiet(fs)
@@ -280,8 +280,8 @@ func TestSegmentsGo(t *testing.T) {
 	shut(t, s)
 }
 
-// TestMaxBytes shows that the limit holds, and that acknowledging makes room even
-// within the segment being written.
+// TestMaxBytes shows that the limit holds, and that acknowledgements make room even in
+// the active segment.
 func TestMaxBytes(t *testing.T) {
 	opt := quiet(vfstest.New())
 	opt.MaxBytes = 64 << 10

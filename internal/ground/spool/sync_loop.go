@@ -8,14 +8,14 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A loopState is what the goroutine of a spool has to itself.
+// A loopState is owned by the goroutine of a spool.
 type loopState struct {
 	syncTimer, ackTimer *time.Timer // both stopped unless armed
 	syncArmed, ackArmed bool
 	syncDue, ackDue     bool
 	generation          uint64      // of the last checkpoint
-	slots               [2]vfs.File // nil: to be opened
-	spare               bool        // the spare file is there
+	slots               [2]vfs.File // nil: not open
+	spare               bool        // the spare file exists
 	spans               []span
 	states              []state
 	buf                 []byte
@@ -25,11 +25,11 @@ type loopState struct {
 	checkpointErr, err  error // of the last checkpoint; of closing
 }
 
-// Durable has f run when an fsync covers the record, with nil, or when that has
-// failed, with a *SyncError. It runs once, in the spool's own goroutine, without
-// a lock, also if the record is durable already; after Close, at once in the
-// caller's. While it runs no other record becomes durable. It may append and
-// acknowledge, and must not call Sync or Close.
+// Durable calls f with nil once an fsync covers the record, or with a *SyncError if
+// that failed. f runs once, in the goroutine of the spool, without a lock, also if the
+// record is durable already. After Close, Durable calls f itself. While f runs, no other
+// record becomes durable. f may append and acknowledge, and must not call Sync or
+// Close.
 func (s *Spool) Durable(p Position, f func(error)) {
 	s.mu.Lock()
 	if s.mu.closing {
@@ -52,7 +52,7 @@ func (s *Spool) Durable(p Position, f func(error)) {
 	}
 }
 
-// outcomeLocked tells what to tell who waits for the record.
+// outcomeLocked returns the result for a waiter, and whether there is one yet.
 func (s *Spool) outcomeLocked(p Position) (err error, settled bool) {
 	g := s.findLocked(p.segment)
 	switch {
@@ -64,11 +64,11 @@ func (s *Spool) outcomeLocked(p Position) (err error, settled bool) {
 	return nil, false
 }
 
-// Sync makes everything durable that was appended before. The error is a
-// *SyncError, the first since the last call, if a segment failed; callbacks of
-// Durable have run by then. Do not call it from one.
+// Sync makes all earlier appends durable. If segments failed since the last call, it
+// returns the first *SyncError. Durable callbacks run before Sync returns. Do not call
+// it from one.
 func (s *Spool) Sync() error {
-	answer := make(chan error, 1) // the goroutine need not wait for the receiver
+	answer := make(chan error, 1) // the goroutine does not wait for the receiver
 	s.mu.Lock()
 	if s.mu.closing {
 		s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Spool) syncLoop() {
 	}
 }
 
-// wait arms the timers that are called for, and waits.
+// wait starts the timers that are needed, and waits.
 func (s *Spool) wait() {
 	k := &s.loop
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func disarm(t *time.Timer, armed *bool) {
 	*armed = false
 }
 
-// answer tells those who wait in Sync.
+// answer returns the result to the waiting calls of Sync.
 func (s *Spool) answer() {
 	k := &s.loop
 	if len(k.syncers) == 0 {
@@ -173,8 +173,8 @@ func (s *Spool) answer() {
 	clear(k.syncers)
 }
 
-// syncAll makes durable what was appended when it began, the oldest first, so
-// that a record is never durable before one that stands before it.
+// syncAll makes all earlier appends durable, the oldest first: a record is never
+// durable before an earlier one.
 func (s *Spool) syncAll() {
 	s.mu.Lock()
 	n := len(s.mu.queue)
@@ -209,7 +209,7 @@ func (s *Spool) syncAll() {
 			s.mu.pending -= end - g.synced
 			g.synced, g.syncedEvents = end, events
 			s.mu.diskErr = nil
-			s.mu.changed = true // the checkpoint tells damage from what was never there
+			s.mu.changed = true // the checkpoint distinguishes damage from unwritten space
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -219,9 +219,9 @@ func (s *Spool) syncAll() {
 	}
 }
 
-// failed seals a segment whose fsync failed. The kernel may have dropped what it
-// could not write and say that all is well the next time, so there is no next
-// time: what the fsync should have covered counts as not durable for ever.
+// failed seals a segment whose fsync failed. The kernel may have dropped the pages that
+// it could not write, and report success the next time. So the fsync is not repeated,
+// and the records that it should have covered never count as durable.
 func (s *Spool) failed(g *segment, err error) {
 	s.log.Error("spool: a segment is sealed, it cannot be made durable", "path", g.path, "err", err)
 	s.w.Lock()
@@ -244,9 +244,9 @@ func (s *Spool) failed(g *segment, err error) {
 	}
 }
 
-// finish cuts sealed segments to length and gives back the writer's reference.
-// Not while a remover is at work, which for its space to be free wants each file
-// either closed or open to be emptied.
+// finish truncates sealed segments to their length and drops the reference of the
+// writer. It excludes the remover, which frees the space of files that are open by
+// truncating them, and so must not meet one that is just being closed.
 func (s *Spool) finish() {
 	s.remover.Lock()
 	defer s.remover.Unlock()
@@ -263,14 +263,14 @@ func (s *Spool) finish() {
 		s.mu.Unlock()
 		if cut {
 			if err := f.Truncate(end); err != nil {
-				s.log.Warn("spool: cut a segment to length", "path", g.path, "err", err) // it costs disk only
+				s.log.Warn("spool: cut a segment to length", "path", g.path, "err", err) // it only costs disk space
 			}
 		}
 		s.release(g)
 	}
 }
 
-// runCallbacks runs those whose outcome is known, in the order they came.
+// runCallbacks runs the callbacks with a result, in their order.
 func (s *Spool) runCallbacks() {
 	k := &s.loop
 	s.mu.Lock()
@@ -294,13 +294,13 @@ func (s *Spool) runCallbacks() {
 	k.ready, k.readyErr = k.ready[:0], k.readyErr[:0]
 }
 
-// Ack says that records are not needed any more. It does no I/O; a file is
-// deleted soon after everything in it has been acknowledged. A second Ack of the
-// same record does nothing.
+// Ack acknowledges records: they are no longer needed. It does no I/O. A file is deleted
+// soon after all its records have been acknowledged. A second Ack of the same record
+// does nothing.
 //
-// The records of one call stand together: after a crash of the process, all of
-// them come back or none. So it is unless checkpoints cannot be written, or a full
-// disk makes Append delete a file at once.
+// One call is atomic: after a crash of the process, all of its records come back or
+// none. There are two exceptions: checkpoints cannot be written, or the disk is full
+// and Append deletes a file immediately.
 func (s *Spool) Ack(ps ...Position) {
 	s.mu.Lock()
 	wake := false
@@ -313,8 +313,7 @@ func (s *Spool) Ack(ps ...Position) {
 	}
 }
 
-// ackLocked acknowledges one record, and reports whether that gives the goroutine
-// something to do.
+// ackLocked acknowledges one record, and reports whether to wake the goroutine.
 func (s *Spool) ackLocked(p Position) (wake bool) {
 	g := s.findLocked(p.segment)
 	if g == nil || s.mu.closing || p.end() > g.end || !g.acks.add(span{p.offset, p.end()}) {
@@ -332,17 +331,17 @@ func (s *Spool) ackLocked(p Position) (wake bool) {
 	return wake
 }
 
-// A remover deletes files. Its lock is held during I/O, so that one who needs
-// space waits for files that are just being deleted.
+// A remover deletes files. Its lock is held during I/O, so that an append that needs
+// space waits for files that are being deleted.
 type remover struct {
 	sync.Mutex
 	removed uint64 // files, since Open
 }
 
-// removeDead deletes segments that are wholly acknowledged. What cannot be
-// deleted is tried again with the next. Between the choice and the deletion it
-// calls before, which writes a checkpoint: records that were acknowledged
-// together with deleted ones must not come back without them.
+// removeDead deletes acknowledged segments. If one cannot be deleted, the next call
+// tries again. Between the choice and the deletion it calls before, which writes a
+// checkpoint: records that were acknowledged together with deleted ones must not come
+// back without them.
 func (s *Spool) removeDead(before func()) {
 	s.remover.Lock()
 	defer s.remover.Unlock()
@@ -370,7 +369,7 @@ func (s *Spool) removeDead(before func()) {
 	}
 	var synced error
 	if len(gone) > 0 {
-		// Or files come back after a loss of power, which costs duplicates.
+		// Otherwise files may come back after a loss of power.
 		if synced = s.fs.SyncDir(s.opt.Dir); synced != nil {
 			s.log.Warn("spool: sync the folder", "path", s.opt.Dir, "err", synced)
 		}
@@ -386,8 +385,8 @@ func (s *Spool) removeDead(before func()) {
 	}
 	s.mu.Unlock()
 	for _, g := range gone {
-		// Who has the file open just now would keep its space; but one that may
-		// come back must not do so empty, which would look like damage.
+		// An open file would keep its space. But a file that may come back must not
+		// come back empty, which would look like damage.
 		if f := s.held(g); f != nil && synced == nil {
 			if err := f.Truncate(0); err != nil {
 				s.log.Warn("spool: empty a removed segment", "path", g.path, "err", err)
@@ -398,8 +397,7 @@ func (s *Spool) removeDead(before func()) {
 	s.remover.removed += uint64(len(gone))
 }
 
-// held returns the file of a segment to which the caller has a reference, if it
-// is open.
+// held returns the open file of a segment, or nil. The caller has a reference.
 func (s *Spool) held(g *segment) vfs.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
