@@ -18,8 +18,8 @@ import (
 	"github.com/uniflow-labs/uniflow/lock/futex"
 )
 
-// sharedFile names the environment variable by which a test has this program
-// count in a file.
+// sharedFile is the environment variable with the file in which this program counts as
+// a child of a test.
 const sharedFile = "FUTEX_TEST_FILE"
 
 const perProcess = 200_000
@@ -35,102 +35,65 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-type locker interface {
-	sync.Locker
-	TryLock() bool
-}
-
-func locks() map[string]func() locker {
-	return map[string]func() locker{
-		"Pthread":  func() locker { return new(futex.Pthread) },
-		"Spinning": func() locker { return new(futex.Spinning) },
-		"Blocking": func() locker { return new(futex.Blocking) },
-		"Mutex":    func() locker { return new(futex.Mutex) },
-		"Shared":   func() locker { return new(futex.Shared) },
-	}
-}
-
-func TestSizes(t *testing.T) {
-	f := func(name string, got, want uintptr) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: got %d bytes, want %d", name, got, want)
-		}
-	}
-	f("Pthread", unsafe.Sizeof(futex.Pthread{}), 40)
-	f("Spinning", unsafe.Sizeof(futex.Spinning{}), 4)
-	f("Blocking", unsafe.Sizeof(futex.Blocking{}), 4)
-	f("Mutex", unsafe.Sizeof(futex.Mutex{}), 4)
-	f("Shared", unsafe.Sizeof(futex.Shared{}), 4)
-}
-
 func TestTryLock(t *testing.T) {
-	for name, make := range locks() {
-		l := make()
-		if !l.TryLock() {
-			t.Errorf("%s: got no free lock, want it", name)
-		}
-		if l.TryLock() {
-			t.Errorf("%s: got a lock that is taken, want none", name)
-		}
-		l.Unlock()
-		if !l.TryLock() {
-			t.Errorf("%s: got no lock that was unlocked, want it", name)
-		}
-		l.Unlock()
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: got no panic, want one for unlocking twice", name)
-				}
-			}()
-			l.Unlock()
-		}()
+	var l futex.Shared
+	if !l.TryLock() || l.TryLock() {
+		t.Error("got a lock twice or never, want it once")
 	}
+	l.Unlock()
+	if !l.TryLock() {
+		t.Error("got no lock that was unlocked, want it")
+	}
+	l.Unlock()
+	defer func() {
+		if recover() == nil {
+			t.Error("got no panic, want one for unlocking twice")
+		}
+	}()
+	l.Unlock()
 }
 
-// TestHammer counts under each lock, from goroutines and from threads.
+// TestHammer counts under the lock, from goroutines and from threads.
 func TestHammer(t *testing.T) {
 	loops := 40_000
 	if testing.Short() {
 		loops = 4_000
 	}
-	for name, make := range locks() {
-		for _, workers := range []int{2, 4, 30} {
-			for _, threads := range []bool{false, true} {
-				l, n, inside := make(), 0, 0
-				var wg sync.WaitGroup
-				for range workers {
-					wg.Go(func() {
-						if threads {
-							runtime.LockOSThread()
-							defer runtime.UnlockOSThread()
+	for _, workers := range []int{2, 4, 30} {
+		for _, threads := range []bool{false, true} {
+			var l futex.Shared
+			n, inside := 0, 0
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					if threads {
+						runtime.LockOSThread()
+						defer runtime.UnlockOSThread()
+					}
+					for i := range loops / workers {
+						l.Lock()
+						inside++
+						if inside != 1 {
+							t.Errorf("got %d inside, want 1", inside)
 						}
-						for i := range loops / workers {
-							l.Lock()
-							inside++
-							if inside != 1 {
-								t.Errorf("%s: got %d inside, want 1", name, inside)
-							}
-							n++
-							if i%256 == 0 {
-								runtime.Gosched()
-							}
-							inside--
-							l.Unlock()
+						n++
+						if i%256 == 0 {
+							runtime.Gosched()
 						}
-					})
-				}
-				wg.Wait()
-				if want := loops / workers * workers; n != want {
-					t.Errorf("%s, %d workers, threads %v: got a count of %d, want %d", name, workers, threads, n, want)
-				}
+						inside--
+						l.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			if want := loops / workers * workers; n != want {
+				t.Errorf("%d workers, threads %v: got a count of %d, want %d", workers, threads, n, want)
 			}
 		}
 	}
 }
 
-// shared maps a file: a lock, and a counter some way behind it.
+// shared maps a file with a lock, and a counter after it.
 func shared(path string) (memory []byte, l *futex.Shared, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -147,7 +110,7 @@ func shared(path string) (memory []byte, l *futex.Shared, err error) {
 	return memory, l, err
 }
 
-// count adds to the counter in the file, unlocked but for the lock.
+// count adds to the counter in the file while it holds the lock.
 func count(path string) error {
 	memory, l, err := shared(path)
 	if err != nil {
@@ -162,7 +125,7 @@ func count(path string) error {
 	return unix.Munmap(memory)
 }
 
-// TestProcesses has three processes count in one file.
+// TestProcesses counts in one file from three processes.
 func TestProcesses(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -176,7 +139,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Lock() // until all are there, or a while
+	l.Lock() // until a child waits
 	var children []*exec.Cmd
 	for range 2 {
 		c := exec.CommandContext(t.Context(), program)
@@ -188,7 +151,7 @@ func TestProcesses(t *testing.T) {
 		children = append(children, c)
 	}
 	begin := time.Now()
-	for binary.NativeEndian.Uint32(memory) != 2 && time.Since(begin) < 20*time.Second { // 2: somebody sleeps
+	for binary.NativeEndian.Uint32(memory) != 2 && time.Since(begin) < 20*time.Second { // 2: a thread sleeps
 		runtime.Gosched()
 	}
 	if got := binary.NativeEndian.Uint64(memory[64:]); got != 0 {
@@ -228,7 +191,7 @@ func TestAt(t *testing.T) {
 	}
 	f(memory, "")
 	f(memory[12:], "")
-	f(memory[13:], "futex: 3 bytes, want 4 for a lock")
-	f(nil, "futex: 0 bytes, want 4 for a lock")
-	f(memory[5:], "futex: the lock is 1 bytes past a multiple of four, want 0")
+	f(memory[13:], "futex: a lock needs 4 bytes, got 3")
+	f(nil, "futex: a lock needs 4 bytes, got 0")
+	f(memory[5:], "futex: the address of a lock must be a multiple of 4, it is 1 more")
 }
