@@ -73,7 +73,7 @@ func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
 	// wherever the store goes; others are told apart by their folder.
 	source := "loader"
 	if opts.Dir == "" {
-		opts.Dir, opts.Sink = filepath.Join(o.dir, "loader"), loader.Nowhere()
+		opts.Dir, opts.NoFiles = filepath.Join(o.dir, "loader"), true
 	} else if dir, err := filepath.Abs(opts.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("loader: %w", err), store.Close())
 	} else {

@@ -19,7 +19,7 @@ func TestFromBatch(t *testing.T) {
 	}{{50, 20_000, 10_000}, {270_000, 20, 10}, {1, 1, 1}} {
 		for _, compression := range []batch.Compression{batch.CompressionNone, batch.CompressionGzip, batch.CompressionZstd} {
 			t.Run(fmt.Sprint(c.events, " of ", c.size, " ", compression), func(t *testing.T) {
-				r := openRig(t, Options{Sink: Nowhere()})
+				r := openRig(t, Options{NoFiles: true})
 				send, err := batch.NewHTTP(r.server.URL+"/batch", batch.HTTPOptions{Compression: compression, Client: r.server.Client()})
 				if err != nil {
 					t.Fatal(err)

@@ -138,7 +138,7 @@ func encoders() []encoder {
 // buffers from before: a decoder that has a large one hides that it cannot
 // make one.
 func TestEncoders(t *testing.T) {
-	l, err := Open(Options{Dir: t.TempDir(), Sink: Nowhere()})
+	l, err := Open(Options{Dir: t.TempDir(), NoFiles: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,15 @@ package loader
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A request is a batch on its way through the committer. Its handler must not
-// touch it until done is sent to.
+// touch it until it has received from done.
 type request struct {
 	key      string // empty for none
 	digest   digest // of the key
@@ -17,33 +18,32 @@ type request struct {
 	accepted int
 	rejected []byte // verdicts as JSON, without the brackets
 	refused  [reasons]int
-	split    *splitter // that has made the lines and verdicts
+	split    *splitter // which has made the lines and verdicts
 	batch    Batch     // the events for the store, if there is one
 
-	done chan struct{} // room for one; sent to when the rest is set
+	done chan struct{} // room for one; sent to when the fields below are set
 
 	answer    outcome
 	duplicate bool
 	err       error    // it could not be written
-	twin      *request // of the same group, with the same key, before it
+	first     *request // with the same key, earlier in the same group; nil if none
 }
 
 // scratch is memory that the committer reuses.
 type scratch struct {
-	group, fresh []*request
-	records      []record
-	seen         map[digest]*request
-	gone         []uint64
-	mark         []byte
-	batches      []Batch
+	requests, fresh []*request
+	seen            map[digest]*request
+	group           group
+	encoded         []byte // the group
+	batches         []Batch
 }
 
-// groupBytes is how much is gathered for one fsync at most, beyond the batch that
-// is past it: the more there is, the longer the first of the group waits.
+// groupBytes is the size at which a group is written without waiting for more
+// batches: the larger the group, the longer its first batch waits.
 const groupBytes = 16 << 20
 
-// commitAll is the committer: it takes what waits, as a group, until the queue is
-// closed. While a group is being written the next one gathers.
+// commitAll is the committer: it takes all requests that wait, as a group, until
+// the queue is closed. While it writes a group, the next one gathers.
 func (l *Loader) commitAll() {
 	probe := time.NewTicker(l.opts.probeEvery)
 	defer probe.Stop()
@@ -63,13 +63,13 @@ func (l *Loader) commitAll() {
 	}
 }
 
-// size is how much a request counts in a group. Verdicts are in the mark of a
-// store, which is to stay small.
+// size is how much a request counts in a group. Verdicts count more: they are in
+// the mark of a store, which must stay small.
 func (r *request) size() int { return len(r.lines) + 64*len(r.rejected) }
 
 // gather returns a request with those that wait behind it.
 func (l *Loader) gather(r *request) []*request {
-	group := append(l.scratch.group[:0], r)
+	requests := append(l.scratch.requests[:0], r)
 	limit := groupBytes
 	if l.opts.Store != nil {
 		limit = storeGroup
@@ -78,24 +78,24 @@ func (l *Loader) gather(r *request) []*request {
 		select {
 		case r, ok := <-l.queue:
 			if !ok {
-				return group // and the next receive ends the committer
+				return requests // and the next receive ends the committer
 			}
-			group = append(group, r)
+			requests = append(requests, r)
 			size += r.size()
 			continue
 		default:
 		}
 		break
 	}
-	l.scratch.group = group
-	return group
+	l.scratch.requests = requests
+	return requests
 }
 
 // commit writes a group and lets its handlers answer.
-func (l *Loader) commit(group []*request) {
+func (l *Loader) commit(requests []*request) {
 	fresh := l.scratch.fresh[:0]
 	clear(l.scratch.seen)
-	for _, r := range group {
+	for _, r := range requests {
 		if r.key == "" {
 			fresh = append(fresh, r)
 			continue
@@ -103,41 +103,41 @@ func (l *Loader) commit(group []*request) {
 		if r.answer, r.duplicate = l.window.find(r.digest); r.duplicate {
 			continue
 		}
-		if r.twin = l.scratch.seen[r.digest]; r.twin == nil {
+		if r.first = l.scratch.seen[r.digest]; r.first == nil {
 			l.scratch.seen[r.digest] = r
 			fresh = append(fresh, r)
 		}
 	}
 	l.scratch.fresh = fresh
 	if len(fresh) > 0 {
-		l.store(fresh)
+		l.commitFresh(fresh)
 	}
-	for _, r := range group {
-		if r.twin != nil {
-			r.answer, r.err, r.duplicate = r.twin.answer, r.twin.err, r.twin.err == nil
+	for _, r := range requests {
+		if r.first != nil {
+			r.answer, r.err, r.duplicate = r.first.answer, r.first.err, r.first.err == nil
 		}
 	}
-	for i, r := range group {
-		group[i] = nil // the memory is the handler's again
+	for i, r := range requests {
+		requests[i] = nil // the memory is the handler's again
 		r.done <- struct{}{}
 	}
 	clear(fresh)
-	clear(l.scratch.records)
+	clear(l.scratch.group.records)
 }
 
-// store writes batches, or fails all of them.
-func (l *Loader) store(fresh []*request) {
-	late, err := l.write(fresh)
+// commitFresh writes batches that are not duplicates, or fails all of them.
+func (l *Loader) commitFresh(fresh []*request) {
+	journalErr, err := l.write(fresh)
 	for e := (*RefusedError)(nil); errors.As(err, &e); { // each time fewer events are left
 		left, ok := l.refuse(fresh, e)
 		if !ok {
 			break
 		}
 		fresh = left
-		late, err = l.write(fresh)
+		journalErr, err = l.write(fresh)
 	}
 	if err != nil {
-		l.failed(err)
+		l.writeFailed(err)
 		for _, r := range fresh {
 			r.err = err
 		}
@@ -145,8 +145,8 @@ func (l *Loader) store(fresh []*request) {
 	}
 	for _, r := range fresh {
 		r.answer = outcome{uint32(r.accepted), string(r.rejected)}
-		if r.key != "" && late == nil {
-			l.remember(r.digest, r.answer, l.journal.number)
+		if r.key != "" && journalErr == nil {
+			l.remember(r.digest, r.answer)
 		}
 		l.counts.batches.Add(1)
 		l.counts.accepted.Add(uint64(r.accepted))
@@ -156,53 +156,59 @@ func (l *Loader) store(fresh []*request) {
 		}
 	}
 	l.metrics.groups.Observe(float64(len(fresh)))
-	l.counts.files.Store(int64(l.sink.Files()))
-	if late != nil {
-		l.failed(late)
+	l.countFiles()
+	if journalErr != nil {
+		l.writeFailed(journalErr)
 		return
 	}
-	l.works()
-	err = l.journal.turn()
-	if err != nil && !l.piled {
-		l.log.Warn("journals pile up", "error", err)
-	}
-	l.piled = err != nil
+	l.writeWorked()
 }
 
-// write makes batches durable: events, then records. What is in the store is
-// taken, even if the journal has no record of it yet: then late says why, and
-// mend makes up for it before anything else is written.
-func (l *Loader) write(fresh []*request) (late, err error) {
-	if err := l.mend(); err != nil {
+// countFiles notes how many files of events there are.
+func (l *Loader) countFiles() {
+	if l.files != nil {
+		l.counts.files.Store(int64(l.files.count))
+	}
+}
+
+// write makes batches durable: events first, then the journal. What is in the
+// store is taken, even if the journal could not be written: then journalErr says
+// why, and repair copies it to the journal before anything else is written.
+func (l *Loader) write(fresh []*request) (journalErr, err error) {
+	if err := l.repair(); err != nil {
 		return nil, err
 	}
-	l.broken = true // until all went well
-	records := l.scratch.records[:0]
+	l.broken = true // until all has succeeded
+	before := l.journal.totals
+	g := group{events: before.events, batches: before.batches, end: before.end, records: l.scratch.group.records[:0]}
 	for _, r := range fresh {
-		rec := record{key: r.key, accepted: uint64(r.accepted), rejected: r.rejected}
-		if len(r.lines) > 0 {
-			if rec.span, err = l.sink.Append(r.lines); err != nil {
+		if len(r.lines) > 0 && l.files != nil {
+			if err := l.files.append(r.lines); err != nil {
+				return nil, err
+			}
+			g.end = l.files.end
+		}
+		if len(r.lines) > 0 || r.key != "" {
+			g.records = append(g.records, record{key: r.key, accepted: uint64(r.accepted), rejected: r.rejected})
+		}
+	}
+	l.scratch.group = g
+	if l.files != nil {
+		began := time.Now()
+		if err := l.files.sync(); err != nil {
+			return nil, err
+		}
+		l.metrics.synced(time.Since(began))
+	}
+	if len(g.records) > 0 {
+		l.scratch.encoded = g.append(l.scratch.encoded[:0])
+		if l.opts.Store != nil {
+			if err := l.putInStore(fresh, l.scratch.encoded); err != nil {
 				return nil, err
 			}
 		}
-		if len(r.lines) > 0 || r.key != "" {
-			records = append(records, rec)
-		}
-	}
-	l.scratch.records = records
-	began := time.Now()
-	if err := l.sink.Sync(); err != nil {
-		return nil, err
-	}
-	l.metrics.synced(time.Since(began))
-	if l.opts.Store != nil {
-		if err := l.put(fresh, records); err != nil {
-			return nil, err
-		}
-	}
-	if len(records) > 0 {
-		if err := l.journal.append(records); err != nil {
-			if stored(l.opts.Store, fresh) {
+		if err := l.journal.append(&g, l.scratch.encoded); err != nil {
+			if inStore(l.opts.Store, fresh) {
 				return err, nil
 			}
 			return nil, err
@@ -212,78 +218,84 @@ func (l *Loader) write(fresh []*request) (late, err error) {
 	return nil, nil
 }
 
-// stored reports whether a group is in a store once it was put there.
-func stored(s Store, group []*request) bool {
-	return s != nil && slices.ContainsFunc(group, func(r *request) bool { return r.accepted > 0 })
+// inStore reports whether the store has any of a group after putInStore.
+func inStore(s Store, fresh []*request) bool {
+	return s != nil && slices.ContainsFunc(fresh, func(r *request) bool { return r.accepted > 0 })
 }
 
-// mend makes the files say again what was promised, after an error.
-func (l *Loader) mend() error {
+// repair restores what was promised after an error: it removes events that no
+// record of the journal covers.
+func (l *Loader) repair() error {
 	if !l.broken {
 		return nil
 	}
-	// The journal comes first: a record that vouches for events which are cut
-	// would be believed at the next start.
-	if err := l.journal.mend(); err != nil {
+	// The journal comes first: if events were cut, and then a record of them came
+	// back, the next start would take them for written.
+	if err := l.journal.repair(); err != nil {
 		return err
 	}
-	if err := l.redo(); err != nil {
+	if err := l.replayMark(); err != nil {
 		return err
 	}
-	if err := l.sink.Cut(l.journal.base.end); err != nil {
-		return err
+	if l.files != nil {
+		if err := l.files.cut(l.journal.totals.end); err != nil {
+			return err
+		}
 	}
 	l.broken = false
 	return nil
 }
 
-// failed notes that nothing can be written. What a failed write has left is taken
-// away at once if that can be done, so that readers of the files do not see it
-// for long, and a full disk has its space back.
-func (l *Loader) failed(err error) {
+// writeFailed notes that nothing can be written. It removes what the failed write
+// has left, if that is possible now: readers of the files should not see it, and a
+// full disk has its space back.
+func (l *Loader) writeFailed(err error) {
 	why := err.Error()
 	if l.failing.Swap(&why) == nil {
 		l.log.Error("events cannot be written: batches are refused until they can", "error", err)
 	}
-	if err := l.mend(); err != nil {
-		l.log.Debug("not mended yet", "error", err)
+	if err := l.repair(); err != nil {
+		l.log.Debug("not repaired yet", "error", err)
 	}
 }
 
-// works notes that writing works.
-func (l *Loader) works() {
+// writeWorked notes that events can be written.
+func (l *Loader) writeWorked() {
 	if l.failing.Load() != nil {
 		l.failing.Store(nil)
 		l.log.Info("events can be written again")
 	}
 }
 
-// probeBytes is how much a probe writes. A disk with less room is as good as full.
+// probeBytes is how much a probe writes. A disk with less room counts as full.
 const probeBytes = 64 << 10
 
-// probe finds out whether the disk can be written again. While it cannot, batches
-// are refused before they are read; so they cannot find out.
+// probe finds out whether the disk can be written again. Batches cannot find out:
+// they are refused before they are read.
 func (l *Loader) probe() {
-	err := l.mend()
+	err := l.repair()
 	if err == nil {
-		err = probeFolder(l.opts.Dir)
+		err = probeFolder(l.opts.fs, l.opts.Dir)
 	}
 	if err != nil {
 		l.log.Debug("events still cannot be written", "error", err)
 		return
 	}
-	l.works()
+	l.writeWorked()
 }
 
 // probeFolder writes a file and removes it.
-func probeFolder(dir string) error {
+func probeFolder(fsys vfs.FS, dir string) error {
 	path := filepath.Join(dir, "probe.tmp")
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err := remove(fsys, path); err != nil {
+		return err
+	}
+	f, err := fsys.Create(path)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(make([]byte, probeBytes)); err == nil {
+	if _, err = f.WriteAt(make([]byte, probeBytes), 0); err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close(), remove(path))
+	return errors.Join(err, f.Close(), fsys.Remove(path))
 }

@@ -133,7 +133,7 @@ func (s *sender) run(p *process) {
 // starts it again. In the end each event that was answered is in the files once,
 // and each that was not at most once. UNIFLOW_KILL_ROUNDS=200 has it go on for
 // longer.
-func TestKill(t *testing.T) { killRounds(t, 20, readEvents) }
+func TestKill(t *testing.T) { killRounds(t, 20, readFiles) }
 
 // TestKillStore is TestKill of a loader that keeps events in a store.
 func TestKillStore(t *testing.T) { killRounds(t, 10, readVault, childVault+"=1") }

@@ -14,35 +14,34 @@ import (
 func TestWindow(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
-	for _, keys := range []int{1, 3, blockKeys - 1, blockKeys, 3*blockKeys + 5} {
+	for _, keys := range []int{1, 3, blockLen - 1, blockLen, 3*blockLen + 5} {
 		w := newWindow(keys)
-		w.bytes = 2000
+		w.maxBytes = 2000
 		type entry struct {
-			key     digest
-			o       outcome
-			journal uint64
+			key digest
+			o   outcome
 		}
 		var want []entry
 		bytes := 0
 		for i := range 5*keys + 100 {
-			e := entry{digestOf(fmt.Sprint(i)), outcome{accepted: uint32(i)}, uint64(i / 10)}
+			e := entry{digestOf(fmt.Sprint(i)), outcome{accepted: uint32(i)}}
 			if random.IntN(50) == 0 {
 				e.o.rejected = strings.Repeat("v", random.IntN(500))
 			}
 			if len(want) > 0 && i%7 == 0 {
-				if added, gone := w.add(want[len(want)/2].key, outcome{}, 0, nil); added || len(gone) > 0 {
+				if added, gone := w.add(want[len(want)/2].key, outcome{}); added || gone > 0 {
 					t.Fatalf("seed %d: %d: got a key added again, or %v forgotten for it", seed, i, gone)
 				}
 			}
-			var forgotten []uint64
+			forgotten := 0
 			for len(want) > 0 && (len(want) >= keys || bytes+len(e.o.rejected) > 2000) {
-				forgotten = append(forgotten, want[0].journal)
+				forgotten++
 				bytes -= len(want[0].o.rejected)
 				want = want[1:]
 			}
 			want = append(want, e)
 			bytes += len(e.o.rejected)
-			if added, got := w.add(e.key, e.o, e.journal, nil); !added || fmt.Sprint(got) != fmt.Sprint(forgotten) {
+			if added, got := w.add(e.key, e.o); !added || got != forgotten {
 				t.Fatalf("seed %d: %d: got %v forgotten, want %v", seed, i, got, forgotten)
 			}
 			if i%97 != 0 {
@@ -75,7 +74,7 @@ func TestWindowMemory(t *testing.T) {
 	const keys = 200_000
 	w := newWindow(keys)
 	for i := range 2 * keys {
-		w.add(digestOf(fmt.Sprint(i)), outcome{accepted: 1}, 1, nil)
+		w.add(digestOf(fmt.Sprint(i)), outcome{accepted: 1})
 	}
 	per := float64(heap()-before) / keys
 	t.Logf("%.0f bytes for each key", per)

@@ -4,83 +4,116 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
+	"path/filepath"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// files is the sink that keeps events as NDJSON: events-000001.ndjson and so on.
-// A batch is in one file. All fields but count are owned by the committer.
+// A Position is a place in the files of events. The zero value is before
+// everything.
+type Position struct {
+	File   uint64 // numbered from 1
+	Offset int64  // bytes
+}
+
+// before reports whether a position comes before another.
+func (p Position) before(q Position) bool {
+	return p.File < q.File || p.File == q.File && p.Offset < q.Offset
+}
+
+// files keep events as NDJSON: events-000001.ndjson and so on. A batch is in one
+// file. The committer owns all fields.
+//
+// After an error of append or sync the next call must be cut.
 type files struct {
-	series
+	fs     vfs.FS
+	dir    string
 	rotate int64
 	log    *slog.Logger
 
-	at     Position // where the next event goes
-	f      *os.File // nil until something is appended
+	end    Position // where the next event goes
+	f      vfs.File // nil until something is appended
 	fresh  bool     // the next event begins a file
-	failed bool     // since the last Cut
+	failed bool     // since the last cut
 	dirty  bool     // something was appended since the last fsync
 	count  int
 }
 
-// newFiles returns a sink in a folder that exists. It must be cut first.
-func newFiles(dir string, rotate int64, log *slog.Logger) *files {
-	return &files{series: series{dir, "events-", ".ndjson"}, rotate: rotate, log: log}
+func series() vfs.Series {
+	return vfs.Series{Prefix: "events-", Suffix: ".ndjson", Base: 10, Digits: 6}
 }
 
-// Append adds lines.
-func (s *files) Append(lines []byte) (span Span, err error) {
+// newFiles returns the files of a folder that exists. The first call must be cut.
+func newFiles(fsys vfs.FS, dir string, rotate int64, log *slog.Logger) *files {
+	return &files{fs: fsys, dir: dir, rotate: rotate, log: log}
+}
+
+func (s *files) path(n uint64) string { return filepath.Join(s.dir, series().Name(n)) }
+
+// list returns the numbers of the files that are there, in order.
+func (s *files) list() ([]uint64, error) {
+	names, err := s.fs.ReadDir(s.dir)
+	return series().Numbers(names), err
+}
+
+// append adds the lines of a batch.
+func (s *files) append(lines []byte) (err error) {
 	defer func() { s.failed = s.failed || err != nil }()
 	size := int64(len(lines))
-	if s.at.Offset > 0 && (s.fresh || s.at.Offset+size > s.rotate) {
-		if err := s.Sync(); err != nil {
-			return Span{}, err
+	if s.end.Offset > 0 && (s.fresh || s.end.Offset+size > s.rotate) {
+		if err := s.sync(); err != nil {
+			return err
 		}
 		if err := s.close(); err != nil {
-			return Span{}, err
+			return err
 		}
-		s.at = Position{s.at.File + 1, 0}
+		s.end = Position{s.end.File + 1, 0}
 	}
 	if s.f == nil {
 		if err := s.open(); err != nil {
-			return Span{}, err
+			return err
 		}
 	}
 	s.fresh = false
 	s.dirty = true
-	if _, err := s.f.WriteAt(lines, s.at.Offset); err != nil {
-		return Span{}, err
+	if _, err := s.f.WriteAt(lines, s.end.Offset); err != nil {
+		return err
 	}
-	span = Span{s.at, size}
-	s.at.Offset += size
-	return span, nil
+	s.end.Offset += size
+	return nil
 }
 
-// open opens the file that the next event goes to.
+// open opens the file for the next event.
 func (s *files) open() (err error) {
-	if s.at.Offset > 0 {
-		s.f, err = os.OpenFile(s.path(s.at.File), os.O_WRONLY, 0)
-		return err // of a file that has just been moved away, say: then Cut begins another
+	if s.end.Offset > 0 {
+		s.f, err = s.fs.Open(s.path(s.end.File))
+		return err // for example, the file has just been moved away: then cut begins another
 	}
-	for s.at.File = max(s.at.File, 1); ; s.at.File++ {
-		s.f, err = os.OpenFile(s.path(s.at.File), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	for s.end.File = max(s.end.File, 1); ; s.end.File++ {
+		path := s.path(s.end.File)
+		s.f, err = s.fs.Create(path)
 		if err == nil {
 			s.count++
-			return syncFolder(s.dir)
+			return s.fs.SyncDir(s.dir)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A file that is there and has nothing is one of ours, from a write that
-		// failed. Any other is not touched.
-		if info, statErr := os.Stat(s.path(s.at.File)); statErr == nil && info.Size() == 0 {
-			s.f, err = os.OpenFile(s.path(s.at.File), os.O_WRONLY, 0)
-			return err
+		// An empty file is ours, from a write that failed. Any other is not touched.
+		if f, err := s.fs.Open(path); err == nil {
+			if size, err := f.Size(); err == nil && size == 0 {
+				s.f = f
+				return nil
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// Sync makes durable what was appended.
-func (s *files) Sync() error {
+// sync makes durable what was appended.
+func (s *files) sync() error {
 	if !s.dirty {
 		return nil
 	}
@@ -92,11 +125,11 @@ func (s *files) Sync() error {
 	return nil
 }
 
-// Cut shortens the file of a position, and removes those after it. After an error
-// the next event begins a new file: one that could not be written or synced is
-// not trusted with more, and one that is as large as the system allows takes no
-// more.
-func (s *files) Cut(p Position) error {
+// cut removes all events after a position: it shortens the file of the position,
+// and removes those after it. After an error the next event begins a new file: a
+// file that could not be written or synced is not trusted with more, and one that
+// is as large as the system allows takes no more.
+func (s *files) cut(p Position) error {
 	if err := s.close(); err != nil {
 		s.log.Warn("a file of events could not be closed", "error", err) // it is cut below all the same
 	}
@@ -105,45 +138,59 @@ func (s *files) Cut(p Position) error {
 	if err != nil {
 		return err
 	}
-	s.at, s.count = p, 0
+	s.end, s.count = p, 0
 	for _, n := range all {
 		if n > p.File {
-			if err := remove(s.path(n)); err != nil {
+			if err := remove(s.fs, s.path(n)); err != nil {
 				return err
 			}
 			continue
 		}
 		s.count++
 	}
-	switch size, err := cutFile(s.path(p.File), p.Offset); {
+	switch size, err := s.cutFile(p); {
 	case errors.Is(err, fs.ErrNotExist):
 		s.fresh = true // it was moved away, or nothing was written yet
 	case err != nil:
 		return err
 	case size < p.Offset:
-		s.log.Error("events are missing at the end of a file", "file", s.path(p.File), "bytes", size, "vouched", p.Offset)
+		s.log.Error("events are missing at the end of a file", "file", s.path(p.File), "bytes", size, "want", p.Offset)
 		s.fresh = true
 	default:
 		s.fresh = s.failed
 	}
 	s.failed = false
-	return syncFolder(s.dir)
+	return s.fs.SyncDir(s.dir)
 }
 
-// End returns the beginning of the file after the newest.
-func (s *files) End() (Position, error) {
+// cutFile shortens the file of a position, durably, and returns its size before.
+// It opens the file again: a descriptor whose fsync has failed is not reliable. It
+// shortens the file even if that seems to be done: an fsync that failed may have
+// dropped the new length.
+func (s *files) cutFile(p Position) (size int64, err error) {
+	f, err := s.fs.Open(s.path(p.File))
+	if err != nil {
+		return 0, err
+	}
+	size, err = f.Size()
+	if err == nil && size >= p.Offset {
+		err = f.Truncate(p.Offset)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return size, errors.Join(err, f.Close())
+}
+
+// next returns the beginning of the file after the newest, the zero position if
+// there are no files.
+func (s *files) next() (Position, error) {
 	all, err := s.list()
 	if err != nil || len(all) == 0 {
 		return Position{}, err
 	}
 	return Position{all[len(all)-1] + 1, 0}, nil
 }
-
-// Files returns how many files there are.
-func (s *files) Files() int { return s.count }
-
-// Close closes the file that is open.
-func (s *files) Close() error { return s.close() }
 
 func (s *files) close() error {
 	if s.f == nil {
@@ -152,4 +199,12 @@ func (s *files) close() error {
 	f := s.f
 	s.f = nil
 	return f.Close()
+}
+
+// remove removes a file if it is there.
+func remove(fsys vfs.FS, path string) error {
+	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // TestTake takes arrays and lines, however they are compressed.
@@ -223,25 +225,19 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// slowSink holds back Sync until it is told to go on.
-type slowSink struct {
-	Sink
-	synced chan struct{} // one for each Sync that begins
-	goOn   chan struct{}
-}
-
-func (s *slowSink) Sync() error {
-	s.synced <- struct{}{}
-	<-s.goOn
-	return s.Sink.Sync()
-}
-
-// TestWaitsForFirst has the second batch of a key wait while the first is being
-// written, and refuses the third of any: two are the limit.
+// TestWaitsForFirst lets the second batch of a key wait while the first is being
+// written, and refuses a third batch: the limit is two.
 func TestWaitsForFirst(t *testing.T) {
-	r := openRig(t, Options{MaxInflight: 2})
-	slow := &slowSink{r.loader.sink, make(chan struct{}), make(chan struct{})}
-	r.loader.sink = slow
+	disk := vfstest.New()
+	r := openRig(t, Options{Dir: "/loader", fs: disk, MaxInflight: 2})
+	synced, goOn := make(chan struct{}), make(chan struct{})
+	disk.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Sync && strings.Contains(name, "events-") {
+			close(synced)
+			<-goOn
+		}
+		return nil
+	})
 	answers := make(chan reply, 2)
 	var wg sync.WaitGroup
 	send := func() {
@@ -252,7 +248,7 @@ func TestWaitsForFirst(t *testing.T) {
 		answers <- got
 	}
 	wg.Go(send)
-	<-slow.synced
+	<-synced
 	wg.Go(send)
 	r.await("two under way", func(s Stats) bool { return s.Inflight == 2 })
 	select {
@@ -264,19 +260,13 @@ func TestWaitsForFirst(t *testing.T) {
 	if got.header.Get("Retry-After") != "1" || got.Error != "2 batches are under way: try again later" {
 		t.Errorf("got %+v", got)
 	}
-	close(slow.goOn)
+	close(goOn)
 	wg.Wait()
 	one, two := <-answers, <-answers
 	if one.Dup == two.Dup || one.Accepted != 1 || two.Accepted != 1 {
 		t.Errorf("got %+v and %+v", one, two)
 	}
 	r.wantEvents("1")
-	go func() { // the sink is asked once more when the loader ends, or not
-		for range slow.synced {
-		}
-	}()
-	r.close()
-	close(slow.synced)
 }
 
 // TestMemory refuses a batch when those under way take too much memory, and takes
@@ -426,7 +416,7 @@ func TestMetrics(t *testing.T) {
 		`uniflow_loader_events_rejected_total{reason="size"} 0`,
 		`uniflow_loader_written_bytes_total 2`,
 		`uniflow_loader_received_bytes_total 6`,
-		`uniflow_loader_fsync_seconds_count 2`,
+		`uniflow_loader_fsync_seconds_count 3`,
 		`uniflow_loader_request_seconds_count{status="200"} 2`,
 		`uniflow_loader_request_seconds_count{status="400"} 1`,
 		`uniflow_loader_in_flight_batches 0`,

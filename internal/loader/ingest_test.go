@@ -118,7 +118,7 @@ func BenchmarkTake(b *testing.B) {
 		{"zstd", zstandard, []byte(zstdOf(b, string(plain), true))},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			l, err := Open(Options{Dir: b.TempDir(), Sink: Nowhere()})
+			l, err := Open(Options{Dir: b.TempDir(), NoFiles: true})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,309 +1,172 @@
 package loader
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
-	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A journal is the truth about what was taken: events that no record vouches for
-// were never promised to anybody. Its files are journal-000001.log and so on;
-// those without a key that is still remembered are removed. All fields are owned
-// by the committer.
+// A journal remembers which batches were taken. It is a write-ahead log in the
+// folder journal: a spool with one record for each [group]. A record is durable
+// before its batches are answered, and acknowledged when all keys of it are
+// forgotten; the newest stays. The committer owns all fields.
 type journal struct {
-	series
 	log    *slog.Logger
-	synced func(time.Duration) // told how long each fsync took
-	rotate int64
-
-	f      *os.File // nil while mend cannot make one
-	bad    bool     // an append failed: the file ends in something unknown
-	number uint64   // of f
-	size   int64    // of f: what was synced
-	empty  bool     // f has a header only
-	buf    []byte
-	live   map[uint64]int // remembered keys by journal; files without are missing
-	files  []uint64       // that are there, but for the newest
-
-	base totals // what the next header says
+	synced func(time.Duration) // gets the duration of each fsync
+	spool  *spool.Spool
+	totals totals           // after the newest group
+	failed bool             // a group could not be made durable, and may come back after a crash
+	live   queue[liveGroup] // groups that are not acknowledged
 }
 
-// totals are what a journal says about all that came before.
+// totals are the sums over all groups so far.
 type totals struct {
-	end     Position // of what is vouched for
+	end     Position // of the events
 	events  uint64
 	batches uint64
 }
 
-// add counts a record.
-func (t *totals) add(r *record) {
-	if r.header {
-		if t.end.before(r.span.Position) {
-			t.end = r.span.Position
-		}
-		t.events, t.batches = max(t.events, r.accepted), max(t.batches, r.batches)
-		return
-	}
-	if end := r.span.end(); t.end.before(end) {
-		t.end = end
-	}
-	t.events += r.accepted
-	t.batches++
+// A liveGroup is a group in the spool.
+type liveGroup struct {
+	at   spool.Position
+	keys uint32 // of the group that are in the window
 }
 
-func newJournal(dir string, rotate int64, log *slog.Logger, synced func(time.Duration)) *journal {
-	return &journal{
-		series: series{dir, "journal-", ".log"}, log: log, synced: synced, rotate: rotate, live: make(map[uint64]int),
-	}
+// checkpointEvery is how often the spool notes what is acknowledged. Groups that
+// come back after a crash cost nothing: the window forgets their keys again.
+const checkpointEvery = 10 * time.Second
+
+// earlier is how files of the journal were called in earlier versions.
+func earlier() vfs.Series {
+	return vfs.Series{Prefix: "journal-", Suffix: ".log", Base: 10, Digits: 6}
 }
 
-// read reads what is there, in order, and cuts a torn end off. Each record is
-// shown with the number of its file, and shares memory that is written to later.
-// Found is false if nothing vouches for anything.
-func (j *journal) read(show func(r *record, number uint64)) (found bool, err error) {
-	all, err := j.list()
+// openJournal opens the journal of a folder. The error is [ErrInUse], among others.
+func openJournal(fsys vfs.FS, dir string, segmentBytes int64, log *slog.Logger, synced func(time.Duration)) (*journal, error) {
+	names, err := fsys.ReadDir(dir)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	for i, n := range all {
-		s, err := scanJournal(j.path(n), func(r *record) {
-			found = true
-			j.base.add(r)
-			show(r, n)
-		})
-		if err != nil {
+	if old := earlier().Numbers(names); len(old) > 0 {
+		return nil, fmt.Errorf("%s: the journal (%s) is of an earlier version of the loader, and this version cannot read it: "+
+			"stop the earlier version, then move the files journal-*.log to another folder. "+
+			"The events stay, but a batch that is sent again after that is taken again", dir, earlier().Name(old[0]))
+	}
+	s, found, err := spool.Open(spool.Options{
+		Dir: filepath.Join(dir, "journal"), SegmentBytes: segmentBytes, FS: fsys, Log: log,
+		SyncEvery: -1, SyncBytes: -1, CheckpointEvery: checkpointEvery, // append calls Sync
+	})
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrInUse)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Untouched) > 0 {
+		// Without these the end of the events is not known.
+		return nil, errors.Join(fmt.Errorf("the journal cannot be read: %s", found.Problems[0]), s.Close())
+	}
+	if found.Corrupt > 0 {
+		log.Error("the journal is damaged: lost batches that are sent again are taken again", "batches", found.LostEvents)
+	}
+	return &journal{log: log, synced: synced, spool: s}, nil
+}
+
+// replay shows the groups, the oldest first. Found is false if there are none.
+//
+// A group that was not durable when it was written may be there all the same. Its
+// batches were answered 503, so it does not count. The group after it tells: it
+// does not include the batches of the one before.
+func (j *journal) replay(show func(g *group)) (found bool, err error) {
+	var before, next group
+	var payload []byte // of before
+	var at spool.Position
+	for p, r := range j.spool.Recovered {
+		if err := next.decode(r.Payload); err != nil {
+			return false, fmt.Errorf("the journal cannot be read: %w", err)
+		}
+		if found {
+			if before.after().batches > next.batches {
+				j.spool.Ack(at)
+			} else {
+				j.push(&before, at)
+				show(&before)
+			}
+		}
+		payload, at, found = append(payload[:0], r.Payload...), p, true
+		if err := before.decode(payload); err != nil {
 			return false, err
 		}
-		if s.damaged > 0 {
-			// The events are there; what is lost is that their keys came before.
-			j.log.Error("lines of a journal are damaged: batches of theirs would be taken again", "file", j.path(n), "lines", s.damaged)
-		}
-		j.number = n
-		if i < len(all)-1 {
-			j.files = append(j.files, n)
-			continue
-		}
-		if s.records == 0 {
-			j.size, j.empty = 0, true
-			continue // made anew, below
-		}
-		if s.torn {
-			j.log.Info("the end of a journal was torn: what nobody was told is taken back", "file", j.path(n), "kept", s.end)
-		}
-		if _, err := cutFile(j.path(n), s.end); err != nil {
-			return false, err
-		}
-		j.size, j.empty = s.end, s.records == 1
+	}
+	if found {
+		j.push(&before, at)
+		show(&before)
 	}
 	return found, nil
 }
 
-// scanned is what a journal file was found to be.
-type scanned struct {
-	end     int64 // after the last good line
-	records int
-	damaged int  // bad lines before that
-	torn    bool // there is something after that
-}
-
-// scanJournal shows the records of a file. A line that cannot be read is skipped:
-// lines after it are whole, whatever has happened to it.
-func scanJournal(path string, show func(*record)) (s scanned, err error) {
-	f, err := os.Open(path)
+// append writes a group, and returns when it is durable. Encoded is what
+// group.append returns.
+func (j *journal) append(g *group, encoded []byte) error {
+	at, err := j.spool.Append(spool.Record{
+		Kind: spool.Data, Epoch: j.spool.Epoch(), Seq: g.batches, Count: uint32(len(g.records)), Payload: encoded,
+	})
 	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return scanRecords(f, show)
-}
-
-// scanRecords is scanJournal of a stream.
-func scanRecords(from io.Reader, show func(*record)) (s scanned, err error) {
-	in := bufio.NewReaderSize(from, 1<<16)
-	var at int64
-	bad := 0
-	var long []byte
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
-			continue
-		}
-		if len(long) > 0 {
-			long = append(long, line...)
-			line = long
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return s, err
-		}
-		if len(line) == 0 {
-			break
-		}
-		at += int64(len(line))
-		body, whole := bytes.CutSuffix(line, []byte{'\n'})
-		if r, ok := parseRecord(body); ok && whole {
-			s.damaged += bad
-			s.end, s.records, bad = at, s.records+1, 0
-			show(&r)
-		} else {
-			bad++
-		}
-		long = long[:0]
-		if err != nil {
-			break
-		}
-	}
-	s.torn = at > s.end
-	return s, nil
-}
-
-// start makes the journal ready for records.
-func (j *journal) start() error {
-	if j.number > 0 && !j.empty {
-		f, err := os.OpenFile(j.path(j.number), os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		j.f = f
-		return nil
-	}
-	return j.create(max(j.number, 1))
-}
-
-// create begins a file. Its name appears with its header, and the header is
-// durable: a journal without one is no journal.
-func (j *journal) create(number uint64) error {
-	r := record{header: true, span: Span{Position: j.base.end}, accepted: j.base.events, batches: j.base.batches}
-	j.buf = r.append(j.buf[:0])
-	temp := j.path(number) + ".new"
-	if err := remove(temp); err != nil { // of a process that was killed
-		return err
-	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(j.buf); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil { // not every system renames open files
-		err = os.Rename(temp, j.path(number))
-	}
-	if err == nil {
-		err = syncFolder(j.dir)
-	}
-	if err == nil {
-		f, err = os.OpenFile(j.path(number), os.O_WRONLY, 0)
-	}
-	if err != nil {
-		return errors.Join(err, remove(temp))
-	}
-	if number != j.number && j.number > 0 {
-		j.files = append(j.files, j.number)
-	}
-	j.f, j.number, j.size, j.empty = f, number, int64(len(j.buf)), true
-	return nil
-}
-
-// append writes records and returns when they are durable. After an error the
-// journal must be mended.
-func (j *journal) append(records []record) error {
-	j.buf = j.buf[:0]
-	for i := range records {
-		j.buf = records[i].append(j.buf)
-	}
-	j.bad = true // until all went well
-	if _, err := j.f.WriteAt(j.buf, j.size); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := j.f.Sync(); err != nil {
+	if err := j.spool.Sync(); err != nil {
+		j.failed = true
+		j.spool.Ack(at)
 		return err
 	}
 	j.synced(time.Since(began))
-	j.size += int64(len(j.buf))
-	j.empty, j.bad = false, false
-	for i := range records {
-		j.base.add(&records[i])
-	}
-	if cap(j.buf) > 1<<20 {
-		j.buf = nil
-	}
+	j.push(g, at)
 	return nil
 }
 
-// mend takes back what an append that failed may have left, and begins a new
-// file: a descriptor whose fsync failed is not to be trusted.
-func (j *journal) mend() error {
-	if !j.bad {
+// push adds the newest group, of which no key is remembered yet.
+func (j *journal) push(g *group, at spool.Position) {
+	j.totals = g.after()
+	j.live.push(liveGroup{at: at})
+	j.trim()
+}
+
+// repair makes sure that a group that could not be made durable does not count,
+// should it come back. It must return before events are cut.
+func (j *journal) repair() error {
+	if !j.failed {
 		return nil
 	}
-	if j.f != nil {
-		if err := j.f.Close(); err != nil {
-			j.log.Warn("a journal could not be closed", "error", err) // it is cut below all the same
-		}
-		j.f = nil
-	}
-	if _, err := cutFile(j.path(j.number), j.size); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	g := group{events: j.totals.events, batches: j.totals.batches, end: j.totals.end}
+	if err := j.append(&g, g.append(nil)); err != nil {
 		return err
 	}
-	next := j.number
-	if !j.empty {
-		next++
-	}
-	if err := j.create(next); err != nil {
-		return err
-	}
-	j.bad = false
+	j.failed = false
 	return nil
 }
 
-// turn begins a new file if the newest is large enough, and removes those that
-// no remembered key is in. Nothing is lost if it fails: it is tried again.
-func (j *journal) turn() error {
-	if j.size >= j.rotate {
-		old := j.f
-		if err := j.create(j.number + 1); err != nil {
-			return fmt.Errorf("begin a journal: %w", err)
-		}
-		if err := old.Close(); err != nil {
-			return fmt.Errorf("close a journal: %w", err) // all of it was synced
-		}
-	}
-	kept := j.files[:0]
-	var errs []error
-	for _, n := range j.files {
-		if j.live[n] > 0 {
-			kept = append(kept, n)
-		} else if err := remove(j.path(n)); err != nil {
-			errs = append(errs, fmt.Errorf("remove a journal: %w", err))
-			kept = append(kept, n)
-		}
-	}
-	j.files = kept
-	return errors.Join(errs...)
-}
+// remember counts a key of the newest group that is in the window.
+func (j *journal) remember() { j.live.at(j.live.end-1).keys++ }
 
-// remember counts a key that a file has.
-func (j *journal) remember(number uint64) { j.live[number]++ }
-
-// forget counts one less.
-func (j *journal) forget(number uint64) {
-	if j.live[number]--; j.live[number] == 0 {
-		delete(j.live, number)
+// forget counts keys, the oldest ones, that the window has forgotten.
+func (j *journal) forget(keys int) {
+	for ; keys > 0; keys-- {
+		j.live.at(j.live.begin).keys--
+		j.trim()
 	}
 }
 
-// close closes the file.
-func (j *journal) close() error {
-	if j.f == nil {
-		return nil
+// trim acknowledges the oldest groups that have no key in the window, but not the
+// newest group, which has the totals.
+func (j *journal) trim() {
+	for j.live.len() > 1 && j.live.at(j.live.begin).keys == 0 {
+		j.spool.Ack(j.live.at(j.live.begin).at)
+		j.live.pop()
 	}
-	return j.f.Close()
 }

@@ -1,22 +1,21 @@
-// Package loader receives batches of events over HTTP, keeps each once, and says
-// of each event whether it did.
+// Package loader receives batches of events over HTTP, keeps each event once, and
+// answers which events it has taken.
 //
-// Read [Options], [Open] and handler.go (what clients see) first, then commit.go:
-// handlers check batches and make lines of them (body.go, split.go, scan.go), and
-// one goroutine, the committer, writes the lines of all that wait to a [Sink] and
-// then what it has done to the journal (journal.go, record.go). dedupe.go
-// remembers what was answered to which key, files.go is the sink, store.go what
-// may be beside it or in its place.
+// Read [Options], [Open] and handler.go (what clients see) first, then commit.go.
+// Handlers check batches and make lines of them (body.go, split.go). One
+// goroutine, the committer, writes the lines of all batches that wait, as a group,
+// to files (files.go), to a [Store] (store.go), or to both, and then one record of
+// the group to the journal (journal.go, group.go). dedupe.go remembers the answers
+// by key.
 //
-// Invariants: a batch is answered 200 when its events and then its record are
-// durable, never before. What no record vouches for is taken away at the next
-// start, and after an error before anything else is written; so an event is
-// there once if its batch was answered, and once or not at all if it was not.
-// With a store, which takes nothing back, the records are kept with the events,
-// and the journal gets those that it lacks at those same moments. A
-// key is looked up and remembered by the committer alone, so two batches with
-// the same one are one. Memory is bounded: by what may be in flight, by the
-// keys that are remembered, and nothing else.
+// Invariants: a batch is answered 200 when its events and then the journal's record
+// of it are durable, never before. Events without a record are removed at the next
+// start, and after an error before anything else is written. So an event is there
+// once if its batch was answered, and once or not at all if it was not. A store
+// cannot remove events, so it keeps the record with the events, and the journal
+// gets the records that it lacks from there. Only the committer looks up keys and
+// remembers them, so two batches with the same key are one. Memory is bounded by
+// what may be in flight and by the keys that are remembered.
 //
 // The package must not know who sends events, or what is in them.
 package loader
@@ -25,42 +24,43 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// Options are what a loader does. Dir is required. Zero values stand for the
-// defaults that are given; negative ones are errors.
+// Options are the settings of a loader. Dir is required. Zero values mean the
+// defaults below; negative values are errors.
 type Options struct {
-	Dir    string // of all files; made if it is missing
+	Dir    string // of the events and the journal; made if it is missing
 	Rotate int64  // bytes of a file of events, unless one batch has more; default 64 MiB
 
-	MaxBody          int64 // bytes of a batch, as it is sent and again when it is decompressed; default 8 MiB
+	MaxBody          int64 // bytes of a batch, both as it is sent and decompressed; default 8 MiB
 	MaxEvent         int   // bytes of an event; default 1 MiB
-	MaxInflight      int   // batches that have come and are checked, wait or are written; default 64
+	MaxInflight      int   // batches that have arrived and are checked, wait or are written; default 64
 	MaxInflightBytes int64 // memory that these take; one alone may take more; default 128 MiB
 
-	DedupeKeys  int           // keys that are remembered at least, but for huge verdicts; default 1,000,000
+	DedupeKeys  int           // keys that are remembered, fewer if their verdicts are huge; default 1,000,000
 	BodyTimeout time.Duration // for a client to send a batch; default 30 s
 
-	// Sink keeps the events, instead of files in Dir; Rotate says nothing then. The
-	// loader closes it, but not when Open fails.
-	Sink Sink
-
-	// Store, unless it is nil, gets the events, too; events that it does not take
-	// are refused. The loader does not close it.
+	// Store gets the events as well as the files do; nil: there is none. Events
+	// that it does not take are refused. The loader does not close it.
 	Store Store
+
+	// NoFiles keeps events in Store only.
+	NoFiles bool
 
 	Version string       // of the program, for metrics
 	Log     *slog.Logger // nil discards
 
-	journalRotate int64         // bytes of a journal; default 16 MiB
-	probeEvery    time.Duration // between attempts to write after an error; default 1 s
+	fs           vfs.FS        // default the operating system's
+	journalBytes int64         // bytes of a file of the journal; default 16 MiB
+	probeEvery   time.Duration // between attempts to write after an error; default 1 s
 }
 
 // maxWindow is the largest window that encoders use ("zstd --long=31").
@@ -83,11 +83,14 @@ func (o Options) withDefaults() (Options, error) {
 		standard(&o.MaxInflightBytes, "MaxInflightBytes", 128<<20),
 		standard(&o.DedupeKeys, "DedupeKeys", 1_000_000),
 		standard(&o.BodyTimeout, "BodyTimeout", 30*time.Second),
-		standard(&o.journalRotate, "journalRotate", 16<<20),
+		standard(&o.journalBytes, "journalBytes", 16<<20),
 		standard(&o.probeEvery, "probeEvery", time.Second),
 	)
 	if o.MaxBody > maxMaxBody {
 		errs = append(errs, fmt.Errorf("MaxBody: %d is more than %d", o.MaxBody, int64(maxMaxBody)))
+	}
+	if o.fs == nil {
+		o.fs = vfs.OS{Public: true} // other programs read the events
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -109,7 +112,7 @@ func standard[N int | int64 | time.Duration](field *N, name string, value N) err
 // ErrInUse is the error of [Open] for a folder that another loader has open.
 var ErrInUse = errors.New("another loader is using the folder")
 
-// errClosed answers batches that come after Close.
+// errClosed refuses batches that arrive after Close.
 var errClosed = errors.New("the loader is closed")
 
 // A Loader keeps events in a folder. Its methods may be called from any
@@ -117,29 +120,27 @@ var errClosed = errors.New("the loader is closed")
 type Loader struct {
 	opts    Options
 	log     *slog.Logger
-	lock    *os.File
-	sink    Sink     // the committer's
+	files   *files   // the committer's; nil with Options.NoFiles
 	journal *journal // the committer's
 	window  *window
 	metrics *metrics
-	zstd    *zstd.Decoder // for DecodeAll, which may be called at once
+	zstd    *zstd.Decoder // for DecodeAll, which may be called concurrently
 
-	queue   chan *request // room for all that may be in flight, so that nobody waits to send
+	queue   chan *request // has room for all that may be in flight, so a send never blocks
 	workers sync.WaitGroup
 	inputs  sync.Pool // of *input
 
 	recovered Recovered
 	counts    counts
 	failing   atomic.Pointer[string] // why the last write failed; nil if it did not
-	broken    bool                   // the committer's: something must be mended before the next write
-	piled     bool                   // the committer's: it was logged that journals pile up
+	broken    bool                   // the committer's: repair must succeed before the next write
 	scratch   scratch                // the committer's
 
 	mu struct {
 		sync.Mutex
 		closed   bool
-		clients  int           // that are in take, whether their batch has come or not
-		inflight int           // batches that have come
+		clients  int           // in take, whether their batch has arrived or not
+		inflight int           // batches that have arrived
 		bytes    int64         // of memory
 		idle     chan struct{} // made by Close; closed when no client is left
 	}
@@ -147,12 +148,12 @@ type Loader struct {
 
 // Recovered is what a loader found in its folder.
 type Recovered struct {
-	Events  uint64 // that were taken in all the time of the folder
+	Events  uint64 // taken since the folder was made
 	Batches uint64
 	Keys    int // that are remembered
 }
 
-// Open opens a folder, and takes back what a loader before could not finish
+// Open opens a folder, and removes what an earlier loader could not finish
 // writing. The error is [ErrInUse], among others.
 func Open(opts Options) (*Loader, error) {
 	opts, err := opts.withDefaults()
@@ -162,20 +163,16 @@ func Open(opts Options) (*Loader, error) {
 	if opts.Dir, err = filepath.Abs(opts.Dir); err != nil {
 		return nil, fmt.Errorf("loader: %w", err)
 	}
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+	if err := opts.fs.MkdirAll(opts.Dir); err != nil {
 		return nil, fmt.Errorf("loader: %w", err)
 	}
-	lock, err := lockFolder(opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("loader: %s: %w", opts.Dir, err)
-	}
 	l := &Loader{
-		opts: opts, log: opts.Log, lock: lock,
+		opts: opts, log: opts.Log,
 		window: newWindow(opts.DedupeKeys), queue: make(chan *request, opts.MaxInflight),
 	}
 	l.inputs.New = func() any { return l.newInput() }
 	if err := l.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("loader: %w", err), lock.Close())
+		return nil, fmt.Errorf("loader: %w", err)
 	}
 	l.workers.Go(l.commitAll)
 	return l, nil
@@ -186,78 +183,82 @@ func (l *Loader) open() (err error) {
 	if l.metrics, err = newMetrics(l); err != nil {
 		return err
 	}
-	// Concurrency 0 is one for each processor. The limit is what the buffers given
-	// to it hold; WithDecoderMaxMemory would refuse small bodies of encoders with a
-	// large window, which is what they have if they do not know the size.
-	l.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(maxWindow))
+	l.journal, err = openJournal(l.opts.fs, l.opts.Dir, l.opts.journalBytes, l.log, l.metrics.synced)
 	if err != nil {
 		return err
 	}
-	if l.sink = l.opts.Sink; l.sink == nil {
-		files := newFiles(l.opts.Dir, l.opts.Rotate, l.log)
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, files.Close())
-			}
-		}()
-		l.sink = files
+	if !l.opts.NoFiles {
+		l.files = newFiles(l.opts.fs, l.opts.Dir, l.opts.Rotate, l.log)
 	}
-	l.journal = newJournal(l.opts.Dir, l.opts.journalRotate, l.log, l.metrics.synced)
 	if err := l.recover(); err != nil {
-		l.zstd.Close()
-		return errors.Join(err, l.journal.close())
+		return errors.Join(err, l.closeFiles())
+	}
+	// Concurrency 0 is one for each processor. The limit is the size of the buffers
+	// that DecodeAll gets; WithDecoderMaxMemory would refuse small bodies of encoders
+	// with a large window, which encoders use when they do not know the size.
+	l.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return errors.Join(err, l.closeFiles())
 	}
 	return nil
 }
 
-// recover makes the files say what the journal says, and remembers the keys.
+// recover removes events that no record of the journal covers, and remembers the
+// keys.
 func (l *Loader) recover() error {
-	found, err := l.journal.read(func(r *record, number uint64) {
-		if r.key != "" {
-			l.remember(digestOf(r.key), outcome{uint32(r.accepted), string(r.rejected)}, number)
-		}
-	})
+	found, err := l.journal.replay(l.rememberAll)
 	if err != nil {
 		return err
 	}
 	if !found {
-		// Without a journal nothing is known about what is there: it is left alone.
-		if l.journal.base.end, err = l.sink.End(); err != nil {
+		// Without a journal the loader cannot know whether events are complete.
+		var start group
+		if l.files != nil {
+			if start.end, err = l.files.next(); err != nil {
+				return err
+			}
+		}
+		if start.end != (Position{}) {
+			l.log.Warn("there are events and no journal: the files stay as they are", "folder", l.opts.Dir)
+		}
+		if err := l.journal.append(&start, start.append(nil)); err != nil {
 			return err
 		}
-		if l.journal.base.end != (Position{}) {
-			l.log.Warn("no journal vouches for the events that are there; they are left as they are", "folder", l.opts.Dir)
+	}
+	if err := l.replayMark(); err != nil {
+		return err
+	}
+	if l.files != nil {
+		if err := l.files.cut(l.journal.totals.end); err != nil {
+			return err
 		}
 	}
-	if err := l.journal.start(); err != nil {
-		return err
-	}
-	if err := l.redo(); err != nil {
-		return err
-	}
-	if err := l.sink.Cut(l.journal.base.end); err != nil {
-		return err
-	}
-	l.counts.files.Store(int64(l.sink.Files()))
-	l.recovered = Recovered{l.journal.base.events, l.journal.base.batches, l.window.len()}
-	return l.journal.turn()
+	l.countFiles()
+	l.recovered = Recovered{l.journal.totals.events, l.journal.totals.batches, l.window.len()}
+	return nil
 }
 
-// remember adds a key to the window and counts it for its journal.
-func (l *Loader) remember(key digest, o outcome, number uint64) {
-	added, gone := l.window.add(key, o, number, l.scratch.gone[:0])
+// rememberAll adds the keys of the newest group of the journal to the window.
+func (l *Loader) rememberAll(g *group) {
+	for i := range g.records {
+		if r := &g.records[i]; r.key != "" {
+			l.remember(digestOf(r.key), outcome{uint32(r.accepted), string(r.rejected)})
+		}
+	}
+}
+
+// remember adds a key of the newest group of the journal to the window.
+func (l *Loader) remember(key digest, o outcome) {
+	added, forgotten := l.window.add(key, o)
 	if added {
-		l.journal.remember(number)
+		l.journal.remember()
 	}
-	for _, n := range gone {
-		l.journal.forget(n)
-	}
-	l.scratch.gone = gone
+	l.journal.forget(forgotten)
 }
 
-// Close ends the loader: batches that come are refused, those that are in flight
-// are finished, and the folder is let go of. It waits for clients that are still
-// sending, for Options.BodyTimeout at most; end their connections first.
+// Close ends the loader: it refuses new batches, finishes those in flight, and
+// unlocks the folder. It waits for clients that are still sending, up to
+// Options.BodyTimeout; end their connections first.
 func (l *Loader) Close() error {
 	l.mu.Lock()
 	if l.mu.closed {
@@ -272,10 +273,18 @@ func (l *Loader) Close() error {
 	}
 	l.mu.Unlock()
 	<-idle
-	close(l.queue) // nobody is left to send
+	close(l.queue) // no handler is left to send
 	l.workers.Wait()
 	l.zstd.Close()
-	return errors.Join(l.sink.Close(), l.journal.close(), l.lock.Close())
+	return l.closeFiles()
+}
+
+func (l *Loader) closeFiles() error {
+	err := l.journal.spool.Close()
+	if l.files != nil {
+		err = errors.Join(l.files.close(), err)
+	}
+	return err
 }
 
 // Recovered returns what was found when the folder was opened.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // childDir names the folder that this process is to be a loader of, instead of
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
+func readFiles(dir string) ([]string, error) { return readEvents(vfs.OS{}, dir) }
+
 // child is a loader that is told what to do by lines of standard input, answers
 // each with a line, and ends with the input. The first line is its address.
 func child(dir string) error {
@@ -45,13 +48,13 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	opts := Options{Dir: dir, Rotate: rotate, journalRotate: 8 << 10, probeEvery: 20 * time.Millisecond, DedupeKeys: 100_000}
+	opts := Options{Dir: dir, Rotate: rotate, journalBytes: 8 << 10, probeEvery: 20 * time.Millisecond, DedupeKeys: 100_000}
 	if os.Getenv(childVault) != "" {
 		v, err := openVault(vaultPath(dir))
 		if err != nil {
 			return err
 		}
-		opts.Sink, opts.Store = Nowhere(), v
+		opts.NoFiles, opts.Store = true, v
 	}
 	l, err := Open(opts)
 	if err != nil {
@@ -80,7 +83,7 @@ func child(dir string) error {
 		case "remove":
 			fmt.Println(os.Remove(rest))
 		case "read": // all events, as one line of their number and sizes
-			read := readEvents
+			read := readFiles
 			if os.Getenv(childVault) != "" {
 				read = readVault
 			}

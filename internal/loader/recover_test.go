@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // TestRestart goes on in the same files, and remembers keys.
 func TestRestart(t *testing.T) {
-	opts := Options{Rotate: 40, journalRotate: 300}
+	opts := Options{Rotate: 40, journalBytes: 300}
 	r := openRig(t, opts)
 	var want []string
 	for i := range 12 {
@@ -37,7 +39,7 @@ func TestRestart(t *testing.T) {
 	if s := r.loader.Stats(); s.Files != 3 || s.Keys != 12 {
 		t.Errorf("got %+v, want 3 files with 4 events each", s)
 	}
-	if n := len(r.glob("journal-*.log")); n < 3 {
+	if n := len(r.glob("journal/*.seg")); n < 3 {
 		t.Errorf("got %d journals, want some", n)
 	}
 }
@@ -54,13 +56,13 @@ func (r *rig) glob(pattern string) []string {
 // TestCompaction removes journals that no remembered key is in; the keys of the
 // others are still known, and counts go on.
 func TestCompaction(t *testing.T) {
-	opts := Options{DedupeKeys: 5, journalRotate: 200}
+	opts := Options{DedupeKeys: 5, journalBytes: 200}
 	r := openRig(t, opts)
 	for i := range 100 {
 		r.want(r.post(array(i, 1), "Idempotency-Key", fmt.Sprint(i)), 200)
 		r.want(r.post(array(i, 1)), 200)
 	}
-	if n := len(r.glob("journal-*.log")); n > 9 {
+	if n := len(r.glob("journal/*.seg")); n > 9 {
 		t.Errorf("got %d journals, want those of 5 keys", n)
 	}
 	for range 2 {
@@ -100,8 +102,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// wrote is a folder that a loader has written: what it answered, and where its
-// journal and its events were after each batch.
+// wrote is a folder that a loader has written: the only files of its journal and
+// its events, and their lengths after each batch.
 type wrote struct {
 	journal, events []byte
 	after           []struct{ journal, events int }
@@ -111,19 +113,17 @@ const tornBatches = 4
 
 func writeFolder(t *testing.T) wrote {
 	t.Helper()
-	r := openRig(t, Options{})
+	disk := vfstest.New()
+	r := openRig(t, Options{Dir: memory, fs: disk})
 	var w wrote
 	read := func() {
-		var err error
-		if w.journal, err = os.ReadFile(r.glob("journal-*.log")[0]); err != nil {
+		newest := r.loader.journal.live.at(r.loader.journal.live.end - 1).at // the committer waits
+		var segment, offset int64
+		if _, err := fmt.Sscanf(newest.String(), "%x+%d", &segment, &offset); err != nil {
 			t.Fatal(err)
 		}
-		w.events = nil
-		for _, path := range r.glob("events-*.ndjson") {
-			if w.events, err = os.ReadFile(path); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.journal = disk.Content(segmentPath(1))[:offset+newest.Size()]
+		w.events = disk.Content(eventsPath(1))
 		w.after = append(w.after, struct{ journal, events int }{len(w.journal), len(w.events)})
 	}
 	read()
@@ -134,25 +134,24 @@ func writeFolder(t *testing.T) wrote {
 	return w
 }
 
-// restore makes a folder of a journal and events.
-func restore(t *testing.T, journal, events []byte) string {
-	t.Helper()
-	dir := t.TempDir()
-	err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "journal-000001.log"), journal, 0o644),
-		os.WriteFile(filepath.Join(dir, "events-000001.ndjson"), events, 0o644),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+func segmentPath(n int) string { return fmt.Sprintf("%s/journal/%016x.seg", memory, n) }
+
+func eventsPath(n uint64) string { return filepath.Join(memory, series().Name(n)) }
+
+// restore makes a disk with a journal and events. There is no checkpoint, as after
+// kill -9 soon after the start.
+func restore(journal, events []byte) *vfstest.FS {
+	disk := vfstest.New()
+	disk.SetContent(segmentPath(1), journal)
+	disk.SetContent(eventsPath(1), events)
+	return disk
 }
 
-// resend sends all batches again, and wants each event once: those that the
-// journal vouches for are duplicates, the others are taken.
-func resend(t *testing.T, name, dir string, known int) {
+// resend sends all batches again, and checks that each event is there once: batches
+// of which the journal has the record are duplicates, the others are taken.
+func resend(t *testing.T, name string, disk *vfstest.FS, known int) {
 	t.Helper()
-	l, err := Open(Options{Dir: dir})
+	l, err := Open(Options{Dir: memory, fs: disk})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -171,7 +170,7 @@ func resend(t *testing.T, name, dir string, known int) {
 			t.Errorf("%s: batch %d: got %s", name, i, got.body)
 		}
 	}
-	lines, err := readEvents(dir)
+	lines, err := readEvents(disk, memory)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -183,41 +182,38 @@ func resend(t *testing.T, name, dir string, known int) {
 	}
 }
 
-// TestTornJournal cuts the journal at every byte after its header, with events
-// whole: what it does not vouch for is taken away, and can be sent again. So it
-// is with anything behind the cut that is no record.
+// TestTornJournal cuts the journal at every byte after its first record, with all
+// events there: those without a record are removed, and can be sent again. The same
+// holds for zeros after the cut.
 func TestTornJournal(t *testing.T) {
-	t.Parallel() // it waits for the disk
 	w := writeFolder(t)
 	for n := w.after[0].journal; n <= len(w.journal); n++ {
 		known := 0
 		for known < tornBatches && w.after[known+1].journal <= n {
 			known++
 		}
-		resend(t, fmt.Sprintf("cut at %d", n), restore(t, w.journal[:n], w.events), known)
+		resend(t, fmt.Sprintf("cut at %d", n), restore(w.journal[:n], w.events), known)
 		if n%7 == 0 {
 			zeros := append(bytes.Clone(w.journal[:n]), make([]byte, 100)...)
-			resend(t, fmt.Sprintf("zeros from %d", n), restore(t, zeros, w.events), known)
+			resend(t, fmt.Sprintf("zeros from %d", n), restore(zeros, w.events), known)
 		}
 	}
 }
 
-// TestTornEvents cuts the events at every byte beyond what the journal vouches
-// for, as a process does that is killed between the two.
+// TestTornEvents cuts the events at every byte after those that have a record, like
+// a process that is killed while it writes events.
 func TestTornEvents(t *testing.T) {
-	t.Parallel() // it waits for the disk
 	w := writeFolder(t)
 	for known := range tornBatches {
 		from := w.after[known]
 		for n := from.events; n <= len(w.events); n++ {
-			resend(t, fmt.Sprintf("%d known, cut at %d", known, n), restore(t, w.journal[:from.journal], w.events[:n]), known)
+			resend(t, fmt.Sprintf("%d known, cut at %d", known, n), restore(w.journal[:from.journal], w.events[:n]), known)
 		}
 	}
 }
 
-// TestTornBoth cuts both at places of their own.
+// TestTornBoth cuts both, at different places.
 func TestTornBoth(t *testing.T) {
-	t.Parallel() // it waits for the disk
 	w := writeFolder(t)
 	for n := w.after[0].journal; n <= len(w.journal); n += 13 {
 		known := 0
@@ -225,74 +221,63 @@ func TestTornBoth(t *testing.T) {
 			known++
 		}
 		for e := w.after[known].events; e <= len(w.events); e += 17 {
-			resend(t, fmt.Sprintf("cut at %d and %d", n, e), restore(t, w.journal[:n], w.events[:e]), known)
+			resend(t, fmt.Sprintf("cut at %d and %d", n, e), restore(w.journal[:n], w.events[:e]), known)
 		}
 	}
 }
 
-// TestNextFileTorn takes away a file of events that was begun and not vouched
-// for.
+// TestNextFileTorn removes a file of events without any record.
 func TestNextFileTorn(t *testing.T) {
 	w := writeFolder(t)
-	dir := restore(t, w.journal, w.events)
-	if err := os.WriteFile(filepath.Join(dir, "events-000002.ndjson"), []byte(`{"id":`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	resend(t, "next file", dir, tornBatches)
-	// So is what is left of a journal that was about to begin.
-	dir = restore(t, w.journal, w.events)
-	if err := os.WriteFile(filepath.Join(dir, "journal-000002.log.new"), []byte(`0000`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	resend(t, "next journal", dir, tornBatches)
+	disk := restore(w.journal, w.events)
+	disk.SetContent(eventsPath(2), []byte(`{"id":`))
+	resend(t, "next file", disk, tornBatches)
+	// A file of the journal that was just begun does no harm.
+	disk = restore(w.journal, w.events)
+	disk.SetContent(segmentPath(2), make([]byte, 1000))
+	resend(t, "next journal", disk, tornBatches)
 }
 
-// TestDamagedJournal flips each byte of the second record: the batches after it
-// are known, and no event is taken away.
+// TestDamagedJournal damages each byte of the record of the second batch: the other
+// batches are known, and no event is removed.
 func TestDamagedJournal(t *testing.T) {
-	t.Parallel() // it waits for the disk
 	w := writeFolder(t)
 	for i := w.after[1].journal; i < w.after[2].journal; i++ {
 		journal := bytes.Clone(w.journal)
 		journal[i] ^= 0x55
-		dir := restore(t, journal, w.events)
+		disk := restore(journal, w.events)
 		var log bytes.Buffer
-		l, err := Open(Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		l, err := Open(Options{Dir: memory, fs: disk, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatalf("byte %d: %v", i, err)
 		}
-		// A flipped end of the line takes the next record with it.
-		want := tornBatches - 1
-		if i == w.after[2].journal-1 {
-			want--
-		}
-		if got := l.Recovered(); got.Keys != want {
+		if got := l.Recovered(); got.Keys != tornBatches-1 || got.Batches != tornBatches || got.Events != 2*tornBatches {
 			t.Errorf("byte %d: got %+v", i, got)
 		}
-		if !strings.Contains(log.String(), "damaged") {
+		if !strings.Contains(log.String(), "the journal is damaged") {
 			t.Errorf("byte %d: got no word of it: %s", i, log.String())
 		}
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "events-000001.ndjson")); err != nil || !bytes.Equal(got, w.events) {
-			t.Errorf("byte %d: got events %q, error %v", i, got, err)
+		if got := disk.Content(eventsPath(1)); !bytes.Equal(got, w.events) {
+			t.Errorf("byte %d: got events %q", i, got)
 		}
 	}
 }
 
-// TestForeignFiles leaves files alone that no journal vouches for.
+// TestForeignFiles leaves files of events alone when there is no journal.
 func TestForeignFiles(t *testing.T) {
 	w := writeFolder(t)
-	for name, journal := range map[string][]byte{"no journal": nil, "a torn header": w.journal[:w.after[0].journal-3]} {
-		dir := restore(t, journal, w.events)
+	for name, journal := range map[string][]byte{"no journal": nil, "a torn first record": w.journal[:w.after[0].journal-3]} {
+		disk := restore(journal, w.events)
 		if journal == nil {
-			if err := os.Remove(filepath.Join(dir, "journal-000001.log")); err != nil {
+			if err := disk.Remove(segmentPath(1)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for round := range 3 {
-			l, err := Open(Options{Dir: dir})
+			l, err := Open(Options{Dir: memory, fs: disk})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -303,27 +288,27 @@ func TestForeignFiles(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "events-000001.ndjson")); err != nil || !bytes.Equal(got, w.events) {
-			t.Errorf("%s: got events %q, error %v", name, got, err)
+		if got := disk.Content(eventsPath(1)); !bytes.Equal(got, w.events) {
+			t.Errorf("%s: got events %q", name, got)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "events-000002.ndjson")); err != nil || string(got) != "{\"id\":8}\n" {
-			t.Errorf("%s: got events %q, error %v", name, got, err)
+		if got := disk.Content(eventsPath(2)); string(got) != "{\"id\":8}\n" {
+			t.Errorf("%s: got events %q", name, got)
 		}
 	}
 }
 
-// TestMovedFiles goes on with the next file when somebody has taken the files of
-// events away, or shortened one; keys are still known.
+// TestMovedFiles goes on with the next file when the files of events were moved
+// away, or one was shortened; keys are still known.
 func TestMovedFiles(t *testing.T) {
 	w := writeFolder(t)
 	for _, left := range [][]byte{nil, w.events[:5]} {
-		dir := restore(t, w.journal, left)
+		disk := restore(w.journal, left)
 		if left == nil {
-			if err := os.Remove(filepath.Join(dir, "events-000001.ndjson")); err != nil {
+			if err := disk.Remove(eventsPath(1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		l, err := Open(Options{Dir: dir})
+		l, err := Open(Options{Dir: memory, fs: disk})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,8 +321,8 @@ func TestMovedFiles(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "events-000002.ndjson")); err != nil || string(got) != "{\"id\":8}\n" {
-			t.Errorf("got events %q, error %v", got, err)
+		if got := disk.Content(eventsPath(2)); string(got) != "{\"id\":8}\n" {
+			t.Errorf("got events %q", got)
 		}
 	}
 }

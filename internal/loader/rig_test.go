@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A rig is a loader behind a server.
@@ -57,7 +57,7 @@ func (r *rig) close() {
 // reopen closes the loader as SIGTERM does, and opens the folder again.
 func (r *rig) reopen(opts Options) *rig {
 	r.t.Helper()
-	opts.Dir = r.loader.Dir()
+	opts.Dir, opts.fs = r.loader.Dir(), r.loader.opts.fs
 	r.close()
 	return openRig(r.t, opts)
 }
@@ -137,7 +137,7 @@ func (r *rig) await(what string, ok func(Stats) bool) {
 // events are the lines of all files of events, in order.
 func (r *rig) events() []string {
 	r.t.Helper()
-	lines, err := readEvents(r.loader.Dir())
+	lines, err := readEvents(r.loader.opts.fs, r.loader.Dir())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -151,14 +151,15 @@ func (r *rig) wantEvents(want ...string) {
 	}
 }
 
-func readEvents(dir string) ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "events-*.ndjson"))
+func readEvents(fsys vfs.FS, dir string) ([]string, error) {
+	names, err := fsys.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	var lines []string
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+	for _, n := range series().Numbers(names) {
+		path := filepath.Join(dir, series().Name(n))
+		data, err := vfs.ReadFile(fsys, path)
 		if err != nil {
 			return nil, err
 		}
@@ -224,11 +225,6 @@ func array(first, n int) string {
 		b.WriteString([]string{"[", ","}[min(i, 1)] + fmt.Sprintf(`{"id":%d}`, first+i))
 	}
 	return b.String() + "]"
-}
-
-// checked returns a line of a journal with the right check.
-func checked(text []byte) []byte {
-	return fmt.Appendf(nil, "%08x %s", crc32.Checksum(text, castagnoli()), text)
 }
 
 // ask sends a batch to a handler, without a server.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
 // A vault is a store that is a file of appends, each with its check. It takes
@@ -179,7 +181,7 @@ func TestStore(t *testing.T) {
 		v := newVault(t)
 		opts := Options{Store: v}
 		if !files {
-			opts.Sink = Nowhere()
+			opts.NoFiles = true
 		}
 		r := openRig(t, opts)
 		r.want(r.post(`[{"id":1},{"id":2}]`, "Idempotency-Key", "a"), 200)
@@ -194,9 +196,6 @@ func TestStore(t *testing.T) {
 			r.wantEvents(`{"id":1}`, `{"id":2}`, `{"id":3}`, `{"id":5}`)
 		} else {
 			r.wantEvents()
-			if end := r.loader.journal.base.end; end != (Position{1, 4}) {
-				t.Errorf("got end %v, want that of event 4", end)
-			}
 		}
 		r = r.reopen(opts)
 		for _, key := range []string{"a", "b", "c"} {
@@ -211,26 +210,21 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreAhead has the loader end after the store has taken a batch and before
-// the journal has a record of it: the next start has the record.
+// TestStoreAhead kills the loader after the store has taken a batch and before the
+// journal has its record, at every byte of it: the next start copies the record.
 func TestStoreAhead(t *testing.T) {
 	for _, files := range []bool{false, true} {
-		v := newVault(t)
-		opts := Options{Store: v}
-		if !files {
-			opts.Sink = Nowhere()
-		}
+		v, disk := newVault(t), vfstest.New()
+		opts := Options{Dir: memory, fs: disk, Store: v, NoFiles: !files}
 		r := openRig(t, opts)
 		r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
-		size := r.loader.journal.size
+		one := bytes.TrimRight(disk.Content(segmentPath(1)), "\x00")
 		r.want(r.post(`[{"id":2},{"no":2}]`, "Idempotency-Key", "b"), 200)
-		for cut := r.loader.journal.size; cut >= size; cut -= 7 {
-			path := r.loader.journal.path(1)
-			r.close()
-			if err := os.Truncate(path, cut); err != nil {
-				t.Fatal(err)
-			}
-			r = openRig(t, Options{Dir: filepath.Dir(path), Sink: opts.Sink, Store: v})
+		two := bytes.TrimRight(disk.Content(segmentPath(1)), "\x00")
+		for cut := len(two); cut >= len(one); cut -= 7 {
+			opts.fs = disk.Clone()
+			opts.fs.(*vfstest.FS).SetContent(segmentPath(1), append(two[:cut:cut], 0, 0))
+			r = openRig(t, opts)
 			got := r.want(r.post(`[{"id":2},{"no":2}]`, "Idempotency-Key", "b"), 200)
 			if !got.Dup || got.Accepted != 1 || len(got.Rejected) != 1 {
 				t.Fatalf("journal cut to %d: got %+v", cut, got)
@@ -238,9 +232,9 @@ func TestStoreAhead(t *testing.T) {
 			if s := r.loader.Recovered(); s.Events != 2 || s.Batches != 2 {
 				t.Errorf("journal cut to %d: got %+v", cut, s)
 			}
-		}
-		if files {
-			r.wantEvents(`{"id":1}`, `{"id":2}`)
+			if files {
+				r.wantEvents(`{"id":1}`, `{"id":2}`)
+			}
 		}
 		r.want(r.post(`[{"id":3}]`, "Idempotency-Key", "d"), 200)
 		v.want(t, `{"id":1}`, `{"id":2}`, `{"id":3}`)
@@ -272,28 +266,30 @@ func TestStoreFails(t *testing.T) {
 	v.want(t, `{"id":1}`, `{"id":2}`)
 }
 
-// TestJournalLate answers a batch that the store has taken, though the journal
-// cannot be written, and has it in the journal before anything else.
-func TestJournalLate(t *testing.T) {
-	v := newVault(t)
-	r := openRig(t, Options{Store: v, probeEvery: 1})
-	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
-	if err := r.loader.journal.f.Close(); err != nil { // the committer waits
-		t.Fatal(err)
+// TestJournalFails answers a batch that the store has taken, although the journal
+// cannot be written, and writes its record before anything else.
+func TestJournalFails(t *testing.T) {
+	for _, op := range []vfstest.Op{vfstest.Write, vfstest.Sync} {
+		v, disk := newVault(t), vfstest.New()
+		r := openRig(t, Options{Dir: memory, fs: disk, Store: v, probeEvery: 1})
+		r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+		failNext(disk, 3, op, ".seg")
+		if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); got.Dup {
+			t.Errorf("got %+v", got)
+		}
+		r.await("that it works", func(s Stats) bool { return s.Failing == "" })
+		killed := openRig(t, Options{Dir: memory, fs: disk.Clone(), Store: v})
+		for _, r := range []*rig{r, killed, r.reopen(Options{Store: v})} {
+			if r.loader == nil {
+				continue // reopened
+			}
+			if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); !got.Dup || got.Accepted != 1 {
+				t.Errorf("got %+v", got)
+			}
+			r.wantEvents(`{"id":1}`, `{"id":2}`)
+		}
+		v.want(t, `{"id":1}`, `{"id":2}`)
 	}
-	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); got.Dup {
-		t.Errorf("got %+v", got)
-	}
-	r.await("that it works", func(s Stats) bool { return s.Failing == "" })
-	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); !got.Dup {
-		t.Errorf("got %+v", got)
-	}
-	r = r.reopen(Options{Store: v})
-	if got := r.want(r.post(`[{"id":2}]`, "Idempotency-Key", "b"), 200); !got.Dup {
-		t.Errorf("got %+v", got)
-	}
-	v.want(t, `{"id":1}`, `{"id":2}`)
-	r.wantEvents(`{"id":1}`, `{"id":2}`)
 }
 
 // TestStoreRefuses takes what is left of a batch of which the store refuses events
@@ -337,53 +333,16 @@ func TestStoreRefuses(t *testing.T) {
 	r.wantEvents(`{"id":1,"v":1}`, `{"id":4}`, `{"id":8}`)
 }
 
-// TestMark wants an error for what no loader has written, and the records of what
-// one has.
+// TestMark refuses a mark that is not of a loader, and does not use one of an
+// earlier version.
 func TestMark(t *testing.T) {
-	r := openRig(t, Options{})
-	records := []record{{key: "a", span: Span{Position{1, 2}, 3}, accepted: 1, rejected: []byte(`{"index":1}`)}, {span: Span{Position{1, 5}, 3}, accepted: 2}}
-	mark := bytes.Clone(r.loader.mark(records))
-	_, got, err := readMark(mark)
-	if err != nil || len(got) != 2 || got[0].key != "a" || string(got[0].rejected) != `{"index":1}` || got[1].span != records[1].span {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	for i := range mark {
-		bad := bytes.Clone(mark)
-		bad[i]++
-		if _, _, err := readMark(bad); err == nil {
-			t.Errorf("byte %d changed: got no error", i)
-		}
-		if _, _, err := readMark(mark[:i]); i > 0 && err == nil && mark[i-1] != '\n' {
-			t.Errorf("cut to %d bytes: got no error", i)
-		}
-	}
 	v := newVault(t)
 	v.mu.mark = []byte("something else")
-	if _, err := Open(Options{Dir: t.TempDir(), Store: v}); !errors.Is(err, errMark) {
-		t.Errorf("got %v, want %v", err, errMark)
+	if _, err := Open(Options{Dir: memory, fs: vfstest.New(), Store: v}); !errors.Is(err, errGroup) {
+		t.Errorf("got %v, want %v", err, errGroup)
 	}
-}
-
-// FuzzMark wants marks to be read or refused, and what is read to be what the
-// loader would write.
-func FuzzMark(f *testing.F) {
-	head := record{header: true, span: Span{Position: Position{1, 2}}, accepted: 3, batches: 4}
-	first := record{key: "a", span: Span{Position{1, 2}, 3}, accepted: 1, rejected: []byte(`{"index":1}`)}
-	f.Add([]byte(nil))
-	f.Add(head.append(nil))
-	f.Add(first.append(head.append(nil)))
-	f.Add(head.append(first.append(head.append(nil))))
-	f.Fuzz(func(t *testing.T, mark []byte) {
-		head, records, err := readMark(mark)
-		if err != nil {
-			return
-		}
-		again := head.append(nil)
-		for i := range records {
-			again = records[i].append(again)
-		}
-		if len(again) != len(mark) {
-			t.Errorf("%q: got %q", mark, again)
-		}
-	})
+	v.mu.mark = []byte(`10168ec0 {"journal":1,"file":0,"offset":0,"events":0,"batches":0}` + "\n")
+	r := openRig(t, Options{Dir: memory, fs: vfstest.New(), Store: v})
+	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+	v.want(t, `{"id":1}`)
 }
