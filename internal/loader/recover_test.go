@@ -151,7 +151,7 @@ func restore(journal, events []byte) *vfstest.FS {
 // of which the journal has the record are duplicates, the others are taken.
 func resend(t *testing.T, name string, disk *vfstest.FS, known int) {
 	t.Helper()
-	l, err := Open(Options{Dir: memory, fs: disk})
+	l, err := Open(Options{Dir: memory, fs: disk, journalBytes: 8 << 10})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -247,7 +247,7 @@ func TestDamagedJournal(t *testing.T) {
 		journal[i] ^= 0x55
 		disk := restore(journal, w.events)
 		var log bytes.Buffer
-		l, err := Open(Options{Dir: memory, fs: disk, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		l, err := Open(Options{Dir: memory, fs: disk, journalBytes: 8 << 10, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatalf("byte %d: %v", i, err)
 		}
@@ -277,7 +277,7 @@ func TestForeignFiles(t *testing.T) {
 			}
 		}
 		for round := range 3 {
-			l, err := Open(Options{Dir: memory, fs: disk})
+			l, err := Open(Options{Dir: memory, fs: disk, journalBytes: 8 << 10})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -308,7 +308,7 @@ func TestMovedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l, err := Open(Options{Dir: memory, fs: disk})
+		l, err := Open(Options{Dir: memory, fs: disk, journalBytes: 8 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
