@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/uniflow-labs/uniflow/internal/loader"
+	"github.com/uniflow-labs/uniflow/internal/loader/trailstore"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -58,147 +53,15 @@ func (o *trailOptions) check(command string) (err error) {
 	return err
 }
 
-// open opens the store, and has a loader use it. The caller closes the store,
-// after the loader.
+// open opens the store, and sets the options of a loader that keeps events in it.
+// The caller closes the store, after the loader.
 func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
-	parser, err := trail.NewEventParser(trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read})
+	st, err := trailstore.Use(opts, trailstore.Options{
+		Dir: o.dir, Times: trail.Times(o.times),
+		Fields: trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read},
+	})
 	if err != nil {
 		return nil, trailError(fmt.Errorf("loader: %w", err))
 	}
-	store, err := trail.Open(o.dir, trail.Options{Times: trail.Times(o.times), Log: opts.Log})
-	if err != nil {
-		return nil, trailError(fmt.Errorf("loader: %w", err))
-	}
-	// A mark is of the journal that it was made for. The journal in the store goes
-	// wherever the store goes; others are told apart by their folder.
-	source := "loader"
-	if opts.Dir == "" {
-		opts.Dir, opts.NoFiles = filepath.Join(o.dir, "loader"), true
-	} else if dir, err := filepath.Abs(opts.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("loader: %w", err), store.Close())
-	} else {
-		source += " " + dir
-	}
-	opts.Store = newEventStore(store, source, parser, trail.Times(o.times), opts.Log)
-	return store, nil
-}
-
-// An eventStore is a store of events as a loader wants it.
-type eventStore struct {
-	store  *trail.Store
-	source string // of marks
-	parser *trail.EventParser
-	times  trail.Times
-	log    *slog.Logger
-	schema event.Schema                          // the committer's: what types was made of
-	types  atomic.Pointer[map[string]event.Type] // of properties; what it points to is not changed
-}
-
-func newEventStore(store *trail.Store, source string, parser *trail.EventParser, times trail.Times, log *slog.Logger) *eventStore {
-	s := &eventStore{store: store, source: source, parser: parser, times: times, log: log}
-	s.learn()
-	return s
-}
-
-// learn takes over the schema of the store.
-func (s *eventStore) learn() {
-	schema := s.store.Schema()
-	if s.types.Load() != nil && slices.Equal(schema, s.schema) {
-		return
-	}
-	types := make(map[string]event.Type, len(schema))
-	for _, f := range schema {
-		types[f.Name] = f.Type
-	}
-	s.schema = schema
-	s.types.Store(&types)
-}
-
-// NewBatch returns room for events.
-func (s *eventStore) NewBatch() loader.Batch { return &eventBatch{store: s} }
-
-// Mark returns the last mark of the source.
-func (s *eventStore) Mark() []byte { return s.store.Mark(s.source) }
-
-// Append adds events, and the mark.
-func (s *eventStore) Append(batches []loader.Batch, mark []byte) error {
-	var all []event.Event
-	ends := make([]int, len(batches))
-	for i, b := range batches {
-		b, ok := b.(*eventBatch)
-		if !ok {
-			return fmt.Errorf("a batch of another store: %T", b)
-		}
-		if len(batches) == 1 {
-			all = b.events
-		} else {
-			all = append(all, b.events...)
-		}
-		ends[i] = len(all)
-	}
-	// An append that has begun ends one way or the other: nobody may call it off.
-	err := s.store.AppendMarked(context.Background(), all, s.source, mark)
-	if refused := (*trail.RejectedError)(nil); errors.As(err, &refused) {
-		told := new(loader.RefusedError)
-		for _, r := range refused.Refused {
-			i, _ := slices.BinarySearch(ends, r.Index+1)
-			if i == len(ends) {
-				return err
-			}
-			begin := 0
-			if i > 0 {
-				begin = ends[i-1]
-			}
-			told.Refused = append(told.Refused, loader.Refusal{Batch: i, Event: r.Index - begin, Err: r.Err})
-		}
-		return told
-	}
-	if err == nil {
-		s.learn()
-	}
-	return err
-}
-
-// An eventBatch has the events of a batch.
-type eventBatch struct {
-	store  *eventStore
-	events []event.Event
-}
-
-// Add reads an event, and checks that its time is plausible and its properties are of
-// the types that the store knows.
-func (b *eventBatch) Add(line []byte) error {
-	e, err := b.store.parser.Parse(line)
-	if err != nil {
-		return err
-	}
-	if err := b.store.times.Check(e.Time, time.Now()); err != nil {
-		return err
-	}
-	types := *b.store.types.Load()
-	for _, p := range e.Properties {
-		have, got := types[p.Name], p.Value.Type()
-		if _, ok := event.Widen(have, got); !ok {
-			return &event.TypeError{Property: p.Name, Have: have, Got: got}
-		}
-		if !p.Value.Exact(have) {
-			return &event.InexactError{Property: p.Name, Value: p.Value}
-		}
-	}
-	b.events = append(b.events, e)
-	return nil
-}
-
-// Remove takes out an event.
-func (b *eventBatch) Remove(i int) { b.events = slices.Delete(b.events, i, i+1) }
-
-// maxKept is how many events a batch keeps room for while it is not used.
-const maxKept = 4096
-
-// Reset takes out all events.
-func (b *eventBatch) Reset() {
-	clear(b.events)
-	if b.events = b.events[:0]; cap(b.events) > maxKept {
-		b.events = nil
-	}
+	return st, nil
 }

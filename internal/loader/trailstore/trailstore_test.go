@@ -1,4 +1,4 @@
-package cli
+package trailstore
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-// TestEventStore takes what a store takes, keeps the mark, and tells of events
+// TestStore takes what a store takes, keeps the mark, and tells of events
 // that do not go together which batch they are of.
-func TestEventStore(t *testing.T) {
+func TestStore(t *testing.T) {
 	store, err := trail.Open(t.TempDir(), trail.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestEventStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newEventStore(store, "loader", parser, trail.Times{}, slog.New(slog.DiscardHandler))
+	s := newStore(store, "loader", parser, trail.Times{})
 	of := func(prices ...string) loader.Batch {
 		t.Helper()
 		b := s.NewBatch()
@@ -85,16 +85,15 @@ func TestEventStore(t *testing.T) {
 	}
 }
 
-// BenchmarkLoader is batches of 1,000 events that come at once, into files and
-// into a store, fsync and all.
+// BenchmarkLoader sends batches of 1,000 events concurrently, into files and into a
+// store, with fsync.
 func BenchmarkLoader(b *testing.B) {
 	for _, name := range []string{"out", "trail"} {
 		b.Run(name, func(b *testing.B) {
 			opts := loader.Options{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)}
 			if name == "trail" {
-				o := trailOptions{dir: b.TempDir()}
 				opts.Dir = ""
-				store, err := o.open(&opts)
+				store, err := Use(&opts, Options{Dir: b.TempDir()})
 				if err != nil {
 					b.Fatal(err)
 				}
