@@ -46,7 +46,7 @@ func (p *Parser) Parse(object []byte) (event.Event, error) {
 		scan = &scanner{members: make([]member, 0, 16)}
 	}
 	defer p.scanners.Put(scan)
-	*scan = scanner{members: scan.members, path: scan.path}
+	*scan = scanner{members: scan.members, path: scan.path, values: scan.values}
 	// All texts without escapes are parts of one copy.
 	if err := scan.object(bytes.Clone(object)); err != nil {
 		return event.Event{}, err

@@ -3,9 +3,9 @@ package tabular
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/jsonscan"
 )
 
 // A kind is what stands as the value of a member of a JSON object.
@@ -33,34 +33,34 @@ type member struct {
 	kind       kind
 }
 
-// maxParts is how many names a dotted one may be of; maxDepth bounds the arrays
-// and objects in a value that is passed over.
+// maxParts is how many names a dotted name may have. maxDepth limits how deep the
+// arrays and objects of a value may be nested.
 const (
 	maxParts = 4
 	maxDepth = 200
 )
 
-// A scanner takes objects of JSON (RFC 8259, strictly) apart. Members are lent:
-// they are good until the next call of reset, and as long as the lines stay.
+// A scanner splits JSON objects into members. Members are valid until the next call
+// of reset, and as long as the lines stay.
 type scanner struct {
 	members []member
 	arena   []byte // names with dots and strings with escapes
 	path    []byte
+	values  jsonscan.Scanner
 	b       []byte
 	i       int
 }
 
-// reset frees what was lent.
+// reset frees the memory of members.
 func (s *scanner) reset() { s.arena = s.arena[:0] }
 
 var (
 	errObject = errors.New("not a JSON object")
-	errShort  = errors.New("JSON: the line ends too early")
 	errUTF8   = errors.New("not valid UTF-8")
 	errName   = errors.New("JSON: a property without a name")
 )
 
-// object finds the members of the object that a line is, in order.
+// object finds the members of the object in a line, in order.
 func (s *scanner) object(line []byte) error {
 	s.members, s.path = s.members[:0], s.path[:0]
 	s.b, s.i = line, 0
@@ -74,34 +74,27 @@ func (s *scanner) object(line []byte) error {
 		return err
 	}
 	if s.space(); s.i < len(s.b) {
-		return s.unexpected("behind the object")
+		return s.unexpected("the end of the line")
 	}
 	return nil
 }
 
-// space passes over white space and returns the byte behind it, 0 at the end.
+// space skips white space and returns the byte after it, 0 at the end.
 func (s *scanner) space() byte {
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; c {
-		case ' ', '\t', '\r', '\n':
-			s.i++
-		default:
-			return c
-		}
+	if s.i = jsonscan.Space(s.b, s.i); s.i < len(s.b) {
+		return s.b[s.i]
 	}
 	return 0
 }
 
-func (s *scanner) unexpected(where string) error {
-	if s.i >= len(s.b) {
-		return errShort
-	}
-	r, _ := utf8.DecodeRune(s.b[s.i:])
-	return fmt.Errorf("JSON: unexpected %q %s (byte %d)", r, where, s.i+1)
+func (s *scanner) unexpected(want string) error {
+	return syntax(jsonscan.Unexpected(s.b, s.i, want))
 }
 
-// inside reads an object from its brace on; parts is how many names its members
-// are of.
+func syntax(err error) error { return fmt.Errorf("JSON: %w", err) }
+
+// inside reads an object from its brace on. Its members have names of so many
+// parts.
 func (s *scanner) inside(parts int) error {
 	s.i++
 	if s.space() == '}' {
@@ -111,14 +104,14 @@ func (s *scanner) inside(parts int) error {
 	before := len(s.path)
 	for {
 		if s.space() != '"' {
-			return s.unexpected("where a name is due")
+			return s.unexpected("a name in quotes")
 		}
 		name, err := s.text()
 		if err != nil {
 			return err
 		}
 		if s.space() != ':' {
-			return s.unexpected("where a colon is due")
+			return s.unexpected(`":"`)
 		}
 		s.i++
 		if name == "" {
@@ -152,216 +145,63 @@ func (s *scanner) inside(parts int) error {
 			s.path = s.path[:before]
 			return nil
 		default:
-			return s.unexpected("where a comma or a brace is due")
+			return s.unexpected(`"," or "}"`)
 		}
 	}
 }
 
-// value reads a value; arrays and objects are passed over.
+// value reads a value. It skips arrays and objects.
 func (s *scanner) value() (k kind, text string, err error) {
+	var end int
 	switch c := s.space(); c {
 	case '"':
 		text, err = s.text()
 		return jsonString, text, err
 	case 't':
-		text, err = s.word("true")
-		return jsonBool, text, err
+		k, text = jsonBool, "true"
+		end, err = jsonscan.Literal(s.b, s.i, text)
 	case 'f':
-		text, err = s.word("false")
-		return jsonBool, text, err
+		k, text = jsonBool, "false"
+		end, err = jsonscan.Literal(s.b, s.i, text)
 	case 'n':
-		_, err = s.word("null")
-		return jsonNull, "", err
-	case '[':
-		return jsonArray, "", s.pass()
-	case '{':
-		return jsonObject, "", s.pass()
+		k = jsonNull
+		end, err = jsonscan.Literal(s.b, s.i, "null")
+	case '[', '{':
+		if k = jsonArray; c == '{' {
+			k = jsonObject
+		}
+		s.values.MaxDepth = maxDepth
+		end, err = s.values.Value(s.b, s.i)
 	default:
-		if c == '-' || isDigit(c) {
-			return s.number()
+		if c != '-' && !isDigit(c) {
+			return 0, "", s.unexpected("a value")
 		}
-		return 0, "", s.unexpected("where a value is due")
+		var integer bool
+		end, integer, err = jsonscan.Number(s.b, s.i)
+		if k = jsonNumber; integer {
+			k = jsonInteger
+		}
+		text = lend(s.b[s.i:end])
 	}
+	if err != nil {
+		return 0, "", syntax(err)
+	}
+	s.i = end
+	return k, text, nil
 }
 
-func (s *scanner) word(w string) (string, error) {
-	if len(s.b)-s.i < len(w) || lend(s.b[s.i:s.i+len(w)]) != w {
-		return "", s.unexpected("where a value is due")
-	}
-	s.i += len(w)
-	return w, nil
-}
-
-// number reads the literal of a number.
-func (s *scanner) number() (k kind, text string, err error) {
-	start := s.i
-	if s.b[s.i] == '-' {
-		s.i++
-	}
-	zero := s.i < len(s.b) && s.b[s.i] == '0'
-	n := s.digits()
-	if n == 0 || zero && n > 1 {
-		return 0, "", s.unexpected("in a number")
-	}
-	k = jsonInteger
-	if s.i < len(s.b) && s.b[s.i] == '.' {
-		s.i++
-		if k = jsonNumber; s.digits() == 0 {
-			return 0, "", s.unexpected("in a number")
-		}
-	}
-	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
-		s.i++
-		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
-			s.i++
-		}
-		if k = jsonNumber; s.digits() == 0 {
-			return 0, "", s.unexpected("in a number")
-		}
-	}
-	return k, lend(s.b[start:s.i]), nil
-}
-
-func (s *scanner) digits() (n int) {
-	for s.i < len(s.b) && isDigit(s.b[s.i]) {
-		s.i++
-		n++
-	}
-	return n
-}
-
-// pass goes over an array or an object. It checks strings and brackets, which is
-// enough to find the end, but not every comma: the value is not used.
-func (s *scanner) pass() error {
-	var open [maxDepth]byte
-	for depth := 0; ; {
-		switch c := s.space(); c {
-		case '[', '{':
-			if depth == maxDepth {
-				return fmt.Errorf("JSON: nested more than %d deep", maxDepth)
-			}
-			open[depth] = c
-			depth++
-			s.i++
-		case ']', '}':
-			if depth--; open[depth] != c-2 { // the brackets are two apart in ASCII
-				return s.unexpected("in a nested value")
-			}
-			if s.i++; depth == 0 {
-				return nil
-			}
-		case ',', ':':
-			s.i++
-		case 0:
-			return errShort
-		default:
-			if _, _, err := s.value(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// text reads a string: lent from the line if it has no escapes.
+// text reads a string. Without escapes it is part of the line.
 func (s *scanner) text() (string, error) {
-	s.i++
-	start := s.i
-	for i := start; i < len(s.b); i++ {
-		switch c := s.b[i]; {
-		case c == '"':
-			s.i = i + 1
-			return lend(s.b[start:i]), nil
-		case c == '\\':
-			s.i = i
-			return s.escaped(start)
-		case c < ' ':
-			s.i = i
-			return "", s.unexpected("in a string")
-		}
+	end, escaped, err := jsonscan.String(s.b, s.i)
+	if err != nil {
+		return "", syntax(err)
 	}
-	return "", errShort
-}
-
-// escaped reads a string on from its first escape.
-func (s *scanner) escaped(start int) (string, error) {
+	quoted := s.b[s.i+1 : end-1]
+	s.i = end
+	if !escaped {
+		return lend(quoted), nil
+	}
 	at := len(s.arena)
-	s.arena = append(s.arena, s.b[start:s.i]...)
-	for s.i < len(s.b) {
-		c := s.b[s.i]
-		switch {
-		case c == '"':
-			s.i++
-			return lend(s.arena[at:]), nil
-		case c < ' ':
-			return "", s.unexpected("in a string")
-		case c != '\\':
-			s.arena = append(s.arena, c)
-			s.i++
-			continue
-		}
-		s.i++
-		if s.i == len(s.b) {
-			break
-		}
-		switch c = s.b[s.i]; c {
-		case '"', '\\', '/':
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, ok := s.hex()
-			if !ok {
-				return "", s.unexpected("in an escape")
-			}
-			if utf16.IsSurrogate(r) {
-				r = s.pair(r)
-			}
-			s.arena = utf8.AppendRune(s.arena, r)
-			continue
-		default:
-			return "", s.unexpected("in an escape")
-		}
-		s.arena = append(s.arena, c)
-		s.i++
-	}
-	return "", errShort
-}
-
-// hex reads uXXXX.
-func (s *scanner) hex() (rune, bool) {
-	if len(s.b)-s.i < 5 {
-		return 0, false
-	}
-	for _, c := range s.b[s.i+1 : s.i+5] {
-		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
-			return 0, false
-		}
-	}
-	v, err := strconv.ParseUint(lend(s.b[s.i+1:s.i+5]), 16, 32)
-	s.i += 5
-	return rune(v), err == nil
-}
-
-// pair reads the other half of a character beyond the 16 bit ones; a half alone
-// becomes U+FFFD, as encoding/json has it.
-func (s *scanner) pair(high rune) rune {
-	if len(s.b)-s.i < 6 || s.b[s.i] != '\\' || s.b[s.i+1] != 'u' {
-		return utf8.RuneError
-	}
-	back := s.i
-	s.i++
-	low, ok := s.hex()
-	r := utf16.DecodeRune(high, low)
-	if !ok || r == utf8.RuneError {
-		s.i = back
-		return utf8.RuneError
-	}
-	return r
+	s.arena = jsonscan.AppendText(s.arena, quoted)
+	return lend(s.arena[at:]), nil
 }

@@ -24,7 +24,7 @@ func TestNDJSON(t *testing.T) {
 		want       string
 	}{
 		{"plain", line("") + line(`,"p":"x"`), Options{}, "p:string \na 1000 v\na 1000 v p=x"},
-		{"white space", " { \"user_id\" : \"a\" ,\t\"time\":1,\"event\":\"v\" } \r\n\r\n  \n" + line(`,"p":[`), Options{}, "\na 1000 v\n! 4 JSON: unexpected '}' in a nested value (byte 42)"},
+		{"white space", " { \"user_id\" : \"a\" ,\t\"time\":1,\"event\":\"v\" } \r\n\r\n  \n" + line(`,"p":[`), Options{}, "\na 1000 v\n! 4 JSON: byte 41: want a value, got \"}\""},
 		{"byte order mark", "\xef\xbb\xbf" + line(""), Options{}, "\na 1000 v"},
 		{"no newline at the end", strings.TrimSpace(line("")), Options{}, "\na 1000 v"},
 		{"types", line(`,"s":"1","i":1,"n":1.0,"b":true,"z":null,"e":""`), Options{}, "s:string i:integer n:number b:boolean \na 1000 v s=1 i=1 n=1 b=true"},
@@ -46,7 +46,7 @@ func TestNDJSON(t *testing.T) {
 		{"times", `{"user":1,"ts":"2026-01-05","name":"v"}` + "\n" + `{"user":1,"ts":1.5,"name":"v"}` + "\n" + `{"user":1,"ts":true,"name":"v"}` + "\n" + `{"user":1,"ts":"x","name":"v"}` + "\n" + `{"user":1,"name":"v"}` + "\n", Options{},
 			"\n1 1767571200000 v\n1 1500 v\n! 3 ts is a boolean: want a time\n! 4 ts \"x\": not a time: want RFC 3339 or a number\n! 5 ts is missing"},
 		{"not objects", line("") + "[1]\n\"x\"\nnull\n{\n{]\n{}x\n{\"a\" 1}\n{\"a\":01}\n{\"a\":tru}\n{\"a\":\"x\n{\"a\":\"\x01\"}\n{\"\":1}\n{\"a\":\"\xff\"}\n{\"a\":\"\\x\"}\n", Options{},
-			"\na 1000 v\n! 2 not a JSON object\n! 3 not a JSON object\n! 4 not a JSON object\n! 5 JSON: the line ends too early\n! 6 JSON: unexpected ']' where a name is due (byte 2)\n! 7 JSON: unexpected 'x' behind the object (byte 3)\n! 8 JSON: unexpected '1' where a colon is due (byte 6)\n! 9 JSON: unexpected '}' in a number (byte 8)\n! 10 JSON: unexpected 't' where a value is due (byte 6)\n! 11 JSON: the line ends too early\n! 12 JSON: unexpected '\\x01' in a string (byte 7)\n! 13 JSON: a property without a name\n! 14 not valid UTF-8\n! 15 JSON: unexpected 'x' in an escape (byte 8)"},
+			"\na 1000 v\n! 2 not a JSON object\n! 3 not a JSON object\n! 4 not a JSON object\n! 5 JSON: byte 1: want a name in quotes, got the end\n! 6 JSON: byte 1: want a name in quotes, got \"]\"\n! 7 JSON: byte 2: want the end of the line, got \"x\"\n! 8 JSON: byte 5: want \":\", got \"1\"\n! 9 JSON: byte 6: want \",\" or \"}\", got \"1\"\n! 10 JSON: byte 8: want true, got \"}\"\n! 11 JSON: byte 7: want the \"\\\"\" that ends a string, got the end\n! 12 JSON: byte 6: control character 0x1 in a string\n! 13 JSON: a property without a name\n! 14 not valid UTF-8\n! 15 JSON: byte 7: want an escape, got \"x\""},
 		{"long line", line("") + line(`,"p":"`+strings.Repeat("x", maxRecord)+`"`) + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
 		{"very long line", line("") + strings.Repeat("x", 5*maxRecord) + "\n" + line(`,"p":"y"`), Options{}, "p:string \na 1000 v\na 1000 v p=y\n! 2 the line is longer than 1 MiB"},
 		{"names behind a very long line", strings.Repeat("x", 3*maxRecord) + "\n{}\n" + `{"user":"b","ts":1,"name":"e","p":"y"}` + "\n", Options{}, "p:string \nb 1000 e p=y\n! 1 the line is longer than 1 MiB\n! 2 user is empty or missing"},
@@ -193,7 +193,7 @@ func FuzzNDJSON(f *testing.F) {
 			if json.Valid([]byte(l)) && json.Unmarshal([]byte(l), &m) == nil && m != nil && err != nil && err != errUTF8 && err != errName && !strings.Contains(err.Error(), "deep") {
 				t.Errorf("%q: got %v of valid JSON", l, err)
 			}
-			if err == nil && !json.Valid([]byte(l)) && !strings.ContainsAny(l, "[") && strings.Count(l, "{") <= maxParts {
+			if err == nil && !json.Valid([]byte(l)) {
 				t.Errorf("%q: taken, but not JSON", l)
 			}
 			if e, err := parseEvent([]byte(l), Options{}); err == nil && (e.User == "" || e.Name == "") {
