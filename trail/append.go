@@ -21,20 +21,20 @@ const (
 )
 
 // Append adds events: all, or none. When it returns nil they are durable and
-// visible to queries. Several calls at a time share the fsync. It waits while too
-// many events are waiting already, until the context is done.
+// visible to queries. Concurrent calls share the fsync. While too many events wait
+// already, it blocks until ctx is done.
 //
-// The error is a *RefusedError if there are events that cannot be taken, however
-// often they come: malformed ones, those outside Options.Times or from before the
-// horizon of the store, and those with a property of another type. Any other error,
-// such as that of a full disk, may go away.
+// The error is a *RejectedError for events that can never be taken: malformed ones,
+// those outside Options.Times or from before the horizon of the store, and those
+// with a property of another type. Any other error, such as that of a full disk, may
+// go away.
 func (s *Store) Append(ctx context.Context, events []event.Event) error {
 	return s.append(ctx, events, "", nil)
 }
 
 // AppendMarked adds events, and keeps a mark under the name of their source, both
-// or neither: after a crash, Mark tells what has to be appended anew. The events
-// may be none.
+// or neither: after a crash, Mark tells what has to be appended again. events may be
+// empty.
 func (s *Store) AppendMarked(ctx context.Context, events []event.Event, source string, mark []byte) error {
 	if mark == nil {
 		mark = []byte{}
@@ -116,7 +116,7 @@ func (s *Store) times() (window, error) {
 	return w, nil
 }
 
-// outcome returns what became of a request that was taken, or never will be.
+// outcome returns the outcome of a request that was taken, or ErrClosed.
 func (s *Store) outcome(r *request) error {
 	select {
 	case err := <-r.done:
@@ -170,8 +170,8 @@ func refusals(err error, events []event.Event) error {
 	return &RejectedError{Refused: refused}
 }
 
-// A committer turns appends into records of the log and runs in memory. It is
-// what the goroutine commitLoop has to itself.
+// A committer turns appends into records of the log and runs in memory. Only the
+// goroutine commitLoop uses it.
 type committer struct {
 	s        *Store
 	builders map[int64]*segment.Builder // by bucket, used again
@@ -179,9 +179,9 @@ type committer struct {
 	row      row
 	values   []event.Value
 	payload  []byte
-	voided   []uint64 // refused after they had been written, for the log to tell
+	voided   []uint64 // commits refused after they were written; the next record names them
 	seen     seen
-	room     bucketRoom
+	buckets  bucketLimit
 }
 
 // keepBuilders is up to how many buckets builders are used again.
@@ -201,13 +201,13 @@ func (s *Store) commitLoop() {
 		case op := <-s.ops:
 			op()
 		case r := <-s.requests:
-			c.commit(c.gather(r))
+			c.commit(c.nextGroup(r))
 		}
 	}
 }
 
-// gather takes what waits, up to the size of a group.
-func (c *committer) gather(first *request) []*request {
+// nextGroup returns first and the requests that wait, up to maxGroup bytes.
+func (c *committer) nextGroup(first *request) []*request {
 	group := []*request{first}
 	size := len(first.chunk)
 	for size < maxGroup {
@@ -222,18 +222,18 @@ func (c *committer) gather(first *request) []*request {
 	return group
 }
 
-// commit takes a group of requests, and tells each what became of it.
+// commit writes a group of requests and sends each its outcome.
 func (c *committer) commit(group []*request) {
 	s := c.s
 	full := c.waitForRoom()
 	group = slices.DeleteFunc(group, func(r *request) bool { return !r.state.CompareAndSwap(waiting, taken) })
 	schema := s.current.Load().schema
-	c.room.begin(s)
-	defer c.room.end()
+	c.buckets.begin(s)
+	defer c.buckets.end()
 	group = slices.DeleteFunc(group, func(r *request) bool {
 		err := full
 		if err == nil {
-			err = c.room.take(r.events)
+			err = c.buckets.take(r.events)
 		}
 		if err == nil {
 			var merged event.Schema
@@ -253,17 +253,17 @@ func (c *committer) commit(group []*request) {
 	}
 	buckets, err := c.write(group, schema)
 	if err != nil && len(group) > 1 && errors.Is(err, errBuild) {
-		for _, r := range group { // find the one that is to blame
+		for _, r := range group { // find the one that fails
 			buckets, err := c.write([]*request{r}, schema)
 			r.done <- err
-			c.tidy(buckets)
+			c.mergeSmallRuns(buckets)
 		}
 		return
 	}
 	for _, r := range group {
 		r.done <- err
 	}
-	c.tidy(buckets)
+	c.mergeSmallRuns(buckets)
 }
 
 // widen returns the schema that has the fields of both: have itself, if nothing is
@@ -281,17 +281,17 @@ func widen(have, more event.Schema) (event.Schema, error) {
 	return have, nil
 }
 
-// waitForRoom waits while there is too much in memory. The error says why that
-// cannot be helped.
+// waitForRoom waits while there is too much in memory. It returns an error if the
+// memory cannot be flushed.
 func (c *committer) waitForRoom() error {
 	s := c.s
 	for s.memory.Load() > 2*s.opt.Memory {
 		if p := s.flushErr.Load(); p != nil {
 			return fmt.Errorf("memory is full, and cannot be flushed: %w", *p)
 		}
-		s.nudge(s.wake)
+		s.notify(s.wakeFlusher)
 		select {
-		case <-s.room:
+		case <-s.wakeCommitter:
 		case op := <-s.ops:
 			op()
 		case <-s.ctx.Done():
@@ -331,8 +331,8 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	positions := []spool.Position{pos}
 	if err = <-synced; err != nil {
 		// What the fsync should have covered counts as lost. The log has begun
-		// another file; the same commit goes there, once.
-		s.log.Warn("trail: the log could not be made durable, once more in another file", "err", err)
+		// another file: write the commit there again, once.
+		s.log.Warn("trail: fsync of the log failed; trying once more in another file", "err", err)
 		if pos, err = s.wal.Append(spool.Record{Kind: spool.Data, Seq: commit, Count: 1, Payload: c.payload}); err == nil {
 			positions = append(positions, pos)
 			err = s.wal.Sync()
@@ -345,7 +345,7 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 		err = buildErr
 	}
 	if err != nil {
-		c.void(commit, positions)
+		c.retract(commit, positions)
 		return nil, fmt.Errorf("append: %w", err)
 	}
 	if !s.opt.NoSync {
@@ -353,12 +353,12 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	}
 	s.mu.Lock()
 	for _, p := range positions {
-		s.mu.records = append(s.mu.records, logged{commit, p})
+		s.mu.records = append(s.mu.records, logRecord{commit, p})
 	}
 	if len(s.mu.records) == len(positions) {
 		s.mu.oldest = s.now()
 	}
-	s.mu.schema, s.mu.shown = schema, commit
+	s.mu.schema, s.mu.visible = schema, commit
 	if len(marks) > 0 {
 		all := maps.Clone(s.mu.marks)
 		if all == nil {
@@ -374,7 +374,7 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	s.mu.Unlock()
 	old.unpin()
 	if due || first {
-		s.nudge(s.wake)
+		s.notify(s.wakeFlusher)
 	}
 	var buckets []int64
 	for _, r := range runs {
@@ -383,10 +383,9 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	return buckets, nil
 }
 
-// void takes back a commit that was written and is refused. The acknowledgement
-// may get lost if the process is killed, so the log is told, too, at once and with
-// every record to come.
-func (c *committer) void(commit uint64, positions []spool.Position) {
+// retract takes back a commit that was written and then refused. A kill may lose the
+// acknowledgement, so the log gets a note, too: now and with every later record.
+func (c *committer) retract(commit uint64, positions []spool.Position) {
 	s := c.s
 	s.wal.Ack(positions...)
 	c.voided = append(c.voided, commit)
@@ -404,12 +403,11 @@ func (c *committer) void(commit uint64, positions []spool.Position) {
 		s.log.Warn("trail: make durable that a commit was refused", "err", err)
 	}
 	s.mu.Lock()
-	s.mu.records = append(s.mu.records, logged{number, pos})
+	s.mu.records = append(s.mu.records, logRecord{number, pos})
 	s.mu.Unlock()
 }
 
-// countLocked adds runs to what is in memory, and tells whether that calls for a
-// flush.
+// countLocked adds runs to what is in memory, and reports whether a flush is due.
 func (s *Store) countLocked(runs []*source) bool {
 	for _, r := range runs {
 		s.mu.rows += r.seg.Rows()
@@ -420,7 +418,7 @@ func (s *Store) countLocked(runs []*source) bool {
 
 // build makes a run for each bucket of a record, and returns the marks it has.
 func (c *committer) build(rec record, schema event.Schema) (runs []*source, marks map[string][]byte, err error) {
-	defer c.forget()
+	defer c.resetBuilders()
 	sn, err := c.s.view()
 	if err != nil {
 		return nil, nil, err
@@ -434,8 +432,8 @@ func (c *committer) build(rec record, schema event.Schema) (runs []*source, mark
 	return runs, marks, err
 }
 
-// add puts the events of a record into builders, but for those that the sources
-// have already, or that are older than the horizon.
+// add puts the events of a record into builders. It leaves out events that the
+// sources have already and those older than the horizon.
 func (c *committer) add(rec record, schema event.Schema, sources []*source, tombs *tombstones, horizon int64) (map[string][]byte, error) {
 	var marks map[string][]byte
 	c.seen.reset(c.s, sources, tombs)
@@ -469,7 +467,7 @@ func (c *committer) add(rec record, schema event.Schema, sources []*source, tomb
 			clear(values)
 			for i, v := range c.row.values {
 				if p := places[i]; p >= 0 {
-					values[p], _ = v.As(schema[p].Type) // widen has seen to it that this is ok
+					values[p], _ = v.As(schema[p].Type) // always ok, because widen made the schema
 				}
 			}
 			c.builder(bucket, schema).Add(c.row.user, c.row.time, c.row.name, c.row.id, values)
@@ -519,8 +517,8 @@ func (c *committer) seal(commit uint64) ([]*source, error) {
 	return runs, nil
 }
 
-// forget empties the builders after a commit, whether it went well or not.
-func (c *committer) forget() {
+// resetBuilders empties the builders after a commit, whether it went well or not.
+func (c *committer) resetBuilders() {
 	for bucket, b := range c.builders {
 		b.Reset()
 		if len(c.builders) > keepBuilders || b.Bytes() > maxGroup {

@@ -11,9 +11,9 @@ import (
 // 2,500 years, of an hour nearly four.
 const maxBuckets = 1 << 15
 
-// A bucketRoom sees to it that the events of a group of appends do not fall into too
+// A bucketLimit sees to it that the events of a group of appends do not fall into too
 // many buckets. It is used again for the next group.
-type bucketRoom struct {
+type bucketLimit struct {
 	s       *Store
 	sources []*source
 	taken   [][]event.Event // before buckets was made
@@ -21,18 +21,18 @@ type bucketRoom struct {
 	buckets map[int64]bool  // with events; nil as long as there is room anyway
 }
 
-func (r *bucketRoom) begin(s *Store) {
-	*r = bucketRoom{s: s, sources: s.current.Load().sources, taken: r.taken[:0]}
+func (r *bucketLimit) begin(s *Store) {
+	*r = bucketLimit{s: s, sources: s.current.Load().sources, taken: r.taken[:0]}
 }
 
-func (r *bucketRoom) end() {
+func (r *bucketLimit) end() {
 	clear(r.taken) // they are the callers'
-	*r = bucketRoom{taken: r.taken[:0]}
+	*r = bucketLimit{taken: r.taken[:0]}
 }
 
 // take returns a *RefusedError if events would begin buckets that there is no room
 // for. It looks at them only where a store has come near the limit.
-func (r *bucketRoom) take(events []event.Event) error {
+func (r *bucketLimit) take(events []event.Event) error {
 	if r.buckets == nil && len(r.sources)+r.count+len(events) <= r.s.opt.buckets {
 		r.taken = append(r.taken, events)
 		r.count += len(events)

@@ -49,7 +49,7 @@ func encodeCohort(hashes []uint64) []byte {
 func decodeCohort(b []byte) ([]uint64, error) {
 	switch {
 	case len(b) < cohortHeader || string(b[:8]) != cohortMagic:
-		return nil, errors.New("it is no cohort")
+		return nil, errors.New("not a cohort file")
 	case crc32.Checksum(b[12:], castagnoli) != binary.LittleEndian.Uint32(b[8:]):
 		return nil, errors.New("wrong checksum")
 	case binary.LittleEndian.Uint32(b[12:]) != cohortVersion:
@@ -150,18 +150,18 @@ func (s *Store) saveCohort(name string, found []query.User) error {
 		s.setCohortsLocked(cohorts)
 		return nil
 	})
-	if err != nil && !unsure(err) {
+	if err != nil && !mayBeCommitted(err) {
 		s.discard(filepath.Join(s.dir, cohortDir, made.File))
 	}
 	return err
 }
 
 // setCohortsLocked makes cohorts the state, and has the files of the others
-// deleted. The caller has turn and mu.
+// deleted. The caller has locked manifest and mu.
 func (s *Store) setCohortsLocked(cohorts []*cohort) {
 	for _, c := range s.mu.cohorts {
 		if !slices.Contains(cohorts, c) {
-			s.turn.garbage = append(s.turn.garbage, filepath.Join(s.dir, cohortDir, c.File))
+			s.manifest.garbage = append(s.manifest.garbage, filepath.Join(s.dir, cohortDir, c.File))
 		}
 	}
 	s.mu.cohorts = cohorts

@@ -18,7 +18,7 @@ type compactJob struct {
 }
 
 // onCompactor runs f while no segments are merged. It ends soon after ctx is done,
-// which f looks at.
+// if f checks it.
 func (s *Store) onCompactor(ctx context.Context, f func() error) error {
 	job := &compactJob{run: f, reply: make(chan error, 1)}
 	select {
@@ -54,8 +54,8 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 func (s *Store) compactLoop() {
 	for {
 		select {
-		case <-s.compact:
-			s.tier()
+		case <-s.wakeCompactor:
+			s.compactTiers()
 		case job := <-s.jobs:
 			job.reply <- job.run()
 		case <-s.ctx.Done():
@@ -64,12 +64,11 @@ func (s *Store) compactLoop() {
 	}
 }
 
-// tier merges segments of a bucket which have become many of one size, until
-// there are few. A closed bucket gets late events only, which its large segment is
-// spared as long as they are few.
-func (s *Store) tier() {
+// compactTiers merges segments of a bucket until few are of one size. A closed
+// bucket gets late events only; its large segment is left alone while they are few.
+func (s *Store) compactTiers() {
 	if err := s.expire(); err != nil {
-		s.log.Error("trail: drop what is too old", "err", err)
+		s.log.Error("trail: drop old events", "err", err)
 	}
 	for s.ctx.Err() == nil {
 		sn, err := s.view()
@@ -93,14 +92,14 @@ func (s *Store) tier() {
 	}
 }
 
-// closedShare is how much of the rows of a closed bucket must be beside its largest
-// segment before that is written anew, as one over it. A row is written at most
-// about so many times for late events.
+// closedShare bounds the rewriting of closed buckets: the largest segment of one is
+// rewritten when its smaller segments have at least 1/closedShare as many rows. So
+// late events cost a row at most about closedShare writes.
 const closedShare = 8
 
-// crowdedFiles returns segments of one bucket that should become one: four of one
-// tier, with everything smaller; of a bucket after which another has begun, all, if
-// the smaller ones are not too small for it.
+// crowdedFiles returns segments of one bucket to be merged: tierRuns of one tier,
+// with all smaller ones. Of a closed bucket, one that a later bucket follows, it
+// returns all segments if closedShare allows it.
 func crowdedFiles(sources []*source) []*source {
 	buckets := byBucket(readable(sources))
 	for i, files := range buckets {
@@ -149,15 +148,14 @@ func byBucket(sources []*source) [][]*source {
 	return buckets
 }
 
-// compactSources makes one segment of several of a bucket, which are pinned. The
-// error wraps errDamaged if one of them has turned out to be damaged; the next try
-// goes without it.
+// compactSources merges pinned segments of a bucket into one. The error wraps
+// errDamaged if one of them is damaged; the next try leaves that one out.
 func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 	made, err := s.writeBuckets(ctx, sources)
 	if damage, ok := errors.AsType[*segment.DamageError](err); ok {
 		for _, src := range sources {
 			if src.seg.Name() == damage.Path {
-				s.leaveOut(src, damage)
+				s.excludeFromMerges(src, damage)
 				return fmt.Errorf("%w: %w", errDamaged, err)
 			}
 		}
@@ -178,19 +176,19 @@ func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 		return sources
 	})
 	if err != nil {
-		s.abandon(made, err)
+		s.dropUncommitted(made, err)
 	}
 	return err
 }
 
-// leaveOut has merges do without a source that is damaged.
-func (s *Store) leaveOut(src *source, why error) {
-	if !src.hurt.Swap(true) {
+// excludeFromMerges marks a source as damaged, so that merges pass over it.
+func (s *Store) excludeFromMerges(src *source, why error) {
+	if !src.unmergeable.Swap(true) {
 		s.log.Warn("trail: a damaged segment is left as it is", "err", s.damaged(src, why))
 	}
 }
 
-// compactAll does what Compact is for.
+// compactAll is Compact on the compactor.
 func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.expire(); err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -234,7 +232,7 @@ func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)
 		}
 	}
 	progress(done, total)
-	if err := s.settle(); err != nil {
+	if err := s.markApplied(); err != nil {
 		errs = append(errs, fmt.Errorf("compact: %w", err))
 	}
 	return errors.Join(errs...)
@@ -243,16 +241,16 @@ func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)
 // errDamaged is wrapped by what compactSources returns of a damaged source.
 var errDamaged = errors.New("the segment is damaged")
 
-// hasDeleted tells whether a segment has rows of a user that is deleted from it. If
-// that cannot be read the segment is left out from now on.
+// hasDeleted reports whether a segment has rows of a user deleted from it. If it
+// cannot be read, merges leave it out from now on.
 func (s *Store) hasDeleted(sn *snapshot, src *source) (bool, error) {
 	for _, t := range sn.tombs.all {
-		if !src.subject(t) {
+		if !src.affectedBy(t) {
 			continue
 		}
 		has, err := src.hasUser(uint64(t.Hash))
 		if err != nil {
-			s.leaveOut(src, err)
+			s.excludeFromMerges(src, err)
 			return false, err
 		}
 		if has {
@@ -262,7 +260,7 @@ func (s *Store) hasDeleted(sn *snapshot, src *source) (bool, error) {
 	return false, nil
 }
 
-// hasUser tells whether a source has rows of a user, deleted ones too.
+// hasUser reports whether a source has rows of a user, deleted or not.
 func (src *source) hasUser(hash uint64) (has bool, err error) {
 	err = guarded(func() error {
 		r, _, err := src.seg.Range(hash, hash)
@@ -272,9 +270,9 @@ func (src *source) hasUser(hash uint64) (has bool, err error) {
 	return has, err
 }
 
-// settle notes which deletions segments have nothing of, so that they can be
-// forgotten.
-func (s *Store) settle() error {
+// markApplied marks the deletions that segments have no rows of as applied, so that
+// the manifest can forget them.
+func (s *Store) markApplied() error {
 	sn, err := s.view()
 	if err != nil || len(sn.tombs.all) == 0 {
 		if err == nil {
@@ -286,7 +284,7 @@ func (s *Store) settle() error {
 	last := sn.tombs.all[len(sn.tombs.all)-1].Commit
 	var clean []*source
 	for _, src := range sn.sources {
-		if src.memory || src.seg == nil || src.hurt.Load() || src.Applied >= last {
+		if src.memory || src.seg == nil || src.unmergeable.Load() || src.Applied >= last {
 			continue
 		}
 		if has, err := s.hasDeleted(sn, src); err == nil && !has {

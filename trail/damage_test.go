@@ -148,7 +148,7 @@ func TestOneManifestIsEnough(t *testing.T) {
 		}
 		s := open(t, dir, quiet())
 		wantCount(t, s, want)
-		wantSound(t, dir) // it was written anew
+		wantSound(t, dir) // it was rewritten
 	}
 }
 
@@ -279,7 +279,7 @@ func TestDamagedSegment(t *testing.T) {
 			if got := s.Info(); got.Deleted != 0 || len(got.Damaged) > 0 {
 				t.Errorf("got %d users to delete and the damages %q, want none", got.Deleted, got.Damaged)
 			}
-			if _, err := s.Discard(t.Context(), s.Info().Segments[0].File); err == nil || !strings.Contains(err.Error(), "sound") {
+			if _, err := s.Discard(t.Context(), s.Info().Segments[0].File); err == nil || !strings.Contains(err.Error(), "not damaged") {
 				t.Errorf("got %v for a sound segment", err)
 			}
 			wantSound(t, dir)

@@ -11,11 +11,11 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// DeleteUser deletes users with all they have done so far, durably: queries do not
-// see them any more when it returns, and the next compaction removes them from the
-// segments. They are taken out of the cohorts that were kept. What they do later is
-// seen. known is how many of the users had events; of a damaged segment nobody
-// knows, and the deletions are kept for what may be in it.
+// DeleteUser deletes users with all their events so far, durably. When it returns,
+// queries do not see them; the next compaction removes them from the segments. They
+// leave the cohorts that were kept, too. Events appended later are
+// seen. known is how many of the users had events. It does not count events in
+// damaged segments, and the deletions stay in force for those.
 func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err error) {
 	_, end, err := s.begin(ctx)
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err
 	}
 	slices.Sort(hashes)
 	hashes = slices.Compact(hashes)
-	// No commit comes in between: a merge of runs from before the deletion with one
-	// from after it, which does not know of the deletion yet, would bring the users
-	// back for good. The kill test has found that.
+	// No commit may come in between: a merge of runs from before and after the
+	// deletion, which does not know of the deletion yet, would bring the users back
+	// permanently. The kill test found that.
 	s.onCommitter(func() {
 		var here []uint64
 		var sure bool
@@ -52,8 +52,8 @@ func (s *Store) DeleteUser(ctx context.Context, users ...string) (known int, err
 	return known, nil
 }
 
-// withEvents returns the users that have events which are not deleted. It is not
-// sure if a source cannot be read.
+// withEvents returns the users that have events which are not deleted. sure is false
+// if a source cannot be read.
 func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error) {
 	sn, err := s.view()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error
 	for _, h := range hashes {
 		found := false
 		for i, src := range sn.sources {
-			if src.damage != nil || src.hurt.Load() {
+			if src.damage != nil || src.unmergeable.Load() {
 				sure = false
 				continue
 			}
@@ -88,7 +88,7 @@ func (s *Store) withEvents(hashes []uint64) (here []uint64, sure bool, err error
 	return here, sure, nil
 }
 
-// deleteHashes deletes users, of whom some have events. It runs on the committer.
+// deleteHashes deletes users; those in here have events. It runs on the committer.
 func (s *Store) deleteHashes(hashes, here []uint64) error {
 	defer func() {
 		s.mu.Lock()
@@ -130,9 +130,10 @@ type DropOptions struct {
 // DropOptions.Future allows it.
 var ErrFuture = errors.New("the time is in the future")
 
-// DropBefore drops what happened before a time, durably and for ever: there are no
-// such events any more when it returns, and Append refuses them from then on.
-// Segments that are wholly older go at once, the rest at the next compaction.
+// DropBefore deletes all events before a time, durably and permanently. When it
+// returns, queries do not see them, and Append refuses such events from then on.
+// Segments that are wholly older are deleted immediately, other rows at the next
+// compaction.
 func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) error {
 	_, end, err := s.begin(ctx)
 	if err != nil {
@@ -142,14 +143,14 @@ func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) er
 	if now := s.now(); t.After(now) && !opt.Future {
 		return fmt.Errorf("drop events before %s: %w: all events would go, and none could be added until then", t.Format(time.RFC3339), ErrFuture)
 	}
-	if err := s.raise(event.Millis(t)); err != nil {
+	if err := s.raiseHorizon(event.Millis(t)); err != nil {
 		return fmt.Errorf("drop events: %w", err)
 	}
 	return nil
 }
 
-// raise moves the horizon, never back, and takes out the segments before it.
-func (s *Store) raise(horizon int64) error {
+// raiseHorizon moves the horizon forward and removes the segments before it.
+func (s *Store) raiseHorizon(horizon int64) error {
 	var old []*source
 	return s.commitManifest(func(m *manifest) error {
 		horizon = max(horizon, m.horizon())
@@ -168,8 +169,7 @@ func (s *Store) raise(horizon int64) error {
 	})
 }
 
-// expire raises the horizon to what Options.Retention wants, if that takes out a
-// segment.
+// expire raises the horizon to that of Options.Retention, if that removes a segment.
 func (s *Store) expire() error {
 	horizon := s.horizonAt(math.MinInt64)
 	sn, err := s.view()
@@ -181,5 +181,5 @@ func (s *Store) expire() error {
 	if !old {
 		return nil
 	}
-	return s.raise(horizon)
+	return s.raiseHorizon(horizon)
 }

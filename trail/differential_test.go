@@ -57,8 +57,8 @@ func oneWay(t *testing.T, seed uint64) {
 			event.String: event.StringOf("x"), event.Int: event.IntOf(1), event.Float: event.FloatOf(0.5), event.Bool: event.BoolOf(true),
 		}[f.Type]))
 	}
-	add(t, s, ev("nobody", c.Events[0].Time, "nothing", types...))
-	if _, err := s.DeleteUser(t.Context(), "nobody"); err != nil {
+	add(t, s, ev("unknown", c.Events[0].Time, "nothing", types...))
+	if _, err := s.DeleteUser(t.Context(), "unknown"); err != nil {
 		t.Fatal(err)
 	}
 	for rest := c.Events; len(rest) > 0; {

@@ -21,12 +21,11 @@ type DamagedError struct {
 	Err  error  // what is wrong
 }
 
-// Error names the file, the place and the way out.
+// Error names the file, the place and the command that gives the segment up.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%v; %s", e.Err, discardHint(e.Dir, e.File))
 }
 
-// Unwrap returns what is wrong.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 func discardHint(dir, file string) string {
@@ -46,9 +45,9 @@ func (s *Store) damaged(src *source, err error) error {
 	return &DamagedError{Dir: s.dir, File: src.File, Err: err}
 }
 
-// blame makes a *DamagedError of an error about the segment file of a source. The
-// damage of an image in memory is none of a file.
-func (sn *snapshot) blame(err error) error {
+// asDamaged makes a *DamagedError of an error about the segment file of a source. An
+// error about an image in memory stays as it is.
+func (sn *snapshot) asDamaged(err error) error {
 	damage, ok := errors.AsType[*segment.DamageError](err)
 	if _, done := errors.AsType[*DamagedError](err); !ok || done {
 		return err
@@ -61,15 +60,14 @@ func (sn *snapshot) blame(err error) error {
 	return err
 }
 
-// lostDir is where Discard puts segments: beside the others, and part of nothing.
+// lostDir is where Discard puts segments. Nothing reads it.
 const lostDir = "lost"
 
-// Discard gives a damaged or missing segment up, durably: its events are gone, and
-// what was asked of the store and compactions do not fail for it any more. The file
-// goes to the folder "lost" of the store, which nothing reads; it may still have
-// events of users that were deleted. rows is how many events the segment had. A
-// segment that is sound is refused. The file is named as in Info and in errors; a
-// folder before the name means nothing.
+// Discard gives up a damaged or missing segment, durably: its events are gone, and
+// queries and compactions do not fail for it any more. The file moves to the folder
+// "lost" of the store, which nothing reads; it may still have events of deleted
+// users. rows is how many events the segment had. A segment that is not damaged is
+// refused. file is a name as in Info and in errors; a folder before it is ignored.
 func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error) {
 	ctx, end, err := s.begin(ctx)
 	if err != nil {
@@ -87,7 +85,7 @@ func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error
 	return rows, nil
 }
 
-// discardSegment does what Discard is for. It runs on the compactor.
+// discardSegment is Discard on the compactor.
 func (s *Store) discardSegment(file string) (rows int64, err error) {
 	sn, err := s.view()
 	if err != nil {
@@ -101,7 +99,7 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 	src := sn.sources[i]
 	if sound, err := s.sound(src); sound || err != nil {
 		if err == nil {
-			err = errors.New("it is sound, and stays")
+			err = errors.New("it is not damaged, and stays")
 		}
 		return 0, err
 	}
@@ -123,7 +121,7 @@ func (s *Store) discardSegment(file string) (rows int64, err error) {
 		return nil // its file stays
 	})
 	if err != nil {
-		if !unsure(err) {
+		if !mayBeCommitted(err) {
 			err = errors.Join(err, back())
 		}
 		return 0, err
@@ -136,8 +134,8 @@ func (s *Store) sound(src *source) (bool, error) {
 	path := s.segmentPath(src.File)
 	seg, err := openSegment(s.fs, s.mapped, path)
 	if err != nil {
-		if !unread(err) {
-			err = nil // that it cannot be opened is the answer
+		if !isAccessError(err) {
+			err = nil // it is damaged, which is the answer
 		}
 		return false, err
 	}

@@ -41,7 +41,7 @@ func (s *Store) hasLarge(property string) bool {
 		return true
 	}
 	for _, src := range s.current.Load().sources {
-		if src.seg != nil && !src.hurt.Load() && !largeIn(src, property).Missing() {
+		if src.seg != nil && !src.unmergeable.Load() && !largeIn(src, property).Missing() {
 			s.large[property] = true
 			return true
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-const past = 1<<53 + 1 // the first integer that is no number
+const past = 1<<53 + 1 // the first integer that a number cannot hold
 
 func k(v event.Value) event.Event { return ev("a", base, "view", prop("k", v)) }
 
@@ -53,7 +53,7 @@ func wantIndexes(t *testing.T, got []int, want ...int) {
 	}
 }
 
-// TestLargeIntegers appends integers that a number cannot hold beside numbers, in
+// TestLargeIntegers appends integers that a number cannot hold next to numbers, in
 // every order and from every place in which the store may have them.
 func TestLargeIntegers(t *testing.T) {
 	integer, number, small := k(event.IntOf(past)), k(event.FloatOf(0.5)), k(event.IntOf(7))
@@ -125,7 +125,7 @@ func TestLargeIntegersOfRawColumns(t *testing.T) {
 	}
 }
 
-// TestLargeIntegersOfFiles imports integers beside what a store has.
+// TestLargeIntegersOfFiles imports integers into a store that has numbers, and the other way round.
 func TestLargeIntegersOfFiles(t *testing.T) {
 	write := func(values ...string) string {
 		path := filepath.Join(t.TempDir(), "x.ndjson")

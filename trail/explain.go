@@ -17,10 +17,10 @@ func (s *Store) Explain(q *query.Query, opt QueryOptions) (string, error) {
 		return "", err
 	}
 	defer sn.unpin()
-	in, err := sn.ask(q)
+	in, err := sn.execInput(q)
 	if err != nil {
 		return "", err
 	}
 	text, err := exec.Explain(in, q)
-	return text, sn.blame(err)
+	return text, sn.asDamaged(err)
 }

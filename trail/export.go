@@ -26,7 +26,7 @@ func (s *Store) export(ctx context.Context, w io.Writer, progress func(rows, tot
 		return 0, err
 	}
 	defer sn.unpin()
-	defer func() { err = sn.blame(err) }()
+	defer func() { err = sn.asDamaged(err) }()
 	var total int64
 	var all []*cursor
 	horizon := s.horizonAt(sn.horizon)

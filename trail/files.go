@@ -47,10 +47,10 @@ func readFile(fsys vfs.FS, path string) (b []byte, err error) {
 	return b, nil
 }
 
-// unread tells whether an error says nothing of what is in a file, such as that of a
+// isAccessError tells whether an error says nothing of what is in a file, such as that of a
 // permission or of too many open files: the next try, or another user, may find it
 // sound.
-func unread(err error) bool {
+func isAccessError(err error) bool {
 	_, of := errors.AsType[*fs.PathError](err)
 	return of && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EIO)
 }

@@ -45,7 +45,7 @@ func (s *Store) flushLoop() {
 		if err != nil {
 			failed = s.now()
 		}
-		s.nudge(s.room)
+		s.notify(s.wakeCommitter)
 		return err
 	}
 	for {
@@ -73,7 +73,7 @@ func (s *Store) flushLoop() {
 			timer.Reset(wait)
 		}
 		select {
-		case <-s.wake:
+		case <-s.wakeFlusher:
 		case <-timer.C:
 		case reply := <-s.flushes:
 			reply <- flush()
@@ -90,7 +90,7 @@ func (s *Store) flushLoop() {
 func (s *Store) flush() (err error) {
 	started := s.now()
 	var runs []*source
-	var records []logged
+	var records []logRecord
 	var marks map[string][]byte
 	var upTo uint64
 	var sn *snapshot
@@ -149,7 +149,7 @@ func (s *Store) flush() (err error) {
 		return runs
 	})
 	if err != nil {
-		s.abandon(segments, err)
+		s.dropUncommitted(segments, err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	positions := make([]spool.Position, len(records))
@@ -157,16 +157,16 @@ func (s *Store) flush() (err error) {
 		positions[i] = r.pos
 	}
 	s.wal.Ack(positions...)
-	s.nudge(s.compact)
+	s.notify(s.wakeCompactor)
 	return nil
 }
 
 // deletedSince tells whether users were deleted after the last flush. Their
 // deletions cannot be forgotten before the next, even if nothing came since.
 func (s *Store) deletedSince() bool {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return slices.ContainsFunc(s.turn.man.Deleted, func(t tombstone) bool { return t.Commit > s.turn.man.Flushed })
+	s.manifest.Lock()
+	defer s.manifest.Unlock()
+	return slices.ContainsFunc(s.manifest.current.Deleted, func(t tombstone) bool { return t.Commit > s.manifest.current.Flushed })
 }
 
 // writeBuckets merges sources into one segment file for each bucket, in place and
@@ -174,7 +174,7 @@ func (s *Store) deletedSince() bool {
 func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*source, err error) {
 	defer func() {
 		if err != nil {
-			s.abandon(made, nil)
+			s.dropUncommitted(made, nil)
 		}
 	}()
 	sources = slices.Clone(sources)
@@ -234,11 +234,11 @@ func (s *Store) install(path string, e entry) (*source, error) {
 	return &source{entry: e, seg: seg}, nil
 }
 
-// abandon closes segments that were not committed, and deletes them unless the
+// dropUncommitted closes segments that were not committed, and deletes them unless the
 // next Open may want them.
-func (s *Store) abandon(made []*source, why error) {
+func (s *Store) dropUncommitted(made []*source, why error) {
 	for _, src := range made {
-		src.spent.Store(!unsure(why))
+		src.obsolete.Store(!mayBeCommitted(why))
 		src.refs.Store(1)
 		s.release(src)
 	}

@@ -24,7 +24,7 @@ func storm(t testing.TB, s *Store, lasting time.Duration, queries int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), lasting)
 	defer cancel()
-	_ = ctx.Done() // it is made under a lock when it is first asked for, by all at once
+	_ = ctx.Done() // it is made under a lock when it is first asked for, by all goroutines
 	ended := func(err error) bool {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
@@ -93,7 +93,7 @@ func TestHammer(t *testing.T) {
 }
 
 // TestQueriesTakeNoLock is the founding article's story: with many small queries
-// beside constant flushing, a lock of the metadata decided how fast they were. The
+// during constant flushing, a lock of the metadata decided how fast they were. The
 // mutex profile must not have a query in it.
 func TestQueriesTakeNoLock(t *testing.T) {
 	if invariant.Race {
@@ -129,11 +129,11 @@ func TestPinAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		sn.unpin()
-		n, err := s.admit(t.Context(), 1)
+		n, err := s.acquireWorkers(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.dismiss(n)
+		s.releaseWorkers(n)
 	})
 	if got != 0 {
 		t.Errorf("got %v allocations, want 0", got)

@@ -50,8 +50,8 @@ func CheckImportName(file string) error { return tabular.CheckName(file) }
 // Import adds the events of files: CSV, newline-delimited JSON and Parquet by
 // their extension, the first two also packed (.gz, .zst); "-" is JSON from Stdin.
 // A file is taken whole or not at all, and is durable when the next begins; the
-// first error ends the import. It works beside appends and queries, one import at a
-// time. Memory does not grow with the files.
+// first error ends the import. Appends and queries can run during an import; one
+// import runs at a time. Memory does not grow with the files.
 //
 // Rows that cannot be read are bad, and so are those with a time outside of
 // Options.Times; older ones than the store keeps are counted and left out. The
@@ -127,23 +127,23 @@ func (im *importer) run() (err error) {
 	if err := im.readAll(w); err != nil {
 		return err
 	}
-	im.tell("merge")
+	im.report("merge")
 	segments, err := w.finish()
 	if err != nil {
 		return err
 	}
 	defer func() { s.dropFiles(segments) }() // those that were not taken
-	if segments, err = im.take(segments, w.schema); err != nil {
+	if segments, err = im.install(segments, w.schema); err != nil {
 		return err
 	}
 	im.file.Taken = true
 	im.file.Duplicates = im.read - im.file.Dropped - im.file.Rows
-	im.tell("done")
-	s.nudge(s.compact)
+	im.report("done")
+	s.notify(s.wakeCompactor)
 	return nil
 }
 
-func (im *importer) tell(phase string) {
+func (im *importer) report(phase string) {
 	if im.opt.Progress == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (im *importer) tell(phase string) {
 	im.opt.Progress(ImportProgress{File: im.file.File, Bytes: done, Total: total, Rows: im.read, Phase: phase})
 }
 
-// readAll puts the rows of the file into runs, but for those that the store has.
+// readAll puts the rows of the file into runs, except for rows that the store has.
 func (im *importer) readAll(w *runWriter) error {
 	s := im.s
 	horizon := s.horizonAt(im.sn.horizon)
@@ -161,7 +161,7 @@ func (im *importer) readAll(w *runWriter) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if wrong := im.bad(bad); wrong != nil {
+		if wrong := im.countBad(bad); wrong != nil {
 			return wrong
 		}
 		if err := im.ctx.Err(); err != nil {
@@ -188,15 +188,15 @@ func (im *importer) readAll(w *runWriter) error {
 		if err := w.spill(false); err != nil {
 			return err
 		}
-		im.tell("read")
+		im.report("read")
 		if err != nil {
 			return nil
 		}
 	}
 }
 
-// bad counts bad rows, and ends the import when there are too many.
-func (im *importer) bad(rows []tabular.BadRow) error {
+// countBad counts bad rows, and ends the import when there are too many.
+func (im *importer) countBad(rows []tabular.BadRow) error {
 	for _, b := range rows {
 		im.file.Bad++
 		if len(im.file.BadRows) < maxBadRows {
@@ -209,11 +209,11 @@ func (im *importer) bad(rows []tabular.BadRow) error {
 	return nil
 }
 
-// take commits the segments. Rows that an append has brought meanwhile, with the
+// install commits the segments. Rows that an append has brought meanwhile, with the
 // same user, time and id, are taken out first, which is tried until no more come.
 // It returns the segments that were not taken.
-func (im *importer) take(segments []*source, schema event.Schema) ([]*source, error) {
-	again, err := im.late(segments)
+func (im *importer) install(segments []*source, schema event.Schema) ([]*source, error) {
+	again, err := im.newlyStored(segments)
 	for {
 		if err != nil {
 			return segments, err
@@ -221,7 +221,7 @@ func (im *importer) take(segments []*source, schema event.Schema) ([]*source, er
 		if again != nil {
 			w := newRunWriter(im.ctx, im.s)
 			w.extend(schema)
-			fresh, err := w.without(segments, again)
+			fresh, err := w.rewriteWithout(segments, again)
 			w.close()
 			if err != nil {
 				return segments, err
@@ -231,7 +231,7 @@ func (im *importer) take(segments []*source, schema event.Schema) ([]*source, er
 		}
 		done := false
 		im.s.onCommitter(func() {
-			if again, err = im.late(segments); err == nil && again == nil {
+			if again, err = im.newlyStored(segments); err == nil && again == nil {
 				err = im.s.takeSegments(segments, schema)
 				done = err == nil
 			}
@@ -255,17 +255,17 @@ type eventKey struct {
 	id   uint64
 }
 
-// late returns the events of the segments that have come to the store since the
+// newlyStored returns the events of the segments that have come to the store since the
 // importer last looked; nil for none.
-func (im *importer) late(segments []*source) (found map[eventKey]bool, err error) {
+func (im *importer) newlyStored(segments []*source) (found map[eventKey]bool, err error) {
 	err = guarded(func() (err error) {
-		found, err = im.common(segments)
+		found, err = im.findCommon(segments)
 		return err
 	})
 	return found, err
 }
 
-func (im *importer) common(segments []*source) (map[eventKey]bool, error) {
+func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 	sn, err := im.s.view()
 	if err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (im *importer) common(segments []*source) (map[eventKey]bool, error) {
 	im.sn = sn
 	var found map[eventKey]bool
 	for _, src := range sn.sources {
-		if src.Commit <= before || !src.IDs || src.seg == nil || src.hurt.Load() {
+		if src.Commit <= before || !src.IDs || src.seg == nil || src.unmergeable.Load() {
 			continue
 		}
 		i := slices.IndexFunc(segments, func(seg *source) bool { return seg.Bucket == src.Bucket && seg.IDs })
@@ -284,7 +284,7 @@ func (im *importer) common(segments []*source) (map[eventKey]bool, error) {
 		}
 		var dropped []uint64
 		for _, t := range sn.tombs.all {
-			if src.subject(t) {
+			if src.affectedBy(t) {
 				dropped = append(dropped, uint64(t.Hash))
 			}
 		}
@@ -353,13 +353,13 @@ func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 		e.File = s.segmentName(commit)
 		src, err := s.install(tmp.seg.Name(), e)
 		if err != nil {
-			s.abandon(installed, nil)
+			s.dropUncommitted(installed, nil)
 			return err
 		}
 		installed = append(installed, src)
 	}
 	if err := s.fs.SyncDir(s.segmentPath("")); err != nil {
-		s.abandon(installed, nil)
+		s.dropUncommitted(installed, nil)
 		return err
 	}
 	err = s.commitManifest(func(m *manifest) error {
@@ -370,12 +370,12 @@ func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 		}
 		return nil
 	}, func() []*source {
-		s.mu.schema, s.mu.shown = merged, commit
+		s.mu.schema, s.mu.visible = merged, commit
 		s.replaceLocked(nil, installed...)
 		return nil
 	})
 	if err != nil {
-		s.abandon(installed, err)
+		s.dropUncommitted(installed, err)
 		return err
 	}
 	for _, tmp := range segments {

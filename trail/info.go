@@ -50,7 +50,7 @@ func (s *Store) Info() Info {
 		if err == nil {
 			err = guarded(func() error { return countEvents(src.seg, counts) })
 		}
-		if err == nil && src.hurt.Load() {
+		if err == nil && src.unmergeable.Load() {
 			err = errDamaged
 		}
 		if err == nil {
@@ -84,7 +84,7 @@ func (s *Store) Info() Info {
 		})
 		if err != nil {
 			info.Users = -1
-			info.Damaged = append(info.Damaged, sn.blame(err).Error())
+			info.Damaged = append(info.Damaged, sn.asDamaged(err).Error())
 		}
 	}
 	if s.wal != nil {

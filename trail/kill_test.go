@@ -127,7 +127,7 @@ type acknowledged struct {
 	deleted  map[string]bool
 }
 
-// TestKill kills a process that works on a store in every way at once, again and
+// TestKill kills a process that works on a store in every way concurrently, again and
 // again, and looks for what it had acknowledged.
 func TestKill(t *testing.T) {
 	rounds := 4

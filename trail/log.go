@@ -42,7 +42,7 @@ func (s *Store) openLog(missing bool) error {
 	if err := s.noteLosses(missing, recovery, lastCommitOf(records)); err != nil {
 		return fmt.Errorf("note what the write-ahead log has lost: %w", err)
 	}
-	wanted := wantedRecords(records, s.turn.man.Flushed)
+	wanted := wantedRecords(records, s.manifest.current.Flushed)
 	var live []record
 	for i, rec := range records {
 		if !wanted[i] {
@@ -50,7 +50,7 @@ func (s *Store) openLog(missing bool) error {
 			continue
 		}
 		live = append(live, rec)
-		s.mu.records = append(s.mu.records, logged{rec.commit, positions[i]})
+		s.mu.records = append(s.mu.records, logRecord{rec.commit, positions[i]})
 	}
 	if len(live) > 0 {
 		s.log.Info("trail: take in the write-ahead log", "commits", len(live))
@@ -78,7 +78,7 @@ func wantedRecords(records []record, flushed uint64) []bool {
 	return wanted
 }
 
-// replay makes runs of records and adds them to the state, which nobody else
+// replay makes runs of records and adds them to the state, which no other goroutine
 // changes meanwhile. It does not publish.
 func (s *Store) replay(records []record) error {
 	c := newCommitter(s)
@@ -94,7 +94,7 @@ func (s *Store) replay(records []record) error {
 	sealed := uint64(0) // the last commit in the builders
 	seal := func() error {
 		made, err := c.seal(sealed)
-		c.forget()
+		c.resetBuilders()
 		runs = append(runs, made...)
 		sources = append(sources, made...)
 		return err
@@ -127,7 +127,7 @@ func (s *Store) replay(records []record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.schema, s.mu.marks, s.mu.commit, s.mu.shown = schema, marks, last, last
+	s.mu.schema, s.mu.marks, s.mu.commit, s.mu.visible = schema, marks, last, last
 	s.mu.sources = append(slices.Clone(s.mu.sources), runs...)
 	s.countLocked(runs)
 	return nil

@@ -10,8 +10,8 @@ import (
 )
 
 // A log that was cut off looks like one whose last write was interrupted, which is
-// how a crash leaves it. So the store notes beside the log up to which commit it has
-// acknowledged: the file ACKNOWLEDGED holds
+// how a crash leaves it. So the store notes the last commit that it has acknowledged:
+// the file ACKNOWLEDGED holds
 //
 //	0   8   number of the last commit of the log that was answered, 0 for none
 //	8   4   CRC-32C of these 8 bytes
@@ -23,9 +23,9 @@ import (
 // nothing.
 //
 // If neither a segment nor the log has the commit, acknowledged events are lost.
-// With Options.NoSync nothing is noted, for appends are answered before they are on
-// the disk. What the log itself had noted as durable, within 100 ms of the fsync,
-// it misses in any case.
+// With Options.NoSync nothing is noted, because appends are answered before they are
+// on the disk. The log itself finds what it had noted as durable, within 100 ms of the
+// fsync, without this file.
 const ackedName = "ACKNOWLEDGED"
 
 const ackedSize = 12

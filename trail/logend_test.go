@@ -197,7 +197,7 @@ func TestEndOfTheLogRebuilt(t *testing.T) {
 	}
 }
 
-// TestInfoOfALog asks one who reads beside a writer what is in the log.
+// TestInfoOfALog asks a reader of a store that has a writer what is in the log.
 func TestInfoOfALog(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, quiet())

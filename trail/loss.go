@@ -12,11 +12,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// Events that the write-ahead log has lost were acknowledged, and nobody is to
-// forget that they are missing. The log copies damaged records to its folder
-// "quarantine" when it is opened; of what left no bytes behind the store puts a
-// note there. Until the user takes the folder away, Verify names what is in it, and
-// queries carry a warning.
+// Events that the write-ahead log has lost were acknowledged, so the loss stays
+// visible. The log copies damaged records to its folder "quarantine" when it is
+// opened; for records that left no bytes the store puts a note there. Until the user
+// removes the folder, Verify names what is in it, and queries carry a warning.
 
 // quarantineDir is where the log keeps damaged records, within walDir.
 const quarantineDir = "quarantine"
@@ -64,7 +63,7 @@ func (s *Store) noteLoss(text string) error {
 // bytes to keep, and counts the places. From then on the end of the log is where it
 // is now.
 func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
-	end := endMissing(s.readAcked(), s.turn.man.Flushed, last)
+	end := endMissing(s.readAcked(), s.manifest.current.Flushed, last)
 	var err error
 	switch {
 	case missing:

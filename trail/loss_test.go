@@ -49,7 +49,7 @@ func TestLostRecordsAreNotForgotten(t *testing.T) {
 		{"cut", func(t *testing.T, dir string) error { return os.Truncate(logFile(t, dir), 100) }},
 		{"missing", func(_ *testing.T, dir string) error { return os.RemoveAll(filepath.Join(dir, walDir)) }},
 		{"empty", func(_ *testing.T, dir string) error {
-			return os.RemoveAll(filepath.Join(dir, walDir)) // and made anew below
+			return os.RemoveAll(filepath.Join(dir, walDir)) // and made again below
 		}},
 	} {
 		t.Run(c.how, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestDeletionsAreForgotten(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []int{1, 0} { // the second time she has no events any more
-		if known, err := s.DeleteUser(t.Context(), "a", "nobody"); err != nil || known != want {
+	for _, want := range []int{1, 0} { // the second time user a has no events any more
+		if known, err := s.DeleteUser(t.Context(), "a", "unknown"); err != nil || known != want {
 			t.Errorf("got %d known users and %v, want %d", known, err, want)
 		}
 		if got := s.Info().Deleted; got != 1 {

@@ -224,7 +224,7 @@ func readManifests(fsys vfs.FS, dir string) *manifests {
 // A writeError tells how far the writing of a manifest came.
 type writeError struct {
 	committed bool // the first copy is in place
-	unsure    bool // it may be
+	uncertain bool // it may be
 	err       error
 }
 
@@ -232,10 +232,10 @@ func (e *writeError) Error() string { return "write the manifest: " + e.err.Erro
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// unsure tells whether an error leaves it open what the next Open finds.
-func unsure(err error) bool {
+// mayBeCommitted tells whether an error leaves it open what the next Open finds.
+func mayBeCommitted(err error) bool {
 	e, ok := errors.AsType[*writeError](err)
-	return ok && e.unsure
+	return ok && e.uncertain
 }
 
 // writeManifest writes both copies.
@@ -247,7 +247,7 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	for i, name := range manifestNames {
 		if err := replaceFile(fsys, filepath.Join(dir, name), b); err != nil {
 			_, unsure := errors.AsType[*renameError](err)
-			return &writeError{committed: i > 0, unsure: unsure, err: err}
+			return &writeError{committed: i > 0, uncertain: unsure, err: err}
 		}
 	}
 	return nil

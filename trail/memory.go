@@ -93,8 +93,8 @@ func lastCommit(sources []*source) uint64 {
 	return last
 }
 
-// tidy merges small runs of buckets that have just got one.
-func (c *committer) tidy(buckets []int64) {
+// mergeSmallRuns merges small runs of buckets that have just got one.
+func (c *committer) mergeSmallRuns(buckets []int64) {
 	if len(buckets) == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func (c *committer) tidy(buckets []int64) {
 	}
 	c.s.mu.Unlock()
 	if large != nil {
-		c.s.nudge(c.s.wake)
+		c.s.notify(c.s.wakeFlusher)
 	}
 }
 
@@ -129,5 +129,5 @@ func (s *Store) mergeLarge() bool {
 
 // readable returns the sources that can be merged.
 func readable(sources []*source) []*source {
-	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.seg == nil || src.hurt.Load() })
+	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.seg == nil || src.unmergeable.Load() })
 }

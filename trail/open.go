@@ -44,8 +44,8 @@ func (s *Store) openWriter() (err error) {
 	if err := s.readOrMake(); err != nil {
 		return err
 	}
-	s.adopt(s.turn.man, nil)
-	if err := s.clean(); err != nil {
+	s.applyManifest(s.manifest.current, nil)
+	if err := s.deleteOrphans(); err != nil {
 		return err
 	}
 	if err := s.openLog(missing); err != nil {
@@ -58,13 +58,13 @@ func (s *Store) openWriter() (err error) {
 	s.wg.Go(s.commitLoop)
 	s.wg.Go(s.flushLoop)
 	s.wg.Go(s.compactLoop)
-	s.nudge(s.wake)
-	s.nudge(s.compact)
+	s.notify(s.wakeFlusher)
+	s.notify(s.wakeCompactor)
 	return nil
 }
 
-// readOrMake sets the manifest: the one that is there, with both copies alike
-// afterwards, or that of a new store.
+// readOrMake sets the manifest: the one that is there, with both copies made equal,
+// or that of a new store.
 func (s *Store) readOrMake() error {
 	found := readManifests(s.fs, s.dir)
 	for i, err := range found.errs {
@@ -90,18 +90,18 @@ func (s *Store) readOrMake() error {
 				return v
 			}
 		}
-		if slices.ContainsFunc(found.errs[:], unread) {
+		if slices.ContainsFunc(found.errs[:], isAccessError) {
 			return found.err()
 		}
 		return s.rebuild(found.err())
 	}
-	s.turn.man, s.turn.generation = man, man.Generation
+	s.manifest.current, s.manifest.generation = man, man.Generation
 	if found.same() {
 		return nil
 	}
 	err := s.rewriteManifest()
 	if err != nil && found.best != nil {
-		s.log.Warn("trail: one copy of the manifest is not as it should be", "err", err)
+		s.log.Warn("trail: could not repair one copy of the manifest", "err", err)
 		return nil
 	}
 	return err
@@ -109,16 +109,17 @@ func (s *Store) readOrMake() error {
 
 // rewriteManifest writes the manifest as it is, in a new generation.
 func (s *Store) rewriteManifest() error {
-	s.turn.generation++
-	s.turn.man.Generation = s.turn.generation
-	return writeManifest(s.fs, s.dir, s.turn.man)
+	s.manifest.generation++
+	s.manifest.current.Generation = s.manifest.generation
+	return writeManifest(s.fs, s.dir, s.manifest.current)
 }
 
-// adopt makes a manifest the state, with the sources that are open already.
-func (s *Store) adopt(man *manifest, open map[string]*source) {
+// applyManifest makes the state that a manifest describes. open are the sources that
+// are open already.
+func (s *Store) applyManifest(man *manifest, open map[string]*source) {
 	s.width = man.Bucket
 	schema, err := fieldsSchema(man.Schema)
-	if err != nil { // decodeManifest has looked
+	if err != nil { // decodeManifest has checked it
 		s.log.Error("trail: schema of the manifest", "err", err)
 	}
 	var sources []*source
@@ -135,7 +136,7 @@ func (s *Store) adopt(man *manifest, open map[string]*source) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.commit, s.mu.shown = man.Commit, man.Commit
+	s.mu.commit, s.mu.visible = man.Commit, man.Commit
 	s.mu.sources, s.mu.schema, s.mu.horizon, s.mu.cohorts = sources, schema, man.horizon(), cohorts
 	s.mu.tombs = newTombstones(man.Deleted)
 	s.mu.marks = man.Marks
@@ -156,23 +157,23 @@ func (s *Store) openSource(e entry) *source {
 		src.damage = s.damaged(src, err)
 		level := slog.LevelWarn
 		if s.opt.ReadOnly {
-			level = slog.LevelInfo // who reads is told by the queries that fail, and by Info
+			level = slog.LevelInfo // queries that fail say so, and Info
 		}
 		s.log.Log(context.Background(), level, "trail: a segment cannot be read; queries that need it will fail", "err", src.damage)
 	}
 	return src
 }
 
-// clean deletes what a crash has left: files that the manifest does not name.
-func (s *Store) clean() error {
+// deleteOrphans deletes the files that a crash has left and no manifest names.
+func (s *Store) deleteOrphans() error {
 	if !readManifests(s.fs, s.dir).same() {
 		return nil // the other copy may name more
 	}
 	named := make(map[string]bool)
-	for _, e := range s.turn.man.Segments {
+	for _, e := range s.manifest.current.Segments {
 		named[filepath.Join(segmentDir, e.File)] = true
 	}
-	for _, c := range s.turn.man.Cohorts {
+	for _, c := range s.manifest.current.Cohorts {
 		named[filepath.Join(cohortDir, c.File)] = true
 	}
 	next := s.nextFile.Load()
@@ -245,9 +246,9 @@ func (s *Store) rebuild(why error) error {
 		}
 	}
 	man.Flushed = man.Commit
-	s.discard(filepath.Join(s.dir, ackedName)) // it is of commits that may have left no segment
+	s.discard(filepath.Join(s.dir, ackedName)) // its commit may have left no segment
 	man.Schema = schemaFields(schema)
-	s.log.Warn("trail: the manifest was made anew from the segments; deletions, the horizon, marks and cohorts are lost", "why", why, "segments", len(man.Segments))
-	s.turn.man = man
+	s.log.Warn("trail: rebuilt the manifest from the segments; deletions, the horizon, marks and cohorts are lost", "why", why, "segments", len(man.Segments))
+	s.manifest.current = man
 	return s.rewriteManifest()
 }

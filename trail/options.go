@@ -11,8 +11,8 @@ import (
 
 // Options are what a store is opened with. Zero values are the defaults.
 type Options struct {
-	// ReadOnly opens a store for queries, beside a writer or without one. Nothing
-	// is written; what was appended later is seen after Refresh.
+	// ReadOnly opens a store for queries, whether or not it has a writer. Nothing
+	// is written. Events appended later are seen after Refresh.
 	ReadOnly bool
 	// Rebuild makes a manifest from the segments that are there if both copies of
 	// it are damaged. Deletions, the horizon, marks and cohorts are lost then;
@@ -22,7 +22,7 @@ type Options struct {
 	// hour to 49 days. It is fixed when the store is made, and ignored later.
 	Bucket time.Duration
 	// Retention is how long events are kept, by their time; 0 keeps them for ever. It
-	// holds while the store is open with it.
+	// applies while the store is open with it.
 	Retention time.Duration
 	// Times bounds the times of events that Append and Import take; zero: from 20
 	// years before now to a day after. What is in the store already stays, whatever
@@ -40,8 +40,8 @@ type Options struct {
 	// NoSync leaves out the fsync of appends: a loss of power may then lose the
 	// last second of them; a kill still loses nothing.
 	NoSync bool
-	// Log is told of recovery, damage, and background work that fails; nil:
-	// nobody is.
+	// Log gets records of recovery, damage, and background work that fails; nil
+	// for none.
 	Log *slog.Logger
 
 	fs      vfs.FS           // nil: the real one, with mapped segments

@@ -41,7 +41,7 @@ func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*q
 		return nil, err
 	}
 	if opt.Save {
-		if err := s.keep(ctx, q, answer, opt); err != nil {
+		if err := s.saveFound(ctx, q, answer, opt); err != nil {
 			return nil, fmt.Errorf("keep cohort %q: %w", q.Name, err)
 		}
 	}
@@ -83,17 +83,17 @@ func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
 
 // run answers a query that was checked.
 func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
-	workers, err := s.admit(ctx, cmp.Or(opt.Workers, math.MaxInt))
+	workers, err := s.acquireWorkers(ctx, cmp.Or(opt.Workers, math.MaxInt))
 	if err != nil {
 		return nil, err
 	}
-	defer s.dismiss(workers)
+	defer s.releaseWorkers(workers)
 	sn, err := s.view()
 	if err != nil {
 		return nil, err
 	}
-	defer sn.leave()
-	in, err := sn.ask(q)
+	defer sn.unpinAsync()
+	in, err := sn.execInput(q)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +109,14 @@ func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*que
 		// A damaged dictionary is met before it is known that no row counts.
 		rest := sn.without(in.Sources, damage.Path, q)
 		if len(rest) == len(in.Sources) {
-			return nil, sn.blame(err)
+			return nil, sn.asDamaged(err)
 		}
 		in.Sources = rest
 	}
 }
 
-// without returns the sources but for that of a path, if its events are out of a
-// query's reach.
+// without returns the sources except that of a path, if a query cannot reach its
+// events.
 func (sn *snapshot) without(sources []exec.Source, path string, q *query.Query) []exec.Source {
 	from, to := reach(q)
 	return slices.DeleteFunc(slices.Clone(sources), func(src exec.Source) bool {
@@ -125,9 +125,9 @@ func (sn *snapshot) without(sources []exec.Source, path string, q *query.Query) 
 	})
 }
 
-// admit waits for a slot, and takes the free ones beside it. The wait is for the
-// queries that run, never for those who write.
-func (s *Store) admit(ctx context.Context, limit int) (workers int, err error) {
+// acquireWorkers waits for one slot and takes further free ones, up to limit. It
+// waits for other queries, never for writers.
+func (s *Store) acquireWorkers(ctx context.Context, limit int) (workers int, err error) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
@@ -147,14 +147,15 @@ func (s *Store) admit(ctx context.Context, limit int) (workers int, err error) {
 	return workers, nil
 }
 
-func (s *Store) dismiss(workers int) {
+func (s *Store) releaseWorkers(workers int) {
 	for range workers {
 		<-s.slots
 	}
 }
 
-// ask returns the input of a query, or names a damaged segment that it needs.
-func (sn *snapshot) ask(q *query.Query) (exec.Input, error) {
+// execInput returns the input of a query, or an error that names a damaged segment
+// the query needs.
+func (sn *snapshot) execInput(q *query.Query) (exec.Input, error) {
 	horizon := sn.store.horizonAt(sn.horizon)
 	if len(sn.input) < len(sn.sources) {
 		from, to := reach(q)
@@ -193,8 +194,8 @@ func reach(q *query.Query) (from, to int64) {
 	return from, to
 }
 
-// keep saves the cohort that a query has found.
-func (s *Store) keep(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
+// saveFound saves the cohort that a query has found.
+func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
 	_, end, err := s.begin(ctx)
 	if err != nil {
 		return err

@@ -12,16 +12,15 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// A writer may be at work while a store is opened for reading: files vanish and the
-// manifest changes between one look and the next. So a reader looks until it finds
-// the manifest unchanged.
-const maxLooks = 20
+// maxTries bounds the reads of a store that has a writer: files vanish and the
+// manifest changes meanwhile, so a reader tries until the manifest stays the same.
+const maxTries = 20
 
 var errChanged = errors.New("the store keeps changing")
 
-// Refresh has a store that is open for reading see what was written since it was
-// opened or refreshed. Queries that run go on with what they have. Of a store that
-// is open for writing it does nothing, since that sees everything at once.
+// Refresh makes a store that is open for reading see what was written since it was
+// opened or refreshed. Running queries keep their snapshot. In a store that is open
+// for writing it does nothing, because such a store always sees everything.
 func (s *Store) Refresh(ctx context.Context) error {
 	if !s.opt.ReadOnly {
 		return nil
@@ -47,10 +46,10 @@ func (s *Store) Refresh(ctx context.Context) error {
 
 // load reads the manifest and the log, and publishes what they say.
 func (s *Store) load() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	for range maxLooks {
-		err := s.look()
+	s.manifest.Lock()
+	defer s.manifest.Unlock()
+	for range maxTries {
+		err := s.loadOnce()
 		if !errors.Is(err, errChanged) {
 			return err
 		}
@@ -58,19 +57,20 @@ func (s *Store) load() error {
 	return errChanged
 }
 
-// look tries to load once. errChanged says that the writer was faster.
-func (s *Store) look() error {
+// loadOnce tries to load once. It returns errChanged if a writer changed the store
+// meanwhile.
+func (s *Store) loadOnce() error {
 	man, err := s.findManifest()
 	if err != nil {
 		return err
 	}
-	if before := s.turn.man; before != nil && before.Generation == man.Generation {
+	if before := s.manifest.current; before != nil && before.Generation == man.Generation {
 		done, err := s.catchUp(man)
 		if done || err != nil {
 			return err
 		}
 	}
-	log, err := s.scanLog(man, scanned{})
+	log, err := s.scanLog(man, logScan{})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *Store) look() error {
 	s.mu.Unlock()
 	fresh := newStore(s.dir, s.opt) // the state until it is known to be whole
 	defer fresh.cancel()
-	fresh.adopt(man, open)
+	fresh.applyManifest(man, open)
 	err = fresh.replay(log.records)
 	if again, changed := s.findManifest(); err == nil && (changed != nil || again.Generation != man.Generation) {
 		err = errChanged
@@ -106,10 +106,10 @@ func (s *Store) look() error {
 			s.log.Error("trail: read a cohort", "err", err)
 		}
 	}
-	s.turn.man, s.turn.log = man, log.read()
+	s.manifest.current, s.manifest.log = man, log.read()
 	s.width = fresh.width
 	s.mu.Lock()
-	s.mu.commit, s.mu.shown = fresh.mu.commit, fresh.mu.shown
+	s.mu.commit, s.mu.visible = fresh.mu.commit, fresh.mu.visible
 	s.mu.sources, s.mu.schema = fresh.mu.sources, fresh.mu.schema
 	s.mu.horizon, s.mu.tombs, s.mu.cohorts, s.mu.marks = fresh.mu.horizon, fresh.mu.tombs, fresh.mu.cohorts, fresh.mu.marks
 	s.mu.rows, s.mu.lost = fresh.mu.rows, lost
@@ -119,10 +119,10 @@ func (s *Store) look() error {
 	return nil
 }
 
-// catchUp takes in what came to the log since the last look, under the same
-// manifest. It is not done if that does not suffice.
+// catchUp reads what came to the log since the last load, under the same manifest.
+// done is false if a full load is necessary.
 func (s *Store) catchUp(man *manifest) (done bool, err error) {
-	log, err := s.scanLog(man, s.turn.log)
+	log, err := s.scanLog(man, s.manifest.log)
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +141,7 @@ func (s *Store) catchUp(man *manifest) (done bool, err error) {
 			return false, nil
 		}
 	}
-	s.turn.log = log.read()
+	s.manifest.log = log.read()
 	s.mu.Lock()
 	same := s.mu.lost == lost
 	s.mu.lost = lost
@@ -179,31 +179,31 @@ func (s *Store) findManifest() (*manifest, error) {
 		return found.best, nil
 	}
 	err := found.err()
-	if _, newer := errors.AsType[*versionError](err); newer || slices.ContainsFunc(found.errs[:], unread) {
+	if _, newer := errors.AsType[*versionError](err); newer || slices.ContainsFunc(found.errs[:], isAccessError) {
 		return nil, err
 	}
 	return nil, manifestError(s.dir, err)
 }
 
-// A scanned log is what one who reads has found in it under one manifest.
-type scanned struct {
+// A logScan is what a reader has found in the log under one manifest.
+type logScan struct {
 	records []record     // that are in no segment, of the last scan
-	count   int64        // of such records, of all scans
-	bytes   int64        // that they take in the log
-	last    uint64       // the highest commit of all records, 0 of none
+	count   int64        // of such records, in all scans
+	bytes   int64        // of such records in the log
+	last    uint64       // the highest commit of all records; 0 without records
 	acked   uint64       // the last commit that was acknowledged, when the scan began
 	next    spool.Cursor // where the next scan begins
 	broken  []spool.Damage
 }
 
-// read returns what is kept of a scan when its records were taken in.
-func (l scanned) read() scanned {
+// read returns the scan without its records, after they were replayed.
+func (l logScan) read() logScan {
 	l.records = nil
 	return l
 }
 
 // scanLog reads the log on from where an earlier scan under the same manifest ended.
-func (s *Store) scanLog(man *manifest, before scanned) (log scanned, err error) {
+func (s *Store) scanLog(man *manifest, before logScan) (log logScan, err error) {
 	log = before
 	// Before the log: what was acknowledged by now is found in it, or was flushed
 	// under another manifest.
@@ -224,7 +224,7 @@ func (s *Store) scanLog(man *manifest, before scanned) (log scanned, err error) 
 	if err != nil {
 		return log, err
 	}
-	for _, d := range log.broken { // queries warn of it
+	for _, d := range log.broken { // queries warn of this, too
 		s.log.Info("trail: the write-ahead log is damaged", "path", d.Path, "from", d.Offset, "bytes", d.Length, "reason", d.Reason)
 	}
 	for _, d := range before.broken {
@@ -245,7 +245,7 @@ func (s *Store) scanLog(man *manifest, before scanned) (log scanned, err error) 
 
 // lostPlaces counts the places of the log that have lost records: those that are
 // broken now, those that a writer has found before, its end, and the whole log.
-func (s *Store) lostPlaces(man *manifest, log scanned) (int, error) {
+func (s *Store) lostPlaces(man *manifest, log logScan) (int, error) {
 	names, err := s.quarantined()
 	if err != nil {
 		return 0, err
@@ -266,7 +266,7 @@ func (s *Store) lostPlaces(man *manifest, log scanned) (int, error) {
 	return n + len(names), nil
 }
 
-// mergeAny merges runs in memory of any size, once, and tells whether there were
+// mergeAny merges runs in memory of any size, once, and reports whether there were
 // any.
 func (s *Store) mergeAny() bool {
 	s.mu.Lock()

@@ -114,7 +114,7 @@ func (b *block) read(lo, hi int) error {
 	if _, err := b.col.Prepare(lo, hi); err != nil {
 		return err
 	}
-	// What they return may be lent from the map, so it is no buffer for the next.
+	// The slices may be lent from the map, so the next call must not fill them.
 	if b.col.Codes() > 0 {
 		b.codes = b.col.Read32(nil, lo, hi)
 	} else {

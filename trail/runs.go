@@ -157,7 +157,7 @@ func (w *runWriter) write(set *builderSet) error {
 		if err = f.finish(err); err != nil {
 			return err
 		}
-		if err := w.opened(f.path, bucket, &w.runs); err != nil {
+		if err := w.openRun(f.path, bucket, &w.runs); err != nil {
 			return err
 		}
 	}
@@ -169,8 +169,8 @@ func (s *Store) tmpPath() string {
 	return filepath.Join(s.dir, tmpDir, fmt.Sprintf("%012d.run", s.nextFile.Add(1)-1))
 }
 
-// opened appends a temporary segment to a list.
-func (w *runWriter) opened(path string, bucket int64, list *[]*source) error {
+// openRun appends a temporary segment to a list.
+func (w *runWriter) openRun(path string, bucket int64, list *[]*source) error {
 	seg, err := openSegment(w.s.fs, w.s.mapped, path)
 	if err != nil {
 		w.s.discard(path)
@@ -186,7 +186,7 @@ func (w *runWriter) finish() ([]*source, error) {
 	if err := w.spill(true); err != nil {
 		return nil, err
 	}
-	w.end()
+	w.stop()
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -236,14 +236,14 @@ func (w *runWriter) mergeRuns(ctx context.Context, bucket int64, runs []*source)
 		return nil, err
 	}
 	var made []*source
-	if err := w.opened(path, bucket, &made); err != nil {
+	if err := w.openRun(path, bucket, &made); err != nil {
 		return nil, err
 	}
 	return made[0], nil
 }
 
-// end ends the goroutine.
-func (w *runWriter) end() {
+// stop ends the goroutine.
+func (w *runWriter) stop() {
 	if !w.ended {
 		w.ended = true
 		close(w.full)
@@ -253,13 +253,14 @@ func (w *runWriter) end() {
 
 // close ends the goroutine and deletes the runs that finish did not return.
 func (w *runWriter) close() {
-	w.end()
+	w.stop()
 	w.s.dropFiles(w.runs)
 	w.runs = nil
 }
 
-// without makes segments with the rows of others but for some events.
-func (w *runWriter) without(segments []*source, out map[eventKey]bool) ([]*source, error) {
+// rewriteWithout makes segments with the rows of others, except for the events in
+// out.
+func (w *runWriter) rewriteWithout(segments []*source, out map[eventKey]bool) ([]*source, error) {
 	var values []event.Value
 	for _, src := range segments {
 		c, err := openCursor(src.seg, w.schema, nil, event.MinTime)

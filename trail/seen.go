@@ -8,7 +8,7 @@ import (
 )
 
 // seen finds events that a store has already, by user, time and id. The sources
-// must be pinned, or be nobody else's.
+// must be pinned, or belong to the caller alone.
 type seen struct {
 	s       *Store
 	sources []*source
@@ -31,7 +31,7 @@ func (x *seen) prepare() {
 	x.ready = true
 	clear(x.buckets)
 	for _, src := range x.sources {
-		if !src.IDs || src.seg == nil || src.hurt.Load() {
+		if !src.IDs || src.seg == nil || src.unmergeable.Load() {
 			continue
 		}
 		if x.buckets == nil {
@@ -39,7 +39,7 @@ func (x *seen) prepare() {
 		}
 		k := known{src: src}
 		for _, t := range x.tombs.all {
-			if src.subject(t) {
+			if src.affectedBy(t) {
 				k.dropped = append(k.dropped, uint64(t.Hash))
 			}
 		}
@@ -49,7 +49,7 @@ func (x *seen) prepare() {
 }
 
 // has tells whether a source has an event. Of a source that is damaged at the
-// place nobody knows; the event counts as new then.
+// part is damaged; the event counts as new then.
 func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 	if !x.ready {
 		x.prepare()
@@ -71,7 +71,7 @@ func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 			found, err = x.find(k.src.seg, hash, user, millis, id)
 			return err
 		})
-		if err != nil && !k.src.hurt.Swap(true) {
+		if err != nil && !k.src.unmergeable.Swap(true) {
 			x.s.log.Error("trail: look for duplicates in a segment", "file", k.src.File, "err", err)
 		}
 		if found {

@@ -15,25 +15,25 @@ import (
 // A source is a run of sorted events of one bucket: a segment file, or an image in
 // memory.
 type source struct {
-	entry                   // immutable
-	seg    *segment.Segment // nil if it cannot be read
-	damage error            // why not
-	memory bool             // an image
-	spent  atomic.Bool      // the file is deleted with the last snapshot that has it
-	hurt   atomic.Bool      // it was found damaged, and merges do without
-	refs   atomic.Int32     // snapshots that have it
-	busy   bool             // a merge has it; guarded by Store.mu
+	entry                        // immutable
+	seg         *segment.Segment // nil if it cannot be read
+	damage      error            // why it cannot be read
+	memory      bool             // an image
+	obsolete    atomic.Bool      // the file is deleted with the last snapshot that has it
+	unmergeable atomic.Bool      // it was found damaged, and merges leave it out
+	refs        atomic.Int32     // snapshots that have it
+	busy        bool             // a merge has it; guarded by Store.mu
 }
 
-// subject tells whether a deletion goes for the events of a source.
-func (e *entry) subject(t tombstone) bool { return e.Commit <= t.Commit && e.Applied < t.Commit }
+// affectedBy reports whether a deletion applies to the events of a source.
+func (e *entry) affectedBy(t tombstone) bool { return e.Commit <= t.Commit && e.Applied < t.Commit }
 
-// A snapshot is what a store consists of at a moment. It is immutable. Who has
-// pinned it may read its sources until it is let go.
+// A snapshot is the content of a store at a moment. It is immutable. Its sources
+// can be read while it is pinned.
 type snapshot struct {
 	store   *Store
-	refs    atomic.Int64 // of the store while it is the current one, and of who pinned it
-	commit  uint64       // the last of which the events are in the sources, as those of all before
+	refs    atomic.Int64 // one of the store while it is the current one, and one for each pin
+	commit  uint64       // the last commit whose events are in the sources; they have all before
 	sources []*source    // by bucket, then commit
 	input   []exec.Source
 	schema  event.Schema
@@ -44,12 +44,12 @@ type snapshot struct {
 	next    *snapshot // in Store.retired
 }
 
-// retired is added to the counter of a snapshot that nobody may pin any more.
+// retired replaces the counter of a snapshot that can no longer be pinned.
 const retired = -1 << 40
 
-// view pins the current snapshot, to be let go with unpin. It is one atomic
+// view pins the current snapshot; the caller calls unpin. It costs one atomic
 // addition, and a second try in the rare case that the snapshot was replaced and
-// given up between looking and adding.
+// freed between the load and the addition.
 func (s *Store) view() (*snapshot, error) {
 	for {
 		sn := s.current.Load()
@@ -63,19 +63,19 @@ func (s *Store) view() (*snapshot, error) {
 	}
 }
 
-// unpin lets a snapshot go. The last one to do so, after it was replaced, frees
-// what no other snapshot has.
+// unpin releases a pin. The last one, after the snapshot was replaced, frees what no
+// other snapshot has.
 func (sn *snapshot) unpin() {
-	if sn.last() {
-		sn.free()
+	if sn.decRef() {
+		sn.releaseSources()
 	}
 }
 
-// leave lets a snapshot go as unpin does, and has the sweeper free what is to be
-// freed: to unmap a file takes a lock (of x/sys/unix, which the mutex profile of
-// small queries showed), and to delete one takes time.
-func (sn *snapshot) leave() {
-	if !sn.last() {
+// unpinAsync is unpin, but the sweeper does the freeing: unmapping a file takes a
+// lock (of x/sys/unix, which the mutex profile of small queries showed), and
+// deleting one takes time.
+func (sn *snapshot) unpinAsync() {
+	if !sn.decRef() {
 		return
 	}
 	s := sn.store
@@ -86,19 +86,19 @@ func (sn *snapshot) leave() {
 		}
 	}
 	if s.sweeping.Load() {
-		s.nudge(s.sweep)
+		s.notify(s.wakeSweeper)
 	} else {
 		s.freeRetired()
 	}
 }
 
-// last gives back a pin, and tells whether nobody has one any more.
-func (sn *snapshot) last() bool {
+// decRef releases a pin and reports whether it was the last one.
+func (sn *snapshot) decRef() bool {
 	return sn.refs.Add(-1) == 0 && sn.refs.CompareAndSwap(0, retired)
 }
 
-// free gives back the sources.
-func (sn *snapshot) free() {
+// releaseSources releases the sources.
+func (sn *snapshot) releaseSources() {
 	for _, src := range sn.sources {
 		sn.store.release(src)
 	}
@@ -109,12 +109,12 @@ func (s *Store) startSweeper() {
 	s.wg.Go(s.sweepLoop)
 }
 
-// sweepLoop is the sweeper. A snapshot that is left while it ends is freed by it
-// or by who left it, since the first is told of the end before it looks last.
+// sweepLoop is the sweeper. A snapshot that is unpinned while it ends is freed by it
+// or by unpinAsync, because sweeping becomes false before its last check.
 func (s *Store) sweepLoop() {
 	for s.ctx.Err() == nil {
 		select {
-		case <-s.sweep:
+		case <-s.wakeSweeper:
 		case <-s.ctx.Done():
 		}
 		s.freeRetired()
@@ -126,12 +126,12 @@ func (s *Store) sweepLoop() {
 func (s *Store) freeRetired() {
 	for sn := s.retired.Swap(nil); sn != nil; {
 		next := sn.next
-		sn.free()
+		sn.releaseSources()
 		sn = next
 	}
 }
 
-// release gives back the reference of a snapshot to a source.
+// release drops the reference of a snapshot to a source.
 func (s *Store) release(src *source) {
 	if src.refs.Add(-1) > 0 {
 		return
@@ -141,26 +141,26 @@ func (s *Store) release(src *source) {
 			s.log.Warn("trail: unmap a segment", "file", src.File, "err", err)
 		}
 	}
-	if src.spent.Load() {
+	if src.obsolete.Load() {
 		s.discard(s.segmentPath(src.File))
 	}
 }
 
-// discard deletes a file that is none of the store any more.
+// discard deletes a file that is no longer part of the store.
 func (s *Store) discard(path string) {
 	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("trail: delete a file that is not needed", "path", path, "err", err)
+		s.log.Warn("trail: delete an obsolete file", "path", path, "err", err)
 	}
 }
 
-// publishLocked makes the state visible. The caller has mu, and lets the snapshot
-// that is returned go when it has not.
+// publishLocked makes the state visible and returns the snapshot before. The caller
+// has locked mu, and unpins that snapshot after it has unlocked mu.
 func (s *Store) publishLocked() *snapshot {
 	slices.SortStableFunc(s.mu.sources, func(a, b *source) int {
 		return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Commit, b.Commit))
 	})
 	sn := &snapshot{
-		store: s, commit: s.mu.shown, sources: slices.Clone(s.mu.sources),
+		store: s, commit: s.mu.visible, sources: slices.Clone(s.mu.sources),
 		input:  make([]exec.Source, 0, len(s.mu.sources)),
 		schema: s.mu.schema, horizon: s.mu.horizon, tombs: s.mu.tombs, cohorts: s.mu.cohorts, lost: s.mu.lost,
 	}
@@ -181,10 +181,10 @@ type tombstone struct {
 }
 
 // tombstones are the deletions that some source is still subject to. They are
-// immutable but for lists, which is guarded by Store.mu.
+// immutable except for lists, which is guarded by Store.mu.
 type tombstones struct {
 	all   []tombstone      // by commit
-	lists map[int][]uint64 // by index of the first that counts
+	lists map[int][]uint64 // by index of the first that applies
 }
 
 func newTombstones(all []tombstone) *tombstones {
@@ -199,7 +199,7 @@ func (t *tombstones) of(e *entry) []uint64 {
 	if len(t.all) == 0 {
 		return nil
 	}
-	// Only where the first deletion stands that counts makes a difference.
+	// All deletions from the first that applies on apply, too.
 	first, _ := slices.BinarySearchFunc(t.all, max(e.Commit, e.Applied+1), func(t tombstone, c uint64) int { return cmp.Compare(t.Commit, c) })
 	if first == len(t.all) {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// commitManifest writes the manifest that change makes of a copy of the present
-// one, and then has apply change the state in the same way, under mu. What apply
-// returns are sources that are gone from the state; their files are deleted when
-// nobody reads them.
+// commitManifest writes the manifest that change makes of a copy of the current
+// one. Then apply changes the state in the same way, under mu. apply returns the
+// sources that left the state; their files are deleted when the last snapshot that
+// has them is freed.
 //
-// After an error nothing has changed; but if it is unsure, the next Open may find
-// the new manifest, and files that it names must be left.
+// After an error nothing has changed. But if mayBeCommitted holds, the next Open may
+// find the new manifest, and the files that it names must stay.
 func (s *Store) commitManifest(change func(m *manifest) error, apply func() []*source) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	next := s.turn.man.clone()
+	s.manifest.Lock()
+	defer s.manifest.Unlock()
+	next := s.manifest.current.clone()
 	s.mu.Lock()
 	next.Commit = s.mu.commit
 	next.Schema = schemaFields(s.mu.schema)
@@ -28,13 +28,13 @@ func (s *Store) commitManifest(change func(m *manifest) error, apply func() []*s
 		return err
 	}
 	next.prune()
-	s.turn.generation++
-	next.Generation = s.turn.generation
+	s.manifest.generation++
+	next.Generation = s.manifest.generation
 	err := writeManifest(s.fs, s.dir, next)
 	if failed, ok := errors.AsType[*writeError](err); ok && !failed.committed {
 		return err
 	}
-	s.turn.man = next
+	s.manifest.current = next
 	s.mu.Lock()
 	if !slices.Equal(next.Deleted, s.mu.tombs.all) {
 		s.mu.tombs = newTombstones(next.Deleted)
@@ -43,33 +43,33 @@ func (s *Store) commitManifest(change func(m *manifest) error, apply func() []*s
 	old := s.publishLocked()
 	s.mu.Unlock()
 	if err != nil {
-		s.log.Error("trail: the second copy of the manifest", "err", err)
+		s.log.Error("trail: write the second copy of the manifest", "err", err)
 		for _, src := range gone {
-			s.turn.garbage = append(s.turn.garbage, s.segmentPath(src.File))
+			s.manifest.garbage = append(s.manifest.garbage, s.segmentPath(src.File))
 		}
 		old.unpin()
 		return nil
 	}
 	for _, src := range gone {
-		src.spent.Store(!src.memory)
+		src.obsolete.Store(!src.memory)
 	}
 	old.unpin()
-	for _, path := range s.turn.garbage {
+	for _, path := range s.manifest.garbage {
 		s.discard(path)
 	}
-	s.turn.garbage = nil
+	s.manifest.garbage = nil
 	return nil
 }
 
-// prune takes out the deletions that no source is subject to any more, nor can be:
-// everything that was appended before them is in a segment.
+// prune removes the deletions that affect no source, and that cannot affect later
+// ones because everything appended before them is in a segment.
 func (m *manifest) prune() {
 	m.Deleted = slices.DeleteFunc(m.Deleted, func(t tombstone) bool {
-		return t.Commit <= m.Flushed && !slices.ContainsFunc(m.Segments, func(e entry) bool { return e.subject(t) })
+		return t.Commit <= m.Flushed && !slices.ContainsFunc(m.Segments, func(e entry) bool { return e.affectedBy(t) })
 	})
 }
 
-// replaceLocked swaps sources of the state. The caller has mu.
+// replaceLocked swaps sources of the state. The caller has locked mu.
 func (s *Store) replaceLocked(out []*source, in ...*source) {
 	s.mu.sources = slices.DeleteFunc(slices.Clone(s.mu.sources), func(src *source) bool { return slices.Contains(out, src) })
 	s.mu.sources = append(s.mu.sources, in...)
@@ -83,8 +83,8 @@ func (s *Store) appliedLocked() uint64 {
 	return s.mu.commit
 }
 
-// inputsLocked describes sources to a merge. The caller has mu, and a pin on a
-// snapshot that has them or the mark that they are busy.
+// inputsLocked returns the inputs of a merge. The caller has locked mu, and has
+// pinned a snapshot with the sources or marked them as busy.
 func (s *Store) inputsLocked(sources []*source, horizon int64) []segment.Input {
 	inputs := make([]segment.Input, len(sources))
 	for i, src := range sources {

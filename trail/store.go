@@ -22,13 +22,13 @@ import (
 )
 
 // A Store is an open folder of events. Make one with Open, and Close it. All
-// methods can be called from several goroutines; queries run beside each other
-// and beside whatever changes the store.
+// methods can be called concurrently; queries run concurrently with each other and
+// with changes.
 //
 // A store that is open for writing has four goroutines: the committer takes
 // appends, the flusher writes what is in memory to segments, the compactor merges
-// segments, the sweeper frees what the last query has left. One open for reading has
-// the sweeper alone.
+// segments, and the sweeper frees snapshots. One open for reading has the sweeper
+// only.
 type Store struct {
 	dir    string
 	opt    Options
@@ -40,24 +40,24 @@ type Store struct {
 	lock   io.Closer
 	wal    *spool.Spool
 	acked  vfs.File        // of a writer; see logend.go
-	large  map[string]bool // properties with integers that a number cannot hold exactly, as far as is known; the committer's
+	large  map[string]bool // properties known to have integers that a number cannot hold exactly; owned by the committer
 
-	current  atomic.Pointer[snapshot] // nil after Close
-	retired  atomic.Pointer[snapshot] // a stack of those that queries left, to be freed
-	sweeping atomic.Bool              // the sweeper is there
-	sweep    chan struct{}            // tells the sweeper to look; capacity 1
-	slots    chan struct{}            // one for each worker that a query may have; capacity GOMAXPROCS
+	current     atomic.Pointer[snapshot] // nil after Close
+	retired     atomic.Pointer[snapshot] // a stack of unpinned snapshots to be freed
+	sweeping    atomic.Bool              // the sweeper runs
+	wakeSweeper chan struct{}            // capacity 1
+	slots       chan struct{}            // one for each worker of a query; capacity GOMAXPROCS
 
-	budget    *semaphore.Weighted // bytes of appends that wait
-	requests  chan *request       // to the committer; bounded by the budget, the capacity only spares switches
-	ops       chan func()         // run by the committer between commits; unbuffered
-	wake      chan struct{}       // tells the flusher to look; capacity 1: one look is enough
-	compact   chan struct{}       // tells the compactor to look; capacity 1
-	room      chan struct{}       // tells the committer that a flush has ended; capacity 1
-	flushes   chan chan error     // calls of Flush, to the flusher
-	jobs      chan *compactJob    // calls of Compact, to the compactor
-	importing chan struct{}       // held by the one import; capacity 1
-	stopped   chan struct{}       // closed by the committer at its end
+	budget        *semaphore.Weighted // bytes of appends that wait
+	requests      chan *request       // to the committer; the budget bounds it, the capacity saves goroutine switches
+	ops           chan func()         // run by the committer between commits; unbuffered
+	wakeFlusher   chan struct{}       // capacity 1
+	wakeCompactor chan struct{}       // capacity 1
+	wakeCommitter chan struct{}       // sent after each flush; capacity 1
+	flushes       chan chan error     // calls of Flush, to the flusher
+	jobs          chan *compactJob    // calls of Compact, to the compactor
+	importing     chan struct{}       // has an element while an import runs; capacity 1
+	stopped       chan struct{}       // closed when the committer has ended
 
 	memory   atomic.Int64 // bytes of runs in memory
 	nextFile atomic.Uint64
@@ -65,24 +65,24 @@ type Store struct {
 
 	ctx    context.Context // done when the store closes
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the goroutines
+	wg     sync.WaitGroup // of the goroutines
 	calls  sync.WaitGroup // calls that change the store; added to under mu while it is open
 
 	closeOnce sync.Once
 	closeErr  error
 
-	turn struct { // held during the I/O of the manifest
+	manifest struct { // held during the I/O of the manifest
 		sync.Mutex
-		man        *manifest
+		current    *manifest
 		generation uint64   // the highest that was ever tried
 		garbage    []string // files that the second copy may still name
-		log        scanned  // of one who reads: the log so far
+		log        logScan  // of a reader: the log so far
 	}
 	mu struct { // never held during I/O
 		sync.Mutex
 		closed  bool
-		commit  uint64 // the last number given
-		shown   uint64 // the last of which the events are in the state
+		commit  uint64 // the last number assigned
+		visible uint64 // the last commit whose events are in the state
 		pending uint64 // the commit of a deletion that is being written; 0 for none
 		sources []*source
 		schema  event.Schema // changed by the committer alone
@@ -90,27 +90,27 @@ type Store struct {
 		tombs   *tombstones
 		cohorts []*cohort         // immutable
 		marks   map[string][]byte // immutable
-		records []logged
+		records []logRecord
 		rows    int       // in memory
 		oldest  time.Time // when the first of the records was written
 		flushed uint64    // runs up to this commit are being flushed, and left alone by others
 		lost    int       // places of the log that have lost records
 
-		logBytes, logRecords int64 // of one who reads: what of the log is in no segment
+		logBytes, logRecords int64 // of a reader: the part of the log that is in no segment
 	}
 
 	scratch exec.Scratch // of queries
 }
 
-// logged is a record of the log that is in no segment yet.
-type logged struct {
+// logRecord is a record of the log that is in no segment yet.
+type logRecord struct {
 	commit uint64
 	pos    spool.Position
 }
 
 // Open opens the store in a folder, which it makes unless it is for reading only.
-// A damaged or missing segment is logged, and costs the queries that need it;
-// *LockedError tells of a second writer.
+// A damaged or missing segment is logged, and queries that need it fail. The error is
+// a *LockedError if another process has the store open for writing.
 func Open(dir string, opt Options) (*Store, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
@@ -128,7 +128,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err := s.openWriter(); err != nil {
 		s.cancel()
 		if _, ok := errors.AsType[*LockedError](err); ok {
-			return nil, err // says all there is to say
+			return nil, err // it names the store
 		}
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
@@ -138,19 +138,19 @@ func Open(dir string, opt Options) (*Store, error) {
 func newStore(dir string, opt Options) *Store {
 	s := &Store{
 		dir: dir, opt: opt, fs: opt.fs, log: opt.Log, now: opt.now,
-		slots:     make(chan struct{}, runtime.GOMAXPROCS(0)),
-		budget:    semaphore.NewWeighted(maxWaiting),
-		requests:  make(chan *request, 256),
-		ops:       make(chan func()),
-		wake:      make(chan struct{}, 1),
-		compact:   make(chan struct{}, 1),
-		sweep:     make(chan struct{}, 1),
-		room:      make(chan struct{}, 1),
-		flushes:   make(chan chan error),
-		jobs:      make(chan *compactJob),
-		importing: make(chan struct{}, 1),
-		stopped:   make(chan struct{}),
-		large:     make(map[string]bool),
+		slots:         make(chan struct{}, runtime.GOMAXPROCS(0)),
+		budget:        semaphore.NewWeighted(maxWaiting),
+		requests:      make(chan *request, 256),
+		ops:           make(chan func()),
+		wakeFlusher:   make(chan struct{}, 1),
+		wakeCompactor: make(chan struct{}, 1),
+		wakeSweeper:   make(chan struct{}, 1),
+		wakeCommitter: make(chan struct{}, 1),
+		flushes:       make(chan chan error),
+		jobs:          make(chan *compactJob),
+		importing:     make(chan struct{}, 1),
+		stopped:       make(chan struct{}),
+		large:         make(map[string]bool),
 	}
 	if s.fs == nil {
 		s.fs, s.mapped = vfs.OS{}, true
@@ -188,29 +188,29 @@ func (s *Store) onCommitter(f func()) {
 	case s.ops <- func() { defer close(done); f() }:
 		<-done
 	case <-s.stopped:
-		f() // there are no commits any more, and the flusher is alone
+		f() // the committer has ended, and only the flusher calls this
 	}
 }
 
-func (s *Store) nudge(c chan struct{}) {
+func (s *Store) notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it has not yet looked since the last time
+	default: // a wake-up is pending already
 	}
 }
 
 // Close ends the background work, writes what is in memory to segments, and
-// releases the lock. Queries that run go on, and free what they use when they end;
-// other calls are cancelled. A second call returns what the first did.
+// releases the lock. Running queries continue, and free what they use when they end.
+// Other calls are cancelled. A second call returns the result of the first.
 func (s *Store) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = s.shut() })
+	s.closeOnce.Do(func() { s.closeErr = s.shutdown() })
 	return s.closeErr
 }
 
-// shut closes in this order: no new calls; the context of those that run is done,
-// and they end; the committer refuses what waits and ends; the flusher flushes and
-// ends, the compactor ends; the log; the snapshot; the lock.
-func (s *Store) shut() error {
+// shutdown refuses new calls and cancels running ones; then the committer refuses
+// waiting requests and ends, the flusher flushes and ends, and the compactor ends;
+// then it closes the log, the snapshot and the lock, in this order.
+func (s *Store) shutdown() error {
 	s.mu.Lock()
 	s.mu.closed = true
 	s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Store) shut() error {
 	var err error
 	if s.wal != nil {
 		if p := s.flushErr.Load(); p != nil {
-			s.log.Warn("trail: what is in memory stays in the log", "err", *p)
+			s.log.Warn("trail: events in memory stay in the log", "err", *p)
 		}
 		err = s.wal.Close()
 	}

@@ -282,7 +282,7 @@ func TestDropBefore(t *testing.T) {
 	if got := s.Info().Rows; got >= 60 {
 		t.Errorf("got %d rows, want the old segment gone", got)
 	}
-	// What is older is refused, and so are the events beside it.
+	// Older events are refused, and so are the other events of the append.
 	err := s.Append(t.Context(), []event.Event{ev("a", day(50), "view"), ev("a", day(3), "view")})
 	if refused, ok := errors.AsType[*RejectedError](err); !ok || len(refused.Refused) != 1 || refused.Refused[0].Index != 1 {
 		t.Errorf("got %v, want the second event refused", err)

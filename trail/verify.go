@@ -13,11 +13,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// Verify reads every byte of a store and says what is not as it was written. It
-// changes nothing, and can be used while the store is open, also for writing; files
-// that a writer takes away meanwhile are left out. A folder that is missing or
-// holds no store is an error, ErrNoStore; what is damaged is in the report. The
-// progress may be nil.
+// Verify reads every byte of a store and reports all damage. It changes nothing, and
+// can run while the store is open, also for writing; files that a writer deletes
+// meanwhile are left out. It returns ErrNoStore for a folder that is missing or does
+// not hold a store. progress may be nil.
 func Verify(ctx context.Context, dir string, progress func(VerifyProgress)) (Report, error) {
 	opt, err := Options{ReadOnly: true}.withDefaults()
 	if err != nil {
@@ -28,14 +27,14 @@ func Verify(ctx context.Context, dir string, progress func(VerifyProgress)) (Rep
 
 func verify(ctx context.Context, s *Store, progress func(VerifyProgress)) (Report, error) {
 	defer s.cancel()
-	v := &verifier{s: s, ctx: ctx, tell: progress}
+	v := &verifier{s: s, ctx: ctx, progress: progress}
 	if progress == nil {
-		v.tell = func(VerifyProgress) {}
+		v.progress = func(VerifyProgress) {}
 	}
 	err := errChanged
-	for range maxLooks {
+	for range maxTries {
 		v.report = Report{}
-		if err = v.look(); !errors.Is(err, errChanged) {
+		if err = v.verifyOnce(); !errors.Is(err, errChanged) {
 			break
 		}
 	}
@@ -47,13 +46,13 @@ func verify(ctx context.Context, s *Store, progress func(VerifyProgress)) (Repor
 
 // A verifier is the work of Verify.
 type verifier struct {
-	s      *Store
-	ctx    context.Context
-	tell   func(VerifyProgress)
-	report Report
-	man    *manifest
-	done   int64
-	total  int64
+	s        *Store
+	ctx      context.Context
+	progress func(VerifyProgress)
+	report   Report
+	man      *manifest
+	done     int64
+	total    int64
 }
 
 func (v *verifier) damage(d Damage) { v.report.Damages = append(v.report.Damages, d) }
@@ -66,8 +65,8 @@ func (v *verifier) within(path string) string {
 	return path
 }
 
-// look verifies the store under one manifest.
-func (v *verifier) look() error {
+// verifyOnce verifies the store under one manifest.
+func (v *verifier) verifyOnce() error {
 	found := readManifests(v.s.fs, v.s.dir)
 	if found.none() {
 		names, err := v.s.fs.ReadDir(filepath.Join(v.s.dir, segmentDir))
@@ -85,7 +84,7 @@ func (v *verifier) look() error {
 		case err != nil && found.best == nil:
 			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: rebuildHint(v.s.dir)})
 		case err != nil:
-			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: "the next program that writes to the store makes it anew from the other copy"})
+			v.damage(Damage{File: manifestNames[i], Reason: err.Error(), Hint: "the next program that writes to the store restores it from the other copy"})
 		}
 	}
 	if a, b := found.copies[0], found.copies[1]; a != nil && b != nil && a.Generation == b.Generation && !found.same() {
@@ -93,7 +92,7 @@ func (v *verifier) look() error {
 	}
 	v.man = found.best
 	if v.man == nil {
-		return nil // nobody knows what should be there
+		return nil // without a manifest it is unknown what should be there
 	}
 	v.total, v.done = 0, 0
 	for _, e := range v.man.Segments {
@@ -127,7 +126,7 @@ func (v *verifier) look() error {
 	} else if err != nil {
 		return err
 	}
-	v.tell(VerifyProgress{Done: v.done, Total: v.total})
+	v.progress(VerifyProgress{Done: v.done, Total: v.total})
 	return nil
 }
 
@@ -139,7 +138,7 @@ func (v *verifier) changed() bool {
 
 func (v *verifier) segment(e entry) error {
 	path := v.s.segmentPath(e.File)
-	v.tell(VerifyProgress{File: v.within(path), Done: v.done, Total: v.total})
+	v.progress(VerifyProgress{File: v.within(path), Done: v.done, Total: v.total})
 	seg, err := openSegment(v.s.fs, v.s.mapped, path)
 	if err != nil {
 		if v.changed() {
@@ -232,8 +231,8 @@ func (v *verifier) log() error {
 	return nil
 }
 
-// appendAgain is what to do about events that were lost.
-const appendAgain = "append what came last once more"
+// appendAgain is the hint for lost events.
+const appendAgain = "append the last events again"
 
 // losses reports what the log has lost at some time before, and whether all of it is
 // missing.
@@ -256,7 +255,7 @@ func (v *verifier) losses() (missing bool, err error) {
 			}
 			reason = "events were lost: " + strings.TrimSpace(string(note))
 		}
-		v.damage(Damage{File: v.within(path), Reason: reason, Hint: appendAgain + "; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or it is told for ever"})
+		v.damage(Damage{File: v.within(path), Reason: reason, Hint: appendAgain + "; then remove the folder " + filepath.Join(v.s.dir, walDir, quarantineDir) + ", or every verify reports it"})
 	}
 	return missing, err
 }

@@ -399,7 +399,7 @@ func (d *decoder) count(each uint64) int {
 
 func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
 
-// text lends a string from the bytes, which nobody changes.
+// text lends a string from the bytes, which must not change.
 func (d *decoder) text() string {
 	b := d.bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))

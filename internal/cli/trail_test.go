@@ -457,7 +457,7 @@ func TestDiscard(t *testing.T) {
 		}
 	}
 	f(exitFindings, "\ndamaged: ", "verify")
-	f(exitEngine, "it is sound, and stays", "discard", "--segment", segments[1])
+	f(exitEngine, "it is not damaged, and stays", "discard", "--segment", segments[1])
 	f(exitOK, "gave up "+filepath.Base(segments[0])+" with 1 event; what is left of it is in shop/lost\n", "discard", "--segment", segments[0])
 	f(exitOK, "sound: 1 segment with 1 event,", "verify")
 }

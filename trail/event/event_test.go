@@ -27,7 +27,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestValues has values be what they were made of, and nothing that cannot be stored.
+// TestValues checks that values are what they were made of, and can be stored.
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		v    event.Value

@@ -16,23 +16,23 @@ import (
 // goroutine.
 type Builder struct {
 	schema  event.Schema
-	users   words // who; users.at has the row's user
+	users   termTable // who; users.at has the row's user
 	times   []int64
-	names   words
+	names   termTable
 	ids     []uint64 // nil as long as no event has one
-	columns []gathered
+	columns []columnBuffer
 	strings int64 // bytes of strings that were copied
 }
 
-// A gathered column has the values of rows as they were added. It may be shorter
+// A columnBuffer has the values of rows as they were added. It may be shorter
 // than there are rows: the rest is missing.
-type gathered struct {
-	words words    // of String
-	raw   []uint64 // of the other types; Bool as 1 and 2, 0 for missing
+type columnBuffer struct {
+	words termTable // of String
+	raw   []uint64  // of the other types; Bool as 1 and 2, 0 for missing
 }
 
-// A words column has strings, each kept once.
-type words struct {
+// A termTable has the strings of a column, each once.
+type termTable struct {
 	codes map[string]uint32
 	terms []string // by code
 	at    []uint32 // code of each row
@@ -40,7 +40,7 @@ type words struct {
 }
 
 // put adds the string of the next row and returns how many bytes it copied.
-func (w *words) put(s string) int64 {
+func (w *termTable) put(s string) int64 {
 	if len(w.at) > 0 && int(w.last) < len(w.terms) && w.terms[w.last] == s {
 		w.at = append(w.at, w.last)
 		return 0
@@ -63,7 +63,7 @@ func (w *words) put(s string) int64 {
 }
 
 // reset forgets the rows and keeps the memory of the arrays.
-func (w *words) reset() {
+func (w *termTable) reset() {
 	if len(w.codes) > 1<<12 {
 		w.codes = nil // clearing takes as long as the map ever was large
 	}
@@ -73,7 +73,7 @@ func (w *words) reset() {
 }
 
 // bytes returns the memory of the arrays; 48 is about what a map takes for a string.
-func (w *words) bytes() int64 { return int64(cap(w.at))*4 + int64(len(w.terms))*(16+48) }
+func (w *termTable) bytes() int64 { return int64(cap(w.at))*4 + int64(len(w.terms))*(16+48) }
 
 // NewBuilder returns a builder of events with these properties.
 func NewBuilder(schema event.Schema) *Builder {
@@ -92,7 +92,7 @@ func (b *Builder) Extend(schema event.Schema) {
 		}
 	}
 	for len(b.columns) < len(schema) {
-		b.columns = append(b.columns, gathered{})
+		b.columns = append(b.columns, columnBuffer{})
 	}
 	b.schema = slices.Clone(schema)
 }
@@ -127,7 +127,7 @@ func (b *Builder) Add(user string, millis int64, name string, id uint64, values 
 	}
 }
 
-func (b *Builder) value(c *gathered, t event.Type, row int, v event.Value) {
+func (b *Builder) value(c *columnBuffer, t event.Type, row int, v event.Value) {
 	if v.Missing() {
 		return // the next value fills up to its row
 	}
@@ -155,7 +155,7 @@ func (b *Builder) value(c *gathered, t event.Type, row int, v event.Value) {
 }
 
 // pad adds missing values up to a row.
-func (c *gathered) pad(row int, t event.Type) {
+func (c *columnBuffer) pad(row int, t event.Type) {
 	for len(c.raw) < row {
 		c.raw = append(c.raw, RawMissing(t))
 	}
@@ -198,7 +198,7 @@ func (b *Builder) Image() ([]byte, error) {
 		return nil, errOrder("in memory")
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, 1024+len(b.times)*(8+2*len(b.columns))))
-	w := newWriting(buf, len(b.times))
+	w := newImageWriter(buf, len(b.times))
 	ord := b.order()
 	w.begin(ord.hashes, ord.rowStart)
 	if err := w.userIDs(func(dst []byte, i int) ([]byte, error) { return append(dst, b.users.terms[ord.users[i]]...), nil }); err != nil {
@@ -252,7 +252,7 @@ func errSpan(base, last int64) error {
 	return fmt.Errorf("segment: events from %s to %s do not fit into one", event.Time(base), event.Time(last))
 }
 
-func (b *Builder) writeColumns(w *writing, ord order) error {
+func (b *Builder) writeColumns(w *imageWriter, ord order) error {
 	codes := make([]uint32, len(ord.perm))
 	m := &meta{role: roleEvents, typ: event.String}
 	if err := w.words(m, gatherWords(&b.names, ord.perm, codes), codes); err != nil {
@@ -279,7 +279,7 @@ func (b *Builder) writeColumns(w *writing, ord order) error {
 
 // gatherWords sets the codes of the rows in order and returns the sorted strings
 // that they stand for, from code 1 on.
-func gatherWords(w *words, perm, codes []uint32) []string {
+func gatherWords(w *termTable, perm, codes []uint32) []string {
 	sorted, to := sortTerms(w.terms)
 	if len(sorted) > 0 && sorted[0] == "" { // is the missing value, code 0
 		sorted = sorted[1:]

@@ -133,7 +133,7 @@ func TestEveryLength(t *testing.T) {
 	}
 }
 
-// TestDamageNames wants the section named when a large column is damaged, and other
+// TestDamageNames checks that the damage of a large column is named, and other
 // pages to stay readable.
 func TestDamageNames(t *testing.T) {
 	image := shopImage(t, 3, 200_000)
@@ -159,7 +159,7 @@ func TestDamageNames(t *testing.T) {
 	}
 }
 
-// resum writes the checksums of an image anew, as one would who forges it. It
+// resum rewrites the checksums of an image, as a forger would. It
 // returns nil if the image has no frame.
 func resum(image []byte) []byte {
 	image = slices.Clone(image)

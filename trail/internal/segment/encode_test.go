@@ -23,7 +23,7 @@ func forced(t testing.TB, rnd *rand.Rand, enc encoding, codes, rows, perUser int
 	}
 	values := drawCodes(rnd, enc, codes, rowStart)
 	var buf bytes.Buffer
-	w := newWriting(&buf, rows)
+	w := newImageWriter(&buf, rows)
 	w.begin(hashes, rowStart)
 	if err := w.userIDs(func(dst []byte, ord int) ([]byte, error) { return fmt.Append(dst, "u", ord), nil }); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-var update = flag.Bool("update", false, "write the example in docs/trail-format.md anew")
+var update = flag.Bool("update", false, "rewrite the example in docs/trail-format.md")
 
 // exampleImage is the segment that docs/trail-format.md shows byte by byte.
 func exampleImage(t testing.TB) []byte {

@@ -32,8 +32,8 @@ type Summary struct {
 // *event.TypeError. Values that only rows left out had are gone.
 //
 // It goes through the inputs once for each column and holds one column at a time,
-// beside the order: at most 16 bytes for a row and 20 for a user, and 12 for each
-// place where the output goes on with another input. A damaged input gives a
+// in addition to the order: at most 16 bytes for a row and 20 for a user, and 12 for each
+// places where the output goes on with another input. A damaged input gives a
 // *DamageError.
 func Merge(w io.Writer, inputs []Input) (Summary, error) {
 	if !littleEndian() {
@@ -50,7 +50,7 @@ func Merge(w io.Writer, inputs []Input) (Summary, error) {
 	// An image of a few rows, as each small append is merged into, would pay more
 	// for its buffers than for its rows.
 	buffered := bufio.NewWriterSize(w, min(max(p.rows*bufferedRow, 4<<10), 256<<10))
-	m := &merging{plan: p, writing: newWriting(buffered, p.rows)}
+	m := &merging{plan: p, imageWriter: newImageWriter(buffered, p.rows)}
 	if err := m.run(schema); err != nil {
 		return Summary{}, err
 	}
@@ -58,7 +58,7 @@ func Merge(w io.Writer, inputs []Input) (Summary, error) {
 		return Summary{}, err
 	}
 	return Summary{
-		Rows: m.writing.rows, Users: m.writing.users, MinTime: m.minTime, MaxTime: m.maxTime,
+		Rows: m.imageWriter.rows, Users: m.imageWriter.users, MinTime: m.minTime, MaxTime: m.maxTime,
 		Bytes: m.o.off, Dropped: p.dropped,
 	}, nil
 }
@@ -80,7 +80,7 @@ func union(inputs []Input) (event.Schema, error) {
 
 // A merging is a Merge under way.
 type merging struct {
-	*writing
+	*imageWriter
 	plan *plan
 }
 

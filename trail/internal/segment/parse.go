@@ -208,7 +208,7 @@ func (s *Segment) readColumn(c *cursor) error {
 	if c.bad {
 		return nil
 	}
-	return s.adopt(c, col)
+	return s.addColumn(c, col)
 }
 
 func (m *meta) readDict(c *cursor, body int64) {
@@ -283,8 +283,8 @@ func (c *cursor) width() int {
 	return w
 }
 
-// adopt gives a column its place in the segment.
-func (s *Segment) adopt(c *cursor, col *Column) error {
+// addColumn gives a column its place in the segment.
+func (s *Segment) addColumn(c *cursor, col *Column) error {
 	m := &col.meta
 	switch m.role {
 	case roleEvents:

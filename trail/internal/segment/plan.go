@@ -7,19 +7,19 @@ import (
 	"sort"
 )
 
-// A place is a row or a user of an input.
-type place struct{ input, row uint32 }
+// A rowRef is a row or a user of an input.
+type rowRef struct{ input, row uint32 }
 
-// A piece is rows of one input that follow each other in the output, too.
-type piece struct{ input, lo, n uint32 }
+// A rowRange is rows of one input that follow each other in the output, too.
+type rowRange struct{ input, lo, n uint32 }
 
 // A plan tells where each user and each row of a merged segment comes from. Each
 // input is gone through in the order of its rows.
 type plan struct {
 	inputs   []Input
-	userOf   []place
+	userOf   []rowRef
 	rowStart []uint32
-	spans    []piece
+	spans    []rowRange
 	rows     int
 	dropped  int64
 
@@ -56,7 +56,7 @@ func newPlan(inputs []Input) (*plan, error) {
 	if total > MaxRows {
 		return nil, fmt.Errorf("segment: %d rows to merge, at most %d fit", total, MaxRows)
 	}
-	p.userOf = make([]place, 0, users)
+	p.userOf = make([]rowRef, 0, users)
 	p.rowStart = append(make([]uint32, 0, users+1), 0)
 	if err := p.users(); err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (p *plan) user(parts []head) error {
 		p.interleave(sources)
 	}
 	if p.rows > before {
-		p.userOf = append(p.userOf, place{parts[0].input, parts[0].user})
+		p.userOf = append(p.userOf, rowRef{parts[0].input, parts[0].user})
 		p.rowStart = append(p.rowStart, uint32(p.rows))
 	}
 	return nil
@@ -212,7 +212,7 @@ func (p *plan) take(input uint32, lo, n int) {
 			return
 		}
 	}
-	p.spans = append(p.spans, piece{input, uint32(lo), uint32(n)})
+	p.spans = append(p.spans, rowRange{input, uint32(lo), uint32(n)})
 }
 
 // interleave merges the rows of a user by time and id. Sources are few: a store has

@@ -60,7 +60,7 @@ type Segment struct {
 // A Range is a stretch of users and their rows; the upper ends are exclusive.
 type Range struct{ UserLo, UserHi, RowLo, RowHi int }
 
-// Open maps a file and reads its footer. A file that is no sound segment gives a
+// Open maps a file and reads its footer. A file that is not a sound segment gives a
 // *DamageError; one of a newer format another error.
 func Open(path string) (*Segment, error) {
 	image, unmap, err := mapFile(path)
@@ -75,7 +75,7 @@ func Open(path string) (*Segment, error) {
 	return s, nil
 }
 
-// FromBytes reads a segment from memory. It keeps image, which nobody may change
+// FromBytes reads a segment from memory. It keeps image, which must not change
 // from then on, except where it does not lie on a multiple of eight: then it keeps
 // a copy.
 func FromBytes(name string, image []byte) (*Segment, error) {
@@ -88,7 +88,7 @@ func FromBytes(name string, image []byte) (*Segment, error) {
 	return parse(name, image)
 }
 
-// Close unmaps the file. Nobody may use the segment, or anything it lent, any more.
+// Close unmaps the file. The segment, and anything it lent, must not be used after it.
 func (s *Segment) Close() error {
 	if s.unmap == nil {
 		return nil

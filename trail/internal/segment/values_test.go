@@ -212,7 +212,7 @@ func TestMergeTypes(t *testing.T) {
 	})
 }
 
-// TestMergeForgets wants nothing left of a user who was dropped, in dictionaries
+// TestMergeForgets checks that nothing is left of a dropped user, in dictionaries
 // and ranges least of all.
 func TestMergeForgets(t *testing.T) {
 	schema := event.Schema{{Name: "mail", Type: event.String}, {Name: "age", Type: event.Int}}
@@ -233,7 +233,7 @@ func TestMergeForgets(t *testing.T) {
 	}
 }
 
-// TestMergeDamage wants the damaged input named.
+// TestMergeDamage checks that the damaged input is named.
 func TestMergeDamage(t *testing.T) {
 	image := smallImage(t)
 	image[open(t, image).Column("qty").meta.data.off] ^= 1
@@ -243,7 +243,7 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeFails wants the error of the writer.
+// TestMergeFails checks for the error of the writer.
 func TestMergeFails(t *testing.T) {
 	full := errors.New("disk full")
 	if _, err := Merge(failing{full}, []Input{{Segment: open(t, smallImage(t))}}); !errors.Is(err, full) {
@@ -256,7 +256,7 @@ type failing struct{ err error }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestAddAllocs holds that adding events of known users and values takes no memory
-// but for the arrays.
+// except for the arrays.
 func TestAddAllocs(t *testing.T) {
 	if invariant.Race {
 		t.Log("budgets mean nothing under the race detector")

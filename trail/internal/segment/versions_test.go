@@ -60,7 +60,7 @@ func TestReadExample(t *testing.T) {
 	})
 }
 
-// refooter changes the footer of an image and writes the trailer anew.
+// refooter changes the footer of an image and rewrites the trailer.
 func refooter(image []byte, change func(footer []byte) []byte) []byte {
 	off := binary.LittleEndian.Uint64(image[len(image)-trailerSize:])
 	footer := change(slices.Clone(image[off : len(image)-trailerSize]))

@@ -9,8 +9,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A writing is a segment on its way out: the sections first, the footer last.
-type writing struct {
+// An imageWriter writes a segment: the sections first, the footer last.
+type imageWriter struct {
 	o        *output
 	rowStart []uint32
 	users    int
@@ -25,9 +25,9 @@ type writing struct {
 	columns  []*meta
 }
 
-func newWriting(w io.Writer, rows int) *writing { return &writing{o: newOutput(w, rows)} }
+func newImageWriter(w io.Writer, rows int) *imageWriter { return &imageWriter{o: newOutput(w, rows)} }
 
-func (w *writing) begin(hashes []uint64, rowStart []uint32) {
+func (w *imageWriter) begin(hashes []uint64, rowStart []uint32) {
 	w.o.bytes(appendHeader(nil))
 	w.rowStart, w.users = rowStart, len(hashes)
 	w.rows = int(rowStart[len(hashes)])
@@ -35,12 +35,12 @@ func (w *writing) begin(hashes []uint64, rowStart []uint32) {
 	w.startAt = w.o.section(bytesOf(rowStart))
 }
 
-func (w *writing) userIDs(at func(dst []byte, ord int) ([]byte, error)) (err error) {
+func (w *imageWriter) userIDs(at func(dst []byte, ord int) ([]byte, error)) (err error) {
 	w.idIndex, err = writeIDs(w.o, w.users, at)
 	return err
 }
 
-func (w *writing) times(offsets []uint32, base, unit, last int64, err error) error {
+func (w *imageWriter) times(offsets []uint32, base, unit, last int64, err error) error {
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (w *writing) times(offsets []uint32, base, unit, last int64, err error) err
 
 // words writes a column of strings: code i stands for terms[i-1]. Strings that no
 // row has are left out, and the codes are changed then.
-func (w *writing) words(m *meta, terms []string, codes []uint32) error {
+func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	terms = prune(terms, codes)
 	m.dict, m.codes = dictText, len(terms)+1
 	for _, c := range codes {
@@ -105,7 +105,7 @@ func prune(terms []string, codes []uint32) []string {
 }
 
 // ids writes the ids of events.
-func (w *writing) ids(values []uint64) {
+func (w *imageWriter) ids(values []uint64) {
 	m := &meta{role: roleIDs, missing: missingIn(values, 0)}
 	if m.missing == len(values) {
 		return
@@ -115,7 +115,7 @@ func (w *writing) ids(values []uint64) {
 }
 
 // numbers writes a column of integers, numbers or booleans, given raw.
-func (w *writing) numbers(m *meta, values []uint64) error {
+func (w *imageWriter) numbers(m *meta, values []uint64) error {
 	m.missing = missingIn(values, RawMissing(m.typ))
 	if m.missing == w.rows {
 		return nil
@@ -151,7 +151,7 @@ func (w *writing) numbers(m *meta, values []uint64) error {
 
 // coded writes a column of integers, numbers or booleans, given as codes of a range
 // that may be larger than that of the values.
-func (w *writing) coded(m *meta, codes []uint32) {
+func (w *imageWriter) coded(m *meta, codes []uint32) {
 	m.missing = 0
 	for _, c := range codes {
 		if c == 0 {
@@ -169,7 +169,7 @@ func (w *writing) coded(m *meta, codes []uint32) {
 
 // dictionary writes a dictionary of numbers, if there is or should be one, and the
 // codes, which it may change.
-func (w *writing) dictionary(m *meta, codes []uint32, terms []uint64) {
+func (w *imageWriter) dictionary(m *meta, codes []uint32, terms []uint64) {
 	if terms == nil {
 		terms = m.replace(codes)
 	}
@@ -181,7 +181,7 @@ func (w *writing) dictionary(m *meta, codes []uint32, terms []uint64) {
 }
 
 // finish writes the footer and the trailer.
-func (w *writing) finish() error {
+func (w *imageWriter) finish() error {
 	sums := w.o.pages()
 	off := w.o.off
 	var summary, users record

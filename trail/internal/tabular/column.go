@@ -27,7 +27,7 @@ const plainDictionary format.Encoding = 2
 
 // A column reads the values of one column of a Parquet file, one page at a time.
 type column struct {
-	aim
+	target
 	name   string
 	role   int // colUser …, or roles + index of the property
 	leaf   int // which of the leaves of the schema
@@ -57,17 +57,17 @@ type column struct {
 	done   int     // of them read
 
 	dict     []event.Value
-	dictBad  map[uint32]error // entries that are no value of the type
+	dictBad  map[uint32]error // entries that cannot be a value of the type
 	dictHeld int64
 
 	level   []uint32
 	codes   []uint32
 	scratch []event.Value
-	fails   []fail // of the batch
+	errs    []valueError // of the batch
 }
 
-// A fail is a value that cannot be taken.
-type fail struct {
+// A valueError is a value that cannot be taken.
+type valueError struct {
 	row int // of the batch
 	err error
 }
@@ -100,7 +100,7 @@ func (c *column) start(chunk *format.ColumnChunk, rows int64) error {
 
 // read reads the next n rows into dst[0], dst[stride] and so on.
 func (c *column) read(dst []event.Value, stride, n int) error {
-	c.fails, c.built = c.fails[:0], 0
+	c.errs, c.built = c.errs[:0], 0
 	for row := 0; row < n; {
 		if c.left == 0 {
 			if err := c.page(); err != nil {
@@ -137,7 +137,7 @@ func (c *column) rows(dst []event.Value, stride, m, base int) error {
 		return c.values(dst, stride, m, base)
 	}
 	c.scratch = grown(c.scratch, present)
-	fails := len(c.fails)
+	fails := len(c.errs)
 	if err := c.values(c.scratch, 1, present, 0); err != nil {
 		return err
 	}
@@ -147,8 +147,8 @@ func (c *column) rows(dst []event.Value, stride, m, base int) error {
 			dst[i*stride] = event.Value{}
 			continue
 		}
-		if fails < len(c.fails) && c.fails[fails].row == k {
-			c.fails[fails].row = base + i
+		if fails < len(c.errs) && c.errs[fails].row == k {
+			c.errs[fails].row = base + i
 			fails++
 		}
 		dst[i*stride] = c.scratch[k]
@@ -169,7 +169,7 @@ func grown[T any](s []T, n int) []T {
 func (c *column) put(dst []event.Value, stride, i, base int, v event.Value, err error) {
 	dst[i*stride] = v
 	if err != nil {
-		c.fails = append(c.fails, fail{base + i, err})
+		c.errs = append(c.errs, valueError{base + i, err})
 	}
 }
 
@@ -190,7 +190,7 @@ func (c *column) values(dst []event.Value, stride, n, base int) error {
 		if len(c.dictBad) > 0 {
 			for i, code := range c.codes {
 				if err := c.dictBad[code]; err != nil {
-					c.fails = append(c.fails, fail{base + i, err})
+					c.errs = append(c.errs, valueError{base + i, err})
 				}
 			}
 		}
@@ -441,7 +441,7 @@ func (c *column) load(h *format.PageHeader) error {
 		return err
 	}
 	c.at += int64(len(c.packed))
-	c.file.tally(int64(len(c.packed)))
+	c.file.onRead(int64(len(c.packed)))
 	if h.CRC != 0 && crc32.ChecksumIEEE(c.packed) != uint32(h.CRC) {
 		return errors.New("the checksum of a page is wrong")
 	}
@@ -480,17 +480,17 @@ func (c *column) dictionary(h *format.PageHeader) error {
 		return err
 	}
 	c.dict, c.dictBad = make([]event.Value, n), nil
-	fails := len(c.fails)
+	fails := len(c.errs)
 	if err := c.plain(c.dict, 1, n, 0); err != nil {
 		return err
 	}
-	for _, f := range c.fails[fails:] {
+	for _, f := range c.errs[fails:] {
 		if c.dictBad == nil {
 			c.dictBad = make(map[uint32]error)
 		}
 		c.dictBad[uint32(f.row)] = f.err
 	}
-	c.fails = c.fails[:fails]
+	c.errs = c.errs[:fails]
 	return nil
 }
 
@@ -596,10 +596,10 @@ func (c *column) beginDeltas(b []byte) error {
 
 // pages is what the columns of a file share: the file, and the budget.
 type pages struct {
-	r     io.ReaderAt
-	size  int64
-	held  int64
-	tally func(n int64) // told of the pages that were read
+	r      io.ReaderAt
+	size   int64
+	held   int64
+	onRead func(n int64) // told of the pages that were read
 	unpacker
 }
 

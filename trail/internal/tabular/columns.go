@@ -9,15 +9,15 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A want is a column that is looked for.
-type want struct {
+// A columnSpec is a column that is looked for.
+type columnSpec struct {
 	flag     string   // how the command line names it
 	name     string   // as the caller named it, "" if not
 	defaults []string // names that are looked for otherwise
 	optional bool
 }
 
-// Places of the wants, and of the columns found for them.
+// Roles of columns: indexes of the columns that are looked for and found.
 const (
 	colUser = iota
 	colTime
@@ -33,8 +33,8 @@ var (
 	eventNames = []string{"event", "name"}
 )
 
-func (o Options) wants() [roles]want {
-	return [roles]want{
+func (o Options) columnSpecs() [roles]columnSpec {
+	return [roles]columnSpec{
 		colUser:  {flag: "--user", name: o.User, defaults: userNames},
 		colTime:  {flag: "--time", name: o.Time, defaults: timeNames},
 		colEvent: {flag: "--event", name: o.Event, defaults: eventNames},
@@ -45,7 +45,7 @@ func (o Options) wants() [roles]want {
 // resolve tells the names of the columns for user, time, event and id ("" for no
 // id) among those that are there. The error tells the flag and the nearest name.
 func (o Options) resolve(columns []string) (names [roles]string, err error) {
-	for i, w := range o.wants() {
+	for i, w := range o.columnSpecs() {
 		candidates := w.defaults
 		if w.name != "" {
 			candidates = []string{w.name}
@@ -63,7 +63,7 @@ func (o Options) resolve(columns []string) (names [roles]string, err error) {
 	for i, a := range names {
 		for j, b := range names[:i] {
 			if a != "" && a == b {
-				return names, fmt.Errorf("%s and %s both take the column %q", o.wants()[j].flag, o.wants()[i].flag, a)
+				return names, fmt.Errorf("%s and %s both take the column %q", o.columnSpecs()[j].flag, o.columnSpecs()[i].flag, a)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (o Options) resolve(columns []string) (names [roles]string, err error) {
 
 // defaults returns the names that are looked for first.
 func (o Options) defaults() (names [roles]string) {
-	for i, w := range o.wants() {
+	for i, w := range o.columnSpecs() {
 		names[i] = w.name
 		if w.name == "" && !w.optional {
 			names[i] = w.defaults[0]
@@ -81,7 +81,7 @@ func (o Options) defaults() (names [roles]string) {
 	return names
 }
 
-func missingColumn(w want, columns []string) error {
+func missingColumn(w columnSpec, columns []string) error {
 	var b strings.Builder
 	if w.name != "" {
 		fmt.Fprintf(&b, "there is no column %q, which %s names", w.name, w.flag)
@@ -140,13 +140,13 @@ func (o Options) checkColumns(columns []string) error {
 		return nil
 	}
 	slices.Sort(lost)
-	return missingColumn(want{flag: "--types", name: lost[0]}, columns)
+	return missingColumn(columnSpec{flag: "--types", name: lost[0]}, columns)
 }
 
-// settle decides the type of a property whose values are of type found (Unknown if
+// propertyType decides the type of a property whose values are of type found (Unknown if
 // it has none, and then the answer may be), given what was forced and what the store
 // has. It is an error if the store has another one.
-func (o Options) settle(property string, found event.Type) (event.Type, error) {
+func (o Options) propertyType(property string, found event.Type) (event.Type, error) {
 	known := o.Known.Type(property)
 	forced, isForced := o.Types[property]
 	if isForced {
@@ -180,8 +180,8 @@ func remedy(property string, known, found event.Type) string {
 	return skip
 }
 
-// left tells whether a property is to be left out.
-func (o Options) left(property string) bool {
+// skips tells whether a property is to be left out.
+func (o Options) skips(property string) bool {
 	t, ok := o.Types[property]
 	return ok && t == event.Unknown
 }

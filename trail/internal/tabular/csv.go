@@ -27,7 +27,7 @@ type csvSource struct {
 	bad     []BadRow
 }
 
-// Roles of fields that are no property.
+// Roles of fields other than properties.
 const (
 	leftOut = -1
 	// late is a column that was empty in the rows that decide the types. It becomes
@@ -39,7 +39,7 @@ const (
 func newCSV(in *input, opt Options) (*csvSource, error) {
 	s := &csvSource{times: opt.Times}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
-	header := records{feed: newFeed(in)}
+	header := records{window: newWindow(in)}
 	if err := s.readHeader(&header, opt); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func newCSV(in *input, opt Options) (*csvSource, error) {
 		if role != late {
 			continue
 		}
-		t, err := opt.settle(s.names[i], guesses[i].best())
+		t, err := opt.propertyType(s.names[i], guesses[i].best())
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func newCSV(in *input, opt Options) (*csvSource, error) {
 	if err := in.rewind(); err != nil {
 		return nil, err
 	}
-	s.records = records{feed: newFeed(in)}
+	s.records = records{window: newWindow(in)}
 	return s, s.records.skipHeader()
 }
 
@@ -99,7 +99,7 @@ func (s *csvSource) readHeader(r *records, opt Options) error {
 		role := slices.Index(names[:], name)
 		switch {
 		case role >= 0:
-		case opt.left(name):
+		case opt.skips(name):
 			role = leftOut
 		default:
 			role = late // until its type is known
@@ -211,7 +211,7 @@ func (s *csvSource) take(row *Row) (reason string) {
 		default:
 			v, ok := parseValue(text, s.fields[role-roles].Type)
 			if !ok {
-				return misfit(s.names[i], text, s.fields[role-roles].Type)
+				return mismatch(s.names[i], text, s.fields[role-roles].Type)
 			}
 			row.Values[role-roles] = v
 		}
@@ -224,10 +224,10 @@ func lend(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // records cuts a stream into records and those into fields.
 type records struct {
-	feed  *feed
-	after int64  // lines used up
-	begun bool   // the byte order mark is behind
-	arena []byte // fields with doubled quotes, without them
+	window *window
+	after  int64  // lines used up
+	begun  bool   // the byte order mark is behind
+	arena  []byte // fields with doubled quotes, without them
 
 	// The record that was read last.
 	line   int64 // where it starts
@@ -261,16 +261,16 @@ func (r *records) lent(move bool) (ok bool, err error) {
 		r.arena = r.arena[:0]
 	}
 	for {
-		rest := r.feed.rest()
+		rest := r.window.rest()
 		if !r.begun && len(rest) >= 3 {
 			r.begun = true
 			if bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")) {
-				r.feed.lo += 3
+				r.window.lo += 3
 				continue
 			}
 		}
-		if len(rest) > 0 && (r.begun || r.feed.eof) {
-			used, lines, whole := r.cut(rest)
+		if len(rest) > 0 && (r.begun || r.window.eof) {
+			used, lines, whole := r.parse(rest)
 			if whole && used > maxRecord {
 				r.line = r.after + 1
 				r.long()
@@ -280,7 +280,7 @@ func (r *records) lent(move bool) (ok bool, err error) {
 				r.line = r.after + 1
 				r.after += lines
 				r.record = rest[:used]
-				r.feed.lo += used
+				r.window.lo += used
 				if len(r.fields) == 0 && r.bad == "" { // an empty line
 					continue
 				}
@@ -298,33 +298,33 @@ func (r *records) lent(move bool) (ok bool, err error) {
 		if !move {
 			return false, nil
 		}
-		if r.feed.eof {
-			if r.feed.err != nil {
-				return false, r.feed.err
+		if r.window.eof {
+			if r.window.err != nil {
+				return false, r.window.err
 			}
 			return false, io.EOF
 		}
-		r.feed.fill()
+		r.window.fill()
 	}
 }
 
 // long passes over the first line of a record that is too long: of what is behind
-// it, nobody knows whether it belongs there or a quote was not closed.
+// it, either it belongs there or a quote was not closed.
 func (r *records) long() {
 	r.fields = r.fields[:0]
 	r.after++
-	if i := bytes.IndexByte(r.feed.rest(), '\n'); i >= 0 && i < maxRecord {
+	if i := bytes.IndexByte(r.window.rest(), '\n'); i >= 0 && i < maxRecord {
 		r.bad = "a quote is not closed, or the row is longer than 1 MiB; what follows is read from the next line on"
-		r.feed.lo += i + 1
+		r.window.lo += i + 1
 		return
 	}
 	r.bad = "the line is longer than 1 MiB"
-	r.feed.skipLine()
+	r.window.skipLine()
 }
 
-// cut finds the fields of the record that b begins with, or why it is bad. It is
+// parse finds the fields of the record that b begins with, or why it is bad. It is
 // whole if b has all of it; used and lines tell how much it is.
-func (r *records) cut(b []byte) (used int, lines int64, whole bool) {
+func (r *records) parse(b []byte) (used int, lines int64, whole bool) {
 	r.fields, r.bad = r.fields[:0], ""
 	lines = 1
 	i := 0
@@ -332,7 +332,7 @@ func (r *records) cut(b []byte) (used int, lines int64, whole bool) {
 		if i < len(b) && b[i] == '"' {
 			end, newlines, doubled, state := quoted(b[i:])
 			switch {
-			case state == unclosed && !r.feed.whole():
+			case state == unclosed && !r.window.whole():
 				return 0, 0, false
 			case state == unclosed:
 				return r.broken(b, "a quote is not closed")
@@ -347,7 +347,7 @@ func (r *records) cut(b []byte) (used int, lines int64, whole bool) {
 			lines += newlines
 			i += end
 			if i == len(b) {
-				return i, lines, r.feed.whole()
+				return i, lines, r.window.whole()
 			}
 			switch b[i] {
 			case ',':
@@ -355,7 +355,7 @@ func (r *records) cut(b []byte) (used int, lines int64, whole bool) {
 				continue
 			case '\r':
 				if i+1 == len(b) {
-					return i + 1, lines, r.feed.whole()
+					return i + 1, lines, r.window.whole()
 				}
 				i++
 			}
@@ -365,7 +365,7 @@ func (r *records) cut(b []byte) (used int, lines int64, whole bool) {
 		for i < len(b) && b[i] != ',' && b[i] != '\n' {
 			i++
 		}
-		if i == len(b) && !r.feed.whole() {
+		if i == len(b) && !r.window.whole() {
 			return 0, 0, false
 		}
 		end := i
@@ -391,7 +391,7 @@ func (r *records) broken(b []byte, reason string) (used int, lines int64, whole 
 	r.fields, r.bad = r.fields[:0], reason
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
-		if !r.feed.whole() {
+		if !r.window.whole() {
 			return 0, 0, false
 		}
 		i = len(b) - 1

@@ -14,7 +14,7 @@ import (
 type Parser struct {
 	opt      Options
 	unit     unit
-	wants    [roles]want
+	columns  [roles]columnSpec
 	scanners sync.Pool // of *scanner
 }
 
@@ -30,7 +30,7 @@ func NewParser(opt Options) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Parser{opt: opt, unit: u, wants: opt.wants()}, nil
+	return &Parser{opt: opt, unit: u, columns: opt.columnSpecs()}, nil
 }
 
 // Parse reads one JSON object as an event. Objects in it become properties with
@@ -55,14 +55,14 @@ func (p *Parser) Parse(object []byte) (event.Event, error) {
 	defer clear(members) // they hold the copy
 	var found [roles]*member
 	var e event.Event
-	for role, w := range p.wants {
+	for role, w := range p.columns {
 		found[role] = find(members, w)
 	}
 	var err error
 	for role, m := range found {
 		switch {
 		case m == nil || m.kind == jsonNull || m.text == "" && m.kind == jsonString:
-			if !p.wants[role].optional {
+			if !p.columns[role].optional {
 				return event.Event{}, p.missing(role, m)
 			}
 		case role == colUser:
@@ -83,7 +83,7 @@ func (p *Parser) Parse(object []byte) (event.Event, error) {
 	}
 	for i := range members {
 		m := &members[i]
-		if p.taken(m, found) || p.opt.left(m.name) {
+		if p.taken(m, found) || p.opt.skips(m.name) {
 			continue
 		}
 		v, err := p.value(m)
@@ -102,7 +102,7 @@ func (p *Parser) Parse(object []byte) (event.Event, error) {
 }
 
 // find returns the last member of the first name that is wanted.
-func find(members []member, w want) *member {
+func find(members []member, w columnSpec) *member {
 	names := w.defaults
 	if w.name != "" {
 		names = []string{w.name}
@@ -117,7 +117,7 @@ func find(members []member, w want) *member {
 	return nil
 }
 
-// taken tells whether a member is no property.
+// taken reports whether a member has a role, and so is not a property.
 func (p *Parser) taken(m *member, found [roles]*member) bool {
 	for _, f := range found {
 		if f != nil && (f == m || f.name == m.name) {
@@ -131,7 +131,7 @@ func (p *Parser) missing(role int, m *member) error {
 	if m != nil {
 		return fmt.Errorf("%s is empty", m.name)
 	}
-	w := p.wants[role]
+	w := p.columns[role]
 	if w.name != "" {
 		return fmt.Errorf("%s is missing", w.name)
 	}
@@ -145,7 +145,7 @@ func (p *Parser) value(m *member) (event.Value, error) {
 	if err != nil || v.Missing() || len(p.opt.Known) == 0 {
 		return v, err
 	}
-	t, err := p.opt.settle(m.name, v.Type())
+	t, err := p.opt.propertyType(m.name, v.Type())
 	if err != nil {
 		return event.Value{}, err
 	}

@@ -145,9 +145,9 @@ func (c counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A feed is a window on a stream that is moved on by fill only, so that what was
-// found in it can be lent until then.
-type feed struct {
+// A window holds a part of a stream. Only fill moves it on, so what was found in it
+// can be lent until then.
+type window struct {
 	r      io.Reader
 	buf    []byte
 	lo, hi int // buf[lo:hi] was not used yet
@@ -155,19 +155,19 @@ type feed struct {
 	err    error // of the stream, other than io.EOF
 }
 
-// feedSize lets a batch of about a thousand rows of usual size stay in the second
+// windowSize lets a batch of about a thousand rows of usual size stay in the second
 // level cache.
-const feedSize = 256 << 10
+const windowSize = 256 << 10
 
-func newFeed(r io.Reader) *feed { return &feed{r: r, buf: make([]byte, feedSize)} }
+func newWindow(r io.Reader) *window { return &window{r: r, buf: make([]byte, windowSize)} }
 
 // rest returns what was not used yet.
-func (f *feed) rest() []byte { return f.buf[f.lo:f.hi] }
+func (f *window) rest() []byte { return f.buf[f.lo:f.hi] }
 
-// fill reads more: everything lent out before is void. When the window has no
-// room left it grows to what the longest record needs and no more.
-func (f *feed) fill() {
-	if invariant.Enabled { // whoever keeps what was lent shall see it
+// fill reads more. Everything lent before becomes invalid. A full window grows, up
+// to the size of the longest record.
+func (f *window) fill() {
+	if invariant.Enabled { // make the misuse of lent bytes visible
 		for i := range f.buf[:f.lo] {
 			f.buf[i] = '#'
 		}
@@ -194,13 +194,12 @@ func (f *feed) fill() {
 	}
 }
 
-// whole tells whether the end was reached, and is the end: what is left needs no
-// newline then to be a line.
-func (f *feed) whole() bool { return f.eof && f.err == nil }
+// whole reports whether the window reaches the end of the stream. The last line then
+// needs no newline.
+func (f *window) whole() bool { return f.eof && f.err == nil }
 
-// skipLine uses up the stream to the end of the line, and tells whether there is
-// one.
-func (f *feed) skipLine() bool {
+// skipLine skips the rest of the line and reports whether the line ended.
+func (f *window) skipLine() bool {
 	for {
 		if i := bytes.IndexByte(f.rest(), '\n'); i >= 0 {
 			f.lo += i + 1

@@ -14,13 +14,13 @@ import (
 // An ndjsonSource reads lines of JSON objects. Properties are found as they come;
 // empty lines are passed over.
 type ndjsonSource struct {
-	opt   Options
-	unit  unit
-	names [roles]string
-	named bool // names are those of lines; before, no line with any could be read
-	feed  *feed
-	line  int64 // lines used up
-	scan  scanner
+	opt    Options
+	unit   unit
+	names  [roles]string
+	named  bool // names are those of lines; before, no line with any could be read
+	window *window
+	line   int64 // lines used up
+	scan   scanner
 
 	fields event.Schema
 	forced []bool         // by field
@@ -48,13 +48,13 @@ type fresh struct {
 }
 
 func newNDJSON(in *input, opt Options) (*ndjsonSource, error) {
-	s := &ndjsonSource{opt: opt, names: opt.defaults(), feed: newFeed(in), roles: make(map[string]int)}
+	s := &ndjsonSource{opt: opt, names: opt.defaults(), window: newWindow(in), roles: make(map[string]int)}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
-	s.feed.fill()
-	if bytes.HasPrefix(s.feed.rest(), []byte("\xef\xbb\xbf")) {
-		s.feed.lo += 3
+	s.window.fill()
+	if bytes.HasPrefix(s.window.rest(), []byte("\xef\xbb\xbf")) {
+		s.window.lo += 3
 	}
-	if err := s.name(s.look(nil)); err != nil {
+	if err := s.name(s.memberNames(nil)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -78,11 +78,11 @@ func (s *ndjsonSource) name(columns []string) (err error) {
 	return nil
 }
 
-// look returns the names in a line and in those that were read already behind it.
+// memberNames returns the names in a line and in those that were read already behind it.
 // What was lent of lines before is void.
-func (s *ndjsonSource) look(line []byte) (columns []string) {
+func (s *ndjsonSource) memberNames(line []byte) (columns []string) {
 	seen := make(map[string]bool)
-	for b := s.feed.rest(); len(columns) < maxProperties; {
+	for b := s.window.rest(); len(columns) < maxProperties; {
 		s.scan.reset()
 		if len(line) <= maxRecord && s.scan.object(line) == nil {
 			for _, m := range s.scan.members {
@@ -94,7 +94,7 @@ func (s *ndjsonSource) look(line []byte) (columns []string) {
 			}
 		}
 		var ended bool
-		if line, b, ended = bytes.Cut(b, []byte{'\n'}); !ended && (len(line) == 0 || !s.feed.whole()) {
+		if line, b, ended = bytes.Cut(b, []byte{'\n'}); !ended && (len(line) == 0 || !s.window.whole()) {
 			break
 		}
 	}
@@ -117,7 +117,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 		if used+width > len(s.values) {
 			break
 		}
-		line, number, err := s.cut(n == 0 && len(s.bad) == 0)
+		line, number, err := s.nextLine(n == 0 && len(s.bad) == 0)
 		if err != nil {
 			return n, s.bad, err
 		}
@@ -129,7 +129,7 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 			continue
 		}
 		if !s.named { // and so n is 0: nothing is lent
-			if err := s.name(s.look(line)); err != nil {
+			if err := s.name(s.memberNames(line)); err != nil {
 				return n, s.bad, err
 			}
 			s.scan.reset()
@@ -149,13 +149,13 @@ func (s *ndjsonSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	return n, s.bad, nil
 }
 
-// cut returns the next line that is not empty, nil for one that is too long, and
+// nextLine returns the next line that is not empty, nil for one that is too long, and
 // its number: 0 if the window must move for it, which only move allows.
-func (s *ndjsonSource) cut(move bool) (line []byte, number int64, err error) {
+func (s *ndjsonSource) nextLine(move bool) (line []byte, number int64, err error) {
 	for {
-		rest := s.feed.rest()
+		rest := s.window.rest()
 		i := bytes.IndexByte(rest, '\n')
-		if i < 0 && s.feed.whole() && len(rest) > 0 {
+		if i < 0 && s.window.whole() && len(rest) > 0 {
 			i = len(rest) - 1
 			line = rest
 		} else if i >= 0 {
@@ -163,7 +163,7 @@ func (s *ndjsonSource) cut(move bool) (line []byte, number int64, err error) {
 		}
 		switch {
 		case i >= 0:
-			s.feed.lo += i + 1
+			s.window.lo += i + 1
 			s.line++
 			if len(line) > maxRecord {
 				return nil, s.line, nil
@@ -174,15 +174,15 @@ func (s *ndjsonSource) cut(move bool) (line []byte, number int64, err error) {
 		case !move:
 			return nil, 0, nil
 		case len(rest) > maxRecord:
-			s.feed.skipLine()
+			s.window.skipLine()
 			s.line++
 			return nil, s.line, nil
-		case s.feed.err != nil:
-			return nil, 0, s.feed.err
-		case s.feed.eof:
+		case s.window.err != nil:
+			return nil, 0, s.window.err
+		case s.window.eof:
 			return nil, 0, io.EOF
 		default:
-			s.feed.fill()
+			s.window.fill()
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (s *ndjsonSource) role(i int, name string) (role int, known bool) {
 	}
 	role, known = s.roles[name]
 	if !known {
-		if !s.opt.left(name) {
+		if !s.opt.skips(name) {
 			return 0, false
 		}
 		role = -1
@@ -300,9 +300,9 @@ func (s *ndjsonSource) grow(f fresh, row *Row) error {
 		}
 		name := strings.Clone(f.name)
 		role = roles + len(s.fields)
-		t, err := s.opt.settle(name, f.value.Type())
+		t, err := s.opt.propertyType(name, f.value.Type())
 		if err == nil && !f.value.Exact(t) {
-			err = fmt.Errorf("%s", misfit(name, f.value.String(), t))
+			err = fmt.Errorf("%s", mismatch(name, f.value.String(), t))
 		}
 		if err != nil {
 			return err
@@ -421,7 +421,7 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 	if forced {
 		v, ok := parseValue(m.text, t)
 		if !ok {
-			return event.Value{}, fmt.Errorf("%s", misfit(m.name, m.text, t))
+			return event.Value{}, fmt.Errorf("%s", mismatch(m.name, m.text, t))
 		}
 		return v, nil
 	}
@@ -437,7 +437,7 @@ func (m *member) float(o *Options) (event.Value, error) {
 		return event.Value{}, fmt.Errorf("%s: %s is %w; as a string it can be kept", m.name, m.text, err)
 	}
 	if err == errInexact {
-		return event.Value{}, fmt.Errorf("%s", misfit(m.name, m.text, event.Float))
+		return event.Value{}, fmt.Errorf("%s", mismatch(m.name, m.text, event.Float))
 	}
 	if err != nil || math.IsInf(f, 0) {
 		return event.Value{}, fmt.Errorf("%s: %s is too large a number", m.name, quote(m.text))

@@ -48,12 +48,12 @@ type leaf struct {
 }
 
 func newParquet(in *input, opt Options) (s *parquetSource, err error) {
-	defer caught(&err)
+	defer recoverPanic(&err)
 	if in.total < 0 {
 		return nil, errors.New("a file of Parquet is read from its end, and so not from a pipe")
 	}
 	s = &parquetSource{in: in, times: opt.Times}
-	s.file = &pages{r: in.file, size: in.total, tally: s.tally}
+	s.file = &pages{r: in.file, size: in.total, onRead: s.countBytes}
 	if err := s.footer(); err != nil {
 		return nil, err
 	}
@@ -73,16 +73,16 @@ func newParquet(in *input, opt Options) (s *parquetSource, err error) {
 	return s, nil
 }
 
-// caught turns a panic into an error. What decodes headers is a library that may
-// meet what nobody thought of.
-func caught(err *error) {
+// recoverPanic turns a panic into an error. The library that decodes headers may
+// panic on input that it does not expect.
+func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the file is damaged: %v", p)
 	}
 }
 
-// tally counts the bytes of a page; those of the headers come in the end.
-func (s *parquetSource) tally(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
+// countBytes counts the bytes of a page; those of the headers come in the end.
+func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
 // footer reads the description of the file.
 func (s *parquetSource) footer() error {
@@ -189,12 +189,12 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	}
 	for i, l := range leaves {
 		role := slices.Index(wanted[:], l.name)
-		if role < 0 && opt.left(l.name) {
+		if role < 0 && opt.skips(l.name) {
 			continue
 		}
 		c := &column{name: l.name, leaf: i, maxDef: l.maxDef, role: role, file: s.file}
-		c.form = formOfElement(l.element)
-		c.aim.unit = unit
+		c.columnType = columnTypeOf(l.element)
+		c.target.unit = unit
 		if _, null := l.element.LogicalType.Value.(*format.NullType); null && role < 0 {
 			continue // all missing
 		}
@@ -216,7 +216,7 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 			}
 			c.typ = event.String
 		default:
-			if c.typ, err = opt.settle(c.name, natural); err != nil {
+			if c.typ, err = opt.propertyType(c.name, natural); err != nil {
 				return err
 			}
 			c.role = roles + len(s.fields)
@@ -242,7 +242,7 @@ func (s *parquetSource) close() { s.file.close() }
 const maxRows = 4096
 
 func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
-	defer caught(&err)
+	defer recoverPanic(&err)
 	for s.left == 0 {
 		if s.group == len(s.meta.RowGroups) {
 			s.in.done.Store(s.in.total)
@@ -268,7 +268,7 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 			return 0, nil, fmt.Errorf("row group %d, column %q: %w", s.group, c.name, err)
 		}
 	}
-	taken := s.gather(rows, n)
+	taken := s.makeRows(rows, n)
 	s.left -= int64(n)
 	s.row += int64(n)
 	return taken, s.bad, nil
@@ -289,14 +289,14 @@ func (s *parquetSource) begin(g *format.RowGroup) error {
 	return nil
 }
 
-// gather makes rows of the n values of each column and returns how many are good.
-func (s *parquetSource) gather(rows []Row, n int) (taken int) {
+// makeRows makes rows of the n values of each column and returns how many are good.
+func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 	s.bad = s.bad[:0]
 	s.reason = grown(s.reason, n)
 	clear(s.reason)
 	failed := false
 	for _, c := range s.columns {
-		for _, f := range c.fails {
+		for _, f := range c.errs {
 			failed = true
 			if s.reason[f.row] == "" {
 				s.reason[f.row] = fmt.Sprintf("%s: %v", c.name, f.err)

@@ -72,7 +72,7 @@ func parseFloat(s string) (float64, error) {
 }
 
 // errInexact refuses an integer that would become another one. Two that differ would
-// be one value, which is no way to treat what is mostly an identifier.
+// be one value, and they are mostly identifiers.
 var errInexact = errors.New("an integer that a number cannot hold exactly")
 
 // parseNumber reads a decimal number. Of an integer nothing may get lost: those of
@@ -180,8 +180,8 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// misfit tells that a text is not of the type of its property.
-func misfit(property, text string, t event.Type) string {
+// mismatch tells that a text is not of the type of its property.
+func mismatch(property, text string, t event.Type) string {
 	if i, ok := parseInt(text); ok && i == math.MinInt64 && t == event.Int {
 		return fmt.Sprintf("%s: %v", property, errLeast)
 	}

@@ -3,7 +3,7 @@
 //
 // Read Options, Row and Reader here, then columns.go (which column is what, and of
 // which type), scalar.go and time.go (what a text means), and one file for each
-// form: csv.go, ndjson.go over json.go, parquet.go over column.go. write.go is the
+// format: csv.go, ndjson.go over json.go, parquet.go over column.go. write.go is the
 // other direction.
 //
 // Invariants: input is not trusted. Any bytes give rows, bad rows or an error,
@@ -97,7 +97,7 @@ type Reader struct {
 	err  error // what ended the reading
 }
 
-// A source is one form of file.
+// A source reads one format of files.
 type source interface {
 	// next is Reader.Next; it returns io.EOF alone.
 	next(rows []Row) (n int, bad []BadRow, err error)
@@ -114,7 +114,7 @@ type source interface {
 func Open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 	r, err := open(path, stdin, opt)
 	if err != nil {
-		return nil, named(path, err)
+		return nil, withName(path, err)
 	}
 	return r, nil
 }
@@ -144,10 +144,10 @@ func open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 // The caller must not change it.
 func (r *Reader) Schema() event.Schema { return r.src.schema() }
 
-// Next reads up to len(rows) rows. It hands out fewer when that suits it, even
-// none beside bad rows; the end is n == 0 with io.EOF. Any other error ends the
-// reading for good and names the file. Values are of the schema as it is after
-// the call.
+// Next reads up to len(rows) rows. It may return fewer, and even none if it returns
+// bad rows. At the end it returns 0 and io.EOF. After any other error, which names
+// the file, the reader is unusable. Values are of the schema as it is after the
+// call.
 func (r *Reader) Next(rows []Row) (n int, bad []BadRow, err error) {
 	if r.err != nil {
 		return 0, nil, r.err
@@ -158,7 +158,7 @@ func (r *Reader) Next(rows []Row) (n int, bad []BadRow, err error) {
 	n, bad, err = r.src.next(rows)
 	if err != nil {
 		if err != io.EOF {
-			err = named(r.path, err)
+			err = withName(r.path, err)
 		}
 		r.err = err
 	}
@@ -178,8 +178,8 @@ func (r *Reader) Close() error {
 	return r.in.close()
 }
 
-// named puts the name of the file in front of an error that has it not yet.
-func named(path string, err error) error {
+// withName puts the name of the file in front of an error that lacks it.
+func withName(path string, err error) error {
 	if path == "-" {
 		path = "standard input"
 	}
@@ -194,7 +194,7 @@ func (o Options) check() error {
 	if _, err := unitOf(o.TimeUnit); err != nil {
 		return err
 	}
-	wants := o.wants()
+	wants := o.columnSpecs()
 	for i, a := range wants {
 		for _, b := range wants[:i] {
 			if a.name != "" && a.name == b.name {

@@ -117,7 +117,7 @@ func ParseTime(text, unit string) (millis int64, err error) {
 	return parseTime(text, u)
 }
 
-// ParseDate reads a time as ParseTime does, but for numbers.
+// ParseDate reads a time as ParseTime does, but not a number.
 func ParseDate(text string) (millis int64, err error) {
 	if len(text) < 10 {
 		return 0, errTime
@@ -135,7 +135,7 @@ func parseTime(s string, u unit) (int64, error) {
 	return parseFraction(s, u)
 }
 
-// parseFraction reads a decimal number that is no integer; of the form 12.345
+// parseFraction reads a decimal number with a fraction; of the form 12.345
 // exactly, which a float64 of seconds would not be.
 func parseFraction(s string, u unit) (int64, error) {
 	f, err := parseFloat(s)

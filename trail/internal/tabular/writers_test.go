@@ -142,8 +142,8 @@ func TestParquetTypes(t *testing.T) {
 		{"forced wrong", Options{Known: event.Schema{{Name: "qty", Type: event.String}}, Types: map[string]event.Type{"qty": event.Bool}}, `property "qty" is a string, and comes as a boolean, which --types says`},
 		{"no such user", Options{User: "usr_id"}, `there is no column "usr_id", which --user names; did you mean --user user_id? The columns are user_id, time, event, country, qty, price, gift`},
 		{"no such type", Options{Types: map[string]event.Type{"cuntry": event.Int}}, `there is no column "cuntry", which --types names; did you mean --types country? The columns are user_id, time, event, country, qty, price, gift`},
-		{"time is no time", Options{Time: "gift"}, `the column "gift" is a boolean, not a time`},
-		{"user is no name", Options{User: "price"}, `the column "price" is a number: want a string or an integer`},
+		{"time of another type", Options{Time: "gift"}, `the column "gift" is a boolean, not a time`},
+		{"user of another type", Options{User: "price"}, `the column "price" is a number: want a string or an integer`},
 		{"twice", Options{User: "event"}, `--user and --event both take the column "event"`},
 		{"unit", Options{TimeUnit: "h"}, `time unit "h": want s, ms, us or ns`},
 	} {

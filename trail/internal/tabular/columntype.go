@@ -17,8 +17,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A form is what the stored values of a Parquet column mean.
-type form struct {
+// A columnType is what the stored values of a Parquet column mean.
+type columnType struct {
 	physical format.Type
 	length   int // bytes of a value of fixed length
 	meaning  meaning
@@ -41,12 +41,12 @@ const (
 	meansHalf // a number of 16 bits
 )
 
-// formOfElement tells the form of a leaf of the schema.
-func formOfElement(e *format.SchemaElement) form {
-	f := form{physical: e.Type.V, length: int(e.TypeLength.V), meaning: meansItself}
+// columnTypeOf returns the type of a leaf of the schema.
+func columnTypeOf(e *format.SchemaElement) columnType {
+	f := columnType{physical: e.Type.V, length: int(e.TypeLength.V), meaning: meansItself}
 	bytes := f.physical == format.ByteArray || f.physical == format.FixedLenByteArray
 	if f.physical == format.FixedLenByteArray && (f.length <= 0 || f.length > maxRecord) {
-		return form{}
+		return columnType{}
 	}
 	switch t := e.LogicalType.Value.(type) {
 	case *format.StringType, *format.EnumType, *format.JsonType:
@@ -104,7 +104,7 @@ func formOfElement(e *format.SchemaElement) form {
 }
 
 // converted takes the type as older writers have it.
-func (f form) converted(e *format.SchemaElement) form {
+func (f columnType) converted(e *format.SchemaElement) columnType {
 	if !e.ConvertedType.Valid {
 		return f
 	}
@@ -138,9 +138,9 @@ func unitOfDuration(u format.TimeUnitValue) unit {
 	return unit(time.Second / u.Duration())
 }
 
-// natural returns the type of property that a form is read as. Dates and times
+// natural returns the type of property that a column is read as. Dates and times
 // are texts that sort by time, as a CSV file would have them.
-func (f form) natural() event.Type {
+func (f columnType) natural() event.Type {
 	switch f.meaning {
 	case meansItself, meansUnsigned:
 		switch f.physical {
@@ -161,16 +161,16 @@ func (f form) natural() event.Type {
 	return event.String
 }
 
-// An aim is what values are made for: a property of a type, or the time.
-type aim struct {
-	form
+// A target is what values are made for: a property of a type, or the time.
+type target struct {
+	columnType
 	typ  event.Type
 	time bool // to milliseconds, as an Int
 	unit unit // of times without one of their own
 }
 
 // ofInt makes a value of a stored integer.
-func (a *aim) ofInt(v int64) (event.Value, error) {
+func (a *target) ofInt(v int64) (event.Value, error) {
 	if a.physical == format.Int32 {
 		v = int64(int32(v))
 		if a.meaning == meansUnsigned {
@@ -184,7 +184,7 @@ func (a *aim) ofInt(v int64) (event.Value, error) {
 			u = milliseconds
 			v *= 86_400_000 // of 32 bits: it fits
 		case meansStamp:
-			u = a.form.unit
+			u = a.columnType.unit
 		}
 		t, err := millisOf(v, u)
 		return event.IntOf(t), err
@@ -193,16 +193,16 @@ func (a *aim) ofInt(v int64) (event.Value, error) {
 	case meansDate:
 		return a.finish(event.StringOf(time.Unix(v*86_400, 0).UTC().Format(time.DateOnly)))
 	case meansClock:
-		return a.finish(event.StringOf(clock(v, a.form.unit)))
+		return a.finish(event.StringOf(clock(v, a.columnType.unit)))
 	case meansStamp:
 		if a.typ == event.Int || a.typ == event.Float {
-			t, err := millisOf(v, a.form.unit)
+			t, err := millisOf(v, a.columnType.unit)
 			if err != nil {
 				return event.Value{}, err
 			}
 			return a.finish(event.IntOf(t))
 		}
-		s := stamp(floorDiv(v, int64(a.form.unit)), modulo(v, int64(a.form.unit)), a.form.unit)
+		s := stamp(floorDiv(v, int64(a.columnType.unit)), modulo(v, int64(a.columnType.unit)), a.columnType.unit)
 		return a.finish(event.StringOf(s))
 	case meansDecimal:
 		if a.scale > 0 {
@@ -218,7 +218,7 @@ func (a *aim) ofInt(v int64) (event.Value, error) {
 
 // of96 makes a value of a timestamp as Impala once stored them: nanoseconds of the
 // day and the Julian day.
-func (a *aim) of96(b []byte) (event.Value, error) {
+func (a *target) of96(b []byte) (event.Value, error) {
 	nanos := int64(binary.LittleEndian.Uint64(b))
 	day := int64(binary.LittleEndian.Uint32(b[8:])) - 2_440_588
 	if nanos < 0 || nanos >= 86_400_000_000_000 {
@@ -238,7 +238,7 @@ func (a *aim) of96(b []byte) (event.Value, error) {
 }
 
 // ofFloat makes a value of a stored number.
-func (a *aim) ofFloat(v float64) (event.Value, error) {
+func (a *target) ofFloat(v float64) (event.Value, error) {
 	if !a.time {
 		return a.finish(event.FloatOf(v))
 	}
@@ -247,7 +247,7 @@ func (a *aim) ofFloat(v float64) (event.Value, error) {
 }
 
 // ofBool makes a value of a stored boolean.
-func (a *aim) ofBool(v bool) (event.Value, error) {
+func (a *target) ofBool(v bool) (event.Value, error) {
 	if a.time {
 		return event.Value{}, errTime
 	}
@@ -255,7 +255,7 @@ func (a *aim) ofBool(v bool) (event.Value, error) {
 }
 
 // ofBytes makes a value of stored bytes, which it lends.
-func (a *aim) ofBytes(b []byte) (event.Value, error) {
+func (a *target) ofBytes(b []byte) (event.Value, error) {
 	switch a.meaning {
 	case meansDecimal:
 		if len(b) > 64 { // over 150 digits; writing them out takes time that grows with the square
@@ -293,8 +293,8 @@ func (a *aim) ofBytes(b []byte) (event.Value, error) {
 	return a.finish(event.StringOf(lend(b)))
 }
 
-// finish turns a value into the type that is aimed at.
-func (a *aim) finish(v event.Value) (event.Value, error) {
+// finish turns a value into the target's type.
+func (a *target) finish(v event.Value) (event.Value, error) {
 	if w, ok := v.As(a.typ); ok && v.Exact(a.typ) {
 		if w.Type() == event.Int && w.Int() == math.MinInt64 {
 			return event.Value{}, errLeast
@@ -304,8 +304,8 @@ func (a *aim) finish(v event.Value) (event.Value, error) {
 	return a.parse(v.String())
 }
 
-// parse reads a text as the type that is aimed at.
-func (a *aim) parse(text string) (event.Value, error) {
+// parse reads a text as the target's type.
+func (a *target) parse(text string) (event.Value, error) {
 	v, ok := parseValue(text, a.typ)
 	if ok {
 		return v, nil
