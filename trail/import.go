@@ -36,7 +36,7 @@ func NewEventParser(opt ImportOptions) (*EventParser, error) {
 func (p *EventParser) Parse(object []byte) (event.Event, error) { return p.p.Parse(object) }
 
 func (o ImportOptions) tabular(known event.Schema) tabular.Options {
-	return tabular.Options{User: o.User, Time: o.Time, Event: o.Event, ID: o.ID, TimeUnit: o.TimeUnit, Types: o.Types, Known: known}
+	return tabular.Options{User: o.User, Time: o.Time, Event: o.Event, ID: o.ID, TimeUnit: o.TimeUnit, Types: o.Types, Known: known, Advice: o.Advice}
 }
 
 // ImportExtensions returns the extensions of files that Import reads, without the
@@ -111,12 +111,7 @@ func (im *importer) run() (err error) {
 	im.seen.reset(s, im.sn.sources, im.sn.tombs)
 	columns := im.opt.tabular(im.sn.schema)
 	times := s.opt.Times.window(s.now())
-	columns.Times = func(millis int64) error {
-		if err := times.plausible(millis); err != nil {
-			return fmt.Errorf("%w; --times any takes it", err)
-		}
-		return nil
-	}
+	columns.Times = times.plausible
 	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, columns)
 	if err != nil {
 		return err

@@ -8,10 +8,18 @@ import (
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
+	"github.com/uniflow-labs/uniflow/trail/internal/tabular"
 )
 
 // MemoryError tells that a query needs more memory than QueryOptions.Memory.
 type MemoryError = exec.MemoryError
+
+type (
+	// ColumnError tells of a column that is missing from a file.
+	ColumnError = tabular.ColumnError
+	// PropertyError tells of a property that Import or EventParser cannot read.
+	PropertyError = tabular.PropertyError
+)
 
 var (
 	// ErrClosed is returned by what needs an open store.
@@ -95,6 +103,11 @@ type ImportOptions struct {
 	MaxBad            int                   // bad rows of a file up to which it is taken
 	Stdin             io.Reader             // what the file "-" stands for
 	Progress          func(ImportProgress)  // called now and then by one goroutine; nil for none
+
+	// Advice returns what to do about an error, or "". It is appended to the message
+	// of a bad row or of a file. The error is a *ColumnError, a *PropertyError, a
+	// *TimeError, an *event.TypeError or an *event.InexactError. nil gives no advice.
+	Advice func(error) string
 }
 
 // ImportProgress is how far an import has come.

@@ -186,7 +186,7 @@ func (a *app) trailImport(ctx context.Context, command string, o *trailImportOpt
 	}
 	progress := a.progress()
 	opt := trail.ImportOptions{
-		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin,
+		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin, Advice: importAdvice,
 		Progress: func(p trail.ImportProgress) {
 			what := fileName(p.File)
 			if p.Phase == "merge" {
@@ -291,6 +291,50 @@ func fileNames(files []string) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
+// importAdvice returns the flag that helps with an error of an import.
+func importAdvice(err error) string {
+	var column *trail.ColumnError
+	var property *trail.PropertyError
+	var kind *event.TypeError
+	var inexact *event.InexactError
+	var at *trail.TimeError
+	switch {
+	case errors.As(err, &column) && column.Role == "" && column.Nearest != "":
+		return fmt.Sprintf("did you mean --types %s:TYPE?", column.Nearest)
+	case errors.As(err, &column) && column.Role == "":
+		return "--types names it"
+	case errors.As(err, &column) && column.Nearest != "":
+		return fmt.Sprintf("did you mean --%s %s?", column.Role, column.Nearest)
+	case errors.As(err, &column):
+		return fmt.Sprintf("name it with --%s", column.Role)
+	case errors.As(err, &property) && property.AsString:
+		return fmt.Sprintf("--types %s:string keeps it", property.Property)
+	case errors.As(err, &property):
+		return fmt.Sprintf("--types %s:skip leaves it out", property.Property)
+	case errors.As(err, &inexact):
+		return fmt.Sprintf("--types %s:string keeps both", inexact.Property)
+	case errors.As(err, &at):
+		return "--times any takes it"
+	case errors.As(err, &kind):
+		return typeAdvice(kind)
+	}
+	return ""
+}
+
+// typeAdvice returns how --types takes a property of another type than the store has.
+func typeAdvice(err *event.TypeError) string {
+	skip := fmt.Sprintf("--types %s:skip leaves it out", err.Property)
+	switch {
+	case err.Have == event.String:
+		return fmt.Sprintf("--types %s:string reads it as a string", err.Property)
+	case err.Have == event.Bool && err.Got == event.Int:
+		return fmt.Sprintf("--types %s:boolean takes 0 and 1 for false and true, %s", err.Property, skip)
+	case err.Got == event.String:
+		return fmt.Sprintf("%s; with --types %s:%s the rows with other values are bad, and --max-bad leaves them out", skip, err.Property, err.Have)
+	}
+	return skip
+}
+
 // importError is the error of an import with its exit code: bad rows are findings.
 func importError(err error) error {
 	var bad *trail.BadRowsError
@@ -305,11 +349,7 @@ func importError(err error) error {
 			err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), show.Count(bad.Bad, "row")),
 		}
 	case errors.As(err, &kind):
-		hint := ""
-		if !strings.Contains(err.Error(), "--types ") {
-			hint = fmt.Sprintf("correct the file, or leave the property out with --types %s:skip", kind.Property)
-		}
-		return &exitError{code: exitFindings, err: err, hint: hint}
+		return &exitError{code: exitFindings, err: err}
 	}
 	return err
 }

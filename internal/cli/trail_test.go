@@ -420,6 +420,29 @@ func TestImportLargeIntegers(t *testing.T) {
 	f(exitFindings, "hint: leave the property out with --types k:skip", "import", "--db", "y", "half.ndjson")
 }
 
+// TestImportAdvice checks the flags that errors of an import name.
+func TestImportAdvice(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "user.csv", "usr_id,time,event,gift,nr\nann,2026-01-05,view,true,1\n")
+	write(t, "list.ndjson", `{"user":"ann","time":"2026-01-05","event":"view","tags":["a"]}`+"\n")
+	write(t, "gift.csv", "user,time,event,gift\nann,2026-01-05,view,1\n")
+	write(t, "nr.csv", "user,time,event,nr\nann,2026-01-05,view,x\n")
+	f := func(message string, args ...string) {
+		t.Helper()
+		_, _, errs := execute(t, nil, append([]string{"trail", "import", "--db", "x"}, args...)...)
+		if !strings.Contains(errs, message) {
+			t.Errorf("%q: got %q, want %q", args, errs, message)
+		}
+	}
+	f("there is no column user_id or user among usr_id, time, event, gift, nr; did you mean --user usr_id?", "user.csv")
+	f(`there is no column "happening" among usr_id, time, event, gift, nr; name it with --event`, "--user", "usr_id", "--event", "happening", "user.csv")
+	f("; did you mean --types gift:TYPE?", "--user", "usr_id", "--types", "gft:string", "user.csv")
+	f("user.csv: 1 event", "--user", "usr_id", "user.csv")
+	f("list.ndjson:1: property \"tags\" is an array: want a string, a number or a boolean; --types tags:skip leaves it out", "list.ndjson")
+	f("; --types gift:boolean takes 0 and 1 for false and true, --types gift:skip leaves it out", "gift.csv")
+	f("; --types nr:skip leaves it out; with --types nr:integer the rows with other values are bad, and --max-bad leaves them out", "nr.csv")
+}
+
 func TestDrop(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "events.csv", "user,time,event\nu1,2026-01-05T10:00:00Z,view\nu1,2026-03-05T10:00:00Z,view\n")

@@ -20,7 +20,7 @@ type csvSource struct {
 	width   int   // fields of a record
 	role    []int // by field: colUser …, or roles + index of the property, or one of those below
 	unit    unit
-	times   TimeCheck
+	opt     Options
 	fields  event.Schema
 	names   []string // of all columns
 	values  []event.Value
@@ -37,10 +37,10 @@ const (
 )
 
 func newCSV(in *input, opt Options) (*csvSource, error) {
-	s := &csvSource{times: opt.Times}
+	s := &csvSource{opt: opt}
 	s.unit, _ = unitOf(opt.TimeUnit) // checked by Options.check
 	header := records{window: newWindow(in)}
-	if err := s.readHeader(&header, opt); err != nil {
+	if err := s.readHeader(&header); err != nil {
 		return nil, err
 	}
 	guesses, err := guessTypes(&header, s.width)
@@ -67,7 +67,8 @@ func newCSV(in *input, opt Options) (*csvSource, error) {
 }
 
 // readHeader reads the names of the columns.
-func (s *csvSource) readHeader(r *records, opt Options) error {
+func (s *csvSource) readHeader(r *records) error {
+	opt := &s.opt
 	if err := r.next(); err != nil {
 		if err == io.EOF {
 			return errors.New("the file is empty: line 1 must have the names of the columns")
@@ -196,7 +197,7 @@ func (s *csvSource) take(row *Row) (reason string) {
 		case colTime:
 			t, err := parseTime(text, s.unit)
 			if err == nil {
-				err = s.times.check(t)
+				err = s.opt.checkTime(t)
 			}
 			if err != nil {
 				return fmt.Sprintf("%s %s: %v", s.names[i], quote(text), err)
@@ -211,7 +212,7 @@ func (s *csvSource) take(row *Row) (reason string) {
 		default:
 			v, ok := parseValue(text, s.fields[role-roles].Type)
 			if !ok {
-				return mismatch(s.names[i], text, s.fields[role-roles].Type)
+				return s.opt.mismatch(s.names[i], text, s.fields[role-roles].Type).Error()
 			}
 			row.Values[role-roles] = v
 		}

@@ -26,7 +26,6 @@ func NewParser(opt Options) (*Parser, error) {
 		return nil, err
 	}
 	u, err := unitOf(opt.TimeUnit)
-	opt.flagless = true
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func (s *ndjsonSource) take(line []byte, row *Row) error {
 			row.ID, err = m.identity()
 		case colTime:
 			if row.Time, err = m.time(s.unit); err == nil {
-				if err = s.opt.Times.check(row.Time); err != nil {
+				if err = s.opt.checkTime(row.Time); err != nil {
 					err = fmt.Errorf("%s %s: %w", m.name, quote(m.text), err)
 				}
 			}
@@ -302,7 +302,7 @@ func (s *ndjsonSource) grow(f fresh, row *Row) error {
 		role = roles + len(s.fields)
 		t, err := s.opt.propertyType(name, f.value.Type())
 		if err == nil && !f.value.Exact(t) {
-			err = fmt.Errorf("%s", mismatch(name, f.value.String(), t))
+			err = s.opt.mismatch(name, f.value.String(), t)
 		}
 		if err != nil {
 			return err
@@ -318,7 +318,7 @@ func (s *ndjsonSource) grow(f fresh, row *Row) error {
 		return &event.TypeError{Property: f.name, Have: s.fields[k].Type, Got: f.value.Type()}
 	}
 	if t == event.Float && s.large[k] {
-		return fmt.Errorf("%w; --types %s:string keeps both", &event.InexactError{Property: f.name}, f.name)
+		return s.opt.advise(&event.InexactError{Property: f.name})
 	}
 	if t != s.fields[k].Type {
 		// Who holds the schema of before must not see it change.
@@ -383,10 +383,8 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 		if m.kind == jsonObject {
 			deep = fmt.Sprintf(" nested more than %d deep", maxParts)
 		}
-		if o.flagless {
-			return event.Value{}, fmt.Errorf("property %q is %s%s: want a string, a number or a boolean", m.name, m.kind, deep)
-		}
-		return event.Value{}, fmt.Errorf("property %q is %s%s; --types %s:skip leaves it out", m.name, m.kind, deep, m.name)
+		reason := fmt.Sprintf("property %q is %s%s: want a string, a number or a boolean", m.name, m.kind, deep)
+		return event.Value{}, o.advise(&PropertyError{Property: m.name, Reason: reason})
 	case jsonString:
 		if m.text == "" || t == event.String || t == event.Unknown {
 			return event.StringOf(m.text), nil
@@ -421,7 +419,7 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 	if forced {
 		v, ok := parseValue(m.text, t)
 		if !ok {
-			return event.Value{}, fmt.Errorf("%s", mismatch(m.name, m.text, t))
+			return event.Value{}, o.mismatch(m.name, m.text, t)
 		}
 		return v, nil
 	}
@@ -433,11 +431,8 @@ func (o *Options) convert(m *member, t event.Type, forced bool) (event.Value, er
 // would become another one.
 func (m *member) float(o *Options) (event.Value, error) {
 	f, err := parseNumber(m.text)
-	if err == errInexact && o.flagless {
-		return event.Value{}, fmt.Errorf("%s: %s is %w; as a string it can be kept", m.name, m.text, err)
-	}
 	if err == errInexact {
-		return event.Value{}, fmt.Errorf("%s", mismatch(m.name, m.text, event.Float))
+		return event.Value{}, o.mismatch(m.name, m.text, event.Float)
 	}
 	if err != nil || math.IsInf(f, 0) {
 		return event.Value{}, fmt.Errorf("%s: %s is too large a number", m.name, quote(m.text))

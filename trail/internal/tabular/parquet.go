@@ -27,7 +27,7 @@ type parquetSource struct {
 	meta    format.FileMetaData
 	columns []*column
 	fields  event.Schema
-	times   TimeCheck
+	opt     Options
 
 	group int   // row groups begun
 	left  int64 // rows of the current one that were not read yet
@@ -52,7 +52,7 @@ func newParquet(in *input, opt Options) (s *parquetSource, err error) {
 	if in.total < 0 {
 		return nil, errors.New("a file of Parquet is read from its end, and so not from a pipe")
 	}
-	s = &parquetSource{in: in, times: opt.Times}
+	s = &parquetSource{in: in, opt: opt}
 	s.file = &pages{r: in.file, size: in.total, onRead: s.countBytes}
 	if err := s.footer(); err != nil {
 		return nil, err
@@ -199,10 +199,10 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 			continue // all missing
 		}
 		if l.list {
-			return unread(c, "a list")
+			return unreadable(c, opt, "a list")
 		}
 		if c.meaning == meansNothing {
-			return unread(c, "of a type that is not read")
+			return unreadable(c, opt, "of a type that is not read")
 		}
 		switch natural := c.natural(); {
 		case role == colTime:
@@ -227,11 +227,13 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	return nil
 }
 
-func unread(c *column, what string) error {
+// unreadable returns the error about a column that cannot be read.
+func unreadable(c *column, opt Options, what string) error {
+	reason := fmt.Sprintf("the column %q is %s", c.name, what)
 	if c.role >= 0 {
-		return fmt.Errorf("the column %q is %s", c.name, what)
+		return errors.New(reason)
 	}
-	return fmt.Errorf("the column %q is %s; --types %s:skip leaves it out", c.name, what, c.name)
+	return opt.advise(&PropertyError{Property: c.name, Reason: reason})
 }
 
 func (s *parquetSource) schema() event.Schema { return s.fields }
@@ -321,7 +323,7 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 		case names[i].Missing():
 			reason = s.name(colEvent) + " is empty or missing"
 		default:
-			if err := s.times.check(times[i].Int()); err != nil {
+			if err := s.opt.checkTime(times[i].Int()); err != nil {
 				reason = fmt.Sprintf("%s: %v", s.name(colTime), err)
 			}
 		}

@@ -180,15 +180,15 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// mismatch tells that a text is not of the type of its property.
-func mismatch(property, text string, t event.Type) string {
+// mismatch returns the error about a text that is not of the type of its property.
+func (o Options) mismatch(property, text string, t event.Type) error {
 	if i, ok := parseInt(text); ok && i == math.MinInt64 && t == event.Int {
-		return fmt.Sprintf("%s: %v", property, errLeast)
+		return fmt.Errorf("%s: %w", property, errLeast)
 	}
 	if err := tooLarge(text, t); err != nil {
-		return fmt.Sprintf("%s: %v; --types %s:string keeps it", property, err, property)
+		return o.advise(&PropertyError{Property: property, Reason: fmt.Sprintf("%s: %v", property, err), AsString: true})
 	}
-	return fmt.Sprintf("%s: %s is not %s", property, quote(text), article(t))
+	return fmt.Errorf("%s: %s is not %s", property, quote(text), article(t))
 }
 
 // tooLarge tells that a text is an integer that a type cannot hold, nil if it is none.

@@ -35,9 +35,9 @@ type Options struct {
 	// tells them apart by size. Texts and Parquet timestamps say their own.
 	TimeUnit string
 
-	// Times makes bad ones of rows whose time it does not take. A Parser does not
-	// ask it.
-	Times TimeCheck
+	// Times returns why a time, in milliseconds since 1970 UTC, is not taken, nil if
+	// it is. Rows with other times are bad. nil takes all times, as a Parser does.
+	Times func(millis int64) error
 
 	// Types forces the types of properties by name. Unknown leaves the column out.
 	Types map[string]event.Type
@@ -46,20 +46,21 @@ type Options struct {
 	// must come in its type or, between integers and numbers, widens.
 	Known event.Schema
 
-	// flagless leaves the flags of the command line out of messages: whoever hands
-	// over single events has none.
-	flagless bool
+	// Advice returns what to do about an error, or "". It is appended to the message.
+	// The error is a *ColumnError, a *PropertyError, an *event.TypeError or an
+	// *event.InexactError. nil gives no advice.
+	Advice func(error) string
 }
 
-// A TimeCheck says why a time, in milliseconds since 1970 UTC, is not taken; nil if
-// it is. The nil TimeCheck takes all.
-type TimeCheck func(millis int64) error
-
-func (c TimeCheck) check(millis int64) error {
-	if c == nil {
+// checkTime returns why a time is not taken, nil if it is.
+func (o Options) checkTime(millis int64) error {
+	if o.Times == nil {
 		return nil
 	}
-	return c(millis)
+	if err := o.Times(millis); err != nil {
+		return o.advise(err)
+	}
+	return nil
 }
 
 // A Row is one event. Its strings and its Values are lent: they are good until
@@ -194,11 +195,11 @@ func (o Options) check() error {
 	if _, err := unitOf(o.TimeUnit); err != nil {
 		return err
 	}
-	wants := o.columnSpecs()
-	for i, a := range wants {
-		for _, b := range wants[:i] {
+	specs := o.columnSpecs()
+	for i, a := range specs {
+		for _, b := range specs[:i] {
 			if a.name != "" && a.name == b.name {
-				return fmt.Errorf("%s and %s both name the column %q", b.flag, a.flag, a.name)
+				return fmt.Errorf("%s and %s are both in the column %q", b.role, a.role, a.name)
 			}
 		}
 	}
