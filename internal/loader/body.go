@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/jsonscan"
 )
 
 // An input is what a batch is read into. It is reused, with its memory if that
@@ -349,16 +351,17 @@ func (l *Loader) parse(in *input, ndjson bool) error {
 	}
 	if ndjson {
 		if err := in.split.lines(in.body, l.opts.MaxEvent); err != nil {
-			return refusef(http.StatusBadRequest, "the body is no NDJSON: %v", err)
+			return refusef(http.StatusBadRequest, "the body is not NDJSON: %v", err)
 		}
 		return nil
 	}
-	err := in.split.array(in.body, l.opts.MaxEvent)
-	if err == nil {
+	var syntax *jsonscan.Error
+	switch err := in.split.array(in.body, l.opts.MaxEvent); {
+	case err == nil:
 		return nil
+	case errors.As(err, &syntax):
+		return refusef(http.StatusBadRequest, "the body is not a JSON array: %v", err)
+	default:
+		return refusef(http.StatusBadRequest, "the batch cannot be taken: %v", err)
 	}
-	if s, ok := asSyntax(err); ok {
-		return refusef(http.StatusBadRequest, "the body is not a JSON array: %v", s)
-	}
-	return refusef(http.StatusBadRequest, "the batch cannot be taken: %v", err)
 }

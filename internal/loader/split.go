@@ -2,10 +2,11 @@ package loader
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/jsonscan"
 )
 
 // A reason is a class of events that are not taken.
@@ -27,28 +28,28 @@ const (
 // String returns the label of the reason in metrics.
 func (r reason) String() string { return [...]string{"json", "utf8", "size", "unfit"}[r] }
 
-// maxRejected is how many verdicts a batch may have. Past it the batch as a
-// whole is refused: a body of two-byte lines would else be answered, and have
-// to be remembered, with thirty times its size.
+// maxRejected is how many verdicts a batch may have. Batches with more are refused
+// as a whole: the answer to a body of two-byte lines, which must be remembered,
+// would have thirty times its size.
 const maxRejected = 1000
 
-// errRejected refuses a batch with more verdicts than that.
+// errRejected refuses a batch with more verdicts than maxRejected.
 var errRejected = fmt.Errorf("more than %d of its events cannot be taken", maxRejected)
 
-// A splitter makes lines of a body: one event a line. It is reused from batch to
-// batch; what split returns lasts until the next.
+// A splitter makes lines of a body: one event a line. It is reused for the next
+// batch, and so is the memory of its results.
 type splitter struct {
-	scan  scanner
+	scan  jsonscan.Scanner
 	limit int   // bytes of an event
-	batch Batch // gets the events, too, unless it is nil
+	batch Batch // of the store, which also gets the events; nil without a store
 
 	out      []byte // shares the memory of the body
 	events   int
-	index    int          // of the event under way
+	index    int          // of the current event
 	rejected []byte       // verdicts as JSON, without the brackets
 	refused  [reasons]int // how many for each reason
 	verdicts int          // how many in all
-	places   []uint32     // of the events that are taken, in the body; with a batch only
+	places   []uint32     // indexes in the body of the events that are taken; nil without a store
 }
 
 // reset makes the splitter ready for a body.
@@ -59,33 +60,31 @@ func (s *splitter) reset(body []byte, limit int) {
 	}
 }
 
-// array makes lines of a JSON array, in place. The error is a *syntaxError, or
+// array makes lines of a JSON array, in place. The error is a *jsonscan.Error, or
 // errRejected.
 func (s *splitter) array(body []byte, limit int) error {
 	s.reset(body, limit)
-	i := space(body, 0)
+	i := jsonscan.Space(body, 0)
 	if i >= len(body) || body[i] != '[' {
-		_, err := wrong(body, i, `the "[" of an array of events`)
-		return err
+		return jsonscan.Unexpected(body, i, `the "[" of an array of events`)
 	}
-	if i = space(body, i+1); i < len(body) && body[i] == ']' {
+	if i = jsonscan.Space(body, i+1); i < len(body) && body[i] == ']' {
 		return end(body, i+1)
 	}
 	for {
-		after, err := s.scan.value(body, i)
+		after, err := s.scan.Value(body, i)
 		if err != nil {
 			return err
 		}
-		// The bracket or comma before the event leaves room for its newline: what
-		// is written never overtakes what is read.
-		next := space(body, after)
+		// The newline of the event has the room of the bracket or comma before it. So
+		// writing never overtakes reading.
+		next := jsonscan.Space(body, after)
 		var sep byte
 		if next < len(body) {
 			sep = body[next]
 		}
 		if sep != ',' && sep != ']' {
-			_, err := wrong(body, next, `"," or "]" after an event`)
-			return err
+			return jsonscan.Unexpected(body, next, `"," or "]" after an event`)
 		}
 		if err := s.take(body[i:after]); err != nil {
 			return err
@@ -93,22 +92,21 @@ func (s *splitter) array(body []byte, limit int) error {
 		if sep == ']' {
 			return end(body, next+1)
 		}
-		i = space(body, next+1)
+		i = jsonscan.Space(body, next+1)
 	}
 }
 
-// end wants nothing but white space from i on.
+// end returns an error unless only white space follows from i on.
 func end(body []byte, i int) error {
-	if i = space(body, i); i < len(body) {
-		_, err := wrong(body, i, "nothing after the array")
-		return err
+	if i = jsonscan.Space(body, i); i < len(body) {
+		return jsonscan.Unexpected(body, i, "nothing after the array")
 	}
 	return nil
 }
 
-// lines makes lines of NDJSON, in place but for a last line that ends without a
-// newline, for which the body must have a byte of room. Empty lines are no
-// events. The error is errRejected.
+// lines makes lines of NDJSON, in place. If the last line ends without a newline,
+// the body must have room for one more byte. Empty lines are not events. The error
+// is errRejected.
 func (s *splitter) lines(body []byte, limit int) error {
 	s.reset(body, limit)
 	for rest := body; len(rest) > 0; {
@@ -117,15 +115,15 @@ func (s *splitter) lines(body []byte, limit int) error {
 			line, after = rest[:n], rest[n+1:]
 		}
 		rest = after
-		i := space(line, 0)
+		i := jsonscan.Space(line, 0)
 		if i == len(line) {
 			continue
 		}
 		stop := i
 		var err error
-		if len(line)-i <= s.limit { // else it is refused unread
-			if stop, err = s.scan.value(line, i); err == nil && space(line, stop) < len(line) {
-				_, err = wrong(line, space(line, stop), "the end of the line")
+		if len(line)-i <= s.limit { // otherwise it is refused without reading
+			if stop, err = s.scan.Value(line, i); err == nil && jsonscan.Space(line, stop) < len(line) {
+				err = jsonscan.Unexpected(line, jsonscan.Space(line, stop), "the end of the line")
 			}
 			if err != nil {
 				if err := s.refuse(notJSON, err.Error()); err != nil {
@@ -160,7 +158,7 @@ func (s *splitter) take(event []byte) error {
 	n := len(s.out)
 	if bytes.IndexByte(event, '\n') >= 0 || bytes.IndexByte(event, '\r') >= 0 {
 		room := s.out[n : n+len(event)]
-		s.out = s.out[:n+compact(room, event)]
+		s.out = s.out[:n+jsonscan.Compact(room, event)]
 	} else {
 		s.out = append(s.out, event...) // a move: the body has the room
 	}
@@ -205,11 +203,4 @@ func appendString(dst []byte, text string) []byte {
 		}
 	}
 	return append(dst, '"')
-}
-
-// asSyntax returns the syntax error that err is.
-func asSyntax(err error) (*syntaxError, bool) {
-	var s *syntaxError
-	ok := errors.As(err, &s)
-	return s, ok
 }
