@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
+	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
 // shop returns the first events of the ecom data.

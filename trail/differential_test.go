@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // TestAnswersDoNotDependOnTheWay appends random events in random portions, with

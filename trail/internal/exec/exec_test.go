@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/exec"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 // parse reads a query document.
