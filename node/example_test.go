@@ -93,7 +93,7 @@ func ExampleNewCall() {
 	// Output: nothing came back
 }
 
-// Several packets at once, and all their responses in order.
+// Several packets, and all their responses in order.
 func ExampleSendAll() {
 	words := &node.Def{
 		Kind: "words", Summary: "Sends each word by itself.", In: in, Out: out,
@@ -166,7 +166,7 @@ func ExampleSpawn() {
 func ExampleFork() {
 	done := make(chan string, 1)
 	later := &node.Def{
-		Kind: "later", Summary: "Answers at once and goes on.", In: in, Out: out,
+		Kind: "later", Summary: "Answers immediately and continues.", In: in, Out: out,
 		New: func(*node.Init) (node.Node, error) {
 			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
 				return node.Fork(node.Block(func(context.Context) node.Result {
@@ -247,7 +247,7 @@ func (n *bufferNode) Receive(node.Process, node.Packet) node.Result {
 	return node.None()
 }
 
-// Measure is called by whoever scrapes, while processes go on.
+// Measure is called for each scrape, while processes run.
 func (n *bufferNode) Measure(report func(node.Metric)) {
 	report(node.Metric{Name: "buffer_length", Help: "Payloads that are kept.", Value: float64(n.length.Load())})
 }

@@ -10,5 +10,5 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// kinds are the standard kinds, which the examples use beside their own.
+// kinds are the standard kinds, which the examples use in addition to their own.
 func kinds() []*node.Def { return std.Defs("") }

@@ -14,7 +14,7 @@ type nothing struct{}
 
 func (nothing) Close() error { return nil }
 
-// TestAcquirePanic frees a key whose open has panicked, and whoever waits for it.
+// TestAcquirePanic frees a key whose open has panicked, and fails all that wait for it.
 func TestAcquirePanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool node.Pool
@@ -68,7 +68,7 @@ func TestFailNil(t *testing.T) {
 	}
 }
 
-// TestErrorCode wants the code behind the message, once.
+// TestErrorCode expects the code after the message, once.
 func TestErrorCode(t *testing.T) {
 	inner := &node.Error{Err: errors.New("too much"), Code: "F7004"}
 	outer := *inner

@@ -1,13 +1,11 @@
-// Package observe is how debuggers, recorders and tests watch packets travel.
+// Package observe has the types with which debuggers, recorders and tests watch
+// packets.
 //
-// An [Observer] is told what the nodes of a process do as they do it, a
-// [Recorder] gets the [Timeline] of a process that has ended, and [Metrics] are
-// counts of all of them. Observing costs nothing while nobody does: a process
-// that is watched runs an instrumented variant of its program ([Wrap],
-// [Instrument]), all others run the program itself.
+// An [Observer] is called for each packet and answer, a [Recorder] gets the
+// [Timeline] of a process that has ended, and [Metrics] count all of them. Processes
+// that are not watched pay nothing for it.
 //
-// Read observe.go, timeline.go, metrics.go and trace.go, then instrument.go for
-// how nodes are wrapped.
+// Read observe.go, timeline.go, metrics.go and trace.go.
 //
 // The package must not know how processes are run.
 package observe
@@ -17,35 +15,35 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An Observer is told what processes do. Nil fields are skipped. Calls come from
-// the goroutine that runs the process, for several processes at once, and must
-// not block.
+// An Observer has functions that the engine calls while processes run; any may be
+// nil. Calls for one process come from the goroutine that runs it, those for several
+// processes concurrently. The functions must not block.
 type Observer struct {
-	// Filter reports whether a node is observed. It is asked once for each node
-	// of a generation; the others cost nothing then. Nil is all nodes.
+	// Filter reports whether a node is observed. It is called once for each node
+	// of a generation; other nodes cost nothing. Nil is all nodes.
 	Filter func(node.Ref) bool
 
-	Received func(Packet) // a packet has arrived at an in-port
+	Received func(Packet) // a node receives a packet at an in-port
 	Sent     func(Packet) // a node sends a packet on an out-port
-	Answered func(Answer) // what was received, or what a trigger began with, has been answered
+	Answered func(Answer) // a packet, or what a trigger started a process with, has been answered
 }
 
 // A Packet is one payload at a port.
 type Packet struct {
 	Process node.Process // valid during the call
 	Node    node.Ref
-	Port    int // index, families counted out; [ErrorPort] for the port "error"
+	Port    int // index, where each member of a family counts; or [ErrorPort], [TriggerPort]
 	Payload value.Value
 }
 
-// ErrorPort is the Port of a packet that was sent on the port "error", TriggerPort
-// that of the answer to what a trigger began a process with.
+// ErrorPort is the Port of a packet that was sent on the port "error". TriggerPort is
+// the Port of the answer to what a trigger started a process with.
 const (
 	ErrorPort   = -1
 	TriggerPort = -2
 )
 
-// An Answer is the response to a packet that a node had received.
+// An Answer is the response to a packet.
 type Answer struct {
 	Packet
 	Response node.Response

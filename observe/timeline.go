@@ -8,57 +8,55 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Recorder is handed the timelines of processes. Its functions are called from
-// any goroutine and must not block.
+// A Recorder gets the timelines of processes. Any goroutine may call its functions;
+// they must not block.
 type Recorder struct {
-	// Filter reports whether a process that starts now is to be recorded. Trace
-	// is the trace that it starts in, zero if it has none. Nil is all processes.
+	// Filter reports whether to record a process that starts now. Trace is the
+	// trace that it starts in, zero if it has none. Nil is all processes.
 	Filter func(Trace) bool
 
-	// Traces says that what is recorded becomes part of a trace: those whom the
-	// process asks for something are told to record, too.
+	// Traces says that the timelines become part of a trace. So the requests of
+	// the process to other services carry a trace that is sampled.
 	Traces bool
 
-	// Ended gets the timeline of a process that Wants has asked for, once that
-	// has ended. The timeline is shared and must not be changed.
+	// Ended gets the timeline of a recorded process that has ended. The timeline
+	// is shared and must not be changed.
 	Ended func(*Timeline)
 }
 
 // A Timeline is what one process did. All times but Start are since Start.
 type Timeline struct {
 	Process    string   // its UUIDv7
-	Trace      Trace    // whose span is the process
-	Parent     [8]byte  // the span that it belongs to; zero at the start of a trace
-	Trigger    node.Ref // where the process started
-	Name       string   // what it was about, as its trigger says; empty if it does not
+	Trace      Trace    // its span is the process
+	Parent     [8]byte  // the span of the caller; zero at the start of a trace
+	Trigger    node.Ref // the node at which the process started
+	Name       string   // the description of its trigger; may be empty
 	Attributes []Attribute
 	Start      time.Time
 	Duration   time.Duration
 	Outcome    Outcome
-	Failed     bool   // it counts as failed: by its outcome, unless its trigger knows better
+	Failed     bool   // the process counts as failed: by its Description or else its outcome
 	Error      string // of the response, if that is an error
-	Spans      []Span // in the order in which packets were taken
-	Unrecorded int    // packets past the first 1,000, which have no span
+	Spans      []Span // in the order in which nodes received packets
+	Unrecorded int    // packets after the first 1,000, which have no span
 }
 
-// A Describer is a trigger that knows more about its processes than the engine:
-// what a request asked for, and how it was answered. It is asked about those
-// that are recorded for a timeline.
+// A Describer is a trigger that describes its processes, such as by the request and
+// its answer. It is called for processes with a timeline.
 type Describer interface {
-	// Describe is called once for a process that has ended, before its response
-	// is handed to the trigger. ctx and first are what the trigger has started
-	// it with, resp is how it ended.
+	// Describe is called once for a process that has ended, before the trigger
+	// gets the response. ctx and first are what the trigger has started it with.
 	Describe(ctx context.Context, first value.Value, resp node.Response) Description
 }
 
-// A Description is what a trigger says about a process.
+// A Description is what a trigger knows about a process.
 type Description struct {
-	Name       string      // as few different ones as there are things to do
+	Name       string      // one of few, such as the method and route of a request
 	Failed     bool        // the process counts as failed
 	Attributes []Attribute // by the conventions of OpenTelemetry
 }
 
-// An Attribute is something known about a process, either a text or a number.
+// An Attribute is a text or a number about a process.
 type Attribute struct {
 	Key    string
 	Text   string
@@ -69,8 +67,8 @@ type Attribute struct {
 type Outcome uint8
 
 // Answered is a response with a payload, Nothing one without, Failed an error.
-// Cancelled is an error of a process whose context had ended: its client had
-// gone, or its deadline or a shutdown's grace was over.
+// Cancelled is an error of a process whose context had ended: its client had left,
+// or its deadline or a shutdown's grace was over.
 const (
 	Answered Outcome = iota
 	Nothing
@@ -80,23 +78,23 @@ const (
 	outcomes = iota // how many there are
 )
 
-// String returns the outcome as metrics and logs have it.
+// String returns the word for metrics and logs.
 func (o Outcome) String() string {
 	return [...]string{"answered", "nothing", "failed", "cancelled"}[o]
 }
 
-// A Span is a packet at a node: it arrived, waited, was handled, and was passed
-// on or answered. What other nodes did about it meanwhile is in their spans.
+// A Span is a packet at a node: it arrived, waited, was handled, and was passed on or
+// answered. The work of other nodes meanwhile is in their spans.
 type Span struct {
 	Node  node.Ref
-	Port  int           // index of the in-port, families counted out
+	Port  int           // index of the in-port, where each member of a family counts
 	Start time.Duration // when the packet arrived
-	Queue time.Duration // how long it waited to be taken
+	Queue time.Duration // how long it waited
 	Run   time.Duration // how long the node's code ran
 	Wait  time.Duration // how long its blocking work took
-	End   time.Duration // when the node had done the last it had to do about it
-	Error string        // of a failure of the node's own
+	End   time.Duration // when the node's work on it ended
+	Error string        // of a failure of the node itself
 }
 
-// Own returns how long the node itself had to do with the packet.
+// Own returns the time for which the packet waited or the node worked on it.
 func (s *Span) Own() time.Duration { return s.Queue + s.Run + s.Wait }

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// A Trace is a place in a distributed trace, as W3C Trace Context has it: the
-// trace and the span under which something happens. The zero Trace is none.
+// A Trace is a W3C Trace Context: a distributed trace and the current span in it.
+// The zero Trace is none.
 type Trace struct {
 	ID      [16]byte
 	Span    [8]byte
-	Sampled bool   // whoever began the trace wants it recorded
+	Sampled bool   // the origin of the trace has decided to record it
 	State   string // the header tracestate, passed on as it is; may be empty
 }
 
 // IsZero reports whether there is no trace.
 func (t Trace) IsZero() bool { return t.ID == [16]byte{} }
 
-// String returns the trace as the header traceparent; empty if there is none.
+// String returns the header traceparent, empty if there is no trace.
 func (t Trace) String() string {
 	if t.IsZero() {
 		return ""
@@ -37,14 +37,14 @@ func (t Trace) String() string {
 const (
 	traceparentLen = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 
-	// maxState is how much of a tracestate is passed on; the specification asks
-	// for 512 bytes at least.
+	// maxState is the longest tracestate that is passed on, in bytes; the
+	// specification requires at least 512.
 	maxState = 8 << 10
 )
 
-// ParseTrace reads the headers traceparent and tracestate. A traceparent that
-// is malformed is as good as none, as the specification has it (section 3.2):
-// then ok is false. So is a tracestate that is not printable or too long.
+// ParseTrace reads the headers traceparent and tracestate. As the specification
+// requires (section 3.2), a malformed traceparent counts as none: ok is false. A
+// tracestate that is not printable or too long is left out.
 func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 	s := strings.TrimSpace(traceparent)
 	if len(s) < traceparentLen || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -54,8 +54,7 @@ func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 	if !decodeHex(version[:], s[:2]) || !decodeHex(t.ID[:], s[3:35]) || !decodeHex(t.Span[:], s[36:52]) || !decodeHex(flags[:], s[53:55]) {
 		return Trace{}, false
 	}
-	// Later versions may append fields; the first has none, and the last is not
-	// to be used.
+	// Later versions may append fields; version 0 has none, and 255 is invalid.
 	longer := len(s) > traceparentLen
 	if version[0] == 0xff || longer && (version[0] == 0 || s[traceparentLen] != '-') || t.ID == [16]byte{} || t.Span == [8]byte{} {
 		return Trace{}, false
@@ -67,10 +66,10 @@ func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 	return t, true
 }
 
-// notPrintable reports whether a tracestate may not have the character.
+// notPrintable reports whether a character is invalid in a tracestate.
 func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
-// decodeHex reads lower-case digits, as other ones are not allowed.
+// decodeHex reads lower-case digits; others are invalid.
 func decodeHex(dst []byte, s string) bool {
 	if strings.ContainsAny(s, "ABCDEF") {
 		return false
@@ -81,15 +80,15 @@ func decodeHex(dst []byte, s string) bool {
 
 type traceKey struct{}
 
-// WithTrace returns a context under which processes start as part of a trace. A
-// trigger that has been told a trace by its client uses it.
+// WithTrace returns a context under which processes start as part of a trace. It is
+// for triggers whose clients send a trace.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf returns the trace of a context. In a process that is recorded for a
-// trace, that is the process's own span, which a node hands on to those it asks
-// for something; otherwise it is the trace that the trigger was told, if any.
+// TraceOf returns the trace of a context. In a process that is recorded for a trace,
+// its span is that of the process, and a node passes it on with its requests.
+// Otherwise it is the trace that the trigger got, if any.
 func TraceOf(ctx context.Context) (t Trace, ok bool) {
 	t, ok = ctx.Value(traceKey{}).(Trace)
 	return t, ok

@@ -1,5 +1,5 @@
-// Package admin serves what operators ask a running program over HTTP: whether
-// it lives and is ready, its profiles, and what it serves.
+// Package admin serves the state of a running program to operators over HTTP: whether
+// it is alive and ready, its metrics and profiles, and its workflow.
 //
 // Read [Options], [CheckAddress] and [Start].
 //
@@ -8,15 +8,15 @@
 //	GET /readyz            200 while it serves, 503 before that and while it shuts down
 //	GET /metrics           for Prometheus
 //	GET /api/v1/           the paths of the API
-//	GET /api/v1/status     generation, when it began to serve, nodes, processes under way, last reload
+//	GET /api/v1/status     generation, when it began to serve, nodes, processes in progress, last reload
 //	GET /api/v1/nodes      the nodes of the generation, with their links and the places of their specs
 //	GET /api/v1/kinds      the kinds that documents may use
-//	GET /api/v1/slow/      what was kept of slow processes
+//	GET /api/v1/slow/      records of slow processes
 //	GET /debug/pprof/      profiles, for go tool pprof
 //
-// Invariants: without a token, only clients of this machine are answered, and
-// only those that name it as this machine; with one, every request must bear it.
-// A page of another site is not answered at all.
+// Invariants: without a token, only requests from this machine that address it as
+// localhost are answered; with one, every request must have it. Requests from pages
+// of other sites are refused.
 //
 // The package must not change what is served, or know documents.
 package admin
@@ -49,7 +49,7 @@ import (
 // may be left out.
 type Options struct {
 	Address string                // host:port; see [CheckAddress]
-	Token   string                // that every request must bear; empty for none
+	Token   string                // which every request must have; empty for none
 	Status  func() uniflow.Status // called from any goroutine
 	Kinds   []*node.Def           // must not be changed
 	Version string                // of the program
@@ -62,29 +62,29 @@ type Options struct {
 	Links  func() []uniflow.Link // called from any goroutine
 	Reload func() Reload         // the last; called from any goroutine
 
-	// Label has goroutines labelled with nodes until release is called; it is
-	// called for the time of a CPU profile.
+	// Label labels goroutines with nodes until release is called. It is called for
+	// the time of a CPU profile.
 	Label func() (release func())
 }
 
-// A Reload is how the last attempt to serve documents went. The zero Reload says
-// that there was none.
+// A Reload is the result of the last attempt to serve documents. It is zero before
+// the first.
 type Reload struct {
 	Time     time.Time
-	OK       bool      // what was read is served
-	Err      error     // why it could not be started; nil if the findings say it all
+	OK       bool      // the documents are served
+	Err      error     // why they could not be started; nil if only the findings prevent it
 	Findings diag.List // in the documents; must not be changed
 }
 
 // SlowPath is where [Options.Slow] is served.
 const SlowPath = "/api/v1/slow/"
 
-// ErrNoToken refuses an address that others can reach.
+// ErrNoToken says that other machines could reach an address, which needs a token.
 var ErrNoToken = errors.New("an address that is not loopback needs a token")
 
-// CheckAddress reports why an address cannot be served, [ErrNoToken] among the
-// reasons. A host that is a name other than localhost counts as reachable by
-// others, whatever it resolves to today; so does none, which is all addresses.
+// CheckAddress returns the reason why an address cannot be served, such as
+// [ErrNoToken]. Host names other than localhost count as reachable by others,
+// whatever they resolve to; so does an empty host, which is all addresses.
 func CheckAddress(address, token string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -107,8 +107,7 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// A Server is an admin server. Its methods may be called from any goroutine. It
-// must be closed.
+// A Server is an admin server. Any goroutine may call its methods. It must be closed.
 type Server struct {
 	opts    Options
 	token   [sha256.Size]byte // hashed, so that comparing takes the same time for any length
@@ -119,11 +118,10 @@ type Server struct {
 	workers sync.WaitGroup
 }
 
-// headerTimeout is how long a client may take to send a request.
+// headerTimeout is the time that a client has to send a request.
 const headerTimeout = 5 * time.Second
 
-// Start binds the address and serves. The server is not ready yet: see
-// [Server.SetReady].
+// Start binds the address and serves. /readyz answers 503 until [Server.SetReady].
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err := CheckAddress(opts.Address, opts.Token); err != nil {
 		return nil, err
@@ -160,22 +158,21 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address that is listened on, with the port that was picked
-// for 0.
+// Addr returns the address of the listener, with the port that it got for port 0.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// SetReady says whether the program serves.
+// SetReady sets the answer of /readyz.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// Close ends the server, and profiles that are being taken with it. It returns
-// when nothing of it is left to be served.
+// Close ends the server, and profiles that are being taken. It returns when all
+// requests have ended.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	s.workers.Wait()
 	return err
 }
 
-// guard answers only who may ask.
+// guard refuses requests that are not allowed.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -191,8 +188,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				return
 			}
 		case !isLoopback(hostOf(r)):
-			// A page in the user's browser could reach this server under a name
-			// of its own that resolves to this machine.
+			// A page in a browser on this machine could reach the server under a name
+			// of the page's site that resolves to this machine (DNS rebinding).
 			http.Error(w, "ask for localhost or its address", http.StatusForbidden)
 			return
 		}
@@ -200,12 +197,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// crossSite reports whether a page in a browser asks that is not of this server.
-// It could not read the answer, but have a profile taken. Browsers say so in
-// Sec-Fetch-Site, which pages cannot set, older ones in Origin.
+// crossSite reports whether a request comes from a page of another site. The page
+// could not read the answer, but it could start a profile. Browsers set
+// Sec-Fetch-Site, which pages cannot set, and older ones set Origin.
 func crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none": // none is the user, who has typed the address
+	case "", "same-origin", "none": // none: the user has typed the address
 	default:
 		return true
 	}

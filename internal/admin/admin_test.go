@@ -21,7 +21,7 @@ func TestCheckAddress(t *testing.T) {
 		t.Helper()
 		err := CheckAddress(address, token)
 		if (err == nil) != ok || errors.Is(err, ErrNoToken) != wantsToken {
-			t.Errorf("%q with token %q: got %v, want ok %v, wants a token %v", address, token, err, ok, wantsToken)
+			t.Errorf("%q with token %q: got %v, want ok %v, token needed %v", address, token, err, ok, wantsToken)
 		}
 	}
 	f("127.0.0.1:0", "", true, false)

@@ -37,7 +37,7 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// An endpoint is a line of the indexes.
+// An endpoint is a line of an index page.
 type endpoint struct {
 	Path string `json:"path"`
 	What string `json:"what"`
@@ -66,7 +66,7 @@ var page = template.Must(template.New("").Parse(`<!doctype html>
 </ul>
 `))
 
-// index is a page of links.
+// index serves a page of links.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
@@ -84,10 +84,10 @@ func (s *Server) api(w http.ResponseWriter, _ *http.Request) {
 	s.json(w, map[string]any{"endpoints": all})
 }
 
-// maxSeconds is how long a profile or trace may take.
+// maxSeconds is the longest time of a profile or trace.
 const maxSeconds = 3600
 
-// bounded refuses a profile that would take too long.
+// bounded refuses profiles that would take too long.
 func bounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if text := r.FormValue("seconds"); text != "" {
@@ -101,15 +101,15 @@ func bounded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// cmdline is the command line as pprof has it, with words that end in a zero byte
-// but without secrets.
+// cmdline serves the command line in the format of pprof, with a zero byte after each
+// word, without secrets.
 func (s *Server) cmdline(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	s.write(w, http.StatusOK, []byte(strings.Join(s.opts.Cmdline, "\x00")))
 }
 
-// profile takes a CPU profile whose samples say which node they are from, unless
-// it is asked for with labels=0: then the program runs just as it does otherwise.
+// profile takes a CPU profile whose samples are labelled with nodes. With labels=0
+// the program runs without labels, as it does otherwise.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	if r.FormValue("labels") != "0" {
 		defer s.opts.Label()()
@@ -122,8 +122,8 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		s.text(w, http.StatusServiceUnavailable, "not ready")
 		return
 	}
-	// What is served goes on after a reload that failed, so the answer is still
-	// that it is ready; the reason stands below.
+	// After a failed reload the old workflow is still served, so the program is
+	// ready; the answer has the reason of the failure below.
 	text := "ready"
 	if last := s.opts.Reload(); !last.Time.IsZero() && !last.OK {
 		text += "\nlast reload failed at " + last.Time.UTC().Format(time.RFC3339)
@@ -137,7 +137,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	s.text(w, http.StatusOK, text)
 }
 
-// statusBody is what /api/v1/status answers.
+// statusBody is the answer of /api/v1/status.
 type statusBody struct {
 	Version    string     `json:"version"`
 	Started    time.Time  `json:"started"` // when the program began to run
@@ -147,7 +147,7 @@ type statusBody struct {
 	Nodes      int        `json:"nodes"`
 	InFlight   int        `json:"in_flight"`
 
-	Reload *reloadBody `json:"reload,omitempty"` // the last; none while the program starts
+	Reload *reloadBody `json:"reload,omitempty"` // the last; nil while the program starts
 }
 
 type reloadBody struct {
@@ -175,7 +175,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	s.json(w, body)
 }
 
-// nodeBody is one element of what /api/v1/nodes answers.
+// nodeBody is an element of the answer of /api/v1/nodes.
 type nodeBody struct {
 	ID        string `json:"id"`
 	Kind      string `json:"kind"`
@@ -208,7 +208,7 @@ func (s *Server) nodes(w http.ResponseWriter, _ *http.Request) {
 	s.json(w, nodes)
 }
 
-// kindBody is one element of what /api/v1/kinds answers.
+// kindBody is an element of the answer of /api/v1/kinds.
 type kindBody struct {
 	Kind    string `json:"kind"`
 	Summary string `json:"summary"`

@@ -1,4 +1,4 @@
-// Package core holds the kinds that steer a flow: conditions, calls, error
+// Package core has the kinds that control a workflow: conditions, calls, error
 // handling, and snippets of code.
 //
 // [Defs] lists them; each kind has a file of its own. The package must not know
@@ -22,7 +22,7 @@ type Options struct {
 	Language  string    // of expressions that do not name one
 }
 
-// Defs returns the kinds of the package, freshly made.
+// Defs returns the kinds of the package.
 func Defs(o Options) []*node.Def {
 	return []*node.Def{
 		ifDef(o),
@@ -35,20 +35,20 @@ func Defs(o Options) []*node.Def {
 	}
 }
 
-// in is the in-port that most kinds have.
+// in returns the in-port that most kinds have.
 func in(doc string) []node.Port { return []node.Port{{Name: "in", Doc: doc}} }
 
-// languageField and timeoutField are what all kinds with an expression have.
+// languageField and timeoutField are fields of all kinds with an expression.
 func languageField(o Options) *schema.Field {
-	return schema.String("language").Words(false, o.Languages.Names()...).Doc("What the expression is written in; `" + o.Language + "` unless set.")
+	return schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expression; `" + o.Language + "` unless set.")
 }
 
 func timeoutField() *schema.Field {
-	return schema.Duration("timeout").Default(10 * time.Second).Doc("How long one evaluation may take; one that takes longer is stopped, and the node fails. 0 is no limit.")
+	return schema.Duration("timeout").Default(10 * time.Second).Doc("How long one evaluation may take; one that takes longer is stopped, and the node fails. 0 means no limit.")
 }
 
-// compileExpr compiles an expression field of a config that may stand in a list
-// below the node's own fields.
+// compileExpr compiles an expression field of expr, which is the node's config or an
+// entry of a list in it.
 func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) (lang.Program, error) {
 	language := o.Language
 	if init.Config.Has("language") {
@@ -57,8 +57,8 @@ func (o Options) compileExpr(init *node.Init, expr schema.Config, field string) 
 	return o.compile(init, language, expr.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: init.Config.Duration("timeout")})
 }
 
-// compile compiles code of a node, whose log gets what it writes. An unknown
-// language is reported where it is named.
+// compile compiles code of a node. The node's log gets what the code writes. An
+// unknown language is reported at the field language.
 func (o Options) compile(init *node.Init, language string, code diag.Text, opts lang.Options) (lang.Program, error) {
 	if err := o.checkLanguage(init, language); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (o Options) checkLanguage(init *node.Init, language string) error {
 	if err != nil {
 		var d *diag.Diagnostic
 		if errors.As(err, &d) {
-			if init.Config.Hidden("language") { // it quotes what a template made
+			if init.Config.Hidden("language") { // the message would quote text of a template
 				d.Msg, d.Hint = "unknown language", "use one of "+strings.Join(o.Languages.Names(), ", ")
 			}
 			d.Pos, d.Path = init.Config.Pos("language"), init.Config.Path("language")

@@ -48,7 +48,7 @@ func (b branch) Receive(p node.Process, pkt node.Packet) node.Result {
 	return node.Send(1, pkt.Payload)
 }
 
-// A pass is a branch whose condition does not depend on the payload.
+// A pass is an if whose condition does not depend on the payload.
 type pass struct{ port int }
 
 func (p pass) Receive(_ node.Process, pkt node.Packet) node.Result {

@@ -9,7 +9,7 @@ func pipeDef() *node.Def {
 	return &node.Def{
 		Kind:    "pipe",
 		Summary: "Sends each payload through its out-ports in turn: the answer of one goes to the next.",
-		Doc:     "The answer of the last is the pipe's own. None goes on as null. An error goes to `error`.",
+		Doc:     "The answer of the last is the answer of the pipe. None is passed on as null. An error goes to `error`.",
 		Example: "- kind: pipe\n  name: both\n  ports:\n    out[0]:\n      - name: first\n        port: in\n    out[1]:\n      - name: second\n        port: in\n\n" +
 			"- kind: snippet\n  name: first\n  language: cel\n  code: self + 1\n\n- kind: snippet\n  name: second\n  language: cel\n  code: self * 2\n",
 		In:  in("What goes to `out[0]`."),
@@ -20,8 +20,8 @@ func pipeDef() *node.Def {
 	}
 }
 
-// A pipe waits at all stages but the last, whose response is the answer. Only if
-// the error port is linked must it look at that, too.
+// A pipe waits for the responses of all stages but the last, whose response is the
+// answer. If the error port is linked, it waits for that, too.
 type pipe struct {
 	stages []func(value.Value) node.Result
 }

@@ -17,19 +17,19 @@ func snippetDef(o Options) *node.Def {
 		Summary: "Evaluates code on each payload and sends the result.",
 		Doc: "`text`, `json` and `yaml` are constants. A `cel` expression sees the payload as `self` and, if that is a\n" +
 			"map, its keys as variables. `javascript` and `typescript` export a function of the payload, which may be\n" +
-			"async; nothing that one run leaves behind is there in the next. `console.log` writes to the node's log.\n\n" +
+			"async; one run does not see what another has left behind. `console.log` writes to the node's log.\n\n" +
 			"With `isolate: true`, a script runs in a process of its own, which is ended when the timeout has passed or it takes more\n" +
 			"than 1 GiB of memory, whatever it does: see\n" +
 			"[Limits of scripts](../workflows.md#limits-of-scripts).",
 		Example: "- kind: snippet\n  name: greet\n  language: cel\n  code: '{\"hello\": name}'\n",
 		Config: schema.Fields(
-			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("What the code is written in."),
+			schema.String("language").Words(false, o.Languages.Names()...).Default("text").Doc("The language of the code."),
 			schema.Text("code").Required().Doc("The code."),
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
 		In:   in("A payload to evaluate the code on."),
-		Out:  []node.Port{{Name: "out", Doc: "What the code made of it."}},
+		Out:  []node.Port{{Name: "out", Doc: "The result of the code."}},
 		Lint: lintSnippets,
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
@@ -89,10 +89,10 @@ func (s isolated) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result { return evaluate(ctx, s.program, pkt.Payload) })
 }
 
-// Close ends the processes.
+// Close implements io.Closer.
 func (s isolated) Close() error { return s.program.Close() }
 
-// thrown keeps the status and the code that a script put on the error it threw.
+// thrown returns an error with the status and the code that a script has set on it.
 func thrown(err error) error {
 	var t *lang.Thrown
 	if !errors.As(err, &t) {

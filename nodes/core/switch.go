@@ -16,14 +16,14 @@ func switchDef(o Options) *node.Def {
 		Config: schema.Fields(
 			schema.List("matches", schema.Fields(
 				schema.Expr("when").Required().Doc("A condition, over the payload as `self` and its keys."),
-				schema.OutPort("port").Required().Doc("Where the payload goes if it holds, such as `out[0]`."),
-			)).Required().Doc("The conditions, in the order in which they are tried."),
-			schema.OutPort("default").Doc("Where the payload goes if none holds. Without it that is the error `no match`."),
+				schema.OutPort("port").Required().Doc("Where the payload goes if the condition holds, such as `out[0]`."),
+			)).Required().Doc("The conditions; the first that holds decides."),
+			schema.OutPort("default").Doc("Where the payload goes if none holds. Without it, the node fails with `no match`."),
 			languageField(o),
 			timeoutField(),
 		),
 		In:  in("A payload to judge."),
-		Out: []node.Port{{Name: "out", Doc: "`out[i]`, as the matches say.", Indexes: switchOuts}},
+		Out: []node.Port{{Name: "out", Doc: "`out[i]`, as `matches` and `default` say.", Indexes: switchOuts}},
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			n := &choice{otherwise: -1}
@@ -44,7 +44,7 @@ func switchDef(o Options) *node.Def {
 	}
 }
 
-// switchOuts is one more than the highest port that is named.
+// switchOuts returns one more than the highest index in the config.
 func switchOuts(cfg schema.Config) int {
 	n := 0
 	if cfg.Has("default") {

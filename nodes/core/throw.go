@@ -17,7 +17,7 @@ func throwDef() *node.Def {
 			"which win over the fields. The message of a map without `message` is the map as JSON, without its `header`.",
 		Example: "- kind: throw\n  name: denied\n  status: 403\n",
 		Config: schema.Fields(
-			schema.Int("status").Range(100, 599).Doc("The HTTP status for whoever answers a client."),
+			schema.Int("status").Range(100, 599).Doc("The HTTP status of the answer to a client."),
 			schema.Bool("public").Doc("Whether a client may read the message."),
 		),
 		In: in("What the error is made of."),
@@ -28,7 +28,7 @@ func throwDef() *node.Def {
 }
 
 type throw struct {
-	status int // 0 for none
+	status int // 0 if unset
 	public bool
 }
 
@@ -73,7 +73,7 @@ func (throw) fromMap(e *node.Error, payload value.Value) {
 	if message, ok := payload.Get("message"); ok {
 		e.Err = errors.New(message.String())
 	} else {
-		// Errors are logged, and the headers of a request hold credentials.
+		// Errors are logged, and the headers of a request contain credentials.
 		e.Err = errors.New(payload.Without("header").String())
 	}
 	if status, ok := payload.Get("status"); ok {

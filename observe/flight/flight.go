@@ -1,14 +1,13 @@
-// Package flight keeps what was going on when a process was slow: its timeline,
-// and the last seconds of the Go runtime's execution trace.
+// Package flight records slow processes: their timelines, and the last seconds of
+// the Go runtime's execution trace.
 //
-// [Start] begins to record, [Recorder.Watch] is what an engine is given, and
-// [Recorder.Handler] serves what was kept. Files are kept in a folder that never
-// grows past a bound: the oldest go first (folder.go). What is in them is in
-// timeline.go.
+// [Start] starts a recorder, [Recorder.Watch] connects it to an engine, and
+// [Recorder.Handler] serves its files. They are in a folder of bounded size, from
+// which the oldest are removed first (folder.go). Their contents are in timeline.go.
 //
-// Invariants: what a process costs does not depend on the disk, as files are
-// written by one goroutine and what it cannot keep up with is counted and left
-// out; a file that has its name is whole.
+// Invariants: processes never wait for the disk, because one goroutine writes the
+// files, and counts and drops processes when it is too slow; a file under its final
+// name is complete.
 //
 // The package must not know how processes are run.
 package flight
@@ -31,14 +30,14 @@ import (
 // Options are what to keep, and where. Slow and Dir are required.
 type Options struct {
 	Slow   time.Duration // processes that take at least this long are kept
-	Dir    string        // of the files; made if it is not there
-	Window time.Duration // how much of the runtime's trace is kept; 5 s
+	Dir    string        // folder of the files; created if it does not exist
+	Window time.Duration // length of the runtime's trace; 5 s
 	Bytes  int64         // of all files; 64 MiB
 	Log    *slog.Logger  // gets a record of each slow process; nil discards
 
-	// Link is what [Recorder.Handler] is served at, for the log, such as
-	// "http://127.0.0.1:9000/api/v1/slow/"; empty if it is not. It is called
-	// when the first record is written.
+	// Link returns the URL of [Recorder.Handler] for the log, such as
+	// "http://127.0.0.1:9000/api/v1/slow/", or "" if it is not served. It is called
+	// for the first log record.
 	Link func() string
 }
 
@@ -46,28 +45,28 @@ type Options struct {
 const (
 	maxQueue = 256              // slow processes that wait to be written
 	maxFiles = 2000             // in the folder
-	traceGap = time.Second      // between two traces: each holds some seconds anyhow
+	traceGap = time.Second      // between two traces, each of which covers some seconds
 	traceMem = 16 << 20         // of the window; the runtime takes it as a hint
 	suffix   = ".timeline.json" // of a process
 	traced   = ".trace"         // of the runtime
 )
 
-// A Recorder keeps slow processes. Its methods may be called from any goroutine.
-// It must be closed.
+// A Recorder records slow processes. Any goroutine may call its methods. It must be
+// closed.
 type Recorder struct {
 	opts   Options
 	window *trace.FlightRecorder
-	queue  chan *observe.Timeline // owned by Watch's callers and never closed; a full one drops
+	queue  chan *observe.Timeline // never closed; if it is full, processes are dropped
 	missed atomic.Uint64          // slow processes that were not queued
 	stop   context.CancelFunc
 	worker sync.WaitGroup
 }
 
-// Start makes the folder and begins to record the runtime's trace, which costs a
-// few per cent. There can be one recorder in a program.
+// Start creates the folder and starts to record the runtime's trace, which adds a
+// few percent of overhead. A program can have one recorder.
 func Start(opts Options) (*Recorder, error) {
 	if opts.Slow <= 0 {
-		return nil, fmt.Errorf("slow processes: want a duration above 0, got %v", opts.Slow)
+		return nil, fmt.Errorf("slow processes: the duration must be above 0, got %v", opts.Slow)
 	}
 	if opts.Window == 0 {
 		opts.Window = 5 * time.Second
@@ -81,7 +80,7 @@ func Start(opts Options) (*Recorder, error) {
 	if opts.Link == nil {
 		opts.Link = func() string { return "" }
 	}
-	// What workflows do is nobody else's business.
+	// The files are private, because they show what workflows do.
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("folder of slow processes: %w", err)
 	}
@@ -102,7 +101,7 @@ func Start(opts Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Watch returns what makes an engine hand over its processes.
+// Watch returns the observe.Recorder for an engine.
 func (r *Recorder) Watch() observe.Recorder {
 	return observe.Recorder{Ended: r.ended}
 }
@@ -125,7 +124,7 @@ func (r *Recorder) Close() {
 	r.window.Stop()
 }
 
-// work writes slow processes. Those of one second share a trace, which is taken
+// work writes slow processes. Those of the same second share a trace, which is taken
 // after the last of them has ended.
 func (r *Recorder) work(ctx context.Context) {
 	var slow []*observe.Timeline
@@ -178,7 +177,7 @@ func (r *Recorder) keep(slow []*observe.Timeline) {
 		r.log(t, name, file, link)
 	}
 	if n := r.missed.Swap(0); n > 0 {
-		r.opts.Log.Warn("slow processes not kept: there were too many at once", "processes", n)
+		r.opts.Log.Warn("slow processes not recorded: there were too many", "processes", n)
 	}
 	if err := r.trim(); err != nil {
 		r.opts.Log.Error("folder of slow processes", "error", err)

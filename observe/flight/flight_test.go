@@ -174,7 +174,7 @@ func TestTooMany(t *testing.T) {
 	for range n {
 		watch.Ended(slow(time.Second))
 	}
-	if log := closed(); !strings.Contains(log, "too many at once") {
+	if log := closed(); !strings.Contains(log, "there were too many") {
 		t.Error("got no word of those that were not kept")
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// stamp makes names that sort by time.
+// stamp returns the beginning of a file name, which sorts by time.
 func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000000") }
 
-// write makes a file that is whole or not there.
+// write writes a file atomically.
 func (r *Recorder) write(name string, fill func(*bufio.Writer) error) (err error) {
 	f, err := os.CreateTemp(r.opts.Dir, partPrefix+"*")
 	if err != nil {
@@ -35,8 +35,8 @@ func (r *Recorder) write(name string, fill func(*bufio.Writer) error) (err error
 	return os.Rename(f.Name(), filepath.Join(r.opts.Dir, name))
 }
 
-// trim removes the oldest files until the folder is within its bounds, and parts
-// that a program left which was killed. Several programs may share the folder.
+// trim removes the oldest files until the folder is within its bounds, and parts that
+// a killed program has left. Several programs may share the folder.
 func (r *Recorder) trim() error {
 	files, err := r.files()
 	if err != nil {
@@ -61,8 +61,8 @@ func (r *Recorder) trim() error {
 	return errors.Join(errs...)
 }
 
-// A part is a file that is being written. It takes seconds, so one that is older
-// than partAge is nobody's.
+// A part is a file that is being written, which takes seconds. A part older than
+// partAge is left over.
 const (
 	partPrefix = ".part-"
 	partAge    = time.Hour
@@ -76,13 +76,13 @@ func (r *Recorder) remove(name string) error {
 	return err
 }
 
-// A file is one that was kept.
+// A file is a file of the recorder.
 type file struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
 }
 
-// files lists what is kept, the oldest first; other files are left alone.
+// files lists the files of the recorder, the oldest first. It skips other files.
 func (r *Recorder) files() ([]file, error) {
 	entries, err := os.ReadDir(r.opts.Dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Recorder) files() ([]file, error) {
 	return files, nil
 }
 
-// kept reports whether a name is one that stamp has begun.
+// kept reports whether a name begins with a stamp.
 func kept(name string) bool {
 	const layout = "20060102T150405.000000"
 	if len(name) < len(layout) || !strings.HasSuffix(name, suffix) && !strings.HasSuffix(name, traced) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Handler serves what is kept: the list of files, the latest first, at the path
-// that the handler is mounted at with a slash at the end, and each file below it.
-// Mount it with its prefix stripped.
+// Handler serves the files. At the path with which it is mounted, ending with a
+// slash, is the list of files, the latest first; below it is each file. Mount it
+// with its prefix stripped.
 func (r *Recorder) Handler() http.Handler { return http.HandlerFunc(r.serve) }
 
 func (r *Recorder) serve(w http.ResponseWriter, req *http.Request) {
@@ -25,7 +25,7 @@ func (r *Recorder) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	f, err := os.Open(filepath.Join(r.opts.Dir, name))
 	if err != nil {
-		http.NotFound(w, req) // it has been there, perhaps: the oldest go first
+		http.NotFound(w, req) // perhaps it was removed, as the oldest are
 		return
 	}
 	defer f.Close() //nolint:errcheck // it was only read

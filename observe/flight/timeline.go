@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// timelineJSON is a timeline as it is kept. Times are in milliseconds.
+// timelineJSON is a timeline in a file. Times are in milliseconds.
 type timelineJSON struct {
 	Process    string     `json:"process"`
 	TraceID    string     `json:"trace_id"`

@@ -9,8 +9,8 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// TestCatalogue holds `uniflow explain` to its word: the bad example of each code
-// has that finding, and the good one has no error.
+// TestCatalogue checks the examples of `uniflow explain`: the bad example of each
+// code has that finding, and the good one has no error.
 func TestCatalogue(t *testing.T) {
 	engine := newEngine(t, uniflow.Options{})
 	check := func(doc string) diag.List {

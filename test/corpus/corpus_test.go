@@ -1,13 +1,13 @@
-// Package corpus runs workflows that a user could have written, with what is
-// expected of them in the same file.
+// Package corpus runs workflows as users write them. Each file has a workflow and the
+// results that are expected of it.
 //
-// A file holds YAML documents. Those with a key case are runs: the payload in is
-// sent to a node (the first of the file unless node names one) and the answer is
-// compared with want; error is a regular expression for the message of an error
-// answer, and none says that there is nothing to say. A case with apply is no run:
-// the workflow must not start, with an error that matches. The other documents are
-// the workflow. A line that ends in a comment ### "regexp" must be diagnosed with a
-// message that matches, and no other line may be.
+// A file has YAML documents. Those with the key case are runs: the payload in is sent
+// to a node (the first of the file unless node names one), and the answer is compared
+// with want; error is a regular expression for the message of an error answer, and
+// none means an answer without a payload. In a case with apply the workflow must not
+// start, with an error that matches. The other documents are the workflow. A line
+// that ends in a comment ### "regexp" must have a finding with a message that
+// matches, and no other line may have one.
 package corpus
 
 import (
@@ -66,7 +66,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// split takes the runs out of a file, leaving empty lines so that positions stay.
+// split removes the runs from a file, leaving empty lines so that positions stay.
 func split(t *testing.T, data string) (specs string, cases []value.Value) {
 	t.Helper()
 	yaml := builtin.Languages()
@@ -93,7 +93,7 @@ func hasField(v value.Value, name string) bool {
 
 var mark = regexp.MustCompile(`### "(.*)"\s*$`)
 
-// expected returns the patterns of the lines that must be diagnosed.
+// expected returns the patterns of the lines that must have a finding.
 func expected(t *testing.T, specs string) map[int]*regexp.Regexp {
 	t.Helper()
 	wanted := make(map[int]*regexp.Regexp)
@@ -141,13 +141,13 @@ func newEngine(t *testing.T, opts uniflow.Options) *uniflow.Engine {
 	return engine
 }
 
-// runWatched runs the cases with everything that can watch: the answers are the
-// same, and those who watch agree on how many packets there were.
+// runWatched runs the cases with all instruments: the answers are the same, and the
+// instruments agree on the number of packets.
 func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
 	var received, recorded atomic.Uint64
 	engine := newEngine(t, uniflow.Options{
 		Metrics:  true,
-		Budget:   uniflow.Budget{Deliveries: 100_000}, // what goes round for ever need not do so for long
+		Budget:   uniflow.Budget{Deliveries: 100_000}, // so that endless cycles end soon
 		Observer: &observe.Observer{Received: func(observe.Packet) { received.Add(1) }},
 		Recorders: []observe.Recorder{{Traces: true, Ended: func(t *observe.Timeline) {
 			recorded.Add(uint64(len(t.Spans) + t.Unrecorded))
@@ -163,7 +163,7 @@ func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
 		counted += n.Packets
 	}
 	if engine.Status().Generation == 0 {
-		counted = received.Load() // what never served is not in the metrics
+		counted = received.Load() // a workflow that never served is not in the metrics
 	}
 	if received.Load() != counted || recorded.Load() != counted {
 		t.Errorf("got %d packets observed, %d recorded, %d counted", received.Load(), recorded.Load(), counted)

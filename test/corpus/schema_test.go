@@ -19,16 +19,16 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// seen are the codes of what a schema can see: the rest is about links, templates
-// and code.
+// seen are the codes of findings that a schema can have; the others are about links,
+// templates and code.
 var seen = []diag.Code{
 	diag.CodeNotSpec, diag.CodeCommonField, diag.CodeMissingKind, diag.CodeID, diag.CodeEntryField, diag.CodeName,
 	diag.CodeUnknownField, diag.CodeMissingField, diag.CodeWrongType, diag.CodeOutOfRange, diag.CodeNotOneOf, diag.CodeUnknownKind,
 	diag.CodeBadOutPort, diag.CodeBadDuration, diag.CodeBadSize, diag.CodeBadLink, diag.CodeUnknownLanguage,
 }
 
-// TestSchema wants the JSON Schema to accept each spec of the corpus without a
-// finding, and to refuse each with one that a schema can see.
+// TestSchema checks that the JSON Schema accepts each spec of the corpus without a
+// finding, and refuses each with a finding that a schema can have.
 func TestSchema(t *testing.T) {
 	text, err := reference.Schema(std.Defs(""))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestSecrets puts a secret by a template into each field of each kind: whatever is
-// wrong with it then, no finding shows it.
+// TestSecrets puts a secret into each field of each kind with a template, and checks
+// that no finding shows it.
 func TestSecrets(t *testing.T) {
 	const secret = "hunter2"
 	engine := newEngine(t, uniflow.Options{})

@@ -1,5 +1,5 @@
-// Package modules shows that a program that links one library gets the
-// requirements of that library, and nothing of the engine's.
+// Package modules checks that a program that links one library gets the requirements
+// of that library, and none of the engine's.
 package modules
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/uniflow-labs/uniflow"
 
-// A program is a foreign one: a module of its own that imports one library.
+// A program is a separate module that imports one library.
 type program struct {
 	library string
 	source  string
@@ -89,7 +89,7 @@ func main() {
 }
 
 // TestForeignPrograms builds and runs a program for each library, and lists the
-// modules whose versions the library had a say in.
+// modules whose versions the library determines.
 func TestForeignPrograms(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -128,8 +128,8 @@ func TestForeignPrograms(t *testing.T) {
 	}
 }
 
-// goMod is the program's go.mod, as it is after "go get" of the library. No
-// version is released yet, so this checkout stands in for them.
+// goMod returns the program's go.mod, as it is after "go get" of the library. No
+// version is released yet, so this checkout replaces the library.
 func (p program) goMod(root string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "module example.com/program\n\ngo 1.26.0\n\nrequire %s/%s v0.0.0\n", module, p.library)
