@@ -10,15 +10,14 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 )
 
-// flowWidth is the longest list or map, in bytes, that stays within brackets on
-// one line.
+// flowWidth is the longest list or map, in bytes, that stays in brackets on one line.
 const flowWidth = 100
 
 // An emitter writes pages.
 type emitter struct{ out bytes.Buffer }
 
-// pages writes all pages. The comments of one that holds nothing else move to the
-// next one.
+// pages writes all pages. The comments of a page without anything else move to the
+// next page.
 func (e *emitter) pages(pages []*page) {
 	var carried []string
 	written := 0
@@ -49,12 +48,12 @@ func (e *emitter) pages(pages []*page) {
 	}
 }
 
-// empty reports whether a page has nothing but comments.
+// empty reports whether a page has only comments.
 func (p *page) empty() bool {
 	return p.root == nil || p.root.kind == yaml.ScalarNode && p.root.text == "" && p.root.prefix == ""
 }
 
-// root writes the value of a page, specs set apart by blank lines.
+// root writes the value of a page, with blank lines between specs.
 func (e *emitter) root(c *cell) {
 	if len(c.entries) == 0 || c.onOneLine() && c.kind != yaml.SequenceNode {
 		e.inline(c, 0)
@@ -98,7 +97,7 @@ func (e *emitter) indent(n int) {
 func (e *emitter) entry(c *cell, x *entry, i, indent int) {
 	for k, line := range x.head {
 		if line == "" && i == 0 && k == 0 {
-			continue // nothing is above to be set apart from
+			continue // no blank line at the beginning
 		}
 		e.line(indent, line)
 	}
@@ -126,7 +125,7 @@ func (e *emitter) rest(c *cell, x *entry, indent int) {
 		return
 	}
 	if item && v.prefix == "" && x.eol == "" && len(v.entries[0].head) == 0 {
-		// The first field or item stands on the line of the dash.
+		// The first field or item is on the line of the dash.
 		e.out.WriteByte(' ')
 		for i, inner := range v.entries {
 			if i > 0 {
@@ -155,7 +154,7 @@ func (e *emitter) rest(c *cell, x *entry, indent int) {
 // inline writes a value without entries, or one on one line, at the root.
 func (e *emitter) inline(c *cell, indent int) { e.scalar(c, "", indent+2) }
 
-// scalar writes what fits on a line, or a block, with the comment on its first
+// scalar writes a scalar on one line, or as a block, with the comment on its first
 // line.
 func (e *emitter) scalar(c *cell, eol string, indent int) {
 	var b strings.Builder
@@ -170,7 +169,7 @@ func (e *emitter) scalar(c *cell, eol string, indent int) {
 	}
 }
 
-// onOneLine reports whether a list or map is written within brackets.
+// onOneLine reports whether a list or map is written in brackets.
 func (c *cell) onOneLine() bool {
 	if !c.flow || c.remarked() {
 		return false
@@ -180,7 +179,7 @@ func (c *cell) onOneLine() bool {
 	return b.Len() <= flowWidth
 }
 
-// remarked reports whether anything within has a comment or is a block.
+// remarked reports whether anything in the cell has a comment or is a block.
 func (c *cell) remarked() bool {
 	for _, x := range c.entries {
 		if x.eol != "" || len(x.foot) > 0 || hasText(x.head) || x.value.remarked() || len(x.value.block) > 0 || !x.value.flow && len(x.value.entries) > 0 {
@@ -227,7 +226,7 @@ func (c *cell) flowText(b *strings.Builder) {
 	}
 }
 
-// flowValue writes an element; nothing at all is null.
+// flowValue writes an element; an empty one is null.
 func (c *cell) flowValue(b *strings.Builder) {
 	if c.kind == yaml.ScalarNode && c.text == "" && c.prefix == "" {
 		b.WriteString("null")

@@ -15,14 +15,14 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// Format writes a document in today's form, with the common fields in their
-// usual order, two spaces of indentation, and a blank line between specs. A file
-// named .json stays JSON. Comments are kept. Formatting what was formatted
-// changes nothing, and formatting never changes what a document means.
+// Format writes a document in its canonical form: the current names, the common
+// fields in their usual order, two spaces of indentation, and a blank line between
+// specs. A file named .json stays JSON. Comments are kept. Formatting a formatted
+// document changes nothing, and formatting never changes the meaning of a document.
 //
-// A document that cannot be read is not formatted: the list says why. Fields in
-// a document with anchors stay in the order written, because an alias must come
-// after its anchor.
+// A document that cannot be read is not formatted: the list has the reason. Fields in
+// a document with anchors keep their order, because an alias must come after its
+// anchor.
 func Format(doc Document) ([]byte, diag.List) {
 	src := yamltree.New(doc.File, doc.Data)
 	docs, list := src.Load()
@@ -61,7 +61,7 @@ func Format(doc Document) ([]byte, diag.List) {
 	return made.Data, nil
 }
 
-// changed says what differs between the meaning of two documents.
+// changed returns the first difference in the meaning of two documents.
 func changed(before, after Document) string {
 	a, found := Parse(before, ParseOptions{})
 	b, left := Parse(after, ParseOptions{})
@@ -86,14 +86,14 @@ type cell struct {
 	prefix  string   // anchor and tag
 	text    string   // of a scalar or alias on one line; the header of a block
 	block   []string // the lines of a block scalar, without indentation
-	flow    bool     // a list or map within brackets
+	flow    bool     // a list or map in brackets
 	entries []*entry
 }
 
 // An entry is a field of a map or an item of a list, with its comments.
 type entry struct {
 	key    string // as written; empty in a list
-	name   string // what the key says
+	name   string // the value of the key
 	value  *cell
 	parent *entry
 
@@ -109,10 +109,10 @@ type page struct {
 	root    *cell
 	first   int // the line on which it begins
 	anchors bool
-	tail    []string // what stands below the last entry
+	tail    []string // comments after the last entry
 }
 
-// specs puts the specs of a document into today's form.
+// specs rewrites the specs of a document in the canonical form.
 func (c *cell) specs(order bool) {
 	switch c.kind {
 	case yaml.MappingNode:
@@ -128,7 +128,7 @@ func (c *cell) specs(order bool) {
 }
 
 // hoist moves the comments above the first field of an item in front of the item,
-// for there is no room between the dash and the field.
+// because they cannot be between the dash and the field.
 func (e *entry) hoist() {
 	if !e.value.flow && len(e.value.entries) > 0 && e.value.prefix == "" {
 		first := e.value.entries[0]
@@ -137,7 +137,7 @@ func (e *entry) hoist() {
 	}
 }
 
-// rank is the place of a field among those of a spec.
+// rank returns the position of a field in a spec.
 func rank(name string) int {
 	switch name {
 	case "ports":
@@ -152,7 +152,7 @@ func rank(name string) int {
 	return 50
 }
 
-// spec puts one spec into today's form.
+// spec rewrites one spec in the canonical form.
 func (c *cell) spec(order bool) {
 	c.modernise()
 	if order {
@@ -160,7 +160,7 @@ func (c *cell) spec(order bool) {
 		slices.SortStableFunc(c.entries, func(a, b *entry) int { return rank(a.name) - rank(b.name) })
 		for i, e := range c.entries {
 			if e != written[i] && len(e.head) > 0 && e.head[0] == "" {
-				e.head = e.head[1:] // it set apart what is elsewhere now
+				e.head = e.head[1:] // the blank line before the moved field
 			}
 		}
 	}
@@ -239,8 +239,8 @@ func (c *cell) modernise() {
 	}
 }
 
-// splitAddress makes protocol, host and port of an address. It leaves one alone
-// that cannot be split, or that a template makes.
+// splitAddress splits an address into protocol, host and port, unless it cannot be
+// split or is a template.
 func (c *cell) splitAddress() bool {
 	at := slices.IndexFunc(c.entries, func(e *entry) bool { return e.name == "address" })
 	address := c.entries[at]
@@ -272,7 +272,7 @@ func (c *cell) splitAddress() bool {
 	return true
 }
 
-// plainOrQuoted writes a string so that it is read as one.
+// plainOrQuoted writes a string, in quotes if YAML would not read it as a string.
 func plainOrQuoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && s[0] != '-' {
 		if v, ok := yamltree.Scalar(s); ok {

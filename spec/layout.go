@@ -10,12 +10,12 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 )
 
-// layout makes pages of the YAML documents of a file and gives every comment to
-// the entry that it is about: those above an entry and on its line belong to it,
-// those below that are indented deeper than what follows to the one before.
+// layout makes pages of the YAML documents of a file, and attaches every comment to
+// an entry: a comment above an entry or on its line belongs to the entry, and a
+// comment that is indented deeper than the next entry to the entry before.
 //
-// The YAML parser attaches comments, too, but not so that writing and reading
-// them again gives the same.
+// The YAML parser attaches comments, too, but differently after they have been
+// written and read again.
 func layout(src *yamltree.Source, docs []*yaml.Node) []*page {
 	l := &layouter{src: src}
 	for _, d := range docs {
@@ -34,22 +34,22 @@ func layout(src *yamltree.Source, docs []*yaml.Node) []*page {
 	return l.pages
 }
 
-// commented reports whether a text may hold comments.
+// commented reports whether a text may contain comments.
 func commented(text string) bool { return strings.Contains(text, "#") }
 
 type layouter struct {
 	src     *yamltree.Source
 	page    *page
 	pages   []*page
-	ends    []int    // how many entries there are up to the end of each page
+	ends    []int    // number of entries up to the end of each page
 	entries []*entry // in the order of the source
-	spans   []span   // where a # is no comment, in the order of the source
+	spans   []span   // where a # does not begin a comment, in the order of the source
 }
 
 type span struct{ from, to int }
 
-// cell makes a cell of a node, and entries of what it holds. in is the entry that
-// holds it, nil at the root.
+// cell makes a cell of a node, and entries of its children. in is the entry that
+// contains the node, nil at the root.
 func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 	c := &cell{node: n, kind: n.Kind, flow: n.Style&yaml.FlowStyle != 0}
 	if n.Anchor != "" {
@@ -58,7 +58,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 	}
 	tag := yamltree.ExplicitTag(n)
 	switch tag {
-	case "", "!!seq", "!!map", "!", "!!str": // what it is without the tag, or once it is quoted
+	case "", "!!seq", "!!map", "!", "!!str": // implied by the node, or by quotes
 	default:
 		c.prefix += tag + " "
 	}
@@ -110,8 +110,8 @@ func (l *layouter) dash(e *entry) int {
 	return e.col
 }
 
-// scalar finds how a scalar is to be written: as it was where that fits on a
-// line, or as a block.
+// scalar decides how to write a scalar: unchanged if it fits on a line, or as a
+// block.
 func (l *layouter) scalar(n *yaml.Node, c *cell, in *entry) {
 	at := l.src.Content(n.Line, n.Column)
 	switch {
@@ -132,7 +132,7 @@ func (l *layouter) scalar(n *yaml.Node, c *cell, in *entry) {
 	}
 }
 
-// quotedEnd returns the offset past the quoted scalar that begins at at.
+// quotedEnd returns the offset after the quoted scalar that begins at at.
 func quotedEnd(text string, at int) int {
 	if at >= len(text) {
 		return len(text)
@@ -167,7 +167,7 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 		spaces := len(text) - len(strings.TrimLeft(text, " "))
 		if spaces == len(text) {
 			if indent >= 0 && spaces > indent {
-				last = line // such blanks are part of the value
+				last = line // such spaces are part of the value
 			}
 			continue
 		}
@@ -219,7 +219,7 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 	for line := header + 1; line <= last; line++ {
 		text := l.src.Line(line)
 		text = text[min(indent, len(text)):]
-		if text != "" && strings.Trim(text, " \t") == "" { // such blanks are part of the value
+		if text != "" && strings.Trim(text, " \t") == "" { // such spaces are part of the value
 			c.text, c.block = strconv.Quote(n.Value), nil
 			return
 		}
@@ -227,12 +227,12 @@ func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 	}
 }
 
-// comments finds all comments and blank lines and gives them to entries.
+// comments finds all comments and blank lines, and attaches them to entries.
 func (l *layouter) comments() {
 	slices.SortFunc(l.spans, func(a, b span) int { return a.from - b.from })
 	var (
 		run   []remark // on lines of their own, since the last entry
-		next  int      // the first entry behind the place
+		next  int      // the first entry after the place
 		page  int
 		spans = l.spans
 		src   = l.src
@@ -294,8 +294,8 @@ type remark struct {
 	col  int
 }
 
-// commentAt returns the offset of the comment on a line, -1 if there is none, and
-// the spans that end behind it.
+// commentAt returns the offset of the comment on a line, or -1, and the spans that
+// end after it.
 func commentAt(text string, from, to int, spans []span) (int, []span) {
 	for i := from; i < to; i++ {
 		for len(spans) > 0 && spans[0].to <= i {
@@ -312,8 +312,8 @@ func commentAt(text string, from, to int, spans []span) (int, []span) {
 	return -1, spans
 }
 
-// settle gives a run of remarks to the entry that follows, or, as far as they are
-// indented deeper, to the ones before.
+// settle attaches a run of remarks to the next entry, or those that are indented
+// deeper to the entries before.
 func (l *layouter) settle(run []remark, next int) {
 	e := l.entries[next]
 	first := next == 0 || slices.Contains(l.ends, next)
@@ -325,8 +325,8 @@ func (l *layouter) settle(run []remark, next int) {
 	}
 }
 
-// below gives the remarks at the beginning of a run that stand deeper than col to
-// the entries before, and returns the rest.
+// below attaches the remarks at the beginning of a run that are indented deeper than
+// col to the entries before, and returns the rest.
 func (l *layouter) below(run []remark, next, col int) []remark {
 	for i := len(run) - 1; i >= 0; i-- {
 		if run[i].text == "" || run[i].col <= col {
@@ -344,7 +344,7 @@ func (l *layouter) below(run []remark, next, col int) []remark {
 	return run
 }
 
-// endPage gives what stands below the last entry of a page to it or to the page.
+// endPage attaches the remarks after the last entry of a page to it or to the page.
 func (l *layouter) endPage(page, next int, run []remark) {
 	if next > 0 && (page == 0 || next > l.ends[page-1]) {
 		run = l.below(run, next, 1)

@@ -13,13 +13,11 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// Parse reads the nodes of a document: one spec or a list of them, in any number
-// of YAML documents. It reports all that is wrong; the nodes that could be read
-// are returned even so.
+// Parse reads the nodes of a document: one spec or a list of them, in any number of
+// YAML documents. It returns all findings, and the nodes that it could read.
 //
-// A node without an id gets one that depends on its namespace and name, or on
-// its place if it has no name. So a node keeps its id when the document is read
-// again, and a reload can tell what has changed.
+// A node without an id gets one that depends on its namespace and name, or on its
+// place if it has no name. So the id is the same when the document is read again.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	src := yamltree.New(doc.File, doc.Data)
 	roots, list := src.Read()
@@ -34,8 +32,8 @@ func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	return p.nodes, p.list
 }
 
-// parseRaw reads the nodes of a piece of a document, such as the specs field of a
-// node that holds others. Ids without a name are made from file and pointer.
+// parseRaw reads the nodes of a part of a document, such as the field specs of a node
+// that contains others. Ids without a name are made from file and pointer.
 func parseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
 	p := &parser{opts: opts, seen: make(map[string]int)}
 	if raw != nil && !isNull(raw) {
@@ -49,9 +47,9 @@ func parseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
 type parser struct {
 	opts   ParseOptions
 	file   string
-	number int // of the YAML document, empty ones not counted
+	number int // of the YAML document; empty ones do not count
 	nodes  []*Node
-	seen   map[string]int // how often a derived id was made
+	seen   map[string]int // number of times that a derived id was made
 	list   diag.List
 }
 
@@ -81,8 +79,8 @@ func (p *parser) specs(raw *schema.Raw, doc int) {
 	}
 }
 
-// wrapped returns the field of a map that is no spec but holds some, as documents
-// of other programs do: nodes, steps, pipeline.
+// wrapped returns the field of a map that contains specs without being one, as in
+// documents of other programs: nodes, steps, pipeline.
 func wrapped(raw *schema.Raw) *schema.RawField {
 	if raw.Field("kind") != nil {
 		return nil
@@ -106,7 +104,7 @@ func (p *parser) notSpec(raw *schema.Raw, format string, args ...any) {
 // A scope reads the common fields of one spec, or of one variable.
 type scope struct {
 	list    *diag.List
-	node    func() string // what messages call it
+	node    func() string // its name in messages
 	private bool
 }
 
@@ -135,11 +133,11 @@ func (s scope) str(raw *schema.Raw, path string) string {
 	return str
 }
 
-// name reads what other specs and people call something.
+// name reads a name.
 func (s scope) name(raw *schema.Raw, path string) string {
 	str := s.str(raw, path)
 	if strings.TrimSpace(str) != str || strings.ContainsAny(str, "\n\r\t") || len(str) > 256 {
-		s.report(raw, path, diag.Errorf(diag.CodeName, "a name has no blanks at its ends, no line breaks, and at most 256 bytes"))
+		s.report(raw, path, diag.Errorf(diag.CodeName, "a name has no spaces at its ends, no line breaks, and at most 256 bytes"))
 	}
 	return str
 }
@@ -151,14 +149,14 @@ func (s scope) id(raw *schema.Raw, path string) string {
 	}
 	id, err := uuid.Parse(str)
 	if err != nil || len(str) != 36 {
-		s.report(raw, path, diag.Errorf(diag.CodeID, "%q is no UUID", str).
+		s.report(raw, path, diag.Errorf(diag.CodeID, "%q is not a UUID", str).
 			WithHint("leave id out, or write one such as 01890a5d-ac96-774b-bcce-b302099a8057"))
 		return ""
 	}
 	return id.String()
 }
 
-// unknown reports a field that is not among those that are known.
+// unknown reports a field that is not one of the known fields.
 func (s scope) unknown(f *schema.RawField, path string, known ...string) {
 	d := diag.Errorf(diag.CodeEntryField, "unknown field")
 	d.Hint = "the fields are: " + strings.Join(known, ", ")
@@ -188,8 +186,8 @@ func isNull(raw *schema.Raw) bool {
 	return raw.Kind == schema.RawScalar && raw.Value.IsNull()
 }
 
-// maxNodes is how many specs a document may have. It bounds the memory of what is
-// made of them, which can be a hundred times their text.
+// maxNodes is the largest number of specs of a document. It bounds the memory of the
+// nodes, which can be a hundred times as large as their text.
 const maxNodes = 50_000
 
 // node reads a spec.
@@ -208,7 +206,7 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 		Config: &schema.Raw{Kind: schema.RawMap, Pos: raw.Pos, Pointer: raw.Pointer},
 	}
 	s := scope{list: &p.list, node: n.title}
-	// Name and kind first: messages about the other fields tell the node by them.
+	// Name and kind first: messages about the other fields contain them.
 	if f := raw.Field("name"); f != nil && f.Kind == schema.RawScalar {
 		n.Name, _ = f.Value.AsString()
 	}
@@ -264,11 +262,11 @@ func (p *parser) identify(n *Node, doc int) {
 	n.ID = uuid.NewSHA1(idSpace, []byte(key)).String()
 }
 
-// idSpace sets the ids that are derived here apart from all other UUIDs of
-// version 5. It must never change: ids of stored nodes depend on it.
+// idSpace is the namespace of the UUIDs (version 5) that are derived here. It must
+// never change: ids of stored nodes depend on it.
 var idSpace = uuid.MustParse("6f1c5b0e-8f0d-5c57-9d0e-3f7a8b2c4d19")
 
-// ports reads ports, or links as they were once called.
+// ports reads the field ports, or its older name links.
 func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 	at := ports
 	if links >= 0 {

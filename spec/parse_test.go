@@ -147,7 +147,7 @@ x.yaml:2:1: the key "name" is already at x.yaml:1:1 [F1003]
     2 | name: x
       | ^
       hint: keep one of the two
-x.yaml:3:5: node "pong": id: "abc" is no UUID [F1009]
+x.yaml:3:5: node "pong": id: "abc" is not a UUID [F1009]
     3 | id: abc
       |     ^
       hint: leave id out, or write one such as 01890a5d-ac96-774b-bcce-b302099a8057

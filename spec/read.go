@@ -13,12 +13,11 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 )
 
-// Read reads documents from files, from folders with all that is in them, and
-// from stdin for the path "-". Of folders it takes the .yaml, .yml and .json
-// files, by name, without hidden ones. A file that is found twice is read once.
-// Only regular files are read, and no link is followed out of its folder.
-// The documents that could be read are returned beside an error, which is a
-// [diag.List].
+// Read reads documents from files, from folders and the folders in them, and from
+// stdin for the path "-". In folders it reads files named .yaml, .yml and .json, in
+// the order of their names, except for hidden ones. It reads a file once, even if it
+// finds it twice; it reads only regular files, and follows no link out of its folder.
+// An error is a [diag.List]; the documents that could be read are returned with it.
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
 	r := &fileReader{seen: make(map[string]bool)}
 	for _, path := range paths {
@@ -67,7 +66,7 @@ func (r *fileReader) stdin(stdin io.Reader) {
 	r.read(name, stdin)
 }
 
-// path reads a file that was named, whatever its extension, or a folder.
+// path reads a folder, or a file with any extension.
 func (r *fileReader) path(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -124,8 +123,8 @@ func (r *fileReader) folder(root *os.Root, path string) {
 	}
 }
 
-// file reads a regular file of a folder. The documents may be a stranger's: it
-// follows no link out of the folder, and opens nothing that would block or act.
+// file reads a regular file of a folder. The folder may be hostile: file follows no
+// link out of it, and opens nothing that would block or have an effect.
 func (r *fileReader) file(root *os.Root, name, path string) {
 	if same, err := filepath.EvalSymlinks(path); err == nil {
 		if absolute, err := filepath.Abs(same); err == nil {
@@ -143,7 +142,7 @@ func (r *fileReader) file(root *os.Root, name, path string) {
 	}
 	var f *os.File
 	if err == nil {
-		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place
+		f, err = root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have replaced it
 	}
 	if err != nil {
 		if link, lerr := root.Lstat(name); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
@@ -160,7 +159,7 @@ func (r *fileReader) file(root *os.Root, name, path string) {
 	}
 }
 
-// read reads one byte more than allowed, so that Parse can tell.
+// read reads one byte more than allowed, so that Parse reports it.
 func (r *fileReader) read(name string, from io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(from, MaxSize+1))
 	if err != nil {

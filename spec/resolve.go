@@ -13,12 +13,12 @@ import (
 )
 
 // Resolve binds the env of the nodes and renders the templates in the strings of
-// their own fields, in place; it must be called once. Nodes without env are left
-// alone, so that their strings may contain {{ freely.
+// their own fields, in place. It must be called once. It does not change nodes
+// without env, so their strings may contain {{.
 //
-// An entry with a name or id takes the variable of the node's namespace, else one
-// that belongs to no namespace; an entry without takes the environment. What is rendered is a string, is marked as
-// templated, and is shown by no finding.
+// An entry with a name or id uses the variable of the node's namespace, or else one
+// without a namespace; any other entry uses the environment. The result of a template
+// is a string that is marked as templated, and that no finding shows.
 func Resolve(nodes []*Node, vars []*Variable, environment map[string]string) diag.List {
 	r := &resolver{
 		vars:        make(map[string]map[string]*Variable),
@@ -55,7 +55,7 @@ func (r *resolver) add(v *Variable) {
 		}
 		if first, dup := space[key.key]; dup {
 			if key.what == "id" && first.Name == v.Name {
-				continue // an id made of the name, which was reported
+				continue // the id was derived from the name, which was reported
 			}
 			d := diag.Errorf(diag.CodeVariable, "the %s %q is already used at %s", key.what, key.text, first.Pos).
 				WithHint("rename one of the two variables")
@@ -67,8 +67,8 @@ func (r *resolver) add(v *Variable) {
 	}
 }
 
-// node binds and renders one node. outer is what the node around it has bound,
-// nil if there is none.
+// node binds and renders one node. outer has the keys of the node that contains it,
+// if any.
 func (r *resolver) node(n *Node, outer map[string]any) {
 	scope := scope{list: &r.list, node: n.title}
 	keys, ok := r.bind(scope, n.Namespace, n.Env, outer)
@@ -86,14 +86,14 @@ func (r *resolver) node(n *Node, outer map[string]any) {
 	}
 }
 
-// wasOlder reports whether n is an older listener whose address waited for its
-// templates.
+// wasOlder reports whether n is an older listener whose address could not be split
+// before its templates were rendered.
 func wasOlder(n *Node) bool {
 	return slices.ContainsFunc(n.Older, func(o Deprecation) bool { return o.Path == "address" })
 }
 
-// bind returns the values of the keys of an env, those of outer included. It is
-// nil if there are none, and not ok if one could not be bound, which is reported.
+// bind returns the values of the keys of an env, including those of outer. It is nil
+// if there are none. It is not ok if a key could not be bound, which is reported.
 func (r *resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
 	if len(env) == 0 {
 		return outer, true
@@ -139,8 +139,8 @@ func (r *resolver) binding(s scope, namespace string, b Binding) (data any, ok b
 	return r.data(s, b.Data, path+".data", v.Data.Go())
 }
 
-// find returns the variable that a binding names, nil if there is none. Those of
-// the namespace come before those without one.
+// find returns the variable of a binding, nil if there is none. A variable of the
+// namespace has priority over one without a namespace.
 func (r *resolver) find(namespace string, b Binding) *Variable {
 	key := b.Name
 	if b.ID != "" {

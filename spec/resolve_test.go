@@ -130,7 +130,7 @@ x.yaml:10:6: node "a": v[6]: the template does not parse: function "nofunc" not 
 x.yaml:3:5: node "a": v: the template does not parse: a template cannot define others [F1010]
     3 | v: '{{ define `+"`x`"+` }}{{ end }}'
       |     ^
-x.yaml:4:5: node "a": w: the template does not parse: range wants a list or a map [F1010]
+x.yaml:4:5: node "a": w: the template does not parse: range needs a list or a map [F1010]
     4 | w: '{{ range 1000000000 }}{{ end }}'
       |     ^
 x.yaml:5:5: node "a": x: the template does not parse: a template cannot call others [F1010]

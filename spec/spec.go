@@ -1,16 +1,16 @@
-// Package spec reads and writes workflow documents: it turns YAML or JSON into
-// nodes with the place of every field, binds env and renders templates, accepts
-// the older form, and formats.
+// Package spec reads and writes workflow documents: it parses YAML or JSON into nodes
+// with the place of every field, binds env and renders templates, accepts the older
+// form, and formats.
 //
 // Read [Document] and [Node] first, then [Parse], [ParseVariables], [Resolve] and
-// [Format], which a document goes through in this order.
+// [Format].
 //
-// Invariants: parsing never panics and its work is bounded, whatever the bytes;
-// every finding has a place; nothing in a document is skipped in silence; no
-// finding shows what a variable holds.
+// Invariants: parsing never panics, and its work is bounded, for any input; every
+// finding has a place; nothing in a document is ignored silently; no finding shows
+// the value of a variable.
 //
-// The package must not know which kinds of node exist, languages, or how
-// workflows run.
+// The package must not know kinds of nodes, except for those of the older form
+// (legacy.go), languages, or how workflows run.
 package spec
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// MaxSize is how large a document may be, in bytes.
+// MaxSize is the largest size of a document, in bytes.
 const MaxSize = yamltree.MaxSize
 
 // A Document is the text of a file.
@@ -32,26 +32,26 @@ type Document struct {
 // A Node is one node of a workflow, as its author wrote it. It is plain data.
 type Node struct {
 	ID          string // a UUID; derived from the place in the document if the author gave none
-	Kind        string // in today's form
+	Kind        string // the current name
 	Namespace   string
 	Name        string // empty if the author gave none
 	Annotations []Annotation
 	Env         []Binding
 	Ports       []Port
-	Config      *schema.Raw // the fields of the kind's own: a map, never nil
+	Config      *schema.Raw // the kind's own fields: a map, never nil
 
 	Pos     diag.Pos // where the node begins
 	Pointer string   // the same as a JSON Pointer into its document
 
-	// IDPos is the place of the id, zero if the author gave none: the id is then
-	// derived from the name.
+	// IDPos is the place of the id. It is zero if the author gave none; the id is
+	// then derived from the name.
 	IDPos diag.Pos
 
-	// The places of the values of other common fields, Pos where the author left
-	// one out.
+	// The places of the values of other common fields; Pos for a field that the
+	// author left out.
 	KindPos, NamespacePos, NamePos, AnnotationsPos, EnvPos, PortsPos diag.Pos
 
-	// Deprecation lists what was written in the older form.
+	// Older lists what is written in the older form.
 	Older []Deprecation
 }
 
@@ -59,10 +59,10 @@ type Node struct {
 type Deprecation struct {
 	Pos  diag.Pos
 	Path string // the field within the node, such as "links"
-	Want string // how it is written today, such as "ports"
+	Want string // the current form, such as "ports"
 }
 
-// An Annotation is a note that means nothing to the engine.
+// An Annotation is a note that the engine ignores.
 type Annotation struct {
 	Name  string
 	Value value.Value
@@ -85,8 +85,7 @@ type Link struct {
 	PortPos  diag.Pos // of the port, or of the entry
 }
 
-// A Binding is one entry of env: a name for templates, and where its data comes
-// from.
+// A Binding is one entry of env: a key for templates, and the source of its data.
 type Binding struct {
 	Key  string
 	Pos  diag.Pos // of the key
@@ -94,26 +93,26 @@ type Binding struct {
 	Name string   // of a variable; may be empty
 	// NamePos is the place of the id or name, or of the key.
 	NamePos diag.Pos
-	// Data is a tree of strings that may be templates over the variable or the
-	// environment. If nil, the data of the variable is taken as it is, or the
-	// environment's value of Key.
+	// Data is a tree of strings, which may be templates over the variable or the
+	// environment. If it is nil, the data is that of the variable, or the value of
+	// Key in the environment.
 	Data *schema.Raw
 }
 
 // A Variable is named data that env entries refer to.
 type Variable struct {
 	ID          string
-	Namespace   string // empty if the author gave none: it is seen from all namespaces
+	Namespace   string // empty if the author gave none: nodes of all namespaces can use it
 	Name        string
 	Annotations []Annotation
-	Data        value.Value // secret: not to be shown in any message
+	Data        value.Value // secret: no message may show it
 	Pos         diag.Pos
 }
 
 // ParseOptions say how to read a document. The zero ParseOptions are ready for
 // use.
 type ParseOptions struct {
-	Namespace string // of specs that name none; "default" if empty
+	Namespace string // of specs without one; "default" if empty
 }
 
 func (o ParseOptions) namespace() string {
@@ -123,7 +122,7 @@ func (o ParseOptions) namespace() string {
 	return o.Namespace
 }
 
-// title is what findings call the node: its name, or its kind.
+// title returns the node's name for findings, or its kind.
 func (n *Node) title() string {
 	if n.Name != "" {
 		return n.Name

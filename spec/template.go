@@ -32,9 +32,8 @@ type renderer struct {
 	keep      bool // leave the tree as it is
 }
 
-// render renders the strings of a tree in place. specs says that the tree is the
-// specs field of a node, whose entries have an env of their own and see the outer
-// one.
+// render renders the strings of a tree in place. If specs is set, the tree is the
+// field specs of a node, whose entries have an env of their own and see the outer one.
 func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any, specs bool) {
 	switch raw.Kind {
 	case schema.RawList:
@@ -90,8 +89,7 @@ func (t *renderer) inner(raw *schema.Raw, path string, outer map[string]any) {
 	}
 }
 
-// text renders one template. What is wrong is reported, without what the data
-// hold.
+// text renders one template. Its findings do not show the data.
 func (t *renderer) text(raw *schema.Raw, path string, dot any) (text string, ok bool) {
 	code, _ := raw.Value.AsString()
 	if strings.Count(code, "{{") > maxActions {
@@ -114,7 +112,7 @@ func (t *renderer) text(raw *schema.Raw, path string, dot any) (text string, ok 
 	return out.String(), true
 }
 
-// limited is a buffer that takes up to maxRendered bytes.
+// limited is a buffer for up to maxRendered bytes.
 type limited struct{ bytes.Buffer }
 
 var errTooLong = errors.New("the text is too long")
@@ -126,8 +124,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// functions are what templates have beside the functions of text/template. None
-// reaches outside of the document.
+// functions are available in templates in addition to those of text/template. None
+// has access to anything outside of the document.
 var functions = template.FuncMap{
 	"lower": strings.ToLower,
 	"upper": strings.ToUpper,
@@ -144,8 +142,8 @@ var functions = template.FuncMap{
 	},
 }
 
-// allowed refuses what makes the work of a template larger than its data:
-// templates that call each other, and counting.
+// allowed refuses templates that could take more time than the size of their data
+// allows: templates that call each other, and loops that count.
 func allowed(t *template.Template) error {
 	if len(t.Templates()) > 1 {
 		return errors.New("template: t:1: a template cannot define others")
@@ -169,7 +167,7 @@ func allowed(t *template.Template) error {
 			for _, cmd := range n.Pipe.Cmds {
 				for _, arg := range cmd.Args {
 					if _, counts := arg.(*parse.NumberNode); counts && len(cmd.Args) == 1 {
-						return fmt.Errorf("template: t:%d: range wants a list or a map", n.Line)
+						return fmt.Errorf("template: t:%d: range needs a list or a map", n.Line)
 					}
 				}
 			}
@@ -201,8 +199,9 @@ var (
 	noField        = regexp.MustCompile(`can't evaluate field (\w+) in type`)
 )
 
-// fail reports an error of a template. Of an error while rendering, only what
-// stands in the document is told: the rest may be made of secrets.
+// fail reports an error of a template. For an error while rendering, it shows only
+// what is in the document: the rest may contain secrets. text/template has no typed
+// errors, so their text is taken apart.
 func (t *renderer) fail(raw *schema.Raw, path string, dot any, err error, rendering bool) {
 	pos, msg := raw.Text.Start(), err.Error()
 	if m := templatePlace.FindStringSubmatch(msg); m != nil {
@@ -254,8 +253,8 @@ func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Dia
 		WithHint("check what the variable holds; it is not shown here")
 }
 
-// namesAt returns the names beside key where a field chain such as .A.b.key
-// looked for it.
+// namesAt returns the names next to key, in the map in which a field chain such as
+// .A.b.key has looked for it.
 func namesAt(dot any, action, key string) []string {
 	for _, part := range strings.Split(strings.TrimPrefix(action, "."), ".") {
 		fields, ok := dot.(map[string]any)

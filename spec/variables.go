@@ -10,9 +10,9 @@ import (
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
-// ParseVariables reads a values file: one variable or a list of them, each with
-// id, namespace, name, annotations and data. It reports all that is wrong, and
-// shows no line of the file in doing so.
+// ParseVariables reads a values file: one variable or a list of them, each with id,
+// namespace, name, annotations and data. It returns all findings, which show no line
+// of the file.
 func ParseVariables(doc Document) ([]*Variable, diag.List) {
 	src := yamltree.New(doc.File, doc.Data)
 	roots, list := src.Read()
@@ -75,7 +75,7 @@ func variable(raw *schema.Raw, list *diag.List) *Variable {
 	return v
 }
 
-// anonymous tells variables without a name apart.
+// anonymous returns a name in messages for a variable without a name.
 func anonymous(v *Variable, raw *schema.Raw) string {
 	if v.Name != "" {
 		return ""
