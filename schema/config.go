@@ -8,9 +8,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Config is a checked config, its defaults filled in. It is immutable. To
-// access a field that the schema does not declare, or as another type, is a bug
-// of the kind and panics. The zero Config has no fields.
+// A Config is a checked config with its defaults filled in. It is immutable. Reading a
+// field that the schema does not declare, or as another type, is a bug of the kind and
+// panics. The zero Config has no fields.
 type Config struct {
 	object Object
 	slots  []slot // parallel to the object's fields
@@ -47,12 +47,12 @@ func (c Config) slot(name string, types ...Type) *slot {
 	return &c.slots[i]
 }
 
-// Raw returns a field as its author wrote it, with its places, nil if it was left
+// Raw returns a field as its author wrote it, with positions, or nil if it was left
 // out. It must not be changed.
 func (c Config) Raw(name string) *Raw { return c.slot(name).raw }
 
-// Has reports whether the author gave the field. A field that is null counts as
-// left out, unless it takes anything.
+// Has reports whether the author gave the field. A null counts as left out, except in
+// a field of any type.
 func (c Config) Has(name string) bool { return c.slot(name).raw != nil }
 
 // String returns a string or enum field, "" if it was left out without a
@@ -111,15 +111,15 @@ func (c Config) Value(name string) value.Value {
 // default.
 func (c Config) OutPort(name string) int { return c.slot(name, TypeOutPort).port }
 
-// An OutPortUse is an out-port that a config sends to, with the field that says so.
+// An OutPortUse is an out-port that a config sends to, and the field that names it.
 type OutPortUse struct {
 	Index int
 	Pos   diag.Pos
 	Path  string
 }
 
-// OutPorts returns the out-ports that fields of the config name, those of lists
-// and groups included, in the order of declaration.
+// OutPorts returns the out-ports named by fields of the config, including those of
+// lists and groups, in the order of declaration.
 func (c Config) OutPorts() []OutPortUse {
 	var uses []OutPortUse
 	for i, f := range c.object.fields {
@@ -137,7 +137,7 @@ func (c Config) OutPorts() []OutPortUse {
 	return uses
 }
 
-// Text returns a text or expression with its place in the document, so that the
+// Text returns a text or expression with its position in the document, so that the
 // errors of a compiler can point there.
 func (c Config) Text(name string) diag.Text {
 	return c.slot(name, TypeText, TypeExpr, TypeString, TypeEnum).text
@@ -151,8 +151,8 @@ func (c Config) List(name string) []Config { return c.slot(name, TypeList).list 
 // defaults of its fields.
 func (c Config) Group(name string) Config { return c.slot(name, TypeGroup).group }
 
-// Pos returns where the field's value stands: where its object does if it was
-// left out. The empty name is the object itself.
+// Pos returns the position of the field's value, or that of its object if the field
+// was left out. The empty name is the object itself.
 func (c Config) Pos(name string) diag.Pos {
 	if name == "" {
 		return c.pos
@@ -173,7 +173,7 @@ func (c Config) Path(name string) string {
 }
 
 // Errorf returns an error at a field. The empty name is the object itself. The
-// arguments must not hold secrets: see [Config.Hidden].
+// arguments must not contain secrets: see [Config.Hidden].
 func (c Config) Errorf(name string, code diag.Code, format string, args ...any) *diag.Diagnostic {
 	d := diag.Errorf(code, format, args...)
 	d.Pos, d.Path = c.Pos(name), c.Path(name)
@@ -189,8 +189,8 @@ func (c Config) Errorf(name string, code diag.Code, format string, args ...any) 
 	return d
 }
 
-// Hidden reports whether a field's content must not be shown: the schema says
-// that it is secret, or a template made it.
+// Hidden reports whether a field's content must not be shown, because the schema
+// declares it secret or a template made it.
 func (c Config) Hidden(name string) bool {
 	s := c.slot(name)
 	return c.object.fields[c.object.byName[name]].secret || s.raw.templated()

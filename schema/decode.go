@@ -13,10 +13,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Decode checks a piece of a document against the object and fills in defaults.
-// It reports all that is wrong: unknown fields with the nearest spelling, fields
-// that are missing, values that do not fit. The Config is usable for what was
-// right even if there are errors. A nil raw is an empty map.
+// Decode checks a part of a document against the object and fills in defaults. It
+// reports every mistake: unknown fields, with the nearest spelling, missing fields,
+// and values that do not fit. Even then, the Config has the fields that are right. A
+// nil raw is an empty map.
 func (o Object) Decode(raw *Raw) (Config, diag.List) {
 	d := decoder{}
 	return d.object(o, raw, "", diag.Pos{}), d.list
@@ -24,7 +24,7 @@ func (o Object) Decode(raw *Raw) (Config, diag.List) {
 
 type decoder struct{ list diag.List }
 
-// report places findings where they do not say more.
+// report adds findings. Those without a position get that of raw.
 func (d *decoder) report(raw *Raw, path string, found ...*diag.Diagnostic) {
 	for _, f := range found {
 		if !f.Pos.IsValid() {
@@ -40,7 +40,7 @@ func (d *decoder) report(raw *Raw, path string, found ...*diag.Diagnostic) {
 	}
 }
 
-// object decodes a map. around is where the map would stand if it is left out.
+// object decodes a map. around is its position if it was left out.
 func (d *decoder) object(o Object, raw *Raw, path string, around diag.Pos) Config {
 	c := Config{object: o, slots: make([]slot, len(o.fields)), raw: raw, path: path, pos: around}
 	if raw != nil {
@@ -63,7 +63,7 @@ func (d *decoder) object(o Object, raw *Raw, path string, around diag.Pos) Confi
 			s.group = d.object(f.fields.optional(), nil, join(path, f.name), c.pos)
 			continue
 		case f.required && f.def.IsNull() && s.keyPos == (diag.Pos{}):
-			missing := diag.Errorf(diag.CodeMissingField, "missing").WithHint("it is required: %s", f.wants())
+			missing := diag.Errorf(diag.CodeMissingField, "missing").WithHint("it is required: %s", f.expects())
 			missing.Pos, missing.Path = c.pos, join(path, f.name)
 			if raw != nil {
 				missing.Pointer = raw.Pointer
@@ -75,8 +75,8 @@ func (d *decoder) object(o Object, raw *Raw, path string, around diag.Pos) Confi
 	return c
 }
 
-// optional is o with nothing required, for a group that was left out: what is
-// required in it is so only if there is a group.
+// optional returns o with no required fields, for a group that was left out: its
+// required fields are required only if the group is there.
 func (o Object) optional() Object {
 	relaxed := Object{fields: make([]*Field, len(o.fields)), byName: o.byName}
 	for i, f := range o.fields {
@@ -87,7 +87,7 @@ func (o Object) optional() Object {
 	return relaxed
 }
 
-// given decodes one field of the author's.
+// given decodes one field that the author wrote.
 func (d *decoder) given(c *Config, rf *RawField) {
 	path := join(c.path, rf.Name)
 	i, ok := c.object.byName[rf.Name]
@@ -102,7 +102,7 @@ func (d *decoder) given(c *Config, rf *RawField) {
 	raw := rf.Value
 	if raw.Kind == RawScalar && raw.Value.IsNull() && f.typ != TypeAny {
 		if f.required {
-			d.report(raw, path, diag.Errorf(diag.CodeMissingField, "is null").WithHint("it is required: %s", f.wants()))
+			d.report(raw, path, diag.Errorf(diag.CodeMissingField, "is null").WithHint("it is required: %s", f.expects()))
 			s.keyPos = raw.Pos
 		}
 		return
@@ -133,7 +133,7 @@ func (d *decoder) objects(f *Field, s *slot, raw *Raw, path string) {
 	}
 }
 
-// hint says which field may have been meant.
+// hint suggests which field was meant.
 func (o Object) hint(name string) string {
 	names := make([]string, len(o.fields))
 	for i, f := range o.fields {
@@ -161,8 +161,8 @@ func (f *Field) setDefault(s *slot) {
 	f.decode(s, RawOf(f.def))
 }
 
-// wants says what a field takes, with an example where that helps.
-func (f *Field) wants() string {
+// expects describes what a field takes, in some cases with an example.
+func (f *Field) expects() string {
 	switch f.typ {
 	case TypeEnum:
 		return "one of " + strings.Join(f.enum, ", ")
@@ -187,7 +187,7 @@ func (f *Field) wrong(raw *Raw) *diag.Diagnostic {
 	if s, ok := raw.Value.AsString(); ok && raw.Kind == RawScalar {
 		got = f.show(raw, strconv.Quote(s))
 	}
-	d := diag.Errorf(diag.CodeWrongType, "want %s, got %s", f.wants(), got)
+	d := diag.Errorf(diag.CodeWrongType, "want %s, got %s", f.expects(), got)
 	switch f.typ {
 	case TypeInt, TypeFloat:
 		d.Hint = "write a number, without a unit"
@@ -197,7 +197,7 @@ func (f *Field) wrong(raw *Raw) *diag.Diagnostic {
 	return d
 }
 
-// show returns text, or what may be said instead if it may hold a secret.
+// show returns text, or a description of it if it is long or may be secret.
 func (f *Field) show(raw *Raw, text string) string {
 	switch {
 	case raw.Templated:
@@ -269,13 +269,13 @@ func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
 		}
 	}
 	if f.required && str == "" {
-		return diag.Errorf(diag.CodeMissingField, "is empty").WithHint("it is required: %s", f.wants())
+		return diag.Errorf(diag.CodeMissingField, "is empty").WithHint("it is required: %s", f.expects())
 	}
 	s.v = raw.Value
 	return nil
 }
 
-// decodeText takes any scalar as it is written, so that `when: true` is the
+// decodeText accepts any scalar as it is written, so that `when: true` is the
 // expression true.
 func (f *Field) decodeText(s *slot, raw *Raw) *diag.Diagnostic {
 	if raw.Value.Kind() == value.KindBinary {
@@ -323,7 +323,7 @@ func (f *Field) decodeNumber(s *slot, raw *Raw) *diag.Diagnostic {
 		}
 	} else if ok {
 		v = value.Float(n)
-	} else if i, isInt := v.AsInt(); isInt { // beyond what a float holds exactly
+	} else if i, isInt := v.AsInt(); isInt { // a float does not represent it exactly
 		n, ok = float64(i), true
 		v = value.Float(n)
 	}
@@ -342,7 +342,7 @@ func (f *Field) outOfRange(raw *Raw, least, most string) *diag.Diagnostic {
 	if !raw.Templated && !f.secret && len(raw.Text.Code) < 60 && raw.Text.Code != "" {
 		got = ", got " + raw.Text.Code
 	}
-	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.wants(), least, most, got)
+	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.expects(), least, most, got)
 }
 
 func (f *Field) decodeDuration(s *slot, raw *Raw) *diag.Diagnostic {
@@ -411,8 +411,7 @@ func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {
 
 func formatFloat(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// maxIndex bounds the index of an out-port, so that a document cannot ask for
-// more ports than memory holds.
+// maxIndex bounds the index of an out-port, and so the memory for ports.
 const maxIndex = 1023
 
 func (f *Field) decodeOutPort(s *slot, raw *Raw) *diag.Diagnostic {

@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A FieldInfo is what is to be said about a field.
+// A FieldInfo describes a field.
 type FieldInfo struct {
 	Name     string
 	Type     Type
@@ -16,7 +16,7 @@ type FieldInfo struct {
 	Doc      string      // Markdown
 	Required bool
 	Secret   bool
-	Enum     []string // the words that it may be; must not be changed
+	Enum     []string // the allowed words; must not be changed
 	Min, Max float64  // the range, if Ranged; a duration in nanoseconds
 	Ranged   bool
 	Fields   Object // of a list or group
@@ -39,8 +39,8 @@ func (o Object) All() []FieldInfo {
 
 // JSONSchema returns a JSON Schema (draft 2020-12) of the object as a map. A
 // caller that adds fields of its own, such as kind, adds them to "properties".
-// Every field but those of text takes what the decoder does: a string in place
-// of a number, one entry in place of a list.
+// It accepts what the decoder accepts: a string in place of a number, one entry in
+// place of a list. Only fields of text are stricter.
 func (o Object) JSONSchema() value.Value {
 	var properties value.MapBuilder
 	var required []value.Value
@@ -60,8 +60,8 @@ func (o Object) JSONSchema() value.Value {
 	return b.Build()
 }
 
-// The forms of strings that the decoder takes in place of other values. A template
-// is known only when it was rendered.
+// Patterns of the strings that the decoder accepts in place of other values. What a
+// template renders to is not known here, so every template matches.
 const (
 	number   = `([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?`
 	template = `|\{\{`
@@ -79,7 +79,7 @@ var (
 	}
 )
 
-// entry makes a map of names and values in turn.
+// entry makes a map of alternating names and values.
 func entry(pairs ...any) value.Value {
 	var b value.MapBuilder
 	for i := 0; i < len(pairs); i += 2 {
@@ -90,8 +90,8 @@ func entry(pairs ...any) value.Value {
 
 func form(pattern string) value.Value { return anyString.With("pattern", value.String(pattern)) }
 
-// alternatives are the schemas that a value of the field fits one of; none for
-// anything.
+// alternatives returns the schemas of which a value of the field must match one. None
+// means that any value is valid.
 func (f *Field) alternatives() []value.Value {
 	bounded := func(name string, ranged bool) value.Value {
 		s := entry("type", value.String(name))
@@ -187,8 +187,8 @@ func (f *Field) written() value.Value {
 	return f.def
 }
 
-// Markdown returns a table of the fields, those of lists and groups indented
-// with the name they stand in. It is empty if there are none.
+// Markdown returns a table of the fields. Those of lists and groups have the name of
+// their list or group in front. The table is empty if there are no fields.
 func (o Object) Markdown() string {
 	if len(o.fields) == 0 {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A RawKind says which of the fields of a [Raw] are in use.
+// A RawKind says which fields of a [Raw] are in use.
 type RawKind uint8
 
 // The kinds of a Raw.
@@ -15,22 +15,22 @@ const (
 	RawMap                   // Fields
 )
 
-// A Raw is a piece of a document, as its author wrote it, with its places. The
-// nil Raw is a field that is not there; the zero Raw is a null without a place.
-// It is a tree: no Raw is part of two others.
+// A Raw is a part of a document as its author wrote it, with positions. The nil Raw is
+// a missing field; the zero Raw is a null without a position. It is a tree: no Raw is
+// part of two others.
 type Raw struct {
 	Kind    RawKind
 	Pos     diag.Pos
 	Pointer string // JSON Pointer into the document
 
 	Value value.Value // of a scalar
-	Text  diag.Text   // a scalar as it is written, with its place; strings without their quotes
+	Text  diag.Text   // a scalar as it is written, with its position; strings without their quotes
 	Items []*Raw      // of a list
-	// Fields are those of a map in the order written, their names unique.
+	// Fields are the fields of a map in the order written. Their names are unique.
 	Fields []RawField
 
-	// Templated marks a scalar that a template made. It may hold a secret, so
-	// no message shows it; its places are approximate.
+	// Templated marks a scalar that a template made. It may be a secret, so no
+	// message shows it. Its positions are approximate.
 	Templated bool
 }
 
@@ -41,7 +41,7 @@ type RawField struct {
 	Value *Raw
 }
 
-// Field returns the field of a map, nil if r is no map or has no such field.
+// Field returns the field of a map, or nil if r is not a map or has no such field.
 func (r *Raw) Field(name string) *Raw {
 	if r == nil {
 		return nil
@@ -54,7 +54,7 @@ func (r *Raw) Field(name string) *Raw {
 	return nil
 }
 
-// ToValue returns what r holds, without the places; null for nil.
+// ToValue returns the value of r without positions. It is null for nil.
 func (r *Raw) ToValue() value.Value {
 	if r == nil {
 		return value.Null()
@@ -76,7 +76,7 @@ func (r *Raw) ToValue() value.Value {
 	return r.Value
 }
 
-// What says what r is, for messages: "a list", "an integer".
+// What describes the type of r for messages: "a list", "an integer".
 func (r *Raw) What() string {
 	switch r.Kind {
 	case RawList:

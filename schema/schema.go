@@ -4,12 +4,11 @@
 //
 // Read [Fields] and [Field] first: they are what the author of a kind writes.
 // Then [Raw], the tree that a document's parser makes, [Object.Decode], and
-// [Config], the checked result. [Object.JSONSchema] and [Object.Markdown] are
-// for editors and readers.
+// [Config], the checked result. [Object.JSONSchema] is for editors and
+// [Object.Markdown] for the reference.
 //
-// Invariants: Decode reports all that is wrong, never only the first; a
-// diagnostic never shows the content of a scalar that came from a template,
-// which may be a secret.
+// Invariants: Decode reports every mistake, not only the first. A diagnostic never
+// shows the content of a scalar that a template made, as it may be a secret.
 //
 // The package must not know kinds, or how documents are written.
 package schema
@@ -23,7 +22,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Type says what a field holds.
+// A Type is the type of a field.
 type Type uint8
 
 // The types.
@@ -70,7 +69,7 @@ type Field struct {
 	required bool
 	secret   bool
 	enum     []string
-	open     bool // other strings than those of enum may fit
+	open     bool // strings other than those of enum are allowed
 	ranged   bool
 	min, max float64
 	fields   Object
@@ -84,7 +83,7 @@ func Enum(name string, words ...string) *Field {
 	return &Field{name: name, typ: TypeEnum, enum: words}
 }
 
-// Text declares code or other text of which places matter: see [Config.Text].
+// Text declares code or other text whose positions matter: see [Config.Text].
 func Text(name string) *Field { return &Field{name: name, typ: TypeText} }
 
 // Expr declares an expression: see [Config.Text].
@@ -107,7 +106,7 @@ func Duration(name string) *Field { return &Field{name: name, typ: TypeDuration}
 // 1GiB or 10MB. It is never negative.
 func Bytes(name string) *Field { return &Field{name: name, typ: TypeBytes} }
 
-// Any declares a field that takes whatever the author writes.
+// Any declares a field that takes any value.
 func Any(name string) *Field { return &Field{name: name, typ: TypeAny} }
 
 // Strings declares a list of strings. A string by itself is a list of one.
@@ -127,8 +126,8 @@ func Group(name string, fields Object) *Field {
 	return &Field{name: name, typ: TypeGroup, fields: fields}
 }
 
-// Doc describes the field to users, in Markdown: what it does, with units.
-// Default and type are told beside it and need no words.
+// Doc describes the field to users, in Markdown: what it does, with units. The
+// reference shows its type and default in columns of their own.
 func (f *Field) Doc(text string) *Field {
 	f.doc = text
 	return f
@@ -147,23 +146,23 @@ func (f *Field) Secret() *Field {
 	return f
 }
 
-// Words names the strings that a string field may be, for editors; whether it is
-// one of them is for the kind to check. Others may fit, too, if open.
+// Words lists strings for a string field, for editors. The kind itself must check the
+// field. If open is set, other strings are allowed as well.
 func (f *Field) Words(open bool, words ...string) *Field {
 	f.open, f.enum = open, words
 	return f
 }
 
-// Range bounds a number, both ends included; of a duration in nanoseconds, of a
-// size in bytes.
+// Range bounds a number, both ends included. The bounds of a duration are
+// nanoseconds, those of a size bytes.
 func (f *Field) Range(least, most float64) *Field {
 	f.ranged, f.min, f.max = true, least, most
 	return f
 }
 
-// Default sets what the field holds when the author leaves it out: a string,
-// bool, number, time.Duration, []string or [value.Value]. A default may also be
-// written as in a document, such as "8MiB".
+// Default sets the value of the field if the author leaves it out: a string, bool,
+// number, time.Duration, []string or [value.Value]. A default may also be written as
+// in a document, such as "8MiB".
 func (f *Field) Default(v any) *Field {
 	switch v := v.(type) {
 	case string:
@@ -218,8 +217,7 @@ func Fields(fields ...*Field) Object {
 	return o
 }
 
-// check panics if the field's own default does not fit, and keeps the default in
-// its decoded form.
+// check panics if the default does not fit the field, and decodes it.
 func (f *Field) check() {
 	if f.def.IsNull() {
 		return
@@ -238,7 +236,7 @@ func (f *Field) check() {
 	f.def = s.v
 }
 
-// RawOf returns a tree without places that holds v.
+// RawOf returns v as a tree without positions.
 func RawOf(v value.Value) *Raw {
 	switch v.Kind() {
 	case value.KindList:

@@ -13,7 +13,7 @@ import (
 
 // The benchmarks of conversion measure what a node does with a payload: a
 // struct of 12 fields with a list of structs in it, as an order of a shop, and
-// the same as a Go map. Each stands beside the same work by plain reflection.
+// the same as a Go map. Each has a twin that does the same by plain reflection.
 
 type order struct {
 	ID         string

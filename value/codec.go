@@ -10,27 +10,24 @@ import (
 	"unsafe"
 )
 
-// This file and its neighbours convert between values and Go types. The first
-// use of a type compiles it into closures that work at memory offsets; they are
-// cached for good. codec_types.go finds the fields of a struct and their tags,
-// codec_encode.go and codec_decode.go compile the two directions, convert.go
-// says which scalar fits which.
+// The codec converts between values and Go types. The first use of a type compiles
+// it into closures that work at memory offsets. They are cached permanently.
+// codec_types.go finds the fields of a struct and their tags, codec_encode.go and
+// codec_decode.go compile the two directions, convert.go converts scalars.
 //
-// What unsafe relies on: a pointer handed to a closure is one to the Go type
-// that the closure was compiled for; offsets are those of reflect; only memory
-// that reflect, new or make allocated for the type is written. Maps and
-// interfaces of uncommon types, whose layout belongs to the runtime, go through
-// reflect.
+// The use of unsafe relies on this: a pointer passed to a closure points to the Go
+// type that the closure was compiled for. Offsets are those of reflect. Only memory
+// that reflect, new or make allocated for the type is written. Maps and interfaces of
+// uncommon types, whose layout belongs to the runtime, go through reflect.
 
-// A ConvertError says what cannot be converted, and where in the value it is.
+// A ConvertError says what cannot be converted, and where it is in the value.
 type ConvertError struct {
 	Path string // such as orders[3].price; empty for the value itself
-	From string // what there is: string "x", or a Go type
-	To   string // what was asked for
-	Err  error  // why, if there is more to say; may be nil
+	From string // what is there: string "x", or a Go type
+	To   string // what it should become
+	Err  error  // the reason; may be nil
 }
 
-// Error returns the message with the path in front.
 func (e *ConvertError) Error() string {
 	var b strings.Builder
 	if e.Path != "" {
@@ -43,7 +40,6 @@ func (e *ConvertError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the reason.
 func (e *ConvertError) Unwrap() error { return e.Err }
 
 // atField puts a field in front of the path. A name that would make the path
@@ -93,23 +89,24 @@ func isPrintable(name string) bool {
 }
 
 // Encode converts a Go value. Structs and maps become maps, slices and arrays
-// lists, bytes binary; pointers and interfaces what they hold, and null if nil;
-// time.Time, time.Duration, error and Value themselves. A type with MarshalText
-// becomes a string, one with MarshalJSON but not that what its JSON says. A nil
-// slice is an empty list, a nil map an empty map.
+// lists, bytes binary. Pointers and interfaces become what they hold, or null.
+// time.Time, time.Duration, error and Value keep their kind. A type with MarshalText
+// becomes a string; one with MarshalJSON only, the value of its JSON. A nil slice is
+// an empty list, a nil map an empty map. To convert a struct, pass a pointer to it:
+// that saves an allocation.
 //
 // The fields of a struct keep their order; those of a Go map are sorted. Fields
-// are called as their tag value:"name" says, or json:"name", or else by their
-// name in snake_case. After the name may follow ",omitempty" (left out if false,
+// are named by their tag value:"name", or json:"name", or else by their Go name in
+// snake_case. After the name may follow ",omitempty" (left out if false,
 // 0, "", nil, of length 0 or the zero time), ",inline" (fields of this struct, or
-// entries of this map, stand beside the others; a field wins over an entry of its
-// name) and ",alias=other" (a second name to decode from). The name "-" leaves
+// entries of this map, are fields of the outer struct; a field wins over an entry of
+// its name) and ",alias=other" (a second name to decode from). The name "-" leaves
 // the field out. Embedded structs are as in encoding/json. Methods are called on
 // pointers too, and must not change what they convert.
 //
 // The result shares no memory with v except strings, and what values and errors
-// in it share. The error is a [*ConvertError]: for functions, channels, complex
-// numbers, and what nests deeper than [MaxDepth], as pointer loops do.
+// in v share. The error is a [*ConvertError]: for functions, channels, complex
+// numbers, and anything that nests deeper than [MaxDepth], such as a pointer loop.
 func Encode(v any) (Value, error) { return encodeAny(v, 0) }
 
 // Decode converts a value into what the pointer into points to. It is lenient
@@ -117,12 +114,12 @@ func Encode(v any) (Value, error) { return encodeAny(v, 0) }
 // (RFC 3339); numbers are milliseconds as durations, Unix milliseconds as times;
 // a lone scalar is a slice of one. Integers must fit. Text is base64 as bytes.
 //
-// What the value does not have keeps what it held, and names that the struct
+// Fields that the value does not have stay as they are, and names that the struct
 // does not have are ignored. Null makes pointers, maps, slices and interfaces
-// nil, and leaves all else as it is. Maps are added to, slices made new. An array
-// takes up to its length and zeroes the rest. An interface{} gets what [Value.Go]
-// returns. Names of fields are those of [Encode]; if a field comes under its name
-// and an alias, the name counts.
+// nil, and leaves anything else as it is. Maps are added to, slices are replaced. An
+// array takes at most its length, and its other elements become zero. An interface{}
+// gets what [Value.Go] returns. Names of fields are those of [Encode]; if a field is
+// given by its name and by an alias, the name counts.
 //
 // The error is a [*ConvertError]; into may then be half filled.
 func Decode(v Value, into any) error {
@@ -136,19 +133,19 @@ func Decode(v Value, into any) error {
 
 type (
 	// encodeFunc converts what p points to. depth is how many pointers, lists and
-	// maps it stands in.
+	// maps it is nested in.
 	encodeFunc func(p unsafe.Pointer, depth int) (Value, error)
 
-	// decodeFunc converts v to what p points to. It needs no depth, as values are
-	// bounded: each call of another for the same v is one for a smaller type.
+	// decodeFunc converts v to what p points to. It needs no depth: values are
+	// bounded, and a further call for the same v is for a smaller type.
 	decodeFunc func(p unsafe.Pointer, v Value) error
 )
 
 // A codec is one compiled type.
 type codec struct {
 	typ    reflect.Type
-	word   unsafe.Pointer // what an interface that holds a typ has as its type
-	ptr    unsafe.Pointer // the same for *typ
+	word   unsafe.Pointer // the type word of an interface that holds a typ
+	ptr    unsafe.Pointer // the type word for *typ
 	direct bool           // an interface may hold a typ itself, and not a pointer to one
 	encode encodeFunc
 	decode decodeFunc
@@ -177,7 +174,7 @@ func codecOf(t reflect.Type) *codec {
 	k := compiler{}
 	c := k.codec(t)
 	for _, made := range k {
-		codecs.LoadOrStore(made.word, made) // two at once make the same one
+		codecs.LoadOrStore(made.word, made) // concurrent calls make equal codecs
 	}
 	return c
 }
@@ -200,9 +197,9 @@ func (k compiler) codec(t reflect.Type) *codec {
 	return c
 }
 
-// mayBeDirect reports whether an interface may hold a t in its data word itself.
-// Which structs of one word it does that for is up to the compiler, so for those
-// this errs on the safe side: see address.
+// mayBeDirect reports whether an interface may hold a t in its data word. For which
+// structs of one word it does is up to the compiler, so this reports true for all of
+// them: see address.
 func mayBeDirect(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Chan, reflect.Func, reflect.UnsafePointer:
@@ -213,7 +210,7 @@ func mayBeDirect(t reflect.Type) bool {
 	return false
 }
 
-// address returns where the value in an interface is, to be read only.
+// address returns the address of the value in an interface, which is only read.
 func (c *codec) address(v *any) unsafe.Pointer {
 	e := (*eface)(unsafe.Pointer(v))
 	if !c.direct {
@@ -237,8 +234,8 @@ func (c *codec) pointer(p unsafe.Pointer) any {
 
 func unsupported(from, to string) *ConvertError { return &ConvertError{From: from, To: to} }
 
-// describeValue is how errors name a value: short, with the text if it is a
-// scalar.
+// describeValue returns the description of a value in errors: its kind, and a short
+// text if it is a scalar.
 func describeValue(v Value) string {
 	switch k := v.Kind(); k {
 	case KindNull, KindList, KindMap, KindBinary, KindError:

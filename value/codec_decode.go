@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// compileDecode sets c.decode. The first that fits counts.
+// compileDecode sets c.decode. The first case that applies counts.
 func (k compiler) compileDecode(c *codec) {
 	t := c.typ
 	name := t.String()
@@ -29,7 +29,7 @@ func (k compiler) compileDecode(c *codec) {
 		c.decode = scalar(name, func(v Value, to string) (string, error) {
 			n, ok := v.number()
 			if !ok {
-				return "", cannot(v, to, nil)
+				return "", mismatch(v, to, nil)
 			}
 			return n.String(), nil
 		})
@@ -42,8 +42,7 @@ func (k compiler) compileDecode(c *codec) {
 	}
 }
 
-// scalar makes a decoder of a function that converts to T. Null leaves what
-// there is.
+// scalar makes a decoder from a function that converts to T. Null changes nothing.
 func scalar[T any](name string, convert func(v Value, to string) (T, error)) decodeFunc {
 	return func(p unsafe.Pointer, v Value) error {
 		if v.IsNull() {
@@ -67,7 +66,7 @@ func (c *codec) decodeText(p unsafe.Pointer, v Value) error {
 		return err
 	}
 	if err := c.pointer(p).(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
-		return cannot(v, c.typ.String(), err)
+		return mismatch(v, c.typ.String(), err)
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (c *codec) decodeJSON(p unsafe.Pointer, v Value) error {
 		return err
 	}
 	if err := c.pointer(p).(jsonUnmarshaler).UnmarshalJSON(data); err != nil {
-		return cannot(v, c.typ.String(), err)
+		return mismatch(v, c.typ.String(), err)
 	}
 	return nil
 }
@@ -114,15 +113,15 @@ func (c *codec) decodeInterface() {
 				into.Set(held)
 				return nil
 			}
-			return cannot(v, t.String(), nil)
+			return mismatch(v, t.String(), nil)
 		}
 	}
 }
 
-// decodePointer makes what the pointer points to if it is nil.
+// decodePointer allocates what the pointer points to, if it is nil.
 func (k compiler) decodePointer(c *codec) {
-	if endless(c.typ) {
-		c.decode = func(_ unsafe.Pointer, v Value) error { return cannot(v, c.typ.String(), nil) }
+	if pointsToItself(c.typ) {
+		c.decode = func(_ unsafe.Pointer, v Value) error { return mismatch(v, c.typ.String(), nil) }
 		return
 	}
 	c.elem = k.codec(c.typ.Elem())
@@ -139,8 +138,8 @@ func (k compiler) decodePointer(c *codec) {
 	}
 }
 
-// endless reports whether a pointer type is one to itself, as in type T *T.
-func endless(t reflect.Type) bool {
+// pointsToItself reports whether a pointer type points to itself, as type T *T does.
+func pointsToItself(t reflect.Type) bool {
 	for seen := map[reflect.Type]bool{}; t.Kind() == reflect.Pointer; t = t.Elem() {
 		if seen[t] {
 			return true
@@ -150,7 +149,7 @@ func endless(t reflect.Type) bool {
 	return false
 }
 
-// decodeKind is for types that say nothing of themselves.
+// decodeKind is for types without conversion methods.
 func (k compiler) decodeKind(c *codec) {
 	name := c.typ.String()
 	switch c.typ.Kind() {
@@ -194,7 +193,7 @@ func (k compiler) decodeKind(c *codec) {
 	case reflect.Map:
 		k.decodeMapOf(c)
 	default:
-		c.decode = func(_ unsafe.Pointer, v Value) error { return cannot(v, name, nil) }
+		c.decode = func(_ unsafe.Pointer, v Value) error { return mismatch(v, name, nil) }
 	}
 }
 
@@ -221,7 +220,7 @@ func (s *structCodec) decode(c *codec, p unsafe.Pointer, v Value) error {
 		if v.IsNull() {
 			return nil
 		}
-		return cannot(v, c.typ.String(), nil)
+		return mismatch(v, c.typ.String(), nil)
 	}
 	fields := (*mapData)(v.ptr).load()
 	next := 0
@@ -245,11 +244,11 @@ func (s *structCodec) decode(c *codec, p unsafe.Pointer, v Value) error {
 			}
 		}
 		q := unsafe.Add(p, f.offset)
-		if f.hops != nil {
+		if f.embedded != nil {
 			if in.Value.IsNull() && f.address(p) == nil {
 				continue
 			}
-			q = f.made(p)
+			q = f.addressOrNew(p)
 		}
 		if !f.decodeFast(q, in.Value) {
 			if err := f.codec.decode(q, in.Value); err != nil {
@@ -263,7 +262,7 @@ func (s *structCodec) decode(c *codec, p unsafe.Pointer, v Value) error {
 	return s.rest.codec.decode(unsafe.Add(p, s.rest.offset), mapOf(rest))
 }
 
-// decodeFast decodes what is of the field's own type, without a call.
+// decodeFast decodes, without a call, a value that has the type of the field.
 func (f *fieldCodec) decodeFast(q unsafe.Pointer, v Value) bool {
 	kind := v.meta.kind()
 	switch f.kind {
@@ -330,10 +329,10 @@ func (k compiler) decodeSliceOf(c *codec) {
 		case KindList:
 			from = v.elems()
 		case KindMap:
-			return cannot(v, name, nil)
+			return mismatch(v, name, nil)
 		default:
 			if !alone {
-				return cannot(v, name, nil)
+				return mismatch(v, name, nil)
 			}
 			from = []Value{v}
 		}
@@ -362,11 +361,11 @@ func makeSlice(t reflect.Type, n int) slice {
 
 var noElems struct{}
 
-// takesScalar reports whether a lone scalar may be a slice of one t: not if t is
-// again made of parts, which would make a scalar a list of lists, without end
+// takesScalar reports whether a lone scalar may become a slice of one t. It may not
+// if t has parts itself, as then a scalar would become a list of lists, without end
 // for type T []T.
 func takesScalar(t reflect.Type) bool {
-	if endless(t) {
+	if pointsToItself(t) {
 		return false
 	}
 	for t.Kind() == reflect.Pointer {
@@ -395,7 +394,7 @@ func (k compiler) decodeArrayOf(c *codec) {
 				return err
 			}
 			if len(b) > n {
-				return cannot(v, name, tooLong)
+				return mismatch(v, name, tooLong)
 			}
 			into := unsafe.Slice((*byte)(p), n)
 			clear(into[copy(into, b):])
@@ -410,11 +409,11 @@ func (k compiler) decodeArrayOf(c *codec) {
 			return nil
 		case KindList:
 		default:
-			return cannot(v, name, nil)
+			return mismatch(v, name, nil)
 		}
 		from := v.elems()
 		if len(from) > n {
-			return cannot(v, name, tooLong)
+			return mismatch(v, name, tooLong)
 		}
 		reflect.NewAt(c.typ, p).Elem().SetZero()
 		for i := range from {
@@ -436,7 +435,7 @@ func decodeMap[V any](name string, elem func(Value) (V, error)) decodeFunc {
 			return nil
 		case KindMap:
 		default:
-			return cannot(v, name, nil)
+			return mismatch(v, name, nil)
 		}
 		fields := (*mapData)(v.ptr).load()
 		if *into == nil {
@@ -480,10 +479,10 @@ func (k compiler) decodeMapOf(c *codec) {
 			return nil
 		case KindMap:
 		default:
-			return cannot(v, name, nil)
+			return mismatch(v, name, nil)
 		}
 		if key.decode == nil {
-			return cannot(v, name, errKey)
+			return mismatch(v, name, errKey)
 		}
 		fields := (*mapData)(v.ptr).load()
 		if into.IsNil() {

@@ -119,8 +119,8 @@ func finishList(elems []Value, depth int) (Value, error) {
 	return v, nil
 }
 
-// checkDepth turns the error value of something too deep, which a Value within
-// a Go type can cause, into an error.
+// checkDepth returns an error in place of a value that nests too deep, which a Value
+// within a Go type can cause.
 func checkDepth(v Value, depth uint16) (Value, error) {
 	if depth >= MaxDepth {
 		return Value{}, &ConvertError{From: "Go data", To: "a value", Err: errLoop}
@@ -128,7 +128,7 @@ func checkDepth(v Value, depth uint16) (Value, error) {
 	return v, nil
 }
 
-// compileEncode sets c.encode. The first that fits counts.
+// compileEncode sets c.encode. The first case that applies counts.
 func (k compiler) compileEncode(c *codec) {
 	t := c.typ
 	switch {
@@ -168,7 +168,7 @@ func (k compiler) compileEncode(c *codec) {
 	case isJSONNumber(t):
 		c.encode = func(p unsafe.Pointer, _ int) (Value, error) {
 			text := *(*string)(p)
-			if text == "" { // 0 to encoding/json, too
+			if text == "" { // encoding/json writes it as 0
 				return Int(0), nil
 			}
 			if n, ok := parseNumber(text); ok {
@@ -210,7 +210,7 @@ func (c *codec) encodeJSON(p unsafe.Pointer, depth int) (Value, error) {
 	return v, nil
 }
 
-// encodeKind is for types that say nothing of themselves.
+// encodeKind is for types without conversion methods.
 func (k compiler) encodeKind(c *codec) {
 	switch c.typ.Kind() {
 	case reflect.Bool:
@@ -303,7 +303,7 @@ func (s *structCodec) encode(c *codec, p unsafe.Pointer, depth int) (Value, erro
 		f := &s.fields[i]
 		q := unsafe.Add(p, f.offset)
 		if s.omits {
-			if f.hops != nil {
+			if f.embedded != nil {
 				q = f.address(p)
 			}
 			if q == nil || f.omit && f.isEmpty(q) {
@@ -504,7 +504,7 @@ func (k compiler) encodeMapOf(c *codec) {
 	}
 }
 
-// distinct drops all but the last of entries whose keys are the same as text.
+// distinct keeps only the last of several entries whose keys have the same text.
 func distinct(v Value) Value {
 	var b MapBuilder
 	b.Grow(v.Len())
@@ -521,7 +521,7 @@ var errKey = errors.New("the keys of a map must be strings, integers or types wi
 type keyCodec struct {
 	encode   func(p unsafe.Pointer) (string, error)
 	decode   func(p unsafe.Pointer, name string) error
-	mayClash bool // two keys may have one text
+	mayClash bool // two keys may have the same text
 }
 
 func (k compiler) keyOf(t reflect.Type) keyCodec {

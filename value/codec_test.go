@@ -447,7 +447,7 @@ func TestEncodeCopies(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes anything into types of all sorts: no panic, no endless
+// FuzzDecode decodes anything into types of all sorts: no panic, no pointsToItself
 // recursion, and what comes out goes in again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
@@ -488,8 +488,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestCompileConcurrently compiles types that hold one another in many
-// goroutines at once.
+// TestCompileConcurrently compiles types that refer to one another in many goroutines.
 func TestCompileConcurrently(t *testing.T) {
 	type c struct{ Name string }
 	type node struct {

@@ -23,13 +23,13 @@ var (
 	typeJSONUnmarshaler = reflect.TypeFor[jsonUnmarshaler]()
 )
 
-// The interfaces of encoding/json, which this package has no other need of.
+// The interfaces of encoding/json, which the package does not import.
 type (
 	jsonMarshaler   interface{ MarshalJSON() ([]byte, error) }
 	jsonUnmarshaler interface{ UnmarshalJSON([]byte) error }
 )
 
-// A tag is what the tag of a field says.
+// A tag is a parsed struct tag.
 type tag struct {
 	name      string
 	named     bool // the name is from the tag
@@ -39,8 +39,8 @@ type tag struct {
 	skip      bool
 }
 
-// parseTag reads value:"…", or else json:"…", of which only what has the same
-// meaning here counts.
+// parseTag parses value:"…", or else json:"…". Options of json without a meaning here
+// are ignored.
 func parseTag(f reflect.StructField) tag {
 	text, own := f.Tag.Lookup("value")
 	if !own {
@@ -88,34 +88,34 @@ func snakeCase(name string) string {
 type structCodec struct {
 	fields  []fieldCodec
 	byName  map[string]int // names and aliases; nil for few
-	aliases bool           // some field has one
+	aliases bool           // some fields have one
 	rest    *fieldCodec    // the inline map, or nil
-	size    int            // of the fields of a map made of the struct, without what strings and the like hold
-	omits   bool           // some field may be left out
+	size    int            // of the fields of a map made of the struct, without the bytes of strings and nested values
+	omits   bool           // some fields may be left out
 }
 
 // A fieldCodec is one field of a struct.
 type fieldCodec struct {
-	name    string
-	aliases []string
-	kind    op
-	omit    bool
-	offset  uintptr // in the struct, or in what the last of hops points to
-	codec   *codec
-	hops    []hop // the embedded pointers on the way; mostly none
+	name     string
+	aliases  []string
+	kind     op
+	omit     bool
+	offset   uintptr // in the struct, or in what the last embedded pointer points to
+	codec    *codec
+	embedded []embeddedPtr // the embedded pointers on the way; mostly none
 
 	tagged bool
 	depth  int
 	order  []int // index in the struct, from the outermost
 }
 
-// A hop is an embedded pointer to a struct.
-type hop struct {
+// An embeddedPtr is an embedded pointer to a struct.
+type embeddedPtr struct {
 	offset uintptr
 	elem   reflect.Type
 }
 
-// op names the types that structs handle without a call.
+// An op is a type that structs convert without a call.
 type op uint8
 
 const (
@@ -133,7 +133,7 @@ func opOf(t reflect.Type) op {
 	if t == typeValue {
 		return opValue
 	}
-	if t.PkgPath() != "" { // a type of somebody's own may have methods
+	if t.PkgPath() != "" { // other types may have methods
 		return opCall
 	}
 	switch t.Kind() {
@@ -153,12 +153,12 @@ func opOf(t reflect.Type) op {
 	return opCall
 }
 
-// level is a struct type whose fields are still to be gathered.
+// A level is a struct type whose fields are still to be gathered.
 type level struct {
-	typ    reflect.Type
-	offset uintptr
-	hops   []hop
-	order  []int
+	typ      reflect.Type
+	offset   uintptr
+	embedded []embeddedPtr
+	order    []int
 }
 
 // structOf gathers the fields of t. Of fields of one name the shallowest wins,
@@ -218,9 +218,9 @@ func (k compiler) gather(s *structCodec, all *[]fieldCodec, next *[]level, l lev
 	}
 	order := append(slices.Clone(l.order), i)
 	if promoted || t.inline && elem.Kind() == reflect.Struct && !isLeaf(elem) {
-		inner := level{typ: elem, offset: l.offset + f.Offset, hops: l.hops, order: order}
+		inner := level{typ: elem, offset: l.offset + f.Offset, embedded: l.embedded, order: order}
 		if f.Type.Kind() == reflect.Pointer {
-			inner.hops = append(slices.Clone(l.hops), hop{l.offset + f.Offset, elem})
+			inner.embedded = append(slices.Clone(l.embedded), embeddedPtr{l.offset + f.Offset, elem})
 			inner.offset = 0
 		}
 		*next = append(*next, inner)
@@ -230,17 +230,17 @@ func (k compiler) gather(s *structCodec, all *[]fieldCodec, next *[]level, l lev
 		return
 	}
 	field := fieldCodec{
-		name: t.name, aliases: t.aliases, kind: opOf(f.Type), omit: t.omitEmpty, offset: l.offset + f.Offset, hops: l.hops,
+		name: t.name, aliases: t.aliases, kind: opOf(f.Type), omit: t.omitEmpty, offset: l.offset + f.Offset, embedded: l.embedded,
 		codec: k.codec(f.Type), tagged: t.named, depth: depth, order: order,
 	}
-	if t.inline && f.Type.Kind() == reflect.Map && s.rest == nil && len(l.hops) == 0 {
+	if t.inline && f.Type.Kind() == reflect.Map && s.rest == nil && len(l.embedded) == 0 {
 		s.rest = &field
 		return
 	}
 	*all = append(*all, field)
 }
 
-// isLeaf reports whether a struct type is one value, and not its fields.
+// isLeaf reports whether a struct type is converted as one value and not by fields.
 func isLeaf(t reflect.Type) bool {
 	if t == typeValue || t == typeTime {
 		return true
@@ -249,13 +249,13 @@ func isLeaf(t reflect.Type) bool {
 	return p.Implements(typeTextMarshaler) || p.Implements(typeJSONMarshaler)
 }
 
-// finish works out what follows from the fields.
+// finish computes what depends on the fields.
 func (s *structCodec) finish() {
 	names := map[string]int{}
 	for i := range s.fields {
 		f := &s.fields[i]
 		s.size += nameSize + len(f.name) + valueSize
-		s.omits = s.omits || f.omit || f.hops != nil
+		s.omits = s.omits || f.omit || f.embedded != nil
 		names[f.name] = i
 	}
 	for i := range s.fields {
@@ -271,7 +271,7 @@ func (s *structCodec) finish() {
 	}
 }
 
-// find returns the index of the field that a name stands for, or -1.
+// find returns the index of the field with a name or alias, or -1.
 func (s *structCodec) find(name string) int {
 	if s.byName == nil {
 		for i := range s.fields {
@@ -287,10 +287,10 @@ func (s *structCodec) find(name string) int {
 	return -1
 }
 
-// address returns where a field is in the struct at p, or nil if an embedded
+// address returns the address of a field in the struct at p, or nil if an embedded
 // pointer on the way is nil.
 func (f *fieldCodec) address(p unsafe.Pointer) unsafe.Pointer {
-	for _, h := range f.hops {
+	for _, h := range f.embedded {
 		if p = *(*unsafe.Pointer)(unsafe.Add(p, h.offset)); p == nil {
 			return nil
 		}
@@ -298,9 +298,9 @@ func (f *fieldCodec) address(p unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Add(p, f.offset)
 }
 
-// made is address, but makes what embedded pointers lack.
-func (f *fieldCodec) made(p unsafe.Pointer) unsafe.Pointer {
-	for _, h := range f.hops {
+// addressOrNew is address, but allocates what nil embedded pointers point to.
+func (f *fieldCodec) addressOrNew(p unsafe.Pointer) unsafe.Pointer {
+	for _, h := range f.embedded {
 		slot := (*unsafe.Pointer)(unsafe.Add(p, h.offset))
 		if *slot == nil {
 			*slot = reflect.New(h.elem).UnsafePointer()

@@ -8,20 +8,17 @@ import (
 	"time"
 )
 
-// This file says which scalar may stand for which when a value is decoded.
-
 var (
 	errRange    = errors.New("out of range")
 	errFraction = errors.New("not a whole number")
 )
 
-// cannot is the error of a value that does not fit a Go type.
-func cannot(v Value, to string, err error) error {
+// mismatch returns the error for a value that does not fit a Go type.
+func mismatch(v Value, to string, err error) error {
 	return &ConvertError{From: describeValue(v), To: to, Err: err}
 }
 
-// parseNumber reads a number as JSON has it, and without its bans on a plus or
-// zeroes in front.
+// parseNumber parses a JSON number. It also accepts a leading plus and leading zeros.
 func parseNumber(text string) (Value, bool) {
 	if text == "" || len(text) > 400 {
 		return Value{}, false
@@ -41,7 +38,7 @@ func parseNumber(text string) (Value, bool) {
 	return Float(f), err == nil
 }
 
-// number returns v as a number if it is one, or a text of one.
+// number returns v as a number, if it is a number or the text of one.
 func (v Value) number() (Value, bool) {
 	switch k := v.meta.kind(); {
 	case isNumber(k):
@@ -55,14 +52,14 @@ func (v Value) number() (Value, bool) {
 func toInt(v Value, bits int, to string) (int64, error) {
 	n, ok := v.number()
 	if !ok {
-		return 0, cannot(v, to, nil)
+		return 0, mismatch(v, to, nil)
 	}
 	i, ok := n.AsInt()
 	if !ok {
-		return 0, cannot(v, to, whyNoInt(n))
+		return 0, mismatch(v, to, intError(n))
 	}
 	if i<<(64-bits)>>(64-bits) != i {
-		return 0, cannot(v, to, errRange)
+		return 0, mismatch(v, to, errRange)
 	}
 	return i, nil
 }
@@ -70,19 +67,19 @@ func toInt(v Value, bits int, to string) (int64, error) {
 func toUint(v Value, bits int, to string) (uint64, error) {
 	n, ok := v.number()
 	if !ok {
-		return 0, cannot(v, to, nil)
+		return 0, mismatch(v, to, nil)
 	}
 	u, ok := n.AsUint()
 	if !ok {
-		return 0, cannot(v, to, whyNoInt(n))
+		return 0, mismatch(v, to, intError(n))
 	}
 	if u<<(64-bits)>>(64-bits) != u {
-		return 0, cannot(v, to, errRange)
+		return 0, mismatch(v, to, errRange)
 	}
 	return u, nil
 }
 
-func whyNoInt(n Value) error {
+func intError(n Value) error {
 	if f, _ := n.AsFloat(); f != math.Trunc(f) {
 		return errFraction
 	}
@@ -92,7 +89,7 @@ func whyNoInt(n Value) error {
 func toFloat(v Value, to string) (float64, error) {
 	n, ok := v.number()
 	if !ok {
-		return 0, cannot(v, to, nil)
+		return 0, mismatch(v, to, nil)
 	}
 	f, _ := n.AsFloat()
 	return f, nil
@@ -101,7 +98,7 @@ func toFloat(v Value, to string) (float64, error) {
 func toFloat32(v Value, to string) (float32, error) {
 	f, err := toFloat(v, to)
 	if err == nil && math.Abs(f) > math.MaxFloat32 && !math.IsInf(f, 0) {
-		return 0, cannot(v, to, errRange)
+		return 0, mismatch(v, to, errRange)
 	}
 	return float32(f), err
 }
@@ -115,14 +112,14 @@ func toBool(v Value, to string) (bool, error) {
 			return b, nil
 		}
 	}
-	return false, cannot(v, to, nil)
+	return false, mismatch(v, to, nil)
 }
 
-// toText takes any scalar. Binary is base64.
+// toText accepts any scalar. Binary becomes base64.
 func toText(v Value, to string) (string, error) {
 	switch v.meta.kind() {
 	case KindNull, KindList, KindMap:
-		return "", cannot(v, to, nil)
+		return "", mismatch(v, to, nil)
 	}
 	return v.String(), nil
 }
@@ -134,11 +131,11 @@ func toBytes(v Value, to string) ([]byte, error) {
 	case KindString:
 		b, err := base64.StdEncoding.DecodeString(v.bytes())
 		if err != nil {
-			return nil, cannot(v, to, errors.New("it is not base64"))
+			return nil, mismatch(v, to, errors.New("it is not base64"))
 		}
 		return b, nil
 	}
-	return nil, cannot(v, to, nil)
+	return nil, mismatch(v, to, nil)
 }
 
 func toDuration(v Value, to string) (time.Duration, error) {
@@ -151,19 +148,19 @@ func toDuration(v Value, to string) (time.Duration, error) {
 		if d, err := time.ParseDuration(text); isText && err == nil {
 			return d, nil
 		}
-		return 0, cannot(v, to, errors.New(`want a text such as "5s", or milliseconds`))
+		return 0, mismatch(v, to, errors.New(`want a text such as "5s", or milliseconds`))
 	}
 	if ms, ok := n.AsInt(); ok {
 		if d := time.Duration(ms) * time.Millisecond; d/time.Millisecond == time.Duration(ms) {
 			return d, nil
 		}
-		return 0, cannot(v, to, errRange)
+		return 0, mismatch(v, to, errRange)
 	}
 	ms, _ := n.AsFloat()
 	if ns := math.Round(ms * 1e6); ns >= math.MinInt64 && ns < math.MaxInt64 {
 		return time.Duration(ns), nil
 	}
-	return 0, cannot(v, to, errRange)
+	return 0, mismatch(v, to, errRange)
 }
 
 func toTime(v Value, to string) (time.Time, error) {
@@ -178,11 +175,11 @@ func toTime(v Value, to string) (time.Time, error) {
 	}
 	n, ok := v.number()
 	if !ok {
-		return time.Time{}, cannot(v, to, errors.New("want RFC 3339, or Unix milliseconds"))
+		return time.Time{}, mismatch(v, to, errors.New("want RFC 3339, or Unix milliseconds"))
 	}
 	ms, ok := n.AsInt()
 	if !ok {
-		return time.Time{}, cannot(v, to, whyNoInt(n))
+		return time.Time{}, mismatch(v, to, intError(n))
 	}
 	return time.UnixMilli(ms).UTC(), nil
 }
@@ -193,7 +190,7 @@ func toError(v Value) (error, error) {
 	}
 	text, ok := v.AsString()
 	if !ok {
-		return nil, cannot(v, "error", nil)
+		return nil, mismatch(v, "error", nil)
 	}
 	return errors.New(text), nil
 }

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// powers are the powers of ten that a float64 holds exactly. A number of at
-// most 2^53 times or divided by one of them is rounded once, hence right.
-var powers = [...]float64{
+// powersOfTen are those that a float64 represents exactly. A number of at most 2^53,
+// multiplied or divided by one of them, is rounded once and therefore correct.
+var powersOfTen = [...]float64{
 	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
@@ -20,7 +20,7 @@ func (p *parser) number() (Value, bool) {
 	if negative {
 		i++
 	}
-	mantissa, first := uint64(0), i // mantissa is right for up to 19 digits
+	mantissa, first := uint64(0), i // mantissa is correct for up to 19 digits
 	for ; i < len(data) && data[i]-'0' <= 9; i++ {
 		mantissa = mantissa*10 + uint64(data[i]-'0')
 	}
@@ -78,9 +78,9 @@ func (p *parser) number() (Value, bool) {
 	}
 	f := float64(mantissa)
 	if exponent < 0 {
-		f /= powers[-exponent]
+		f /= powersOfTen[-exponent]
 	} else {
-		f *= powers[exponent]
+		f *= powersOfTen[exponent]
 	}
 	if negative {
 		f = -f
@@ -88,8 +88,8 @@ func (p *parser) number() (Value, bool) {
 	return Float(f), true
 }
 
-// longInteger reads the digits from start to p.pos, which may be beyond int64
-// or uint64, or -0.
+// longInteger parses the digits from start to p.pos, which may be beyond int64 or
+// uint64, or -0.
 func (p *parser) longInteger(start int) (Value, bool) {
 	text := string(p.data[start:min(p.pos, start+21)])
 	if p.pos-start <= 20 && text != "-0" {

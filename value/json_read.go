@@ -11,24 +11,24 @@ import (
 	"unsafe"
 )
 
-// JSONOptions limits what [ParseJSONWith] takes. The zero JSONOptions is the
+// JSONOptions limits what [ParseJSONWith] accepts. The zero JSONOptions is the
 // default.
 type JSONOptions struct {
-	MaxDepth         int  // how deep lists and maps may nest; 0 is 512, and no more than MaxDepth counts
-	MaxBytes         int  // how long the text may be; 0 is no limit
+	MaxDepth         int  // how deep lists and maps may nest; 0 means 512, the most is MaxDepth
+	MaxBytes         int  // how long the text may be; 0 means no limit
 	RejectDuplicates bool // a name that occurs twice in an object is an error
 
-	// Reserve, if set, is asked before memory is allocated for what is read, some
-	// KiB at a time, so that a short text cannot become a large value unnoticed.
-	// Its error ends the reading and is returned as it is. A negative number
-	// gives back what was reserved and is not needed; so the sum of all calls is
-	// what the value keeps, and about what the parser took if it failed.
+	// Reserve, if set, is called before memory is allocated, for some KiB at a time,
+	// so that a short text cannot become a large value unnoticed. Its error ends the
+	// reading and is returned as it is. A negative number releases what is not
+	// needed. So the sum of all calls is what the value keeps or, after an error,
+	// approximately what the parser had allocated.
 	Reserve func(bytes int) error
 }
 
 const defaultJSONDepth = 512
 
-// A JSONError says where a text stops being JSON, or goes beyond the limits.
+// A JSONError says where a text is not JSON, or exceeds the limits.
 type JSONError struct {
 	Offset int // in bytes, from 0
 	Line   int // from 1
@@ -41,18 +41,18 @@ func (e *JSONError) Error() string {
 	return fmt.Sprintf("JSON, line %d, column %d: %s", e.Line, e.Col, e.Msg)
 }
 
-// ParseJSON reads one JSON text as RFC 8259 has it, with nothing before or
-// after it but white space. Where that leaves a choice:
+// ParseJSON parses one JSON text by RFC 8259, with only white space before and after
+// it. Where that leaves a choice:
 //
-//   - A name that occurs twice: the later value stands in the earlier place.
+//   - A name that occurs twice: the later value takes the place of the earlier one.
 //   - Digits only: an integer, or a float if beyond the range of uint64. -0, and
 //     numbers with a point or an exponent, are floats; beyond the range of
-//     float64 they are an error, next to 0 they are 0.
+//     float64 they are an error, and too small ones are 0.
 //   - Bytes that are not UTF-8, and halves of surrogate pairs: U+FFFD.
 //   - A byte order mark in front: an error.
 //
 // The value does not share memory with data. Its strings share it with one
-// another, at most 1 KiB at a time: one that is kept does not keep the text.
+// another, at most 1 KiB at a time: keeping one does not keep the whole text.
 // The error is a [*JSONError].
 func ParseJSON(data []byte) (Value, error) { return ParseJSONWith(data, JSONOptions{}) }
 
@@ -70,7 +70,7 @@ func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
 		p.maxDepth = defaultJSONDepth
 	}
 	v := p.document(o.MaxBytes)
-	err := p.budget.settle()
+	err := p.budget.finish()
 	switch {
 	case err != nil:
 		v = Value{}
@@ -83,8 +83,8 @@ func ParseJSONWith(data []byte, o JSONOptions) (Value, error) {
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-// A parser reads one text after another. The first error stays: whoever finds
-// one calls fail and passes false on.
+// A parser parses one text after another. A method that finds an error calls fail and
+// returns false; the first error stays.
 type parser struct {
 	data             []byte
 	pos              int
@@ -93,8 +93,8 @@ type parser struct {
 	errPos           int
 	errMsg           string
 
-	// The elements and fields of the lists and maps that are open, the
-	// innermost last: when one is closed its part is copied out at its length.
+	// The elements and fields of open lists and maps, the innermost last. When one
+	// is closed, its part is copied to a slice of its length.
 	elems      []Value
 	fields     []Field
 	elemsUsed  int // how much of elems was ever used, to be cleared
@@ -102,24 +102,23 @@ type parser struct {
 
 	budget budget
 
-	chunk   []byte // where the next strings are put; len is what is used
+	chunk   []byte // memory for the next strings; len is what is used
 	scratch []byte
 
-	// keys are the names of earlier texts and objects by hash, so that the same
-	// names come without allocation. A name that is not here replaces another.
+	// keys are the names of earlier texts and objects by hash, so that a name that
+	// occurs again needs no allocation. A new name replaces the one in its place.
 	keys [256]knownKey
 }
 
 const (
-	maxChunk    = 1024 // bytes of strings allocated at once: what one of them may keep alive
+	maxChunk    = 1024 // bytes of strings allocated together: what one of them may keep alive
 	maxInChunk  = 256  // longer strings have memory of their own
 	maxKey      = 64   // longer names are not kept in keys
 	maxIdle     = 4096 // fields or elements that an idle parser keeps room for
 	indexedFrom = 32   // fields from which duplicates are looked for by index
 )
 
-// release returns the parser to the pool, with nothing in it of the last text
-// but short names.
+// release returns the parser to the pool. Of the last text it keeps only short names.
 func (p *parser) release() {
 	clear(p.elems[:max(p.elemsUsed, len(p.elems))])
 	clear(p.fields[:max(p.fieldsUsed, len(p.fields))])
@@ -192,7 +191,7 @@ func (p *parser) unexpected(want string) bool {
 	return p.fail(p.pos, fmt.Sprintf("unexpected %q, want %s", r, want))
 }
 
-// value reads a value inside of depth lists and maps.
+// value parses a value that is nested in depth lists and maps.
 func (p *parser) value(depth int) (Value, bool) {
 	switch c := p.next(); c {
 	case '"':
@@ -222,7 +221,7 @@ func (p *parser) word(w string) bool {
 	return true
 }
 
-// enter goes over an opening bracket or brace.
+// enter skips an opening bracket or brace.
 func (p *parser) enter(depth int) bool {
 	if depth >= p.maxDepth {
 		return p.fail(p.pos, fmt.Sprintf("nests deeper than %d levels", p.maxDepth))
@@ -266,7 +265,7 @@ func (p *parser) array(depth int) (Value, bool) {
 func (p *parser) closeArray(base int) (Value, bool) {
 	n := len(p.elems) - base
 	if base == 0 && n > maxIdle && n > cap(p.elems)/4*3 {
-		elems := p.elems // would not be kept for the next text, so the list may have it
+		elems := p.elems // too large to be kept for the next text, so the list takes it
 		p.elems, p.elemsUsed, p.budget.elems = nil, 0, 0
 		return List(elems...), true
 	}
@@ -280,9 +279,9 @@ func (p *parser) closeArray(base int) (Value, bool) {
 	return List(elems...), true
 }
 
-// growElems makes room for more elements of the array that starts at an offset,
-// for about as many as there will be if the rest of the text is like what was
-// read of the array so far: growing bit by bit would take twice the memory.
+// growElems makes room for more elements of the array that starts at an offset. It
+// estimates their number from what was read of the array so far, as growing in small
+// steps would take twice the memory.
 func (p *parser) growElems(base, start int) bool {
 	have := cap(p.elems)
 	n := have + max(have/2, 16)
@@ -321,7 +320,7 @@ func (p *parser) object(depth int) (Value, bool) {
 	}
 	base := len(p.fields)
 	var (
-		seen  uint64           // a bit for the hash of each name: mostly it tells that a name is new
+		seen  uint64           // a bit for the hash of each name: without it the name is new
 		index map[string]int32 // names of a long object
 	)
 	if p.next() == '}' {
@@ -384,8 +383,8 @@ func (p *parser) object(depth int) (Value, bool) {
 	}
 }
 
-// earlier returns which field of the innermost object has the name, or -1. It
-// makes the index when scanning would become quadratic.
+// earlier returns the index of the field of the innermost object that has the name,
+// or -1. It makes a hash index when scanning would become quadratic.
 func (p *parser) earlier(base int, name string, index map[string]int32) (int, map[string]int32) {
 	fields := p.fields[base:]
 	if index == nil {
@@ -425,7 +424,7 @@ func (p *parser) closeObject(base int, index map[string]int32) (Value, bool) {
 	return m.seal(size, depth), true
 }
 
-// A knownKey is a name that was read before. word is its bytes if it has less
+// A knownKey is a name that was read before. word holds its bytes if they are fewer
 // than eight, so that comparing needs no call.
 type knownKey struct {
 	word uint64
@@ -477,8 +476,7 @@ func (p *parser) key() (name string, hash uint64, ok bool) {
 	return name, hash, true
 }
 
-// mix hashes the length and a word of a name: enough to tell names apart mostly,
-// which is all that is needed.
+// mix hashes the length and a word of a name. Collisions are rare enough.
 func mix(word uint64, n int) uint64 {
 	word = (word ^ uint64(n)<<57) * 0x9E3779B97F4A7C15
 	return word ^ word>>32
@@ -497,7 +495,7 @@ func (p *parser) text() (string, bool) {
 		return string(raw), true
 	}
 	if len(raw) > cap(p.chunk)-len(p.chunk) {
-		// Half of what is left of the text is about what its strings need.
+		// The strings of the rest need about half of its bytes.
 		n := max(len(raw), min(maxChunk, (len(p.data)-p.pos)/2))
 		if !p.take(n) {
 			return "", false
@@ -576,8 +574,8 @@ func (p *parser) quotedSlow(start, i int) (raw []byte, ok bool) {
 	return nil, p.fail(len(data), "string without end")
 }
 
-// escape appends what the escape at i means and returns its length, 0 if it is
-// wrong.
+// escape appends what the escape at i means and returns its length, or 0 if it is
+// invalid.
 func (p *parser) escape(out []byte, i int) ([]byte, int) {
 	if i+1 >= len(p.data) {
 		p.fail(len(p.data), "string without end")

@@ -12,11 +12,11 @@ import (
 )
 
 // AppendJSON appends v as compact JSON to dst, fields in insertion order, with
-// no escaping for HTML. An integral float is written as digits, so 1.0 as 1;
-// binary as base64, a duration as "1m30s", a time as RFC 3339 to the
-// nanosecond, an error as its [ErrorMap], an error within that as its message. Bytes that are not UTF-8 become
-// U+FFFD. NaN and infinities have no JSON: then dst is returned as it was, with
-// an error that names the path.
+// no escaping for HTML. An integral float is written without a point, 1.0 as 1;
+// binary as base64, a duration as "1m30s", a time as RFC 3339 to the nanosecond, an
+// error as its [ErrorMap], an error within that as its message. Bytes that are not
+// UTF-8 become U+FFFD. NaN and infinities are an error that names the path, and dst
+// is returned unchanged.
 func (v Value) AppendJSON(dst []byte) ([]byte, error) {
 	var w writer
 	out := w.value(dst, v)
@@ -26,10 +26,8 @@ func (v Value) AppendJSON(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// MarshalJSON implements [encoding/json.Marshaler] by [Value.AppendJSON].
 func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil) }
 
-// UnmarshalJSON implements [encoding/json.Unmarshaler] by [ParseJSON].
 func (v *Value) UnmarshalJSON(data []byte) error {
 	parsed, err := ParseJSON(data)
 	if err == nil {
@@ -38,13 +36,13 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// timeLayout is how times are written as text: RFC 3339 to the nanosecond.
+// timeLayout is RFC 3339 to the nanosecond.
 const timeLayout = time.RFC3339Nano
 
-// A writer writes JSON. The first error stays; what is written after it is
-// thrown away.
+// A writer writes JSON. The first error stays, and what is written after it is
+// discarded.
 type writer struct {
-	lenient bool // write what JSON cannot express in words, for Value.String
+	lenient bool // for Value.String: write NaN and infinities as words
 	inError bool // an error is being written
 	err     *ConvertError
 }
@@ -79,7 +77,7 @@ func (w *writer) value(dst []byte, v Value) []byte {
 	case KindMap:
 		return w.mapping(dst, (*mapData)(v.ptr).load())
 	default:
-		if w.inError { // what an error says of itself has no bounds otherwise
+		if w.inError { // otherwise errors within errors would have no bound
 			return appendQuoted(dst, message(v.AsError()))
 		}
 		w.inError = true
@@ -168,7 +166,7 @@ func (w *writer) float(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// refuse notes that what has no JSON, or writes it as it is if that will do.
+// refuse sets the error for what JSON cannot express, or writes it as text if lenient.
 func (w *writer) refuse(dst []byte, what string) []byte {
 	if w.lenient {
 		return append(dst, what...)
@@ -177,16 +175,16 @@ func (w *writer) refuse(dst []byte, what string) []byte {
 	return dst
 }
 
-// ones and highs are a 1 and a high bit in each byte of a word: eight bytes are
-// looked at in one step.
+// ones and highs have the lowest and the highest bit of each byte set, so that eight
+// bytes are checked in one step.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// special marks, by their high bits, the bytes of a word that a JSON string
-// does not hold as they are: quotes, backslashes, control characters, and all
-// that is not ASCII. The lowest mark is right; above it there may be false ones.
+// special sets the high bit of each byte of a word that a JSON string may not hold as
+// it is: quotes, backslashes, control characters, and all that is not ASCII. The lowest
+// mark is correct; above it there may be false ones.
 func special(w uint64) uint64 {
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
 	return ((w - ones*0x20) | (quote - ones) | (slash - ones) | w) & highs

@@ -44,8 +44,8 @@ func (v Value) Len() int {
 	return 0
 }
 
-// At returns element i of a list. It is null where v is not a list or has no
-// such element.
+// At returns element i of a list. It is null if v is not a list or has no such
+// element.
 func (v Value) At(i int) Value {
 	if v.meta.kind() != KindList || i < 0 || i >= int(v.num) {
 		return Value{}

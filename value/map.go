@@ -20,12 +20,12 @@ type Field struct {
 type mapData struct {
 	fields []Field
 	size   int
-	index  atomic.Pointer[map[string]int32] // see find; nil while nobody has looked, noIndex after one look
+	index  atomic.Pointer[map[string]int32] // see find; nil before the first look-up, noIndex after it
 	lazy   *lazyFields                      // nil unless the fields are made at first use; immutable
 
-	// spare counts the slots in use of the array behind fields. Maps made from
-	// one another by adding a field share the array: whoever moves the count
-	// from its own length owns the next slot, everybody else copies.
+	// spare counts the slots in use of the array behind fields. Maps made from one
+	// another by adding a field share the array: the one that increments the count
+	// from its own length gets the next slot, the others copy.
 	spare    *spareSlots
 	ownSpare spareSlots
 }
@@ -37,7 +37,7 @@ type spareSlots struct {
 	more atomic.Int32
 }
 
-// claim takes slot n of the array, if nobody has.
+// claim takes slot n of the array, if it is free.
 func (s *spareSlots) claim(n int) bool {
 	return s.more.CompareAndSwap(int32(n)-s.base, int32(n)-s.base+1)
 }
@@ -46,13 +46,13 @@ func (s *spareSlots) claim(n int) bool {
 // hashing (BenchmarkMapGet: 8 ns for 12 scanned, 12 ns for 13 hashed).
 const indexAbove = 12
 
-// noIndex marks a map of more than indexAbove fields that was looked into once.
-// The index is made at the second look: of request headers and the like most
-// are read once or never, and an index is an allocation and a hash of each name.
+// noIndex marks a map of more than indexAbove fields that was searched once. The
+// index is made at the second look-up: most maps such as request headers are read
+// once or never, and an index is an allocation and a hash of each name.
 var noIndex = new(map[string]int32)
 
 // newMapData returns a mapData with n null fields, for small n in one allocation
-// and not two: BenchmarkCodecStructEncode has 8 with this, for 6 maps and 2 lists.
+// instead of two: BenchmarkCodecStructEncode has 8, for 6 maps and 2 lists.
 func newMapData(n int) *mapData {
 	switch n {
 	case 0:
@@ -92,8 +92,8 @@ func mapBlock[A any](n int) *mapData {
 	return &b.data
 }
 
-// seal makes m, whose fields are in place, the body of a map. size is that of
-// the fields, depth that of the deepest.
+// seal makes a map of m, whose fields are set. size is the size of the fields, depth
+// that of the deepest.
 func (m *mapData) seal(size int, depth uint16) Value {
 	if depth >= MaxDepth {
 		return errTooDeep()
@@ -116,8 +116,8 @@ type lazyFields struct {
 	depth  uint16
 }
 
-// Map returns a map of the fields, in that order; where a name occurs twice the
-// later value stands in the earlier place. It takes ownership of the slice.
+// Map returns a map of the fields, in that order. If a name occurs twice, the later
+// value takes the place of the earlier one. Map takes ownership of the slice.
 func Map(fields ...Field) Value {
 	for i := range fields {
 		if slices.IndexFunc(fields[:i], func(f Field) bool { return f.Name == fields[i].Name }) >= 0 {
@@ -139,13 +139,13 @@ func Map(fields ...Field) Value {
 	return mapOf(fields)
 }
 
-// UniqueMap is Map for callers who know that the names are unique, which is
-// not checked. Capacity beyond the length is used when a field is added.
+// UniqueMap is Map for fields whose names are known to be unique, which is not
+// checked. Capacity beyond the length is used when a field is added.
 func UniqueMap(fields []Field) Value { return mapOf(fields) }
 
-// LazyMap returns a map whose fields are made when somebody first looks at
-// them. size is what [Value.Size] reports, depth how deep the map nests, itself
-// included; a field that nests deeper than that is replaced by an error.
+// LazyMap returns a map whose fields are made when they are first read. size is what
+// [Value.Size] reports, depth how deep the map nests, itself included. A field that
+// nests deeper is replaced by an error.
 func LazyMap(source FieldSource, size, depth int) Value {
 	if depth > MaxDepth {
 		return errTooDeep()
@@ -161,8 +161,8 @@ func LazyMap(source FieldSource, size, depth int) Value {
 }
 
 // FieldSourceOf returns the source of a lazy map. Every copy of the map has the
-// same one. A map made from it by a change has none, so whoever made the map can
-// tell it from an equal one.
+// same one, and a map made from it by a change has none. So the caller that made the
+// map can tell it from an equal one.
 func FieldSourceOf(v Value) (source FieldSource, ok bool) {
 	if v.meta.kind() != KindMap {
 		return nil, false
@@ -224,7 +224,7 @@ func (m *mapData) find(name string) int {
 			made[fields[i].Name] = int32(i)
 		}
 		index = &made
-		m.index.Store(index) // two at once make the same one
+		m.index.Store(index) // concurrent calls make equal ones
 	}
 	if i, ok := (*index)[name]; ok {
 		return int(i)
@@ -241,7 +241,7 @@ func scan(fields []Field, name string) int {
 	return -1
 }
 
-// Get returns the field of a map. It is not found where v is not a map.
+// Get returns the field of a map. It is not found if v is not a map.
 func (v Value) Get(name string) (field Value, ok bool) {
 	if v.meta.kind() != KindMap {
 		return Value{}, false
@@ -299,8 +299,8 @@ func (v Value) With(name string, field Value) Value {
 	return Value{ptr: unsafe.Pointer(added), meta: makeMeta(KindMap, max(v.meta.depth(), field.meta.depth()+1), 0)}
 }
 
-// Without returns a map without the field. v itself is unchanged, and is
-// returned where it has no such field.
+// Without returns a map without the field. v itself is unchanged, and is returned if
+// it has no such field.
 func (v Value) Without(name string) Value {
 	if v.meta.kind() != KindMap {
 		return v
@@ -314,8 +314,8 @@ func (v Value) Without(name string) Value {
 	return mapOf(append(append(fields, m.fields[:i]...), m.fields[i+1:]...))
 }
 
-// A MapBuilder gathers the fields of a new map. The zero MapBuilder is empty
-// and ready. It is not for concurrent use.
+// A MapBuilder collects the fields of a new map. The zero MapBuilder is empty and
+// ready to use. It is not for concurrent use.
 type MapBuilder struct {
 	fields []Field
 	index  map[string]int32 // nil up to indexAbove fields

@@ -80,7 +80,7 @@ func (v Value) equalMap(w Value) bool {
 // The order is total: kinds sort in the order of their constants, but all
 // numbers together, by exact value, NaN first; false before true; strings and
 // binaries by bytes; lists element by element, the shorter first; maps by their
-// sorted names, then by the values of these; errors by message.
+// sorted names, then by their values; errors by message.
 func (v Value) Compare(w Value) int {
 	if a, b := sortRank(v.meta.kind()), sortRank(w.meta.kind()); a != b {
 		return cmp.Compare(a, b)
@@ -119,7 +119,7 @@ func (v Value) sortedFields() []Field {
 	return fields
 }
 
-// bytes returns the bytes of a string or binary; v must be one.
+// bytes returns the bytes of v, which must be a string or binary.
 func (v Value) bytes() string { return unsafe.String((*byte)(v.ptr), int(v.num)) }
 
 func isNumber(k Kind) bool { return k >= KindInt && k <= KindFloat }
@@ -175,7 +175,7 @@ func compareIntFloat(v Value, f float64) int {
 	return cmp.Or(c, cmp.Compare(whole, f))
 }
 
-// hashSeed is one for all values of the process, so that equal values hash alike.
+// hashSeed is the same for all values, so that equal ones have equal hashes.
 var hashSeed = maphash.MakeSeed()
 
 // Hash returns a hash that equal values share. It differs from one run of the

@@ -102,8 +102,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareLaws checks the laws of a total order on values made of the corpus,
-// whose order among one another nobody wrote down.
+// TestCompareLaws checks the laws of a total order on values made of the corpus, for
+// which there is no table of expected results.
 func TestCompareLaws(t *testing.T) {
 	var vs []value.Value
 	for i, group := range corpus() {

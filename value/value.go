@@ -6,9 +6,8 @@
 // Go and text in view.go, conversion to and from Go types in codec.go ([Encode],
 // [Decode]), JSON in json_read.go ([ParseJSON]) and json_write.go.
 //
-// Invariants: a Value never changes once it has been handed to anybody; nothing
-// nests deeper than [MaxDepth], so recursion over a value is always safe; the
-// zero Value is null.
+// Invariants: a Value never changes once it is shared. Nothing nests deeper than
+// [MaxDepth], so recursion over a value is always safe. The zero Value is null.
 //
 // The package knows nothing of nodes, packets or documents.
 package value
@@ -19,13 +18,13 @@ import (
 	"unsafe"
 )
 
-// MaxDepth is how deep lists and maps may nest. A constructor that would go
-// deeper returns an error value instead, so that code which recurses over a
-// value cannot exhaust the stack, whatever a workflow that loops has built.
+// MaxDepth is how deep lists and maps may nest. A constructor that would exceed it
+// returns an error value instead. So code that recurses over a value cannot exhaust the
+// stack, even if a workflow that loops has built the value.
 const MaxDepth = 1000
 
-// Kind says what a Value is. Users see one integer and one float: an unsigned
-// integer is its own kind only where it does not fit an int64.
+// A Kind is the type of a Value. Users see one integer and one float: an unsigned
+// integer is a kind of its own only if it does not fit an int64.
 type Kind uint8
 
 // The kinds, in the order in which values of different kinds sort. The three
@@ -65,7 +64,7 @@ func (k Kind) String() string {
 type Value struct {
 	_ [0]func() // no ==: it would compare addresses
 
-	// ptr and num depend on kind:
+	// The meaning of ptr and num depends on the kind:
 	//	bool, int, uint, float, duration  num holds the bits
 	//	string, binary                    ptr is the first byte, num the length
 	//	time                              ptr is the *time.Location, num Unix seconds, aux nanoseconds
@@ -105,8 +104,7 @@ func Bool(b bool) Value {
 // Int returns an integer.
 func Int(i int64) Value { return Value{meta: meta(KindInt), num: uint64(i)} }
 
-// Uint returns an integer; its kind is KindUint only where it does not fit an
-// int64.
+// Uint returns an integer. Its kind is KindUint only if it does not fit an int64.
 func Uint(u uint64) Value {
 	if u <= math.MaxInt64 {
 		return Value{meta: meta(KindInt), num: u}
@@ -251,8 +249,8 @@ func (v Value) AsError() error {
 	return *(*error)(v.ptr)
 }
 
-// Truth is what a condition makes of v: false, null, 0, "", and empty binaries,
-// lists and maps are false, all else is true.
+// Truth reports whether v is true as a condition: false, null, 0, "", and empty
+// binaries, lists and maps are not, anything else is.
 func (v Value) Truth() bool {
 	switch v.meta.kind() {
 	case KindNull:
@@ -267,8 +265,8 @@ func (v Value) Truth() bool {
 	return true
 }
 
-// Size returns about how many bytes v keeps alive. It is known without walking
-// the value, and counts what is shared within v as often as it occurs.
+// Size returns approximately how many bytes v keeps alive. It does not walk the value,
+// and counts what is shared within v as often as it occurs.
 func (v Value) Size() int {
 	switch v.meta.kind() {
 	case KindString, KindBinary:

@@ -67,7 +67,7 @@ func (v Value) String() string {
 	return text
 }
 
-// message is the message field of [ErrorMap], or what the error says if there
+// message returns the message field of [ErrorMap], or the text of the error if there
 // is none.
 func message(err error) string {
 	for _, f := range errorFields(err) {
@@ -78,16 +78,16 @@ func message(err error) string {
 	return err.Error()
 }
 
-// A describer is an error that says more than a message.
+// A describer is an error with more fields than a message.
 type describer interface {
 	ErrorFields() []Field
 }
 
-// ErrorMap returns an error payload as the map that expressions and snippets
-// see: the fields of the first error in its tree with a method ErrorFields()
-// []Field, or else its message alone, as {message: …}. Of joined errors the
-// messages are joined, one a line; true is true only if all say so; of other
-// fields the first counts. A v that is not an error is returned as it is.
+// ErrorMap returns an error payload as the map that expressions and snippets see: the
+// fields of the first error in its tree with a method ErrorFields() []Field, or
+// {message: …} if there is none. For joined errors, messages are joined by newlines, a
+// field is true only if it is true in all of them, and of other fields the first
+// counts. A v that is not an error is returned as it is.
 func ErrorMap(v Value) Value {
 	if v.meta.kind() != KindError {
 		return v

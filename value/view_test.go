@@ -99,6 +99,6 @@ func TestErrorMap(t *testing.T) {
 		"both EOF and multiple Read calls return no data or error")
 	f(mirror{}, `{"self":{"self":"mirror"}}`, "mirror")
 	if v := value.Int(1); !value.ErrorMap(v).Equal(v) {
-		t.Error("ErrorMap changed what is no error")
+		t.Error("ErrorMap changed a value that is not an error")
 	}
 }
