@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReserve reads texts that become much more than they are, and compares what
-// was reserved with what the heap says.
+// TestReserve parses texts that become much larger values, and compares what was
+// reserved with the size of the heap.
 func TestReserve(t *testing.T) {
 	distinct := func(n int) string {
 		var b strings.Builder
@@ -61,7 +61,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveRefused ends the reading at the first refusal, and tells of it.
+// TestReserveRefused stops parsing at the first refusal, and returns its error.
 func TestReserveRefused(t *testing.T) {
 	errFull := errors.New("full")
 	left := 1 << 20

@@ -150,7 +150,7 @@ func TestJSONDuplicates(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	// Objects of a list, which are read with the one before in mind.
+	// Objects of a list: the parser expects the names of the one before.
 	f(`[{"a":1,"b":2},{"a":3,"b":4},{"a":5,"a":6},{"b":7,"a":8,"b":9},{}]`, `[{"a":1,"b":2},{"a":3,"b":4},{"a":6},{"b":9,"a":8},{}]`)
 	f(`[{"a":1},{"a":2,"b":3,"a":4,"b":5},{"a":6,"c":{"a":7},"b":8}]`, `[{"a":1},{"a":4,"b":5},{"a":6,"c":{"a":7},"b":8}]`)
 	f(`[{"x\\":1},{"x\\":2,"y":3}]`, `[{"x\\":1},{"x\\":2,"y":3}]`)

@@ -151,7 +151,7 @@ func TestMaxDepth(t *testing.T) {
 	f("With", value.Null().With("a", v))
 	f("With in a map", value.Map(value.Field{Name: "a"}).With("b", v))
 	f("With in place", value.Map(value.Field{Name: "a"}).With("a", v))
-	// All that recurses gets to the bottom.
+	// Recursive functions work on the deepest value.
 	if w, err := value.Encode(v.Go()); err != nil || !w.Equal(v) || w.Compare(v) != 0 || w.Hash() != v.Hash() || w.String() != v.String() {
 		t.Errorf("the deepest value does not survive: %v", err)
 	}

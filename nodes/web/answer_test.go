@@ -19,7 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// TestAnswers goes through the table of answers.
+// TestAnswers checks the answers to all kinds of responses.
 func TestAnswers(t *testing.T) {
 	f := func(name string, response string, status int, body string, headers ...string) {
 		t.Helper()

@@ -16,8 +16,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// These measure what a listener and a router add to net/http; the engine between
-// them is the fake source of the tests. The baseline is a mux with one handler.
+// These benchmarks measure what a listener and a router add to net/http, with the fake
+// engine of the tests between them. The baseline is a mux with one handler.
 
 // pinger is a flow of a router and a constant.
 func pinger(t testing.TB) flow {
@@ -91,8 +91,8 @@ func pingMux() http.Handler {
 	return mux
 }
 
-// BenchmarkLoopback sends requests over 8 connections that are kept, and over a
-// new one each.
+// BenchmarkLoopback sends requests over 8 kept-alive connections, and over a new
+// connection for each request.
 func BenchmarkLoopback(b *testing.B) {
 	run := func(b *testing.B, url string, keepAlive bool) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableKeepAlives: !keepAlive, DisableCompression: true}

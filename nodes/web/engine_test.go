@@ -22,7 +22,7 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// These tests have a whole engine between the request and the answer.
+// These tests run a whole engine between the request and the answer.
 
 type records struct {
 	mu   sync.Mutex
@@ -169,7 +169,7 @@ var handled = strings.Replace(api, "error: [] # HANDLER", "error: [{name: shared
   code: '{"status": has(self.status) ? self.status : 500, "body": {"error": message}}'
 `
 
-// TestErrorContract has errors of all origins go to one handler, and to none.
+// TestErrorContract sends errors of all origins to one handler, and to none.
 func TestErrorContract(t *testing.T) {
 	const j = "Content-Type: application/json"
 	w := serve(t, handled, false)
@@ -213,8 +213,7 @@ func TestErrorContract(t *testing.T) {
 	}
 }
 
-// TestUnwantedBody refuses requests that no route takes before their bodies have
-// come.
+// TestUnwantedBody refuses requests without a route before their bodies have come.
 func TestUnwantedBody(t *testing.T) {
 	w := serve(t, handled, false)
 	f := func(request string, status int) {
@@ -241,7 +240,7 @@ func TestUnwantedBody(t *testing.T) {
 	}
 }
 
-// TestDescribed has timelines say what their requests were, by the conventions of
+// TestDescribed checks that timelines describe their requests by the conventions of
 // OpenTelemetry.
 func TestDescribed(t *testing.T) {
 	w := serve(t, handled, true)

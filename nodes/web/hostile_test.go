@@ -24,11 +24,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// In each of these tests there are clients that break a bound, and others
-// that must not notice.
+// In each of these tests some clients exceed a limit, and others must not notice.
 
-// hostile starts a listener with limits in JSON, and with settings that only
-// tests change.
+// hostile starts a listener with limits in JSON, and with settings that only tests
+// can change.
 func hostile(t *testing.T, limits string, f flow, change func(*listener)) *site {
 	t.Helper()
 	w := newWorld(t)
@@ -56,7 +55,7 @@ func sized(_ context.Context, payload value.Value) node.Response {
 	return reply(value.Binary(make([]byte, n)))
 }
 
-// A frames is a client of HTTP/2 that is made of single frames.
+// frames is an HTTP/2 client that sends and reads single frames.
 type frames struct {
 	net.Conn
 	*http2.Framer
@@ -66,7 +65,7 @@ type frames struct {
 	closed chan error    // gets why the server's frames have ended
 }
 
-// dialFrames connects with a window of so many bytes for each stream.
+// dialFrames connects with a window of that many bytes for each stream.
 func (s *site) dialFrames(window uint32) *frames {
 	s.t.Helper()
 	c := &frames{Conn: s.dial(), headed: make(chan struct{}, 1000), closed: make(chan error, 1)}
@@ -82,7 +81,7 @@ func (s *site) dialFrames(window uint32) *frames {
 	return c
 }
 
-// read takes frames until there are no more.
+// read reads frames until there are no more.
 func (c *frames) read() {
 	for {
 		f, err := c.ReadFrame()
@@ -96,7 +95,7 @@ func (c *frames) read() {
 	}
 }
 
-// get asks for a path on a stream of its own.
+// get requests a path on a new stream.
 func (c *frames) get(stream uint32, path string) error {
 	c.head.Reset()
 	for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", path}} {
@@ -121,8 +120,8 @@ func (s *site) metric(name string, label ...string) (sum float64) {
 	return sum
 }
 
-// TestZeroWindow has clients of HTTP/2 that never open a window, with more streams
-// than answers may wait.
+// TestZeroWindow runs HTTP/2 clients that never open a window, with more streams than
+// answers may wait.
 func TestZeroWindow(t *testing.T) {
 	for _, size := range []int{2, 8 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -178,7 +177,7 @@ func TestZeroWindow(t *testing.T) {
 	}
 }
 
-// h2c returns a client that has one connection of HTTP/2 without TLS.
+// h2c returns a client with one HTTP/2 connection without TLS.
 func (s *site) h2c() *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -187,8 +186,8 @@ func (s *site) h2c() *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestHonestStreams has clients that read all, and more answers on one connection
-// than there may be processes, or than may wait.
+// TestHonestStreams runs clients that read everything, with more answers on one
+// connection than the limits of processes and of pending answers.
 func TestHonestStreams(t *testing.T) {
 	f := func(limits string, change func(*listener)) {
 		t.Helper()
@@ -252,7 +251,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestStalledStream closes a stream that does not get on, while another of its
+// TestStalledStream closes a stream without progress while another stream of the
 // connection is in the middle of a long answer.
 func TestStalledStream(t *testing.T) {
 	s := hostile(t, `"header_timeout":"1s"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
@@ -290,7 +289,7 @@ func TestStalledStream(t *testing.T) {
 }
 
 // TestStreamsOfOneConnection refuses more streams than a connection may have, and
-// closes a stream that does not get on while others do.
+// closes a stream without progress while others make progress.
 func TestStreamsOfOneConnection(t *testing.T) {
 	s := hostile(t, `"header_timeout":"300ms"`, sized, func(n *listener) { n.settings.minRate = 1 << 30 })
 	c := s.dialFrames(1 << 10)
@@ -337,8 +336,8 @@ func TestStreamsOfOneConnection(t *testing.T) {
 	}
 }
 
-// TestUnreadPipelines has clients that ask and never read, more of them than
-// answers may wait.
+// TestUnreadPipelines runs clients that send requests and never read, more of them
+// than answers may wait.
 func TestUnreadPipelines(t *testing.T) {
 	s := hostile(t, `"header_timeout":"2s"`, sized, func(n *listener) {
 		n.settings.minRate = 1 << 30
@@ -422,8 +421,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestSilentBody sends most of a body and then nothing: what was sent does not buy
-// more time than the window.
+// TestSilentBody sends most of a body and then nothing: what was sent does not extend
+// the deadline past the window.
 func TestSilentBody(t *testing.T) {
 	s := hostile(t, `"header_timeout":"100ms"`, echoBody, func(n *listener) { n.settings.bodyWindow = 200 * time.Millisecond })
 	c := s.dial()
@@ -469,8 +468,8 @@ func TestLengthAndChunks(t *testing.T) {
 	f("both, far apart", "Content-Length: 4\r\nX: "+strings.Repeat("x", 8000)+"\r\nTransfer-Encoding: chunked", 1)
 }
 
-// TestPipelinedHead sends a request and the beginning of the next in one piece:
-// the rest of that does not show that it has a Content-Length.
+// TestPipelinedHead sends a request and the beginning of the next in one piece. The
+// rest of the next does not show that it has a Content-Length.
 func TestPipelinedHead(t *testing.T) {
 	s := start(t, "", always(value.String("pong")))
 	f := func(name, first, begun string, answers int) {
@@ -517,8 +516,8 @@ func TestPipelinedHead(t *testing.T) {
 	}
 }
 
-// TestQuotes sends malformed bodies, and looks how much of them comes back and
-// how much goes into the log.
+// TestQuotes sends malformed bodies, and checks how much of them is in the answer and
+// in the log.
 func TestQuotes(t *testing.T) {
 	long := strings.Repeat("\x01", 1<<20)
 	name := strings.Repeat("n", 30<<10)
@@ -559,7 +558,7 @@ func TestLongTargets(t *testing.T) {
 const bombEnv = "UNIFLOW_TEST_BOMB"
 
 // TestBombs sends 64 bodies of some 8,000 bytes, each of which becomes a value of
-// 100 MB and more, to a server in a program that may have 1 GiB.
+// 100 MB and more, to a server in a program that may use 1 GiB.
 func TestBombs(t *testing.T) {
 	if kind := os.Getenv(bombEnv); kind != "" {
 		bombs(t, kind)

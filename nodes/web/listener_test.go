@@ -26,7 +26,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// hold is a flow that tells when it has a request and answers when it is told to.
+// hold is a flow that reports when it has a request, and answers when it is released.
 type hold struct {
 	entered chan context.Context
 	release chan struct{}
@@ -339,8 +339,8 @@ func load(t testing.TB, url string, keepAlive bool, stop <-chan struct{}) (wait 
 	return func() int { wg.Wait(); return total }
 }
 
-// TestReload replaces generations under load: without a change of the server, and
-// with one, on one port.
+// TestReload replaces generations under load, on one port: with the same server and
+// with a different one.
 func TestReload(t *testing.T) {
 	f := func(name string, keepAlive bool, config func(i int) string) {
 		t.Run(name, func(t *testing.T) {
@@ -389,8 +389,8 @@ func TestReload(t *testing.T) {
 	f("other settings", false, func(i int) string { return fmt.Sprintf(`,"limits":{"idle_timeout":%d}`, 1000+i%2) })
 }
 
-// TestReloadKeepsConnections has one connection, and one port that was free, see
-// two generations.
+// TestReloadKeepsConnections checks that two generations answer on one connection, and
+// on one free port.
 func TestReloadKeepsConnections(t *testing.T) {
 	w := newWorld(t)
 	const config = "{" + loopback + "}"
@@ -430,7 +430,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	}
 }
 
-// TestFailedReload opens and serves a generation that is then given up.
+// TestFailedReload opens and serves a generation that is then closed without use.
 func TestFailedReload(t *testing.T) {
 	for _, settings := range []string{"", `,"limits":{"idle_timeout":"1s"}`} {
 		w := newWorld(t)
@@ -500,8 +500,8 @@ func TestStopAnswers(t *testing.T) {
 	}
 }
 
-// TestStopInTime ends waiting with its context; the answer that comes when the
-// process is cancelled is still sent.
+// TestStopInTime stops waiting when the context is done. The answer that comes when
+// the process is cancelled is still sent.
 func TestStopInTime(t *testing.T) {
 	w := newWorld(t)
 	n := w.make("web", "{"+loopback+"}")
@@ -539,8 +539,8 @@ func TestStopInTime(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestTimeoutStatus has a timeline say of a request that took too long what its
-// client got.
+// TestTimeoutStatus checks that the timeline of a request that took too long has the
+// status that its client got.
 func TestTimeoutStatus(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
@@ -549,7 +549,7 @@ func TestTimeoutStatus(t *testing.T) {
 	}
 }
 
-// A screening is a source that does not admit requests, and is told of each.
+// A screening is a source that admits no request, and is called for each.
 type screening struct {
 	*source
 	asked func()
@@ -562,8 +562,8 @@ func (s screening) Screen(int) func(value.Value) bool {
 	}
 }
 
-// TestUnwantedBodyAcrossReload has a generation that does not want the body of a
-// request, and stops before it runs it; the next one gets the body.
+// TestUnwantedBodyAcrossReload skips the body of a request for a generation that then
+// stops. The next generation gets the body.
 func TestUnwantedBodyAcrossReload(t *testing.T) {
 	w := newWorld(t)
 	old, next := w.make("web", "{"+loopback+"}"), w.make("web", "{"+loopback+"}")
@@ -579,7 +579,7 @@ func TestUnwantedBodyAcrossReload(t *testing.T) {
 	w.end(next)
 }
 
-// TestStoppedForGood answers a request that no generation takes any more.
+// TestStoppedForGood answers a request when no generation is left.
 func TestStoppedForGood(t *testing.T) {
 	s := start(t, "", always(value.Null()))
 	s.source.stopped.Store(true)
@@ -670,7 +670,7 @@ func TestH2C(t *testing.T) {
 	s.do("POST", "/", strings.Repeat("x", 1<<20), "Content-Type: text/plain").want(t, 200, strings.Repeat("x", 1<<20))
 }
 
-// TestHostileBytes sends what no client should.
+// TestHostileBytes sends malformed requests.
 func TestHostileBytes(t *testing.T) {
 	s := start(t, "", echoBody)
 	f := func(request string, status int) {

@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// showRequest answers with the whole request, the headers that clients add aside.
+// showRequest answers with the whole request, without the headers that clients add.
 func showRequest(_ context.Context, payload value.Value) node.Response {
 	header, _ := payload.Get("header")
 	for _, name := range []string{"User-Agent", "Accept-Encoding", "Content-Length"} {
@@ -207,7 +207,7 @@ func TestBodyOfTenMiB(t *testing.T) {
 	wide.do("POST", "/", `"`+text+`"`, "Content-Type: application/json").want(t, 200, text)
 }
 
-// TestPayloadOutlivesRequest keeps payloads and looks into them later.
+// TestPayloadOutlivesRequest keeps payloads and reads them later.
 func TestPayloadOutlivesRequest(t *testing.T) {
 	kept := make(chan value.Value, 2)
 	s := start(t, "", func(_ context.Context, payload value.Value) node.Response {

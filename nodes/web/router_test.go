@@ -32,8 +32,8 @@ func newTable(t testing.TB, lines ...string) *routeTable {
 	return table
 }
 
-// look returns "PORT name=value …", or "none".
-func (t *routeTable) look(method, path string, escaped bool) string {
+// lookUp returns "PORT name=value …", or "none".
+func (t *routeTable) lookUp(method, path string, escaped bool) string {
 	s := search{path: path, escaped: escaped, method: method}
 	r := t.find(&s)
 	if r == nil {
@@ -75,7 +75,7 @@ func TestRoutes(t *testing.T) {
 	)
 	f := func(method, path, want string) {
 		t.Helper()
-		if got := table.look(method, path, true); got != want {
+		if got := table.lookUp(method, path, true); got != want {
 			t.Errorf("%s %s: got %s, want %s", method, path, got, want)
 		}
 	}
@@ -127,10 +127,10 @@ func TestRoutes(t *testing.T) {
 	f("get", "/ping", "none")
 	f("DELETE", "/ping", "none")
 
-	if got := table.look("GET", "/a/b/c", false); got != `10 x="b"` {
+	if got := table.lookUp("GET", "/a/b/c", false); got != `10 x="b"` {
 		t.Errorf("decoded path: got %s", got)
 	}
-	if got := table.look("GET", "/users/50%", false); got != `2 id="50%"` {
+	if got := table.lookUp("GET", "/users/50%", false); got != `2 id="50%"` {
 		t.Errorf("decoded path: got %s", got)
 	}
 	m := func(path, want string) {
@@ -148,14 +148,14 @@ func TestRoutes(t *testing.T) {
 func TestRestAlone(t *testing.T) {
 	table := newTable(t, "GET /*all", "GET /:one/x")
 	for path, want := range map[string]string{"/": `0 all=""`, "/a": `0 all="a"`, "/a/x": `1 one="a"`, "/a/x/": `0 all="a/x/"`} {
-		if got := table.look("GET", path, true); got != want {
+		if got := table.lookUp("GET", path, true); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
 }
 
-// TestManyRests has more rests in the middle than a search holds by itself, and a
-// path on which careless backtracking would take years.
+// TestManyRests uses more rests in the middle than a search holds without allocation,
+// and a path on which naive backtracking would take years.
 func TestManyRests(t *testing.T) {
 	path := "GET "
 	for i := range 12 {
@@ -163,10 +163,10 @@ func TestManyRests(t *testing.T) {
 	}
 	table := newTable(t, path+"/end", "POST "+strings.TrimPrefix(path, "GET "))
 	long := strings.Repeat("/a", 30000)
-	if got := table.look("GET", long, true); got != "none" {
+	if got := table.lookUp("GET", long, true); got != "none" {
 		t.Errorf("got %.100s, want none", got)
 	}
-	if got := table.look("POST", long, true); !strings.HasPrefix(got, "1 ") || !strings.HasSuffix(got, ` r11="a"`) {
+	if got := table.lookUp("POST", long, true); !strings.HasPrefix(got, "1 ") || !strings.HasSuffix(got, ` r11="a"`) {
 		t.Errorf("got %.100s, want route 1", got)
 	}
 	if got := table.methods(long, true); !slices.Equal(got, []string{"OPTIONS", "POST"}) {
@@ -270,7 +270,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 		table := newTable(t, lines...)
 		for range 5 {
 			path := draw(pathParts, 1+rng.IntN(7), false)
-			got := table.look("GET", "/"+strings.Join(path, "/"), false)
+			got := table.lookUp("GET", "/"+strings.Join(path, "/"), false)
 			matches := []string{}
 			for i, r := range routes {
 				var values []string
@@ -360,7 +360,7 @@ func TestManyRoutes(t *testing.T) {
 			}
 		}
 		method, path, _ := strings.Cut(fmt.Sprintf(strings.NewReplacer(":", "", "*", "x").Replace(pattern), n-1), " ")
-		if got, _, _ := strings.Cut(table.look(method, path, false), " "); got != fmt.Sprint(n-1) {
+		if got, _, _ := strings.Cut(table.lookUp(method, path, false), " "); got != fmt.Sprint(n-1) {
 			t.Errorf("%s: got %s, want %d", pattern, got, n-1)
 		}
 	}
@@ -371,7 +371,7 @@ func TestAnyMethod(t *testing.T) {
 	table := newTable(t, "* /a", "GET /a", "GET /b", "* /*rest", "POST /:p/x")
 	f := func(method, path, want string) {
 		t.Helper()
-		if got := table.look(method, path, false); got != want {
+		if got := table.lookUp(method, path, false); got != want {
 			t.Errorf("%s %s: got %s, want %s", method, path, got, want)
 		}
 	}
@@ -387,7 +387,7 @@ func TestAnyMethod(t *testing.T) {
 	}
 }
 
-// TestBraces says how parameters are written here.
+// TestBraces checks the hint for parameters in braces.
 func TestBraces(t *testing.T) {
 	f := func(path, hint string) {
 		t.Helper()
@@ -403,7 +403,7 @@ func TestBraces(t *testing.T) {
 	f("/files/{path:.*}", `write "/files/*path"`)
 	f("/{id:[0-9]+}", `write "/:id"`)
 	f("/x{id}", `write ":name" as a whole segment for a parameter, or "\{" and "\}" for braces`)
-	if got := newTable(t, `GET /\{x\}`).look("GET", "/{x}", false); got != "0" {
+	if got := newTable(t, `GET /\{x\}`).lookUp("GET", "/{x}", false); got != "0" {
 		t.Errorf("escaped braces: got %s, want a match", got)
 	}
 }
@@ -459,8 +459,7 @@ func requestTo(method, target string) value.Value {
 	return payload
 }
 
-// TestRouterEscaped routes requests of a listener, whose paths are known as they
-// were sent.
+// TestRouterEscaped routes requests of a listener by their paths as they were sent.
 func TestRouterEscaped(t *testing.T) {
 	n := makeRouter(t, userRoutes)
 	f := func(payload value.Value, want string) {
@@ -541,8 +540,8 @@ func benchRouter(b *testing.B, path string) {
 	})
 }
 
-// BenchmarkRouterScale looks up routes with a parameter in tables of all sizes: it
-// costs the same in each.
+// BenchmarkRouterScale looks up routes with a parameter in tables of several sizes,
+// which should cost the same.
 func BenchmarkRouterScale(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A flow is what stands in for a workflow in these tests.
+// A flow replaces a workflow in these tests.
 type flow func(ctx context.Context, payload value.Value) node.Response
 
 func reply(v value.Value) node.Response { return node.Response{Payload: v} }
@@ -48,7 +48,7 @@ type source struct {
 	stopped atomic.Bool
 }
 
-// process is what the fake engine shows of a process.
+// process is the process of the fake engine.
 type process struct{ node.Process }
 
 func (process) ID() string { return processID }
@@ -83,7 +83,7 @@ func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, strin
 	}
 }
 
-// parse reads JSON that a test holds.
+// parse parses the JSON of a test.
 func parse(t testing.TB, text string) value.Value {
 	t.Helper()
 	v, err := value.ParseJSON([]byte(text))
@@ -102,7 +102,7 @@ func decodeConfig(t testing.TB, def *node.Def, config value.Value) schema.Config
 	return c
 }
 
-// logBuffer gathers log lines.
+// logBuffer collects log lines.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -120,7 +120,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// A world is what listeners of several generations share.
+// A world is the pool and the log that listeners of several generations share.
 type world struct {
 	t    testing.TB
 	pool node.Pool
@@ -146,7 +146,7 @@ func (w *world) make(name, config string) *listener {
 	return n.(*listener)
 }
 
-// serve brings a listener up.
+// serve opens a listener and makes it serve.
 func (w *world) serve(n *listener, src node.Starter) {
 	w.t.Helper()
 	if err := n.Open(context.Background()); err != nil {
@@ -157,7 +157,7 @@ func (w *world) serve(n *listener, src node.Starter) {
 	}
 }
 
-// end takes a listener down.
+// end stops and closes a listener.
 func (w *world) end(n *listener) {
 	w.t.Helper()
 	if err := n.Stop(context.Background()); err != nil {
@@ -180,7 +180,7 @@ type site struct {
 	url    string
 }
 
-// in returns the site for another test, such as the run of a fuzz target.
+// in returns the site for another test, such as one run of a fuzz target.
 func (s *site) in(t testing.TB) *site {
 	other := *s
 	other.t = t
@@ -255,8 +255,7 @@ func (s *site) send(req *http.Request) answer {
 	return answer{resp.StatusCode, resp.Header, string(data)}
 }
 
-// raw sends bytes on a connection of their own and returns the first answer, if
-// there is one.
+// raw sends bytes on a new connection and returns the first answer, if there is one.
 func (s *site) raw(request string) (answer, error) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.node.addr())
