@@ -8,8 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/lock"
 )
 
-// The benchmarks have the section that locks are compared by, one addition, and
-// sync.Mutex beside. bench/lock measures more, and prints a table.
+// The benchmarks compare Mutex with sync.Mutex for a section of one addition.
+// bench/lock measures more, and prints a table.
 
 func BenchmarkUncontended(b *testing.B) {
 	b.Run("lock", func(b *testing.B) {
@@ -34,7 +34,7 @@ func BenchmarkUncontended(b *testing.B) {
 	})
 }
 
-// BenchmarkContended has the time per acquisition of all goroutines together.
+// BenchmarkContended measures the time per acquisition by any goroutine.
 func BenchmarkContended(b *testing.B) {
 	for _, workers := range []int{4, 30} {
 		b.Run(fmt.Sprint(workers, "/lock"), func(b *testing.B) {
@@ -62,7 +62,7 @@ func BenchmarkContended(b *testing.B) {
 	}
 }
 
-// together shares b.N among goroutines that start at once.
+// together divides b.N among goroutines that start together.
 func together(b *testing.B, workers int, work func(loops int)) {
 	b.ReportAllocs()
 	start := make(chan struct{})

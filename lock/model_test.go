@@ -6,21 +6,21 @@ import (
 	"testing"
 )
 
-// The model is the algorithm taken apart into atomic steps, each at most one
-// access to memory that is shared. What a step does to the state is computed by
-// the functions of state.go, and to the queue by table, so that they are what is
-// examined; mutex_internal_test.go holds the rest against the real one.
+// The model splits the algorithm into atomic steps, each with at most one access to
+// shared memory. The steps call the functions of state.go for the state and the real
+// table for the queue, so these are tested; mutex_internal_test.go compares the rest
+// with the real mutex.
 
 const (
 	threads    = 3
 	iterations = 2
 )
 
-// A pc is the step that a thread takes next.
+// A pc is the next step of a thread.
 type pc uint8
 
 const (
-	lockFast pc = iota // and the tries between turns given up: those that fail are no steps
+	lockFast pc = iota // and the tries between yields; a try that fails is not a step
 	lockLoad
 	lockSwap
 	addPlace
@@ -49,21 +49,20 @@ func (p pc) holding() bool {
 
 type thread struct {
 	at     pc
-	left   int8 // iterations, with the one that it is in
+	left   int8 // iterations, with the current one
 	old    uint32
 	ticket ticket
 	slept  bool
 	given  bool // written by others while it sleeps
-	others bool // as well
-	wakes  int8 // whom it is to wake
+	others bool // written by others too
+	wakes  int8 // the thread that it has to wake
 }
 
-// A world is all there is. It is comparable, so that worlds that were seen can be
-// recognized.
+// A world is the state of the model. It is comparable, to recognize states seen before.
 type world struct {
 	threads [threads]thread
 	word    uint32
-	owner   int8          // of the place, -1 for nobody
+	owner   int8          // of the place, -1: none
 	order   [threads]int8 // the queue
 	queued  int8
 	open    [threads]bool // the gates
@@ -77,28 +76,28 @@ func start() world {
 	return w
 }
 
-// A flaw is a mistake that the model is made to have.
+// A flaw is a mistake to put into the model.
 type flaw uint8
 
 const (
 	noFlaw       flaw = iota
-	noCompare         // sleeps without looking at the state again
-	forgetOthers      // a woken thread takes the lock as if nobody else slept
-	handAsHeld        // a thread that is handed the lock is not told of the others
+	noCompare         // a thread sleeps without checking the state again
+	forgetOthers      // a woken thread takes the lock as if no other slept
+	handAsHeld        // a thread that gets a hand-over does not learn of the others
 	handAndFree       // a lock that is handed over is free as well
-	wakeNobody        // an unlocker forgets its duty
+	wakeNone          // an unlocker forgets its duty
 )
 
-// sorted returns the same world with its threads in an order that depends on
-// nothing but their state, as it does not matter which thread is which.
+// sorted returns the world with its threads in an order that depends only on their
+// state, because threads are interchangeable.
 func (w world) sorted() world {
-	places := [threads]int8{0, 1, 2} // who comes where
+	places := [threads]int8{0, 1, 2} // thread at each position
 	for i := 1; i < threads; i++ {
 		for k := i; k > 0 && w.key(places[k]) < w.key(places[k-1]); k-- {
 			places[k], places[k-1] = places[k-1], places[k]
 		}
 	}
-	var at [threads]int8 // where who comes
+	var at [threads]int8 // position of each thread
 	n := w
 	for place, i := range places {
 		at[i] = int8(place)
@@ -118,7 +117,7 @@ func (w world) sorted() world {
 	return n
 }
 
-// key has all of a thread's state but whom it is to wake.
+// key has the state of a thread except wakes.
 func (w *world) key(i int8) uint64 {
 	t := w.threads[i]
 	k := uint64(t.at)<<16 | uint64(t.left)<<8 | uint64(t.old)
@@ -131,9 +130,9 @@ func (w *world) key(i int8) uint64 {
 	return k
 }
 
-// withQueue lets f work on the real queue.
+// withQueue calls f with the real queue.
 func (w *world) withQueue(f func(*table, *[threads]waiter, *uint32)) {
-	var chains [4]*waiter // as many as it takes, so that nothing is allocated
+	var chains [4]*waiter // enough, so that nothing is allocated
 	var nodes [threads]waiter
 	var word uint32
 	t := table{chains: chains[:]}
@@ -169,8 +168,8 @@ func (w *world) swap(old, next uint32) bool {
 	return true
 }
 
-// step returns the worlds that may come of the next step of thread i: none if it
-// cannot take it, two if time decides.
+// step returns the worlds after the next step of thread i: none if it is blocked, two
+// if the result depends on time.
 func (w world) step(i int, f flaw) ([]world, error) {
 	t := &w.threads[i]
 	switch t.at {
@@ -180,7 +179,7 @@ func (w world) step(i int, f flaw) ([]world, error) {
 			break
 		}
 		t.at = lockLoad
-		late := w // it may have been
+		late := w // it may have waited too long
 		late.threads[i].ticket.late = true
 		return []world{w, late}, nil
 	case lockLoad:
@@ -231,7 +230,7 @@ func (w world) step(i int, f flaw) ([]world, error) {
 			t.at = givePlace
 		case !w.swap(t.old, next):
 			t.at = unlockLoad
-		case do == wakeOne && f != wakeNobody:
+		case do == wakeOne && f != wakeNone:
 			t.at = takePlace
 		default:
 			w.next(i)
@@ -250,7 +249,7 @@ func (w world) step(i int, f flaw) ([]world, error) {
 	return []world{w}, nil
 }
 
-// wake is the step of a sleeper, who has or has not waited for too long.
+// wake is the step of a sleeper that has or has not waited too long.
 func (w world) wake(i int, f flaw) []world {
 	if !w.open[i] {
 		return nil
@@ -272,7 +271,7 @@ func (w world) wake(i int, f flaw) []world {
 	return []world{w, early}
 }
 
-// pop is the step of an unlocker who has the place.
+// pop is the step of an unlocker that has locked the place.
 func (w world) pop(i int, f flaw) []world {
 	t := &w.threads[i]
 	give := t.at == givePop
@@ -316,7 +315,7 @@ func (w *world) next(i int) {
 	}
 }
 
-// check looks at the invariants that hold between any two steps.
+// check checks the invariants that hold between any two steps.
 func (w world) check() error {
 	holders, finished := 0, 0
 	for _, t := range w.threads {
@@ -327,7 +326,7 @@ func (w world) check() error {
 			finished++
 		}
 	}
-	// One who has been handed the lock and sleeps still has it too.
+	// A thread that got a hand-over and still sleeps holds the lock too.
 	for i, t := range w.threads {
 		if t.at == sleeping && t.given && !w.isQueued(int8(i)) {
 			holders++
@@ -355,8 +354,8 @@ func (w world) isQueued(i int8) bool {
 	return false
 }
 
-// cared reports whether somebody will see to the sleepers, if there are any: see
-// the invariants in the comment of the package.
+// cared reports whether a thread will take care of the sleepers, if there are any: see
+// the invariants in the package comment.
 func (w world) cared() bool {
 	if w.queued == 0 || mayAdd(w.word) {
 		return true
@@ -364,11 +363,11 @@ func (w world) cared() bool {
 	for i, t := range w.threads {
 		switch {
 		case t.at == takePlace, t.at == takePop, t.at == wakeUp:
-			return true // is about to wake somebody
+			return true // it is about to wake another
 		case w.open[i] && t.at == sleeping:
-			return true // has been woken
+			return true // it has been woken
 		case t.slept && t.at >= lockLoad && t.at < sleeping:
-			return true // as well, and is up
+			return true // it has been woken and is awake
 		}
 	}
 	return false
@@ -378,22 +377,22 @@ var (
 	errExclusion = errors.New("two threads have the lock")
 	errFree      = errors.New("a thread has a lock that is free")
 	errRest      = errors.New("all are done, and something is left")
-	errLost      = errors.New("nobody will wake those who sleep")
-	errDeadlock  = errors.New("nobody can take a step, and not all are done")
+	errLost      = errors.New("no thread will wake the sleepers")
+	errDeadlock  = errors.New("no thread can take a step, and not all are done")
 	errEndless   = errors.New("steps lead back to where they began")
 )
 
-// An explorer walks through everything that can happen.
+// An explorer walks through all interleavings.
 type explorer struct {
 	flaw  flaw
-	blind bool              // to errLost, so as to see what comes of it
-	seen  map[world]float64 // in how many ways things can go on
+	blind bool              // it ignores errLost, to see what follows
+	seen  map[world]float64 // number of continuations
 }
 
-// exploring stands for the number while it is being found out.
+// exploring stands for a number that is being computed.
 const exploring = -1
 
-// explore returns in how many ways things can go on from a world.
+// explore returns the number of continuations of a world.
 func (e *explorer) explore(w world) (float64, error) {
 	w = w.sorted()
 	if ways, ok := e.seen[w]; ok {
@@ -432,8 +431,8 @@ func (e *explorer) explore(w world) (float64, error) {
 	return ways, nil
 }
 
-// TestInterleavings goes through everything that three goroutines can do who lock
-// and unlock a mutex twice.
+// TestInterleavings tests all interleavings of three goroutines that lock and unlock a
+// mutex twice.
 func TestInterleavings(t *testing.T) {
 	e := explorer{seen: make(map[world]float64)}
 	ways, err := e.explore(start())
@@ -472,6 +471,6 @@ func TestInterleavingsFindFlaws(t *testing.T) {
 	f("forget others, and what comes of it", forgetOthers, true, errDeadlock)
 	f("hand over as held", handAsHeld, false, errLost)
 	f("hand over as held, and what comes of it", handAsHeld, true, errDeadlock)
-	f("wake nobody", wakeNobody, true, errDeadlock)
+	f("wake none", wakeNone, true, errDeadlock)
 	f("hand over and free", handAndFree, true, errFree)
 }

@@ -1,64 +1,62 @@
 // Package lock provides a mutual exclusion lock of four bytes, half a
 // sync.Mutex, for values of which there are millions.
 //
-// Reading order: [Mutex]; state.go, the four states and every step between them;
-// park.go, where goroutines wait. A Mutex is only a word: those who wait for it
-// are kept in tables that all mutexes of the program share, found by the address
-// of the word.
+// Reading order: [Mutex]; state.go, the four states and the steps between them;
+// park.go, where goroutines wait. A Mutex is only a word: its waiters are kept in
+// tables that all mutexes of the program share, found by the address of the word.
 //
 // # What to expect
 //
-// It is as fast as sync.Mutex when nobody else wants the lock. Where goroutines
-// contend for sections of less than some 0.1 µs, they get up to twice as much
-// done, because a goroutine that finds the lock taken gives up its turn a few
-// times before it goes to sleep. Elsewhere it gets as much done, within 5 %:
-// `make bench-lock FULL=1` compares the two in 240 combinations of processors,
-// goroutines and lengths, and under other conditions. Waking takes the same time
-// however many goroutines wait, for this mutex or for others.
+// Without contention it is as fast as sync.Mutex. If goroutines contend for sections
+// of less than some 0.1 µs, its throughput is up to twice as high, because a goroutine
+// that finds the lock taken yields a few times before it sleeps. Otherwise the
+// throughput is the same within 5 %: `make bench-lock FULL=1` compares the two in 240
+// combinations of processors, goroutines and lengths, and under other conditions.
+// Waking takes the same time however many goroutines wait, for this mutex or for
+// others.
 //
-// Like sync.Mutex, it lets whoever comes first have a free lock, and hands it to
-// a goroutine that has been passed over for a millisecond. Unlike sync.Mutex it
-// does so one goroutine at a time, and between two such hand-overs the lock is
-// there for the first to come. So where many wait, a wait can be longer.
+// Like sync.Mutex, it gives a free lock to the goroutine that comes first, and hands
+// it over to a goroutine that has waited for a millisecond. Unlike sync.Mutex, it does
+// not hand over twice in a row: between two hand-overs any goroutine can take the
+// lock. So with many waiters, a wait can be longer.
 //
-// Where it loses:
+// It is worse than sync.Mutex for:
 //
 //   - Sections of a microsecond with nothing between them, for which 30 to 200
-//     goroutines contend: 0.84 to 0.95 of what sync.Mutex gets done on two
-//     processors, and 5 to 15 % more CPU. They mostly sleep there, and putting a
-//     goroutine to sleep costs this package more than it does the runtime.
-//   - Many that wait for locks of their own: with 100,000 goroutines waiting for as
-//     many, 2.0 µs for each unlock, until its waiter has run, against 1.5.
-//   - The first time beside goroutines that compute: a turn that is given up comes
-//     back when each of them has had 10 ms. Whoever lost n milliseconds like that
-//     bans it for all for n times as long, at most 64 times. So what is lost in the
-//     long run is one or two per cent.
-//   - Memory per waiter: some 80 bytes, which are kept for the next, and 8 bytes
-//     for each of the most mutexes that were waited for at a time, for good.
+//     goroutines contend: 0.84 to 0.95 of the throughput of sync.Mutex on two
+//     processors, and 5 to 15 % more CPU. The goroutines mostly sleep, and putting one
+//     to sleep costs this package more than the runtime.
+//   - Many waiters for many locks: with 100,000 goroutines that wait for as many
+//     locks, each unlock takes 2.0 µs until its waiter has run, against 1.5.
+//   - Contention while other goroutines compute: a goroutine that yields runs again
+//     after each of them has had 10 ms. A goroutine that lost n milliseconds stops all
+//     from yielding for n times as long, at most 64 times. So the loss in the long run
+//     is one or two per cent.
+//   - Memory: some 80 bytes per waiter, which are reused, and 8 bytes for each mutex
+//     with waiters, at the highest number so far, which are never freed.
 //
-// Use it where the four bytes count: a struct that gets into a smaller size
-// class, or the elements of a large slice. Where a single lock is the bottleneck,
-// its size is not the problem, and the better answer is to have no lock there.
+// Use it where the four bytes count: in a struct that gets into a smaller size class,
+// or in the elements of a large slice. If a single lock is the bottleneck, its size is
+// not the problem: try to do without the lock.
 //
-// # Seeing who waits
+// # Profiles
 //
 // A goroutine sleeps within [Mutex.Lock] on a sync.RWMutex of its own. So waiting
-// shows up where Go shows it for sync.Mutex: in the block profile under the
-// caller of Lock, in the mutex profile under the caller of Unlock, and in the
-// execution trace; look for the functions named lockSlow and unlockSlow. The
-// turns given up before that are in none of these, but in the CPU profile.
-// In a bubble of testing/synctest, waiting for a Mutex is not durable, as with
+// appears where it does for sync.Mutex: in the block profile under the caller of Lock,
+// in the mutex profile under the caller of Unlock, and in the execution trace, with
+// the functions lockSlow and unlockSlow. Yielding appears in the CPU profile only. In
+// a bubble of testing/synctest, waiting for a Mutex is not durable, as with
 // sync.Mutex.
 //
 // # Invariants
 //
-//   - If a goroutine sleeps for a mutex, then the mutex is contended or owed, or
-//     somebody is on the way who will see to it: a goroutine that has been woken,
-//     or one that is about to wake somebody.
-//   - An unlock wakes one goroutine at most, and none if nobody waited.
+//   - If a goroutine sleeps for a mutex, then the mutex is contended or owed, or another
+//     goroutine will take care of it: one that has been woken, or one that is about to
+//     wake another.
+//   - An unlock wakes at most one goroutine, and none if no goroutine waited.
 //
-// The tests go through all interleavings of three goroutines to show them. The
-// package imports nothing of the project, and works on every platform of Go.
+// The tests check them for all interleavings of three goroutines. The package imports
+// the standard library only, and works on every platform of Go.
 package lock
 
 import (
@@ -67,29 +65,27 @@ import (
 	"time"
 )
 
-// yields is how often a locker gives up its turn before it sleeps, unless it
-// loses patience first.
+// yields is how often a locker yields before it sleeps, unless its patience ends
+// first.
 //
-// A switch between goroutines costs some 100 ns and no system call, and the
-// holder is most often one of those who get the turn: millions of acquisitions
-// per second at 4 and at 30 goroutines on two processors were 33 and 32 without
-// yields, 48 and 43 with one, 43 and 48 with four, and 47 and 47 with sixteen;
-// sync.Mutex had 32 and 22. Four was the most even-handed. Spinning in front of
-// the yields made things worse: 37 and 40.
+// A switch between goroutines costs some 100 ns and no system call, and the holder of
+// the lock is mostly among those that run next. Millions of acquisitions per second at
+// 4 and at 30 goroutines on two processors were 33 and 32 without yields, 48 and 43
+// with one, 43 and 48 with four, and 47 and 47 with sixteen; sync.Mutex had 32 and 22.
+// Four was the best compromise. Spinning before the yields was worse: 37 and 40.
 //
-// With GOMAXPROCS=1 the number makes no difference to that, but each turn may go
-// to somebody who takes the lock for all of his: against such a one, a goroutine
-// waited for 103 ms on average. Since it looks at the clock after each turn, it is
-// 20 ms, which is two turns, and what sync.Mutex takes.
+// With GOMAXPROCS=1 the number does not matter for throughput. But the goroutine that
+// runs next may hold the lock for its whole time slice: against such a one, a goroutine
+// waited for 103 ms on average. With a look at the clock after each yield it is 20 ms,
+// two time slices, as with sync.Mutex.
 const yields = 4
 
-// A Mutex is a mutual exclusion lock of four bytes. Its zero value is unlocked.
-// It must not be copied once it has been used, and is for goroutines of one
-// process; package futex has locks for memory that processes share.
+// A Mutex is a mutual exclusion lock of four bytes. Its zero value is unlocked. It must
+// not be copied after use. It is for goroutines of one process; package futex has a
+// lock for memory that processes share.
 //
-// As with sync.Mutex, an Unlock happens before the Lock that follows it, a
-// locked Mutex belongs to no goroutine in particular, and a goroutine that locks
-// it twice waits for ever.
+// As with sync.Mutex, an Unlock happens before the Lock that follows it, a goroutine
+// may unlock what another has locked, and one that locks a Mutex twice waits for ever.
 type Mutex struct {
 	_     noCopy
 	state uint32 // see state.go
@@ -109,14 +105,14 @@ func (m *Mutex) Lock() {
 	m.lockSlow() // apart, so that the rest is inlined
 }
 
-// TryLock locks m if it is free at this moment, and reports whether it did. It
-// neither waits nor gives up its turn.
+// TryLock locks m if it is free, and reports whether it did. It neither waits nor
+// yields.
 func (m *Mutex) TryLock() bool {
 	return atomic.LoadUint32(&m.state) == free && atomic.CompareAndSwapUint32(&m.state, free, held)
 }
 
-// Unlock unlocks m. It panics if m is not locked, and leaves m as it is, which
-// unlike the fatal error of a sync.Mutex can be recovered from.
+// Unlock unlocks m. If m is not locked, it panics and does not change m. Unlike the
+// fatal error of a sync.Mutex, the panic can be recovered.
 func (m *Mutex) Unlock() {
 	if atomic.CompareAndSwapUint32(&m.state, held, free) {
 		return
@@ -158,10 +154,10 @@ func (m *Mutex) lockSlow() {
 	}
 }
 
-// yield gives up turns until it has the lock or had better sleep, and reports
-// whether it got the lock, and otherwise whether it lost patience.
+// yield yields until it has the lock or should sleep. It reports whether it got the
+// lock, and otherwise whether its patience ended.
 func (m *Mutex) yield(begin time.Duration) (got, late bool) {
-	if atomic.LoadUint32(&m.state) == owed || int64(begin) < hurry.until.Load() {
+	if atomic.LoadUint32(&m.state) == owed || int64(begin) < noYield.until.Load() {
 		return false, false
 	}
 	last := begin
@@ -169,7 +165,7 @@ func (m *Mutex) yield(begin time.Duration) (got, late bool) {
 		runtime.Gosched()
 		end := now() // before the lock is taken: it costs as much as a short section
 		if cost := end - last; cost > patience {
-			hurry.until.Store(int64(end + min(cost/patience, 64)*cost))
+			noYield.until.Store(int64(end + min(cost/patience, 64)*cost))
 		}
 		if m.TryLock() {
 			return true, false
@@ -182,15 +178,15 @@ func (m *Mutex) yield(begin time.Duration) (got, late bool) {
 	return false, false
 }
 
-// hurry says until when, by now, nobody gives up a turn.
+// noYield says until when no goroutine yields, in the time of now.
 //
-// A turn is cheap if the others who have one wait for locks too, but beside
-// goroutines that compute it is gone for 10 ms for each of them. So a goroutine
-// that did not get its turn back for n milliseconds bans this for n times as long,
-// and 64 times at most: beside 30 others that compute, four goroutines with
-// sections of 1 µs got 0.7 of what sync.Mutex did before that. The ban is for all
-// mutexes, since what a turn costs depends on who else runs.
-var hurry struct {
+// A yield is cheap if the other goroutines wait for locks too, but each one that
+// computes runs for 10 ms. So a goroutine that waited n milliseconds for the processor
+// forbids yielding for n times as long, at most 64 times. Before that, four goroutines
+// with sections of 1 µs next to 30 that compute had 0.7 of the throughput of
+// sync.Mutex. It applies to all mutexes, because the cost of a yield depends on the
+// other goroutines.
+var noYield struct {
 	_     [64]byte
 	until atomic.Int64
 	_     [56]byte
@@ -204,15 +200,15 @@ func (m *Mutex) unlockSlow() {
 		case refuse:
 			panic("lock: unlock of unlocked mutex")
 		case handOver:
-			// Nobody else changes the state now: lockers leave it alone while
-			// it is owed, and only the holder unlocks.
+			// No other goroutine changes the state now: lockers do not while it
+			// is owed, and only the holder unlocks.
 			if w := placeOf(&m.state).give(&m.state); w != nil {
 				w.wake()
-				// The new holder runs on this processor next. It should do so
-				// now, not when this goroutine has no more to do: otherwise
-				// the lock would be held by somebody who does not run, which
-				// halved what 30 goroutines with 10 µs in the lock and 50 µs
-				// outside got done (11,000/s, not 20,000/s).
+				// The new holder runs on this processor next. It should run
+				// now, not when this goroutine is done: a lock whose holder
+				// does not run halved the throughput of 30 goroutines with
+				// 10 µs in the lock and 50 µs outside (11,000/s, not
+				// 20,000/s).
 				runtime.Gosched()
 			}
 			return

@@ -13,10 +13,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
-// A goroutine that is to be seen asleep is waited for in turns, up to this long.
+// How long until waits for a goroutine to sleep.
 const soon = 20 * time.Second
 
-// until gives up turns until ok holds.
+// until yields until ok holds.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begin := time.Now(); !ok(); runtime.Gosched() {
@@ -26,7 +26,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// sleepers returns who waits for m in its place, in order.
+// sleepers returns the waiters for m, in order.
 func sleepers(m *Mutex) []*waiter {
 	p := placeOf(&m.state)
 	p.mu.Lock()
@@ -34,7 +34,7 @@ func sleepers(m *Mutex) []*waiter {
 	return p.queue(&m.state)
 }
 
-// queue returns who waits for the mutex, in order.
+// queue returns the waiters for the mutex, in order.
 func (t *table) queue(word *uint32) (all []*waiter) {
 	if len(t.chains) == 0 {
 		return nil
@@ -45,8 +45,8 @@ func (t *table) queue(word *uint32) (all []*waiter) {
 	return all
 }
 
-// came sets when the sleepers of m came, in order, as if this was so long ago,
-// and the state to that of a mutex for which nobody is late. The caller has m.
+// came sets how long the sleepers of m have waited, in order, and the state to that of
+// a mutex without late waiters. The caller holds m.
 func came(m *Mutex, ago ...time.Duration) {
 	all := sleepers(m)
 	p := placeOf(&m.state)
@@ -58,8 +58,8 @@ func came(m *Mutex, ago ...time.Duration) {
 	atomic.StoreUint32(&m.state, contended)
 }
 
-// queueUp starts goroutines that lock m, one after the other, say that they have
-// it, and unlock it when told to. It returns when they are asleep.
+// queueUp starts goroutines that lock m, one after the other, report that, and unlock
+// it on command. It returns when they sleep.
 func queueUp(t *testing.T, m *Mutex, n int) (wg *sync.WaitGroup, has chan int, leave chan struct{}) {
 	t.Helper()
 	wg, has, leave = new(sync.WaitGroup), make(chan int), make(chan struct{})
@@ -91,7 +91,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestStates follows the state of a real mutex through what the model does.
+// TestStates follows the state of a real mutex through the steps of the model.
 func TestStates(t *testing.T) {
 	var m Mutex
 	wantState(t, &m, free)
@@ -110,16 +110,16 @@ func TestStates(t *testing.T) {
 	if first := <-has; first != 0 {
 		t.Errorf("got goroutine %d first, want 0", first)
 	}
-	wantState(t, &m, contended) // there is the other one
+	wantState(t, &m, contended) // one more waits
 	leave <- struct{}{}
 	<-has
-	wantState(t, &m, held) // there is nobody else
+	wantState(t, &m, held) // no other waits
 	leave <- struct{}{}
 	wg.Wait()
 	wantState(t, &m, free)
 }
 
-// TestHandOver looks at who gets a mutex that is owed, and what it is then.
+// TestHandOver checks which goroutine gets a mutex that is owed, and its state then.
 func TestHandOver(t *testing.T) {
 	f := func(second time.Duration, want uint32) {
 		t.Helper()
@@ -140,7 +140,7 @@ func TestHandOver(t *testing.T) {
 			t.Error("got a lock that is owed, want none")
 		}
 
-		m.Unlock() // gives it to the first
+		m.Unlock() // hands it to the first
 		if m.TryLock() {
 			t.Error("got a lock that belongs to another, want none")
 		}
@@ -155,19 +155,19 @@ func TestHandOver(t *testing.T) {
 		wg.Wait()
 		wantState(t, &m, free)
 	}
-	f(-time.Hour, contended) // who comes later has not waited for long
-	f(2*patience, contended) // is late as well, and is woken first
+	f(-time.Hour, contended) // a later one has not waited long
+	f(2*patience, contended) // it is late too, and is woken first
 }
 
-// TestOwedToNobody is about a goroutine that asks for the lock, and finds it
-// unlocked before it is asleep.
-func TestOwedToNobody(t *testing.T) {
+// TestOwedToNone tests a goroutine that asks for a hand-over and finds the lock free
+// before it sleeps.
+func TestOwedToNone(t *testing.T) {
 	m := Mutex{state: owed}
 	m.Unlock()
 	wantState(t, &m, free)
 }
 
-// TestPlaces wants neighbours to wait in different places.
+// TestPlaces shows that neighbours wait in different places.
 func TestPlaces(t *testing.T) {
 	all := make([]Mutex, 256)
 	used := make(map[*place]int)
@@ -190,8 +190,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTable lets the waiters of many mutexes share a table, and compares it with
-// a list for each.
+// TestTable compares a table shared by the waiters of many mutexes with a list for each.
 func TestTable(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -215,7 +214,7 @@ func TestTable(t *testing.T) {
 			w, others := tab.pop(word)
 			if len(list) == 0 {
 				if w != nil || others {
-					t.Fatalf("got %p and %v, want nobody", w, others)
+					t.Fatalf("got %p and %v, want none", w, others)
 				}
 				continue
 			}
@@ -223,7 +222,7 @@ func TestTable(t *testing.T) {
 				t.Fatalf("got %p and %v, want %p of %d", w, others, list[0], len(list))
 			}
 			if w.next != nil || w.last != nil || w.sibling != nil {
-				t.Fatalf("got %+v, want it to point to nobody", w)
+				t.Fatalf("got %+v, want it to point to no waiter", w)
 			}
 			lists[word] = list[1:]
 		}
@@ -250,8 +249,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestChains wants that finding a mutex takes a few steps, however many are waited
-// for, and whatever the distance between them.
+// TestChains shows that finding a mutex takes a few steps, for any number of mutexes and
+// any distance between them.
 func TestChains(t *testing.T) {
 	const n = 100_000
 	for _, apart := range []int{1, 2, 16, 48} { // in words
@@ -282,13 +281,13 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// TestTurns looks at when a goroutine gives up its turn for a lock that is taken.
+// TestTurns checks when a goroutine yields for a lock that is taken.
 func TestTurns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	defer hurry.until.Store(0)
-	hurry.until.Store(0)
+	defer noYield.until.Store(0)
+	noYield.until.Store(0)
 	m := Mutex{state: held}
-	// ran reports whether another goroutine got a turn, which it had for so long.
+	// ran reports whether another goroutine ran, for the given time.
 	ran := func(length time.Duration) bool {
 		var stop, got atomic.Bool
 		var wg sync.WaitGroup
@@ -306,8 +305,8 @@ func TestTurns(t *testing.T) {
 		wg.Wait()
 		return before
 	}
-	// kept reports whether a turn was kept, once in many tries: it may also be
-	// taken away, on a busy machine.
+	// kept reports whether the goroutine did not yield, once in many tries: on a busy
+	// machine it may also be preempted.
 	kept := func() bool {
 		for range 100 {
 			if !ran(0) {
@@ -324,23 +323,23 @@ func TestTurns(t *testing.T) {
 		t.Error("got a turn given up for a lock that is owed, want none")
 	}
 	m.state = held
-	hurry.until.Store(0)
+	noYield.until.Store(0)
 	if !ran(5 * patience) {
 		t.Error("got no turn given up, want one")
 	}
-	if ban := hurry.until.Load() - int64(now()); ban <= 0 {
+	if ban := noYield.until.Load() - int64(now()); ban <= 0 {
 		t.Errorf("got a ban of %v after a turn of %v, want some", ban, 5*patience)
 	}
-	hurry.until.Store(int64(now() + time.Hour))
+	noYield.until.Store(int64(now() + time.Hour))
 	if !kept() {
 		t.Error("got a turn given up while that is banned, want none")
 	}
 }
 
-// TestAllocations holds the budget: none, waiting or not.
+// TestAllocations shows that locking never allocates.
 func TestAllocations(t *testing.T) {
 	if invariant.Race {
-		return // a pool drops some of what it is given
+		return // a pool drops some items then
 	}
 	m := new(Mutex)
 	f := func(name string, op func()) {

@@ -105,9 +105,8 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-// TestLostWakeUps looks for goroutines that sleep on: three mutexes that are
-// hardly ever free and many more that share their places, random pauses, and a
-// watchdog that wants everybody to get on.
+// TestLostWakeUps looks for goroutines that are not woken. It uses three mutexes that
+// are hardly ever free, many more in the same places, random pauses, and a watchdog.
 func TestLostWakeUps(t *testing.T) {
 	length := 2 * time.Second
 	if testing.Short() {
@@ -173,13 +172,13 @@ func TestLostWakeUps(t *testing.T) {
 			last, moved = now, time.Now()
 		} else if time.Since(moved) > 20*time.Second {
 			buf := make([]byte, 1<<20)
-			t.Fatalf("nobody has got on since %v, after %d acquisitions:\n%s", moved, last, buf[:runtime.Stack(buf, true)])
+			t.Fatalf("no goroutine has made progress since %v, after %d acquisitions:\n%s", moved, last, buf[:runtime.Stack(buf, true)])
 		}
 	}
 }
 
-// TestManyWaiters has a goroutine wait for each of many mutexes, a few for each of
-// those that are neighbours in memory, and all for one in the end.
+// TestManyWaiters tests a goroutine waiting for each of many mutexes, a few for each of
+// neighbouring ones, and finally all for one.
 func TestManyWaiters(t *testing.T) {
 	n := 20_000
 	if testing.Short() {
@@ -227,8 +226,7 @@ func TestManyWaiters(t *testing.T) {
 	}
 }
 
-// pause is mostly none, at times the end of the turn, at times a sleep that
-// takes the processor from the goroutine.
+// pause mostly does nothing, sometimes yields, and sometimes sleeps.
 func pause(random *rand.Rand) {
 	switch n := random.IntN(1000); {
 	case n < 100:
@@ -241,8 +239,8 @@ func pause(random *rand.Rand) {
 	}
 }
 
-// TestStarvation wants a goroutine to get a lock that another takes back as soon
-// as it has let it go.
+// TestStarvation shows that a goroutine gets a lock that another one locks again as soon
+// as it has unlocked it.
 func TestStarvation(t *testing.T) {
 	for _, procs := range []int{1, 2} {
 		func() {
@@ -281,7 +279,7 @@ func TestStarvation(t *testing.T) {
 			stop.Store(true)
 			wg.Wait()
 			t.Logf("%d processors: %d acquisitions in %v, longest wait %v", procs, cap(got), time.Since(begin), longest)
-			if longest > 5*time.Second { // 1 ms, and what a loaded machine adds
+			if longest > 5*time.Second { // 1 ms, with a margin for a loaded machine
 				t.Errorf("%d processors: got a wait of %v, want milliseconds", procs, longest)
 			}
 		}()
@@ -333,8 +331,8 @@ func TestGrowingStack(t *testing.T) {
 	wg.Wait()
 }
 
-// TestBubbles uses one mutex in bubbles of testing/synctest and outside of them,
-// with sleepers: what they leave in the pool must fit all.
+// TestBubbles uses one mutex in bubbles of testing/synctest and outside of them, with
+// sleepers: all of them share the pool of waiters.
 func TestBubbles(t *testing.T) {
 	use := func(*testing.T) {
 		var m lock.Mutex
@@ -386,8 +384,8 @@ func waitForIt(m *lock.Mutex) {
 //go:noinline
 func letGo(m *lock.Mutex) { m.Unlock() }
 
-// TestProfiles looks for the waiter in the block profile, and for who made it
-// wait in the mutex profile.
+// TestProfiles looks for the waiter in the block profile, and for the holder in the
+// mutex profile.
 func TestProfiles(t *testing.T) {
 	runtime.SetBlockProfileRate(1)
 	defer runtime.SetBlockProfileRate(0)

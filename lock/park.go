@@ -7,39 +7,38 @@ import (
 	"unsafe"
 )
 
-// patience is how long a goroutine is passed over before it is handed the lock:
-// as long as with sync.Mutex.
+// patience is how long a goroutine waits before it asks for a hand-over: as long as
+// with sync.Mutex.
 const patience = time.Millisecond
 
 // A waiter is a goroutine that sleeps, or is about to. The first waiter for a
 // mutex also holds the queue of those behind it.
 type waiter struct {
-	// word is the mutex that it waits for. Being a pointer it keeps mutexes off
-	// stacks, so that addresses neither change nor come to mean something else
-	// while somebody waits.
+	// word is the mutex for which it waits. The pointer keeps mutexes off stacks, so
+	// that the address neither changes nor is reused while a goroutine waits.
 	word  *uint32
-	since time.Duration // when it came, by now
+	since time.Duration // when the wait began, in the time of now
 
-	// Guarded by the place.
+	// Guarded by the lock of the place.
 	next    *waiter // behind it, for the same mutex
 	last    *waiter // of the first: the end of its queue, itself if it is alone
 	sibling *waiter // of the first: the first for another mutex, in the same chain
 
-	// Written by who takes it from the place, read by itself when awake.
+	// Written by the goroutine that removes it from the place, read when awake.
 	given  bool // it has the lock
 	others bool // there are more sleepers for the same mutex
 
-	// gate is locked for writing except between being woken and getting up.
+	// gate is locked for writing, except between wake and the end of sleep.
 	//
-	// The other candidates: a sync.Mutex spins before it sleeps, which is wasted,
-	// as what is spun on is not the lock. At 200 goroutines with sections of 1 µs
-	// it took 20 to 50 % more CPU and got up to a quarter less done. A channel
-	// made in a bubble of testing/synctest may not be used outside of it, so it
-	// could not be kept; nor would waiting get into the mutex profile.
+	// The alternatives: a sync.Mutex spins before it sleeps, in vain, because what it
+	// spins on is not the lock. At 200 goroutines with sections of 1 µs it took 20 to
+	// 50 % more CPU and had up to a quarter less throughput. A channel made in a bubble
+	// of testing/synctest cannot be used outside of it, so it could not be reused, and
+	// waiting would not be in the mutex profile.
 	gate sync.RWMutex
 }
 
-// waiters keeps those that are not in use, so that waiting allocates nothing.
+// waiters keeps unused waiters, so that waiting does not allocate.
 var waiters = sync.Pool{New: func() any {
 	w := new(waiter)
 	w.gate.Lock()
@@ -57,10 +56,10 @@ func (w *waiter) release() {
 	waiters.Put(w)
 }
 
-// sleep returns when wake has been called, whichever comes first.
+// sleep returns after wake has been called, which may be before sleep.
 func (w *waiter) sleep() {
 	w.gate.RLock()
-	//lint:ignore SA2001 that it was to be had is all there is to it
+	//lint:ignore SA2001 it only waits until the lock is free
 	w.gate.RUnlock()
 	w.gate.Lock()
 }
@@ -69,38 +68,37 @@ func (w *waiter) wake() { w.gate.Unlock() }
 
 func (w *waiter) late(now time.Duration) bool { return now-w.since > patience }
 
-// epoch is where now counts from.
+// epoch is the zero of now.
 var epoch = time.Now()
 
 func now() time.Duration { return time.Since(epoch) }
 
-// A place is where the waiters of some mutexes queue up. Its lock is held for
-// the length of an operation on the table, and no other lock is taken within it.
+// A place has the queues of some mutexes. Its lock is held during an operation on the
+// table, and no other lock is taken meanwhile.
 type place struct {
 	mu sync.Mutex
 	table
-	_ [128 - unsafe.Sizeof(sync.Mutex{}) - unsafe.Sizeof(table{})]byte // to itself, also for processors that fetch lines in pairs
+	_ [128 - unsafe.Sizeof(sync.Mutex{}) - unsafe.Sizeof(table{})]byte // no false sharing, also on processors that fetch cache lines in pairs
 }
 
-// places are found by address. They take 32 kB, of which the operating system
-// provides the pages that are touched.
+// places are found by the address of a mutex. They take 32 kB of address space.
 var places [256]place
 
-// hash spreads neighbours, which are what the elements of a slice are. Its first
-// byte says which place, the bits below which chain of the table there.
+// hash spreads neighbouring addresses, such as those of the elements of a slice. Its
+// first byte selects the place, the bits below the chain in the table there.
 func hash(word *uint32) uint64 {
 	return uint64(uintptr(unsafe.Pointer(word))>>2) * 0x9E3779B97F4A7C15
 }
 
 func placeOf(word *uint32) *place { return &places[hash(word)>>56] }
 
-// add puts a waiter to the end, or to the front if it was there before. It does
-// not if nobody would be sure to wake it, and then returns false.
+// add appends a waiter to the queue, or puts it to the front if it was there before. It
+// returns false and does nothing if no goroutine is certain to wake the waiter.
 func (p *place) add(w *waiter, again bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// An unlocker changes the state and then takes from this place: what is seen
-	// here, it has not changed yet, and will not miss the waiter.
+	// An unlocker changes the state and then takes from this place: if the state is
+	// not changed yet, it will find the waiter.
 	if !mayAdd(atomic.LoadUint32(w.word)) {
 		return false
 	}
@@ -109,7 +107,7 @@ func (p *place) add(w *waiter, again bool) bool {
 	return true
 }
 
-// take removes and returns the first who waits for the mutex, nil if nobody does.
+// take removes and returns the first waiter for the mutex, or nil.
 func (p *place) take(word *uint32) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +118,7 @@ func (p *place) take(word *uint32) *waiter {
 	return w
 }
 
-// give is take for a mutex that is owed, which it gives to the waiter, or frees
+// give is take for a mutex that is owed. It hands the mutex to the waiter, or frees it
 // if there is none.
 func (p *place) give(word *uint32) *waiter {
 	p.mu.Lock()
@@ -133,16 +131,16 @@ func (p *place) give(word *uint32) *waiter {
 	return w
 }
 
-// A table has a queue for each mutex that is waited for: a chained hash table of
-// their first waiters. What an operation takes depends neither on how many wait
-// nor on for how many mutexes. It grows with the number of mutexes, and keeps its
-// size: eight bytes for each of the most that were waited for at a time.
+// A table has a queue for each mutex with waiters: a chained hash table of the first
+// waiters. The cost of an operation depends neither on the number of waiters nor on
+// the number of mutexes. It grows with the number of mutexes and does not shrink: it
+// has eight bytes for each at the highest number so far.
 type table struct {
 	chains []*waiter // none, or a power of two of them
 	queues int
 }
 
-// slot returns where the first waiter for the mutex is, or would be, linked in.
+// slot returns the link to the first waiter for the mutex, or the link for a new one.
 func (t *table) slot(word *uint32) **waiter {
 	at := &t.chains[int(hash(word)>>24&0xffffffff)&(len(t.chains)-1)]
 	for *at != nil && (*at).word != word {
@@ -172,8 +170,8 @@ func (t *table) push(w *waiter, front bool) {
 	}
 }
 
-// pop removes and returns the first waiter for the mutex, nil if there is none,
-// and reports whether there are others.
+// pop removes and returns the first waiter for the mutex, or nil, and reports whether
+// there are others.
 func (t *table) pop(word *uint32) (w *waiter, others bool) {
 	if t.queues == 0 {
 		return nil, false

@@ -2,27 +2,26 @@ package lock
 
 // The states of a mutex.
 const (
-	// Nobody has the lock.
+	// The lock is free.
 	free uint32 = iota
-	// Somebody has it, and need not look for sleepers when unlocking.
+	// The lock is held, and no goroutine sleeps.
 	held
-	// Somebody has it, and there may be sleepers.
+	// The lock is held, and goroutines may sleep.
 	contended
-	// Somebody has it and does not free it, but passes it on to the sleeper who
-	// is first.
+	// The lock is held, and the holder hands it to the first sleeper instead of
+	// freeing it.
 	owed
 )
 
-// A ticket is what a locker knows that changes what it does to the state. Its
-// zero value is that of one who has just come.
+// A ticket is what a locker knows about its wait. The zero value is that of a new
+// locker.
 type ticket struct {
-	others bool // there were more sleepers when this one was woken: they depend on it
-	late   bool // it has waited for so long that it may ask to be handed the lock
+	others bool // there were more sleepers when this one was woken, and they depend on it
+	late   bool // it has waited so long that it may ask for a hand-over
 }
 
-// entering returns what a locker makes of a mutex that it finds in state old. It
-// has the lock if old was free; otherwise it may sleep if that is still the
-// state by then (see mayAdd).
+// entering returns the new state when a locker finds state old. It has the lock if old
+// was free. Otherwise it sleeps if the state is still the same then (see mayAdd).
 func entering(old uint32, t ticket) uint32 {
 	switch {
 	case old == free && t.others:
@@ -36,21 +35,21 @@ func entering(old uint32, t ticket) uint32 {
 	}
 }
 
-// mayAdd reports whether a locker may go to sleep on a mutex in state s, which
-// is looked at while the place is locked: is somebody sure to come and wake it?
+// mayAdd reports whether a locker may sleep for a mutex in state s, so that another
+// goroutine is certain to wake it. It is checked while the place is locked.
 func mayAdd(s uint32) bool { return s == contended || s == owed }
 
-// A duty is what an unlocker has to do.
+// A duty is what an unlocker has to do in addition to changing the state.
 type duty uint8
 
 const (
 	refuse   duty = iota // the mutex is not locked
-	nothing              // but to change the state
+	nothing              // the state is all
 	wakeOne              // once the state is changed
-	handOver             // in place of changing the state
+	handOver             // instead of changing the state
 )
 
-// leaving returns what an unlocker makes of a mutex that it finds in state old.
+// leaving returns the new state and the duty when an unlocker finds state old.
 func leaving(old uint32) (uint32, duty) {
 	switch old {
 	case held:
@@ -64,11 +63,11 @@ func leaving(old uint32) (uint32, duty) {
 	}
 }
 
-// handing returns the state of a mutex after a duty to hand it over: found says
-// whether there was a sleeper to have it, others whether there are more. It is
-// never owed to the next one as well. To hand it from one to the next as long as
-// they are late, as sync.Mutex does, is a switch of goroutines for every section,
-// which 200 goroutines with sections of 1 µs paid with up to a fifth.
+// handing returns the state of a mutex after a hand-over. found says whether there was
+// a sleeper to take it, others whether there are more. The state is never owed: to hand
+// the lock from one late sleeper to the next, as sync.Mutex does, is a switch of
+// goroutines for every section, which cost 200 goroutines with sections of 1 µs up to a
+// fifth of their throughput.
 func handing(found, others bool) uint32 {
 	switch {
 	case !found:
