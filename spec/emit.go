@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/uniflow-labs/uniflow/internal/yamltree"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 )
 
 // flowWidth is the longest list or map, in bytes, that stays in brackets on one line.
@@ -267,17 +267,17 @@ func (e *emitter) json(c *cell, indent int) {
 
 func (e *emitter) jsonScalar(c *cell) {
 	text := c.text
-	if c.node == nil || text == c.node.Value && c.node.Style&yamltree.Quoted == 0 {
+	if c.node == nil || text == c.node.Value && c.node.Style&doctree.Quoted == 0 {
 		if json.Valid([]byte(text)) {
 			e.out.WriteString(text)
 			return
 		}
-		if v, ok := yamltree.Scalar(text); ok && v.IsNull() {
+		if doctree.Plain(text).Kind == doctree.Null {
 			e.out.WriteString("null")
 			return
 		}
 	}
-	if c.node != nil && c.node.Style&yamltree.Quoted != 0 && (text == "" || strings.ContainsAny(text[:1], `"'|>`)) {
+	if c.node != nil && c.node.Style&doctree.Quoted != 0 && (text == "" || strings.ContainsAny(text[:1], `"'|>`)) {
 		text = c.node.Value
 	}
 	e.jsonString(text)

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -24,9 +25,7 @@ import (
 // a document with anchors keep their order, because an alias must come after its
 // anchor.
 func Format(doc Document) ([]byte, diag.List) {
-	src := yamltree.New(doc.File, doc.Data)
-	docs, list := src.Load()
-	roots, found := src.Trees(docs)
+	src, docs, roots, list := yamltree.Load(doc.File, doc.Data)
 	for _, raw := range roots {
 		if raw.Kind == schema.RawScalar && !isNull(raw) {
 			d := diag.Errorf(diag.CodeNotSpec, "a document is a spec or a list of specs, not %s", raw.What())
@@ -34,7 +33,6 @@ func Format(doc Document) ([]byte, diag.List) {
 			list.Add(d)
 		}
 	}
-	list.Append(found)
 	if list.HasErrors() {
 		list.Sort()
 		return nil, list
@@ -248,10 +246,8 @@ func (c *cell) splitAddress() bool {
 		return false
 	}
 	text := address.value.node.Value
-	if v, ok := yamltree.Scalar(text); ok && address.value.node.Style&yamltree.Quoted == 0 {
-		if i, isInt := v.AsInt(); isInt {
-			text = ":" + strconv.FormatInt(i, 10)
-		}
+	if n := doctree.Plain(text); n.Kind == doctree.Int && address.value.node.Style&doctree.Quoted == 0 {
+		text = ":" + strconv.FormatInt(n.Int(), 10)
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || strings.Contains(text, "{{") {
@@ -275,10 +271,8 @@ func (c *cell) splitAddress() bool {
 // plainOrQuoted writes a string, in quotes if YAML would not read it as a string.
 func plainOrQuoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && s[0] != '-' {
-		if v, ok := yamltree.Scalar(s); ok {
-			if _, ok := v.AsString(); ok {
-				return s
-			}
+		if doctree.Plain(s).Kind == doctree.String {
+			return s
 		}
 	}
 	return strconv.Quote(s)

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/uniflow-labs/uniflow/internal/yamltree"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 )
 
 // layout makes pages of the YAML documents of a file, and attaches every comment to
@@ -16,7 +16,7 @@ import (
 //
 // The YAML parser attaches comments, too, but differently after they have been
 // written and read again.
-func layout(src *yamltree.Source, docs []*yaml.Node) []*page {
+func layout(src *doctree.Source, docs []*yaml.Node) []*page {
 	l := &layouter{src: src}
 	for _, d := range docs {
 		p := &page{first: d.Line}
@@ -38,7 +38,7 @@ func layout(src *yamltree.Source, docs []*yaml.Node) []*page {
 func commented(text string) bool { return strings.Contains(text, "#") }
 
 type layouter struct {
-	src     *yamltree.Source
+	src     *doctree.Source
 	page    *page
 	pages   []*page
 	ends    []int    // number of entries up to the end of each page
@@ -56,7 +56,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 		c.prefix = "&" + n.Anchor + " "
 		l.page.anchors = true
 	}
-	tag := yamltree.ExplicitTag(n)
+	tag := doctree.ExplicitTag(n)
 	switch tag {
 	case "", "!!seq", "!!map", "!", "!!str": // implied by the node, or by quotes
 	default:
@@ -68,7 +68,7 @@ func (l *layouter) cell(n *yaml.Node, in *entry) *cell {
 		l.page.anchors = true
 	case yaml.ScalarNode:
 		l.scalar(n, c, in)
-		if (tag == "!" || tag == "!!str") && n.Style&yamltree.Quoted == 0 {
+		if (tag == "!" || tag == "!!str") && n.Style&doctree.Quoted == 0 {
 			c.text = strconv.Quote(n.Value)
 		}
 	case yaml.SequenceNode:
@@ -115,7 +115,7 @@ func (l *layouter) dash(e *entry) int {
 func (l *layouter) scalar(n *yaml.Node, c *cell, in *entry) {
 	at := l.src.Content(n.Line, n.Column)
 	switch {
-	case n.Style&yamltree.Block != 0:
+	case n.Style&doctree.Block != 0:
 		l.blockScalar(n, c, in, at)
 	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
 		end := quotedEnd(l.src.Text, at)
@@ -154,7 +154,7 @@ func quotedEnd(text string, at int) int {
 
 // blockScalar reads a literal or folded block.
 func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
-	header := l.src.At(at).Line
+	header := int(l.src.At(at).Line)
 	token := l.src.Text[at:]
 	token = token[:len(token)-len(strings.TrimLeft(token, "|>+-0123456789"))]
 	outer := -1 // columns that the block must be indented more than
@@ -280,7 +280,7 @@ func (l *layouter) comments() {
 				e.foot = append(e.foot, text)
 			}
 		case at >= 0:
-			run = append(run, remark{text, src.At(at).Col})
+			run = append(run, remark{text, int(src.At(at).Column)})
 		case own && !inside && line < len(src.Lines) && (len(run) == 0 || run[len(run)-1].text != ""):
 			run = append(run, remark{"", 1 << 20})
 		}

@@ -19,8 +19,7 @@ import (
 // A node without an id gets one that depends on its namespace and name, or on its
 // place if it has no name. So the id is the same when the document is read again.
 func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
-	src := yamltree.New(doc.File, doc.Data)
-	roots, list := src.Read()
+	roots, list := yamltree.Read(doc.File, doc.Data)
 	p := &parser{opts: opts, seen: make(map[string]int), file: doc.File, list: list}
 	for _, raw := range roots {
 		if !isNull(raw) {

@@ -14,8 +14,7 @@ import (
 // namespace, name, annotations and data. It returns all findings, which show no line
 // of the file.
 func ParseVariables(doc Document) ([]*Variable, diag.List) {
-	src := yamltree.New(doc.File, doc.Data)
-	roots, list := src.Read()
+	roots, list := yamltree.Read(doc.File, doc.Data)
 	var vars []*Variable
 	read := func(raw *schema.Raw) {
 		if raw.Kind != schema.RawMap {

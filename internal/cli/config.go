@@ -87,8 +87,7 @@ func (a *app) readConfig(path string) (config, error) {
 
 func parseConfig(path string, data []byte) (config, diag.List) {
 	c := config{path: path, values: make(map[string][]string)}
-	src := yamltree.New(path, data)
-	roots, list := src.Read()
+	roots, list := yamltree.Read(path, data)
 	if len(list) > 0 {
 		return c, list
 	}

@@ -13,8 +13,7 @@ type YAML struct{}
 
 // Compile implements [lang.Language].
 func (YAML) Compile(code diag.Text, _ lang.Options) (lang.Program, error) {
-	src := yamltree.New("", []byte(code.Code))
-	roots, list := src.Read()
+	roots, list := yamltree.Read("", []byte(code.Code))
 	if len(roots) > 1 && len(list) == 0 {
 		pos := roots[1].Pos
 		return nil, lang.Syntax(code, pos.Line, pos.Col, "YAML: a second document, where one is wanted")

@@ -55,7 +55,7 @@ func TestSchema(t *testing.T) {
 				list.Add(d)
 			}
 		}
-		roots, found := yamltree.New(doc.File, doc.Data).Read()
+		roots, found := yamltree.Read(doc.File, doc.Data)
 		if len(found) > 0 {
 			return // no editor could tell
 		}

@@ -58,7 +58,7 @@ func main() {
 		os.Exit(1)
 	}
 }
-`, []string{"batch", "internal/ground", "github.com/klauspost/compress", "golang.org/x/sys"}},
+`, []string{"batch", "internal/ground", "github.com/klauspost/compress", "go.yaml.in/yaml/v4", "golang.org/x/sys"}},
 	{"trail", `package main
 
 import (

@@ -28,6 +28,8 @@ replace github.com/uniflow-labs/uniflow/batch => ../../../batch
 
 replace github.com/uniflow-labs/uniflow/internal/ground => ../../../internal/ground
 
+replace github.com/uniflow-labs/uniflow/internal/trailtest => ../../../internal/trailtest
+
 replace github.com/uniflow-labs/uniflow/lock => ../../../lock
 
 replace github.com/uniflow-labs/uniflow/trail => ../../../trail

@@ -1,4 +1,4 @@
-package yamltree
+package doctree
 
 import (
 	"encoding/json"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/uniflow-labs/uniflow/diag"
 )
 
 // An edit is a place where the text that the parser reads differs from the
@@ -116,16 +114,6 @@ func (s *Source) shift(from, to int) int {
 		return s.edits[i-1].wider
 	}
 	return wider(to) - wider(from)
-}
-
-// parts returns the parts of a text that is the code between two offsets: each
-// edit begins a new one.
-func (s *Source) parts(from, to int) []diag.Part {
-	parts := []diag.Part{{Offset: 0, Pos: s.At(from)}}
-	for i := sort.Search(len(s.edits), func(i int) bool { return s.edits[i].offset > from }); i < len(s.edits) && s.edits[i].offset <= to; i++ {
-		parts = append(parts, diag.Part{Offset: s.edits[i].offset - from, Pos: s.At(s.edits[i].offset)})
-	}
-	return parts
 }
 
 // marks is at least the number of nodes that the parser makes of the source, and

@@ -1,4 +1,4 @@
-package yamltree
+package doctree
 
 import (
 	"fmt"
@@ -6,17 +6,18 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/uniflow-labs/uniflow/diag"
+	"go.yaml.in/yaml/v4"
 )
 
 // A Source is the text of a document, by lines as the YAML parser counts them.
 // It is for one goroutine.
 type Source struct {
-	File  string // what findings call it
+	File  string // what messages call it, "" for nothing
 	Text  string // as the parser reads it: see [plain]
 	Lines []int  // byte offset of the beginning of each line
 
-	edits []edit // where Text is not the text of the document
+	limits Limits
+	edits  []edit // where Text is not the text of the document
 
 	// near is a place that was looked up before. Most look-ups go on from the
 	// last one; from the beginning of the line, a document that is one line of
@@ -25,8 +26,8 @@ type Source struct {
 }
 
 // New splits the text into lines, at all that YAML takes for a break.
-func New(file string, data []byte) *Source {
-	s := &Source{File: file}
+func New(file string, data []byte, limits Limits) *Source {
+	s := &Source{File: file, limits: limits}
 	s.Text, s.edits = plain(strings.TrimPrefix(string(data), "\ufeff"))
 	s.Lines = append(s.Lines, 0)
 	for i := 0; i < len(s.Text); i++ {
@@ -46,16 +47,14 @@ func New(file string, data []byte) *Source {
 
 // check reports bytes that cannot be in a document, which the parser would
 // report without a place.
-func (s *Source) check() *diag.Diagnostic {
+func (s *Source) check() *Error {
 	for i := 0; i < len(s.Text); {
 		c, size := utf8.DecodeRuneInString(s.Text[i:])
 		switch {
 		case c == utf8.RuneError && size == 1:
-			return diag.Errorf(diag.CodeYAML, "the byte 0x%02x is not UTF-8", s.Text[i]).
-				WithHint("documents are UTF-8").At(s.At(i), "")
+			return &Error{Pos: s.At(i), Msg: fmt.Sprintf("the byte 0x%02x is not UTF-8", s.Text[i]), Hint: "documents are UTF-8"}
 		case c < ' ' && c != '\n' && c != '\r' && c != '\t', c >= 0x7f && c < 0xa0 && c != 0x85, c == 0xfffe, c == 0xffff:
-			return diag.Errorf(diag.CodeYAML, "the control character %s is not allowed", fmt.Sprintf("U+%04X", c)).
-				WithHint(`write it as an escape in a quoted string`).At(s.At(i), "")
+			return &Error{Pos: s.At(i), Msg: fmt.Sprintf("the control character U+%04X is not allowed", c), Hint: "write it as an escape in a quoted string"}
 		}
 		i += size
 	}
@@ -92,7 +91,7 @@ func (s *Source) Offset(line, col int) int {
 }
 
 // At returns the place of a byte offset.
-func (s *Source) At(offset int) diag.Pos {
+func (s *Source) At(offset int) Pos {
 	offset = min(offset, len(s.Text))
 	line := sort.SearchInts(s.Lines, offset+1)
 	from, col := s.Lines[line-1], 1
@@ -101,7 +100,7 @@ func (s *Source) At(offset int) diag.Pos {
 	}
 	col += utf8.RuneCountInString(s.Text[from:offset])
 	s.near.line, s.near.col, s.near.offset = line, col, offset
-	return diag.Pos{File: s.File, Line: line, Col: col + s.shift(s.Lines[line-1], offset)}
+	return Pos{int32(line), int32(col + s.shift(s.Lines[line-1], offset))}
 }
 
 // Content returns where the content of a scalar begins whose node begins at line
@@ -123,14 +122,48 @@ func (s *Source) Content(line, col int) int {
 	return at
 }
 
-// literal makes the text of a literal block, whose lines stand in the document
-// one for one.
-func (s *Source) literal(code string, at int) diag.Text {
+// Parts finds the text of a scalar in the document, which may have it on several
+// lines, indented or with escapes. It calls yield with the offset of each part of
+// n.Text that stands in the document as it is, in order, and the place of the part.
+// It returns the place of the whole.
+func (s *Source) Parts(n *Node, yield func(offset int, at Pos)) (start Pos) {
+	if n.Text == "" {
+		return n.Pos
+	}
+	at := s.Content(int(n.line), int(n.column))
+	switch {
+	case n.style&yaml.LiteralStyle != 0:
+		return s.literal(n.Text, at, yield)
+	case n.style&yaml.FoldedStyle != 0:
+		at = s.Offset(int(s.At(at).Line)+1, 1)
+	default:
+		if n.style&Quoted != 0 {
+			at = min(at+1, len(s.Text))
+		}
+		if strings.HasPrefix(s.Text[at:], n.Text) && !strings.Contains(n.Text, "\n") {
+			s.verbatim(at, at+len(n.Text), yield)
+			return n.Pos
+		}
+	}
+	s.folded(n.Text, at, yield)
+	return n.Pos
+}
+
+// verbatim finds text that stands between two offsets: each edit begins a part.
+func (s *Source) verbatim(from, to int, yield func(int, Pos)) {
+	yield(0, s.At(from))
+	for i := sort.Search(len(s.edits), func(i int) bool { return s.edits[i].offset > from }); i < len(s.edits) && s.edits[i].offset <= to; i++ {
+		yield(s.edits[i].offset-from, s.At(s.edits[i].offset))
+	}
+}
+
+// literal finds the text of a literal block, whose lines stand in the document one
+// for one. at is where its header is.
+func (s *Source) literal(text string, at int, yield func(int, Pos)) Pos {
 	header := s.At(at)
-	n := strings.Count(code, "\n") + 1
 	indent := -1
-	rest := code
-	for line := header.Line + 1; rest != ""; line++ {
+	rest := text
+	for line := int(header.Line) + 1; rest != ""; line++ {
 		first, after, _ := strings.Cut(rest, "\n")
 		if strings.Trim(first, " ") != "" {
 			indent = utf8.RuneCountInString(s.Line(line)) - utf8.RuneCountInString(first)
@@ -139,42 +172,44 @@ func (s *Source) literal(code string, at int) diag.Text {
 		rest = after
 	}
 	if indent < 0 {
-		return diag.NewText(code, s.File, header, nil)
+		return header
 	}
-	lines := make([]diag.Pos, n)
-	for i := range lines {
-		lines[i] = diag.Pos{File: s.File, Line: header.Line + 1 + i, Col: indent + 1}
+	for offset, line := 0, int(header.Line)+1; ; line++ {
+		yield(offset, Pos{int32(line), int32(indent + 1)})
+		n := strings.IndexByte(text[offset:], '\n')
+		if n < 0 {
+			return header
+		}
+		offset += n + 1
 	}
-	return diag.NewText(code, s.File, header, lines)
 }
 
-// folded makes the text of a scalar over several lines that the parser has
-// joined. at is where its content begins, for a block the line after the header.
-// What cannot be matched, because of escapes, is found at the part before.
-func (s *Source) folded(code string, start diag.Pos, at int) diag.Text {
-	var parts []diag.Part
+// folded finds the text of a scalar over several lines that the parser has joined.
+// at is where its content begins, of a block the line after the header. What cannot
+// be matched, because of escapes, belongs to the part before it.
+func (s *Source) folded(text string, at int, yield func(int, Pos)) {
 	done := 0
-	for line := s.At(at).Line; done < len(code) && line <= len(s.Lines); line++ {
-		text := s.Line(line)
+	for line := int(s.At(at).Line); done < len(text) && line <= len(s.Lines); line++ {
+		found := s.Line(line)
 		if from := s.Lines[line-1]; at > from {
-			text = text[min(at-from, len(text)):]
+			found = found[min(at-from, len(found)):]
 		} else {
 			at = from
 		}
-		trimmed := strings.TrimLeft(text, " \t")
-		at += len(text) - len(trimmed)
+		trimmed := strings.TrimLeft(found, " \t")
+		at += len(found) - len(trimmed)
 		trimmed = strings.TrimRight(trimmed, " \t")
 		if trimmed != "" {
-			rest := strings.TrimLeft(code[done:], " \t\n")
-			done = len(code) - len(rest)
+			rest := strings.TrimLeft(text[done:], " \t\n")
+			done = len(text) - len(rest)
 			n := common(rest, trimmed)
 			if n == 0 {
-				break
+				return
 			}
-			parts = append(parts, diag.Part{Offset: done, Pos: s.At(at)})
+			yield(done, s.At(at))
 			done += n
 			if n < len(trimmed) {
-				break
+				return
 			}
 		}
 		at = len(s.Text)
@@ -182,7 +217,6 @@ func (s *Source) folded(code string, start diag.Pos, at int) diag.Text {
 			at = s.Lines[line]
 		}
 	}
-	return diag.NewFoldedText(code, s.File, start, parts)
 }
 
 // common returns the length of the common beginning of a and b.

@@ -1,4 +1,4 @@
-package yamltree
+package doctree
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/uniflow-labs/uniflow/diag"
 )
 
 // A mistake says what an error of the YAML parser means for an author. None shows
@@ -15,8 +13,8 @@ import (
 type mistake struct {
 	says      string // what the parser says
 	when      func(before, after string, later bool) bool
-	begins    bool // the place is where the piece begins that the parser was in
-	code      diag.Code
+	begins    bool      // the place is where the piece begins that the parser was in
+	kind      ErrorKind // Syntax if there is none
 	msg, hint string
 }
 
@@ -26,8 +24,8 @@ const quoteAll = `put the whole value in quotes, as in code: '"a" + b'; within t
 // the place, and whether the parser was in something that begins on an earlier
 // line.
 var mistakes = []mistake{
-	{says: "max depth", code: diag.CodeLimit, msg: "lists and maps nest deeper than " + strconv.Itoa(maxDepth) + " levels", hint: "nest less deeply"},
-	{says: "unknown anchor", code: diag.CodeAlias, msg: "the alias refers to an anchor that is not there",
+	{says: "max depth", kind: TooLarge, msg: "lists and maps nest deeper than " + strconv.Itoa(maxDepth) + " levels", hint: "nest less deeply"},
+	{says: "unknown anchor", kind: BadAlias, msg: "the alias refers to an anchor that is not there",
 		hint: "an anchor such as &name must stand before its alias; text that begins with * needs quotes"},
 	{says: "unexpected end of stream", begins: true, msg: "the quote that begins here is not closed", hint: "write the closing quote at the end of the value"},
 	{says: "unexpected document indicator", begins: true, msg: "the quote that begins here is not closed", hint: "write the closing quote at the end of the value"},
@@ -71,8 +69,8 @@ func isEntry(_, after string, _ bool) bool { return strings.HasPrefix(after, "- 
 
 func afterKey(before, _ string, _ bool) bool { return strings.Contains(before, ": ") }
 
-// syntaxError makes a finding of an error of the YAML parser.
-func (s *Source) syntaxError(err error) *diag.Diagnostic {
+// syntaxError says what an error of the YAML parser means.
+func (s *Source) syntaxError(err error) *Error {
 	var at, begin yaml.Mark
 	text := err.Error()
 	var load *yaml.LoadError
@@ -91,19 +89,14 @@ func (s *Source) syntaxError(err error) *diag.Diagnostic {
 		if m.begins && begin.Line > 0 {
 			at = begin
 		}
-		d := diag.Errorf(diag.CodeYAML, "%s", m.msg).WithHint("%s", m.hint)
-		if m.code != "" {
-			d.Code = m.code
-		}
+		e := &Error{Kind: m.kind, Msg: m.msg, Hint: m.hint}
 		switch {
 		case at.Line > len(s.Lines): // the end of the document, counted past the last break
-			d.Pos = s.At(len(s.Text))
+			e.Pos = s.At(len(s.Text))
 		case at.Line > 0:
-			d.Pos = s.At(s.Offset(at.Line, at.Column))
-		default:
-			d.Pos.File = s.File
+			e.Pos = s.At(s.Offset(at.Line, at.Column))
 		}
-		return d
+		return e
 	}
-	panic("yamltree: the last mistake matches any error")
+	panic("doctree: the last mistake matches any error")
 }
