@@ -154,7 +154,7 @@ func quotedEnd(text string, at int) int {
 
 // blockScalar reads a literal or folded block.
 func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
-	header := int(l.src.At(at).Line)
+	header := l.src.At(at).Line
 	token := l.src.Text[at:]
 	token = token[:len(token)-len(strings.TrimLeft(token, "|>+-0123456789"))]
 	outer := -1 // columns that the block must be indented more than
@@ -280,7 +280,7 @@ func (l *layouter) comments() {
 				e.foot = append(e.foot, text)
 			}
 		case at >= 0:
-			run = append(run, remark{text, int(src.At(at).Column)})
+			run = append(run, remark{text, src.At(at).Column})
 		case own && !inside && line < len(src.Lines) && (len(run) == 0 || run[len(run)-1].text != ""):
 			run = append(run, remark{"", 1 << 20})
 		}

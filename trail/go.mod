@@ -10,7 +10,6 @@ require (
 	github.com/pierrec/lz4/v4 v4.1.21
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
 	github.com/uniflow-labs/uniflow/internal/trailtest v0.0.0
-	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 )
@@ -20,6 +19,7 @@ require (
 	github.com/parquet-go/bitpack v1.0.0 // indirect
 	github.com/parquet-go/jsonlite v1.0.0 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	google.golang.org/protobuf v1.34.2 // indirect
 )
 

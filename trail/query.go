@@ -170,20 +170,7 @@ func (sn *snapshot) execInput(q *query.Query) (exec.Input, error) {
 
 // reach returns the times [from, to) that a query may look at.
 func reach(q *query.Query) (from, to int64) {
-	var b query.Bounds
-	switch {
-	case q.Funnel != nil:
-		b = q.Funnel.Bounds
-	case q.Retention != nil:
-		b = q.Retention.Bounds
-		b.HasTo = false // returns come later
-	case q.Segment != nil:
-		b = q.Segment.Bounds
-	case q.Cohort != nil:
-		b = q.Cohort.Bounds
-	case q.Paths != nil:
-		b = q.Paths.Bounds
-	}
+	b := q.Reach()
 	from, to = math.MinInt64, math.MaxInt64
 	if b.HasFrom {
 		from = b.From

@@ -52,7 +52,7 @@ func findings(src *doctree.Source, errs []*doctree.Error) diag.List {
 }
 
 func place(src *doctree.Source, at doctree.Pos) diag.Pos {
-	return diag.Pos{File: src.File, Line: int(at.Line), Col: int(at.Column)}
+	return diag.Pos{File: src.File, Line: at.Line, Col: at.Column}
 }
 
 // A builder makes trees of what a source holds.

@@ -20,6 +20,8 @@ type Error struct {
 	Pos         // the zero Pos for none
 	Msg  string
 	Hint string // what to write instead; "" for none
+
+	UnknownKey string // the key that the error is about, if it is that no query has it there
 }
 
 // Error tells the place and the message: q.yaml:3:9: unknown key "stepz".

@@ -17,9 +17,9 @@ func TestHostile(t *testing.T) {
 			t.Errorf("got %.300v, want %s", err, want)
 		}
 	}
-	f(strings.Repeat("x", maxSize+1), "h: the document has 2097153 bytes, more than 2097152")
+	f(strings.Repeat("x", limits.Size+1), "h: the document has 2097153 bytes, more than 2097152")
 	f(strings.Repeat("[", 100_000), "h:1:101: lists and maps nest deeper than 100 levels")
-	f(`{"a":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+"}", "the document is too large")
+	f(`{"a":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+"}", "lists and maps nest deeper than 100 levels")
 	f("segment: {where: "+strings.Repeat("[", 99)+strings.Repeat("]", 99)+"}", "the filter nests deeper than")
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -27,7 +27,7 @@ func TestHostile(t *testing.T) {
 	}
 	f(bomb, "the document is too large")
 	f("a: &a "+strings.Repeat("x", 1<<20)+"\nb: ["+strings.Repeat("*a, ", 1000)+"]", "the document is too large")
-	f("segment: {by: ["+strings.Repeat("x,", maxNodes)+"]}", "the document is too large")
+	f("segment: {by: ["+strings.Repeat("x,", limits.Values)+"]}", "the document has too many keys and values")
 	f("segment: {where: ["+strings.Repeat("{x: 1},", maxTests+1)+"]}", "the filters have more than 10000 tests")
 	f("segment: {where: ["+strings.Repeat("{x: {y: 1}},", 1000)+"]}", "x: unknown operator")
 	var patterns strings.Builder
@@ -54,10 +54,10 @@ func TestJSON(t *testing.T) {
 	f("\ufeff{\"segment\":{\"by\":\"\\ud83d\\ude00\"}}", "<nil>")
 	f("{\n\t\"segment\": {\n\t\t\"é\": 1, \"by\" : [ \"a\" ,\r\n3, \"a\"]}}", `q.json:3:3: unknown key "é" in segment
 q.json:3:11: by has "a" twice`)
-	f(`{"segment":{"bucket":"day","bucket":"day"}}`, `q.json:1:28: the key "bucket" is already at 1:13`)
-	f(`{"segment":{"where":{"a":null,"b":1e999}}}`, `q.json:1:26: a wants a value, got nothing
+	f(`{"segment":{"bucket":"day","bucket":"day"}}`, `q.json:1:28: the key "bucket" is already at q.json:1:13`)
+	f(`{"segment":{"where":{"a":null,"b":1e999}}}`, `q.json:1:26: a needs a value, got nothing
 q.json:1:35: the number "1e999" is out of range`)
-	f(`{"segment":{"where":{"a":1,}}} x`, `q.json:1:32: did not find expected <document start>`)
+	f(`{"segment":{"where":{"a":1,}}} x`, `q.json:1:32: there is text after the end of the document`)
 }
 
 // TestLongList reads a list as long as programs make them.

@@ -27,33 +27,10 @@ import (
 func (a *Answer) MarshalJSON() ([]byte, error) {
 	w := &jsonWriter{}
 	w.open('{')
-	switch {
-	case a.Funnel != nil:
-		w.funnel(a.Funnel)
-	case a.Retention != nil:
-		w.retention(a.Retention)
-	case a.Segment != nil:
-		w.segment(a.Segment)
-	case a.Cohort != nil:
-		w.key("cohort")
-		w.text(a.Cohort.Name)
-		w.users(a.Cohort.Users)
-		w.ids(a.Cohort.Found)
-	case a.Paths != nil:
-		w.key("paths")
-		w.open('[')
-		for _, p := range a.Paths.Paths {
-			w.open('{')
-			w.key("path")
-			w.open('[')
-			for _, name := range p.Path {
-				w.text(name)
-			}
-			w.close(']')
-			w.users(p.Users)
-			w.close('}')
+	for _, k := range kinds() {
+		if k.answers(a) {
+			k.write(w, a)
 		}
-		w.close(']')
 	}
 	w.stats(a.Stats)
 	w.close('}')
@@ -155,124 +132,6 @@ func (w *jsonWriter) value(v event.Value) {
 	default:
 		w.text(v.Text())
 	}
-}
-
-func (w *jsonWriter) steps(steps []FunnelStep) {
-	w.key("steps")
-	w.open('[')
-	for _, s := range steps {
-		w.open('{')
-		w.key("event")
-		w.text(s.Event)
-		w.users(s.Users)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-func (w *jsonWriter) funnel(f *FunnelAnswer) {
-	w.steps(f.Steps)
-	if f.By == "" {
-		return
-	}
-	w.key("groups")
-	w.open('[')
-	for _, g := range f.Groups {
-		w.open('{')
-		w.key(f.By)
-		w.value(g.Value)
-		w.steps(g.Steps)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-func (w *jsonWriter) retention(r *RetentionAnswer) {
-	w.key("cohorts")
-	w.open('[')
-	for _, c := range r.Cohorts {
-		w.open('{')
-		w.key("start")
-		w.text(c.Start)
-		w.key("size")
-		w.integer(c.Size.N)
-		if c.Size.Sampled {
-			w.key("size_ci")
-			w.ci(c.Size)
-		}
-		w.key("periods")
-		w.open('[')
-		for _, p := range c.Periods {
-			w.integer(p.N)
-		}
-		w.close(']')
-		if c.Size.Sampled {
-			w.key("periods_ci")
-			w.open('[')
-			for _, p := range c.Periods {
-				w.ci(p)
-			}
-			w.close(']')
-		}
-		w.close('}')
-	}
-	w.close(']')
-}
-
-func (w *jsonWriter) segment(s *SegmentAnswer) {
-	w.key("rows")
-	w.open('[')
-	for _, row := range s.Rows {
-		w.open('{')
-		if s.Bucketed {
-			w.key("bucket")
-			w.text(row.Bucket)
-		}
-		for i, name := range s.By {
-			w.key(name)
-			w.value(row.Group[i])
-		}
-		w.measured(row.Value)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-func (w *jsonWriter) measured(m Measured) {
-	w.key("value")
-	switch m.Type {
-	case event.Int:
-		w.integer(m.Int)
-	case event.Float:
-		w.float(m.Float)
-	default:
-		w.next()
-		w.b = append(w.b, "null"...)
-	}
-	if m.Sampled {
-		w.key("ci")
-		w.open('[')
-		w.float(m.Low)
-		w.float(m.High)
-		w.close(']')
-	}
-}
-
-// ids are the users of a cohort, if they are known by more than their hashes.
-func (w *jsonWriter) ids(found []User) {
-	known := false
-	for _, u := range found {
-		known = known || u.ID != ""
-	}
-	if !known {
-		return
-	}
-	w.key("ids")
-	w.open('[')
-	for _, u := range found {
-		w.text(u.ID)
-	}
-	w.close(']')
 }
 
 func (w *jsonWriter) stats(s Stats) {

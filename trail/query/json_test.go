@@ -87,7 +87,7 @@ func TestMarshal(t *testing.T) {
 			`"through":"2026-01-01T00:00:00.25Z","warnings":["no event \"x\""]}}`)
 }
 
-// TestUnmarshal reads answers of every kind, and wants what was written.
+// TestUnmarshal reads answers of every kind as they were written.
 func TestUnmarshal(t *testing.T) {
 	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
 	stats := Stats{EventsRead: 1, BytesRead: 2, Segments: 3, Sample: 0.125, ElapsedUS: 4, Through: 1767225600250, HasThrough: true, Warnings: []string{"w"}}

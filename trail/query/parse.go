@@ -1,22 +1,65 @@
 package query
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 )
 
 // Parse reads a query from a YAML or JSON document and checks it; defaults are
 // filled in. file is what messages call the document, "" for nothing. The error
 // is Errors: all problems, by place. Its work is bounded whatever the bytes.
 func Parse(file string, src []byte) (*Query, error) {
-	p := &parser{reader: &reader{file: file}, places: map[string]Pos{}, bad: map[string]bool{}}
-	root := p.read(src)
-	if root == nil || p.full {
-		return nil, p.errs.err()
+	roots, errs := doctree.New(file, src, limits).Read()
+	p := newParser(file)
+	whole := true
+	for _, e := range errs {
+		p.report(Pos(e.Pos), e.Hint, "%s", e.Msg)
+		whole = whole && e.Kind != doctree.BadSyntax && e.Kind != doctree.TooLarge
 	}
+	roots = slices.DeleteFunc(roots, func(n *doctree.Node) bool { return n.Kind == doctree.Null && !n.Wrong })
+	switch {
+	case !whole, len(roots) == 0 && len(errs) > 0:
+	case len(roots) == 0:
+		p.report(Pos{Line: 1, Column: 1}, "begin with "+list(kindNames()), "the document is empty")
+	case len(roots) > 1:
+		p.report(Pos(roots[1].Pos), "", "a second document; a query is one")
+	default:
+		return p.parse(roots[0])
+	}
+	return nil, p.errs.err()
+}
+
+// FromTree makes a query of the root of a document as [Parse] does. The places of
+// errors and of the query are those of the nodes, whatever they mean to the caller.
+func FromTree(root *doctree.Node) (*Query, error) { return newParser("").parse(root) }
+
+// limits leave room for a list of a hundred thousand values made by a program.
+var limits = doctree.Limits{Size: 2 << 20, Values: 250_000}
+
+// A parser makes a query of a tree, and gathers what is wrong with it.
+type parser struct {
+	file   string
+	errs   Errors
+	places map[string]Pos  // of the keys at the top and of the kind; "" is the kind's
+	bad    map[string]bool // of these, what has been reported
+	where  *Filter         // of the whole kind
+}
+
+func newParser(file string) *parser {
+	return &parser{file: file, places: map[string]Pos{}, bad: map[string]bool{}}
+}
+
+func (p *parser) report(at Pos, hint, format string, args ...any) {
+	p.errs = append(p.errs, &Error{File: p.file, Pos: at, Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (p *parser) parse(root *doctree.Node) (*Query, error) {
 	q := p.query(root)
 	if len(p.errs) == 0 || *q != (Query{Name: q.Name, Sample: q.Sample}) { // else it is told why there is no query
 		c := &checker{places: p.places, bad: p.bad, report: p.report}
@@ -28,18 +71,23 @@ func Parse(file string, src []byte) (*Query, error) {
 	return q, nil
 }
 
-// A parser makes a query of a tree.
-type parser struct {
-	*reader
-	places map[string]Pos  // of the keys at the top and of the kind; "" is the kind's
-	bad    map[string]bool // of these, what has been reported
-	where  *Filter         // of the whole kind
+// shape is what messages call a node.
+func shape(n *doctree.Node) string {
+	switch {
+	case n.Kind == doctree.Null:
+		return "nothing"
+	case n.Kind == doctree.List:
+		return "a list"
+	case n.Kind == doctree.Map:
+		return "a map"
+	}
+	return "a value"
 }
 
 // A key is one that a map may have, and what reads its value.
 type key struct {
 	name string
-	read func(n *node)
+	read func(n *doctree.Node)
 }
 
 // meantKeys are other words for keys.
@@ -52,55 +100,58 @@ var meantKeys = map[string]string{
 }
 
 // keys reads a map with these keys; what is what messages call it.
-func (p *parser) keys(n *node, what string, keys []key) {
-	if n.wrong && n.shape != mapping {
+func (p *parser) keys(n *doctree.Node, what string, keys []key) {
+	if n.Wrong && n.Kind != doctree.Map {
 		return
 	}
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
 	}
-	if n.shape != mapping {
-		p.report(n.pos, "its keys are "+list(names), "%s wants a map, got %s", what, n.shape)
+	if n.Kind != doctree.Map {
+		p.report(Pos(n.Pos), "its keys are "+list(names), "%s must be a map, got %s", what, shape(n))
 		return
 	}
-	for _, f := range n.fields {
-		i := slices.Index(names, f.name)
-		if i < 0 {
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		k := slices.Index(names, f.Name)
+		if k < 0 {
 			p.unknown(f, what, names)
 			continue
 		}
-		if !f.value.wrong {
-			keys[i].read(f.value)
+		if !f.Value.Wrong {
+			keys[k].read(&f.Value)
 		}
 	}
 }
 
 // unknown reports a key, with what was probably meant.
-func (p *parser) unknown(f field, what string, names []string) {
+func (p *parser) unknown(f *doctree.Field, what string, names []string) {
 	var meant map[string]string
-	if m := meantKeys[strings.ToLower(f.name)]; m != "" {
+	if m := meantKeys[strings.ToLower(f.Name)]; m != "" {
 		for _, name := range strings.Split(m, " or ") {
 			if slices.Contains(names, name) {
-				meant = map[string]string{strings.ToLower(f.name): name}
+				meant = map[string]string{strings.ToLower(f.Name): name}
 			}
 		}
 	}
-	hint := hintOf(f.name, names, meant)
-	if (f.name == "name" || f.name == "sample") && !slices.Contains(names, f.name) {
-		hint = f.name + " stands at the top of the document, beside " + list(kindNames())
+	hint := hintOf(f.Name, names, meant)
+	if (f.Name == "name" || f.Name == "sample") && !slices.Contains(names, f.Name) {
+		hint = f.Name + " stands at the top of the document, next to " + list(kindNames())
 	}
-	p.report(f.pos, hint, "unknown key %s in %s", quote(f.name), what)
+	p.report(Pos(f.Pos), hint, "unknown key %s in %s", quote(f.Name), what)
+	p.errs[len(p.errs)-1].UnknownKey = f.Name
 }
 
 // placed makes a kind's keys keep their places, and whether their values were bad.
-func (p *parser) placed(n *node, keys []key) []key {
-	for _, f := range n.fields {
-		p.places[f.name] = f.pos
-		p.bad[f.name] = p.bad[f.name] || f.value.wrong
+func (p *parser) placed(n *doctree.Node, keys []key) []key {
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		p.places[f.Name] = Pos(f.Pos)
+		p.bad[f.Name] = p.bad[f.Name] || f.Value.Wrong
 	}
 	for i, k := range keys {
-		keys[i].read = func(n *node) {
+		keys[i].read = func(n *doctree.Node) {
 			before := len(p.errs)
 			k.read(n)
 			if len(p.errs) > before {
@@ -111,67 +162,65 @@ func (p *parser) placed(n *node, keys []key) []key {
 	return keys
 }
 
-func kindNames() []string { return []string{"funnel", "retention", "segment", "cohort", "paths"} }
-
 // query reads the top of a document.
-func (p *parser) query(root *node) *Query {
+func (p *parser) query(root *doctree.Node) *Query {
 	q := new(Query)
-	p.places[""] = root.pos
-	first := ""
-	kind := func(name string, read func(n *node)) key {
-		return key{name, func(n *node) {
-			if first != "" {
-				p.report(p.places[name], "a document is one query", "%s beside %s", name, first)
-				return
-			}
-			first = name
-			top := p.places[name]
-			p.places[""] = top
-			if n.shape != mapping {
-				p.report(n.pos, "", "%s wants a map, got %s", name, n.shape)
-				return
-			}
-			read(n)
-		}}
+	p.places[""] = Pos(root.Pos)
+	keys := []key{{"name", func(n *doctree.Node) { p.text(n, "name", &q.Name) }}}
+	for _, k := range kinds() {
+		keys = append(keys, p.kind(k, q))
 	}
-	p.keys(root, "a query", p.placed(root, []key{
-		{"name", func(n *node) { p.text(n, "name", &q.Name) }},
-		kind("funnel", func(n *node) { q.Funnel = p.funnel(n) }),
-		kind("retention", func(n *node) { q.Retention = p.retention(n) }),
-		kind("segment", func(n *node) { q.Segment = p.segment(n) }),
-		kind("cohort", func(n *node) { q.Cohort = p.cohort(n) }),
-		kind("paths", func(n *node) { q.Paths = p.paths(n) }),
-		{"sample", func(n *node) { p.sample(n, &q.Sample) }},
-	}))
+	keys = append(keys, key{"sample", func(n *doctree.Node) { p.sample(n, &q.Sample) }})
+	p.keys(root, "a query", p.placed(root, keys))
 	return q
 }
 
+// kind is the key of a kind of query.
+func (p *parser) kind(k kind, q *Query) key {
+	name := k.name()
+	return key{name, func(n *doctree.Node) {
+		for _, other := range kinds() {
+			if other.of(q) {
+				p.report(p.places[name], "a document is one query", "%s next to %s", name, other.name())
+				return
+			}
+		}
+		p.places[""] = p.places[name]
+		if n.Kind != doctree.Map {
+			p.report(Pos(n.Pos), "", "%s must be a map, got %s", name, shape(n))
+			return
+		}
+		k.read(p, n, q)
+	}}
+}
+
 // text reads text that is not empty; numbers and booleans are text as written.
-func (p *parser) text(n *node, what string, to *string) {
+func (p *parser) text(n *doctree.Node, what string, to *string) {
 	switch {
-	case n.wrong:
-	case n.shape != scalar:
-		p.report(n.pos, "", "%s wants text, got %s", what, n.shape)
-	case n.text == "":
-		p.report(n.pos, "", "%s wants text that is not empty", what)
+	case n.Wrong:
+	case !n.Scalar():
+		p.report(Pos(n.Pos), "", "%s must be text, got %s", what, shape(n))
+	case n.Text == "":
+		p.report(Pos(n.Pos), "", "%s must be text that is not empty", what)
 	default:
-		*to = n.text
+		*to = n.Text
 	}
 }
 
 // texts reads text, or a list of it that is not empty.
-func (p *parser) texts(n *node, what string, to *[]string) {
-	if n.shape != sequence {
+func (p *parser) texts(n *doctree.Node, what string, to *[]string) {
+	if n.Kind != doctree.List {
 		var s string
 		if p.text(n, what, &s); s != "" {
 			*to = []string{s}
 		}
 		return
 	}
-	if len(n.items) == 0 {
-		p.report(n.pos, "", "%s wants at least one name", what)
+	if len(n.Items) == 0 {
+		p.report(Pos(n.Pos), "", "%s needs at least one name", what)
 	}
-	for _, item := range n.items {
+	for i := range n.Items {
+		item := &n.Items[i]
 		var s string
 		if p.text(item, what, &s); s != "" {
 			*to = append(*to, s)
@@ -180,72 +229,72 @@ func (p *parser) texts(n *node, what string, to *[]string) {
 }
 
 // integer reads a whole number.
-func (p *parser) integer(n *node, what string, to *int) bool {
-	if n.wrong {
+func (p *parser) integer(n *doctree.Node, what string, to *int) bool {
+	if n.Wrong {
 		return false
 	}
-	if n.shape != scalar || n.value.Type() != event.Int || n.value.Int() != int64(int32(n.value.Int())) {
-		p.report(n.pos, "", "%s wants a whole number, got %s", what, p.got(n))
+	if n.Kind != doctree.Int || n.Int() != int64(int32(n.Int())) {
+		p.report(Pos(n.Pos), "", "%s must be a whole number, got %s", what, p.got(n))
 		return false
 	}
-	*to = int(n.value.Int())
+	*to = int(n.Int())
 	return true
 }
 
 // counted reads a whole number from low to high. Here, not in the checks, since a
 // zero in a Query is the default.
-func (p *parser) counted(n *node, what string, low, high int, to *int) {
+func (p *parser) counted(n *doctree.Node, what string, low, high int, to *int) {
 	var i int
 	if !p.integer(n, what, &i) {
 		return
 	}
 	if i < low || i > high {
-		p.report(n.pos, "", "%s wants %d to %d, got %d", what, low, high, i)
+		p.report(Pos(n.Pos), "", "%s must be from %d to %d, got %d", what, low, high, i)
 		return
 	}
 	*to = i
 }
 
 // boolean reads true or false.
-func (p *parser) boolean(n *node, what string, to *bool) {
+func (p *parser) boolean(n *doctree.Node, what string, to *bool) {
 	switch {
-	case n.wrong:
-	case n.shape != scalar || n.value.Type() != event.Bool:
-		p.report(n.pos, "", "%s wants true or false, got %s", what, p.got(n))
+	case n.Wrong:
+	case n.Kind != doctree.Bool:
+		p.report(Pos(n.Pos), "", "%s must be true or false, got %s", what, p.got(n))
 	default:
-		*to = n.value.Bool()
+		*to = n.Bool()
 	}
 }
 
 // got returns what stands in a document, for a message.
-func (p *parser) got(n *node) string {
-	if n.shape == scalar {
-		return quote(n.text)
+func (p *parser) got(n *doctree.Node) string {
+	if n.Scalar() {
+		return quote(n.Text)
 	}
-	return n.shape.String()
+	return shape(n)
 }
 
-func (p *parser) sample(n *node, to *float64) {
+func (p *parser) sample(n *doctree.Node, to *float64) {
 	hint := "write 0.1 for a tenth of the users"
-	if n.shape != scalar || n.value.Type() != event.Int && n.value.Type() != event.Float {
-		p.report(n.pos, hint, "sample wants a number, got %s", p.got(n))
+	if n.Kind < doctree.Int || n.Kind > doctree.Float {
+		p.report(Pos(n.Pos), hint, "sample must be a number, got %s", p.got(n))
 		return
 	}
-	f := n.value.Float()
-	if f <= 0 || f > 1 {
-		p.report(n.pos, hint, "sample wants a number above 0, up to 1, got %s", n.text)
+	f := n.Float()
+	if !(f > 0 && f <= 1) {
+		p.report(Pos(n.Pos), hint, "sample must be a number above 0, up to 1, got %s", n.Text)
 		return
 	}
 	*to = f
 }
 
 // match reads which events are meant: a name, a list of names, or a map.
-func (p *parser) match(n *node, what string, to *Match, more ...key) {
-	to.Pos = n.pos
-	if n.shape == mapping {
+func (p *parser) match(n *doctree.Node, what string, to *Match, more ...key) {
+	to.Pos = Pos(n.Pos)
+	if n.Kind == doctree.Map {
 		p.keys(n, what, append([]key{
-			{"event", func(n *node) { p.texts(n, "event", &to.Events) }},
-			{"where", func(n *node) { to.Where = p.filter(n) }},
+			{"event", func(n *doctree.Node) { p.texts(n, "event", &to.Events) }},
+			{"where", func(n *doctree.Node) { to.Where = p.filter(n) }},
 		}, more...))
 		return
 	}
@@ -255,14 +304,14 @@ func (p *parser) match(n *node, what string, to *Match, more ...key) {
 // bounds are the keys from and to.
 func (p *parser) bounds(to *Bounds) []key {
 	read := func(what string, at *int64, has *bool) key {
-		return key{what, func(n *node) {
+		return key{what, func(n *doctree.Node) {
 			var s string
 			if p.text(n, what, &s); s == "" {
 				return
 			}
 			millis, err := timeOf(s)
 			if err != nil {
-				p.report(n.pos, timeHint, "%s: %v", what, err)
+				p.report(Pos(n.Pos), timeHint, "%s: %v", what, err)
 				return
 			}
 			*at, *has = millis, true
@@ -271,52 +320,28 @@ func (p *parser) bounds(to *Bounds) []key {
 	return []key{read("from", &to.From, &to.HasFrom), read("to", &to.To, &to.HasTo)}
 }
 
-// every reads the length of a period.
-func (p *parser) every(n *node, to *Every) {
-	var s string
-	if p.text(n, "every", &s); s == "" {
-		return
-	}
-	if u, ok := unitOf(s, Minute); ok {
-		to.Unit = u
-		return
-	}
-	d, err := durationOf(s)
-	switch {
-	case err == nil && d == 0:
-		p.report(n.pos, durationHint, "every wants more than nothing")
-	case err == nil:
-		to.Elapsed = d
-	default:
-		hint := hintOf(s, unitNames[Minute:], meantUnits)
-		if !strings.HasPrefix(hint, "write") && !strings.HasPrefix(hint, "did") {
-			hint = durationHint + ", or " + list(unitNames[Minute:])
-		}
-		p.report(n.pos, hint, "every: %v", err)
-	}
-}
-
 // unit reads a unit of the calendar, from the smallest that may stand here.
-func (p *parser) unit(n *node, what string, from Unit, to *Unit) {
+func (p *parser) unit(n *doctree.Node, what string, from Unit, to *Unit) {
 	var s string
 	if p.text(n, what, &s); s == "" {
 		return
 	}
 	u, ok := unitOf(s, from)
 	if !ok {
-		p.report(n.pos, hintOf(s, unitNames[from:], meantUnits), "%s wants a unit, got %s", what, quote(s))
+		p.report(Pos(n.Pos), hintOf(s, unitNames[from:], meantUnits), "%s must be a unit, got %s", what, quote(s))
 	}
 	*to = u
 }
 
 // list reads one or many; each gets a node and its number from 1.
-func (p *parser) list(n *node, read func(n *node, number int)) {
-	if n.shape != sequence {
+func (p *parser) list(n *doctree.Node, read func(n *doctree.Node, number int)) {
+	if n.Kind != doctree.List {
 		read(n, 1)
 		return
 	}
-	for i, item := range n.items {
-		if !item.wrong {
+	for i := range n.Items {
+		item := &n.Items[i]
+		if !item.Wrong {
 			read(item, i+1)
 		}
 	}
@@ -334,3 +359,40 @@ func (p *parser) and(m *Match) {
 }
 
 func ordinal(what string, number int) string { return what + " " + strconv.Itoa(number) }
+
+// duration reads a duration above 0, or none.
+func (p *parser) duration(n *doctree.Node, what string, to *time.Duration, none *bool) {
+	var s string
+	if p.text(n, what, &s); s == "" {
+		return
+	}
+	if s == "none" {
+		*none = true
+		return
+	}
+	d, err := durationOf(s)
+	switch {
+	case err != nil && strings.Trim(s, "0.") == "":
+		p.report(Pos(n.Pos), durationHint+", or none to have no bound", "%s must be longer than 0", what)
+	case err != nil && errors.Is(err, errNoUnit):
+		p.report(Pos(n.Pos), "write "+s+"s for seconds, or h, d, w", "%s: %v", what, err)
+	case err != nil:
+		p.report(Pos(n.Pos), durationHint+", or none", "%s: %v", what, err)
+	case d == 0:
+		p.report(Pos(n.Pos), "write none to have no bound", "%s must be longer than 0", what)
+	}
+	*to = d
+}
+
+func (p *parser) zone(n *doctree.Node, to **time.Location) {
+	var s string
+	if p.text(n, "timezone", &s); s == "" {
+		return
+	}
+	zone, err := zoneOf(s)
+	if err != nil {
+		p.report(Pos(n.Pos), zoneHint, "timezone: %v", err)
+		return
+	}
+	*to = zone
+}

@@ -1,8 +1,7 @@
 package query
 
 import (
-	"time"
-
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -17,6 +16,49 @@ type Query struct {
 
 	Sample float64 // share of users to look at, above 0 up to 1; 0 is 1, which Check makes it
 }
+
+// A kind is a kind of query. Each has a file that holds all about it.
+type kind interface {
+	name() string         // its key in a document
+	of(q *Query) bool     // q is of the kind
+	answers(*Answer) bool // it is an answer to the kind
+
+	// read reads the map behind the key into q; check checks what was read, and fills
+	// in defaults.
+	read(p *parser, n *doctree.Node, q *Query)
+	check(c *checker, q *Query)
+	reach(q *Query) Bounds
+
+	// write writes the keys of an answer; unmarshal reads them, if they are there.
+	write(w *jsonWriter, a *Answer)
+	unmarshal(in *answerJSON, a *Answer) error
+}
+
+// kinds are all of them. A new one has a pointer in [Query] and in [Answer], too.
+func kinds() []kind {
+	return []kind{funnelKind{}, retentionKind{}, segmentKind{}, cohortKind{}, pathsKind{}}
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, k.name())
+	}
+	return names
+}
+
+// kind returns the kind of the query, nil if it has none.
+func (q *Query) kind() kind {
+	for _, k := range kinds() {
+		if k.of(q) {
+			return k
+		}
+	}
+	return nil
+}
+
+// Reach returns the bounds of the events that the query, which has a kind, looks at.
+func (q *Query) Reach() Bounds { return q.kind().reach(q) }
 
 // A Pos is a place in the document that a query was read from, counted from 1;
 // the zero Pos is none.
@@ -37,53 +79,6 @@ type Match struct {
 	Pos    Pos
 }
 
-// A Funnel counts the users who went through the steps in order.
-type Funnel struct {
-	Steps    []Match       // 1 to 32; each has at least one event name
-	Within   time.Duration // from the first step, whole milliseconds; 0 with NoLimit
-	NoLimit  bool          // there is no window; Check sets it if Within is 0
-	Modes    Modes
-	AnyOrder bool // steps count in any order, within the window of each other
-	Exclude  []Exclude
-	Same     string // property whose value must be equal in all steps; "" for none
-	By       string // property to break down by, at the first event of the winning chain; "" for none
-	Limit    int    // groups that are answered, up to a million; default 1000
-	Bounds
-}
-
-// Modes are the modes of a funnel, with the meaning they have for windowFunnel of
-// ClickHouse 26.9.
-type Modes struct {
-	StrictDeduplication bool // strict_deduplication
-	StrictOrder         bool // strict_order
-	StrictIncrease      bool // strict_increase
-	StrictOnce          bool // strict_once
-	AllowReentry        bool // allow_reentry; beside StrictOrder only
-}
-
-// An Exclude ends a chain that has an event of Match between two of its steps.
-type Exclude struct {
-	Match
-	After, Before int // steps from 1, After less than Before; default the first and the last step
-}
-
-// A Retention counts the users of a cohort that come back, by period.
-type Retention struct {
-	Start, Return Match
-	Every         Every
-	Periods       int            // 1 to 366
-	Cohort        Unit           // Day, Week or Month; default that of Every, else Week if Every is whole weeks, else Day
-	Unbounded     bool           // a user counts in period k who comes back in k or later
-	Zone          *time.Location // of calendar periods and cohorts; never nil after Parse or Check
-	Bounds                       // of the start event
-}
-
-// Every is the length of a period: elapsed time, or a calendar unit.
-type Every struct {
-	Elapsed time.Duration // whole milliseconds; 0 if Unit is set
-	Unit    Unit
-}
-
 // A Unit is a unit of the calendar; weeks begin on Monday.
 type Unit uint8
 
@@ -97,64 +92,6 @@ const (
 	Month
 )
 
-// A Segment is a measure of events by time and by properties.
-type Segment struct {
-	Match
-	Bucket  Unit     // NoUnit puts all in one
-	By      []string // up to 3 properties
-	Measure Measure
-	Fill    bool // buckets without events are answered too, between the first and the last
-	Zone    *time.Location
-	Bounds
-}
-
-// A Measure is what a segment answers for a group.
-type Measure struct {
-	Kind       MeasureKind
-	Property   string // of all but Count and Users
-	Percentile int    // 1 to 99, of Percentile
-}
-
-// A MeasureKind is a way to measure a group of events.
-type MeasureKind uint8
-
-// The measures.
-const (
-	Count MeasureKind = iota // events
-	Users                    // distinct users
-	Sum
-	Avg
-	Min
-	Max
-	Percentile
-)
-
-// A Cohort is the set of users who did all of Did and none of DidNot, of which
-// there are up to 64.
-type Cohort struct {
-	Did    []Did // at least one
-	DidNot []Did
-	Bounds
-}
-
-// Did says that a user did something a number of times.
-type Did struct {
-	Match
-	AtLeast int // default 1
-	AtMost  int // 0 for no limit
-}
-
-// Paths counts what users did after or before an anchor.
-type Paths struct {
-	Anchor   Match
-	Previous bool          // paths lead to the anchor; else from it
-	Steps    int           // events beside the anchor, 1 to 7; default 4
-	Gap      time.Duration // a longer pause ends the path; 0 for none
-	Top      int           // paths that are answered, up to 10,000; default 20
-	Where    *Filter       // of all events that are looked at, anchors too
-	Bounds
-}
-
 // A Filter is a tree of tests. Exactly one of All, Any and Test is set.
 type Filter struct {
 	All  []Filter // every one passes; an empty list, not nil, passes all
@@ -166,7 +103,7 @@ type Filter struct {
 type Test struct {
 	Property string // or the name of a kept cohort
 	Op       Op
-	Literals []Literal // as many as Op wants: none, one, two (Between) or any number (In, NotIn)
+	Literals []Literal // as many as Op takes: none, one, two (Between) or any number (In, NotIn)
 	Pos      Pos
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -37,27 +36,6 @@ func unitOf(name string, from Unit) (Unit, bool) {
 		}
 	}
 	return NoUnit, false
-}
-
-// modeNames are the modes of a funnel as documents write them.
-func modeNames() []string {
-	return []string{"strict_deduplication", "strict_order", "strict_increase", "strict_once", "allow_reentry"}
-}
-
-// flags returns the fields of the modes in the order of modeNames.
-func (m *Modes) flags() [5]*bool {
-	return [5]*bool{&m.StrictDeduplication, &m.StrictOrder, &m.StrictIncrease, &m.StrictOnce, &m.AllowReentry}
-}
-
-// Names returns the modes that are set, as documents write them.
-func (m Modes) Names() []string {
-	var names []string
-	for i, set := range m.flags() {
-		if *set {
-			names = append(names, modeNames()[i])
-		}
-	}
-	return names
 }
 
 // opNames are the operators as documents write them, by Op; the last two have no
@@ -94,66 +72,6 @@ var meantOps = map[string]string{
 	"has": "contains", "range": "between", "exist": "exists", "null": "missing", "is_null": "missing", "min": "gte", "max": "lte",
 }
 
-var measureNames = [...]string{"count", "users", "sum", "avg", "min", "max"}
-
-// String returns the measure as documents write it: count, sum(price), p95(price).
-func (m Measure) String() string {
-	switch {
-	case m.Kind <= Users:
-		return measureNames[m.Kind]
-	case m.Kind < Percentile:
-		return measureNames[m.Kind] + "(" + m.Property + ")"
-	case m.Kind == Percentile:
-		return "p" + strconv.Itoa(m.Percentile) + "(" + m.Property + ")"
-	}
-	return fmt.Sprintf("MeasureKind(%d)", uint8(m.Kind))
-}
-
-const measureHint = "write count, users, sum(price), avg(price), min(price), max(price) or a percentile such as p50(price)"
-
-// measureOf reads a measure.
-func measureOf(s string) (m Measure, hint string, err error) {
-	name, property, has := strings.Cut(s, "(")
-	if has && !strings.HasSuffix(property, ")") {
-		return m, measureHint, fmt.Errorf("measure %s has no closing )", quote(s))
-	}
-	property = strings.TrimSuffix(property, ")")
-	known := false
-	for i, n := range measureNames {
-		if n == name {
-			m.Kind, known = MeasureKind(i), true
-		}
-	}
-	if digits, ok := strings.CutPrefix(name, "p"); ok && !known && digits != "" && strings.Trim(digits, "0123456789.") == "" {
-		n, err := strconv.Atoi(digits)
-		if err != nil || n < 1 || n > 99 {
-			return m, "min and max are the ends; p50 is the median", fmt.Errorf("%s is no percentile: whole ones from p1 to p99", name)
-		}
-		m.Kind, m.Percentile, known = Percentile, n, true
-	}
-	switch {
-	case !known:
-		hint := measureHint
-		switch near, ok := spell.Nearest(name, measureNames[:]); {
-		case name == "median":
-			hint = "write p50(" + property + ")"
-		case name == "mean":
-			hint = "write avg(" + property + ")"
-		case name == "uniq" || name == "unique" || name == "distinct":
-			hint = "write users"
-		case ok:
-			hint = "did you mean " + near + "?"
-		}
-		return m, hint, fmt.Errorf("unknown measure %s", quote(s))
-	case m.Kind <= Users && has:
-		return m, "to count what has a property write where: {" + property + ": exists}", fmt.Errorf("%s takes no property", name)
-	case m.Kind > Users && property == "":
-		return m, "write " + name + "(price)", fmt.Errorf("%s wants a property", name)
-	}
-	m.Property = property
-	return m, "", nil
-}
-
 // maxDuration is the longest duration, about a century, so that 366 periods are
 // within the times that events can have many times over.
 const maxDuration = 36500 * 24 * time.Hour
@@ -163,15 +81,17 @@ var (
 	durationPart = regexp.MustCompile(`([0-9.]+)([a-zµ]+)`)
 )
 
+var errNoUnit = errors.New("has no unit")
+
 const durationHint = "write a duration such as 30m, 1h30m, 168h, 7d or 2w"
 
 // durationOf reads a duration: as Go writes it, and days (24 hours) and weeks.
 func durationOf(s string) (time.Duration, error) {
 	if !durationText.MatchString(s) {
 		if strings.Trim(s, "0123456789.") == "" && s != "" {
-			return 0, fmt.Errorf("%s has no unit", quote(s))
+			return 0, fmt.Errorf("%s %w", quote(s), errNoUnit)
 		}
-		return 0, fmt.Errorf("%s is no duration", quote(s))
+		return 0, fmt.Errorf("%s is not a duration", quote(s))
 	}
 	var sum time.Duration
 	for _, part := range durationPart.FindAllStringSubmatch(s, -1) {
@@ -218,7 +138,7 @@ func timeOf(s string) (int64, error) {
 		t, err = time.Parse(time.RFC3339, s)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s is no time", quote(s))
+		return 0, fmt.Errorf("%s is not a time", quote(s))
 	}
 	millis := event.Millis(t)
 	if millis < event.MinTime || millis > event.MaxTime {
@@ -233,7 +153,7 @@ func formatTime(millis int64) string { return event.Time(millis).Format(time.RFC
 // zoneOf returns a time zone by its name in the database of time zones.
 func zoneOf(name string) (*time.Location, error) {
 	if name == "" || name == "Local" || len(name) > 100 {
-		return nil, errors.New("want a time zone by name")
+		return nil, errors.New("it must be the name of a time zone")
 	}
 	if name == "UTC" {
 		return time.UTC, nil

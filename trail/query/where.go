@@ -2,15 +2,17 @@ package query
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
 // filter reads what stands behind where; nil passes all.
-func (p *parser) filter(n *node) *Filter {
+func (p *parser) filter(n *doctree.Node) *Filter {
 	f := p.part(n, "where", false)
 	if f.All != nil && len(f.All) == 0 {
 		return nil
@@ -20,19 +22,20 @@ func (p *parser) filter(n *node) *Filter {
 
 // part reads one part of a filter: a map of properties, or a list, whose members
 // all must pass. In a list a map may name its property: {property: all, eq: 1}.
-func (p *parser) part(n *node, what string, listed bool) Filter {
+func (p *parser) part(n *doctree.Node, what string, listed bool) Filter {
 	all := Filter{All: []Filter{}}
 	switch {
-	case n.wrong && n.shape != mapping:
-	case n.shape == sequence:
+	case n.Wrong && n.Kind != doctree.Map:
+	case n.Kind == doctree.List:
 		all.All = p.parts(n, what)
-	case n.shape != mapping:
-		p.report(n.pos, "write where: {country: FR}", "%s wants a map of properties, got %s", what, n.shape)
-	case listed && slices.ContainsFunc(n.fields, func(f field) bool { return f.name == "property" }):
+	case n.Kind != doctree.Map:
+		p.report(Pos(n.Pos), "write where: {country: FR}", "%s must be a map of properties, got %s", what, shape(n))
+	case listed && slices.ContainsFunc(n.Fields, func(f doctree.Field) bool { return f.Name == "property" }):
 		all.All = p.named(n)
 	default:
-		for _, f := range n.fields {
-			if !f.value.wrong {
+		for i := range n.Fields {
+			f := &n.Fields[i]
+			if !f.Value.Wrong {
 				all.All = append(all.All, p.entry(f)...)
 			}
 		}
@@ -41,55 +44,57 @@ func (p *parser) part(n *node, what string, listed bool) Filter {
 }
 
 // parts reads the members of a list.
-func (p *parser) parts(n *node, what string) []Filter {
+func (p *parser) parts(n *doctree.Node, what string) []Filter {
 	list := []Filter{}
-	for _, item := range n.items {
+	for i := range n.Items {
+		item := &n.Items[i]
 		list = append(list, p.part(item, what, true))
 	}
 	return list
 }
 
 // entry reads one key of a map and what stands behind it.
-func (p *parser) entry(f field) []Filter {
-	switch f.name {
+func (p *parser) entry(f *doctree.Field) []Filter {
+	switch f.Name {
 	case "all", "any":
-		if f.value.shape != sequence {
-			p.report(f.value.pos, "a property of that name is written [{property: "+f.name+", eq: 1}]",
-				"%s wants a list of maps, got %s", f.name, f.value.shape)
+		if f.Value.Kind != doctree.List {
+			p.report(Pos(f.Value.Pos), "a property of that name is written [{property: "+f.Name+", eq: 1}]",
+				"%s must be a list of maps, got %s", f.Name, shape(&f.Value))
 			return nil
 		}
-		if f.name == "all" {
-			return []Filter{{All: p.parts(f.value, f.name)}}
+		if f.Name == "all" {
+			return []Filter{{All: p.parts(&f.Value, f.Name)}}
 		}
-		return []Filter{{Any: p.parts(f.value, f.name)}}
+		return []Filter{{Any: p.parts(&f.Value, f.Name)}}
 	case "cohort":
 		return p.inCohort(f)
 	case "property":
-		p.report(f.pos, "write where: [{property: country, eq: FR}] or where: {country: FR}", "property stands in a list alone")
+		p.report(Pos(f.Pos), "write where: [{property: country, eq: FR}] or where: {country: FR}", "property stands in a list alone")
 		return nil
 	}
-	return p.tests(f.name, f.pos, f.value)
+	return p.tests(f.Name, Pos(f.Pos), &f.Value)
 }
 
 // named reads {property: all, eq: 1}.
-func (p *parser) named(n *node) []Filter {
+func (p *parser) named(n *doctree.Node) []Filter {
 	var property string
-	rest := &node{shape: mapping, pos: n.pos}
-	for _, f := range n.fields {
-		if f.name != "property" {
-			rest.fields = append(rest.fields, f)
+	rest := &doctree.Node{Kind: doctree.Map, Pos: n.Pos}
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		if f.Name != "property" {
+			rest.Fields = append(rest.Fields, *f)
 			continue
 		}
-		p.text(f.value, "property", &property)
+		p.text(&f.Value, "property", &property)
 	}
-	if property == "" && len(rest.fields) > 0 {
+	if property == "" && len(rest.Fields) > 0 {
 		property = "property" // for messages; it has been reported
 	}
-	return p.tests(property, n.pos, rest)
+	return p.tests(property, Pos(n.Pos), rest)
 }
 
 // tests reads what is asked of a property.
-func (p *parser) tests(property string, at Pos, n *node) []Filter {
+func (p *parser) tests(property string, at Pos, n *doctree.Node) []Filter {
 	one := func(op Op, at Pos, literals ...Literal) Filter {
 		return Filter{Test: &Test{Property: property, Op: op, Literals: literals, Pos: at}}
 	}
@@ -97,68 +102,73 @@ func (p *parser) tests(property string, at Pos, n *node) []Filter {
 	case property == "":
 		p.report(at, "", "a property has no name")
 		return nil
-	case n.shape == null:
-		p.report(n.pos, "write missing for what has no value", "%s wants a value, got nothing", property)
+	case n.Kind == doctree.Null:
+		p.report(Pos(n.Pos), "write missing for what has no value", "%s needs a value, got nothing", property)
 		return nil
-	case n.shape == sequence:
-		p.report(n.pos, "write {in: […]} for one of several values", "%s wants a value, exists, missing or a map of operators, got a list", property)
+	case n.Kind == doctree.List:
+		p.report(Pos(n.Pos), "write {in: […]} for one of several values", "%s must be a value, exists, missing or a map of operators, got a list", property)
 		return nil
-	case n.shape == scalar && n.text == "exists":
+	case n.Scalar() && n.Text == "exists":
 		return []Filter{one(Exists, at)}
-	case n.shape == scalar && n.text == "missing":
+	case n.Scalar() && n.Text == "missing":
 		return []Filter{one(Missing, at)}
-	case n.shape == scalar:
+	case n.Scalar():
+		if !p.isLiteral(n, property) {
+			return nil
+		}
 		return []Filter{one(Eq, at, literal(n))}
 	}
-	if len(n.fields) == 0 {
-		p.report(n.pos, "operators are "+list(opNames[Exists:InCohort]), "%s wants an operator", property)
+	if len(n.Fields) == 0 {
+		p.report(Pos(n.Pos), "operators are "+list(opNames[Exists:InCohort]), "%s needs an operator", property)
 	}
 	var filters []Filter
-	for _, f := range n.fields {
-		op, ok := opOf(f.name)
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		op, ok := opOf(f.Name)
 		if !ok {
-			p.report(f.pos, hintOf(f.name, opNames[Exists:InCohort], meantOps), "%s: unknown operator %s", property, quote(f.name))
+			p.report(Pos(f.Pos), hintOf(f.Name, opNames[Exists:InCohort], meantOps), "%s: unknown operator %s", property, quote(f.Name))
 			continue
 		}
-		if f.value.wrong {
+		if f.Value.Wrong {
 			continue
 		}
 		if op == Exists || op == Missing {
 			var is bool
-			if p.boolean(f.value, f.name, &is); is == (op == Missing) {
+			if p.boolean(&f.Value, f.Name, &is); is == (op == Missing) {
 				op = Missing
 			} else {
 				op = Exists
 			}
-			filters = append(filters, one(op, f.pos))
+			filters = append(filters, one(op, Pos(f.Pos)))
 			continue
 		}
-		if literals, ok := p.literals(op, f.value); ok {
-			filters = append(filters, one(op, f.pos, literals...))
+		if literals, ok := p.literals(op, &f.Value); ok {
+			filters = append(filters, one(op, Pos(f.Pos), literals...))
 		}
 	}
 	return filters
 }
 
 // literals reads what an operator compares with.
-func (p *parser) literals(op Op, n *node) (literals []Literal, ok bool) {
+func (p *parser) literals(op Op, n *doctree.Node) (literals []Literal, ok bool) {
 	if op == In || op == NotIn || op == Between {
-		if n.shape != sequence {
-			p.report(n.pos, "write "+op.String()+": "+map[bool]string{true: "[100, 700]", false: "[FR, KR]"}[op == Between], "%s wants a list, got %s", op, p.got(n))
+		if n.Kind != doctree.List {
+			p.report(Pos(n.Pos), "write "+op.String()+": "+map[bool]string{true: "[100, 700]", false: "[FR, KR]"}[op == Between], "%s must be a list, got %s", op, p.got(n))
 			return nil, false
 		}
-		if op == Between && len(n.items) != 2 {
-			p.report(n.pos, "both ends are included", "between wants two values, got %d", len(n.items))
+		if op == Between && len(n.Items) != 2 {
+			p.report(Pos(n.Pos), "both ends are included", "between must have two values, got %d", len(n.Items))
 			return nil, false
 		}
-		for _, item := range n.items {
+		for i := range n.Items {
+			item := &n.Items[i]
 			if !p.isLiteral(item, op.String()) {
 				return nil, false
 			}
 			literals = append(literals, literal(item))
 		}
 		if op == Between && reversed(literals[0], literals[1]) {
-			p.report(n.pos, fmt.Sprintf("write between: [%s, %s]", literals[1].Text, literals[0].Text), "between has its ends the wrong way round: nothing is from %s to %s", literals[0].Text, literals[1].Text)
+			p.report(Pos(n.Pos), fmt.Sprintf("write between: [%s, %s]", literals[1].Text, literals[0].Text), "between has its ends the wrong way round: nothing is from %s to %s", literals[0].Text, literals[1].Text)
 			return nil, false
 		}
 		return literals, true
@@ -181,62 +191,90 @@ func reversed(from, to Literal) bool {
 }
 
 // isLiteral tells whether a node is a value, and reports if not.
-func (p *parser) isLiteral(n *node, what string) bool {
+func (p *parser) isLiteral(n *doctree.Node, what string) bool {
 	hint := ""
 	switch {
-	case n.wrong:
+	case n.Wrong:
 		return false
-	case n.shape == scalar:
+	case beyond(n):
+		p.report(Pos(n.Pos), "put quotes around it if it is text", "the number %s is out of range", quote(n.Text))
+		return false
+	case n.Scalar():
 		return true
-	case n.shape == null:
+	case n.Kind == doctree.Null:
 		hint = `write "" for what has no value`
-	case n.shape == sequence && what == "eq":
+	case n.Kind == doctree.List && what == "eq":
 		hint = "write in for one of several values"
-	case n.shape == sequence && what == "ne":
+	case n.Kind == doctree.List && what == "ne":
 		hint = "write not_in for none of several values"
 	}
-	p.report(n.pos, hint, "%s wants a value, got %s", what, n.shape)
+	p.report(Pos(n.Pos), hint, "%s needs a value, got %s", what, shape(n))
 	return false
 }
 
-func literal(n *node) Literal { return Literal{Value: n.value, Text: n.text, Pos: n.pos} }
+// literal reads a value. An integer beyond 64 bits is the nearest number. There is no
+// infinity and no NaN: .inf is text.
+func literal(n *doctree.Node) Literal {
+	l := Literal{Text: n.Text, Pos: Pos(n.Pos)}
+	switch n.Kind {
+	case doctree.Bool:
+		l.Value = event.BoolOf(n.Bool())
+	case doctree.Int:
+		l.Value = event.IntOf(n.Int())
+	case doctree.Uint, doctree.BigInt, doctree.Float:
+		if f := n.Float(); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			l.Value = event.FloatOf(f)
+			break
+		}
+		fallthrough
+	default:
+		l.Value = event.StringOf(n.Text)
+	}
+	return l
+}
+
+// beyond reports whether a node is written as a number that nothing can hold.
+func beyond(n *doctree.Node) bool {
+	return (n.Kind == doctree.Float || n.Kind == doctree.BigInt) && math.IsInf(n.Float(), 0) && strings.ContainsAny(n.Text, "0123456789")
+}
 
 // inCohort reads whether users are in kept cohorts: a name, {ne: name}, {in: [a,
 // b]} for one of several, or {not_in: [a, b]} for none of them.
-func (p *parser) inCohort(f field) []Filter {
-	one := func(op Op, n *node) Filter {
+func (p *parser) inCohort(f *doctree.Field) []Filter {
+	one := func(op Op, n *doctree.Node) Filter {
 		var name string
 		p.text(n, "cohort", &name)
-		return Filter{Test: &Test{Property: name, Op: op, Pos: f.pos}}
+		return Filter{Test: &Test{Property: name, Op: op, Pos: Pos(f.Pos)}}
 	}
-	switch n := f.value; n.shape {
-	case scalar:
+	switch n := &f.Value; {
+	case n.Scalar():
 		return []Filter{one(InCohort, n)}
-	case mapping:
+	case n.Kind == doctree.Map:
 		var filters []Filter
-		many := func(op Op, n *node) []Filter {
+		many := func(op Op, n *doctree.Node) []Filter {
 			made := []Filter{}
-			if n.shape != sequence {
-				p.report(n.pos, "", "cohort wants a list of names, got %s", n.shape)
+			if n.Kind != doctree.List {
+				p.report(Pos(n.Pos), "", "cohort must be a list of names, got %s", shape(n))
 				return made
 			}
-			for _, item := range n.items {
+			for i := range n.Items {
+				item := &n.Items[i]
 				made = append(made, one(op, item))
 			}
 			return made
 		}
-		if len(n.fields) == 0 {
-			p.report(n.pos, "write cohort: buyers, or cohort: {ne: buyers}", "cohort wants a name")
+		if len(n.Fields) == 0 {
+			p.report(Pos(n.Pos), "write cohort: buyers, or cohort: {ne: buyers}", "cohort needs a name")
 		}
 		p.keys(n, "cohort", []key{
-			{"eq", func(n *node) { filters = append(filters, one(InCohort, n)) }},
-			{"ne", func(n *node) { filters = append(filters, one(NotInCohort, n)) }},
-			{"in", func(n *node) { filters = append(filters, Filter{Any: many(InCohort, n)}) }},
-			{"not_in", func(n *node) { filters = append(filters, Filter{All: many(NotInCohort, n)}) }},
+			{"eq", func(n *doctree.Node) { filters = append(filters, one(InCohort, n)) }},
+			{"ne", func(n *doctree.Node) { filters = append(filters, one(NotInCohort, n)) }},
+			{"in", func(n *doctree.Node) { filters = append(filters, Filter{Any: many(InCohort, n)}) }},
+			{"not_in", func(n *doctree.Node) { filters = append(filters, Filter{All: many(NotInCohort, n)}) }},
 		})
 		return filters
 	}
-	p.report(f.value.pos, "a property of that name is written [{property: cohort, eq: 1}]", "cohort wants the name of a kept cohort, got %s", f.value.shape)
+	p.report(Pos(f.Value.Pos), "a property of that name is written [{property: cohort, eq: 1}]", "cohort must be the name of a kept cohort, got %s", shape(&f.Value))
 	return nil
 }
 

@@ -100,7 +100,7 @@ func (s *Source) At(offset int) Pos {
 	}
 	col += utf8.RuneCountInString(s.Text[from:offset])
 	s.near.line, s.near.col, s.near.offset = line, col, offset
-	return Pos{int32(line), int32(col + s.shift(s.Lines[line-1], offset))}
+	return Pos{line, col + s.shift(s.Lines[line-1], offset)}
 }
 
 // Content returns where the content of a scalar begins whose node begins at line
@@ -130,12 +130,12 @@ func (s *Source) Parts(n *Node, yield func(offset int, at Pos)) (start Pos) {
 	if n.Text == "" {
 		return n.Pos
 	}
-	at := s.Content(int(n.line), int(n.column))
+	at := s.Content(n.line, n.column)
 	switch {
 	case n.style&yaml.LiteralStyle != 0:
 		return s.literal(n.Text, at, yield)
 	case n.style&yaml.FoldedStyle != 0:
-		at = s.Offset(int(s.At(at).Line)+1, 1)
+		at = s.Offset(s.At(at).Line+1, 1)
 	default:
 		if n.style&Quoted != 0 {
 			at = min(at+1, len(s.Text))
@@ -163,7 +163,7 @@ func (s *Source) literal(text string, at int, yield func(int, Pos)) Pos {
 	header := s.At(at)
 	indent := -1
 	rest := text
-	for line := int(header.Line) + 1; rest != ""; line++ {
+	for line := header.Line + 1; rest != ""; line++ {
 		first, after, _ := strings.Cut(rest, "\n")
 		if strings.Trim(first, " ") != "" {
 			indent = utf8.RuneCountInString(s.Line(line)) - utf8.RuneCountInString(first)
@@ -174,8 +174,8 @@ func (s *Source) literal(text string, at int, yield func(int, Pos)) Pos {
 	if indent < 0 {
 		return header
 	}
-	for offset, line := 0, int(header.Line)+1; ; line++ {
-		yield(offset, Pos{int32(line), int32(indent + 1)})
+	for offset, line := 0, header.Line+1; ; line++ {
+		yield(offset, Pos{line, indent + 1})
 		n := strings.IndexByte(text[offset:], '\n')
 		if n < 0 {
 			return header
@@ -189,7 +189,7 @@ func (s *Source) literal(text string, at int, yield func(int, Pos)) Pos {
 // be matched, because of escapes, belongs to the part before it.
 func (s *Source) folded(text string, at int, yield func(int, Pos)) {
 	done := 0
-	for line := int(s.At(at).Line); done < len(text) && line <= len(s.Lines); line++ {
+	for line := s.At(at).Line; done < len(text) && line <= len(s.Lines); line++ {
 		found := s.Line(line)
 		if from := s.Lines[line-1]; at > from {
 			found = found[min(at-from, len(found)):]

@@ -39,7 +39,7 @@ const (
 
 // A Pos is a place in a document: line and column from 1, the column in
 // characters. The zero Pos is none.
-type Pos struct{ Line, Column int32 }
+type Pos struct{ Line, Column int }
 
 // A Kind is what a [Node] is.
 type Kind uint8
@@ -68,7 +68,7 @@ type Node struct {
 	Fields []Field // of a Map, in the order written, their names unique
 
 	bits         uint64 // a Bool, Int, Uint or Float
-	line, column int32  // as the parser has them
+	line, column int // as the parser has them
 	style        yaml.Style
 }
 
@@ -285,7 +285,7 @@ func (r *reader) pos(n *yaml.Node) Pos {
 	if len(r.src.edits) > 0 {
 		return r.src.At(r.src.Offset(n.Line, n.Column))
 	}
-	return Pos{int32(n.Line), int32(n.Column)}
+	return Pos{n.Line, n.Column}
 }
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
@@ -510,7 +510,7 @@ const (
 // scalar reads a scalar by the core schema of YAML 1.2.
 func (r *reader) scalar(n *yaml.Node) {
 	to := &r.value
-	*to = Node{Pos: r.pos(n), Text: n.Value, line: int32(n.Line), column: int32(n.Column), style: n.Style}
+	*to = Node{Pos: r.pos(n), Text: n.Value, line: n.Line, column: n.Column, style: n.Style}
 	switch tag := ExplicitTag(n); tag {
 	case "":
 		if to.Kind = String; n.Style&Quoted == 0 {

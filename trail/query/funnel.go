@@ -1,0 +1,327 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+const (
+	maxSteps     = 32        // levels are bits of 32
+	maxGroups    = 1_000_000 // groups that are answered
+	defaultLimit = 1000
+)
+
+type funnelKind struct{}
+
+func (funnelKind) name() string           { return "funnel" }
+func (funnelKind) of(q *Query) bool       { return q.Funnel != nil }
+func (funnelKind) answers(a *Answer) bool { return a.Funnel != nil }
+func (funnelKind) reach(q *Query) Bounds  { return q.Funnel.Bounds }
+
+// A Funnel counts the users who went through the steps in order.
+type Funnel struct {
+	Steps    []Match       // 1 to 32; each has at least one event name
+	Within   time.Duration // from the first step, whole milliseconds; 0 with NoLimit
+	NoLimit  bool          // there is no window; Check sets it if Within is 0
+	Modes    Modes
+	AnyOrder bool // steps count in any order, within the window of each other
+	Exclude  []Exclude
+	Same     string // property whose value must be equal in all steps; "" for none
+	By       string // property to break down by, at the first event of the winning chain; "" for none
+	Limit    int    // groups that are answered, up to a million; default 1000
+	Bounds
+}
+
+// Modes are the modes of a funnel, with the meaning they have for windowFunnel of
+// ClickHouse 26.9.
+type Modes struct {
+	StrictDeduplication bool // strict_deduplication
+	StrictOrder         bool // strict_order
+	StrictIncrease      bool // strict_increase
+	StrictOnce          bool // strict_once
+	AllowReentry        bool // allow_reentry; only together with StrictOrder
+}
+
+// An Exclude ends a chain that has an event of Match between two of its steps.
+type Exclude struct {
+	Match
+	After, Before int // steps from 1, After less than Before; default the first and the last step
+}
+
+// A FunnelAnswer has the users who came as far as each step, of all and by group.
+type FunnelAnswer struct {
+	Steps  []FunnelStep
+	By     string // the property of Groups; "" for none
+	Groups []FunnelGroup
+}
+
+// A FunnelStep is a step and the users who reached it.
+type FunnelStep struct {
+	Event string // names of the step's events, joined with "|"
+	Users Number
+}
+
+// A FunnelGroup has the users whose winning chain began with a value. Groups come
+// by users of step 1 descending, then value.
+type FunnelGroup struct {
+	Value event.Value // the missing one is shown as ""
+	Steps []FunnelStep
+}
+
+// modeNames are the modes of a funnel as documents write them.
+func modeNames() []string {
+	return []string{"strict_deduplication", "strict_order", "strict_increase", "strict_once", "allow_reentry"}
+}
+
+// flags returns the fields of the modes in the order of modeNames.
+func (m *Modes) flags() [5]*bool {
+	return [5]*bool{&m.StrictDeduplication, &m.StrictOrder, &m.StrictIncrease, &m.StrictOnce, &m.AllowReentry}
+}
+
+// Names returns the modes that are set, as documents write them.
+func (m Modes) Names() []string {
+	var names []string
+	for i, set := range m.flags() {
+		if *set {
+			names = append(names, modeNames()[i])
+		}
+	}
+	return names
+}
+
+func (funnelKind) read(p *parser, n *doctree.Node, q *Query) {
+	f := new(Funnel)
+	q.Funnel = f
+	limited := false
+	p.keys(n, "funnel", p.placed(n, append([]key{
+		{"steps", func(n *doctree.Node) {
+			if n.Kind != doctree.List {
+				p.report(Pos(n.Pos), "write steps: [view, cart, purchase]", "steps must be a list, got %s", shape(n))
+				return
+			}
+			for i := range n.Items {
+				item := &n.Items[i]
+				var m Match
+				p.match(item, ordinal("step", i+1), &m)
+				f.Steps = append(f.Steps, m)
+			}
+		}},
+		{"within", func(n *doctree.Node) { p.duration(n, "within", &f.Within, &f.NoLimit) }},
+		{"mode", func(n *doctree.Node) { p.modes(n, &f.Modes) }},
+		{"order", func(n *doctree.Node) {
+			var s string
+			if p.text(n, "order", &s); s != "" && s != "any" {
+				p.report(Pos(n.Pos), "write any, or leave it out for the order of the steps", "unknown order %s", quote(s))
+				return
+			}
+			f.AnyOrder = s == "any"
+		}},
+		{"exclude", func(n *doctree.Node) { p.list(n, func(n *doctree.Node, number int) { p.exclude(n, number, f) }) }},
+		{"same", func(n *doctree.Node) { p.text(n, "same", &f.Same) }},
+		{"by", func(n *doctree.Node) {
+			if n.Kind == doctree.List {
+				p.report(Pos(n.Pos), "write by: country", "by of a funnel must be one property, got a list")
+				return
+			}
+			p.text(n, "by", &f.By)
+		}},
+		{"limit", func(n *doctree.Node) { limited = true; p.counted(n, "limit", 1, maxGroups, &f.Limit) }},
+		{"where", func(n *doctree.Node) { p.where = p.filter(n) }},
+	}, p.bounds(&f.Bounds)...)))
+	if limited && f.By == "" && f.Limit == defaultLimit && !p.bad["by"] {
+		p.report(p.places["limit"], "limit bounds the groups of by", "limit without by")
+	}
+	for i := range f.Steps {
+		p.and(&f.Steps[i])
+	}
+	for i := range f.Exclude {
+		p.and(&f.Exclude[i].Match)
+	}
+}
+
+func (p *parser) modes(n *doctree.Node, to *Modes) {
+	p.list(n, func(n *doctree.Node, _ int) {
+		var s string
+		if p.text(n, "mode", &s); s == "" {
+			return
+		}
+		i := slices.Index(modeNames(), s)
+		switch {
+		case i < 0:
+			p.report(Pos(n.Pos), hintOf(s, modeNames(), map[string]string{"strict": "strict_deduplication"}), "unknown mode %s", quote(s))
+		case *to.flags()[i]:
+			p.report(Pos(n.Pos), "", "the mode %s is given twice", s)
+		default:
+			*to.flags()[i] = true
+		}
+	})
+}
+
+func (p *parser) exclude(n *doctree.Node, number int, f *Funnel) {
+	var x Exclude
+	what := ordinal("exclude", number)
+	p.match(n, what, &x.Match, key{"between", func(n *doctree.Node) {
+		if n.Kind != doctree.List || len(n.Items) != 2 {
+			p.report(Pos(n.Pos), "write between: [1, 2]", "between must be two numbers of steps")
+			return
+		}
+		// Zero is the default in an Exclude, so it is refused here.
+		p.counted(&n.Items[0], "between", 1, maxSteps, &x.After)
+		p.counted(&n.Items[1], "between", 1, maxSteps, &x.Before)
+	}})
+	f.Exclude = append(f.Exclude, x)
+}
+
+func (funnelKind) check(c *checker, q *Query) {
+	f := q.Funnel
+	if len(f.Steps) < 1 || len(f.Steps) > maxSteps {
+		c.problem("steps", "", "a funnel must have 1 to %d steps, got %d", maxSteps, len(f.Steps))
+	}
+	for i := range f.Steps {
+		m := &f.Steps[i]
+		if len(m.Events) == 0 {
+			c.missing("steps", m.Pos, ordinal("step", i+1))
+		}
+		c.match(m, ordinal("step", i+1))
+	}
+	if f.Within == 0 && !f.NoLimit {
+		f.NoLimit = true
+	} else if f.Within != 0 {
+		c.duration("within", f.Within)
+		if f.NoLimit {
+			c.problem("within", "", "a window of %s and no window", formatDuration(f.Within))
+		}
+	}
+	if f.Modes.AllowReentry && !f.Modes.StrictOrder { // as ClickHouse 26.9 has it
+		c.problem("mode", "write mode: [strict_order, allow_reentry]", "allow_reentry needs strict_order as well")
+	}
+	if f.AnyOrder && f.Modes != (Modes{}) {
+		c.problem("mode", "leave one of the two out", "order: any has no modes")
+	}
+	if f.AnyOrder && len(f.Exclude) > 0 {
+		c.problem("exclude", "leave one of the two out", "order: any has nothing between its steps to exclude")
+	}
+	if len(f.Exclude) > maxDids {
+		c.problem("exclude", "", "a funnel has up to %d exclusions, got %d", maxDids, len(f.Exclude))
+	}
+	for i := range f.Exclude {
+		c.exclude(&f.Exclude[i], ordinal("exclude", i+1), len(f.Steps))
+	}
+	c.property("same", f.Same)
+	c.property("by", f.By)
+	if f.By == "steps" {
+		c.problem("by", "a segment can group by it", "groups cannot be by %q, which is a key of the answer", f.By)
+	}
+	if f.By == "" && !c.bad["by"] && f.Limit != 0 && f.Limit != defaultLimit {
+		c.problem("limit", "limit bounds the groups of by", "limit without by")
+	}
+	fill(&f.Limit, defaultLimit)
+	c.between("limit", f.Limit, 1, maxGroups)
+	c.bounds(f.Bounds)
+}
+
+func (c *checker) exclude(x *Exclude, what string, steps int) {
+	if len(x.Events) == 0 && x.Where == nil {
+		c.missing("exclude", x.Pos, what)
+	}
+	if x.After == 0 && x.Before == 0 {
+		x.After, x.Before = 1, max(steps, 1)
+	}
+	if (x.After < 1 || x.Before > steps || x.After >= x.Before) && !c.bad["exclude"] && !c.bad["steps"] {
+		hint := fmt.Sprintf("the steps are 1 to %d; the first must be less than the second", steps)
+		if steps < 2 {
+			hint = "there is nothing between the steps of a funnel that has one"
+		}
+		c.report(x.Pos, hint, "%s: no such steps: between %d and %d", what, x.After, x.Before)
+	}
+	c.match(&x.Match, what)
+}
+
+func (w *jsonWriter) steps(steps []FunnelStep) {
+	w.key("steps")
+	w.open('[')
+	for _, s := range steps {
+		w.open('{')
+		w.key("event")
+		w.text(s.Event)
+		w.users(s.Users)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func (funnelKind) write(w *jsonWriter, answer *Answer) {
+	f := answer.Funnel
+	w.steps(f.Steps)
+	if f.By == "" {
+		return
+	}
+	w.key("groups")
+	w.open('[')
+	for _, g := range f.Groups {
+		w.open('{')
+		w.key(f.By)
+		w.value(g.Value)
+		w.steps(g.Steps)
+		w.close('}')
+	}
+	w.close(']')
+}
+
+func readSteps(in []stepJSON) ([]FunnelStep, error) {
+	var steps []FunnelStep
+	var errs []error
+	for _, s := range in {
+		n, err := s.number()
+		errs = append(errs, err)
+		steps = append(steps, FunnelStep{Event: s.Event, Users: n})
+	}
+	return steps, errors.Join(errs...)
+}
+
+type funnelJSON struct {
+	Steps  *[]stepJSON       `json:"steps"`
+	Groups []json.RawMessage `json:"groups"`
+}
+
+type stepJSON struct {
+	Event string `json:"event"`
+	userJSON
+}
+
+func (funnelKind) unmarshal(in *answerJSON, a *Answer) error {
+	if in.Steps == nil {
+		return nil
+	}
+	steps, err := readSteps(*in.Steps)
+	out := &FunnelAnswer{Steps: steps}
+	a.Funnel = out
+	for _, text := range in.Groups {
+		keys, values, wrong := inOrder(text)
+		if err = errors.Join(err, wrong); err != nil {
+			return err
+		}
+		// The property may be called steps, too: the first key is its.
+		if len(keys) != 2 || keys[1] != "steps" {
+			return errors.New("a group must have the property and steps")
+		}
+		out.By = keys[0]
+		var list []stepJSON
+		g := FunnelGroup{}
+		g.Value, err = valueOf(values[0])
+		if err == nil {
+			err = json.Unmarshal(values[1], &list)
+		}
+		if err == nil {
+			g.Steps, err = readSteps(list)
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	return err
+}
