@@ -98,10 +98,13 @@ func literal(doc *schema.Raw) value.Value {
 		return value.List(items...)
 	}
 	if text, ok := doc.Value.AsString(); ok {
-		return value.String(strings.ReplaceAll(text, "$${", "${"))
+		return value.String(unescape(text))
 	}
 	return doc.Value
 }
+
+// unescape returns a text without expressions as it is meant.
+func unescape(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
 // textTemplate reads a text, which stands in a document.
 func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, error) {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -48,7 +47,7 @@ func trailQueryDef(o Options) *node.Def {
 // An asker is a node of kind trail_query.
 type asker struct {
 	db       string
-	question *query.Query // nil if it depends on the payload
+	query    *query.Query // nil if it depends on the payload
 	template template
 	opt      trail.QueryOptions
 	pool     *node.Pool
@@ -67,10 +66,12 @@ func newAsker(o Options, init *node.Init) (*asker, error) {
 	if c.Has("sample") && n.opt.Sample == 0 {
 		return nil, c.Errorf("sample", diag.CodeBadValue, "want a share above 0, up to 1").WithHint("write one such as 0.1")
 	}
+	var err error
 	doc := c.Raw("query")
 	if text, ok := doc.Value.AsString(); ok && doc.Kind == schema.RawScalar {
 		if !strings.Contains(text, "${") {
-			return n, n.fix(c, []byte(text), writtenAs(doc, text))
+			n.query, err = query.Parse("", []byte(text))
+			return n, found(c, err, writtenAs(doc, text), func(*query.Error) bool { return true })
 		}
 		p, err := o.Languages.Compile("yaml", doc.Text, lang.Options{})
 		if err != nil {
@@ -83,18 +84,20 @@ func newAsker(o Options, init *node.Init) (*asker, error) {
 	if doc.Kind != schema.RawMap {
 		return nil, c.Errorf("query", diag.CodeBadValue, "want a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
 	}
-	var err error
 	n.template, err = newTemplate(doc, func(code diag.Text) (lang.Program, error) {
 		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
 	})
 	if err != nil {
 		return nil, inQuery(c, err)
 	}
+	tree := newQueryTree(doc, unescape)
+	q, err := query.FromTree(&tree.root)
 	if n.template.constant() {
-		lines := layOut(schema.RawOf(n.template.whole), doc)
-		return n, n.fix(c, lines.text, lines.locate)
+		n.query = q
+		return n, found(c, err, tree.locate, func(*query.Error) bool { return true })
 	}
-	return n, unknownKeys(c, layOut(doc, doc))
+	// The payload decides about all but keys that no query has.
+	return n, found(c, err, tree.locate, func(e *query.Error) bool { return e.UnknownKey != "" && !strings.Contains(e.Msg, "${") })
 }
 
 // inQuery says of the error of an expression that it is within the query.
@@ -119,29 +122,6 @@ func inQuery(c schema.Config, err error) error {
 	return all.Err()
 }
 
-// fix reads the query that no payload changes.
-func (n *asker) fix(c schema.Config, text []byte, locate locate) error {
-	q, err := query.Parse("", text)
-	if err != nil {
-		return found(c, err, locate, func(*query.Error) bool { return true })
-	}
-	n.question = q
-	return nil
-}
-
-// unknownKeys reports what is wrong in a query whatever the payload is: keys that
-// no query has. All else may be as it must once the expressions have been
-// evaluated.
-func unknownKeys(c schema.Config, lines *layout) error {
-	_, err := query.Parse("", lines.text)
-	if err == nil {
-		return nil
-	}
-	return found(c, err, lines.locate, func(e *query.Error) bool {
-		return strings.HasPrefix(e.Msg, "unknown key") && !strings.Contains(e.Msg, "${")
-	})
-}
-
 // A locate says of a finding where in the workflow it is, by the place that it has
 // in the query.
 type locate func(d *diag.Diagnostic, in query.Pos)
@@ -158,6 +138,9 @@ func writtenAs(raw *schema.Raw, text string) locate {
 // found makes findings of the errors of a query.
 func found(c schema.Config, err error, locate locate, wanted func(*query.Error) bool) error {
 	var all query.Errors
+	if err == nil {
+		return nil
+	}
 	if !errors.As(err, &all) {
 		return c.Errorf("query", diag.CodeBadValue, "%s", err)
 	}
@@ -181,88 +164,6 @@ func found(c schema.Config, err error, locate locate, wanted func(*query.Error) 
 	return list.Err()
 }
 
-// A layout is a query as JSON, with each key and each element of a list on a line
-// of its own, so that a line tells the place in the workflow.
-type layout struct {
-	text  []byte
-	lines []line
-}
-
-// A line of a layout is a key with its value, or an element of a list.
-type line struct {
-	key, value *schema.Raw // where they stand; key is nil of elements
-	column     int         // of the value, from 1
-	path       string      // such as ".funnel.steps[0]"
-}
-
-// layOut writes a document; places has the same shape, and its places.
-func layOut(doc, places *schema.Raw) *layout {
-	l := &layout{lines: []line{{value: places, column: 1}}}
-	l.add(doc, places, "")
-	return l
-}
-
-func (l *layout) add(doc, places *schema.Raw, path string) {
-	switch doc.Kind {
-	case schema.RawMap:
-		l.text = append(l.text, '{')
-		for i, f := range doc.Fields {
-			at := places.Fields[i]
-			name := scalar(nil, value.String(f.Name))
-			if i > 0 {
-				l.text = append(l.text, ',')
-			}
-			l.text = append(append(append(l.text, '\n'), name...), ": "...)
-			inner := path + "." + f.Name
-			l.lines = append(l.lines, line{&schema.Raw{Pos: at.Pos, Pointer: at.Value.Pointer}, at.Value, utf8.RuneCount(name) + 3, inner})
-			l.add(f.Value, at.Value, inner)
-		}
-		l.text = append(l.text, '}')
-	case schema.RawList:
-		l.text = append(l.text, '[')
-		for i, item := range doc.Items {
-			if i > 0 {
-				l.text = append(l.text, ',')
-			}
-			l.text = append(l.text, '\n')
-			inner := path + "[" + strconv.Itoa(i) + "]"
-			l.lines = append(l.lines, line{nil, places.Items[i], 1, inner})
-			l.add(item, places.Items[i], inner)
-		}
-		l.text = append(l.text, ']')
-	default:
-		l.text = scalar(l.text, doc.Value)
-	}
-}
-
-// scalar appends what a query can read.
-func scalar(dst []byte, v value.Value) []byte {
-	text, err := v.AppendJSON(dst)
-	if err != nil { // NaN and the infinities: YAML has them, JSON has not
-		return append(dst, strconv.Quote(v.String())...)
-	}
-	return text
-}
-
-// locate finds the key or the value of a line.
-func (l *layout) locate(d *diag.Diagnostic, in query.Pos) {
-	if in.Line > len(l.lines) {
-		return
-	}
-	at := l.lines[in.Line-1]
-	raw := at.value
-	if at.key != nil && in.Column < at.column {
-		raw = at.key
-	}
-	if raw.Pos.IsValid() {
-		d.Pos = raw.Pos
-	}
-	if raw.Pointer != "" {
-		d.Pointer = raw.Pointer
-	}
-	d.Path += at.path
-}
-
 // Receive asks, and sends the answer.
 func (n *asker) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
@@ -279,17 +180,15 @@ func (n *asker) Concurrency() int { return 4 }
 
 // ask asks the question that a payload makes.
 func (n *asker) ask(ctx context.Context, payload value.Value) (value.Value, error) {
-	q := n.question
+	q := n.query
 	if q == nil {
 		doc, _, err := n.template.render(ctx, payload)
 		if err != nil {
 			return value.Null(), fmt.Errorf("query: %w", err)
 		}
-		text, err := doc.AppendJSON(nil)
-		if err != nil {
-			return value.Null(), &badQuery{err}
-		}
-		if q, err = query.Parse("", text); err != nil {
+		var root doctree.Node
+		setNode(&root, doc)
+		if q, err = query.FromTree(&root); err != nil {
 			return value.Null(), &badQuery{err}
 		}
 	}

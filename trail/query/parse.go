@@ -37,7 +37,26 @@ func Parse(file string, src []byte) (*Query, error) {
 
 // FromTree makes a query of the root of a document as [Parse] does. The places of
 // errors and of the query are those of the nodes, whatever they mean to the caller.
-func FromTree(root *doctree.Node) (*Query, error) { return newParser("").parse(root) }
+func FromTree(root *doctree.Node) (*Query, error) {
+	p := newParser("")
+	if count(root) > limits.Values {
+		p.report(Pos(root.Pos), "", "a query has at most %d values", limits.Values)
+		return nil, p.errs.err()
+	}
+	return p.parse(root)
+}
+
+// count returns the number of values in a tree.
+func count(n *doctree.Node) int {
+	sum := 1
+	for i := range n.Items {
+		sum += count(&n.Items[i])
+	}
+	for i := range n.Fields {
+		sum += count(&n.Fields[i].Value)
+	}
+	return sum
+}
 
 // limits leave room for a list of a hundred thousand values made by a program.
 var limits = doctree.Limits{Size: 2 << 20, Values: 250_000}
