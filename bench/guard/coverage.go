@@ -6,43 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/pprof/profile"
 	"golang.org/x/tools/cover"
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/guard/blame"
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
-
-// A workload is a workflow that is served under load to see which functions are hot.
-type workload struct {
-	name     string
-	document func(port string) (string, error)
-	path     string // that answers 200 to GET, to see that the server is ready
-	load     load.Options
-}
-
-func workloads(dir string) []workload {
-	return []workload{
-		{"ping", func(port string) (string, error) { return graph.Ping(port), nil }, "/ping", load.Options{Path: "/ping"}},
-		{"orders", func(port string) (string, error) {
-			text, err := os.ReadFile(filepath.Join(dir, "examples", "orders.yaml"))
-			return strings.Replace(string(text), "port: 8000", "host: 127.0.0.1\n  port: "+port, 1), err
-		}, "/greet/ada", load.Options{
-			Path: "/orders", JSON: `{"item": "tea", "count": 3}`,
-			Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
-		}},
-	}
-}
 
 // serving are the packages that serve a workflow.
 var serving = []string{"value", "node", "nodes", "lang", "observe", "internal/run"}
@@ -62,7 +38,7 @@ type hotFunction struct {
 
 // coverage lists the hot functions of servers under load that no guarded
 // benchmark reaches, and reports whether there are any.
-func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Writer) (missing bool, err error) {
+func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Writer) (ok bool, err error) {
 	tree, err := filepath.Abs(c.dir)
 	if err != nil {
 		return false, err
@@ -87,9 +63,13 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 		return false, err
 	}
 	var hot []hotFunction
-	for _, w := range workloads(tree) {
-		fmt.Fprintln(stderr, "profiling", w.name, "under load")
-		found, err := w.profile(ctx, s, dir, c.load)
+	workloads, err := graph.Workloads(filepath.Join(tree, "examples"))
+	if err != nil {
+		return false, err
+	}
+	for _, w := range workloads {
+		fmt.Fprintln(stderr, "profiling", w.Name, "under load")
+		found, err := s.hot(ctx, w, dir, c.load)
 		if err != nil {
 			return false, err
 		}
@@ -101,7 +81,7 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 		fmt.Fprintf(stdout, "NOT GUARDED %s: %.1f %% of the CPU of %s, and no benchmark of the catalogue reaches it\n", f.name, 100*f.share, f.workload)
 	}
 	fmt.Fprintf(stdout, "%d functions take %g %% of the CPU of a server or more; %d of them are reached by no guarded benchmark\n", len(hot), 100*hotShare, len(unguarded))
-	return len(unguarded) > 0, nil
+	return len(unguarded) == 0, nil
 }
 
 // lines are the covered blocks of files, which are named by import path.
@@ -124,11 +104,11 @@ func (s *side) reach(ctx context.Context, items []item, dir string) (lines, erro
 		if _, err := r.Output(ctx); err != nil {
 			return nil, err
 		}
-		profiles, err := cover.ParseProfiles(file)
+		covered, err := cover.ParseProfiles(file)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range profiles {
+		for _, p := range covered {
 			for _, block := range p.Blocks {
 				if block.Count > 0 && !slices.Contains(all[p.FileName], block) {
 					all[p.FileName] = append(all[p.FileName], block)
@@ -139,59 +119,38 @@ func (s *side) reach(ctx context.Context, items []item, dir string) (lines, erro
 	return all, nil
 }
 
-// profile serves the workflow with metrics on, as in production, loads it and
-// returns the functions that are hot.
-func (w workload) profile(ctx context.Context, s *side, dir string, span time.Duration) (hot []hotFunction, err error) {
-	addr, err := server.FreeAddr()
-	if err != nil {
-		return nil, err
-	}
+// hot serves a workflow with metrics on, as in production, loads it and returns the
+// functions whose share of the CPU is large enough.
+func (s *side) hot(ctx context.Context, w graph.Workload, dir string, span time.Duration) (hot []hotFunction, err error) {
 	admin, err := server.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	_, port, err := net.SplitHostPort(addr)
+	cpu := filepath.Join(dir, w.Name+".pprof")
+	running, err := server.Workflow{
+		Name: w.Name, Document: w.Document, Path: w.Ready, Program: s.server, Dir: dir, Env: environ(),
+		Flags: []string{"--admin", admin, "--cpuprofile", cpu},
+	}.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
-	document, err := w.document(port)
-	if err != nil {
-		return nil, err
-	}
-	specs, cpu := filepath.Join(dir, w.name+".yaml"), filepath.Join(dir, w.name+".pprof")
-	if err := os.WriteFile(specs, []byte(document), 0o600); err != nil {
-		return nil, err
-	}
-	running, err := server.Start(ctx, server.Options{
-		Name: w.name, Addr: addr, Path: w.path, Program: s.server, Env: environ(), Log: filepath.Join(dir, w.name+".log"),
-		Args: []string{"start", "--from-specs", specs, "--admin", admin, "--cpuprofile", cpu},
-	})
-	if err != nil {
-		return nil, err
-	}
-	o := w.load
-	o.Addr, o.Conns, o.KeepAlive, o.Duration = addr, 64, true, 5*span
+	o := w.Load
+	o.Addr, o.Duration = running.Addr, 5*span
 	res, err := load.Run(ctx, o)
 	if err = errors.Join(err, running.Stop()); err != nil {
 		return nil, err
 	}
 	if res.Failed > 0 {
-		return nil, fmt.Errorf("%s: %d requests failed: %w", w.name, res.Failed, errors.Join(res.Errors...))
+		return nil, fmt.Errorf("%s: %d requests failed: %w", w.Name, res.Failed, errors.Join(res.Errors...))
 	}
-	p, err := blame.Read(cpu)
+	p, err := profiles.Read(cpu)
 	if err != nil {
 		return nil, err
 	}
-	return w.hot(p), nil
-}
-
-// hot returns the functions of a profile whose share is large enough.
-func (w workload) hot(p *profile.Profile) []hotFunction {
-	var hot []hotFunction
 	for name, f := range blame.Flat(p, module) {
 		if f.Share >= hotShare {
-			hot = append(hot, hotFunction{name, w.name, f.Share, f.Places})
+			hot = append(hot, hotFunction{name, w.Name, f.Share, f.Places})
 		}
 	}
-	return hot
+	return hot, nil
 }

@@ -7,60 +7,43 @@
 //
 // Both sides are built, and measured in turns on the same processors: Go
 // benchmarks in short slices, and the ping workflow from end to end. What looks
-// slower is measured again, and what then is is profiled. The table goes to
-// standard output and everything to OUT/guard.json; progress goes to standard
-// error. It exits with 0, with 1 if something fails, with 2 for wrong usage, or
-// with 3 if it could not measure.
+// slower is measured again, and profiled if it is slower again. It prints a table
+// and writes everything to OUT/guard.json. The exit code is 1 if something fails.
 //
 // A failure is a time that has grown by more than the limit, allocations that
 // have become more, or a benchmark that is gone, unless the file of budgets
 // accepts it. A row that is too noisy to judge is measured longer; if that does
-// not help, the table names it. The base is the revision in the file bench/guard/base, which moves
-// only in a commit of its own, so that many small losses add up to a failure.
+// not help, the table says so. The base is the revision in the file
+// bench/guard/base, which moves only in a commit of its own, so that many small
+// losses add up to a failure.
 //
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
 // subject.go (one measurement), measure.go (rounds), verdict.go and table.go.
-// The packages judge, blame, budget and source do the parts that can be looked at
-// by themselves. selftest.go proves that it works, coverage.go that what is hot is
-// guarded.
+// Package judge decides, blame compares profiles, budget reads exceptions, and
+// source gets trees. selftest.go shows that the guard works, coverage.go that what
+// is hot is guarded.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/guard/source"
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-// Exit codes.
-const (
-	exitOK      = 0
-	exitSlower  = 1
-	exitUsage   = 2
-	exitTrouble = 3 // something could not be measured
-)
+func main() { program.Main(run) }
 
 type config struct {
 	dir      string
@@ -76,17 +59,17 @@ type config struct {
 	patience time.Duration
 	selftest bool
 	coverage bool
-	spin     int
+	spin     bool
 }
 
-// minRounds is how many samples the test needs to tell anything of so many
-// benchmarks.
+// minRounds is how many samples the test of significance needs.
 const minRounds = 10
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c config
-	flags := flag.NewFlagSet("guard", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	var s settings
+	var budgets budget.List
+	flags := program.Flags("guard")
 	flags.StringVar(&c.dir, "dir", ".", "the `folder` of the repository")
 	flags.StringVar(&c.base, "base", "", "the `revision` to compare with; that in bench/guard/base by default")
 	flags.IntVar(&c.rounds, "rounds", minRounds, "how many `rounds` to measure, of each side")
@@ -98,57 +81,43 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&c.slice, "slice", 40*time.Millisecond, "how long to run a benchmark at a time")
 	flags.DurationVar(&c.load, "load", 700*time.Millisecond, "how long to load a server at a time")
 	flags.DurationVar(&c.patience, "patience", 3*time.Minute, "how long to measure again, in all, what is too noisy to judge")
-	flags.BoolVar(&c.selftest, "selftest", false, "prove that the guard works, in about 20 minutes")
+	flags.BoolVar(&c.selftest, "selftest", false, "show that the guard works, in about 20 minutes")
 	flags.BoolVar(&c.coverage, "coverage", false, "list the hot functions of servers under load that no guarded benchmark reaches")
-	flags.IntVar(&c.spin, "spin", -1, "be a noisy neighbour on the `processor` of this number")
-	if err := flags.Parse(args); err != nil {
-		return exitUsage
+	flags.BoolVar(&c.spin, "spin", false, "keep one processor busy, for the self-test")
+	check := func() (err error) {
+		if !c.spin {
+			s, budgets, err = c.settings()
+		}
+		return err
 	}
-	if c.spin >= 0 {
-		spin(ctx)
-		return exitOK
-	}
-	s, budgets, err := c.settings(flags.Args())
-	if err != nil {
-		fmt.Fprintln(stderr, "guard:", err)
-		return exitUsage
-	}
-	dir, err := os.MkdirTemp("", "uniflow-guard-")
-	if err != nil {
-		fmt.Fprintln(stderr, "guard:", err)
-		return exitTrouble
-	}
-	var failed bool
-	switch {
-	case c.selftest:
-		failed, err = selftest(ctx, c, s, dir, stdout, stderr)
-	case c.coverage:
-		failed, err = coverage(ctx, c, dir, stdout, stderr)
-	default:
-		failed, err = guard(ctx, c, s, budgets, dir, stdout, stderr)
-	}
-	switch err := errors.Join(err, os.RemoveAll(dir)); {
-	case err != nil:
-		fmt.Fprintln(stderr, "guard:", err)
-		return exitTrouble
-	case failed:
-		return exitSlower
-	}
-	return exitOK
+	return program.Run(flags, args, stderr, check, func() (ok bool, err error) {
+		dir, err := os.MkdirTemp("", "uniflow-guard-")
+		if err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		switch {
+		case c.spin:
+			spin(ctx)
+			return true, nil
+		case c.selftest:
+			return selftest(ctx, c, s, dir, stdout, stderr)
+		case c.coverage:
+			return coverage(ctx, c, dir, stdout, stderr)
+		}
+		return guard(ctx, c, s, budgets, dir, stdout, stderr)
+	})
 }
 
 // settings checks the flags and reads the budgets.
-func (c *config) settings(rest []string) (settings, budget.List, error) {
+func (c *config) settings() (settings, budget.List, error) {
 	var s settings
 	var none budget.List
-	if len(rest) > 0 {
-		return s, none, fmt.Errorf("want flags only, got %q", rest)
-	}
 	if c.rounds < minRounds {
-		return s, none, fmt.Errorf("want -rounds of at least %d, got %d", minRounds, c.rounds)
+		return s, none, fmt.Errorf("-rounds must be at least %d, not %d", minRounds, c.rounds)
 	}
 	if c.limit <= 0 || c.slice <= 0 || c.load <= 0 {
-		return s, none, errors.New("want -limit, -slice and -load above 0")
+		return s, none, errors.New("-limit, -slice and -load must be above 0")
 	}
 	only, err := regexp.Compile(c.only)
 	if err != nil {
@@ -221,7 +190,7 @@ func (c config) trees(ctx context.Context, dir string) (base, head *side, err er
 }
 
 // guard compares the working tree with the base and writes what it finds.
-func guard(ctx context.Context, c config, s settings, budgets budget.List, dir string, stdout, stderr io.Writer) (failed bool, err error) {
+func guard(ctx context.Context, c config, s settings, budgets budget.List, dir string, stdout, stderr io.Writer) (ok bool, err error) {
 	base, head, err := c.trees(ctx, dir)
 	if err != nil {
 		return false, err
@@ -244,11 +213,11 @@ func guard(ctx context.Context, c config, s settings, budgets budget.List, dir s
 	if err := table(stdout, rows); err != nil {
 		return false, err
 	}
-	failed = slices.ContainsFunc(rows, func(r *row) bool { return r.Failed })
-	return failed, record{
+	failed := slices.ContainsFunc(rows, func(r *row) bool { return r.Failed })
+	return !failed, program.Write(filepath.Join(c.out, "guard.json"), record{
 		Seed: s.seed, Rounds: s.rounds, Limit: s.limit, Seconds: time.Since(cmp.start).Seconds(), Failed: failed,
 		Base: base, Head: head, Machine: facts, Rows: rows,
-	}.write(c.out)
+	})
 }
 
 func short(hash string) string { return hash[:min(12, len(hash))] }
@@ -264,15 +233,4 @@ type record struct {
 	Head    *side         `json:"head"`
 	Machine machine.Facts `json:"machine"`
 	Rows    []*row        `json:"benchmarks"`
-}
-
-func (r record) write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "guard.json"), append(data, '\n'), 0o644)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
@@ -32,16 +33,16 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%q: got exit code %d and %q, want %d and %q", args, got, errs.String(), want, says)
 		}
 	}
-	f(exitUsage, "not defined", "-nope")
-	f(exitUsage, "want flags only", "main")
-	f(exitUsage, "-rounds of at least 10", "-rounds", "9")
-	f(exitUsage, "above 0", "-limit", "0")
-	f(exitUsage, "-only", "-only", "(")
-	f(exitUsage, "no such file", "-budgets", filepath.Join(t.TempDir(), "none"))
-	f(exitTrouble, "bench/guard/base", "-dir", t.TempDir())
-	f(exitTrouble, "not in this clone", "-dir", t.TempDir(), "-base", "main")
+	f(program.Usage, "not defined", "-nope")
+	f(program.Usage, "unexpected arguments", "main")
+	f(program.Usage, "-rounds must be at least 10", "-rounds", "9")
+	f(program.Usage, "must be above 0", "-limit", "0")
+	f(program.Usage, "-only", "-only", "(")
+	f(program.Usage, "no such file", "-budgets", filepath.Join(t.TempDir(), "none"))
+	f(program.Trouble, "bench/guard/base", "-dir", t.TempDir())
+	f(program.Trouble, "not in this clone", "-dir", t.TempDir(), "-base", "main")
 	put(t, empty, "- benchmark: x\n")
-	f(exitUsage, "budgets.yaml:1: no reason")
+	f(program.Usage, "budgets.yaml:1: benchmark and reason")
 }
 
 func put(t *testing.T, file, text string) {
@@ -140,11 +141,11 @@ func TestGuard(t *testing.T) {
 		}
 		return o.String(), e.String()
 	}
-	if o, _ := guard(exitOK, "maps"); !strings.Contains(o, "value.MapWith") || strings.Contains(o, "JSON") {
+	if o, _ := guard(program.OK, "maps"); !strings.Contains(o, "value.MapWith") || strings.Contains(o, "JSON") {
 		t.Errorf("the same: got %s, want a row of value.MapWith only", o)
 	}
 	put(t, filepath.Join(dir, "value", "bench_test.go"), spun("5000", "\nfunc BenchmarkCodec(b *testing.B) { b.Run(\"compiled\", BenchmarkMapWith) }\n"))
-	o, _ := guard(exitSlower, "value")
+	o, _ := guard(program.Failed, "value")
 	for _, want := range []string{"FAIL value.MapWith: ", "(limit +10 %), p = ", "    value.spin: flat ", "FAIL value.JSON/ours: the base has it", "value.Codec/compiled", "new\n"} {
 		if !strings.Contains(o, want) {
 			t.Errorf("got %s, want %q in it", o, want)
@@ -172,11 +173,11 @@ func TestGuard(t *testing.T) {
 	const accepted = "- {benchmark: value.MapWith, limit: +9000%, reason: it is a test, date: 2026-01-01}\n" +
 		"- {benchmark: value.JSON/ours, gone: true, reason: it is a test, date: 2026-01-01}\n"
 	put(t, budgets, accepted)
-	if o, _ := guard(exitOK, "value"); !strings.Contains(o, "gone, accepted") || !strings.Contains(o, "with a budget") {
+	if o, _ := guard(program.OK, "value"); !strings.Contains(o, "gone, accepted") || !strings.Contains(o, "with a budget") {
 		t.Errorf("got %s, want both accepted", o)
 	}
 	put(t, budgets, "- {benchmark: value.Nope, gone: true, reason: it is a test, date: 2026-01-01}\n")
-	if _, e := guard(exitTrouble, "value"); !strings.Contains(e, `budgets.yaml:1: there is no benchmark "value.Nope"`) {
+	if _, e := guard(program.Trouble, "value"); !strings.Contains(e, `budgets.yaml:1: there is no benchmark "value.Nope"`) {
 		t.Errorf("got %s, want the line of the budget", e)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".git", "worktrees", "*")); err != nil || len(left) > 0 {

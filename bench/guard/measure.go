@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/guard/judge"
 	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // settings are how a comparison is made.
@@ -40,12 +41,12 @@ type comparer struct {
 	sides   [2]*side // base and head
 	budgets budget.List
 	dir     string // of files that are removed at the end
-	log     io.Writer
-	start   time.Time
-	rng     *rand.Rand
-	cpus    *chooser
-	told    time.Time     // when progress within a measurement was last reported
-	longer  time.Duration // that measuring longer has taken
+	*program.Log
+	start  time.Time
+	rng    *rand.Rand
+	cpus   *chooser
+	told   time.Time     // when progress within a measurement was last reported
+	longer time.Duration // that measuring longer has taken
 }
 
 func newComparer(s settings, base, head *side, budgets budget.List, dir string, log io.Writer) (*comparer, error) {
@@ -54,18 +55,14 @@ func newComparer(s settings, base, head *side, budgets budget.List, dir string, 
 		return nil, err
 	}
 	return &comparer{
-		settings: s, sides: [2]*side{base, head}, budgets: budgets, dir: dir, log: log, start: time.Now(),
+		settings: s, sides: [2]*side{base, head}, budgets: budgets, dir: dir, Log: program.NewLog(log), start: time.Now(),
 		rng: rand.New(rand.NewPCG(s.seed, 0)), cpus: newChooser(allowed),
 	}, nil
 }
 
-func (c *comparer) progress(format string, args ...any) {
-	fmt.Fprintf(c.log, "%6.1fs %s\n", time.Since(c.start).Seconds(), fmt.Sprintf(format, args...))
-}
-
 // selected returns the items to build, and whether to build the program: those
-// whose group or package is called what only wants. If none is, it must be a
-// single benchmark that is wanted, whose names are not known before all are built.
+// whose group or package matches only. If none does, only must match a single
+// benchmark, whose name is not known before all are built.
 func (c *comparer) selected() (items []item, ping bool) {
 	for _, it := range catalogue() {
 		if c.only(it.group) || c.only(it.pkg) {
@@ -96,11 +93,11 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 			packages = append(packages, it.pkg)
 		}
 	}
-	c.progress("building %s and %s", c.sides[0].Revision, c.sides[1].Revision)
+	c.Progress("building %s and %s", c.sides[0].Revision, c.sides[1].Revision)
 	if err := buildBoth(ctx, c.sides, packages, ping); err != nil {
 		return nil, err
 	}
-	c.progress("looking for benchmarks")
+	c.Progress("looking for benchmarks")
 	base, err := c.sides[0].discover(ctx, items)
 	if err != nil {
 		return nil, err
@@ -140,7 +137,7 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 		p.rows = append(p.rows, row{ID: pingCPU, Group: pingGroup}, row{ID: pingRate, Group: pingGroup, rate: true})
 	}
 	if len(p.rows) == 0 {
-		return nil, errors.New("nothing is called that: -only takes a regular expression for the names in the table")
+		return nil, errors.New("-only matches no name in the table")
 	}
 	return p, c.checkBudgets(known, items)
 }
@@ -200,7 +197,7 @@ func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) 
 			got[id] = new(set)
 		}
 	}
-	c.progress("%d rounds of %d, about %v", rounds, len(subjects), (time.Duration(rounds) * estimate).Round(time.Second))
+	c.Progress("%d rounds of %d, about %v", rounds, len(subjects), (time.Duration(rounds) * estimate).Round(time.Second))
 	began := time.Now()
 	for round := range rounds {
 		for _, i := range c.rng.Perm(len(subjects)) {
@@ -212,7 +209,7 @@ func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) 
 		left := took / time.Duration(round+1) * time.Duration(rounds-round-1)
 		if time.Since(c.told) >= tellEvery {
 			c.told = time.Now()
-			c.progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
+			c.Progress("round %d of %d, %v left", round+1, rounds, left.Round(time.Second))
 		}
 	}
 	return got, nil
@@ -232,7 +229,7 @@ func (c *comparer) sharpen(ctx context.Context, subjects []subject, got sets, by
 			return nil
 		}
 		began := time.Now()
-		c.progress("measuring longer what is too noisy to judge: %d", len(noisy))
+		c.Progress("measuring longer what is too noisy to judge: %d", len(noisy))
 		more, err := c.measure(ctx, noisy, c.rounds)
 		if err != nil {
 			return err
@@ -289,7 +286,7 @@ func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
 		return !slices.ContainsFunc(s.rows(), func(id string) bool { return byID[id].suspect() })
 	})
 	if len(suspects) > 0 {
-		c.progress("measuring again what looks slower")
+		c.Progress("measuring again what looks slower")
 	}
 	for _, s := range suspects {
 		rounds := c.rounds
@@ -345,7 +342,7 @@ func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]bla
 	if err := os.MkdirAll(c.profiles, 0o755); err != nil {
 		return nil, err
 	}
-	c.progress("profiling the %s of %s", by, s.rows()[0])
+	c.Progress("profiling the %s of %s", by, s.rows()[0])
 	on := c.cpus.pick(s.cpus())
 	var files [2]string
 	for i, side := range c.sides {
@@ -359,11 +356,11 @@ func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]bla
 		}
 		files[i] = file
 	}
-	base, err := blame.Read(files[0])
+	base, err := profiles.Read(files[0])
 	if err != nil {
 		return nil, err
 	}
-	head, err := blame.Read(files[1])
+	head, err := profiles.Read(files[1])
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/blame"
@@ -64,7 +62,8 @@ type bed struct {
 }
 
 // selftest runs the trials and reports whether one went wrong.
-func selftest(ctx context.Context, c config, s settings, dir string, stdout, stderr io.Writer) (failed bool, err error) {
+func selftest(ctx context.Context, c config, s settings, dir string, stdout, stderr io.Writer) (ok bool, err error) {
+	ok = true
 	b := &bed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
 	b.pingSlice = 400 * time.Millisecond // there are many runs
 	b.profiles = filepath.Join(dir, "profiles")
@@ -85,13 +84,13 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 		for _, w := range wrong {
 			fmt.Fprintf(stdout, "  WRONG: %s\n", w)
 		}
-		verdict := "as it is to be"
+		verdict := "as it must be"
 		if len(wrong) > 0 {
-			verdict, failed = "WRONG", true
+			verdict, ok = "WRONG", false
 		}
 		fmt.Fprintf(stdout, "  %s, in %v\n", verdict, time.Since(began).Round(time.Second))
 	}
-	return failed, nil
+	return ok, nil
 }
 
 // comparer returns one of the copy with another tree, which looks at the rows
@@ -265,7 +264,7 @@ func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
 		return nil, err
 	}
 	cpu := cpus[len(cpus)-1]
-	neighbour := exec.CommandContext(ctx, self, "-spin", strconv.Itoa(cpu))
+	neighbour := exec.CommandContext(ctx, self, "-spin")
 	if err := machine.Pinned([]int{cpu}, neighbour.Start); err != nil {
 		return nil, err
 	}
@@ -283,12 +282,8 @@ func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
 
 // spin keeps a processor busy until the context is done.
 func spin(ctx context.Context) {
-	var loop sync.WaitGroup
-	loop.Go(func() {
-		for ctx.Err() == nil {
-		}
-	})
-	loop.Wait()
+	for ctx.Err() == nil {
+	}
 }
 
 // summary says in a line what came of the rows.

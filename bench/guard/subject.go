@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
@@ -156,27 +153,14 @@ func (p pingSubject) profile(ctx context.Context, s *side, _ []int, _ profileKin
 
 // serve starts the server, loads it and stops it.
 func (p pingSubject) serve(ctx context.Context, side *side, span time.Duration, flags ...string) (got []sample, err error) {
-	addr, err := server.FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(p.dir, "ping.yaml")
-	if err := os.WriteFile(file, []byte(graph.Ping(port)), 0o600); err != nil {
-		return nil, err
-	}
-	s, err := server.Start(ctx, server.Options{
-		Name: "ping of " + side.Name, Addr: addr, Path: "/ping", Program: side.server,
-		Args: append([]string{"start", "--from-specs", file}, flags...), Env: environ(), Log: filepath.Join(p.dir, "ping.log"),
-	})
+	s, err := server.Workflow{
+		Name: "ping of " + side.Name, Document: graph.Ping, Program: side.server, Dir: p.dir, Flags: flags, Env: environ(),
+	}.Serve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	o := load.Options{Addr: addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: p.warm()}
+	o := load.Options{Addr: s.Addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: p.warm()}
 	if _, err := load.Run(ctx, o); err != nil {
 		return nil, err
 	}

@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/uniflow-labs/uniflow/bench/guard/judge"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // table writes the rows, and under them why those that failed did.
 func table(w io.Writer, rows []*row) error {
-	lines := [][]string{{"benchmark", "base", "head", "change", "p", "allocs", "bytes", "verdict"}}
+	var t program.Table
+	t.Text("benchmark")
+	t.Figures("base", "head", "change", "p", "allocs", "bytes")
+	t.Text("verdict")
 	for _, r := range rows {
-		lines = append(lines, r.cells())
+		t.Table.Row(r.cells()...)
 	}
 	var b strings.Builder
-	align(&b, lines)
 	for _, r := range rows {
 		for _, reason := range r.Reasons {
 			fmt.Fprintf(&b, "\nFAIL %s: %s", r.ID, reason)
@@ -34,7 +36,7 @@ func table(w io.Writer, rows []*row) error {
 	if n := unjudged(rows); n > 0 {
 		fmt.Fprintf(&b, "\n%d of %d rows could not be judged: the machine was too noisy. Changes as large as the figure behind ± may hide in them.\n", n, len(rows))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprintf(w, "%s%s", &t, b.String())
 	return err
 }
 
@@ -64,29 +66,4 @@ func counts(f figure) string {
 		return fmt.Sprintf("%.6g", f.Base)
 	}
 	return fmt.Sprintf("%.6g → %.6g", f.Base, f.Head)
-}
-
-// align writes cells in columns: names to the left, figures to the right.
-func align(b *strings.Builder, lines [][]string) {
-	widths := make([]int, len(lines[0]))
-	for _, cells := range lines {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, cells := range lines {
-		last := len(cells) - 1
-		for i, cell := range cells {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			switch i {
-			case 0:
-				b.WriteString(cell + pad)
-			case last:
-				b.WriteString("  " + cell)
-			default:
-				b.WriteString("  " + pad + cell)
-			}
-		}
-		b.WriteByte('\n')
-	}
 }

@@ -3,19 +3,18 @@
 //
 // [Diff] returns [Function]s of a module. What is spent outside the module, in
 // the runtime or a library, counts to the innermost function of the module on
-// the stack: a lock that is fought over, or memory that is taken, shows where
-// somebody can do something about it, and Callees say what it was. The package
-// must not know how profiles are made.
+// the stack, since that is what can be changed; Callees say what was called.
 package blame
 
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/uniflow-labs/uniflow/bench/profiles"
 )
 
 // A Pair is a share of all samples, from 0 to 1, on both sides.
@@ -59,20 +58,6 @@ func (f Function) String() string {
 
 // String returns both shares in percent.
 func (p Pair) String() string { return fmt.Sprintf("%.1f %% → %.1f %%", 100*p.Base, 100*p.Head) }
-
-// Read reads a profile from a file.
-func Read(file string) (*profile.Profile, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	p, err := profile.Parse(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return p, nil
-}
 
 // noise is the least growth that is shown: a profile of a second has a hundred
 // samples.
@@ -188,7 +173,7 @@ func count(p *profile.Profile, module string) shares {
 		total += float64(sample.Value[at])
 	}
 	for _, sample := range p.Sample {
-		stack := functions(sample)
+		stack := profiles.Stack(sample)
 		if len(stack) == 0 {
 			continue
 		}
@@ -206,19 +191,6 @@ func column(p *profile.Profile) int {
 		return len(p.SampleType) - 1
 	}
 	return at
-}
-
-// functions returns the stack of a sample, innermost first, inlined ones included.
-func functions(s *profile.Sample) []string {
-	var stack []string
-	for _, loc := range s.Location {
-		for _, line := range loc.Line {
-			if line.Function != nil {
-				stack = append(stack, line.Function.Name)
-			}
-		}
-	}
-	return stack
 }
 
 // add counts a stack, innermost first.

@@ -1,9 +1,6 @@
 package blame_test
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -132,25 +129,5 @@ func TestNames(t *testing.T) {
 	}), module, 5)
 	if len(got) != 2 || got[0].Name != "m.Run" || got[0].Cumulative.Head != 0.6 || got[1].Name != "value.String" || len(got[1].Callees) != 1 || got[1].Callees[0].Name != "example.com/mm.Other" {
 		t.Errorf("got %v", got)
-	}
-}
-
-func TestRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "cpu.pprof")
-	var data bytes.Buffer
-	if err := made(map[string]int64{"example.com/m.Run": 3}).Write(&data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if p, err := blame.Read(file); err != nil || len(p.Sample) != 1 {
-		t.Errorf("got %v, %v, want a sample", p, err)
-	}
-	if err := os.WriteFile(file, []byte("no profile"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if p, err := blame.Read(file); err == nil || !strings.Contains(err.Error(), "cpu.pprof") {
-		t.Errorf("got %v, %v, want an error", p, err)
 	}
 }

@@ -1,20 +1,17 @@
 // Package source makes trees of the code at a revision, or as it is.
 //
-// A [Repo] is a clone: [Repo.Resolve] finds a revision, getting what a shallow
-// clone lacks; [Repo.Export] writes its files into a folder, and [Repo.Copy]
-// those of the working tree. Nothing is written to the clone itself but what a
-// fetch brings, so nothing is left there whatever happens; a worktree would have
-// to be taken out of its list again. The package must not know what trees are
-// for.
+// A [Repo] is a clone: [Repo.Resolve] finds a revision, and fetches it if a
+// shallow clone does not have it; [Repo.Export] writes its files into a folder,
+// and [Repo.Copy] those of the working tree. Nothing is written to the clone
+// except what a fetch brings. A worktree would stay in its list if the guard is
+// killed.
 package source
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -25,18 +22,22 @@ import (
 // A Repo is a clone of a repository, by its folder.
 type Repo struct{ Dir string }
 
-// git runs the program in a folder and returns what it prints.
-func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+// output runs a program in a folder and returns what it prints.
+func output(ctx context.Context, dir string, input []byte, program string, args ...string) ([]byte, error) {
 	var errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
-	cmd.Stderr = &errs
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &errs
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("git %s: %w: %.500s", args[0], err, bytes.TrimSpace(errs.Bytes()))
+		return nil, fmt.Errorf("%s %s: %w: %.500s", program, args[0], err, bytes.TrimSpace(errs.Bytes()))
 	}
 	return out, nil
+}
+
+func (r Repo) git(ctx context.Context, args ...string) ([]byte, error) {
+	return output(ctx, r.Dir, nil, "git", args...)
 }
 
 // Resolve returns the hash of a revision. One that is not in the clone is
@@ -58,131 +59,66 @@ func (r Repo) Resolve(ctx context.Context, rev string) (string, error) {
 }
 
 func (r Repo) parse(ctx context.Context, rev string) (string, error) {
-	out, err := git(ctx, r.Dir, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
 	return strings.TrimSpace(string(out)), err
 }
 
 func (r Repo) fetch(ctx context.Context, rev string) error {
-	shallow, err := git(ctx, r.Dir, "rev-parse", "--is-shallow-repository")
+	shallow, err := r.git(ctx, "rev-parse", "--is-shallow-repository")
 	if err != nil {
 		return err
 	}
+	args := []string{"origin", rev}
 	if strings.TrimSpace(string(shallow)) == "true" {
-		_, err = git(ctx, r.Dir, "fetch", "--quiet", "--unshallow")
-		return err
+		args = []string{"--unshallow"}
 	}
-	_, err = git(ctx, r.Dir, "fetch", "--quiet", "origin", rev)
+	_, err = r.git(ctx, append([]string{"fetch", "--quiet"}, args...)...)
 	return err
 }
 
 // Modified reports whether tracked files differ from the last commit, or there
 // are new ones that are not ignored.
 func (r Repo) Modified(ctx context.Context) (bool, error) {
-	out, err := git(ctx, r.Dir, "status", "--porcelain")
+	out, err := r.git(ctx, "status", "--porcelain")
 	return len(out) > 0, err
 }
 
 // Export writes the files of a revision into a folder, which is made.
-func (r Repo) Export(ctx context.Context, rev, dir string) (err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
+func (r Repo) Export(ctx context.Context, rev, dir string) error {
+	archive, err := r.git(ctx, "archive", "--format=tar", rev)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	archive, err := git(ctx, r.Dir, "archive", "--format=tar", rev)
-	if err != nil {
-		return err
-	}
-	files := tar.NewReader(bytes.NewReader(archive))
-	for {
-		h, err := files.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := extract(root, h, files); err != nil {
-			return err
-		}
-	}
-}
-
-func extract(root *os.Root, h *tar.Header, content io.Reader) error {
-	name := filepath.FromSlash(strings.TrimSuffix(h.Name, "/"))
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return root.MkdirAll(name, 0o755)
-	case tar.TypeSymlink:
-		return root.Symlink(h.Linkname, name)
-	case tar.TypeReg:
-		return write(root, name, content, h.FileInfo().Mode().Perm())
-	}
-	return nil // the header with the hash of the commit
-}
-
-func write(root *os.Root, name string, content io.Reader, mode fs.FileMode) error {
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, content)
-	return errors.Join(err, f.Close())
+	return unpack(ctx, archive, dir)
 }
 
 // Copy writes the files of the working tree as they are, without those that are
 // ignored, into a folder, which is made.
-func (r Repo) Copy(ctx context.Context, dir string) (err error) {
+func (r Repo) Copy(ctx context.Context, dir string) error {
+	list, err := r.git(ctx, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	var names []byte
+	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join(r.Dir, name)); errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not committed yet
+		}
+		names = append(append(names, name...), 0)
+	}
+	archive, err := output(ctx, r.Dir, names, "tar", "--create", "--null", "--files-from=-")
+	if err != nil {
+		return err
+	}
+	return unpack(ctx, archive, dir)
+}
+
+func unpack(ctx context.Context, archive []byte, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	list, err := git(ctx, r.Dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		return err
-	}
-	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
-		if name == "" {
-			continue
-		}
-		if err := copyFile(root, filepath.FromSlash(name), filepath.Join(r.Dir, filepath.FromSlash(name))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(root *os.Root, name, from string) error {
-	info, err := os.Lstat(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // deleted, and not committed yet
-	}
-	if err != nil {
-		return err
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		target, err := os.Readlink(from)
-		if err != nil {
-			return err
-		}
-		return errors.Join(root.MkdirAll(filepath.Dir(name), 0o755), root.Symlink(target, name))
-	}
-	f, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	return write(root, name, f, info.Mode().Perm())
+	_, err := output(ctx, dir, archive, "tar", "--extract")
+	return err
 }
 
 // Apply applies a patch to a tree that Export or Copy made. With check it only
