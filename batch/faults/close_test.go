@@ -72,7 +72,7 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 		t.Errorf("Close took %v, with nothing to wait for", took)
 	}
 	work.Wait()
-	if got, want := s.Accepted, uint64(r.ledger.Tally().Accepted); got != want {
+	if got, want := s.Accepted, uint64(r.ledger.Count().Accepted); got != want {
 		t.Errorf("got %d accepted, the producers count %d", got, want)
 	}
 	if report.Undelivered > 0 && within == patience {

@@ -204,7 +204,7 @@ func damaged(t *testing.T, ledger *oracle.Ledger, files map[string][]byte, file 
 
 // lastOfLane reports whether the last event of a key is missing.
 func lastOfLane(store *oracle.Store, ledger *oracle.Ledger) bool {
-	made := uint64(ledger.Tally().Made)
+	made := uint64(ledger.Count().Made)
 	return !store.Has(made) || !store.Has(made-damagedRecord)
 }
 

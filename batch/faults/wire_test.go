@@ -458,7 +458,7 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	if most := 100*lanes + max(events/4, 100*lanes); r.most.inFlight > uint64(most) {
 		t.Errorf("got up to %d events on the way, want at most %d", r.most.inFlight, most)
 	}
-	last := uint64(r.ledger.Tally().Made)
+	last := uint64(r.ledger.Count().Made)
 	if policy == batch.PolicyDropOldest && !store.Has(last) {
 		t.Errorf("event %d, the newest, was not delivered", last)
 	}

@@ -8,10 +8,10 @@ import (
 // module is the path that packages have in front.
 const module = "github.com/uniflow-labs/uniflow"
 
-// An item is benchmarks of one package that are guarded. A package that neither
-// side has yet is noted in the table, and guarded from then on.
+// An item is benchmarks of one package that are guarded. If neither side has them,
+// the table says so.
 type item struct {
-	group string // what it is about
+	group string // for -only
 	pkg   string // from the root of the module
 	bench string // what -test.bench takes; sub-benchmarks are found by themselves
 	keep  string // a regular expression for names, where some are baselines; all if empty
@@ -27,10 +27,10 @@ func catalogue() []item {
 		{"packet hop", "internal/run", "^BenchmarkHop$", "", 1},
 		{"process life", "internal/run", "^BenchmarkProcess$", "", 1},
 		{"unobserved chain", "internal/run", "^BenchmarkObserver$/^observed=false$", "", 1},
-		// Whatever processes share shows on two processors only.
-		{"processes at once", "internal/run", "^BenchmarkParallel$", "", 2},
+		// The cost of sharing shows on two processors only.
+		{"concurrent processes", "internal/run", "^BenchmarkParallel$", "", 2},
 		{"watched hops", "internal/run", "^Benchmark(Metrics|Recorder|Labels)$", "^(Metrics/on|Recorder|Labels)$", 1},
-		{"watched processes at once", "internal/run", "^BenchmarkMetricsParallel$/^on$", "", 2},
+		{"watched concurrent processes", "internal/run", "^BenchmarkMetricsParallel$/^on$", "", 2},
 		{"router", "nodes/web", "^BenchmarkRouter(Static|Params|Rest)$", "/router$", 1},
 		{"router by size", "nodes/web", "^BenchmarkRouterScale$", "", 1},
 		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/listener$", 1},

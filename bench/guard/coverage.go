@@ -23,12 +23,12 @@ import (
 // serving are the packages that serve a workflow.
 var serving = []string{"value", "node", "nodes", "lang", "observe", "internal/run"}
 
-// hotShare is the share of a server's CPU from which on a function must be
-// reached by a benchmark that is guarded.
+// hotShare is the share of a server's CPU above which a guarded benchmark must
+// reach a function.
 const hotShare = 0.01
 
-// A hotFunction is a function of the module that a loaded server spends time in,
-// with what it calls outside of the module.
+// A hotFunction is a function of the module that takes much of a server's CPU, with
+// what it calls outside of the module.
 type hotFunction struct {
 	name     string
 	workload string

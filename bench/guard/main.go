@@ -59,7 +59,6 @@ type config struct {
 	patience time.Duration
 	selftest bool
 	coverage bool
-	spin     bool
 }
 
 // minRounds is how many samples the test of significance needs.
@@ -83,11 +82,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.DurationVar(&c.patience, "patience", 3*time.Minute, "how long to measure again, in all, what is too noisy to judge")
 	flags.BoolVar(&c.selftest, "selftest", false, "show that the guard works, in about 20 minutes")
 	flags.BoolVar(&c.coverage, "coverage", false, "list the hot functions of servers under load that no guarded benchmark reaches")
-	flags.BoolVar(&c.spin, "spin", false, "keep one processor busy, for the self-test")
 	check := func() (err error) {
-		if !c.spin {
-			s, budgets, err = c.settings()
-		}
+		s, budgets, err = c.settings()
 		return err
 	}
 	return program.Run(flags, args, stderr, check, func() (ok bool, err error) {
@@ -97,9 +93,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		switch {
-		case c.spin:
-			spin(ctx)
-			return true, nil
 		case c.selftest:
 			return selftest(ctx, c, s, dir, stdout, stderr)
 		case c.coverage:

@@ -15,13 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
-// TestMain is the noisy neighbour when a test starts this binary as one.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-spin" {
-		main() // which exits
-	}
-	leak.Main(m)
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestUsage(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "budgets.yaml")

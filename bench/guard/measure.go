@@ -31,8 +31,7 @@ type settings struct {
 	profiles  string // the folder of the profiles of what failed
 }
 
-// again is how many times the rounds of the first set the second has, of Go
-// benchmarks; it decides, and few benchmarks need it.
+// again is how many times as many rounds the second set has, of Go benchmarks.
 const again = 2
 
 // A comparer compares two sides. It is for one goroutine.
@@ -69,16 +68,16 @@ func (c *comparer) selected() (items []item, ping bool) {
 			items = append(items, it)
 		}
 	}
-	if ping = c.wants(pingGroup, pingCPU) || c.wants(pingGroup, pingRate); len(items) > 0 || ping {
+	if ping = c.matches(pingGroup, pingCPU) || c.matches(pingGroup, pingRate); len(items) > 0 || ping {
 		return items, ping
 	}
 	return catalogue(), false
 }
 
-// wants reports whether a row is wanted.
-func (c *comparer) wants(group, id string) bool { return c.only(group) || c.only(id) }
+// matches reports whether a row is selected.
+func (c *comparer) matches(group, id string) bool { return c.only(group) || c.only(id) }
 
-// A plan is what to measure, and the rows that come of it.
+// A plan is what to measure, and the rows of the table.
 type plan struct {
 	subjects []subject
 	rows     []row
@@ -113,7 +112,7 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 			continue
 		}
 		known = append(known, b.id())
-		if !c.wants(b.group, b.id()) {
+		if !c.matches(b.group, b.id()) {
 			continue
 		}
 		r := row{ID: b.id(), Group: b.group}
@@ -128,7 +127,7 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 		p.rows = append(p.rows, r)
 	}
 	for _, it := range items {
-		if !slices.ContainsFunc(slices.Concat(head, base), func(b goBench) bool { return b.item == it }) && c.wants(it.group, it.pkg) {
+		if !slices.ContainsFunc(slices.Concat(head, base), func(b goBench) bool { return b.item == it }) && c.matches(it.group, it.pkg) {
 			p.rows = append(p.rows, row{ID: it.pkg, Group: it.group, State: stateNotYet})
 		}
 	}
@@ -142,8 +141,8 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 	return p, c.checkBudgets(known, items)
 }
 
-// checkBudgets refuses exceptions for what does not exist. The names of packages
-// that were not built, or not all of whose items were looked at, are not known.
+// checkBudgets refuses exceptions for benchmarks that do not exist, except in
+// packages whose benchmarks are not all known because of -only.
 func (c *comparer) checkBudgets(known []string, items []item) error {
 	l := budget.List{File: c.budgets.File}
 	for _, b := range c.budgets.Budgets {
@@ -185,9 +184,9 @@ func (s *set) append(more *set) {
 	s.Time, s.Allocs, s.Bytes = s.Time.Plus(more.Time), s.Allocs.Plus(more.Allocs), s.Bytes.Plus(more.Bytes)
 }
 
-// measure measures both sides of the subjects for so many rounds. In each round
-// the subjects come in another order, and the sides of each right after each
-// other on the same processors, now one first and now the other.
+// measure measures both sides of the subjects for a number of rounds. Each round
+// has a random order of subjects. The sides of a subject come one right after the
+// other, in random order, on the same processors.
 func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) (sets, error) {
 	got := make(sets)
 	var estimate time.Duration
@@ -218,8 +217,8 @@ func (c *comparer) measure(ctx context.Context, subjects []subject, rounds int) 
 // tellEvery is the time between reports of progress within a measurement.
 const tellEvery = 10 * time.Second
 
-// sharpen measures subjects again, in ever more rounds, until their times are
-// known well enough to be judged or the patience has run out.
+// sharpen measures subjects again until their times are precise enough to be
+// judged, or the patience is used up.
 func (c *comparer) sharpen(ctx context.Context, subjects []subject, got sets, byID map[string]*row) error {
 	for {
 		noisy := slices.DeleteFunc(slices.Clone(subjects), func(s subject) bool {
@@ -263,8 +262,8 @@ func (c *comparer) pair(ctx context.Context, s subject, into sets) error {
 	return nil
 }
 
-// compare measures what is planned and returns the rows, those that failed with
-// the functions to blame.
+// compare measures the plan and returns the rows. Those that failed have the
+// functions that have grown.
 func (c *comparer) compare(ctx context.Context, p *plan) ([]*row, error) {
 	first, err := c.measure(ctx, p.subjects, c.rounds)
 	if err != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
-// A chooser picks the processors that others use least. Both sides of a
-// comparison always get the same, so it is not what makes it fair; it lets less
-// noise in, with which smaller changes show.
+// A chooser picks the processors that other programs use least, which lowers the
+// noise. Both sides of a comparison always get the same.
 type chooser struct {
 	allowed []int
 	stat    func() string // the content of /proc/stat; "" where there is none
 	last    map[int]busy
 	own     map[int]time.Duration // of each, since last, by what was measured
 	foreign map[int]float64       // share of each that others use, smoothed
-	current int                   // that it stays with unless another is clearly better
+	current int                   // kept unless another is clearly better
 }
 
 // busy are times of a processor since the machine started.
@@ -33,23 +32,23 @@ func newChooser(allowed []int) *chooser {
 	return c
 }
 
-// forget begins to look anew, after something that used all processors.
+// forget starts again, after something that used all processors.
 func (c *chooser) forget() {
 	c.last = parseStat(c.stat())
 	clear(c.own)
 }
 
-// used notes what a measurement took of the processors that it was on.
+// used adds what a measurement used of its processors.
 func (c *chooser) used(cpus []int, d time.Duration) {
 	for _, i := range cpus {
 		c.own[i] += d / time.Duration(len(cpus))
 	}
 }
 
-// window is the least time to look at: /proc counts in steps of 10 ms.
+// window is the shortest time that is evaluated: /proc counts in steps of 10 ms.
 const window = 100 * time.Millisecond
 
-// look brings the shares of others up to date.
+// look updates the shares of others.
 func (c *chooser) look() {
 	now := parseStat(c.stat())
 	for _, i := range c.allowed {
@@ -64,7 +63,7 @@ func (c *chooser) look() {
 	clear(c.own)
 }
 
-// better is how much less others must use of a processor to change to it.
+// better is by how much another processor must be less used to change to it.
 const better = 0.15
 
 // pick returns n processors, all if n is 0 or there are no more.

@@ -19,15 +19,15 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
-// lockPatch puts one lock, shared by all processes, around the opening of a
-// process's ports, node by node, and closes them inside it: the regression that
-// once made an engine six times slower, and nobody saw it.
+// lockPatch puts one lock, shared by all processes, around opening and closing the
+// ports of a process: the regression that once made an engine six times slower
+// without being noticed.
 var lockPatch = filepath.Join("bench", "guard", "testdata", "shared-lock.patch")
 
-// lockFunctions are how profiles name what the patch adds.
+// lockFunctions is the prefix in profiles of the functions that the patch adds.
 const lockFunctions = "internal/run.(*openPorts)"
 
-// How often the guard is to find something, and nothing.
+// How often the guard must find something, and nothing.
 const (
 	slowerRuns = 3
 	sameRuns   = 20
@@ -45,11 +45,11 @@ func trials() []trial {
 		{"a lock that all processes share", sharedLock},
 		{"15 % more of one benchmark", fifteen},
 		{"the same code twice", same},
-		{"the same code twice, beside a busy loop on a processor", noisy},
+		{"the same code twice, next to a busy loop on a processor", noisy},
 	}
 }
 
-// A bed is what the trials are run on: a copy of the working tree.
+// A bed is what the trials run on: a copy of the working tree.
 type bed struct {
 	settings
 	root   string // of the repository
@@ -93,8 +93,8 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 	return ok, nil
 }
 
-// comparer returns one of the copy with another tree, which looks at the rows
-// whose groups or names match.
+// comparer returns a comparer of the copy with another tree, for the rows whose
+// groups or names match.
 func (b *bed) comparer(name, tree, only string) (*comparer, error) {
 	s := b.settings
 	s.only = regexp.MustCompile(only).MatchString
@@ -103,8 +103,7 @@ func (b *bed) comparer(name, tree, only string) (*comparer, error) {
 	return newComparer(s, base, head, budget.List{}, b.dir, b.log)
 }
 
-// changed returns another copy of the working tree, in which change does
-// something.
+// changed returns another copy of the working tree, after change.
 func (b *bed) changed(ctx context.Context, name string, change func(tree string) error) (string, error) {
 	tree := filepath.Join(b.dir, name)
 	if err := (source.Repo{Dir: b.root}).Copy(ctx, tree); err != nil {
@@ -113,7 +112,7 @@ func (b *bed) changed(ctx context.Context, name string, change func(tree string)
 	return tree, change(tree)
 }
 
-// sharedLock wants the guard to catch the patch, and to name a function of it.
+// sharedLock checks that the guard catches the patch, and names a function of it.
 func sharedLock(ctx context.Context, b *bed) (wrong []string, err error) {
 	tree, err := b.changed(ctx, "shared-lock", func(tree string) error {
 		return source.Apply(ctx, tree, filepath.Join(b.root, lockPatch), false)
@@ -121,7 +120,7 @@ func sharedLock(ctx context.Context, b *bed) (wrong []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.comparer("shared-lock", tree, "^(process life|processes at once|end to end)$")
+	c, err := b.comparer("shared-lock", tree, "^(process life|concurrent processes|end to end)$")
 	if err != nil {
 		return nil, err
 	}
@@ -154,15 +153,15 @@ func names(r *row, function string) bool {
 	})
 }
 
-// fifteen wants the guard to catch work that is done twice in 15 of 100 times.
+// fifteen checks that the guard catches work that is done twice in 15 % of calls.
 func fifteen(ctx context.Context, b *bed) (wrong []string, err error) {
 	tree, err := b.changed(ctx, "fifteen", addFifteen)
 	if err != nil {
 		return nil, err
 	}
-	// Of the benchmarks that call Send, the one that this makes slower by 15 %:
-	// processes of one hop by 17, since they are short beside the call, and of
-	// 1,000 hops by 12, since the second time finds all in the cache.
+	// Of the benchmarks that call Send, the one that becomes 15 % slower. Processes
+	// of one hop become 17 % slower, and those of 1,000 hops 12 %, since the second
+	// run finds everything in the cache.
 	const id = "internal/run.Observer/observed=false"
 	c, err := b.comparer("fifteen", tree, "^unobserved chain$")
 	if err != nil {
@@ -185,8 +184,8 @@ func fifteen(ctx context.Context, b *bed) (wrong []string, err error) {
 	return wrong, nil
 }
 
-// addFifteen has Generation.Send, which benchmarks of the engine call once an
-// iteration, do its work twice in 3 of 20 calls.
+// addFifteen changes Generation.Send so that it does its work twice in 3 of 20
+// calls.
 func addFifteen(tree string) error {
 	dir := filepath.Join(tree, "internal", "run")
 	file := filepath.Join(dir, "generation.go")
@@ -220,11 +219,10 @@ func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Val
 	return errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(filepath.Join(dir, "send_again.go"), []byte(again), 0o644))
 }
 
-// subset is what the trials with many runs look at, one of each sort: in memory,
-// with and without allocations, on one processor and two, and from end to end.
-const subset = "^(value codec|packet hop|process life|processes at once|router|CEL|end to end)$"
+// subset is what the trials with many runs measure, one of each sort.
+const subset = "^(value codec|packet hop|process life|concurrent processes|router|CEL|end to end)$"
 
-// same wants no run of the same code with itself to fail.
+// same checks that no comparison of the code with itself fails.
 func same(ctx context.Context, b *bed) ([]string, error) { return b.twice(ctx, sameRuns) }
 
 func (b *bed) twice(ctx context.Context, runs int) (wrong []string, err error) {
@@ -252,38 +250,24 @@ func (b *bed) twice(ctx context.Context, runs int) (wrong []string, err error) {
 	return wrong, nil
 }
 
-// noisy is same, with another process that keeps a processor busy: that which the
+// noisy is same, with another process that keeps the processor busy which the
 // guard would take first.
 func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
 	cpus, err := machine.Processors()
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cpu := cpus[len(cpus)-1]
-	neighbour := exec.CommandContext(ctx, self, "-spin")
-	if err := machine.Pinned([]int{cpu}, neighbour.Start); err != nil {
+	busy, stop := context.WithCancel(ctx)
+	neighbour := exec.CommandContext(busy, "sh", "-c", "while :; do :; done")
+	if err := machine.Pinned(cpus[len(cpus)-1:], neighbour.Start); err != nil {
+		stop()
 		return nil, err
 	}
 	defer func() {
-		if killed := neighbour.Process.Kill(); killed != nil && !errors.Is(killed, os.ErrProcessDone) {
-			err = errors.Join(err, killed)
-		}
-		var exit *exec.ExitError
-		if waited := neighbour.Wait(); !errors.As(waited, &exit) { // it was killed
-			err = errors.Join(err, waited)
-		}
+		stop()
+		_ = neighbour.Wait() // it was killed
 	}()
 	return b.twice(ctx, noisyRuns)
-}
-
-// spin keeps a processor busy until the context is done.
-func spin(ctx context.Context) {
-	for ctx.Err() == nil {
-	}
 }
 
 // summary says in a line what came of the rows.

@@ -15,7 +15,7 @@ const (
 	stateNotYet = "not there yet" // neither has
 )
 
-// A row is a benchmark, and what came out.
+// A row is a benchmark with its result.
 type row struct {
 	ID      string   `json:"benchmark"`
 	Group   string   `json:"group"`
@@ -25,7 +25,7 @@ type row struct {
 	Bytes   figure   `json:"bytes"`
 	Verdict string   `json:"verdict"`
 	Failed  bool     `json:"failed"`
-	Reasons []string `json:"reasons,omitempty"` // of the failure, for people
+	Reasons []string `json:"reasons,omitempty"` // of the failure
 
 	// Unjudged is set where the machine was too noisy to see a change of the limit.
 	Unjudged bool       `json:"unjudged,omitempty"`
@@ -47,7 +47,7 @@ type suspects struct {
 // A figure is what is compared of a row: the medians of all samples.
 type figure struct {
 	judge.Comparison
-	Corrected float64 `json:"pCorrected"` // P for all benchmarks at once
+	Corrected float64 `json:"pCorrected"` // P for all benchmarks together
 	Limit     float64 `json:"limit"`      // a fraction for times, a number for allocations
 
 	// Resolution is what the change of a time may be wrong by, a fraction.
@@ -71,8 +71,8 @@ func (r *row) allow(limit float64, budgets budget.List) {
 	r.Time.Limit, r.Allocs.Limit = r.Time.rule.Limit, r.Allocs.rule.Limit
 }
 
-// noisy reports whether times say too little to judge the row: what they may be
-// wrong by is more than half of what it may grow.
+// noisy reports whether the possible error of times is more than half of what the
+// row may grow.
 func (r *row) noisy(s judge.Samples) bool { return s.Resolution() > r.Time.rule.Limit/2 }
 
 // suspect reports whether the row is to be measured again.

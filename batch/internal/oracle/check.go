@@ -9,30 +9,28 @@ import (
 
 // A Promise is what Check holds a run to.
 type Promise struct {
-	// Once: no event was taken twice, the store having recognised batches that
-	// came again. Otherwise copies are allowed, as after a crash.
+	// Once: no event was taken twice. Otherwise copies are allowed, as after a
+	// crash.
 	Once bool
 	// Order: the events of each key were taken in their order.
 	Order bool
 	// Doubt: an event may have been taken although it was reported as dropped
 	// or returned, because the answer was lost.
 	Doubt bool
-	// Kept is how many accepted events may be missing, since they are on disk:
-	// exactly that many must be.
+	// Kept is how many accepted events must be missing, because they are on disk.
 	Kept int
-	// Lost is how many accepted events may be missing at most, beyond Kept:
-	// those of a damaged disk.
+	// Lost is how many accepted events may be missing in addition to Kept, because
+	// the disk was damaged.
 	Lost int
 }
 
 // A Balancer is a snapshot of counters with an identity to hold: batch.Stats.
 type Balancer interface{ Balance() error }
 
-// Check is the verdict on a run that has ended: that the store took every event
-// whose producer was told that it was accepted, or that the event was reported
-// as dropped, refused or returned instead; that it took nothing else; that
-// every byte was right; and what else p promises. It reports at most a few
-// problems of each kind.
+// Check is the verdict on a run that has ended. Every accepted event must have been
+// taken by the store, or reported as dropped, refused or returned; nothing else may
+// have been taken; every byte must be right; and p must hold. It reports at most a
+// few problems of each kind.
 func Check(t testing.TB, s *Store, l *Ledger, p Promise, stats ...Balancer) {
 	t.Helper()
 	for _, problem := range Judge(s, l, p) {

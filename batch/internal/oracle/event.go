@@ -15,11 +15,9 @@ type Event struct {
 	Pad int    // bytes of payload
 }
 
-// alphabet are the bytes of a payload: 64 of them, none of which JSON escapes
-// and none of which occurs in the head of an event.
+// alphabet are the 64 bytes of a payload. JSON escapes none of them.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./=()<>@$%^*~|#!?;{}[]abc"
 
-// Append appends the encoded form of e to dst.
 func (e Event) Append(dst []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = strconv.AppendUint(dst, e.ID, 10)
@@ -50,11 +48,10 @@ func (e Event) Append(dst []byte) []byte {
 // Encode is Append with the signature of batch.Options.Encode.
 func Encode(dst []byte, e *Event) ([]byte, error) { return e.Append(dst), nil }
 
-// maxPad is the largest payload Parse believes.
+// maxPad is the largest payload that Parse accepts.
 const maxPad = 64 << 20
 
-// Parse returns the event raw is the encoded form of, and an error when one
-// byte of it is not as Append would write it.
+// Parse decodes an event. Every byte must be as Append writes it.
 func Parse(raw []byte) (Event, error) {
 	var e Event
 	rest := raw
@@ -103,7 +100,7 @@ func number(raw []byte, before string) (n uint64, rest []byte, err error) {
 	return n, rest[end:], err
 }
 
-// corrupt says what is wrong with raw, of which it shows the beginning.
+// corrupt adds the beginning of raw to an error.
 func corrupt(raw []byte, err error) error {
 	return fmt.Errorf("corrupt event %.120q: %w", raw, err)
 }

@@ -27,9 +27,9 @@ type fate struct {
 	returned bool
 }
 
-// Next makes an event of a key, with a payload of pad bytes. Where order
-// matters, the caller sees to it that Next and the addition of the event are
-// not interleaved with those of another event of the key.
+// Next makes an event of a key, with a payload of pad bytes. Where order matters,
+// the caller must not interleave Next and the addition of the event with those of
+// another event of the key.
 func (l *Ledger) Next(key uint64, pad int) *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,8 +43,7 @@ func (l *Ledger) Next(key uint64, pad int) *Event {
 	return &e
 }
 
-// Know enters an event that was made elsewhere. Its number must not be one that
-// Next gives.
+// Know adds an event that was made elsewhere. Next must not return its number.
 func (l *Ledger) Know(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,16 +113,16 @@ func (l *Ledger) Returned(raw []byte) {
 	f.returned = true
 }
 
-// A Tally counts the events of a Ledger by what their producers were told.
-type Tally struct {
+// Counts are the events of a Ledger by what their producers were told.
+type Counts struct {
 	Made, Accepted, Rejected, Dropped, Returned int
 }
 
-// Tally counts the events.
-func (l *Ledger) Tally() Tally {
+// Count counts the events.
+func (l *Ledger) Count() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := Tally{Made: len(l.mu.fates)}
+	t := Counts{Made: len(l.mu.fates)}
 	for _, f := range l.mu.fates {
 		if f.accepted {
 			t.Accepted++

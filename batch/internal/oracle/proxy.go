@@ -43,7 +43,7 @@ type Leg struct {
 	After int64
 	// Delay holds back each piece of data.
 	Delay time.Duration
-	// Rate is how many bytes pass in a second; 0 all.
+	// Rate is how many bytes pass in a second; 0 means no limit.
 	Rate int
 }
 
@@ -58,7 +58,7 @@ const (
 	// Half tells the receiving side that the sending one has ended, and passes
 	// nothing more in this direction.
 	Half
-	// Hole passes nothing more in this direction, and tells nobody.
+	// Hole passes nothing more in this direction, and the other side does not see it.
 	Hole
 )
 
@@ -88,13 +88,6 @@ func (p *Proxy) Set(plan func(n int) Plan) {
 	p.mu.plan = plan
 }
 
-// Conns returns how many connections have come.
-func (p *Proxy) Conns() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.seen
-}
-
 // Up returns how many bytes of clients were passed on.
 func (p *Proxy) Up() int64 {
 	p.mu.Lock()
@@ -102,7 +95,7 @@ func (p *Proxy) Up() int64 {
 	return p.mu.up
 }
 
-// Break resets all connections there are; new ones are welcome.
+// Break resets all connections. New ones are accepted.
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +104,7 @@ func (p *Proxy) Break() {
 	}
 }
 
-// Close resets all connections and returns when nothing of the proxy runs.
+// Close resets all connections and returns when all goroutines have ended.
 func (p *Proxy) Close() {
 	p.closing.Do(func() {
 		close(p.quit)
@@ -209,7 +202,7 @@ func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(i
 				_ = to.CloseWrite() // the other side may be gone
 			case Hole:
 			}
-			// What is still sent is read, so that the sender notices nothing.
+			// The rest is read and dropped, so that the sender does not block.
 			_, _ = io.Copy(io.Discard, from)
 			return
 		}

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -36,12 +35,11 @@ type Server struct {
 		seen   int
 		visits []Visit
 		held   map[net.Conn]struct{} // connections taken from the HTTP server
-		more   chan struct{}         // closed at the next visit; nil when nobody waits
 	}
 }
 
-// A Script says what to do with a request, of which the head has been read. It
-// is called for one request after the other.
+// A Script says what to do with a request after its head has been read. Calls do
+// not overlap.
 type Script func(*Request) Act
 
 // A Request is what a Script sees of a request.
@@ -78,13 +76,13 @@ const (
 	AfterTake
 )
 
-// A Deed is what a Script makes a server do instead of what is right.
-type Deed uint8
+// A Fault is what a Script makes a server do.
+type Fault uint8
 
 const (
-	// Deny answers Act.Status. If the body has not been read, it is not read any
-	// more, and the connection ends.
-	Deny Deed = iota + 1
+	// Deny answers Act.Status. If the body has not been read, it stays unread, and
+	// the connection ends.
+	Deny Fault = iota + 1
 	// Reset breaks the connection off with a RST.
 	Reset
 	// Cut closes the connection in an orderly way, without an answer.
@@ -95,14 +93,14 @@ const (
 	Tear
 )
 
-// An Act is what a Server does with a request. The zero value does what is
-// right: read it, give it to the store, say what the store says.
+// An Act is what a Server does with a request. The zero value is correct: it reads
+// the request, gives it to the store, and answers what the store says.
 type Act struct {
-	// At is when something else happens; zero never.
+	// At is when the fault happens; 0 means never.
 	At Stage
-	// Do is what happens then.
-	Do Deed
-	// Bytes is how much of the body is read before AtBody.
+	// Do is the fault.
+	Do Fault
+	// Bytes is how many bytes of the body are read before AtBody.
 	Bytes int64
 	// Status is what Deny answers; 0 means 503.
 	Status int
@@ -110,15 +108,15 @@ type Act struct {
 	RetryAfter string
 	// Body replaces the body of any answer; nil leaves it.
 	Body []byte
-	// Rate is how many bytes of the body are read in a second; 0 all.
+	// Rate is how many bytes of the body are read in a second; 0 means no limit.
 	Rate int
-	// Wait is waited for before an answer, or until it is closed; nil not.
+	// Wait delays the answer until it is closed or receives; nil does not.
 	Wait <-chan struct{}
 	// Delay is how long an answer is held back.
 	Delay time.Duration
 }
 
-// Healthy is the script of a server that does what is right.
+// Healthy is the script of a server without faults.
 func Healthy(*Request) Act { return Act{} }
 
 // NewServer starts a server on the loopback device. A nil script is Healthy.
@@ -128,16 +126,12 @@ func NewServer(t testing.TB, store *Store, script Script) *Server {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	return serve(t, l, store, script)
-}
-
-func serve(t testing.TB, l net.Listener, store *Store, script Script) *Server {
 	s := &Server{Store: store, Addr: l.Addr().String(), quit: make(chan struct{})}
 	s.URL = "http://" + s.Addr + "/batch"
 	s.mu.held = make(map[net.Conn]struct{})
 	s.Set(script)
 	s.http.Handler = s
-	s.http.ErrorLog = log.New(io.Discard, "", 0) // it is provoked to complain
+	s.http.ErrorLog = log.New(io.Discard, "", 0) // errors are expected
 	s.work.Go(func() {
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			store.problem("serve: %v", err)
@@ -147,19 +141,8 @@ func serve(t testing.TB, l net.Listener, store *Store, script Script) *Server {
 	return s
 }
 
-// Restart starts another server at the address of one that was closed, with its
-// store.
-func (s *Server) Restart(t testing.TB, script Script) *Server {
-	t.Helper()
-	l, err := net.Listen("tcp", s.Addr)
-	if err != nil {
-		t.Fatalf("listen again: %v", err)
-	}
-	return serve(t, l, s.Store, script)
-}
-
-// Close breaks off all connections, and returns when nothing of the server
-// runs. Until Restart its address refuses connections.
+// Close breaks off all connections, and returns when all goroutines of the server
+// have ended.
 func (s *Server) Close() {
 	s.closing.Do(func() {
 		close(s.quit)
@@ -194,28 +177,6 @@ func (s *Server) Visits() []Visit {
 	return append([]Visit(nil), s.mu.visits...)
 }
 
-// Await returns when at least n requests have come, or with ctx's error.
-func (s *Server) Await(ctx context.Context, n int) error {
-	for {
-		s.mu.Lock()
-		if len(s.mu.visits) >= n {
-			s.mu.Unlock()
-			return nil
-		}
-		if s.mu.more == nil {
-			s.mu.more = make(chan struct{})
-		}
-		more := s.mu.more
-		s.mu.Unlock()
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// ServeHTTP does what the script says.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	visit, act, ok := s.meet(r)
 	if !ok {
@@ -267,7 +228,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	set(func(v *Visit) { v.Status = status })
 	w.WriteHeader(status)
-	_, _ = w.Write(out) // the client may be gone: its loss
+	_, _ = w.Write(out) // the client may be gone
 }
 
 // abort ends a request without an answer. Returning would answer 200: all taken.
@@ -290,10 +251,6 @@ func (s *Server) meet(r *http.Request) (visit int, act Act, ok bool) {
 		q.Since = q.At.Sub(s.mu.visits[0].At)
 	}
 	s.mu.visits = append(s.mu.visits, Visit{Request: q})
-	if s.mu.more != nil {
-		close(s.mu.more)
-		s.mu.more = nil
-	}
 	return len(s.mu.visits) - 1, s.mu.script(&q), true
 }
 
@@ -356,7 +313,7 @@ func (s *Server) take(r *http.Request, body []byte, set func(func(*Visit))) (Ans
 	return answer, status
 }
 
-// pause waits as act says; a false result means that the server ends.
+// pause waits as act says. It returns false if the server ends.
 func (s *Server) pause(act Act) bool {
 	if act.Wait != nil {
 		select {
@@ -377,7 +334,7 @@ func (s *Server) pause(act Act) bool {
 	return true
 }
 
-// do does the script's deed.
+// do does what act says in place of an answer.
 func (s *Server) do(w http.ResponseWriter, act Act, set func(func(*Visit))) {
 	status := act.Status
 	if status == 0 {
@@ -396,7 +353,7 @@ func (s *Server) do(w http.ResponseWriter, act Act, set func(func(*Visit))) {
 		}
 		set(func(v *Visit) { v.Status = status })
 		w.WriteHeader(status)
-		_, _ = w.Write(act.Body) // the client may be gone: its loss
+		_, _ = w.Write(act.Body) // the client may be gone
 		return
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
@@ -419,14 +376,13 @@ func (s *Server) do(w http.ResponseWriter, act Act, set func(func(*Visit))) {
 		}
 		head += "Content-Length: " + strconv.Itoa(len(act.Body)) + "\r\n\r\n" + string(act.Body)
 		set(func(v *Visit) { v.Status = status })
-		_, _ = io.WriteString(conn, head) // the client may be gone: its loss
+		_, _ = io.WriteString(conn, head) // the client may be gone
 		s.hold(conn)
 	}
 }
 
-// hold keeps a connection open, without reading it, until the server ends: an
-// orderly end would tell the client nothing new, and closing with bytes unread
-// would reset the answer away.
+// hold keeps a connection open, without reading it, until the server ends. Closing
+// it with unread bytes would reset it, and the client could lose the answer.
 func (s *Server) hold(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

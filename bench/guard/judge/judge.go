@@ -1,12 +1,10 @@
 // Package judge decides from samples whether a figure has grown.
 //
-// [Compare] sets two samples beside each other with the Mann-Whitney test, which
-// assumes nothing of how noise is distributed; [Holm] corrects for having asked
-// about many benchmarks at once; [Screen] says which figures are worth a second
-// set of samples, and [Confirmed] what both sets together come to.
+// [Compare] compares two samples with the Mann-Whitney test, which assumes no
+// distribution of noise; [Holm] corrects for many comparisons; [Screen] says which
+// figures need a second set of samples, and [Confirmed] decides by both sets.
 //
-// In all samples less is better. The package must not know what was measured, or
-// how.
+// In all samples less is better.
 package judge
 
 import (
@@ -16,23 +14,22 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Alpha is the probability of an alarm, for all benchmarks together, that is put
-// up with where nothing has changed. That an alarm also takes a change beyond a
-// limit, twice, makes it far less likely than that.
+// Alpha is the accepted probability of a false alarm, for all benchmarks together.
+// It is lower in fact, since an alarm also needs a change beyond a limit, twice.
 const Alpha = 0.05
 
-// A Comparison is two samples beside each other.
+// A Comparison is the result of comparing two samples.
 type Comparison struct {
 	Base float64 `json:"base"` // median
 	Head float64 `json:"head"` // median
 
-	// P is how likely samples as different as these are where nothing has
-	// changed, of this comparison alone.
+	// P is the probability of samples as different as these if nothing has
+	// changed, for this comparison alone.
 	P float64 `json:"p"`
 }
 
-// Change returns what the head's median is more than the base's, as a fraction
-// of that: 0.1 for 10 % more. It is infinite where the base has nothing.
+// Change returns the growth of the median as a fraction: 0.1 for 10 % more. It is
+// infinite if the base is 0.
 func (c Comparison) Change() float64 {
 	switch {
 	case c.Base == c.Head:
@@ -43,13 +40,11 @@ func (c Comparison) Change() float64 {
 	return c.Head/c.Base - 1
 }
 
-// Compare compares two samples, which it leaves as they are. Where one is empty,
-// or all values are the same, P is 1.
+// Compare compares two samples. If one is empty, or all values are the same, P is
+// 1.
 func Compare(base, head []float64) Comparison {
 	c := Comparison{Base: Quantile(base, 0.5), Head: Quantile(head, 0.5), P: 1}
 	if len(base) > 0 && len(head) > 0 {
-		// Of samples of one value only, the library says that it cannot tell,
-		// and a P of 1.
 		c.P = benchmath.AssumeNothing.Compare(sample(base), sample(head)).P
 	}
 	return c
@@ -59,8 +54,8 @@ func sample(v []float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(v), &benchmath.DefaultThresholds)
 }
 
-// Quantile returns the value below which the share q of the sample is, between
-// two values that in between; 0 of nothing.
+// Quantile returns the value below which the share q of the sample is,
+// interpolated; 0 of an empty sample.
 func Quantile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -74,9 +69,8 @@ func Quantile(v []float64, q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
 }
 
-// Holm returns the P values as they are to be compared with [Alpha] when so many
-// questions were asked at once: the correction of Bonferroni, step by step from
-// the least, after Holm.
+// Holm returns P values that are corrected for their number by the method of Holm
+// and Bonferroni, to be compared with [Alpha].
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -100,17 +94,16 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// A Rule is how much a figure may grow. The zero Rule is that it may not.
+// A Rule is how much a figure may grow; the zero Rule allows no growth.
 type Rule struct {
-	// Limit is the growth up to which nothing is said, as a fraction of the
-	// base for figures that are measured, as times are, and in units for those
-	// that are counted.
+	// Limit is the growth that is allowed: a fraction of the base for times, and
+	// a number for what is counted.
 	Limit float64
 
-	// Counted is for figures such as allocations that are the same each time but
-	// for a stray one: they have grown only if nearly all of the head's values
-	// are above nearly all of the base's, so that a benchmark that makes 3 or 4
-	// of something raises nothing when the 4 become more frequent.
+	// Counted is for figures such as allocations, which rarely vary. They have
+	// grown only if nearly all values of the head are above nearly all of the
+	// base: a benchmark that makes 3 or 4 allocations does not fail when it makes
+	// 4 more often.
 	Counted bool
 }
 
@@ -131,13 +124,12 @@ func (r Rule) apart(s Samples) bool {
 }
 
 // suspicious is the P value of a first set above which a change within the rule
-// is taken for chance. It is no test yet: with few samples, two interruptions on
-// one side hide a real change from a strict one.
+// counts as chance. It is not strict, since with few samples two interruptions on
+// one side hide a real change.
 const suspicious = 0.2
 
-// Screen reports whether a first set of samples calls for a second: if it shows
-// more than the rule allows, however unsure that is, or at least half of it. It
-// is meant to miss nothing; it is Confirmed that is meant to be right.
+// Screen reports whether a first set of samples needs a second: if it shows more
+// than the rule allows, or at least half of it with some significance.
 func Screen(r Rule, first Samples) bool {
 	c := Compare(first.Base, first.Head)
 	if r.Counted {
@@ -146,10 +138,9 @@ func Screen(r Rule, first Samples) bool {
 	return r.Beyond(c) || c.P < suspicious && c.Change() > r.Limit/2
 }
 
-// Confirmed reports whether a figure has grown beyond the rule: if the second set
-// of samples, which had no part in the suspicion, says so, and all samples
-// together do. p and pAll are the P values of both, corrected for how many
-// benchmarks there are.
+// Confirmed reports whether a figure has grown beyond the rule: if both the second
+// set of samples and all samples together show it. p and pAll are their corrected
+// P values.
 func Confirmed(r Rule, second, all Samples, p, pAll float64) bool {
 	says := func(s Samples, p float64) bool {
 		return p < Alpha && r.Beyond(Compare(s.Base, s.Head)) && r.apart(s)
@@ -158,12 +149,12 @@ func Confirmed(r Rule, second, all Samples, p, pAll float64) bool {
 }
 
 // confidence is that of [Samples.Resolution]. Of ten samples, an interval of 85 %
-// leaves out the two largest, so that two that were disturbed do not count.
+// leaves out the two largest, which may have been disturbed.
 const confidence = 0.85
 
-// Resolution returns what the change between the medians may be wrong by, as a
-// fraction: half of the widths of both confidence intervals, added as independent
-// errors are. A slowdown of about that size may go unnoticed.
+// Resolution returns the error of the change between the medians, as a fraction:
+// half of the widths of both confidence intervals, added as independent errors. A
+// slowdown of about that size may go unnoticed.
 func (s Samples) Resolution() float64 {
 	half := func(v []float64) float64 {
 		if len(v) == 0 {

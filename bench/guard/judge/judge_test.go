@@ -80,7 +80,7 @@ func quiet(r *rand.Rand, true float64) float64 {
 	return v
 }
 
-// shared is a processor that somebody else uses half of the time.
+// shared is a processor that another program uses half of the time.
 func shared(r *rand.Rand, true float64) float64 {
 	if r.IntN(2) == 0 {
 		return true * (1.8 + 0.2*r.Float64())
@@ -88,8 +88,7 @@ func shared(r *rand.Rand, true float64) float64 {
 	return quiet(r, true)
 }
 
-// drifting is a machine that gets slower over a set; the sides stay beside each
-// other since they are interleaved.
+// drifting is a machine that gets slower over a set. The sides are interleaved.
 func drifting() noise {
 	n := 0
 	return func(r *rand.Rand, true float64) float64 {
@@ -139,9 +138,8 @@ func run(r *rand.Rand, rule judge.Rule, n noise, benchmarks int, change float64)
 	return alarms
 }
 
-// TestNoise runs the guard's decisions on made samples: nothing is raised where
-// nothing changes, whatever the noise, and a real change is found where the noise
-// lets one see it.
+// TestNoise runs the guard's decisions on made samples: there is no alarm if nothing
+// changes, whatever the noise, and a change that exceeds the noise is found.
 func TestNoise(t *testing.T) {
 	rule := judge.Rule{Limit: 0.10}
 	const runs, benchmarks = 100, 40
