@@ -70,10 +70,10 @@ func (l *lab) compare(ctx context.Context, f *figures) (err error) {
 			return err
 		}
 	}
-	if l.has(childIngest) {
+	if l.has(partIngest) {
 		if f.Ingest, err = l.ingest(ctx); err != nil && ctx.Err() == nil {
 			l.note("ingest: %v", err)
-			f.Failed = append(f.Failed, childIngest)
+			f.Failed = append(f.Failed, partIngest)
 			err = nil
 		}
 	}

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,30 +123,10 @@ func discarding(f form, spool *batch.Spool) (adder, error) {
 // ingestProducers are the columns.
 func ingestProducers() []int { return []int{1, 2, 4, 8, 64} }
 
-// ingest measures what adding costs, in a process of its own: each cell for 300
-// ms when arms have 60 s.
-func (l *lab) ingest(ctx context.Context) (costs []cost, err error) {
-	length := min(max(l.length()/100, 10*time.Millisecond), 300*time.Millisecond)
+// ingest measures what adding costs: each cell for 300 ms when arms have 60 s.
+func (l *lab) ingest(ctx context.Context) ([]cost, error) {
 	l.Progress("ingest: all designs, in turn")
-	return costs, output(ctx, nil, &costs, l.self, child, childIngest, "5", length.String(), l.dir)
-}
-
-// ingest is that process, with the number of rounds, the length of a measurement
-// and a folder as arguments. It prints the costs as JSON.
-func ingest(ctx context.Context, args []string, stdout io.Writer) error {
-	rounds, err := strconv.Atoi(args[0])
-	if err != nil {
-		return err
-	}
-	length, err := time.ParseDuration(args[1])
-	if err != nil {
-		return err
-	}
-	costs, err := ingestCosts(ctx, rounds, length, args[2])
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(stdout).Encode(costs)
+	return ingestCosts(ctx, 5, min(max(l.length()/100, 10*time.Millisecond), 300*time.Millisecond), l.dir)
 }
 
 // ingestCosts measures all cells. Those that use the disk come last, since the

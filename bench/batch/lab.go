@@ -133,23 +133,17 @@ func (l *lab) measure(ctx context.Context, e *entrant, job arm.Job, length time.
 	// A blocked producer may need a multiple of the length.
 	limited, cancel := context.WithTimeout(ctx, 4*length+2*time.Minute)
 	defer cancel()
-	r = &arm.Result{}
-	return r, output(limited, cpus, r, path, args...)
-}
-
-// output runs a process on the processors, and reads the JSON that it prints.
-func output(ctx context.Context, cpus []int, into any, path string, args ...string) error {
-	cmd := exec.CommandContext(ctx, path, args...)
+	cmd := exec.CommandContext(limited, path, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := machine.Pinned(cpus, cmd.Start); err != nil {
-		return err
+		return nil, err
 	}
 	if err := cmd.Wait(); err != nil {
-		said := bytes.TrimSpace(stderr.Bytes())
-		return fmt.Errorf("%w: %s", err, said[max(0, len(said)-2000):])
+		return nil, fmt.Errorf("%w: %.2000s", err, stderr.String())
 	}
-	return json.Unmarshal(stdout.Bytes(), into)
+	r = new(arm.Result)
+	return r, json.Unmarshal(stdout.Bytes(), r)
 }
 
 // receive is the receiver as a process. It serves until the context is done.

@@ -55,11 +55,15 @@ type config struct {
 	peers   string
 }
 
-const allParts = "deliver,saturate,ingest"
+// allParts are the parts of a measurement: the jobs of arms, and ingest.
+const (
+	allParts   = "deliver,saturate,ingest"
+	partIngest = "ingest"
+)
 
 // has reports whether a part is to be measured.
 func (c *config) has(part string) bool {
-	return slices.Contains(strings.Split(c.parts, ","), part) && (part != childIngest || c.pattern == "")
+	return slices.Contains(strings.Split(c.parts, ","), part) && (part != partIngest || c.pattern == "")
 }
 
 // length returns how long an arm is offered events.
@@ -126,22 +130,16 @@ const (
 	child         = "-child"
 	childReceiver = "receiver"
 	childArm      = "arm"
-	childIngest   = "ingest"
 )
 
 func runChild(ctx context.Context, name string, args []string, stdout, stderr io.Writer) int {
-	var err error
 	switch {
 	case name == childArm:
 		return arm.Child(ctx, args, designs(), stdout, stderr)
-	case name == childReceiver && len(args) == 1:
-		err = receive(ctx, args[0])
-	case name == childIngest && len(args) == 3:
-		err = ingest(ctx, args, stdout)
-	default:
+	case name != childReceiver || len(args) != 1:
 		return program.Report(stderr, "batch", fmt.Errorf("no child %s %q", name, args), program.Usage)
 	}
-	if err != nil {
+	if err := receive(ctx, args[0]); err != nil {
 		return program.Report(stderr, "batch: "+name, err, program.Trouble)
 	}
 	return program.OK

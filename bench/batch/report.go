@@ -51,7 +51,7 @@ const (
 func (f *figures) judge() {
 	t := &f.Targets
 	for _, name := range f.Failed {
-		if isOurs(name) || name == childIngest {
+		if isOurs(name) || name == partIngest {
 			t.Must(false, name+": measured", "yes", "no")
 		}
 	}

@@ -62,8 +62,8 @@ func (s *stuck) Offer(e *model.Event) string {
 
 func (s *stuck) Close(context.Context) error { return nil }
 
-// TestOffer wants every event to be offered when it is due, whatever happened in
-// between, and Closed to leave out what fell due while it was kept waiting.
+// TestOffer checks that every event is offered when it is due, also after a stall,
+// and that Closed leaves out what fell due during the stall.
 func TestOffer(t *testing.T) {
 	f := func(l Load, wantAccepted, wantMissed int64, wantLast time.Duration) {
 		t.Helper()
@@ -186,7 +186,7 @@ func TestCopyShare(t *testing.T) {
 	}
 }
 
-// hoarder keeps its events until Close, and then does all but send them.
+// hoarder keeps its events until Close, and does not send them.
 type hoarder struct {
 	o      Options
 	mu     sync.Mutex
@@ -220,7 +220,7 @@ func duplicate(events []model.Event) []model.Event {
 	return all
 }
 
-// TestChild runs each job in this process, and wants what it prints to add up.
+// TestChild runs each job in this process, and checks that the figures add up.
 func TestChild(t *testing.T) {
 	s := httptest.NewServer(model.NewReceiver())
 	defer s.Close()
@@ -274,7 +274,7 @@ func TestDrops(t *testing.T) {
 		r := Result{Offered: 100, Delivered: 80}
 		r.drops(&Design{Tells: tells}, &outcome{dropped: dropped}, Deliver)
 		if r.Dropped != want || r.DroppedBy[Silent] != wantSilent {
-			t.Errorf("got %d, %v, want %d of which %d silent", r.Dropped, r.DroppedBy, want, wantSilent)
+			t.Errorf("got %d, %v, want %d, %d of them silent", r.Dropped, r.DroppedBy, want, wantSilent)
 		}
 	}
 	f(true, map[string]int64{"full": 20}, 20, 0)

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// offerAll offers n events to a subject, closes it, and returns what the model
-// server got, and how many were not accepted.
+// offerAll offers n events to a subject, closes it, and returns what the receiver
+// got, and how many were not accepted.
 func offerAll(t *testing.T, d arm.Design, n int, latency time.Duration) (counts model.Counts, dropped int64) {
 	t.Helper()
 	s := httptest.NewServer(model.NewReceiver())
@@ -47,7 +47,7 @@ func offerAll(t *testing.T, d arm.Design, n int, latency time.Duration) (counts 
 	return counts, dropped
 }
 
-// TestDesigns wants each event that a design accepted to arrive, once.
+// TestDesigns checks that each accepted event arrives once.
 func TestDesigns(t *testing.T) {
 	for _, d := range Designs() {
 		t.Run(d.Name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestDesigns(t *testing.T) {
 	}
 }
 
-// TestFailed wants events of batches that were not taken to be counted.
+// TestFailed checks that events of refused batches are counted.
 func TestFailed(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
@@ -79,8 +79,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// TestIngest wants every event to be encoded, but for those that are in memory
-// when a design is closed.
+// TestIngest checks that every event is encoded, except those in memory when a
+// design is closed.
 func TestIngest(t *testing.T) {
 	f := func(name string, add func(Encode) (func(*model.Event), func()), most int64) {
 		t.Helper()

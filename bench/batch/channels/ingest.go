@@ -10,17 +10,15 @@ import (
 // An Encode appends the encoded event to dst.
 type Encode func(dst []byte, e *model.Event) []byte
 
-// Sizes of what the ingest designs collect before they discard it: the batch of
-// the protocol, and a chunk that is about as large as what fits the nearest
-// caches.
+// How much the ingest designs collect before they discard it: the batch of the
+// protocol, and a chunk that fits the processor's cache.
 const (
 	batchEvents = 2000
 	chunkEvents = 512
 )
 
-// A Channel is the ingest side of a pool with one worker: producers send events
-// to a channel, whose reader selects, collects a batch, encodes, and
-// discards it. Make it with NewChannel.
+// A Channel is the ingest side of a pool with one worker, which collects a batch,
+// encodes it, and discards it. Make it with NewChannel.
 type Channel struct {
 	events chan model.Event
 	done   chan struct{}
@@ -71,16 +69,14 @@ func (c *Channel) run(encode Encode) {
 	}
 }
 
-// Close ends the reader.
 func (c *Channel) Close() {
 	close(c.done)
 	c.worker.Wait()
 }
 
-// A Swap is a chunk under a mutex: producers encode into it, and who fills it
-// swaps it for an empty one and hands it to a reader, which discards it. It is
-// the least that a design without a channel for each event can do, and has
-// neither limits nor account. Make it with NewSwap.
+// A Swap is a chunk under a mutex: producers encode into it, and the one that fills
+// it swaps it for an empty one and passes it to a reader, which discards it. It is
+// the simplest design without a channel for each event. Make it with NewSwap.
 type Swap struct {
 	encode Encode
 	full   chan []byte // closed by Close
@@ -123,7 +119,6 @@ func (s *Swap) Add(e *model.Event) {
 	}
 }
 
-// Close ends the reader.
 func (s *Swap) Close() {
 	close(s.full)
 	s.reader.Wait()

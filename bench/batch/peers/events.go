@@ -50,10 +50,10 @@ func (s *captures) Offer(e *model.Event) (reason string) {
 // Close sends what is waiting. The client takes no context for it.
 func (s *captures) Close(context.Context) error { return s.client.Close() }
 
-// Success is told of each event that was taken.
+// Success does nothing.
 func (s *captures) Success(posthog.APIMessage) {}
 
-// Failure is told of each event that was not.
+// Failure counts an event that was not taken.
 func (s *captures) Failure(posthog.APIMessage, error) { s.failed.Add(1) }
 
 // Dropped returns how many were not taken.
@@ -64,8 +64,7 @@ func (s *captures) Dropped() map[string]int64 {
 	return nil
 }
 
-// silent drops what the client logs: a failure is counted, and a retry is seen
-// at the server.
+// silent drops what the client logs. Failures are counted.
 type silent struct{}
 
 // Logf drops a message.

@@ -1,29 +1,26 @@
 // Command peers is the arms of the batch benchmark that others wrote: a batch
-// span processor and an events client. It is a module of its own so that nobody
-// else depends on what it needs; the harness in the folder above builds and runs
-// it, an arm at a time.
+// span processor and an events client. It is a module of its own because of its
+// requirements. The program in the folder above builds and runs it, one arm at a
+// time.
 //
-// Both get the events of the benchmark, and both send to its model server what
-// they make of them. Where they take a number the benchmark has one for, they are
-// given that; everything else is as they come.
+// Both get the events of the benchmark and send to its receiver. The interval and
+// the size of a batch are those of the benchmark; all other settings are defaults.
 package main
 
 import (
 	"context"
+	"io"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := arm.Child(ctx, os.Args[1:], []arm.Design{spanProcessor(), eventsClient()}, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	program.Main(func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+		return arm.Child(ctx, args, []arm.Design{spanProcessor(), eventsClient()}, stdout, stderr)
+	})
 }
 
 // transport is that of the benchmark's own designs: connections are reused.

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
-// TestPeers wants both arms to deliver each event once.
+// TestPeers checks that both arms deliver each event once.
 func TestPeers(t *testing.T) {
 	s := httptest.NewServer(model.NewReceiver())
 	defer s.Close()
@@ -45,7 +45,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestFailure wants the client to tell what it could not deliver.
+// TestFailure checks that the client counts what it could not deliver.
 func TestFailure(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()

@@ -18,9 +18,9 @@ import (
 )
 
 // spanProcessor is OpenTelemetry's BatchSpanProcessor with its default queue of
-// 2,048 spans. An event is a span which begins and ends at once and has the
+// 2,048 spans. An event is a span which begins and ends immediately and has the
 // event's fields as attributes; the exporter posts the benchmark's JSON of them.
-// It tells nobody what it drops.
+// It does not report what it drops.
 func spanProcessor() arm.Design {
 	return arm.Design{Name: "otel batch span processor", Load: arm.Open, Make: func(o arm.Options) (arm.Subject, error) {
 		e := &exporter{o: o, client: &http.Client{Transport: transport(), Timeout: timeout}}
