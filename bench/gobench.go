@@ -14,8 +14,8 @@ import (
 
 const module = "github.com/uniflow-labs/uniflow"
 
-// testBinary compiles the tests of a package, once; with other sources if there
-// is an overlay.
+// testBinary compiles the tests of a package once, with an overlay if it is not
+// empty.
 func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, error) {
 	key := pkg + overlay
 	if file := l.tests[key]; file != "" {
@@ -52,8 +52,8 @@ func (l *lab) benchmark(ctx context.Context, b bench) (map[string]gotest.Units, 
 	return gotest.Run{Binary: file, Bench: b.name, CPU: b.cpu, Benchtime: benchtime}.Output(ctx)
 }
 
-// benchTurns runs benchmarks in turns, for three times as many rounds as servers
-// get since they are short, and returns the figures of each by name and round.
+// benchTurns runs benchmarks in turns, for three times as many rounds as servers,
+// since they are short. It returns the figures of each by name and round.
 func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]gotest.Units, error) {
 	got := make([]map[string][]gotest.Units, len(benches))
 	sides := make([]func(context.Context) (float64, error), len(benches))
@@ -74,8 +74,8 @@ func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]
 	return got, err
 }
 
-// of returns the least of a unit, as whatever else the machine does can only add
-// to what a loop takes. It is 0 if there is none.
+// of returns the least value of a unit, since other load can only make a loop
+// slower; 0 if there is none.
 func of(rounds []gotest.Units, unit string) float64 {
 	least := 0.0
 	for i, u := range rounds {
@@ -91,7 +91,7 @@ const (
 	plainPkg  = "bench/plain"
 )
 
-// cost is P4 and P5: a benchmark of the engine, beside the same by hand.
+// cost is P4 and P5: a benchmark of the engine, and the same written by hand.
 func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, perOp, allocs float64) ([]report.Row, error) {
 	got, err := l.benchTurns(ctx,
 		bench{pkg: enginePkg, name: "^Benchmark" + name + "$", cpu: 1}, bench{pkg: plainPkg, name: "^Benchmark" + name + "$", cpu: 1})
@@ -112,7 +112,7 @@ func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, per
 
 // measureHop is P4.
 func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
-	// The process that the hops are in may allocate, which is P5's.
+	// The process around the hops may allocate, which P5 measures.
 	rows, err := l.cost(ctx, line, "Hop", "ns/hop", 1000, 0.01)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func measureProcess(ctx context.Context, l *lab, line report.Line) ([]report.Row
 	return rows, err
 }
 
-// measureScaling is P13. A loop that shares nothing says what the machine gives.
+// measureScaling is P13. A loop that shares nothing shows what the machine allows.
 func measureScaling(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	const name = "^BenchmarkParallel$"
 	got, err := l.benchTurns(ctx,
@@ -155,8 +155,7 @@ func measureScaling(ctx context.Context, l *lab, line report.Line) ([]report.Row
 	return []report.Row{row}, nil
 }
 
-// measureCodec is P6, and measureJSON P7: pairs of benchmarks whose last
-// elements are ours and the baseline.
+// measureCodec is P6.
 func measureCodec(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	return l.versusBench(ctx, line, "^BenchmarkCodec", "compiled", "reflect", func(name string) bool { return strings.Contains(name, "Struct") })
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 )
 
-// A passing is a kind of node that hands its payload on.
+// A passing is a kind of node that passes its payload on.
 type passing struct {
 	name string
 	yaml string // what is between the name and the ports
 	kind string
-	port string // of the way on
+	port string // out-port
 }
 
 // passPipe and the next three are ways to write a node that changes nothing.
@@ -25,9 +25,8 @@ func passText() passing {
 	return passing{"snippet, text", "  language: text\n  code: pong\n", "snippet", "out"}
 }
 
-// passings are what P3 looks at. It is about the first, which hands its payload
-// on and evaluates nothing; with the others the cost of an expression comes on
-// top, but for text, which throws the payload away.
+// passings are what P3 measures. The contract is about the first, which evaluates
+// nothing. The others evaluate an expression, except text, which is constant.
 func passings() []passing { return []passing{passPipe(), passIf(), passSelf(), passText()} }
 
 // chain is ping with n passing nodes between the router and the answer.
@@ -49,10 +48,9 @@ func (p passing) write(b *strings.Builder, name, next string) {
 	fmt.Fprintf(b, "- kind: %s\n  name: %s\n%s  ports:\n    %s:\n      - name: %s\n        port: in\n\n", p.kind, name, p.yaml, p.port, next)
 }
 
-// large is a program of n nodes in which every kind of node that there is work
-// for in checking comes up: of ten, four are constants, two are expressions, two
-// are conditions, and two are pipes. They form chains of a hundred that the
-// router leads to; GET /ping goes to a node of its own.
+// large is a program of n nodes: of ten, four are constants, two are expressions,
+// two are conditions, and two are pipes. They form chains of a hundred behind the
+// router; GET /ping goes to a node of its own.
 func large(port string, n int) string {
 	const length = 100
 	mix := []passing{

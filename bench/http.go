@@ -17,8 +17,8 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/tools"
 )
 
-// A generator loads a server and returns the answers per second and how many
-// requests failed.
+// A generator loads a server and returns the rate of answers, the number of failed
+// requests and the 99th percentile.
 type generator func(context.Context, *server.Server) (rate float64, failed int64, p99 time.Duration, err error)
 
 func installed(program string) bool {
@@ -55,7 +55,7 @@ func (l *lab) own(o load.Options) generator {
 	}
 }
 
-// A side is what a generator found out about a server in all rounds.
+// A side has the figures of one server in all rounds.
 type side struct {
 	rates  []float64
 	p99s   []float64 // ms
@@ -104,8 +104,7 @@ func versus(line report.Line, part string, ours, baseline side) report.Row {
 	return r
 }
 
-// alike fails unless both servers give the same answer: otherwise they do not do
-// the same work.
+// alike fails unless both servers give the same answer.
 func alike(ctx context.Context, a, b *server.Server) error {
 	ra, bodyA, err := a.Get(ctx)
 	if err != nil {
@@ -124,8 +123,7 @@ func alike(ctx context.Context, a, b *server.Server) error {
 	return nil
 }
 
-// pair is the ping server and its baseline, compared with a program and with the
-// generator of our own.
+// pair compares the ping server and its baseline, by a program and by package load.
 func (l *lab) pair(ctx context.Context, line report.Line, program string, first, second generator) (rows []report.Row, err error) {
 	ours, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
@@ -140,7 +138,7 @@ func (l *lab) pair(ctx context.Context, line report.Line, program string, first,
 	if err := alike(ctx, ours, baseline); err != nil {
 		return nil, err
 	}
-	// What the first requests cost belongs to neither side.
+	// The first requests do not count.
 	warm := l.own(load.Options{Conns: 64, KeepAlive: true, Duration: time.Second})
 	for _, s := range []*server.Server{ours, baseline} {
 		if _, _, _, err := warm(ctx, s); err != nil {
@@ -160,7 +158,7 @@ func (l *lab) pair(ctx context.Context, line report.Line, program string, first,
 	}
 	own := versus(line, "Go generator", sides[0], sides[1])
 	if own.Side = len(rows) > 0; !own.Side {
-		own.Notes = append(own.Notes, program+" is not installed")
+		own.Notes = append(own.Notes, program+" is not installed (Debian has it in wrk or apache2-utils)")
 	}
 	return append(rows, own), nil
 }

@@ -24,20 +24,18 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/report"
-	"github.com/uniflow-labs/uniflow/bench/tools"
 )
 
 func main() { program.Main(run) }
 
 type config struct {
-	only    string
-	quick   bool
-	runs    int
-	out     string
-	binary  string
-	install bool
-	strict  bool
-	serve   string
+	only   string
+	quick  bool
+	runs   int
+	out    string
+	binary string
+	strict bool
+	serve  string
 }
 
 // run returns the exit code, which is 1 if a line is not met and -strict.
@@ -50,7 +48,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&c.runs, "runs", 5, "how many `rounds` a median is of")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
 	flags.StringVar(&c.binary, "binary", filepath.Join("dist", "uniflow"), "the `program` to measure")
-	flags.BoolVar(&c.install, "install", true, "install wrk and ab if they are missing")
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 if a line is not met")
 	flags.StringVar(&c.serve, "serve", "", "be the baseline server, which listens at this `address`")
 	check := func() (err error) {
@@ -102,14 +99,6 @@ func measureAll(ctx context.Context, c config, lines []report.Line, stdout, stde
 		return false, err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	needsTools := slices.ContainsFunc(lines, func(line report.Line) bool {
-		return slices.Contains([]string{"P1", "P2", "P3"}, line.ID)
-	})
-	if c.install && needsTools {
-		if err := tools.Install(ctx, stderr); err != nil {
-			l.Progress("%v", err)
-		}
-	}
 	var rows []report.Row
 	var failed error
 	for _, line := range lines {

@@ -17,9 +17,8 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
-// measureShare is P8: the share of samples of the CPU, taken while the ping
-// server is loaded, whose stack has a function of package value in it, so that
-// all that package value calls counts too.
+// measureShare is P8: the share of CPU samples of the loaded ping server that have a
+// function of package value on the stack.
 func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
 	file := l.file("cpu.pprof")
 	s, err := l.ours(ctx, "profiled", graph.Ping, "--cpuprofile", file)

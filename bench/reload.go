@@ -17,9 +17,9 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
-// measureReloads is P9: the workflow file is rewritten again and again, each
-// time with another answer, and each time only after the last one is served. The
-// load before and after, without reloads, is what the latency is compared with.
+// measureReloads is P9: the workflow file is rewritten with another answer as soon
+// as the last one is served. The latency is compared with that of load before and
+// after.
 func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
 	reloads := 1000
 	if l.quick {
@@ -90,7 +90,7 @@ func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
 	file := l.file(s.Name + ".yaml")
 	for i := range n {
 		want := fmt.Sprintf("pong-%d", i)
-		next := l.file("next") // without .yaml: nobody watches it
+		next := l.file("next") // without .yaml, so it is not watched
 		if err := os.WriteFile(next, []byte(graph.Answering(port, want)), 0o600); err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 )
 
 // measureNodes is P10: seconds of uniflow check, plus seconds from the start of
-// uniflow start until the first answer. The baseline is what a program of a
-// tenth would make one expect.
+// uniflow start until the first answer. The baseline is ten times a program of a
+// tenth.
 func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	const nodes = 10000
 	checks, starts := make(map[int][]float64), make(map[int][]float64)
@@ -107,8 +107,8 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 	return []report.Row{idle, full}, nil
 }
 
-// memory returns what a server has resident after a second of peace, and then
-// with connections that are held.
+// memory returns what a server has resident after an idle second, and then with
+// held connections.
 func (l *lab) memory(ctx context.Context, s *server.Server, conns int) (idle, full float64, err error) {
 	if err := program.Wait(ctx, time.Second); err != nil {
 		return 0, 0, err

@@ -17,9 +17,8 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
-// measureTaps is P12: a chain of ten that nobody observes, with the engine as it
-// is, and with an engine from whose source the question whether somebody
-// observes has been cut.
+// measureTaps is P12: a chain of ten nodes without observers, in the engine as it
+// is and in an engine built without the check for observers.
 func measureTaps(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	overlay, err := l.withoutTaps(ctx)
 	if err != nil {
@@ -33,11 +32,11 @@ func measureTaps(ctx context.Context, l *lab, line report.Line) ([]report.Row, e
 	with, without := of(got[0]["Observer/observed=false"], "ns/op"), of(got[1]["Observer/observed=false"], "ns/op")
 	row := report.Row{Line: line, Figures: "/s"}
 	row.Ratio(1e9/with, 1e9/without)
-	row.Notes = []string{fmt.Sprintf("a process of ten hops %.1f ns, %.1f ns in an engine built without the question whether somebody observes", with, without)}
+	row.Notes = []string{fmt.Sprintf("a process of ten hops %.1f ns, %.1f ns in an engine built without the check for observers", with, without)}
 	return []report.Row{row}, nil
 }
 
-// withoutTaps returns an overlay in which no process looks for observers.
+// withoutTaps returns an overlay in which no process checks for observers.
 func (l *lab) withoutTaps(ctx context.Context) (string, error) {
 	out, err := gotest.Toolchain{}.Do(ctx, "list", "-f", "{{.Dir}}", module+"/"+enginePkg)
 	if err != nil {
@@ -60,8 +59,8 @@ func (l *lab) withoutTaps(ctx context.Context) (string, error) {
 	return overlay, errors.Join(os.WriteFile(cut, text, 0o600), os.WriteFile(overlay, replace, 0o600))
 }
 
-// cutTaps removes from a source file the statement that asks whether somebody
-// observes: the if that begins with the load of a field called watched.
+// cutTaps removes the check for observers from a source file: the if statement that
+// begins with the load of a field called watched.
 func cutTaps(source []byte) ([]byte, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", source, parser.SkipObjectResolution)
@@ -70,19 +69,19 @@ func cutTaps(source []byte) ([]byte, error) {
 	}
 	var found []ast.Stmt
 	ast.Inspect(file, func(n ast.Node) bool {
-		if s, ok := n.(ast.Stmt); ok && asksForTaps(s) {
+		if s, ok := n.(ast.Stmt); ok && checksTaps(s) {
 			found = append(found, s)
 		}
 		return true
 	})
 	if len(found) != 1 {
-		return nil, fmt.Errorf("want one question whether somebody observes, got %d", len(found))
+		return nil, fmt.Errorf("got %d checks for observers, want one", len(found))
 	}
 	from, to := set.Position(found[0].Pos()).Offset, set.Position(found[0].End()).Offset
 	return slices.Concat(source[:from], source[to:]), nil
 }
 
-func asksForTaps(s ast.Stmt) bool {
+func checksTaps(s ast.Stmt) bool {
 	cond, ok := s.(*ast.IfStmt)
 	if !ok || cond.Init == nil {
 		return false

@@ -137,7 +137,7 @@ func TestAnalytics(t *testing.T) {
 		return fmt.Sprintf(`{"user":%q,"time":%q,"event":%q%s}`, user, at, name, more)
 	}
 
-	// Who comes how far: ann at once, bob after ten days, cid not at all.
+	// ann reaches the end within hours, bob the cart after ten days, cid only views.
 	f("POST", "/events", event("ann", "2026-01-05T10:00:00Z", "view", `,"country":"KR"`), "202 ")
 	f("POST", "/events", "["+event("ann", "2026-01-05T11:00:00Z", "cart", "")+","+event("ann", "2026-01-05T12:00:00Z", "purchase", `,"price":12.5`)+"]", "202 ")
 	f("POST", "/events", event("bob", "2026-01-05T10:00:00Z", "view", `,"country":"FR"`), "202 ")
@@ -146,7 +146,7 @@ func TestAnalytics(t *testing.T) {
 	loader.kill()
 	f("POST", "/events", event("bob", "2026-01-15T10:00:00Z", "cart", ""), "202 ")
 	f("POST", "/events", event("cid", "2026-01-12T10:00:00Z", "view", `,"country":"KR"`), "202 ")
-	answer("/segment?event=view", `{"rows":[{"value":2}]}`) // as long as nobody loads
+	answer("/segment?event=view", `{"rows":[{"value":2}]}`) // while no loader runs
 	loader = loadTrail(t, "events-trail", port)
 	answer("/segment", `{"rows":[{"value":6}]}`)
 	answer("/funnel", `{"steps":[{"event":"view","users":3},{"event":"cart","users":1},{"event":"purchase","users":1}]}`)

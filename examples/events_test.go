@@ -79,7 +79,7 @@ func TestEvents(t *testing.T) {
 		}
 	})
 	port := freePort(t)
-	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port) // nobody listens yet at the other end
+	request := serve(t, example, "127.0.0.1:8090", "127.0.0.1:"+port) // the loader does not run yet
 	f(request, `{"user": "ann", "event": "signup"}`, "202 ")
 	f(request, `{"user": "ann"}`, "422 an event has a user and an event")
 	f(request, `[{"user": "ann", "event": "view"}, 7]`, "422 an event has a user and an event")

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// freePort returns a port that nobody listens on at the moment.
+// freePort returns a port that is free at the moment.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,8 +36,9 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// serve starts a workflow on a port that nobody uses, with pairs of what is replaced
-// in it, and returns what answers requests to it as "STATUS BODY".
+// serve starts a workflow on a free port, after replacing the first text of each
+// pair by the second. It returns a function that sends a request and returns
+// "STATUS BODY".
 func serve(t *testing.T, file string, replaced ...string) (request func(method, path, body string) string) {
 	t.Helper()
 	data, err := os.ReadFile(file)

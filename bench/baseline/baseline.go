@@ -1,12 +1,9 @@
-// Package baseline is what the compiled conversion of package value is measured
-// against: the same conversion by plain reflection, as one would write it first.
-// It walks types anew at each call and reads the tags of each field as it comes
-// to it.
+// Package baseline is the conversion of package value by plain reflection, which
+// the compiled one is compared with. It walks types and reads tags at each call.
 //
 // It handles what the benchmarks and the comparing tests need: structs with the
-// options of their tags but inline and alias, maps with keys of strings, slices,
-// arrays, pointers, interfaces, time, and scalars. It knows of package value
-// only what any program may.
+// options of their tags except inline and alias, maps with keys of strings, slices,
+// arrays, pointers, interfaces, time, and scalars.
 package baseline
 
 import (

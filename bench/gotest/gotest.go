@@ -2,8 +2,7 @@
 //
 // A [Toolchain] runs the go command in a source tree and makes binaries; a [Run]
 // is one call of such a binary, whose figures [Run.Output] and [Parse] return by
-// benchmark. Figures keep the units that the testing package prints. The package
-// must not know which benchmarks there are, nor judge what they say.
+// benchmark. Figures keep the units that the testing package prints.
 package gotest
 
 import (

@@ -1,7 +1,6 @@
 package gotest_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
@@ -37,18 +36,4 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s %s: got %v, want %v", tt.name, tt.unit, got, tt.want)
 		}
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add(benchOutput)
-	f.Add("BenchmarkX-2 1 1 ns/op 2 ns/op\n")
-	f.Add("BenchmarkX 0 NaN ns/op\n")
-	f.Fuzz(func(t *testing.T, out string) {
-		got, err := gotest.Parse(out)
-		for name := range got {
-			if err == nil && !strings.Contains(out, name) {
-				t.Errorf("got benchmark %q of %q", name, out)
-			}
-		}
-	})
 }

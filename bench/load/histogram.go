@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Latencies are counted in buckets that are exact below fine nanoseconds and
-// 1/fine wide above: 3 % is well below what two runs differ by.
+// Buckets are exact below fine nanoseconds and 1/fine, or 3 %, wide above.
 const (
 	fineBits = 5
 	fine     = 1 << fineBits

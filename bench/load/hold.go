@@ -13,8 +13,7 @@ import (
 // Held are idle keep-alive connections. They must be closed.
 type Held struct{ conns []net.Conn }
 
-// Hold opens n connections, 64 at a time, and sends one request on each, so that
-// the server has done with it all that it does before it waits for the next.
+// Hold opens n connections, 64 at a time, and sends one request on each.
 func Hold(ctx context.Context, addr, path string, n int) (*Held, error) {
 	h := &Held{conns: make([]net.Conn, n)}
 	errs := make([]error, n)

@@ -1,14 +1,10 @@
-// Package load sends HTTP/1.1 requests over many connections at once and says
-// how that went: it is the load generator that needs nothing to be installed.
+// Package load is a load generator: it sends HTTP/1.1 requests over many
+// connections and counts the answers.
 //
 // [Run] is a closed loop: each connection sends its next request when the answer
-// to the last has come. [Hold] opens connections and leaves them idle. Requests
-// are written as one prepared slice of bytes and answers are read without
-// net/http, so that the generator takes as little as possible of the processors
-// that it shares with the server.
-//
-// It reads answers with a Content-Length only, which is what short answers of
-// net/http have; anything else counts as failed. It must not know the engine.
+// to the last has come. [Hold] opens connections and leaves them idle. It does not
+// use net/http, so that it takes little of the processors that it shares with the
+// server. Answers must have a Content-Length; others count as failed.
 package load
 
 import (
@@ -22,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // Options are what to send, and how much. Addr and Path are required, and one of
@@ -30,20 +28,20 @@ type Options struct {
 	Addr      string // host:port
 	Path      string // of the request line, such as /ping
 	JSON      string // a body to POST; empty for GET
-	Conns     int    // how many at once; 1
+	Conns     int    // at the same time; 1
 	KeepAlive bool   // false: a connection for every request
 	Duration  time.Duration
 	Requests  int64         // in all; 0 means until Duration has passed
 	Timeout   time.Duration // of a connection's silence after the end; 10 s
 
-	// Accept judges an answer; nil wants status 200. Many goroutines call it,
-	// and the body is theirs only until it returns.
+	// Accept judges an answer; nil accepts status 200. Many goroutines call it.
+	// It must not keep the body.
 	Accept func(status int, body []byte) bool
 }
 
-// A Result is what became of the requests.
+// A Result is the outcome of a run.
 type Result struct {
-	Requests int64 // that were answered, and accepted
+	Requests int64 // answered and accepted
 	Failed   int64 // all others
 	Elapsed  time.Duration
 	Errors   []error // the first of the failures, at most one a connection
@@ -62,11 +60,11 @@ func (r *Result) Rate() float64 {
 const keepErrors = 8
 
 // Run sends requests until there have been enough, the time has passed, or the
-// context is done, which is not an error. A request that failed is in the
-// result; an error means that the options make no sense.
+// context is done, which is not an error. It returns an error only for wrong
+// options; failed requests are in the result.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Duration <= 0 && o.Requests <= 0 {
-		return nil, errors.New("load: want a duration or a number of requests")
+		return nil, errors.New("load: a duration or a number of requests is required")
 	}
 	o.Conns = max(o.Conns, 1)
 	if o.Timeout <= 0 {
@@ -161,22 +159,10 @@ func (w *worker) loop(ctx context.Context) {
 			w.err = err
 		}
 		w.hangUp()
-		if !pause(ctx, 10*time.Millisecond) { // a server that is down is not to be hammered
+		if program.Wait(ctx, 10*time.Millisecond) != nil { // do not flood a server that is down
 			return
 		}
 		now = time.Now()
-	}
-}
-
-// pause waits, and reports whether the context is still alive.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 
@@ -187,8 +173,8 @@ func (w *worker) hangUp() {
 	}
 }
 
-// dial connects. The one deadline of the connection is that of the whole run,
-// since setting one for each request costs a timer.
+// dial connects. The connection has one deadline, that of the run, since one for
+// each request costs a timer.
 func (w *worker) dial(ctx context.Context) error {
 	d := net.Dialer{Timeout: w.Timeout, KeepAlive: -1}
 	conn, err := d.DialContext(ctx, "tcp", w.Addr)
@@ -200,7 +186,7 @@ func (w *worker) dial(ctx context.Context) error {
 		limit = w.end.Add(w.Timeout)
 	}
 	if w.end.IsZero() && w.KeepAlive {
-		limit = time.Time{} // as many requests as there are; the server's own timeouts end it
+		limit = time.Time{} // the run ends by its number of requests
 	}
 	if err := conn.SetDeadline(limit); err != nil {
 		return errors.Join(err, conn.Close())
@@ -238,7 +224,7 @@ func (w *worker) exchange(ctx context.Context) error {
 	return nil
 }
 
-// An answer is what is looked at of an HTTP answer.
+// An answer is the part of an HTTP answer that is evaluated.
 type answer struct {
 	status int
 	close  bool // the server will close the connection

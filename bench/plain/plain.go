@@ -1,10 +1,5 @@
-// Package plain is what a hop of the engine is compared with: the same chain of
-// nodes written by hand, once as calls of functions, which is the floor, and
-// once with a goroutine and a channel for each node, which is the usual way to
-// build a graph and what the engine avoids.
-//
-// [Calls] and [Goroutines] pass a payload through n nodes and return what came
-// back. They must not know the engine.
+// Package plain is what a hop of the engine is compared with: a chain of nodes
+// written by hand, as [Calls] of functions, and as [Goroutines] with channels.
 package plain
 
 import (
@@ -14,16 +9,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Node handles a payload. It is an interface, as the engine cannot know its
-// nodes when it is compiled either.
+// A Node handles a payload. It is an interface, as in the engine.
 type Node interface {
 	Receive(value.Value) value.Value
 }
 
-// Pass is the node that answers with what it got.
+// Pass is the node that returns its payload.
 type Pass struct{}
 
-// Receive returns the payload.
 func (Pass) Receive(v value.Value) value.Value { return v }
 
 // Calls is a chain that calls one node after another.

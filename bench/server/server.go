@@ -1,9 +1,8 @@
 // Package server starts HTTP servers as processes of their own, for measuring.
 //
-// [Start] runs a program and waits until it answers; the [Server] says what it
-// has used of the processors and the memory, from /proc, until [Server.Stop].
-// Everything listens on 127.0.0.1. The package must not know which program it
-// starts.
+// [Start] runs a program and waits until it answers; [Workflow.Serve] does that
+// with uniflow and a document. A [Server] reads from /proc what it uses of the
+// processors and the memory. Everything listens on 127.0.0.1.
 package server
 
 import (
@@ -50,7 +49,7 @@ type Server struct {
 // ready is how long a server may take until it answers.
 const ready = 60 * time.Second
 
-// FreeAddr returns an address on 127.0.0.1 that nobody listens on.
+// FreeAddr returns a free address on 127.0.0.1.
 func FreeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,8 +58,8 @@ func FreeAddr() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Start starts a server and waits until it answers. It is not bound to the
-// context once it has: it is Stop that ends a server, as it is to drain.
+// Start starts a server and waits until it answers. After that the context does
+// not end it: Stop does, gracefully.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{Name: o.Name, Addr: o.Addr, path: o.Path, log: o.Log, exited: make(chan struct{})}
 	log, err := os.Create(s.log)
@@ -125,7 +124,7 @@ func (s *Server) await(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// Said returns the end of what the server wrote.
+// Said returns the end of the server's output.
 func (s *Server) Said() string {
 	data, err := os.ReadFile(s.log)
 	if err != nil {
@@ -135,8 +134,8 @@ func (s *Server) Said() string {
 	return string(data[max(0, len(data)-2000):])
 }
 
-// Stop ends the server as an operator would, and waits. A server that has not
-// ended after 20 s is killed, which is an error.
+// Stop sends SIGTERM and waits. A server that has not ended after 20 s is killed,
+// which is an error.
 func (s *Server) Stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -158,8 +157,7 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// clockTick is the unit of the times that /proc shows, for all of Linux's
-// architectures that Go runs on.
+// clockTick is the unit of times in /proc.
 const clockTick = 10 * time.Millisecond
 
 // Busy returns what the server has used of the processors, itself and in the

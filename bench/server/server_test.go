@@ -76,9 +76,3 @@ func TestUsed(t *testing.T) {
 	f("12 (x) S 1 1 1 0 -1 4194304 100 0 0 0 many 50 0 0", 0)
 	f("", 0)
 }
-
-func FuzzUsed(f *testing.F) {
-	f.Add("12 (a name) with) S 1 1 1 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0")
-	f.Add(")")
-	f.Fuzz(func(_ *testing.T, stat string) { used(stat) })
-}

@@ -1,7 +1,4 @@
-// Package tools runs the load generators of the distribution, wrk and ab, and
-// reads what they print.
-//
-// [Install] gets them; [Wrk] and [Ab] run them; a [Load] is what they found.
+// Package tools runs the load generators wrk and ab and reads what they print.
 package tools
 
 import (
@@ -9,60 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// A Load is what a generator says of its run.
+// A Load is the result of a run.
 type Load struct {
 	Rate   float64 // answers per second
 	Failed int64   // requests
 	P99    time.Duration
-}
-
-// packages are what the programs are in, in the Debian family.
-var packages = []struct{ program, pkg string }{{"wrk", "wrk"}, {"ab", "apache2-utils"}}
-
-// Missing returns the packages of the programs that are not on the PATH.
-func Missing() []string {
-	var missing []string
-	for _, p := range packages {
-		if _, err := exec.LookPath(p.program); err != nil {
-			missing = append(missing, p.pkg)
-		}
-	}
-	return missing
-}
-
-// Install installs what is missing with apt-get, whose output goes to log. The
-// error says what to do by hand.
-func Install(ctx context.Context, log io.Writer) error {
-	missing := Missing()
-	if len(missing) == 0 {
-		return nil
-	}
-	byHand := fmt.Sprintf("install %q to measure with wrk and ab", missing)
-	apt, err := exec.LookPath("apt-get")
-	if err != nil {
-		return fmt.Errorf("%s: %w", byHand, err)
-	}
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("%s: only root can: sudo apt-get install %s", byHand, strings.Join(missing, " "))
-	}
-	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
-		cmd := exec.CommandContext(ctx, apt, args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s: apt-get %s: %w", byHand, args[0], err)
-		}
-	}
-	return nil
 }
 
 // Wrk loads the URL over keep-alive connections from two threads.

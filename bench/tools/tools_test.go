@@ -88,16 +88,3 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{wrkClean, wrkFailing, abClean, abFailing, "", "Requests/sec: 1.2.3"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, out []byte) {
-		for _, parse := range []func([]byte) (Load, error){ParseWrk, ParseAb} {
-			if l, err := parse(out); err == nil && (l.Rate < 0 || l.Failed < 0 || l.P99 < 0) {
-				t.Errorf("got %+v of %q", l, out)
-			}
-		}
-	})
-}

@@ -21,21 +21,20 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A dataSet is where a data set is: the Parquet file, the store, DuckDB's file, and
-// the figures of making them, so that a later run can use them.
+// A dataSet is the Parquet file, the store and DuckDB's file of a data set, with the
+// figures of making them for later runs.
 type dataSet struct {
 	base string // what the names begin with
 	made made
 }
 
-// A made has the figures of making a data set. What was not made is nil.
+// A made has the figures of making a data set; nil for what was not made.
 type made struct {
 	Parquet *parquetFigures `json:"parquet,omitempty"`
 	Import  *importFigures  `json:"import,omitempty"`
 	Load    *loadFigures    `json:"duckdb,omitempty"`
 }
 
-// A parquetFigures is what generating found.
 type parquetFigures struct {
 	Events  int64   `json:"events"`
 	Users   int64   `json:"users"`
@@ -43,7 +42,6 @@ type parquetFigures struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// An importFigures is what importing the Parquet file into the store found.
 type importFigures struct {
 	Time      time.Time `json:"time"`
 	Seconds   float64   `json:"seconds"`
@@ -54,7 +52,6 @@ type importFigures struct {
 	PerEvent  float64   `json:"bytes_per_event"`
 }
 
-// A loadFigures is what loading the same file into DuckDB found.
 type loadFigures struct {
 	Time      time.Time `json:"time"`
 	Seconds   float64   `json:"seconds"`
@@ -83,7 +80,7 @@ func (d *dataSet) recall() error {
 		err = json.Unmarshal(data, &d.made)
 	}
 	if err != nil {
-		return fmt.Errorf("%w (-fresh makes the data set anew)", err)
+		return fmt.Errorf("%w (-fresh makes the data set again)", err)
 	}
 	return nil
 }

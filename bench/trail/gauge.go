@@ -12,17 +12,17 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
-// A memory is how much a process needed of it at the same time, at most.
+// A memory is the largest amount that a process used.
 type memory struct {
-	Heap int64 `json:"heap_bytes"` // of Go objects, dead ones that are not yet collected included
-	Anon int64 `json:"anon_bytes"` // resident and not of a file, of the process; 0 where the system does not tell
+	Heap int64 `json:"heap_bytes"` // of Go objects, with garbage
+	Anon int64 `json:"anon_bytes"` // resident and not of a file; 0 where this is not known
 }
 
 // every is how often memory is looked at.
 const every = time.Millisecond
 
-// watched runs f and returns the memory of this process at its most meanwhile. The
-// heap is collected before, so that what it has then is in use.
+// watched runs f and returns the largest memory of this process during it. The heap
+// is collected before.
 func watched(f func() error) (memory, error) {
 	settle()
 	var peak memory

@@ -16,7 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-// cores is how many processors both may use: the figures are of two, and of one.
+// cores is how many processors both may use.
 const cores = 2
 
 // A lab is where measurements are made: the data set, the store that is open, and
@@ -54,7 +54,7 @@ func newLab(ctx context.Context, c *config, log io.Writer) (*lab, error) {
 	return l, nil
 }
 
-// open makes what is not there, and opens it.
+// open makes what is missing, and opens it.
 func (l *lab) open(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 	if err := l.data.generate(ctx, l.config, l.Progress); err != nil {
 		return err
 	}
-	if l.data.made.Import == nil { // what a run left that did not come to an end
+	if l.data.made.Import == nil { // left by a run that was interrupted
 		if err := os.RemoveAll(l.data.store()); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 		}
 	}
 	if runtime.GOMAXPROCS(0) < cores {
-		l.note("there is one processor only: what is said to be of two is of one")
+		l.note("there is only one processor: the figures of two are of one")
 	}
 	return l.reopen()
 }

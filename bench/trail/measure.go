@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A wrongError tells that an answer is not what it has to be.
+// A wrongError says that an answer is wrong.
 type wrongError struct {
 	question string
 	err      error
@@ -51,8 +51,8 @@ func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer,
 // taken in another order.
 const tolerance = 1e-9
 
-// compare asks a question for the first time, of the store with one worker and with
-// two, and of DuckDB. All answers must be equal.
+// compare asks a question of the store with one worker and with two, and of DuckDB.
+// All answers must be equal.
 func (l *lab) compare(ctx context.Context, q question) (*subject, error) {
 	s := &subject{question: q}
 	var err error
@@ -193,13 +193,13 @@ func (l *lab) once(ctx context.Context, s *subject, a *armFigures) (time.Duratio
 // patience is how long one question is measured, about, if a few rounds take longer.
 const patience = time.Minute
 
-// roundsWithin returns how many rounds there is patience for when one takes so long.
+// roundsWithin returns how many rounds fit into patience.
 func roundsWithin(most int, round time.Duration) int {
 	return min(most, max(1, int(patience/max(round, 1))))
 }
 
-// takeTurns measures one question: who is asked takes turns, in another order each
-// round, after a round that does not count.
+// takeTurns measures one question: the engines take turns, in rotating order, after a
+// round that does not count.
 func (l *lab) takeTurns(ctx context.Context, s *subject) (*queryFigures, error) {
 	f := &queryFigures{Name: s.name, Document: s.doc, Arms: l.arms()}
 	times := make([][]time.Duration, len(f.Arms))
@@ -227,15 +227,15 @@ func (l *lab) takeTurns(ctx context.Context, s *subject) (*queryFigures, error) 
 	return f, l.memory(ctx, s, f)
 }
 
-// memory asks the store with a look at the memory. The store was just opened then,
-// so that what it keeps from one question to the next counts.
+// memory measures the memory of a question in a store that was just opened, so that
+// its caches count.
 func (l *lab) memory(ctx context.Context, s *subject, f *queryFigures) error {
 	if err := l.reopen(); err != nil {
 		return err
 	}
 	settle()
 	base := heap()
-	for range 2 { // the second time there is what the first has kept
+	for range 2 { // the second time with filled caches
 		peak, err := watched(func() error {
 			_, err := l.ask(ctx, &s.question, cores)
 			return err
@@ -248,7 +248,7 @@ func (l *lab) memory(ctx context.Context, s *subject, f *queryFigures) error {
 	return nil
 }
 
-// cold asks once more, of files that were dropped from memory.
+// cold asks once more, after the files were dropped from memory.
 func (l *lab) cold(ctx context.Context, s *subject, f *queryFigures) error {
 	for i := range f.Arms {
 		a := &f.Arms[i]

@@ -30,7 +30,7 @@ const (
 type question struct {
 	name   string
 	doc    string
-	mixed  bool   // is among those that many clients ask at once
+	mixed  bool   // many clients ask it concurrently
 	memory int64  // budget in bytes; 0 for the default
 	full   string // of a sample: the question without
 	parsed *query.Query
@@ -80,8 +80,8 @@ func shapes() []shape {
 	}
 }
 
-// questions returns those that are asked of every shape. The last three are among
-// those that columns sorted by user do not help with; the budget is for the last.
+// questions returns those that are asked of every shape. Sorting by user does not
+// help with the last three. The budget is for the last.
 func questions(steps, start, back, optional, group, pattern, wide string, budget int64) []question {
 	funnel := fmt.Sprintf("funnel: {steps: [%s], within: 7d}", steps)
 	retention := "retention: {start: %s, return: %s, every: 7d, periods: 8, cohort: week}"

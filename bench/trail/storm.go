@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A stormFigures is what many clients saw who asked at once, each one question after
-// the other.
+// A stormFigures is the result of concurrent clients, each of which asks one question
+// after the other.
 type stormFigures struct {
 	Engine    string  `json:"engine"`
 	Clients   int     `json:"clients"`
@@ -19,7 +19,7 @@ type stormFigures struct {
 	P50       float64 `json:"p50_ms"`
 	P95       float64 `json:"p95_ms"`
 	PerSecond float64 `json:"queries_per_second"`
-	Memory    int64   `json:"memory_bytes,omitempty"` // heap beyond that of the open store, at most
+	Memory    int64   `json:"memory_bytes,omitempty"` // largest heap, without that of the open store
 }
 
 // A storm is how many clients ask how many questions each.
@@ -35,7 +35,7 @@ func (l *lab) storms(ctx context.Context, all []*subject) ([]stormFigures, error
 	}
 	var got []stormFigures
 	for _, s := range storms() {
-		l.Progress("%d clients at once", s.clients)
+		l.Progress("%d concurrent clients", s.clients)
 		f, err := l.stormTrail(ctx, s, mixed)
 		if err != nil {
 			return nil, err
