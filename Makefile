@@ -57,13 +57,13 @@ tidy: ## go.mod and go.sum of every module; the root's are tidied with the check
 bench: build ## the performance contract: prints the table, writes bench/out/engine.json
 	$(GO) run ./bench
 
-bench-lock: ## the four-byte lock beside others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations (-full is a flag of make)
+bench-lock: ## the four-byte lock and others: prints the table, writes bench/out/lock.json; FULL=1 adds 240 combinations
 	$(GO) run ./bench/lock $(if $(FULL),-full)
 
-bench-batch: ## the batch processor beside others: prints the table, writes bench/out/batch.json
+bench-batch: ## the batch processor and others: prints the table, writes bench/out/batch.json
 	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
 
-bench-trail: ## the event store beside DuckDB: prints the table, writes bench/out/trail.json
+bench-trail: ## the event store and DuckDB: prints the table, writes bench/out/trail.json
 	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000)
 
 bench-trail-lessons: ## the five founding lessons of the event store, each next to the naive way
