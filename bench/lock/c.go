@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	_ "embed" // for the source
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -52,37 +52,22 @@ func native(ctx context.Context, program, kind string, workers int, length time.
 	if err != nil {
 		return 0, measurement{}, fmt.Errorf("%s: %w", kind, err)
 	}
-	return parseNative(string(out), workers)
+	return parseNative(out)
 }
 
-// parseNative reads the line that the program prints.
-func parseNative(line string, workers int) (bytes int, m measurement, err error) {
-	fields := strings.Fields(line)
-	if len(fields) != 4+workers {
-		return 0, m, fmt.Errorf("got %q, want %d numbers", line, 4+workers)
+// parseNative reads what the program prints.
+func parseNative(out []byte) (bytes int, m measurement, err error) {
+	var got struct {
+		Bytes     int
+		Wall, CPU float64 // seconds
+		Counter   int64
+		Counts    []int64
 	}
-	var numbers []float64
-	for _, f := range fields {
-		n, err := strconv.ParseFloat(f, 64)
-		if err != nil || !(n >= 0) {
-			return 0, m, fmt.Errorf("got %q, want numbers", line)
-		}
-		numbers = append(numbers, n)
+	if err := json.Unmarshal(out, &got); err != nil {
+		return 0, m, fmt.Errorf("%w: %.200q", err, out)
 	}
-	var counts []int64
-	var sum int64
-	for _, n := range numbers[4:] {
-		counts = append(counts, int64(n))
-		sum += int64(n)
-	}
-	if int64(numbers[3]) != sum {
-		return 0, m, fmt.Errorf("%d workers counted to %.0f in %d acquisitions", workers, numbers[3], sum)
-	}
-	m = measurement{
-		acquisitions: numbers[3],
-		wall:         time.Duration(numbers[1] * float64(time.Second)),
-		cpu:          time.Duration(numbers[2] * float64(time.Second)),
-		jain:         jain(counts),
-	}
-	return int(numbers[0]), m, nil
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	m, err = judged(got.Counter, got.Counts)
+	m.wall, m.cpu = seconds(got.Wall), seconds(got.CPU)
+	return got.Bytes, m, err
 }

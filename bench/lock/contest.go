@@ -96,16 +96,23 @@ func contest(l sync.Locker, s setting, length time.Duration) (measurement, error
 	timer := time.AfterFunc(length, func() { stop.Store(true) })
 	close(start)
 	wg.Wait()
-	m := measurement{acquisitions: float64(counter), wall: time.Since(begin), cpu: machine.CPUTime() - cpu, jain: jain(counts)}
+	wall, used := time.Since(begin), machine.CPUTime()-cpu
 	timer.Stop()
+	m, err := judged(counter, counts)
+	m.wall, m.cpu = wall, used
+	return m, err
+}
+
+// judged compares the counter with what each worker counted.
+func judged(counter int64, counts []int64) (measurement, error) {
 	var sum int64
 	for _, c := range counts {
 		sum += c
 	}
 	if sum != counter {
-		return m, fmt.Errorf("%d workers counted to %d in %d acquisitions", s.workers, counter, sum)
+		return measurement{}, fmt.Errorf("%d workers counted to %d in %d acquisitions", len(counts), counter, sum)
 	}
-	return m, nil
+	return measurement{acquisitions: float64(counter), jain: jain(counts)}, nil
 }
 
 // disturb starts the goroutines that are not workers.

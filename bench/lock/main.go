@@ -140,7 +140,7 @@ func measure(ctx context.Context, c config, all []subject, log *program.Log) ([]
 		log.Progress("round %d of %d", round+1, c.rounds)
 		for _, cell := range cells(results) {
 			for i := range cell {
-				r := &cell[turn(i, round, len(cell))]
+				r := &cell[(i+round)%len(cell)]
 				if ctx.Err() != nil {
 					return nil, context.Cause(ctx)
 				}
@@ -153,13 +153,4 @@ func measure(ctx context.Context, c config, all []subject, log *program.Log) ([]
 		}
 	}
 	return results, nil
-}
-
-// turn returns which subject is i-th in a round. Each round starts three further
-// than the one before, and every other round is reversed.
-func turn(i, round, n int) int {
-	if round%2 == 1 {
-		i = n - 1 - i
-	}
-	return (i + 3*round) % n
 }

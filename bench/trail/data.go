@@ -276,10 +276,11 @@ func (d *dataSet) fillDuck(db *duck, threads int) error {
 	if err != nil {
 		return err
 	}
-	rows, bytes, err := a.size()
-	if err != nil {
-		return err
+	sizes, err := a.pairs()
+	if err != nil || len(sizes) != 1 {
+		return fmt.Errorf("duckdb has not told its size: %w", err)
 	}
+	rows, bytes := sizes[0][0], sizes[0][1]
 	if rows != d.made.Parquet.Events {
 		return fmt.Errorf("duckdb has %d events of %d", rows, d.made.Parquet.Events)
 	}

@@ -93,22 +93,15 @@ func (d *duck) ask(r request) (reply, error) {
 	return a, nil
 }
 
-// size returns the two numbers that load and open answer.
-func (a reply) size() (rows, bytes int64, err error) {
-	if len(a.Rows) != 1 || len(a.Rows[0]) != 2 {
-		return 0, 0, fmt.Errorf("duckdb: got %v, want rows and bytes", a.Rows)
-	}
-	var n [2]int64
-	for i, v := range a.Rows[0] {
-		number, ok := v.(json.Number)
-		if !ok {
-			return 0, 0, fmt.Errorf("duckdb: got %v, want rows and bytes", a.Rows)
-		}
-		if n[i], err = number.Int64(); err != nil {
-			return 0, 0, err
+// pairs returns the rows of load, open and storm, which are two whole numbers.
+func (a reply) pairs() ([][2]int64, error) {
+	all := make([][2]int64, len(a.Rows))
+	for i, row := range a.Rows {
+		if _, err := fmt.Sscanf(fmt.Sprintln(row...), "%d %d\n", &all[i][0], &all[i][1]); err != nil || len(row) != 2 {
+			return nil, fmt.Errorf("duckdb: got %v, want two numbers", row)
 		}
 	}
-	return n[0], n[1], nil
+	return all, nil
 }
 
 // close ends the process and waits for it.

@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
@@ -185,21 +185,17 @@ func TestDuck(t *testing.T) {
 		return `nonsense`
 	})
 	a, err := d.ask(request{Op: "load", Parquet: "12345678"})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || a.ElapsedUS != 5 || a.PeakRSS != 6 {
+		t.Fatalf("got %+v, %v", a, err)
 	}
-	if rows, size, err := a.size(); rows != 1000 || size != 8 || err != nil || a.ElapsedUS != 5 || a.PeakRSS != 6 {
-		t.Errorf("got %+v, want 1,000 rows in 8 bytes", a)
+	if got, err := a.pairs(); err != nil || !slices.Equal(got, [][2]int64{{1000, 8}}) {
+		t.Errorf("got %v, %v, want 1,000 rows in 8 bytes", got, err)
 	}
 	if _, err := d.ask(request{Op: "query"}); err == nil || !strings.Contains(err.Error(), "query: no such table") {
 		t.Errorf("got %v, want what DuckDB said", err)
 	}
-	a, err = d.ask(request{Op: "storm", Clients: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	times, err := stormTimes(a.Rows)
-	got := stormOf(engineDuck, storm{clients: 3}, times, time.Millisecond)
+	l := &lab{duck: d}
+	got, err := l.stormDuck(storm{clients: 3}, nil)
 	if err != nil || got.P50 != 0.1 || got.P95 != 0.1 || got.Queries != 2 || got.PerSecond != 2000 {
 		t.Errorf("got %+v and %v, want two questions in a millisecond", got, err)
 	}
@@ -209,14 +205,9 @@ func TestDuck(t *testing.T) {
 	if err := d.close(); err != nil {
 		t.Error(err)
 	}
-	for _, rows := range [][][]any{{{1}}, {{"a", "b"}}, {{json.Number("1"), json.Number("x")}}} {
-		if _, err := stormTimes(rows); err == nil {
-			t.Errorf("got no error of %v", rows)
-		}
-	}
-	for _, rows := range [][][]any{nil, {{json.Number("1")}}, {{1, 2}}, {{json.Number("1"), json.Number("x")}}} {
-		if _, _, err := (reply{Rows: rows}).size(); err == nil {
-			t.Errorf("got no error of %v", rows)
+	for _, rows := range [][][]any{{{1}}, {{"a", "b"}}, {{1, 2, 3}}, {{json.Number("1"), json.Number("x")}}} {
+		if got, err := (reply{Rows: rows}).pairs(); err == nil {
+			t.Errorf("%v: got %v and no error", rows, got)
 		}
 	}
 }
@@ -319,35 +310,6 @@ func TestTargets(t *testing.T) {
 	f.Targets = nil
 	if f.judge(); len(f.Targets) != 2 {
 		t.Errorf("got %+v, want importing and memory alone", f.Targets)
-	}
-}
-
-func TestSpread(t *testing.T) {
-	ms := func(list ...int) (all []time.Duration) {
-		for _, n := range list {
-			all = append(all, time.Duration(n)*time.Millisecond)
-		}
-		return all
-	}
-	if got, want := spreadOf(ms(5, 1, 3)), (spread{3, 1, 5}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got, want := spreadOf(ms(4, 1)), (spread{2.5, 1, 4}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := spreadOf(nil); got != (spread{}) {
-		t.Errorf("got %v, want nothing", got)
-	}
-}
-
-func TestRoundsWithin(t *testing.T) {
-	for _, tt := range []struct {
-		round time.Duration
-		want  int
-	}{{0, 10}, {time.Second, 10}, {20 * time.Second, 3}, {2 * time.Minute, 1}} {
-		if got := roundsWithin(10, tt.round); got != tt.want {
-			t.Errorf("%v: got %d, want %d", tt.round, got, tt.want)
-		}
 	}
 }
 

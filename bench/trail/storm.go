@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -93,28 +91,12 @@ func (l *lab) stormDuck(s storm, mixed []*subject) (stormFigures, error) {
 	if err != nil {
 		return stormFigures{}, err
 	}
-	times, err := stormTimes(a.Rows)
-	return stormOf(engineDuck, s, times, time.Duration(a.ElapsedUS)*time.Microsecond), err
-}
-
-// stormTimes reads the rows [index, microseconds].
-func stormTimes(rows [][]any) ([]time.Duration, error) {
-	times := make([]time.Duration, len(rows))
-	for i, row := range rows {
-		if len(row) != 2 {
-			return nil, fmt.Errorf("duckdb: got %v of a storm, want two numbers", row)
-		}
-		n, ok := row[1].(json.Number)
-		if !ok {
-			return nil, fmt.Errorf("duckdb: got %v of a storm, want two numbers", row)
-		}
-		us, err := n.Int64()
-		if err != nil {
-			return nil, err
-		}
-		times[i] = time.Duration(us) * time.Microsecond
+	rows, err := a.pairs() // index, microseconds
+	var times []time.Duration
+	for _, row := range rows {
+		times = append(times, time.Duration(row[1])*time.Microsecond)
 	}
-	return times, nil
+	return stormOf(engineDuck, s, times, time.Duration(a.ElapsedUS)*time.Microsecond), err
 }
 
 func stormOf(engine string, s storm, times []time.Duration, elapsed time.Duration) stormFigures {

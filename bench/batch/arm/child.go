@@ -244,7 +244,7 @@ func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *mode
 			countErr = context.Cause(ctx)
 		case <-line.C:
 			r.AcceptedBeforeStop = t.accepted.Load()
-			counts, countErr = client.Brief(ctx)
+			counts, countErr = client.Counts(ctx)
 		}
 	})
 	plan := schedule{task.Rate, int(int64(task.Rate) * int64(task.Length) / int64(time.Second))}

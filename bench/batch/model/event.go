@@ -17,12 +17,8 @@ type Event struct {
 	Value uint64
 }
 
-// Sizes of an event in bytes, encoded.
-const (
-	JSONSize  = 150  // what the protocol prescribes
-	LargeSize = 1024 // of the ingest table
-	FlatSize  = 32   // of AppendFlat
-)
+// JSONSize is the size of an event of the protocol in bytes, as JSON.
+const JSONSize = 150
 
 // filler is what JSON events are filled up with.
 const filler = "The quick brown fox jumps over the lazy dog while the five boxing wizards jump quickly; pack my box with five dozen liquor jugs. "

@@ -40,7 +40,7 @@ type Counts struct {
 //
 //	PUT    /run/{run}         a Run as JSON: begins it
 //	POST   /run/{run}/batch   a batch: JSON array, lines, or an envelope
-//	GET    /run/{run}         its Counts; with ?ages=no without ages
+//	GET    /run/{run}         its Counts
 //	DELETE /run/{run}         ends it
 //	GET    /ping
 //
@@ -117,14 +117,12 @@ func (s *Receiver) find(handle func(*running, http.ResponseWriter, *http.Request
 	}
 }
 
-func (run *running) count(w http.ResponseWriter, r *http.Request) {
+func (run *running) count(w http.ResponseWriter, _ *http.Request) {
 	run.mu.Lock()
 	c := run.mu.counts
-	if r.URL.Query().Get("ages") != "no" { // sorting takes processor time from what is measured
-		known := slices.DeleteFunc(slices.Clone(run.mu.ages), func(us int32) bool { return us == absent })
-		slices.Sort(known)
-		c.AgeP50, c.AgeP99 = quantile(known, 0.5), quantile(known, 0.99)
-	}
+	known := slices.DeleteFunc(slices.Clone(run.mu.ages), func(us int32) bool { return us == absent })
+	slices.Sort(known)
+	c.AgeP50, c.AgeP99 = quantile(known, 0.5), quantile(known, 0.99)
 	run.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(c); err != nil {
@@ -289,18 +287,13 @@ func (c *Client) Begin(ctx context.Context, r Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.call(ctx, http.MethodPut, "", body)
+	_, err = c.call(ctx, http.MethodPut, body)
 	return err
 }
 
 // Counts returns the account so far.
-func (c *Client) Counts(ctx context.Context) (Counts, error) { return c.counts(ctx, "") }
-
-// Brief returns the account so far without ages, which costs the receiver nothing.
-func (c *Client) Brief(ctx context.Context) (Counts, error) { return c.counts(ctx, "?ages=no") }
-
-func (c *Client) counts(ctx context.Context, query string) (counts Counts, err error) {
-	body, err := c.call(ctx, http.MethodGet, query, nil)
+func (c *Client) Counts(ctx context.Context) (counts Counts, err error) {
+	body, err := c.call(ctx, http.MethodGet, nil)
 	if err != nil {
 		return counts, err
 	}
@@ -309,12 +302,12 @@ func (c *Client) counts(ctx context.Context, query string) (counts Counts, err e
 
 // End has the receiver forget the run.
 func (c *Client) End(ctx context.Context) error {
-	_, err := c.call(ctx, http.MethodDelete, "", nil)
+	_, err := c.call(ctx, http.MethodDelete, nil)
 	return err
 }
 
-func (c *Client) call(ctx context.Context, method, query string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint()+query, bytes.NewReader(body))
+func (c *Client) call(ctx context.Context, method string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

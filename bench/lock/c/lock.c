@@ -75,8 +75,8 @@ int main(int argc, char **argv) {
 	atomic_store(&stop, 1);
 	for (int i = 0; i < workers; i++) pthread_join(threads[i], NULL);
 	t = wall() - t, c = cpu() - c;
-	printf("%zu %.9f %.9f %ld", three ? sizeof word : sizeof mutex, t, c, counter);
-	for (int i = 0; i < workers; i++) printf(" %ld", counts[i * 8]);
-	printf("\n");
+	printf("{\"bytes\":%zu,\"wall\":%.9f,\"cpu\":%.9f,\"counter\":%ld,\"counts\":[", three ? sizeof word : sizeof mutex, t, c, counter);
+	for (int i = 0; i < workers; i++) printf("%s%ld", i ? "," : "", counts[i * 8]);
+	printf("]}\n");
 	return 0;
 }
