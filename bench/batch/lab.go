@@ -89,7 +89,7 @@ func (l *lab) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	others := filepath.Join(l.dir, "peers")
-	if _, err := (gotest.Toolchain{Dir: l.peers}).Do(ctx, "build", "-o", others, "."); err != nil {
+	if _, err := (gotest.Toolchain{Dir: l.peers, Env: []string{"GOWORK=off"}}).Do(ctx, "build", "-o", others, "."); err != nil {
 		l.note("without the arms of others: %v", err)
 	} else {
 		l.others = others

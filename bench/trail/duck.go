@@ -46,7 +46,7 @@ func buildDuck(ctx context.Context, oracle, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = gotest.Toolchain{Dir: oracle, Env: []string{"CGO_ENABLED=1"}}.Do(ctx, "build", "-o", file, "./duck")
+	_, err = gotest.Toolchain{Dir: oracle, Env: []string{"CGO_ENABLED=1", "GOWORK=off"}}.Do(ctx, "build", "-o", file, "./duck")
 	return err
 }
 
