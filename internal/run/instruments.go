@@ -44,7 +44,7 @@ func (g *Generation) Instrument(in Instruments) {
 	v := &variants{Instruments: in, every: g.prog.Vertices}
 	if in.Observer != nil {
 		v.every = wrap(v.every, func(_ int32, at *compile.Vertex) node.Node {
-			if !wants(in.Observer, at.Ref) {
+			if !observes(in.Observer, at.Ref) {
 				return at.Node
 			}
 			return observed(at.Node, at.Ref, in.Observer)
@@ -63,7 +63,7 @@ func (g *Generation) Instrument(in Instruments) {
 	g.watched.Store(v)
 }
 
-func wants(o *observe.Observer, ref node.Ref) bool { return o.Filter == nil || o.Filter(ref) }
+func observes(o *observe.Observer, ref node.Ref) bool { return o.Filter == nil || o.Filter(ref) }
 
 // wrap returns vertices with other nodes.
 func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node) []compile.Vertex {
@@ -104,7 +104,7 @@ func (p *process) attach(v *variants, at int32) {
 	p.packets = p.shard.packetCounts()
 	if p.origin == fromTrigger {
 		p.packets[at].Add(1)
-		if v.Observer != nil && wants(v.Observer, p.gen.prog.Vertices[at].Ref) {
+		if v.Observer != nil && observes(v.Observer, p.gen.prog.Vertices[at].Ref) {
 			p.observer = v.Observer
 		}
 	}

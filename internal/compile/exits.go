@@ -53,12 +53,12 @@ func (c *compiler) unlinked(u *unit) {
 // link (see [compiler.unlinked]), or at a port whose links all lead to nodes from
 // which a path ends. Errors without a link, which end any process, do not count.
 func (c *compiler) endless() {
-	type way struct {
+	type port struct {
 		node int32
-		left int // links whose target is not known to end
+		left int // links to nodes from which no path is known to end
 	}
-	var ways []way
-	into := make([][]int, len(c.units)) // by target: the ways that lead there
+	var ports []port
+	into := make([][]int, len(c.units)) // by target: the ports that lead there
 	ends := make([]bool, len(c.units))
 	var todo []int32
 	end := func(at int32) {
@@ -74,9 +74,9 @@ func (c *compiler) endless() {
 		}
 		for _, edges := range append(v.Out[:len(v.Out):len(v.Out)], v.Err) {
 			for _, e := range edges {
-				into[e.Node] = append(into[e.Node], len(ways))
+				into[e.Node] = append(into[e.Node], len(ports))
 			}
-			ways = append(ways, way{int32(i), len(edges)})
+			ports = append(ports, port{int32(i), len(edges)})
 		}
 		if slices.ContainsFunc(v.Out, func(edges []Edge) bool { return len(edges) == 0 }) {
 			end(int32(i))
@@ -85,9 +85,9 @@ func (c *compiler) endless() {
 	for len(todo) > 0 {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, w := range into[at] {
-			if ways[w].left--; ways[w].left == 0 {
-				end(ways[w].node)
+		for _, i := range into[at] {
+			if ports[i].left--; ports[i].left == 0 {
+				end(ports[i].node)
 			}
 		}
 	}
