@@ -25,19 +25,19 @@ uniflow trail queries (--trail), or to both. It runs until SIGTERM or SIGINT.
 
 POST /batch takes a JSON array of events (application/json) or one event a line
 (application/x-ndjson), plain or compressed with gzip or zstd. The answer comes
-when the events are durable, and tells which of them were not taken. A batch with
-an Idempotency-Key that has come before is answered as it was then, and is not
-written again, whatever has happened to the loader meanwhile.
+when the events are durable, and lists those that were not taken. If a batch has
+the Idempotency-Key of an earlier one, it gets the same answer and is not written
+again, also after a restart or a crash of the loader.
 
 An event for a store has a user, a time and a name, in the fields that --user,
---time and --event name; its other fields are its properties. One that the store
-does not take, because a field is missing or of another type than before, is named
-in the answer, and the others are taken. With --trail alone, the folder loader in
-the store remembers the keys; no other process may write to the store meanwhile.
+--time and --event name; its other fields are its properties. If a field is missing
+or has another type than before, the answer lists the event, and the others are
+taken. With --trail alone, the keys are in the folder loader of the store. No other
+process may write to the store while the loader runs.
 
 GET /health answers 503 while nothing can be written, GET /metrics is for
-Prometheus. There is no authentication: listen on a loopback address, or behind
-something that asks who is there.`
+Prometheus. There is no authentication: listen on a loopback address, or behind a
+proxy that authenticates.`
 
 const loaderExample = `  uniflow loader --addr 127.0.0.1:9100 --out events
   uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB
@@ -70,22 +70,22 @@ func loaderCommand(a *app) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks one, which the log tells")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks a free port, which is in the log")
 	flags.StringVar(&o.out, "out", "", "keep events in files in `FOLDER`, made if it is missing; one loader at a time may use it")
 	o.trail.addFlags(flags)
 	flags.Var(&o.rotate, "rotate", "begin a new file of events after `SIZE`")
 	flags.Var(&o.maxBody, "max-body", "take batches up to `SIZE`, as they are sent and when they are decompressed")
 	flags.Var(&o.maxEvent, "max-event", "take events up to `SIZE`")
-	flags.IntVar(&o.inflight, "max-inflight", 64, "answer 429 when `COUNT` batches are under way")
-	flags.Var(&o.memory, "max-inflight-bytes", "answer 429 when the batches under way take `SIZE` of memory; one alone may take more")
+	flags.IntVar(&o.inflight, "max-inflight", 64, "answer 429 when `COUNT` batches are in flight")
+	flags.Var(&o.memory, "max-inflight-bytes", "answer 429 when the batches in flight take `SIZE` of memory; one alone may take more")
 	flags.IntVar(&o.keys, "dedupe-keys", 1_000_000, "remember the last `COUNT` idempotency keys; takes about 100 bytes of memory for each")
-	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long a shutdown lets batches go on, as `DURATION`")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time for batches to finish at a shutdown, as `DURATION`")
 	flags.BoolVar(&o.debug, "debug", false, "log more")
 	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	return cmd
 }
 
-// check says what is wrong with the options before anything is started.
+// check returns an error for invalid options.
 func (o *loaderOptions) check(command string) error {
 	if o.out == "" && o.trail.dir == "" {
 		return usagef(command, "add --out events or --trail store", "nowhere to keep events: --out or --trail is missing")
@@ -160,7 +160,7 @@ type receiver struct {
 	workers sync.WaitGroup
 }
 
-// progress is how often the log tells what has come, if anything has.
+// progress is how often the log shows what has arrived, if anything has.
 const progress = 10 * time.Second
 
 func (r *receiver) run(ctx context.Context, listener net.Listener, signals <-chan os.Signal) error {
@@ -172,7 +172,7 @@ func (r *receiver) run(ctx context.Context, listener net.Listener, signals <-cha
 	for {
 		select {
 		case <-tick.C:
-			before = r.tell(before)
+			before = r.logProgress(before)
 		case sig := <-signals:
 			return r.shutdown(ctx, sig, signals)
 		case <-ctx.Done():
@@ -183,8 +183,8 @@ func (r *receiver) run(ctx context.Context, listener net.Listener, signals <-cha
 	}
 }
 
-// tell logs what has come since before.
-func (r *receiver) tell(before loader.Stats) loader.Stats {
+// logProgress logs what has arrived since before.
+func (r *receiver) logProgress(before loader.Stats) loader.Stats {
 	s := r.loader.Stats()
 	if s.Batches == before.Batches && s.Duplicates == before.Duplicates && s.Refused == before.Refused {
 		return s
@@ -195,9 +195,9 @@ func (r *receiver) tell(before loader.Stats) loader.Stats {
 	return s
 }
 
-// shutdown stops to listen, lets what is under way end within the grace, and cuts
-// off the rest: whoever sent it has no answer, and sends it again. A second signal
-// ends the program at once.
+// shutdown stops listening, waits for batches in flight up to the grace, and cuts off
+// the rest: their clients get no answer, and send them again. A second signal ends
+// the program immediately.
 func (r *receiver) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
 	r.log.Info("shutting down", keyLogSignal, sig.String(), "grace", r.grace.String())
 	done := make(chan error, 1)

@@ -24,17 +24,17 @@ type trailOptions struct {
 }
 
 func (o *trailOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dir, "trail", "", "keep events in the store in `FOLDER`, made if it is missing; no other process may write to it meanwhile")
+	flags.StringVar(&o.dir, "trail", "", "keep events in the store in `FOLDER`, made if it is missing; no other process may write to it while the loader runs")
 	flags.StringVar(&o.user, "user", "", "the `FIELD` with the user of an event, for --trail (default user_id or user)")
 	flags.StringVar(&o.time, "time", "", "the `FIELD` with its time: RFC 3339, or a number (default time, ts or timestamp)")
 	flags.StringVar(&o.event, "event", "", "the `FIELD` with its name (default event or name)")
 	flags.StringVar(&o.id, "id", "", "the `FIELD` with an id: events of one user and time with the same one are kept once (default none)")
-	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are numbers: s, ms, us or ns (default: told by their size)")
+	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are numbers: s, ms, us or ns (default: by their size)")
 	flags.Var(&o.times, "times", timesHelp)
-	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
+	flags.StringSliceVar(&o.types, "types", nil, "set types of properties, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
 }
 
-// check says what is wrong with the options before anything is started.
+// check returns an error for invalid options.
 func (o *trailOptions) check(command string) (err error) {
 	if o.dir == "" {
 		for _, f := range []struct{ name, value string }{

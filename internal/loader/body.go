@@ -14,11 +14,11 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/jsonscan"
 )
 
-// An input is what a batch is read into. It is reused, with its memory if that
-// is not large.
+// An input has the buffers for reading a batch. It is reused, with its memory if
+// that is not large.
 type input struct {
 	body   []byte // decompressed
-	packed []byte // as it came, if it is compressed
+	packed []byte // as it was sent, if it is compressed
 	split  splitter
 	gzip   *gzip.Reader // nil until needed
 	held   int64        // bytes of memory reserved for both
@@ -27,7 +27,6 @@ type input struct {
 	answer []byte
 }
 
-// newInput makes an input.
 func (l *Loader) newInput() *input {
 	in := &input{req: request{done: make(chan struct{}, 1)}}
 	if l.opts.Store != nil {
@@ -36,29 +35,28 @@ func (l *Loader) newInput() *input {
 	return in
 }
 
-// keepBytes is how much memory each buffer of an input may keep while it is not
-// used, if the limit for all allows as much.
+// keepBytes is how much memory each buffer of an unused input may keep, if the
+// limit for all inputs allows it.
 const keepBytes = 1 << 20
 
-// firstBytes is how much is reserved at first for a body of unknown size, and
-// scarceBytes for any body when memory is scarce; then grows by scarceGrowth. So a
-// client that sends nothing, or a byte a second, holds next to nothing, whatever
-// length it has announced.
+// firstBytes is the first buffer for a body of unknown size. When memory is scarce,
+// every body gets scarceBytes first, and its buffer grows by the factor
+// scarceGrowth. So a client that sends nothing, or a byte a second, holds almost no
+// memory, whatever Content-Length it has announced.
 const (
 	firstBytes   = 64 << 10
 	scarceBytes  = 4 << 10
 	scarceGrowth = 4
 )
 
-// A refusal is why a batch is not taken: an HTTP status, and a sentence for whoever
-// reads the client's log. It is an error.
+// A refusal is the error for a batch that is not taken: an HTTP status, and a
+// sentence for the log of the client.
 type refusal struct {
 	status int
 	text   string
-	again  bool // the client may try again soon
+	retry  bool // the client may try again soon
 }
 
-// Error returns the sentence.
 func (r *refusal) Error() string { return r.text }
 
 func refusef(status int, format string, args ...any) error {
@@ -80,8 +78,8 @@ const (
 )
 
 // read reads a body as it was sent: into in.packed if it is compressed, otherwise
-// into in.body. It decompresses nothing, so that what is held for a client is in
-// proportion to what the client has sent.
+// into in.body. It decompresses nothing, so the memory for a client is in proportion
+// to what the client has sent.
 func (l *Loader) read(in *input, r *http.Request, c coding) error {
 	if r.ContentLength > l.opts.MaxBody {
 		return l.tooLarge("the body has %d bytes", r.ContentLength)
@@ -94,11 +92,11 @@ func (l *Loader) read(in *input, r *http.Request, c coding) error {
 	var err error
 	*to, err = l.readAll(in, *to, body, r.ContentLength)
 	l.counts.received.Add(uint64(l.opts.MaxBody - max(body.left, 0)))
-	var told *refusal
+	var refused *refusal
 	switch {
 	case body.left < 0:
 		return l.tooLarge("the body has over %d bytes", l.opts.MaxBody)
-	case body.err == nil || errors.As(err, &told):
+	case body.err == nil || errors.As(err, &refused):
 		return err
 	case errors.Is(body.err, os.ErrDeadlineExceeded):
 		return errSlow
@@ -119,23 +117,23 @@ func (l *Loader) unpack(in *input, c coding) error {
 	}
 }
 
-// errSlow refuses a body that does not come.
-var errSlow error = &refusal{http.StatusRequestTimeout, "the body did not come in time", false}
+// errSlow refuses a body that does not arrive.
+var errSlow error = &refusal{http.StatusRequestTimeout, "the body did not arrive in time", false}
 
 func (l *Loader) tooLarge(format string, args ...any) error {
-	return refusef(http.StatusRequestEntityTooLarge, format+", more than the %d that are taken: send smaller batches", append(args, l.opts.MaxBody)...)
+	return refusef(http.StatusRequestEntityTooLarge, format+", more than the limit of %d: send smaller batches", append(args, l.opts.MaxBody)...)
 }
 
-// readAll reads a stream to its end into dst's memory or more of it. Size is how
-// long it is, -1 if unknown. It reads no more than MaxBody and one byte.
+// readAll reads a stream to its end, into the memory of dst or more. Size is the
+// length of the stream, -1 if it is unknown. It reads at most MaxBody and one byte.
 func (l *Loader) readAll(in *input, dst []byte, from io.Reader, size int64) ([]byte, error) {
-	want := size + 1 // a last line may need a newline; and the end is seen without growing
+	want := size + 1 // a last line may need a newline, and finding the end needs a byte
 	if size < 0 {
 		want = firstBytes
 	}
 	most := l.opts.MaxBody + 2
 	growth := int64(2)
-	if want > int64(cap(dst)) && !l.plenty(want) {
+	if want > int64(cap(dst)) && !l.halfFree(want) {
 		if size >= 0 {
 			most = want
 		}
@@ -173,24 +171,23 @@ func (l *Loader) gunzip(in *input) (err error) {
 	if err == nil {
 		in.body, err = l.readAll(in, in.body, in.gzip, -1)
 	}
-	var told *refusal
-	if err == nil || errors.As(err, &told) {
+	var refused *refusal
+	if err == nil || errors.As(err, &refused) {
 		return err
 	}
 	return refusef(http.StatusBadRequest, "the body is not whole gzip: %v", err)
 }
 
-// A limitReader fails past a number of bytes, and remembers why reading failed.
+// A limitReader fails after a number of bytes, and remembers the error of reading.
 type limitReader struct {
 	from io.Reader
-	left int64 // negative when there was more
-	err  error // of from, other than the end
+	left int64 // negative if there was more
+	err  error // of from, except io.EOF
 }
 
 // errOver ends a body that is too large.
 var errOver = errors.New("too large")
 
-// Read reads what is left.
 func (l *limitReader) Read(p []byte) (int, error) {
 	n, err := l.from.Read(p[:min(int64(len(p)), l.left+1)])
 	if l.left -= int64(n); l.left < 0 {
@@ -209,9 +206,8 @@ const (
 	zstdSlack = 32
 )
 
-// unzstd decompresses in.packed. The whole is in memory, so that decompressing
-// needs no window beside the result: what a frame says about its window costs
-// nothing.
+// unzstd decompresses in.packed. All of it is in memory, so decompressing needs no
+// window in addition to the result, whatever window a frame asks for.
 func (l *Loader) unzstd(in *input) error {
 	var h zstd.Header
 	want := int64(firstBytes)
@@ -238,9 +234,9 @@ func (l *Loader) unzstd(in *input) error {
 				return l.tooLarge("the body, decompressed, has over %d bytes", l.opts.MaxBody)
 			}
 		case room-len(out) >= zstdBlock:
-			// There was room for the next block. Without that, the error may
-			// be of any kind: the decoder calls a block that does not fit
-			// malformed, unless its frame says how long it is.
+			// There was room for the next block, so the data is bad. Without that room
+			// the error says nothing: the decoder calls a block that does not fit
+			// malformed, unless its frame has its length.
 			return refusef(http.StatusBadRequest, "the body is not whole zstd: %v", err)
 		}
 		want = min(2*want, l.opts.MaxBody)
@@ -258,30 +254,30 @@ func (l *Loader) grow(in *input, b []byte, want int64) ([]byte, error) {
 	return append(make([]byte, 0, want), b...), nil
 }
 
-// reserve reserves memory for an input, in place of what it gives back. While it
-// is copied it has both.
+// reserve reserves memory for an input, in place of a buffer that is freed after it
+// was copied.
 func (l *Loader) reserve(in *input, want, instead int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.bytes+want > l.opts.MaxInflightBytes && l.mu.bytes > in.held {
-		return errBusy(fmt.Sprintf("the batches under way take %d bytes of memory", l.mu.bytes))
+		return errBusy(fmt.Sprintf("the batches in flight take %d bytes of memory", l.mu.bytes))
 	}
 	l.mu.bytes += want - instead
 	in.held += want - instead
 	return nil
 }
 
-// plenty reports whether so much more memory would leave half of it free.
-func (l *Loader) plenty(more int64) bool {
+// halfFree reports whether half of the memory would still be free with so much more.
+func (l *Loader) halfFree(more int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.plentyLocked(more)
+	return l.halfFreeLocked(more)
 }
 
-func (l *Loader) plentyLocked(more int64) bool { return l.mu.bytes+more <= l.opts.MaxInflightBytes/2 }
+func (l *Loader) halfFreeLocked(more int64) bool { return l.mu.bytes+more <= l.opts.MaxInflightBytes/2 }
 
-// enter lets a client in that is about to send a batch, unless the loader ends.
-// The input has memory from before, as long as there is plenty.
+// enter admits a client that is about to send a batch, unless the loader is closed.
+// The input has its old buffers as long as half of the memory is free.
 func (l *Loader) enter() (*input, error) {
 	in := l.inputs.Get().(*input)
 	l.mu.Lock()
@@ -290,7 +286,7 @@ func (l *Loader) enter() (*input, error) {
 		l.inputs.Put(in)
 		return nil, &refusal{http.StatusServiceUnavailable, errClosed.Error(), true}
 	}
-	if in.held = int64(cap(in.body) + cap(in.packed)); in.held > 0 && !l.plentyLocked(in.held) {
+	if in.held = int64(cap(in.body) + cap(in.packed)); in.held > 0 && !l.halfFreeLocked(in.held) {
 		l.inputs.Put(in)
 		in = l.newInput()
 	}
@@ -299,22 +295,22 @@ func (l *Loader) enter() (*input, error) {
 	return in, nil
 }
 
-// admit lets a batch in that has come, or refuses it. A batch that is still coming
-// is not in flight: a slow client keeps no other one out.
+// admit counts a batch that has arrived as in flight, or refuses it. A batch that is
+// still arriving does not count: a slow client does not block others.
 func (l *Loader) admit(in *input) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.inflight == l.opts.MaxInflight {
-		return errBusy(fmt.Sprintf("%d batches are under way", l.mu.inflight))
+		return errBusy(fmt.Sprintf("%d batches are in flight", l.mu.inflight))
 	}
 	in.slot = true
 	l.mu.inflight++
 	return nil
 }
 
-// leave ends what enter and admit began, and gives memory back.
+// leave reverses enter and admit, and frees the memory.
 func (l *Loader) leave(in *input) {
-	// What is kept counts as taken by the next batch, however small it is.
+	// A kept buffer counts as memory of the next batch, however small that is.
 	keep := min(keepBytes, l.opts.MaxInflightBytes/int64(2*l.opts.MaxInflight))
 	for _, b := range []*[]byte{&in.body, &in.packed} {
 		if int64(cap(*b)) > keep {

@@ -165,7 +165,7 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// TestBadFrames refuses zstd whose bytes were changed or cut, at once and for the
+// TestBadFrames refuses zstd whose bytes were changed or cut, immediately and for the
 // right reason, with a body that takes more memory than the first buffer.
 func TestBadFrames(t *testing.T) {
 	body := zstdOf(t, string(lines(700_000)), true)

@@ -68,7 +68,7 @@ func (p *process) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// tell has the child do something, and returns what it says to that.
+// tell sends the child a command, and returns its answer.
 func (p *process) tell(line string) string {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
@@ -108,7 +108,7 @@ type sender struct {
 // size is how many events a batch has.
 func (s *sender) size() int { return 1 + (s.name+s.next*7)%40 }
 
-// run sends until the loader is gone.
+// run sends until the loader was killed.
 func (s *sender) run(p *process) {
 	for {
 		body := array(s.name*1_000_000+s.next*100, s.size())
@@ -131,8 +131,7 @@ func (s *sender) run(p *process) {
 
 // TestKill kills the loader at random moments while eight senders send, and
 // starts it again. In the end each event that was answered is in the files once,
-// and each that was not at most once. UNIFLOW_KILL_ROUNDS=200 has it go on for
-// longer.
+// and each that was not at most once. UNIFLOW_KILL_ROUNDS=200 makes it longer.
 func TestKill(t *testing.T) { killRounds(t, 20, readFiles) }
 
 // TestKillStore is TestKill of a loader that keeps events in a store.
@@ -213,7 +212,7 @@ func killRounds(t *testing.T, rounds int, read func(dir string) ([]string, error
 		}
 	}
 	if len(seen) > 0 {
-		t.Errorf("got %d events that nobody sent", len(seen))
+		t.Errorf("got %d events that no client sent", len(seen))
 	}
 	t.Logf("%d batches with %d events answered in %d rounds, %d of them were there when they were sent again, %d are there without an answer", batches, len(lines), rounds, dups, open)
 	if batches == 0 {

@@ -57,8 +57,8 @@ func (r *trial) until() {
 	}
 }
 
-// refused wants a batch to be refused as it should be while nothing can be
-// written, and the loader to say that of its health.
+// refused checks that a batch is refused while nothing can be written, and that
+// /health says so.
 func (r *trial) refused(again bool) {
 	t := r.p.t
 	t.Helper()
@@ -76,7 +76,7 @@ func (r *trial) refused(again bool) {
 	}
 }
 
-// check wants the events that were answered, each once, and no others.
+// check checks that the events that were answered are there once, and no others.
 func (r *trial) check() {
 	t := r.p.t
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 // maxKey is how long a key may be, in bytes.
 const maxKey = 255
 
-// retryAfter is how long clients are asked to wait that may try again: in seconds,
-// the least that the header can say.
+// retryAfter is how many seconds clients wait before they try again: the shortest
+// time that the header can express.
 const retryAfter = "1"
 
 // Server limits against slow clients.
@@ -23,12 +23,12 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
 	writeTimeout  = 30 * time.Second
-	drainTimeout  = 2 * time.Second // for the rest of a body that is refused
+	drainTimeout  = 2 * time.Second // for the rest of a refused body
 	headerBytes   = 16 << 10
 )
 
-// Server returns a server of the loader, with limits for clients that are slow or
-// send endless headers. The caller serves and ends it.
+// Server returns an HTTP server for the loader, with limits for slow clients and
+// large headers. The caller starts and closes it.
 func (l *Loader) Server() *http.Server {
 	return &http.Server{
 		Handler: l.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
@@ -36,8 +36,8 @@ func (l *Loader) Server() *http.Server {
 	}
 }
 
-// Handler answers POST /batch, GET /metrics and GET /health. It limits the time
-// that a body may take, but not that of headers: see [Loader.Server].
+// Handler answers POST /batch, GET /metrics and GET /health. It limits the time of a
+// body, but not of the headers: see [Loader.Server].
 func (l *Loader) Handler() http.Handler {
 	metrics := l.metrics.handler(l.log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,21 +46,21 @@ func (l *Loader) Handler() http.Handler {
 		case "/batch":
 			l.serveBatch(w, r)
 		case "/metrics":
-			if reading(w, r) {
+			if isRead(w, r) {
 				metrics.ServeHTTP(w, r)
 			}
 		case "/health":
-			if reading(w, r) {
+			if isRead(w, r) {
 				l.serveHealth(w)
 			}
 		default:
-			writeError(w, refusef(http.StatusNotFound, "there is nothing here: POST events to /batch, GET /health or /metrics"))
+			writeError(w, refusef(http.StatusNotFound, "not found: POST events to /batch, GET /health or /metrics"))
 		}
 	})
 }
 
-// reading refuses methods other than GET and HEAD.
-func reading(w http.ResponseWriter, r *http.Request) bool {
+// isRead refuses methods other than GET and HEAD.
+func isRead(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
 	}
@@ -82,7 +82,7 @@ func cannotWrite(why string) error {
 	return &refusal{http.StatusServiceUnavailable, "events cannot be written: " + why, true}
 }
 
-// write answers with JSON. There is nobody to tell if the client has gone.
+// write answers with JSON. An error of writing is ignored: the client has gone.
 func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -96,7 +96,7 @@ func write(w http.ResponseWriter, status int, body []byte) {
 func writeError(w http.ResponseWriter, err error) int {
 	r := &refusal{status: http.StatusInternalServerError, text: err.Error()}
 	errors.As(err, &r)
-	if r.again {
+	if r.retry {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	body := appendString([]byte(`{"error":`), r.text)
@@ -111,7 +111,7 @@ func (l *Loader) serveBatch(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		l.counts.refused.Add(1)
 		if !errors.Is(err, errSlow) {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout)) // writers of tests know none
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTimeout)) // see deadlines
 			l.drain(r)
 		}
 		status = writeError(w, err)
@@ -119,24 +119,26 @@ func (l *Loader) serveBatch(w http.ResponseWriter, r *http.Request) {
 	l.metrics.requests.WithLabelValues(strconv.Itoa(status)).Observe(time.Since(began).Seconds())
 }
 
-// drain reads what is left of a body, within limits: a client that is cut off
-// while it sends may not see the answer. One that has asked whether to send is
-// told by the answer.
+// drain reads the rest of a body, within limits: a client whose connection is closed
+// while it sends may not see the answer. A client that sent Expect waits for the
+// answer before it sends the body.
 func (l *Loader) drain(r *http.Request) {
 	if r.Header.Get("Expect") != "" {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, r.Body, l.opts.MaxBody) // all of it, or the client has gone
+	_, _ = io.CopyN(io.Discard, r.Body, l.opts.MaxBody) // an error means that there is no more
 }
 
-// deadlines limits the time of a body and an answer. Writers of tests know none.
+// deadlines limits the time of a body and an answer. The writers of tests do not
+// support deadlines.
 func (l *Loader) deadlines(w http.ResponseWriter) {
 	c, now := http.NewResponseController(w), time.Now()
 	_ = c.SetReadDeadline(now.Add(l.opts.BodyTimeout))                 // see above
 	_ = c.SetWriteDeadline(now.Add(l.opts.BodyTimeout + writeTimeout)) // see above
 }
 
-// take takes a batch. If it is taken, it is answered.
+// take takes a batch and answers it. The error is a refusal, which is not answered
+// yet.
 func (l *Loader) take(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -183,17 +185,17 @@ func (l *Loader) take(w http.ResponseWriter, r *http.Request) (status int, err e
 	in.req.split, in.req.batch = &in.split, in.split.batch
 	l.queue <- &in.req // it has room
 	<-in.req.done
-	var told *refusal
+	var refused *refusal
 	switch {
-	case errors.As(in.req.err, &told):
-		return 0, told
+	case errors.As(in.req.err, &refused):
+		return 0, refused
 	case in.req.err != nil:
 		return 0, cannotWrite(in.req.err.Error())
 	}
 	return l.answer(w, in, in.req.answer, in.req.duplicate), nil
 }
 
-// answer tells what became of a batch.
+// answer answers a batch that was taken.
 func (l *Loader) answer(w http.ResponseWriter, in *input, o outcome, duplicate bool) int {
 	if duplicate {
 		l.counts.duplicates.Add(1)
@@ -225,7 +227,7 @@ func keyOf(h http.Header) (string, error) {
 	return keys[0], nil
 }
 
-// formOf returns how a body is written.
+// formOf returns the format of a body.
 func formOf(w http.ResponseWriter, h http.Header) (ndjson bool, c coding, err error) {
 	given := h.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(given)

@@ -75,7 +75,7 @@ func TestRefuse(t *testing.T) {
 		{"half gzip", gzipOf(t, "[1,2,3]")[:20], 400, "the body is not whole gzip", []string{"Content-Encoding", "gzip"}},
 		{"no zstd", "[1]", 400, "the body is not whole zstd", []string{"Content-Encoding", "zstd"}},
 		{"half zstd", zstdOf(t, array(0, 100), false)[:30], 400, "the body is not whole zstd", []string{"Content-Encoding", "zstd"}},
-		{"large", "[" + bomb + "]", 413, "the body has 1048578 bytes, more than the 65536", nil},
+		{"large", "[" + bomb + "]", 413, "the body has 1048578 bytes, more than the limit of 65536", nil},
 		{"gzip bomb", gzipOf(t, bomb), 413, "decompressed, has over 65536 bytes", []string{"Content-Encoding", "gzip"}},
 		{"zstd bomb", zstdOf(t, bomb, false), 413, "decompressed, has over 65536 bytes", []string{"Content-Encoding", "zstd"}},
 		{"zstd bomb of unknown size", zstdOf(t, bomb, true), 413, "decompressed, has over 65536 bytes", []string{"Content-Encoding", "zstd"}},
@@ -92,7 +92,7 @@ func TestRefuse(t *testing.T) {
 				t.Errorf("got %q, want %q", got.Error, c.text)
 			}
 			r.wantEvents()
-			r.await("nothing under way", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
+			r.await("nothing in flight", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
 			if s := r.loader.Stats(); s.Refused != 1 || s.Batches != 0 {
 				t.Errorf("got %+v", s)
 			}
@@ -151,7 +151,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	r.wantEvents("1", "4")
 	// The answer to the key is the same, whatever is sent with it, and also by a
-	// loader that was started anew.
+	// loader that was restarted.
 	again := strings.Replace(want, "false", "true", 1)
 	if got := r.want(r.post("[7]", "Idempotency-Key", "k"), 200); got.body != again {
 		t.Errorf("got  %swant %s", got.body, again)
@@ -189,9 +189,9 @@ func TestEmpty(t *testing.T) {
 	r.wantEvents()
 }
 
-// TestAtOnce sends each of 20 keys eight times at once: one of the eight is
-// taken, the others are told so.
-func TestAtOnce(t *testing.T) {
+// TestConcurrentKeys sends each of 20 keys eight times concurrently: one of the eight
+// is taken, the others are answered as duplicates.
+func TestConcurrentKeys(t *testing.T) {
 	r := openRig(t, Options{Rotate: 256, MaxInflight: 200})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -250,14 +250,14 @@ func TestWaitsForFirst(t *testing.T) {
 	wg.Go(send)
 	<-synced
 	wg.Go(send)
-	r.await("two under way", func(s Stats) bool { return s.Inflight == 2 })
+	r.await("two in flight", func(s Stats) bool { return s.Inflight == 2 })
 	select {
 	case got := <-answers:
 		t.Fatalf("got %+v before anything was durable", got)
 	default:
 	}
 	got := r.want(r.post("[2]"), 429)
-	if got.header.Get("Retry-After") != "1" || got.Error != "2 batches are under way: try again later" {
+	if got.header.Get("Retry-After") != "1" || got.Error != "2 batches are in flight: try again later" {
 		t.Errorf("got %+v", got)
 	}
 	close(goOn)
@@ -269,13 +269,13 @@ func TestWaitsForFirst(t *testing.T) {
 	r.wantEvents("1")
 }
 
-// TestMemory refuses a batch when those under way take too much memory, and takes
+// TestMemory refuses a batch when those in flight take too much memory, and takes
 // one that alone takes more. What a client has announced and not sent takes none.
 func TestMemory(t *testing.T) {
 	r := openRig(t, Options{MaxInflightBytes: 200_000})
 	large := "[\"" + strings.Repeat("x", 250_000) + "\"]"
 	r.want(r.post(large), 200)
-	r.await("nothing under way", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
+	r.await("nothing in flight", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
 	head := "POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 120000\r\n\r\n["
 	silent := r.dial(head)
 	defer silent.Close()
@@ -294,8 +294,8 @@ func TestMemory(t *testing.T) {
 }
 
 // TestSlowBodies has clients that announce the largest body and send one byte of
-// it, more of them than MaxInflight, and than memory would hold. They keep nobody
-// else from being served.
+// it, more of them than MaxInflight, and than memory would hold. Other
+// clients are still served.
 func TestSlowBodies(t *testing.T) {
 	const clients = 200
 	r := openRig(t, Options{MaxInflight: 8, MaxInflightBytes: 16 << 20, BodyTimeout: 10 * time.Minute})
@@ -359,10 +359,10 @@ func TestSlowClient(t *testing.T) {
 	conn := r.dial("POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n[")
 	defer conn.Close()
 	text, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 408 ") || !strings.Contains(string(text), "the body did not come in time") {
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 408 ") || !strings.Contains(string(text), "the body did not arrive in time") {
 		t.Errorf("got %q, error %v", text, err)
 	}
-	r.await("nothing under way", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
+	r.await("nothing in flight", func(s Stats) bool { return s.Inflight == 0 && s.InflightBytes == 0 })
 }
 
 // TestCutOff takes nothing of a body that ends early.

@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
-// A discard is a client that wants to know the status only.
+// A discard is a client that reads only the status.
 type discard struct {
 	header http.Header
 	status int

@@ -76,15 +76,15 @@ func (o Options) withDefaults() (Options, error) {
 		errs = append(errs, errors.New("the folder is missing"))
 	}
 	errs = append(errs,
-		standard(&o.Rotate, "Rotate", 64<<20),
-		standard(&o.MaxBody, "MaxBody", 8<<20),
-		standard(&o.MaxEvent, "MaxEvent", 1<<20),
-		standard(&o.MaxInflight, "MaxInflight", 64),
-		standard(&o.MaxInflightBytes, "MaxInflightBytes", 128<<20),
-		standard(&o.DedupeKeys, "DedupeKeys", 1_000_000),
-		standard(&o.BodyTimeout, "BodyTimeout", 30*time.Second),
-		standard(&o.journalBytes, "journalBytes", 16<<20),
-		standard(&o.probeEvery, "probeEvery", time.Second),
+		setDefault(&o.Rotate, "Rotate", 64<<20),
+		setDefault(&o.MaxBody, "MaxBody", 8<<20),
+		setDefault(&o.MaxEvent, "MaxEvent", 1<<20),
+		setDefault(&o.MaxInflight, "MaxInflight", 64),
+		setDefault(&o.MaxInflightBytes, "MaxInflightBytes", 128<<20),
+		setDefault(&o.DedupeKeys, "DedupeKeys", 1_000_000),
+		setDefault(&o.BodyTimeout, "BodyTimeout", 30*time.Second),
+		setDefault(&o.journalBytes, "journalBytes", 16<<20),
+		setDefault(&o.probeEvery, "probeEvery", time.Second),
 	)
 	if o.MaxBody > maxMaxBody {
 		errs = append(errs, fmt.Errorf("MaxBody: %d is more than %d", o.MaxBody, int64(maxMaxBody)))
@@ -98,8 +98,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// standard sets a field to its default if it is zero.
-func standard[N int | int64 | time.Duration](field *N, name string, value N) error {
+// setDefault sets a field to a value if it is zero.
+func setDefault[N int | int64 | time.Duration](field *N, name string, value N) error {
 	if *field < 0 {
 		return fmt.Errorf("%s: %v is negative", name, *field)
 	}
@@ -297,12 +297,12 @@ func (l *Loader) Dir() string { return l.opts.Dir }
 type Stats struct {
 	Batches    uint64 // taken
 	Duplicates uint64 // answered again
-	Refused    uint64 // not taken as a whole, for whatever reason
+	Refused    uint64 // not taken as a whole
 	Accepted   uint64 // events
 	Rejected   uint64 // events
 	Bytes      uint64 // of accepted events, as they are in files
 
-	Inflight      int   // batches that have come
+	Inflight      int   // batches that have arrived
 	InflightBytes int64 // memory that they take
 	Keys          int   // that are remembered
 	Files         int   // of events

@@ -19,7 +19,7 @@ import (
 // running tests.
 const childDir = "UNIFLOW_TEST_LOADER_DIR"
 
-// childVault has the child keep events in a vault.
+// childVault makes the child keep events in a vault.
 const childVault = "UNIFLOW_TEST_LOADER_VAULT"
 
 func TestMain(m *testing.M) {

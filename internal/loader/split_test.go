@@ -19,7 +19,7 @@ func seeds() []string {
 	}
 }
 
-// FuzzArray wants what encoding/json makes of an array.
+// FuzzArray agrees with encoding/json on arrays.
 func FuzzArray(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s))
@@ -41,7 +41,7 @@ func FuzzArray(f *testing.F) {
 	})
 }
 
-// check wants the lines of events, and verdicts on the others.
+// check checks that there are lines for the good events, and verdicts for the others.
 func check(t *testing.T, s *splitter, events []json.RawMessage, limit int) {
 	t.Helper()
 	var lines bytes.Buffer
@@ -79,7 +79,7 @@ func check(t *testing.T, s *splitter, events []json.RawMessage, limit int) {
 	}
 }
 
-// FuzzLines wants of each line what encoding/json says of it.
+// FuzzLines agrees with encoding/json on each line.
 func FuzzLines(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s))
