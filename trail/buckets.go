@@ -6,19 +6,19 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// maxBuckets is how many buckets of time a store may have events in. Each is a file
-// at least, which is mapped, and Linux lets a process map 65,530. Of 28 days they are
-// 2,500 years, of an hour nearly four.
+// maxBuckets bounds the buckets of time with events. Each has at least one mapped file,
+// and Linux lets a process map 65,530. Buckets of 28 days cover 2,500 years, of an hour
+// nearly four.
 const maxBuckets = 1 << 15
 
-// A bucketLimit sees to it that the events of a group of appends do not fall into too
-// many buckets. It is used again for the next group.
+// A bucketLimit refuses appends whose events would begin too many buckets. It is
+// reused for the next group of appends.
 type bucketLimit struct {
 	s       *Store
 	sources []*source
 	taken   [][]event.Event // before buckets was made
 	count   int             // events in them
-	buckets map[int64]bool  // with events; nil as long as there is room anyway
+	buckets map[int64]bool  // with events; nil while the limit is far
 }
 
 func (r *bucketLimit) begin(s *Store) {
@@ -26,12 +26,12 @@ func (r *bucketLimit) begin(s *Store) {
 }
 
 func (r *bucketLimit) end() {
-	clear(r.taken) // they are the callers'
+	clear(r.taken) // the callers own them
 	*r = bucketLimit{taken: r.taken[:0]}
 }
 
-// take returns a *RefusedError if events would begin buckets that there is no room
-// for. It looks at them only where a store has come near the limit.
+// take returns a *RejectedError if events would begin more buckets than the
+// limit. It looks at the events only if the store is near the limit.
 func (r *bucketLimit) take(events []event.Event) error {
 	if r.buckets == nil && len(r.sources)+r.count+len(events) <= r.s.opt.buckets {
 		r.taken = append(r.taken, events)
@@ -68,7 +68,7 @@ func (r *bucketLimit) take(events []event.Event) error {
 	return &RejectedError{Refused: refused}
 }
 
-// bucketsOf returns the buckets that sources are of.
+// bucketsOf returns the buckets of sources.
 func bucketsOf(sources []*source) map[int64]bool {
 	buckets := make(map[int64]bool)
 	for _, src := range sources {
@@ -79,11 +79,10 @@ func bucketsOf(sources []*source) map[int64]bool {
 
 func (s *Store) bucketError(millis int64) error {
 	days := float64(s.width) / float64(24*60*60*1000)
-	return fmt.Errorf("time %s would begin another segment: a store has events in at most %d stretches of %g days", timeText(millis), s.opt.buckets, days)
+	return fmt.Errorf("time %s would begin another segment: a store has events in at most %d buckets of %g days", timeText(millis), s.opt.buckets, days)
 }
 
-// checkBuckets returns an error if segments that an import has made would be too
-// many.
+// checkBuckets returns an error if the segments of an import would exceed the limit.
 func (s *Store) checkBuckets(segments []*source) error {
 	sources := s.current.Load().sources
 	if len(sources)+len(segments) <= s.opt.buckets {

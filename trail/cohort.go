@@ -53,7 +53,7 @@ func decodeCohort(b []byte) ([]uint64, error) {
 	case crc32.Checksum(b[12:], castagnoli) != binary.LittleEndian.Uint32(b[8:]):
 		return nil, errors.New("wrong checksum")
 	case binary.LittleEndian.Uint32(b[12:]) != cohortVersion:
-		return nil, fmt.Errorf("it is of version %d; this program knows %d", binary.LittleEndian.Uint32(b[12:]), cohortVersion)
+		return nil, fmt.Errorf("it has version %d; this program knows version %d", binary.LittleEndian.Uint32(b[12:]), cohortVersion)
 	case binary.LittleEndian.Uint64(b[16:]) != uint64(len(b)-cohortHeader)/8 || len(b)%8 != 0:
 		return nil, errors.New("it is cut short")
 	}
@@ -79,8 +79,8 @@ func readCohort(fsys vfs.FS, path string) ([]uint64, error) {
 	return hashes, nil
 }
 
-// users returns the hashes of a cohort, which it reads when that was not done yet.
-// Two callers may both read the file, which does no harm.
+// users returns the hashes of a cohort, and reads the file on first use. Two callers
+// may both read it, which is harmless.
 func (s *Store) users(c *cohort) ([]uint64, error) {
 	if p := c.hashes.Load(); p != nil {
 		return *p, nil
@@ -104,8 +104,7 @@ func (sn *snapshot) cohort(name string) ([]uint64, error) {
 	return sn.store.users(sn.cohorts[i])
 }
 
-// makeCohort writes the file of a cohort, durably; the manifest does not name it
-// yet.
+// makeCohort writes the file of a cohort durably. The manifest does not name it yet.
 func (s *Store) makeCohort(name string, hashes []uint64) (*cohort, error) {
 	file := fmt.Sprintf("%012d.cohort", s.nextFile.Add(1)-1)
 	if err := replaceFile(s.fs, filepath.Join(s.dir, cohortDir, file), encodeCohort(hashes)); err != nil {
@@ -116,10 +115,10 @@ func (s *Store) makeCohort(name string, hashes []uint64) (*cohort, error) {
 	return c, nil
 }
 
-// saveCohort keeps users under a name, in place of those it had.
+// saveCohort keeps users under a name, and replaces those kept before.
 func (s *Store) saveCohort(name string, found []query.User) error {
 	if name == "" || len(name) > maxCohortName {
-		return fmt.Errorf("a cohort is kept under a name of 1 to %d bytes", maxCohortName)
+		return fmt.Errorf("the name of a cohort must have 1 to %d bytes", maxCohortName)
 	}
 	hashes := make([]uint64, len(found))
 	for i, u := range found {
@@ -140,7 +139,7 @@ func (s *Store) saveCohort(name string, found []query.User) error {
 			cohorts = slices.Insert(cohorts, i, made)
 		} else {
 			if _, err := s.users(cohorts[i]); err != nil { // for queries that still have it
-				s.log.Warn("trail: a cohort that is replaced", "err", err)
+				s.log.Warn("trail: read a cohort that is replaced", "err", err)
 			}
 			cohorts[i] = made
 		}
@@ -156,8 +155,8 @@ func (s *Store) saveCohort(name string, found []query.User) error {
 	return err
 }
 
-// setCohortsLocked makes cohorts the state, and has the files of the others
-// deleted. The caller has locked manifest and mu.
+// setCohortsLocked sets the cohorts of the state, and schedules the files of others for
+// deletion. The caller has locked manifest and mu.
 func (s *Store) setCohortsLocked(cohorts []*cohort) {
 	for _, c := range s.mu.cohorts {
 		if !slices.Contains(cohorts, c) {

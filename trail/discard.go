@@ -21,7 +21,6 @@ type DamagedError struct {
 	Err  error  // what is wrong
 }
 
-// Error names the file, the place and the command that gives the segment up.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%v; %s", e.Err, discardHint(e.Dir, e.File))
 }

@@ -33,9 +33,9 @@ func (s *Store) checkExact(have, merged, more event.Schema, large []event.Proper
 	return nil
 }
 
-// hasLarge tells whether the store has integers of a property that a number cannot
-// hold exactly. It looks once: they may be gone later, and the answer stays until the
-// store is closed. What cannot be read has none.
+// hasLarge reports whether the store has integers of a property that a number cannot
+// hold exactly. A positive answer stays until the store is closed, even if the
+// integers are deleted. Sources that cannot be read do not count.
 func (s *Store) hasLarge(property string) bool {
 	if s.large[property] {
 		return true
@@ -49,7 +49,7 @@ func (s *Store) hasLarge(property string) bool {
 	return false
 }
 
-// largeIn returns such an integer of a source, the missing value if it has none.
+// largeIn returns such an integer of a source, or the missing value.
 func largeIn(src *source, property string) (v event.Value) {
 	err := guarded(func() (err error) {
 		if c := src.seg.Column(property); c != nil && c.Type() == event.Int {

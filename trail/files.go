@@ -47,15 +47,15 @@ func readFile(fsys vfs.FS, path string) (b []byte, err error) {
 	return b, nil
 }
 
-// isAccessError tells whether an error says nothing of what is in a file, such as that of a
-// permission or of too many open files: the next try, or another user, may find it
-// sound.
+// isAccessError reports whether an error, such as that of a permission or of too many
+// open files, does not mean that the file is damaged: the next try, or another user,
+// may find it sound.
 func isAccessError(err error) bool {
 	_, of := errors.AsType[*fs.PathError](err)
 	return of && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EIO)
 }
 
-// replaceFile puts a file in place, durably, or leaves the one that is there.
+// replaceFile writes a file durably, or leaves the one that is there.
 func replaceFile(fsys vfs.FS, path string, content []byte) error {
 	tmp := path + ".tmp"
 	w, err := createFile(context.Background(), fsys, tmp)
@@ -75,10 +75,9 @@ func replaceFile(fsys vfs.FS, path string, content []byte) error {
 	return nil
 }
 
-// A renameError leaves it open whether the new file is in place.
+// A renameError means that the new file may or may not be in place.
 type renameError struct{ error }
 
-// Unwrap returns the error of the file system.
 func (e *renameError) Unwrap() error { return e.error }
 
 // A fileWriter writes a new file from the beginning to the end.
@@ -90,7 +89,7 @@ type fileWriter struct {
 	off  int64
 }
 
-// createFile makes a file, in place of one that an earlier try has left.
+// createFile makes a file. It replaces one that an earlier try has left.
 func createFile(ctx context.Context, fsys vfs.FS, path string) (*fileWriter, error) {
 	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -112,8 +111,8 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// finish makes the file durable and closes it; or deletes it, given the error of a
-// write.
+// finish makes the file durable and closes it. If err is not nil, the error of a
+// write, it deletes the file.
 func (w *fileWriter) finish(err error) error {
 	if err == nil {
 		err = w.f.Sync()
@@ -177,8 +176,8 @@ func entryOf(seg *segment.Segment, file string, bucket int64, commit, applied ui
 	}
 }
 
-// segmentName returns a name that was never used: its number, and the last commit
-// in it, for rebuild.
+// segmentName returns a new name: a number that was never used, and the last commit
+// in the segment, for rebuild.
 func (s *Store) segmentName(commit uint64) string {
 	return fmt.Sprintf("%012d-%d.seg", s.nextFile.Add(1)-1, commit)
 }

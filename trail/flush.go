@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 )
 
-// retryFlush is how long after a flush that failed the next is tried.
+// retryFlush is the time between a flush that failed and the next try.
 const retryFlush = 2 * time.Second
 
 // Flush writes what is in memory to segments.
@@ -34,7 +34,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 }
 
-// flushLoop is the flusher.
+// flushLoop is the goroutine of the flusher.
 func (s *Store) flushLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -62,7 +62,7 @@ func (s *Store) flushLoop() {
 			due = wait <= 0
 		}
 		if waiting && due {
-			_ = flush() // it is kept in flushErr, logged, and tried again
+			_ = flush() // the error is in flushErr and the log; the next flush tries again
 			continue
 		}
 		if s.mergeLarge() {
@@ -78,15 +78,15 @@ func (s *Store) flushLoop() {
 		case reply := <-s.flushes:
 			reply <- flush()
 		case <-s.ctx.Done():
-			<-s.stopped // the last commit may have brought something
-			_ = flush() // kept in flushErr: the events stay in the log
+			<-s.stopped // the last commit may have added events
+			_ = flush() // the error is in flushErr; the events stay in the log
 			return
 		}
 	}
 }
 
-// flush writes the runs in memory to segments, a new one for each bucket, and has
-// the log forget them.
+// flush writes the runs in memory to segments, a new one for each bucket, and
+// acknowledges their records to the log.
 func (s *Store) flush() (err error) {
 	started := s.now()
 	var runs []*source
@@ -94,7 +94,7 @@ func (s *Store) flush() (err error) {
 	var marks map[string][]byte
 	var upTo uint64
 	var sn *snapshot
-	s.onCommitter(func() { // no commit is halfway, and no merge of the committer
+	s.onCommitter(func() { // neither a commit nor a merge of the committer is under way
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		upTo, marks, records = s.mu.commit, s.mu.marks, s.mu.records
@@ -145,7 +145,7 @@ func (s *Store) flush() (err error) {
 		s.uncountLocked(runs)
 		s.replaceLocked(runs, segments...)
 		s.mu.records = slices.Clone(s.mu.records[len(records):])
-		s.mu.oldest = started // or a little later; of what came meanwhile
+		s.mu.oldest = started // a little too early for what came meanwhile
 		return runs
 	})
 	if err != nil {
@@ -161,8 +161,8 @@ func (s *Store) flush() (err error) {
 	return nil
 }
 
-// deletedSince tells whether users were deleted after the last flush. Their
-// deletions cannot be forgotten before the next, even if nothing came since.
+// deletedSince reports whether users were deleted after the last flush. The manifest
+// cannot forget their deletions before the next flush, even if nothing came since.
 func (s *Store) deletedSince() bool {
 	s.manifest.Lock()
 	defer s.manifest.Unlock()
@@ -235,7 +235,7 @@ func (s *Store) install(path string, e entry) (*source, error) {
 }
 
 // dropUncommitted closes segments that were not committed, and deletes them unless the
-// next Open may want them.
+// next Open may need them.
 func (s *Store) dropUncommitted(made []*source, why error) {
 	for _, src := range made {
 		src.obsolete.Store(!mayBeCommitted(why))

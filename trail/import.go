@@ -53,11 +53,10 @@ func CheckImportName(file string) error { return tabular.CheckName(file) }
 // first error ends the import. Appends and queries can run during an import; one
 // import runs at a time. Memory does not grow with the files.
 //
-// Rows that cannot be read are bad, and so are those with a time outside of
-// Options.Times; older ones than the store keeps are counted and left out. The
-// error is a *BadRowsError if a file has more bad rows than are allowed, and
-// wraps an *event.TypeError if a property has another type than in the store, or an
-// *event.InexactError.
+// Rows that cannot be read are bad, and so are rows with a time outside of
+// Options.Times. Rows older than the store's horizon are counted and left out. The
+// error is a *BadRowsError if a file has more bad rows than are allowed. It wraps an
+// *event.TypeError or an *event.InexactError if a property does not fit the store.
 func (s *Store) Import(ctx context.Context, files []string, opt ImportOptions) (ImportResult, error) {
 	var result ImportResult
 	ctx, end, err := s.begin(ctx)
@@ -96,7 +95,7 @@ type importer struct {
 	ctx    context.Context
 	opt    ImportOptions
 	file   ImportFile
-	sn     *snapshot // against which duplicates are looked for
+	sn     *snapshot // to look for duplicates in
 	seen   seen
 	reader *tabular.Reader
 	read   int64 // good rows
@@ -204,9 +203,9 @@ func (im *importer) countBad(rows []tabular.BadRow) error {
 	return nil
 }
 
-// install commits the segments. Rows that an append has brought meanwhile, with the
-// same user, time and id, are taken out first, which is tried until no more come.
-// It returns the segments that were not taken.
+// install commits the segments. Before that it removes rows that appends have added
+// meanwhile with the same user, time and id, and repeats that until no more come. It
+// returns the segments that it did not commit.
 func (im *importer) install(segments []*source, schema event.Schema) ([]*source, error) {
 	again, err := im.newlyStored(segments)
 	for {
@@ -243,15 +242,15 @@ func (im *importer) install(segments []*source, schema event.Schema) ([]*source,
 	}
 }
 
-// An eventKey is what equal events have in common.
+// An eventKey identifies equal events.
 type eventKey struct {
 	user string
 	time int64
 	id   uint64
 }
 
-// newlyStored returns the events of the segments that have come to the store since the
-// importer last looked; nil for none.
+// newlyStored returns the events of the segments that the store has got since the
+// importer's snapshot; nil for none.
 func (im *importer) newlyStored(segments []*source) (found map[eventKey]bool, err error) {
 	err = guarded(func() (err error) {
 		found, err = im.findCommon(segments)
@@ -313,8 +312,8 @@ func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 	return found, nil
 }
 
-// takeSegments commits temporary segments. It runs on the committer, since the
-// schema may change.
+// takeSegments commits temporary segments. It runs on the committer, because it may
+// change the schema.
 func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 	merged, err := widen(s.current.Load().schema, schema)
 	if err != nil || len(segments) == 0 {
@@ -326,7 +325,7 @@ func (s *Store) takeSegments(segments []*source, schema event.Schema) error {
 	var large []event.Property
 	for _, f := range schema {
 		if f.Type != event.Int || merged.Type(f.Name) != event.Float {
-			continue // the file has it as it stays
+			continue // its type stays
 		}
 		for _, src := range segments {
 			if v := largeIn(src, f.Name); !v.Missing() && !has(large, f.Name) {

@@ -11,11 +11,11 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// exactUsers is up to how many users Info counts one by one.
+// exactUsers is the number of users up to which Info counts exactly.
 const exactUsers = 20_000_000
 
 // Info tells what is in the store. It counts the events by name, which takes about
-// a nanosecond for each. The zero Info is that of a closed store.
+// a nanosecond for each. A closed store returns the zero Info.
 func (s *Store) Info() Info {
 	sn, err := s.view()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) Info() Info {
 	return info
 }
 
-// countEvents adds how often each event stands in a segment.
+// countEvents adds the number of events of each name in a segment.
 func countEvents(seg *segment.Segment, counts map[string]int64) error {
 	events := seg.Events()
 	byCode := make([]int64, events.Codes())
@@ -119,10 +119,10 @@ func countEvents(seg *segment.Segment, counts map[string]int64) error {
 	return nil
 }
 
-// countUsers returns how many distinct users there are. Users stand in order of
-// their hashes, so that the first part of the hashes is a fair sample.
+// countUsers returns the number of distinct users. Users are sorted by hash, so the
+// first part of the hashes is a fair sample.
 func countUsers(sn *snapshot) (int64, error) {
-	var most int64 // no less than there are
+	var most int64 // at least as many as there are
 	for _, src := range sn.sources {
 		most += src.Users
 	}

@@ -17,8 +17,8 @@ const (
 	replayedRows = 256 << 10
 )
 
-// openLog opens the write-ahead log and takes in what is in no segment yet.
-// missing tells that it is gone.
+// openLog opens the write-ahead log and replays the records that are in no segment.
+// missing says that the log is gone.
 func (s *Store) openLog(missing bool) error {
 	opt := spool.Options{Dir: filepath.Join(s.dir, walDir), SegmentBytes: logSegment, FS: s.opt.fs, Log: s.log, SyncEvery: -1, SyncBytes: -1}
 	if s.opt.NoSync {
@@ -53,14 +53,14 @@ func (s *Store) openLog(missing bool) error {
 		s.mu.records = append(s.mu.records, logRecord{rec.commit, positions[i]})
 	}
 	if len(live) > 0 {
-		s.log.Info("trail: take in the write-ahead log", "commits", len(live))
+		s.log.Info("trail: replaying write-ahead log", "commits", len(live))
 		s.mu.oldest = s.now()
 	}
 	return s.replay(live)
 }
 
-// wantedRecords tells which of the records count: not those that are in segments,
-// or were refused after all, or come a second time.
+// wantedRecords reports which records are to be replayed: not those that are in
+// segments, were refused later, or come a second time.
 func wantedRecords(records []record, flushed uint64) []bool {
 	known := make(map[uint64]bool)
 	for _, r := range records {
@@ -100,7 +100,7 @@ func (s *Store) replay(records []record) error {
 		return err
 	}
 	for _, rec := range records {
-		// A run is on one side of each deletion.
+		// No run has commits from both sides of a deletion.
 		if c.rows() >= replayedRows || slices.ContainsFunc(tombs.all, func(t tombstone) bool { return sealed < t.Commit && t.Commit < rec.commit }) {
 			if err := seal(); err != nil {
 				return err

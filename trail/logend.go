@@ -13,13 +13,13 @@ import (
 // how a crash leaves it. So the store notes the last commit that it has acknowledged:
 // the file ACKNOWLEDGED holds
 //
-//	0   8   number of the last commit of the log that was answered, 0 for none
+//	0   8   number of the last acknowledged commit of the log, 0 for none
 //	8   4   CRC-32C of these 8 bytes
 //
-// little endian. A commit is noted after its fsync and before its answer, in place
-// and without an fsync of the note. So a note never promises what is not on the
-// disk; a kill leaves it exact, and a loss of power as old as the kernel's last
-// write of it, some seconds. One that is damaged, torn, missing or unreadable says
+// little endian. A commit is noted after its fsync and before it is acknowledged, in
+// place and without an fsync of the note. So a note never promises what is not on the
+// disk. A kill leaves it exact; after a loss of power it may be some seconds old, as
+// the kernel wrote it. A note that is damaged, torn, missing or unreadable says
 // nothing.
 //
 // If neither a segment nor the log has the commit, acknowledged events are lost.
@@ -30,8 +30,8 @@ const ackedName = "ACKNOWLEDGED"
 
 const ackedSize = 12
 
-// openAcked opens the note for writing, made if it is missing. Without it nothing is
-// noted.
+// openAcked opens the note for writing, and makes it if it is missing. Without it
+// nothing is noted.
 func (s *Store) openAcked() {
 	path := filepath.Join(s.dir, ackedName)
 	f, err := s.fs.Open(path)
@@ -49,8 +49,8 @@ func (s *Store) openAcked() {
 	}
 }
 
-// noteAcked notes the last commit that is answered. Without the note less is known
-// of a log that is damaged later, and nothing else is amiss.
+// noteAcked notes the last acknowledged commit. Without the note, less is known of a
+// log that is damaged later; nothing else goes wrong.
 func (s *Store) noteAcked(commit uint64) {
 	if s.acked == nil {
 		return
@@ -66,7 +66,7 @@ func (s *Store) noteAcked(commit uint64) {
 func (s *Store) readAcked() uint64 {
 	b, err := readFile(s.fs, filepath.Join(s.dir, ackedName))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // of a store from before there were notes
+	case errors.Is(err, fs.ErrNotExist): // of a store that an earlier version wrote
 		return 0
 	case err != nil:
 		s.log.Warn("trail: read the note of what is acknowledged", "err", err)
@@ -77,8 +77,8 @@ func (s *Store) readAcked() uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// endMissing says what is missing at the end of a log whose last record is of a
-// commit, "" if nothing is: up to flushed the events are in segments.
+// endMissing says what is missing at the end of a log whose last record has the
+// commit last, "" for nothing. Events up to flushed are in segments.
 func endMissing(acked, flushed, last uint64) string {
 	if acked <= max(flushed, last) {
 		return ""

@@ -20,8 +20,8 @@ import (
 // quarantineDir is where the log keeps damaged records, within walDir.
 const quarantineDir = "quarantine"
 
-// checkpointName is what the names of the log's checkpoints begin with. Without them
-// nothing is lost.
+// checkpointName begins the names of the log's checkpoints. Without them nothing is
+// lost.
 const checkpointName = "checkpoint."
 
 // quarantined returns the names of what the log has lost, sorted.
@@ -33,7 +33,7 @@ func (s *Store) quarantined() ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".tmp") }), err
 }
 
-// logMissing tells whether a store with a manifest has no log. Open makes its folder
+// logMissing reports whether a store with a manifest has no log. Open makes its folder
 // before the first manifest, and the log before anything is committed.
 func (s *Store) logMissing(m *manifest) (bool, error) {
 	names, err := s.fs.ReadDir(filepath.Join(s.dir, walDir))
@@ -52,16 +52,15 @@ func (s *Store) noteLoss(text string) error {
 	if err := s.fs.MkdirAll(dir); err != nil {
 		return err
 	}
-	name := fmt.Sprintf("loss-%08x.txt", crc32.ChecksumIEEE([]byte(text))) // one that is found again is noted once
+	name := fmt.Sprintf("loss-%08x.txt", crc32.ChecksumIEEE([]byte(text))) // so that the same loss is noted once
 	if err := replaceFile(s.fs, filepath.Join(dir, name), []byte(text+"\n")); err != nil {
 		return err
 	}
 	return s.fs.SyncDir(filepath.Join(s.dir, walDir))
 }
 
-// noteLosses notes what the log, whose last record is of a commit, has lost without
-// bytes to keep, and counts the places. From then on the end of the log is where it
-// is now.
+// noteLosses notes the losses of the log that left no bytes, and counts the places.
+// last is the last commit in the log. From then on its end is where it is now.
 func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
 	end := endMissing(s.readAcked(), s.manifest.current.Flushed, last)
 	var err error
@@ -87,7 +86,8 @@ func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error 
 	return err
 }
 
-// lossWarning is what queries say of a log that has lost places, "" of none.
+// lossWarning returns the warning of queries about places lost from the log, "" for
+// none.
 func lossWarning(places int) string {
 	if places == 0 {
 		return ""

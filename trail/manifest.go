@@ -18,16 +18,15 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A manifest says what a store consists of. It is kept in two files, each of which
-// is JSON for people to read, and then a line "crc32c XXXXXXXX" with the checksum
-// of everything before the line. The valid one with the higher generation counts.
-// Each commit writes both, one after the other, so that one damaged copy costs
-// nothing.
+// A manifest says what a store consists of. It is kept in two files. Each has JSON
+// that people can read, and then a line "crc32c XXXXXXXX" with the checksum of
+// everything before it. The valid one with the higher generation counts. Each commit
+// writes both, one after the other, so one damaged copy costs nothing.
 type manifest struct {
 	Version    int               `json:"version"`
 	Generation uint64            `json:"generation"`
 	Bucket     int64             `json:"bucket_ms"`
-	Commit     uint64            `json:"commit"`    // the last number given when this was written
+	Commit     uint64            `json:"commit"`    // the last number assigned when this was written
 	Flushed    uint64            `json:"flushed"`   // records of the log up to this commit are in segments
 	NextFile   uint64            `json:"next_file"` // no segment or cohort has this number or a higher one
 	Horizon    *int64            `json:"horizon,omitempty"`
@@ -139,7 +138,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 type versionError struct{ version int }
 
 func (e *versionError) Error() string {
-	return fmt.Sprintf("it is of version %d; this program knows %d", e.version, manifestVersion)
+	return fmt.Sprintf("it has version %d; this program knows version %d", e.version, manifestVersion)
 }
 
 func decodeManifest(b []byte) (*manifest, error) {
@@ -182,12 +181,12 @@ type manifests struct {
 	errs   [2]error // of copies that could not be read; fs.ErrNotExist if missing
 }
 
-// none tells whether neither copy exists.
+// none reports whether neither copy exists.
 func (m *manifests) none() bool {
 	return errors.Is(m.errs[0], fs.ErrNotExist) && errors.Is(m.errs[1], fs.ErrNotExist)
 }
 
-// manifestError is the error about a store of which no manifest can be read.
+// manifestError is the error about a store without a readable manifest.
 func manifestError(dir string, why error) error {
 	return fmt.Errorf("%w: %w; %s", ErrManifest, why, rebuildHint(dir))
 }
@@ -221,10 +220,10 @@ func readManifests(fsys vfs.FS, dir string) *manifests {
 	return m
 }
 
-// A writeError tells how far the writing of a manifest came.
+// A writeError is the error of a manifest that was not written completely.
 type writeError struct {
 	committed bool // the first copy is in place
-	uncertain bool // it may be
+	uncertain bool // the first copy may be in place
 	err       error
 }
 
@@ -232,7 +231,8 @@ func (e *writeError) Error() string { return "write the manifest: " + e.err.Erro
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// mayBeCommitted tells whether an error leaves it open what the next Open finds.
+// mayBeCommitted reports whether the next Open may find the new manifest after an
+// error.
 func mayBeCommitted(err error) bool {
 	e, ok := errors.AsType[*writeError](err)
 	return ok && e.uncertain
@@ -253,7 +253,7 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	return nil
 }
 
-// same tells whether both copies are what is wanted.
+// same reports whether both copies are readable and equal.
 func (m *manifests) same() bool {
 	if m.copies[0] == nil || m.copies[1] == nil {
 		return false

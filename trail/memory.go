@@ -17,8 +17,8 @@ const (
 
 func tier(rows int64) int { return (bits.Len64(uint64(rows)) + 1) / 2 }
 
-// crowdedLocked returns runs in memory of one bucket and tier that should become
-// one, and marks them as busy. The caller has mu.
+// crowdedLocked returns runs in memory of one bucket and tier to be merged, and marks
+// them as busy. The caller has locked mu.
 func (s *Store) crowdedLocked(bucket func(int64) bool, fits func(rows int64) bool) []*source {
 	type place struct {
 		bucket int64
@@ -47,8 +47,7 @@ func (s *Store) crowdedLocked(bucket func(int64) bool, fits func(rows int64) boo
 	return nil
 }
 
-// mergeRuns makes one run of several that are marked as busy, and tells whether it
-// could.
+// mergeRuns merges runs that are marked as busy, and reports whether it succeeded.
 func (s *Store) mergeRuns(runs []*source) bool {
 	s.mu.Lock()
 	horizon, applied := s.mu.horizon, s.appliedLocked()
@@ -77,7 +76,7 @@ func (s *Store) mergeRuns(runs []*source) bool {
 	return true
 }
 
-// uncountLocked takes runs from the count of what is in memory.
+// uncountLocked subtracts runs from the counts of what is in memory.
 func (s *Store) uncountLocked(runs []*source) {
 	for _, r := range runs {
 		s.mu.rows -= r.seg.Rows()
@@ -110,7 +109,7 @@ func (c *committer) mergeSmallRuns(buckets []int64) {
 	c.s.mu.Lock()
 	large := c.s.crowdedLocked(in, func(rows int64) bool { return rows > smallRows })
 	for _, r := range large {
-		r.busy = false // the flusher looks for itself
+		r.busy = false // the flusher finds them again
 	}
 	c.s.mu.Unlock()
 	if large != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// Query answers a query of everything that was acknowledged before. It takes no
-// lock, and is not disturbed by what is written meanwhile. Queries share
-// GOMAXPROCS workers; one waits until it has its first.
+// Query answers a query over everything that was acknowledged before. It takes no
+// lock, and writes do not disturb it. Queries share GOMAXPROCS workers; a query waits
+// until one is free.
 //
-// The error is a *query.Error or query.Errors if it is about the query, that of
-// the context if that ended it, or names the file that is damaged or missing; a
-// query that does not need the file still gets its answer.
+// The error is a *query.Error or query.Errors about the query, that of ctx, or names
+// a damaged or missing file. Queries that do not need the file still get their
+// answers.
 func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
-	start := time.Now() // of the clock on the wall, whatever Options.now is
+	start := time.Now() // not Options.now, which may be a test's
 	q, err := prepare(q, opt)
 	if err != nil {
 		return nil, err
@@ -51,8 +51,7 @@ func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*q
 
 var errNoQuery = errors.New("no query: it is nil")
 
-// prepare returns a checked copy of a query with the share of users that is asked
-// for.
+// prepare returns a checked copy of a query with the sample of opt.
 func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
 	if q == nil {
 		return nil, errNoQuery
@@ -168,7 +167,7 @@ func (sn *snapshot) execInput(q *query.Query) (exec.Input, error) {
 	return exec.Input{Sources: sn.input, Schema: sn.schema, Horizon: horizon, Cohort: sn.cohort}, nil
 }
 
-// reach returns the times [from, to) that a query may look at.
+// reach returns the times [from, to) of events that a query may read.
 func reach(q *query.Query) (from, to int64) {
 	b := q.Reach()
 	from, to = math.MinInt64, math.MaxInt64

@@ -189,22 +189,17 @@ func (h *cursors) step() error {
 	return nil
 }
 
-// Len is for the heap.
 func (h *cursors) Len() int { return len(*h) }
 
-// Less is for the heap.
 func (h *cursors) Less(i, j int) bool {
 	a, b := (*h)[i], (*h)[j]
 	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.user, b.user), cmp.Compare(a.time(), b.time()), cmp.Compare(a.id(), b.id())) < 0
 }
 
-// Swap is for the heap.
 func (h *cursors) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 
-// Push is for the heap.
 func (h *cursors) Push(x any) { *h = append(*h, x.(*cursor)) }
 
-// Pop is for the heap.
 func (h *cursors) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

@@ -14,9 +14,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// What an import holds in memory before it writes a run: whichever comes first.
-// There are up to three times as much: of one run that is gathered, one that waits
-// and one that is sorted and encoded.
+// An import writes a run when it has this much in memory. It may hold three times as
+// much: a run that is filled, one that waits, and one that is sorted and encoded.
 const (
 	runRows  = 1 << 20
 	runBytes = 128 << 20
@@ -62,8 +61,7 @@ func newRunWriter(ctx context.Context, s *Store) *runWriter {
 	return w
 }
 
-// extend takes the schema of the rows to come. It has the fields it had in their
-// places.
+// extend sets the schema of the rows to come. It keeps the places of earlier fields.
 func (w *runWriter) extend(schema event.Schema) {
 	if slices.Equal(schema, w.schema) {
 		return
@@ -89,8 +87,8 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 	set.rows++
 }
 
-// spill hands the rows over to be encoded, if there are enough, or any and all is
-// set. It waits for the run before.
+// spill hands the rows over to be encoded if there are enough, or if all is set. It
+// waits for the run before.
 func (w *runWriter) spill(all bool) error {
 	if w.set.rows == 0 {
 		return nil
@@ -123,7 +121,7 @@ func (w *runWriter) spill(all bool) error {
 	return nil
 }
 
-// encode is the goroutine.
+// encode is the goroutine that sorts and encodes.
 func (w *runWriter) encode() {
 	defer close(w.done)
 	for set := range w.full {
@@ -139,11 +137,11 @@ func (w *runWriter) encode() {
 func (w *runWriter) write(set *builderSet) error {
 	for bucket, b := range set.builders {
 		if b.Rows() == 0 {
-			delete(set.builders, bucket) // a file in order of time has done with it
+			delete(set.builders, bucket) // a file sorted by time is done with the bucket
 			continue
 		}
 		if len(w.runs) == maxRuns {
-			return fmt.Errorf("the rows are scattered over too many stretches of time: more than %d sorted runs; sort the file by time, or split it", maxRuns)
+			return fmt.Errorf("the rows are scattered over too many buckets of time: more than %d sorted runs; sort the file by time, or split it", maxRuns)
 		}
 		image, err := b.Image()
 		if err != nil {
@@ -180,8 +178,8 @@ func (w *runWriter) openRun(path string, bucket int64, list *[]*source) error {
 	return nil
 }
 
-// finish encodes what is left and merges the runs to one for each bucket, which
-// are the caller's.
+// finish encodes the rest and merges the runs into one for each bucket. The caller
+// owns them.
 func (w *runWriter) finish() ([]*source, error) {
 	if err := w.spill(true); err != nil {
 		return nil, err
@@ -242,7 +240,7 @@ func (w *runWriter) mergeRuns(ctx context.Context, bucket int64, runs []*source)
 	return made[0], nil
 }
 
-// stop ends the goroutine.
+// stop ends the goroutine encode.
 func (w *runWriter) stop() {
 	if !w.ended {
 		w.ended = true

@@ -48,7 +48,7 @@ func (x *seen) prepare() {
 	}
 }
 
-// has tells whether a source has an event. Of a source that is damaged at the
+// has reports whether a source has an event. Of a source that is damaged at the
 // part is damaged; the event counts as new then.
 func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 	if !x.ready {

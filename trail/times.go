@@ -10,10 +10,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/tabular"
 )
 
-// Times bounds the times of events that are taken. A time far off is mostly a clock
-// that was never set or seconds read as milliseconds, and each bucket of time costs
-// a file: events scattered over all centuries would be more files than a process
-// may map. The zero Times are the default: from 20 years before now to a day after.
+// Times bounds the times of events that are taken. A time far off mostly comes from a
+// clock that was never set, or from seconds read as milliseconds. Each bucket of time
+// costs a file, and events scattered over all centuries would need more files than a
+// process may map. The zero Times are the default: from 20 years before now to a day after.
 type Times struct {
 	Any  bool      // takes the years 1 to 9999; From and To do not count
 	From time.Time // zero: 20 years before now
@@ -25,9 +25,8 @@ const (
 	defaultAhead = 24 * time.Hour
 )
 
-// ParseTimes reads Times as the command line has them: "any", or FROM/TO, each a
-// day or a time of RFC 3339. A side that is left out has its default, and so has
-// the empty text.
+// ParseTimes reads "any", or FROM/TO, each a day or a time of RFC 3339. A side that is
+// left out has its default; the empty text is the zero Times.
 func ParseTimes(text string) (Times, error) {
 	switch text {
 	case "":
@@ -81,7 +80,7 @@ func (t Times) Check(millis int64, now time.Time) error {
 	return t.window(now).plausible(millis)
 }
 
-// window returns what the times are at a moment.
+// window returns the bounds at a moment.
 func (t Times) window(now time.Time) window {
 	if t.Any {
 		return anyTime()
@@ -103,7 +102,7 @@ func anyTime() window {
 	return window{from: event.MinTime, to: event.MaxTime + 1, kept: math.MinInt64}
 }
 
-// check says why a time is not taken.
+// check returns why a time is not taken, nil if it is.
 func (w window) check(millis int64) error {
 	if err := w.plausible(millis); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (w window) check(millis int64) error {
 	return nil
 }
 
-// plausible says why a time is outside of the window, whatever the store keeps.
+// plausible returns why a time is outside from and to; it ignores kept.
 func (w window) plausible(millis int64) error {
 	switch {
 	case millis < event.MinTime || millis > event.MaxTime:
@@ -131,7 +130,6 @@ type TimeError struct {
 	From, To int64 // what is taken, To exclusive
 }
 
-// Error names the time and the bounds.
 func (e *TimeError) Error() string {
 	return fmt.Sprintf("time %s is not plausible: only times from %s to %s are taken", timeText(e.Time), timeText(e.From), timeText(e.To))
 }

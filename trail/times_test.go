@@ -204,7 +204,7 @@ func TestBuckets(t *testing.T) {
 	if err := os.WriteFile(path, fmt.Appendf(nil, "user,time,event\na,%d,view\n", base-hour), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Import(t.Context(), []string{path}, ImportOptions{TimeUnit: "ms"}); err == nil || !strings.Contains(err.Error(), "at most 64 stretches") {
+	if _, err := s.Import(t.Context(), []string{path}, ImportOptions{TimeUnit: "ms"}); err == nil || !strings.Contains(err.Error(), "at most 64 buckets") {
 		t.Errorf("got %v of an import into one more bucket", err)
 	}
 }

@@ -45,7 +45,6 @@ type LockedError struct {
 	Version string // of the program that holds it
 }
 
-// Error says who holds the store, and since when.
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("store %s is held by another process", e.Dir)
@@ -65,7 +64,6 @@ type RejectedError struct {
 	Refused []Rejection // by index; at least one
 }
 
-// Error tells the first refusal, and how many there are.
 func (e *RejectedError) Error() string {
 	first := e.Refused[0]
 	if len(e.Refused) == 1 {
@@ -74,7 +72,6 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%d events are refused; event %d: %v", len(e.Refused), first.Index, first.Err)
 }
 
-// Unwrap returns the reasons.
 func (e *RejectedError) Unwrap() []error {
 	errs := make([]error, len(e.Refused))
 	for i, r := range e.Refused {
@@ -110,7 +107,7 @@ type ImportOptions struct {
 	Advice func(error) string
 }
 
-// ImportProgress is how far an import has come.
+// ImportProgress is the progress of an import.
 type ImportProgress struct {
 	File  string
 	Bytes int64  // read of the file
@@ -119,7 +116,7 @@ type ImportProgress struct {
 	Phase string // "read", "merge" or "done"
 }
 
-// ImportResult has what became of each file that was begun.
+// ImportResult has the result for each file that was begun.
 type ImportResult struct {
 	Files []ImportFile
 }
@@ -133,13 +130,13 @@ func (r ImportResult) Rows() int64 {
 	return n
 }
 
-// An ImportFile is what became of a file.
+// An ImportFile is the result for a file.
 type ImportFile struct {
 	File       string   // as it was given
-	Taken      bool     // the store has it now, durably
+	Taken      bool     // the store has its events now, durably
 	Rows       int64    // taken; 0 if the file was not
-	Duplicates int64    // left out, since rows equal in user, time and id were there
-	Dropped    int64    // left out, since they are older than what the store keeps
+	Duplicates int64    // left out because the store has the same user, time and id
+	Dropped    int64    // left out as older than the horizon of the store
 	Bad        int64    // rows that were left out
 	BadRows    []BadRow // the first of them, up to 100
 	Elapsed    time.Duration
@@ -160,31 +157,30 @@ type BadRowsError struct {
 	First BadRow
 }
 
-// Error names the file and its first bad row.
 func (e *BadRowsError) Error() string {
 	return fmt.Sprintf("%s:%d: %s (%d bad rows, %d are allowed; nothing of the file was taken)", e.File, e.First.Line, e.First.Reason, e.Bad, e.Max)
 }
 
-// Info tells what is in a store.
+// Info describes a store.
 type Info struct {
 	Dir        string
 	Bucket     time.Duration
 	Commit     uint64 // the number of the last commit
-	Rows       int64  // events, with those in memory; those of deleted users, too, until the next compaction
-	MemoryRows int64  // of them, in memory and the write-ahead log
-	Users      int64  // distinct, and deleted ones as in Rows; of more than a hundred thousand an estimate within a few percent; -1 if a segment is damaged
+	Rows       int64  // events, including those in memory and, until the next compaction, of deleted users
+	MemoryRows int64  // of these, events in memory and the write-ahead log
+	Users      int64  // distinct users, deleted ones as in Rows; above 20 million an estimate; -1 if a segment is damaged
 	Bytes      int64  // of segments
 	WALBytes   int64
 	WALRecords int64
 	MinTime    int64 // of the first event, in milliseconds since 1970 UTC; 0 without events
 	MaxTime    int64 // of the last
-	Horizon    int64 // events before are gone; math.MinInt64 for none
-	Deleted    int   // users hidden, and not yet removed by a compaction
+	Horizon    int64 // the store has no events before; math.MinInt64 for none
+	Deleted    int   // users that are hidden until a compaction removes them
 	Schema     event.Schema
 	Events     []EventCount // by count descending, then name
 	Segments   []SegmentInfo
 	Cohorts    []CohortInfo // by name
-	Damaged    []string     // what cannot be read or is lost, with why and what to do; each once
+	Damaged    []string     // what cannot be read or is lost, with the reason and what to do; each once
 }
 
 // BytesPerEvent returns the size of the segments by the events in them, 0 without.
@@ -195,7 +191,7 @@ func (i Info) BytesPerEvent() float64 {
 	return 0
 }
 
-// An EventCount is how often an event stands in the store.
+// An EventCount is the number of events of a name.
 type EventCount struct {
 	Name  string
 	Count int64
@@ -218,17 +214,17 @@ type CohortInfo struct {
 
 // A Report is what Verify found.
 type Report struct {
-	Segments int   // files of events that were read
+	Segments int   // segment files that were read
 	Rows     int64 // in them
-	Records  int64 // in the write-ahead log, that are in no segment
+	Records  int64 // of the write-ahead log that are in no segment
 	Damages  []Damage
-	Denied   []string // files that this user may not read, which may be sound; within the folder of the store
+	Denied   []string // files without permission to read, which may be sound; relative to the store
 }
 
-// OK tells whether all was read, and nothing is damaged or missing.
+// OK reports whether everything was read and nothing is damaged or missing.
 func (r Report) OK() bool { return len(r.Damages) == 0 && len(r.Denied) == 0 }
 
-// A Damage is a place that is not as it was written.
+// A Damage is a damaged place.
 type Damage struct {
 	File    string // within the folder of the store
 	Section string // of the file; "" for all of it
@@ -238,7 +234,6 @@ type Damage struct {
 	Hint    string // what to do; "" if there is nothing better than a backup
 }
 
-// String names file and place.
 func (d Damage) String() string {
 	s := d.File
 	if d.Length > 0 {
@@ -250,7 +245,7 @@ func (d Damage) String() string {
 	return s + ": " + d.Reason
 }
 
-// VerifyProgress is how far Verify has come.
+// VerifyProgress is the progress of Verify.
 type VerifyProgress struct {
 	File        string
 	Done, Total int64 // bytes

@@ -15,8 +15,8 @@ import (
 //
 //	1   version: 1
 //	8   number of the commit
-//	    numbers of commits that were refused after they had been written: count,
-//	    then 8 bytes each
+//	    numbers of commits that were refused after they were written: count, then
+//	    8 bytes each
 //	    chunks, one for each call of Append: count, then length and bytes of each
 //
 // A chunk has the source of its mark (length, bytes), the mark (0, or 1 + length,
@@ -28,7 +28,7 @@ import (
 // and indexes are uvarints, times and integers varints, the rest little endian.
 const recordVersion = 1
 
-// maxText is how long a user, a name or a value may be, in bytes.
+// maxText is the largest length of a user, a name or a value in bytes.
 const maxText = 1 << 20
 
 var errRecord = errors.New("malformed record")
@@ -41,13 +41,13 @@ type encoder struct {
 	listed  []string // names in order
 	times   window
 	body    []byte
-	last    []int            // properties of the event before, which are mostly those of the next
+	last    []int            // properties of the event before, mostly those of the next, too
 	large   []event.Property // integers that a number cannot hold exactly, one for each property
 	refused []Rejection
 }
 
-// encode returns a chunk, its schema, and of each property with integers that a number
-// cannot hold exactly one of them. The error is a *RefusedError.
+// encode returns a chunk, its schema, and one integer that a number cannot hold exactly
+// of each property with such integers. The error is a *RejectedError.
 func encode(events []event.Event, source string, mark []byte, times window) (chunk []byte, schema event.Schema, large []event.Property, err error) {
 	e := &encoder{props: make(map[string]int), names: make(map[string]int), times: times}
 	for i := range events {
@@ -85,8 +85,8 @@ func encode(events []event.Event, source string, mark []byte, times window) (chu
 	return append(b, e.body...), e.schema, e.large, nil
 }
 
-// add encodes an event. What it wrote of one that is refused stays, which does no
-// harm since then nothing is taken.
+// add encodes an event. What it wrote of a refused one stays, which is harmless
+// because then the append fails as a whole.
 func (e *encoder) add(ev *event.Event) error {
 	switch {
 	case ev.User == "":
@@ -177,7 +177,7 @@ func (e *encoder) property(i int, p *event.Property) (int, error) {
 	return index, nil
 }
 
-// has tells whether there is a property of a name.
+// has reports whether there is a property of a name.
 func has(list []event.Property, name string) bool {
 	return slices.ContainsFunc(list, func(p event.Property) bool { return p.Name == name })
 }

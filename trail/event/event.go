@@ -57,5 +57,5 @@ const (
 	MaxTime int64 = 253402300799999
 )
 
-// finite tells whether a number is one that can be stored.
+// finite reports whether a number is one that can be stored.
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -43,7 +43,6 @@ type TypeError struct {
 	Have, Got Type
 }
 
-// Error names the property and both types.
 func (e *TypeError) Error() string {
 	return fmt.Sprintf("property %q is %s %s, and comes as %s %s", e.Property, article(e.Have), e.Have, article(e.Got), e.Got)
 }
@@ -56,7 +55,6 @@ type InexactError struct {
 	Value    Value // such an integer; missing if it is numbers that are refused
 }
 
-// Error names the property and the value.
 func (e *InexactError) Error() string {
 	if e.Value.Missing() {
 		return fmt.Sprintf("property %q has integers that a number cannot hold exactly, and comes as a number", e.Property)

@@ -72,7 +72,7 @@ func BoolOf(b bool) Value {
 // Type returns the type, Unknown for the missing value.
 func (v Value) Type() Type { return v.typ }
 
-// Missing tells whether there is no value.
+// Missing reports whether there is no value.
 func (v Value) Missing() bool { return v.typ == Unknown }
 
 // Text returns what a String holds, "" for other types.
@@ -110,7 +110,7 @@ func (v Value) String() string {
 	return ""
 }
 
-// Exact tells whether As gives the same value in a type: not of an integer that has
+// Exact reports whether As gives the same value in a type: not of an integer that has
 // more digits than a number keeps, such as 9007199254740993, which is 2^53 + 1.
 func (v Value) Exact(t Type) bool {
 	if v.typ != Int || t != Float {

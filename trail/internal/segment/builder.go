@@ -379,7 +379,7 @@ func (b *Builder) orderUsers(o *order) {
 	o.perm = o.perm[:kept]
 }
 
-// sorted tells whether rows are in order.
+// sorted reports whether rows are in order.
 func (b *Builder) sorted(rows []uint32) bool {
 	for i := 1; i < len(rows); i++ {
 		x, y := rows[i-1], rows[i]

@@ -166,7 +166,7 @@ func writeIDs(o *output, n int, at func(dst []byte, ord int) ([]byte, error)) (i
 	return x, nil
 }
 
-// numbered tells whether all ids are one prefix and a number, and which.
+// numbered reports whether all ids are one prefix and a number, and which.
 func numbered(n int, at func(dst []byte, ord int) ([]byte, error)) (x idIndex, ok bool, err error) {
 	x = idIndex{kind: idNumbers, base: 1<<64 - 1}
 	top := uint64(0)

@@ -35,7 +35,6 @@ type DamageError struct {
 	Reason  string
 }
 
-// Error names the file and the place.
 func (e *DamageError) Error() string {
 	return fmt.Sprintf("segment %s: %s: damaged at %d (%d bytes): %s", e.Path, e.Section, e.Offset, e.Length, e.Reason)
 }

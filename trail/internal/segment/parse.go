@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// littleEndian tells whether numbers in memory lie as they do in files.
+// littleEndian reports whether numbers in memory lie as they do in files.
 func littleEndian() bool {
 	n := uint16(1)
 	return *(*byte)(unsafe.Pointer(&n)) == 1

@@ -98,7 +98,7 @@ func (s *Segment) Close() error {
 	return unmap()
 }
 
-// Holds tells whether an address is in the image of the segment, for faults of a map
+// Holds reports whether an address is in the image of the segment, for faults of a map
 // that cannot be read any more.
 func (s *Segment) Holds(addr uintptr) bool {
 	if len(s.image) == 0 {
@@ -129,7 +129,7 @@ func (s *Segment) Size() int64 { return int64(len(s.image)) }
 // Schema returns the properties that any row has. The caller must not change it.
 func (s *Segment) Schema() event.Schema { return s.schema }
 
-// HasIDs tells whether any event has an id.
+// HasIDs reports whether any event has an id.
 func (s *Segment) HasIDs() bool { return s.eventIDs != nil }
 
 // Times returns the times of the rows.

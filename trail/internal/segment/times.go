@@ -141,7 +141,7 @@ func (x *Sets) Prepare(userLo, userHi int) (bytes int64, err error) {
 	return p.len, x.s.check(p, nameSets)
 }
 
-// Read returns the sets of users [userLo,userHi): bit code-1 of each tells whether
+// Read returns the sets of users [userLo,userHi): bit code-1 of each reports whether
 // the user has an event of that code. It fills dst, or a longer one if it is too
 // short; sets of eight bytes are lent from the map. What it returned must not be
 // written to.

@@ -101,7 +101,6 @@ func (in *input) rewind() error {
 	return in.unpack()
 }
 
-// Read reads unpacked bytes.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.unpacked.Read(p)
 	if err != nil && err != io.EOF {

@@ -21,7 +21,6 @@ const (
 	jsonObject // one that is nested too deep to be taken apart
 )
 
-// String names a kind in messages.
 func (k kind) String() string {
 	return [...]string{"null", "a string", "an integer", "a number", "a boolean", "an array", "an object"}[k]
 }

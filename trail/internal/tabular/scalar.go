@@ -85,7 +85,7 @@ func parseNumber(s string) (float64, error) {
 	return f, err
 }
 
-// isWhole tells whether a number is written as an integer.
+// isWhole reports whether a number is written as an integer.
 func isWhole(s string) bool {
 	for _, c := range []byte(strings.TrimPrefix(s, "-")) {
 		if !isDigit(c) {
