@@ -50,7 +50,7 @@ func (g GitHub) Rows() iter.Seq[*Row] {
 			botSpread  = 100000
 			repos      = 20 * one
 		)
-		pow, week := newPowers(), newCalendar()
+		pow, week := newPow2Table(), newCalendar()
 		kinds := newZipf(15)
 		names := strings.Fields("push create pull_request watch issue_comment delete issues review review_comment fork release commit_comment wiki member public")
 		languages := stringValues("", "Python", "JavaScript", "TypeScript", "Java", "Go", "C++", "C", "Rust", "Shell", "PHP", "Ruby", "HTML", "Kotlin", "Swift", "Zig")
@@ -149,7 +149,7 @@ func (g Hits) Rows() iter.Seq[*Row] {
 			urls       = 20 * one
 			took       = 5 * one // log2 of the median in milliseconds
 		)
-		pow, week := newPowers(), newCalendar()
+		pow, week := newPow2Table(), newCalendar()
 		referrers := newZipf(200)
 		browsers := stringValues("Chrome", "Chrome", "Chrome", "Safari", "Safari", "Firefox", "Edge", "Opera")
 		statuses := []event.Value{event.IntOf(200), event.IntOf(404), event.IntOf(301), event.IntOf(500)}

@@ -10,8 +10,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A bag is what a segment gathers of one group in one bucket.
-type bag struct {
+// An accumulator is what a segment gathers of one group in one bucket.
+type accumulator struct {
 	bucket int64
 	group  []event.Value
 	events int
@@ -31,13 +31,13 @@ func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
 		}
 	}
 	zone := zoneOr(s.Zone)
-	bags := map[string]*bag{}
+	groups := map[string]*accumulator{}
 	for _, rows := range t.users {
 		for _, r := range bounded(rows, s.Bounds) {
 			if !is(r) {
 				continue
 			}
-			b := bag{users: map[string]bool{}}
+			b := accumulator{users: map[string]bool{}}
 			if s.Bucket != query.NoUnit {
 				b.bucket = periodOf(s.Bucket, r.time, zone)
 			}
@@ -45,10 +45,10 @@ func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
 				b.group = append(b.group, r.values[p])
 			}
 			key := fmt.Sprintf("%d %q", b.bucket, b.group)
-			if bags[key] == nil {
-				bags[key] = &b
+			if groups[key] == nil {
+				groups[key] = &b
 			}
-			g := bags[key]
+			g := groups[key]
 			g.events++
 			g.users[r.user] = true
 			if v := r.values[s.Measure.Property]; !v.Missing() {
@@ -57,43 +57,43 @@ func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
 		}
 	}
 	if s.Fill && s.Bucket != query.NoUnit {
-		fill(bags)
+		fill(groups)
 	}
-	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(bags) == 0 {
-		bags[""] = &bag{}
+	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(groups) == 0 {
+		groups[""] = &accumulator{}
 	}
-	return segmentAnswer(s, bags), nil
+	return segmentAnswer(s, groups), nil
 }
 
-// fill adds an empty bag for each group in each bucket, from the first bucket that
-// has events to the last.
-func fill(bags map[string]*bag) {
-	if len(bags) == 0 {
+// fill adds an empty accumulator for each group in each bucket, from the first bucket
+// that has events to the last.
+func fill(all map[string]*accumulator) {
+	if len(all) == 0 {
 		return
 	}
 	var buckets []int64
 	groups := map[string][]event.Value{}
-	for _, b := range bags {
+	for _, b := range all {
 		buckets = append(buckets, b.bucket)
 		groups[fmt.Sprintf("%q", b.group)] = b.group
 	}
 	for n := slices.Min(buckets); n <= slices.Max(buckets); n++ {
 		for g, values := range groups {
 			key := fmt.Sprintf("%d %s", n, g)
-			if bags[key] == nil {
-				bags[key] = &bag{bucket: n, group: values}
+			if all[key] == nil {
+				all[key] = &accumulator{bucket: n, group: values}
 			}
 		}
 	}
 }
 
-func segmentAnswer(s *query.Segment, bags map[string]*bag) *query.SegmentAnswer {
+func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.SegmentAnswer {
 	type line struct {
 		bucket int64
 		row    query.SegmentRow
 	}
 	var lines []line
-	for _, b := range bags {
+	for _, b := range groups {
 		label := ""
 		if s.Bucket != query.NoUnit {
 			label = periodLabel(s.Bucket, b.bucket, zoneOr(s.Zone))
@@ -114,7 +114,7 @@ func segmentAnswer(s *query.Segment, bags map[string]*bag) *query.SegmentAnswer 
 	return answer
 }
 
-func measure(m query.Measure, b *bag) query.Measured {
+func measure(m query.Measure, b *accumulator) query.Measured {
 	switch m.Kind {
 	case query.Count:
 		return query.Measured{Type: event.Int, Int: int64(b.events)}

@@ -45,13 +45,13 @@ func TestFunnelByHand(t *testing.T) {
 		{"any order", "u1 C@1 B@2 A@3\nu2 B@1 X@2\nu3 A@1 C@20", "funnel: {steps: [A, B, C], order: any, within: 10s}", "3 1 1"},
 		{"any order: at the end of the window", "u1 B@0 A@10\nu2 B@0 A@10.001", "funnel: {steps: [A, B], order: any, within: 10s}", "2 1"},
 		{"by: the earliest of the longest", "u1 A@1{c=KR} A@2{c=FR} B@3", "funnel: {steps: [A, B], by: c}", `1 1; "KR" 1 1`},
-		{"by: one that does not reach is no winner", "u1 A@0{c=KR} A@5{c=FR} B@11", "funnel: {steps: [A, B], by: c, within: 10s}", `1 1; "FR" 1 1`},
+		{"by: one that does not reach does not win", "u1 A@0{c=KR} A@5{c=FR} B@11", "funnel: {steps: [A, B], by: c, within: 10s}", `1 1; "FR" 1 1`},
 		{"by: nor is one that was ended", "u1 A@1{c=KR} X@2 A@3{c=FR} B@4", "funnel: {steps: [A, B], by: c, exclude: [{event: X, between: [1, 2]}]}", `1 1; "FR" 1 1`},
 		{"by: the smallest of a tie", "u1 A@1{c=KR} A@1{c=FR} B@3\nu2 A@1{c=KR} A@1 B@2", "funnel: {steps: [A, B], by: c}", `2 2; "" 1 1; "FR" 1 1`},
 		{"by: order of groups, and limit", "u1 A@1{c=b}\nu2 A@1{c=b}\nu3 A@1{c=c}\nu4 A@1{c=a}", "funnel: {steps: [A], by: c, limit: 2}", `4; "b" 2; "a" 1`},
 		{"by: with same, the best value", "u1 A@1{i=1,c=x} A@2{i=2,c=y} B@3{i=2}", "funnel: {steps: [A, B], same: i, by: c}", `1 1; "y" 1 1`},
 		{"by: with order any, the earliest event", "u1 B@1{c=x} A@2{c=y}", "funnel: {steps: [A, B], order: any, by: c}", `1 1; "x" 1 1`},
-		{"nobody did it", "u1 A@1", "funnel: {steps: [Z, A]}", "0 0"},
+		{"no user did it", "u1 A@1", "funnel: {steps: [Z, A]}", "0 0"},
 		{"one id is one event", "u1 A@1#7 A@1#7\nu2 A@1#7 A@1#8", "funnel: {steps: [A, A], mode: [strict_once]}", "2 1"},
 	})
 }
@@ -164,7 +164,7 @@ func TestCohortByHand(t *testing.T) {
 		{"did not", events, "cohort: {did: P, did_not: Q}", "u1; u4"},
 		{"did not so often", events, "cohort: {did: P, did_not: {event: P, times: {at_least: 3}}}", "u2; u4"},
 		{"in bounds", events, "cohort: {did: P, from: 2026-01-05T00:00:03Z}", "u1"},
-		{"nobody", events, "cohort: {did: Z}", ""},
+		{"no user", events, "cohort: {did: Z}", ""},
 	})
 }
 
@@ -200,13 +200,13 @@ func TestRefused(t *testing.T) {
 	f(pencilSchema(), &query.Query{}, "asks nothing")
 	f(pencilSchema(), &query.Query{Sample: 0.5, Segment: &query.Segment{}}, "no samples")
 	f(nil, &query.Query{Segment: &query.Segment{}}, `property "c"`)
-	f(pencilSchema(), test("i", query.Eq, "x"), "no number")
-	f(pencilSchema(), test("b", query.Eq, "yes"), "no boolean")
+	f(pencilSchema(), test("i", query.Eq, "x"), "not a number")
+	f(pencilSchema(), test("b", query.Eq, "yes"), "not a boolean")
 	f(pencilSchema(), test("b", query.Gt, "true"), "not for booleans")
 	f(pencilSchema(), test("i", query.Contains, "1"), "for strings")
 	f(pencilSchema(), test("c", query.Matches, "("), "missing closing")
 	f(pencilSchema(), test("c", query.Between, "1"), "2 literals")
-	f(pencilSchema(), test("nobody", query.InCohort, ""), "no cohort")
+	f(pencilSchema(), test("unknown", query.InCohort, ""), "no cohort")
 	f(pencilSchema(), &query.Query{Segment: &query.Segment{Measure: query.Measure{Kind: query.Sum, Property: "c"}}}, "cannot be measured")
 	f(pencilSchema(), &query.Query{Funnel: &query.Funnel{Steps: []query.Match{{}}, Modes: query.Modes{AllowReentry: true}}}, "strict_order")
 	f(pencilSchema(), &query.Query{Funnel: &query.Funnel{Steps: []query.Match{{}}, AnyOrder: true, Modes: query.Modes{StrictOnce: true}}}, "without modes")

@@ -54,7 +54,7 @@ func (g Ecom) Rows() iter.Seq[*Row] {
 			items      = 1088529
 			cents      = 739770 // log2 of 2500
 		)
-		pow, week := newPowers(), newCalendar()
+		pow, week := newPow2Table(), newCalendar()
 		countries, campaigns := newZipf(60), newZipf(25)
 		countryNames := stringValues(strings.Fields(countryCodes)...)
 		devices := stringValues("mobile", "mobile", "mobile", "mobile", "mobile", "desktop", "desktop", "tablet")

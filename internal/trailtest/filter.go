@@ -137,7 +137,7 @@ func sensible(x *query.Test, typ event.Type) error {
 		want = len(x.Literals)
 	}
 	if len(x.Literals) != want {
-		return fmt.Errorf("operator %d wants %d literals, got %d", x.Op, want, len(x.Literals))
+		return fmt.Errorf("operator %d needs %d literals, got %d", x.Op, want, len(x.Literals))
 	}
 	if typ == event.Unknown {
 		return nil
@@ -159,11 +159,11 @@ func sensible(x *query.Test, typ event.Type) error {
 		switch typ {
 		case event.Int, event.Float:
 			if _, ok := numeric(l); !ok {
-				return fmt.Errorf("%q is no number", text(l))
+				return fmt.Errorf("%q is not a number", text(l))
 			}
 		case event.Bool:
 			if s := text(l); s != "true" && s != "false" {
-				return fmt.Errorf("%q is no boolean", s)
+				return fmt.Errorf("%q is not a boolean", s)
 			}
 		}
 	}

@@ -72,12 +72,12 @@ func (s *source) perMille(n uint64) bool { return s.below(1000) < n }
 // The fixed point of logarithms: log2 of a number, times 65536.
 const one = 1 << 16
 
-// powers has 2^(i/1024), times 2^62.
-type powers [1025]uint64
+// pow2Table has 2^(i/1024), times 2^62.
+type pow2Table [1025]uint64
 
-func newPowers() *powers {
+func newPow2Table() *pow2Table {
 	const root = 0x400b18178ba33b14 // 2^(1/1024) times 2^62
-	p := &powers{1 << 62}
+	p := &pow2Table{1 << 62}
 	for i := 1; i < len(p); i++ {
 		hi, lo := bits.Mul64(p[i-1], root)
 		p[i] = hi<<2 | lo>>62
@@ -86,7 +86,7 @@ func newPowers() *powers {
 }
 
 // exp2 returns 2^(x/65536), rounded down; x is from 0 to 48*65536.
-func (p *powers) exp2(x int64) int64 {
+func (p *pow2Table) exp2(x int64) int64 {
 	k, fine := x%one>>6, uint64(x%64)
 	low := p[k]
 	v := low + (p[k+1]-low)>>6*fine
@@ -95,14 +95,14 @@ func (p *powers) exp2(x int64) int64 {
 
 // logUniform returns a number from 1 to 2^(x/65536)-1 in the manner of Zipf: each
 // as likely as 1 by it.
-func (p *powers) logUniform(s *source, x int64) int64 {
+func (p *pow2Table) logUniform(s *source, x int64) int64 {
 	return p.exp2(int64(s.below(uint64(x))))
 }
 
 // logNormal returns a number of which the logarithm is normal, as the sum of
 // twelve even ones is nearly: the median is 2^(median/65536), a deviation is
 // times or by 2^(deviation/65536). It is at least 1.
-func (p *powers) logNormal(s *source, median, deviation int64) int64 {
+func (p *pow2Table) logNormal(s *source, median, deviation int64) int64 {
 	var z int64
 	for range 3 {
 		r := s.next()

@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 	f(Hits{Seed: 1, Events: 2_000_000}, 1_000_000, "bd981e0a9fd49b5d")
 }
 
-// TestRowsAllocate holds generating to one allocation a user, his id, beside what
+// TestRowsAllocate holds generating to one allocation a user, for the id, apart from what
 // it sets up.
 func TestRowsAllocate(t *testing.T) {
 	if invariant.Race {

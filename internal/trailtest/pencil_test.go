@@ -12,7 +12,7 @@ import (
 )
 
 // A pencil case is small enough to be worked out on paper. Each line of events is
-// a user and what he did: name@time, where the time counts from Monday
+// a user and the user's events: name@time, where the time counts from Monday
 // 2026-01-05T00:00:00Z, in seconds or with a unit (m, h, d), then {property=value}.
 type pencil struct {
 	name   string

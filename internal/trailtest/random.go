@@ -28,8 +28,8 @@ type Case struct {
 
 const day = 86400_000 // milliseconds
 
-// A drawing is a case in the making.
-type drawing struct {
+// A caseGenerator is a case in the making.
+type caseGenerator struct {
 	*rand.Rand
 	Case
 	fields []fieldPlan
@@ -65,7 +65,7 @@ func Draw(seed uint64, opt DrawOptions) Case {
 	if opt.Queries == 0 {
 		opt.Queries = 10
 	}
-	d := &drawing{Rand: rand.New(rand.NewPCG(seed, 0x747261696c)), Case: Case{Seed: seed}}
+	d := &caseGenerator{Rand: rand.New(rand.NewPCG(seed, 0x747261696c)), Case: Case{Seed: seed}}
 	d.dense = d.chance(0.15)
 	d.drawSchema()
 	d.drawNames()
@@ -78,14 +78,14 @@ func Draw(seed uint64, opt DrawOptions) Case {
 	return d.Case
 }
 
-func (d *drawing) chance(p float64) bool { return d.Float64() < p }
+func (d *caseGenerator) chance(p float64) bool { return d.Float64() < p }
 
-func pick[T any](d *drawing, list []T) T { return list[d.IntN(len(list))] }
+func pick[T any](d *caseGenerator, list []T) T { return list[d.IntN(len(list))] }
 
 // low returns a number from 0 to n-1, small ones more often.
-func (d *drawing) low(n int) int { return min(d.IntN(n), d.IntN(n)) }
+func (d *caseGenerator) low(n int) int { return min(d.IntN(n), d.IntN(n)) }
 
-func (d *drawing) drawSchema() {
+func (d *caseGenerator) drawSchema() {
 	names := []string{"country", "price", "plan", "item", "campaign", "paid", "señal", "цена", "名前", "two words", "all", "n"}
 	d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names[:1+d.IntN(8)] {
@@ -114,7 +114,7 @@ func (d *drawing) drawSchema() {
 
 // settlePool makes all numbers of a pool positive, or binary fractions that add up
 // exactly: sums of others would depend on the order of adding, without bound.
-func (d *drawing) settlePool(pool []event.Value) {
+func (d *caseGenerator) settlePool(pool []event.Value) {
 	positive := d.chance(0.6)
 	for i, v := range pool {
 		if positive {
@@ -125,7 +125,7 @@ func (d *drawing) settlePool(pool []event.Value) {
 	}
 }
 
-func (d *drawing) value(t event.Type, size int) event.Value {
+func (d *caseGenerator) value(t event.Type, size int) event.Value {
 	switch t {
 	case event.Int:
 		switch d.IntN(20) {
@@ -159,7 +159,7 @@ func (d *drawing) value(t event.Type, size int) event.Value {
 	return event.StringOf(fmt.Sprintf("%c%c%d", 'a'+rune(d.IntN(3)), 'A'+rune(d.IntN(3)), d.IntN(size)))
 }
 
-func (d *drawing) drawNames() {
+func (d *caseGenerator) drawNames() {
 	d.names = []string{"view", "cart", "purchase", "signup", "open", "поиск", "a b", "x"}[:2+d.IntN(7)]
 	if d.dense {
 		d.names = d.names[:2]
@@ -170,7 +170,7 @@ func (d *drawing) drawNames() {
 	}
 }
 
-func (d *drawing) drawUsers(most int) {
+func (d *caseGenerator) drawUsers(most int) {
 	form := pick(d, []string{"u%03d", "%d", "user-%x@example.com", "ключ%d", "00%d"})
 	start := pick(d, []int{0, 1, 990, 1 << 40})
 	for i := range 1 + d.IntN(most) {
@@ -178,7 +178,7 @@ func (d *drawing) drawUsers(most int) {
 	}
 }
 
-func (d *drawing) drawEvents(n int) {
+func (d *caseGenerator) drawEvents(n int) {
 	const monday2026 = 1767571200000 // 2026-01-05
 	d.from = monday2026 + int64(d.IntN(400))*day + int64(d.IntN(day))
 	switch d.IntN(8) {
@@ -223,7 +223,7 @@ func (d *drawing) drawEvents(n int) {
 				constant[key] = v
 			}
 			if f.narrow && f.Type == event.Float && v.Float() == math.Trunc(v.Float()) && !v.Missing() && math.Abs(v.Float()) < 1e15 {
-				v = event.IntOf(int64(v.Float())) // widened by whoever keeps it
+				v = event.IntOf(int64(v.Float())) // widened by what stores it
 			}
 			last[k] = v
 			if !v.Missing() || d.chance(0.1) {
@@ -238,7 +238,7 @@ func (d *drawing) drawEvents(n int) {
 
 // nextTime returns when a user does the next thing: often soon after the last, now
 // and then at the same time.
-func (d *drawing) nextTime(now map[string]int64, user string, unit int64) int64 {
+func (d *caseGenerator) nextTime(now map[string]int64, user string, unit int64) int64 {
 	t, ok := now[user]
 	switch {
 	case !ok || d.chance(0.15):
@@ -255,7 +255,7 @@ func (d *drawing) nextTime(now map[string]int64, user string, unit int64) int64 
 
 // delay makes some events late, and some come a second time; those without an id
 // are then two events.
-func (d *drawing) delay() {
+func (d *caseGenerator) delay() {
 	if d.chance(0.3) {
 		d.Shuffle(len(d.Events), func(i, j int) { d.Events[i], d.Events[j] = d.Events[j], d.Events[i] })
 	}
@@ -269,7 +269,7 @@ func (d *drawing) delay() {
 	}
 }
 
-func (d *drawing) drawCohorts() {
+func (d *caseGenerator) drawCohorts() {
 	d.Cohorts = map[string][]uint64{}
 	for _, name := range []string{"loyal", "some"} {
 		hashes := []uint64{d.Uint64(), d.Uint64()}

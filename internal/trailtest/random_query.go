@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-func (d *drawing) query() *query.Query {
+func (d *caseGenerator) query() *query.Query {
 	kind := d.IntN(10)
 	if d.dense && d.chance(0.7) {
 		kind = 0
@@ -28,7 +28,7 @@ func (d *drawing) query() *query.Query {
 	return &query.Query{Paths: d.paths()}
 }
 
-func (d *drawing) funnel() *query.Funnel {
+func (d *caseGenerator) funnel() *query.Funnel {
 	f := &query.Funnel{Within: d.window(), Bounds: d.bounds(), Limit: 1000}
 	if d.chance(0.2) || f.Within == 0 {
 		f.Within, f.NoLimit = 0, true
@@ -73,7 +73,7 @@ func (d *drawing) funnel() *query.Funnel {
 	return f
 }
 
-func (d *drawing) retention() *query.Retention {
+func (d *caseGenerator) retention() *query.Retention {
 	r := &query.Retention{
 		Start: d.match(d.chance(0.8)), Return: d.match(d.chance(0.8)),
 		Periods: 1 + d.low(14), Unbounded: d.chance(0.3),
@@ -94,7 +94,7 @@ func (d *drawing) retention() *query.Retention {
 	return r
 }
 
-func (d *drawing) segment() *query.Segment {
+func (d *caseGenerator) segment() *query.Segment {
 	s := &query.Segment{Match: d.match(d.chance(0.7)), Zone: d.zone(), Bounds: d.bounds()}
 	if d.chance(0.7) {
 		s.Bucket = pick(d, []query.Unit{query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month})
@@ -133,7 +133,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-func (d *drawing) cohort() *query.Cohort {
+func (d *caseGenerator) cohort() *query.Cohort {
 	c := &query.Cohort{Bounds: d.bounds()}
 	did := func() query.Did {
 		x := query.Did{Match: d.match(d.chance(0.8)), AtLeast: 1 + d.low(5)}
@@ -151,7 +151,7 @@ func (d *drawing) cohort() *query.Cohort {
 	return c
 }
 
-func (d *drawing) paths() *query.Paths {
+func (d *caseGenerator) paths() *query.Paths {
 	p := &query.Paths{Anchor: d.match(d.chance(0.9)), Previous: d.chance(0.4), Steps: 1 + d.IntN(7), Top: pick(d, []int{1, 3, 20, 1000}), Bounds: d.bounds()}
 	if d.chance(0.5) {
 		p.Gap = d.window()
@@ -163,7 +163,7 @@ func (d *drawing) paths() *query.Paths {
 }
 
 // match draws which events are meant; named ones have at least one name.
-func (d *drawing) match(named bool) query.Match {
+func (d *caseGenerator) match(named bool) query.Match {
 	var m query.Match
 	if named {
 		m.Events = []string{d.names[d.low(len(d.names))]}
@@ -173,7 +173,7 @@ func (d *drawing) match(named bool) query.Match {
 			}
 		}
 		if d.chance(0.02) {
-			m.Events = []string{"nobody did this"}
+			m.Events = []string{"never done"}
 		}
 	}
 	if d.chance(0.3) || d.dense && d.chance(0.5) {
@@ -183,7 +183,7 @@ func (d *drawing) match(named bool) query.Match {
 }
 
 // window returns a length of time; often exactly the one between two events.
-func (d *drawing) window() time.Duration {
+func (d *caseGenerator) window() time.Duration {
 	millis := d.Int64N(d.span) + 1
 	if len(d.times) > 1 && d.chance(0.5) {
 		a, b := pick(d, d.times), pick(d, d.times)
@@ -193,7 +193,7 @@ func (d *drawing) window() time.Duration {
 }
 
 // bounds returns bounds, often at the time of an event.
-func (d *drawing) bounds() query.Bounds {
+func (d *caseGenerator) bounds() query.Bounds {
 	var b query.Bounds
 	at := func() int64 {
 		if len(d.times) > 0 && d.chance(0.5) {
@@ -213,7 +213,7 @@ func (d *drawing) bounds() query.Bounds {
 	return b
 }
 
-func (d *drawing) zone() *time.Location {
+func (d *caseGenerator) zone() *time.Location {
 	name := pick(d, []string{"UTC", "UTC", "Asia/Seoul", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "America/Sao_Paulo", "Pacific/Auckland"})
 	zone, err := time.LoadLocation(name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *drawing) zone() *time.Location {
 }
 
 // property returns the name of a property, now and then one that is not there.
-func (d *drawing) property() string {
+func (d *caseGenerator) property() string {
 	if d.chance(0.03) {
 		return "not there"
 	}
@@ -231,7 +231,7 @@ func (d *drawing) property() string {
 }
 
 // filter draws a tree of tests of a depth.
-func (d *drawing) filter(depth int) *query.Filter {
+func (d *caseGenerator) filter(depth int) *query.Filter {
 	var f query.Filter
 	switch {
 	case depth > 0 && d.chance(0.25):
@@ -250,7 +250,7 @@ func (d *drawing) filter(depth int) *query.Filter {
 	return &f
 }
 
-func (d *drawing) test() *query.Test {
+func (d *caseGenerator) test() *query.Test {
 	if d.chance(0.08) {
 		return &query.Test{Property: pick(d, []string{"loyal", "some"}), Op: pick(d, []query.Op{query.InCohort, query.NotInCohort})}
 	}
@@ -295,7 +295,7 @@ func (d *drawing) test() *query.Test {
 
 // literal returns a value to compare a property with, written in one of the ways
 // that its type takes.
-func (d *drawing) literal(f fieldPlan) query.Literal {
+func (d *caseGenerator) literal(f fieldPlan) query.Literal {
 	v := pick(d, f.pool)
 	if d.chance(0.2) {
 		v = d.value(f.Type, len(f.pool))
@@ -323,7 +323,7 @@ func (d *drawing) literal(f fieldPlan) query.Literal {
 }
 
 // part returns what a string may contain, or an expression for it.
-func (d *drawing) part(op query.Op, f fieldPlan) query.Literal {
+func (d *caseGenerator) part(op query.Op, f fieldPlan) query.Literal {
 	runes := []rune(pick(d, f.pool).Text())
 	from := d.IntN(len(runes))
 	to := from + 1 + d.IntN(len(runes)-from)

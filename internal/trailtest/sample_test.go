@@ -13,7 +13,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var update = flag.Bool("update", false, "write examples/shop.csv anew")
+var update = flag.Bool("update", false, "write examples/shop.csv again")
 
 const samplePath = "../../examples/shop.csv"
 

@@ -38,7 +38,7 @@ func batchDef(o Options) *node.Def {
 			schema.Int("count").Default(1000).Range(1, 1<<20).Doc("The most events of a batch."),
 			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<30).Doc("The most bytes of a batch; also of an event."),
 			schema.Duration("linger").Default("1s").Doc("How long the first event of a batch waits for others."),
-			schema.Int("lanes").Default(4).Range(1, 1024).Doc("The most batches on the way at once. With `order: key`, events are spread over so many lanes; with `order: total` there is one."),
+			schema.Int("lanes").Default(4).Range(1, 1024).Doc("The most batches that are sent concurrently. With `order: key`, events are spread over so many lanes; with `order: total` there is one."),
 			schema.Enum("order", "unordered", "key", "total").Default("unordered").Doc("Which events stay in order: none, those of equal `key`, or all."),
 			schema.Expr("key").Doc("An expression over the event, for `order: key`."),
 			schema.Enum("full", "block", "reject", "drop_oldest", "drop_newest").Default("block").Doc("What happens to an event that finds the queue of 65,536 events or 64 MiB full: it waits, goes to `error`, or one is dropped. With a `spool`, `block` moves events to disk first."),
@@ -49,26 +49,26 @@ func batchDef(o Options) *node.Def {
 		),
 		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		HasErrorPort: true,
-		New:          func(init *node.Init) (node.Node, error) { return newShipper(o, init) },
+		New:          func(init *node.Init) (node.Node, error) { return newBatchNode(o, init) },
 	}
 }
 
-// A shipper is a node of kind batch. Its processor is an outlet, which it may
-// share with the same node of earlier and later generations.
-type shipper struct {
+// A batchNode is a node of kind batch. It may share its processor with
+// the same node of earlier and later generations.
+type batchNode struct {
 	settings settings
 	key      lang.Program // nil unless events are ordered by key
 	pool     *node.Pool
 	log      *slog.Logger
 	failing  bool // the error port is linked
 
-	outlet  *outlet
-	release func() error
-	source  node.Starter
-	grace   time.Time // until when Close may send; set by Stop
+	processor *sharedProcessor
+	release   func() error
+	source    node.Starter
+	grace     time.Time // until when Close may send; set by Stop
 }
 
-// settings are what makes one outlet differ from another. It is comparable.
+// settings are what makes one processor differ from another. They are comparable.
 type settings struct {
 	node         string // namespace and name, or id
 	url, method  string
@@ -107,9 +107,9 @@ var policies = map[string]batch.Policy{
 	"reject": batch.PolicyReject, "drop_oldest": batch.PolicyDropOldest, "drop_newest": batch.PolicyDropNewest,
 }
 
-func newShipper(o Options, init *node.Init) (*shipper, error) {
+func newBatchNode(o Options, init *node.Init) (*batchNode, error) {
 	c := init.Config
-	n := &shipper{
+	n := &batchNode{
 		settings: settings{
 			node: init.Node.Namespace + "/" + init.Node.String(),
 			url:  c.String("url"), method: c.String("method"),
@@ -120,7 +120,7 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 		pool: init.Pool, log: init.Log, failing: init.ErrorLinks > 0,
 	}
 	var found diag.List
-	// A config holds nothing that JSON does not, but for what no header is.
+	// JSON can hold all that a config can, except for values that cannot be a header.
 	header, err := c.Value("header").AppendJSON(nil)
 	if err == nil {
 		n.settings.header = string(header)
@@ -151,22 +151,22 @@ func newShipper(o Options, init *node.Init) (*shipper, error) {
 	return n, nil
 }
 
-// A shipment is a payload on its way into the processor.
-type shipment struct {
+// A batchEvent is a payload on its way into the processor.
+type batchEvent struct {
 	payload value.Value
 	key     uint64
 }
 
-func encode(dst []byte, e *shipment) ([]byte, error) { return e.payload.AppendJSON(dst) }
+func encode(dst []byte, e *batchEvent) ([]byte, error) { return e.payload.AppendJSON(dst) }
 
-func keyOf(e *shipment) uint64 { return e.key }
+func keyOf(e *batchEvent) uint64 { return e.key }
 
 // Receive accepts an event or a list of them.
-func (n *shipper) Receive(p node.Process, pkt node.Packet) node.Result {
+func (n *batchNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.settings.delivered || n.settings.spool != "" {
-		return node.Block(func(ctx context.Context) node.Result { return n.ship(ctx, p, pkt.Payload) })
+		return node.Block(func(ctx context.Context) node.Result { return n.addAndWait(ctx, p, pkt.Payload) })
 	}
-	return n.queue(p, eventsOf(pkt.Payload))
+	return n.add(p, eventsOf(pkt.Payload))
 }
 
 // eventsOf are the elements of a list, or the one event that anything else is.
@@ -188,15 +188,15 @@ var expired = func() context.Context {
 	return ctx
 }()
 
-// queue accepts events for which memory is enough. It waits only for room.
-func (n *shipper) queue(p node.Process, payloads []value.Value) node.Result {
+// add accepts events for which memory is enough. It waits only for room.
+func (n *batchNode) add(p node.Process, payloads []value.Value) node.Result {
 	var failed []error
 	for i, payload := range payloads {
-		err := n.offer(expired, p, payload)
+		err := n.addOne(expired, p, payload)
 		if errors.Is(err, context.Canceled) {
 			return node.Block(func(ctx context.Context) node.Result {
 				for _, payload := range payloads[i:] {
-					if err := n.offer(ctx, p, payload); err != nil {
+					if err := n.addOne(ctx, p, payload); err != nil {
 						failed = append(failed, n.rejected(payload, err))
 					}
 				}
@@ -210,17 +210,17 @@ func (n *shipper) queue(p node.Process, payloads []value.Value) node.Result {
 	return result(failed)
 }
 
-// offer adds an event; it may wait for room until ctx ends.
-func (n *shipper) offer(ctx context.Context, p node.Process, payload value.Value) error {
+// addOne adds an event; it may wait for room until ctx ends.
+func (n *batchNode) addOne(ctx context.Context, p node.Process, payload value.Value) error {
 	e, err := n.event(p, payload)
 	if err != nil {
 		return err
 	}
-	return n.outlet.add(ctx, &n.settings, &e)
+	return n.processor.add(ctx, &n.settings, &e)
 }
 
-// ship accepts events and waits until they are on disk, or delivered.
-func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value) node.Result {
+// addAndWait accepts events and waits until they are on disk, or delivered.
+func (n *batchNode) addAndWait(ctx context.Context, p node.Process, payload value.Value) node.Result {
 	payloads := eventsOf(payload)
 	until := batch.StateDurable
 	if n.settings.delivered {
@@ -231,7 +231,7 @@ func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value)
 	for i, payload := range payloads {
 		e, err := n.event(p, payload)
 		if err == nil {
-			tickets[i], err = n.outlet.addAck(ctx, &n.settings, &e)
+			tickets[i], err = n.processor.addAck(ctx, &n.settings, &e)
 		}
 		if err != nil {
 			failed = append(failed, n.rejected(payload, err))
@@ -250,8 +250,8 @@ func (n *shipper) ship(ctx context.Context, p node.Process, payload value.Value)
 
 // event evaluates the key. Equal keys make equal numbers in every process, for
 // lanes are remembered on disk.
-func (n *shipper) event(p node.Process, payload value.Value) (shipment, error) {
-	e := shipment{payload: payload}
+func (n *batchNode) event(p node.Process, payload value.Value) (batchEvent, error) {
+	e := batchEvent{payload: payload}
 	if n.key == nil {
 		return e, nil
 	}
@@ -280,7 +280,7 @@ func result(failed []error) node.Result {
 }
 
 // rejected is why an event was not accepted, or not delivered.
-func (n *shipper) rejected(payload value.Value, err error) error {
+func (n *batchNode) rejected(payload value.Value, err error) error {
 	e := &node.Error{Err: err, Data: payload}
 	var dropped *batch.EventError
 	switch {
@@ -302,7 +302,7 @@ func (n *shipper) rejected(payload value.Value, err error) error {
 }
 
 // Open makes the processor, or finds that of the generation before.
-func (n *shipper) Open(context.Context) error {
+func (n *batchNode) Open(context.Context) error {
 	key := fmt.Sprintf("batch %+v", n.settings)
 	if n.settings.spool != "" {
 		dir, err := filepath.Abs(n.settings.spool)
@@ -312,54 +312,54 @@ func (n *shipper) Open(context.Context) error {
 		n.settings.spool = dir // however it is written
 		key = "batch spool " + dir
 	}
-	o, release, err := node.Acquire(n.pool, key, func() (*outlet, error) { return newOutlet(n.log), nil })
+	o, release, err := node.Acquire(n.pool, key, func() (*sharedProcessor, error) { return newSharedProcessor(n.log), nil })
 	if err != nil {
 		return err
 	}
 	if err := o.enter(n); err != nil {
 		return errors.Join(err, release())
 	}
-	n.outlet, n.release = o, release
+	n.processor, n.release = o, release
 	return nil
 }
 
 // Serve has dropped events reported at src from now on.
-func (n *shipper) Serve(src node.Starter) error {
+func (n *batchNode) Serve(src node.Starter) error {
 	n.source = src
 	if n.failing {
-		n.outlet.reportTo(n)
+		n.processor.reportTo(n)
 	}
 	return nil
 }
 
 // Stop notes how long Close may take.
-func (n *shipper) Stop(ctx context.Context) error {
+func (n *batchNode) Stop(ctx context.Context) error {
 	n.grace, _ = ctx.Deadline()
 	return nil
 }
 
-// closing is how long Close sends when the engine has set no limit; leastClosing
+// closeTimeout is how long Close sends when the engine has set no limit; leastClosing
 // is how long it does in any case. A shutdown ends a second after its grace.
-const closing, leastClosing = 10 * time.Second, 400 * time.Millisecond
+const closeTimeout, minCloseTimeout = 10 * time.Second, 400 * time.Millisecond
 
-// Close sends what is left, unless another generation goes on with the outlet.
-func (n *shipper) Close() error {
-	if n.outlet == nil { // it was never opened
+// Close sends what is left, unless another generation goes on with the processor.
+func (n *batchNode) Close() error {
+	if n.processor == nil { // it was never opened
 		return nil
 	}
-	left := closing
+	left := closeTimeout
 	if !n.grace.IsZero() {
-		left = max(leastClosing, time.Until(n.grace))
+		left = max(minCloseTimeout, time.Until(n.grace))
 	}
-	return errors.Join(n.outlet.leave(n, left), n.release())
+	return errors.Join(n.processor.leave(n, left), n.release())
 }
 
 // Measure reports what the processor holds and has done.
-func (n *shipper) Measure(report func(node.Metric)) { n.outlet.measure(report) }
+func (n *batchNode) Measure(report func(node.Metric)) { n.processor.measure(report) }
 
 // report tells the error port of an event that was dropped after its packet had
 // been answered. It returns when the process there has ended.
-func (n *shipper) report(d batch.Dropped, text []byte) {
+func (n *batchNode) report(d batch.Dropped, text []byte) {
 	payload, err := value.ParseJSON(text)
 	if err != nil { // Receive has written it
 		payload = value.String(string(text))

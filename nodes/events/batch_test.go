@@ -196,7 +196,7 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// TestErrorPort has events go there that are not accepted, and those that are
+// TestErrorPort sends events there that are not accepted, and those that are
 // refused after their packet was answered.
 func TestErrorPort(t *testing.T) {
 	r := newReceiver(t)

@@ -1,9 +1,9 @@
 // Package events holds the kinds that hand events on to other systems, keep them,
 // and ask for what users have done.
 //
-// [Defs] lists them; each kind has a file of its own. What outlives a generation
-// of nodes has one, too: outlet.go for batches, archive.go for stores; template.go
-// makes queries of payloads. The package must not know how batches are sent, which
+// [Defs] lists them; each kind has a file of its own. shared_processor.go and
+// shared_store.go have what outlives a generation of nodes. template.go puts payloads
+// into queries, and query_tree.go makes them what package query reads. The package must not know how batches are sent, which
 // is package batch's, how events are stored, which is package trail's, nor how
 // processes are run.
 package events

@@ -89,8 +89,8 @@ func TestTemplateTypes(t *testing.T) {
 	}
 }
 
-// FuzzTemplate wants texts to be read or refused, and those without expressions
-// to come back as they were.
+// FuzzTemplate reads or refuses any text. Texts without expressions
+// come back as they were.
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{"", "a", "${a}", "x${a}y${b}z", "$${a}", "${", "${}", "${'}'}", "${{}}", "$$${a}", "${`a", "${\"\\"} {
 		f.Add(s)

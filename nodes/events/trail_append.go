@@ -37,22 +37,22 @@ func trailAppendDef(o Options) *node.Def {
 		),
 		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		HasErrorPort: true,
-		New:          func(init *node.Init) (node.Node, error) { return newAppender(o, init) },
+		New:          func(init *node.Init) (node.Node, error) { return newAppendNode(o, init) },
 	}
 }
 
-// An appender is a node of kind trail_append.
-type appender struct {
+// An appendNode is a node of kind trail_append.
+type appendNode struct {
 	db                  string
 	who, when, what, id part
 	times               trail.Times
 	properties          lang.Program // nil takes the rest
-	rest                []string     // fields that are no properties then
+	rest                []string     // fields that are not among the properties then
 	pool                *node.Pool
 	log                 *slog.Logger
 	parsers             sync.Map // of *trail.EventParser, by the names of user, time, event and id
 
-	archive *archive
+	store   *sharedStore
 	release func() error
 }
 
@@ -66,9 +66,9 @@ type part struct {
 // fieldName is an expression that is the name of a field.
 var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-func newAppender(o Options, init *node.Init) (*appender, error) {
+func newAppendNode(o Options, init *node.Init) (*appendNode, error) {
 	c := init.Config
-	n := &appender{db: c.String("db"), pool: init.Pool, log: init.Log}
+	n := &appendNode{db: c.String("db"), pool: init.Pool, log: init.Log}
 	var errs []error
 	compile := func(name string) lang.Program {
 		p, err := o.Languages.Compile(o.Language, c.Text(name), lang.Options{Mode: lang.ModeExpression})
@@ -114,7 +114,7 @@ func (f *part) of(ctx context.Context, payload value.Value) (value.Value, error)
 }
 
 // Receive adds an event or a list of them.
-func (n *appender) Receive(p node.Process, pkt node.Packet) node.Result {
+func (n *appendNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	now := time.Now()
 	list := pkt.Payload.Kind() == value.KindList
 	payloads := eventsOf(pkt.Payload)
@@ -136,9 +136,9 @@ func (n *appender) Receive(p node.Process, pkt node.Packet) node.Result {
 }
 
 // append adds events, and waits until they are durable.
-func (n *appender) append(ctx context.Context, all []event.Event, payloads []value.Value, list bool) node.Result {
+func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []value.Value, list bool) node.Result {
 	if len(all) > 0 {
-		s, done, err := n.archive.writer()
+		s, done, err := n.store.writer()
 		if err != nil {
 			return node.Fail(err)
 		}
@@ -159,7 +159,7 @@ func (n *appender) append(ctx context.Context, all []event.Event, payloads []val
 }
 
 // event makes an event of a payload. line is room to be used again.
-func (n *appender) event(ctx context.Context, payload value.Value, now time.Time, line *[]byte) (e event.Event, err error) {
+func (n *appendNode) event(ctx context.Context, payload value.Value, now time.Time, line *[]byte) (e event.Event, err error) {
 	if payload.Kind() != value.KindMap && n.properties == nil {
 		return e, fmt.Errorf("want a map, got %s", payload.Kind())
 	}
@@ -212,7 +212,7 @@ func (n *appender) event(ctx context.Context, payload value.Value, now time.Time
 }
 
 // parser returns the parser for the names of user, time, event and id.
-func (n *appender) parser(columns [4]string) (*trail.EventParser, error) {
+func (n *appendNode) parser(columns [4]string) (*trail.EventParser, error) {
 	if p, ok := n.parsers.Load(columns); ok {
 		return p.(*trail.EventParser), nil
 	}
@@ -225,7 +225,7 @@ func (n *appender) parser(columns [4]string) (*trail.EventParser, error) {
 }
 
 // refused is why an event was not added.
-func (n *appender) refused(i int, list bool, payload value.Value, err error) error {
+func (n *appendNode) refused(i int, list bool, payload value.Value, err error) error {
 	if list {
 		err = fmt.Errorf("event %d: %w", i, err)
 	}
@@ -233,13 +233,13 @@ func (n *appender) refused(i int, list bool, payload value.Value, err error) err
 }
 
 // Open opens the store, or finds that of another node.
-func (n *appender) Open(context.Context) (err error) {
-	n.archive, n.release, err = enterArchive(n.pool, n.log, n.db, true)
+func (n *appendNode) Open(context.Context) (err error) {
+	n.store, n.release, err = acquireStore(n.pool, n.log, n.db, true)
 	return err
 }
 
 // Close lets go of the store.
-func (n *appender) Close() error {
+func (n *appendNode) Close() error {
 	if n.release == nil { // it was never opened
 		return nil
 	}

@@ -40,12 +40,12 @@ func trailQueryDef(o Options) *node.Def {
 		),
 		In:  []node.Port{{Name: "in", Doc: "What the expressions in the query see."}},
 		Out: []node.Port{{Name: "out", Doc: "The answer."}},
-		New: func(init *node.Init) (node.Node, error) { return newAsker(o, init) },
+		New: func(init *node.Init) (node.Node, error) { return newQueryNode(o, init) },
 	}
 }
 
-// An asker is a node of kind trail_query.
-type asker struct {
+// A queryNode is a node of kind trail_query.
+type queryNode struct {
 	db       string
 	query    *query.Query // nil if it depends on the payload
 	template template
@@ -53,13 +53,13 @@ type asker struct {
 	pool     *node.Pool
 	log      *slog.Logger
 
-	archive *archive
+	store   *sharedStore
 	release func() error
 }
 
-func newAsker(o Options, init *node.Init) (*asker, error) {
+func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	c := init.Config
-	n := &asker{
+	n := &queryNode{
 		db: c.String("db"), pool: init.Pool, log: init.Log,
 		opt: trail.QueryOptions{Memory: c.Int("memory"), Timeout: c.Duration("timeout"), Sample: c.Float("sample")},
 	}
@@ -165,21 +165,21 @@ func found(c schema.Config, err error, locate locate, wanted func(*query.Error) 
 }
 
 // Receive asks, and sends the answer.
-func (n *asker) Receive(_ node.Process, pkt node.Packet) node.Result {
+func (n *queryNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
-		answer, err := n.ask(ctx, pkt.Payload)
+		answer, err := n.answer(ctx, pkt.Payload)
 		if err != nil {
-			return node.Fail(asked(err))
+			return node.Fail(queryError(err))
 		}
 		return node.Send(0, answer)
 	})
 }
 
-// Concurrency lets the questions of one process be asked at once.
-func (n *asker) Concurrency() int { return 4 }
+// Concurrency lets one process run several queries concurrently.
+func (n *queryNode) Concurrency() int { return 4 }
 
-// ask asks the question that a payload makes.
-func (n *asker) ask(ctx context.Context, payload value.Value) (value.Value, error) {
+// answer asks the question that a payload makes.
+func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Value, error) {
 	q := n.query
 	if q == nil {
 		doc, _, err := n.template.render(ctx, payload)
@@ -194,7 +194,7 @@ func (n *asker) ask(ctx context.Context, payload value.Value) (value.Value, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.opt.Timeout)
 	defer cancel()
-	s, done, err := n.archive.reader(ctx)
+	s, done, err := n.store.reader(ctx)
 	if err != nil {
 		return value.Null(), err
 	}
@@ -213,8 +213,8 @@ func (n *asker) ask(ctx context.Context, payload value.Value) (value.Value, erro
 // A badQuery is a query that a payload has made wrong.
 type badQuery struct{ err error }
 
-// Error tells the problems, one on a line, without their places: they are those
-// of a text that nobody has written.
+// Error tells the problems, one on a line, without their places, which are those
+// of a document that a template made.
 func (e *badQuery) Error() string {
 	var all query.Errors
 	if !errors.As(e.err, &all) {
@@ -232,8 +232,8 @@ func (e *badQuery) Error() string {
 // Unwrap returns the problems.
 func (e *badQuery) Unwrap() error { return e.err }
 
-// asked says what an error means to whoever has asked.
-func asked(err error) error {
+// queryError gives an error the status and code that the error port has.
+func queryError(err error) error {
 	var bad *badQuery
 	var problem *query.Error
 	var memory *trail.MemoryError
@@ -253,11 +253,11 @@ func asked(err error) error {
 }
 
 // Open finds the store. One that is not there yet may come.
-func (n *asker) Open(ctx context.Context) (err error) {
-	if n.archive, n.release, err = enterArchive(n.pool, n.log, n.db, false); err != nil {
+func (n *queryNode) Open(ctx context.Context) (err error) {
+	if n.store, n.release, err = acquireStore(n.pool, n.log, n.db, false); err != nil {
 		return err
 	}
-	_, done, err := n.archive.reader(ctx)
+	_, done, err := n.store.reader(ctx)
 	switch {
 	case errors.Is(err, trail.ErrNoStore):
 		n.log.Warn("there is no store yet: queries fail until there is", "store", n.db)
@@ -270,7 +270,7 @@ func (n *asker) Open(ctx context.Context) (err error) {
 }
 
 // Close lets go of the store.
-func (n *asker) Close() error {
+func (n *queryNode) Close() error {
 	if n.release == nil { // it was never opened
 		return nil
 	}

@@ -325,7 +325,7 @@ func TestTrailShared(t *testing.T) {
 	add("bob")
 	want(2)
 
-	// Without a node that appends another process may write, and is seen at once.
+	// Without a node that appends another process may write, and is seen immediately.
 	if err := apply(t, e, "{kind: trail_query, name: n, db: %[1]s, query: {segment: {event: view}}}", dir); err != nil {
 		t.Fatal(err)
 	}

@@ -203,7 +203,7 @@ func PeakMemory() int64 {
 	return 0
 }
 
-// ResetPeak makes PeakMemory begin anew; where the system cannot, it is the peak
+// ResetPeak makes PeakMemory begin again; where the system cannot, it is the peak
 // since the process began.
 func ResetPeak() {
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // PeakMemory is then too high, not wrong by kind

@@ -294,7 +294,7 @@ func (r *reader) at(row []any, i int) any {
 func (r *reader) integer(v any) int64 {
 	i, ok := whole(v)
 	if !ok || !i.IsInt64() {
-		r.fail(fmt.Errorf("%v (%T) is no integer", v, v))
+		r.fail(fmt.Errorf("%v (%T) is not an integer", v, v))
 		return 0
 	}
 	return i.Int64()
@@ -366,7 +366,7 @@ func (r *reader) text(v any) string {
 	case []byte:
 		return string(v)
 	}
-	r.fail(fmt.Errorf("%v (%T) is no text", v, v))
+	r.fail(fmt.Errorf("%v (%T) is not text", v, v))
 	return ""
 }
 
@@ -407,7 +407,7 @@ func (r *reader) users(v any) query.Number {
 	return query.ScaleCount(n, float64(n), r.sample)
 }
 
-// measured reads a measure of a property of a type, and the squares beside it if
+// measured reads a measure of a property of a type, and the squares next to it if
 // it is to be scaled.
 func (r *reader) measured(row []any, kind query.MeasureKind, t event.Type) query.Measured {
 	v := r.at(row, 0)

@@ -16,7 +16,7 @@ import (
 // next:
 //
 //	entries     one row for each entry: user, part (of same), ms (its time),
-//	            step: from 1; 0 an event that is no step; below 0 an exclusion
+//	            step: from 1; 0 an event of no step; below 0 an exclusion
 //	ordered     pos: the place among the entries of the user; era_k counts the exclusions
 //	            that end chains at level k: a chain goes on within its era only
 //	chains_k    began_k: if the entry brings a chain to level k, when that began
@@ -47,7 +47,7 @@ const (
 	farAway      int64 = 1<<63 - 1 // a position behind all
 )
 
-// chainFunnel is the general form, but for strict_once where an event can be two
+// chainFunnel is the general form, except for strict_once where an event can be two
 // steps.
 func (c *compiler) chainFunnel(f *query.Funnel, m query.Modes) *selection {
 	s := c.entries(f, m)

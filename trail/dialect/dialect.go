@@ -1,5 +1,5 @@
 // Package dialect says in SQL what a query of trail asks, for ClickHouse and for
-// DuckDB, and reads the rows that come back as the same answer. Whoever outgrows
+// DuckDB, and reads the rows that come back as the same answer. If you outgrow
 // one machine takes the queries along; and two programs more can be asked whether
 // trail is right.
 //
@@ -65,7 +65,7 @@ type Statement struct {
 	SQL     string // one SELECT, without a semicolon; ends with a newline
 
 	// Warnings tell of properties that the schema does not have. (Events that
-	// nobody has done are not known here.)
+	// no user has done are not known here.)
 	Warnings []string
 
 	query  *query.Query

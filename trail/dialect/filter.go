@@ -473,7 +473,7 @@ func scalar(t event.Type, v event.Value) string {
 	case t == event.Float:
 		return number(v.Float())
 	case v.Int() == math.MinInt64:
-		return "(-9223372036854775807 - 1)" // the digits alone are no integer
+		return "(-9223372036854775807 - 1)" // the digits alone do not fit an integer
 	}
 	return v.String()
 }

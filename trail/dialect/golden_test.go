@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-var update = flag.Bool("update", false, "write testdata/clickhouse/*.sql and testdata/duckdb/*.sql anew")
+var update = flag.Bool("update", false, "write testdata/clickhouse/*.sql and testdata/duckdb/*.sql again")
 
 // A document is a query of testdata/queries.txt.
 type document struct{ name, yaml string }

@@ -15,7 +15,7 @@ const maxBits = 63
 // answer: cohort (a date), size, period from 0, users.
 func (c *compiler) retention(q *query.Retention) *selection {
 	c.shape = shape{kind: retentionShape}
-	// t0 is only ever beside columns of the table under a name of its own.
+	// t0 is only ever next to columns of the table under a name of its own.
 	t0, period := c.derived("began"), c.derived("period")
 	starts := &selection{
 		columns: []string{"user", "min(time) AS " + t0}, from: table,

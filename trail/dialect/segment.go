@@ -32,7 +32,7 @@ func (c *compiler) segment(q *query.Segment) *selection {
 	value := c.derived("value")
 	grouped := len(s.groupBy) > 0
 	if !grouped && len(names) > 0 {
-		// Properties that nobody has make one group, of events if there are any.
+		// Properties that no event has make one group, of events if there are any.
 		s.having = []cond{is("count(*) > 0")}
 	}
 	if c.share() < 1 && (q.Measure.Kind == query.Count || q.Measure.Kind == query.Sum) {
@@ -69,7 +69,7 @@ func (c *compiler) bucket(s *selection, q *query.Segment) string {
 	return c.date("time", q.Bucket, q.Zone)
 }
 
-// group returns a property to group by, and how to select it; one that nobody has
+// group returns a property to group by, and how to select it; one that no event has
 // is an empty literal.
 func (c *compiler) group(property string, i int) (column, sql string) {
 	column, t, ok := c.column(property)

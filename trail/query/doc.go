@@ -13,7 +13,7 @@
 // # Documents
 //
 // A document is one map in YAML or JSON: one of the keys funnel, retention,
-// segment, cohort and paths, and beside it
+// segment, cohort and paths, and next to it
 //
 //	name: buyers     # what a cohort is kept as; else for people
 //	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
@@ -42,7 +42,7 @@
 //	  steps: [view, {event: cart, where: {price: {gt: 9}}}, purchase]  # 1 to 32
 //	  within: 7d                   # from the first step; none, the default, has no bound
 //	  mode: strict_order           # or a list: strict_deduplication, strict_order,
-//	                               # strict_increase, strict_once, allow_reentry (beside
+//	                               # strict_increase, strict_once, allow_reentry (with
 //	                               # strict_order)
 //	  order: any                   # steps count in any order; neither mode nor exclude then
 //	  exclude:                     # ends chains that have it between two steps
@@ -91,7 +91,7 @@
 //	paths:
 //	  anchor: signup               # required
 //	  direction: previous          # or next, the default
-//	  steps: 4                     # events beside the anchor, 1 to 7; the default
+//	  steps: 4                     # events in addition to the anchor, 1 to 7; the default
 //	  gap: 30m                     # a longer pause ends a path; none is the default
 //	  top: 20                      # paths that are answered, up to 10000; the default
 //
@@ -111,7 +111,7 @@
 // Strings compare by bytes and mind case. A missing value passes missing, ne, not_in,
 // and eq and in of ""; nothing else.
 //
-// Three keys are no properties:
+// Three keys are not names of properties:
 //
 //	all: [{country: KR}, {price: 1}]   # maps that all must pass
 //	any: [{country: KR}, {price: 1}]   # maps of which one must

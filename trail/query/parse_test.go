@@ -106,7 +106,7 @@ func strip(v reflect.Value) {
 	}
 }
 
-// same compares queries but for places; zones are compared by name.
+// same compares queries except for places; zones are compared by name.
 func same(a, b *Query) bool {
 	return reflect.DeepEqual(byName(unplaced(a)), byName(unplaced(b)))
 }

@@ -65,7 +65,7 @@ func (q *Query) Reach() Bounds { return q.kind().reach(q) }
 type Pos struct{ Line, Column int }
 
 // Bounds are the times of the events that a query looks at, in milliseconds since
-// 1970 UTC. The zero Bounds are no bounds, since HasFrom and HasTo are false.
+// 1970 UTC. The zero Bounds do not bound, since HasFrom and HasTo are false.
 type Bounds struct {
 	From, To       int64 // To is exclusive
 	HasFrom, HasTo bool

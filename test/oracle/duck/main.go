@@ -13,7 +13,7 @@
 //	{"op":"query","sql":SQL,"threads":n [as before]}
 //	    answers the rows of the statement.
 //	{"op":"storm","sqls":[SQL,…],"clients":8,"rounds":10,"threads":n}
-//	    runs the statements in turn on so many connections at once, so often each
+//	    runs the statements in turn on so many connections concurrently, so often each
 //	    (client i begins at statement i), and answers one row a query:
 //	    [[index of the statement, microseconds],…].
 //	{"op":"close"}
@@ -170,7 +170,7 @@ func (s *server) open(ctx context.Context, req request) (rows [][]any, err error
 	return [][]any{{rows[0][0], file.Size()}}, nil
 }
 
-// storm has many clients ask at once.
+// storm runs the queries of many clients concurrently.
 func (s *server) storm(ctx context.Context, req request) ([][]any, error) {
 	if len(req.SQLs) == 0 {
 		return nil, errors.New("storm without sqls")

@@ -20,12 +20,12 @@ type arena struct {
 
 // Scratch keeps the arenas of queries that have ended for those to come, which then
 // neither allocate nor clear memory, nor make the collector run. The zero Scratch is
-// ready; it may be used by any number of queries at once, and must not be copied.
+// ready; it may be used by any number of queries concurrently, and must not be copied.
 //
 // It is not a sync.Pool, which takes a lock that all pools share after each
-// collection: it was seen in the profile of 64 queries at once.
+// collection: it was seen in the profile of 64 concurrent queries.
 type Scratch struct {
-	arenas [16]atomic.Pointer[arena] // about as many as there are workers at once
+	arenas [16]atomic.Pointer[arena] // about as many as workers run concurrently
 }
 
 // maxKept is how many bytes an arena may hold to be kept.

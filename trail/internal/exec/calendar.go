@@ -79,7 +79,7 @@ func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
 }
 
 // A calendar is the units of some spans of time. What lies between two spans counts
-// as the last unit of the first, which is no matter: nothing is there.
+// as the last unit of the first. That does no harm: nothing is there.
 type calendar struct {
 	starts   []int64 // in milliseconds; one more than there are units
 	shortest int64   // of the units
@@ -145,23 +145,23 @@ func (c *calendar) label(i int) string {
 	return t.Format(time.DateOnly)
 }
 
-// A ruler finds the units of a segment's times without a division: a time's offset
+// A bucketIndex finds the units of a segment's times without a division: a time's offset
 // is shifted to a step, which is so short that at most one unit begins in it.
-type ruler struct {
+type bucketIndex struct {
 	shift  uint
 	unit   []uint32 // by step: the unit of its first offset
 	begins []uint64 // by step: the first offset that is of the next unit
 }
 
-// ruler makes a ruler for offsets up to last of unit milliseconds each from base on.
+// index makes an index for offsets up to last of unit milliseconds each from base on.
 // It is nil if it would have more steps than the rows that are looked at: find is
 // cheaper then.
-func (c *calendar) ruler(base, unit int64, last uint32, rows int, held *budget) (*ruler, error) {
+func (c *calendar) index(base, unit int64, last uint32, rows int, held *budget) (*bucketIndex, error) {
 	steps := c.shortest / unit // of offsets in the shortest unit
 	if steps < 1 {
 		return nil, nil
 	}
-	r := &ruler{shift: uint(min(bits.Len64(uint64(steps))-1, 31))}
+	r := &bucketIndex{shift: uint(min(bits.Len64(uint64(steps))-1, 31))}
 	n := int(last>>r.shift) + 1
 	if n > max(rows, 64) {
 		return nil, nil
@@ -182,7 +182,7 @@ func (c *calendar) ruler(base, unit int64, last uint32, rows int, held *budget) 
 }
 
 // find returns the unit of an offset.
-func (r *ruler) find(offset uint32) uint32 {
+func (r *bucketIndex) find(offset uint32) uint32 {
 	i := offset >> r.shift
 	after := (r.begins[i] - 1 - uint64(offset)) >> 63 // 1 if it is not before begins
 	return r.unit[i] + uint32(after)

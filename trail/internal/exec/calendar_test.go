@@ -29,14 +29,14 @@ func TestCalendar(t *testing.T) {
 				t.Fatal(err)
 			}
 			base := from.UnixMilli()
-			r, err := c.ruler(base, 1000, uint32(to.Sub(from)/time.Second), math.MaxInt, newBudget(0))
+			r, err := c.index(base, 1000, uint32(to.Sub(from)/time.Second), math.MaxInt, newBudget(0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for at := from; at.Before(to); at = at.Add(7 * time.Minute) {
 				got := c.find(at.UnixMilli())
 				if ruled := r.find(uint32((at.UnixMilli() - base) / 1000)); int(ruled) != got {
-					t.Fatalf("%s, %s, %s: the ruler says %d, the calendar %d", name, unit, at, ruled, got)
+					t.Fatalf("%s, %s, %s: the index says %d, the calendar %d", name, unit, at, ruled, got)
 				}
 				local, start := at.In(zone), time.UnixMilli(c.starts[got]).In(zone)
 				if start.After(local) {
@@ -69,7 +69,7 @@ func TestRulerEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.ruler(0, 1, math.MaxUint32, math.MaxInt, newBudget(0))
+	r, err := c.index(0, 1, math.MaxUint32, math.MaxInt, newBudget(0))
 	if err != nil {
 		t.Fatal(err)
 	}

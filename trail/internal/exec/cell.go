@@ -21,7 +21,7 @@ type cell struct {
 	lost    float64 // what adding to f has rounded away
 	user    uint32  // the last user, if cells are kept by user
 	part    float64 // of the last user
-	squares float64 // of what the users before him contributed
+	squares float64 // of what the users before contributed
 }
 
 // sum adds a value. Integers are added in 128 bits, and numbers with the error of
@@ -56,14 +56,14 @@ func (c *cell) whole() *big.Int {
 // total returns the sum of numbers.
 func (c *cell) total() float64 { return c.f + c.lost }
 
-func (s *tally) less(i int64, f float64, c *cell) bool {
+func (s *segmentationFold) less(i int64, f float64, c *cell) bool {
 	if s.typ == event.Int {
 		return i < c.i
 	}
 	return f < c.f
 }
 
-func (s *tally) more(i int64, f float64, c *cell) bool {
+func (s *segmentationFold) more(i int64, f float64, c *cell) bool {
 	if s.typ == event.Int {
 		return i > c.i
 	}
@@ -96,7 +96,7 @@ func (s *segmentation) unkey(key uint64) query.Measured {
 }
 
 // add adds a cell of one worker to that of all.
-func (s *tally) add(to, c *cell) {
+func (s *segmentationFold) add(to, c *cell) {
 	to.rows += c.rows
 	to.squares += c.squares
 	if c.n == 0 {

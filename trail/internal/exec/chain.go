@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// A chain finds how far one user went, from what was collected of him. It follows
+// A chain finds how far one user went, from the events that were collected. It follows
 // windowFunnel of ClickHouse 26.9 in every mode, ties included, and adds
 // exclusions and funnels in any order.
 //
 // Events of one time are taken in the order of the steps that they are, an event
 // that is several steps as each of them; exclusions come first, then, for
-// strict_order, events that are no step.
+// strict_order, events of no step.
 type chain struct {
 	hits     []hit // what was looked at, up to where it ended
 	multiple bool  // an event is several steps
@@ -35,7 +35,7 @@ type hit struct {
 	event int32 // in the trail
 }
 
-// nothing is the kind of an event that is no step.
+// nothing is the kind of an event of no step.
 const nothing = 0
 
 // none is the start of no chain.

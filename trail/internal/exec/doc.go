@@ -12,7 +12,7 @@
 // a property pass a filter; segments in which nothing can match are left out. The
 // hashes of the users are divided into shards of some 64 Ki rows. A worker takes a
 // shard, finds its one range of rows in every segment, computes a byte of matchers
-// for each row, and then has the kernel go from user to user: segments are sorted
+// for each row, and then the kernel goes from user to user: segments are sorted
 // by user, so all that a user did is a few ranges of rows, one after the other.
 //
 // # Invariants

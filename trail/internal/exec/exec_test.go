@@ -59,7 +59,7 @@ func ask(t testing.TB, in exec.Input, doc string) *query.Answer {
 	return a
 }
 
-// TestSample has samples read less, and their intervals hold the truth about as
+// TestSample reads less for samples, whose intervals hold the truth about as
 // often as they say.
 func TestSample(t *testing.T) {
 	in := shop(t, 20_000)
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 		{"segment: {where: {price: cheap}}", `price is an integer, "cheap" is not`},
 		{"segment: {where: {price: {contains: 1}}}", "price is an integer, not a string"},
 		{"segment: {measure: sum(country)}", "country is a string, which cannot be measured"},
-		{"segment: {where: {cohort: nobody}}", "no cohorts are kept here"},
+		{"segment: {where: {cohort: unknown}}", "no cohorts are kept here"},
 	} {
 		_, err := exec.Run(t.Context(), in, parse(t, c.doc), exec.Options{})
 		var wrong *query.Error
@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings tells of names that nobody knows, with the nearest that there is.
+// TestWarnings tells of unknown names, with the nearest that there is.
 func TestWarnings(t *testing.T) {
 	in := shop(t, 10)
 	for _, c := range []struct{ doc, want string }{

@@ -41,7 +41,7 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 			return nil, err
 		}
 		if i > 0 && sameMatch(q.Steps[i-1], s) && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
-			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each wants its own", i, i+1)
+			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each needs its own", i, i+1)
 		}
 	}
 	for _, x := range q.Exclude {

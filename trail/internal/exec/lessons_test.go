@@ -117,7 +117,7 @@ type row struct {
 }
 
 // A cursor goes through the rows of a segment. What next returns of one that lends
-// is good until the next call; one that copies gives its caller memory of his own.
+// is good until the next call; one that copies gives its caller memory of its own.
 type cursor struct {
 	copies bool
 	seg    *segment.Segment
@@ -349,8 +349,8 @@ func (f *filtered) funnel(b *testing.B) (users [3]int64, read int64) {
 	}
 }
 
-// TestLessonCursors wants rows that are lent and rows that are copied to be equal,
-// and only what has to be made to be allocated for the former: ids of users.
+// TestLessonCursors compares rows that are lent with rows that are copied,
+// and checks that the former allocate only the ids of users.
 func TestLessonCursors(t *testing.T) {
 	schema := event.Schema{{Name: "country", Type: event.String}, {Name: "device", Type: event.String}, {Name: "campaign", Type: event.String}}
 	builder := segment.NewBuilder(schema)

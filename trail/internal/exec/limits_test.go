@@ -149,7 +149,7 @@ func TestLongSets(t *testing.T) {
 	}
 }
 
-// TestManyRuns has one large segment not pay for many small runs beside it.
+// TestManyRuns checks that one large segment does not pay for many small runs.
 func TestManyRuns(t *testing.T) {
 	small := image(t, event.Int, 3, func(i int) (string, int64, event.Value) { return fmt.Sprint("x", i), 1, event.IntOf(1) })
 	large := image(t, event.Int, 200_000, func(i int) (string, int64, event.Value) { return fmt.Sprint("u", i), 1, event.IntOf(1) })

@@ -36,7 +36,7 @@ type plan struct {
 	in       Input
 	opt      Options
 	matchers []matcher
-	columns  []string     // properties that the kernel reads beside filters, or eventName
+	columns  []string     // properties that the kernel reads in addition to filters, or eventName
 	types    []event.Type // of columns
 	sources  []*source    // those that may have a matching event, by time
 	skipped  int          // sources that cannot
@@ -54,17 +54,17 @@ type plan struct {
 
 // A source is a segment with what the plan decided for it.
 type source struct {
-	seg     *segment.Segment
-	dropped []uint64
-	events  *segment.Column
-	times   *segment.Times
-	table   []uint64 // by event code: the matchers that mean it
-	every   bool     // table gives the same mask for every event
-	wheres  []filtered
-	cut     []window // of matchers whose times do not hold the segment as a whole
-	columns []*segment.Column
-	ruler   *ruler       // of a segmentation by time; may be nil
-	numbers *numberTable // of the column that a segmentation measures; may be nil
+	seg         *segment.Segment
+	dropped     []uint64
+	events      *segment.Column
+	times       *segment.Times
+	table       []uint64 // by event code: the matchers that mean it
+	every       bool     // table gives the same mask for every event
+	wheres      []filtered
+	cut         []window // of matchers whose times do not hold the segment as a whole
+	columns     []*segment.Column
+	bucketIndex *bucketIndex // of a segmentation by time; may be nil
+	numbers     *numberTable // of the column that a segmentation measures; may be nil
 }
 
 // A filtered is a filter of some matchers.
@@ -115,7 +115,7 @@ func (b *builder) unknownProperty(name string) {
 	hint := ""
 	switch name {
 	case "event", "name":
-		hint = "; events are chosen with event:, beside where:"
+		hint = "; events are chosen with event:, next to where:"
 	case "user", "user_id":
 		hint = "; users are not properties: keep a cohort of them, and test for that"
 	case "time", "ts", "timestamp":

@@ -217,7 +217,7 @@ func (r *retentionFold) calendar(p *part, t0 int64) bool {
 	return true
 }
 
-// add counts a user, and forgets when he came back.
+// add counts a user, and forgets when the user came back.
 func (r *retentionFold) add(t0 int64) {
 	if starts := r.cohorts.starts; t0 < starts[r.cohort] || t0 >= starts[r.cohort+1] {
 		r.cohort = r.cohorts.find(t0)

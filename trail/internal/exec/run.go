@@ -34,7 +34,7 @@ type Input struct {
 // Options say how a query is run.
 type Options struct {
 	Workers int   // goroutines; 0 for GOMAXPROCS
-	Memory  int64 // bytes that the query may hold beside the mapped files; 0 for 64 MiB
+	Memory  int64 // bytes that the query may hold in addition to the mapped files; 0 for 64 MiB
 	Users   bool  // a cohort answers with the hashes of its users
 	IDs     bool  // and with their ids
 
@@ -183,7 +183,7 @@ type stats struct {
 	rows, bytes int64
 }
 
-// run has workers take all shards.
+// run lets workers take all shards.
 func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	cost := p.cost
 	var (

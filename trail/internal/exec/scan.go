@@ -64,7 +64,7 @@ func (f *funnelScan) shard(views []*view) error {
 }
 
 // constant returns the value of by if all rows of a user have the same one, so
-// that it is no matter where his chain began.
+// that it does not matter where the user's chain began.
 func (f *funnelScan) constant(parts []part) (group int32, ok bool) {
 	group = f.values.id(parts[0].view, f.by, parts[0].lo)
 	for i := range parts {
@@ -89,7 +89,7 @@ func (f *funnelScan) level() int {
 	return 0
 }
 
-// others is a word of eight masks in which bits beside step 1 are set.
+// others is a word of eight masks in which bits other than step 1 are set.
 const others = ^uint64(ones)
 
 // scan takes the rows of a part, which lie after those it was given before, and

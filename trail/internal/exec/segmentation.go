@@ -73,7 +73,7 @@ func (s *segmentation) settle(p *plan) (err error) {
 	for _, src := range p.sources {
 		if s.calendar != nil {
 			base, unit := src.times.Base(), src.times.Unit()
-			if src.ruler, err = s.calendar.ruler(base, unit, uint32((src.seg.MaxTime()-base)/unit), src.seg.Rows(), p.held); err != nil {
+			if src.bucketIndex, err = s.calendar.index(base, unit, uint32((src.seg.MaxTime()-base)/unit), src.seg.Rows(), p.held); err != nil {
 				return err
 			}
 		}
@@ -95,7 +95,7 @@ func (s *segmentation) need() need {
 }
 
 func (s *segmentation) fork(w *worker) fold {
-	return &tally{
+	return &segmentationFold{
 		segmentation: s, w: w,
 		values: newDictionary(w.plan), tuples: make(map[[3]int32]uint32),
 		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.scaled(),

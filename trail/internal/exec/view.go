@@ -15,7 +15,7 @@ type view struct {
 	segment.Range
 	hashes []uint64 // by user
 	starts []uint32 // by user, and one more; subtract RowLo
-	times  []uint32 // by row, nil unless the kernel wants them
+	times  []uint32 // by row, nil unless the kernel needs them
 	mask8  []uint8  // by row: the matchers that mean it. Eight more bytes may be read behind the last
 	mask64 []uint64 // instead, if the plan's masks are wider
 	codes  []codes  // by column of the plan
@@ -69,7 +69,7 @@ type need struct {
 	required uint64
 }
 
-// view opens the part of a source between two hashes; it is not ok if nobody is
+// view opens the part of a source between two hashes; it is not ok if no user is
 // there, or no row means anything.
 func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err error) {
 	r, touched, err := s.seg.Range(from, to)

@@ -14,33 +14,33 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// An outlet is a processor that outlives the generation of its node. Without a
-// spool, it belongs to nodes of the same settings; with one, to the node that has
-// the folder: when its settings change, the outlet changes its processor, and
-// what the old one holds goes through the folder to the new one.
-type outlet struct {
+// A sharedProcessor is a processor that outlives the generation of its node. Without
+// a spool, nodes of the same settings share it. With a spool, it belongs to the node
+// that has the folder. When the settings of that node change, a new processor takes
+// the place of the old one, and finds in the folder what the old one has not sent.
+type sharedProcessor struct {
 	log    *slog.Logger
-	change sync.Mutex // held while the processor is made, changed or closed
-	users  []*shipper // open nodes, the latest last; guarded by change
+	change sync.Mutex   // held while the processor is made, changed or closed
+	users  []*batchNode // open nodes, the latest last; guarded by change
 	mu     struct {
 		sync.Mutex
 		settings  settings
-		processor *batch.Processor[shipment]
+		processor *batch.Processor[batchEvent]
 		changed   chan struct{} // closed when the change that is under way is done; nil without one
-		reporter  *shipper      // of the newest generation; nil logs
+		reporter  *batchNode    // of the newest generation; nil logs
 		grace     time.Duration
 		past      [counters]float64 // of the processors before; see counted
 	}
 }
 
-func newOutlet(log *slog.Logger) *outlet {
-	o := &outlet{log: log}
-	o.mu.grace = closing
+func newSharedProcessor(log *slog.Logger) *sharedProcessor {
+	o := &sharedProcessor{log: log}
+	o.mu.grace = closeTimeout
 	return o
 }
 
-// enter makes the outlet work for n, by n's settings.
-func (o *outlet) enter(n *shipper) error {
+// enter adds a node, and applies its settings.
+func (o *sharedProcessor) enter(n *batchNode) error {
 	o.change.Lock()
 	defer o.change.Unlock()
 	if err := o.use(n.settings); err != nil {
@@ -52,18 +52,18 @@ func (o *outlet) enter(n *shipper) error {
 
 // leave ends the work for n, which closes, and says how long Close may send. When
 // n's generation has never served, the one before goes on by its own settings.
-func (o *outlet) leave(n *shipper, grace time.Duration) error {
+func (o *sharedProcessor) leave(n *batchNode, grace time.Duration) error {
 	o.change.Lock()
 	defer o.change.Unlock()
-	o.users = slices.DeleteFunc(o.users, func(user *shipper) bool { return user == n })
-	o.depart(n, grace)
+	o.users = slices.DeleteFunc(o.users, func(user *batchNode) bool { return user == n })
+	o.removeReporter(n, grace)
 	if len(o.users) == 0 {
 		return nil
 	}
 	return o.use(o.users[len(o.users)-1].settings)
 }
 
-func (o *outlet) depart(n *shipper, grace time.Duration) {
+func (o *sharedProcessor) removeReporter(n *batchNode, grace time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.reporter == n {
@@ -72,9 +72,9 @@ func (o *outlet) depart(n *shipper, grace time.Duration) {
 	o.mu.grace = grace
 }
 
-// use makes the outlet work by s; the caller holds change. After an error it goes
-// on as before.
-func (o *outlet) use(s settings) error {
+// use applies settings; the caller holds change. After an error the settings before
+// stay in use.
+func (o *sharedProcessor) use(s settings) error {
 	old, p := o.now()
 	switch {
 	case p == nil:
@@ -89,8 +89,8 @@ func (o *outlet) use(s settings) error {
 	case old.node != s.node:
 		return fmt.Errorf("spool %s is in use by node %s; give each its own folder", s.spool, old.node)
 	}
-	defer o.begin()()
-	if err := o.end(p, s.spool, handOver); err != nil {
+	defer o.beginChange()()
+	if err := o.closeProcessor(p, s.spool, handOverTimeout); err != nil {
 		o.log.Error("closing the processor of the settings before", "error", err)
 	}
 	p, err := o.open(s)
@@ -107,24 +107,24 @@ func (o *outlet) use(s settings) error {
 	return err
 }
 
-// handOver is how long a processor whose settings have changed goes on sending
+// handOverTimeout is how long a processor whose settings have changed goes on sending
 // before what is left goes to the next by way of the spool.
-const handOver = time.Second
+const handOverTimeout = time.Second
 
-func (o *outlet) now() (settings, *batch.Processor[shipment]) {
+func (o *sharedProcessor) now() (settings, *batch.Processor[batchEvent]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.settings, o.mu.processor
 }
 
-func (o *outlet) set(s settings, p *batch.Processor[shipment]) {
+func (o *sharedProcessor) set(s settings, p *batch.Processor[batchEvent]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.settings, o.mu.processor = s, p
 }
 
-// begin has producers wait for the next processor, until done is called.
-func (o *outlet) begin() (done func()) {
+// beginChange makes producers wait for the next processor, until done is called.
+func (o *sharedProcessor) beginChange() (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed := make(chan struct{})
@@ -137,17 +137,17 @@ func (o *outlet) begin() (done func()) {
 	}
 }
 
-func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
+func (o *sharedProcessor) open(s settings) (*batch.Processor[batchEvent], error) {
 	send, err := s.sender()
 	if err != nil {
 		return nil, err
 	}
-	c := batch.Options[shipment]{
+	c := batch.Options[batchEvent]{
 		Encode:  encode,
 		Send:    send,
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
 		Queue:   batch.Queue{Full: s.full},
-		Lanes:   batch.Lanes[shipment]{Max: s.lanes, Order: s.order, Key: keyOf},
+		Lanes:   batch.Lanes[batchEvent]{Max: s.lanes, Order: s.order, Key: keyOf},
 		Retry:   batch.Retry{Attempts: s.attempts},
 		OnDrop:  o.dropped,
 		Log:     o.log,
@@ -160,7 +160,7 @@ func (o *outlet) open(s settings) (*batch.Processor[shipment], error) {
 
 // with calls add with the processor, and again with its successor when that one
 // was closed for it. A ctx that has ended waits for no successor.
-func (o *outlet) with(ctx context.Context, add func(*batch.Processor[shipment]) error) error {
+func (o *sharedProcessor) with(ctx context.Context, add func(*batch.Processor[batchEvent]) error) error {
 	for {
 		_, p := o.now()
 		if p == nil {
@@ -184,7 +184,7 @@ func (o *outlet) with(ctx context.Context, add func(*batch.Processor[shipment]) 
 
 // changing returns what is closed when p, which is closed, has a successor; nil
 // when it will have none.
-func (o *outlet) changing(p *batch.Processor[shipment]) <-chan struct{} {
+func (o *sharedProcessor) changing(p *batch.Processor[batchEvent]) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.processor != p {
@@ -196,8 +196,8 @@ func (o *outlet) changing(p *batch.Processor[shipment]) <-chan struct{} {
 }
 
 // add adds an event. Where the policy is to wait, it waits until ctx ends.
-func (o *outlet) add(ctx context.Context, s *settings, e *shipment) error {
-	return o.with(ctx, func(p *batch.Processor[shipment]) error {
+func (o *sharedProcessor) add(ctx context.Context, s *settings, e *batchEvent) error {
+	return o.with(ctx, func(p *batch.Processor[batchEvent]) error {
 		if s.full == batch.PolicyDefault {
 			return p.AddWait(ctx, e)
 		}
@@ -206,9 +206,9 @@ func (o *outlet) add(ctx context.Context, s *settings, e *shipment) error {
 }
 
 // addAck adds an event as add does. What DropNewest would drop is not accepted.
-func (o *outlet) addAck(ctx context.Context, s *settings, e *shipment) (t batch.Ticket, err error) {
+func (o *sharedProcessor) addAck(ctx context.Context, s *settings, e *batchEvent) (t batch.Ticket, err error) {
 	impatient := s.full == batch.PolicyReject || s.full == batch.PolicyDropNewest
-	err = o.with(ctx, func(p *batch.Processor[shipment]) error {
+	err = o.with(ctx, func(p *batch.Processor[batchEvent]) error {
 		if !impatient {
 			t, err = p.AddAck(ctx, e)
 			return err
@@ -223,7 +223,7 @@ func (o *outlet) addAck(ctx context.Context, s *settings, e *shipment) (t batch.
 
 // dropped is the processor's OnDrop. Who waits for an event's delivery learns of
 // it by the ticket.
-func (o *outlet) dropped(d batch.Dropped) {
+func (o *sharedProcessor) dropped(d batch.Dropped) {
 	n := o.reporter()
 	for _, text := range d.Events {
 		if n == nil || n.settings.delivered {
@@ -249,38 +249,38 @@ func clip(text []byte) string {
 	return string(text[:end]) + "…"
 }
 
-func (o *outlet) reporter() *shipper {
+func (o *sharedProcessor) reporter() *batchNode {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.reporter
 }
 
-func (o *outlet) reportTo(n *shipper) {
+func (o *sharedProcessor) reportTo(n *batchNode) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.reporter = n
 }
 
 // Close sends what is left for as long as the grace lasts. No node uses the
-// outlet any more.
-func (o *outlet) Close() error {
+// sharedProcessor any more.
+func (o *sharedProcessor) Close() error {
 	o.change.Lock()
 	defer o.change.Unlock()
 	s, p := o.now()
 	if p == nil {
 		return nil
 	}
-	return o.end(p, s.spool, o.lasting())
+	return o.closeProcessor(p, s.spool, o.closeGrace())
 }
 
-func (o *outlet) lasting() time.Duration {
+func (o *sharedProcessor) closeGrace() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.grace
 }
 
-// end closes a processor. Events that are lost by that are logged in full.
-func (o *outlet) end(p *batch.Processor[shipment], spool string, grace time.Duration) error {
+// closeProcessor closes a processor. Events that are lost by that are logged in full.
+func (o *sharedProcessor) closeProcessor(p *batch.Processor[batchEvent], spool string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	report, err := p.Close(ctx)
@@ -318,7 +318,7 @@ func counted(s batch.Stats) [counters]node.Metric {
 }
 
 // remember adds to what the next processor counts what one that has ended did.
-func (o *outlet) remember(s batch.Stats) {
+func (o *sharedProcessor) remember(s batch.Stats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, m := range counted(s) {
@@ -328,7 +328,7 @@ func (o *outlet) remember(s batch.Stats) {
 
 // measure reports the metrics of the processor. While it is being changed there
 // are none.
-func (o *outlet) measure(report func(node.Metric)) {
+func (o *sharedProcessor) measure(report func(node.Metric)) {
 	o.mu.Lock()
 	p, changing, past := o.mu.processor, o.mu.changed != nil, o.mu.past
 	o.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-// An archive is the store in one folder, for all nodes that use the folder, of
+// A sharedStore is the store in one folder, for all nodes that use the folder, of
 // all generations. While a node that appends is open, the store is open for
 // writing, and all use that; otherwise it is open for reading, as far as there is
 // one, so that another process may write.
 //
 // A node enters with its generation and leaves with it. The next generation
 // enters first, so that a store that both use stays open.
-type archive struct {
+type sharedStore struct {
 	dir    string
 	log    *slog.Logger
 	change sync.Mutex // held while a store is opened or retired; taken before mu
@@ -28,17 +28,17 @@ type archive struct {
 		sync.Mutex
 		writers int    // open nodes that append
 		writing *lease // nil without writers
-		reading *lease // nil until somebody wants to read, and while writing is not
+		reading *lease // nil until a node reads, and while writing is not nil
 	}
 }
 
-// A lease is a store that is in use. It is closed when it is retired and nobody
+// A lease is a store that is in use. It is closed when it is retired and no node
 // uses it any more.
 type lease struct {
-	store *trail.Store
-	turn  chan struct{} // has one while nobody refreshes the store
-	log   *slog.Logger
-	mu    struct {
+	store      *trail.Store
+	refreshing chan struct{} // has one while the store is not being refreshed
+	log        *slog.Logger
+	mu         struct {
 		sync.Mutex
 		users     int
 		retired   bool
@@ -47,8 +47,8 @@ type lease struct {
 }
 
 func newLease(s *trail.Store, log *slog.Logger) *lease {
-	l := &lease{store: s, log: log, turn: make(chan struct{}, 1)}
-	l.turn <- struct{}{}
+	l := &lease{store: s, log: log, refreshing: make(chan struct{}, 1)}
+	l.refreshing <- struct{}{}
 	return l
 }
 
@@ -81,8 +81,8 @@ func (l *lease) leave() (last bool) {
 	return l.mu.retired && l.mu.users == 0
 }
 
-// retire lets nobody use the store any more, and closes it if nobody does.
-// Otherwise that is left to the last one who does.
+// retire refuses further uses of the store, and closes the store if it is not in use.
+// Otherwise the end of the last use closes it.
 func (l *lease) retire() error {
 	l.mu.Lock()
 	l.mu.retired = true
@@ -99,11 +99,11 @@ func (l *lease) retire() error {
 func (l *lease) refresh(ctx context.Context) error {
 	came := time.Now()
 	select {
-	case <-l.turn:
+	case <-l.refreshing:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { l.turn <- struct{}{} }()
+	defer func() { l.refreshing <- struct{}{} }()
 	if l.since().After(came) {
 		return nil
 	}
@@ -123,25 +123,25 @@ func (l *lease) since() time.Time {
 	return l.mu.refreshed
 }
 
-// enterArchive returns the archive of a folder. A node that appends has the store
+// acquireStore returns the store of a folder. For a node that appends, the store is
 // opened for writing, and made if there is none.
-func enterArchive(pool *node.Pool, log *slog.Logger, dir string, writes bool) (_ *archive, release func() error, err error) {
+func acquireStore(pool *node.Pool, log *slog.Logger, dir string, writes bool) (_ *sharedStore, release func() error, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, leave, err := node.Acquire(pool, "trail "+dir, func() (*archive, error) { return &archive{dir: dir, log: log}, nil })
+	a, leave, err := node.Acquire(pool, "trail "+dir, func() (*sharedStore, error) { return &sharedStore{dir: dir, log: log}, nil })
 	if err != nil || !writes {
 		return a, leave, err
 	}
-	if err := a.write(); err != nil {
+	if err := a.addWriter(); err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
-	return a, func() error { return errors.Join(a.unwrite(), leave()) }, nil
+	return a, func() error { return errors.Join(a.removeWriter(), leave()) }, nil
 }
 
-// write counts a node that appends.
-func (a *archive) write() error {
+// addWriter counts a node that appends.
+func (a *sharedStore) addWriter() error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	writing, reading := a.leases()
@@ -162,8 +162,8 @@ func (a *archive) write() error {
 	return nil
 }
 
-// unwrite counts one less. The last one closes the store.
-func (a *archive) unwrite() error {
+// removeWriter counts one less. The last one closes the store.
+func (a *sharedStore) removeWriter() error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	if a.count(-1) > 0 {
@@ -174,20 +174,20 @@ func (a *archive) unwrite() error {
 	return writing.retire()
 }
 
-func (a *archive) count(n int) int {
+func (a *sharedStore) count(n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.writers += n
 	return a.mu.writers
 }
 
-func (a *archive) leases() (writing, reading *lease) {
+func (a *sharedStore) leases() (writing, reading *lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.mu.writing, a.mu.reading
 }
 
-func (a *archive) set(writing, reading *lease) {
+func (a *sharedStore) set(writing, reading *lease) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.writing, a.mu.reading = writing, reading
@@ -196,7 +196,7 @@ func (a *archive) set(writing, reading *lease) {
 // reader returns a store to query, which stays open until done is called, and
 // shows what had been appended to it when reader was called. The error wraps
 // trail.ErrNoStore if there is none.
-func (a *archive) reader(ctx context.Context) (s *trail.Store, done func(), err error) {
+func (a *sharedStore) reader(ctx context.Context) (s *trail.Store, done func(), err error) {
 	for {
 		l, own, err := a.lease()
 		if err != nil {
@@ -218,7 +218,7 @@ func (a *archive) reader(ctx context.Context) (s *trail.Store, done func(), err 
 
 // lease returns what to query: the store that this process writes to, or one that
 // is open for reading.
-func (a *archive) lease() (l *lease, own bool, err error) {
+func (a *sharedStore) lease() (l *lease, own bool, err error) {
 	writing, reading := a.leases()
 	switch {
 	case writing != nil:
@@ -244,7 +244,7 @@ func (a *archive) lease() (l *lease, own bool, err error) {
 }
 
 // writer returns the store for a node that has entered to write.
-func (a *archive) writer() (*trail.Store, func(), error) {
+func (a *sharedStore) writer() (*trail.Store, func(), error) {
 	writing, _ := a.leases()
 	if writing == nil || !writing.use() {
 		return nil, nil, fmt.Errorf("store %s: %w", a.dir, trail.ErrClosed)
@@ -253,7 +253,7 @@ func (a *archive) writer() (*trail.Store, func(), error) {
 }
 
 // Close closes the store, which no node uses any more.
-func (a *archive) Close() error {
+func (a *sharedStore) Close() error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	_, reading := a.leases()

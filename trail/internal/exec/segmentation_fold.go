@@ -7,9 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A tally is the fold of a segmentation. It goes over the rows of a view
+// A segmentationFold is the fold of a segmentation. It goes over the rows of a view
 // twice: once to find the cell of each row, once to measure.
-type tally struct {
+type segmentationFold struct {
 	*segmentation
 	w      *worker
 	values *dictionary
@@ -37,16 +37,16 @@ const maxDense = 1 << 18
 // outside is the cell of rows that do not count.
 const outside = math.MaxUint32
 
-func (s *tally) shard(views []*view) error {
+func (s *segmentationFold) shard(views []*view) error {
 	s.values.open(views)
 	if s.simple(views) {
 		return s.count(views)
 	}
 	for _, v := range views {
-		s.tell(v)
+		s.addGroups(v)
 	}
 	if s.sparse == nil && len(s.keys)*s.buckets > maxDense {
-		s.scatter()
+		s.makeSparse()
 	}
 	for _, v := range views {
 		s.place(v)
@@ -77,7 +77,7 @@ func (s *tally) shard(views []*view) error {
 
 // simple tells whether rows can be counted in one pass: there is nothing to
 // measure, and at most one property with few values in every view.
-func (s *tally) simple(views []*view) bool {
+func (s *segmentationFold) simple(views []*view) bool {
 	if s.measured() || s.sparse != nil || len(s.by) > 1 {
 		return false
 	}
@@ -97,7 +97,7 @@ func (s *tally) simple(views []*view) bool {
 }
 
 // count counts the rows of a shard.
-func (s *tally) count(views []*view) error {
+func (s *segmentationFold) count(views []*view) error {
 	for _, v := range views {
 		masks := v.mask8
 		var bases [256]uint32 // by code: the first cell of its group
@@ -134,7 +134,7 @@ func (s *tally) count(views []*view) error {
 			}
 			continue
 		}
-		r := v.ruler
+		r := v.bucketIndex
 		if r == nil {
 			for i, m := range masks {
 				if m != 0 {
@@ -160,8 +160,8 @@ func (s *tally) count(views []*view) error {
 	return s.values.err
 }
 
-// tell finds the groups of the rows of a view.
-func (s *tally) tell(v *view) {
+// addGroups finds the groups of the rows of a view.
+func (s *segmentationFold) addGroups(v *view) {
 	v.cells = s.w.arena.ints(v.rows())
 	masks := v.mask8[:len(v.cells)]
 	switch {
@@ -174,7 +174,7 @@ func (s *tally) tell(v *view) {
 			}
 		}
 	case len(s.by) == 1 && v.codes[s.by[0]].c8 != nil:
-		// The groups of all codes at once: there are few.
+		// The groups of all codes together: there are few.
 		c := &v.codes[s.by[0]]
 		var groups [256]uint32
 		for code := range c.col.Codes() {
@@ -208,7 +208,7 @@ func (s *tally) tell(v *view) {
 }
 
 // place turns the groups of the rows of a view into cells.
-func (s *tally) place(v *view) {
+func (s *segmentationFold) place(v *view) {
 	if s.calendar == nil {
 		if s.sparse != nil {
 			for i, group := range v.cells {
@@ -225,8 +225,8 @@ func (s *tally) place(v *view) {
 			continue
 		}
 		var bucket uint32
-		if v.ruler != nil {
-			bucket = v.ruler.find(times[i])
+		if v.bucketIndex != nil {
+			bucket = v.bucketIndex.find(times[i])
 		} else {
 			bucket = uint32(s.calendar.find(v.time(i)))
 		}
@@ -239,7 +239,7 @@ func (s *tally) place(v *view) {
 }
 
 // number returns the number of a cell, a new one if it has none yet.
-func (s *tally) number(place uint64) uint32 {
+func (s *segmentationFold) number(place uint64) uint32 {
 	at, ok := s.sparse[place]
 	if !ok {
 		at = uint32(len(s.places))
@@ -249,8 +249,8 @@ func (s *tally) number(place uint64) uint32 {
 	return at
 }
 
-// scatter goes over from cells that all have a number to those that are there.
-func (s *tally) scatter() {
+// makeSparse goes over from cells that all have a number to those that are there.
+func (s *segmentationFold) makeSparse() {
 	s.even()
 	s.sparse = make(map[uint64]uint32)
 	counts, cells, quantiles := s.counts, s.cells, s.quantiles
@@ -272,7 +272,7 @@ func (s *tally) scatter() {
 }
 
 // even adds odd to counts.
-func (s *tally) even() {
+func (s *segmentationFold) even() {
 	for at, n := range s.odd {
 		s.counts[at] += n
 	}
@@ -280,7 +280,7 @@ func (s *tally) even() {
 }
 
 // split returns the group and the bucket of a cell.
-func (s *tally) split(at int) (group, bucket int) {
+func (s *segmentationFold) split(at int) (group, bucket int) {
 	if s.sparse == nil {
 		return at / s.buckets, at % s.buckets
 	}
@@ -288,7 +288,7 @@ func (s *tally) split(at int) (group, bucket int) {
 }
 
 // group returns the number of a tuple of values.
-func (s *tally) group(key [3]int32) uint32 {
+func (s *segmentationFold) group(key [3]int32) uint32 {
 	if len(s.by) == 1 {
 		// Numbers of one dictionary are dense: no map is needed.
 		for int(key[0]) >= len(s.single) {
@@ -312,7 +312,7 @@ func (s *tally) group(key [3]int32) uint32 {
 }
 
 // grow makes room for the cells that have a number.
-func (s *tally) grow() error {
+func (s *segmentationFold) grow() error {
 	n, size := len(s.keys)*s.buckets, int64(16)
 	if s.measured() {
 		size = int64(unsafe.Sizeof(cell{}))
@@ -353,10 +353,10 @@ func extend[T any](s []T, n int) []T {
 }
 
 // measured tells whether cells are needed, and not counts alone.
-func (s *tally) measured() bool { return s.byUser || s.q.Measure.Kind != query.Count }
+func (s *segmentationFold) measured() bool { return s.byUser || s.q.Measure.Kind != query.Count }
 
 // measure adds rows to their cells.
-func (s *tally) measure(v *view, lo, hi int) error {
+func (s *segmentationFold) measure(v *view, lo, hi int) error {
 	if !s.measured() {
 		counts := s.counts
 		for _, at := range v.cells[lo:hi] {
@@ -414,7 +414,7 @@ func (s *tally) measure(v *view, lo, hi int) error {
 	return s.w.held.take(grown)
 }
 
-func (s *tally) join() error {
+func (s *segmentationFold) join() error {
 	s.even()
 	all := s.segmentation
 	if len(all.totals) == 0 {
@@ -450,7 +450,7 @@ func (s *tally) join() error {
 }
 
 // translate returns a group in the numbers of all workers.
-func (s *tally) translate(group int) (numbers [3]int32) {
+func (s *segmentationFold) translate(group int) (numbers [3]int32) {
 	for k := range s.by {
 		numbers[k] = s.segmentation.values.number(s.values.value(s.keys[group][k]))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// measured are an outlet's metrics by name and labels.
-func measured(t *testing.T, o *outlet) map[string]float64 {
+// measured are a shared processor's metrics by name and labels.
+func measured(t *testing.T, o *sharedProcessor) map[string]float64 {
 	t.Helper()
 	all := make(map[string]float64)
 	o.measure(func(m node.Metric) {
@@ -37,7 +37,7 @@ func TestMeasure(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer server.Close()
-	o := newOutlet(slog.New(slog.DiscardHandler))
+	o := newSharedProcessor(slog.New(slog.DiscardHandler))
 	if got := measured(t, o); len(got) > 0 {
 		t.Errorf("without a processor: got %v", got)
 	}
@@ -49,7 +49,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := o.add(t.Context(), &s, &shipment{payload: value.Int(1)}); err != nil {
+		if err := o.add(t.Context(), &s, &batchEvent{payload: value.Int(1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
