@@ -9,7 +9,7 @@ import (
 // cohort counts, for each user, the events of every condition. The answer is one
 // row of one column, users.
 func (c *compiler) cohort(q *query.Cohort) *selection {
-	c.shape = shape{kind: cohortShape}
+	c.read = cohortAnswer
 	var relevant, having []cond
 	for _, d := range q.Did {
 		match := c.match(d.Match)
@@ -43,4 +43,11 @@ func (c *compiler) cohort(q *query.Cohort) *selection {
 // countIf counts the events that pass.
 func (c *compiler) countIf(match cond) string {
 	return fmt.Sprintf(c.pick("countIf(%s)", "count(*) FILTER (%s)"), match)
+}
+
+func cohortAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
+	answer.Cohort = &query.CohortAnswer{Name: s.query.Name}
+	for _, row := range rows {
+		answer.Cohort.Users = r.users(r.at(row, 0))
+	}
 }

@@ -70,7 +70,7 @@ type Statement struct {
 
 	query  *query.Query
 	schema event.Schema
-	shape  shape
+	read   answerReader
 }
 
 // An UnsupportedError tells which part of a query a dialect cannot express.
@@ -128,7 +128,7 @@ func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error)
 	}
 	return &Statement{
 		Dialect: d, SQL: c.comments() + s.String(), Warnings: c.warnings,
-		query: q, schema: schema, shape: c.shape,
+		query: q, schema: schema, read: c.read,
 	}, nil
 }
 
@@ -158,12 +158,15 @@ func Table(d Dialect, schema event.Schema) string {
 	return "CREATE TABLE events (\n    " + strings.Join(columns, ",\n    ") + "\n)" + engine + "\n"
 }
 
+// An answerReader reads rows as the answer to a kind of query.
+type answerReader func(s *Statement, r *reader, rows [][]any, answer *query.Answer)
+
 // A compiler has what the parts of one statement share. The first error stays.
 type compiler struct {
 	dialect  Dialect
 	query    *query.Query
 	schema   event.Schema
-	shape    shape
+	read     answerReader
 	notes    []string // comment lines above the statement
 	warnings []string
 	missing  map[string]bool // unknown properties that were warned of

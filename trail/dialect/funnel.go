@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ const unlimited = 1 << 62
 // funnel picks the form. All of them end with one row for all users, or one for
 // each group, of the users who reached each step.
 func (c *compiler) funnel(f *query.Funnel) *selection {
-	c.shape = shape{kind: funnelShape, steps: len(f.Steps), grouped: f.By != ""}
+	c.read = funnelAnswer
 	m := f.Modes
 	if c.disjoint(f) && !m.StrictIncrease {
 		m.StrictOnce = false // no event can be two steps
@@ -195,4 +196,34 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM reached_%d) AS step_%d", k+1, k+1))
 	}
 	return s
+}
+
+func funnelAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
+	f := s.query.Funnel
+	steps := func(row []any, from int) []query.FunnelStep {
+		list := make([]query.FunnelStep, len(f.Steps))
+		for k := range list {
+			list[k].Event = strings.Join(f.Steps[k].Events, "|")
+			if row != nil {
+				list[k].Users = r.users(r.at(row, from+k))
+			}
+		}
+		return list
+	}
+	a := &query.FunnelAnswer{Steps: steps(nil, 0), By: f.By}
+	t := s.schema.Type(f.By)
+	for _, row := range rows {
+		switch {
+		case f.By == "":
+			a.Steps = steps(row, 0)
+		case r.integer(r.at(row, 0)) == 1:
+			a.Steps = steps(row, 2)
+		default:
+			a.Groups = append(a.Groups, query.FunnelGroup{Value: r.value(r.at(row, 1), t), Steps: steps(row, 2)})
+		}
+	}
+	slices.SortStableFunc(a.Groups, func(x, y query.FunnelGroup) int {
+		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), compareValues(x.Value, y.Value))
+	})
+	answer.Funnel = a
 }

@@ -12,7 +12,7 @@ import (
 // it drops what comes after a pause, and repeats. Columns of the answer: path (a
 // list), users.
 func (c *compiler) paths(q *query.Paths) *selection {
-	c.shape = shape{kind: pathsShape}
+	c.read = pathsAnswer
 	anchor, at := c.derived("anchor"), c.derived("ms")
 	direction := ""
 	if q.Previous {
@@ -79,4 +79,21 @@ func (c *compiler) pause(q *query.Paths) string {
 		return "0"
 	}
 	return fmt.Sprintf("CASE WHEN place > first AND abs(ms - max(ms) OVER trail) > %d THEN 1 ELSE 0 END", q.Gap.Milliseconds())
+}
+
+func pathsAnswer(_ *Statement, r *reader, rows [][]any, answer *query.Answer) {
+	a := &query.PathsAnswer{}
+	for _, row := range rows {
+		list, ok := r.at(row, 0).([]any)
+		if !ok {
+			r.fail(fmt.Errorf("a path is %T, want a list", r.at(row, 0)))
+			break
+		}
+		path := make([]string, len(list))
+		for i, name := range list {
+			path[i] = r.text(name)
+		}
+		a.Paths = append(a.Paths, query.Path{Path: path, Users: r.users(r.at(row, 1))})
+	}
+	answer.Paths = a
 }

@@ -14,7 +14,7 @@ const maxBits = 63
 // retention joins the first start of each user with the returns. Columns of the
 // answer: cohort (a date), size, period from 0, users.
 func (c *compiler) retention(q *query.Retention) *selection {
-	c.shape = shape{kind: retentionShape}
+	c.read = retentionAnswer
 	// t0 is only ever next to columns of the table under a name of its own.
 	t0, period := c.derived("began"), c.derived("period")
 	starts := &selection{
@@ -83,4 +83,24 @@ func (c *compiler) period(q *query.Retention, t0 string) (string, []cond) {
 		return c.pick(fmt.Sprintf("intDiv(%s, %d)", since, every), fmt.Sprintf("(%s) // %d", since, every)), []cond{through}
 	}
 	return c.ordinal("time", q.Every.Unit, q.Zone) + " - " + c.ordinal(t0, q.Every.Unit, q.Zone), nil
+}
+
+func retentionAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
+	a := &query.RetentionAnswer{}
+	for _, row := range rows {
+		start := r.date(r.at(row, 0))
+		if n := len(a.Cohorts); n == 0 || a.Cohorts[n-1].Start != start {
+			a.Cohorts = append(a.Cohorts, query.RetentionCohort{
+				Start: start, Size: r.users(r.at(row, 1)), Periods: make([]query.Number, s.query.Retention.Periods),
+			})
+		}
+		c := &a.Cohorts[len(a.Cohorts)-1]
+		k := r.integer(r.at(row, 2))
+		if k < 0 || k >= int64(len(c.Periods)) {
+			r.fail(fmt.Errorf("period %d of %d", k, len(c.Periods)))
+			break
+		}
+		c.Periods[k] = r.users(r.at(row, 3))
+	}
+	answer.Retention = a
 }

@@ -1,9 +1,11 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -13,7 +15,7 @@ import (
 // if there is one (a date, or the number of hours or minutes since 1970), the
 // properties, value.
 func (c *compiler) segment(q *query.Segment) *selection {
-	c.shape = shape{kind: segmentShape}
+	c.read = segmentAnswer
 	s := &selection{from: table, where: []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}}
 	var names []string // of the columns before the value
 	if q.Bucket != query.NoUnit {
@@ -126,4 +128,114 @@ func (c *compiler) measure(m query.Measure) string {
 		return fmt.Sprintf("arrayElementOrNull(arraySort(groupArray(%[1]s)), intDiv(%[2]d * count(%[1]s) + 99, 100))", column, m.Percentile)
 	}
 	return map[query.MeasureKind]string{query.Sum: "sum", query.Avg: "avg", query.Min: "min", query.Max: "max"}[m.Kind] + "(" + column + ")"
+}
+
+// A segmentLine is a row with the number of its bucket, by which rows are ordered
+// and filled.
+type segmentLine struct {
+	bucket int64
+	row    query.SegmentRow
+}
+
+func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
+	q := s.query.Segment
+	a := &query.SegmentAnswer{Bucketed: q.Bucket != query.NoUnit, By: q.By}
+	var lines []segmentLine
+	for _, row := range rows {
+		var l segmentLine
+		column := 0
+		if a.Bucketed {
+			if q.Bucket >= query.Day {
+				l.bucket = bucketOf(q.Bucket, r.date(r.at(row, 0)), r)
+			} else {
+				l.bucket = r.integer(r.at(row, 0))
+			}
+			column++
+		}
+		for _, property := range q.By {
+			l.row.Group = append(l.row.Group, r.value(r.at(row, column), s.schema.Type(property)))
+			column++
+		}
+		l.row.Value = r.measured(row[min(column, len(row)):], q.Measure.Kind, s.schema.Type(q.Measure.Property))
+		lines = append(lines, l)
+	}
+	if q.Fill && a.Bucketed {
+		lines = filled(lines, q.Measure.Kind)
+	}
+	slices.SortStableFunc(lines, func(x, y segmentLine) int {
+		return cmp.Or(
+			cmp.Compare(x.bucket, y.bucket),
+			compareMeasured(y.row.Value, x.row.Value),
+			slices.CompareFunc(x.row.Group, y.row.Group, compareValues),
+		)
+	})
+	for _, l := range lines {
+		if a.Bucketed {
+			l.row.Bucket = s.label(q, l.bucket)
+		}
+		a.Rows = append(a.Rows, l.row)
+	}
+	answer.Segment = a
+}
+
+// bucketOf returns the number of the day, week or month that a date begins.
+func bucketOf(u query.Unit, date string, r *reader) int64 {
+	t, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		r.fail(err)
+		return 0
+	}
+	days := t.Unix() / 86400 // exact: t is midnight
+	switch u {
+	case query.Week:
+		return (days + 3) / 7 // exact: t is a Monday
+	case query.Month:
+		return int64(t.Year())*12 + int64(t.Month()) - 1
+	}
+	return days
+}
+
+// label names a bucket by its start.
+func (s *Statement) label(q *query.Segment, n int64) string {
+	switch q.Bucket {
+	case query.Month:
+		return time.Date(0, 1+time.Month(n), 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+	case query.Week:
+		return time.Unix((n*7-3)*86400, 0).UTC().Format(time.DateOnly)
+	case query.Day:
+		return time.Unix(n*86400, 0).UTC().Format(time.DateOnly)
+	}
+	zone := q.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	shift := (&compiler{}).shift(q.Bucket, zone)
+	return time.UnixMilli(n*clockMillis(q.Bucket) - shift).In(zone).Format(time.RFC3339)
+}
+
+// filled adds to each bucket from the first to the last the groups that it lacks.
+func filled(lines []segmentLine, kind query.MeasureKind) []segmentLine {
+	if len(lines) == 0 {
+		return nil
+	}
+	groups, have := map[string][]event.Value{}, map[string]bool{}
+	key := func(bucket int64, group []event.Value) string { return fmt.Sprintf("%d %q", bucket, group) }
+	low, high := lines[0].bucket, lines[0].bucket
+	for _, l := range lines {
+		low, high = min(low, l.bucket), max(high, l.bucket)
+		groups[key(0, l.row.Group)] = l.row.Group
+		have[key(l.bucket, l.row.Group)] = true
+	}
+	var empty query.Measured
+	if kind <= query.Users {
+		empty.Type = event.Int
+	}
+	for bucket := low; bucket <= high; bucket++ {
+		for _, group := range groups {
+			if !have[key(bucket, group)] {
+				lines = append(lines, segmentLine{bucket, query.SegmentRow{Group: group, Value: empty}})
+			}
+		}
+	}
+	return lines
 }
