@@ -29,7 +29,6 @@ func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, erro
 	return file, nil
 }
 
-// A bench is a benchmark of a package.
 type bench struct {
 	pkg  string
 	name string // a regular expression, as -bench has it
@@ -110,7 +109,6 @@ func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, per
 	return []report.Row{row}, nil
 }
 
-// measureHop is P4.
 func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	// The process around the hops may allocate, which P5 measures.
 	rows, err := l.cost(ctx, line, "Hop", "ns/hop", 1000, 0.01)
@@ -127,7 +125,6 @@ func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, er
 	return append(rows, metrics), nil
 }
 
-// measureProcess is P5.
 func measureProcess(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
 	rows, err := l.cost(ctx, line, "Process", "ns/op", 1, 3)
 	for i := range rows {

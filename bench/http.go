@@ -63,7 +63,6 @@ type side struct {
 	failed int64
 }
 
-// compare loads the servers in turns.
 func (l *lab) compare(ctx context.Context, what string, gen generator, servers ...*server.Server) ([]side, error) {
 	sides := make([]side, len(servers))
 	fns := make([]func(context.Context) (float64, error), len(servers))
@@ -89,7 +88,6 @@ func (l *lab) compare(ctx context.Context, what string, gen generator, servers .
 	return sides, err
 }
 
-// versus makes a row of two sides.
 func versus(line report.Line, part string, ours, baseline side) report.Row {
 	r := report.Row{Line: line, Part: part, Figures: "req/s"}
 	r.Ratio(program.Median(ours.rates), program.Median(baseline.rates))

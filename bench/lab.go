@@ -56,7 +56,6 @@ func (l *lab) span() time.Duration {
 	return 5 * time.Second
 }
 
-// rounds returns how many rounds to make.
 func (l *lab) rounds() int {
 	if l.quick {
 		return min(l.runs, 3)
@@ -98,7 +97,6 @@ func (l *lab) ours(ctx context.Context, name string, graph func(port string) str
 
 func environ() []string { return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU())) }
 
-// baseline starts the hand-written server.
 func (l *lab) baseline(ctx context.Context) (*server.Server, error) {
 	addr, err := server.FreeAddr()
 	if err != nil {
@@ -109,7 +107,6 @@ func (l *lab) baseline(ctx context.Context) (*server.Server, error) {
 
 func (l *lab) file(name string) string { return filepath.Join(l.dir, name) }
 
-// serve starts a server and waits until it answers.
 func (l *lab) serve(ctx context.Context, name, addr, program string, args ...string) (*server.Server, error) {
 	return server.Start(ctx, server.Options{
 		Name: name, Addr: addr, Path: "/ping", Program: program, Args: args, Log: l.file(name + ".log"),

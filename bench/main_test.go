@@ -205,7 +205,7 @@ func (p *process) begin() {
 	if err != nil || strings.Contains(string(got), "watched") || !strings.Contains(string(got), "p.load()") {
 		t.Errorf("got %s, %v, want it without the question for watched", got, err)
 	}
-	for _, source := range []string{"package run\n", "package", source + strings.ReplaceAll(source, "package run", "")} {
+	for _, source := range []string{"package run\n", source + source} {
 		if got, err := cutTaps([]byte(source)); err == nil {
 			t.Errorf("got %s, want an error", got)
 		}

@@ -107,7 +107,6 @@ func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
 	return nil
 }
 
-// served waits until the server answers with the body.
 func served(ctx context.Context, s *server.Server, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

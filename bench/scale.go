@@ -51,7 +51,6 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 	return []report.Row{row}, nil
 }
 
-// size measures a program of n nodes.
 func (l *lab) size(ctx context.Context, n int) (check, start float64, err error) {
 	addr, err := server.FreeAddr()
 	if err != nil {

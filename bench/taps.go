@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,43 +57,15 @@ func (l *lab) withoutTaps(ctx context.Context) (string, error) {
 	return overlay, errors.Join(os.WriteFile(cut, text, 0o600), os.WriteFile(overlay, replace, 0o600))
 }
 
-// cutTaps removes the check for observers from a source file: the if statement that
-// begins with the load of a field called watched.
+// check is the if statement that asks for observers, at the top level of a
+// function that gofmt has formatted.
+var check = regexp.MustCompile(`(?m)^\tif [^\n]*\.watched\.Load\(\);[^\n]*\{\n(?:\t\t[^\n]*\n)*\t\}\n`)
+
+// cutTaps removes the check for observers from a source file.
 func cutTaps(source []byte) ([]byte, error) {
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "", source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	var found []ast.Stmt
-	ast.Inspect(file, func(n ast.Node) bool {
-		if s, ok := n.(ast.Stmt); ok && checksTaps(s) {
-			found = append(found, s)
-		}
-		return true
-	})
+	found := check.FindAllIndex(source, -1)
 	if len(found) != 1 {
 		return nil, fmt.Errorf("got %d checks for observers, want one", len(found))
 	}
-	from, to := set.Position(found[0].Pos()).Offset, set.Position(found[0].End()).Offset
-	return slices.Concat(source[:from], source[to:]), nil
-}
-
-func checksTaps(s ast.Stmt) bool {
-	cond, ok := s.(*ast.IfStmt)
-	if !ok || cond.Init == nil {
-		return false
-	}
-	asks := false
-	ast.Inspect(cond.Init, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			load, ok := call.Fun.(*ast.SelectorExpr)
-			if ok && load.Sel.Name == "Load" {
-				field, ok := load.X.(*ast.SelectorExpr)
-				asks = asks || ok && field.Sel.Name == "watched"
-			}
-		}
-		return true
-	})
-	return asks
+	return slices.Concat(source[:found[0][0]], source[found[0][1]:]), nil
 }

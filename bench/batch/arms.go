@@ -16,7 +16,6 @@ import (
 // designs returns all that this program can be as a child.
 func designs() []arm.Design { return slices.Concat(channels.Designs(), ours()) }
 
-// others are the designs of the module peers, by name.
 func others() []string { return []string{"otel batch span processor", "posthog-go"} }
 
 // producers is how many goroutines offer in a saturation run.
@@ -55,7 +54,6 @@ const (
 // saturateTime returns how long a saturation run is: 20 s when arms have 60.
 func (l *lab) saturateTime() time.Duration { return max(l.length()/3, 500*time.Millisecond) }
 
-// compare measures everything.
 func (l *lab) compare(ctx context.Context, f *figures) (err error) {
 	if l.has(string(arm.Deliver)) {
 		if f.Arms, err = l.turns(ctx, f, l.entrants(false), arm.Deliver, l.length(), l.client); err != nil {
@@ -138,5 +136,4 @@ func (l *lab) memory(ctx context.Context, results []arm.Result) error {
 	return nil
 }
 
-// isOurs tells our arms by name.
 func isOurs(name string) bool { return name == nameOurs || strings.HasPrefix(name, nameOurs+",") }

@@ -71,7 +71,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestIngest has every design take events.
 func TestIngest(t *testing.T) {
 	costs, err := ingestCosts(t.Context(), 1, time.Millisecond, t.TempDir())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
-// Names of our arms.
 const (
 	nameOurs  = "ours"
 	nameSpool = "ours, spool"
@@ -93,7 +92,6 @@ func (s *subject) Close(ctx context.Context) error {
 	return errors.Join(err, s.p.Stats().Balance())
 }
 
-// Dropped returns what OnDrop was told.
 func (s *subject) Dropped() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,6 @@ type figures struct {
 	Targets    program.Targets `json:"targets"`
 }
 
-// ns returns a cell of the ingest table, or 0.
 func (f *figures) ns(design, event string, producers int) float64 {
 	for _, c := range f.Ingest {
 		if c.Design == design && c.Event == event && c.Producers == producers {
@@ -38,7 +37,6 @@ func (f *figures) ns(design, event string, producers int) float64 {
 	return 0
 }
 
-// Limits of the targets.
 const (
 	ageSlack    = 20 * time.Millisecond // in addition to linger and latency
 	structLimit = 60.0                  // nanoseconds, with two producers
@@ -97,7 +95,6 @@ func said(err string) string {
 	return " (" + err + ")"
 }
 
-// print prints tables of all that was measured.
 func (f *figures) print(w io.Writer) error {
 	for _, part := range []func(io.Writer) error{f.printArms, f.printSaturation, f.printIngest, f.Targets.Print} {
 		if err := part(w); err != nil {

@@ -27,7 +27,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestTaker finds who takes a lock, and for whom.
 func TestTaker(t *testing.T) {
 	f := func(stack string, wantBy, wantFrom string, want bool) {
 		t.Helper()

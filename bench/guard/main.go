@@ -102,7 +102,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// settings checks the flags and reads the budgets.
 func (c *config) settings() (settings, budget.List, error) {
 	var s settings
 	var none budget.List
@@ -182,7 +181,6 @@ func (c config) trees(ctx context.Context, dir string) (base, head *side, err er
 	return base, head, repo.Export(ctx, hash, base.dir)
 }
 
-// guard compares the working tree with the base and writes what it finds.
 func guard(ctx context.Context, c config, s settings, budgets budget.List, dir string, stdout, stderr io.Writer) (ok bool, err error) {
 	base, head, err := c.trees(ctx, dir)
 	if err != nil {

@@ -125,7 +125,6 @@ func compareAll(rows []*row, fig func(*row) *figure, of func(*set) judge.Samples
 	}
 }
 
-// judge fills in the verdict.
 func (r *row) judge() {
 	switch {
 	case r.State == stateGone && !r.allowGone:

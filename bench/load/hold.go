@@ -80,7 +80,6 @@ func (h *Held) Alive() int {
 	return n
 }
 
-// Close closes the connections.
 func (h *Held) Close() error {
 	var errs []error
 	for _, c := range h.conns {

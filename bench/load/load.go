@@ -123,7 +123,6 @@ type run struct {
 	left    atomic.Int64
 }
 
-// more reports whether another request is due.
 func (r *run) more(ctx context.Context, now time.Time) bool {
 	if ctx.Err() != nil || !r.end.IsZero() && !now.Before(r.end) {
 		return false
@@ -231,7 +230,6 @@ type answer struct {
 	body   []byte
 }
 
-// maxBody is the largest body, in bytes, that is read.
 const maxBody = 1 << 20
 
 var (

@@ -55,7 +55,6 @@ func native(ctx context.Context, program, kind string, workers int, length time.
 	return parseNative(out)
 }
 
-// parseNative reads what the program prints.
 func parseNative(out []byte) (bytes int, m measurement, err error) {
 	var got struct {
 		Bytes     int

@@ -22,7 +22,6 @@ type measurement struct {
 // perSecond returns millions of acquisitions per second.
 func (m measurement) perSecond() float64 { return m.acquisitions / 1e6 / m.wall.Seconds() }
 
-// cost returns nanoseconds of CPU per acquisition.
 func (m measurement) cost() float64 { return float64(m.cpu) / m.acquisitions }
 
 // jain returns the fairness index of Jain, Chiu and Hawe.
@@ -160,7 +159,6 @@ func stepsPerMicrosecond() float64 {
 	return steps / (float64(best) / float64(time.Microsecond))
 }
 
-// goSubject returns the subject for a lock written in Go.
 func goSubject(name string, bytes int, make func() sync.Locker) subject {
 	return subject{name: name, bytes: bytes, measure: func(_ context.Context, workers int, threads bool, length time.Duration) (measurement, error) {
 		return contest(make(), setting{workers: workers, threads: threads}, length)

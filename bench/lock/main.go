@@ -91,7 +91,6 @@ func compare(ctx context.Context, c config, stdout io.Writer, log *program.Log) 
 	return program.Write(filepath.Join(c.out, "lock.json"), f)
 }
 
-// compareFully measures and prints the matrix and the regimes.
 func (f *figures) compareFully(ctx context.Context, c config, stdout io.Writer, log *program.Log) error {
 	short, long, scale := c, c, 1.0
 	short.rounds, short.length, long.length = 3*c.rounds, c.length/15, 5*c.length

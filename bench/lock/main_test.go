@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestRun measures everything, for very short, and reads what was written.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	var stdout, stderr strings.Builder
@@ -59,7 +58,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFull measures all cells and regimes.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	var stdout, stderr strings.Builder
@@ -156,7 +154,6 @@ func TestJain(t *testing.T) {
 	f(0, 0, 0)
 }
 
-// none is a lock that locks nothing.
 type none struct{}
 
 func (none) Lock()   {}
@@ -187,7 +184,6 @@ func TestParseNative(t *testing.T) {
 	}
 }
 
-// TestSubjects uses every lock.
 func TestSubjects(t *testing.T) {
 	for _, s := range subjects() {
 		if s.bytes < 4 || s.bytes > 256 {

@@ -24,7 +24,6 @@ type cell struct {
 	inside, outside time.Duration
 }
 
-// matrix returns all 240 combinations.
 func matrix() []cell {
 	lengths := []time.Duration{0, 100 * time.Nanosecond, time.Microsecond, 10 * time.Microsecond}
 	var all []cell
@@ -76,7 +75,6 @@ func measureMatrix(ctx context.Context, c config, all []cell, log *program.Log) 
 	return nil
 }
 
-// printMatrix prints all cells, their mean, and the worst.
 func printMatrix(w io.Writer, c config, all []cell) error {
 	var t program.Table
 	titles := []any{"processors", "goroutines"}

@@ -38,7 +38,6 @@ func regimes(scale float64) []regime {
 	}
 }
 
-// measureRegimes measures on two processors.
 func measureRegimes(ctx context.Context, c config, all []regime, log *program.Log) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	for i := range all {

@@ -26,7 +26,6 @@ type padded[T any] struct {
 	_ [64]byte
 }
 
-// subjects returns the locks written in Go.
 func subjects() []subject {
 	all := []subject{
 		goSubject("sync.Mutex", int(unsafe.Sizeof(sync.Mutex{})), func() sync.Locker { return &new(padded[sync.Mutex]).l }),
@@ -39,10 +38,8 @@ func subjects() []subject {
 // A channel is locked while it is full.
 type channel chan struct{}
 
-// Lock fills the channel.
 func (c channel) Lock() { c <- struct{}{} }
 
-// Unlock empties it.
 func (c channel) Unlock() { <-c }
 
 // channelBytes returns what a channel takes: a pointer, and what it points to,

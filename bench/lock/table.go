@@ -76,7 +76,6 @@ func table(w io.Writer, c config, results []result) error {
 	return nil
 }
 
-// A row is a result in lock.json.
 type row struct {
 	Lock    string  `json:"lock"`
 	Bytes   int     `json:"bytes"`
@@ -98,7 +97,6 @@ func rows(results []result) []row {
 	return all
 }
 
-// An outcome is a duel in lock.json.
 type outcome struct {
 	Ours   float64 `json:"lock_per_second"` // medians
 	Theirs float64 `json:"sync_per_second"`
@@ -122,7 +120,6 @@ type regimeRow struct {
 	outcome
 }
 
-// figures are what lock.json holds.
 type figures struct {
 	Rows    []row       `json:"rows"`
 	Matrix  []cellRow   `json:"matrix,omitempty"`

@@ -27,7 +27,6 @@ type Facts struct {
 	Commit     string    `json:"commit"`
 }
 
-// String returns the facts in a line, without the commit.
 func (f Facts) String() string {
 	return fmt.Sprintf("%s, %d processors, %.0f GB, kernel %s, %s, load %s",
 		f.CPU, f.Processors, f.MemoryGB, f.Kernel, f.Go, f.Load)

@@ -75,7 +75,6 @@ func (g *Goroutines) Send(ctx context.Context, v value.Value) (value.Value, erro
 	return <-g.out, nil
 }
 
-// Close ends the goroutines and waits for them.
 func (g *Goroutines) Close() {
 	close(g.in)
 	g.done.Wait()

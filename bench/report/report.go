@@ -112,7 +112,6 @@ func (r *Row) Met() bool {
 	return r.Missing == "" && len(r.Broken) == 0 && r.Contract.Keeps(r.Value)
 }
 
-// verdict is what the last column says.
 func (r *Row) verdict() string {
 	switch {
 	case r.Missing != "":

@@ -70,7 +70,6 @@ func (d *dataSet) store() string   { return d.base + ".trail" }
 func (d *dataSet) duckdb() string  { return d.base + ".duckdb" }
 func (d *dataSet) notes() string   { return d.base + ".json" }
 
-// recall reads the figures of a data set that is there.
 func (d *dataSet) recall() error {
 	data, err := os.ReadFile(d.notes())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +89,6 @@ func (d *dataSet) keep() error {
 	return program.Write(d.notes(), d.made)
 }
 
-// remove removes all files.
 func (d *dataSet) remove() error {
 	d.made = made{}
 	return errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()), os.RemoveAll(d.duckdb()), os.RemoveAll(d.duckdb()+".wal"))

@@ -40,7 +40,6 @@ type duck struct {
 	wait func() error // for the process to end
 }
 
-// buildDuck builds the command duck in the module of the oracle.
 func buildDuck(ctx context.Context, oracle, file string) error {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -74,7 +73,6 @@ func newDuck(out io.WriteCloser, in io.Reader, wait func() error) *duck {
 	return d
 }
 
-// ask sends a request and waits for the answer.
 func (d *duck) ask(r request) (reply, error) {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -104,5 +102,4 @@ func (a reply) pairs() ([][2]int64, error) {
 	return all, nil
 }
 
-// close ends the process and waits for it.
 func (d *duck) close() error { return errors.Join(d.out.Close(), d.wait()) }

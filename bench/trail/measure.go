@@ -38,7 +38,6 @@ type subject struct {
 	answer    *query.Answer
 }
 
-// ask asks the store.
 func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer, error) {
 	a, err := l.store.Query(ctx, q.parsed, trail.QueryOptions{Workers: workers, Memory: q.memory})
 	if err != nil {

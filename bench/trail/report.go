@@ -107,7 +107,6 @@ func (f *figures) judge() {
 	}
 }
 
-// print prints tables of all that was measured.
 func (f *figures) print(w io.Writer) error {
 	for _, part := range []func(io.Writer) error{f.printMade, f.printTimes, f.printReading, f.printStorms, f.Targets.Print} {
 		if err := part(w); err != nil {
@@ -150,7 +149,6 @@ func (f *figures) printMade(w io.Writer) error {
 		show.Thousands(p.Events), f.Shape, show.Thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1))))
 }
 
-// printTimes prints how long questions took.
 func (f *figures) printTimes(w io.Writer) error {
 	var t program.Table
 	for i := range f.Queries {
@@ -179,7 +177,6 @@ func (f *figures) printTimes(w io.Writer) error {
 	return t.Print(w, fmt.Sprintf("Milliseconds, median (least to most) of %d rounds; cold is the first question after the files were dropped from memory", f.Rounds))
 }
 
-// printReading prints what questions read and needed.
 func (f *figures) printReading(w io.Writer) error {
 	var t program.Table
 	t.Row("question", "ns/event, two", "ns/event, one", "events read", "MB read", "B/event read", "GB/s", "memory MB", engineDuck+", resident MB")

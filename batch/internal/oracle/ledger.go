@@ -118,7 +118,6 @@ type Counts struct {
 	Made, Accepted, Rejected, Dropped, Returned int
 }
 
-// Count counts the events.
 func (l *Ledger) Count() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -291,7 +291,6 @@ func (s *Server) read(r *http.Request, act Act) ([]byte, error) {
 	}
 }
 
-// take gives the body to the store.
 func (s *Server) take(r *http.Request, body []byte, set func(func(*Visit))) (Answer, int) {
 	if limit := s.Store.rules.MaxBytes; limit > 0 && int64(len(body)) > limit {
 		return Answer{}, http.StatusRequestEntityTooLarge

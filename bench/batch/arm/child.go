@@ -254,7 +254,6 @@ func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *mode
 	return errors.Join(err, countErr)
 }
 
-// counted enters what the server says.
 func (r *Result) counted(c model.Counts) {
 	r.Delivered, r.Duplicates, r.Foreign, r.Malformed, r.Requests = c.Distinct, c.Duplicates, c.Foreign, c.Malformed, c.Requests
 	if c.Requests > 0 {
@@ -275,7 +274,6 @@ func (r *Result) drops(d *Design, t *outcome, job Job) {
 	}
 }
 
-// memory enters the share of copies.
 func (r *Result) memory(d *Design) error {
 	if d.Copies == nil {
 		return nil

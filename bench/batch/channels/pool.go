@@ -90,7 +90,6 @@ func newPool(o arm.Options, s shape) *pool {
 	return p
 }
 
-// Offer sends the event to whichever worker receives.
 func (p *pool) Offer(e *model.Event) (reason string) {
 	select {
 	case p.events <- *e:
@@ -121,7 +120,6 @@ func (p *pool) run() {
 	}
 }
 
-// drain posts what is left.
 func (p *pool) drain(batch []model.Event) {
 	for {
 		select {
@@ -195,7 +193,6 @@ func (p *pool) Close(context.Context) error {
 	return nil
 }
 
-// Dropped returns how many events the receiver did not take.
 func (p *pool) Dropped() map[string]int64 {
 	if n := p.failed.Load(); n > 0 {
 		return map[string]int64{"failed": n}

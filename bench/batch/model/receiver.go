@@ -157,7 +157,6 @@ func (run *running) take(w http.ResponseWriter, r *http.Request) {
 	run.answer(events, time.Now())
 }
 
-// arrive counts the events of a request.
 func (run *running) arrive(events []stamp, valid bool) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -202,7 +201,6 @@ func quantile(sorted []int32, q float64) float64 {
 	return float64(sorted[min(max(i, 0), len(sorted)-1)]) / 1000
 }
 
-// read returns the body of a request.
 func read(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 {
 		return io.ReadAll(r.Body)
@@ -256,7 +254,6 @@ func find(body []byte) []stamp {
 	}
 }
 
-// number reads the digits that b begins with.
 func number(b []byte) (n uint64, rest []byte) {
 	for len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
 		n = n*10 + uint64(b[0]-'0')

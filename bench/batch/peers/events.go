@@ -50,13 +50,11 @@ func (s *captures) Offer(e *model.Event) (reason string) {
 // Close sends what is waiting. The client takes no context for it.
 func (s *captures) Close(context.Context) error { return s.client.Close() }
 
-// Success does nothing.
 func (s *captures) Success(posthog.APIMessage) {}
 
 // Failure counts an event that was not taken.
 func (s *captures) Failure(posthog.APIMessage, error) { s.failed.Add(1) }
 
-// Dropped returns how many were not taken.
 func (s *captures) Dropped() map[string]int64 {
 	if n := s.failed.Load(); n > 0 {
 		return map[string]int64{"failed": n}
@@ -67,8 +65,6 @@ func (s *captures) Dropped() map[string]int64 {
 // silent drops what the client logs. Failures are counted.
 type silent struct{}
 
-// Logf drops a message.
 func (silent) Logf(string, ...any) {}
 
-// Errorf drops a message.
 func (silent) Errorf(string, ...any) {}

@@ -37,7 +37,6 @@ type spans struct {
 	tracer   api.Tracer
 }
 
-// Offer makes a span of the event.
 func (s *spans) Offer(e *model.Event) (reason string) {
 	at := api.WithTimestamp(time.Unix(0, e.Time))
 	_, span := s.tracer.Start(context.Background(), "event", at, api.WithAttributes(
@@ -48,7 +47,6 @@ func (s *spans) Offer(e *model.Event) (reason string) {
 	return ""
 }
 
-// Close has the processor export what it has.
 func (s *spans) Close(ctx context.Context) error { return s.provider.Shutdown(ctx) }
 
 // An exporter posts spans as events.
@@ -95,7 +93,6 @@ func (x *exporter) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) er
 	return nil
 }
 
-// Shutdown ends the exporter.
 func (x *exporter) Shutdown(context.Context) error {
 	x.client.CloseIdleConnections()
 	return nil

@@ -193,7 +193,6 @@ func column(p *profile.Profile) int {
 	return at
 }
 
-// add counts a stack, innermost first.
 func (s shares) add(stack []string, module string, share float64) {
 	seen := make(map[string]bool)
 	callee, found := "", false
