@@ -22,6 +22,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -76,16 +77,11 @@ func partialOf(a *query.Answer) partial {
 	return p
 }
 
-// A dataNode is an HTTP/2 server that answers questions about a range of its
-// shards, each of which is a store. Every request is a stream of one connection.
-type dataNode struct {
-	shards []*trail.Store
-	server *httptest.Server
-}
-
-// A cluster is data nodes that have all shards, and a client.
+// A cluster is data nodes and a client. A node is an HTTP/2 server with some of the
+// shards, each of which is a store. Every request is a stream of its connection.
 type cluster struct {
-	nodes  []*dataNode
+	nodes  []*httptest.Server
+	shards int // of a node
 	client *http.Client
 	query  *query.Query
 	bytes  atomic.Int64 // over the connections
@@ -93,15 +89,14 @@ type cluster struct {
 
 func newCluster(tb testing.TB, shards []*trail.Store, q *query.Query, nodes int) *cluster {
 	tb.Helper()
-	c := &cluster{query: q}
+	c := &cluster{query: q, shards: len(shards) / nodes}
 	var h2c http.Protocols
 	h2c.SetUnencryptedHTTP2(true)
-	for i := range nodes {
-		n := &dataNode{shards: shards[i*len(shards)/nodes : (i+1)*len(shards)/nodes]}
-		n.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(n, w, r) }))
-		n.server.Config.Protocols = &h2c
-		n.server.Start()
-		tb.Cleanup(n.server.Close)
+	for part := range slices.Chunk(shards, c.shards) {
+		n := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(part, w, r) }))
+		n.Config.Protocols = &h2c
+		n.Start()
+		tb.Cleanup(n.Close)
 		c.nodes = append(c.nodes, n)
 	}
 	transport := &http.Transport{Protocols: &h2c, DisableCompression: true}
@@ -114,40 +109,23 @@ func newCluster(tb testing.TB, shards []*trail.Store, q *query.Query, nodes int)
 	return c
 }
 
-// serve adds up what the requested shards answer, on all processors, so that the
-// number of streams does not change how many there are.
-func (c *cluster) serve(n *dataNode, w http.ResponseWriter, r *http.Request) {
+// serve adds up what the requested shards answer.
+func (c *cluster) serve(shards []*trail.Store, w http.ResponseWriter, r *http.Request) {
 	var from, to int
-	if _, err := fmt.Sscanf(r.URL.Path, "/%d/%d", &from, &to); err != nil || from < 0 || to > len(n.shards) {
+	if _, err := fmt.Sscanf(r.URL.Path, "/%d/%d", &from, &to); err != nil || from < 0 || to > len(shards) {
 		http.Error(w, r.URL.Path, http.StatusBadRequest)
 		return
 	}
-	workers := min(runtime.GOMAXPROCS(0), to-from)
-	totals, errs := make([]partial, workers), make([]error, workers)
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for i := range workers {
-		totals[i] = partial{}
-		all.Go(func() {
-			for at := from + int(next.Add(1)) - 1; at < to; at = from + int(next.Add(1)) - 1 {
-				a, err := n.shards[at].Query(r.Context(), c.query, trail.QueryOptions{Workers: 1})
-				if err != nil {
-					errs[i] = err
-					return
-				}
-				totals[i].add(partialOf(a))
-			}
-		})
+	total := partial{}
+	for _, s := range shards[from:to] {
+		a, err := s.Query(r.Context(), c.query, trail.QueryOptions{Workers: 1})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		total.add(partialOf(a))
 	}
-	all.Wait()
-	for _, t := range totals[1:] {
-		totals[0].add(t)
-	}
-	if err := errors.Join(errs...); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	if err := gob.NewEncoder(w).Encode(totals[0]); err != nil {
+	if err := gob.NewEncoder(w).Encode(total); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 }
@@ -159,13 +137,13 @@ func (c *cluster) ask(ctx context.Context, perShard bool) (partial, error) {
 	var streams sync.WaitGroup
 	var failed error
 	for _, n := range c.nodes {
-		step := len(n.shards)
+		step := c.shards
 		if perShard {
 			step = 1
 		}
-		for from := 0; from < len(n.shards); from += step {
+		for from := 0; from < c.shards; from += step {
 			streams.Go(func() {
-				p, err := c.stream(ctx, n, from, from+step)
+				p, err := c.stream(ctx, fmt.Sprintf("%s/%d/%d", n.URL, from, from+step))
 				mu.Lock()
 				defer mu.Unlock()
 				total.add(p)
@@ -177,8 +155,8 @@ func (c *cluster) ask(ctx context.Context, perShard bool) (partial, error) {
 	return total, failed
 }
 
-func (c *cluster) stream(ctx context.Context, n *dataNode, from, to int) (p partial, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/%d/%d", n.server.URL, from, to), nil)
+func (c *cluster) stream(ctx context.Context, url string) (p partial, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -253,13 +231,30 @@ func TestLessonStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newCluster(t, shards, q, 3)
+		c := newCluster(t, shards, q, 4)
 		for _, perShard := range []bool{true, false} {
 			if got, err := c.ask(t.Context(), perShard); err != nil || !maps.Equal(got, partialOf(a)) {
 				t.Errorf("%s, a stream for each shard: %t: got %d numbers and %v, want %d", question.name, perShard, len(got), err, len(partialOf(a)))
 			}
 		}
 	}
+}
+
+// clients runs a benchmark with a number of goroutines and returns the times that
+// they measured.
+func clients(b *testing.B, n int, ask func(more func() bool, times *load.Histogram) error) (times load.Histogram) {
+	var mu sync.Mutex
+	b.SetParallelism(max(1, n/runtime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		var own load.Histogram
+		if err := ask(pb.Next, &own); err != nil {
+			b.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		times.Merge(&own)
+	})
+	return times
 }
 
 // BenchmarkLessonStreams asks 256 shards on 4 nodes, from 8 clients: on a stream
@@ -274,22 +269,15 @@ func BenchmarkLessonStreams(b *testing.B) {
 		}{{"naive", true}, {"ours", false}} {
 			b.Run(question.name+"/"+way.name, func(b *testing.B) {
 				before := c.bytes.Load()
-				var times load.Histogram
-				var mu sync.Mutex
-				b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
-				b.RunParallel(func(pb *testing.PB) {
-					var own load.Histogram
-					for pb.Next() {
+				times := clients(b, 8, func(more func() bool, times *load.Histogram) error {
+					for more() {
 						begin := time.Now()
 						if _, err := c.ask(b.Context(), way.perShard); err != nil {
-							b.Error(err)
-							return
+							return err
 						}
-						own.Add(time.Since(begin))
+						times.Add(time.Since(begin))
 					}
-					mu.Lock()
-					defer mu.Unlock()
-					times.Merge(&own)
+					return nil
 				})
 				b.ReportMetric(times.Quantile(0.5).Seconds()*1e3, "p50-ms")
 				b.ReportMetric(float64(c.bytes.Load()-before)/float64(b.N), "wire-B/op")
@@ -406,19 +394,8 @@ func BenchmarkLessonSnapshot(b *testing.B) {
 					b.Error(err)
 				}
 			})
-			var times load.Histogram
-			var mu sync.Mutex
-			b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
 			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				var own load.Histogram
-				if err := s.keepAsking(b.Context(), pb.Next, &own); err != nil {
-					b.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				times.Merge(&own)
-			})
+			times := clients(b, 64, func(more func() bool, times *load.Histogram) error { return s.keepAsking(b.Context(), more, times) })
 			stop()
 			flusher.Wait()
 			b.ReportMetric(times.Quantile(0.5).Seconds()*1e3, "p50-ms")
@@ -468,12 +445,7 @@ func lockWaits(t *testing.T) (waits int64) {
 			t.Fatal(err)
 		}
 		for _, s := range p.Sample {
-			var functions []string
-			for _, l := range s.Location {
-				for _, line := range l.Line {
-					functions = append(functions, line.Function.Name)
-				}
-			}
+			functions := profiles.Stack(s)
 			has := func(part string) bool {
 				return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(f, part) })
 			}
