@@ -15,19 +15,16 @@ type passing struct {
 	port string // out-port
 }
 
-// passPipe and the next three are ways to write a node that changes nothing.
-func passPipe() passing { return passing{"pipe of one", "", "pipe", "out[0]"} }
-func passIf() passing   { return passing{"if, when: true", "  when: 'true'\n", "if", "out[0]"} }
-func passSelf() passing {
-	return passing{"snippet, cel, self", "  language: cel\n  code: self\n", "snippet", "out"}
+// passings are what P3 measures: nodes that change nothing. The contract is about
+// the first, which evaluates nothing. The last is a constant.
+func passings() []passing {
+	return []passing{
+		{"pipe of one", "", "pipe", "out[0]"},
+		{"if, when: true", "  when: 'true'\n", "if", "out[0]"},
+		{"snippet, cel, self", "  language: cel\n  code: self\n", "snippet", "out"},
+		{"snippet, text", "  language: text\n  code: pong\n", "snippet", "out"},
+	}
 }
-func passText() passing {
-	return passing{"snippet, text", "  language: text\n  code: pong\n", "snippet", "out"}
-}
-
-// passings are what P3 measures. The contract is about the first, which evaluates
-// nothing. The others evaluate an expression, except text, which is constant.
-func passings() []passing { return []passing{passPipe(), passIf(), passSelf(), passText()} }
 
 // chain is ping with n passing nodes between the router and the answer.
 func chain(port string, p passing, n int) string {
@@ -53,10 +50,8 @@ func (p passing) write(b *strings.Builder, name, next string) {
 // router; GET /ping goes to a node of its own.
 func large(port string, n int) string {
 	const length = 100
-	mix := []passing{
-		passText(), passSelf(), passText(), passIf(), passPipe(),
-		passText(), passSelf(), passText(), passIf(), passPipe(),
-	}
+	p := passings()
+	mix := []passing{p[3], p[2], p[3], p[1], p[0]}
 	rest := n - 3 // without the listener, the router, and the answer
 	chains := (rest + length - 1) / length
 	var routes, ports strings.Builder

@@ -27,12 +27,6 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func FuzzParseStat(f *testing.F) {
-	f.Add(stat([2]int{100, 300}))
-	f.Add("cpu0 -1 9223372036854775807 x 4 5 6 7 8 9\n")
-	f.Fuzz(func(_ *testing.T, s string) { parseStat(s) })
-}
-
 func TestChooser(t *testing.T) {
 	now := [][2]int{{0, 0}, {0, 0}}
 	c := newChooser([]int{0, 1})

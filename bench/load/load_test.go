@@ -1,8 +1,6 @@
 package load
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -191,18 +189,4 @@ func TestHistogram(t *testing.T) {
 			t.Errorf("%d: got bucket %d, from %d to %d", n, b, lowest(b), lowest(b+1))
 		}
 	}
-}
-
-func FuzzReadAnswer(f *testing.F) {
-	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong"))
-	f.Add([]byte("HTTP/1.0 503 No\r\ncontent-length:0\r\nConnection: Close\r\n\r\n"))
-	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"))
-	f.Add([]byte("HTTP/1.1 200 OK\nContent-Length: 99999999999\n\n"))
-	f.Add([]byte("\r\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := readAnswer(bufio.NewReader(bytes.NewReader(data)), nil)
-		if err == nil && (a.status < 0 || a.status > 999 || len(a.body) > len(data)) {
-			t.Errorf("got status %d, %d bytes of %d", a.status, len(a.body), len(data))
-		}
-	})
 }

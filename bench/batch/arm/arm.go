@@ -11,7 +11,11 @@
 package arm
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/model"
@@ -43,6 +47,25 @@ type Options struct {
 	Size     int    // of an event in bytes, as JSON
 	Interval time.Duration
 	Limit    int // events in a batch
+}
+
+// Post posts events as a JSON array.
+func (o *Options) Post(ctx context.Context, client *http.Client, events []model.Event) error {
+	body := model.AppendArray(make([]byte, 0, len(events)*(o.Size+1)+2), events, o.Size)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
 // A Load is how events are offered.

@@ -12,11 +12,7 @@
 package channels
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -158,30 +154,9 @@ func deepCopy(batch []model.Event) []model.Event {
 }
 
 func (p *pool) post(batch []model.Event) {
-	body := model.AppendArray(make([]byte, 0, len(batch)*(p.o.Size+1)+2), batch, p.o.Size)
-	if err := post(context.Background(), p.client, p.o.URL, body); err != nil {
+	if err := p.o.Post(context.Background(), p.client, batch); err != nil {
 		p.failed.Add(int64(len(batch)))
 	}
-}
-
-func post(ctx context.Context, client *http.Client, url string, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return nil
 }
 
 // Close lets the workers post what they have, and waits.

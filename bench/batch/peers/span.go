@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -73,24 +69,7 @@ func (x *exporter) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) er
 			}
 		}
 	}
-	body := model.AppendArray(make([]byte, 0, len(events)*(x.o.Size+1)+2), events, x.o.Size)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.o.URL, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := x.client.Do(req)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return nil
+	return x.o.Post(ctx, x.client, events)
 }
 
 func (x *exporter) Shutdown(context.Context) error {

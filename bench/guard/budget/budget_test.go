@@ -97,18 +97,3 @@ func TestCheck(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add(sample)
-	f.Add("- [\n")
-	f.Add("- benchmark: &a x\n  reason: *a\n")
-	f.Add("- {benchmark: a, limit: +9999.99%, reason: r, date: 2026-01-01}\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		l, err := budget.Parse("b.yaml", []byte(text))
-		for _, b := range l.Budgets {
-			if err != nil || b.Benchmark == "" || b.Reason == "" || b.Date.IsZero() || b.Line < 1 || b.Limit < 0 || b.Limit > 100 {
-				t.Errorf("%q: got %+v, %v", text, b, err)
-			}
-		}
-	})
-}

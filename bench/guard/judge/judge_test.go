@@ -34,20 +34,6 @@ func TestHolm(t *testing.T) {
 	f([]float64{0.02, 0.02}, []float64{0.04, 0.04})
 }
 
-func TestQuantile(t *testing.T) {
-	f := func(v []float64, q, want float64) {
-		t.Helper()
-		if got := judge.Quantile(v, q); !near(got, want) {
-			t.Errorf("%v at %v: got %v, want %v", v, q, got, want)
-		}
-	}
-	f(nil, 0.5, 0)
-	f([]float64{3}, 0.9, 3)
-	f([]float64{9, 1, 3}, 0.5, 3)
-	f([]float64{4, 1, 2, 9}, 0.5, 3)
-	f([]float64{4, 1, 2, 9}, 1, 9)
-}
-
 func TestCompare(t *testing.T) {
 	low := []float64{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
 	high := []float64{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}
