@@ -104,7 +104,7 @@ func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, per
 	row.Notes = []string{fmt.Sprintf("%.3g allocations; the baseline is a goroutine and a channel for each node, calls of functions are %.1f ns",
 		each, of(plain[name+"/calls"], unit))}
 	if each > allocs {
-		row.Broken = []string{fmt.Sprintf("%.3g allocations, want at most %g", each, allocs)}
+		row.Broken = []string{fmt.Sprintf("%.3g allocations, at most %g are allowed", each, allocs)}
 	}
 	return []report.Row{row}, nil
 }

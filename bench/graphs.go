@@ -7,18 +7,18 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 )
 
-// A passing is a kind of node that passes its payload on.
-type passing struct {
+// A passThrough is a kind of node that passes its payload on.
+type passThrough struct {
 	name string
 	yaml string // what is between the name and the ports
 	kind string
 	port string // out-port
 }
 
-// passings are what P3 measures: nodes that change nothing. The contract is about
+// passThroughs are what P3 measures: nodes that change nothing. The contract is about
 // the first, which evaluates nothing. The last is a constant.
-func passings() []passing {
-	return []passing{
+func passThroughs() []passThrough {
+	return []passThrough{
 		{"pipe of one", "", "pipe", "out[0]"},
 		{"if, when: true", "  when: 'true'\n", "if", "out[0]"},
 		{"snippet, cel, self", "  language: cel\n  code: self\n", "snippet", "out"},
@@ -27,7 +27,7 @@ func passings() []passing {
 }
 
 // chain is ping with n passing nodes between the router and the answer.
-func chain(port string, p passing, n int) string {
+func chain(port string, p passThrough, n int) string {
 	var b strings.Builder
 	b.WriteString(graph.Front(port, "pass-0"))
 	for i := range n {
@@ -41,7 +41,7 @@ func chain(port string, p passing, n int) string {
 	return b.String()
 }
 
-func (p passing) write(b *strings.Builder, name, next string) {
+func (p passThrough) write(b *strings.Builder, name, next string) {
 	fmt.Fprintf(b, "- kind: %s\n  name: %s\n%s  ports:\n    %s:\n      - name: %s\n        port: in\n\n", p.kind, name, p.yaml, p.port, next)
 }
 
@@ -50,8 +50,8 @@ func (p passing) write(b *strings.Builder, name, next string) {
 // router; GET /ping goes to a node of its own.
 func large(port string, n int) string {
 	const length = 100
-	p := passings()
-	mix := []passing{p[3], p[2], p[3], p[1], p[0]}
+	p := passThroughs()
+	mix := []passThrough{p[3], p[2], p[3], p[1], p[0]}
 	rest := n - 3 // without the listener, the router, and the answer
 	chains := (rest + length - 1) / length
 	var routes, ports strings.Builder

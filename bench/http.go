@@ -183,7 +183,7 @@ func measureChain(ctx context.Context, l *lab, line report.Line) (rows []report.
 	}
 	defer stopInto(&err, plain)
 	servers := []*server.Server{plain}
-	kinds := passings()
+	kinds := passThroughs()
 	for i, p := range kinds {
 		s, err := l.ours(ctx, fmt.Sprintf("chain-%d", i), func(port string) string { return chain(port, p, 50) })
 		if err != nil {

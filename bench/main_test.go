@@ -77,7 +77,7 @@ func TestGraphs(t *testing.T) {
 	}
 	graphs := map[string]string{"ping": graph.Ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
 	nodes := map[string]int{"ping": 3, "large": 1234, "large, a whole chain": 103}
-	for _, p := range passings() {
+	for _, p := range passThroughs() {
 		graphs[p.name], nodes[p.name] = chain("0", p, 50), 53
 	}
 	for name, text := range graphs {

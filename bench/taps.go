@@ -65,7 +65,7 @@ var check = regexp.MustCompile(`(?m)^\tif [^\n]*\.watched\.Load\(\);[^\n]*\{\n(?
 func cutTaps(source []byte) ([]byte, error) {
 	found := check.FindAllIndex(source, -1)
 	if len(found) != 1 {
-		return nil, fmt.Errorf("got %d checks for observers, want one", len(found))
+		return nil, fmt.Errorf("%d checks for observers instead of one", len(found))
 	}
 	return slices.Concat(source[:found[0][0]], source[found[0][1]:]), nil
 }

@@ -37,7 +37,7 @@ const (
 // A trial is a self-test: it returns what went wrong, if anything did.
 type trial struct {
 	name string
-	run  func(context.Context, *bed) (wrong []string, err error)
+	run  func(context.Context, *testbed) (wrong []string, err error)
 }
 
 func trials() []trial {
@@ -49,8 +49,8 @@ func trials() []trial {
 	}
 }
 
-// A bed is what the trials run on: a copy of the working tree.
-type bed struct {
+// A testbed is what the trials run on: a copy of the working tree.
+type testbed struct {
 	settings
 	root   string // of the repository
 	dir    string
@@ -64,7 +64,7 @@ type bed struct {
 // selftest runs the trials and reports whether one went wrong.
 func selftest(ctx context.Context, c config, s settings, dir string, stdout, stderr io.Writer) (ok bool, err error) {
 	ok = true
-	b := &bed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
+	b := &testbed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
 	b.pingSlice = 400 * time.Millisecond // there are many runs
 	b.profiles = filepath.Join(dir, "profiles")
 	if err := (source.Repo{Dir: c.dir}).Copy(ctx, b.tree); err != nil {
@@ -95,7 +95,7 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 
 // comparer returns a comparer of the copy with another tree, for the rows whose
 // groups or names match.
-func (b *bed) comparer(name, tree, only string) (*comparer, error) {
+func (b *testbed) comparer(name, tree, only string) (*comparer, error) {
 	s := b.settings
 	s.only = regexp.MustCompile(only).MatchString
 	base := &side{Name: "base", Revision: "the working tree", dir: b.tree, out: filepath.Join(b.dir, name+".base")}
@@ -104,7 +104,7 @@ func (b *bed) comparer(name, tree, only string) (*comparer, error) {
 }
 
 // changed returns another copy of the working tree, after change.
-func (b *bed) changed(ctx context.Context, name string, change func(tree string) error) (string, error) {
+func (b *testbed) changed(ctx context.Context, name string, change func(tree string) error) (string, error) {
 	tree := filepath.Join(b.dir, name)
 	if err := (source.Repo{Dir: b.root}).Copy(ctx, tree); err != nil {
 		return "", err
@@ -113,7 +113,7 @@ func (b *bed) changed(ctx context.Context, name string, change func(tree string)
 }
 
 // sharedLock checks that the guard catches the patch, and names a function of it.
-func sharedLock(ctx context.Context, b *bed) (wrong []string, err error) {
+func sharedLock(ctx context.Context, b *testbed) (wrong []string, err error) {
 	tree, err := b.changed(ctx, "shared-lock", func(tree string) error {
 		return source.Apply(ctx, tree, filepath.Join(b.root, lockPatch), false)
 	})
@@ -154,7 +154,7 @@ func names(r *row, function string) bool {
 }
 
 // fifteen checks that the guard catches work that is done twice in 15 % of calls.
-func fifteen(ctx context.Context, b *bed) (wrong []string, err error) {
+func fifteen(ctx context.Context, b *testbed) (wrong []string, err error) {
 	tree, err := b.changed(ctx, "fifteen", addFifteen)
 	if err != nil {
 		return nil, err
@@ -223,9 +223,9 @@ func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Val
 const subset = "^(value codec|packet hop|process life|concurrent processes|router|CEL|end to end)$"
 
 // same checks that no comparison of the code with itself fails.
-func same(ctx context.Context, b *bed) ([]string, error) { return b.twice(ctx, sameRuns) }
+func same(ctx context.Context, b *testbed) ([]string, error) { return b.twice(ctx, sameRuns) }
 
-func (b *bed) twice(ctx context.Context, runs int) (wrong []string, err error) {
+func (b *testbed) twice(ctx context.Context, runs int) (wrong []string, err error) {
 	if b.twins == nil {
 		if b.twins, err = b.comparer("twin", b.tree, subset); err != nil {
 			return nil, err
@@ -252,7 +252,7 @@ func (b *bed) twice(ctx context.Context, runs int) (wrong []string, err error) {
 
 // noisy is same, with another process that keeps the processor busy which the
 // guard would take first.
-func noisy(ctx context.Context, b *bed) (wrong []string, err error) {
+func noisy(ctx context.Context, b *testbed) (wrong []string, err error) {
 	cpus, err := machine.Processors()
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@
 // and under other conditions, such as many waiters. That takes 6 to 10 minutes.
 //
 // Reading order: main.go, contest.go (one measurement), subjects.go (what is
-// measured), c.go (what is measured that is not Go), table.go; duel.go (two locks
-// in turns), matrix.go, regimes.go.
+// measured), c.go (what is measured that is not Go), table.go; paired.go (two locks
+// in turns), matrix.go, scenarios.go.
 package main
 
 import (
@@ -104,17 +104,17 @@ func (f *figures) compareFully(ctx context.Context, c config, stdout io.Writer, 
 	if err := printMatrix(stdout, short, cells); err != nil {
 		return err
 	}
-	regimes := regimes(scale)
-	if err := measureRegimes(ctx, long, regimes, log); err != nil {
+	all := scenarios(scale)
+	if err := measureScenarios(ctx, long, all, log); err != nil {
 		return err
 	}
 	for _, c := range cells {
 		f.Matrix = append(f.Matrix, cellRow{c.procs, c.workers, micros(c.inside), micros(c.outside), c.outcome()})
 	}
-	for _, r := range regimes {
-		f.Regimes = append(f.Regimes, regimeRow{r.name, r.outcome()})
+	for _, r := range all {
+		f.Regimes = append(f.Regimes, scenarioRow{r.name, r.outcome()})
 	}
-	return printRegimes(stdout, long, regimes)
+	return printScenarios(stdout, long, all)
 }
 
 // measure takes all measurements, round by round. Each cell of the table is

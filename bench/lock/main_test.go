@@ -79,7 +79,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(file.Rows) == 0 || len(file.Matrix) != 240 || len(file.Regimes) != 6 {
-		t.Errorf("got %d rows, %d cells and %d regimes, want some, 240 and 6", len(file.Rows), len(file.Matrix), len(file.Regimes))
+		t.Errorf("got %d rows, %d cells and %d all, want some, 240 and 6", len(file.Rows), len(file.Matrix), len(file.Regimes))
 	}
 	last := file.Matrix[239]
 	if last.Processors != 4 || last.Workers != 200 || last.Inside != 10 || last.Outside != 10 {
@@ -99,12 +99,12 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestDuel checks the median of the ratios, and that the two take turns.
-func TestDuel(t *testing.T) {
-	var d duel
+// TestPaired checks the median of the ratios, and that the two take turns.
+func TestPaired(t *testing.T) {
+	var d paired
 	var order []string
 	n := 0.0
-	err := d.fight(t.Context(), 3, func(make func() sync.Locker) (float64, error) {
+	err := d.addRounds(t.Context(), 3, func(make func() sync.Locker) (float64, error) {
 		n++
 		order = append(order, fmt.Sprintf("%T", make()))
 		return n, nil
@@ -120,7 +120,7 @@ func TestDuel(t *testing.T) {
 		t.Errorf("got %+v, want %+v", d.outcome(), want)
 	}
 	broken := errors.New("broken")
-	if err := d.fight(t.Context(), 1, func(func() sync.Locker) (float64, error) { return 0, broken }); !errors.Is(err, broken) {
+	if err := d.addRounds(t.Context(), 1, func(func() sync.Locker) (float64, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 }

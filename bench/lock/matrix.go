@@ -17,9 +17,9 @@ import (
 // enough is the least ratio of lock.Mutex to sync.Mutex, everywhere.
 const enough = 0.95
 
-// A cell is a duel in one combination of processors, goroutines and lengths.
+// A cell is a paired measurement in one combination of processors, goroutines and lengths.
 type cell struct {
-	duel
+	paired
 	procs, workers  int
 	inside, outside time.Duration
 }
@@ -62,7 +62,7 @@ func measureMatrix(ctx context.Context, c config, all []cell, log *program.Log) 
 				inside:  int(steps * micros(cell.inside)),
 				outside: int(steps * micros(cell.outside)),
 			}
-			err := cell.fight(ctx, c.rounds, func(make func() sync.Locker) (float64, error) {
+			err := cell.addRounds(ctx, c.rounds, func(make func() sync.Locker) (float64, error) {
 				m, err := contest(make(), s, c.length)
 				return m.acquisitions / m.wall.Seconds(), err
 			})

@@ -18,8 +18,7 @@ type subject struct {
 	measure     func(ctx context.Context, workers int, threads bool, length time.Duration) (measurement, error)
 }
 
-// padded keeps what a lock shares its line of the cache with from being anything
-// that is used: all locks get the same.
+// padded keeps other data out of the cache line of a lock.
 type padded[T any] struct {
 	_ [64]byte
 	l T
@@ -42,8 +41,8 @@ func (c channel) Lock() { c <- struct{}{} }
 
 func (c channel) Unlock() { <-c }
 
-// channelBytes returns what a channel takes: a pointer, and what it points to,
-// which the runtime keeps to itself and is therefore measured.
+// channelBytes returns the size of a channel: of the pointer, and of what it points
+// to, which is measured.
 func channelBytes() int {
 	const n = 4096
 	all := make([]channel, n)

@@ -103,7 +103,7 @@ type outcome struct {
 	Ratio  float64 `json:"ratio"` // the median of the rounds' ratios
 }
 
-func (d *duel) outcome() outcome {
+func (d *paired) outcome() outcome {
 	return outcome{Ours: program.Median(d.ours), Theirs: program.Median(d.theirs), Ratio: d.ratio()}
 }
 
@@ -115,15 +115,15 @@ type cellRow struct {
 	outcome
 }
 
-type regimeRow struct {
+type scenarioRow struct {
 	Name string `json:"name"`
 	outcome
 }
 
 type figures struct {
-	Rows    []row       `json:"rows"`
-	Matrix  []cellRow   `json:"matrix,omitempty"`
-	Regimes []regimeRow `json:"regimes,omitempty"`
+	Rows    []row         `json:"rows"`
+	Matrix  []cellRow     `json:"matrix,omitempty"`
+	Regimes []scenarioRow `json:"regimes,omitempty"`
 }
 
 // micros returns microseconds, to the nanosecond.

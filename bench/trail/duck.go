@@ -96,7 +96,7 @@ func (a reply) pairs() ([][2]int64, error) {
 	all := make([][2]int64, len(a.Rows))
 	for i, row := range a.Rows {
 		if _, err := fmt.Sscanf(fmt.Sprintln(row...), "%d %d\n", &all[i][0], &all[i][1]); err != nil || len(row) != 2 {
-			return nil, fmt.Errorf("duckdb: got %v, want two numbers", row)
+			return nil, fmt.Errorf("duckdb: %v is not two numbers", row)
 		}
 	}
 	return all, nil

@@ -130,7 +130,7 @@ func (t *Task) Args() []string {
 
 func parse(args []string) (t *Task, err error) {
 	if len(args) != 1 {
-		return nil, fmt.Errorf("got %d arguments, want a task as JSON", len(args))
+		return nil, fmt.Errorf("%d arguments instead of a task as JSON", len(args))
 	}
 	if err := json.Unmarshal([]byte(args[0]), &t); err != nil {
 		return nil, err

@@ -11,15 +11,15 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-// A regime is a duel under conditions that the matrix does not have.
-type regime struct {
-	duel
+// A scenario is a paired measurement under conditions that the matrix does not have.
+type scenario struct {
+	paired
 	name    string
 	measure func(ctx context.Context, make func() sync.Locker, length time.Duration) (perSecond float64, err error)
 }
 
-// regimes returns them. scale, which is 1 except in tests, multiplies waiters.
-func regimes(scale float64) []regime {
+// scenarios returns them. scale, which is 1 except in tests, multiplies waiters.
+func scenarios(scale float64) []scenario {
 	µs := int(stepsPerMicrosecond())
 	contested := func(s setting) func(context.Context, func() sync.Locker, time.Duration) (float64, error) {
 		return func(_ context.Context, make func() sync.Locker, length time.Duration) (float64, error) {
@@ -28,7 +28,7 @@ func regimes(scale float64) []regime {
 		}
 	}
 	many, bystanders := int(100_000*scale), int(20_000*scale)
-	return []regime{
+	return []scenario{
 		{name: fmt.Sprintf("unlocks, %d goroutines waiting for as many locks", many), measure: unlockMany(many)},
 		{name: fmt.Sprintf("4 goroutines, 1 µs, next to %d that wait for 1,000 other locks", bystanders), measure: amid(bystanders, setting{workers: 4, inside: µs})},
 		{name: "4 goroutines, 1 µs, next to 30 that compute", measure: contested(setting{workers: 4, inside: µs, computing: 30})},
@@ -38,11 +38,11 @@ func regimes(scale float64) []regime {
 	}
 }
 
-func measureRegimes(ctx context.Context, c config, all []regime, log *program.Log) error {
+func measureScenarios(ctx context.Context, c config, all []scenario, log *program.Log) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	for i := range all {
 		r := &all[i]
-		err := r.fight(ctx, c.rounds, func(make func() sync.Locker) (float64, error) {
+		err := r.addRounds(ctx, c.rounds, func(make func() sync.Locker) (float64, error) {
 			return r.measure(ctx, make, c.length)
 		})
 		if err != nil {
@@ -84,7 +84,7 @@ type waiting struct {
 }
 
 // newWaiting returns goroutines that sleep, all but those that had no turn for 50 ms
-// after the last of them came. With an error, fewer do. They are to be released.
+// after the last of them came. With an error, fewer do. They must be released.
 func newWaiting(ctx context.Context, n, locks int, make func() sync.Locker) (*waiting, error) {
 	w := new(waiting)
 	for range locks {
@@ -119,9 +119,9 @@ func (w *waiting) release() {
 	w.wg.Wait()
 }
 
-func printRegimes(w io.Writer, c config, all []regime) error {
+func printScenarios(w io.Writer, c config, all []scenario) error {
 	var t program.Table
-	t.Row("regime", "ratio", "lock.Mutex", "sync.Mutex")
+	t.Row("scenario", "ratio", "lock.Mutex", "sync.Mutex")
 	for _, r := range all {
 		t.Row(r.name, fmt.Sprintf("%.2f", r.ratio()), fmt.Sprintf("%.0f/s", program.Median(r.ours)), fmt.Sprintf("%.0f/s", program.Median(r.theirs)))
 	}

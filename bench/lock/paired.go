@@ -8,14 +8,14 @@ import (
 	"github.com/uniflow-labs/uniflow/lock"
 )
 
-// A duel is what lock.Mutex and sync.Mutex got done, each once a round, one right
-// after the other.
-type duel struct {
+// A paired measurement has the rates of lock.Mutex and of sync.Mutex, which are
+// measured one right after the other in each round.
+type paired struct {
 	ours, theirs []float64 // per second
 }
 
-// fight adds rounds to a duel. The two take turns in who is first.
-func (d *duel) fight(ctx context.Context, rounds int, measure func(make func() sync.Locker) (perSecond float64, err error)) error {
+// addRounds measures more rounds. The two take turns in who is first.
+func (d *paired) addRounds(ctx context.Context, rounds int, measure func(make func() sync.Locker) (perSecond float64, err error)) error {
 	for range rounds {
 		ours := len(d.ours)%2 == 0
 		for range 2 {
@@ -38,7 +38,7 @@ func (d *duel) fight(ctx context.Context, rounds int, measure func(make func() s
 }
 
 // ratio returns the median of the rounds' ratios of ours to theirs.
-func (d *duel) ratio() float64 {
+func (d *paired) ratio() float64 {
 	var all []float64
 	for i, ours := range d.ours {
 		all = append(all, ours/d.theirs[i])
