@@ -1,7 +1,7 @@
 # make help lists the targets.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/trailtest lock batch trail
 PEERS   := test/otlp test/oracle bench/batch/peers

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -32,7 +33,7 @@ import (
 // its standard output and error. Time zones of queries are those of the system;
 // import time/tzdata for others.
 func Main(ctx context.Context, args []string, kinds ...*node.Def) (code int) {
-	machine := cli.System()
+	machine := app.System()
 	machine.Kinds = kinds
 	if !slices.Equal(args, os.Args[1:]) {
 		machine.Program = "" // it might not get here with the arguments of a worker

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
@@ -31,7 +32,7 @@ func program() int {
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends, whatever the error
 		cancel()
 	})
-	return cli.Main(ctx, os.Args[1:], cli.System())
+	return cli.Main(ctx, os.Args[1:], app.System())
 }
 
 // A loading is a loader in a process of its own.

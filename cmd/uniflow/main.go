@@ -7,8 +7,9 @@ import (
 	_ "time/tzdata" // time zones of queries, on systems without a database of them
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 )
 
 func main() {
-	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], app.System()))
 }

@@ -3,44 +3,20 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
 )
-
-// machine is a process without terminals, signals and environment.
-func machine(out, errs io.Writer, env map[string]string) Machine {
-	return Machine{
-		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
-		Getenv:   func(name string) string { return env[name] },
-		Signals:  func(...os.Signal) (<-chan os.Signal, func()) { return nil, func() {} },
-		Terminal: func(io.Writer) bool { return false },
-	}
-}
 
 // execute runs a command that ends by itself.
 func execute(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = Main(t.Context(), args, machine(&o, &e, env))
-	return code, o.String(), e.String()
-}
-
-// write makes a file in the working folder.
-func write(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return apptest.Execute(t, root, env, args...)
 }
 
 const (
@@ -51,9 +27,9 @@ const (
 
 func TestExitCodes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "good.yaml", goodSpec)
-	write(t, "warn.yaml", warnSpec)
-	write(t, "wrong.yaml", wrongSpec)
+	apptest.Write(t, "good.yaml", goodSpec)
+	apptest.Write(t, "warn.yaml", warnSpec)
+	apptest.Write(t, "wrong.yaml", wrongSpec)
 	f := func(want int, message string, args ...string) {
 		t.Helper()
 		code, out, errs := execute(t, nil, args...)
@@ -77,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 	f(2, `--language: unknown language "basic"`, "check", "--language", "basic", "good.yaml")
 	f(2, "nothing to serve", "start")
 	f(2, "write --from-specs good.yaml", "start", "good.yaml")
-	f(2, "--log-format is text or json", "start", "--from-specs", "good.yaml", "--log-format", "xml")
+	f(2, "--log-format must be text or json", "start", "--from-specs", "good.yaml", "--log-format", "xml")
 	f(2, "needs a token", "start", "--from-specs", "good.yaml", "--admin", "0.0.0.0:0")
 	f(2, "want HOST:PORT", "start", "--from-specs", "good.yaml", "--admin", "9000")
 	f(2, "not negative", "start", "--from-specs", "good.yaml", "--grace", "-1s")
@@ -104,27 +80,23 @@ func TestExitCodes(t *testing.T) {
 // TestBrokenOutput has a full disk below standard output.
 func TestBrokenOutput(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "wrong.yaml", wrongSpec)
+	apptest.Write(t, "wrong.yaml", wrongSpec)
 	for _, args := range [][]string{{"list"}, {"version", "--json"}, {"check", "wrong.yaml"}, {"schema"}, {"fmt", "wrong.yaml"}} {
 		var errs bytes.Buffer
-		code := Main(t.Context(), args, machine(brokenWriter{}, &errs, nil))
-		if code != exitEngine || !strings.Contains(errs.String(), "standard output: disk full") {
-			t.Errorf("%q: got %d, %q, want %d and the reason", args, code, errs.String(), exitEngine)
+		code := Main(t.Context(), args, apptest.Machine(apptest.Broken{}, &errs, nil))
+		if code != app.ExitFailure || !strings.Contains(errs.String(), "standard output: disk full") {
+			t.Errorf("%q: got %d, %q, want %d and the reason", args, code, errs.String(), app.ExitFailure)
 		}
 	}
 }
 
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
-
 func TestColour(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "wrong.yaml", wrongSpec)
+	apptest.Write(t, "wrong.yaml", wrongSpec)
 	f := func(terminal bool, env map[string]string, want bool) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		m := machine(&out, &errs, env)
+		m := apptest.Machine(&out, &errs, env)
 		m.Terminal = func(io.Writer) bool { return terminal }
 		Main(t.Context(), []string{"check", "wrong.yaml"}, m)
 		if got := strings.Contains(out.String(), "\x1b["); got != want {
@@ -140,7 +112,7 @@ func TestColour(t *testing.T) {
 // TestNamespaces checks what is in any namespace, unless one is named.
 func TestNamespaces(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "f.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b, namespace: other, extra: 1}\n")
+	apptest.Write(t, "f.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b, namespace: other, extra: 1}\n")
 	f := func(want int, nodes int, args ...string) {
 		t.Helper()
 		code, out, errs := execute(t, nil, append([]string{"check", "--json", "f.yaml"}, args...)...)
@@ -162,10 +134,10 @@ func TestNamespaces(t *testing.T) {
 
 func TestLayers(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "flag.yaml", goodSpec)
-	write(t, "env.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n")
-	write(t, "conf/file.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n- {kind: nop, name: c}\n")
-	write(t, "conf/uniflow.yaml", "from-specs: [file.yaml]\nenvironment: {PORT: 80}\ngrace: 5s\nwatch: true\n")
+	apptest.Write(t, "flag.yaml", goodSpec)
+	apptest.Write(t, "env.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n")
+	apptest.Write(t, "conf/file.yaml", "- {kind: nop, name: a}\n- {kind: nop, name: b}\n- {kind: nop, name: c}\n")
+	apptest.Write(t, "conf/uniflow.yaml", "from-specs: [file.yaml]\nenvironment: {PORT: 80}\ngrace: 5s\nwatch: true\n")
 	f := func(want string, env map[string]string, args ...string) {
 		t.Helper()
 		if code, out, errs := execute(t, env, append([]string{"check"}, args...)...); errs != want {
@@ -180,19 +152,19 @@ func TestLayers(t *testing.T) {
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"}, "--config", "conf/uniflow.yaml")
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_FROM_SPECS": "env.yaml" + string(filepath.ListSeparator) + "flag.yaml"})
 	f("uniflow: config file: nowhere.yaml: there is no file or folder of that name [F1016]\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
-	write(t, ".uniflow.yaml", "from-specs: env.yaml\n")
+	apptest.Write(t, ".uniflow.yaml", "from-specs: env.yaml\n")
 	f("ok: 2 nodes\n", nil)
-	write(t, ".uniflow.yaml", "")
+	apptest.Write(t, ".uniflow.yaml", "")
 	f("ok: 1 node\n", nil, "flag.yaml")
 	code, _, errs := execute(t, map[string]string{"UNIFLOW_WATCH": "perhaps"}, "start", "--from-specs", "flag.yaml")
-	if code != exitUsage || !strings.Contains(errs, "environment variable UNIFLOW_WATCH") {
+	if code != app.ExitUsage || !strings.Contains(errs, "environment variable UNIFLOW_WATCH") {
 		t.Errorf("got %d, %q, want the variable named", code, errs)
 	}
 }
 
 func TestEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "f.yaml", "kind: snippet\nname: a\nlanguage: text\nenv: {A: {data: '{{ .A }}'}, B: {data: '{{ .B }}'}}\ncode: '{{ .A }}{{ .B }}'\n")
+	apptest.Write(t, "f.yaml", "kind: snippet\nname: a\nlanguage: text\nenv: {A: {data: '{{ .A }}'}, B: {data: '{{ .B }}'}}\ncode: '{{ .A }}{{ .B }}'\n")
 	f := func(want int, env map[string]string, args ...string) {
 		t.Helper()
 		if code, out, errs := execute(t, env, append([]string{"check", "f.yaml"}, args...)...); code != want {
@@ -203,26 +175,6 @@ func TestEnvironment(t *testing.T) {
 	f(0, nil, "-e", "A=1,2", "--environment", "B==")
 	f(0, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1,2\nB=3\n"})
 	f(1, map[string]string{"UNIFLOW_ENVIRONMENT": "A=1\nB=3"}, "-e", "A=1")
-	write(t, ".uniflow.yaml", "environment: {A: 1, B: two}\n")
+	apptest.Write(t, ".uniflow.yaml", "environment: {A: 1, B: two}\n")
 	f(0, nil)
-}
-
-// TestEnd wants every error told, once, and the code of the first.
-func TestEnd(t *testing.T) {
-	f := func(err error, want int, text string) {
-		t.Helper()
-		var errs bytes.Buffer
-		a := newApp(nil, machine(io.Discard, &errs, nil))
-		if got := a.end(err); got != want || errs.String() != text {
-			t.Errorf("%v: got %d, %q, want %d, %q", err, got, errs.String(), want, text)
-		}
-	}
-	one, two := errors.New("one"), errors.New("two")
-	f(nil, 0, "")
-	f(one, 3, "uniflow: one\n")
-	f(errFindings(), 1, "")
-	f(errors.Join(errFindings(), one), 1, "uniflow: one\n")
-	f(errors.Join(errors.Join(one, usagef("x y", "h", "%w", two)), nil), 3, "uniflow: one\nuniflow: two\nhint: h\nSee 'x y --help'.\n")
-	f(fmt.Errorf("%w and %w", one, two), 3, "uniflow: one and two\n")
-	f(errors.New("a server says x\x1b[31m\r\nand \u202e\xff"), 3, "uniflow: a server says x\\x1b[31m\\r\nand \\u202e\\xff\n")
 }

@@ -8,14 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/loader"
 )
 
@@ -48,21 +47,21 @@ type loaderOptions struct {
 	addr                              string
 	out                               string
 	trail                             trailOptions
-	rotate, maxBody, maxEvent, memory size
+	rotate, maxBody, maxEvent, memory app.Size
 	inflight, keys                    int
 	grace                             time.Duration
 	debug                             bool
 	logFormat                         string
 }
 
-func loaderCommand(a *app) *cobra.Command {
+func loaderCommand(a commands) *cobra.Command {
 	o := &loaderOptions{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
 	cmd := &cobra.Command{
 		Use:               "loader --addr ADDRESS {--out FOLDER | --trail STORE}",
 		Short:             "Receive batches of events into files or a store",
 		Long:              loaderLong,
 		Example:           loaderExample,
-		Args:              noArgs,
+		Args:              app.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.loader(cmd.Context(), cmd.CommandPath(), o)
@@ -82,48 +81,46 @@ func loaderCommand(a *app) *cobra.Command {
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time for batches to finish at a shutdown, as `DURATION`")
 	flags.BoolVar(&o.debug, "debug", false, "log more")
 	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
+	app.CompleteFlag(cmd, "log-format", app.LogFormats())
 	return cmd
 }
 
 // check returns an error for invalid options.
 func (o *loaderOptions) check(command string) error {
 	if o.out == "" && o.trail.dir == "" {
-		return usagef(command, "add --out events or --trail store", "nowhere to keep events: --out or --trail is missing")
+		return app.Usagef(command, "add --out events or --trail store", "nowhere to keep events: --out or --trail is missing")
 	}
 	if err := o.trail.check(command); err != nil {
 		return err
 	}
 	if _, _, err := net.SplitHostPort(o.addr); err != nil {
-		return usagef(command, "write an address such as 127.0.0.1:9100", "--addr: address %q: want HOST:PORT", o.addr)
+		return app.Usagef(command, "write an address such as 127.0.0.1:9100", "--addr: address %q: want HOST:PORT", o.addr)
 	}
 	for _, f := range []struct {
 		name  string
 		value int
 	}{{"max-inflight", o.inflight}, {"dedupe-keys", o.keys}} {
 		if f.value <= 0 {
-			return usagef(command, "", "--%s is above 0, got %d", f.name, f.value)
+			return app.Usagef(command, "", "--%s is above 0, got %d", f.name, f.value)
 		}
 	}
 	if o.grace < 0 {
-		return usagef(command, "", "--grace is not negative, got %s", o.grace)
+		return app.Usagef(command, "", "--grace is not negative, got %s", o.grace)
 	}
-	if !slices.Contains(logFormats(), o.logFormat) {
-		return usagef(command, didYouMean(o.logFormat, logFormats(), ""), "--log-format is %s, got %q", strings.Join(logFormats(), " or "), o.logFormat)
-	}
-	return nil
+	return app.OneOf(command, "log-format", o.logFormat, app.LogFormats())
 }
 
 // loader receives batches until a signal, or the end of ctx.
-func (a *app) loader(ctx context.Context, command string, o *loaderOptions) (err error) {
+func (a commands) loader(ctx context.Context, command string, o *loaderOptions) (err error) {
 	if err := o.check(command); err != nil {
 		return err
 	}
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM)
 	defer stopSignals()
-	log := a.logger(&startOptions{debug: o.debug, logFormat: o.logFormat})
+	log := a.Logger(o.debug, o.logFormat)
 	opts := loader.Options{
 		Dir: o.out, Rotate: int64(o.rotate), MaxBody: int64(o.maxBody), MaxEvent: int(o.maxEvent),
-		MaxInflight: o.inflight, MaxInflightBytes: int64(o.memory), DedupeKeys: o.keys, Version: versionOf(), Log: log,
+		MaxInflight: o.inflight, MaxInflightBytes: int64(o.memory), DedupeKeys: o.keys, Version: app.Version(), Log: log,
 	}
 	if o.trail.dir != "" {
 		store, err := o.trail.open(&opts)
@@ -135,7 +132,7 @@ func (a *app) loader(ctx context.Context, command string, o *loaderOptions) (err
 	l, err := loader.Open(opts)
 	if err != nil {
 		if errors.Is(err, loader.ErrInUse) {
-			return &exitError{code: exitEngine, err: err, hint: "name another folder with --out, or end the other loader"}
+			return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "name another folder with --out, or end the other loader"}
 		}
 		return err
 	}
@@ -146,13 +143,13 @@ func (a *app) loader(ctx context.Context, command string, o *loaderOptions) (err
 	found := l.Recovered()
 	log.Info("listening", "address", listener.Addr().String(), "folder", l.Dir(),
 		"recovered_events", found.Events, "recovered_batches", found.Batches, "keys", found.Keys)
-	r := &receiver{app: a, loader: l, log: log, grace: o.grace, server: l.Server()}
+	r := &receiver{commands: a, loader: l, log: log, grace: o.grace, server: l.Server()}
 	return r.run(ctx, listener, signals)
 }
 
 // A receiver is a loader that serves.
 type receiver struct {
-	*app
+	commands
 	loader  *loader.Loader
 	log     *slog.Logger
 	grace   time.Duration
@@ -199,7 +196,7 @@ func (r *receiver) logProgress(before loader.Stats) loader.Stats {
 // the rest: their clients get no answer, and send them again. A second signal ends
 // the program immediately.
 func (r *receiver) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
-	r.log.Info("shutting down", keyLogSignal, sig.String(), "grace", r.grace.String())
+	r.log.Info("shutting down", "signal", sig.String(), "grace", r.grace.String())
 	done := make(chan error, 1)
 	r.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, r.grace)
@@ -218,7 +215,7 @@ func (r *receiver) shutdown(ctx context.Context, sig os.Signal, signals <-chan o
 			"duplicates", s.Duplicates, "refused", s.Refused, "bytes", s.Bytes, "files", s.Files)
 		return err
 	case second := <-signals:
-		r.log.Warn("ended at once", keyLogSignal, second.String())
-		return &exitError{code: signalCode(second)}
+		r.log.Warn("ended at once", "signal", second.String())
+		return &app.ExitError{Code: app.SignalCode(second)}
 	}
 }

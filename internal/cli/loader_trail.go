@@ -2,11 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	clitrail "github.com/uniflow-labs/uniflow/internal/cli/trail"
 	"github.com/uniflow-labs/uniflow/internal/loader"
 	"github.com/uniflow-labs/uniflow/internal/loader/trailstore"
 	"github.com/uniflow-labs/uniflow/trail"
@@ -19,7 +20,7 @@ type trailOptions struct {
 	user, time, event, id string
 	unit                  string
 	types                 []string
-	times                 timesFlag
+	times                 clitrail.TimesFlag
 	read                  map[string]event.Type // what check has made of types
 }
 
@@ -30,7 +31,7 @@ func (o *trailOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.event, "event", "", "the `FIELD` with its name (default event or name)")
 	flags.StringVar(&o.id, "id", "", "the `FIELD` with an id: events of one user and time with the same one are kept once (default none)")
 	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are numbers: s, ms, us or ns (default: by their size)")
-	flags.Var(&o.times, "times", timesHelp)
+	flags.Var(&o.times, "times", clitrail.TimesHelp)
 	flags.StringSliceVar(&o.types, "types", nil, "set types of properties, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
 }
 
@@ -41,15 +42,17 @@ func (o *trailOptions) check(command string) (err error) {
 			{"user", o.user}, {"time", o.time}, {"event", o.event}, {"id", o.id}, {"time-unit", o.unit}, {"types", strings.Join(o.types, ",")}, {"times", o.times.String()},
 		} {
 			if f.value != "" {
-				return usagef(command, "add --trail store, or remove it", "--%s says how events go to a store, and --trail is missing", f.name)
+				return app.Usagef(command, "add --trail store, or remove it", "--%s says how events go to a store, and --trail is missing", f.name)
 			}
 		}
 		return nil
 	}
-	if o.unit != "" && !slices.Contains(timeUnits(), o.unit) {
-		return usagef(command, didYouMean(o.unit, timeUnits(), ""), "--time-unit is s, ms, us or ns, got %q", o.unit)
+	if o.unit != "" {
+		if err := app.OneOf(command, "time-unit", o.unit, clitrail.TimeUnits()); err != nil {
+			return err
+		}
 	}
-	o.read, err = columnTypes(command, o.types)
+	o.read, err = clitrail.ColumnTypes(command, o.types)
 	return err
 }
 
@@ -61,7 +64,7 @@ func (o *trailOptions) open(opts *loader.Options) (*trail.Store, error) {
 		Fields: trail.ImportOptions{User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: o.read},
 	})
 	if err != nil {
-		return nil, trailError(fmt.Errorf("loader: %w", err))
+		return nil, clitrail.StoreError(fmt.Errorf("loader: %w", err))
 	}
 	return st, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/lang/javascript"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -212,7 +213,7 @@ func execute(t *testing.T, before, command string) string {
 	switch words[0] {
 	case "uniflow":
 		var out bytes.Buffer
-		system := cli.System()
+		system := app.System()
 		system.Stdin, system.Stdout, system.Stderr = strings.NewReader(""), &out, &out
 		cli.Main(t.Context(), words[1:], system)
 		return out.String()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -249,7 +250,7 @@ func TestStart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log, writer := io.Pipe()
-	system := cli.System()
+	system := app.System()
 	system.Stderr = writer
 	code := 0
 	var program, rest sync.WaitGroup

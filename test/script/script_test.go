@@ -29,6 +29,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/uniflow-labs/uniflow/internal/cli"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
@@ -39,7 +40,7 @@ const command = "uniflow"
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == command {
-		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
+		os.Exit(cli.Main(context.Background(), os.Args[1:], app.System()))
 	}
 	leak.Main(m)
 }

@@ -1,0 +1,220 @@
+// Package app is what all commands share: the process that they run in, exit codes
+// and errors, arguments and flags, output, and a log that does not wait for its
+// reader.
+//
+// Read [Main] and [Machine] first.
+//
+// Invariants: data goes to standard output and everything else to standard error.
+// Whatever ends a command is an error that has an exit code, and only [Main] turns
+// it into one. Commands know the process only by their [Machine], so tests can run
+// them in their own process.
+//
+// The package must not know what any command does.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// The exit codes. A program that is ended by a second signal exits with 128 and
+// the number of the signal, as shells count.
+const (
+	ExitOK       = 0
+	ExitFindings = 1 // the documents have errors, or are not formatted
+	ExitUsage    = 2 // the command line or the config file cannot be used
+	ExitFailure  = 3 // something failed: an address is in use, a file cannot be written
+)
+
+// A Machine is what a command sees of the process it runs in. All fields but Kinds
+// and Program are required.
+type Machine struct {
+	Kinds   []*node.Def // that documents may use in addition to those of package std
+	Program string      // the executable to start for isolated scripts, which must call Main; without it, no script can be isolated
+
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+
+	// Getenv returns a variable of the environment, empty if it is not set.
+	Getenv func(name string) string
+
+	// Signals returns a channel that gets the given signals from now on, and a
+	// function that ends this.
+	Signals func(sigs ...os.Signal) (signals <-chan os.Signal, stop func())
+
+	// Terminal reports whether a stream is shown on a terminal.
+	Terminal func(stream io.Writer) bool
+}
+
+// System returns the machine that the program runs on.
+func System() Machine {
+	return Machine{
+		Program: os.Args[0],
+		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv,
+		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
+			// Room for a few: a second signal may come while the first is handled.
+			c := make(chan os.Signal, 8)
+			signal.Notify(c, sigs...)
+			return c, func() { signal.Stop(c) }
+		},
+		Terminal: func(stream io.Writer) bool {
+			f, ok := stream.(*os.File)
+			return ok && term.IsTerminal(int(f.Fd()))
+		},
+	}
+}
+
+// Main runs a command line, without the program's name, and returns its exit code.
+// When ctx ends, a program that serves shuts down as upon SIGTERM.
+func Main(ctx context.Context, args []string, sys Machine, commands func(*App) *cobra.Command) int {
+	a := New(args, sys)
+	root := commands(a)
+	code := a.end(root.ExecuteContext(ctx))
+	a.stderr.flush(a.patience())
+	return code
+}
+
+// An App is one run of the command line.
+type App struct {
+	Machine
+	Args   []string
+	stderr *stderr // what Stderr is
+
+	// Deadline is when a program that was told to end must have ended; zero before.
+	Deadline time.Time
+
+	// ColourOut and ColourErr tell whether findings on a stream are coloured.
+	ColourOut, ColourErr bool
+}
+
+// New returns a run of a command line.
+func New(args []string, sys Machine) *App {
+	plain := sys.Getenv("NO_COLOR") != "" || sys.Getenv("TERM") == "dumb"
+	a := &App{Machine: sys, Args: append([]string{}, args...)} // never nil: cobra would take os.Args
+	a.ColourOut = !plain && sys.Terminal(sys.Stdout)
+	a.ColourErr = !plain && sys.Terminal(sys.Stderr)
+	a.stderr = &stderr{w: sys.Stderr}
+	a.Stderr = a.stderr
+	return a
+}
+
+// patience is how long the last writes to standard error may take: until the
+// deadline, but at least 100 ms and at most a second.
+func (a *App) patience() time.Duration {
+	if a.Deadline.IsZero() {
+		return time.Second
+	}
+	return min(max(time.Until(a.Deadline), 100*time.Millisecond), time.Second)
+}
+
+// An ExitError ends a command with an exit code. Err is nil if everything has been
+// printed already.
+type ExitError struct {
+	Code    int
+	Err     error
+	Hint    string
+	Command string // whose --help to point at; empty for none
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// ErrFindings ends a command that has printed its findings.
+func ErrFindings() error { return &ExitError{Code: ExitFindings} }
+
+// Usagef is the error of a command line that cannot be used.
+func Usagef(command, hint, format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Hint: hint, Command: command}
+}
+
+// DidYouMean is a hint at the nearest spelling, empty if none is near.
+func DidYouMean(word string, candidates []string, prefix string) string {
+	if near, ok := spell.Nearest(word, candidates); ok {
+		return "did you mean " + prefix + near + "?"
+	}
+	return ""
+}
+
+// end prints why a command ended and returns the exit code. Of joined errors each
+// is printed, and the code of the first counts.
+func (a *App) end(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if errs := joined(err); len(errs) > 0 {
+		code := a.end(errs[0])
+		for _, err := range errs[1:] {
+			a.end(err)
+		}
+		return code
+	}
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		exit = &ExitError{Code: ExitFailure, Err: err}
+	}
+	if exit.Err == nil {
+		return exit.Code
+	}
+	text := "uniflow: " + show.PrintableLines(exit.Err.Error()) + "\n"
+	if exit.Hint != "" {
+		text += "hint: " + exit.Hint + "\n"
+	}
+	if exit.Command != "" {
+		text += "See '" + exit.Command + " --help'.\n"
+	}
+	a.Talk("%s", text)
+	return exit.Code
+}
+
+// joined returns the errors that errors.Join has joined. Other errors that wrap
+// several have a message of their own.
+func joined(err error) []error {
+	j, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	errs := j.Unwrap()
+	lines := make([]string, len(errs))
+	for i, err := range errs {
+		lines[i] = err.Error()
+	}
+	if strings.Join(lines, "\n") != err.Error() {
+		return nil
+	}
+	return errs
+}
+
+// Talk writes to standard error. There is nowhere to report that this failed.
+func (a *App) Talk(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.Stderr, format, args...) // see above
+}
+
+// SignalCode is the exit code of a program that a signal has ended.
+func SignalCode(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return ExitFailure
+}

@@ -1,0 +1,193 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+)
+
+const checkLong = `Check finds what is wrong with documents, all of it at once, and starts nothing.
+It takes files and folders as arguments; "-" is standard input. Only regular files
+are read, and links to files only within their folder.
+
+Files that link to one another are one workflow; files that do not are checked by
+themselves. With --from-specs all files are one workflow, as for start.
+
+All namespaces are checked unless --namespace is given. A check that takes longer
+than --timeout is stopped, so that a stranger's files cannot hold it up.`
+
+const checkExample = `  uniflow check examples
+  uniflow check --strict --from-values values.yaml flows
+  uniflow check --json - < flow.yaml`
+
+// checkResult is what check --json prints.
+type checkResult struct {
+	Nodes     int       `json:"nodes"`
+	Workflows int       `json:"workflows"`
+	Errors    int       `json:"errors"`
+	Warnings  int       `json:"warnings"`
+	Findings  diag.List `json:"findings"` // the first 100, by place
+}
+
+func checkCommand(a commands) *cobra.Command {
+	s := settings.New()
+	var strict, asJSON bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "check [FILE...]",
+		Short:   "Find what is wrong with documents",
+		Long:    checkLong,
+		Example: checkExample,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	s.AddDocumentFlags(cmd)
+	flags.BoolVar(&strict, "strict", false, "exit with 1 upon warnings, too")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	flags.DurationVar(&timeout, "timeout", 10*time.Second, "stop after `DURATION`; 0 is no limit")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, path := range args {
+			if err := flags.Set(settings.FromSpecs, path); err != nil {
+				return err
+			}
+		}
+		if err := s.Resolve(a.App, cmd); err != nil {
+			return err
+		}
+		if len(s.Specs) == 0 {
+			return app.Usagef(cmd.CommandPath(), "write check FILE", "nothing to check: no specs are named")
+		}
+		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
+			return err
+		}
+		r, err := newReading(cmd.CommandPath(), s, a.Stdin)
+		if err != nil {
+			return err
+		}
+		one := flags.Changed("namespace") || s.Namespace != "default"
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(checkMemory, debug.SetMemoryLimit(-1))))
+		return within(timeout, func() error {
+			return a.check(cmd.Context(), r, s, one, len(args) == 0, strict, asJSON)
+		})
+	}
+	return cmd
+}
+
+// within returns what f does, or an error when the time is over; 0 is no limit. f
+// is then left to itself, as translators of code cannot be interrupted: the
+// command ends, and the program with it.
+func within(timeout time.Duration, f func() error) error {
+	if timeout <= 0 {
+		return f()
+	}
+	done := make(chan error, 1) // so that f ends though nobody waits
+	var abandoned sync.WaitGroup
+	abandoned.Go(func() { done <- f() })
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return &app.ExitError{
+			Code: app.ExitFindings, Err: fmt.Errorf("stopped: it took longer than %v", timeout),
+			Hint: "check fewer files together, or write --timeout 0 for no limit",
+		}
+	}
+}
+
+// checkMemory is where the garbage collector begins to work harder, so that a
+// document within the bounds of the parser takes less than 512 MiB: the largest
+// were measured at 490 MiB, and at twice that without the limit.
+const checkMemory = 350 << 20
+
+func (a commands) check(ctx context.Context, r *reading, s *settings.Settings, one, joined, strict, asJSON bool) error {
+	src, list, err := r.read()
+	if err != nil {
+		return err
+	}
+	result := checkResult{Findings: list}
+	for _, w := range src.workflows(s.Namespace, one, joined) {
+		found, err := a.findings(ctx, w.sources, s, one)
+		if err != nil {
+			return err
+		}
+		result.Findings.Append(found)
+		result.Nodes += w.nodes
+		result.Workflows++
+	}
+	result.Findings.Sort()
+	result.Errors, result.Warnings = result.Findings.Counts()
+	if asJSON {
+		result.Findings = append(diag.List{}, result.Findings.Kept()...) // [] and not null
+		err = a.PrintJSON(result)
+	} else {
+		err = a.printFindings(result, src)
+	}
+	if err != nil {
+		return err
+	}
+	if result.Errors > 0 || strict && result.Warnings > 0 {
+		return app.ErrFindings()
+	}
+	return nil
+}
+
+// printFindings shows findings to people, and says how it went.
+func (a commands) printFindings(result checkResult, src *sources) error {
+	if err := render(a.Stdout, result.Findings, src, a.ColourOut); err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	nodes := show.Count(int64(result.Nodes), "node")
+	if result.Workflows > 1 {
+		nodes += " of " + show.Count(int64(result.Workflows), "workflow")
+	}
+	switch {
+	case len(result.Findings) == 0:
+		a.Talk("ok: %s\n", nodes)
+	case !result.Findings.HasErrors():
+		a.Talk("ok: %s, %s\n", nodes, app.CountFindings(result.Findings))
+	default:
+		a.Talk("%s in %s\n", app.CountFindings(result.Findings), nodes)
+	}
+	return nil
+}
+
+// findings checks the nodes of one namespace, or of all.
+func (a commands) findings(ctx context.Context, src *sources, s *settings.Settings, one bool) (diag.List, error) {
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	check := engine.CheckAll
+	if one {
+		check = engine.Check
+	}
+	found := check(src.source())
+	return found, engine.Shutdown(ctx)
+}
+
+// checkLanguage refuses a default language that does not exist.
+func checkLanguage(command, language string) error {
+	err := builtin.Languages().Check(language)
+	if err == nil {
+		return nil
+	}
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		return app.Usagef(command, d.Hint, "--language: %s", d.Msg)
+	}
+	return app.Usagef(command, "", "--language: %w", err)
+}

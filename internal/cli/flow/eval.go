@@ -1,0 +1,312 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const evalLong = `Eval evaluates code on one payload and prints the result as JSON.
+
+JavaScript and TypeScript with an export are a module, as in a snippet; other code
+is an expression over self and the keys of the payload, as in a condition. Code
+that does not compile, or fails, ends with exit code 1 and its place.`
+
+const evalExample = `  uniflow eval -e 'size(items) > 2' --input '{"items": [1, 2, 3]}'
+  uniflow eval -l javascript -e 'export default (r) => r.a + 1' --input '{"a": 1}'
+  uniflow eval -e 'self.name' --input @payload.json`
+
+const callLong = `Call sends one payload to a node and prints the response as JSON. No listener is
+bound: a payload for a listener is the request, and goes on as if it had come in.
+Other nodes work as they always do, so what writes, writes.
+
+NODE may be left out if the workflow has one listener. An error response ends with
+exit code 1, and says at which node it began.`
+
+const callExample = `  uniflow call examples/ping.yaml --input '{"method": "GET", "path": "/ping"}'
+  uniflow call examples/orders.yaml price --input '{"body": {"item": "tea", "count": 2}}'
+  generate | uniflow call flow.yaml greet --input -`
+
+// A payloadFlag is what both commands send.
+type payloadFlag struct {
+	input   string
+	timeout time.Duration
+}
+
+func (p *payloadFlag) addFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&p.input, "input", "i", "null", "the payload as `JSON`; @FILE reads a file, and \"-\" standard input")
+	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "end with an error after `DURATION`")
+}
+
+func (p *payloadFlag) read(command string, stdin io.Reader) (value.Value, error) {
+	text, name := []byte(p.input), "--input"
+	path, isFile := strings.CutPrefix(p.input, "@")
+	if isFile || p.input == app.StdinPath {
+		if !isFile {
+			path = app.StdinPath
+		}
+		docs, err := spec.Read([]string{path}, stdin)
+		if err != nil {
+			return value.Value{}, app.Usagef(command, "", "--input: %w", err)
+		}
+		if len(docs) != 1 {
+			return value.Value{}, app.Usagef(command, "name one file", "--input: %s is a folder", path)
+		}
+		text, name = docs[0].Data, docs[0].File
+	}
+	v, err := value.ParseJSON(text)
+	if err != nil {
+		return v, app.Usagef(command, `write JSON such as '{"a": 1}' or '"text"'`, "%s: %w", name, err)
+	}
+	return v, nil
+}
+
+func evalCommand(a commands) *cobra.Command {
+	var p payloadFlag
+	var language, code string
+	cmd := &cobra.Command{
+		Use:               "eval -e CODE",
+		Short:             "Evaluate code on a payload",
+		Long:              evalLong,
+		Example:           evalExample,
+		Args:              app.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&code, "expr", "e", "", "the `CODE`")
+	flags.StringVarP(&language, "language", "l", "cel", "the `LANGUAGE` of the code")
+	app.CompleteFlag(cmd, "language", builtin.Languages().Names())
+	p.addFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !flags.Changed("expr") {
+			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "there is no code")
+		}
+		if err := checkLanguage(cmd.CommandPath(), language); err != nil {
+			return err
+		}
+		in, err := p.read(cmd.CommandPath(), a.Stdin)
+		if err != nil {
+			return err
+		}
+		return a.eval(cmd.Context(), language, code, in, p.timeout)
+	}
+	return cmd
+}
+
+func (a commands) eval(ctx context.Context, language, code string, in value.Value, timeout time.Duration) error {
+	const file = "<code>"
+	lines := make([]diag.Pos, 1+strings.Count(code, "\n"))
+	for i := range lines {
+		lines[i] = diag.Pos{File: file, Line: i + 1, Col: 1}
+	}
+	opts := lang.Options{Mode: lang.ModeExpression, Timeout: timeout}
+	if strings.Contains(code, "export ") {
+		opts.Mode = lang.ModeFunction
+	}
+	program, err := builtin.Languages().Compile(language, diag.NewText(code, file, lines[0], lines), opts)
+	var out value.Value
+	if err == nil {
+		out, err = program.Eval(ctx, in)
+	}
+	if err != nil {
+		list := asFindings(err)
+		if err := diag.Render(a.Stderr, list, func(string) []byte { return []byte(code) }, a.ColourErr); err != nil {
+			return err
+		}
+		return app.ErrFindings()
+	}
+	return a.printValue(out)
+}
+
+// asFindings makes findings of an error of compiled code.
+func asFindings(err error) diag.List {
+	var list diag.List
+	var d *diag.Diagnostic
+	var thrown *lang.Thrown
+	switch {
+	case errors.As(err, &list):
+		return list
+	case errors.As(err, &d):
+		return diag.List{d}
+	case errors.As(err, &thrown):
+		return diag.List{{Msg: thrown.Message, Pos: thrown.Pos}}
+	}
+	return diag.List{{Msg: err.Error()}}
+}
+
+// printValue writes a payload as indented JSON.
+func (a commands) printValue(v value.Value) error {
+	data, err := v.AppendJSON(nil)
+	if err != nil {
+		return &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("the result is not JSON: %w", err)}
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return err
+	}
+	return a.Print(b.String() + "\n")
+}
+
+func callCommand(a commands) *cobra.Command {
+	s := settings.New()
+	var p payloadFlag
+	cmd := &cobra.Command{
+		Use:     "call FILE [NODE]",
+		Short:   "Send a payload to a node",
+		Long:    callLong,
+		Example: callExample,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return app.Usagef(cmd.CommandPath(), "write call FILE NODE --input JSON", "call takes a file and the name of a node, got %s", show.Count(int64(len(args)), "argument"))
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	p.addFlags(flags)
+	s.AddDocumentFlags(cmd)
+	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := flags.Set(settings.FromSpecs, args[0]); err != nil {
+			return err
+		}
+		if err := s.Resolve(a.App, cmd); err != nil {
+			return err
+		}
+		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
+			return err
+		}
+		r, err := newReading(cmd.CommandPath(), s, a.Stdin)
+		if err != nil {
+			return err
+		}
+		in, err := p.read(cmd.CommandPath(), a.Stdin)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
+		defer cancel()
+		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in)
+	}
+	return cmd
+}
+
+// call runs the payload through the node that is named, or the one trigger.
+func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value) (err error) {
+	src, list, err := r.read()
+	if err != nil {
+		return err
+	}
+	found, err := a.findings(ctx, src, s, true)
+	if err != nil {
+		return err
+	}
+	list.Append(found)
+	list.Sort()
+	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+		return err
+	}
+	if list.HasErrors() {
+		return app.ErrFindings()
+	}
+	kinds := a.kinds(s.Language)
+	for i, def := range kinds {
+		kinds[i] = passive(def)
+	}
+	engine, err := uniflow.New(uniflow.Options{
+		Kinds: kinds, Namespace: s.Namespace,
+		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }()
+	if list, err := engine.Apply(ctx, src.source()); err != nil || list.HasErrors() {
+		return errors.Join(err, list.Err())
+	}
+	node, err := a.called(command, engine.Status().Nodes, name)
+	if err != nil {
+		return err
+	}
+	out, ok, err := engine.Run(ctx, node, in)
+	switch {
+	case err != nil:
+		return &app.ExitError{Code: app.ExitFindings, Err: err}
+	case !ok:
+		a.Talk("no response: the node had nothing to say\n")
+		return nil
+	}
+	return a.printValue(out)
+}
+
+// passive returns a kind whose nodes start nothing by themselves: a trigger sends
+// on what it is given, as if that had come from outside.
+func passive(def *node.Def) *node.Def {
+	if len(def.In) > 0 {
+		return def
+	}
+	made := *def
+	made.In = []node.Port{{Name: "in", Doc: "What would have come from outside."}}
+	made.New = func(*node.Init) (node.Node, error) { return passer{}, nil }
+	return &made
+}
+
+// A passer sends each payload on the first out-port.
+type passer struct{}
+
+// Receive implements [node.Node].
+func (passer) Receive(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) }
+
+// called returns the node that is meant.
+func (a commands) called(command string, nodes []node.Ref, name []string) (string, error) {
+	triggers := make(map[string]bool)
+	for _, def := range a.kinds("") {
+		triggers[def.Kind] = len(def.In) == 0
+	}
+	var names, starts []string
+	for _, n := range nodes {
+		if n.Name == "" {
+			continue
+		}
+		names = append(names, n.Name)
+		if triggers[n.Kind] {
+			starts = append(starts, n.Name)
+		}
+	}
+	hint := "the nodes are: " + strings.Join(names[:min(len(names), 20)], ", ")
+	switch {
+	case len(name) == 0 && len(starts) == 1:
+		return starts[0], nil
+	case len(name) == 0:
+		return "", app.Usagef(command, hint, "which node? There are %s", show.Count(int64(len(starts)), "listener"))
+	case slices.Contains(names, name[0]):
+		return name[0], nil
+	}
+	if near := app.DidYouMean(name[0], names, ""); near != "" {
+		hint = near
+	}
+	return "", app.Usagef(command, hint, "there is no node %q", name[0])
+}

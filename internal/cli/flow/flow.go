@@ -1,0 +1,34 @@
+// Package flow has the commands about workflows: to write, check, format, try and
+// serve them, and to look up kinds and codes.
+//
+// Read [Commands] first, then sources.go (what a run reads), and serve.go with
+// watch.go (a program that serves until it is told to end).
+//
+// The package must not know how workflows are compiled or run.
+package flow
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+)
+
+// commands are the commands of one run.
+type commands struct{ *app.App }
+
+// Commands returns the commands about workflows.
+func Commands(shared *app.App) []*cobra.Command {
+	a := commands{shared}
+	return []*cobra.Command{
+		initCommand(a), startCommand(a), checkCommand(a), callCommand(a), evalCommand(a), formatCommand(a),
+		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a), workerCommand(a),
+	}
+}
+
+// kinds are all that documents may use. Language is that of expressions that name
+// none.
+func (a commands) kinds(language string) []*node.Def {
+	return append(std.Defs(language, a.worker()...), a.Kinds...)
+}

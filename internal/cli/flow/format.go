@@ -1,0 +1,143 @@
+package flow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+const formatLong = `Fmt writes documents in one form: the common fields first and in order, two blanks
+of indentation, and today's names for what is written in an older form. Comments
+stay, and the meaning never changes.
+
+One file, or "-", is printed. Several files, or a folder, need one of the flags:
+with -l or -d it exits with 1 if a file is not in its form, unless -w changes it.`
+
+const formatExample = `  uniflow fmt flow.yaml
+  uniflow fmt -w flows
+  uniflow fmt -l flows || echo 'run uniflow fmt -w flows'`
+
+type formatOptions struct{ list, diff, write bool }
+
+func formatCommand(a commands) *cobra.Command {
+	var o formatOptions
+	cmd := &cobra.Command{
+		Use:     "fmt FILE...",
+		Short:   "Write documents in their form",
+		Long:    formatLong,
+		Example: formatExample,
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.list, "list", "l", false, "print the names of files that are not in their form")
+	flags.BoolVarP(&o.diff, "diff", "d", false, "print what would change")
+	flags.BoolVarP(&o.write, "write", "w", false, "write the files")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return app.Usagef(cmd.CommandPath(), "write fmt FILE, or fmt - for standard input", "nothing to format: no files are named")
+		}
+		if o.write && slices.Contains(args, app.StdinPath) {
+			return app.Usagef(cmd.CommandPath(), "leave -w out to print it", "standard input cannot be written")
+		}
+		docs, err := spec.Read(args, a.Stdin)
+		var list diag.List
+		if err != nil && !errors.As(err, &list) {
+			return err
+		}
+		printing := !o.list && !o.diff && !o.write
+		if printing && (len(args) > 1 || len(docs) > 1) {
+			return app.Usagef(cmd.CommandPath(), "add -w to write them, -l to list or -d to see what would change", "several files cannot be printed")
+		}
+		return a.format(docs, list, o)
+	}
+	return cmd
+}
+
+// format handles all documents, also after one that cannot be formatted.
+func (a commands) format(docs []document, list diag.List, o formatOptions) error {
+	differ := false
+	for _, doc := range docs {
+		formatted, found := spec.Format(doc)
+		list.Append(found)
+		if found.HasErrors() {
+			continue
+		}
+		changed := !bytes.Equal(formatted, doc.Data)
+		if changed && !o.write {
+			differ = true
+		}
+		if err := a.formatted(doc, formatted, changed, o); err != nil {
+			return err
+		}
+	}
+	list.Sort()
+	if err := render(a.Stderr, list, &sources{specs: docs}, a.ColourErr); err != nil {
+		return err
+	}
+	if list.HasErrors() || differ && (o.list || o.diff) {
+		return app.ErrFindings()
+	}
+	return nil
+}
+
+// formatted does with one formatted document what was asked for.
+func (a commands) formatted(doc document, formatted []byte, changed bool, o formatOptions) error {
+	if !o.list && !o.diff && !o.write {
+		return a.Print(string(formatted))
+	}
+	if !changed {
+		return nil
+	}
+	if o.list {
+		if err := a.Print(doc.File + "\n"); err != nil {
+			return err
+		}
+	}
+	if o.diff {
+		if err := a.Print(string(diff.Diff(doc.File, doc.Data, doc.File+" (formatted)", formatted))); err != nil {
+			return err
+		}
+	}
+	if !o.write {
+		return nil
+	}
+	return replaceFile(doc.File, formatted)
+}
+
+// replaceFile writes a file whole or not at all: a server that watches it never
+// reads half of it. A symbolic link stays one.
+func replaceFile(path string, data []byte) (err error) {
+	path, err = filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".uniflow-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,271 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const flagDebugNodes = "debug-nodes"
+
+// everyNode stands for all nodes in --debug-nodes.
+const everyNode = "*"
+
+// Bounds of what is logged of packets: bytes of a payload, and records, so many at
+// once and then one each packetPace.
+const (
+	maxPayload  = 1000
+	packetPace  = 10 * time.Millisecond
+	packetBurst = 200
+)
+
+// A packetLog logs the packets of some nodes. What documents get by env, and what
+// headers say about who asks, is hidden.
+type packetLog struct {
+	log     *slog.Logger
+	names   []string // of nodes
+	secrets atomic.Pointer[secrets]
+	since   time.Time
+	next    atomic.Int64 // when the next record is due, since since
+	skipped atomic.Uint64
+}
+
+func newPacketLog(log *slog.Logger, names []string) *packetLog {
+	p := &packetLog{log: log, names: names, since: time.Now()}
+	p.secrets.Store(&secrets{})
+	return p
+}
+
+// observer returns what an engine is given; nil, which costs nothing, if there is
+// nothing to log.
+func (p *packetLog) observer() *observe.Observer {
+	if len(p.names) == 0 {
+		return nil
+	}
+	return &observe.Observer{
+		Filter: func(ref node.Ref) bool {
+			return slices.Contains(p.names, everyNode) || slices.Contains(p.names, ref.Name)
+		},
+		Received: func(pkt observe.Packet) { p.record("received", pkt, pkt.Payload) },
+		Sent:     func(pkt observe.Packet) { p.record("sent", pkt, pkt.Payload) },
+		Answered: func(a observe.Answer) {
+			if a.Response.None {
+				p.record("answered with nothing", a.Packet, value.Null())
+				return
+			}
+			p.record("answered", a.Packet, a.Response.Payload)
+		},
+	}
+}
+
+// unknown returns the names that none of the nodes has.
+func (p *packetLog) unknown(nodes []node.Ref) []string {
+	var missing []string
+	for _, name := range p.names {
+		if name != everyNode && !slices.ContainsFunc(nodes, func(ref node.Ref) bool { return ref.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func (p *packetLog) record(what string, pkt observe.Packet, payload value.Value) {
+	skipped, ok := p.pass()
+	if !ok {
+		return
+	}
+	port := strconv.Itoa(pkt.Port)
+	switch pkt.Port {
+	case observe.ErrorPort:
+		port = "error"
+	case observe.TriggerPort:
+		port = ""
+	}
+	attrs := []slog.Attr{
+		slog.String("node", pkt.Node.String()), slog.String("port", port),
+		slog.String("process", pkt.Process.ID()), slog.String("payload", p.secrets.Load().show(payload)),
+	}
+	if skipped > 0 {
+		attrs = append(attrs, slog.Uint64("skipped", skipped))
+	}
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, "packet "+what, attrs...)
+}
+
+// pass reports whether a record may be logged, and how many were not since the last
+// (by the generic cell rate algorithm).
+func (p *packetLog) pass() (skipped uint64, ok bool) {
+	now := int64(time.Since(p.since))
+	for {
+		next := p.next.Load()
+		due := max(next, now) + int64(packetPace)
+		if due-now > packetBurst*int64(packetPace) {
+			p.skipped.Add(1)
+			return 0, false
+		}
+		if p.next.CompareAndSwap(next, due) {
+			return p.skipped.Swap(0), true
+		}
+	}
+}
+
+// learn takes what is to be hidden from now on: what was before, too, as the
+// generation before goes on for a while.
+func (p *packetLog) learn(src *sources) {
+	if len(p.names) == 0 || src == nil {
+		return
+	}
+	known := p.secrets.Load()
+	all := slices.Clone(known.texts)
+	for _, text := range src.environment {
+		all = append(all, text)
+	}
+	for _, doc := range src.values {
+		variables, _ := spec.ParseVariables(doc) // what is wrong with them has been told
+		for _, v := range variables {
+			all = addTexts(all, v.Data)
+		}
+	}
+	p.secrets.Store(newSecrets(all))
+}
+
+// addTexts adds the strings, numbers and the like in a value.
+func addTexts(all []string, v value.Value) []string {
+	switch v.Kind() {
+	case value.KindMap:
+		for _, field := range v.Fields() {
+			all = addTexts(all, field)
+		}
+	case value.KindList:
+		for _, e := range v.Elems() {
+			all = addTexts(all, e)
+		}
+	case value.KindNull, value.KindBool:
+	default:
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// secrets are texts that are not shown. A short one is hidden where it is all that
+// there is, a longer one also within a text.
+type secrets struct {
+	texts  []string // longest first: one may be part of another
+	inText *strings.Replacer
+	window int // bytes of the longest
+}
+
+// leastInText is the shortest secret that is looked for within texts: shorter ones,
+// such as a port or a country, are in everything.
+const leastInText = 4
+
+func newSecrets(texts []string) *secrets {
+	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	texts = slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
+	s := &secrets{texts: texts}
+	var pairs []string
+	for _, text := range texts {
+		if len(text) >= leastInText {
+			pairs = append(pairs, text, redacted)
+		}
+	}
+	s.inText = strings.NewReplacer(pairs...)
+	if len(texts) > 0 {
+		s.window = len(texts[0])
+	}
+	return s
+}
+
+// hide returns a text without secrets; of a long one, its beginning.
+func (s *secrets) hide(text string) string {
+	if slices.Contains(s.texts, text) {
+		return redacted
+	}
+	if cut := maxPayload + s.window; len(text) > cut {
+		text = text[:cut]
+	}
+	if s.inText == nil {
+		return text
+	}
+	return s.inText.Replace(text)
+}
+
+// show returns a payload much like JSON, without secrets, and no more than its
+// beginning.
+func (s *secrets) show(v value.Value) string {
+	b := s.appendValue(nil, v)
+	if len(b) <= maxPayload {
+		return string(b)
+	}
+	b = b[:maxPayload]
+	for len(b) > 0 && !utf8.RuneStart(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return strings.ToValidUTF8(string(b), "") + "…"
+}
+
+// hiddenFields are headers that say who asks.
+func hiddenField(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie":
+		return true
+	}
+	return false
+}
+
+// appendValue appends a value until there is more than is shown.
+func (s *secrets) appendValue(b []byte, v value.Value) []byte {
+	switch v.Kind() {
+	case value.KindMap:
+		b = append(b, '{')
+		first := true
+		for name, field := range v.Fields() {
+			if len(b) > maxPayload {
+				return b
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = strconv.AppendQuote(b, s.hide(name))
+			b = append(b, ':')
+			if hiddenField(name) {
+				b = append(b, redacted...)
+				continue
+			}
+			b = s.appendValue(b, field)
+		}
+		return append(b, '}')
+	case value.KindList:
+		b = append(b, '[')
+		for i, e := range v.Elems() {
+			if len(b) > maxPayload {
+				return b
+			}
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = s.appendValue(b, e)
+		}
+		return append(b, ']')
+	case value.KindString:
+		text, _ := v.AsString()
+		return strconv.AppendQuote(b, s.hide(text))
+	case value.KindError:
+		return strconv.AppendQuote(append(b, "error "...), s.hide(node.Message(v.AsError())))
+	case value.KindBinary:
+		data, _ := v.AsBinary()
+		return strconv.AppendQuote(append(b, "binary "...), s.hide(string(data[:min(len(data), maxPayload+s.window)])))
+	}
+	return append(b, s.hide(v.String())...)
+}

@@ -1,0 +1,102 @@
+package flow
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
+
+	"github.com/spf13/pflag"
+)
+
+// profiles are the files that a run leaves for go tool pprof and go tool trace.
+// Empty names are left out.
+type profiles struct {
+	cpu, mem, block, mutex, trace string
+}
+
+func (p *profiles) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&p.cpu, "cpuprofile", "", "write a CPU profile to `FILE` at the end")
+	flags.StringVar(&p.mem, "memprofile", "", "write a heap profile to `FILE` at the end")
+	flags.StringVar(&p.block, "blockprofile", "", "write a profile of blocking to `FILE` at the end; slows down")
+	flags.StringVar(&p.mutex, "mutexprofile", "", "write a profile of contended locks to `FILE` at the end; slows down")
+	flags.StringVar(&p.trace, "trace", "", "write an execution trace to `FILE`; grows by megabytes a second")
+}
+
+// start opens all files, so that a name that cannot be written is an error now
+// and not after hours, and begins to record. stop writes and closes them.
+func (p *profiles) start() (stop func() error, err error) {
+	var undo []func() error
+	stop = func() error {
+		var errs []error
+		for i := len(undo) - 1; i >= 0; i-- {
+			errs = append(errs, undo[i]())
+		}
+		return errors.Join(errs...)
+	}
+	for _, one := range []struct {
+		file   string
+		record func(io.Writer) (finish func() error, err error)
+	}{
+		{p.cpu, recordCPU}, {p.trace, recordTrace}, {p.mem, recordMem}, {p.block, recordBlock}, {p.mutex, recordMutex},
+	} {
+		if one.file == "" {
+			continue
+		}
+		f, err := os.Create(one.file)
+		if err != nil {
+			return nil, errors.Join(err, stop())
+		}
+		finish, err := one.record(f)
+		if err != nil {
+			return nil, errors.Join(err, f.Close(), stop())
+		}
+		undo = append(undo, func() error { return errors.Join(finish(), f.Close()) })
+	}
+	return stop, nil
+}
+
+func recordCPU(w io.Writer) (func() error, error) {
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return nil, err
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return nil
+	}, nil
+}
+
+func recordTrace(w io.Writer) (func() error, error) {
+	if err := trace.Start(w); err != nil {
+		return nil, err
+	}
+	return func() error {
+		trace.Stop()
+		return nil
+	}, nil
+}
+
+func recordMem(w io.Writer) (func() error, error) {
+	return func() error {
+		runtime.GC() // the profile is of the last collection
+		return pprof.WriteHeapProfile(w)
+	}, nil
+}
+
+func recordBlock(w io.Writer) (func() error, error) {
+	runtime.SetBlockProfileRate(1)
+	return func() error {
+		runtime.SetBlockProfileRate(0)
+		return pprof.Lookup("block").WriteTo(w, 0)
+	}, nil
+}
+
+func recordMutex(w io.Writer) (func() error, error) {
+	before := runtime.SetMutexProfileFraction(1)
+	return func() error {
+		runtime.SetMutexProfileFraction(before)
+		return pprof.Lookup("mutex").WriteTo(w, 0)
+	}, nil
+}

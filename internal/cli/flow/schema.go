@@ -1,0 +1,45 @@
+package flow
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/reference"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+const schemaLong = `Schema prints a JSON Schema (draft 2020-12) of documents, or of nodes of one kind,
+for editors that complete and check YAML. Uniflow check finds more than a schema
+can say.`
+
+const schemaExample = `  uniflow schema > uniflow.schema.json
+  uniflow schema listener`
+
+func schemaCommand(a commands) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "schema [KIND]",
+		Short:             "Print a JSON Schema of documents",
+		Long:              schemaLong,
+		Example:           schemaExample,
+		Args:              app.AtMostOneArg("kind"),
+		ValidArgsFunction: app.CompleteWords(a.kindNames),
+	}
+	// The schema is JSON anyway; the flag is there because it is everywhere.
+	cmd.Flags().Bool("json", true, "print JSON; there is no other form")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		defs := a.sortedKinds()
+		if len(args) > 0 {
+			def, err := a.kind(cmd.CommandPath(), args[0])
+			if err != nil {
+				return err
+			}
+			defs = []*node.Def{def}
+		}
+		text, err := reference.Schema(defs)
+		if err != nil {
+			return err
+		}
+		return a.Print(string(text))
+	}
+	return cmd
+}

@@ -1,0 +1,453 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/admin"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
+)
+
+// Keys of what is logged here.
+const (
+	keyLogError      = "error"
+	keyLogSignal     = "signal"
+	keyLogNodes      = "nodes"
+	keyLogNamespace  = "namespace"
+	keyLogVersion    = "version"
+	keyLogGeneration = "generation"
+	keyLogFindings   = "findings"
+)
+
+// A server is a program that serves. Its loop (run) owns all fields; an apply
+// runs beside it, one at a time.
+type server struct {
+	commands
+	opts    *startOptions
+	log     *slog.Logger
+	reading *reading
+	engine  *uniflow.Engine
+	admin   *admin.Server // nil without --admin
+	traces  recorders
+	packets *packetLog
+	unread  atomic.Uint64 // reloads that the engine was not asked for
+	watch   *watcher      // nil without --watch
+
+	applying sync.WaitGroup
+	results  chan outcome // of an apply; room for the one that may run
+	ready    bool         // the first apply went well
+
+	// What follows a reload that could not be started.
+	wait   time.Duration    // until the next try; 0 if there is none
+	again  <-chan time.Time // has the time of that; nil if there is none
+	reason string           // why it failed, as it was logged
+
+	last atomic.Pointer[admin.Reload] // nil before the first
+
+	// served and tried are what the engine serves and what was last read: an
+	// apply reads them, the loop sets them when it has ended.
+	served, tried *sources
+}
+
+// outcome is how an apply ended.
+type outcome struct {
+	src       *sources
+	list      diag.List
+	err       error
+	unchanged bool // it was what is served, or what had been tried
+	asked     bool // the engine was asked to serve it
+	retried   bool // nobody has changed anything since it failed
+}
+
+// serve runs a workflow until a signal, the end of ctx, or a failed start.
+func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
+	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1)}
+	s.packets = newPacketLog(s.log, o.debugNodes)
+	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stopSignals()
+
+	kinds := a.kinds(o.Language)
+	grace := o.Grace
+	if grace == 0 {
+		grace = time.Nanosecond // the engine takes 0 for its default
+	}
+	if s.traces, err = startRecorders(o.Settings, s.log, s.slowLink); err != nil {
+		return err
+	}
+	defer func() { s.traces.close(s.log, s.flushTraces()) }()
+	s.engine, err = uniflow.New(uniflow.Options{
+		Kinds: kinds, Namespace: o.Namespace, Log: s.log, Grace: grace, Recorders: s.traces.watch(), Metrics: o.Admin != "",
+		Observer: s.packets.observer(),
+	})
+	if err != nil {
+		return err
+	}
+	if o.profiles.cpu != "" {
+		defer s.engine.LabelGoroutines()()
+	}
+	if o.Admin != "" {
+		if err := s.startAdmin(ctx, kinds); err != nil {
+			return errors.Join(err, s.engine.Shutdown(ctx))
+		}
+		defer func() { err = errors.Join(err, s.admin.Close()) }()
+	}
+	if o.Watch {
+		if s.watch, err = newWatcher(r.paths(), s.log); err != nil {
+			return errors.Join(err, s.engine.Shutdown(ctx))
+		}
+		defer func() { err = errors.Join(err, s.watch.Close()) }()
+	}
+	return s.run(ctx, signals)
+}
+
+func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
+	opts := admin.Options{
+		Address: s.opts.Admin, Token: s.opts.AdminToken, Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
+		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Links: s.engine.Links, Cmdline: s.cmdline(),
+		Reload: func() admin.Reload {
+			if last := s.last.Load(); last != nil {
+				return *last
+			}
+			return admin.Reload{}
+		},
+	}
+	if s.traces.flight != nil {
+		opts.Slow = s.traces.flight.Handler()
+	}
+	var err error
+	s.admin, err = admin.Start(ctx, opts)
+	return err
+}
+
+// metrics are those of the engine, with the reloads that never reached it.
+func (s *server) metrics() observe.Metrics {
+	m := s.engine.Metrics()
+	m.Refused += s.unread.Load()
+	if last := s.last.Load(); last != nil {
+		m.LastReload, m.LastReloadOK = last.Time, last.OK
+	}
+	return m
+}
+
+// slowLink returns where the admin server shows slow processes. It is called
+// when one has ended, so after the admin server has started.
+func (s *server) slowLink() string {
+	if s.admin == nil {
+		return ""
+	}
+	return "http://" + s.admin.Addr().String() + admin.SlowPath
+}
+
+// run is the loop: it applies what has changed, until it is told to end.
+func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
+	applying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	busy, wanted, forced, retried := false, true, true, false
+	for {
+		if wanted && !busy {
+			force, retry := forced, retried
+			busy, wanted, forced, retried = true, false, false, false
+			s.applying.Go(func() {
+				result := s.apply(applying, force)
+				result.retried = retry
+				s.results <- result
+			})
+		}
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				wanted, forced, retried = true, true, false
+				continue
+			}
+			cancel()
+			return s.shutdown(ctx, sig, signals)
+		case <-ctx.Done():
+			return s.shutdown(context.WithoutCancel(ctx), syscall.SIGTERM, signals)
+		case script := <-s.watch.changes():
+			wanted, forced, retried = true, forced || script, false
+		case <-s.again:
+			wanted, forced, retried = true, true, !wanted
+			s.again = nil
+		case r := <-s.results:
+			busy = false
+			if err := s.applied(r); err != nil {
+				return errors.Join(err, s.engine.Shutdown(ctx))
+			}
+			s.retry(r)
+		}
+	}
+}
+
+// apply reads the documents and has the engine serve them. Unless forced, it does
+// nothing if they are what was read last or what is served.
+func (s *server) apply(ctx context.Context, force bool) outcome {
+	if s.watch != nil {
+		s.watch.sync()
+	}
+	src, list, err := s.reading.read()
+	if err != nil {
+		return outcome{src: src, err: err}
+	}
+	if !force && (src.sum == s.tried.sum || s.served != nil && src.sum == s.served.sum) {
+		return outcome{src: src, unchanged: true}
+	}
+	if list.HasErrors() {
+		// What could be read is checked too, so that all is said in one go.
+		list.Append(s.engine.Check(src.source()))
+		list.Sort()
+		return outcome{src: src, list: list}
+	}
+	if s.served != nil && blank(src) {
+		return outcome{src: src, err: errBlank}
+	}
+	s.packets.learn(src)
+	found, err := s.engine.Apply(ctx, src.source())
+	list.Append(found)
+	return outcome{src: src, list: list, err: err, asked: true}
+}
+
+// errBlank keeps what is served when all documents are suddenly empty: that is how
+// a file looks while a program is writing it anew, and seldom a wish.
+var errBlank = errors.New("the documents are empty; stop the program to serve nothing")
+
+// blank reports whether no document says anything.
+func blank(src *sources) bool {
+	for _, doc := range src.source().Documents {
+		if len(bytes.TrimSpace(doc.Data)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A reload that could not be started is tried again, as the reason may go away
+// without an edit: files or connections are free again, a port or a database is.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// retry has a reload tried again that could not be started, later each time.
+func (s *server) retry(r outcome) {
+	switch {
+	case r.unchanged:
+	case !s.ready || !transient(r):
+		s.wait, s.again = 0, nil
+	default:
+		s.wait = min(max(firstRetry, 2*s.wait), lastRetry)
+		s.again = time.After(s.wait)
+		level := slog.LevelInfo
+		if r.retried {
+			level = slog.LevelDebug
+		}
+		s.log.Log(context.Background(), level, "the reload will be tried again", "in", s.wait.String())
+	}
+}
+
+// transient reports whether a reload may succeed with the same documents. That they
+// have errors does not change, unless one could not be read for want of descriptors.
+func transient(r outcome) bool {
+	exhausted := func(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
+	return r.asked && r.err != nil || exhausted(r.err) ||
+		slices.ContainsFunc(r.list, func(d *diag.Diagnostic) bool { return exhausted(d) })
+}
+
+// applied tells how an apply went. Before the first one that went well, an error
+// ends the program.
+func (s *server) applied(r outcome) error {
+	again := s.tried != s.served
+	if r.src != nil {
+		s.tried = r.src
+	}
+	if r.unchanged {
+		if again && r.src.sum == s.served.sum {
+			s.tried = s.served
+			s.wait, s.again = 0, nil
+			s.last.Store(&admin.Reload{Time: time.Now(), OK: true})
+			s.log.Info("documents are again as they are served", keyLogGeneration, s.engine.Status().Generation)
+		}
+		return nil
+	}
+	failed := r.err != nil || r.list.HasErrors()
+	reason := errorText(r.err) + r.list.Error()
+	known := failed && r.retried && reason == s.reason
+	s.reason = reason
+	if !known {
+		if err := s.report(r); err != nil {
+			return err
+		}
+	}
+	if failed && !r.asked {
+		s.unread.Add(1)
+	}
+	s.last.Store(&admin.Reload{Time: time.Now(), OK: !failed, Err: r.err, Findings: r.list})
+	switch {
+	case !failed:
+		s.served = r.src
+	case s.ready:
+		level := slog.LevelError
+		if known {
+			level = slog.LevelDebug
+		}
+		s.log.Log(context.Background(), level, "not reloaded: the generation before goes on", keyLogGeneration, s.engine.Status().Generation,
+			keyLogFindings, len(r.list), keyLogError, errorText(r.err))
+		return nil
+	case r.err != nil:
+		return r.err
+	default:
+		return app.ErrFindings()
+	}
+	status := s.engine.Status()
+	if len(status.Nodes) == 0 {
+		s.log.Warn("no nodes in the namespace that is served", keyLogNamespace, s.opts.Namespace)
+	}
+	if missing := s.packets.unknown(status.Nodes); len(missing) > 0 {
+		s.log.Warn("--debug-nodes names nodes that are not there", keyLogNodes, strings.Join(missing, ", "))
+	}
+	if !s.ready {
+		s.ready = true
+		if s.admin != nil {
+			s.admin.SetReady(true)
+		}
+		s.log.Info("ready", keyLogNodes, len(status.Nodes), keyLogNamespace, s.opts.Namespace, keyLogVersion, app.Version())
+	}
+	return nil
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "the documents have errors"
+	}
+	return err.Error()
+}
+
+// report shows findings: to people with the lines of the document, to programs as
+// records of the log.
+func (s *server) report(r outcome) error {
+	if s.opts.LogFormat != "json" {
+		return render(s.Stderr, r.list, r.src, s.ColourErr)
+	}
+	for _, d := range r.list {
+		level := slog.LevelError
+		if d.Severity == diag.SeverityWarning {
+			level = slog.LevelWarn
+		}
+		s.log.Log(context.Background(), level, "finding", "finding", d)
+	}
+	return nil
+}
+
+// How long after the grace a program has ended, whatever does not: the engine gives
+// up after 800 ms, and then there is a moment to say so.
+const (
+	giveUp = 850 * time.Millisecond
+	gone   = 950 * time.Millisecond
+)
+
+// flushTraces is how long the last traces may take.
+func (s *server) flushTraces() time.Duration {
+	if s.Deadline.IsZero() {
+		return flush
+	}
+	return min(flush, max(0, time.Until(s.Deadline)-gone+giveUp))
+}
+
+// shutdown drains the engine. A second signal ends the program at once: nothing
+// is waited for then, as whatever does not end is what the user is waiting for. So
+// it is if something goes on although the grace is over.
+func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
+	if s.admin != nil {
+		s.admin.SetReady(false)
+	}
+	s.Deadline = time.Now().Add(s.opts.Grace + gone)
+	over := time.NewTimer(s.opts.Grace + giveUp)
+	defer over.Stop()
+	s.log.Info("shutting down", keyLogSignal, sig.String(), "grace", s.opts.Grace.String())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	var worker sync.WaitGroup // waited for by done, unless it is abandoned
+	worker.Go(func() {
+		err := s.engine.Shutdown(ctx)
+		s.applying.Wait()
+		done <- err
+	})
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+			s.log.Info("shut down")
+			return nil
+		case <-over.C:
+			s.log.Error("ended although something goes on")
+			return uniflow.ErrAbandoned
+		case second := <-signals:
+			if second == syscall.SIGHUP {
+				continue // nothing to reload any more
+			}
+			s.log.Warn("ended at once", keyLogSignal, second.String())
+			s.Deadline = time.Now()
+			return &app.ExitError{Code: app.SignalCode(second)}
+		}
+	}
+}
+
+// cmdline is the command line without what may be secret in it: values of the
+// environment, tokens, and passwords in addresses.
+func (a commands) cmdline() []string {
+	words := []string{"uniflow"}
+	hide := "" // how what the word before is a flag of begins
+	for _, word := range a.Args {
+		flag, text, inline := strings.Cut(word, "=")
+		switch {
+		case hide != "":
+			word, hide = hidden(hide, word), ""
+		case flag == "--"+settings.Environment || flag == "--"+settings.AdminToken || flag == "--"+settings.OTLP:
+			if inline {
+				word = flag + "=" + hidden(flag, text)
+			} else {
+				hide = flag
+			}
+		case word == "-e":
+			hide = "--" + settings.Environment
+		case strings.HasPrefix(word, "-e") && !strings.HasPrefix(word, "--"):
+			word = "-e" + hidden("--"+settings.Environment, strings.TrimPrefix(word[2:], "="))
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// hidden is what is shown of the value of a flag.
+func hidden(flag, text string) string {
+	switch flag {
+	case "--" + settings.Environment:
+		key, _, _ := strings.Cut(text, "=")
+		return key + "=" + redacted
+	case "--" + settings.OTLP:
+		if u, err := url.Parse(text); err == nil {
+			return u.Redacted()
+		}
+	}
+	return redacted
+}
+
+// redacted stands for what is not shown.
+const redacted = "[redacted]"

@@ -1,0 +1,194 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/app/apptest"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// served is a program that serves in this process.
+type served struct {
+	t       *testing.T
+	signals chan os.Signal
+	cancel  context.CancelFunc
+	code    chan int
+	mu      struct {
+		sync.Mutex
+		log  bytes.Buffer
+		more chan struct{} // closed at the next write, and made anew
+	}
+}
+
+// Write takes what the program logs.
+func (s *served) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.mu.more)
+	s.mu.more = make(chan struct{})
+	return s.mu.log.Write(p)
+}
+
+func serve(t *testing.T, args ...string) *served {
+	t.Helper()
+	return serveKinds(t, nil, args...)
+}
+
+// serveKinds is serve with kinds beside those of package std.
+func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &served{t: t, signals: make(chan os.Signal, 8), cancel: cancel, code: make(chan int, 1)}
+	s.mu.more = make(chan struct{})
+	m := apptest.Machine(s, s, nil)
+	m.Kinds = kinds
+	m.Signals = func(...os.Signal) (<-chan os.Signal, func()) { return s.signals, func() {} }
+	go func() { s.code <- app.Main(ctx, append([]string{"start"}, args...), m, root) }()
+	return s
+}
+
+// await waits for a line of the log.
+func (s *served) await(line string) {
+	s.t.Helper()
+	re := regexp.MustCompile(line)
+	deadline := time.After(time.Minute)
+	for {
+		s.mu.Lock()
+		text, more := s.mu.log.String(), s.mu.more
+		s.mu.Unlock()
+		if re.MatchString(text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			s.t.Fatalf("no line %q in\n%s", line, text)
+		}
+	}
+}
+
+// text is what it has logged so far.
+func (s *served) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.log.String()
+}
+
+// ended waits for the end.
+func (s *served) ended(want int) {
+	s.t.Helper()
+	defer s.cancel()
+	select {
+	case got := <-s.code:
+		if got != want {
+			s.t.Errorf("got exit code %d, want %d:\n%s", got, want, s.mu.log.String())
+		}
+	case <-time.After(time.Minute):
+		s.t.Fatal("it does not end")
+	}
+}
+
+const listenSpec = "- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: pong, port: in}]}}\n- {kind: snippet, name: pong, language: text, code: pong}\n"
+
+// loopSpec keeps the start waiting until its context ends.
+const loopSpec = "- {kind: nop, name: a, ports: {init: [{name: loop, port: in}]}}\n- {kind: snippet, name: loop, language: javascript, code: 'export default () => { for (;;) {} }'}\n"
+
+func TestServe(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", listenSpec)
+	s := serve(t, "--from-specs", "f.yaml", "--watch", "--admin", "127.0.0.1:0")
+	s.await("msg=ready nodes=2")
+	apptest.Write(t, "f.yaml", listenSpec+"- {kind: nop, name: more}\n")
+	s.await("generation=2 nodes=3")
+	s.signals <- syscall.SIGHUP
+	s.await("generation=3 nodes=3")
+	s.signals <- syscall.SIGTERM
+	s.ended(0)
+}
+
+func TestServeEndsWithContext(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", listenSpec)
+	s := serve(t, "--from-specs", "f.yaml", "--watch")
+	s.await("msg=ready nodes=2")
+	s.cancel()
+	s.ended(0)
+}
+
+// TestSignalWhileStarting ends a start that waits for a workflow at init.
+func TestSignalWhileStarting(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", loopSpec)
+	s := serve(t, "--from-specs", "f.yaml", "--admin", "127.0.0.1:0")
+	s.await("admin server listening")
+	s.signals <- syscall.SIGTERM
+	s.ended(0)
+}
+
+// TestSignalWhileReloading leaves a reload that does not come to its end.
+func TestSignalWhileReloading(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", listenSpec)
+	s := serve(t, "--from-specs", "f.yaml")
+	s.await("msg=ready nodes=2")
+	apptest.Write(t, "f.yaml", listenSpec+loopSpec)
+	s.signals <- syscall.SIGHUP
+	s.signals <- syscall.SIGINT
+	s.ended(0)
+}
+
+// TestChangesWhileReloading wants several changes during one reload to be one
+// more reload.
+func TestChangesWhileReloading(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "f.yaml", listenSpec)
+	s := serve(t, "--from-specs", "f.yaml")
+	s.await("msg=ready nodes=2")
+	for range 5 {
+		s.signals <- syscall.SIGHUP
+	}
+	s.await("generation serves\" generation=2")
+	apptest.Write(t, "f.yaml", listenSpec+"- {kind: nop, name: more}\n")
+	s.signals <- syscall.SIGHUP
+	s.await("nodes=3")
+	s.signals <- syscall.SIGTERM
+	s.ended(0)
+}
+
+func TestWatcherIgnoresOtherFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"a.yaml", "named", "app.log", ".a.yaml.swp", "a.yaml~", "lib.ts", "b.JSON"} {
+		apptest.Write(t, name, "")
+	}
+	if err := os.Mkdir("sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a.yaml", "link"); err != nil {
+		t.Fatal(err)
+	}
+	w := &watcher{paths: []string{"conf/named"}}
+	f := func(name string, want bool) {
+		t.Helper()
+		if got := w.matters(name); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	f("a.yaml", true)
+	f("b.JSON", true)
+	f("lib.ts", true)
+	f("named", true)
+	f("sub", true)
+	f("link", true)
+	f("gone", true)
+	f("app.log", false)
+	f(".a.yaml.swp", false)
+	f("a.yaml~", false)
+}

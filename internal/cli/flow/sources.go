@@ -1,0 +1,204 @@
+package flow
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+type document = spec.Document
+
+// A reading is which documents a command reads. It can be read again: standard
+// input is kept.
+type reading struct {
+	specPaths, valuePaths []string
+	environment           map[string]string
+	stdin                 []byte
+}
+
+// newReading checks what was asked for, and takes standard input if that is part
+// of it.
+func newReading(command string, s *settings.Settings, stdin io.Reader) (*reading, error) {
+	r := &reading{specPaths: s.Specs, valuePaths: s.Values, environment: make(map[string]string, len(s.Environment))}
+	for _, pair := range s.Environment {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, app.Usagef(command, "write --environment KEY=VALUE", "--environment takes KEY=VALUE, got %q without \"=\"", key)
+		}
+		r.environment[key] = text
+	}
+	uses := 0
+	for _, path := range append(append([]string{}, r.specPaths...), r.valuePaths...) {
+		if path == app.StdinPath {
+			uses++
+		}
+	}
+	if uses == 0 {
+		return r, nil
+	}
+	if uses > 1 {
+		return nil, app.Usagef(command, "", "standard input can be read once, but \"-\" is there %d times", uses)
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, spec.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	r.stdin = data
+	return r, nil
+}
+
+// sources are documents as they were at one moment.
+type sources struct {
+	specs, values []document
+	environment   map[string]string
+	sum           [sha256.Size]byte // of all that was read, or could not be
+}
+
+// read reads all documents. The list says which could not be read.
+func (r *reading) read() (*sources, diag.List, error) {
+	s := &sources{environment: r.environment}
+	var list diag.List
+	var err error
+	if s.specs, err = readDocuments(r.specPaths, r.stdin, &list); err != nil {
+		return nil, nil, err
+	}
+	if s.values, err = readDocuments(r.valuePaths, r.stdin, &list); err != nil {
+		return nil, nil, err
+	}
+	h := sha256.New()
+	for _, docs := range [][]document{s.specs, s.values} {
+		addSum(h, []byte(fmt.Sprint(len(docs))))
+		for _, doc := range docs {
+			addSum(h, []byte(doc.File))
+			addSum(h, doc.Data)
+		}
+	}
+	addSum(h, []byte(list.Error()))
+	h.Sum(s.sum[:0])
+	return s, list, nil
+}
+
+func addSum(h hash.Hash, part []byte) {
+	fmt.Fprintf(h, "%d:", len(part))
+	h.Write(part)
+}
+
+func readDocuments(paths []string, stdin []byte, list *diag.List) ([]document, error) {
+	docs, err := spec.Read(paths, bytes.NewReader(stdin))
+	if err == nil {
+		return docs, nil
+	}
+	var found diag.List
+	if !errors.As(err, &found) {
+		return nil, err
+	}
+	list.Append(found)
+	return docs, nil
+}
+
+// source is what an engine is given.
+func (s *sources) source() uniflow.Source {
+	return uniflow.Source{Documents: s.specs, Variables: s.values, Environment: s.environment}
+}
+
+// A workflow is documents that belong together.
+type workflow struct {
+	*sources
+	nodes int // of the namespaces that are asked for
+}
+
+// workflows takes apart documents that have nothing to do with one another: those
+// belong together of which one links to a node of the other. Together they are one
+// workflow all the same if joined. Nodes that name no namespace are in the given
+// one; only says to count no other.
+func (s *sources) workflows(namespace string, only, joined bool) []workflow {
+	type target struct{ namespace, name, id string }
+	first := make(map[target]int) // the document that has the node
+	parent := make([]int, len(s.specs))
+	find := func(i int) int {
+		for parent[i] != i {
+			i = parent[i]
+		}
+		return i
+	}
+	nodes := make([]int, len(s.specs))
+	links := make([][]target, len(s.specs))
+	own := make([]map[target]bool, len(s.specs))
+	for i, doc := range s.specs {
+		parent[i] = i
+		own[i] = make(map[target]bool)
+		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports what is wrong
+		for _, n := range parsed {
+			if !only || n.Namespace == namespace {
+				nodes[i]++
+			}
+			for _, t := range []target{{n.Namespace, n.Name, ""}, {n.Namespace, "", n.ID}} {
+				own[i][t] = true
+				if _, ok := first[t]; !ok {
+					first[t] = i
+				}
+			}
+			for _, p := range n.Ports {
+				for _, l := range p.Links {
+					links[i] = append(links[i], target{n.Namespace, l.Name, l.ID})
+				}
+			}
+		}
+	}
+	for i := range s.specs {
+		if joined {
+			parent[i] = 0
+		}
+		for _, t := range links[i] {
+			if at, ok := first[t]; ok && !own[i][t] {
+				a, b := find(i), find(at)
+				parent[max(a, b)] = min(a, b)
+			}
+		}
+	}
+	var all []workflow
+	at := make(map[int]int) // by the first document
+	for i, doc := range s.specs {
+		root := find(i)
+		if _, ok := at[root]; !ok {
+			at[root] = len(all)
+			all = append(all, workflow{sources: &sources{values: s.values, environment: s.environment}})
+		}
+		w := &all[at[root]]
+		w.specs = append(w.specs, doc)
+		w.nodes += nodes[i]
+	}
+	return all
+}
+
+// render writes findings as text, with the lines of the documents.
+func render(w io.Writer, list diag.List, src *sources, colour bool) error {
+	return diag.Render(w, list, src.text, colour)
+}
+
+// text returns the text of a file that a finding is about: as it was read, or as
+// it is now for files that documents import.
+func (s *sources) text(file string) []byte {
+	for _, docs := range [][]document{s.specs, s.values} {
+		for _, doc := range docs {
+			if doc.File == file {
+				return doc.Data
+			}
+		}
+	}
+	docs, err := spec.Read([]string{file}, nil)
+	if err != nil || len(docs) != 1 {
+		return nil // then the finding is shown without its line
+	}
+	return docs[0].Data
+}

@@ -1,0 +1,128 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/admin"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+)
+
+const startLong = `Start serves a workflow until SIGTERM or SIGINT. It then takes no new work, lets
+what is under way end within the grace, and exits with 0, or with 3 if the grace
+was not enough. It ends within the grace and one second, whatever runs. A second
+signal ends it immediately, with 130 (SIGINT) or 143 (SIGTERM).
+
+SIGHUP reads the documents again, and --watch does so whenever they change: the
+new generation starts wholly, takes over, and the old one runs out. Documents
+with errors change nothing, and the log says what is wrong with them. If a sound
+document cannot be started, for example because a port is in use, it is tried again
+until it can be, at intervals of 1 s to 1 min.
+
+Every setting is taken from its flag, else from the environment (UNIFLOW_ and the
+flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; several paths
+as in PATH, several KEY=VALUE on lines of their own), else from the config file,
+which is YAML with the names of the flags as keys. Profiles and --debug-nodes are by
+flag only.
+
+The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ and
+/api/v1/ status, nodes, kinds and slow/. Without a token it listens on loopback
+addresses only. "uniflow profile ADDRESS" asks it where the time goes.`
+
+const startExample = `  uniflow start --from-specs examples/ping.yaml
+  uniflow start --from-specs flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
+  generate | uniflow start --from-specs - -e REGION=eu`
+
+// startOptions are the settings and flags of start.
+type startOptions struct {
+	*settings.Settings
+	debugNodes []string
+	profiles   profiles
+}
+
+func startCommand(a commands) *cobra.Command {
+	o := &startOptions{Settings: settings.New()}
+	cmd := &cobra.Command{
+		Use:               "start --from-specs FILE...",
+		Short:             "Serve a workflow",
+		Long:              startLong,
+		Example:           startExample,
+		Args:              noPathArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.AddFlags(cmd)
+	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, by name, separated by commas; \"*\" is all. Secrets of env and of headers are hidden")
+	o.profiles.addFlags(flags)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.Resolve(a.App, cmd); err != nil {
+			return err
+		}
+		return a.start(cmd.Context(), cmd.CommandPath(), o)
+	}
+	return cmd
+}
+
+// noPathArgs is app.NoArgs for a command that takes its files by flag.
+func noPathArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return app.Usagef(cmd.CommandPath(), "write --from-specs "+args[0], "%s takes no arguments, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// check says what is wrong with the options before anything is started.
+func (o *startOptions) check(command string) error {
+	if len(o.Specs) == 0 {
+		return app.Usagef(command, "write --from-specs FILE, or set "+settings.Variable(settings.FromSpecs)+", or from-specs in "+settings.ConfigFile,
+			"nothing to serve: no specs are named")
+	}
+	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
+		return err
+	}
+	if o.Grace < 0 {
+		return app.Usagef(command, "", "--grace is not negative, got %s", o.Grace)
+	}
+	if err := checkLanguage(command, o.Language); err != nil {
+		return err
+	}
+	if err := checkTelemetry(command, o.Settings); err != nil {
+		return err
+	}
+	if o.Admin != "" {
+		if err := admin.CheckAddress(o.Admin, o.AdminToken); err != nil {
+			return app.Usagef(command, adminHint(err), "--admin: %w", err)
+		}
+	}
+	return nil
+}
+
+func adminHint(err error) string {
+	if errors.Is(err, admin.ErrNoToken) {
+		return "listen on 127.0.0.1, or set UNIFLOW_ADMIN_TOKEN or --admin-token"
+	}
+	return "write an address such as 127.0.0.1:9000"
+}
+
+// start serves until it is told to end, and writes the profiles whatever happens.
+func (a commands) start(ctx context.Context, command string, o *startOptions) error {
+	if err := o.check(command); err != nil {
+		return err
+	}
+	r, err := newReading(command, o.Settings, a.Stdin)
+	if err != nil {
+		return err
+	}
+	defer tuneCollector(a.Getenv)()
+	stop, err := o.profiles.start()
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	// The reason why it ended comes first: its exit code is the one that counts.
+	return errors.Join(a.serve(ctx, o, r), stop())
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/reference"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+)
+
+const commandsIntro = `# Command line
+
+What ` + "`uniflow help`" + ` and ` + "`uniflow COMMAND --help`" + ` print. Standard output is data, standard error is talk; nothing is coloured when
+it does not go to a terminal, or when ` + "`NO_COLOR`" + ` is set.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | all is well; also after SIGTERM and SIGINT, when all work was done within the grace |
+| 1 | the documents have findings, or are not in their form |
+| 2 | the command line, the environment or the config file cannot be used |
+| 3 | what was asked for could not be done: bind, start, write, drain |
+| 130, 143 | ended at once, by a second SIGINT or SIGTERM |
+
+`
+
+const configIntro = `## Settings
+
+Settings come from flags, else from environment variables, else from a config file, else from defaults. A list in one place replaces the
+lists of those after it. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. It is YAML;
+an unknown or malformed key is an error with its place. Paths in it are relative to its own folder.
+
+`
+
+const configOutro = `
+Several paths in a variable are separated as in ` + "`PATH`" + `; several pairs in ` + "`UNIFLOW_ENVIRONMENT`" + ` stand on lines of their own.
+
+` + "```yaml\nfrom-specs: [flows, shared/errors.yaml]\nenvironment:\n  REGION: eu\nwatch: true\nadmin: 127.0.0.1:9000\n```\n"
+
+// CommandsPage is the reference page of the commands. The same program gives the
+// same bytes.
+func CommandsPage() string {
+	quiet := app.Machine{
+		Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard,
+		Getenv:   func(string) string { return "" },
+		Terminal: func(io.Writer) bool { return false },
+	}
+	root := root(app.New(nil, quiet))
+	root.SetContext(context.Background())
+	var b strings.Builder
+	b.WriteString(reference.Generated + commandsIntro)
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
+			commandPage(&b, cmd, "## ")
+		}
+	}
+	b.WriteString(configIntro)
+	b.WriteString(settings.Markdown())
+	b.WriteString(configOutro)
+	return b.String()
+}
+
+// commandPage writes about a command, and about those that it has below it.
+func commandPage(b *strings.Builder, cmd *cobra.Command, heading string) {
+	cmd.InitDefaultHelpFlag()
+	use := cmd.UseLine()
+	title := cmd.CommandPath()
+	_, title, _ = strings.Cut(title, " ") // of the program
+	b.WriteString(heading + title + "\n\n")
+	if cmd.Name() == "completion" {
+		b.WriteString("Prints a script that completes commands and flags, for `bash`, `zsh`, `fish` or `powershell`. `uniflow completion SHELL --help` tells how to load it.\n\n" +
+			"```text\nuniflow completion SHELL\n```\n\n")
+		return
+	}
+	b.WriteString("```text\n" + use + "\n```\n\n" + cmd.Long + "\n\n")
+	if cmd.Example != "" {
+		b.WriteString("```sh\n" + unindent(cmd.Example) + "\n```\n\n")
+	}
+	b.WriteString("| flag | |\n| --- | --- |\n")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		what, usage := pflag.UnquoteUsage(f)
+		name := "`--" + f.Name
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		if what != "" {
+			name += " " + what
+		}
+		b.WriteString("| " + name + "` | " + flagCell(f, usage) + " |\n")
+	})
+	b.WriteString("\n")
+	for _, below := range cmd.Commands() {
+		if below.IsAvailableCommand() {
+			commandPage(b, below, "#"+heading)
+		}
+	}
+}
+
+// flagCell is the usage of a flag with its default.
+func flagCell(f *pflag.Flag, usage string) string {
+	usage = strings.ToUpper(usage[:1]) + usage[1:] + "."
+	switch f.DefValue {
+	case "", "false", "[]":
+	default:
+		usage += " Default: `" + f.DefValue + "`."
+	}
+	return strings.ReplaceAll(usage, "|", `\|`)
+}
+
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}

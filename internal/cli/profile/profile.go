@@ -1,0 +1,537 @@
+// Package profile is the command uniflow profile: it takes a CPU profile from an admin
+// server, from a file or from standard input, and shows which nodes spent the time.
+//
+// The package must not know how the time is told apart: package flame does that.
+package profile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/flame"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+)
+
+const profileLong = `Profile shows where a running program spends its CPU time: in which nodes, and in
+which functions there. ADDRESS is that of its admin server, see start --admin; a
+program that listens elsewhere than on a loopback address wants its token. FILE is
+a CPU profile that was written by --output or by start --cpuprofile, "-" is standard
+input.
+
+Time counts to the node whose code runs, and to a trigger that is at work outside of
+processes. What belongs to no node stands in parentheses: (garbage collection),
+(runtime) for Go's scheduler, timers and network poller, (profiling) for the taking
+of the profile itself, and (outside) for goroutines that no node has started. Time is
+that of all processors together.
+
+--svg writes a flame graph, for browsers: nodes first, below them their calls. Click
+to zoom, press / to search.`
+
+const profileExample = `  uniflow profile 127.0.0.1:9000
+  uniflow profile 127.0.0.1:9000 --seconds 30 --by function --top 50
+  uniflow profile 127.0.0.1:9000 --svg cpu.svg --output cpu.pprof
+  uniflow profile cpu.pprof --by kind`
+
+// commands are the commands of one run.
+type commands struct{ *app.App }
+
+// options are the flags of profile.
+type options struct {
+	*settings.Settings
+	seconds int
+	by      string
+	top     int
+	svg     string
+	output  string
+	asJSON  bool
+}
+
+func orders() []string { return []string{"node", "kind", "function"} }
+
+// Command is profile.
+func Command(shared *app.App) *cobra.Command {
+	a := commands{shared}
+	o := &options{Settings: settings.New()}
+	cmd := &cobra.Command{
+		Use:     "profile ADDRESS|FILE",
+		Short:   "Show where the CPU time goes",
+		Long:    profileLong,
+		Example: profileExample,
+		Args:    app.OneArg("server or file", "write profile 127.0.0.1:9000, as start --admin names it"),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.IntVar(&o.seconds, "seconds", 10, "measure for `N` seconds, 1 to 3600")
+	flags.StringVar(&o.by, "by", "node", "add up by `WHAT`: node, kind or function")
+	flags.IntVar(&o.top, "top", 20, "print the `N` largest rows, and the others as one; 0 prints all")
+	flags.StringVar(&o.svg, "svg", "", "write a flame graph to `FILE`; \"-\" prints it instead of the table")
+	flags.StringVarP(&o.output, "output", "o", "", "write the profile to `FILE`, for go tool pprof; \"-\" prints it instead of the table")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
+	o.AddFlags(cmd, settings.AdminToken)
+	app.CompleteFlag(cmd, "by", orders())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.check(cmd.CommandPath()); err != nil {
+			return err
+		}
+		from, err := profileSource(cmd.CommandPath(), args[0])
+		if err != nil {
+			return err
+		}
+		if from.url != nil {
+			if err := o.Resolve(a.App, cmd); err != nil {
+				return err
+			}
+		}
+		return a.profile(cmd.Context(), from, o)
+	}
+	return cmd
+}
+
+// check says what is wrong with the options before minutes have passed.
+func (o *options) check(command string) error {
+	switch {
+	case o.seconds < 1 || o.seconds > 3600:
+		return app.Usagef(command, "", "--seconds is 1 to 3600, got %d", o.seconds)
+	case o.top < 0:
+		return app.Usagef(command, "write 0 for all", "--top is not negative, got %d", o.top)
+	}
+	if err := app.OneOf(command, "by", o.by, orders()); err != nil {
+		return err
+	}
+	printed := 0
+	for _, one := range []bool{o.svg == app.StdinPath, o.output == app.StdinPath, o.asJSON} {
+		if one {
+			printed++
+		}
+	}
+	if printed > 1 {
+		return app.Usagef(command, "name a file for one of them", "--svg -, --output - and --json all print")
+	}
+	for _, out := range []struct{ flag, file string }{{"--svg", o.svg}, {"--output", o.output}} {
+		if out.file == "" || out.file == app.StdinPath {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(out.file)); err != nil {
+			return app.Usagef(command, "", "%s: %w", out.flag, err)
+		}
+	}
+	return nil
+}
+
+// A source is where a profile comes from: a server, standard input, or else a
+// file.
+type source struct {
+	name  string   // as it was written
+	url   *url.URL // nil if it is no server
+	stdin bool
+}
+
+// profileSource finds out what an argument is. A file that exists is one, whatever
+// its name.
+func profileSource(command, arg string) (source, error) {
+	const hint = "write an address such as 127.0.0.1:9000, or a file that --cpuprofile has written"
+	if arg == app.StdinPath {
+		return source{name: "standard input", stdin: true}, nil
+	}
+	if _, err := os.Stat(arg); err == nil {
+		return source{name: arg}, nil
+	}
+	if scheme, _, ok := strings.Cut(arg, "://"); ok {
+		u, err := url.Parse(arg)
+		if err != nil || scheme != "http" && scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return source{}, app.Usagef(command, hint, "want http://HOST:PORT, got %q", arg)
+		}
+		return source{name: arg, url: u}, nil
+	}
+	host, port, err := net.SplitHostPort(arg)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 || strings.ContainsAny(host, `/\@?#`) {
+		return source{}, app.Usagef(command, hint, "%q is neither an address nor a file", arg)
+	}
+	if host == "" {
+		host = "localhost" // what listens on all addresses does so here, too
+	}
+	return source{name: arg, url: &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}}, nil
+}
+
+// profile gets a profile and shows it.
+func (a commands) profile(ctx context.Context, from source, o *options) error {
+	var data []byte
+	var err error
+	switch {
+	case from.url != nil:
+		stop := a.showWait(from.name, o.seconds)
+		data, err = fetchProfile(ctx, from, o)
+		stop()
+	case from.stdin:
+		data, err = io.ReadAll(a.Stdin)
+	default:
+		data, err = os.ReadFile(from.name)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := flame.Read(bytes.NewReader(data))
+	switch {
+	case errors.Is(err, flame.ErrNotCPU):
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", from.name, err), Hint: "go tool pprof shows others"}
+	case err != nil && from.url != nil:
+		return notAdmin(from, "what it sent is "+err.Error())
+	case err != nil:
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", from.name, err), Hint: "start --cpuprofile and profile --output write profiles"}
+	}
+	if p.Samples == 0 {
+		a.Talk("no samples: the program was idle\n")
+	}
+	return a.showProfile(p, data, o)
+}
+
+// showProfile writes what was asked for: all of it, also after something could
+// not be written.
+func (a commands) showProfile(p *flame.Profile, data []byte, o *options) error {
+	var errs []error
+	printed := false
+	for _, one := range []struct {
+		file string
+		data func() []byte
+	}{{o.output, func() []byte { return data }}, {o.svg, p.SVG}} {
+		switch one.file {
+		case "":
+		case app.StdinPath:
+			printed = true
+			errs = append(errs, a.Print(string(one.data())))
+		default:
+			errs = append(errs, os.WriteFile(one.file, one.data(), 0o644))
+		}
+	}
+	switch {
+	case printed:
+	case o.asJSON:
+		errs = append(errs, a.PrintJSON(profileJSON(p, o)))
+	default:
+		errs = append(errs, a.Print(profileTable(p, o)))
+	}
+	return errors.Join(errs...)
+}
+
+// showWait shows on a terminal how much of a profile has been taken, until stop is
+// called.
+func (a commands) showWait(name string, seconds int) (stop func()) {
+	progress := a.Progress()
+	done := make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		defer progress.End()
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			progress.Line(fmt.Sprintf("profiling %s: %d of %d s", name, min(i, seconds), seconds))
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		shown.Wait()
+	}
+}
+
+const (
+	// dialTimeout is how long it may take to be connected.
+	dialTimeout = 10 * time.Second
+
+	// fetchSlack is how much longer than the profile the answer may take.
+	fetchSlack = 30 * time.Second
+
+	// maxProfile is how much is taken from a server, in bytes.
+	maxProfile = 256 << 20
+)
+
+// profilePath is where an admin server has the profile.
+const profilePath = "debug/pprof/profile"
+
+// fetchProfile asks a server for a profile. The end of ctx ends it at once.
+func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) {
+	u := from.url.JoinPath(profilePath)
+	u.RawQuery = url.Values{"seconds": {strconv.Itoa(o.seconds)}}.Encode()
+	limit := time.Duration(o.seconds)*time.Second + fetchSlack
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(timed, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.AdminToken != "" {
+		req.Header.Set("Authorization", "Bearer "+o.AdminToken)
+	}
+	client := &http.Client{
+		// No proxy: an admin server is near, and its token is nobody else's.
+		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	var data []byte
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(resp.Body, maxProfile+1))
+		err = errors.Join(err, resp.Body.Close())
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s: ended before the profile was taken: %w", from.name, context.Cause(ctx))
+	case timed.Err() != nil:
+		return nil, fmt.Errorf("%s: no answer within %s", from.name, limit)
+	case err != nil:
+		return nil, unreachable(from, err)
+	case len(data) > maxProfile:
+		return nil, notAdmin(from, fmt.Sprintf("it sends more than %d MiB", maxProfile>>20))
+	}
+	return data, refused(from, resp, data, o)
+}
+
+// unreachable says why there was no answer.
+func unreachable(from source, err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // without the URL, which has been named
+	}
+	hint := "is it the address that start --admin names, and does the program run?"
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("nothing listens at %s", from.name), Hint: hint}
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("cannot reach %s: %w", from.name, err), Hint: hint}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s hung up before the profile was taken", from.name), Hint: "did the program end?"}
+	}
+	return notAdmin(from, err.Error())
+}
+
+// refused says why an answer is no profile; nil if it is one.
+func refused(from source, resp *http.Response, body []byte, o *options) error {
+	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
+	text = show.Printable(text)
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	page := err == nil && media == "text/html"
+	fail := func(hint, format string, args ...any) error {
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf(format, args...), Hint: hint}
+	}
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK && !page:
+		return nil
+	case status == http.StatusUnauthorized && o.AdminToken == "":
+		return fail("set UNIFLOW_ADMIN_TOKEN to the token that the program was started with", "%s wants a token", from.name)
+	case status == http.StatusUnauthorized:
+		return fail("set UNIFLOW_ADMIN_TOKEN to the token that the program was started with", "%s does not take this token", from.name)
+	case status == http.StatusInternalServerError && strings.Contains(text, "already in use"):
+		return fail("wait until it has ended; start --cpuprofile takes one for as long as the program runs",
+			"%s: another CPU profile is being taken of this program", from.name)
+	case status == http.StatusBadRequest && strings.Contains(text, "HTTPS") && from.url.Scheme == "http":
+		return fail("write https://"+from.url.Host, "%s wants HTTPS", from.name)
+	case !page && (status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusInternalServerError) && text != "":
+		return fail("", "%s: %s: %s", from.name, resp.Status, text)
+	}
+	what := "it answers " + resp.Status
+	if page {
+		what += " with a page of HTML"
+	}
+	return notAdmin(from, what)
+}
+
+func notAdmin(from source, why string) error {
+	return &app.ExitError{
+		Code: app.ExitFailure, Err: fmt.Errorf("%s is not the admin server of a program: %s", from.name, why),
+		Hint: "write the address that start --admin names, not one that serves workflows",
+	}
+}
+
+// The elements of the rows that --json prints. Shares are from 0 to 1.
+type (
+	nodeSpent struct {
+		Node      string     `json:"node"`
+		Kind      string     `json:"kind,omitempty"`
+		Namespace string     `json:"namespace,omitempty"`
+		Seconds   float64    `json:"seconds"`
+		Share     float64    `json:"share"`
+		Functions []partTold `json:"functions"`
+	}
+	kindSpent struct {
+		Kind    string     `json:"kind"`
+		Count   int        `json:"count"` // of nodes
+		Seconds float64    `json:"seconds"`
+		Share   float64    `json:"share"`
+		Nodes   []partTold `json:"nodes"`
+	}
+	functionSpent struct {
+		Function          string  `json:"function"`
+		Seconds           float64 `json:"seconds"`
+		Share             float64 `json:"share"`
+		CumulativeSeconds float64 `json:"cumulative_seconds"`
+		CumulativeShare   float64 `json:"cumulative_share"`
+		Node              string  `json:"node"`
+		NodeShare         float64 `json:"node_share"` // of what is cumulative
+	}
+	partTold struct {
+		Name    string  `json:"name"`
+		Seconds float64 `json:"seconds"`
+		Share   float64 `json:"share"` // of the row
+	}
+	othersSpent struct {
+		Count   int     `json:"count"`
+		Seconds float64 `json:"seconds"`
+		Share   float64 `json:"share"`
+	}
+	profileTold struct {
+		Samples     int64        `json:"samples"`
+		CPUSeconds  float64      `json:"cpu_seconds"`
+		WallSeconds float64      `json:"wall_seconds,omitempty"`
+		By          string       `json:"by"`
+		Rows        []any        `json:"rows"`
+		Others      *othersSpent `json:"others,omitempty"` // those that --top leaves out
+	}
+)
+
+// A spending is a profile added up in one way.
+type spending struct {
+	header []string // of the columns
+	time   int      // the column of the time; that of its share is next
+	text   int      // the last column, of text again; those from time to here are figures
+	rows   []spendingRow
+}
+
+type spendingRow struct {
+	cells []string
+	spent time.Duration
+	told  any // as JSON
+}
+
+func addUp(p *flame.Profile, by string) *spending {
+	switch by {
+	case "kind":
+		return byKind(p)
+	case "function":
+		return byFunction(p)
+	}
+	return byNode(p)
+}
+
+func byNode(p *flame.Profile) *spending {
+	t := &spending{header: []string{"NODE", "KIND", "NAMESPACE", "TIME", "SHARE", "MOSTLY IN"}, time: 3, text: 5}
+	for _, r := range p.Nodes() {
+		t.rows = append(t.rows, spendingRow{
+			[]string{r.Node, r.Kind, r.Namespace, show.Duration(r.Time), show.Percent(r.Share), parts(r.Functions, flame.Short)}, r.Time,
+			nodeSpent{r.Node, r.Kind, r.Namespace, r.Time.Seconds(), r.Share, tellParts(r.Functions)},
+		})
+	}
+	return t
+}
+
+func byKind(p *flame.Profile) *spending {
+	t := &spending{header: []string{"KIND", "TIME", "SHARE", "NODES", "MOSTLY IN"}, time: 1, text: 4}
+	for _, r := range p.Kinds() {
+		count := ""
+		if r.Count > 0 {
+			count = strconv.Itoa(r.Count)
+		}
+		t.rows = append(t.rows, spendingRow{
+			[]string{r.Kind, show.Duration(r.Time), show.Percent(r.Share), count, parts(r.Nodes, strings.Clone)}, r.Time,
+			kindSpent{r.Kind, r.Count, r.Time.Seconds(), r.Share, tellParts(r.Nodes)},
+		})
+	}
+	return t
+}
+
+func byFunction(p *flame.Profile) *spending {
+	t := &spending{header: []string{"FUNCTION", "FLAT", "SHARE", "CUM", "SHARE", "MOSTLY FOR"}, time: 1, text: 5}
+	for _, r := range p.Functions() {
+		most := r.Node.Node + " " + show.WholePercent(r.NodeShare)
+		t.rows = append(t.rows, spendingRow{
+			[]string{flame.Short(r.Function), show.Duration(r.Flat), show.Percent(r.FlatShare), show.Duration(r.Cumulative), show.Percent(r.Share), most}, r.Flat,
+			functionSpent{r.Function, r.Flat.Seconds(), r.FlatShare, r.Cumulative.Seconds(), r.Share, r.Node.Node, r.NodeShare},
+		})
+	}
+	return t
+}
+
+// most leaves the rest to others.
+func (s *spending) most(p *flame.Profile, top int) (rows []spendingRow, others *othersSpent) {
+	if top == 0 || len(s.rows) <= top {
+		return s.rows, nil
+	}
+	var rest time.Duration
+	for _, r := range s.rows[top:] {
+		rest += r.spent
+	}
+	return s.rows[:top], &othersSpent{len(s.rows) - top, rest.Seconds(), rest.Seconds() / p.CPU.Seconds()}
+}
+
+// profileJSON is what --json prints.
+func profileJSON(p *flame.Profile, o *options) profileTold {
+	told := profileTold{Samples: p.Samples, CPUSeconds: p.CPU.Seconds(), WallSeconds: p.Wall.Seconds(), By: o.by, Rows: []any{}}
+	rows, others := addUp(p, o.by).most(p, o.top)
+	for _, r := range rows {
+		told.Rows = append(told.Rows, r.told)
+	}
+	told.Others = others
+	return told
+}
+
+// profileTable is the table of where the time went, and a line about all of it.
+func profileTable(p *flame.Profile, o *options) string {
+	s := addUp(p, o.by)
+	rows, others := s.most(p, o.top)
+	var t show.Table
+	t.Text(s.header[:s.time]...)
+	t.Figures(s.header[s.time:s.text]...)
+	t.Text(s.header[s.text:]...)
+	for _, r := range rows {
+		t.Row(r.cells...)
+	}
+	if others != nil {
+		cells := make([]string, s.time)
+		cells[0] = fmt.Sprintf("others (%d)", others.Count)
+		spent := time.Duration(others.Seconds * float64(time.Second))
+		t.Row(append(cells, show.Duration(spent), show.Percent(others.Share))...)
+	}
+	return t.String() + "\n" + p.Summary() + "\n"
+}
+
+// parts writes what a row is made of.
+func parts(parts []flame.Part, name func(string) string) string {
+	told := make([]string, len(parts))
+	for i, part := range parts {
+		told[i] = name(part.Name) + " " + show.WholePercent(part.Share)
+	}
+	return strings.Join(told, ", ")
+}
+
+func tellParts(parts []flame.Part) []partTold {
+	told := make([]partTold, len(parts))
+	for i, part := range parts {
+		told[i] = partTold{part.Name, part.Time.Seconds(), part.Share}
+	}
+	return told
+}

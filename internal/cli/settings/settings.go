@@ -1,0 +1,179 @@
+// Package settings holds what commands are told by flags, else by environment
+// variables, else by a config file, else by defaults.
+//
+// Read [Settings] first: its table declares each setting once. The flag, the name of
+// the variable, the key of the config file, the completion of shells and the page
+// of the reference follow from it.
+//
+// The package must not know what a setting does.
+package settings
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+)
+
+// Settings are what start can be told. Other commands take some of them.
+type Settings struct {
+	Specs, Values       Paths
+	Environment         Pairs
+	Namespace, Language string
+	Watch               bool
+	Admin, AdminToken   string
+	Grace               time.Duration
+	Debug               bool
+	LogFormat           string
+	Slow                time.Duration
+	SlowDir             string
+	OTLP                string
+	OTLPRatio           float64
+
+	config string // the path of the config file
+}
+
+// Paths are files and folders. In a config file they are relative to it; in an
+// environment variable they are separated as in PATH.
+type Paths []string
+
+// Pairs are texts of the form KEY=VALUE: a map in the config file, a pair a line in
+// an environment variable.
+type Pairs []string
+
+// The names of settings that are also used elsewhere.
+const (
+	FromSpecs   = "from-specs"
+	Environment = "environment"
+	AdminToken  = "admin-token"
+	OTLP        = "otlp"
+	Namespace   = "namespace"
+	flagConfig  = "config"
+)
+
+// ConfigFile is read from the working folder if no other file is named.
+const ConfigFile = ".uniflow.yaml"
+
+// A setting is a row of the table of settings.
+type setting struct {
+	name, short string
+	usage       string   // of the flag, with a placeholder in backquotes
+	into        any      // points to the default, and to where the value goes
+	words       []string // which the value should be one of
+	secret      bool
+}
+
+// New returns the defaults.
+func New() *Settings {
+	return &Settings{Namespace: "default", Language: "cel", Grace: 10 * time.Second, LogFormat: "text", OTLPRatio: 1}
+}
+
+func (s *Settings) table() []setting {
+	return []setting{
+		{name: FromSpecs, short: "f", into: &s.Specs, usage: "read specs from `FILE`, a folder, or \"-\" for standard input"},
+		{name: "from-values", into: &s.Values, usage: "read variables from `FILE`, a folder, or \"-\""},
+		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
+		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
+		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
+		{name: "watch", into: &s.Watch, usage: "reload when documents, values files or the scripts that they import change"},
+		{name: "admin", into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
+		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
+		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},
+		{name: "debug", into: &s.Debug, usage: "log more"},
+		{name: "log-format", into: &s.LogFormat, words: app.LogFormats(), usage: "log as `FORMAT`: text or json"},
+		{name: "slow", into: &s.Slow, usage: "keep a timeline of each process that takes this `DURATION` or longer, and the runtime's trace of that time; adds a few percent of overhead"},
+		{name: "slow-dir", into: &s.SlowDir, usage: "the `FOLDER` for the files of --slow, at most 64 MiB; uniflow/slow in the user's cache folder if left out"},
+		{name: OTLP, into: &s.OTLP, usage: "send traces to the OpenTelemetry receiver at `URL`, such as http://127.0.0.1:4318, with OTLP over HTTP"},
+		{name: "otlp-ratio", into: &s.OTLPRatio, usage: "send traces for this `SHARE`, 0 to 1, of the requests that arrive without a trace context; the others follow the sampling decision of their caller"},
+	}
+}
+
+// AddFlags adds the flags of the settings with the given names, or of all.
+func (s *Settings) AddFlags(cmd *cobra.Command, names ...string) {
+	flags := cmd.Flags()
+	for _, row := range s.table() {
+		if len(names) > 0 && !slices.Contains(names, row.name) {
+			continue
+		}
+		row.kind().flag(flags)
+		if len(row.words) > 0 {
+			app.CompleteFlag(cmd, row.name, row.words)
+		}
+	}
+	flags.StringVar(&s.config, flagConfig, "", "read settings from `FILE`; "+ConfigFile+" in the working folder if there is one")
+}
+
+// AddDocumentFlags adds the flags of the settings that say which documents to read,
+// and how.
+func (s *Settings) AddDocumentFlags(cmd *cobra.Command) {
+	s.AddFlags(cmd, FromSpecs, "from-values", Environment, Namespace, "language")
+}
+
+// Variable is the environment variable of a setting.
+func Variable(name string) string {
+	return "UNIFLOW_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// Resolve fills the flags of a command that were not given from the environment, and
+// then from the config file. A list that was given replaces the other lists.
+func (s *Settings) Resolve(a *app.App, cmd *cobra.Command) error {
+	if s.config == "" {
+		s.config = a.Getenv(Variable(flagConfig))
+	}
+	file, err := readConfig(a, s.config)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, row := range s.table() {
+		f := cmd.Flags().Lookup(row.name)
+		if f == nil || f.Changed {
+			continue
+		}
+		if text := a.Getenv(Variable(row.name)); text != "" {
+			if err := setFlag(f, row.kind().split(text)); err != nil {
+				errs = append(errs, app.Usagef(cmd.CommandPath(), "", "environment variable %s: %w", Variable(row.name), err))
+			}
+			continue
+		}
+		if values, ok := file.values[row.name]; ok {
+			if err := setFlag(f, values); err != nil {
+				errs = append(errs, app.Usagef(cmd.CommandPath(), "", "%s: %s: %w", file.path, row.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func setFlag(f *pflag.Flag, values []string) error {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.Replace(values)
+	}
+	if err := f.Value.Set(values[0]); err != nil {
+		return app.WrongValue(f, values[0], err)
+	}
+	return nil
+}
+
+// Markdown returns a table of the keys of the config file.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| key | environment variable | type | |\n| --- | --- | --- | --- |\n")
+	for _, row := range New().table() {
+		usage := strings.ReplaceAll(row.usage, "`", "")
+		b.WriteString("| `" + row.name + "` | `" + Variable(row.name) + "` | " + row.kind().name + " | " + strings.ToUpper(usage[:1]) + usage[1:] + ". |\n")
+	}
+	return b.String()
+}
+
+// whole is how most kinds read a variable: as one value.
+func whole(text string) []string { return []string{text} }
+
+// lines is how [Pairs] read a variable: their values may hold anything else.
+func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }

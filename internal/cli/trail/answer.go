@@ -1,0 +1,361 @@
+package trail
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// answerText writes an answer for people. What the answer does not say of itself,
+// such as the length of a period, is taken from the query.
+func answerText(q *query.Query, a *query.Answer) string {
+	switch {
+	case a.Funnel != nil:
+		return funnelText(a.Funnel)
+	case a.Retention != nil:
+		return retentionText(q.Retention, a)
+	case a.Segment != nil:
+		return segmentText(q.Segment, a.Segment)
+	case a.Cohort != nil:
+		return cohortText(a.Cohort)
+	case a.Paths != nil:
+		return pathsText(a.Paths)
+	}
+	return ""
+}
+
+func funnelText(f *query.FunnelAnswer) string {
+	if len(f.Steps) == 0 {
+		return ""
+	}
+	var t show.Table
+	t.Text("STEP")
+	t.Figures("USERS")
+	t.Figures("OF FIRST")
+	t.Figures("OF PREVIOUS")
+	t.Text("")
+	first := f.Steps[0].Users
+	for i, s := range f.Steps {
+		previous := ""
+		if i > 0 {
+			previous = ratio(s.Users, f.Steps[i-1].Users)
+		}
+		t.Row(strconv.Itoa(i+1)+" "+s.Event, number(s.Users), ratio(s.Users, first), previous, show.Bar(float64(s.Users.N), float64(first.N)))
+	}
+	text := t.String()
+	if f.By == "" {
+		return text
+	}
+	var g show.Table
+	g.Text(strings.ToUpper(f.By))
+	for i, s := range f.Steps {
+		g.Figures(strconv.Itoa(i+1) + " " + s.Event)
+		if i > 0 {
+			g.Figures("OF FIRST")
+		}
+	}
+	for _, group := range f.Groups {
+		cells := []string{shown(group.Value)}
+		for i, s := range group.Steps {
+			cells = append(cells, number(s.Users))
+			if i > 0 {
+				cells = append(cells, ratio(s.Users, group.Steps[0].Users))
+			}
+		}
+		g.Row(cells...)
+	}
+	return text + "\n" + g.String()
+}
+
+// retentionText writes a triangle: shares of the cohort that came back. Periods
+// that had not begun for anybody when the events end are left empty; those that
+// were not over for everybody carry a star.
+func retentionText(r *query.Retention, a *query.Answer) string {
+	var t show.Table
+	t.Text("COHORT")
+	t.Figures("USERS")
+	for k := range r.Periods {
+		t.Figures(periodName(r.Every, k))
+	}
+	var rows [][]string
+	starred := false
+	for _, c := range a.Retention.Cohorts {
+		cells := []string{c.Start, number(c.Size)}
+		for k, p := range c.Periods {
+			cell := wholeRatio(p, c.Size)
+			if a.Stats.HasThrough {
+				switch periodState(r, c.Start, k, a.Stats.Through) {
+				case periodAhead:
+					if p.N == 0 {
+						cell = ""
+					}
+				case periodRunning:
+					cell += "*"
+					starred = true
+				case periodOver:
+					cell += " " // where others have a star
+				}
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, cells)
+	}
+	for _, cells := range rows {
+		for i := range cells {
+			if !starred {
+				cells[i] = strings.TrimRight(cells[i], " ")
+			}
+		}
+		t.Row(cells...)
+	}
+	text := t.String()
+	if starred {
+		text += "* not over when the events end, " + event.Time(a.Stats.Through).Format("2006-01-02 15:04 MST") + "\n"
+	}
+	return text
+}
+
+// periodName heads the column of a period, counted from 0.
+func periodName(e query.Every, k int) string {
+	const day = 24 * time.Hour
+	unit := "P"
+	switch {
+	case e.Unit == query.Minute:
+		unit = "MIN "
+	case e.Unit == query.Hour, e.Elapsed == time.Hour:
+		unit = "HOUR "
+	case e.Unit == query.Day, e.Elapsed == day:
+		unit = "DAY "
+	case e.Unit == query.Week, e.Elapsed == 7*day:
+		unit = "WEEK "
+	case e.Unit == query.Month:
+		unit = "MONTH "
+	}
+	return unit + strconv.Itoa(k)
+}
+
+// wholeRatio is ratio without decimals, for tables that are wide.
+func wholeRatio(part, whole query.Number) string {
+	if whole.N <= 0 {
+		return "-"
+	}
+	if part.N == 0 {
+		return "0 %"
+	}
+	return show.WholePercent(float64(part.N) / float64(whole.N))
+}
+
+// The states of a period of a cohort at the time of the last event.
+const (
+	periodOver    = iota // for all users of the cohort
+	periodRunning        // for some
+	periodAhead          // it has begun for nobody
+)
+
+// periodState tells how much of period k of a cohort is past.
+func periodState(r *query.Retention, start string, k int, through int64) int {
+	zone := r.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	begin, err := time.ParseInLocation(time.DateOnly, start, zone)
+	if err != nil {
+		return periodOver // the cohort's name is not a date: nothing can be said
+	}
+	end := addUnits(begin, r.Cohort, 1) // the first and the last moment that a user of it can have started
+	last := time.UnixMilli(through)
+	if r.HasFrom && time.UnixMilli(r.From).After(begin) {
+		begin = time.UnixMilli(r.From)
+	}
+	if r.HasTo && time.UnixMilli(r.To).Before(end) {
+		end = time.UnixMilli(r.To)
+	}
+	if last.Before(end) {
+		end = last // nobody has started later
+	}
+	user := end.Add(-time.Millisecond) // the last who can be of the cohort
+	over := periodBegin(r.Every, zone, user, k+1)
+	// Events end with the last that happened to come: a hundredth of a period that
+	// has none is not one that lacks some.
+	slack := over.Sub(periodBegin(r.Every, zone, user, k)) / 100
+	switch {
+	case last.Before(periodBegin(r.Every, zone, begin, k)):
+		return periodAhead
+	case last.Add(slack).Before(over):
+		return periodRunning
+	}
+	return periodOver
+}
+
+// periodBegin is when period k begins of a user who started at t.
+func periodBegin(e query.Every, zone *time.Location, t time.Time, k int) time.Time {
+	if e.Unit == query.NoUnit {
+		return t.Add(time.Duration(k) * e.Elapsed)
+	}
+	t = t.In(zone)
+	y, m, d := t.Date()
+	switch e.Unit {
+	case query.Minute, query.Hour:
+		unit := time.Minute
+		if e.Unit == query.Hour {
+			unit = time.Hour
+		}
+		return t.Truncate(unit).Add(time.Duration(k) * unit)
+	case query.Week:
+		d -= (int(t.Weekday()) + 6) % 7
+	case query.Month:
+		d = 1
+	}
+	if k == 0 {
+		return time.Date(y, m, d, 0, 0, 0, 0, zone) // which may be before t
+	}
+	return addUnits(time.Date(y, m, d, 0, 0, 0, 0, zone), e.Unit, k)
+}
+
+// addUnits adds days, weeks or months of the calendar.
+func addUnits(t time.Time, unit query.Unit, n int) time.Time {
+	switch unit {
+	case query.Month:
+		return t.AddDate(0, n, 0)
+	case query.Week:
+		return t.AddDate(0, 0, 7*n)
+	}
+	return t.AddDate(0, 0, n)
+}
+
+// maxPivot is how many groups are shown beside each other.
+const maxPivot = 8
+
+func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
+	if groups, ok := pivotGroups(s); ok {
+		return pivotText(s, groups)
+	}
+	var t show.Table
+	if s.Bucketed {
+		t.Text("TIME")
+	}
+	for _, by := range s.By {
+		t.Text(strings.ToUpper(by))
+	}
+	t.Figures(measureName(q.Measure))
+	t.Text("")
+	most := 0.0
+	for _, r := range s.Rows {
+		most = max(most, amount(r.Value))
+	}
+	for _, r := range s.Rows {
+		var cells []string
+		if s.Bucketed {
+			cells = append(cells, r.Bucket)
+		}
+		for _, v := range r.Group {
+			cells = append(cells, shown(v))
+		}
+		drawn := ""
+		if len(s.Rows) > 1 {
+			drawn = show.Bar(amount(r.Value), most)
+		}
+		t.Row(append(cells, measured(r.Value), drawn)...)
+	}
+	return t.String()
+}
+
+// pivotGroups returns the groups of an answer by time and one property, the
+// largest first, if they are few enough to stand beside each other.
+func pivotGroups(s *query.SegmentAnswer) (groups []event.Value, ok bool) {
+	if !s.Bucketed || len(s.By) != 1 {
+		return nil, false
+	}
+	sums := make(map[event.Value]float64)
+	for _, r := range s.Rows {
+		if _, seen := sums[r.Group[0]]; !seen {
+			groups = append(groups, r.Group[0])
+		}
+		sums[r.Group[0]] += amount(r.Value)
+	}
+	slices.SortStableFunc(groups, func(a, b event.Value) int {
+		switch x, y := sums[a], sums[b]; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+	return groups, len(groups) > 1 && len(groups) <= maxPivot
+}
+
+// pivotText has a line for each bucket and a column for each group.
+func pivotText(s *query.SegmentAnswer, groups []event.Value) string {
+	var t show.Table
+	t.Text("TIME")
+	for _, g := range groups {
+		t.Figures(shown(g))
+	}
+	var cells []string
+	for i, r := range s.Rows {
+		if i == 0 || r.Bucket != s.Rows[i-1].Bucket {
+			cells = slices.Repeat([]string{"-"}, 1+len(groups))
+			cells[0] = r.Bucket
+			t.Row(cells...)
+		}
+		cells[1+slices.Index(groups, r.Group[0])] = measured(r.Value)
+	}
+	return t.String()
+}
+
+// measureName heads the column of a measure.
+func measureName(m query.Measure) string {
+	switch m.Kind {
+	case query.Count:
+		return "COUNT"
+	case query.Users:
+		return "USERS"
+	case query.Sum:
+		return "SUM OF " + strings.ToUpper(m.Property)
+	case query.Avg:
+		return "AVERAGE " + strings.ToUpper(m.Property)
+	case query.Min:
+		return "MIN " + strings.ToUpper(m.Property)
+	case query.Max:
+		return "MAX " + strings.ToUpper(m.Property)
+	}
+	return fmt.Sprintf("P%d OF %s", m.Percentile, strings.ToUpper(m.Property))
+}
+
+func cohortText(c *query.CohortAnswer) string {
+	name := c.Name
+	if name == "" {
+		name = "-"
+	}
+	var t show.Table
+	t.Text("COHORT")
+	t.Figures("USERS")
+	t.Row(name, number(c.Users))
+	return t.String()
+}
+
+func pathsText(p *query.PathsAnswer) string {
+	var t show.Table
+	t.Figures("USERS")
+	t.Text("PATH")
+	for _, path := range p.Paths {
+		t.Row(number(path.Users), strings.Join(path.Path, " → "))
+	}
+	return t.String()
+}
+
+// statsText is what an answer cost, on one line.
+func statsText(s query.Stats) string {
+	text := fmt.Sprintf("read %s events (%s) in %s", show.Thousands(s.EventsRead), show.Bytes(s.BytesRead), show.Duration(time.Duration(s.ElapsedUS)*time.Microsecond))
+	if s.Sample > 0 && s.Sample < 1 {
+		text += fmt.Sprintf("; a sample of %s of the users, scaled to all: ± is the 95 %% confidence interval", show.Percent(s.Sample))
+	}
+	return text
+}

@@ -1,0 +1,175 @@
+package trail
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+func counted(n int64) query.Number { return query.Number{N: n} }
+
+func sampled(n, low, high int64) query.Number {
+	return query.Number{N: n, Low: low, High: high, Sampled: true}
+}
+
+func whole(n int64) query.Measured { return query.Measured{Type: event.Int, Int: n} }
+
+func millis(t *testing.T, text string) int64 {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.UnixMilli()
+}
+
+// TestAnswerText has answers of every kind as people see them.
+func TestAnswerText(t *testing.T) {
+	f := func(name string, q *query.Query, a *query.Answer, want string) {
+		t.Helper()
+		got := answerText(q, a)
+		if want = strings.TrimPrefix(want, "\n"); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	steps := []query.FunnelStep{{Event: "view", Users: counted(2000)}, {Event: "cart|wish", Users: counted(800)}, {Event: "purchase", Users: counted(5)}}
+	f("funnel", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps}}, `
+STEP         USERS  OF FIRST  OF PREVIOUS
+1 view       2,000   100.0 %               ████████████████████████
+2 cart|wish    800    40.0 %       40.0 %  █████████▋
+3 purchase       5     0.2 %        0.6 %  ▏
+`)
+	f("funnel of nobody", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}, {Event: "cart"}}}}, `
+STEP    USERS  OF FIRST  OF PREVIOUS
+1 view      0
+2 cart      0
+`)
+	f("funnel by country", nil, &query.Answer{Funnel: &query.FunnelAnswer{
+		Steps: steps[:2], By: "country",
+		Groups: []query.FunnelGroup{
+			{Value: event.StringOf("KR"), Steps: []query.FunnelStep{{Event: "view", Users: sampled(1500, 1400, 1620)}, {Event: "cart|wish", Users: sampled(300, 250, 350)}}},
+			{Steps: []query.FunnelStep{{Event: "view", Users: counted(0)}, {Event: "cart|wish", Users: counted(0)}}},
+		},
+	}}, `
+STEP         USERS  OF FIRST  OF PREVIOUS
+1 view       2,000   100.0 %               ████████████████████████
+2 cart|wish    800    40.0 %       40.0 %  █████████▋
+
+COUNTRY        1 view  2 cart|wish  OF FIRST
+KR         1,500 ±120      300 ±50    20.0 %
+(missing)           0            0
+`)
+
+	retention := &query.Query{Retention: &query.Retention{Every: query.Every{Elapsed: 168 * time.Hour}, Periods: 3, Cohort: query.Week, Zone: time.UTC}}
+	answer := &query.Answer{
+		Retention: &query.RetentionAnswer{Cohorts: []query.RetentionCohort{
+			{Start: "2026-01-05", Size: counted(40), Periods: []query.Number{counted(40), counted(20), counted(10)}},
+			{Start: "2026-01-12", Size: counted(300), Periods: []query.Number{counted(300), counted(1), counted(0)}},
+			{Start: "2026-01-19", Size: counted(10), Periods: []query.Number{counted(8), counted(0), counted(0)}},
+		}},
+		Stats: query.Stats{Through: millis(t, "2026-01-25T23:10:00Z"), HasThrough: true},
+	}
+	f("retention", retention, answer, `
+COHORT      USERS  WEEK 0  WEEK 1  WEEK 2
+2026-01-05     40  100 %    50 %    25 %*
+2026-01-12    300  100 %    <1 %*
+2026-01-19     10   80 %*
+* not over when the events end, 2026-01-25 23:10 UTC
+`)
+	answer.Stats.Through = millis(t, "2026-03-25T23:10:00Z")
+	f("retention that is over", retention, answer, `
+COHORT      USERS  WEEK 0  WEEK 1  WEEK 2
+2026-01-05     40   100 %    50 %    25 %
+2026-01-12    300   100 %    <1 %     0 %
+2026-01-19     10    80 %     0 %     0 %
+`)
+
+	segment := func(s *query.Segment, a *query.SegmentAnswer, name, want string) {
+		t.Helper()
+		f(name, &query.Query{Segment: s}, &query.Answer{Segment: a}, want)
+	}
+	segment(&query.Segment{Measure: query.Measure{Kind: query.Sum, Property: "price"}},
+		&query.SegmentAnswer{Rows: []query.SegmentRow{{Value: query.Measured{Type: event.Float, Float: 12345.6}}}}, "one value", `
+SUM OF PRICE
+   12,345.60
+`)
+	segment(&query.Segment{Measure: query.Measure{Kind: query.Percentile, Percentile: 50, Property: "price"}},
+		&query.SegmentAnswer{By: []string{"country", "plan"}, Rows: []query.SegmentRow{
+			{Group: []event.Value{event.StringOf("KR"), event.IntOf(2)}, Value: whole(40)},
+			{Group: []event.Value{event.StringOf("a\x1b[31mb"), event.BoolOf(true)}, Value: whole(10)},
+			{Group: []event.Value{{}, {}}},
+		}}, "by two", `
+COUNTRY     PLAN       P50 OF PRICE
+KR          2                    40  ████████████████████████
+a\x1b[31mb  true                 10  ██████
+(missing)   (missing)             -
+`)
+	pivot := &query.SegmentAnswer{Bucketed: true, By: []string{"country"}, Rows: []query.SegmentRow{
+		{Bucket: "2026-01-05", Group: []event.Value{event.StringOf("KR")}, Value: whole(4)},
+		{Bucket: "2026-01-05", Group: []event.Value{event.StringOf("FR")}, Value: whole(3)},
+		{Bucket: "2026-01-12", Group: []event.Value{event.StringOf("FR")}, Value: query.Measured{Type: event.Int, Int: 1200, Low: 1100, High: 1300, Sampled: true}},
+	}}
+	segment(&query.Segment{Bucket: query.Week}, pivot, "pivot", `
+TIME                FR  KR
+2026-01-05           3   4
+2026-01-12  1,200 ±100   -
+`)
+	segment(&query.Segment{Bucket: query.Week}, &query.SegmentAnswer{Bucketed: true, Rows: []query.SegmentRow{
+		{Bucket: "2026-01-05", Value: whole(7)}, {Bucket: "2026-01-12", Value: whole(14)},
+	}}, "by week", `
+TIME        COUNT
+2026-01-05      7  ████████████
+2026-01-12     14  ████████████████████████
+`)
+	f("cohort", nil, &query.Answer{Cohort: &query.CohortAnswer{Name: "buyers", Users: counted(1234)}}, `
+COHORT  USERS
+buyers  1,234
+`)
+	f("paths", nil, &query.Answer{Paths: &query.PathsAnswer{Paths: []query.Path{
+		{Path: []string{"signup", "view", "cart"}, Users: counted(41)}, {Path: []string{"signup"}, Users: counted(3)},
+	}}}, `
+USERS  PATH
+   41  signup → view → cart
+    3  signup
+`)
+	f("nothing", nil, &query.Answer{Paths: &query.PathsAnswer{}}, `
+USERS  PATH
+`)
+}
+
+// TestPeriods has periods of the calendar across a change of the clocks.
+func TestPeriods(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(r *query.Retention, start string, k int, through string, want int) {
+		t.Helper()
+		if got := periodState(r, start, k, millis(t, through)); got != want {
+			t.Errorf("%s, period %d, events end at %s: got state %d, want %d", start, k, through, got, want)
+		}
+	}
+	days := &query.Retention{Every: query.Every{Unit: query.Day}, Cohort: query.Day, Zone: zone}
+	f(days, "2026-03-28", 0, "2026-03-28T12:00:00Z", periodRunning)
+	f(days, "2026-03-28", 0, "2026-03-28T23:00:00Z", periodOver) // midnight in winter
+	f(days, "2026-03-28", 1, "2026-03-29T21:00:00Z", periodRunning)
+	f(days, "2026-03-28", 1, "2026-03-29T22:00:00Z", periodOver) // midnight in summer
+	f(days, "2026-03-28", 2, "2026-03-29T21:59:59Z", periodAhead)
+	months := &query.Retention{Every: query.Every{Unit: query.Month}, Cohort: query.Week, Zone: time.UTC}
+	f(months, "2026-01-26", 1, "2026-01-31T00:00:00Z", periodAhead)
+	f(months, "2026-01-26", 1, "2026-02-28T13:00:00Z", periodRunning)
+	f(months, "2026-01-26", 1, "2026-03-31T03:00:00Z", periodRunning) // some may have started on 1 February
+	f(months, "2026-01-26", 1, "2026-04-01T00:00:00Z", periodOver)
+	minutes := &query.Retention{Every: query.Every{Unit: query.Minute}, Cohort: query.Day, Zone: time.UTC}
+	f(minutes, "2026-01-05", 1, "2026-01-05T00:00:30Z", periodAhead)
+	f(minutes, "2026-01-05", 1, "2026-01-06T00:00:29Z", periodRunning)
+	f(minutes, "2026-01-05", 1, "2026-01-06T00:01:00Z", periodOver)
+	bounded := &query.Retention{Every: query.Every{Elapsed: 24 * time.Hour}, Cohort: query.Week, Zone: time.UTC}
+	bounded.HasTo, bounded.To = true, millis(t, "2026-01-06T00:00:00Z")
+	f(bounded, "2026-01-05", 0, "2026-01-07T00:00:00Z", periodOver)
+	f(bounded, "2026-01-05", 0, "2026-01-06T12:00:00Z", periodRunning)
+	f(bounded, "no date", 0, "2026-01-06T12:00:00Z", periodOver)
+}

@@ -1,0 +1,157 @@
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+// A share is the value of --sample, 0 if it was not given.
+type share float64
+
+// String returns the share as it may be written.
+func (s *share) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
+
+// Set reads a share.
+func (s *share) Set(text string) error {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f > 0 && f <= 1) { // NaN too
+		return errors.New("want a number above 0, up to 1, such as 0.1 for a tenth of the users")
+	}
+	*s = share(f)
+	return nil
+}
+
+// Type names the kind of flag.
+func (*share) Type() string { return "SHARE" }
+
+// A period is a duration of the command line, 0 if it was not given.
+type period time.Duration
+
+// String returns the period as it may be written.
+func (p *period) String() string {
+	if *p == 0 {
+		return "0"
+	}
+	return time.Duration(*p).String()
+}
+
+// Set reads a period.
+func (p *period) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	switch _, plain := strconv.ParseFloat(text, 64); {
+	case err == nil:
+		*p = period(d)
+		return nil
+	case plain == nil:
+		return fmt.Errorf("want a unit behind the number, such as %ss for seconds, or ms, m, h", text)
+	}
+	return errors.New("want a duration such as 500ms, 30s, 10m or 168h")
+}
+
+// Type names the kind of flag.
+func (*period) Type() string { return "DURATION" }
+
+// A TimesFlag is the value of --times.
+type TimesFlag trail.Times
+
+const TimesHelp = "take events with times within `FROM/TO`, each a day or RFC 3339, or with any; left out: 20 years back, to a day ahead"
+
+// String returns the times as they may be written.
+func (t *TimesFlag) String() string { return trail.Times(*t).String() }
+
+// Set reads times.
+func (t *TimesFlag) Set(text string) error {
+	times, err := trail.ParseTimes(text)
+	*t = TimesFlag(times)
+	return err
+}
+
+// Type names the kind of flag.
+func (*TimesFlag) Type() string { return "FROM/TO" }
+
+// needFiles refuses files that are not there, or of which nobody can tell what
+// they hold, before a store is made for them.
+func needFiles(command string, files []string) error {
+	for _, f := range files {
+		if f == app.StdinPath {
+			continue
+		}
+		if err := trail.CheckImportName(f); err != nil {
+			return app.Usagef(command, "", "%s: %w", f, err)
+		}
+		var path *fs.PathError
+		switch info, err := os.Stat(f); {
+		case errors.As(err, &path):
+			return fmt.Errorf("%s: %w", f, path.Err)
+		case err != nil:
+			return err
+		case info.IsDir():
+			return app.Usagef(command, "name the files in it, such as "+filepath.Join(f, "*.csv"), "%s is a folder", f)
+		}
+	}
+	return nil
+}
+
+// needRoom refuses to make a store in a folder that has files of something else. A
+// folder with anything of a store in it is one, whatever became of it.
+func needRoom(command string, db string) error {
+	entries, err := os.ReadDir(db)
+	if err != nil {
+		return nil // it is not there, or trail.Open says what is wrong with it
+	}
+	foreign := ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case slices.Contains([]string{"LOCK", "MANIFEST.a", "MANIFEST.b", "segments", "cohorts", "wal", "loader"}, name):
+			return nil
+		case strings.HasPrefix(name, "."), name == "lost+found", name == "tmp":
+		case foreign == "":
+			foreign = name
+		}
+	}
+	if foreign == "" {
+		return nil
+	}
+	return app.Usagef(command, "name a folder that is empty or not there yet, such as "+filepath.Join(db, "events.trail"), "%s is no store, and has other files in it, such as %s", db, foreign)
+}
+
+// cohortHint tells what to do about a question for a cohort that is not kept. Any
+// other error is as it was.
+func cohortHint(err error, s *trail.Store) error {
+	var problem *query.Error
+	if !errors.As(err, &problem) || problem.Hint != "" || !strings.HasPrefix(problem.Msg, "there is no cohort ") {
+		return err
+	}
+	var names []string
+	for _, c := range s.Info().Cohorts {
+		names = append(names, c.Name)
+	}
+	told := *problem
+	_, word, _ := strings.Cut(problem.Msg, `"`)
+	near, ok := spell.Nearest(strings.TrimSuffix(word, `"`), names)
+	switch {
+	case ok:
+		told.Hint = "did you mean " + near + "?"
+	case len(names) == 0:
+		told.Hint = "no cohort is kept in this store: ask for one with --save"
+	default:
+		told.Hint = "kept are " + strings.Join(names[:min(len(names), 20)], ", ")
+		if more := len(names) - 20; more > 0 {
+			told.Hint += " and " + show.Count(int64(more), "other")
+		}
+	}
+	return &told
+}

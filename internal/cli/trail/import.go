@@ -1,0 +1,351 @@
+package trail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+const importLong = `Import adds the events of files to a store, which is made if there is none: CSV,
+NDJSON (one JSON object a line) and Parquet, told apart by their extensions; .gz and
+.zst are unpacked. "-" is NDJSON on standard input.
+
+One column is the user, one the time, one the name of the event; all others are
+properties of events. Times are RFC 3339, or integers since 1970 in seconds,
+milliseconds, microseconds or nanoseconds, which are told apart by their size. A row
+whose time is more than 20 years back or a day ahead is a bad one, unless --times says
+otherwise.
+
+A file is taken as a whole or not at all. Rows that cannot be read are listed with
+their line; more than --max-bad of them end the import of their file with exit code 1,
+and nothing of that file or of those after it is taken.
+
+With --id, events that are equal in user, time and id are kept once, also if they
+come again with another import. Without it every row is an event.`
+
+const importExample = `  uniflow trail import --db shop.trail examples/shop.csv
+  uniflow trail import --db shop.trail --user customer --time at --time-unit s --event what events.csv.gz
+  uniflow trail import --db shop.trail --types zip:string,price:number --max-bad 100 *.csv
+  producer | uniflow trail import --db shop.trail --id event_id -`
+
+// importOptions are the flags of trail import.
+type importOptions struct {
+	db                    string
+	user, time, event, id string
+	unit                  string
+	types                 []string
+	maxBad                int
+	bucket                period
+	times                 TimesFlag
+	noSync                bool
+	asJSON                bool
+}
+
+// TimeUnits are the units of integers that stand for times.
+func TimeUnits() []string { return []string{"s", "ms", "us", "ns"} }
+
+func importCommand(a commands) *cobra.Command {
+	o := &importOptions{}
+	cmd := &cobra.Command{
+		Use:     "import --db FOLDER FILE...",
+		Short:   "Add the events of files to a store",
+		Long:    importLong,
+		Example: importExample,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return trail.ImportExtensions(), cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, files []string) error {
+			return a.runImport(cmd.Context(), cmd.CommandPath(), o, files)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, &o.db, ", made if it is missing")
+	flags.StringVar(&o.user, "user", "", "the `COLUMN` of users; user_id or user if left out")
+	flags.StringVar(&o.time, "time", "", "the `COLUMN` of times; time, ts or timestamp if left out")
+	flags.StringVar(&o.event, "event", "", "the `COLUMN` of the names of events; event or name if left out")
+	flags.StringVar(&o.id, "id", "", "the `COLUMN` of ids of events, to keep those that come twice once")
+	flags.StringVar(&o.unit, "time-unit", "", "times that are integers are in `UNIT`: s, ms, us or ns; told by their size if left out")
+	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
+	flags.Var(&o.times, "times", TimesHelp)
+	flags.IntVar(&o.maxBad, "max-bad", 0, "go on after up to `N` rows of a file that cannot be read; they are left out")
+	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
+	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, and a loss of power may cost what was imported")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
+	app.CompleteFlag(cmd, "time-unit", TimeUnits())
+	app.CompleteFlag(cmd, "times", []string{"any"})
+	return cmd
+}
+
+// ColumnTypes reads --types.
+func ColumnTypes(command string, list []string) (map[string]event.Type, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	words := map[string]event.Type{
+		"string": event.String, "text": event.String, "integer": event.Int, "int": event.Int,
+		"number": event.Float, "float": event.Float, "boolean": event.Bool, "bool": event.Bool,
+		"skip": event.Unknown,
+	}
+	types := make(map[string]event.Type)
+	for _, entry := range list {
+		i := strings.LastIndexByte(entry, ':') // names of columns may have one
+		if i <= 0 {
+			return nil, app.Usagef(command, "write --types price:number,zip:string", "--types: want PROPERTY:TYPE, got %q", entry)
+		}
+		t, ok := words[entry[i+1:]]
+		if !ok {
+			names := []string{"string", "integer", "number", "boolean", "skip"}
+			return nil, app.Usagef(command, app.DidYouMean(entry[i+1:], names, ""), "--types: %s: a type is string, integer, number, boolean or skip, got %q", entry[:i], entry[i+1:])
+		}
+		if _, twice := types[entry[:i]]; twice {
+			return nil, app.Usagef(command, "", "--types: %q is there twice", entry[:i])
+		}
+		types[entry[:i]] = t
+	}
+	return types, nil
+}
+
+// check says what is wrong with the options before anything is read.
+func (o *importOptions) check(command string, files []string) (map[string]event.Type, error) {
+	if err := needDB(command, o.db); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(files) == 0:
+		return nil, app.Usagef(command, "write import --db "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
+	case o.maxBad < 0:
+		return nil, app.Usagef(command, "", "--max-bad is not negative, got %d", o.maxBad)
+	}
+	if b := time.Duration(o.bucket); b != 0 && (b < time.Hour || b > 49*24*time.Hour || b%time.Second != 0) {
+		return nil, app.Usagef(command, "write --bucket 168h for a week", "--bucket is whole seconds from 1h to 1176h, got %s", b)
+	}
+	if o.unit != "" {
+		if err := app.OneOf(command, "time-unit", o.unit, TimeUnits()); err != nil {
+			return nil, err
+		}
+	}
+	seen := make(map[string]bool)
+	for _, f := range files {
+		if seen[f] {
+			return nil, app.Usagef(command, "", "%q is there twice", f)
+		}
+		seen[f] = true
+	}
+	return ColumnTypes(command, o.types)
+}
+
+// importTold is what import --json prints.
+type importTold struct {
+	Events int64      `json:"events"`
+	Files  []fileTold `json:"files"`
+	Error  string     `json:"error,omitempty"` // why it went no further
+}
+
+// fileTold is a file in importTold.
+type fileTold struct {
+	File       string    `json:"file"`
+	Taken      bool      `json:"taken"`
+	Events     int64     `json:"events"` // taken; 0 if the file was not
+	Duplicates int64     `json:"duplicates"`
+	TooOld     int64     `json:"too_old"`
+	Bad        int64     `json:"bad"`
+	BadRows    []badTold `json:"bad_rows,omitempty"` // the first 100
+	ElapsedUS  int64     `json:"elapsed_us"`
+}
+
+// badTold is a bad row in fileTold.
+type badTold struct {
+	Line   int64  `json:"line"`
+	Reason string `json:"reason"`
+}
+
+// runImport adds files to a store.
+func (a commands) runImport(ctx context.Context, command string, o *importOptions, files []string) error {
+	types, err := o.check(command, files)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(needFiles(command, files), needRoom(command, o.db)); err != nil {
+		return err // before a store is made for nothing
+	}
+	progress := a.Progress()
+	opt := trail.ImportOptions{
+		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin, Advice: importAdvice,
+		Progress: func(p trail.ImportProgress) {
+			what := fileName(p.File)
+			if p.Phase == "merge" {
+				what += ", merging"
+			}
+			progress.Update(show.Step{What: what, Done: p.Bytes, Total: p.Total, Events: p.Rows})
+		},
+	}
+	var result trail.ImportResult
+	err = a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), Times: trail.Times(o.times), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
+		var err error
+		result, err = s.Import(ctx, files, opt)
+		return err
+	})
+	progress.End()
+	return a.tellImport(o, files, result, err)
+}
+
+// fileName is how a file is called in messages.
+func fileName(file string) string {
+	if file == app.StdinPath {
+		return "<stdin>"
+	}
+	return file
+}
+
+// tellImport says what became of the files. Those that came after one that failed
+// were not begun.
+func (a commands) tellImport(o *importOptions, files []string, result trail.ImportResult, err error) error {
+	taken := 0
+	for taken < len(result.Files) && result.Files[taken].Taken {
+		taken++
+	}
+	if o.asJSON {
+		told := importTold{Events: result.Rows(), Files: []fileTold{}}
+		for _, f := range result.Files {
+			told.Files = append(told.Files, tellFile(f))
+		}
+		if err != nil {
+			told.Error = err.Error()
+		}
+		return errors.Join(importError(err), a.PrintJSON(told))
+	}
+	for i, f := range result.Files {
+		a.tellBadRows(f)
+		if i < taken {
+			a.Talk("%s\n", fileSummary(f))
+		}
+	}
+	var ended *app.ExitError
+	if err != nil && (len(files) > 1 || errors.As(err, &ended) && ended.Code > app.ExitFailure) { // by a signal
+		a.Talk("taken: %s; not taken: %s\n", fileNames(files[:taken]), fileNames(files[taken:]))
+	}
+	return importError(err)
+}
+
+func tellFile(f trail.ImportFile) fileTold {
+	told := fileTold{
+		File: fileName(f.File), Taken: f.Taken, Events: f.Rows, Duplicates: f.Duplicates, TooOld: f.Dropped, Bad: f.Bad, ElapsedUS: f.Elapsed.Microseconds(),
+	}
+	for _, row := range f.BadRows {
+		told.BadRows = append(told.BadRows, badTold{row.Line, row.Reason})
+	}
+	return told
+}
+
+// fileSummary is the line about a file that was taken.
+func fileSummary(f trail.ImportFile) string {
+	text := fileName(f.File) + ": " + show.Count(f.Rows, "event")
+	if f.Duplicates > 0 {
+		text += ", " + show.Count(f.Duplicates, "duplicate")
+	}
+	if f.Dropped > 0 {
+		text += ", " + show.Thousands(f.Dropped) + " left out as older than what is kept"
+	}
+	if f.Bad > 0 {
+		text += ", " + show.Count(f.Bad, "bad row") + " left out"
+	}
+	return fmt.Sprintf("%s in %s (%s/s)", text, show.Duration(f.Elapsed), show.Thousands(show.PerSecond(f.Rows, f.Elapsed)))
+}
+
+// maxBadShown is how many bad rows of a file are told.
+const maxBadShown = 20
+
+// tellBadRows lists the first bad rows of a file.
+func (a commands) tellBadRows(f trail.ImportFile) {
+	shown := f.BadRows[:min(len(f.BadRows), maxBadShown)]
+	for _, row := range shown {
+		a.Talk("%s:%d: %s\n", fileName(f.File), row.Line, show.Printable(row.Reason))
+	}
+	if more := f.Bad - int64(len(shown)); more > 0 && len(shown) > 0 {
+		a.Talk("%s: and %s\n", fileName(f.File), show.Count(more, "more bad row"))
+	}
+}
+
+// fileNames lists files, "none" if there is none.
+func fileNames(files []string) string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = fileName(f)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+// importAdvice returns the flag that helps with an error of an import.
+func importAdvice(err error) string {
+	var column *trail.ColumnError
+	var property *trail.PropertyError
+	var kind *event.TypeError
+	var inexact *event.InexactError
+	var at *trail.TimeError
+	switch {
+	case errors.As(err, &column) && column.Role == "" && column.Nearest != "":
+		return fmt.Sprintf("did you mean --types %s:TYPE?", column.Nearest)
+	case errors.As(err, &column) && column.Role == "":
+		return "--types names it"
+	case errors.As(err, &column) && column.Nearest != "":
+		return fmt.Sprintf("did you mean --%s %s?", column.Role, column.Nearest)
+	case errors.As(err, &column):
+		return fmt.Sprintf("name it with --%s", column.Role)
+	case errors.As(err, &property) && property.AsString:
+		return fmt.Sprintf("--types %s:string keeps it", property.Property)
+	case errors.As(err, &property):
+		return fmt.Sprintf("--types %s:skip leaves it out", property.Property)
+	case errors.As(err, &inexact):
+		return fmt.Sprintf("--types %s:string keeps both", inexact.Property)
+	case errors.As(err, &at):
+		return "--times any takes it"
+	case errors.As(err, &kind):
+		return typeAdvice(kind)
+	}
+	return ""
+}
+
+// typeAdvice returns how --types takes a property of another type than the store has.
+func typeAdvice(err *event.TypeError) string {
+	skip := fmt.Sprintf("--types %s:skip leaves it out", err.Property)
+	switch {
+	case err.Have == event.String:
+		return fmt.Sprintf("--types %s:string reads it as a string", err.Property)
+	case err.Have == event.Bool && err.Got == event.Int:
+		return fmt.Sprintf("--types %s:boolean takes 0 and 1 for false and true, %s", err.Property, skip)
+	case err.Got == event.String:
+		return fmt.Sprintf("%s; with --types %s:%s the rows with other values are bad, and --max-bad leaves them out", skip, err.Property, err.Have)
+	}
+	return skip
+}
+
+// importError is the error of an import with its exit code: bad rows are findings.
+func importError(err error) error {
+	var bad *trail.BadRowsError
+	var kind *event.TypeError
+	var inexact *event.InexactError
+	switch {
+	case errors.As(err, &inexact):
+		return &app.ExitError{Code: app.ExitFindings, Err: err, Hint: fmt.Sprintf("leave the property out with --types %s:skip, or make a store in which it is a string", inexact.Property)}
+	case errors.As(err, &bad):
+		return &app.ExitError{
+			Code: app.ExitFindings, Hint: "correct the rows, or leave them out with --max-bad " + strconv.FormatInt(bad.Bad, 10),
+			Err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), show.Count(bad.Bad, "row")),
+		}
+	case errors.As(err, &kind):
+		return &app.ExitError{Code: app.ExitFindings, Err: err}
+	}
+	return err
+}

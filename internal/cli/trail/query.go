@@ -1,0 +1,315 @@
+package trail
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/dialect"
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+const queryLong = `Query asks a store a question, which is a document of YAML or JSON: a funnel, a
+retention, a segment, a cohort or paths.
+
+--sample 0.1 looks at a tenth of the users, reads about a tenth of the bytes, and scales
+the counts to all; ± is the 95 % confidence interval.
+
+--explain tells how the question would be answered, and answers it not: plan is what the
+store would read; clickhouse and duckdb are the same question in SQL, to a table events
+with the columns that export writes. In ClickHouse columns of strings must not be
+Nullable: a missing string is empty there. The statement that makes such a table goes to
+standard error.
+
+--dsn has a ClickHouse server answer it, by HTTP, whose table events is as above. With
+--db beside it the server answers, too; of the store come the types of the properties.
+
+The answer is a table, or one line of JSON with --json; what it cost goes to standard
+error. A document that cannot be used ends with exit code 1.`
+
+const queryExample = `  uniflow trail query --db shop.trail -f funnel.yaml
+  uniflow trail query --db shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
+  uniflow trail query --db shop.trail -f retention.yaml --sample 0.1 --json
+  uniflow trail query --db shop.trail -f funnel.yaml --explain clickhouse
+  uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
+
+// queryOptions are the flags of trail query.
+type queryOptions struct {
+	db, file, expr string
+	sample         share
+	explain        string
+	dsn            string
+	timeout        period
+	memory         app.Size
+	save, ids      bool
+	quiet          bool
+	asJSON         bool
+
+	answerer string // what is said of who has answered, if that was not the store
+}
+
+// explainForms are what --explain takes.
+func explainForms() []string { return []string{"plan", "clickhouse", "duckdb"} }
+
+func queryCommand(a commands) *cobra.Command {
+	o := &queryOptions{memory: 64 << 20}
+	cmd := &cobra.Command{
+		Use:     "query --db FOLDER -f FILE",
+		Short:   "Ask for a funnel, retention, segment, cohort or paths",
+		Long:    queryLong,
+		Example: queryExample,
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if cmd.Flags().Changed("explain") {
+				return explainForms(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd, args); err != nil {
+				return err
+			}
+			return a.runQuery(cmd.Context(), cmd.CommandPath(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, &o.db, "")
+	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`; \"-\" is standard input")
+	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT`")
+	flags.Var(&o.sample, "sample", "look at this `SHARE` of the users, above 0 up to 1; instead of what the document says")
+	flags.StringVar(&o.explain, "explain", "", "print how it would be answered, as `FORM`: plan, clickhouse or duckdb; plan if no form is named")
+	flags.StringVar(&o.dsn, "dsn", "", "have the ClickHouse server at `URL` answer, and not the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
+	flags.Var(&o.timeout, "timeout", "give up after this `DURATION`; 0 is never")
+	flags.Var(&o.memory, "memory", "give up when the query takes `SIZE` of memory, beside the files that are mapped")
+	flags.BoolVar(&o.save, "save", false, "keep the cohort under its name, for where: {cohort: NAME} in other questions")
+	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one a line")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not say what it cost")
+	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
+	flags.Lookup("explain").NoOptDefVal = "plan"
+	app.CompleteFlag(cmd, "explain", explainForms())
+	if err := cmd.MarkFlagFilename("file", "yaml", "yml", "json"); err != nil {
+		panic(err) // the flag was added above
+	}
+	return cmd
+}
+
+// check says what is wrong with the options. A form of --explain may stand for
+// itself, which the parser takes for an argument.
+func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
+	command := cmd.CommandPath()
+	if len(args) == 1 && o.explain == "plan" && slices.Contains(explainForms(), args[0]) {
+		o.explain, args = args[0], nil
+	}
+	switch {
+	case len(args) > 0 && o.explain != "":
+		return app.Usagef(command, app.DidYouMean(args[0], explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", args[0])
+	case len(args) > 0:
+		return app.Usagef(command, "write -f "+args[0], "query takes no arguments, got %q", args[0])
+	case o.explain != "" && !slices.Contains(explainForms(), o.explain):
+		return app.Usagef(command, app.DidYouMean(o.explain, explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", o.explain)
+	case o.file == "" && o.expr == "":
+		return app.Usagef(command, "add -f FILE, or -e with the question itself", "nothing is asked: there is no question")
+	case o.file != "" && o.expr != "":
+		return app.Usagef(command, "", "-f and -e are two questions: ask one at a time")
+	case o.timeout < 0:
+		return app.Usagef(command, "write --timeout 10s for ten seconds", "--timeout is not negative, got %s", &o.timeout)
+	case o.dsn != "" && (o.save || o.ids):
+		return app.Usagef(command, "ask the store with --db", "--save and --ids need a store, not --dsn")
+	}
+	return nil
+}
+
+// runQuery asks a question.
+func (a commands) runQuery(ctx context.Context, command string, o *queryOptions) error {
+	if o.dsn == "" && o.db == "" {
+		o.dsn = a.Getenv("UNIFLOW_TRAIL_DSN")
+	}
+	if o.dsn == "" {
+		if err := needDB(command, o.db); err != nil {
+			return err
+		}
+	}
+	doc, err := a.question(o)
+	if err != nil {
+		return err
+	}
+	q, err := query.Parse(doc.File, doc.Data)
+	if err != nil {
+		return a.questionError(doc, err)
+	}
+	if o.sample > 0 {
+		q.Sample = float64(o.sample)
+	}
+	switch {
+	case (o.save || o.ids) && q.Cohort == nil:
+		return app.Usagef(command, "", "--save and --ids are about cohorts: the document asks for something else")
+	case o.save && q.Name == "":
+		return app.Usagef(command, "add name: NAME to the document", "--save: the cohort has no name")
+	}
+	var answer *query.Answer
+	var told string
+	if o.dsn != "" {
+		answer, told, err = a.askClickHouse(ctx, command, o, q)
+	} else {
+		answer, told, err = a.askStore(ctx, o, q)
+	}
+	if err != nil {
+		return a.questionError(doc, o.tooMuch(err))
+	}
+	if o.explain != "" {
+		return a.Print(strings.TrimRight(told, "\n") + "\n")
+	}
+	return a.showAnswer(o, q, answer)
+}
+
+// tooMuch says of an error that --timeout or --memory has ended the query; any
+// other is as it was.
+func (o *queryOptions) tooMuch(err error) error {
+	if memory := (*trail.MemoryError)(nil); errors.As(err, &memory) {
+		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "raise --memory, which is " + o.memory.String() + ", or ask a part of the users with --sample 0.1"}
+	}
+	if o.timeout <= 0 || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("no answer within %s", &o.timeout), Hint: "raise --timeout, or ask a part of the users with --sample 0.1"}
+}
+
+// question reads the document.
+func (a commands) question(o *queryOptions) (spec.Document, error) {
+	switch o.file {
+	case "":
+		return spec.Document{File: "<expr>", Data: []byte(o.expr)}, nil
+	case app.StdinPath:
+		data, err := io.ReadAll(a.Stdin)
+		if err != nil {
+			return spec.Document{}, fmt.Errorf("standard input: %w", err)
+		}
+		return spec.Document{File: "<stdin>", Data: data}, nil
+	}
+	data, err := os.ReadFile(o.file)
+	return spec.Document{File: o.file, Data: data}, err
+}
+
+// askStore has a store answer, or tell how it would.
+func (a commands) askStore(ctx context.Context, o *queryOptions, q *query.Query) (answer *query.Answer, told string, err error) {
+	// Keeping a cohort writes to the store, everything else reads it.
+	err = a.withTrail(ctx, o.db, trail.Options{ReadOnly: !o.save}, func(ctx context.Context, s *trail.Store) error {
+		var err error
+		opt := trail.QueryOptions{Sample: q.Sample, Memory: int64(o.memory), Timeout: time.Duration(o.timeout), IDs: o.ids, Users: o.ids, Save: o.save}
+		switch o.explain {
+		case "":
+			answer, err = s.Query(ctx, q, opt)
+		case "plan":
+			told, err = s.Explain(q, opt)
+		default:
+			told, err = a.compileSQL(o, q, s)
+		}
+		return cohortHint(err, s)
+	})
+	return answer, told, err
+}
+
+// compileSQL writes a question in the SQL of another database.
+func (a commands) compileSQL(o *queryOptions, q *query.Query, s *trail.Store) (string, error) {
+	d := dialect.DuckDB
+	if o.explain == "clickhouse" {
+		d = dialect.ClickHouse
+	}
+	statement, err := dialect.Compile(d, q, s.Schema())
+	if err != nil {
+		return "", err
+	}
+	if d == dialect.ClickHouse && !o.quiet {
+		a.Talk("-- The table that it asks; strings must not be Nullable:\n%s", dialect.Table(d, s.Schema()))
+	}
+	return a.explainSQL(statement), nil
+}
+
+// explainSQL is what --explain prints of a statement; what is strange about it is
+// said beside.
+func (a commands) explainSQL(s *dialect.Statement) string {
+	for _, warning := range s.Warnings {
+		a.Talk("warning: %s\n", warning)
+	}
+	return s.SQL
+}
+
+// showAnswer prints an answer, and says what it cost.
+func (a commands) showAnswer(o *queryOptions, q *query.Query, answer *query.Answer) error {
+	if o.asJSON {
+		data, err := json.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		return a.Print(string(data) + "\n")
+	}
+	for _, warning := range answer.Stats.Warnings {
+		a.Talk("warning: %s\n", warning)
+	}
+	text := answerText(q, answer)
+	if o.ids && answer.Cohort != nil {
+		var b strings.Builder
+		for _, u := range answer.Cohort.Found {
+			b.WriteString(cmp.Or(u.ID, fmt.Sprintf("%016x", u.Hash)) + "\n")
+		}
+		text = b.String()
+	}
+	if err := a.Print(text); err != nil {
+		return err
+	}
+	if o.save {
+		a.Talk("kept cohort %q: %s\n", q.Name, show.Count(answer.Cohort.Users.N, "user"))
+	}
+	if !o.quiet {
+		a.Talk("%s%s\n", statsText(answer.Stats), o.answerer)
+	}
+	return nil
+}
+
+// questionError shows what is wrong with a document with its lines, as the other
+// commands do; any other error is as it was.
+func (a commands) questionError(doc spec.Document, err error) error {
+	var problems query.Errors
+	var problem *query.Error
+	var literal *dialect.LiteralError
+	switch {
+	case errors.As(err, &problems):
+	case errors.As(err, &problem):
+		problems = query.Errors{problem}
+	case errors.As(err, &literal):
+		bare := *literal
+		bare.Pos = query.Pos{}
+		problems = query.Errors{{Pos: literal.Pos, Msg: bare.Error()}}
+	default:
+		return err
+	}
+	var list diag.List
+	for _, p := range problems {
+		list.Add(&diag.Diagnostic{Pos: diag.Pos{File: cmp.Or(p.File, doc.File), Line: p.Line, Col: p.Column}, Msg: p.Msg, Hint: p.Hint})
+	}
+	text := func(file string) []byte {
+		if file == doc.File {
+			return doc.Data
+		}
+		return nil
+	}
+	if err := diag.Render(a.Stderr, list, text, a.ColourErr); err != nil {
+		return err
+	}
+	a.Talk("%s\n", app.CountFindings(list))
+	return app.ErrFindings()
+}

@@ -1,0 +1,468 @@
+package trail
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// storeCommand makes a command that works on a store and has no flag of its own
+// but --db.
+func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	dbFlag(cmd, flags, db, "")
+	if cmd.Args == nil {
+		cmd.Args = app.NoArgs
+	}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	return cmd
+}
+
+const infoLong = `Info tells what is in a store: how many events of which names and users, from when to
+when, their properties, and the files.`
+
+func infoCommand(a commands) *cobra.Command {
+	var db string
+	var asJSON, segments bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "info --db FOLDER", Short: "Tell what is in a store", Long: infoLong,
+		Example: "  uniflow trail info --db shop.trail\n  uniflow trail info --db shop.trail --segments",
+	}, &db)
+	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		var info trail.Info
+		err := a.withTrail(cmd.Context(), db, trail.Options{ReadOnly: true}, func(_ context.Context, s *trail.Store) error {
+			info = s.Info()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range info.Damaged {
+			a.Talk("warning: %s\n", d)
+		}
+		if asJSON {
+			return a.PrintJSON(tellInfo(info))
+		}
+		return a.Print(infoText(info, segments))
+	}
+	return cmd
+}
+
+// infoText is what info prints.
+func infoText(info trail.Info, segments bool) string {
+	var t show.Table
+	t.Text("", "")
+	t.Row("events", show.Thousands(info.Rows))
+	if info.Users >= 0 {
+		t.Row("users", show.Thousands(info.Users))
+	} else {
+		t.Row("users", "unknown: a segment is damaged")
+	}
+	if info.Rows > 0 {
+		t.Row("from", momentText(info.MinTime))
+		t.Row("to", momentText(info.MaxTime))
+	}
+	if info.Horizon != math.MinInt64 {
+		t.Row("kept from", momentText(info.Horizon))
+	}
+	files := fmt.Sprintf("%s, %s", show.Count(int64(len(info.Segments)), "segment"), show.Bytes(info.Bytes))
+	if perEvent := info.BytesPerEvent(); perEvent > 0 {
+		files += fmt.Sprintf(", %.1f bytes an event", perEvent)
+	}
+	t.Row("files", files)
+	if info.MemoryRows > 0 {
+		t.Row("log", fmt.Sprintf("%s events, %s", show.Thousands(info.MemoryRows), show.Bytes(info.WALBytes)))
+	}
+	if info.Deleted > 0 {
+		t.Row("deleted", show.Count(int64(info.Deleted), "user")+", until the next compaction")
+	}
+	text := t.Body()
+
+	if len(info.Events) > 0 {
+		var e show.Table
+		e.Text("EVENT")
+		e.Figures("COUNT")
+		e.Text("")
+		for _, n := range info.Events {
+			e.Row(n.Name, show.Thousands(n.Count), show.Bar(float64(n.Count), float64(info.Events[0].Count)))
+		}
+		text += "\n" + e.String()
+	}
+	if len(info.Schema) > 0 {
+		var p show.Table
+		p.Text("PROPERTY")
+		p.Text("TYPE")
+		for _, f := range info.Schema {
+			p.Row(f.Name, f.Type.String())
+		}
+		text += "\n" + p.String()
+	}
+	if len(info.Cohorts) > 0 {
+		var c show.Table
+		c.Text("COHORT")
+		c.Figures("USERS")
+		for _, one := range info.Cohorts {
+			c.Row(one.Name, show.Thousands(one.Users))
+		}
+		text += "\n" + c.String()
+	}
+	if segments && len(info.Segments) > 0 {
+		var s show.Table
+		s.Text("SEGMENT")
+		s.Text("FROM")
+		s.Text("TO")
+		s.Figures("EVENTS")
+		s.Figures("USERS")
+		s.Figures("SIZE")
+		for _, one := range info.Segments {
+			s.Row(one.File, momentText(one.MinTime), momentText(one.MaxTime), show.Thousands(one.Rows), show.Thousands(one.Users), show.Bytes(one.Bytes))
+		}
+		text += "\n" + s.String()
+	}
+	return text
+}
+
+// momentText writes a time of an event for people, to the second.
+func momentText(millis int64) string { return event.Time(millis).Format("2006-01-02 15:04:05 MST") }
+
+// The elements of what info --json prints. Times are RFC 3339.
+type (
+	infoTold struct {
+		Events        int64          `json:"events"`
+		InMemory      int64          `json:"events_in_log"` // of the events
+		Users         *int64         `json:"users"`         // null if a segment is damaged
+		From          string         `json:"from,omitempty"`
+		To            string         `json:"to,omitempty"`
+		KeptFrom      string         `json:"kept_from,omitempty"`
+		Bytes         int64          `json:"bytes"`
+		BytesPerEvent float64        `json:"bytes_per_event"`
+		LogBytes      int64          `json:"log_bytes"`
+		LogRecords    int64          `json:"log_records"`
+		BucketSeconds int64          `json:"bucket_seconds"`
+		Deleted       int            `json:"deleted_users"`
+		Names         []countTold    `json:"names"`
+		Properties    []propertyTold `json:"properties"`
+		Cohorts       []cohortTold   `json:"cohorts"`
+		Segments      []segmentTold  `json:"segments"`
+		Damaged       []string       `json:"damaged"`
+	}
+	countTold struct {
+		Event string `json:"event"`
+		Count int64  `json:"count"`
+	}
+	propertyTold struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+	}
+	cohortTold struct {
+		Name  string `json:"name"`
+		Users int64  `json:"users"`
+	}
+	segmentTold struct {
+		File   string `json:"file"`
+		Events int64  `json:"events"`
+		Users  int64  `json:"users"`
+		Bytes  int64  `json:"bytes"`
+		From   string `json:"from"`
+		To     string `json:"to"`
+	}
+)
+
+func tellInfo(info trail.Info) infoTold {
+	moment := func(millis int64) string { return event.Time(millis).Format(time.RFC3339Nano) }
+	told := infoTold{
+		Events: info.Rows, InMemory: info.MemoryRows, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
+		LogBytes: info.WALBytes, LogRecords: info.WALRecords, BucketSeconds: int64(info.Bucket / time.Second), Deleted: info.Deleted,
+		Names: []countTold{}, Properties: []propertyTold{}, Cohorts: []cohortTold{}, Segments: []segmentTold{},
+		Damaged: append([]string{}, info.Damaged...),
+	}
+	if info.Rows > 0 {
+		told.From, told.To = moment(info.MinTime), moment(info.MaxTime)
+	}
+	if info.Horizon != math.MinInt64 {
+		told.KeptFrom = moment(info.Horizon)
+	}
+	if info.Users >= 0 {
+		told.Users = &info.Users
+	}
+	for _, n := range info.Events {
+		told.Names = append(told.Names, countTold{n.Name, n.Count})
+	}
+	for _, f := range info.Schema {
+		told.Properties = append(told.Properties, propertyTold{f.Name, f.Type.String()})
+	}
+	for _, c := range info.Cohorts {
+		told.Cohorts = append(told.Cohorts, cohortTold{c.Name, c.Users})
+	}
+	for _, s := range info.Segments {
+		told.Segments = append(told.Segments, segmentTold{s.File, s.Rows, s.Users, s.Bytes, moment(s.MinTime), moment(s.MaxTime)})
+	}
+	return told
+}
+
+const exportLong = `Export writes all events of a store to a file of Parquet, with the columns user, time,
+event and then the properties by name; by users in the order of their hashes, then by
+time. ClickHouse, DuckDB and trail import read it. The ids of events are not in it: what
+is imported from it is not known when the events come again with their ids.`
+
+func exportCommand(a commands) *cobra.Command {
+	var db, out string
+	cmd := storeCommand(&cobra.Command{
+		Use: "export --db FOLDER --out FILE", Short: "Write the events of a store to a file of Parquet", Long: exportLong,
+		Example: "  uniflow trail export --db shop.trail --out shop.parquet",
+	}, &db)
+	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write, replaced once all is in it; \"-\" is standard output")
+	if err := cmd.MarkFlagFilename("out", "parquet"); err != nil {
+		panic(err) // the flag was added above
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		command := cmd.CommandPath()
+		if err := needDB(command, db); err != nil {
+			return err
+		}
+		if out == "" {
+			return app.Usagef(command, "add --out events.parquet", "nowhere to write to: --out is missing")
+		}
+		return a.runExport(cmd.Context(), db, out)
+	}
+	return cmd
+}
+
+func (a commands) runExport(ctx context.Context, db, out string) error {
+	progress := a.Progress()
+	var rows int64
+	begun := time.Now()
+	write := func(ctx context.Context, s *trail.Store, w io.Writer) (err error) {
+		rows, err = s.Export(ctx, w, func(rows, total int64) {
+			progress.Update(show.Step{What: "exporting", Done: rows, Total: total, Events: rows})
+		})
+		return err
+	}
+	err := a.withTrail(ctx, db, trail.Options{ReadOnly: true}, func(ctx context.Context, s *trail.Store) error {
+		if out == app.StdinPath {
+			return write(ctx, s, a.Stdout)
+		}
+		return streamFile(out, func(w io.Writer) error { return write(ctx, s, w) })
+	})
+	progress.End()
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	a.Talk("%s: %s events in %s\n", exportName(out), show.Thousands(rows), show.Duration(took))
+	return nil
+}
+
+func exportName(out string) string {
+	if out == app.StdinPath {
+		return "<stdout>"
+	}
+	return out
+}
+
+// streamFile has write fill a file beside the one named, which takes its place
+// when all is in it: what was there before stays if anything fails.
+func streamFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	b := bufio.NewWriterSize(f, 1<<20)
+	if err := write(b); err != nil {
+		return err
+	}
+	if err := errors.Join(b.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	// The name is the file's for good, whatever closing says of what was synced.
+	_ = f.Close()
+	return nil
+}
+
+const compactLong = `Compact merges the segments of a store, until each span of time has one: queries are
+faster then, and what was deleted is gone from the disk. It is the writer of the store
+meanwhile; queries go on.
+
+--rebuild is for a store whose list of segments is damaged in both its copies: the list
+is made from the segments that are there. What no segment tells is lost: deletions that
+no compaction has carried out, cohorts, and how far a feed has come.`
+
+func compactCommand(a commands) *cobra.Command {
+	var db string
+	var rebuild bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "compact --db FOLDER", Short: "Merge the segments of a store", Long: compactLong,
+		Example: "  uniflow trail compact --db shop.trail",
+	}, &db)
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make the list of segments anew if both its copies are damaged")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		if err := a.needStore(db); err != nil {
+			return err
+		}
+		progress := a.Progress()
+		var before, after trail.Info
+		err := a.withTrail(cmd.Context(), db, trail.Options{Rebuild: rebuild}, func(ctx context.Context, s *trail.Store) error {
+			before = s.Info()
+			err := s.Compact(ctx, func(done, total int64) {
+				progress.Update(show.Step{What: "compacting", Done: done, Total: total, Bytes: true})
+			})
+			after = s.Info()
+			return err
+		})
+		progress.End()
+		if err != nil {
+			return err
+		}
+		a.Talk("%s of %s became %s of %s\n", show.Count(int64(len(before.Segments)), "segment"), show.Bytes(before.Bytes),
+			show.Count(int64(len(after.Segments)), "segment"), show.Bytes(after.Bytes))
+		return nil
+	}
+	return cmd
+}
+
+// needStore refuses to make a store where there is none: opening for writing would.
+func (a commands) needStore(db string) error {
+	_, err := os.Stat(db)
+	if err == nil {
+		return nil
+	}
+	return noStore(db, fmt.Errorf("%s: %w", db, trail.ErrNoStore))
+}
+
+const verifyLong = `Verify reads every byte of a store and tells what is not as it was written, with the
+file and the place, and what to do. It exits with 0 if all is sound, with 1 if anything is
+damaged or missing, or may not be read. A damaged segment keeps only the queries that need
+it from being answered.`
+
+// verifyTold is what verify --json prints.
+type verifyTold struct {
+	Sound    bool         `json:"sound"`
+	Segments int          `json:"segments"`
+	Events   int64        `json:"events"`
+	Records  int64        `json:"log_records"`
+	Damages  []damageTold `json:"damages"`
+	Denied   []string     `json:"denied,omitempty"` // files that may not be read, and may be sound
+}
+
+// damageTold is a damaged place in verifyTold.
+type damageTold struct {
+	File    string `json:"file"`
+	Section string `json:"section,omitempty"`
+	Offset  int64  `json:"offset"`
+	Length  int64  `json:"length,omitempty"`
+	Reason  string `json:"reason"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func verifyCommand(a commands) *cobra.Command {
+	var db string
+	var asJSON bool
+	cmd := storeCommand(&cobra.Command{
+		Use: "verify --db FOLDER", Short: "Look for damage in a store", Long: verifyLong,
+		Example: "  uniflow trail verify --db shop.trail",
+	}, &db)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := needDB(cmd.CommandPath(), db); err != nil {
+			return err
+		}
+		return a.runVerify(cmd.Context(), db, asJSON)
+	}
+	return cmd
+}
+
+func (a commands) runVerify(ctx context.Context, db string, asJSON bool) error {
+	progress := a.Progress()
+	var report trail.Report
+	err := a.interruptible(ctx, func(ctx context.Context) error {
+		var err error
+		report, err = trail.Verify(ctx, db, func(p trail.VerifyProgress) {
+			progress.Update(show.Step{What: "verifying " + p.File, Done: p.Done, Total: p.Total, Bytes: true})
+		})
+		return err
+	})
+	progress.End()
+	if errors.Is(err, trail.ErrNoStore) {
+		return &app.ExitError{Code: app.ExitFindings, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		told := verifyTold{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}, Denied: report.Denied}
+		for _, d := range report.Damages {
+			told.Damages = append(told.Damages, damageTold(d))
+		}
+		err = a.PrintJSON(told)
+	} else {
+		err = a.Print(verifyText(db, report))
+	}
+	switch {
+	case err != nil || report.OK():
+		return err
+	case len(report.Damages) == 0: // it may well be sound
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s may not be read", show.Count(int64(len(report.Denied)), "file")), Hint: "run it as the user who writes to the store"}
+	}
+	return app.ErrFindings()
+}
+
+// verifyText is what verify prints: a line for each damage, or that there is none.
+func verifyText(db string, r trail.Report) string {
+	what := fmt.Sprintf("%s with %s, %s in the log", show.Count(int64(r.Segments), "segment"), show.Count(r.Rows, "event"), show.Count(r.Records, "record"))
+	if r.OK() {
+		return "sound: " + what + "\n"
+	}
+	var b strings.Builder
+	hint := ""
+	for _, d := range r.Damages {
+		b.WriteString(filepath.Join(db, d.File) + strings.TrimPrefix(d.String(), d.File) + "\n")
+		if d.Hint != "" && d.Hint != hint { // many places of one file have one hint
+			hint = d.Hint
+			b.WriteString("    hint: " + hint + "\n")
+		}
+	}
+	for _, file := range r.Denied {
+		b.WriteString(filepath.Join(db, file) + ": this user may not read it, and it may be sound\n")
+	}
+	verdict := "damaged: " + show.Count(int64(len(r.Damages)), "place")
+	switch {
+	case len(r.Damages) == 0:
+		verdict = "not known to be sound: " + show.Count(int64(len(r.Denied)), "file") + " not read"
+	case len(r.Denied) > 0:
+		verdict += ", " + show.Count(int64(len(r.Denied)), "file") + " not read"
+	}
+	return b.String() + verdict + "; read " + what + "\n"
+}

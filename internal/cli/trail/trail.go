@@ -1,0 +1,153 @@
+// Package trail has the commands about stores of events: trail import, query, info
+// and the others.
+//
+// Read [Command] first. Its commands open a store, ask one thing of it, and close it.
+//
+// The package must not know how a store keeps events.
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/trail"
+)
+
+const groupLong = `Trail keeps events - who did what and when - in a folder, and answers questions about
+them: how many users come from one step to the next (funnels), how many come back
+(retention), how much of something happens (segmentation), which way they take
+(paths), and who they are (cohorts).
+
+One program at a time writes to a store; any number may read it meanwhile.`
+
+const groupExample = `  uniflow trail import --db shop.trail examples/shop.csv
+  uniflow trail query --db shop.trail -f funnel.yaml
+  uniflow trail info --db shop.trail`
+
+// commands are the commands of one run.
+type commands struct{ *app.App }
+
+// Command is the group of the commands about stores of events.
+func Command(shared *app.App) *cobra.Command {
+	a := commands{shared}
+	cmd := &cobra.Command{
+		Use:     "trail",
+		Short:   "Keep events, and ask for funnels, retention and more",
+		Long:    groupLong,
+		Example: groupExample,
+		Args:    cobra.ArbitraryArgs,
+		RunE:    app.RunGroup,
+	}
+	cmd.AddCommand(
+		importCommand(a), queryCommand(a), infoCommand(a), exportCommand(a),
+		compactCommand(a), verifyCommand(a), discardCommand(a), deleteCommand(a), dropCommand(a),
+	)
+	return cmd
+}
+
+// flagDB names the store, in all commands of trail.
+const flagDB = "db"
+
+// dbFlag adds the flag of the store.
+func dbFlag(cmd *cobra.Command, flags *pflag.FlagSet, db *string, made string) {
+	flags.StringVar(db, flagDB, "", "the `FOLDER` of the store"+made)
+	if err := cmd.MarkFlagDirname(flagDB); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+// needDB refuses a command line without a store.
+func needDB(command, db string) error {
+	if db == "" {
+		return app.Usagef(command, "add --db shop.trail", "no store is named: --db is missing")
+	}
+	return nil
+}
+
+// openTrail opens a store. What the store has to say of itself goes to standard
+// error if it is a warning or worse.
+func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
+	t := newTalker(a.Talk)
+	o.Log = slog.New(t)
+	s, err := trail.Open(dir, o)
+	switch {
+	case err == nil:
+		t.open()
+		return s, nil
+	case errors.Is(err, trail.ErrNoStore):
+		return nil, noStore(dir, err)
+	}
+	return nil, StoreError(err)
+}
+
+// withTrail opens a store, has f do its work until that is done or a signal comes,
+// and closes the store.
+func (a commands) withTrail(ctx context.Context, dir string, o trail.Options, f func(context.Context, *trail.Store) error) error {
+	return a.interruptible(ctx, func(ctx context.Context) error {
+		s, err := a.openTrail(dir, o)
+		if err != nil {
+			return err
+		}
+		return StoreError(errors.Join(f(ctx, s), s.Close()))
+	})
+}
+
+// interruptible runs f. The first signal cancels its context, and the command
+// ends once f has; the second ends the command at once.
+func (a commands) interruptible(ctx context.Context, f func(context.Context) error) error {
+	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	var worker sync.WaitGroup
+	worker.Go(func() { done <- f(ctx) })
+	select {
+	case err := <-done:
+		worker.Wait()
+		return err
+	case sig := <-signals:
+		cancel()
+		select {
+		case err := <-done:
+			worker.Wait()
+			if err == nil || !errors.Is(err, context.Canceled) {
+				return err // it was done, or over, just then
+			}
+			return &app.ExitError{Code: app.SignalCode(sig), Err: fmt.Errorf("cancelled (%s)", sig)}
+		case second := <-signals:
+			return &app.ExitError{Code: app.SignalCode(second), Err: fmt.Errorf("ended at once (%s)", second)}
+		}
+	}
+}
+
+// StoreError adds what to do about an error of a store.
+func StoreError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var locked *trail.LockedError
+	if errors.As(err, &locked) {
+		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "one program at a time writes to a store: end the other one, or wait for it; queries may go on meanwhile"}
+	}
+	return err
+}
+
+// noStore ends a command that found no store, or one whose list of segments is
+// missing.
+func noStore(dir string, err error) error {
+	hint := "trail import makes a store"
+	if found, globErr := filepath.Glob(filepath.Join(dir, "segments", "*.seg")); globErr == nil && len(found) > 0 {
+		hint = "there are segments, and nothing that lists them: trail compact --rebuild makes a list of them"
+	}
+	return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: hint}
+}
