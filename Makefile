@@ -13,7 +13,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
 
 run: build ## build, and serve examples/ping.yaml on port 8000
-	dist/uniflow start --from-specs examples/ping.yaml
+	dist/uniflow start examples/ping.yaml
 
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow

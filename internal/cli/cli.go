@@ -28,7 +28,7 @@ the config file cannot be used; 3 it could not be done, such as an address that
 is in use. Data goes to standard output, everything else to standard error.`
 
 const rootExample = `  uniflow init ping
-  uniflow start --from-specs examples/ping.yaml
+  uniflow start examples/ping.yaml
   uniflow check examples
   uniflow describe listener`
 

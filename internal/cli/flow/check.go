@@ -50,6 +50,8 @@ func checkCommand(a commands) *cobra.Command {
 		Short:   "Find what is wrong with documents",
 		Long:    checkLong,
 		Example: checkExample,
+
+		ValidArgsFunction: completeDocuments,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -58,12 +60,7 @@ func checkCommand(a commands) *cobra.Command {
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	flags.DurationVar(&timeout, "timeout", 10*time.Second, "stop after `DURATION`; 0 is no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, path := range args {
-			if err := flags.Set(settings.FromSpecs, path); err != nil {
-				return err
-			}
-		}
-		if err := s.Resolve(a.App, cmd); err != nil {
+		if err := s.Resolve(a.App, cmd, args...); err != nil {
 			return err
 		}
 		if len(s.Specs) == 0 {

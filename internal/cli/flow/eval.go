@@ -190,10 +190,7 @@ func callCommand(a commands) *cobra.Command {
 	s.AddDocumentFlags(cmd)
 	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := flags.Set(settings.FromSpecs, args[0]); err != nil {
-			return err
-		}
-		if err := s.Resolve(a.App, cmd); err != nil {
+		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
 			return err
 		}
 		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {

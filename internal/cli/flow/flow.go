@@ -32,3 +32,8 @@ func Commands(shared *app.App) []*cobra.Command {
 func (a commands) kinds(language string) []*node.Def {
 	return append(std.Defs(language, a.worker()...), a.Kinds...)
 }
+
+// completeDocuments completes arguments with files of documents, and folders.
+func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}

@@ -36,6 +36,8 @@ func formatCommand(a commands) *cobra.Command {
 		Short:   "Write documents in their form",
 		Long:    formatLong,
 		Example: formatExample,
+
+		ValidArgsFunction: completeDocuments,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "print the names of files that are not in their form")

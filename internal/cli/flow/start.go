@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 )
 
-const startLong = `Start serves a workflow until SIGTERM or SIGINT. It then takes no new work, lets
+const startLong = `Start serves the workflow in the given files and folders until SIGTERM or SIGINT. It then takes no new work, lets
 what is under way end within the grace, and exits with 0, or with 3 if the grace
 was not enough. It ends within the grace and one second, whatever runs. A second
 signal ends it immediately, with 130 (SIGINT) or 143 (SIGTERM).
@@ -33,9 +33,9 @@ The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ a
 /api/v1/ status, nodes, kinds and slow/. Without a token it listens on loopback
 addresses only. "uniflow profile ADDRESS" asks it where the time goes.`
 
-const startExample = `  uniflow start --from-specs examples/ping.yaml
-  uniflow start --from-specs flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
-  generate | uniflow start --from-specs - -e REGION=eu`
+const startExample = `  uniflow start examples/ping.yaml
+  uniflow start flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
+  generate | uniflow start - -e REGION=eu`
 
 // startOptions are the settings and flags of start.
 type startOptions struct {
@@ -47,20 +47,19 @@ type startOptions struct {
 func startCommand(a commands) *cobra.Command {
 	o := &startOptions{Settings: settings.New()}
 	cmd := &cobra.Command{
-		Use:               "start --from-specs FILE...",
+		Use:               "start FILE...",
 		Short:             "Serve a workflow",
 		Long:              startLong,
 		Example:           startExample,
-		Args:              noPathArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: completeDocuments,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.AddFlags(cmd)
 	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, by name, separated by commas; \"*\" is all. Secrets of env and of headers are hidden")
 	o.profiles.addFlags(flags)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.Resolve(a.App, cmd); err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.Resolve(a.App, cmd, args...); err != nil {
 			return err
 		}
 		return a.start(cmd.Context(), cmd.CommandPath(), o)
@@ -68,18 +67,10 @@ func startCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// noPathArgs is app.NoArgs for a command that takes its files by flag.
-func noPathArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return app.Usagef(cmd.CommandPath(), "write --from-specs "+args[0], "%s takes no arguments, got %q", cmd.Name(), args[0])
-	}
-	return nil
-}
-
 // check says what is wrong with the options before anything is started.
 func (o *startOptions) check(command string) error {
 	if len(o.Specs) == 0 {
-		return app.Usagef(command, "write --from-specs FILE, or set "+settings.Variable(settings.FromSpecs)+", or from-specs in "+settings.ConfigFile,
+		return app.Usagef(command, "write start FILE, or set "+settings.Variable(settings.FromSpecs)+", or from-specs in "+settings.ConfigFile,
 			"nothing to serve: no specs are named")
 	}
 	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {

@@ -81,7 +81,7 @@ func (s *Settings) table() []setting {
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
-		{name: "watch", into: &s.Watch, usage: "reload when documents, values files or the scripts that they import change"},
+		{name: "watch", short: "w", into: &s.Watch, usage: "reload when documents, values files or the scripts that they import change"},
 		{name: "admin", into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
 		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},
@@ -120,9 +120,15 @@ func Variable(name string) string {
 	return "UNIFLOW_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// Resolve fills the flags of a command that were not given from the environment, and
-// then from the config file. A list that was given replaces the other lists.
-func (s *Settings) Resolve(a *app.App, cmd *cobra.Command) error {
+// Resolve takes specs from the arguments of a command, and fills the flags that were
+// not given from the environment, and then from the config file. A list that was
+// given replaces the other lists.
+func (s *Settings) Resolve(a *app.App, cmd *cobra.Command, specs ...string) error {
+	for _, path := range specs {
+		if err := cmd.Flags().Set(FromSpecs, path); err != nil {
+			return err
+		}
+	}
 	if s.config == "" {
 		s.config = a.Getenv(Variable(flagConfig))
 	}

@@ -34,10 +34,10 @@ and nothing of that file or of those after it is taken.
 With --id, events that are equal in user, time and id are kept once, also if they
 come again with another import. Without it every row is an event.`
 
-const importExample = `  uniflow trail import --db shop.trail examples/shop.csv
-  uniflow trail import --db shop.trail --user customer --time at --time-unit s --event what events.csv.gz
-  uniflow trail import --db shop.trail --types zip:string,price:number --max-bad 100 *.csv
-  producer | uniflow trail import --db shop.trail --id event_id -`
+const importExample = `  uniflow trail import shop.trail examples/shop.csv
+  uniflow trail import shop.trail --user customer --time at --time-unit s --event what events.csv.gz
+  uniflow trail import shop.trail --types zip:string,price:number --max-bad 100 *.csv
+  producer | uniflow trail import shop.trail --id event_id -`
 
 // importOptions are the flags of trail import.
 type importOptions struct {
@@ -58,14 +58,16 @@ func TimeUnits() []string { return []string{"s", "ms", "us", "ns"} }
 func importCommand(a commands) *cobra.Command {
 	o := &importOptions{}
 	cmd := &cobra.Command{
-		Use:     "import --db FOLDER FILE...",
+		Use:     "import FOLDER FILE...",
 		Short:   "Add the events of files to a store",
 		Long:    importLong,
 		Example: importExample,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return trail.ImportExtensions(), cobra.ShellCompDirectiveFilterFileExt
-		},
-		RunE: func(cmd *cobra.Command, files []string) error {
+		ValidArgsFunction: completeStore(trail.ImportExtensions()...),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := takeStore(cmd, &o.db, args)
+			if err != nil {
+				return err
+			}
 			return a.runImport(cmd.Context(), cmd.CommandPath(), o, files)
 		},
 	}
@@ -119,12 +121,9 @@ func ColumnTypes(command string, list []string) (map[string]event.Type, error) {
 
 // check says what is wrong with the options before anything is read.
 func (o *importOptions) check(command string, files []string) (map[string]event.Type, error) {
-	if err := needDB(command, o.db); err != nil {
-		return nil, err
-	}
 	switch {
 	case len(files) == 0:
-		return nil, app.Usagef(command, "write import --db "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
+		return nil, app.Usagef(command, "write import "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
 	case o.maxBad < 0:
 		return nil, app.Usagef(command, "", "--max-bad is not negative, got %d", o.maxBad)
 	}

@@ -41,10 +41,10 @@ standard error.
 The answer is a table, or one line of JSON with --json; what it cost goes to standard
 error. A document that cannot be used ends with exit code 1.`
 
-const queryExample = `  uniflow trail query --db shop.trail -f funnel.yaml
-  uniflow trail query --db shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
-  uniflow trail query --db shop.trail -f retention.yaml --sample 0.1 --json
-  uniflow trail query --db shop.trail -f funnel.yaml --explain clickhouse
+const queryExample = `  uniflow trail query shop.trail funnel.yaml
+  uniflow trail query shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
+  uniflow trail query shop.trail retention.yaml --sample 0.1 --json
+  uniflow trail query shop.trail funnel.yaml --explain clickhouse
   uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
 
 // queryOptions are the flags of trail query.
@@ -68,16 +68,12 @@ func explainForms() []string { return []string{"plan", "clickhouse", "duckdb"} }
 func queryCommand(a commands) *cobra.Command {
 	o := &queryOptions{memory: 64 << 20}
 	cmd := &cobra.Command{
-		Use:     "query --db FOLDER -f FILE",
+		Use:     "query FOLDER FILE",
 		Short:   "Ask for a funnel, retention, segment, cohort or paths",
 		Long:    queryLong,
 		Example: queryExample,
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if cmd.Flags().Changed("explain") {
-				return explainForms(), cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		},
+
+		ValidArgsFunction: completeStore("yaml", "yml", "json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(cmd, args); err != nil {
 				return err
@@ -107,22 +103,36 @@ func queryCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// check says what is wrong with the options. A form of --explain may stand for
-// itself, which the parser takes for an argument.
+// check takes the arguments, and says what is wrong with the options. The parser takes
+// the form in "--explain FORM" for an argument.
 func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	command := cmd.CommandPath()
-	if len(args) == 1 && o.explain == "plan" && slices.Contains(explainForms(), args[0]) {
-		o.explain, args = args[0], nil
+	if last := len(args) - 1; last >= 0 && o.explain == "plan" && slices.Contains(explainForms(), args[last]) {
+		o.explain, args = args[last], args[:last]
+	}
+	if o.db == "" && o.dsn == "" && len(args) > 0 {
+		var err error
+		if args, err = takeStore(cmd, &o.db, args); err != nil {
+			return err
+		}
+	}
+	if o.file == "" && o.expr == "" && len(args) > 0 {
+		o.file, args = args[0], args[1:]
+	}
+	form := o.explain
+	if form != "" && len(args) > 0 {
+		form = args[0]
+	}
+	if form != "" {
+		if err := app.OneOf(command, "explain", form, explainForms()); err != nil {
+			return err
+		}
 	}
 	switch {
-	case len(args) > 0 && o.explain != "":
-		return app.Usagef(command, app.DidYouMean(args[0], explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", args[0])
 	case len(args) > 0:
-		return app.Usagef(command, "write -f "+args[0], "query takes no arguments, got %q", args[0])
-	case o.explain != "" && !slices.Contains(explainForms(), o.explain):
-		return app.Usagef(command, app.DidYouMean(o.explain, explainForms(), ""), "--explain is plan, clickhouse or duckdb, got %q", o.explain)
+		return app.Usagef(command, "", "query takes a store and a question, got %q too", args[0])
 	case o.file == "" && o.expr == "":
-		return app.Usagef(command, "add -f FILE, or -e with the question itself", "nothing is asked: there is no question")
+		return app.Usagef(command, "write query FOLDER FILE, or -e with the question itself", "nothing is asked: there is no question")
 	case o.file != "" && o.expr != "":
 		return app.Usagef(command, "", "-f and -e are two questions: ask one at a time")
 	case o.timeout < 0:
@@ -139,8 +149,8 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 		o.dsn = a.Getenv("UNIFLOW_TRAIL_DSN")
 	}
 	if o.dsn == "" {
-		if err := needDB(command, o.db); err != nil {
-			return err
+		if o.db == "" {
+			return app.Usagef(command, "write query shop.trail", "no store is named")
 		}
 	}
 	doc, err := a.question(o)

@@ -21,15 +21,12 @@ Verify names the segment. If there is a backup of its file, copy it back instead
 func discardCommand(a commands) *cobra.Command {
 	var db, segment string
 	cmd := storeCommand(&cobra.Command{
-		Use: "discard --db FOLDER --segment FILE", Short: "Give up a segment that is damaged", Long: discardLong,
-		Example: "  uniflow trail discard --db shop.trail --segment 000000000004-1.seg",
+		Use: "discard FOLDER --segment FILE", Short: "Give up a segment that is damaged", Long: discardLong,
+		Example: "  uniflow trail discard shop.trail --segment 000000000004-1.seg",
 	}, &db)
 	cmd.Flags().StringVar(&segment, "segment", "", "give up `FILE`, as trail verify names it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
 		if segment == "" {
 			return app.Usagef(command, "add --segment FILE, as trail verify names it", "nothing to give up: --segment is missing")
 		}
@@ -56,15 +53,12 @@ func deleteCommand(a commands) *cobra.Command {
 	var db string
 	var users []string
 	cmd := storeCommand(&cobra.Command{
-		Use: "delete --db FOLDER --user USER", Short: "Remove users and all that they did", Long: deleteLong,
-		Example: "  uniflow trail delete --db shop.trail --user u042 --user u107\n  uniflow trail compact --db shop.trail",
+		Use: "delete FOLDER --user USER", Short: "Remove users and all that they did", Long: deleteLong,
+		Example: "  uniflow trail delete shop.trail --user u042 --user u107\n  uniflow trail compact shop.trail",
 	}, &db)
 	cmd.Flags().StringArrayVar(&users, "user", nil, "remove `USER`; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
 		if len(users) == 0 {
 			return app.Usagef(command, "add --user USER", "nobody to remove: --user is missing")
 		}
@@ -104,16 +98,13 @@ func dropCommand(a commands) *cobra.Command {
 	var db, before string
 	var force bool
 	cmd := storeCommand(&cobra.Command{
-		Use: "drop --db FOLDER --before TIME", Short: "Remove the events before a time, for ever", Long: dropLong,
-		Example: "  uniflow trail drop --db shop.trail --before 2026-01-12",
+		Use: "drop FOLDER --before TIME", Short: "Remove the events before a time, for ever", Long: dropLong,
+		Example: "  uniflow trail drop shop.trail --before 2026-01-12",
 	}, &db)
 	cmd.Flags().StringVar(&before, "before", "", "remove events before `TIME`, a day or RFC 3339, and keep no older ones from now on")
 	cmd.Flags().BoolVar(&force, "force", false, "do it even if the time is in the future")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
 		if before == "" {
 			return app.Usagef(command, "add --before 2026-01-12", "nothing to remove: --before is missing")
 		}

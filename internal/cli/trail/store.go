@@ -26,12 +26,14 @@ func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dbFlag(cmd, flags, db, "")
-	if cmd.Args == nil {
-		cmd.Args = app.NoArgs
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		rest, err := takeStore(cmd, db, args)
+		if err == nil && len(rest) > 0 {
+			err = app.Usagef(cmd.CommandPath(), "", "%s takes one store, got %q too", cmd.Name(), rest[0])
+		}
+		return err
 	}
-	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = cobra.NoFileCompletions
-	}
+	cmd.ValidArgsFunction = completeStore()
 	return cmd
 }
 
@@ -42,15 +44,12 @@ func infoCommand(a commands) *cobra.Command {
 	var db string
 	var asJSON, segments bool
 	cmd := storeCommand(&cobra.Command{
-		Use: "info --db FOLDER", Short: "Tell what is in a store", Long: infoLong,
-		Example: "  uniflow trail info --db shop.trail\n  uniflow trail info --db shop.trail --segments",
+		Use: "info FOLDER", Short: "Tell what is in a store", Long: infoLong,
+		Example: "  uniflow trail info shop.trail\n  uniflow trail info shop.trail --segments",
 	}, &db)
 	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := needDB(cmd.CommandPath(), db); err != nil {
-			return err
-		}
 		var info trail.Info
 		err := a.withTrail(cmd.Context(), db, trail.Options{ReadOnly: true}, func(_ context.Context, s *trail.Store) error {
 			info = s.Info()
@@ -230,8 +229,8 @@ is imported from it is not known when the events come again with their ids.`
 func exportCommand(a commands) *cobra.Command {
 	var db, out string
 	cmd := storeCommand(&cobra.Command{
-		Use: "export --db FOLDER --out FILE", Short: "Write the events of a store to a file of Parquet", Long: exportLong,
-		Example: "  uniflow trail export --db shop.trail --out shop.parquet",
+		Use: "export FOLDER --out FILE", Short: "Write the events of a store to a file of Parquet", Long: exportLong,
+		Example: "  uniflow trail export shop.trail --out shop.parquet",
 	}, &db)
 	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write, replaced once all is in it; \"-\" is standard output")
 	if err := cmd.MarkFlagFilename("out", "parquet"); err != nil {
@@ -239,9 +238,6 @@ func exportCommand(a commands) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		command := cmd.CommandPath()
-		if err := needDB(command, db); err != nil {
-			return err
-		}
 		if out == "" {
 			return app.Usagef(command, "add --out events.parquet", "nowhere to write to: --out is missing")
 		}
@@ -321,14 +317,11 @@ func compactCommand(a commands) *cobra.Command {
 	var db string
 	var rebuild bool
 	cmd := storeCommand(&cobra.Command{
-		Use: "compact --db FOLDER", Short: "Merge the segments of a store", Long: compactLong,
-		Example: "  uniflow trail compact --db shop.trail",
+		Use: "compact FOLDER", Short: "Merge the segments of a store", Long: compactLong,
+		Example: "  uniflow trail compact shop.trail",
 	}, &db)
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make the list of segments anew if both its copies are damaged")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := needDB(cmd.CommandPath(), db); err != nil {
-			return err
-		}
 		if err := a.needStore(db); err != nil {
 			return err
 		}
@@ -391,14 +384,11 @@ func verifyCommand(a commands) *cobra.Command {
 	var db string
 	var asJSON bool
 	cmd := storeCommand(&cobra.Command{
-		Use: "verify --db FOLDER", Short: "Look for damage in a store", Long: verifyLong,
-		Example: "  uniflow trail verify --db shop.trail",
+		Use: "verify FOLDER", Short: "Look for damage in a store", Long: verifyLong,
+		Example: "  uniflow trail verify shop.trail",
 	}, &db)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := needDB(cmd.CommandPath(), db); err != nil {
-			return err
-		}
 		return a.runVerify(cmd.Context(), db, asJSON)
 	}
 	return cmd

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -29,9 +30,9 @@ them: how many users come from one step to the next (funnels), how many come bac
 
 One program at a time writes to a store; any number may read it meanwhile.`
 
-const groupExample = `  uniflow trail import --db shop.trail examples/shop.csv
-  uniflow trail query --db shop.trail -f funnel.yaml
-  uniflow trail info --db shop.trail`
+const groupExample = `  uniflow trail import shop.trail examples/shop.csv
+  uniflow trail query shop.trail funnel.yaml
+  uniflow trail info shop.trail`
 
 // commands are the commands of one run.
 type commands struct{ *app.App }
@@ -59,18 +60,41 @@ const flagDB = "db"
 
 // dbFlag adds the flag of the store.
 func dbFlag(cmd *cobra.Command, flags *pflag.FlagSet, db *string, made string) {
-	flags.StringVar(db, flagDB, "", "the `FOLDER` of the store"+made)
+	flags.StringVar(db, flagDB, "", "the `FOLDER` of the store, instead of the first argument"+made)
 	if err := cmd.MarkFlagDirname(flagDB); err != nil {
 		panic(err) // the flag was added above
 	}
 }
 
-// needDB refuses a command line without a store.
-func needDB(command, db string) error {
-	if db == "" {
-		return app.Usagef(command, "add --db shop.trail", "no store is named: --db is missing")
+// takeStore takes the store from the first argument, unless it was named by --db, and
+// returns the other arguments.
+func takeStore(cmd *cobra.Command, db *string, args []string) (rest []string, err error) {
+	hint := "write " + cmd.Name() + " shop.trail"
+	if *db != "" {
+		return args, nil
 	}
-	return nil
+	if len(args) == 0 {
+		return nil, app.Usagef(cmd.CommandPath(), hint, "no store is named")
+	}
+	if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
+		return nil, app.Usagef(cmd.CommandPath(), hint+" "+args[0], "no store is named: %s is a file", args[0])
+	}
+	*db = args[0]
+	return args[1:], nil
+}
+
+// completeStore completes the first argument with folders, and the others with files
+// of the given extensions.
+func completeStore(extensions ...string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0 && !cmd.Flags().Changed(flagDB):
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		case len(extensions) == 0:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return extensions, cobra.ShellCompDirectiveFilterFileExt
+	}
 }
 
 // openTrail opens a store. What the store has to say of itself goes to standard

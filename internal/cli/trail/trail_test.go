@@ -35,9 +35,11 @@ func TestTrailUsage(t *testing.T) {
 	}
 	f("did you mean import?", "imprt")
 	for _, command := range []string{"import", "info", "export", "compact", "verify", "discard", "delete", "drop"} {
-		f("no store is named: --db is missing\nhint: add --db shop.trail\nSee 'uniflow trail "+command+" --help'.", command)
+		f("no store is named\nhint: write "+command+" shop.trail\nSee 'uniflow trail "+command+" --help'.", command)
+		f("no store is named: events.csv is a file\nhint: write "+command+" shop.trail events.csv\n", command, "events.csv")
 		if command != "import" {
-			f("takes no arguments", command, "--db", "x", "y")
+			f("takes one store, got \"y\" too", command, "--db", "x", "y")
+			f("takes one store, got \"y\" too", command, "x", "y")
 		}
 	}
 	f("nothing to import", "import", "--db", "x")
@@ -52,10 +54,13 @@ func TestTrailUsage(t *testing.T) {
 	f("no store is named", "query", "-f", "q.yaml")
 	f("nothing is asked", "query", "--db", "x")
 	f("two questions", "query", "--db", "x", "-f", "q.yaml", "-e", "{}")
-	f("write -f q.yaml", "query", "--db", "x", "q.yaml")
+	f("no store is named: events.csv is a file", "query", "events.csv")
+	f("a store and a question, got \"y\" too", "query", "x", "q.yaml", "y")
+	f("a store and a question, got \"y\" too", "query", "--db", "x", "-f", "q.yaml", "y")
+	f("nothing is asked", "query", "x")
 	f(`"2" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
 	f(`"0" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
-	f(`--explain is plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "-f", "q.yaml", "--explain=sql")
+	f(`--explain must be plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "-f", "q.yaml", "--explain=sql")
 	f("did you mean clickhouse?", "query", "--db", "x", "-f", "q.yaml", "--explain", "clickhose")
 	f(`"abc" for "--sample" flag: want a number above 0, up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
 	f(`"5" for "--timeout" flag: want a unit behind the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
@@ -98,6 +103,9 @@ func TestTrailNoStore(t *testing.T) {
 	}
 	f(app.ExitFailure, "query", "--db", "x", "-e", "paths: {anchor: a}")
 	f(app.ExitFailure, "info", "--db", "x")
+	f(app.ExitFailure, "info", "x")
+	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}")
+	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}", "--explain", "duckdb")
 	f(app.ExitFailure, "export", "--db", "x", "--out", "y")
 	f(app.ExitFailure, "compact", "--db", "x")
 	f(app.ExitFailure, "delete", "--db", "x", "--user", "u")
