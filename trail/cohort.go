@@ -99,7 +99,7 @@ func compareCohort(c *cohort, name string) int { return strings.Compare(c.Name, 
 func (sn *snapshot) cohort(name string) ([]uint64, error) {
 	i, ok := slices.BinarySearchFunc(sn.cohorts, name, compareCohort)
 	if !ok {
-		return nil, fmt.Errorf("there is no cohort %q", name)
+		return nil, &query.UnknownCohortError{Name: name}
 	}
 	return sn.store.users(sn.cohorts[i])
 }

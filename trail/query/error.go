@@ -18,6 +18,7 @@ const maxErrors = 100
 type Error struct {
 	File string // as it was given to Parse
 	Pos         // the zero Pos for none
+	Err  error  // the cause; nil for none
 	Msg  string
 	Hint string // what to write instead; "" for none
 
@@ -106,3 +107,10 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// An UnknownCohortError is the cause of an [Error] about a cohort that is not kept.
+type UnknownCohortError struct{ Name string }
+
+func (e *UnknownCohortError) Error() string { return fmt.Sprintf("there is no cohort %q", e.Name) }

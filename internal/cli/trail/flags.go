@@ -13,7 +13,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
-	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -128,30 +127,28 @@ func needRoom(command string, db string) error {
 	return app.Usagef(command, "name a folder that is empty or not there yet, such as "+filepath.Join(db, "events.trail"), "%s is no store, and has other files in it, such as %s", db, foreign)
 }
 
-// cohortHint tells what to do about a question for a cohort that is not kept. Any
-// other error is as it was.
+// cohortHint adds to the error of a query for a cohort that is not kept which ones are.
 func cohortHint(err error, s *trail.Store) error {
 	var problem *query.Error
-	if !errors.As(err, &problem) || problem.Hint != "" || !strings.HasPrefix(problem.Msg, "there is no cohort ") {
+	var unknown *query.UnknownCohortError
+	if !errors.As(err, &problem) || !errors.As(err, &unknown) {
 		return err
 	}
 	var names []string
 	for _, c := range s.Info().Cohorts {
 		names = append(names, c.Name)
 	}
-	told := *problem
-	_, word, _ := strings.Cut(problem.Msg, `"`)
-	near, ok := spell.Nearest(strings.TrimSuffix(word, `"`), names)
+	hinted := *problem
+	hinted.Hint = app.DidYouMean(unknown.Name, names, "")
 	switch {
-	case ok:
-		told.Hint = "did you mean " + near + "?"
+	case hinted.Hint != "":
 	case len(names) == 0:
-		told.Hint = "no cohort is kept in this store: ask for one with --save"
+		hinted.Hint = "this store keeps no cohorts yet: --save keeps one"
 	default:
-		told.Hint = "kept are " + strings.Join(names[:min(len(names), 20)], ", ")
+		hinted.Hint = "the store keeps " + strings.Join(names[:min(len(names), 20)], ", ")
 		if more := len(names) - 20; more > 0 {
-			told.Hint += " and " + show.Count(int64(more), "other")
+			hinted.Hint += " and " + show.Count(int64(more), "other")
 		}
 	}
-	return &told
+	return &hinted
 }

@@ -58,10 +58,10 @@ func TimeUnits() []string { return []string{"s", "ms", "us", "ns"} }
 func importCommand(a commands) *cobra.Command {
 	o := &importOptions{}
 	cmd := &cobra.Command{
-		Use:     "import FOLDER FILE...",
-		Short:   "Add the events of files to a store",
-		Long:    importLong,
-		Example: importExample,
+		Use:               "import FOLDER FILE...",
+		Short:             "Add the events of files to a store",
+		Long:              importLong,
+		Example:           importExample,
 		ValidArgsFunction: completeStore(trail.ImportExtensions()...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := takeStore(cmd, &o.db, args)

@@ -382,11 +382,11 @@ func TestUnknownCohort(t *testing.T) {
 		}
 	}
 	run("import", "events.csv")
-	f("buyers", "no cohort is kept in this store: ask for one with --save")
+	f("buyers", "this store keeps no cohorts yet: --save keeps one")
 	run("query", "--save", "-e", "{name: buyers, cohort: {did: view}}")
 	run("query", "--save", "-e", "{name: all, cohort: {did: view}}")
 	f("buyer", "did you mean buyers?")
-	f("loyal", "kept are all, buyers")
+	f("loyal", "the store keeps all, buyers")
 }
 
 // TestDrop is for ever, and says so.

@@ -117,7 +117,7 @@ func (b *builder) test(q *query.Test) (*test, error) {
 		}
 		users, err := b.in.Cohort(q.Property)
 		if err != nil {
-			return nil, errorAt(q.Pos, "", "%v", err)
+			return nil, &query.Error{Pos: q.Pos, Msg: err.Error(), Err: err}
 		}
 		t.users = users
 		return t, nil
