@@ -189,21 +189,21 @@ func TestProfileAddsUp(t *testing.T) {
 	f(`^NODE .*\nprice .*\nothers \([0-9]+\) +[0-9.]+ m?s +[0-9.]+ %\n\n`, "--top", "1")
 
 	_, out, _ := apptest.Execute(t, root, nil, "profile", "cpu.pprof", "--json", "--top", "1")
-	var told struct {
+	var report struct {
 		Samples    int
 		CPUSeconds float64 `json:"cpu_seconds"`
 		By         string
-		Rows       []nodeSpent
-		Others     othersSpent
+		Rows       []nodeJSON
+		Others     othersJSON
 	}
-	if err := json.Unmarshal([]byte(out), &told); err != nil {
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err, out)
 	}
-	if told.By != "node" || len(told.Rows) != 1 || told.Rows[0].Node != "price" || told.Rows[0].Kind != "snippet" || len(told.Rows[0].Functions) == 0 {
-		t.Errorf("got %+v, want the row of price", told)
+	if report.By != "node" || len(report.Rows) != 1 || report.Rows[0].Node != "price" || report.Rows[0].Kind != "snippet" || len(report.Rows[0].Functions) == 0 {
+		t.Errorf("got %+v, want the row of price", report)
 	}
-	if sum := told.Rows[0].Seconds + told.Others.Seconds; told.Samples == 0 || math.Abs(sum-told.CPUSeconds) > 1e-6 {
-		t.Errorf("got %v s in rows, want %v", sum, told.CPUSeconds)
+	if sum := report.Rows[0].Seconds + report.Others.Seconds; report.Samples == 0 || math.Abs(sum-report.CPUSeconds) > 1e-6 {
+		t.Errorf("got %v s in rows, want %v", sum, report.CPUSeconds)
 	}
 	for _, by := range orders() {
 		code, out, errs := apptest.Execute(t, root, nil, "profile", "cpu.pprof", "--json", "--by", by)

@@ -142,16 +142,16 @@ func (c *clickHouse) unreachable(err error) error {
 
 // clickHouseStats is what an answer cost, as far as the server tells.
 func clickHouseStats(summary string) (s query.Stats) {
-	var told struct {
+	var out struct {
 		Rows  string `json:"read_rows"`
 		Bytes string `json:"read_bytes"`
 	}
-	if json.Unmarshal([]byte(summary), &told) != nil {
+	if json.Unmarshal([]byte(summary), &out) != nil {
 		return s
 	}
 	// Numbers that are none count as 0, which is what is not told.
-	s.EventsRead, _ = strconv.ParseInt(told.Rows, 10, 64)
-	s.BytesRead, _ = strconv.ParseInt(told.Bytes, 10, 64)
+	s.EventsRead, _ = strconv.ParseInt(out.Rows, 10, 64)
+	s.BytesRead, _ = strconv.ParseInt(out.Bytes, 10, 64)
 	return s
 }
 
@@ -236,14 +236,14 @@ func clickHouseType(kind string) event.Type {
 	return event.String
 }
 
-// askClickHouse has a server answer, or tells the SQL that it would be asked.
-func (a commands) askClickHouse(ctx context.Context, command string, o *queryOptions, q *query.Query) (answer *query.Answer, told string, err error) {
+// queryClickHouse has a server answer, or tells the SQL that it would be asked.
+func (a commands) queryClickHouse(ctx context.Context, command string, o *queryOptions, q *query.Query) (answer *query.Answer, text string, err error) {
 	c, err := newClickHouse(command, o.dsn)
 	if err != nil {
 		return nil, "", err
 	}
 	if o.explain == "plan" || o.explain == "duckdb" {
-		return nil, "", app.Usagef(command, "leave --dsn out", "--explain %s is not about --dsn", o.explain)
+		return nil, "", app.Usagef(command, "leave --dsn text", "--explain %s is not about --dsn", o.explain)
 	}
 	defer c.client.CloseIdleConnections()
 	if o.timeout > 0 {
@@ -251,7 +251,7 @@ func (a commands) askClickHouse(ctx context.Context, command string, o *queryOpt
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(o.timeout))
 		defer cancel()
 	}
-	o.answerer = "; answered by ClickHouse at " + c.url.Host
+	o.answeredBy = "; answered by ClickHouse at " + c.url.Host
 	err = a.interruptible(ctx, func(ctx context.Context) error {
 		schema, err := a.tableSchema(ctx, o, c)
 		if err != nil {
@@ -263,7 +263,7 @@ func (a commands) askClickHouse(ctx context.Context, command string, o *queryOpt
 			return err
 		}
 		if o.explain != "" {
-			told = a.explainSQL(statement)
+			text = a.explainSQL(statement)
 			return nil
 		}
 		found, err := c.ask(ctx, statement.SQL)
@@ -277,7 +277,7 @@ func (a commands) askClickHouse(ctx context.Context, command string, o *queryOpt
 		answer.Stats.ElapsedUS = time.Since(begun).Microseconds()
 		return nil
 	})
-	return answer, told, err
+	return answer, text, err
 }
 
 // tableSchema is the schema of the store, if one is named, else of the table, which

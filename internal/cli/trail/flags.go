@@ -81,9 +81,9 @@ func (t *TimesFlag) Set(text string) error {
 // Type names the kind of flag.
 func (*TimesFlag) Type() string { return "FROM/TO" }
 
-// needFiles refuses files that are not there, or of which nobody can tell what
+// checkFiles refuses files that are not there, or of which nobody can tell what
 // they hold, before a store is made for them.
-func needFiles(command string, files []string) error {
+func checkFiles(command string, files []string) error {
 	for _, f := range files {
 		if f == app.StdinPath {
 			continue
@@ -104,9 +104,9 @@ func needFiles(command string, files []string) error {
 	return nil
 }
 
-// needRoom refuses to make a store in a folder that has files of something else. A
+// checkFolder refuses to make a store in a folder that has files of something else. A
 // folder with anything of a store in it is one, whatever became of it.
-func needRoom(command string, db string) error {
+func checkFolder(command string, db string) error {
 	entries, err := os.ReadDir(db)
 	if err != nil {
 		return nil // it is not there, or trail.Open says what is wrong with it

@@ -145,27 +145,27 @@ func (o *importOptions) check(command string, files []string) (map[string]event.
 	return ColumnTypes(command, o.types)
 }
 
-// importTold is what import --json prints.
-type importTold struct {
+// importJSON is what import --json prints.
+type importJSON struct {
 	Events int64      `json:"events"`
-	Files  []fileTold `json:"files"`
+	Files  []fileJSON `json:"files"`
 	Error  string     `json:"error,omitempty"` // why it went no further
 }
 
-// fileTold is a file in importTold.
-type fileTold struct {
-	File       string    `json:"file"`
-	Taken      bool      `json:"taken"`
-	Events     int64     `json:"events"` // taken; 0 if the file was not
-	Duplicates int64     `json:"duplicates"`
-	TooOld     int64     `json:"too_old"`
-	Bad        int64     `json:"bad"`
-	BadRows    []badTold `json:"bad_rows,omitempty"` // the first 100
-	ElapsedUS  int64     `json:"elapsed_us"`
+// fileJSON is a file in importJSON.
+type fileJSON struct {
+	File       string       `json:"file"`
+	Taken      bool         `json:"taken"`
+	Events     int64        `json:"events"` // taken; 0 if the file was not
+	Duplicates int64        `json:"duplicates"`
+	TooOld     int64        `json:"too_old"`
+	Bad        int64        `json:"bad"`
+	BadRows    []badRowJSON `json:"bad_rows,omitempty"` // the first 100
+	ElapsedUS  int64        `json:"elapsed_us"`
 }
 
-// badTold is a bad row in fileTold.
-type badTold struct {
+// badRowJSON is a bad row in fileJSON.
+type badRowJSON struct {
 	Line   int64  `json:"line"`
 	Reason string `json:"reason"`
 }
@@ -176,7 +176,7 @@ func (a commands) runImport(ctx context.Context, command string, o *importOption
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(needFiles(command, files), needRoom(command, o.db)); err != nil {
+	if err := cmp.Or(checkFiles(command, files), checkFolder(command, o.db)); err != nil {
 		return err // before a store is made for nothing
 	}
 	progress := a.Progress()
@@ -197,7 +197,7 @@ func (a commands) runImport(ctx context.Context, command string, o *importOption
 		return err
 	})
 	progress.End()
-	return a.tellImport(o, files, result, err)
+	return a.reportImport(o, files, result, err)
 }
 
 // fileName is how a file is called in messages.
@@ -208,44 +208,44 @@ func fileName(file string) string {
 	return file
 }
 
-// tellImport says what became of the files. Those that came after one that failed
+// reportImport says what became of the files. Those that came after one that failed
 // were not begun.
-func (a commands) tellImport(o *importOptions, files []string, result trail.ImportResult, err error) error {
+func (a commands) reportImport(o *importOptions, files []string, result trail.ImportResult, err error) error {
 	taken := 0
 	for taken < len(result.Files) && result.Files[taken].Taken {
 		taken++
 	}
 	if o.asJSON {
-		told := importTold{Events: result.Rows(), Files: []fileTold{}}
+		out := importJSON{Events: result.Rows(), Files: []fileJSON{}}
 		for _, f := range result.Files {
-			told.Files = append(told.Files, tellFile(f))
+			out.Files = append(out.Files, newFileJSON(f))
 		}
 		if err != nil {
-			told.Error = err.Error()
+			out.Error = err.Error()
 		}
-		return errors.Join(importError(err), a.PrintJSON(told))
+		return errors.Join(importError(err), a.PrintJSON(out))
 	}
 	for i, f := range result.Files {
-		a.tellBadRows(f)
+		a.printBadRows(f)
 		if i < taken {
 			a.Talk("%s\n", fileSummary(f))
 		}
 	}
 	var ended *app.ExitError
 	if err != nil && (len(files) > 1 || errors.As(err, &ended) && ended.Code > app.ExitFailure) { // by a signal
-		a.Talk("taken: %s; not taken: %s\n", fileNames(files[:taken]), fileNames(files[taken:]))
+		a.Talk("taken: %s; not taken: %s\n", joinNames(files[:taken]), joinNames(files[taken:]))
 	}
 	return importError(err)
 }
 
-func tellFile(f trail.ImportFile) fileTold {
-	told := fileTold{
+func newFileJSON(f trail.ImportFile) fileJSON {
+	out := fileJSON{
 		File: fileName(f.File), Taken: f.Taken, Events: f.Rows, Duplicates: f.Duplicates, TooOld: f.Dropped, Bad: f.Bad, ElapsedUS: f.Elapsed.Microseconds(),
 	}
 	for _, row := range f.BadRows {
-		told.BadRows = append(told.BadRows, badTold{row.Line, row.Reason})
+		out.BadRows = append(out.BadRows, badRowJSON{row.Line, row.Reason})
 	}
-	return told
+	return out
 }
 
 // fileSummary is the line about a file that was taken.
@@ -266,8 +266,8 @@ func fileSummary(f trail.ImportFile) string {
 // maxBadShown is how many bad rows of a file are told.
 const maxBadShown = 20
 
-// tellBadRows lists the first bad rows of a file.
-func (a commands) tellBadRows(f trail.ImportFile) {
+// printBadRows lists the first bad rows of a file.
+func (a commands) printBadRows(f trail.ImportFile) {
 	shown := f.BadRows[:min(len(f.BadRows), maxBadShown)]
 	for _, row := range shown {
 		a.Talk("%s:%d: %s\n", fileName(f.File), row.Line, show.Printable(row.Reason))
@@ -277,8 +277,8 @@ func (a commands) tellBadRows(f trail.ImportFile) {
 	}
 }
 
-// fileNames lists files, "none" if there is none.
-func fileNames(files []string) string {
+// joinNames lists files, "none" if there is none.
+func joinNames(files []string) string {
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = fileName(f)

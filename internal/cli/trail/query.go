@@ -59,7 +59,7 @@ type queryOptions struct {
 	quiet          bool
 	asJSON         bool
 
-	answerer string // what is said of who has answered, if that was not the store
+	answeredBy string // what is said of who has answered, if that was not the store
 }
 
 // explainForms are what --explain takes.
@@ -171,24 +171,24 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 		return app.Usagef(command, "add name: NAME to the document", "--save: the cohort has no name")
 	}
 	var answer *query.Answer
-	var told string
+	var text string
 	if o.dsn != "" {
-		answer, told, err = a.askClickHouse(ctx, command, o, q)
+		answer, text, err = a.queryClickHouse(ctx, command, o, q)
 	} else {
-		answer, told, err = a.askStore(ctx, o, q)
+		answer, text, err = a.queryStore(ctx, o, q)
 	}
 	if err != nil {
-		return a.questionError(doc, o.tooMuch(err))
+		return a.questionError(doc, o.limitError(err))
 	}
 	if o.explain != "" {
-		return a.Print(strings.TrimRight(told, "\n") + "\n")
+		return a.Print(strings.TrimRight(text, "\n") + "\n")
 	}
 	return a.showAnswer(o, q, answer)
 }
 
-// tooMuch says of an error that --timeout or --memory has ended the query; any
+// limitError says of an error that --timeout or --memory has ended the query; any
 // other is as it was.
-func (o *queryOptions) tooMuch(err error) error {
+func (o *queryOptions) limitError(err error) error {
 	if memory := (*trail.MemoryError)(nil); errors.As(err, &memory) {
 		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "raise --memory, which is " + o.memory.String() + ", or ask a part of the users with --sample 0.1"}
 	}
@@ -214,8 +214,8 @@ func (a commands) question(o *queryOptions) (spec.Document, error) {
 	return spec.Document{File: o.file, Data: data}, err
 }
 
-// askStore has a store answer, or tell how it would.
-func (a commands) askStore(ctx context.Context, o *queryOptions, q *query.Query) (answer *query.Answer, told string, err error) {
+// queryStore has a store answer, or tell how it would.
+func (a commands) queryStore(ctx context.Context, o *queryOptions, q *query.Query) (answer *query.Answer, text string, err error) {
 	// Keeping a cohort writes to the store, everything else reads it.
 	err = a.withTrail(ctx, o.db, trail.Options{ReadOnly: !o.save}, func(ctx context.Context, s *trail.Store) error {
 		var err error
@@ -224,13 +224,13 @@ func (a commands) askStore(ctx context.Context, o *queryOptions, q *query.Query)
 		case "":
 			answer, err = s.Query(ctx, q, opt)
 		case "plan":
-			told, err = s.Explain(q, opt)
+			text, err = s.Explain(q, opt)
 		default:
-			told, err = a.compileSQL(o, q, s)
+			text, err = a.compileSQL(o, q, s)
 		}
 		return cohortHint(err, s)
 	})
-	return answer, told, err
+	return answer, text, err
 }
 
 // compileSQL writes a question in the SQL of another database.
@@ -285,7 +285,7 @@ func (a commands) showAnswer(o *queryOptions, q *query.Query, answer *query.Answ
 		a.Talk("kept cohort %q: %s\n", q.Name, show.Count(answer.Cohort.Users.N, "user"))
 	}
 	if !o.quiet {
-		a.Talk("%s%s\n", statsText(answer.Stats), o.answerer)
+		a.Talk("%s%s\n", statsText(answer.Stats), o.answeredBy)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func discardCommand(a commands) *cobra.Command {
 		if segment == "" {
 			return app.Usagef(command, "add --segment FILE, as trail verify names it", "nothing to give up: --segment is missing")
 		}
-		if err := a.needStore(db); err != nil {
+		if err := a.checkStore(db); err != nil {
 			return err
 		}
 		var rows int64
@@ -62,7 +62,7 @@ func deleteCommand(a commands) *cobra.Command {
 		if len(users) == 0 {
 			return app.Usagef(command, "add --user USER", "nobody to remove: --user is missing")
 		}
-		if err := a.needStore(db); err != nil {
+		if err := a.checkStore(db); err != nil {
 			return err
 		}
 		known := 0
@@ -117,7 +117,7 @@ func dropCommand(a commands) *cobra.Command {
 		if at.After(time.Now()) && !force {
 			return app.Usagef(command, "look at the year; --force does it all the same", "--before %s is in the future: all events would be removed for ever, and none kept until then", before)
 		}
-		if err := a.needStore(db); err != nil {
+		if err := a.checkStore(db); err != nil {
 			return err
 		}
 		var had, has trail.Info

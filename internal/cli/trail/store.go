@@ -62,7 +62,7 @@ func infoCommand(a commands) *cobra.Command {
 			a.Talk("warning: %s\n", d)
 		}
 		if asJSON {
-			return a.PrintJSON(tellInfo(info))
+			return a.PrintJSON(newInfoJSON(info))
 		}
 		return a.Print(infoText(info, segments))
 	}
@@ -148,7 +148,7 @@ func momentText(millis int64) string { return event.Time(millis).Format("2006-01
 
 // The elements of what info --json prints. Times are RFC 3339.
 type (
-	infoTold struct {
+	infoJSON struct {
 		Events        int64          `json:"events"`
 		InMemory      int64          `json:"events_in_log"` // of the events
 		Users         *int64         `json:"users"`         // null if a segment is damaged
@@ -161,25 +161,25 @@ type (
 		LogRecords    int64          `json:"log_records"`
 		BucketSeconds int64          `json:"bucket_seconds"`
 		Deleted       int            `json:"deleted_users"`
-		Names         []countTold    `json:"names"`
-		Properties    []propertyTold `json:"properties"`
-		Cohorts       []cohortTold   `json:"cohorts"`
-		Segments      []segmentTold  `json:"segments"`
+		Names         []countJSON    `json:"names"`
+		Properties    []propertyJSON `json:"properties"`
+		Cohorts       []cohortJSON   `json:"cohorts"`
+		Segments      []segmentJSON  `json:"segments"`
 		Damaged       []string       `json:"damaged"`
 	}
-	countTold struct {
+	countJSON struct {
 		Event string `json:"event"`
 		Count int64  `json:"count"`
 	}
-	propertyTold struct {
+	propertyJSON struct {
 		Name string `json:"name"`
 		Type string `json:"type"`
 	}
-	cohortTold struct {
+	cohortJSON struct {
 		Name  string `json:"name"`
 		Users int64  `json:"users"`
 	}
-	segmentTold struct {
+	segmentJSON struct {
 		File   string `json:"file"`
 		Events int64  `json:"events"`
 		Users  int64  `json:"users"`
@@ -189,36 +189,36 @@ type (
 	}
 )
 
-func tellInfo(info trail.Info) infoTold {
+func newInfoJSON(info trail.Info) infoJSON {
 	moment := func(millis int64) string { return event.Time(millis).Format(time.RFC3339Nano) }
-	told := infoTold{
+	out := infoJSON{
 		Events: info.Rows, InMemory: info.MemoryRows, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
 		LogBytes: info.WALBytes, LogRecords: info.WALRecords, BucketSeconds: int64(info.Bucket / time.Second), Deleted: info.Deleted,
-		Names: []countTold{}, Properties: []propertyTold{}, Cohorts: []cohortTold{}, Segments: []segmentTold{},
+		Names: []countJSON{}, Properties: []propertyJSON{}, Cohorts: []cohortJSON{}, Segments: []segmentJSON{},
 		Damaged: append([]string{}, info.Damaged...),
 	}
 	if info.Rows > 0 {
-		told.From, told.To = moment(info.MinTime), moment(info.MaxTime)
+		out.From, out.To = moment(info.MinTime), moment(info.MaxTime)
 	}
 	if info.Horizon != math.MinInt64 {
-		told.KeptFrom = moment(info.Horizon)
+		out.KeptFrom = moment(info.Horizon)
 	}
 	if info.Users >= 0 {
-		told.Users = &info.Users
+		out.Users = &info.Users
 	}
 	for _, n := range info.Events {
-		told.Names = append(told.Names, countTold{n.Name, n.Count})
+		out.Names = append(out.Names, countJSON{n.Name, n.Count})
 	}
 	for _, f := range info.Schema {
-		told.Properties = append(told.Properties, propertyTold{f.Name, f.Type.String()})
+		out.Properties = append(out.Properties, propertyJSON{f.Name, f.Type.String()})
 	}
 	for _, c := range info.Cohorts {
-		told.Cohorts = append(told.Cohorts, cohortTold{c.Name, c.Users})
+		out.Cohorts = append(out.Cohorts, cohortJSON{c.Name, c.Users})
 	}
 	for _, s := range info.Segments {
-		told.Segments = append(told.Segments, segmentTold{s.File, s.Rows, s.Users, s.Bytes, moment(s.MinTime), moment(s.MaxTime)})
+		out.Segments = append(out.Segments, segmentJSON{s.File, s.Rows, s.Users, s.Bytes, moment(s.MinTime), moment(s.MaxTime)})
 	}
-	return told
+	return out
 }
 
 const exportLong = `Export writes all events of a store to a file of Parquet, with the columns user, time,
@@ -322,7 +322,7 @@ func compactCommand(a commands) *cobra.Command {
 	}, &db)
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make the list of segments anew if both its copies are damaged")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := a.needStore(db); err != nil {
+		if err := a.checkStore(db); err != nil {
 			return err
 		}
 		progress := a.Progress()
@@ -346,13 +346,13 @@ func compactCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// needStore refuses to make a store where there is none: opening for writing would.
-func (a commands) needStore(db string) error {
+// checkStore refuses to make a store where there is none: opening for writing would.
+func (a commands) checkStore(db string) error {
 	_, err := os.Stat(db)
 	if err == nil {
 		return nil
 	}
-	return noStore(db, fmt.Errorf("%s: %w", db, trail.ErrNoStore))
+	return noStoreError(db, fmt.Errorf("%s: %w", db, trail.ErrNoStore))
 }
 
 const verifyLong = `Verify reads every byte of a store and tells what is not as it was written, with the
@@ -360,18 +360,18 @@ file and the place, and what to do. It exits with 0 if all is sound, with 1 if a
 damaged or missing, or may not be read. A damaged segment keeps only the queries that need
 it from being answered.`
 
-// verifyTold is what verify --json prints.
-type verifyTold struct {
+// verifyJSON is what verify --json prints.
+type verifyJSON struct {
 	Sound    bool         `json:"sound"`
 	Segments int          `json:"segments"`
 	Events   int64        `json:"events"`
 	Records  int64        `json:"log_records"`
-	Damages  []damageTold `json:"damages"`
+	Damages  []damageJSON `json:"damages"`
 	Denied   []string     `json:"denied,omitempty"` // files that may not be read, and may be sound
 }
 
-// damageTold is a damaged place in verifyTold.
-type damageTold struct {
+// damageJSON is a damaged place in verifyJSON.
+type damageJSON struct {
 	File    string `json:"file"`
 	Section string `json:"section,omitempty"`
 	Offset  int64  `json:"offset"`
@@ -412,11 +412,11 @@ func (a commands) runVerify(ctx context.Context, db string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		told := verifyTold{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageTold{}, Denied: report.Denied}
+		out := verifyJSON{Sound: report.OK(), Segments: report.Segments, Events: report.Rows, Records: report.Records, Damages: []damageJSON{}, Denied: report.Denied}
 		for _, d := range report.Damages {
-			told.Damages = append(told.Damages, damageTold(d))
+			out.Damages = append(out.Damages, damageJSON(d))
 		}
-		err = a.PrintJSON(told)
+		err = a.PrintJSON(out)
 	} else {
 		err = a.Print(verifyText(db, report))
 	}

@@ -100,7 +100,7 @@ func completeStore(extensions ...string) cobra.CompletionFunc {
 // openTrail opens a store. What the store has to say of itself goes to standard
 // error if it is a warning or worse.
 func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
-	t := newTalker(a.Talk)
+	t := newWarningHandler(a.Talk)
 	o.Log = slog.New(t)
 	s, err := trail.Open(dir, o)
 	switch {
@@ -108,7 +108,7 @@ func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
 		t.open()
 		return s, nil
 	case errors.Is(err, trail.ErrNoStore):
-		return nil, noStore(dir, err)
+		return nil, noStoreError(dir, err)
 	}
 	return nil, StoreError(err)
 }
@@ -166,9 +166,9 @@ func StoreError(err error) error {
 	return err
 }
 
-// noStore ends a command that found no store, or one whose list of segments is
+// noStoreError ends a command that found no store, or one whose list of segments is
 // missing.
-func noStore(dir string, err error) error {
+func noStoreError(dir string, err error) error {
 	hint := "trail import makes a store"
 	if found, globErr := filepath.Glob(filepath.Join(dir, "segments", "*.seg")); globErr == nil && len(found) > 0 {
 		hint = "there are segments, and nothing that lists them: trail compact --rebuild makes a list of them"

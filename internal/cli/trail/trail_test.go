@@ -495,17 +495,17 @@ func TestDiscard(t *testing.T) {
 	f(app.ExitOK, "sound: 1 segment with 1 event,", "verify")
 }
 
-// TestTalker says each thing once, and nothing before the store is open.
-func TestTalker(t *testing.T) {
+// TestWarningHandler says each thing once, and nothing before the store is open.
+func TestWarningHandler(t *testing.T) {
 	var out strings.Builder
-	talker := newTalker(func(format string, args ...any) { fmt.Fprintf(&out, format, args...) })
-	log := slog.New(talker).With("store", "shop").WithGroup("g")
+	warningHandler := newWarningHandler(func(format string, args ...any) { fmt.Fprintf(&out, format, args...) })
+	log := slog.New(warningHandler).With("store", "shop").WithGroup("g")
 	log.Info("opening")
 	log.Warn("trail: a file is lost", "path", "a\x1b[2J")
 	if out.Len() > 0 {
 		t.Errorf("got %q before the store is open, want nothing", out.String())
 	}
-	talker.open()
+	warningHandler.open()
 	log.Warn("trail: a file is lost", "path", "a\x1b[2J")
 	log.Error("worse")
 	const want = "warning: a file is lost (store shop, path a\\x1b[2J)\nwarning: worse (store shop)\n"

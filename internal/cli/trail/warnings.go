@@ -11,10 +11,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
-// A talker writes what a store has to say of itself as the rest of a command's talk:
+// A warningHandler writes what a store has to say of itself as the rest of a command's talk:
 // a line for each warning. Until the store is open the lines are held back, as an
 // error of opening it says the same. Many goroutines may use it.
-type talker struct {
+type warningHandler struct {
 	to    *talk
 	attrs []slog.Attr
 }
@@ -30,10 +30,12 @@ type talk struct {
 	}
 }
 
-func newTalker(say func(format string, args ...any)) *talker { return &talker{to: &talk{say: say}} }
+func newWarningHandler(say func(format string, args ...any)) *warningHandler {
+	return &warningHandler{to: &talk{say: say}}
+}
 
 // open says what was held back, and from now on everything at once.
-func (t *talker) open() {
+func (t *warningHandler) open() {
 	t.to.mu.Lock()
 	held := t.to.mu.held
 	t.to.mu.opened, t.to.mu.held = true, nil
@@ -44,10 +46,12 @@ func (t *talker) open() {
 }
 
 // Enabled passes warnings and worse.
-func (t *talker) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (t *warningHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle says a record, unless it was said before.
-func (t *talker) Handle(_ context.Context, r slog.Record) error {
+func (t *warningHandler) Handle(_ context.Context, r slog.Record) error {
 	var parts []string
 	add := func(a slog.Attr) bool {
 		parts = append(parts, fmt.Sprintf("%s %v", a.Key, a.Value.Resolve()))
@@ -78,10 +82,10 @@ func (t *talker) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs returns a talker that says the attributes, too.
-func (t *talker) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &talker{t.to, append(slices.Clip(t.attrs), attrs...)}
+// WithAttrs returns a warningHandler that says the attributes, too.
+func (t *warningHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &warningHandler{t.to, append(slices.Clip(t.attrs), attrs...)}
 }
 
-// WithGroup returns the talker: groups are nothing to people.
-func (t *talker) WithGroup(string) slog.Handler { return t }
+// WithGroup returns the warningHandler: groups are nothing to people.
+func (t *warningHandler) WithGroup(string) slog.Handler { return t }
