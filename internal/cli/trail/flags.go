@@ -20,26 +20,22 @@ import (
 // A share is the value of --sample, 0 if it was not given.
 type share float64
 
-// String returns the share as it may be written.
 func (s *share) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
 
-// Set reads a share.
 func (s *share) Set(text string) error {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f > 0 && f <= 1) { // NaN too
-		return errors.New("want a number above 0, up to 1, such as 0.1 for a tenth of the users")
+		return errors.New("must be a number above 0 and up to 1, such as 0.1 for a tenth of the users")
 	}
 	*s = share(f)
 	return nil
 }
 
-// Type names the kind of flag.
 func (*share) Type() string { return "SHARE" }
 
 // A period is a duration of the command line, 0 if it was not given.
 type period time.Duration
 
-// String returns the period as it may be written.
 func (p *period) String() string {
 	if *p == 0 {
 		return "0"
@@ -47,7 +43,6 @@ func (p *period) String() string {
 	return time.Duration(*p).String()
 }
 
-// Set reads a period.
 func (p *period) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	switch _, plain := strconv.ParseFloat(text, 64); {
@@ -55,34 +50,30 @@ func (p *period) Set(text string) error {
 		*p = period(d)
 		return nil
 	case plain == nil:
-		return fmt.Errorf("want a unit behind the number, such as %ss for seconds, or ms, m, h", text)
+		return fmt.Errorf("needs a unit after the number, such as %ss for seconds, or ms, m, h", text)
 	}
-	return errors.New("want a duration such as 500ms, 30s, 10m or 168h")
+	return errors.New("must be a duration such as 500ms, 30s, 10m or 168h")
 }
 
-// Type names the kind of flag.
 func (*period) Type() string { return "DURATION" }
 
 // A TimesFlag is the value of --times.
 type TimesFlag trail.Times
 
-const TimesHelp = "take events with times within `FROM/TO`, each a day or RFC 3339, or with any; left out: 20 years back, to a day ahead"
+const TimesHelp = "accept events whose times are within `FROM/TO`, each a day or RFC 3339, or \"any\"; by default from 20 years ago to a day ahead"
 
-// String returns the times as they may be written.
 func (t *TimesFlag) String() string { return trail.Times(*t).String() }
 
-// Set reads times.
 func (t *TimesFlag) Set(text string) error {
 	times, err := trail.ParseTimes(text)
 	*t = TimesFlag(times)
 	return err
 }
 
-// Type names the kind of flag.
 func (*TimesFlag) Type() string { return "FROM/TO" }
 
-// checkFiles refuses files that are not there, or of which nobody can tell what
-// they hold, before a store is made for them.
+// checkFiles refuses files that do not exist or have an unknown extension, before a
+// store is made for them.
 func checkFiles(command string, files []string) error {
 	for _, f := range files {
 		if f == app.StdinPath {
@@ -104,8 +95,8 @@ func checkFiles(command string, files []string) error {
 	return nil
 }
 
-// checkFolder refuses to make a store in a folder that has files of something else. A
-// folder with anything of a store in it is one, whatever became of it.
+// checkFolder refuses to make a store in a folder with other files. A folder that has
+// any part of a store is accepted, even if it is damaged.
 func checkFolder(command string, db string) error {
 	entries, err := os.ReadDir(db)
 	if err != nil {
@@ -124,7 +115,7 @@ func checkFolder(command string, db string) error {
 	if foreign == "" {
 		return nil
 	}
-	return app.Usagef(command, "name a folder that is empty or not there yet, such as "+filepath.Join(db, "events.trail"), "%s is no store, and has other files in it, such as %s", db, foreign)
+	return app.Usagef(command, "name a folder that is empty or not there yet, such as "+filepath.Join(db, "events.trail"), "%s is not a store: it has other files in it, such as %s", db, foreign)
 }
 
 // cohortHint adds to the error of a query for a cohort that is not kept which ones are.

@@ -17,22 +17,22 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-const importLong = `Import adds the events of files to a store, which is made if there is none: CSV,
-NDJSON (one JSON object a line) and Parquet, told apart by their extensions; .gz and
-.zst are unpacked. "-" is NDJSON on standard input.
+const importLong = `Import adds the events in files to the store in FOLDER, and creates the store if it does
+not exist. The extension of a file tells its format: CSV, NDJSON (one JSON object per line)
+or Parquet. Files with .gz and .zst after it are decompressed. "-" is NDJSON on standard
+input.
 
 One column is the user, one the time, one the name of the event; all others are
 properties of events. Times are RFC 3339, or integers since 1970 in seconds,
-milliseconds, microseconds or nanoseconds, which are told apart by their size. A row
-whose time is more than 20 years back or a day ahead is a bad one, unless --times says
-otherwise.
+milliseconds, microseconds or nanoseconds, as their size tells. A row whose time is more
+than 20 years ago or more than a day ahead is a bad row, unless --times allows it.
 
-A file is taken as a whole or not at all. Rows that cannot be read are listed with
-their line; more than --max-bad of them end the import of their file with exit code 1,
-and nothing of that file or of those after it is taken.
+A file is imported as a whole or not at all. Bad rows are listed with their line. If a
+file has more than --max-bad of them, the import stops with exit code 1; that file and those
+after it are not imported.
 
-With --id, events that are equal in user, time and id are kept once, also if they
-come again with another import. Without it every row is an event.`
+With --id, events with the same user, time and id are stored once, even if they come
+again in a later import. Without it every row is an event.`
 
 const importExample = `  uniflow trail import shop.trail examples/shop.csv
   uniflow trail import shop.trail --user customer --time at --time-unit s --event what events.csv.gz
@@ -74,16 +74,16 @@ func importCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dbFlag(cmd, flags, &o.db, ", made if it is missing")
-	flags.StringVar(&o.user, "user", "", "the `COLUMN` of users; user_id or user if left out")
-	flags.StringVar(&o.time, "time", "", "the `COLUMN` of times; time, ts or timestamp if left out")
-	flags.StringVar(&o.event, "event", "", "the `COLUMN` of the names of events; event or name if left out")
-	flags.StringVar(&o.id, "id", "", "the `COLUMN` of ids of events, to keep those that come twice once")
-	flags.StringVar(&o.unit, "time-unit", "", "times that are integers are in `UNIT`: s, ms, us or ns; told by their size if left out")
-	flags.StringSliceVar(&o.types, "types", nil, "take a property for what it is said to be, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave it out")
+	flags.StringVar(&o.user, "user", "", "the `COLUMN` of users; user_id or user by default")
+	flags.StringVar(&o.time, "time", "", "the `COLUMN` of times; time, ts or timestamp by default")
+	flags.StringVar(&o.event, "event", "", "the `COLUMN` of event names; event or name by default")
+	flags.StringVar(&o.id, "id", "", "the `COLUMN` of event ids; duplicates are stored once")
+	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are integers: s, ms, us or ns; by default their size tells")
+	flags.StringSliceVar(&o.types, "types", nil, "override the types of properties, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave the property out")
 	flags.Var(&o.times, "times", TimesHelp)
-	flags.IntVar(&o.maxBad, "max-bad", 0, "go on after up to `N` rows of a file that cannot be read; they are left out")
-	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; counts when the store is made; 672h, 28 days, if left out")
-	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, and a loss of power may cost what was imported")
+	flags.IntVar(&o.maxBad, "max-bad", 0, "leave out up to `N` bad rows of a file")
+	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; only for a new store; 672h, 28 days, by default")
+	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, but a power failure may lose what was imported")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	app.CompleteFlag(cmd, "time-unit", TimeUnits())
 	app.CompleteFlag(cmd, "times", []string{"any"})
@@ -104,12 +104,12 @@ func ColumnTypes(command string, list []string) (map[string]event.Type, error) {
 	for _, entry := range list {
 		i := strings.LastIndexByte(entry, ':') // names of columns may have one
 		if i <= 0 {
-			return nil, app.Usagef(command, "write --types price:number,zip:string", "--types: want PROPERTY:TYPE, got %q", entry)
+			return nil, app.Usagef(command, "write --types price:number,zip:string", "--types must be PROPERTY:TYPE, got %q", entry)
 		}
 		t, ok := words[entry[i+1:]]
 		if !ok {
 			names := []string{"string", "integer", "number", "boolean", "skip"}
-			return nil, app.Usagef(command, app.DidYouMean(entry[i+1:], names, ""), "--types: %s: a type is string, integer, number, boolean or skip, got %q", entry[:i], entry[i+1:])
+			return nil, app.Usagef(command, app.DidYouMean(entry[i+1:], names, ""), "--types: the type of %s must be string, integer, number, boolean or skip, got %q", entry[:i], entry[i+1:])
 		}
 		if _, twice := types[entry[:i]]; twice {
 			return nil, app.Usagef(command, "", "--types: %q is there twice", entry[:i])
@@ -125,10 +125,10 @@ func (o *importOptions) check(command string, files []string) (map[string]event.
 	case len(files) == 0:
 		return nil, app.Usagef(command, "write import "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
 	case o.maxBad < 0:
-		return nil, app.Usagef(command, "", "--max-bad is not negative, got %d", o.maxBad)
+		return nil, app.Usagef(command, "", "--max-bad must not be negative, got %d", o.maxBad)
 	}
 	if b := time.Duration(o.bucket); b != 0 && (b < time.Hour || b > 49*24*time.Hour || b%time.Second != 0) {
-		return nil, app.Usagef(command, "write --bucket 168h for a week", "--bucket is whole seconds from 1h to 1176h, got %s", b)
+		return nil, app.Usagef(command, "write --bucket 168h for a week", "--bucket must be whole seconds from 1h to 1176h, got %s", b)
 	}
 	if o.unit != "" {
 		if err := app.OneOf(command, "time-unit", o.unit, TimeUnits()); err != nil {
@@ -149,7 +149,7 @@ func (o *importOptions) check(command string, files []string) (map[string]event.
 type importJSON struct {
 	Events int64      `json:"events"`
 	Files  []fileJSON `json:"files"`
-	Error  string     `json:"error,omitempty"` // why it went no further
+	Error  string     `json:"error,omitempty"` // why the import stopped
 }
 
 // fileJSON is a file in importJSON.
@@ -177,7 +177,7 @@ func (a commands) runImport(ctx context.Context, command string, o *importOption
 		return err
 	}
 	if err := cmp.Or(checkFiles(command, files), checkFolder(command, o.db)); err != nil {
-		return err // before a store is made for nothing
+		return err // before a store is made
 	}
 	progress := a.Progress()
 	opt := trail.ImportOptions{
@@ -200,7 +200,7 @@ func (a commands) runImport(ctx context.Context, command string, o *importOption
 	return a.reportImport(o, files, result, err)
 }
 
-// fileName is how a file is called in messages.
+// fileName is the name of a file in messages.
 func fileName(file string) string {
 	if file == app.StdinPath {
 		return "<stdin>"
@@ -208,8 +208,8 @@ func fileName(file string) string {
 	return file
 }
 
-// reportImport says what became of the files. Those that came after one that failed
-// were not begun.
+// reportImport prints which files were imported. Those after one that failed were not
+// read.
 func (a commands) reportImport(o *importOptions, files []string, result trail.ImportResult, err error) error {
 	taken := 0
 	for taken < len(result.Files) && result.Files[taken].Taken {
@@ -233,7 +233,7 @@ func (a commands) reportImport(o *importOptions, files []string, result trail.Im
 	}
 	var ended *app.ExitError
 	if err != nil && (len(files) > 1 || errors.As(err, &ended) && ended.Code > app.ExitFailure) { // by a signal
-		a.Talk("taken: %s; not taken: %s\n", joinNames(files[:taken]), joinNames(files[taken:]))
+		a.Talk("imported: %s; not imported: %s\n", joinNames(files[:taken]), joinNames(files[taken:]))
 	}
 	return importError(err)
 }
@@ -248,7 +248,7 @@ func newFileJSON(f trail.ImportFile) fileJSON {
 	return out
 }
 
-// fileSummary is the line about a file that was taken.
+// fileSummary is the line about a file that was imported.
 func fileSummary(f trail.ImportFile) string {
 	text := fileName(f.File) + ": " + show.Count(f.Rows, "event")
 	if f.Duplicates > 0 {
@@ -263,7 +263,7 @@ func fileSummary(f trail.ImportFile) string {
 	return fmt.Sprintf("%s in %s (%s/s)", text, show.Duration(f.Elapsed), show.Thousands(show.PerSecond(f.Rows, f.Elapsed)))
 }
 
-// maxBadShown is how many bad rows of a file are told.
+// maxBadShown is how many bad rows of a file are printed.
 const maxBadShown = 20
 
 // printBadRows lists the first bad rows of a file.
@@ -277,7 +277,7 @@ func (a commands) printBadRows(f trail.ImportFile) {
 	}
 }
 
-// joinNames lists files, "none" if there is none.
+// joinNames lists files; "none" if there are none.
 func joinNames(files []string) string {
 	names := make([]string, len(files))
 	for i, f := range files {
@@ -341,7 +341,7 @@ func importError(err error) error {
 	case errors.As(err, &bad):
 		return &app.ExitError{
 			Code: app.ExitFindings, Hint: "correct the rows, or leave them out with --max-bad " + strconv.FormatInt(bad.Bad, 10),
-			Err: fmt.Errorf("%s: %s cannot be read; nothing of the file was taken", fileName(bad.File), show.Count(bad.Bad, "row")),
+			Err: fmt.Errorf("%s: %s cannot be read; the file was not imported", fileName(bad.File), show.Count(bad.Bad, "row")),
 		}
 	case errors.As(err, &kind):
 		return &app.ExitError{Code: app.ExitFindings, Err: err}

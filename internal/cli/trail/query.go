@@ -26,20 +26,22 @@ import (
 const queryLong = `Query asks a store a question, which is a document of YAML or JSON: a funnel, a
 retention, a segment, a cohort or paths.
 
---sample 0.1 looks at a tenth of the users, reads about a tenth of the bytes, and scales
-the counts to all; ± is the 95 % confidence interval.
+FOLDER is the store, FILE the document, and "-" is standard input.
 
---explain tells how the question would be answered, and answers it not: plan is what the
-store would read; clickhouse and duckdb are the same question in SQL, to a table events
-with the columns that export writes. In ClickHouse columns of strings must not be
-Nullable: a missing string is empty there. The statement that makes such a table goes to
-standard error.
+--sample 0.1 reads the events of a tenth of the users and scales the counts to all users;
+± is the 95 % confidence interval.
 
---dsn has a ClickHouse server answer it, by HTTP, whose table events is as above. With
---db beside it the server answers, too; of the store come the types of the properties.
+--explain shows how the query would run, without running it: plan is what the store would
+read; clickhouse and duckdb are the query in SQL, for a table named events with the columns
+that trail export writes. ClickHouse's columns of strings must not be Nullable: a missing
+string is empty there. The statement that creates the table goes to standard error.
 
-The answer is a table, or one line of JSON with --json; what it cost goes to standard
-error. A document that cannot be used ends with exit code 1.`
+--dsn asks a ClickHouse server by HTTP instead of the store; its table events is as above.
+If you also pass --db, the server still answers; the store only supplies the types of the
+properties.
+
+The answer is a table, or one line of JSON with --json. The time and the bytes that it took
+go to standard error. A document with errors ends with exit code 1.`
 
 const queryExample = `  uniflow trail query shop.trail funnel.yaml
   uniflow trail query shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
@@ -59,7 +61,7 @@ type queryOptions struct {
 	quiet          bool
 	asJSON         bool
 
-	answeredBy string // what is said of who has answered, if that was not the store
+	answeredBy string // names the server that has answered, for the last line; empty for the store
 }
 
 // explainForms are what --explain takes.
@@ -84,16 +86,16 @@ func queryCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dbFlag(cmd, flags, &o.db, "")
-	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`; \"-\" is standard input")
-	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT`")
-	flags.Var(&o.sample, "sample", "look at this `SHARE` of the users, above 0 up to 1; instead of what the document says")
-	flags.StringVar(&o.explain, "explain", "", "print how it would be answered, as `FORM`: plan, clickhouse or duckdb; plan if no form is named")
-	flags.StringVar(&o.dsn, "dsn", "", "have the ClickHouse server at `URL` answer, and not the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
-	flags.Var(&o.timeout, "timeout", "give up after this `DURATION`; 0 is never")
-	flags.Var(&o.memory, "memory", "give up when the query takes `SIZE` of memory, beside the files that are mapped")
-	flags.BoolVar(&o.save, "save", false, "keep the cohort under its name, for where: {cohort: NAME} in other questions")
-	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one a line")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not say what it cost")
+	flags.StringVarP(&o.file, "file", "f", "", "read the question from `FILE`, instead of the second argument; \"-\" is standard input")
+	flags.StringVarP(&o.expr, "expr", "e", "", "the question itself, as `TEXT` in YAML or JSON")
+	flags.Var(&o.sample, "sample", "read only this `SHARE` of the users, above 0 and up to 1; overrides the document")
+	flags.StringVar(&o.explain, "explain", "", "show how the query would run, as `FORM`: plan (the default), clickhouse or duckdb")
+	flags.StringVar(&o.dsn, "dsn", "", "ask the ClickHouse server at `URL` instead of the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
+	flags.Var(&o.timeout, "timeout", "stop after this `DURATION`; 0 for no limit")
+	flags.Var(&o.memory, "memory", "stop when the query needs more than `SIZE` of memory, not counting mapped files")
+	flags.BoolVar(&o.save, "save", false, "save the cohort under its name, for where: {cohort: NAME} in other questions")
+	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one per line")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not print the time and the bytes that it took")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	flags.Lookup("explain").NoOptDefVal = "plan"
 	app.CompleteFlag(cmd, "explain", explainForms())
@@ -132,11 +134,11 @@ func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	case len(args) > 0:
 		return app.Usagef(command, "", "query takes a store and a question, got %q too", args[0])
 	case o.file == "" && o.expr == "":
-		return app.Usagef(command, "write query FOLDER FILE, or -e with the question itself", "nothing is asked: there is no question")
+		return app.Usagef(command, "write query FOLDER FILE, or -e with the question itself", "there is no question")
 	case o.file != "" && o.expr != "":
 		return app.Usagef(command, "", "-f and -e are two questions: ask one at a time")
 	case o.timeout < 0:
-		return app.Usagef(command, "write --timeout 10s for ten seconds", "--timeout is not negative, got %s", &o.timeout)
+		return app.Usagef(command, "write --timeout 10s for ten seconds", "--timeout must not be negative, got %s", &o.timeout)
 	case o.dsn != "" && (o.save || o.ids):
 		return app.Usagef(command, "ask the store with --db", "--save and --ids need a store, not --dsn")
 	}
@@ -186,16 +188,16 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 	return a.showAnswer(o, q, answer)
 }
 
-// limitError says of an error that --timeout or --memory has ended the query; any
-// other is as it was.
+// limitError adds to an error of --timeout or --memory how to raise the limit. Other
+// errors stay as they are.
 func (o *queryOptions) limitError(err error) error {
 	if memory := (*trail.MemoryError)(nil); errors.As(err, &memory) {
-		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "raise --memory, which is " + o.memory.String() + ", or ask a part of the users with --sample 0.1"}
+		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "raise --memory, which is " + o.memory.String() + ", or read only some of the users with --sample 0.1"}
 	}
 	if o.timeout <= 0 || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("no answer within %s", &o.timeout), Hint: "raise --timeout, or ask a part of the users with --sample 0.1"}
+	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("no answer within %s", &o.timeout), Hint: "raise --timeout, or read only some of the users with --sample 0.1"}
 }
 
 // question reads the document.
@@ -214,9 +216,9 @@ func (a commands) question(o *queryOptions) (spec.Document, error) {
 	return spec.Document{File: o.file, Data: data}, err
 }
 
-// queryStore has a store answer, or tell how it would.
+// queryStore asks the store, or explains how it would answer.
 func (a commands) queryStore(ctx context.Context, o *queryOptions, q *query.Query) (answer *query.Answer, text string, err error) {
-	// Keeping a cohort writes to the store, everything else reads it.
+	// Only saving a cohort writes to the store.
 	err = a.withTrail(ctx, o.db, trail.Options{ReadOnly: !o.save}, func(ctx context.Context, s *trail.Store) error {
 		var err error
 		opt := trail.QueryOptions{Sample: q.Sample, Memory: int64(o.memory), Timeout: time.Duration(o.timeout), IDs: o.ids, Users: o.ids, Save: o.save}
@@ -244,13 +246,12 @@ func (a commands) compileSQL(o *queryOptions, q *query.Query, s *trail.Store) (s
 		return "", err
 	}
 	if d == dialect.ClickHouse && !o.quiet {
-		a.Talk("-- The table that it asks; strings must not be Nullable:\n%s", dialect.Table(d, s.Schema()))
+		a.Talk("-- The table for it; strings must not be Nullable:\n%s", dialect.Table(d, s.Schema()))
 	}
 	return a.explainSQL(statement), nil
 }
 
-// explainSQL is what --explain prints of a statement; what is strange about it is
-// said beside.
+// explainSQL returns the SQL of a statement, and prints its warnings.
 func (a commands) explainSQL(s *dialect.Statement) string {
 	for _, warning := range s.Warnings {
 		a.Talk("warning: %s\n", warning)
@@ -258,7 +259,7 @@ func (a commands) explainSQL(s *dialect.Statement) string {
 	return s.SQL
 }
 
-// showAnswer prints an answer, and says what it cost.
+// showAnswer prints an answer, then the time and the bytes that it took.
 func (a commands) showAnswer(o *queryOptions, q *query.Query, answer *query.Answer) error {
 	if o.asJSON {
 		data, err := json.Marshal(answer)
@@ -282,7 +283,7 @@ func (a commands) showAnswer(o *queryOptions, q *query.Query, answer *query.Answ
 		return err
 	}
 	if o.save {
-		a.Talk("kept cohort %q: %s\n", q.Name, show.Count(answer.Cohort.Users.N, "user"))
+		a.Talk("saved cohort %q: %s\n", q.Name, show.Count(answer.Cohort.Users.N, "user"))
 	}
 	if !o.quiet {
 		a.Talk("%s%s\n", statsText(answer.Stats), o.answeredBy)
@@ -290,8 +291,8 @@ func (a commands) showAnswer(o *queryOptions, q *query.Query, answer *query.Answ
 	return nil
 }
 
-// questionError shows what is wrong with a document with its lines, as the other
-// commands do; any other error is as it was.
+// questionError prints errors of a document with its lines. Other errors stay as they
+// are.
 func (a commands) questionError(doc spec.Document, err error) error {
 	var problems query.Errors
 	var problem *query.Error

@@ -20,8 +20,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// storeCommand makes a command that works on a store and has no flag of its own
-// but --db.
+// storeCommand adds the argument and the flag that name the store to a command.
 func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -37,14 +36,14 @@ func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
 	return cmd
 }
 
-const infoLong = `Info tells what is in a store: how many events of which names and users, from when to
-when, their properties, and the files.`
+const infoLong = `Info shows what is in a store: the number of events and users, the first and the last
+time, the names of events, their properties, and the files.`
 
 func infoCommand(a commands) *cobra.Command {
 	var db string
 	var asJSON, segments bool
 	cmd := storeCommand(&cobra.Command{
-		Use: "info FOLDER", Short: "Tell what is in a store", Long: infoLong,
+		Use: "info FOLDER", Short: "Show what is in a store", Long: infoLong,
 		Example: "  uniflow trail info shop.trail\n  uniflow trail info shop.trail --segments",
 	}, &db)
 	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too")
@@ -146,7 +145,7 @@ func infoText(info trail.Info, segments bool) string {
 // momentText writes a time of an event for people, to the second.
 func momentText(millis int64) string { return event.Time(millis).Format("2006-01-02 15:04:05 MST") }
 
-// The elements of what info --json prints. Times are RFC 3339.
+// What info --json prints. Times are RFC 3339.
 type (
 	infoJSON struct {
 		Events        int64          `json:"events"`
@@ -221,18 +220,18 @@ func newInfoJSON(info trail.Info) infoJSON {
 	return out
 }
 
-const exportLong = `Export writes all events of a store to a file of Parquet, with the columns user, time,
-event and then the properties by name; by users in the order of their hashes, then by
-time. ClickHouse, DuckDB and trail import read it. The ids of events are not in it: what
-is imported from it is not known when the events come again with their ids.`
+const exportLong = `Export writes all events of a store to a Parquet file with the columns user, time, event
+and the properties by name, sorted by the hash of the user and then by time. ClickHouse,
+DuckDB and trail import read it. It does not have the ids of events, so events that are
+imported from it are not recognized as duplicates when they come again with their ids.`
 
 func exportCommand(a commands) *cobra.Command {
 	var db, out string
 	cmd := storeCommand(&cobra.Command{
-		Use: "export FOLDER --out FILE", Short: "Write the events of a store to a file of Parquet", Long: exportLong,
+		Use: "export FOLDER --out FILE", Short: "Write the events of a store to a Parquet file", Long: exportLong,
 		Example: "  uniflow trail export shop.trail --out shop.parquet",
 	}, &db)
-	cmd.Flags().StringVarP(&out, "out", "o", "", "the `FILE` to write, replaced once all is in it; \"-\" is standard output")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "write `FILE`, which is replaced when all events are written; \"-\" is standard output")
 	if err := cmd.MarkFlagFilename("out", "parquet"); err != nil {
 		panic(err) // the flag was added above
 	}
@@ -278,8 +277,8 @@ func exportName(out string) string {
 	return out
 }
 
-// streamFile has write fill a file beside the one named, which takes its place
-// when all is in it: what was there before stays if anything fails.
+// streamFile lets write fill a temporary file in the same folder, which then replaces
+// the named one. If anything fails, the old file stays.
 func streamFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
@@ -300,18 +299,18 @@ func streamFile(name string, write func(io.Writer) error) (err error) {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	// The name is the file's for good, whatever closing says of what was synced.
+	// The file is synced and has its name: an error of Close changes nothing.
 	_ = f.Close()
 	return nil
 }
 
-const compactLong = `Compact merges the segments of a store, until each span of time has one: queries are
-faster then, and what was deleted is gone from the disk. It is the writer of the store
-meanwhile; queries go on.
+const compactLong = `Compact merges the segments of a store until each span of time has one. Queries become
+faster, and deleted events are removed from the disk. Meanwhile no other program may write
+to the store; queries are possible.
 
---rebuild is for a store whose list of segments is damaged in both its copies: the list
-is made from the segments that are there. What no segment tells is lost: deletions that
-no compaction has carried out, cohorts, and how far a feed has come.`
+--rebuild is for a store whose list of segments is damaged in both copies: it makes a
+new list from the segments. Lost is what no segment has: deletions since the last
+compaction, cohorts, and the position of each feed.`
 
 func compactCommand(a commands) *cobra.Command {
 	var db string
@@ -320,7 +319,7 @@ func compactCommand(a commands) *cobra.Command {
 		Use: "compact FOLDER", Short: "Merge the segments of a store", Long: compactLong,
 		Example: "  uniflow trail compact shop.trail",
 	}, &db)
-	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make the list of segments anew if both its copies are damaged")
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "make a new list of segments if both copies are damaged")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := a.checkStore(db); err != nil {
 			return err
@@ -346,7 +345,8 @@ func compactCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// checkStore refuses to make a store where there is none: opening for writing would.
+// checkStore refuses a folder that does not exist: opening it for writing would create
+// a store.
 func (a commands) checkStore(db string) error {
 	_, err := os.Stat(db)
 	if err == nil {
@@ -355,10 +355,9 @@ func (a commands) checkStore(db string) error {
 	return noStoreError(db, fmt.Errorf("%s: %w", db, trail.ErrNoStore))
 }
 
-const verifyLong = `Verify reads every byte of a store and tells what is not as it was written, with the
-file and the place, and what to do. It exits with 0 if all is sound, with 1 if anything is
-damaged or missing, or may not be read. A damaged segment keeps only the queries that need
-it from being answered.`
+const verifyLong = `Verify reads every byte of a store and lists damage: the file, the place, and what to do.
+It exits with 0 if everything is sound, and with 1 if anything is damaged, missing or
+unreadable. A damaged segment only affects the queries that need it.`
 
 // verifyJSON is what verify --json prints.
 type verifyJSON struct {
@@ -367,7 +366,7 @@ type verifyJSON struct {
 	Events   int64        `json:"events"`
 	Records  int64        `json:"log_records"`
 	Damages  []damageJSON `json:"damages"`
-	Denied   []string     `json:"denied,omitempty"` // files that may not be read, and may be sound
+	Denied   []string     `json:"denied,omitempty"` // files that this user may not read
 }
 
 // damageJSON is a damaged place in verifyJSON.
@@ -423,13 +422,13 @@ func (a commands) runVerify(ctx context.Context, db string, asJSON bool) error {
 	switch {
 	case err != nil || report.OK():
 		return err
-	case len(report.Damages) == 0: // it may well be sound
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s may not be read", show.Count(int64(len(report.Denied)), "file")), Hint: "run it as the user who writes to the store"}
+	case len(report.Damages) == 0:
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s may not be read", show.Count(int64(len(report.Denied)), "file")), Hint: "run it as the user that writes to the store"}
 	}
 	return app.ErrFindings()
 }
 
-// verifyText is what verify prints: a line for each damage, or that there is none.
+// verifyText has a line for each damage, or says that there is none.
 func verifyText(db string, r trail.Report) string {
 	what := fmt.Sprintf("%s with %s, %s in the log", show.Count(int64(r.Segments), "segment"), show.Count(r.Rows, "event"), show.Count(r.Records, "record"))
 	if r.OK() {
@@ -445,12 +444,12 @@ func verifyText(db string, r trail.Report) string {
 		}
 	}
 	for _, file := range r.Denied {
-		b.WriteString(filepath.Join(db, file) + ": this user may not read it, and it may be sound\n")
+		b.WriteString(filepath.Join(db, file) + ": cannot be checked: this user may not read it\n")
 	}
 	verdict := "damaged: " + show.Count(int64(len(r.Damages)), "place")
 	switch {
 	case len(r.Damages) == 0:
-		verdict = "not known to be sound: " + show.Count(int64(len(r.Denied)), "file") + " not read"
+		verdict = "not all could be checked: " + show.Count(int64(len(r.Denied)), "file") + " not read"
 	case len(r.Denied) > 0:
 		verdict += ", " + show.Count(int64(len(r.Denied)), "file") + " not read"
 	}

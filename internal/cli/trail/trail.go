@@ -23,12 +23,12 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-const groupLong = `Trail keeps events - who did what and when - in a folder, and answers questions about
-them: how many users come from one step to the next (funnels), how many come back
-(retention), how much of something happens (segmentation), which way they take
+const groupLong = `Trail keeps events - who did what, and when - in a folder, the store, and answers
+questions about them: how many users get from one step to the next (funnels), how many
+come back (retention), how often something happens (segmentation), which way users take
 (paths), and who they are (cohorts).
 
-One program at a time writes to a store; any number may read it meanwhile.`
+One program at a time may write to a store. Any number may read it meanwhile.`
 
 const groupExample = `  uniflow trail import shop.trail examples/shop.csv
   uniflow trail query shop.trail funnel.yaml
@@ -97,8 +97,7 @@ func completeStore(extensions ...string) cobra.CompletionFunc {
 	}
 }
 
-// openTrail opens a store. What the store has to say of itself goes to standard
-// error if it is a warning or worse.
+// openTrail opens a store whose warnings go to standard error.
 func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
 	t := newWarningHandler(a.Talk)
 	o.Log = slog.New(t)
@@ -113,8 +112,8 @@ func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
 	return nil, StoreError(err)
 }
 
-// withTrail opens a store, has f do its work until that is done or a signal comes,
-// and closes the store.
+// withTrail opens a store, runs f until it returns or a signal comes, and closes the
+// store.
 func (a commands) withTrail(ctx context.Context, dir string, o trail.Options, f func(context.Context, *trail.Store) error) error {
 	return a.interruptible(ctx, func(ctx context.Context) error {
 		s, err := a.openTrail(dir, o)
@@ -125,8 +124,8 @@ func (a commands) withTrail(ctx context.Context, dir string, o trail.Options, f 
 	})
 }
 
-// interruptible runs f. The first signal cancels its context, and the command
-// ends once f has; the second ends the command at once.
+// interruptible runs f. The first signal cancels its context, and the command ends
+// once f has returned. The second signal ends the command immediately.
 func (a commands) interruptible(ctx context.Context, f func(context.Context) error) error {
 	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -145,11 +144,11 @@ func (a commands) interruptible(ctx context.Context, f func(context.Context) err
 		case err := <-done:
 			worker.Wait()
 			if err == nil || !errors.Is(err, context.Canceled) {
-				return err // it was done, or over, just then
+				return err // f ended before it saw the signal
 			}
 			return &app.ExitError{Code: app.SignalCode(sig), Err: fmt.Errorf("cancelled (%s)", sig)}
 		case second := <-signals:
-			return &app.ExitError{Code: app.SignalCode(second), Err: fmt.Errorf("ended at once (%s)", second)}
+			return &app.ExitError{Code: app.SignalCode(second), Err: fmt.Errorf("ended immediately (%s)", second)}
 		}
 	}
 }
@@ -161,17 +160,17 @@ func StoreError(err error) error {
 	}
 	var locked *trail.LockedError
 	if errors.As(err, &locked) {
-		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "one program at a time writes to a store: end the other one, or wait for it; queries may go on meanwhile"}
+		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "one program at a time may write to a store: end the other one, or wait for it; queries are possible meanwhile"}
 	}
 	return err
 }
 
-// noStoreError ends a command that found no store, or one whose list of segments is
-// missing.
+// noStoreError ends a command that found no store, or one without its list of
+// segments.
 func noStoreError(dir string, err error) error {
 	hint := "trail import makes a store"
 	if found, globErr := filepath.Glob(filepath.Join(dir, "segments", "*.seg")); globErr == nil && len(found) > 0 {
-		hint = "there are segments, and nothing that lists them: trail compact --rebuild makes a list of them"
+		hint = "there are segments, but the list of them is missing: trail compact --rebuild makes a new one"
 	}
 	return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: hint}
 }

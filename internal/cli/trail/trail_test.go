@@ -44,34 +44,34 @@ func TestTrailUsage(t *testing.T) {
 	}
 	f("nothing to import", "import", "--db", "x")
 	f(`--time-unit must be s, ms, us or ns, got "h"`, "import", "--db", "x", "--time-unit", "h", "events.csv")
-	f("--max-bad is not negative", "import", "--db", "x", "--max-bad", "-1", "events.csv")
-	f("--bucket is whole seconds from 1h to 1176h", "import", "--db", "x", "--bucket", "1m", "events.csv")
+	f("--max-bad must not be negative", "import", "--db", "x", "--max-bad", "-1", "events.csv")
+	f("--bucket must be whole seconds from 1h to 1176h", "import", "--db", "x", "--bucket", "1m", "events.csv")
 	f(`"1990" for "--times" flag: times "1990": want any, or FROM/TO such as 1990-01-01/2030-01-01`, "import", "--db", "x", "--times", "1990", "events.csv")
 	f(`"events.csv" is there twice`, "import", "--db", "x", "events.csv", "events.csv")
-	f(`--types: want PROPERTY:TYPE, got "price"`, "import", "--db", "x", "--types", "price", "events.csv")
+	f(`--types must be PROPERTY:TYPE, got "price"`, "import", "--db", "x", "--types", "price", "events.csv")
 	f("did you mean number?", "import", "--db", "x", "--types", "price:nunber", "events.csv")
 	f(`--types: "price" is there twice`, "import", "--db", "x", "--types", "price:number,price:string", "events.csv")
 	f("no store is named", "query", "-f", "q.yaml")
-	f("nothing is asked", "query", "--db", "x")
+	f("there is no question", "query", "--db", "x")
 	f("two questions", "query", "--db", "x", "-f", "q.yaml", "-e", "{}")
 	f("no store is named: events.csv is a file", "query", "events.csv")
 	f("a store and a question, got \"y\" too", "query", "x", "q.yaml", "y")
 	f("a store and a question, got \"y\" too", "query", "--db", "x", "-f", "q.yaml", "y")
-	f("nothing is asked", "query", "x")
-	f(`"2" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
-	f(`"0" for "--sample" flag: want a number above 0, up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
+	f("there is no question", "query", "x")
+	f(`"2" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "2")
+	f(`"0" for "--sample" flag: must be a number above 0 and up to 1`, "query", "--db", "x", "-f", "q.yaml", "--sample", "0")
 	f(`--explain must be plan, clickhouse or duckdb, got "sql"`, "query", "--db", "x", "-f", "q.yaml", "--explain=sql")
 	f("did you mean clickhouse?", "query", "--db", "x", "-f", "q.yaml", "--explain", "clickhose")
-	f(`"abc" for "--sample" flag: want a number above 0, up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
-	f(`"5" for "--timeout" flag: want a unit behind the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
-	f(`"soon" for "--timeout" flag: want a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
+	f(`"abc" for "--sample" flag: must be a number above 0 and up to 1, such as 0.1 for a tenth of the users`, "query", "--db", "x", "-f", "q.yaml", "--sample", "abc")
+	f(`"5" for "--timeout" flag: needs a unit after the number, such as 5s for seconds`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "5")
+	f(`"soon" for "--timeout" flag: must be a duration such as 500ms`, "query", "--db", "x", "-f", "q.yaml", "--timeout", "soon")
 	f(`"1XB" for "--memory" flag: must be a number of bytes above 0`, "query", "--db", "x", "-f", "q.yaml", "--memory", "1XB")
 	f("events.txt: unknown format: the extension must be .csv,", "import", "--db", "x", "events.csv", "events.txt")
 	f("folder.csv is a folder\nhint: name the files in it, such as folder.csv/*.csv", "import", "--db", "x", "folder.csv")
-	f(". is no store, and has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
-	f("nothing to give up: --segment is missing", "discard", "--db", "x")
-	f("--before 2999-01-01 is in the future: all events would be removed for ever", "drop", "--db", "x", "--before", "2999-01-01")
-	f("--timeout is not negative", "query", "--db", "x", "-f", "q.yaml", "--timeout", "-1s")
+	f(". is not a store: it has other files in it, such as events.csv\nhint: name a folder that is empty or not there yet", "import", "--db", ".", "events.csv")
+	f("--segment is missing", "discard", "--db", "x")
+	f("--before 2999-01-01 is in the future: all events would be removed permanently", "drop", "--db", "x", "--before", "2999-01-01")
+	f("--timeout must not be negative", "query", "--db", "x", "-f", "q.yaml", "--timeout", "-1s")
 	f("--save and --ids need a store", "query", "--dsn", "clickhouse://localhost", "-f", "q.yaml", "--ids")
 	f("--save and --ids are about cohorts", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
 	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "-e", "cohort: {did: {event: a}}")
@@ -80,9 +80,9 @@ func TestTrailUsage(t *testing.T) {
 	f("want clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "-e", "paths: {anchor: a}")
 	f("secure is the only parameter", "query", "--dsn", "clickhouse://localhost?tls=1", "-e", "paths: {anchor: a}")
 	f("nowhere to write to", "export", "--db", "x")
-	f("nobody to remove", "delete", "--db", "x")
-	f("nothing to remove", "drop", "--db", "x")
-	f("want a day or a time of RFC 3339", "drop", "--db", "x", "--before", "yesterday")
+	f("--user is missing", "delete", "--db", "x")
+	f("--before is missing", "drop", "--db", "x")
+	f("must be a day or a time of RFC 3339", "drop", "--db", "x", "--before", "yesterday")
 	if _, err := os.Stat("x"); err == nil {
 		t.Error("got a store made by commands that could not be used")
 	}
@@ -250,7 +250,7 @@ func TestSecondWriter(t *testing.T) {
 		{"query", "--save", "-e", "{name: all, cohort: {did: {event: view}}}"},
 	} {
 		code, _, errs := apptest.Execute(t, root, nil, append([]string{"trail", args[0], "--db", "shop"}, args[1:]...)...)
-		if code != app.ExitFailure || !strings.Contains(errs, "store shop is held by process ") || !strings.Contains(errs, "\nhint: one program at a time writes to a store") {
+		if code != app.ExitFailure || !strings.Contains(errs, "store shop is held by process ") || !strings.Contains(errs, "\nhint: one program at a time may write to a store") {
 			t.Errorf("trail %q: got %d, %q, want %d and who holds the store", args, code, errs, app.ExitFailure)
 		}
 	}
@@ -463,11 +463,11 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	f("events.csv: 2 events in ", "import", "events.csv")
-	f("removed the events before 2026-02-01 00:00:00 UTC for ever; from now on, older ones are left out when they come\n", "drop", "--before", "2026-02-01")
-	f("nothing removed: what was before 2026-02-01 00:00:00 UTC was removed earlier, and cannot be brought back\n", "drop", "--before", "2026-01-01")
+	f("removed the events before 2026-02-01 00:00:00 UTC permanently; older events are left out from now on\n", "drop", "--before", "2026-02-01")
+	f("nothing removed: the events before 2026-02-01 00:00:00 UTC were removed earlier\n", "drop", "--before", "2026-01-01")
 	f("events.csv: 1 event, 1 left out as older than what is kept in ", "import", "events.csv")
-	f("removed the events before 2999-01-01 00:00:00 UTC for ever", "drop", "--before", "2999-01-01", "--force")
-	f("removed nobody: no events of nobody\n", "delete", "--user", "nobody")
+	f("removed the events before 2999-01-01 00:00:00 UTC permanently", "drop", "--before", "2999-01-01", "--force")
+	f("nothing removed: there are no events of nobody\n", "delete", "--user", "nobody")
 }
 
 // TestDiscard gives a damaged segment up.
@@ -491,7 +491,7 @@ func TestDiscard(t *testing.T) {
 	}
 	f(app.ExitFindings, "\ndamaged: ", "verify")
 	f(app.ExitFailure, "it is not damaged, and stays", "discard", "--segment", segments[1])
-	f(app.ExitOK, "gave up "+filepath.Base(segments[0])+" with 1 event; what is left of it is in shop/lost\n", "discard", "--segment", segments[0])
+	f(app.ExitOK, "removed "+filepath.Base(segments[0])+" with 1 event; what is left of it is in shop/lost\n", "discard", "--segment", segments[0])
 	f(app.ExitOK, "sound: 1 segment with 1 event,", "verify")
 }
 
@@ -523,8 +523,8 @@ func TestVerifyText(t *testing.T) {
 	}{
 		{trail.Report{Segments: 1, Rows: 1}, "sound: 1 segment with 1 event, 0 records in the log\n"},
 		{trail.Report{Damages: []trail.Damage{damage, damage}}, "shop/segments/1.seg: bytes 4 to 12: times: checksum\n    hint: copy it back\nshop/segments/1.seg: bytes 4 to 12: times: checksum\ndamaged: 2 places; read 0 segments with 0 events, 0 records in the log\n"},
-		{trail.Report{Denied: []string{"LOCK"}}, "shop/LOCK: this user may not read it, and it may be sound\nnot known to be sound: 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
-		{trail.Report{Denied: []string{"LOCK"}, Damages: []trail.Damage{{File: "x", Reason: "it is missing"}}}, "shop/x: it is missing\nshop/LOCK: this user may not read it, and it may be sound\ndamaged: 1 place, 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
+		{trail.Report{Denied: []string{"LOCK"}}, "shop/LOCK: cannot be checked: this user may not read it\nnot all could be checked: 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
+		{trail.Report{Denied: []string{"LOCK"}, Damages: []trail.Damage{{File: "x", Reason: "it is missing"}}}, "shop/x: it is missing\nshop/LOCK: cannot be checked: this user may not read it\ndamaged: 1 place, 1 file not read; read 0 segments with 0 events, 0 records in the log\n"},
 	} {
 		if got := verifyText("shop", tt.report); got != tt.want {
 			t.Errorf("got\n%s\nwant\n%s", got, tt.want)

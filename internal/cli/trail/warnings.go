@@ -11,46 +11,44 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
-// A warningHandler writes what a store has to say of itself as the rest of a command's talk:
-// a line for each warning. Until the store is open the lines are held back, as an
-// error of opening it says the same. Many goroutines may use it.
+// A warningHandler writes each warning that a store logs as a line on standard error,
+// once. Lines wait until the store is open, because an error of opening it says the
+// same. Goroutines may share it.
 type warningHandler struct {
-	to    *talk
+	to    *warnings
 	attrs []slog.Attr
 }
 
-// talk is what all talkers of a store share.
-type talk struct {
-	say func(format string, args ...any)
-	mu  struct {
+// warnings are what the handlers of a store share.
+type warnings struct {
+	print func(format string, args ...any)
+	mu    struct {
 		sync.Mutex
-		opened bool
-		held   []string
-		said   []string // each line is said once
+		opened  bool
+		waiting []string
+		printed []string
 	}
 }
 
-func newWarningHandler(say func(format string, args ...any)) *warningHandler {
-	return &warningHandler{to: &talk{say: say}}
+func newWarningHandler(print func(format string, args ...any)) *warningHandler {
+	return &warningHandler{to: &warnings{print: print}}
 }
 
-// open says what was held back, and from now on everything at once.
+// open prints the lines that wait; later ones are printed immediately.
 func (t *warningHandler) open() {
 	t.to.mu.Lock()
-	held := t.to.mu.held
-	t.to.mu.opened, t.to.mu.held = true, nil
+	waiting := t.to.mu.waiting
+	t.to.mu.opened, t.to.mu.waiting = true, nil
 	t.to.mu.Unlock()
-	for _, line := range held {
-		t.to.say("%s", line)
+	for _, line := range waiting {
+		t.to.print("%s", line)
 	}
 }
 
-// Enabled passes warnings and worse.
 func (t *warningHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn
 }
 
-// Handle says a record, unless it was said before.
 func (t *warningHandler) Handle(_ context.Context, r slog.Record) error {
 	var parts []string
 	add := func(a slog.Attr) bool {
@@ -67,25 +65,23 @@ func (t *warningHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	line := "warning: " + show.Printable(text) + "\n"
 	t.to.mu.Lock()
-	known := slices.Contains(t.to.mu.said, line)
+	known := slices.Contains(t.to.mu.printed, line)
 	opened := t.to.mu.opened
-	if !known && len(t.to.mu.said) < 100 {
-		t.to.mu.said = append(t.to.mu.said, line)
+	if !known && len(t.to.mu.printed) < 100 {
+		t.to.mu.printed = append(t.to.mu.printed, line)
 	}
 	if !known && !opened {
-		t.to.mu.held = append(t.to.mu.held, line)
+		t.to.mu.waiting = append(t.to.mu.waiting, line)
 	}
 	t.to.mu.Unlock()
 	if opened && !known {
-		t.to.say("%s", line)
+		t.to.print("%s", line)
 	}
 	return nil
 }
 
-// WithAttrs returns a warningHandler that says the attributes, too.
 func (t *warningHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &warningHandler{t.to, append(slices.Clip(t.attrs), attrs...)}
 }
 
-// WithGroup returns the warningHandler: groups are nothing to people.
 func (t *warningHandler) WithGroup(string) slog.Handler { return t }
