@@ -1,6 +1,6 @@
-// Package cli is the command uniflow for programs that have kinds of their own:
-// start, check, fmt, list, describe, schema and the rest know these as they know
-// those of package std.
+// Package cli is the command uniflow for programs with kinds of their own: start,
+// check, fmt, list, describe, schema and the rest know these like those of package
+// std.
 //
 //	func main() {
 //		os.Exit(cli.Main(context.Background(), os.Args[1:], kinds()...))
@@ -21,13 +21,13 @@ import (
 )
 
 // Main runs a command line, without the program's name, and returns its exit code.
-// Documents may use the kinds beside those of package std; one that is described
-// badly or has the name of another keeps check and start from working, with a
-// message. When ctx ends, a program that serves shuts down as upon SIGTERM.
+// Documents may use the kinds in addition to those of package std. If a kind has an
+// invalid description or the name of another, check and start fail with a message.
+// When ctx ends, a program that serves shuts down as upon SIGTERM.
 //
-// If args are those of the process, scripts can be isolated: then the executable is
-// started again for each process that such a script runs in, so a program should call
-// Main before it does anything else.
+// If args are those of the process, scripts can be isolated: Main then starts the
+// executable again for each of their processes, so a program should call Main before
+// it does anything else.
 //
 // It reads the environment, standard input and signals of the process, and writes to
 // its standard output and error. Time zones of queries are those of the system;

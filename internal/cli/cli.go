@@ -23,9 +23,9 @@ import (
 
 const rootLong = `Uniflow serves workflows: nodes that are declared in YAML and joined by links.
 
-Exit codes: 0 all is well; 1 the documents have findings; 2 the command line or
-the config file cannot be used; 3 it could not be done, such as an address that
-is in use. Data goes to standard output, everything else to standard error.`
+Exit codes: 0 success; 1 the documents have findings; 2 the command line or
+the config file cannot be used; 3 something failed, for example an address is in
+use. Data goes to standard output, everything else to standard error.`
 
 const rootExample = `  uniflow init ping
   uniflow start examples/ping.yaml
@@ -49,12 +49,12 @@ func root(a *app.App) *cobra.Command {
 
 // elsewhere says how to do here what commands of other programs do.
 var elsewhere = map[string]string{
-	"lint": "uniflow check finds what is wrong with documents", "validate": "uniflow check finds what is wrong with documents",
-	"verify": "uniflow check finds what is wrong with documents", "vet": "uniflow check finds what is wrong with documents",
+	"lint": "uniflow check finds errors in documents", "validate": "uniflow check finds errors in documents",
+	"verify": "uniflow check finds errors in documents", "vet": "uniflow check finds errors in documents",
 	"run": "uniflow start serves a workflow; uniflow call sends one payload to it", "serve": "uniflow start serves a workflow",
 	"up": "uniflow start serves a workflow", "exec": "uniflow call sends a payload to a node; uniflow eval evaluates code",
 	"test": "uniflow call sends a payload to a node; uniflow eval evaluates code", "try": "uniflow call sends a payload to a node; uniflow eval evaluates code",
-	"new": "uniflow init writes a workflow to begin with", "create": "uniflow init writes a workflow to begin with",
-	"format": "uniflow fmt writes documents in their form", "kinds": "uniflow list lists the kinds of nodes",
+	"new": "uniflow init writes an example workflow", "create": "uniflow init writes an example workflow",
+	"format": "uniflow fmt formats documents", "kinds": "uniflow list lists the kinds of nodes",
 	"graph": "uniflow start --admin serves the nodes as JSON at /api/v1/nodes",
 }

@@ -57,7 +57,7 @@ func TestExitCodes(t *testing.T) {
 	f(2, "--log-format must be text or json", "start", "--from-specs", "good.yaml", "--log-format", "xml")
 	f(2, "needs a token", "start", "--from-specs", "good.yaml", "--admin", "0.0.0.0:0")
 	f(2, "want HOST:PORT", "start", "--from-specs", "good.yaml", "--admin", "9000")
-	f(2, "not negative", "start", "--from-specs", "good.yaml", "--grace", "-1s")
+	f(2, "must not be negative", "start", "--from-specs", "good.yaml", "--grace", "-1s")
 	f(1, "[F2001]", "start", "--from-specs", "wrong.yaml")
 	f(1, "[F1016]", "start", "--from-specs", "missing.yaml")
 	f(3, "profile: open", "start", "--from-specs", "good.yaml", "--cpuprofile", "no/such/folder")

@@ -15,29 +15,29 @@ import (
 
 const commandsIntro = `# Command line
 
-What ` + "`uniflow help`" + ` and ` + "`uniflow COMMAND --help`" + ` print. Standard output is data, standard error is talk; nothing is coloured when
-it does not go to a terminal, or when ` + "`NO_COLOR`" + ` is set.
+What ` + "`uniflow help`" + ` and ` + "`uniflow COMMAND --help`" + ` print. Data goes to standard output, messages go to standard
+error. Findings are coloured only on a terminal, and not if ` + "`NO_COLOR`" + ` is set.
 
 | exit code | meaning |
 | --- | --- |
-| 0 | all is well; also after SIGTERM and SIGINT, when all work was done within the grace |
-| 1 | the documents have findings, or are not in their form |
+| 0 | success; also after SIGTERM and SIGINT, if all processes ended within the grace period |
+| 1 | the documents have findings, or are not formatted |
 | 2 | the command line, the environment or the config file cannot be used |
-| 3 | what was asked for could not be done: bind, start, write, drain |
-| 130, 143 | ended at once, by a second SIGINT or SIGTERM |
+| 3 | something failed: an address is in use, a file cannot be written, processes took too long to end |
+| 130, 143 | ended immediately by a second SIGINT or SIGTERM |
 
 `
 
 const configIntro = `## Settings
 
-Settings come from flags, else from environment variables, else from a config file, else from defaults. A list in one place replaces the
-lists of those after it. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. It is YAML;
-an unknown or malformed key is an error with its place. Paths in it are relative to its own folder.
+Settings come from flags, else from environment variables, else from a config file, else from defaults. A list from one place replaces the
+lists from later ones. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. It is YAML;
+an unknown or malformed key is an error with its place. Paths in it are relative to its own folder; environment is a map.
 
 `
 
 const configOutro = `
-Several paths in a variable are separated as in ` + "`PATH`" + `; several pairs in ` + "`UNIFLOW_ENVIRONMENT`" + ` stand on lines of their own.
+Paths in a variable are separated as in ` + "`PATH`" + `. ` + "`UNIFLOW_ENVIRONMENT`" + ` has one pair per line.
 
 ` + "```yaml\nfrom-specs: [flows, shared/errors.yaml]\nenvironment:\n  REGION: eu\nwatch: true\nadmin: 127.0.0.1:9000\n```\n"
 
@@ -64,7 +64,7 @@ func CommandsPage() string {
 	return b.String()
 }
 
-// commandPage writes about a command, and about those that it has below it.
+// commandPage writes about a command and its subcommands.
 func commandPage(b *strings.Builder, cmd *cobra.Command, heading string) {
 	cmd.InitDefaultHelpFlag()
 	use := cmd.UseLine()
@@ -72,7 +72,7 @@ func commandPage(b *strings.Builder, cmd *cobra.Command, heading string) {
 	_, title, _ = strings.Cut(title, " ") // of the program
 	b.WriteString(heading + title + "\n\n")
 	if cmd.Name() == "completion" {
-		b.WriteString("Prints a script that completes commands and flags, for `bash`, `zsh`, `fish` or `powershell`. `uniflow completion SHELL --help` tells how to load it.\n\n" +
+		b.WriteString("Prints a script that completes commands and flags, for `bash`, `zsh`, `fish` or `powershell`. `uniflow completion SHELL --help` shows how to load it.\n\n" +
 			"```text\nuniflow completion SHELL\n```\n\n")
 		return
 	}

@@ -1,9 +1,7 @@
-// Command docgen writes the pages of docs/reference from what they are about:
-// the kinds, the codes of findings, the commands. It is run in the root of the
-// repository.
+// Command docgen generates the pages of docs/reference from the kinds, the codes of
+// findings and the commands. Run it in the root of the repository.
 //
-// With -check it writes nothing, and exits with 1 if a page is not what it would
-// write.
+// With -check it writes nothing, and exits with 1 if a page is out of date.
 package main
 
 import (
@@ -34,7 +32,7 @@ func main() {
 	}
 }
 
-// errStale is the end of a check that found pages to be written anew.
+// errStale ends a check that found pages that are out of date.
 var errStale = errors.New("run make generate")
 
 // generate writes the pages to a folder, or compares them with what is there.

@@ -1,15 +1,15 @@
-// Package flame tells from a CPU profile where the time went: which nodes took
-// it, which kinds, which functions, and how the calls nest.
+// Package flame analyses a CPU profile: how much time each node, kind and function
+// took, and how the calls nest.
 //
-// Read [Read] and [Profile] first, then rows.go (the tables), tree.go (how calls
-// nest) and svg.go (the picture of that).
+// Read [Read] and [Profile] first, then rows.go (the tables), tree.go (the tree of
+// calls) and svg.go (the flame graph).
 //
-// Invariants: each sample counts to one [Owner], so that the rows of nodes, those
-// of kinds and the flat times of functions each add up to [Profile.CPU]. The same
-// profile gives the same rows and the same bytes. Names are from documents and
-// from whoever made the profile: what shows them must not trust them.
+// Invariants: each sample counts to one [Owner], so the rows of nodes, those of kinds
+// and the flat times of functions each add up to [Profile.CPU]. The same profile gives
+// the same rows and the same bytes. Names come from documents and from profiles of
+// unknown origin, so escape them before showing them.
 //
-// The package must not know where profiles come from, or what they are shown on.
+// The package must not know where profiles come from, or where they are shown.
 package flame
 
 import (
@@ -28,10 +28,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/run"
 )
 
-// ErrFormat refuses what is not a profile at all.
+// ErrFormat is the error of data that is not a profile.
 var ErrFormat = errors.New("not a profile")
 
-// ErrNotCPU refuses profiles of memory, of locks and of the like.
+// ErrNotCPU is the error of a profile of memory, locks and so on.
 var ErrNotCPU = errors.New("not a profile of the CPU")
 
 const (
@@ -39,46 +39,43 @@ const (
 	// server are some hundred kilobytes.
 	maxSize = 256 << 20
 
-	// maxDepth is how many frames of a stack count, from the innermost. Go itself
-	// keeps 128.
+	// maxDepth bounds the frames of a stack, from the innermost. Go keeps 128.
 	maxDepth = 512
 )
 
-// A Profile is where CPU time was spent. It does not change, and may be used from
-// any goroutine.
+// A Profile is a CPU profile by owner and stack. It is immutable.
 type Profile struct {
 	Samples int64         // how many there are
 	CPU     time.Duration // that was spent, on all processors together
-	Wall    time.Duration // how long the profile was taken; 0 if it does not say
+	Wall    time.Duration // how long the profile was taken; 0 if unknown
 
 	samples []sample
 }
 
-// A sample is a stack that was met once or more.
+// A sample is a stack and the time spent in it.
 type sample struct {
 	owner Owner
 	stack []string // of functions, outermost first; never empty
 	time  time.Duration
 }
 
-// An Owner is what time counts to: a node, or, where none was at work, one of
-// those whose name stands in parentheses.
+// An Owner is what time counts to: a node, or else one of the names in parentheses.
 type Owner struct {
 	Node      string // its name, or its kind and ID
 	Kind      string // empty if there is no node
 	Namespace string // empty if there is no node
 }
 
-// The owners of time that no node spent.
+// The owners of time without a node.
 const (
 	Collector = "(garbage collection)"
 	Runtime   = "(runtime)"   // Go's scheduler, timers and network poller
-	Profiling = "(profiling)" // the taking of the profile itself
+	Profiling = "(profiling)" // taking the profile
 	Outside   = "(outside)"   // goroutines that no node has started
 )
 
-// Read reads a profile as Go's runtime writes it, packed or not. The error is
-// [ErrFormat] or [ErrNotCPU] if it is none that this package can tell of.
+// Read reads a profile as Go's runtime writes it, compressed or not. The error wraps
+// [ErrFormat] or [ErrNotCPU] if this package cannot use the data.
 func Read(r io.Reader) (*Profile, error) { return readUpTo(r, maxSize) }
 
 func readUpTo(r io.Reader, size int64) (*Profile, error) {
@@ -108,7 +105,7 @@ func readUpTo(r io.Reader, size int64) (*Profile, error) {
 	return convert(parsed)
 }
 
-// convert takes from a profile what is told of it.
+// convert reads the samples of a parsed profile.
 func convert(parsed *profile.Profile) (*Profile, error) {
 	at, counts := -1, -1
 	var types []string
@@ -137,10 +134,9 @@ func convert(parsed *profile.Profile) (*Profile, error) {
 			n = s.Value[counts]
 		}
 		if spent <= 0 || n <= 0 {
-			continue // a difference of profiles has these; nothing was spent here
+			continue // from a difference of two profiles
 		}
-		// Both sums are of what any sum of parts is at most, so that no other can
-		// overflow.
+		// If these sums do not overflow, no sum of parts does.
 		if spent > math.MaxInt64-int64(p.CPU) || n > math.MaxInt64-p.Samples {
 			return nil, fmt.Errorf("%w: it holds more time than there is", ErrFormat)
 		}
@@ -152,7 +148,7 @@ func convert(parsed *profile.Profile) (*Profile, error) {
 	return p, nil
 }
 
-// functionName returns what a function is shown as.
+// functionName replaces an empty name.
 func functionName(name string) string {
 	if name == "" {
 		return unknown
@@ -162,8 +158,8 @@ func functionName(name string) string {
 
 const unknown = "(unknown)"
 
-// stackOf returns the functions of a sample, outermost first, with those that
-// were inlined. There is one at least.
+// stackOf returns the functions of a sample, outermost first, with inlined ones. There
+// is at least one.
 func stackOf(s *profile.Sample, names map[*profile.Function]string) []string {
 	var stack []string
 	for _, at := range s.Location { // innermost first, as lines are
@@ -205,7 +201,7 @@ func ownerOf(s *profile.Sample, stack []string) Owner {
 	return Owner{Node: unowned(stack)}
 }
 
-// unowned says what an unlabelled stack is of.
+// unowned returns the owner of an unlabelled stack.
 func unowned(stack []string) string {
 	runtimeOnly := true
 	for _, name := range stack {
@@ -235,9 +231,8 @@ func labels(name string) bool {
 	return false
 }
 
-// collects reports whether a function is the root of a part of the garbage
-// collector, or stands for it where there was no stack. What others allocate pays
-// for part of it, too: gcAssistAlloc is theirs.
+// collects reports whether a function is the root of a part of the garbage collector,
+// or stands for it where there is no stack. gcAssistAlloc counts to the allocating node.
 func collects(name string) bool {
 	switch name {
 	case "runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.forcegchelper", "runtime.gcStart", "runtime.GC", "runtime._GC":
@@ -246,14 +241,13 @@ func collects(name string) bool {
 	return false
 }
 
-// ofRuntime reports whether a function belongs to the runtime and not to what
-// runs on it.
+// ofRuntime reports whether a function belongs to the runtime.
 func ofRuntime(name string) bool {
 	return strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "internal/runtime/") || strings.HasPrefix(name, "runtime/internal/")
 }
 
-// underneath reports whether a function is one that code is slow by and not
-// because of: that allocates, copies, locks or calls the system.
+// underneath reports whether a function allocates, copies, locks or calls the system:
+// its caller is the one to look at.
 func underneath(name string) bool {
 	for _, prefix := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "syscall."} {
 		if strings.HasPrefix(name, prefix) {
@@ -287,8 +281,8 @@ func Short(function string) string {
 	return path[first:] + "." + withoutTypes(rest)
 }
 
-// cut splits the name of a function behind its package's path. Dots in the last
-// element of the path are written as %2e.
+// cut splits the name of a function after the path of its package. Dots in the last
+// element of the path are %2e.
 func cut(function string) (path, rest string) {
 	end := len(function)
 	if i := strings.IndexAny(function, "[("); i >= 0 { // type arguments have paths of their own
@@ -306,7 +300,7 @@ func isVersion(word string) bool {
 	return len(word) > 1 && word[0] == 'v' && strings.Trim(word[1:], "0123456789") == ""
 }
 
-// withoutTypes leaves out what stands in brackets.
+// withoutTypes replaces type arguments by […].
 func withoutTypes(name string) string {
 	var b strings.Builder
 	depth := 0

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Part is what takes some of the time of a row.
+// A Part is a part of the time of a row.
 type Part struct {
 	Name  string
 	Time  time.Duration
 	Share float64 // of the row's time, 0 to 1
 }
 
-// A NodeRow is what one owner has spent.
+// A NodeRow is the time of one owner.
 type NodeRow struct {
 	Owner
 	Time      time.Duration
@@ -22,16 +22,16 @@ type NodeRow struct {
 	Functions []Part  // at most three, most first; see [Profile.Nodes]
 }
 
-// A KindRow is what the nodes of one kind have spent.
+// A KindRow is the time of all nodes of one kind.
 type KindRow struct {
-	Kind  string // or the name of an owner that is no node
+	Kind  string // or the name of an owner that is not a node
 	Time  time.Duration
 	Share float64 // of [Profile.CPU], 0 to 1
 	Nodes []Part  // at most three, most first
 	Count int     // of nodes
 }
 
-// A FunctionRow is what one function has spent.
+// A FunctionRow is the time of one function.
 type FunctionRow struct {
 	Function   string        // with the path of its package
 	Flat       time.Duration // in itself
@@ -42,14 +42,13 @@ type FunctionRow struct {
 	NodeShare  float64       // how much of Cumulative
 }
 
-// maxParts is how many parts are told of a row.
+// maxParts bounds the parts of a row.
 const maxParts = 3
 
 // Nodes returns a row for each owner, most time first. Its functions are the
-// innermost ones outside of the runtime, of locks and of calls of the system:
-// those in which something can be done about it. All others are their doing.
+// innermost ones that are not part of the runtime, locks or system calls.
 func (p *Profile) Nodes() []NodeRow {
-	spent := make(map[Owner]*tally)
+	spent := make(map[Owner]*sum)
 	for _, s := range p.samples {
 		of(spent, s.owner).add(s.actor(), s.time)
 	}
@@ -69,7 +68,7 @@ func (p *Profile) Kinds() []KindRow {
 		name string
 		node bool
 	}
-	spent := make(map[key]*tally)
+	spent := make(map[key]*sum)
 	nodes := make(map[key]map[Owner]bool)
 	for _, s := range p.samples {
 		k := key{s.owner.Node, false}
@@ -103,11 +102,11 @@ func (p *Profile) Functions() []FunctionRow {
 		owners           map[Owner]time.Duration
 	}
 	spent := make(map[string]*sums)
-	seen := make(map[string]int) // the sample, counted from 1, that a function was last met in
+	seen := make(map[string]int) // the last sample, counted from 1, with a function
 	for i, s := range p.samples {
 		for _, name := range s.stack {
 			if seen[name] == i+1 {
-				continue // it calls itself
+				continue // recursion
 			}
 			seen[name] = i + 1
 			f := spent[name]
@@ -140,8 +139,8 @@ func (p *Profile) Functions() []FunctionRow {
 	return rows
 }
 
-// actor returns the innermost function of a stack that is not underneath others,
-// or the innermost of all.
+// actor returns the innermost function of a stack that is not [underneath], or else the
+// innermost of all.
 func (s *sample) actor() string {
 	for _, name := range slices.Backward(s.stack) {
 		if !underneath(name) && name != unknown {
@@ -156,29 +155,29 @@ func (o Owner) compare(other Owner) int {
 	return cmp.Or(strings.Compare(o.Node, other.Node), strings.Compare(o.Namespace, other.Namespace), strings.Compare(o.Kind, other.Kind))
 }
 
-// A tally adds up time by part.
-type tally struct {
+// A sum adds up time by part.
+type sum struct {
 	time  time.Duration
 	parts map[string]time.Duration
 }
 
-// of returns the tally of a key, made at need.
-func of[K comparable](all map[K]*tally, key K) *tally {
+// of returns the sum of a key, and adds it if it is missing.
+func of[K comparable](all map[K]*sum, key K) *sum {
 	t := all[key]
 	if t == nil {
-		t = &tally{parts: make(map[string]time.Duration)}
+		t = &sum{parts: make(map[string]time.Duration)}
 		all[key] = t
 	}
 	return t
 }
 
-func (t *tally) add(part string, spent time.Duration) {
+func (t *sum) add(part string, spent time.Duration) {
 	t.time += spent
 	t.parts[part] += spent
 }
 
 // most returns the largest parts.
-func (t *tally) most() []Part {
+func (t *sum) most() []Part {
 	parts := make([]Part, 0, len(t.parts))
 	for name, spent := range t.parts {
 		parts = append(parts, Part{name, spent, share(spent, t.time)})
@@ -189,7 +188,7 @@ func (t *tally) most() []Part {
 	return slices.Clip(parts[:min(maxParts, len(parts))])
 }
 
-// share returns what part of a whole is, 0 to 1.
+// share divides, and is 0 for an empty whole.
 func share(part, whole time.Duration) float64 {
 	if whole <= 0 {
 		return 0

@@ -24,27 +24,25 @@ const (
 	padding   = 3 // left of the text of a frame
 )
 
-// unit is the fraction of a pixel that edges are rounded to. Edges and not widths
-// are rounded, so that frames never overlap nor leave the one they are in.
+// unit is how many steps a pixel has. Edges are rounded to steps, not widths, so that
+// frames never overlap or leave their parent.
 const unit = 100
 
-// The colours of what is no function.
+// The colours of frames that are not functions.
 const (
 	colourAll   = "#e4e4e4"
 	colourNode  = "#8fbbe8"
-	colourOther = "#c3cbd3" // owners that are no nodes, and the runtime
+	colourOther = "#c3cbd3" // owners without a node, and the runtime
 )
 
-// script has frames zoomed into and searched for. It takes nothing from the
-// document but what is in the picture, as text.
+// script adds zoom and search. It reads only the text of the picture.
 //
 //go:embed script.js
 var script string
 
-// SVG draws a profile: all time at the top, below it the owners, below each of
-// them the stacks of calls, with widths in proportion to time. Frames of less
-// than 0.1 % are left out. The picture refers to nothing outside of it, and is
-// whole without its script.
+// SVG draws a flame graph: all time at the top, below it the owners, below them the
+// stacks of calls, with widths in proportion to time. Frames of less than 0.1 % are
+// left out. The picture has no external references, and is complete without its script.
 func (p *Profile) SVG() []byte {
 	root := p.tree(p.CPU / 1000)
 	height := top + root.depth()*rowHeight + bottom
@@ -69,7 +67,7 @@ func (p *Profile) SVG() []byte {
 	return b.Bytes()
 }
 
-// Summary says in one line how much there was.
+// Summary is the number of samples and the CPU time, in one line.
 func (p *Profile) Summary() string {
 	samples := strconv.FormatInt(p.Samples, 10) + " samples"
 	if p.Samples == 1 {
@@ -81,7 +79,7 @@ func (p *Profile) Summary() string {
 	return fmt.Sprintf("%s, %s of CPU in %s: %.2f processors", samples, show.Duration(p.CPU), show.Duration(p.Wall), float64(p.CPU)/float64(p.Wall))
 }
 
-// edge returns where time since the left edge is, in units of a pixel.
+// edge converts time since the left edge into units of a pixel.
 func (p *Profile) edge(at time.Duration) int {
 	if p.CPU == 0 {
 		return 0
@@ -89,8 +87,7 @@ func (p *Profile) edge(at time.Duration) int {
 	return int(float64(at) / float64(p.CPU) * width * unit)
 }
 
-// draw draws a frame that begins at a time since the left edge, and what is below
-// it.
+// draw draws a frame that begins at a time since the left edge, and its children.
 func (p *Profile) draw(b *bytes.Buffer, f *frame, left time.Duration, level int) {
 	from, to := p.edge(left), p.edge(left+f.time)
 	if level == 0 {
@@ -111,7 +108,7 @@ func (p *Profile) draw(b *bytes.Buffer, f *frame, left time.Duration, level int)
 	}
 }
 
-// look returns how a frame is shown: its name, what else is known, its colour.
+// look returns the name, the title and the colour of a frame.
 func (f *frame) look(level int) (name, detail, fill string) {
 	switch {
 	case level == 0:
@@ -125,7 +122,7 @@ func (f *frame) look(level int) (name, detail, fill string) {
 	return show.Printable(Short(f.function)), show.Printable(path), colour(path)
 }
 
-// colour returns the colour of a package: light, and always the same.
+// colour returns the colour of a package: light, derived from the path.
 func colour(path string) string {
 	if path == "runtime" || strings.HasPrefix(path, "runtime/") || strings.HasPrefix(path, "internal/runtime/") {
 		return colourOther
@@ -138,8 +135,7 @@ func colour(path string) string {
 	return fmt.Sprintf("#%02x%02x%02x", rgb[0], rgb[1], rgb[2])
 }
 
-// fit returns as much of a name as a frame has room for, which is given in units
-// of a pixel.
+// fit cuts a name to the room of a frame, in units of a pixel.
 func fit(name string, room int) string {
 	chars := int((float64(room)/unit - 2*padding) / charWidth)
 	switch n := utf8.RuneCountInString(name); {
@@ -156,7 +152,7 @@ func pixels(n int) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%02d", n/unit, n%unit), "0"), ".")
 }
 
-// escape makes text of a name, for an element or an attribute.
+// escape escapes a name for XML.
 func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes all

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A frame is one call, or one owner, with all that was called from it.
+// A frame is a call or an owner, with the calls from it.
 type frame struct {
 	owner    Owner  // of the first level; zero of others
 	function string // empty in the first level, and at the root
@@ -16,14 +16,14 @@ type frame struct {
 	index    map[key]*frame
 }
 
-// A key tells frames below the same one apart.
+// A key identifies a frame among its siblings.
 type key struct {
 	owner    Owner
 	function string
 }
 
-// tree returns all stacks below a frame that has all time, by owner first.
-// Frames of less time than least are left out.
+// tree returns the root of all stacks, by owner first. Frames of less time than least
+// are left out.
 func (p *Profile) tree(least time.Duration) *frame {
 	root := &frame{time: p.CPU}
 	for _, s := range p.samples {
@@ -51,7 +51,7 @@ func (f *frame) child(k key) *frame {
 	return c
 }
 
-// finish orders what is below a frame, and leaves out the smallest.
+// finish sorts the children of a frame, and leaves out the smallest.
 func (f *frame) finish(least time.Duration) {
 	f.index = nil
 	f.children = slices.DeleteFunc(f.children, func(c *frame) bool { return c.time < least })
@@ -63,7 +63,7 @@ func (f *frame) finish(least time.Duration) {
 	}
 }
 
-// depth returns how many levels there are.
+// depth returns the number of levels.
 func (f *frame) depth() int {
 	deepest := 0
 	for _, c := range f.children {

@@ -8,38 +8,36 @@ import (
 	"time"
 )
 
-// maxQueued is how much waits at most for whoever reads standard error, in bytes,
-// apart from a single record that is larger. A writer that finds no room waits for
-// patientWrite; if nothing was read meanwhile, nobody waits until something is.
+// maxQueued bounds the queue for standard error, in bytes; a single larger record is
+// accepted. A writer that finds no room waits for patientWrite. If nothing was read
+// meanwhile, writers no longer wait until something is.
 const (
 	maxQueued    = 1 << 20
 	patientWrite = 100 * time.Millisecond
 )
 
-// A stderr is standard error as commands have it. Calls of Write do not run into
-// each other. A program that serves has them queued: what is said is then written
-// in the same order by a goroutine, so that nobody waits for a reader that does not
-// read. What does not fit is dropped and counted, and the count is written as soon
-// as there is a reader again.
+// A stderr is standard error for commands. Goroutines may share it. In a program that
+// serves, writes go to a queue, and a goroutine writes them in the same order, so that
+// no other goroutine waits for a reader that does not read. Records that do not fit are
+// dropped and counted, and the count is written as soon as something reads again.
 type stderr struct {
 	w io.Writer
 
 	mu struct {
 		sync.Mutex
-		queue   []byte        // waits to be written
-		dropped uint64        // records, after what is queued
+		queue   []byte        // not written yet
+		dropped uint64        // records, later than those in queue
 		room    chan struct{} // closed when the queue has been taken
 		stalled bool          // nothing was read while a writer waited
 	}
 
-	// All below is nil until the queue begins, and immutable then.
+	// These are nil until the queue starts, and immutable then.
 	notice func(dropped uint64) []byte
-	wake   chan struct{} // has one signal if there may be something to write
+	wake   chan struct{} // buffer of one: there may be something to write
 	end    chan struct{} // closed when nothing more comes
 	ended  chan struct{} // closed when the goroutine has ended
 }
 
-// Write writes, or queues.
 func (s *stderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,13 +59,13 @@ func (s *stderr) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fullLocked reports whether a record is dropped: there is no room, or one before
-// it was dropped, so that what is written has no gaps except those it tells of.
+// fullLocked reports whether a record is dropped: there is no room, or an earlier one
+// was dropped and the count of these is not written yet.
 func (s *stderr) fullLocked(p []byte) bool {
 	return s.mu.dropped > 0 || len(s.mu.queue) > 0 && len(s.mu.queue)+len(p) > maxQueued
 }
 
-// waitLocked lets go of the lock until there is room, or for patientWrite.
+// waitLocked releases the lock until there is room, or for patientWrite.
 func (s *stderr) waitLocked() {
 	room := s.mu.room
 	s.mu.Unlock()
@@ -83,8 +81,7 @@ func (s *stderr) waitLocked() {
 	s.mu.stalled = stalled && room == s.mu.room
 }
 
-// begin has writes queued from now on. Notice returns a record that says how many
-// were dropped.
+// begin starts the queue. Notice returns a record with the number of dropped ones.
 func (s *stderr) begin(notice func(dropped uint64) []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +90,7 @@ func (s *stderr) begin(notice func(dropped uint64) []byte) {
 	}
 	s.notice, s.mu.room = notice, make(chan struct{})
 	s.wake, s.end, s.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	var worker sync.WaitGroup // flush waits for it by ended, as that may take for ever
+	var worker sync.WaitGroup // flush waits for ended, with a time limit
 	worker.Go(s.run)
 }
 
@@ -110,7 +107,7 @@ func (s *stderr) run() {
 	}
 }
 
-// drain writes what is queued. Where nobody reads it does not return.
+// drain writes what is queued. It does not return while nothing reads.
 func (s *stderr) drain() {
 	for {
 		s.mu.Lock()
@@ -129,9 +126,8 @@ func (s *stderr) drain() {
 	}
 }
 
-// flush waits until all is written, for some time at most. Nothing is written
-// after it.
-func (s *stderr) flush(within time.Duration) {
+// flush waits until everything is written, within a time limit. Call nothing after it.
+func (s *stderr) flush(limit time.Duration) {
 	s.mu.Lock()
 	ended, end := s.ended, s.end
 	s.mu.Unlock()
@@ -139,11 +135,11 @@ func (s *stderr) flush(within time.Duration) {
 		return
 	}
 	close(end)
-	timer := time.NewTimer(within)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C: // nobody reads
+	case <-timer.C: // nothing reads
 	}
 }
 

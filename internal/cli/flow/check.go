@@ -18,15 +18,15 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 )
 
-const checkLong = `Check finds what is wrong with documents, all of it at once, and starts nothing.
-It takes files and folders as arguments; "-" is standard input. Only regular files
-are read, and links to files only within their folder.
+const checkLong = `Check lists all errors and warnings in documents. It starts nothing. The arguments are
+files and folders; "-" is standard input. Symbolic links are followed only within their
+folder, and only to regular files.
 
-Files that link to one another are one workflow; files that do not are checked by
-themselves. With --from-specs all files are one workflow, as for start.
+Files that link to one another are checked as one workflow, other files separately.
+With --from-specs all files are one workflow, as for start.
 
-All namespaces are checked unless --namespace is given. A check that takes longer
-than --timeout is stopped, so that a stranger's files cannot hold it up.`
+All namespaces are checked unless --namespace is given. A check stops after --timeout,
+so that files from untrusted sources cannot block it.`
 
 const checkExample = `  uniflow check examples
   uniflow check --strict --from-values values.yaml flows
@@ -47,7 +47,7 @@ func checkCommand(a commands) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:     "check [FILE...]",
-		Short:   "Find what is wrong with documents",
+		Short:   "Find errors in documents",
 		Long:    checkLong,
 		Example: checkExample,
 
@@ -56,15 +56,15 @@ func checkCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	s.AddDocumentFlags(cmd)
-	flags.BoolVar(&strict, "strict", false, "exit with 1 upon warnings, too")
+	flags.BoolVar(&strict, "strict", false, "exit with 1 for warnings, too")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	flags.DurationVar(&timeout, "timeout", 10*time.Second, "stop after `DURATION`; 0 is no limit")
+	flags.DurationVar(&timeout, "timeout", 10*time.Second, "stop after `DURATION`; 0 for no limit")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := s.Resolve(a.App, cmd, args...); err != nil {
 			return err
 		}
 		if len(s.Specs) == 0 {
-			return app.Usagef(cmd.CommandPath(), "write check FILE", "nothing to check: no specs are named")
+			return app.Usagef(cmd.CommandPath(), "write check FILE", "nothing to check: no files are named")
 		}
 		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
 			return err
@@ -75,21 +75,21 @@ func checkCommand(a commands) *cobra.Command {
 		}
 		one := flags.Changed("namespace") || s.Namespace != "default"
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(checkMemory, debug.SetMemoryLimit(-1))))
-		return within(timeout, func() error {
+		return withTimeout(timeout, func() error {
 			return a.check(cmd.Context(), r, s, one, len(args) == 0, strict, asJSON)
 		})
 	}
 	return cmd
 }
 
-// within returns what f does, or an error when the time is over; 0 is no limit. f
-// is then left to itself, as translators of code cannot be interrupted: the
-// command ends, and the program with it.
-func within(timeout time.Duration, f func() error) error {
+// withTimeout returns the error of f, or an error after the timeout; 0 means no limit.
+// f may then still run, because compilers cannot be interrupted. The command ends,
+// and the program with it.
+func withTimeout(timeout time.Duration, f func() error) error {
 	if timeout <= 0 {
 		return f()
 	}
-	done := make(chan error, 1) // so that f ends though nobody waits
+	done := make(chan error, 1) // room for the result after the timeout
 	var abandoned sync.WaitGroup
 	abandoned.Go(func() { done <- f() })
 	late := time.NewTimer(timeout)
@@ -105,9 +105,8 @@ func within(timeout time.Duration, f func() error) error {
 	}
 }
 
-// checkMemory is where the garbage collector begins to work harder, so that a
-// document within the bounds of the parser takes less than 512 MiB: the largest
-// were measured at 490 MiB, and at twice that without the limit.
+// checkMemory is the soft memory limit of a check. With it, the largest document that
+// the parser accepts was measured at 490 MiB; without it, at twice that.
 const checkMemory = 350 << 20
 
 func (a commands) check(ctx context.Context, r *reading, s *settings.Settings, one, joined, strict, asJSON bool) error {
@@ -142,7 +141,7 @@ func (a commands) check(ctx context.Context, r *reading, s *settings.Settings, o
 	return nil
 }
 
-// printFindings shows findings to people, and says how it went.
+// printFindings prints findings as text, then a summary.
 func (a commands) printFindings(result checkResult, src *sources) error {
 	if err := render(a.Stdout, result.Findings, src, a.ColourOut); err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
@@ -176,7 +175,7 @@ func (a commands) findings(ctx context.Context, src *sources, s *settings.Settin
 	return found, engine.Shutdown(ctx)
 }
 
-// checkLanguage refuses a default language that does not exist.
+// checkLanguage refuses an unknown language.
 func checkLanguage(command, language string) error {
 	err := builtin.Languages().Check(language)
 	if err == nil {

@@ -12,7 +12,7 @@ func describeCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "describe KIND",
 		Short:             "Describe a kind of node",
-		Long:              "Describe tells what a kind of node does: its fields, its ports, and an example.",
+		Long:              "Describe shows what a kind of node does: its fields, its ports, and an example.",
 		Example:           "  uniflow describe listener\n  uniflow describe --json snippet",
 		Args:              app.OneArg("kind", "uniflow list shows all kinds"),
 		ValidArgsFunction: app.CompleteWords(a.kindNames),

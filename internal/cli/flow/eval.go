@@ -29,26 +29,26 @@ import (
 
 const evalLong = `Eval evaluates code on one payload and prints the result as JSON.
 
-JavaScript and TypeScript with an export are a module, as in a snippet; other code
-is an expression over self and the keys of the payload, as in a condition. Code
-that does not compile, or fails, ends with exit code 1 and its place.`
+JavaScript and TypeScript with an export are modules, as in a snippet. Other code is an
+expression over self and the keys of the payload, as in a condition. If the code does
+not compile, or fails, eval prints the place and exits with 1.`
 
 const evalExample = `  uniflow eval -e 'size(items) > 2' --input '{"items": [1, 2, 3]}'
   uniflow eval -l javascript -e 'export default (r) => r.a + 1' --input '{"a": 1}'
   uniflow eval -e 'self.name' --input @payload.json`
 
-const callLong = `Call sends one payload to a node and prints the response as JSON. No listener is
-bound: a payload for a listener is the request, and goes on as if it had come in.
-Other nodes work as they always do, so what writes, writes.
+const callLong = `Call sends one payload to a node and prints the response as JSON. No port is opened: a
+payload for a listener is a request, which goes on as if a client had sent it. All
+other nodes really run, so nodes that write still write.
 
-NODE may be left out if the workflow has one listener. An error response ends with
-exit code 1, and says at which node it began.`
+NODE may be left out if the workflow has one listener. For an error response call names
+the node where the error began, and exits with 1.`
 
 const callExample = `  uniflow call examples/ping.yaml --input '{"method": "GET", "path": "/ping"}'
   uniflow call examples/orders.yaml price --input '{"body": {"item": "tea", "count": 2}}'
   generate | uniflow call flow.yaml greet --input -`
 
-// A payloadFlag is what both commands send.
+// A payloadFlag is the payload of call and eval.
 type payloadFlag struct {
 	input   string
 	timeout time.Duration
@@ -56,7 +56,7 @@ type payloadFlag struct {
 
 func (p *payloadFlag) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&p.input, "input", "i", "null", "the payload as `JSON`; @FILE reads a file, and \"-\" standard input")
-	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "end with an error after `DURATION`")
+	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "stop with an error after `DURATION`")
 }
 
 func (p *payloadFlag) read(command string, stdin io.Reader) (value.Value, error) {
@@ -101,7 +101,7 @@ func evalCommand(a commands) *cobra.Command {
 	p.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !flags.Changed("expr") {
-			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "there is no code")
+			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "--expr is missing")
 		}
 		if err := checkLanguage(cmd.CommandPath(), language); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (a commands) eval(ctx context.Context, language, code string, in value.Valu
 	return a.printValue(out)
 }
 
-// asFindings makes findings of an error of compiled code.
+// asFindings makes findings of an error of code.
 func asFindings(err error) diag.List {
 	var list diag.List
 	var d *diag.Diagnostic
@@ -211,7 +211,7 @@ func callCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// call runs the payload through the node that is named, or the one trigger.
+// call sends the payload to the named node, or to the only trigger.
 func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value) (err error) {
 	src, list, err := r.read()
 	if err != nil {
@@ -253,20 +253,20 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 	case err != nil:
 		return &app.ExitError{Code: app.ExitFindings, Err: err}
 	case !ok:
-		a.Talk("no response: the node had nothing to say\n")
+		a.Talk("no response: the node did not answer\n")
 		return nil
 	}
 	return a.printValue(out)
 }
 
-// passive returns a kind whose nodes start nothing by themselves: a trigger sends
-// on what it is given, as if that had come from outside.
+// passive returns a kind whose nodes start nothing on their own: a trigger passes its
+// payload on as if it had come from outside.
 func passive(def *node.Def) *node.Def {
 	if len(def.In) > 0 {
 		return def
 	}
 	made := *def
-	made.In = []node.Port{{Name: "in", Doc: "What would have come from outside."}}
+	made.In = []node.Port{{Name: "in", Doc: "A payload as if from outside."}}
 	made.New = func(*node.Init) (node.Node, error) { return passer{}, nil }
 	return &made
 }
@@ -274,10 +274,9 @@ func passive(def *node.Def) *node.Def {
 // A passer sends each payload on the first out-port.
 type passer struct{}
 
-// Receive implements [node.Node].
 func (passer) Receive(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) }
 
-// called returns the node that is meant.
+// called returns the name of the node to send to.
 func (a commands) called(command string, nodes []node.Ref, name []string) (string, error) {
 	triggers := make(map[string]bool)
 	for _, def := range a.kinds("") {

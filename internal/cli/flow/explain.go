@@ -24,7 +24,7 @@ func explainCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "explain [CODE]",
 		Short:             "Explain the code of a finding",
-		Long:              "Explain tells what a code such as F3001 means, and shows what has it and how that is put right.\nWithout a code it lists all of them.",
+		Long:              "Explain shows what a code such as F3001 means, an example that causes it, and how to fix it.\nWithout a code it lists all codes.",
 		Example:           "  uniflow explain F3001\n  uniflow explain",
 		Args:              app.AtMostOneArg("code"),
 		ValidArgsFunction: app.CompleteWords(codes),

@@ -16,12 +16,12 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-const formatLong = `Fmt writes documents in one form: the common fields first and in order, two blanks
-of indentation, and today's names for what is written in an older form. Comments
-stay, and the meaning never changes.
+const formatLong = `Fmt rewrites documents in canonical form: the common fields first and in order, two-space
+indentation, and current names instead of deprecated ones. Comments stay, and the
+meaning does not change.
 
-One file, or "-", is printed. Several files, or a folder, need one of the flags:
-with -l or -d it exits with 1 if a file is not in its form, unless -w changes it.`
+One file, or "-", is printed. Several files, or a folder, need one of the flags: with -l
+or -d fmt exits with 1 if a file is not formatted, unless -w rewrites it.`
 
 const formatExample = `  uniflow fmt flow.yaml
   uniflow fmt -w flows
@@ -33,16 +33,16 @@ func formatCommand(a commands) *cobra.Command {
 	var o formatOptions
 	cmd := &cobra.Command{
 		Use:     "fmt FILE...",
-		Short:   "Write documents in their form",
+		Short:   "Format documents",
 		Long:    formatLong,
 		Example: formatExample,
 
 		ValidArgsFunction: completeDocuments,
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.list, "list", "l", false, "print the names of files that are not in their form")
+	flags.BoolVarP(&o.list, "list", "l", false, "print the names of files that are not formatted")
 	flags.BoolVarP(&o.diff, "diff", "d", false, "print what would change")
-	flags.BoolVarP(&o.write, "write", "w", false, "write the files")
+	flags.BoolVarP(&o.write, "write", "w", false, "rewrite the files")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return app.Usagef(cmd.CommandPath(), "write fmt FILE, or fmt - for standard input", "nothing to format: no files are named")
@@ -64,7 +64,7 @@ func formatCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// format handles all documents, also after one that cannot be formatted.
+// format formats all documents, even after one that has errors.
 func (a commands) format(docs []document, list diag.List, o formatOptions) error {
 	differ := false
 	for _, doc := range docs {
@@ -91,7 +91,7 @@ func (a commands) format(docs []document, list diag.List, o formatOptions) error
 	return nil
 }
 
-// formatted does with one formatted document what was asked for.
+// formatted prints or writes a formatted document, as the flags say.
 func (a commands) formatted(doc document, formatted []byte, changed bool, o formatOptions) error {
 	if !o.list && !o.diff && !o.write {
 		return a.Print(string(formatted))
@@ -115,8 +115,8 @@ func (a commands) formatted(doc document, formatted []byte, changed bool, o form
 	return replaceFile(doc.File, formatted)
 }
 
-// replaceFile writes a file whole or not at all: a server that watches it never
-// reads half of it. A symbolic link stays one.
+// replaceFile writes a file atomically: a server that watches it never reads half of
+// it. A symbolic link stays a symbolic link.
 func replaceFile(path string, data []byte) (err error) {
 	path, err = filepath.EvalSymlinks(path)
 	if err != nil {

@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// heapRoom is how many bytes may be allocated between two collections however
-// small the heap is, and largeRoom however large. Go's own rule lets a heap of 256
-// MiB, which bodies may take, grow to 512 before it is collected. A server that answers from a heap of 3 MB would collect it
-// some fifty times a second by Go's own rule, which doubles: that was 1.3 µs of
-// 17.2 µs of CPU per request of the ping workflow. Between the two Go's rule is
-// as it stands.
+// heapRoom is how many bytes may be allocated between two collections, at least, and
+// largeRoom at most. By Go's own rule the heap may double between two collections. A
+// server with a heap of 3 MB would collect some fifty times a second: that took 1.3 µs
+// of 17.2 µs of CPU per request of the ping workflow. A heap of 256 MiB, which bodies
+// may take, would grow to 512 MiB. Between the bounds Go's rule holds.
 const (
 	heapRoom  = 32 << 20
 	largeRoom = 96 << 20
@@ -27,8 +26,8 @@ type collector struct {
 	}
 }
 
-// tuneCollector adapts the garbage collector until stop is called. It leaves a
-// program alone whose user has set GOGC or GOMEMLIMIT.
+// tuneCollector adapts the garbage collector until stop is called, unless GOGC or
+// GOMEMLIMIT is set.
 func tuneCollector(getenv func(string) string) (stop func()) {
 	if getenv("GOGC") != "" || getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -53,15 +52,13 @@ const (
 	maxPercent     = 1000
 )
 
-// watch has the percentage adapted after the next collection, by leaving it an
-// object to find.
+// watch calls adapt after the next collection, which finds a sentinel.
 func (c *collector) watch() {
 	runtime.AddCleanup(new(sentinel), (*collector).adapt, c)
 }
 
-// A sentinel is garbage that is found by the next collection. It holds a pointer
-// so that it is not packed together with other small objects, which would keep
-// it alive.
+// A sentinel is garbage for the next collection. It has a pointer so that it does not
+// share its memory with other small objects, which could keep it alive.
 type sentinel struct{ _ *byte }
 
 func (c *collector) adapt() {

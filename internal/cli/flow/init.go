@@ -18,9 +18,9 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
-const initLong = `Init writes a workflow to begin with, into the working folder or FOLDER: files with
-comments, among them the commands to try it, and a config file, so that check and
-start need no flags. It never overwrites a file.
+const initLong = `Init writes an example workflow to the working folder or to FOLDER: documents with
+comments and commands to try it, and a config file, so that check and start need no
+arguments. It never overwrites a file.
 
   ping    one route with a constant response
   api     routes, a condition, TypeScript, a template with values, errors
@@ -32,13 +32,13 @@ const initExample = `  uniflow init ping
 //go:embed starters
 var starterFiles embed.FS
 
-// starters returns the names of what init can write.
+// starters are the names of the example workflows.
 func starters() []string { return []string{"ping", "api", "events"} }
 
 func initCommand(a commands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "init ping|api|events [FOLDER]",
-		Short:   "Write a workflow to begin with",
+		Short:   "Write an example workflow",
 		Long:    initLong,
 		Example: initExample,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +52,7 @@ func initCommand(a commands) *cobra.Command {
 			if !slices.Contains(starters(), args[0]) {
 				hint := app.DidYouMean(args[0], starters(), "")
 				if hint == "" {
-					hint = "there is: " + strings.Join(starters(), ", ")
+					hint = "the starters are " + strings.Join(starters(), ", ")
 				}
 				return app.Usagef(cmd.CommandPath(), hint, "there is no starter %q", args[0])
 			}
@@ -65,7 +65,7 @@ func initCommand(a commands) *cobra.Command {
 	}
 }
 
-// init writes the files of a starter, all or none.
+// init writes the files of a starter, unless one exists already.
 func (a commands) init(name, folder string) error {
 	from := path.Join("starters", name)
 	entries, err := starterFiles.ReadDir(from)
@@ -111,7 +111,6 @@ func (a commands) init(name, folder string) error {
 	return nil
 }
 
-// in says where to work.
 func in(folder string) string {
 	if folder == "." {
 		return ""

@@ -21,7 +21,7 @@ func listCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the kinds of nodes",
-		Long:    "List prints every kind of node with a sentence about it.",
+		Long:    "List prints every kind of node with a one-line description.",
 		Example: "  uniflow list\n  uniflow list --json",
 		Args:    app.NoArgs,
 	}

@@ -19,19 +19,18 @@ import (
 
 const flagDebugNodes = "debug-nodes"
 
-// everyNode stands for all nodes in --debug-nodes.
+// everyNode means all nodes in --debug-nodes.
 const everyNode = "*"
 
-// Bounds of what is logged of packets: bytes of a payload, and records, so many at
-// once and then one each packetPace.
+// Bounds of the log of packets: bytes of a payload, and a rate of records, with a burst.
 const (
 	maxPayload  = 1000
 	packetPace  = 10 * time.Millisecond
 	packetBurst = 200
 )
 
-// A packetLog logs the packets of some nodes. What documents get by env, and what
-// headers say about who asks, is hidden.
+// A packetLog logs the packets of some nodes. It hides values that documents get by env,
+// and headers with credentials.
 type packetLog struct {
 	log     *slog.Logger
 	names   []string // of nodes
@@ -47,8 +46,7 @@ func newPacketLog(log *slog.Logger, names []string) *packetLog {
 	return p
 }
 
-// observer returns what an engine is given; nil, which costs nothing, if there is
-// nothing to log.
+// observer returns the observer for an engine; nil if there is nothing to log.
 func (p *packetLog) observer() *observe.Observer {
 	if len(p.names) == 0 {
 		return nil
@@ -69,7 +67,7 @@ func (p *packetLog) observer() *observe.Observer {
 	}
 }
 
-// unknown returns the names that none of the nodes has.
+// unknown returns the names without a node.
 func (p *packetLog) unknown(nodes []node.Ref) []string {
 	var missing []string
 	for _, name := range p.names {
@@ -102,7 +100,7 @@ func (p *packetLog) record(what string, pkt observe.Packet, payload value.Value)
 	p.log.LogAttrs(context.Background(), slog.LevelInfo, "packet "+what, attrs...)
 }
 
-// pass reports whether a record may be logged, and how many were not since the last
+// pass reports whether a record may be logged, and how many were skipped since the last
 // (by the generic cell rate algorithm).
 func (p *packetLog) pass() (skipped uint64, ok bool) {
 	now := int64(time.Since(p.since))
@@ -119,8 +117,8 @@ func (p *packetLog) pass() (skipped uint64, ok bool) {
 	}
 }
 
-// learn takes what is to be hidden from now on: what was before, too, as the
-// generation before goes on for a while.
+// learn adds the secrets of documents. Older ones stay, because the previous generation
+// still runs for a while.
 func (p *packetLog) learn(src *sources) {
 	if len(p.names) == 0 || src == nil {
 		return
@@ -131,7 +129,7 @@ func (p *packetLog) learn(src *sources) {
 		all = append(all, text)
 	}
 	for _, doc := range src.values {
-		variables, _ := spec.ParseVariables(doc) // what is wrong with them has been told
+		variables, _ := spec.ParseVariables(doc) // the engine reports the errors
 		for _, v := range variables {
 			all = addTexts(all, v.Data)
 		}
@@ -139,7 +137,7 @@ func (p *packetLog) learn(src *sources) {
 	p.secrets.Store(newSecrets(all))
 }
 
-// addTexts adds the strings, numbers and the like in a value.
+// addTexts adds the strings and numbers in a value.
 func addTexts(all []string, v value.Value) []string {
 	switch v.Kind() {
 	case value.KindMap:
@@ -157,16 +155,16 @@ func addTexts(all []string, v value.Value) []string {
 	return all
 }
 
-// secrets are texts that are not shown. A short one is hidden where it is all that
-// there is, a longer one also within a text.
+// secrets are texts that are hidden: short ones as whole values only, longer ones also
+// within texts.
 type secrets struct {
 	texts  []string // longest first: one may be part of another
 	inText *strings.Replacer
 	window int // bytes of the longest
 }
 
-// leastInText is the shortest secret that is looked for within texts: shorter ones,
-// such as a port or a country, are in everything.
+// leastInText is the length of the shortest secret that is hidden within texts. Shorter
+// ones, such as a port or a country, occur everywhere.
 const leastInText = 4
 
 func newSecrets(texts []string) *secrets {
@@ -186,7 +184,7 @@ func newSecrets(texts []string) *secrets {
 	return s
 }
 
-// hide returns a text without secrets; of a long one, its beginning.
+// hide returns a text without secrets. It cuts a long text.
 func (s *secrets) hide(text string) string {
 	if slices.Contains(s.texts, text) {
 		return redacted
@@ -200,8 +198,7 @@ func (s *secrets) hide(text string) string {
 	return s.inText.Replace(text)
 }
 
-// show returns a payload much like JSON, without secrets, and no more than its
-// beginning.
+// show returns the beginning of a payload, similar to JSON, without secrets.
 func (s *secrets) show(v value.Value) string {
 	b := s.appendValue(nil, v)
 	if len(b) <= maxPayload {
@@ -214,7 +211,7 @@ func (s *secrets) show(v value.Value) string {
 	return strings.ToValidUTF8(string(b), "") + "…"
 }
 
-// hiddenFields are headers that say who asks.
+// hiddenField reports whether a header has credentials.
 func hiddenField(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "proxy-authorization", "cookie", "set-cookie":
@@ -223,7 +220,7 @@ func hiddenField(name string) bool {
 	return false
 }
 
-// appendValue appends a value until there is more than is shown.
+// appendValue appends a value, up to about maxPayload bytes.
 func (s *secrets) appendValue(b []byte, v value.Value) []byte {
 	switch v.Kind() {
 	case value.KindMap:

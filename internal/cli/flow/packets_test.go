@@ -111,7 +111,7 @@ func TestDebugNodes(t *testing.T) {
 	apptest.Write(t, "v.yaml", "- {name: v, data: {word: swordfish}}\n")
 	s := serve(t, "--from-specs", "f.yaml", "--from-values", "v.yaml", "-e", "KEY=hunter2", "--debug-nodes", "web,key,nowhere")
 	s.await("msg=ready nodes=3")
-	s.await(`msg="--debug-nodes names nodes that are not there" nodes=nowhere`)
+	s.await(`msg="--debug-nodes names unknown nodes" nodes=nowhere`)
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequest("GET", fmt.Sprintf("http://127.0.0.1:%d/", port), nil)

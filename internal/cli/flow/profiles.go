@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// profiles are the files that a run leaves for go tool pprof and go tool trace.
-// Empty names are left out.
+// profiles are the names of files for go tool pprof and go tool trace; empty for none.
 type profiles struct {
 	cpu, mem, block, mutex, trace string
 }
@@ -20,13 +19,13 @@ type profiles struct {
 func (p *profiles) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.cpu, "cpuprofile", "", "write a CPU profile to `FILE` at the end")
 	flags.StringVar(&p.mem, "memprofile", "", "write a heap profile to `FILE` at the end")
-	flags.StringVar(&p.block, "blockprofile", "", "write a profile of blocking to `FILE` at the end; slows down")
-	flags.StringVar(&p.mutex, "mutexprofile", "", "write a profile of contended locks to `FILE` at the end; slows down")
-	flags.StringVar(&p.trace, "trace", "", "write an execution trace to `FILE`; grows by megabytes a second")
+	flags.StringVar(&p.block, "blockprofile", "", "write a profile of blocking to `FILE` at the end; slows the program down")
+	flags.StringVar(&p.mutex, "mutexprofile", "", "write a profile of lock contention to `FILE` at the end; slows the program down")
+	flags.StringVar(&p.trace, "trace", "", "write an execution trace to `FILE`, which grows by megabytes per second")
 }
 
-// start opens all files, so that a name that cannot be written is an error now
-// and not after hours, and begins to record. stop writes and closes them.
+// start opens all files and begins to record; stop writes and closes them. A file
+// that cannot be written is an error at the start, not after hours.
 func (p *profiles) start() (stop func() error, err error) {
 	var undo []func() error
 	stop = func() error {

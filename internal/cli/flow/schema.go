@@ -8,9 +8,9 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-const schemaLong = `Schema prints a JSON Schema (draft 2020-12) of documents, or of nodes of one kind,
-for editors that complete and check YAML. Uniflow check finds more than a schema
-can say.`
+const schemaLong = `Schema prints a JSON Schema (draft 2020-12) of documents, or of one kind of node, for
+editors that complete and validate YAML. Uniflow check finds more errors than a schema
+can.`
 
 const schemaExample = `  uniflow schema > uniflow.schema.json
   uniflow schema listener`
@@ -24,8 +24,8 @@ func schemaCommand(a commands) *cobra.Command {
 		Args:              app.AtMostOneArg("kind"),
 		ValidArgsFunction: app.CompleteWords(a.kindNames),
 	}
-	// The schema is JSON anyway; the flag is there because it is everywhere.
-	cmd.Flags().Bool("json", true, "print JSON; there is no other form")
+	// Other commands have the flag, too.
+	cmd.Flags().Bool("json", true, "print JSON, which is the only format")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		defs := a.sortedKinds()
 		if len(args) > 0 {

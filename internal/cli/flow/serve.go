@@ -23,7 +23,7 @@ import (
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// Keys of what is logged here.
+// Keys of log records.
 const (
 	keyLogError      = "error"
 	keyLogSignal     = "signal"
@@ -34,8 +34,8 @@ const (
 	keyLogFindings   = "findings"
 )
 
-// A server is a program that serves. Its loop (run) owns all fields; an apply
-// runs beside it, one at a time.
+// A server is a program that serves. Its loop (run) owns all fields. One apply at a
+// time runs in another goroutine.
 type server struct {
 	commands
 	opts    *startOptions
@@ -49,32 +49,32 @@ type server struct {
 	watch   *watcher      // nil without --watch
 
 	applying sync.WaitGroup
-	results  chan outcome // of an apply; room for the one that may run
-	ready    bool         // the first apply went well
+	results  chan outcome // of an apply; buffer of one
+	ready    bool         // the first apply succeeded
 
-	// What follows a reload that could not be started.
-	wait   time.Duration    // until the next try; 0 if there is none
-	again  <-chan time.Time // has the time of that; nil if there is none
-	reason string           // why it failed, as it was logged
+	// After a reload that could not be started:
+	wait   time.Duration    // until the next try; 0 for none
+	again  <-chan time.Time // fires for the next try; nil for none
+	reason string           // of the failure, as it was logged
 
 	last atomic.Pointer[admin.Reload] // nil before the first
 
-	// served and tried are what the engine serves and what was last read: an
-	// apply reads them, the loop sets them when it has ended.
+	// served is what the engine serves, tried is what was last read. An apply reads
+	// them, the loop sets them after it.
 	served, tried *sources
 }
 
-// outcome is how an apply ended.
+// An outcome is the result of an apply.
 type outcome struct {
 	src       *sources
 	list      diag.List
 	err       error
-	unchanged bool // it was what is served, or what had been tried
+	unchanged bool // the documents were served or tried already
 	asked     bool // the engine was asked to serve it
-	retried   bool // nobody has changed anything since it failed
+	retried   bool // nothing has changed since the last failure
 }
 
-// serve runs a workflow until a signal, the end of ctx, or a failed start.
+// serve runs a workflow until a signal, the end of ctx, or an error at the start.
 func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err error) {
 	s := &server{commands: a, opts: o, log: a.Logger(o.Debug, o.LogFormat), reading: r, results: make(chan outcome, 1)}
 	s.packets = newPacketLog(s.log, o.debugNodes)
@@ -84,7 +84,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 	kinds := a.kinds(o.Language)
 	grace := o.Grace
 	if grace == 0 {
-		grace = time.Nanosecond // the engine takes 0 for its default
+		grace = time.Nanosecond // 0 means the default to the engine
 	}
 	if s.traces, err = startRecorders(o.Settings, s.log, s.slowLink); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	return err
 }
 
-// metrics are those of the engine, with the reloads that never reached it.
+// metrics are those of the engine, plus reloads that did not reach it.
 func (s *server) metrics() observe.Metrics {
 	m := s.engine.Metrics()
 	m.Refused += s.unread.Load()
@@ -144,8 +144,8 @@ func (s *server) metrics() observe.Metrics {
 	return m
 }
 
-// slowLink returns where the admin server shows slow processes. It is called
-// when one has ended, so after the admin server has started.
+// slowLink returns the URL of slow processes. It is called when a process has ended,
+// when the admin server has long started.
 func (s *server) slowLink() string {
 	if s.admin == nil {
 		return ""
@@ -153,7 +153,7 @@ func (s *server) slowLink() string {
 	return "http://" + s.admin.Addr().String() + admin.SlowPath
 }
 
-// run is the loop: it applies what has changed, until it is told to end.
+// run is the loop: it applies changes until the program ends.
 func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	applying, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -193,8 +193,8 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 	}
 }
 
-// apply reads the documents and has the engine serve them. Unless forced, it does
-// nothing if they are what was read last or what is served.
+// apply reads the documents and passes them to the engine. Unless forced, it does
+// nothing if they are the same as those read last or those served.
 func (s *server) apply(ctx context.Context, force bool) outcome {
 	if s.watch != nil {
 		s.watch.sync()
@@ -207,7 +207,7 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 		return outcome{src: src, unchanged: true}
 	}
 	if list.HasErrors() {
-		// What could be read is checked too, so that all is said in one go.
+		// The others are checked too, to report all errors together.
 		list.Append(s.engine.Check(src.source()))
 		list.Sort()
 		return outcome{src: src, list: list}
@@ -221,11 +221,11 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 	return outcome{src: src, list: list, err: err, asked: true}
 }
 
-// errBlank keeps what is served when all documents are suddenly empty: that is how
-// a file looks while a program is writing it anew, and seldom a wish.
+// errBlank refuses a reload of empty documents: files are empty for a moment while
+// a program rewrites them.
 var errBlank = errors.New("the documents are empty; stop the program to serve nothing")
 
-// blank reports whether no document says anything.
+// blank reports whether all documents are empty.
 func blank(src *sources) bool {
 	for _, doc := range src.source().Documents {
 		if len(bytes.TrimSpace(doc.Data)) > 0 {
@@ -235,14 +235,14 @@ func blank(src *sources) bool {
 	return true
 }
 
-// A reload that could not be started is tried again, as the reason may go away
-// without an edit: files or connections are free again, a port or a database is.
+// A reload that could not be started is tried again, because the reason may go away
+// without an edit: file descriptors, a port or a database may become available.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
 
-// retry has a reload tried again that could not be started, later each time.
+// retry schedules the next try of a reload that could not be started, with back-off.
 func (s *server) retry(r outcome) {
 	switch {
 	case r.unchanged:
@@ -259,16 +259,16 @@ func (s *server) retry(r outcome) {
 	}
 }
 
-// transient reports whether a reload may succeed with the same documents. That they
-// have errors does not change, unless one could not be read for want of descriptors.
+// transient reports whether a reload may succeed later with the same documents. Errors in
+// documents are permanent, except a lack of file descriptors while reading.
 func transient(r outcome) bool {
 	exhausted := func(err error) bool { return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) }
 	return r.asked && r.err != nil || exhausted(r.err) ||
 		slices.ContainsFunc(r.list, func(d *diag.Diagnostic) bool { return exhausted(d) })
 }
 
-// applied tells how an apply went. Before the first one that went well, an error
-// ends the program.
+// applied reports the outcome of an apply. Until the first success, an error ends the
+// program.
 func (s *server) applied(r outcome) error {
 	again := s.tried != s.served
 	if r.src != nil {
@@ -279,7 +279,7 @@ func (s *server) applied(r outcome) error {
 			s.tried = s.served
 			s.wait, s.again = 0, nil
 			s.last.Store(&admin.Reload{Time: time.Now(), OK: true})
-			s.log.Info("documents are again as they are served", keyLogGeneration, s.engine.Status().Generation)
+			s.log.Info("the documents are the same again as those served", keyLogGeneration, s.engine.Status().Generation)
 		}
 		return nil
 	}
@@ -304,7 +304,7 @@ func (s *server) applied(r outcome) error {
 		if known {
 			level = slog.LevelDebug
 		}
-		s.log.Log(context.Background(), level, "not reloaded: the generation before goes on", keyLogGeneration, s.engine.Status().Generation,
+		s.log.Log(context.Background(), level, "not reloaded: the previous generation goes on", keyLogGeneration, s.engine.Status().Generation,
 			keyLogFindings, len(r.list), keyLogError, errorText(r.err))
 		return nil
 	case r.err != nil:
@@ -314,10 +314,10 @@ func (s *server) applied(r outcome) error {
 	}
 	status := s.engine.Status()
 	if len(status.Nodes) == 0 {
-		s.log.Warn("no nodes in the namespace that is served", keyLogNamespace, s.opts.Namespace)
+		s.log.Warn("no nodes in the served namespace", keyLogNamespace, s.opts.Namespace)
 	}
 	if missing := s.packets.unknown(status.Nodes); len(missing) > 0 {
-		s.log.Warn("--debug-nodes names nodes that are not there", keyLogNodes, strings.Join(missing, ", "))
+		s.log.Warn("--debug-nodes names unknown nodes", keyLogNodes, strings.Join(missing, ", "))
 	}
 	if !s.ready {
 		s.ready = true
@@ -336,8 +336,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// report shows findings: to people with the lines of the document, to programs as
-// records of the log.
+// report prints findings with the lines of the documents, or logs them as JSON.
 func (s *server) report(r outcome) error {
 	if s.opts.LogFormat != "json" {
 		return render(s.Stderr, r.list, r.src, s.ColourErr)
@@ -352,14 +351,14 @@ func (s *server) report(r outcome) error {
 	return nil
 }
 
-// How long after the grace a program has ended, whatever does not: the engine gives
-// up after 800 ms, and then there is a moment to say so.
+// giveUp is how long after the grace period the program stops waiting: the engine gives
+// up after 800 ms. gone is when it has ended.
 const (
 	giveUp = 850 * time.Millisecond
 	gone   = 950 * time.Millisecond
 )
 
-// flushTraces is how long the last traces may take.
+// flushTraces is how long sending the last traces may take.
 func (s *server) flushTraces() time.Duration {
 	if s.Deadline.IsZero() {
 		return flush
@@ -367,9 +366,9 @@ func (s *server) flushTraces() time.Duration {
 	return min(flush, max(0, time.Until(s.Deadline)-gone+giveUp))
 }
 
-// shutdown drains the engine. A second signal ends the program at once: nothing
-// is waited for then, as whatever does not end is what the user is waiting for. So
-// it is if something goes on although the grace is over.
+// shutdown drains the engine. A second signal ends the program immediately: it does not
+// wait for anything, because something hangs. The same happens if something still runs
+// after the grace period.
 func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.Signal) error {
 	if s.admin != nil {
 		s.admin.SetReady(false)
@@ -381,7 +380,7 @@ func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	var worker sync.WaitGroup // waited for by done, unless it is abandoned
+	var worker sync.WaitGroup // done waits for it, unless it hangs
 	worker.Go(func() {
 		err := s.engine.Shutdown(ctx)
 		s.applying.Wait()
@@ -396,24 +395,24 @@ func (s *server) shutdown(ctx context.Context, sig os.Signal, signals <-chan os.
 			s.log.Info("shut down")
 			return nil
 		case <-over.C:
-			s.log.Error("ended although something goes on")
+			s.log.Error("ended although something still runs")
 			return uniflow.ErrAbandoned
 		case second := <-signals:
 			if second == syscall.SIGHUP {
-				continue // nothing to reload any more
+				continue // too late to reload
 			}
-			s.log.Warn("ended at once", keyLogSignal, second.String())
+			s.log.Warn("ended immediately", keyLogSignal, second.String())
 			s.Deadline = time.Now()
 			return &app.ExitError{Code: app.SignalCode(second)}
 		}
 	}
 }
 
-// cmdline is the command line without what may be secret in it: values of the
-// environment, tokens, and passwords in addresses.
+// cmdline is the command line without secrets: values of the environment, tokens, and
+// passwords in URLs.
 func (a commands) cmdline() []string {
 	words := []string{"uniflow"}
-	hide := "" // how what the word before is a flag of begins
+	hide := "" // the flag whose value comes next
 	for _, word := range a.Args {
 		flag, text, inline := strings.Cut(word, "=")
 		switch {
@@ -435,7 +434,7 @@ func (a commands) cmdline() []string {
 	return words
 }
 
-// hidden is what is shown of the value of a flag.
+// hidden returns the value of a flag without secrets.
 func hidden(flag, text string) string {
 	switch flag {
 	case "--" + settings.Environment:
@@ -449,5 +448,5 @@ func hidden(flag, text string) string {
 	return redacted
 }
 
-// redacted stands for what is not shown.
+// redacted replaces secrets.
 const redacted = "[redacted]"

@@ -18,16 +18,15 @@ import (
 
 type document = spec.Document
 
-// A reading is which documents a command reads. It can be read again: standard
-// input is kept.
+// A reading says which documents to read. It can be read again: it keeps standard
+// input.
 type reading struct {
 	specPaths, valuePaths []string
 	environment           map[string]string
 	stdin                 []byte
 }
 
-// newReading checks what was asked for, and takes standard input if that is part
-// of it.
+// newReading checks the settings, and reads standard input if they name it.
 func newReading(command string, s *settings.Settings, stdin io.Reader) (*reading, error) {
 	r := &reading{specPaths: s.Specs, valuePaths: s.Values, environment: make(map[string]string, len(s.Environment))}
 	for _, pair := range s.Environment {
@@ -57,11 +56,11 @@ func newReading(command string, s *settings.Settings, stdin io.Reader) (*reading
 	return r, nil
 }
 
-// sources are documents as they were at one moment.
+// sources are the documents of one reading.
 type sources struct {
 	specs, values []document
 	environment   map[string]string
-	sum           [sha256.Size]byte // of all that was read, or could not be
+	sum           [sha256.Size]byte // of what was read, and of the errors
 }
 
 // read reads all documents. The list says which could not be read.
@@ -106,7 +105,7 @@ func readDocuments(paths []string, stdin []byte, list *diag.List) ([]document, e
 	return docs, nil
 }
 
-// source is what an engine is given.
+// source returns the documents for an engine.
 func (s *sources) source() uniflow.Source {
 	return uniflow.Source{Documents: s.specs, Variables: s.values, Environment: s.environment}
 }
@@ -114,13 +113,12 @@ func (s *sources) source() uniflow.Source {
 // A workflow is documents that belong together.
 type workflow struct {
 	*sources
-	nodes int // of the namespaces that are asked for
+	nodes int // of the checked namespaces
 }
 
-// workflows takes apart documents that have nothing to do with one another: those
-// belong together of which one links to a node of the other. Together they are one
-// workflow all the same if joined. Nodes that name no namespace are in the given
-// one; only says to count no other.
+// workflows groups documents: two are in one workflow if one links to a node of the
+// other, and all are in one if joined. Nodes without a namespace are in the given one.
+// If only is set, nodes of other namespaces are not counted.
 func (s *sources) workflows(namespace string, only, joined bool) []workflow {
 	type target struct{ namespace, name, id string }
 	first := make(map[target]int) // the document that has the node
@@ -137,7 +135,7 @@ func (s *sources) workflows(namespace string, only, joined bool) []workflow {
 	for i, doc := range s.specs {
 		parent[i] = i
 		own[i] = make(map[target]bool)
-		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports what is wrong
+		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports the errors
 		for _, n := range parsed {
 			if !only || n.Namespace == namespace {
 				nodes[i]++

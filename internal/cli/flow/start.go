@@ -12,26 +12,25 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 )
 
-const startLong = `Start serves the workflow in the given files and folders until SIGTERM or SIGINT. It then takes no new work, lets
-what is under way end within the grace, and exits with 0, or with 3 if the grace
-was not enough. It ends within the grace and one second, whatever runs. A second
-signal ends it immediately, with 130 (SIGINT) or 143 (SIGTERM).
+const startLong = `Start serves the workflow in the given files and folders until SIGTERM or SIGINT.
+Then it accepts no new work, waits for running processes for up to --grace, and exits
+with 0, or with 3 if they took longer. It always ends within the grace period and one
+second. A second signal ends it immediately, with 130 (SIGINT) or 143 (SIGTERM).
 
-SIGHUP reads the documents again, and --watch does so whenever they change: the
-new generation starts wholly, takes over, and the old one runs out. Documents
-with errors change nothing, and the log says what is wrong with them. If a sound
-document cannot be started, for example because a port is in use, it is tried again
-until it can be, at intervals of 1 s to 1 min.
+SIGHUP reloads the documents, and --watch does so whenever they change. A new
+generation of nodes starts, takes over, and the old one finishes its processes. If the
+documents have errors, nothing changes and the log lists them. If a sound document
+cannot be started, for example because a port is in use, start tries again at intervals
+of 1 s to 1 min.
 
-Every setting is taken from its flag, else from the environment (UNIFLOW_ and the
-flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; several paths
-as in PATH, several KEY=VALUE on lines of their own), else from the config file,
-which is YAML with the names of the flags as keys. Profiles and --debug-nodes are by
-flag only.
+Every setting comes from its flag, else from an environment variable (UNIFLOW_ and the
+flag in capitals, such as UNIFLOW_FROM_SPECS or UNIFLOW_ADMIN_TOKEN; separate paths as in
+PATH, put each KEY=VALUE on a line), else from the config file, which is YAML with the
+names of the flags as keys. Profiles and --debug-nodes have flags only.
 
 The admin server has /healthz, /readyz, /metrics for Prometheus, /debug/pprof/ and
-/api/v1/ status, nodes, kinds and slow/. Without a token it listens on loopback
-addresses only. "uniflow profile ADDRESS" asks it where the time goes.`
+/api/v1/ with status, nodes, kinds and slow/. Without a token it only listens on loopback
+addresses. "uniflow profile ADDRESS" gets a CPU profile from it.`
 
 const startExample = `  uniflow start examples/ping.yaml
   uniflow start flows --from-values secrets.yaml --watch --admin 127.0.0.1:9000
@@ -56,7 +55,7 @@ func startCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	o.AddFlags(cmd)
-	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, by name, separated by commas; \"*\" is all. Secrets of env and of headers are hidden")
+	flags.StringSliceVar(&o.debugNodes, flagDebugNodes, nil, "log the packets of these `NODES`, names separated by commas; \"*\" for all. Secrets from env and in headers are hidden")
 	o.profiles.addFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.Resolve(a.App, cmd, args...); err != nil {
@@ -67,7 +66,7 @@ func startCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// check says what is wrong with the options before anything is started.
+// check refuses options that cannot be used, before anything is started.
 func (o *startOptions) check(command string) error {
 	if len(o.Specs) == 0 {
 		return app.Usagef(command, "write start FILE, or set "+settings.Variable(settings.FromSpecs)+", or from-specs in "+settings.ConfigFile,
@@ -77,7 +76,7 @@ func (o *startOptions) check(command string) error {
 		return err
 	}
 	if o.Grace < 0 {
-		return app.Usagef(command, "", "--grace is not negative, got %s", o.Grace)
+		return app.Usagef(command, "", "--grace must not be negative, got %s", o.Grace)
 	}
 	if err := checkLanguage(command, o.Language); err != nil {
 		return err
@@ -100,7 +99,7 @@ func adminHint(err error) string {
 	return "write an address such as 127.0.0.1:9000"
 }
 
-// start serves until it is told to end, and writes the profiles whatever happens.
+// start serves until a signal ends it, and writes the profiles in any case.
 func (a commands) start(ctx context.Context, command string, o *startOptions) error {
 	if err := o.check(command); err != nil {
 		return err
@@ -114,6 +113,6 @@ func (a commands) start(ctx context.Context, command string, o *startOptions) er
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	// The reason why it ended comes first: its exit code is the one that counts.
+	// The error of serve comes first: its exit code counts.
 	return errors.Join(a.serve(ctx, o, r), stop())
 }

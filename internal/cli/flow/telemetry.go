@@ -19,11 +19,11 @@ import (
 func checkTelemetry(command string, s *settings.Settings) error {
 	switch {
 	case s.Slow < 0:
-		return app.Usagef(command, "", "--slow is not negative, got %s", s.Slow)
+		return app.Usagef(command, "", "--slow must not be negative, got %s", s.Slow)
 	case s.SlowDir != "" && s.Slow == 0:
 		return app.Usagef(command, "add --slow 1s", "--slow-dir needs --slow")
 	case s.OTLPRatio < 0 || s.OTLPRatio > 1 || s.OTLPRatio != s.OTLPRatio:
-		return app.Usagef(command, "", "--otlp-ratio is between 0 and 1, got %v", s.OTLPRatio)
+		return app.Usagef(command, "", "--otlp-ratio must be between 0 and 1, got %v", s.OTLPRatio)
 	}
 	if s.OTLP != "" {
 		if err := otlp.CheckURL(s.OTLP); err != nil {
@@ -33,7 +33,7 @@ func checkTelemetry(command string, s *settings.Settings) error {
 	return nil
 }
 
-// recorders are what gets timelines. The zero recorders get none.
+// recorders get the timelines of processes. The zero value has none.
 type recorders struct {
 	flight *flight.Recorder // nil without --slow
 	otlp   *otlp.Exporter   // nil without --otlp
@@ -78,12 +78,11 @@ func (r *recorders) watch() []observe.Recorder {
 	return all
 }
 
-// flush is how long the last traces may take to be sent.
+// flush is how long sending the last traces may take.
 const flush = 5 * time.Second
 
-// close hands over what is left, for some time at most; the engine has ended. What
-// cannot be handed over is logged: a receiver that is down is no reason to exit with
-// an error.
+// close sends the last traces, within a time limit. The engine must have ended. Traces
+// that cannot be sent are logged: the program does not fail because a receiver is down.
 func (r *recorders) close(log *slog.Logger, within time.Duration) {
 	if r.flight != nil {
 		r.flight.Close()

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// settle is how long nothing may happen before a change is reported: editors
-	// write a file in several steps.
-	settle = 100 * time.Millisecond
-	// patience bounds that where something happens all the time.
-	patience = time.Second
+	// quiet is how long nothing must happen before a change is reported: editors write a
+	// file in several steps.
+	quiet = 100 * time.Millisecond
+	// maxDelay is when a change is reported even if files go on changing.
+	maxDelay = time.Second
 )
 
-// A watcher tells when something happens in the folders that documents are read
-// from. It does not know whether a document has changed: with symbolic links and
-// editors that replace files, only reading tells.
+// A watcher reports when something happens in the folders that documents are read
+// from. Whether a document has changed is only known after reading it, because of
+// symbolic links and editors that replace files.
 type watcher struct {
 	paths   []string
 	log     *slog.Logger
 	notify  *fsnotify.Watcher
-	changed chan bool // whether a script was touched; has room for one
+	changed chan bool // whether a script was touched; buffer of one
 	done    chan struct{}
 	workers sync.WaitGroup
 }
 
-// paths returns what the reading names, but for standard input.
+// paths are the files and folders to read, without standard input.
 func (r *reading) paths() []string {
 	var paths []string
 	for _, list := range [][]string{r.specPaths, r.valuePaths} {
@@ -48,7 +48,7 @@ func (r *reading) paths() []string {
 	return paths
 }
 
-// newWatcher watches from now on. It must be closed.
+// newWatcher starts to watch. The caller must close the watcher.
 func newWatcher(paths []string, log *slog.Logger) (*watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -60,8 +60,7 @@ func newWatcher(paths []string, log *slog.Logger) (*watcher, error) {
 	return w, nil
 }
 
-// changes returns the channel of changes; nil, which never has one, for no
-// watcher.
+// changes returns the channel of changes. For a nil watcher it is nil and blocks.
 func (w *watcher) changes() <-chan bool {
 	if w == nil {
 		return nil
@@ -69,7 +68,6 @@ func (w *watcher) changes() <-chan bool {
 	return w.changed
 }
 
-// Close ends the watching and waits for its goroutine.
 func (w *watcher) Close() error {
 	close(w.done)
 	err := w.notify.Close()
@@ -77,8 +75,8 @@ func (w *watcher) Close() error {
 	return err
 }
 
-// sync watches the folders that there are now. It is called before each reading:
-// what comes after that is then seen as a change.
+// sync watches the folders that exist now. Call it before reading, so that later
+// changes are seen.
 func (w *watcher) sync() {
 	for _, path := range w.paths {
 		w.add(filepath.Dir(path)) // where it would be replaced
@@ -92,7 +90,7 @@ func (w *watcher) sync() {
 		}
 		err = filepath.WalkDir(path, func(folder string, entry fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // it is gone, or cannot be read: reading will say so
+				return nil // reading reports it
 			}
 			if !entry.IsDir() {
 				return nil
@@ -115,12 +113,12 @@ func (w *watcher) add(folder string) {
 	}
 }
 
-// run gathers events until they settle.
+// run collects events until files are quiet.
 func (w *watcher) run() {
-	timer := time.NewTimer(settle)
+	timer := time.NewTimer(quiet)
 	timer.Stop()
 	defer timer.Stop()
-	var first time.Time // of the events that are gathered; zero for none
+	var first time.Time // of the collected events; zero for none
 	script := false
 	for {
 		select {
@@ -149,12 +147,12 @@ func (w *watcher) run() {
 		if first.IsZero() {
 			first = now
 		}
-		timer.Reset(min(settle, max(0, patience-now.Sub(first))))
+		timer.Reset(min(quiet, max(0, maxDelay-now.Sub(first))))
 	}
 }
 
-// matters reports whether a file may be one that is read, or lead to one. Logs and
-// editors' swap files that are written beside the documents are not.
+// matters reports whether a file may be a document or a script, or lead to one. Logs
+// and swap files of editors in the same folder do not matter.
 func (w *watcher) matters(name string) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".yaml", ".yml", ".json":
@@ -169,10 +167,10 @@ func (w *watcher) matters(name string) bool {
 		}
 	}
 	info, err := os.Lstat(name)
-	return err != nil || !info.Mode().IsRegular() // a folder or link that came or went
+	return err != nil || !info.Mode().IsRegular() // a folder or link, or a file that was removed
 }
 
-// report hands over a change. If the last one was not taken yet, they become one.
+// report sends a change. If the last one was not received yet, they become one.
 func (w *watcher) report(script bool) {
 	select {
 	case before := <-w.changed:
@@ -182,8 +180,8 @@ func (w *watcher) report(script bool) {
 	w.changed <- script // has room: only this goroutine sends
 }
 
-// isScript reports whether documents may import a file. Its content is not part
-// of what is read, so a change of it cannot be told from none.
+// isScript reports whether documents may import a file. Scripts are not among the
+// documents that are read, so any event may be a change.
 func isScript(name string) bool {
 	switch filepath.Ext(name) {
 	case ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx":

@@ -9,8 +9,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 )
 
-// TestWithin stops waiting when the time is over, and not before.
-func TestWithin(t *testing.T) {
+// TestWithTimeout stops waiting when the time is over, and not before.
+func TestWithTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("failed")
 		takes := func(d time.Duration) func() error {
@@ -19,14 +19,14 @@ func TestWithin(t *testing.T) {
 				return failed
 			}
 		}
-		if err := within(time.Second, takes(999*time.Millisecond)); err != failed {
+		if err := withTimeout(time.Second, takes(999*time.Millisecond)); err != failed {
 			t.Errorf("in time: got %v, want %v", err, failed)
 		}
-		if err := within(0, takes(time.Hour)); err != failed {
+		if err := withTimeout(0, takes(time.Hour)); err != failed {
 			t.Errorf("no limit: got %v, want %v", err, failed)
 		}
 		var late *app.ExitError
-		if err := within(time.Second, takes(time.Minute)); !errors.As(err, &late) || late.Code != app.ExitFindings || late.Hint == "" {
+		if err := withTimeout(time.Second, takes(time.Minute)); !errors.As(err, &late) || late.Code != app.ExitFindings || late.Hint == "" {
 			t.Errorf("late: got %v, want an error with a hint and exit code %d", err, app.ExitFindings)
 		}
 		<-time.After(time.Hour) // what was left to itself ends

@@ -11,8 +11,8 @@ import (
 
 const workerName = "script-worker"
 
-// worker is the command line of a process that isolated scripts run in: nil if there
-// is none. Workers inherit no environment, but dates are to be those of this process.
+// worker is the command line of a process for isolated scripts; nil if there is none.
+// Workers do not inherit the environment, so they are passed the time zone.
 func (a commands) worker() []string {
 	if a.Program == "" {
 		return nil
@@ -20,7 +20,7 @@ func (a commands) worker() []string {
 	return []string{a.Program, workerName, a.Getenv("TZ")}
 }
 
-// workerCommand is what the program runs of itself.
+// workerCommand is the command that the program starts itself with.
 func workerCommand(a commands) *cobra.Command {
 	return &cobra.Command{
 		Use:    workerName + " TZ",

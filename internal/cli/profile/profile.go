@@ -1,7 +1,7 @@
 // Package profile is the command uniflow profile: it takes a CPU profile from an admin
 // server, from a file or from standard input, and shows which nodes spent the time.
 //
-// The package must not know how the time is told apart: package flame does that.
+// The package must not know how samples are attributed to nodes: package flame does that.
 package profile
 
 import (
@@ -31,19 +31,17 @@ import (
 )
 
 const profileLong = `Profile shows where a running program spends its CPU time: in which nodes, and in
-which functions there. ADDRESS is that of its admin server, see start --admin; a
-program that listens elsewhere than on a loopback address wants its token. FILE is
-a CPU profile that was written by --output or by start --cpuprofile, "-" is standard
-input.
+which functions of them. ADDRESS is the address of its admin server, see start --admin. If
+that is not a loopback address, a token is required. FILE is a CPU profile written by
+--output or by start --cpuprofile; "-" is standard input.
 
-Time counts to the node whose code runs, and to a trigger that is at work outside of
-processes. What belongs to no node stands in parentheses: (garbage collection),
-(runtime) for Go's scheduler, timers and network poller, (profiling) for the taking
-of the profile itself, and (outside) for goroutines that no node has started. Time is
-that of all processors together.
+Time is attributed to the node whose code is running, and counts all processors. Rows in
+parentheses belong to no node: (garbage collection), (runtime) for Go's scheduler, timers
+and network poller, (profiling) for taking the profile, and (outside) for goroutines that
+no node has started.
 
---svg writes a flame graph, for browsers: nodes first, below them their calls. Click
-to zoom, press / to search.`
+--svg writes a flame graph for browsers: nodes first, below them their calls. Click to
+zoom, press / to search.`
 
 const profileExample = `  uniflow profile 127.0.0.1:9000
   uniflow profile 127.0.0.1:9000 --seconds 30 --by function --top 50
@@ -66,13 +64,13 @@ type options struct {
 
 func orders() []string { return []string{"node", "kind", "function"} }
 
-// Command is profile.
+// Command is the command profile.
 func Command(shared *app.App) *cobra.Command {
 	a := commands{shared}
 	o := &options{Settings: settings.New()}
 	cmd := &cobra.Command{
 		Use:     "profile ADDRESS|FILE",
-		Short:   "Show where the CPU time goes",
+		Short:   "Show which nodes use the CPU",
 		Long:    profileLong,
 		Example: profileExample,
 		Args:    app.OneArg("server or file", "write profile 127.0.0.1:9000, as start --admin names it"),
@@ -80,10 +78,10 @@ func Command(shared *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&o.seconds, "seconds", 10, "measure for `N` seconds, 1 to 3600")
-	flags.StringVar(&o.by, "by", "node", "add up by `WHAT`: node, kind or function")
-	flags.IntVar(&o.top, "top", 20, "print the `N` largest rows, and the others as one; 0 prints all")
+	flags.StringVar(&o.by, "by", "node", "group by `WHAT`: node, kind or function")
+	flags.IntVar(&o.top, "top", 20, "print the `N` largest rows and the sum of the others; 0 prints all")
 	flags.StringVar(&o.svg, "svg", "", "write a flame graph to `FILE`; \"-\" prints it instead of the table")
-	flags.StringVarP(&o.output, "output", "o", "", "write the profile to `FILE`, for go tool pprof; \"-\" prints it instead of the table")
+	flags.StringVarP(&o.output, "output", "o", "", "write the profile to `FILE` for go tool pprof; \"-\" prints it instead of the table")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	o.AddFlags(cmd, settings.AdminToken)
 	app.CompleteFlag(cmd, "by", orders())
@@ -105,13 +103,13 @@ func Command(shared *app.App) *cobra.Command {
 	return cmd
 }
 
-// check says what is wrong with the options before minutes have passed.
+// check refuses options that cannot be used, before the profile is taken.
 func (o *options) check(command string) error {
 	switch {
 	case o.seconds < 1 || o.seconds > 3600:
-		return app.Usagef(command, "", "--seconds is 1 to 3600, got %d", o.seconds)
+		return app.Usagef(command, "", "--seconds must be 1 to 3600, got %d", o.seconds)
 	case o.top < 0:
-		return app.Usagef(command, "write 0 for all", "--top is not negative, got %d", o.top)
+		return app.Usagef(command, "write 0 for all", "--top must not be negative, got %d", o.top)
 	}
 	if err := app.OneOf(command, "by", o.by, orders()); err != nil {
 		return err
@@ -123,7 +121,7 @@ func (o *options) check(command string) error {
 		}
 	}
 	if printed > 1 {
-		return app.Usagef(command, "name a file for one of them", "--svg -, --output - and --json all print")
+		return app.Usagef(command, "name a file for one of them", "--svg -, --output - and --json cannot be combined")
 	}
 	for _, out := range []struct{ flag, file string }{{"--svg", o.svg}, {"--output", o.output}} {
 		if out.file == "" || out.file == app.StdinPath {
@@ -140,12 +138,12 @@ func (o *options) check(command string) error {
 // file.
 type source struct {
 	name  string   // as it was written
-	url   *url.URL // nil if it is no server
+	url   *url.URL // nil if it is not a server
 	stdin bool
 }
 
-// profileSource finds out what an argument is. A file that exists is one, whatever
-// its name.
+// profileSource decides what an argument is. If a file of that name exists, it is a
+// file.
 func profileSource(command, arg string) (source, error) {
 	const hint = "write an address such as 127.0.0.1:9000, or a file that --cpuprofile has written"
 	if arg == app.StdinPath {
@@ -157,7 +155,7 @@ func profileSource(command, arg string) (source, error) {
 	if scheme, _, ok := strings.Cut(arg, "://"); ok {
 		u, err := url.Parse(arg)
 		if err != nil || scheme != "http" && scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return source{}, app.Usagef(command, hint, "want http://HOST:PORT, got %q", arg)
+			return source{}, app.Usagef(command, hint, "must be http://HOST:PORT, got %q", arg)
 		}
 		return source{name: arg, url: u}, nil
 	}
@@ -166,7 +164,7 @@ func profileSource(command, arg string) (source, error) {
 		return source{}, app.Usagef(command, hint, "%q is neither an address nor a file", arg)
 	}
 	if host == "" {
-		host = "localhost" // what listens on all addresses does so here, too
+		host = "localhost" // a server on all addresses is also on this one
 	}
 	return source{name: arg, url: &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}}, nil
 }
@@ -203,8 +201,7 @@ func (a commands) profile(ctx context.Context, from source, o *options) error {
 	return a.showProfile(p, data, o)
 }
 
-// showProfile writes what was asked for: all of it, also after something could
-// not be written.
+// showProfile writes all outputs, even if one cannot be written.
 func (a commands) showProfile(p *flame.Profile, data []byte, o *options) error {
 	var errs []error
 	printed := false
@@ -257,20 +254,20 @@ func (a commands) showWait(name string, seconds int) (stop func()) {
 }
 
 const (
-	// dialTimeout is how long it may take to be connected.
+	// dialTimeout bounds the time to connect.
 	dialTimeout = 10 * time.Second
 
 	// fetchSlack is how much longer than the profile the answer may take.
 	fetchSlack = 30 * time.Second
 
-	// maxProfile is how much is taken from a server, in bytes.
+	// maxProfile bounds the answer of a server, in bytes.
 	maxProfile = 256 << 20
 )
 
-// profilePath is where an admin server has the profile.
+// profilePath is the path of the profile on an admin server.
 const profilePath = "debug/pprof/profile"
 
-// fetchProfile asks a server for a profile. The end of ctx ends it at once.
+// fetchProfile asks a server for a profile. The end of ctx cancels it.
 func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) {
 	u := from.url.JoinPath(profilePath)
 	u.RawQuery = url.Values{"seconds": {strconv.Itoa(o.seconds)}}.Encode()
@@ -285,7 +282,7 @@ func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) 
 		req.Header.Set("Authorization", "Bearer "+o.AdminToken)
 	}
 	client := &http.Client{
-		// No proxy: an admin server is near, and its token is nobody else's.
+		// No proxy: an admin server is near, and a proxy must not see its token.
 		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -312,7 +309,7 @@ func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) 
 func unreachable(from source, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // without the URL, which has been named
+		err = wrapped.Err // without the URL, which the message has
 	}
 	hint := "is it the address that start --admin names, and does the program run?"
 	var dial *net.OpError
@@ -322,12 +319,12 @@ func unreachable(from source, err error) error {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("cannot reach %s: %w", from.name, err), Hint: hint}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s hung up before the profile was taken", from.name), Hint: "did the program end?"}
+		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s closed the connection before the profile was taken", from.name), Hint: "did the program end?"}
 	}
 	return notAdmin(from, err.Error())
 }
 
-// refused says why an answer is no profile; nil if it is one.
+// refused says why an answer is not a profile; nil if it is one.
 func refused(from source, resp *http.Response, body []byte, o *options) error {
 	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	text = show.Printable(text)
@@ -343,14 +340,14 @@ func refused(from source, resp *http.Response, body []byte, o *options) error {
 	case status == http.StatusOK && !page:
 		return nil
 	case status == http.StatusUnauthorized && o.AdminToken == "":
-		return fail("set UNIFLOW_ADMIN_TOKEN to the token that the program was started with", "%s wants a token", from.name)
+		return fail("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s requires a token", from.name)
 	case status == http.StatusUnauthorized:
-		return fail("set UNIFLOW_ADMIN_TOKEN to the token that the program was started with", "%s does not take this token", from.name)
+		return fail("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s does not accept this token", from.name)
 	case status == http.StatusInternalServerError && strings.Contains(text, "already in use"):
 		return fail("wait until it has ended; start --cpuprofile takes one for as long as the program runs",
 			"%s: another CPU profile is being taken of this program", from.name)
 	case status == http.StatusBadRequest && strings.Contains(text, "HTTPS") && from.url.Scheme == "http":
-		return fail("write https://"+from.url.Host, "%s wants HTTPS", from.name)
+		return fail("write https://"+from.url.Host, "%s requires HTTPS", from.name)
 	case !page && (status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusInternalServerError) && text != "":
 		return fail("", "%s: %s: %s", from.name, resp.Status, text)
 	}
@@ -363,7 +360,7 @@ func refused(from source, resp *http.Response, body []byte, o *options) error {
 
 func notAdmin(from source, why string) error {
 	return &app.ExitError{
-		Code: app.ExitFailure, Err: fmt.Errorf("%s is not the admin server of a program: %s", from.name, why),
+		Code: app.ExitFailure, Err: fmt.Errorf("%s is not an admin server: %s", from.name, why),
 		Hint: "write the address that start --admin names, not one that serves workflows",
 	}
 }

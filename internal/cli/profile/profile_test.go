@@ -272,16 +272,16 @@ func TestProfileErrors(t *testing.T) {
 	}
 	f(2, "needs a server or file")
 	f(2, "takes one", "a:1", "b:2")
-	f(2, "--seconds is 1 to 3600, got 0", "a:1", "--seconds", "0")
-	f(2, "--seconds is 1 to 3600, got 3601", "a:1", "--seconds", "3601")
+	f(2, "--seconds must be 1 to 3600, got 0", "a:1", "--seconds", "0")
+	f(2, "--seconds must be 1 to 3600, got 3601", "a:1", "--seconds", "3601")
 	f(2, "hint: did you mean kind?", "a:1", "--by", "kinds")
 	f(2, "hint: write 0 for all", "a:1", "--top", "-1")
-	f(2, "all print", "a:1", "--svg", "-", "--json")
+	f(2, "cannot be combined", "a:1", "--svg", "-", "--json")
 	f(2, "--svg: stat nowhere: no such file", "a:1", "--svg", "nowhere/x.svg")
 	f(2, `"9000" is neither an address nor a file`, "9000")
 	f(2, `"cpu.pprof" is neither an address nor a file`, "cpu.pprof")
-	f(2, "want http://HOST:PORT", "ftp://a:1")
-	f(2, "want http://HOST:PORT", "http://a:1/?x=y")
+	f(2, "must be http://HOST:PORT", "ftp://a:1")
+	f(2, "must be http://HOST:PORT", "http://a:1/?x=y")
 	f(2, "config file", nobody, "--config", "nowhere.yaml")
 
 	f(3, "text: not a profile", "text")
@@ -289,18 +289,18 @@ func TestProfileErrors(t *testing.T) {
 	f(3, "standard input: not a profile", "-")
 	f(3, "is a directory", ".")
 	f(3, "uniflow: nothing listens at "+nobody+"\nhint: is it the address", nobody)
-	f(3, "wants a token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"))
-	f(3, "does not take this token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"), "--admin-token", "wrong")
+	f(3, "requires a token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"))
+	f(3, "does not accept this token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"), "--admin-token", "wrong")
 	f(3, "403 Forbidden: ask for localhost", fails(403, plain, "ask for localhost or its address"))
-	f(3, "is not the admin server of a program: it answers 404 Not Found\nhint: write the address", fails(404, plain, "no"))
+	f(3, "is not an admin server: it answers 404 Not Found\nhint: write the address", fails(404, plain, "no"))
 	f(3, "it answers 200 OK with a page of HTML", fails(200, html, "<html>"))
 	f(3, "it answers 500 Internal Server Error with a page of HTML", fails(500, html, "<html>"))
 	f(3, "what it sent is not a profile", fails(200, plain, "pong"))
 	f(3, "it answers 302 Found", fails(302, plain, ""))
 	f(3, "another CPU profile is being taken of this program\nhint: wait", fails(500, plain, "Could not enable CPU profiling: cpu profiling already in use\n"))
 	f(3, `500 Internal Server Error: Could not\x1b[2J`, fails(500, plain, "Could not\x1b[2J\nmore"))
-	f(3, "hung up before the profile was taken", adminServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	f(3, "hung up before the profile was taken", adminServer(t, func(w http.ResponseWriter, _ *http.Request) {
+	f(3, "closed the connection before the profile was taken", adminServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	f(3, "closed the connection before the profile was taken", adminServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "x") // and the connection is closed
 	}))
@@ -309,7 +309,7 @@ func TestProfileErrors(t *testing.T) {
 	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	secure.StartTLS()
 	defer secure.Close()
-	f(3, "wants HTTPS\nhint: write https://127.0.0.1:", secure.Listener.Addr().String())
+	f(3, "requires HTTPS\nhint: write https://127.0.0.1:", secure.Listener.Addr().String())
 
 	var heap bytes.Buffer
 	if err := pprof.WriteHeapProfile(&heap); err != nil {

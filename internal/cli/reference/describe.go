@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Kind is what is to be said about a kind of node.
+// A Kind is the description of a kind of node.
 type Kind struct {
 	Kind    string  `json:"kind"`
 	Summary string  `json:"summary"`
@@ -40,13 +40,13 @@ type Field struct {
 // A Port is an in-port or out-port.
 type Port struct {
 	Name    string `json:"name"`
-	Indexed bool   `json:"indexed,omitempty"` // it is a family: out[0], out[1] and so on
+	Indexed bool   `json:"indexed,omitempty"` // out[0], out[1] and so on
 	Doc     string `json:"doc,omitempty"`
 }
 
 const errorDoc = "The node's own failure. Without a link it is the answer."
 
-// Describe says what there is to say about a kind.
+// Describe returns the description of a kind.
 func Describe(def *node.Def) Kind {
 	k := Kind{
 		Kind: def.Kind, Summary: def.Summary, Doc: def.Doc, Example: def.Example,
@@ -74,7 +74,7 @@ func describeFields(o schema.Object) []Field {
 			Name: f.Name, Type: f.Type.String(), Required: f.Required, Secret: f.Secret,
 			Enum: f.Enum, Doc: f.Doc, Minimum: bound(f, f.Min), Maximum: bound(f, f.Max),
 		}
-		// The schema has the default as it is written: 8MiB, and not its bytes.
+		// The schema has the default as an author writes it: 8MiB, not 8388608.
 		property, _ := properties.Get(f.Name)
 		if v, ok := property.Get("default"); ok && !f.Secret {
 			d.Default = &v
@@ -127,7 +127,7 @@ func fieldsText(b *strings.Builder, fields []Field, indent string) {
 	}
 }
 
-// about is the type of a field with what bounds it.
+// about is the type of a field and its bounds.
 func (f Field) about() string {
 	parts := []string{f.Type}
 	if len(f.Enum) > 0 {

@@ -71,7 +71,7 @@ func cell(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(s), "|", `\|`), "\n", " ")
 }
 
-// Explain is what there is to say about a code, for terminals.
+// Explain is the explanation of a code, for terminals.
 func Explain(e diag.Entry) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n%s", e.Code, e.Title, wrap(e.Explanation, ""))

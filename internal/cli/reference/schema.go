@@ -10,13 +10,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// SchemaID is where editors find the schema of the latest version.
+// SchemaID is the URL of the schema of the latest version.
 const SchemaID = "https://raw.githubusercontent.com/uniflow-labs/uniflow/main/docs/reference/schema.json"
 
 // Schema returns a JSON Schema (draft 2020-12) of a document with nodes of the
-// given kinds: one spec, or a list of specs. It takes the older form, too, and
-// marks it as deprecated. The kind decides which schema a spec must fit, so that
-// editors know what a wrong spec was meant to be.
+// given kinds: one spec, or a list of specs. It accepts the older form, too, and
+// marks it as deprecated. The kind of a spec selects its schema, so that editors
+// report the errors of that kind.
 func Schema(defs []*node.Def) ([]byte, error) {
 	var kinds, older, branches []value.Value
 	var all value.MapBuilder
@@ -118,7 +118,7 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 		"description", text(def.Summary),
 		"type", text("object"),
 		"properties", properties.Build(),
-		// By a pattern, it is accepted, and editors do not suggest it.
+		// A pattern accepts it, and editors do not suggest it.
 		"patternProperties", object("^links$", ports.With("description", text("The older name of ports.")).With("deprecated", value.Bool(true))),
 		"required", required,
 		"additionalProperties", value.Bool(false),
@@ -180,8 +180,7 @@ func envSchema() value.Value {
 	)
 }
 
-// uuid is a string with a pattern: validators do not know the format uuid unless
-// they are told to.
+// uuid is a string with a pattern: most validators ignore the format uuid by default.
 func uuid(doc string) value.Value {
 	return object("type", text("string"), "pattern", text("^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"), "description", text(doc))
 }
@@ -198,7 +197,7 @@ func list(words ...string) value.Value {
 	return value.List(elems...)
 }
 
-// object makes a map of names and values in turn.
+// object makes a map of alternating names and values.
 func object(pairs ...any) value.Value {
 	var b value.MapBuilder
 	for i := 0; i < len(pairs); i += 2 {
