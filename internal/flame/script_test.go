@@ -86,8 +86,8 @@ func TestScript(t *testing.T) {
 	f("frames[4].heard.click(); ids.reset.heard.click(); seen()", whole)
 }
 
-// TestScriptFits wants the measures of the script to be those of the picture, and
-// nothing in it that would end the section it stands in.
+// TestScriptFits compares the measures of the script with those of the picture, and
+// finds nothing in it that would end its section.
 func TestScriptFits(t *testing.T) {
 	for _, part := range []string{"all = 1200", "gap = 3", "charWidth = 6.7"} {
 		if !strings.Contains(script, part) {

@@ -145,8 +145,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSums wants the frames below one to take what it takes, but for what it
-// spends itself.
+// TestSums adds up the children of each frame: they take its time, except its own.
 func TestSums(t *testing.T) {
 	all := geometry(t, read(t, small()).SVG())
 	f := func(level int, want float64) {

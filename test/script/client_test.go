@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// request asks once, on a connection of its own.
+// request sends a request on a connection of its own.
 func request(ctx context.Context, method, url string, headers []string, body string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -74,15 +74,14 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// held is a request of which the body is not sent yet.
+// held is a request whose body is not sent yet.
 type held struct {
 	conn net.Conn
 	in   *bufio.Reader
 	req  *http.Request
 }
 
-// hold begins a request. The server asks for its body when it has taken the
-// request, so it is in flight from then on.
+// hold starts a request. When the server asks for the body, the request is in flight.
 func hold(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: hold NAME URL [TYPE]")
@@ -103,7 +102,7 @@ func hold(ts *testscript.TestScript, neg bool, args []string) {
 	line, err := h.in.ReadString('\n')
 	ts.Check(err)
 	if !strings.HasPrefix(line, "HTTP/1.1 100") {
-		ts.Fatalf("got %q, want to be asked for the body", line)
+		ts.Fatalf("got %q, want 100 Continue", line)
 	}
 	_, err = h.in.ReadString('\n') // the empty line
 	ts.Check(err)

@@ -16,10 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// limit is how long a script waits for an event that should come at once.
+// limit bounds the time to wait for an event.
 const limit = 20 * time.Second
 
-// A world is what one script has set going.
+// A world has the programs and requests of a script.
 type world struct {
 	programs map[string]*program
 	held     map[string]*held
@@ -33,7 +33,7 @@ func newWorld() *world {
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
 
-// end kills what a script has left running.
+// end kills the programs that still run.
 func (w *world) end() {
 	for _, h := range w.held {
 		_ = h.conn.Close() // the script has failed, or does not care
@@ -51,11 +51,11 @@ type program struct {
 	ended chan struct{}
 }
 
-// A log gathers what a program writes, and tells when there is more.
+// A log collects what a program writes, and signals more.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed at the next write, and made anew
+	more chan struct{} // closed at the next write, and replaced
 }
 
 func (l *log) Write(p []byte) (int, error) {

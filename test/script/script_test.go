@@ -1,22 +1,21 @@
-// Package script runs transcripts of the command line: each .txtar file here is
-// a list of commands with what they print, and the files that they need.
+// Package script tests the program by transcripts: each .txtar file has commands, what
+// they print, and the files that they need. The tests run the commands of testscript
+// and these:
 //
-// Beside the usual commands of such scripts there are:
-//
-//	serve NAME [COMMAND] ARG...  runs uniflow COMMAND ARG..., or start, in the background
-//	await NAME REGEXP [VAR]      waits for a line that it logs; keeps the group as $VAR
-//	signal NAME TERM|INT|HUP|KILL  sends a signal
-//	ended NAME CODE              waits for its end, and wants the exit code; its log is then stderr
-//	http METHOD URL [-H K:V]... [-d BODY]  asks; stdout is the status and the body
-//	hold NAME URL [TYPE]         begins a request that is in flight until release
-//	release NAME                 ends it; stdout is the status and the body
-//	replace OLD NEW FILE         edits a file in place
-//	save FILE NEW                replaces a file by renaming, as editors do
-//	schema FILE DOC              wants a JSON file to be a schema that takes a YAML document
+//	serve NAME [COMMAND] ARG...    starts uniflow COMMAND ARG... in the background; COMMAND is start by default
+//	await NAME REGEXP [VAR]        waits until its log has a matching line; puts the group into $VAR
+//	signal NAME TERM|INT|HUP|KILL  sends it a signal
+//	ended NAME CODE                waits until it ends with an exit code; its log is then stderr
+//	http METHOD URL [-H K:V]... [-d BODY]  sends a request; stdout is the status and the body
+//	hold NAME URL [TYPE]           starts a request that stays in flight until release
+//	release NAME                   ends this request; stdout is the status and the body
+//	replace OLD NEW FILE           edits a file in place
+//	save FILE NEW                  replaces a file by renaming, as editors do
+//	schema FILE DOC                checks that a YAML document fits a JSON Schema
 //
 // The condition [race] is true under the race detector.
 //
-// Nothing waits for a time: each command waits for the event that it is about.
+// Scripts do not sleep: each command waits for the event that it needs.
 package script
 
 import (
@@ -34,8 +33,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
-// command is what the test binary is called when it is to be the program. So
-// the race detector watches the program, too.
+// command is the name under which the test binary is the program, so that the race
+// detector checks the program, too.
 const command = "uniflow"
 
 func TestMain(m *testing.M) {
@@ -65,7 +64,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second more
 			w := newWorld()
 			env.Values[worldKey{}] = w
 			env.Defer(w.end)

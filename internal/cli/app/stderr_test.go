@@ -25,8 +25,8 @@ func (b *blocking) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// TestUnreadLog holds nobody up while nobody reads, keeps what fits in its order, and
-// says then how much it has dropped.
+// TestUnreadLog does not block writers while nothing reads, keeps what fits in order, and
+// then writes how much was dropped.
 func TestUnreadLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &blocking{open: make(chan struct{})}
@@ -63,7 +63,7 @@ func TestUnreadLog(t *testing.T) {
 	})
 }
 
-// TestReadLog loses nothing while somebody reads: neither a record that is larger
+// TestReadLog loses nothing while something reads: neither a record that is larger
 // than the queue, nor records that come faster than they are written.
 func TestReadLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestPacketRate(t *testing.T) {
 		p := newPacketLog(slog.New(slog.NewTextHandler(&log, nil)), []string{everyNode})
 		o := p.observer()
 		send := func() {
-			o.Sent(observe.Packet{Process: nobody{}, Node: node.Ref{Name: "a"}, Payload: value.Int(1)})
+			o.Sent(observe.Packet{Process: idOnly{}, Node: node.Ref{Name: "a"}, Payload: value.Int(1)})
 		}
 		for range 1000 {
 			send()
@@ -89,10 +89,10 @@ func TestPacketRate(t *testing.T) {
 	})
 }
 
-// nobody is a process for whoever asks for no more than its id.
-type nobody struct{ node.Process }
+// idOnly is a process that only has an id.
+type idOnly struct{ node.Process }
 
-func (nobody) ID() string { return "p" }
+func (idOnly) ID() string { return "p" }
 
 func TestNoPackets(t *testing.T) {
 	if newPacketLog(nil, nil).observer() != nil {

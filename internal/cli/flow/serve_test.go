@@ -24,7 +24,7 @@ type served struct {
 	mu      struct {
 		sync.Mutex
 		log  bytes.Buffer
-		more chan struct{} // closed at the next write, and made anew
+		more chan struct{} // closed at the next write, and replaced
 	}
 }
 
@@ -42,7 +42,7 @@ func serve(t *testing.T, args ...string) *served {
 	return serveKinds(t, nil, args...)
 }
 
-// serveKinds is serve with kinds beside those of package std.
+// serveKinds is serve with more kinds than those of package std.
 func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func TestSignalWhileReloading(t *testing.T) {
 	s.ended(0)
 }
 
-// TestChangesWhileReloading wants several changes during one reload to be one
+// TestChangesWhileReloading makes several changes during one reload, which cause one
 // more reload.
 func TestChangesWhileReloading(t *testing.T) {
 	t.Chdir(t.TempDir())

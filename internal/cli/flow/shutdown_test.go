@@ -21,7 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 )
 
-// freePort returns a port that nobody listens on at the moment.
+// freePort returns a port that is not in use at the moment.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

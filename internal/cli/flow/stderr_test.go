@@ -31,8 +31,8 @@ func (b *blocking) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// TestUnreadLogServes answers requests that log, and ends in time, while nobody
-// reads standard error.
+// TestUnreadLogServes answers requests that log, and ends in time, while nothing reads
+// standard error.
 func TestUnreadLogServes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	port := freePort(t)

@@ -37,9 +37,8 @@ func spin(d time.Duration) (sum float64) {
 	return sum
 }
 
-// takenProfile is one that the runtime has taken: of two nodes, and of nobody. It
-// is taken for longer if this process got so little of the processors that a row
-// is missing.
+// takenProfile is a profile of the runtime: of two nodes, and of code without a node. It
+// takes longer if this process got so little CPU time that a row is missing.
 var takenProfile = sync.OnceValues(func() ([]byte, error) {
 	for unit := 50 * time.Millisecond; ; unit *= 2 {
 		data, err := takeProfile(unit)
@@ -320,7 +319,7 @@ func TestProfileErrors(t *testing.T) {
 	f(3, "not a profile of the CPU", adminServer(t, sends(heap.Bytes())))
 }
 
-// TestProfileHalf wants the table though the picture cannot be written.
+// TestProfileHalf prints the table although the picture cannot be written.
 func TestProfileHalf(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, "cpu.pprof", string(taken(t)))
@@ -335,8 +334,7 @@ func TestProfileHalf(t *testing.T) {
 	}
 }
 
-// TestProfileToken wants the token of a config file sent, and none of it after a
-// redirection.
+// TestProfileToken sends the token of a config file, but not after a redirection.
 func TestProfileToken(t *testing.T) {
 	t.Chdir(t.TempDir())
 	apptest.Write(t, ".uniflow.yaml", "admin-token: filed\nnamespace: other\n")

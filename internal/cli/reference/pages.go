@@ -86,7 +86,7 @@ func Explain(e diag.Entry) string {
 
 const codesIntro = `# Codes
 
-Every finding has a code that keeps its meaning for good. ` + "`uniflow explain CODE`" + ` prints what stands here.
+Every finding has a code whose meaning never changes. ` + "`uniflow explain CODE`" + ` prints the same text as this page.
 
 | codes | found when |
 | --- | --- |

@@ -86,7 +86,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestPages wants everything there is on the pages, once.
+// TestPages finds every kind and code on the pages, once.
 func TestPages(t *testing.T) {
 	kinds := Kinds(std.Defs(""))
 	for _, def := range std.Defs("") {

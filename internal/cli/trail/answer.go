@@ -12,8 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// answerText writes an answer for people. What the answer does not say of itself,
-// such as the length of a period, is taken from the query.
+// answerText writes an answer as text. What the answer lacks, such as the length of a
+// period, comes from the query.
 func answerText(q *query.Query, a *query.Answer) string {
 	switch {
 	case a.Funnel != nil:
@@ -73,9 +73,9 @@ func funnelText(f *query.FunnelAnswer) string {
 	return text + "\n" + g.String()
 }
 
-// retentionText writes a triangle: shares of the cohort that came back. Periods
-// that had not begun for anybody when the events end are left empty; those that
-// were not over for everybody carry a star.
+// retentionText writes a triangle: the share of each cohort that came back. A period that
+// begins after the last event for all users is empty. One that ends after it for some
+// users has a star.
 func retentionText(r *query.Retention, a *query.Answer) string {
 	var t show.Table
 	t.Text("COHORT")
@@ -140,7 +140,7 @@ func periodName(e query.Every, k int) string {
 	return unit + strconv.Itoa(k)
 }
 
-// wholeRatio is ratio without decimals, for tables that are wide.
+// wholeRatio is ratio without decimals, for wide tables.
 func wholeRatio(part, whole query.Number) string {
 	if whole.N <= 0 {
 		return "-"
@@ -155,10 +155,10 @@ func wholeRatio(part, whole query.Number) string {
 const (
 	periodOver    = iota // for all users of the cohort
 	periodRunning        // for some
-	periodAhead          // it has begun for nobody
+	periodAhead          // not begun for any user
 )
 
-// periodState tells how much of period k of a cohort is past.
+// periodState returns the state of period k of a cohort.
 func periodState(r *query.Retention, start string, k int, through int64) int {
 	zone := r.Zone
 	if zone == nil {
@@ -166,9 +166,9 @@ func periodState(r *query.Retention, start string, k int, through int64) int {
 	}
 	begin, err := time.ParseInLocation(time.DateOnly, start, zone)
 	if err != nil {
-		return periodOver // the cohort's name is not a date: nothing can be said
+		return periodOver // the name of the cohort is not a date
 	}
-	end := addUnits(begin, r.Cohort, 1) // the first and the last moment that a user of it can have started
+	end := addUnits(begin, r.Cohort, 1) // users of the cohort started from begin to end
 	last := time.UnixMilli(through)
 	if r.HasFrom && time.UnixMilli(r.From).After(begin) {
 		begin = time.UnixMilli(r.From)
@@ -177,12 +177,12 @@ func periodState(r *query.Retention, start string, k int, through int64) int {
 		end = time.UnixMilli(r.To)
 	}
 	if last.Before(end) {
-		end = last // nobody has started later
+		end = last // no user has started later
 	}
-	user := end.Add(-time.Millisecond) // the last who can be of the cohort
+	user := end.Add(-time.Millisecond) // the last possible start
 	over := periodBegin(r.Every, zone, user, k+1)
-	// Events end with the last that happened to come: a hundredth of a period that
-	// has none is not one that lacks some.
+	// The last event is not exactly at the end of the period: a hundredth of a period
+	// without events at the end is normal.
 	slack := over.Sub(periodBegin(r.Every, zone, user, k)) / 100
 	switch {
 	case last.Before(periodBegin(r.Every, zone, begin, k)):
@@ -193,7 +193,7 @@ func periodState(r *query.Retention, start string, k int, through int64) int {
 	return periodOver
 }
 
-// periodBegin is when period k begins of a user who started at t.
+// periodBegin is when period k begins for a user who started at t.
 func periodBegin(e query.Every, zone *time.Location, t time.Time, k int) time.Time {
 	if e.Unit == query.NoUnit {
 		return t.Add(time.Duration(k) * e.Elapsed)
@@ -229,7 +229,7 @@ func addUnits(t time.Time, unit query.Unit, n int) time.Time {
 	return t.AddDate(0, 0, n)
 }
 
-// maxPivot is how many groups are shown beside each other.
+// maxPivot bounds the groups that are shown as columns.
 const maxPivot = 8
 
 func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
@@ -267,7 +267,7 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 }
 
 // pivotGroups returns the groups of an answer by time and one property, the
-// largest first, if they are few enough to stand beside each other.
+// largest first, if they are few enough for columns.
 func pivotGroups(s *query.SegmentAnswer) (groups []event.Value, ok bool) {
 	if !s.Bucketed || len(s.By) != 1 {
 		return nil, false
@@ -351,7 +351,7 @@ func pathsText(p *query.PathsAnswer) string {
 	return t.String()
 }
 
-// statsText is what an answer cost, on one line.
+// statsText says how much was read, and how long that took.
 func statsText(s query.Stats) string {
 	text := fmt.Sprintf("read %s events (%s) in %s", show.Thousands(s.EventsRead), show.Bytes(s.BytesRead), show.Duration(time.Duration(s.ElapsedUS)*time.Microsecond))
 	if s.Sample > 0 && s.Sample < 1 {

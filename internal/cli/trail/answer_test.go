@@ -42,7 +42,7 @@ STEP         USERS  OF FIRST  OF PREVIOUS
 2 cart|wish    800    40.0 %       40.0 %  █████████▋
 3 purchase       5     0.2 %        0.6 %  ▏
 `)
-	f("funnel of nobody", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}, {Event: "cart"}}}}, `
+	f("funnel without users", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}, {Event: "cart"}}}}, `
 STEP    USERS  OF FIRST  OF PREVIOUS
 1 view      0
 2 cart      0

@@ -30,7 +30,7 @@ type clickHouse struct {
 	client         *http.Client
 }
 
-// newClickHouse reads --dsn. Its errors repeat nothing of what may be a password.
+// newClickHouse reads --dsn. Its errors do not repeat what may be a password.
 func newClickHouse(command, dsn string) (*clickHouse, error) {
 	const hint = "write clickhouse://USER:PASSWORD@HOST:8123/DATABASE; ?secure=true is for TLS"
 	u, err := url.Parse(dsn)
@@ -38,7 +38,7 @@ func newClickHouse(command, dsn string) (*clickHouse, error) {
 		return nil, app.Usagef(command, hint, "--dsn is not a URL")
 	}
 	if u.Scheme != "clickhouse" || u.Hostname() == "" || strings.Contains(strings.Trim(u.Path, "/"), "/") {
-		return nil, app.Usagef(command, hint, "--dsn: want clickhouse://HOST:PORT/DATABASE")
+		return nil, app.Usagef(command, hint, "--dsn must be clickhouse://HOST:PORT/DATABASE")
 	}
 	c := &clickHouse{client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, database: strings.Trim(u.Path, "/")}
 	secure, port := false, "8123"
@@ -73,7 +73,7 @@ func newClickHouse(command, dsn string) (*clickHouse, error) {
 	return c, nil
 }
 
-// maxAnswer bounds what is taken from a server, in bytes.
+// maxAnswer bounds the answer of a server, in bytes.
 const maxAnswer = 256 << 20
 
 // A clickHouseAnswer is the rows of a statement, with numbers as json.Number.
@@ -127,8 +127,8 @@ func (c *clickHouse) ask(ctx context.Context, sql string) (*clickHouseAnswer, er
 	return &clickHouseAnswer{rows: answer.Data, stats: clickHouseStats(resp.Header.Get("X-ClickHouse-Summary"))}, nil
 }
 
-// unreachable ends a question that has not come to the server. What net/http says
-// has the URL with all its parameters, which nobody has written.
+// unreachable is the error of a request that did not reach the server. The error of
+// net/http has the URL with parameters that the user did not write.
 func (c *clickHouse) unreachable(err error) error {
 	if long := (*url.Error)(nil); errors.As(err, &long) {
 		err = long.Err
@@ -140,7 +140,7 @@ func (c *clickHouse) unreachable(err error) error {
 	return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "is a server there? --dsn has its host and the port of its HTTP interface: 8123, with ?secure=true 8443"}
 }
 
-// clickHouseStats is what an answer cost, as far as the server tells.
+// clickHouseStats reads how much the server has read.
 func clickHouseStats(summary string) (s query.Stats) {
 	var out struct {
 		Rows  string `json:"read_rows"`
@@ -149,13 +149,13 @@ func clickHouseStats(summary string) (s query.Stats) {
 	if json.Unmarshal([]byte(summary), &out) != nil {
 		return s
 	}
-	// Numbers that are none count as 0, which is what is not told.
+	// Malformed numbers count as 0, which means unknown.
 	s.EventsRead, _ = strconv.ParseInt(out.Rows, 10, 64)
 	s.BytesRead, _ = strconv.ParseInt(out.Bytes, 10, 64)
 	return s
 }
 
-// schema asks which properties the table has, and of which types they are.
+// schema returns the properties of the table, with their types.
 func (c *clickHouse) schema(ctx context.Context) (event.Schema, error) {
 	columns, err := c.ask(ctx, "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = 'events' ORDER BY position")
 	if err != nil {
@@ -185,8 +185,8 @@ func (c *clickHouse) schema(ctx context.Context) (event.Schema, error) {
 	return schema, nil
 }
 
-// nullableColumn refuses a column of strings with NULL in it: the statements take
-// the empty string for the missing one, and would answer differently.
+// nullableColumn refuses a Nullable column of strings: the statements take the empty
+// string for a missing one, and NULL would change the answer.
 func nullableColumn(name, kind string) error {
 	plain := strings.Replace(kind, "Nullable("+inner(kind)+")", inner(kind), 1)
 	if !plainName.MatchString(name) {
@@ -218,7 +218,7 @@ func inner(kind string) string {
 	return rest
 }
 
-// clickHouseType is what a type of ClickHouse is here.
+// clickHouseType converts a type of ClickHouse.
 func clickHouseType(kind string) event.Type {
 	for _, wrapper := range []string{"LowCardinality(", "Nullable("} {
 		if inner, ok := strings.CutPrefix(kind, wrapper); ok {
@@ -236,7 +236,7 @@ func clickHouseType(kind string) event.Type {
 	return event.String
 }
 
-// queryClickHouse has a server answer, or tells the SQL that it would be asked.
+// queryClickHouse asks a server, or explains with which SQL it would.
 func (a commands) queryClickHouse(ctx context.Context, command string, o *queryOptions, q *query.Query) (answer *query.Answer, text string, err error) {
 	c, err := newClickHouse(command, o.dsn)
 	if err != nil {
@@ -280,8 +280,8 @@ func (a commands) queryClickHouse(ctx context.Context, command string, o *queryO
 	return answer, text, err
 }
 
-// tableSchema is the schema of the store, if one is named, else of the table, which
-// is looked at in any case before it is asked.
+// tableSchema is the schema of the store, if one is named, else of the table. Before a
+// query the table is checked in any case.
 func (a commands) tableSchema(ctx context.Context, o *queryOptions, c *clickHouse) (event.Schema, error) {
 	if o.db == "" || o.explain == "" {
 		schema, err := c.schema(ctx)

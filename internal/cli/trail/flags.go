@@ -100,7 +100,7 @@ func checkFiles(command string, files []string) error {
 func checkFolder(command string, db string) error {
 	entries, err := os.ReadDir(db)
 	if err != nil {
-		return nil // it is not there, or trail.Open says what is wrong with it
+		return nil // trail.Open reports it
 	}
 	foreign := ""
 	for _, e := range entries {
@@ -118,7 +118,8 @@ func checkFolder(command string, db string) error {
 	return app.Usagef(command, "name a folder that is empty or not there yet, such as "+filepath.Join(db, "events.trail"), "%s is not a store: it has other files in it, such as %s", db, foreign)
 }
 
-// cohortHint adds to the error of a query for a cohort that is not kept which ones are.
+// cohortHint adds the names of the cohorts in the store to the error about an unknown
+// cohort.
 func cohortHint(err error, s *trail.Store) error {
 	var problem *query.Error
 	var unknown *query.UnknownCohortError

@@ -119,7 +119,7 @@ func ColumnTypes(command string, list []string) (map[string]event.Type, error) {
 	return types, nil
 }
 
-// check says what is wrong with the options before anything is read.
+// check refuses options that cannot be used, before anything is read.
 func (o *importOptions) check(command string, files []string) (map[string]event.Type, error) {
 	switch {
 	case len(files) == 0:
@@ -156,7 +156,7 @@ type importJSON struct {
 type fileJSON struct {
 	File       string       `json:"file"`
 	Taken      bool         `json:"taken"`
-	Events     int64        `json:"events"` // taken; 0 if the file was not
+	Events     int64        `json:"events"` // imported; 0 if the file was not
 	Duplicates int64        `json:"duplicates"`
 	TooOld     int64        `json:"too_old"`
 	Bad        int64        `json:"bad"`

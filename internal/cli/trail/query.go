@@ -105,8 +105,8 @@ func queryCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// check takes the arguments, and says what is wrong with the options. The parser takes
-// the form in "--explain FORM" for an argument.
+// check reads the arguments and refuses options that cannot be used. For the parser,
+// the form in "--explain FORM" is an argument.
 func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	command := cmd.CommandPath()
 	if last := len(args) - 1; last >= 0 && o.explain == "plan" && slices.Contains(explainForms(), args[last]) {

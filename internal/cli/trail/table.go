@@ -8,7 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// number writes a count, and how far the truth may be from that of a sample.
+// number writes a count, with the confidence interval if it is from a sample.
 func number(n query.Number) string {
 	if !n.Sampled {
 		return show.Thousands(n.N)
@@ -16,7 +16,7 @@ func number(n query.Number) string {
 	return show.Thousands(n.N) + " ±" + show.Thousands(max(n.N-n.Low, n.High-n.N))
 }
 
-// measured writes what a measure gave, "-" for nothing.
+// measured writes the value of a measure, "-" for none.
 func measured(m query.Measured) string {
 	switch m.Type {
 	case event.Int:
@@ -35,7 +35,7 @@ func measured(m query.Measured) string {
 	return "-"
 }
 
-// amount is what a measure gave, as a length.
+// amount is the value of a measure, for bars.
 func amount(m query.Measured) float64 {
 	if m.Type == event.Int {
 		return float64(m.Int)
@@ -43,7 +43,7 @@ func amount(m query.Measured) float64 {
 	return m.Float
 }
 
-// shown is a value as a cell has it.
+// shown is a value in a cell.
 func shown(v event.Value) string {
 	if v.Missing() {
 		return "(missing)"

@@ -1,7 +1,7 @@
 // Package trail has the commands about stores of events: trail import, query, info
 // and the others.
 //
-// Read [Command] first. Its commands open a store, ask one thing of it, and close it.
+// Read [Command] first. Each command opens a store, does one thing, and closes it.
 //
 // The package must not know how a store keeps events.
 package trail

@@ -77,7 +77,7 @@ func TestTrailUsage(t *testing.T) {
 	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "-e", "cohort: {did: {event: a}}")
 	f("--explain plan is not about --dsn", "query", "--dsn", "clickhouse://localhost", "-e", "paths: {anchor: a}", "--explain")
 	f("port 9000 is that of the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "-e", "paths: {anchor: a}")
-	f("want clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "-e", "paths: {anchor: a}")
+	f("must be clickhouse://HOST:PORT/DATABASE\nhint: ", "query", "--dsn", "http://a:secret@localhost", "-e", "paths: {anchor: a}")
 	f("secure is the only parameter", "query", "--dsn", "clickhouse://localhost?tls=1", "-e", "paths: {anchor: a}")
 	f("nowhere to write to", "export", "--db", "x")
 	f("--user is missing", "delete", "--db", "x")
@@ -355,7 +355,7 @@ func TestNullableHint(t *testing.T) {
 	}
 }
 
-// TestNoClickHouse tells that nobody listens, without what nobody has written.
+// TestNoClickHouse says that nothing listens, without the parameters of the request.
 func TestNoClickHouse(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	host := server.Listener.Addr().String()
@@ -467,7 +467,7 @@ func TestDrop(t *testing.T) {
 	f("nothing removed: the events before 2026-02-01 00:00:00 UTC were removed earlier\n", "drop", "--before", "2026-01-01")
 	f("events.csv: 1 event, 1 left out as older than what is kept in ", "import", "events.csv")
 	f("removed the events before 2999-01-01 00:00:00 UTC permanently", "drop", "--before", "2999-01-01", "--force")
-	f("nothing removed: there are no events of nobody\n", "delete", "--user", "nobody")
+	f("nothing removed: there are no events of u9\n", "delete", "--user", "u9")
 }
 
 // TestDiscard gives a damaged segment up.
