@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -33,4 +35,24 @@ func TestEnd(t *testing.T) {
 	f(errors.Join(errors.Join(one, app.Usagef("x y", "h", "%w", two)), nil), 3, "uniflow: one\nuniflow: two\nhint: h\nSee 'x y --help'.\n")
 	f(fmt.Errorf("%w and %w", one, two), 3, "uniflow: one and two\n")
 	f(errors.New("a server says x\x1b[31m\r\nand \u202e\xff"), 3, "uniflow: a server says x\\x1b[31m\\r\nand \\u202e\\xff\n")
+}
+
+// TestReplaceFile keeps a file that cannot be replaced.
+func TestReplaceFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	apptest.Write(t, "out.parquet", "as it was")
+	err := app.ReplaceFile("out.parquet", func(w io.Writer) error {
+		if _, err := io.WriteString(w, "half"); err != nil {
+			t.Error(err)
+		}
+		return errors.New("disk full")
+	})
+	if err == nil || !strings.HasSuffix(err.Error(), "disk full") {
+		t.Errorf("got %v, want disk full", err)
+	}
+	data, err := os.ReadFile("out.parquet")
+	entries, dirErr := os.ReadDir(".")
+	if err != nil || dirErr != nil || string(data) != "as it was" || len(entries) != 1 {
+		t.Errorf("got %q and %d files, errors %v, %v, want the file as it was, alone", data, len(entries), err, dirErr)
+	}
 }

@@ -68,20 +68,17 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// OneArg demands one argument, called what.
+// OneArg requires one argument, called what.
 func OneArg(what, hint string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
+		if len(args) == 0 {
 			return Usagef(cmd.CommandPath(), hint, "%s needs a %s", cmd.Name(), what)
-		case 1:
-			return nil
 		}
-		return Usagef(cmd.CommandPath(), "", "%s takes one %s, got %q too", cmd.Name(), what, args[1])
+		return AtMostOneArg(what)(cmd, args)
 	}
 }
 
-// AtMostOneArg is OneArg for an argument that may be left out.
+// AtMostOneArg is [OneArg] for an optional argument.
 func AtMostOneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -64,3 +68,37 @@ func Columns(rows [][]string) string {
 
 // StdinPath stands for standard input among paths.
 const StdinPath = "-"
+
+// ReplaceFile lets write fill a temporary file in the same folder, which then replaces
+// the named one: no reader sees half of it, and the old file stays if anything fails. A
+// symbolic link stays one, and permissions stay.
+func ReplaceFile(name string, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	b := bufio.NewWriterSize(f, 1<<20)
+	if err := write(b); err != nil {
+		return err
+	}
+	if err := errors.Join(b.Flush(), f.Chmod(mode), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	_ = f.Close() // the file is synced and has its name
+	return nil
+}

@@ -3,9 +3,7 @@ package flow
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -112,34 +110,8 @@ func (a commands) formatted(doc document, formatted []byte, changed bool, o form
 	if !o.write {
 		return nil
 	}
-	return replaceFile(doc.File, formatted)
-}
-
-// replaceFile writes a file atomically: a server that watches it never reads half of
-// it. A symbolic link stays a symbolic link.
-func replaceFile(path string, data []byte) (err error) {
-	path, err = filepath.EvalSymlinks(path)
-	if err != nil {
+	return app.ReplaceFile(doc.File, func(w io.Writer) error {
+		_, err := w.Write(formatted)
 		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".uniflow-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	})
 }

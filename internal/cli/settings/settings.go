@@ -81,7 +81,7 @@ func (s *Settings) table() []setting {
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
-		{name: "watch", short: "w", into: &s.Watch, usage: "reload when documents, values files or the scripts that they import change"},
+		{name: "watch", short: "w", into: &s.Watch, usage: "reload when documents, values files or scripts in the same folders change"},
 		{name: "admin", into: &s.Admin, usage: "serve health, profiles and status on `ADDRESS`, such as 127.0.0.1:9000"},
 		{name: AdminToken, into: &s.AdminToken, secret: true, usage: "the `TOKEN` that clients of the admin server send as \"Authorization: Bearer TOKEN\"; better set as UNIFLOW_ADMIN_TOKEN"},
 		{name: "grace", into: &s.Grace, usage: "let processes go on for up to `DURATION` when shutting down"},

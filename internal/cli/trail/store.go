@@ -1,7 +1,6 @@
 package trail
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -259,7 +258,7 @@ func (a commands) runExport(ctx context.Context, db, out string) error {
 		if out == app.StdinPath {
 			return write(ctx, s, a.Stdout)
 		}
-		return streamFile(out, func(w io.Writer) error { return write(ctx, s, w) })
+		return app.ReplaceFile(out, func(w io.Writer) error { return write(ctx, s, w) })
 	})
 	progress.End()
 	if err != nil {
@@ -275,33 +274,6 @@ func exportName(out string) string {
 		return "<stdout>"
 	}
 	return out
-}
-
-// streamFile lets write fill a temporary file in the same folder, which then replaces
-// the named one. If anything fails, the old file stays.
-func streamFile(name string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	b := bufio.NewWriterSize(f, 1<<20)
-	if err := write(b); err != nil {
-		return err
-	}
-	if err := errors.Join(b.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	// The file is synced and has its name: an error of Close changes nothing.
-	_ = f.Close()
-	return nil
 }
 
 const compactLong = `Compact merges the segments of a store until each span of time has one. Queries become

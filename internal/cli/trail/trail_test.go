@@ -284,26 +284,6 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestExportKeeps has a file stay as it was when its successor cannot be written.
-func TestExportKeeps(t *testing.T) {
-	t.Chdir(t.TempDir())
-	apptest.Write(t, "out.parquet", "as it was")
-	err := streamFile("out.parquet", func(w io.Writer) error {
-		if _, err := io.WriteString(w, "half"); err != nil {
-			t.Error(err)
-		}
-		return errors.New("disk full")
-	})
-	if err == nil || err.Error() != "disk full" {
-		t.Errorf("got %v, want disk full", err)
-	}
-	data, err := os.ReadFile("out.parquet")
-	entries, dirErr := os.ReadDir(".")
-	if err != nil || dirErr != nil || string(data) != "as it was" || len(entries) != 1 {
-		t.Errorf("got %q and %d files, errors %v, %v, want the file as it was, alone", data, len(entries), err, dirErr)
-	}
-}
-
 // TestAskClickHouse has a server of the test answer a funnel: the table is looked
 // at, then asked.
 func TestAskClickHouse(t *testing.T) {
