@@ -135,7 +135,7 @@ func (s *sender) run(p *process) {
 func TestKill(t *testing.T) { killRounds(t, 20, readFiles) }
 
 // TestKillStore is TestKill of a loader that keeps events in a store.
-func TestKillStore(t *testing.T) { killRounds(t, 10, readVault, childVault+"=1") }
+func TestKillStore(t *testing.T) { killRounds(t, 10, readStore, childStore+"=1") }
 
 func killRounds(t *testing.T, rounds int, read func(dir string) ([]string, error), env ...string) {
 	t.Helper()

@@ -9,15 +9,15 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// A Position is a place in the files of events. The zero value is before
+// A position is a place in the files of events. The zero value is before
 // everything.
-type Position struct {
+type position struct {
 	File   uint64 // numbered from 1
 	Offset int64  // bytes
 }
 
 // before reports whether a position comes before another.
-func (p Position) before(q Position) bool {
+func (p position) before(q position) bool {
 	return p.File < q.File || p.File == q.File && p.Offset < q.Offset
 }
 
@@ -31,7 +31,7 @@ type files struct {
 	rotate int64
 	log    *slog.Logger
 
-	end    Position // where the next event goes
+	end    position // where the next event goes
 	f      vfs.File // nil until something is appended
 	fresh  bool     // the next event begins a file
 	failed bool     // since the last cut
@@ -67,7 +67,7 @@ func (s *files) append(lines []byte) (err error) {
 		if err := s.close(); err != nil {
 			return err
 		}
-		s.end = Position{s.end.File + 1, 0}
+		s.end = position{s.end.File + 1, 0}
 	}
 	if s.f == nil {
 		if err := s.open(); err != nil {
@@ -129,7 +129,7 @@ func (s *files) sync() error {
 // and removes those after it. After an error the next event begins a new file: a
 // file that could not be written or synced is not trusted with more, and one that
 // is as large as the system allows takes no more.
-func (s *files) cut(p Position) error {
+func (s *files) cut(p position) error {
 	if err := s.close(); err != nil {
 		s.log.Warn("a file of events could not be closed", "error", err) // it is cut below all the same
 	}
@@ -167,7 +167,7 @@ func (s *files) cut(p Position) error {
 // It opens the file again: a descriptor whose fsync has failed is not reliable. It
 // shortens the file even if that seems to be done: an fsync that failed may have
 // dropped the new length.
-func (s *files) cutFile(p Position) (size int64, err error) {
+func (s *files) cutFile(p position) (size int64, err error) {
 	f, err := s.fs.Open(s.path(p.File))
 	if err != nil {
 		return 0, err
@@ -184,12 +184,12 @@ func (s *files) cutFile(p Position) (size int64, err error) {
 
 // next returns the beginning of the file after the newest, the zero position if
 // there are no files.
-func (s *files) next() (Position, error) {
+func (s *files) next() (position, error) {
 	all, err := s.list()
 	if err != nil || len(all) == 0 {
-		return Position{}, err
+		return position{}, err
 	}
-	return Position{all[len(all)-1] + 1, 0}, nil
+	return position{all[len(all)-1] + 1, 0}, nil
 }
 
 func (s *files) close() error {

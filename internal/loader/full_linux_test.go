@@ -179,7 +179,7 @@ func TestNoRoom(t *testing.T) {
 func TestFullDisk(t *testing.T) { fullDisk(t) }
 
 // TestFullDiskStore is TestFullDisk of a loader that keeps events in a store.
-func TestFullDiskStore(t *testing.T) { fullDisk(t, childVault+"=1") }
+func TestFullDiskStore(t *testing.T) { fullDisk(t, childStore+"=1") }
 
 func fullDisk(t *testing.T, env ...string) {
 	t.Helper()

@@ -25,7 +25,7 @@ import (
 // an error, see [journal.repair].
 type group struct {
 	events, batches uint64   // before the group
-	end             Position // of the events of the group and of all before
+	end             position // of the events of the group and of all before
 	records         []record
 }
 
@@ -84,7 +84,7 @@ func (g *group) decode(b []byte) error {
 		return errGroup
 	}
 	d := decoder{b[1:], true}
-	*g = group{events: d.number(), batches: d.number(), end: Position{d.number(), int64(d.number())}, records: g.records[:0]}
+	*g = group{events: d.number(), batches: d.number(), end: position{d.number(), int64(d.number())}, records: g.records[:0]}
 	n := d.number()
 	d.ok = d.ok && g.end.Offset >= 0
 	for ; n > 0 && d.ok; n-- {

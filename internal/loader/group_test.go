@@ -10,8 +10,8 @@ import (
 func sampleGroups() []group {
 	return []group{
 		{},
-		{events: 17, batches: 4, end: Position{3, 12345}},
-		{events: 1 << 40, batches: 300, end: Position{1, 310}, records: []record{
+		{events: 17, batches: 4, end: position{3, 12345}},
+		{events: 1 << 40, batches: 300, end: position{1, 310}, records: []record{
 			{key: "p/1/0/7", accepted: 2},
 			{accepted: 1, rejected: []byte(`{"index":1,"reason":"byte 0: want \"]\"","retry":false}`)},
 			{key: "odd \" \\ \x00 \xff ]}"},

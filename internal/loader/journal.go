@@ -26,7 +26,7 @@ type journal struct {
 
 // totals are the sums over all groups so far.
 type totals struct {
-	end     Position // of the events
+	end     position // of the events
 	events  uint64
 	batches uint64
 }

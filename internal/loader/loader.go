@@ -218,7 +218,7 @@ func (l *Loader) recover() error {
 				return err
 			}
 		}
-		if start.end != (Position{}) {
+		if start.end != (position{}) {
 			l.log.Warn("there are events and no journal: the files stay as they are", "folder", l.opts.Dir)
 		}
 		if err := l.journal.append(&start, start.append(nil)); err != nil {

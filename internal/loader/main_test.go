@@ -19,8 +19,8 @@ import (
 // running tests.
 const childDir = "UNIFLOW_TEST_LOADER_DIR"
 
-// childVault makes the child keep events in a vault.
-const childVault = "UNIFLOW_TEST_LOADER_VAULT"
+// childStore makes the child keep events in a store.
+const childStore = "UNIFLOW_TEST_LOADER_STORE"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
@@ -49,8 +49,8 @@ func child(dir string) error {
 		return err
 	}
 	opts := Options{Dir: dir, Rotate: rotate, journalBytes: 8 << 10, probeEvery: 20 * time.Millisecond, DedupeKeys: 100_000}
-	if os.Getenv(childVault) != "" {
-		v, err := openVault(vaultPath(dir))
+	if os.Getenv(childStore) != "" {
+		v, err := openFileStore(storePath(dir))
 		if err != nil {
 			return err
 		}
@@ -84,8 +84,8 @@ func child(dir string) error {
 			fmt.Println(os.Remove(rest))
 		case "read": // all events, as one line of their number and sizes
 			read := readFiles
-			if os.Getenv(childVault) != "" {
-				read = readVault
+			if os.Getenv(childStore) != "" {
+				read = readStore
 			}
 			lines, err := read(dir)
 			fmt.Println(len(lines), err)

@@ -17,10 +17,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// A vault is a store that is a file of appends, each with its check. It takes
+// A fileStore is a store in one file of appends, each with a checksum. It takes
 // maps with an id; all values of their field "v" must be of the same type, which
 // it finds out late.
-type vault struct {
+type fileStore struct {
 	f    *os.File
 	size int64
 
@@ -36,15 +36,15 @@ type vault struct {
 
 var errKept = errors.New("kept all the same")
 
-func vaultPath(dir string) string { return filepath.Join(dir, "vault") }
+func storePath(dir string) string { return filepath.Join(dir, "store") }
 
-// openVault reads a file back, and cuts a torn end off.
-func openVault(path string) (*vault, error) {
+// openFileStore reads a file back, and cuts a torn end off.
+func openFileStore(path string) (*fileStore, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	v := &vault{f: f}
+	v := &fileStore{f: f}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -61,26 +61,26 @@ func openVault(path string) (*vault, error) {
 	return v, f.Truncate(v.size)
 }
 
-func (v *vault) learn(lines, mark []byte) {
+func (v *fileStore) learn(lines, mark []byte) {
 	v.mu.events = append(v.mu.events, strings.Split(strings.TrimSuffix(string(lines), "\n"), "\n")...)
 	v.mu.mark = bytes.Clone(mark)
 }
 
-func (v *vault) NewBatch() Batch { return new(strongbox) }
+func (v *fileStore) NewBatch() Batch { return new(fileBatch) }
 
-func (v *vault) Mark() []byte {
+func (v *fileStore) Mark() []byte {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.mu.mark
 }
 
-func (v *vault) events() []string {
+func (v *fileStore) events() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.mu.events)
 }
 
-func (v *vault) Append(batches []Batch, mark []byte) error {
+func (v *fileStore) Append(batches []Batch, mark []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.mu.many = max(v.mu.many, len(batches))
@@ -94,7 +94,7 @@ func (v *vault) Append(batches []Batch, mark []byte) error {
 	var refused RefusedError
 	kind := v.mu.kind
 	for i, b := range batches {
-		for j, e := range b.(*strongbox).events {
+		for j, e := range b.(*fileBatch).events {
 			if got := fmt.Sprintf("%T", e.v); e.v != nil && kind != "" && got != kind {
 				refused.Refused = append(refused.Refused, Refusal{i, j, errors.New("v is not a " + kind)})
 			} else if e.v != nil {
@@ -122,15 +122,15 @@ func (v *vault) Append(batches []Batch, mark []byte) error {
 	return err
 }
 
-// A strongbox is a batch for a vault.
-type strongbox struct{ events []valuable }
+// A fileBatch is a batch of a fileStore.
+type fileBatch struct{ events []fileEvent }
 
-type valuable struct {
+type fileEvent struct {
 	text string
 	v    any
 }
 
-func (b *strongbox) Add(event []byte) error {
+func (b *fileBatch) Add(event []byte) error {
 	var e struct {
 		ID *int
 		V  any
@@ -138,25 +138,25 @@ func (b *strongbox) Add(event []byte) error {
 	if json.Unmarshal(event, &e) != nil || e.ID == nil {
 		return errors.New("it has no id")
 	}
-	b.events = append(b.events, valuable{string(event), e.V})
+	b.events = append(b.events, fileEvent{string(event), e.V})
 	return nil
 }
 
-func (b *strongbox) Remove(i int) { b.events = slices.Delete(b.events, i, i+1) }
+func (b *fileBatch) Remove(i int) { b.events = slices.Delete(b.events, i, i+1) }
 
-func (b *strongbox) Reset() { b.events = b.events[:0] }
+func (b *fileBatch) Reset() { b.events = b.events[:0] }
 
-func readVault(dir string) ([]string, error) {
-	v, err := openVault(vaultPath(dir))
+func readStore(dir string) ([]string, error) {
+	v, err := openFileStore(storePath(dir))
 	if err != nil {
 		return nil, err
 	}
 	return v.events(), v.f.Close()
 }
 
-func newVault(t *testing.T) *vault {
+func newFileStore(t *testing.T) *fileStore {
 	t.Helper()
-	v, err := openVault(vaultPath(t.TempDir()))
+	v, err := openFileStore(storePath(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func newVault(t *testing.T) *vault {
 	return v
 }
 
-func (v *vault) want(t *testing.T, want ...string) {
+func (v *fileStore) want(t *testing.T, want ...string) {
 	t.Helper()
 	if got := v.events(); !slices.Equal(got, want) {
 		t.Fatalf("got events %q, want %q", got, want)
@@ -178,7 +178,7 @@ func (v *vault) want(t *testing.T, want ...string) {
 // TestStore keeps events in a store alone, and in files as well.
 func TestStore(t *testing.T) {
 	for _, files := range []bool{false, true} {
-		v := newVault(t)
+		v := newFileStore(t)
 		opts := Options{Store: v}
 		if !files {
 			opts.NoFiles = true
@@ -214,7 +214,7 @@ func TestStore(t *testing.T) {
 // journal has its record, at every byte of it: the next start copies the record.
 func TestStoreAhead(t *testing.T) {
 	for _, files := range []bool{false, true} {
-		v, disk := newVault(t), vfstest.New()
+		v, disk := newFileStore(t), vfstest.New()
 		opts := Options{Dir: memory, fs: disk, Store: v, NoFiles: !files}
 		r := openRig(t, opts)
 		r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
@@ -247,7 +247,7 @@ func TestStoreAhead(t *testing.T) {
 // TestStoreFails refuses batches that the store could not take, and takes those
 // that it has kept in spite of an error.
 func TestStoreFails(t *testing.T) {
-	v := newVault(t)
+	v := newFileStore(t)
 	r := openRig(t, Options{Store: v, probeEvery: 1})
 	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
 	v.mu.Lock()
@@ -270,7 +270,7 @@ func TestStoreFails(t *testing.T) {
 // cannot be written, and writes its record before anything else.
 func TestJournalFails(t *testing.T) {
 	for _, op := range []vfstest.Op{vfstest.Write, vfstest.Sync} {
-		v, disk := newVault(t), vfstest.New()
+		v, disk := newFileStore(t), vfstest.New()
 		r := openRig(t, Options{Dir: memory, fs: disk, Store: v, probeEvery: 1})
 		r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
 		failNext(disk, 3, op, ".seg")
@@ -295,7 +295,7 @@ func TestJournalFails(t *testing.T) {
 // TestStoreRefuses takes what is left of a batch of which the store refuses events
 // that did not look wrong, and tells which.
 func TestStoreRefuses(t *testing.T) {
-	v := newVault(t)
+	v := newFileStore(t)
 	r := openRig(t, Options{Store: v})
 	r.want(r.post(`[{"id":1,"v":1}]`, "Idempotency-Key", "a"), 200)
 	got := r.want(r.post(`[{"id":2,"v":"x"},{"no":3},{"id":4},{"id":5,"v":true}]`, "Idempotency-Key", "b"), 200)
@@ -336,7 +336,7 @@ func TestStoreRefuses(t *testing.T) {
 // TestMark refuses a mark that is not of a loader, and does not use one of an
 // earlier version.
 func TestMark(t *testing.T) {
-	v := newVault(t)
+	v := newFileStore(t)
 	v.mu.mark = []byte("something else")
 	if _, err := Open(Options{Dir: memory, fs: vfstest.New(), Store: v}); !errors.Is(err, errGroup) {
 		t.Errorf("got %v, want %v", err, errGroup)
