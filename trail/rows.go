@@ -15,8 +15,8 @@ const rowBlock = 4096
 // It is for export and import; queries never see rows.
 type cursor struct {
 	seg     *segment.Segment
-	from    int64           // rows before are passed over
-	dropped map[uint64]bool // users that are passed over
+	from    int64           // rows before it are skipped
+	dropped map[uint64]bool // users that are skipped
 	row     int             // of the segment
 	user    string
 	hash    uint64
@@ -56,7 +56,7 @@ func openCursor(seg *segment.Segment, schema event.Schema, dropped []uint64, fro
 	return c, nil
 }
 
-// next goes to the next row that counts. It is false at the end.
+// next goes to the next row that is not skipped. It returns false at the end.
 func (c *cursor) next() (bool, error) {
 	for {
 		c.row++
@@ -155,11 +155,10 @@ func (c *cursor) values(dst []event.Value) []event.Value {
 	return dst
 }
 
-// cursors are the rows of several segments in one order. The first is the one that
-// stands at the next row.
+// cursors is a heap of cursors over several segments. The first is at the next row.
 type cursors []*cursor
 
-// merged returns cursors of which each stands at its first row.
+// merged returns the cursors as a heap, each at its first row.
 func merged(all []*cursor) (*cursors, error) {
 	var h cursors
 	for _, c := range all {
@@ -175,7 +174,7 @@ func merged(all []*cursor) (*cursors, error) {
 	return &h, nil
 }
 
-// step goes on after the row of the first.
+// step moves the first cursor to its next row.
 func (h *cursors) step() error {
 	ok, err := (*h)[0].next()
 	switch {

@@ -48,8 +48,8 @@ func (x *seen) prepare() {
 	}
 }
 
-// has reports whether a source has an event. Of a source that is damaged at the
-// part is damaged; the event counts as new then.
+// has reports whether a source has an event. If the source is damaged there, the event
+// counts as new.
 func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 	if !x.ready {
 		x.prepare()
@@ -102,7 +102,7 @@ func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64
 			return false, err
 		}
 		x.ids = slices.Grow(x.ids[:0], hi-lo)
-		if !slices.Contains(ids.ReadRaw(x.ids, lo, hi), id) { // what it returns may be lent
+		if !slices.Contains(ids.ReadRaw(x.ids, lo, hi), id) { // the result may be lent
 			continue
 		}
 		name, err := seg.UserID(ord)

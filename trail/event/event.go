@@ -1,5 +1,5 @@
-// Package event has the words that all of trail shares: events, the values of
-// their properties, and the schema that says which property is of which type.
+// Package event has the types that all of trail shares: events, the values of their
+// properties, and the schema with the type of each property.
 //
 // Read Event, then Value and Schema.
 //
@@ -18,12 +18,12 @@ type Event struct {
 	User       string // who; never empty
 	Time       int64  // when, in milliseconds since 1970 UTC
 	Name       string // what; never empty
-	ID         string // tells equal events apart from one that came twice; empty for none
+	ID         string // of two events with the same user, time and id one is kept; empty for none
 	Properties []Property
 }
 
-// A Property is one named fact about an event. Of two with the same name the
-// last counts.
+// A Property is a named value of an event. Of two with the same name the last
+// counts.
 type Property struct {
 	Name  string
 	Value Value
@@ -40,9 +40,9 @@ func Time(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
 // the file format.
 func Hash(user string) uint64 { return xxhash.Sum64String(user) }
 
-// HashID returns what is kept of an event's id: XXH64, 1 where that is 0, and 0
-// for no id. Ids are compared between events of one user and millisecond alone,
-// where 64 bits do not meet by chance.
+// HashID returns the hash of an event's id that a store keeps: XXH64, 1 where that is
+// 0, and 0 for no id. Only ids of events of one user and millisecond are compared, so
+// 64 bits do not collide by chance.
 func HashID(id string) uint64 {
 	if id == "" {
 		return 0

@@ -15,12 +15,12 @@ type Field struct {
 // The user, the time, the name and the id of an event are not properties.
 type Schema []Field
 
-// Index returns the place of a property, -1 if there is none of that name.
+// Index returns the index of a property, -1 if the schema does not have it.
 func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(f Field) bool { return f.Name == name })
 }
 
-// Type returns the type of a property, Unknown if there is none of that name.
+// Type returns the type of a property, Unknown if the schema does not have it.
 func (s Schema) Type(name string) Type {
 	if i := s.Index(name); i >= 0 {
 		return s[i].Type
@@ -37,7 +37,7 @@ func (s Schema) Names() []string {
 	return names
 }
 
-// A TypeError tells that a property came with two types that do not go together.
+// A TypeError is the error of a property with two types that cannot be combined.
 type TypeError struct {
 	Property  string
 	Have, Got Type
@@ -47,9 +47,9 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("property %q is %s %s, and comes as %s %s", e.Property, article(e.Have), e.Have, article(e.Got), e.Got)
 }
 
-// An InexactError tells that integers which a number does not keep exactly, such as
-// 9007199254740993, would come together with numbers in one property. As strings
-// they can be kept.
+// An InexactError is the error of a property that would have both numbers and integers
+// that a number cannot hold exactly, such as 9007199254740993. As strings they can be
+// kept.
 type InexactError struct {
 	Property string
 	Value    Value // such an integer; missing if it is numbers that are refused
@@ -71,7 +71,7 @@ func article(t Type) string {
 }
 
 // Widen returns the type that holds values of both types: the other one if one is
-// Unknown, Float for Int and Float. It is not ok if there is none.
+// Unknown, Float for Int and Float. It is not ok if no type does.
 func Widen(a, b Type) (t Type, ok bool) {
 	switch {
 	case a == b, b == Unknown:

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// A Type is what the values of a property are.
+// A Type is the type of a property's values.
 type Type uint8
 
-// The types. Unknown is the zero value, the type of a property that was missing
-// wherever it was looked for.
+// The types. Unknown is the type of a missing value, and of a property without
+// values.
 const (
 	Unknown Type = iota
 	String
@@ -33,8 +33,8 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// A Value is the value of a property. The zero Value is the missing one; so is
-// the empty string, which is the same thing.
+// A Value is the value of a property. The zero Value is the missing value, and the
+// empty string is the same.
 type Value struct {
 	typ  Type
 	bits uint64 // of Int, Float and Bool
@@ -75,13 +75,13 @@ func (v Value) Type() Type { return v.typ }
 // Missing reports whether there is no value.
 func (v Value) Missing() bool { return v.typ == Unknown }
 
-// Text returns what a String holds, "" for other types.
+// Text returns the text of a String, "" for other types.
 func (v Value) Text() string { return v.text }
 
-// Int returns what an Int holds.
+// Int returns the integer of an Int.
 func (v Value) Int() int64 { return int64(v.bits) }
 
-// Float returns what a Float holds, or an Int as the nearest number.
+// Float returns the number of a Float, or the one nearest to an Int.
 func (v Value) Float() float64 {
 	if v.typ == Int {
 		return float64(int64(v.bits))
@@ -89,10 +89,10 @@ func (v Value) Float() float64 {
 	return math.Float64frombits(v.bits)
 }
 
-// Bool returns what a Bool holds.
+// Bool returns the boolean of a Bool.
 func (v Value) Bool() bool { return v.bits != 0 }
 
-// Bits returns what tells a value from others of its type, 0 for strings.
+// Bits returns 64 bits that identify a value among those of its type, 0 for strings.
 func (v Value) Bits() uint64 { return v.bits }
 
 // String returns the value as answers show it, "" for the missing one.
@@ -110,14 +110,14 @@ func (v Value) String() string {
 	return ""
 }
 
-// Exact reports whether As gives the same value in a type: not of an integer that has
-// more digits than a number keeps, such as 9007199254740993, which is 2^53 + 1.
+// Exact reports whether As gives the same value in a type. It is false for an integer
+// that a number cannot hold, such as 9007199254740993, which is 2^53 + 1.
 func (v Value) Exact(t Type) bool {
 	if v.typ != Int || t != Float {
 		return true
 	}
 	i := int64(v.bits)
-	const all = 1 << 53 // up to here there is a number for each integer
+	const all = 1 << 53 // up to here each integer is a number
 	if i >= -all && i <= all {
 		return true
 	}
@@ -125,9 +125,9 @@ func (v Value) Exact(t Type) bool {
 	return f < 1<<63 && int64(f) == i
 }
 
-// As returns the value in a type: itself, or an integer widened to a number. It
-// is not ok for any other difference; missing values are of every type. What Exact
-// is false of becomes the nearest number.
+// As returns the value in a type: itself, or an integer widened to a number, which is
+// the nearest one if Exact is false. It is not ok for any other difference. Missing
+// values are of every type.
 func (v Value) As(t Type) (w Value, ok bool) {
 	switch {
 	case v.typ == t, v.typ == Unknown:

@@ -12,20 +12,20 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A Builder gathers events in any order and makes a segment of them. It is for one
-// goroutine.
+// A Builder collects events in any order and makes a segment of them. It must not be
+// used concurrently.
 type Builder struct {
 	schema  event.Schema
-	users   termTable // who; users.at has the row's user
+	users   termTable // users.at has the user of each row
 	times   []int64
 	names   termTable
-	ids     []uint64 // nil as long as no event has one
+	ids     []uint64 // nil if no event has one
 	columns []columnBuffer
 	strings int64 // bytes of strings that were copied
 }
 
-// A columnBuffer has the values of rows as they were added. It may be shorter
-// than there are rows: the rest is missing.
+// A columnBuffer has the values of rows as they were added. Rows beyond its end have
+// missing values.
 type columnBuffer struct {
 	words termTable // of String
 	raw   []uint64  // of the other types; Bool as 1 and 2, 0 for missing
@@ -62,17 +62,17 @@ func (w *termTable) put(s string) int64 {
 	return grown
 }
 
-// reset forgets the rows and keeps the memory of the arrays.
+// reset removes the rows and keeps the arrays.
 func (w *termTable) reset() {
 	if len(w.codes) > 1<<12 {
-		w.codes = nil // clearing takes as long as the map ever was large
+		w.codes = nil // clearing takes time by the largest size of the map
 	}
 	clear(w.codes)
 	clear(w.terms)
 	w.terms, w.at, w.last = w.terms[:0], w.at[:0], 0
 }
 
-// bytes returns the memory of the arrays; 48 is about what a map takes for a string.
+// bytes returns the memory of the arrays. A map takes about 48 bytes for a string.
 func (w *termTable) bytes() int64 { return int64(cap(w.at))*4 + int64(len(w.terms))*(16+48) }
 
 // NewBuilder returns a builder of events with these properties.
@@ -82,8 +82,8 @@ func NewBuilder(schema event.Schema) *Builder {
 	return b
 }
 
-// Extend changes the properties: there may be more of them, and integers may have
-// become numbers. Those that there were keep their places.
+// Extend changes the properties: it may add some and turn integers into numbers.
+// Earlier properties keep their places.
 func (b *Builder) Extend(schema event.Schema) {
 	invariant.Check(len(schema) >= len(b.schema), "segment.Builder: the schema shrank from %d to %d", len(b.schema), len(schema))
 	for i := range b.columns {
@@ -108,9 +108,9 @@ func toFloats(raw []uint64) {
 	}
 }
 
-// Add takes an event. values[i] is of the property schema[i]; the rest is missing if
-// there are fewer. Strings are copied. An id of 0 is none. Of integers, the smallest
-// there is stands for a missing one.
+// Add adds an event. values[i] is of the property schema[i]; values beyond the end of
+// values are missing. Strings are copied. The id 0 means none. The smallest integer
+// stands for a missing one.
 func (b *Builder) Add(user string, millis int64, name string, id uint64, values []event.Value) {
 	row := len(b.times)
 	b.strings += b.users.put(user)
@@ -164,7 +164,7 @@ func (c *columnBuffer) pad(row int, t event.Type) {
 // Rows returns how many events were added since the last Image or Reset.
 func (b *Builder) Rows() int { return len(b.times) }
 
-// Bytes returns about how much memory the builder holds.
+// Bytes returns approximately the memory of the builder.
 func (b *Builder) Bytes() int64 {
 	n := b.strings + b.users.bytes() + b.names.bytes() + int64(cap(b.times)+cap(b.ids))*8
 	for i := range b.columns {
@@ -173,7 +173,7 @@ func (b *Builder) Bytes() int64 {
 	return n
 }
 
-// Reset forgets all events, and keeps the schema and the memory.
+// Reset removes all events, and keeps the schema and the memory.
 func (b *Builder) Reset() {
 	b.users.reset()
 	b.names.reset()
@@ -185,10 +185,9 @@ func (b *Builder) Reset() {
 	}
 }
 
-// Image returns a segment of the events and resets the builder. Of events that are
-// equal in user, time and id the first that was added stays. The error tells of
-// times that lie too far apart, 49 days if any is not in whole seconds, or of too
-// much text.
+// Image returns a segment of the events and resets the builder. Of events equal in
+// user, time and id it keeps the first that was added. It is an error if times are too
+// far apart (49 days if one is not in whole seconds), or if there is too much text.
 func (b *Builder) Image() ([]byte, error) {
 	defer b.Reset()
 	if len(b.times) > MaxRows {
@@ -308,7 +307,7 @@ func gatherRaw(raw []uint64, perm []uint32, none uint64) []uint64 {
 	return values
 }
 
-// An order tells in which order a segment has the rows of a builder.
+// An order is the order of a builder's rows in a segment.
 type order struct {
 	users    []uint32 // code of each user
 	hashes   []uint64
@@ -318,7 +317,7 @@ type order struct {
 
 // order sorts the rows: users by hash and id, which are few, the rows into the
 // users' places in one pass, then the rows of each user by time and id, which mostly
-// came that way. Rows that came twice are left out.
+// came that way. Duplicates are left out.
 func (b *Builder) order() order {
 	n := len(b.users.terms)
 	type user struct {
@@ -357,7 +356,7 @@ func (b *Builder) order() order {
 	return o
 }
 
-// orderUsers sorts the rows of each user and drops those that came twice.
+// orderUsers sorts the rows of each user and drops duplicates.
 func (b *Builder) orderUsers(o *order) {
 	var keys []rowKey
 	kept := uint32(0)
@@ -390,7 +389,7 @@ func (b *Builder) sorted(rows []uint32) bool {
 	return true
 }
 
-// A rowKey is what the rows of a user are sorted by. Equal ones stay as they came.
+// A rowKey is the sort key of the rows of a user. Equal rows keep their order.
 type rowKey struct {
 	time int64
 	id   uint64

@@ -104,16 +104,15 @@ func (c *Column) MissingCount() int { return c.missing }
 func (c *Column) Encoding() string { return c.enc.String() }
 
 // Codes returns the number of codes: 0 stands for the missing value, 1 to Codes()-1
-// for values in their order, not all of which some row must have. A raw column has
-// 0 codes.
+// for values in their order. Some may occur in no row. A raw column has 0 codes.
 func (c *Column) Codes() int { return c.codes }
 
 // DictionaryBytes returns the length of the dictionary, which Prepare checks with
 // the rows but does not count.
 func (c *Column) DictionaryBytes() int64 { return c.terms.len + c.text.len }
 
-// Prepare checks the pages that rows [lo,hi) need, and those of the dictionary. It
-// tells how many bytes the rows take, without the dictionary.
+// Prepare checks the pages of rows [lo,hi) and of the dictionary. It returns the
+// bytes of the rows, without the dictionary.
 func (c *Column) Prepare(lo, hi int) (bytes int64, err error) {
 	if err := c.s.check(c.terms, c.dictWho); err != nil {
 		return 0, err
@@ -152,8 +151,8 @@ func (c *Column) checkData(lo, hi int, size int64) (int64, error) {
 	return p.len, c.s.check(p, c.who)
 }
 
-// checkPlaces checks the exceptions of rows [lo,hi), and the places that finding
-// them looks at.
+// checkPlaces checks the exceptions of rows [lo,hi), and the places that the search
+// for them reads.
 func (c *Column) checkPlaces(lo, hi int) (int64, error) {
 	who := c.who
 	find := func(row int) (int, error) {
@@ -213,8 +212,8 @@ func (c *Column) checkRuns(lo, hi int) (int64, error) {
 	return n + int64(to-from), err
 }
 
-// Value returns what a code stands for, the missing value for 0 and for codes that
-// there are not. Strings are lent from the map.
+// Value returns the value of a code: the missing value for 0 and for codes out of
+// range. Strings are lent from the map.
 func (c *Column) Value(code uint32) event.Value {
 	if code == 0 || int64(code) >= int64(c.codes) {
 		return event.Value{}
@@ -319,7 +318,7 @@ func (c *Column) Inexact() (event.Value, error) {
 		return event.Value{}, err
 	}
 	if c.dict == dictFrame && c.min >= -1<<53 && c.min+int64(c.codes) <= 1<<53 {
-		return event.Value{}, nil // without a look at each
+		return event.Value{}, nil // without checking each
 	}
 	for code := range uint32(c.codes) {
 		if v := c.Value(code); !v.Exact(event.Float) {

@@ -17,8 +17,7 @@ type packer struct {
 
 func newPacker(o *output, bits int64) *packer { return &packer{o: o, bits: bits} }
 
-// put writes v, which has no more than the packer's bits, of which there are at
-// most 56.
+// put writes v, which must fit into the packer's bits. They are at most 56.
 func (p *packer) put(v uint64) {
 	p.acc |= v << p.n
 	p.n += p.bits
@@ -77,7 +76,7 @@ func pack(o *output, values []uint32, width int64) span {
 	return o.since(off)
 }
 
-// narrow writes codes of some bytes each as a section.
+// narrow writes codes of a width in bytes as a section.
 func narrow(o *output, codes []uint32, width int) span {
 	off := o.begin()
 	switch width {
@@ -106,7 +105,7 @@ func narrow(o *output, codes []uint32, width int) span {
 	return o.since(off)
 }
 
-// codeWidth returns how many bytes hold a number of codes.
+// codeWidth returns the bytes of a code, given the number of codes.
 func codeWidth(codes int) int {
 	switch {
 	case codes <= 1<<8:
@@ -117,7 +116,7 @@ func codeWidth(codes int) int {
 	return 4
 }
 
-// A shape is what the choice of an encoding goes by.
+// A shape has the properties of codes that decide their encoding.
 type shape struct {
 	common     uint32 // the code that more than half of the rows have, if any does
 	exceptions int    // rows that do not have it
@@ -163,9 +162,9 @@ func measure(codes, rowStart []uint32) shape {
 	return s
 }
 
-// choose returns the encoding that takes least. Those that must be unpacked have to
-// be a fifth smaller than what can be used as it lies, and those of which queries
-// make use without reading all rows may be a fifth larger: the time is worth that.
+// choose returns the smallest encoding, with weights: those that must be unpacked
+// count a fifth more than they take, and those that queries can use without reading
+// all rows count a fifth less.
 func choose(s shape, rows, users, codes int) encoding {
 	if s.exceptions == 0 {
 		return encConstant
@@ -188,7 +187,7 @@ func choose(s shape, rows, users, codes int) encoding {
 	return best
 }
 
-// writeCodes writes the codes of a column in the encoding that suits them.
+// writeCodes writes the codes of a column in the encoding that choose returns.
 func writeCodes(o *output, m *meta, codes, rowStart []uint32) {
 	s := measure(codes, rowStart)
 	writeCodesAs(o, m, codes, rowStart, s, choose(s, len(codes), len(rowStart)-1, m.codes))
@@ -262,7 +261,7 @@ func writeRuns(o *output, m *meta, codes []uint32, s shape) {
 	m.index = o.section(bytesOf(index))
 }
 
-// writeRaw writes raw values, those that are missing left out where most are.
+// writeRaw writes raw values. If most are missing, it leaves those out.
 func writeRaw(o *output, m *meta, values []uint64) {
 	none := RawMissing(m.typ)
 	present := len(values) - m.missing
@@ -284,7 +283,7 @@ func writeRaw(o *output, m *meta, values []uint64) {
 	m.data = o.section(bytesOf(off))
 }
 
-// writeSets writes which events each user has, if there are few enough names.
+// writeSets writes the event sets of users, if there are at most 64 names.
 func writeSets(o *output, names int, codes, rowStart []uint32) (at span, ok bool) {
 	if names > 64 {
 		return span{}, false

@@ -43,7 +43,7 @@ const (
 	nameSets    = "event sets"
 )
 
-// A role tells what a column holds.
+// A role is what a column holds.
 type role uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	roleIDs
 )
 
-// An encoding is how a column's codes are laid out.
+// An encoding is the layout of a column's codes.
 type encoding uint8
 
 const (
@@ -71,11 +71,11 @@ func (e encoding) String() string {
 	return [...]string{"constant", "plain", "packed", "sparse", "user", "runs", "raw", "raw-sparse"}[e]
 }
 
-// maxCodes is how many codes a column can have. Machines of 32 bits count to half
+// maxCodes is the largest number of codes of a column. 32-bit machines support half
 // of it, and refuse files with more.
 const maxCodes = min(math.MaxUint32, math.MaxInt)
 
-// A dictKind is how codes stand for values.
+// A dictKind is a kind of dictionary: how codes stand for values.
 type dictKind uint8
 
 const (
@@ -103,8 +103,7 @@ func appendHeader(b []byte) []byte {
 	return append(b, make([]byte, headerSize-20)...)
 }
 
-// appendTrailer returns the last 32 bytes of a segment, of which footer is what
-// begins at off.
+// appendTrailer returns the last 32 bytes of a segment with a footer at off.
 func appendTrailer(b []byte, off int64, footer []byte) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint64(b, uint64(off))
@@ -128,7 +127,7 @@ func (r record) end(tag byte, footer []byte) []byte {
 	return append(footer, r...)
 }
 
-// A meta is what the footer says of a column.
+// A meta is the record of a column in the footer.
 type meta struct {
 	role    role
 	name    string
@@ -215,8 +214,8 @@ func (m *meta) dictSection() string {
 	return "dictionary " + m.name
 }
 
-// A cursor reads the fields of a record. After the first field that is not there it
-// returns zeros and is bad.
+// A cursor reads the fields of a record. After the first missing field it returns
+// zeros, and bad is set.
 type cursor struct {
 	b   []byte
 	bad bool

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// An idKind is how the ids of users are kept.
+// An idKind is a way to store the ids of users.
 type idKind uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	idEnd
 )
 
-// idBlock is how many ids a block has: finding one walks half a block.
+// idBlock is the number of ids in a block. Finding one reads half a block on average.
 const idBlock = 128
 
 // An idIndex has the ids of the users by ordinal.
@@ -32,8 +32,8 @@ type idIndex struct {
 	data    span
 }
 
-// An idOpened is an open block of idS2. The segment keeps the last one, for those
-// who ask for one id after another.
+// An idOpened is a decompressed block of idS2. The segment keeps the last one, for
+// callers that read one id after another.
 type idOpened struct {
 	number int
 	text   []byte
@@ -117,11 +117,11 @@ func (x *idIndex) block(s *Segment, n int) ([]byte, error) {
 	return text, nil
 }
 
-// maxOpened bounds what a block can claim to open to.
+// maxOpened bounds the decompressed size that a block may claim.
 const maxOpened = 64 << 20
 
-// decimal returns the prefix of an id before its last digits and the number that
-// they are. It is not ok if they are none, or not how the number is written.
+// decimal splits an id into a prefix and the number that its last digits are. It is
+// not ok without digits, or if the number would be written differently.
 func decimal(id []byte) (prefix []byte, n uint64, ok bool) {
 	i := len(id)
 	for i > 0 && id[i-1] >= '0' && id[i-1] <= '9' {
@@ -141,8 +141,8 @@ func decimal(id []byte) (prefix []byte, n uint64, ok bool) {
 	return id[:i], n, i < len(id)
 }
 
-// writeIDs writes the ids of n users, which at adds to dst as often as it is asked,
-// in their order.
+// writeIDs writes the ids of n users in their order. at appends the id of a user to
+// dst; it may be called several times for each.
 func writeIDs(o *output, n int, at func(dst []byte, ord int) ([]byte, error)) (idIndex, error) {
 	x, ok, err := numbered(n, at)
 	if err != nil {
@@ -166,7 +166,7 @@ func writeIDs(o *output, n int, at func(dst []byte, ord int) ([]byte, error)) (i
 	return x, nil
 }
 
-// numbered reports whether all ids are one prefix and a number, and which.
+// numbered reports whether all ids are one prefix and a number, and returns them.
 func numbered(n int, at func(dst []byte, ord int) ([]byte, error)) (x idIndex, ok bool, err error) {
 	x = idIndex{kind: idNumbers, base: 1<<64 - 1}
 	top := uint64(0)

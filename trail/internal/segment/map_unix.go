@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a file for reading. What it returns unmaps it.
+// mapFile maps a file for reading. The function it returns unmaps it.
 func mapFile(path string) (image []byte, unmap func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {

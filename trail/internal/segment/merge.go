@@ -18,18 +18,18 @@ type Input struct {
 	From    int64    // rows before this time are left out; math.MinInt64 for none
 }
 
-// A Summary tells what Merge wrote.
+// A Summary describes the segment that Merge wrote.
 type Summary struct {
 	Rows, Users      int
 	MinTime, MaxTime int64 // 0 without rows
 	Bytes            int64
-	Dropped          int64 // rows that were left out: dropped users', too early, or come twice
+	Dropped          int64 // rows left out: of dropped users, too early, or duplicates
 }
 
 // Merge writes one segment with the rows of all inputs. Of rows that are equal in
 // user, time and id, that of the first input stays. A property that is integer in
 // one and a number in another becomes a number; other differences give a
-// *event.TypeError. Values that only rows left out had are gone.
+// *event.TypeError. Values that occur only in rows left out are gone.
 //
 // It goes through the inputs once for each column and holds one column at a time,
 // in addition to the order: at most 16 bytes for a row and 20 for a user, and 12 for each
@@ -63,7 +63,7 @@ func Merge(w io.Writer, inputs []Input) (Summary, error) {
 	}, nil
 }
 
-// bufferedRow is about how many bytes of a row there are in a segment.
+// bufferedRow is approximately the bytes of a row in a segment.
 const bufferedRow = 16
 
 func union(inputs []Input) (event.Schema, error) {
@@ -160,8 +160,8 @@ func (m *merging) writeTimes() error {
 	return m.times(offsets, base, unit, last, nil)
 }
 
-// windowRows is how many rows of each of some inputs are decoded at a time. Rows
-// are asked for in ascending order.
+// windowRows is the number of rows of an input that are decoded at a time. Callers ask
+// for rows in ascending order.
 func windowRows(inputs int) int { return min(max(512<<10/max(inputs, 1), 1<<10), 16<<10) }
 
 // A window is the part of an input's column that is decoded.
@@ -224,7 +224,7 @@ func (m *merging) gatherCodes(codes []uint32, columns []*Column, to []recoding) 
 	return nil
 }
 
-// recode is not ok if there is a code that the column does not have.
+// recode is not ok for a code that the column does not have.
 func (r *recoding) recode(out, in []uint32, codes int) (ok bool) {
 	if r.table != nil {
 		for i, code := range in {
@@ -258,9 +258,8 @@ func (m *merging) mergeWords(meta *meta, column func(*Segment) *Column, codes []
 	return m.words(meta, terms, codes)
 }
 
-// mergeNumbers merges a column of integers, numbers or booleans: in codes if the
-// inputs' ranges have one that covers them all, which takes half the memory of raw
-// values, or else raw.
+// mergeNumbers merges a column of integers, numbers or booleans: as codes if one range
+// covers those of all inputs, which takes half the memory, or else as raw values.
 func (m *merging) mergeNumbers(meta *meta, column func(*Segment) *Column, codes []uint32) error {
 	columns, err := m.plan.prepared(column)
 	if err != nil {
@@ -441,7 +440,7 @@ func (c *Column) rawOf(code uint32, t event.Type) uint64 {
 	return uint64(v.Int())
 }
 
-// A heap has the least entry first.
+// A heap has the smallest entry first.
 type heap[T any] []T
 
 func (h *heap[T]) push(v T, less func(a, b T) bool) {

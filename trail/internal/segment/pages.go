@@ -18,7 +18,7 @@ const (
 // castagnoli is CRC-32C, for which processors have an instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A span is a stretch of the file.
+// A span is a range of bytes of the file.
 type span struct{ off, len int64 }
 
 // part returns the entries [lo,hi) of an array in a span.
@@ -26,7 +26,7 @@ func (p span) part(lo, hi int, size int64) span {
 	return span{p.off + int64(lo)*size, int64(hi-lo) * size}
 }
 
-// A DamageError tells that bytes of a segment are not what was written.
+// A DamageError is the error of damaged bytes of a segment.
 type DamageError struct {
 	Path    string
 	Section string // what they hold, such as "user index", "column price", "dictionary country" or "footer"
@@ -43,8 +43,7 @@ func (s *Segment) damage(section string, at span, reason string) *DamageError {
 	return &DamageError{Path: s.name, Section: section, Offset: at.off, Length: at.len, Reason: reason}
 }
 
-// check compares the checksums of the pages of a span that no one has compared
-// yet. What was sound once is taken for sound from then on.
+// check compares the checksums of the pages of a span. It compares each page once.
 func (s *Segment) check(p span, section string) error {
 	if p.len <= 0 {
 		return nil

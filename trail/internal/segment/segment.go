@@ -7,9 +7,9 @@
 // the footer, pages.go the checksums, encode.go the choice of encodings.
 //
 // Rows are sorted by (hash of the user, user, time, id). Bytes are checked page by
-// page when they are first needed: the methods called Prepare and Range do it, and
-// nothing may be read that they were not asked about. What they passed can be read
-// without errors and without locks, by any number of goroutines.
+// page when they are first needed: the methods Prepare and Range check them, and a
+// caller must not read anything that they have not checked. What they have checked
+// can be read without errors and without locks, concurrently.
 //
 // The package knows nothing of stores, buckets or queries.
 package segment
@@ -24,11 +24,11 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// MaxRows is how many rows a segment can have.
+// MaxRows is the largest number of rows of a segment.
 const MaxRows = math.MaxInt32
 
-// A Segment is an open file or image. Its methods can be called by any number of
-// goroutines, except Close.
+// A Segment is an open file or image. Its methods can be called concurrently, except
+// Close.
 type Segment struct {
 	name  string
 	image []byte
@@ -57,11 +57,11 @@ type Segment struct {
 	sections []section // in the order of the file
 }
 
-// A Range is a stretch of users and their rows; the upper ends are exclusive.
+// A Range is a range of users and their rows; the upper ends are exclusive.
 type Range struct{ UserLo, UserHi, RowLo, RowHi int }
 
 // Open maps a file and reads its footer. A file that is not a sound segment gives a
-// *DamageError; one of a newer format another error.
+// *DamageError; a file of a newer format gives another error.
 func Open(path string) (*Segment, error) {
 	image, unmap, err := mapFile(path)
 	if err != nil {
@@ -111,10 +111,10 @@ func (s *Segment) Holds(addr uintptr) bool {
 // Name returns the path of the file, or the name given to FromBytes.
 func (s *Segment) Name() string { return s.name }
 
-// Rows returns how many events there are.
+// Rows returns the number of events.
 func (s *Segment) Rows() int { return s.rows }
 
-// Users returns how many users there are. Each has at least one row.
+// Users returns the number of users. Each has at least one row.
 func (s *Segment) Users() int { return s.users }
 
 // MinTime returns the time of the earliest event in milliseconds, 0 without rows.
@@ -159,8 +159,8 @@ func (s *Segment) Hashes() []uint64 { return s.hashes }
 func (s *Segment) RowStart() []uint32 { return s.rowStart }
 
 // Range finds the users whose hash is at least from and at most to, and their rows.
-// It checks the pages of the user index that it and its users need, and tells how
-// many bytes of the index the users take.
+// It checks the pages of the user index that it reads, and those of the users found.
+// It returns the bytes of the index that the users take.
 func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 	if s.users == 0 || from > to {
 		return Range{}, 0, nil
@@ -188,8 +188,8 @@ func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 	return r, int64(r.UserHi-r.UserLo) * 12, nil
 }
 
-// searchHash returns the first user whose hash is not below h. It checks the page
-// of each place it looks at.
+// searchHash returns the first user whose hash is not below h. It checks each page
+// that it reads.
 func (s *Segment) searchHash(h uint64) (int, error) {
 	lo, hi := 0, s.users
 	for lo < hi {

@@ -22,8 +22,7 @@ func (t *Times) Base() int64 { return t.base }
 // Unit returns the milliseconds of a step, 1 or 1000.
 func (t *Times) Unit() int64 { return t.unit }
 
-// Prepare checks the pages of the times of rows [lo,hi) and tells how many bytes
-// they take.
+// Prepare checks the pages of the times of rows [lo,hi) and returns their bytes.
 func (t *Times) Prepare(lo, hi int) (bytes int64, err error) {
 	p := packedSpan(t.at, lo, hi, t.bits)
 	return p.len, t.s.check(p, nameTimes)
@@ -37,9 +36,9 @@ func (t *Times) At(row int) uint32 {
 	return unpackOne(t.data, row, t.bits)
 }
 
-// Read returns the offsets of rows [lo,hi). It lends the map if they lie there as
-// they are, and fills dst otherwise, a longer one if it is too short. What it
-// returned must not be written to.
+// Read returns the offsets of rows [lo,hi). It lends the map if the offsets are
+// stored as such. Otherwise it fills dst, or a longer slice if dst is too short. The
+// caller must not write to the result.
 func (t *Times) Read(dst []uint32, lo, hi int) []uint32 {
 	if t.plain != nil {
 		return t.plain[lo:hi:hi]
@@ -66,9 +65,8 @@ func unpackOne(b []byte, i int, bits int64) uint32 {
 }
 
 // unpack fills dst with the packed numbers from lo on. A number takes at most 32
-// bits, so that it lies within eight bytes wherever it begins; of small ones several
-// come out of one load, which takes a third off the time. The bounds are checked
-// once, for all.
+// bits, so it lies within eight bytes wherever it begins. One load has several small
+// numbers, which saves a third of the time. The bounds are checked once.
 func unpack[T number](dst []T, b []byte, lo int, bits int64) {
 	if len(dst) == 0 {
 		return
@@ -112,7 +110,7 @@ func sized[T number](dst []T, n int) []T {
 	return make([]T, n)
 }
 
-// Sets tell which events each user has, as one bit for each name.
+// Sets have the events of each user, as one bit for each name.
 type Sets struct {
 	s     *Segment
 	names int
@@ -134,17 +132,16 @@ func setWidth(names int) int {
 	return 8
 }
 
-// Prepare checks the pages of the sets of some users and tells how many bytes they
-// take.
+// Prepare checks the pages of the sets of some users and returns their bytes.
 func (x *Sets) Prepare(userLo, userHi int) (bytes int64, err error) {
 	p := x.at.part(userLo, userHi, int64(x.width))
 	return p.len, x.s.check(p, nameSets)
 }
 
 // Read returns the sets of users [userLo,userHi): bit code-1 of each reports whether
-// the user has an event of that code. It fills dst, or a longer one if it is too
-// short; sets of eight bytes are lent from the map. What it returned must not be
-// written to.
+// the user has an event of that code. It fills dst, or a longer slice if dst is too
+// short; sets of eight bytes are lent from the map. The caller must not write to the
+// result.
 func (x *Sets) Read(dst []uint64, userLo, userHi int) []uint64 {
 	switch x.width {
 	case 8:

@@ -11,10 +11,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// maxValues is how many different values a dictionary of numbers can have.
+// maxValues is the largest number of values in a dictionary of numbers.
 const maxValues = 1<<16 - 1
 
-// errText tells that the strings of one column do not fit into a segment.
+// errText is the error of a column whose strings do not fit into a segment.
 var errText = errors.New("the strings of a column take more than 4 GiB")
 
 // missingIn counts the rows without a value.
@@ -38,7 +38,7 @@ func codeInts(m *meta, values []uint64) []uint32 {
 			low, top = min(low, int64(v)), max(top, int64(v))
 		}
 	}
-	span := uint64(top - low) // right even where the difference overflows
+	span := uint64(top - low) // correct even if the difference overflows
 	if span > maxCodes-2 {
 		return nil
 	}
@@ -52,7 +52,8 @@ func codeInts(m *meta, values []uint64) []uint32 {
 	return codes
 }
 
-// tighten makes the range of a frame that of the codes that rows have. There is one.
+// tighten reduces the range of a frame to that of the codes in codes. At least one
+// row must have a value.
 func (m *meta) tighten(codes []uint32) {
 	low, top := uint32(math.MaxUint32), uint32(0)
 	for _, c := range codes {
@@ -72,8 +73,8 @@ func (m *meta) tighten(codes []uint32) {
 	}
 }
 
-// replace gives the codes of a frame a dictionary instead, if the values are few for
-// the range they span. It returns the values, nil if it did not.
+// replace makes a dictionary in place of a frame if the values are few for their
+// range. It returns the values, nil if it made none.
 func (m *meta) replace(codes []uint32) (terms []uint64) {
 	if m.dict != dictFrame || m.codes < 1<<16 {
 		return nil
@@ -109,8 +110,8 @@ func compareFloats(a, b uint64) int {
 	return cmp.Compare(math.Float64frombits(a), math.Float64frombits(b))
 }
 
-// distinct returns the different values but none, nil if there are more than limit
-// or than a dictionary can have.
+// distinct returns the different values except none. It returns nil if they are more
+// than limit or than a dictionary can have.
 func distinct[T number](values []T, none T, limit int) []T {
 	limit = min(limit, maxValues)
 	seen := make(map[T]struct{})
@@ -145,7 +146,7 @@ func codeValues(m *meta, values []uint64, compare func(a, b uint64) int) (codes 
 	}
 	slices.SortFunc(terms, compare)
 	m.dict, m.codes = dictValues, len(terms)+1
-	code := placesOf(terms) // does not have none: its code is 0
+	code := placesOf(terms) // none is not in it: its code is 0
 	codes = make([]uint32, len(values))
 	last, to := none, uint32(0)
 	for i, v := range values {
@@ -176,8 +177,8 @@ func codeFloats(m *meta, values []uint64) []uint32 {
 	return codes
 }
 
-// decimals returns the least scale in which all numbers are integers, and the range
-// of those. It is not ok if there is none, or the range is too large for codes.
+// decimals returns the smallest scale in which all numbers are integers, and the range
+// of these. It is not ok without such a scale, or if the range is too large for codes.
 func decimals(values []uint64, none uint64) (scale int, low, top int64, ok bool) {
 	low, top = math.MaxInt64, math.MinInt64
 	by := power(scale)
@@ -233,7 +234,7 @@ func writeText(o *output, m *meta, terms []string) error {
 	return nil
 }
 
-// sortTerms returns strings in order, and the code of each by where it was.
+// sortTerms returns strings in order, and for each place in terms the code.
 func sortTerms(terms []string) (sorted []string, codes []uint32) {
 	order := make([]uint32, len(terms))
 	for i := range order {

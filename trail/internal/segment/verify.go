@@ -10,10 +10,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// Verify checks all pages, and then what the format promises of the values in them:
-// orders, counts and that the parts go together. It returns what it found, in the
-// order of the file, nothing if the segment is sound. Values are looked at only if
-// all pages are sound; of each part the first fault is told.
+// Verify checks all pages, and then what the format promises of their values: orders,
+// counts, and that the parts agree. It returns the damage in the order of the file.
+// It checks values only if all pages are sound, and reports the first fault of each
+// part.
 func (s *Segment) Verify() []DamageError {
 	v := &verifier{s: s}
 	for page := range (s.body + pageSize - 1) >> pageBits {
@@ -25,7 +25,7 @@ func (s *Segment) Verify() []DamageError {
 	}
 	v.users()
 	if len(v.found) > 0 {
-		return v.found // the rest goes by the users' rows
+		return v.found // the other checks need the users' rows
 	}
 	v.times()
 	for _, c := range s.allColumns() {
@@ -72,7 +72,7 @@ func (v *verifier) add(err error) {
 		return
 	}
 	d := &DamageError{Path: v.s.name, Section: nameUsers, Length: v.s.Size(), Reason: err.Error()}
-	errors.As(err, &d) // all that the package finds by reading is of that type
+	errors.As(err, &d) // errors of reading are of that type
 	v.found = append(v.found, *d)
 }
 
@@ -112,7 +112,7 @@ func (v *verifier) users() {
 	}
 }
 
-// verifyRows is how many rows are decoded at a time.
+// verifyRows is the number of rows decoded at a time.
 const verifyRows = 16 << 10
 
 // times checks that each user's times ascend and that the summary has the first and
@@ -194,7 +194,7 @@ func (v *verifier) dictionary(c *Column) bool {
 	return true
 }
 
-// layout checks what reading relies on.
+// layout checks what the methods that read rely on.
 func (v *verifier) layout(c *Column) bool {
 	switch c.enc {
 	case encSparse, encRawSparse:
@@ -227,7 +227,7 @@ func (v *verifier) layout(c *Column) bool {
 	return true
 }
 
-// eventIDs checks that ids ascend where times are equal, and none came twice.
+// eventIDs checks that ids ascend where times are equal, without duplicates.
 func (v *verifier) eventIDs() {
 	c, t := v.s.eventIDs, v.s.Times()
 	if c == nil {

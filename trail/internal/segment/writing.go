@@ -54,7 +54,7 @@ func (w *imageWriter) times(offsets []uint32, base, unit, last int64, err error)
 }
 
 // words writes a column of strings: code i stands for terms[i-1]. Strings that no
-// row has are left out, and the codes are changed then.
+// row has are left out, and codes are changed accordingly.
 func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	terms = prune(terms, codes)
 	m.dict, m.codes = dictText, len(terms)+1

@@ -8,8 +8,8 @@ import (
 
 var errPage = errors.New("a page ends too early")
 
-// A hybrid reads the encoding of levels and dictionary indexes: runs of one value
-// and groups of bit-packed ones, in turns.
+// A hybrid reads the encoding of levels and dictionary indexes: runs of one value and
+// groups of bit-packed values.
 type hybrid struct {
 	b     []byte
 	width int // bits of a value, 0 to 32
@@ -47,7 +47,7 @@ func (h *hybrid) read(dst []uint32) error {
 	return nil
 }
 
-// head reads what is before a run.
+// head reads the header of a run.
 func (h *hybrid) head() error {
 	v, n := binary.Uvarint(h.b)
 	if n <= 0 {
@@ -66,7 +66,7 @@ func (h *hybrid) head() error {
 		h.b = h.b[size:]
 		return nil
 	}
-	// The last group may be cut off behind the values that count.
+	// The last group may be cut off after its last value.
 	have := min(count*h.width, len(h.b))
 	h.group, h.bit, h.run = h.b[:have:have], 0, min(count*8, have*8/h.width)
 	h.b = h.b[have:]
@@ -95,8 +95,8 @@ func (h *hybrid) unpack(dst []uint32) {
 	h.bit = bit
 }
 
-// deltas reads DELTA_BINARY_PACKED integers, at most limit of them, and returns
-// what is behind. 32 bit ones wrap as 64 bit ones and are cut by who uses them.
+// deltas reads DELTA_BINARY_PACKED integers, at most limit of them, and returns the
+// rest of b. 32-bit integers wrap as 64-bit ones; the caller truncates them.
 func deltas(b []byte, limit int) (values []int64, rest []byte, err error) {
 	var head [4]uint64
 	for i := range head {
@@ -127,7 +127,7 @@ func deltas(b []byte, limit int) (values []int64, rest []byte, err error) {
 		for _, width := range widths {
 			left := int(total) - len(values)
 			if left == 0 {
-				break // what is behind the last value has no bytes
+				break // the blocks after the last value have no bytes
 			}
 			size := mini / 8 * int(width)
 			if width > 64 || len(b) < (min(left, mini)*int(width)+7)/8 {

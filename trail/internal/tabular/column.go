@@ -36,7 +36,7 @@ type column struct {
 
 	// The chunk of the current row group.
 	codec   format.CompressionCodec
-	at, end int64 // what of the file was not read yet
+	at, end int64 // the bytes of the file to be read
 
 	// The current page.
 	left   int    // rows
@@ -165,7 +165,7 @@ func grown[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// put stores what became of the i-th value of a call of values.
+// put stores the i-th value of a call of values, or its error.
 func (c *column) put(dst []event.Value, stride, i, base int, v event.Value, err error) {
 	dst[i*stride] = v
 	if err != nil {
@@ -223,8 +223,7 @@ func (c *column) values(dst []event.Value, stride, n, base int) error {
 	return c.plain(dst, stride, n, base)
 }
 
-// plain reads values one behind the other, as PLAIN pages and dictionaries have
-// them.
+// plain reads values of PLAIN pages and dictionaries.
 func (c *column) plain(dst []event.Value, stride, n, base int) error {
 	if c.physical == format.Boolean {
 		if len(c.data)*8-c.bit < n {
@@ -275,7 +274,7 @@ func (c *column) plain(dst []event.Value, stride, n, base int) error {
 	return nil
 }
 
-// size returns the bytes of a value that all values of the column have.
+// size returns the bytes of a value of fixed size.
 func (c *column) size() int {
 	switch c.physical {
 	case format.Int32, format.Float:
@@ -288,7 +287,7 @@ func (c *column) size() int {
 	return 8
 }
 
-// fixed makes a value of the bytes of one.
+// fixed makes a value of its bytes.
 func (c *column) fixed(b []byte) (event.Value, error) {
 	switch c.physical {
 	case format.Int32:
@@ -305,8 +304,8 @@ func (c *column) fixed(b []byte) (event.Value, error) {
 	return c.ofBytes(b)
 }
 
-// lengths reads texts whose lengths, and what they share with the one before,
-// stand apart.
+// lengths reads texts whose lengths, and the lengths of prefixes shared with the text
+// before, are stored apart.
 func (c *column) lengths(dst []event.Value, stride, n, base int) error {
 	if len(c.deltas) < n || c.enc == format.DeltaByteArray && len(c.prefix) < n {
 		return errPage
@@ -344,7 +343,7 @@ func (c *column) lengths(dst []event.Value, stride, n, base int) error {
 	return nil
 }
 
-// ofSized is ofBytes of bytes that may not have the length that they must.
+// ofSized is ofBytes with a check of the length.
 func (c *column) ofSized(b []byte) (event.Value, error) {
 	if c.physical == format.FixedLenByteArray && len(b) != c.length {
 		return event.Value{}, errPage
@@ -352,7 +351,7 @@ func (c *column) ofSized(b []byte) (event.Value, error) {
 	return c.ofBytes(b)
 }
 
-// streams reads values whose first bytes stand together, and so on.
+// streams reads values of BYTE_STREAM_SPLIT.
 func (c *column) streams(dst []event.Value, stride, n, base int) error {
 	if c.split-c.done < n {
 		return errPage
@@ -448,7 +447,7 @@ func (c *column) load(h *format.PageHeader) error {
 	return nil
 }
 
-// hold says how much memory the column needs now.
+// hold sets the memory that the column counts for.
 func (c *column) hold(bytes int64) error {
 	c.file.held += bytes - c.held
 	c.held = bytes
@@ -594,12 +593,12 @@ func (c *column) beginDeltas(b []byte) error {
 	return err
 }
 
-// pages is what the columns of a file share: the file, and the budget.
+// pages has what the columns of a file share: the file and the memory budget.
 type pages struct {
 	r      io.ReaderAt
 	size   int64
 	held   int64
-	onRead func(n int64) // told of the pages that were read
+	onRead func(n int64) // called with the bytes of each page
 	unpacker
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A columnSpec is a column that is looked for.
+// A columnSpec describes a column to look for.
 type columnSpec struct {
 	role     string   // user, time, event or id
 	name     string   // as the caller named it, "" if not
@@ -43,8 +43,8 @@ func (o Options) columnSpecs() [roles]columnSpec {
 	}
 }
 
-// resolve tells the names of the columns for user, time, event and id ("" for no
-// id) among those that are there. The error tells the nearest name.
+// resolve returns the names of the columns for user, time, event and id ("" for no
+// id) among those of the file.
 func (o Options) resolve(columns []string) (names [roles]string, err error) {
 	for i, w := range o.columnSpecs() {
 		candidates := w.defaults
@@ -99,8 +99,8 @@ func (o Options) missing(w columnSpec, columns []string) error {
 	return o.advise(e)
 }
 
-// checkColumns tells what is wrong with the names of a file: one that stands
-// twice, is too long, or too many; or one that Options.Types has and the file not.
+// checkColumns checks the columns of a file: too many, duplicate names, names that are
+// too long, or missing ones that Options.Types has.
 func (o Options) checkColumns(columns []string) error {
 	if len(columns) > maxProperties {
 		return fmt.Errorf("there are %d columns; at most %d are taken", len(columns), maxProperties)
@@ -128,9 +128,9 @@ func (o Options) checkColumns(columns []string) error {
 	return o.missing(columnSpec{name: lost[0]}, columns)
 }
 
-// propertyType decides the type of a property whose values are of type found (Unknown
-// if it has none, and then the answer may be), given what was forced and what the
-// store has. It is an error if the store has another one.
+// propertyType returns the type of a property whose values are of type found, given
+// Options.Types and Options.Known. The result may be Unknown if found is. It is an
+// *event.TypeError if the store has a type that does not fit.
 func (o Options) propertyType(property string, found event.Type) (event.Type, error) {
 	known := o.Known.Type(property)
 	if forced, ok := o.Types[property]; ok {

@@ -30,9 +30,9 @@ type csvSource struct {
 // Roles of fields other than properties.
 const (
 	leftOut = -1
-	// late is a column that was empty in the rows that decide the types. It becomes
-	// a property, of text, with its first value: a type of one that never has a value
-	// would stand in the way of the next file.
+	// late is a column without values in the rows that decide the types. It becomes a
+	// string property with its first value. A column without any value gets no type,
+	// so it cannot conflict with the next file.
 	late = -2
 )
 
@@ -168,7 +168,7 @@ func (s *csvSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	return n, s.bad, nil
 }
 
-// take turns the record into a row, or tells why it is none.
+// take turns the record into a row, or returns why it is bad.
 func (s *csvSource) take(row *Row) (reason string) {
 	r := &s.records
 	if r.bad != "" {
@@ -223,7 +223,7 @@ func (s *csvSource) take(row *Row) (reason string) {
 // lend returns bytes of a window as a string, as long as they stay there.
 func lend(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// records cuts a stream into records and those into fields.
+// records splits a stream into records and fields.
 type records struct {
 	window *window
 	after  int64  // lines used up
@@ -234,10 +234,10 @@ type records struct {
 	line   int64 // where it starts
 	record []byte
 	fields [][]byte
-	bad    string // why it is none
+	bad    string // why it is bad
 }
 
-// next reads a record; all that was lent before is void.
+// next reads a record. Everything lent before becomes invalid.
 func (r *records) next() error {
 	ok, err := r.lent(true)
 	if err == nil && !ok {
@@ -254,9 +254,9 @@ func (r *records) skipHeader() error {
 	return nil
 }
 
-// lent reads a record and leaves all that was lent before, unless move allows it
-// to move the window. It is not ok if it cannot without moving; if it may and the
-// stream has ended, the error is io.EOF.
+// lent reads a record. Unless move is set, it does not move the window, so everything
+// lent before stays valid; it is not ok if it would have to move. With move, the error
+// is io.EOF at the end of the stream.
 func (r *records) lent(move bool) (ok bool, err error) {
 	if move {
 		r.arena = r.arena[:0]
@@ -309,8 +309,8 @@ func (r *records) lent(move bool) (ok bool, err error) {
 	}
 }
 
-// long passes over the first line of a record that is too long: of what is behind
-// it, either it belongs there or a quote was not closed.
+// long skips the first line of a record that is too long. The lines after it may
+// belong to the record, or a quote was not closed.
 func (r *records) long() {
 	r.fields = r.fields[:0]
 	r.after++
@@ -323,8 +323,8 @@ func (r *records) long() {
 	r.window.skipLine()
 }
 
-// parse finds the fields of the record that b begins with, or why it is bad. It is
-// whole if b has all of it; used and lines tell how much it is.
+// parse finds the fields of the record that b begins with, or why it is bad. whole
+// says whether b has all of it; used and lines are its length.
 func (r *records) parse(b []byte) (used int, lines int64, whole bool) {
 	r.fields, r.bad = r.fields[:0], ""
 	lines = 1
@@ -387,7 +387,7 @@ func (r *records) parse(b []byte) (used int, lines int64, whole bool) {
 	}
 }
 
-// broken ends the record at its first line: a quote that is wrong costs no more.
+// broken ends a bad record at its first line, so a wrong quote costs one line.
 func (r *records) broken(b []byte, reason string) (used int, lines int64, whole bool) {
 	r.fields, r.bad = r.fields[:0], reason
 	i := bytes.IndexByte(b, '\n')

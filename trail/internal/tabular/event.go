@@ -151,6 +151,6 @@ func (p *Parser) value(m *member) (event.Value, error) {
 	if !v.Exact(t) {
 		return event.Value{}, &event.InexactError{Property: m.name, Value: v}
 	}
-	v, _ = v.As(t) // settle said that it can be
+	v, _ = v.As(t) // propertyType checked it
 	return v, nil
 }

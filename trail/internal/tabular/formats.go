@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A fileFormat is a form of file that can be read.
+// A fileFormat is a format of files that can be read.
 type fileFormat struct {
 	name       string
 	extensions []string

@@ -72,7 +72,7 @@ func (in *input) unpack() error {
 		in.unpacked = z
 	case "zst":
 		if in.decoder == nil {
-			// Without concurrency there is no goroutine to be left behind.
+			// Without concurrency it starts no goroutine.
 			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
 			if err != nil {
 				return unpackError("zstd", err)

@@ -18,9 +18,9 @@ import (
 const maxFooter = 64 << 20
 
 // A parquetSource reads Parquet column by column: for each batch, from each
-// column the values of the rows, page by page. Of parquet-go it uses the
-// description of the headers alone, since a file may not make it hold more than
-// maxHeld.
+// column the values of the rows, page by page. It uses parquet-go
+// only for the types of headers, because parquet-go does not bound its memory and
+// this reader holds at most maxHeld.
 type parquetSource struct {
 	in      *input
 	file    *pages
@@ -81,10 +81,10 @@ func recoverPanic(err *error) {
 	}
 }
 
-// countBytes counts the bytes of a page; those of the headers come in the end.
+// countBytes counts the bytes of a page. The bytes of headers are counted at the end.
 func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
-// footer reads the description of the file.
+// footer reads the footer of the file.
 func (s *parquetSource) footer() error {
 	const tail = 8
 	if s.file.size < 4+tail {
@@ -168,7 +168,7 @@ func leavesOf(elements []format.SchemaElement) ([]leaf, error) {
 	return leaves, walk(elements[0].NumChildren.V, nil, 0, "")
 }
 
-// choose tells what the columns are for.
+// choose decides which columns are read, and as what.
 func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	var names []string
 	for _, l := range leaves {
@@ -276,7 +276,7 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	return taken, s.bad, nil
 }
 
-// begin turns to a row group.
+// begin starts a row group.
 func (s *parquetSource) begin(g *format.RowGroup) error {
 	s.group++
 	s.left = g.NumRows

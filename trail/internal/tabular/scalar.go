@@ -44,8 +44,8 @@ var errNumber = errors.New("not a number")
 var errLeast = errors.New("integers begin at -9223372036854775807")
 
 // parseFloat reads a decimal number: 1, -1.5, .5, 1e9. Leading zeros, a plus,
-// hexadecimal ones, underscores, NaN, the infinities and what is larger than any
-// number are none.
+// hexadecimal digits, underscores, NaN, the infinities and what is larger than any
+// number are errors.
 func parseFloat(s string) (float64, error) {
 	i := 0
 	if s != "" && s[0] == '-' {
@@ -71,12 +71,12 @@ func parseFloat(s string) (float64, error) {
 	return v, nil
 }
 
-// errInexact refuses an integer that would become another one. Two that differ would
-// be one value, and they are mostly identifiers.
+// errInexact refuses an integer that a number would change. Such integers are mostly
+// identifiers, and two different ones could become equal.
 var errInexact = errors.New("an integer that a number cannot hold exactly")
 
-// parseNumber reads a decimal number. Of an integer nothing may get lost: those of
-// more than 2^53 are taken if there is just that number.
+// parseNumber reads a decimal number. An integer above 2^53 is taken only if a number
+// holds it exactly.
 func parseNumber(s string) (float64, error) {
 	f, err := parseFloat(s)
 	if err == nil && math.Abs(f) >= 1<<53 && isWhole(s) && strconv.FormatFloat(f, 'f', 0, 64) != s {
@@ -132,10 +132,10 @@ func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 	return event.StringOf(s), true
 }
 
-// A guess is which types all the texts of a column fit so far.
+// A guess has the types that all texts of a column fit so far.
 type guess struct{ seen, notInt, notFloat, notBool bool }
 
-// see takes one more text into account.
+// see adds a text.
 func (g *guess) see(s string) {
 	if s == "" || g.notInt && g.notFloat && g.notBool {
 		return
@@ -171,7 +171,7 @@ func (g *guess) best() event.Type {
 	return event.String
 }
 
-// quote shows a text of the input in a message, cut if it is long.
+// quote quotes a text of the input for a message, shortened if it is long.
 func quote(s string) string {
 	if len(s) > 40 {
 		s = s[:40]
@@ -191,7 +191,8 @@ func (o Options) mismatch(property, text string, t event.Type) error {
 	return fmt.Errorf("%s: %s is not %s", property, quote(text), article(t))
 }
 
-// tooLarge tells that a text is an integer that a type cannot hold, nil if it is none.
+// tooLarge returns an error for an integer that a type cannot hold, nil for other
+// texts.
 func tooLarge(text string, t event.Type) error {
 	_, err := parseNumber(text)
 	switch {

@@ -9,7 +9,7 @@
 // Invariants: input is not trusted. Any bytes give rows, bad rows or an error,
 // never a panic; memory is bounded by the batch, the longest record (1 MiB) and,
 // for Parquet, one page of each column, not by the file. A row that cannot be
-// taken never ends the reading: it is handed out as a BadRow with its line.
+// taken never ends the reading: it is returned as a BadRow with its line.
 //
 // It knows nothing of stores, segments or queries; a store's schema comes in as
 // Options.Known.
@@ -24,8 +24,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// Options say what the columns of a file mean. The zero Options read files with
-// the default column names.
+// Options describe the columns of a file. The zero Options read files with the
+// default column names.
 type Options struct {
 	// The names of the columns. Empty ones are looked for: user_id or user; time,
 	// ts or timestamp; event or name; no id.
@@ -73,7 +73,7 @@ type Row struct {
 	Values []event.Value // Values[i] is of field i of the schema; missing beyond its end
 }
 
-// A BadRow tells of a row that was left out.
+// A BadRow is a row that was left out.
 type BadRow struct {
 	Line   int64 // the line in the file where the row starts, from 1; of Parquet the number of the row, from 1
 	Reason string
@@ -89,8 +89,7 @@ const (
 	sampleRows    = 10_000  // rows of CSV that decide the types
 )
 
-// A Reader hands out the events of one file. One goroutine at a time may use it,
-// except for Progress.
+// A Reader reads the events of one file. Only Progress may be called concurrently.
 type Reader struct {
 	path string
 	in   *input
@@ -100,18 +99,18 @@ type Reader struct {
 
 // A source reads one format of files.
 type source interface {
-	// next is Reader.Next; it returns io.EOF alone.
+	// next is Reader.Next; it returns io.EOF without rows.
 	next(rows []Row) (n int, bad []BadRow, err error)
 	schema() event.Schema
 	close()
 }
 
 // Open opens a file for reading. Its name tells its format; see formats.go. "-" is
-// newline-delimited JSON from stdin. Close must be called in the end.
+// newline-delimited JSON from stdin. The caller must call Close.
 //
-// It is an error if a column that Options or the defaults want is not there, or if
-// a column's type does not go with the known schema (*event.TypeError is in the
-// chain then). Of JSON the names are checked in the lines of the first read.
+// It is a *ColumnError if a column that Options or the defaults name is missing, and
+// an *event.TypeError if a column's type does not fit the known schema. For JSON the
+// names in the lines of the first read are checked.
 func Open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 	r, err := open(path, stdin, opt)
 	if err != nil {
@@ -139,10 +138,9 @@ func open(path string, stdin io.Reader, opt Options) (*Reader, error) {
 	return r, nil
 }
 
-// Schema returns the properties of the rows handed out so far: those that the
-// file is known to have, the user, time, event and id columns left out. It may grow
-// with Next, and of JSON an integer may become a number; a field keeps its index.
-// The caller must not change it.
+// Schema returns the properties found so far, without the user, time, event and id
+// columns. It may grow with Next, and in JSON an integer may become a number; a field
+// keeps its index. The caller must not change it.
 func (r *Reader) Schema() event.Schema { return r.src.schema() }
 
 // Next reads up to len(rows) rows. It may return fewer, and even none if it returns
@@ -166,11 +164,11 @@ func (r *Reader) Next(rows []Row) (n int, bad []BadRow, err error) {
 	return n, bad, err
 }
 
-// Progress returns how many bytes of the file, packed as it is, were read and how
-// many it has; total is -1 if that is not known. Any goroutine may call it.
+// Progress returns how many bytes of the file, compressed or not, were read, and its
+// size, -1 if unknown. It may be called concurrently.
 func (r *Reader) Progress() (done, total int64) { return r.in.done.Load(), r.in.total }
 
-// Close gives back what the reader holds.
+// Close releases the reader's resources.
 func (r *Reader) Close() error {
 	r.src.close()
 	if r.err == nil {
@@ -190,7 +188,7 @@ func withName(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// check tells what is wrong with the options alone.
+// check checks the options without a file.
 func (o Options) check() error {
 	if _, err := unitOf(o.TimeUnit); err != nil {
 		return err

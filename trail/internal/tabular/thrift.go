@@ -30,9 +30,9 @@ var (
 	errThriftShort = errors.New("a header ends too early")
 )
 
-// unmarshal decodes the Thrift struct that b begins with, and tells how long it
-// is. It goes over the bytes before the decoder does, which makes room for a list
-// of two thousand million structs if five bytes say that there is one.
+// unmarshal decodes the Thrift struct at the start of b and returns its length. It
+// checks the bytes before the decoder reads them, because the decoder allocates a list
+// of two thousand million structs if five bytes claim that there is one.
 func unmarshal(b []byte, into any) (used int, err error) {
 	w := walker{b: b}
 	if _, err := w.fields(0); err != nil {
@@ -44,7 +44,7 @@ func unmarshal(b []byte, into any) (used int, err error) {
 	return w.i, nil
 }
 
-// A walker goes over a Thrift struct and checks that it is all there.
+// A walker checks that a Thrift struct is complete.
 type walker struct {
 	b []byte
 	i int
@@ -123,8 +123,8 @@ func (w *walker) list(depth int) error {
 			}
 			continue
 		}
-		// One that is empty takes a byte here and hundreds when it is decoded, and
-		// none that Parquet has a list of can be.
+		// An empty struct takes a byte here and hundreds decoded, and Parquet has no
+		// lists of structs that can be empty.
 		if fields, err := w.fields(depth + 1); err != nil || fields == 0 {
 			return cmpErr(err, errThrift)
 		}

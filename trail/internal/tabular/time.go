@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A unit is how many of it make a second; 0 tells by size.
+// A unit of time, as its number in a second; 0 means that the size decides.
 type unit int64
 
 const (
@@ -36,9 +36,9 @@ func unitOf(name string) (unit, error) {
 	return 0, fmt.Errorf("time unit %q: want s, ms, us or ns", name)
 }
 
-// Sizes that tell units apart: seconds reach the year 5138, and what is a
-// thousand times as much is milliseconds of the same year, and so on. What is
-// smaller is taken for the larger unit: 0 is 1970 in any.
+// Sizes that decide the unit: seconds reach the year 5138, milliseconds a thousand
+// times that number, and so on. Smaller numbers are of the larger unit; 0 is 1970 in
+// any.
 const (
 	maxSeconds      = 100_000_000_000
 	maxMilliseconds = maxSeconds * 1000
@@ -99,7 +99,7 @@ func millisOfFloat(v float64, u unit) (int64, error) {
 		if math.Abs(v) >= maxMilliseconds {
 			return 0, errTimeRange
 		}
-		// To microseconds first: 1700000000.123 is a little less than it says.
+		// To microseconds first, because the number nearest to 1700000000.123 is smaller.
 		return millisOf(int64(math.Round(v*1e6)), microseconds)
 	}
 	return millisOf(int64(whole), u)

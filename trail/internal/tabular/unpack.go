@@ -14,9 +14,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// An unpacker unpacks pages of Parquet. The codecs of parquet-go are not used
-// because they believe the lengths that a page claims: that of LZ4 doubles its
-// buffer for ever if a page is damaged.
+// An unpacker decompresses pages of Parquet. It does not use the codecs of parquet-go,
+// which trust the lengths that a page claims: that of LZ4 doubles its buffer without
+// end if a page is damaged.
 type unpacker struct {
 	zstd   *zstd.Decoder // made when first needed
 	gzip   *fastgzip.Reader
@@ -41,7 +41,7 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 	switch codec {
 	case format.Snappy:
 		n, err := snappy.DecodedLen(packed)
-		if err != nil || n != want || n/64 > len(packed) { // it packs 64 bytes in 3 at best
+		if err != nil || n != want || n/64 > len(packed) { // at best it compresses 64 bytes to 3
 			return nil, errUnpack
 		}
 		*buf = grown(*buf, want)
@@ -100,7 +100,7 @@ func (u *unpacker) unpack(codec format.CompressionCodec, buf *[]byte, packed []b
 	return *buf, nil
 }
 
-// readUpTo reads a stream to its end, but no more than a byte beyond want.
+// readUpTo reads a stream to its end, or to one byte beyond want.
 func readUpTo(buf []byte, r io.Reader, want int) ([]byte, error) {
 	b := bytes.NewBuffer(buf)
 	_, err := b.ReadFrom(io.LimitReader(r, int64(want)+1))

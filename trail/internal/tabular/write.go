@@ -25,8 +25,8 @@ const (
 // for each million or so of rows, packed with zstd, texts in dictionaries where they
 // repeat. Columns are user, time (timestamp in milliseconds, UTC), event, and the
 // properties by name, which may be missing; a property that has one of the first
-// three names is written with "_property" behind it. Ids are not written. An error of
-// rows ends it, and the file is not one then.
+// three names is written with "_property" appended. Ids are not written. An error of
+// rows ends the writing, and the file is incomplete then.
 func WriteParquet(w io.Writer, schema event.Schema, rows iter.Seq2[Row, error]) (int64, error) {
 	return newParquetWriter(w, schema).write(rows)
 }
@@ -46,7 +46,7 @@ func (p *parquetWriter) write(rows iter.Seq2[Row, error]) (int64, error) {
 	return p.rows, p.w.Close()
 }
 
-// A parquetWriter gathers rows into columns.
+// A parquetWriter collects rows into columns.
 type parquetWriter struct {
 	w       *parquet.GenericWriter[any]
 	rows    int64
@@ -163,7 +163,7 @@ func (p *parquetWriter) value(v event.Value, column int) parquet.Value {
 	return parquet.NullValue().Level(0, 0, column)
 }
 
-// flush hands the batch to the writer, and ends the row group if it is full.
+// flush passes the batch to the writer, and ends the row group if it is full.
 func (p *parquetWriter) flush() error {
 	for i, c := range p.w.ColumnWriters() {
 		if len(p.columns[i]) == 0 {
