@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (s *parquetSource) footer() error {
 	}
 	var head [4]byte
 	var end [tail]byte
-	if err := cmpErr(s.file.readAt(head[:], 0), s.file.readAt(end[:], s.file.size-tail)); err != nil {
+	if err := cmp.Or(s.file.readAt(head[:], 0), s.file.readAt(end[:], s.file.size-tail)); err != nil {
 		return err
 	}
 	if string(head[:]) == "PARE" || string(end[4:]) == "PARE" {

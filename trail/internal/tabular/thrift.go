@@ -1,9 +1,9 @@
 package tabular
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
@@ -126,7 +126,7 @@ func (w *walker) list(depth int) error {
 		// An empty struct takes a byte here and hundreds decoded, and Parquet has no
 		// lists of structs that can be empty.
 		if fields, err := w.fields(depth + 1); err != nil || fields == 0 {
-			return cmpErr(err, errThrift)
+			return cmp.Or(err, errThrift)
 		}
 	}
 	return nil
@@ -170,12 +170,4 @@ func (w *walker) varint() (uint64, error) {
 	}
 	w.i += n
 	return v, nil
-}
-
-// cmpErr returns the first error that is one.
-func cmpErr(errs ...error) error {
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i]
-	}
-	return nil
 }

@@ -105,19 +105,8 @@ func millisOfFloat(v float64, u unit) (int64, error) {
 	return millisOf(int64(whole), u)
 }
 
-// ParseTime reads a time as files have it: RFC 3339, also with a space instead of
-// the T, without a zone (which is UTC then) or a date alone; or a number in unit
-// (s, ms, us, ns; empty tells it by size). It returns milliseconds since 1970,
-// floored.
-func ParseTime(text, unit string) (millis int64, err error) {
-	u, err := unitOf(unit)
-	if err != nil {
-		return 0, err
-	}
-	return parseTime(text, u)
-}
-
-// ParseDate reads a time as ParseTime does, but not a number.
+// ParseDate reads RFC 3339, also with a space instead of the T, without a zone (which
+// is UTC then), or a date alone. It returns milliseconds since 1970, floored.
 func ParseDate(text string) (millis int64, err error) {
 	if len(text) < 10 {
 		return 0, errTime
@@ -125,6 +114,7 @@ func ParseDate(text string) (millis int64, err error) {
 	return parseDate(text)
 }
 
+// parseTime reads a time as files have it: as ParseDate does, or as a number.
 func parseTime(s string, u unit) (int64, error) {
 	if len(s) >= 10 && s[4] == '-' {
 		return parseDate(s)

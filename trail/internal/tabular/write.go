@@ -170,7 +170,7 @@ func (p *parquetWriter) flush() error {
 			continue
 		}
 		if n, err := c.WriteRowValues(p.columns[i]); err != nil || n != p.filled {
-			return cmpErr(err, fmt.Errorf("a column took %d of %d rows", n, p.filled))
+			return cmp.Or(err, fmt.Errorf("a column took %d of %d rows", n, p.filled))
 		}
 		p.columns[i] = p.columns[i][:0]
 	}
