@@ -349,7 +349,7 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 		return nil, fmt.Errorf("append: %w", err)
 	}
 	if !s.opt.NoSync {
-		s.noteAcked(commit)
+		s.acked.write(commit)
 	}
 	s.mu.Lock()
 	for _, p := range positions {

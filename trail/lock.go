@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -13,8 +14,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
-// An owner is what the lock file says of the writer. It stands from the second
-// byte on, since some systems keep others from reading what is locked.
+// An owner is what the lock file says about the writer. It starts at the second byte,
+// because some systems do not let others read locked bytes.
 type owner struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
@@ -22,29 +23,28 @@ type owner struct {
 	Version string    `json:"version"`
 }
 
-// acquire takes the lock of the writer.
-func (s *Store) acquire() error {
-	path := filepath.Join(s.dir, lockName)
-	lock, err := s.fs.Lock(path)
+// lockStore takes the lock of the writer of a store.
+func lockStore(fsys vfs.FS, dir string, now time.Time, log *slog.Logger) (io.Closer, error) {
+	path := filepath.Join(dir, lockName)
+	lock, err := fsys.Lock(path)
 	if errors.Is(err, vfs.ErrLocked) {
-		held := &LockedError{Dir: s.dir}
-		if o, err := s.readOwner(path); err == nil {
+		held := &LockedError{Dir: dir}
+		if o, err := readOwner(fsys, path); err == nil {
 			held.PID, held.Host, held.Since, held.Version = o.PID, o.Host, o.Since, o.Version
 		}
-		return held
+		return nil, held
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.writeOwner(path); err != nil {
-		s.log.Warn("trail: note in the lock who has it", "err", err) // it costs a good message only
+	if err := writeOwner(fsys, path, now); err != nil {
+		log.Warn("trail: note in the lock who has it", "err", err) // only LockedError needs it
 	}
-	s.lock = lock
-	return nil
+	return lock, nil
 }
 
-func (s *Store) writeOwner(path string) (err error) {
-	o := owner{PID: os.Getpid(), Host: hostname(), Since: s.now().UTC().Truncate(time.Second), Version: "unknown"}
+func writeOwner(fsys vfs.FS, path string, now time.Time) (err error) {
+	o := owner{PID: os.Getpid(), Host: hostname(), Since: now.UTC().Truncate(time.Second), Version: "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		o.Version = info.Main.Version
 	}
@@ -52,7 +52,7 @@ func (s *Store) writeOwner(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := s.fs.Open(path)
+	f, err := fsys.Open(path)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (s *Store) writeOwner(path string) (err error) {
 	return err
 }
 
-func (s *Store) readOwner(path string) (o owner, err error) {
-	f, err := s.fs.Open(path)
+func readOwner(fsys vfs.FS, path string) (o owner, err error) {
+	f, err := fsys.Open(path)
 	if err != nil {
 		return o, err
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"path/filepath"
+	"log/slog"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 )
 
 // A log that was cut off looks like one whose last write was interrupted, which is
@@ -30,51 +32,65 @@ const ackedName = "ACKNOWLEDGED"
 
 const ackedSize = 12
 
-// openAcked opens the note for writing, and makes it if it is missing. Without it
+// An ackNote is the file ACKNOWLEDGED of a store.
+type ackNote struct {
+	fs   vfs.FS
+	path string
+	log  *slog.Logger
+	file vfs.File // nil unless open
+}
+
+// open opens the note for writing, and makes it if it is missing. If that fails,
 // nothing is noted.
-func (s *Store) openAcked() {
-	path := filepath.Join(s.dir, ackedName)
-	f, err := s.fs.Open(path)
+func (n *ackNote) open() {
+	f, err := n.fs.Open(n.path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing {
-		f, err = s.fs.Create(path)
+		f, err = n.fs.Create(n.path)
 	}
 	if err != nil {
-		s.log.Warn("trail: open the note of what is acknowledged; nothing is noted", "err", err)
+		n.log.Warn("trail: open the note of what is acknowledged; nothing is noted", "err", err)
 		return
 	}
-	s.acked = f
+	n.file = f
 	if missing {
-		s.noteAcked(0)
+		n.write(0)
 	}
 }
 
-// noteAcked notes the last acknowledged commit. Without the note, less is known of a
-// log that is damaged later; nothing else goes wrong.
-func (s *Store) noteAcked(commit uint64) {
-	if s.acked == nil {
+// write notes the last acknowledged commit. Without the note, less is known of a log
+// that is damaged later; nothing else goes wrong.
+func (n *ackNote) write(commit uint64) {
+	if n.file == nil {
 		return
 	}
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, ackedSize), commit)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if _, err := s.acked.WriteAt(b, 0); err != nil {
-		s.log.Warn("trail: note what is acknowledged", "err", err)
+	if _, err := n.file.WriteAt(b, 0); err != nil {
+		n.log.Warn("trail: note what is acknowledged", "err", err)
 	}
 }
 
-// readAcked returns the last commit that was noted, 0 if nothing is known.
-func (s *Store) readAcked() uint64 {
-	b, err := readFile(s.fs, filepath.Join(s.dir, ackedName))
+// read returns the last commit that was noted, 0 if nothing is known.
+func (n *ackNote) read() uint64 {
+	b, err := readFile(n.fs, n.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // of a store that an earlier version wrote
 		return 0
 	case err != nil:
-		s.log.Warn("trail: read the note of what is acknowledged", "err", err)
+		n.log.Warn("trail: read the note of what is acknowledged", "err", err)
 		return 0
 	case len(b) < ackedSize || crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]):
 		return 0
 	}
 	return binary.LittleEndian.Uint64(b)
+}
+
+func (n *ackNote) close() error {
+	if n.file == nil {
+		return nil
+	}
+	return n.file.Close()
 }
 
 // endMissing says what is missing at the end of a log whose last record has the

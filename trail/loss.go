@@ -62,7 +62,7 @@ func (s *Store) noteLoss(text string) error {
 // noteLosses notes the losses of the log that left no bytes, and counts the places.
 // last is the last commit in the log. From then on its end is where it is now.
 func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error {
-	end := endMissing(s.readAcked(), s.manifest.current.Flushed, last)
+	end := endMissing(s.acked.read(), s.manifest.current.Flushed, last)
 	var err error
 	switch {
 	case missing:
@@ -75,9 +75,9 @@ func (s *Store) noteLosses(missing bool, rec spool.Recovery, last uint64) error 
 	if err != nil {
 		return err
 	}
-	s.openAcked()
+	s.acked.open()
 	if end != "" {
-		s.noteAcked(last)
+		s.acked.write(last)
 	}
 	lost, err := s.quarantined()
 	if s.mu.lost = len(lost); s.mu.lost > 0 {

@@ -27,7 +27,7 @@ func (s *Store) openWriter() (err error) {
 			return err
 		}
 	}
-	if err := s.acquire(); err != nil {
+	if s.lock, err = lockStore(s.fs, s.dir, s.now(), s.log); err != nil {
 		return err
 	}
 	defer func() {
@@ -35,10 +35,7 @@ func (s *Store) openWriter() (err error) {
 			if s.wal != nil {
 				err = errors.Join(err, s.wal.Close())
 			}
-			if s.acked != nil {
-				err = errors.Join(err, s.acked.Close())
-			}
-			err = errors.Join(err, s.lock.Close())
+			err = errors.Join(err, s.acked.close(), s.lock.Close())
 		}
 	}()
 	if err := s.readOrMake(); err != nil {

@@ -207,7 +207,7 @@ func (s *Store) scanLog(man *manifest, before logScan) (log logScan, err error) 
 	log = before
 	// Before the log: what was acknowledged by now is found in it, or was flushed
 	// under another manifest.
-	log.acked = s.readAcked()
+	log.acked = s.acked.read()
 	var all []record
 	var sizes []int64
 	log.next, log.broken, err = spool.Scan(s.fs, filepath.Join(s.dir, walDir), before.next, func(r spool.Record) error {

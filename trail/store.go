@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,7 +40,7 @@ type Store struct {
 	width  int64 // of a bucket, in ms; immutable after Open
 	lock   io.Closer
 	wal    *spool.Spool
-	acked  vfs.File        // of a writer; see logend.go
+	acked  ackNote
 	large  map[string]bool // properties known to have integers that a number cannot hold exactly; owned by the committer
 
 	current     atomic.Pointer[snapshot] // nil after Close
@@ -158,6 +159,7 @@ func newStore(dir string, opt Options) *Store {
 			s.fs = vfs.OS{ReadOnly: true}
 		}
 	}
+	s.acked = ackNote{fs: s.fs, path: filepath.Join(dir, ackedName), log: s.log}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.horizon = math.MinInt64
 	s.mu.tombs = newTombstones(nil)
@@ -224,9 +226,7 @@ func (s *Store) shutdown() error {
 		}
 		err = s.wal.Close()
 	}
-	if s.acked != nil {
-		err = errors.Join(err, s.acked.Close())
-	}
+	err = errors.Join(err, s.acked.close())
 	if sn := s.current.Swap(nil); sn != nil {
 		sn.unpin()
 	}

@@ -188,7 +188,7 @@ func (v *verifier) log() error {
 	if err != nil {
 		return err
 	}
-	acked := v.s.readAcked() // before the log is read
+	acked := v.s.acked.read() // before the log is read
 	dir := filepath.Join(v.s.dir, walDir)
 	var records []record
 	_, damages, err := spool.Scan(v.s.fs, dir, spool.Cursor{}, func(r spool.Record) error {
