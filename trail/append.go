@@ -170,8 +170,8 @@ func refusals(err error, events []event.Event) error {
 	return &RejectedError{Refused: refused}
 }
 
-// A committer turns appends into records of the log and runs in memory. Only the
-// goroutine commitLoop uses it.
+// A committer turns appends into records of the log and runs in memory. Only its
+// goroutine, run, uses it.
 type committer struct {
 	s        *Store
 	builders map[int64]*segment.Builder // by bucket, used again
@@ -191,16 +191,16 @@ func newCommitter(s *Store) *committer {
 	return &committer{s: s, builders: make(map[int64]*segment.Builder)}
 }
 
-func (s *Store) commitLoop() {
-	defer close(s.stopped)
-	c := newCommitter(s)
+// run is the goroutine of the committer.
+func (c *committer) run() {
+	defer close(c.s.stopped)
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-c.s.ctx.Done():
 			return
-		case op := <-s.ops:
+		case op := <-c.s.ops:
 			op()
-		case r := <-s.requests:
+		case r := <-c.s.requests:
 			c.commit(c.nextGroup(r))
 		}
 	}
@@ -289,7 +289,7 @@ func (c *committer) waitForRoom() error {
 		if p := s.flushErr.Load(); p != nil {
 			return fmt.Errorf("memory is full, and cannot be flushed: %w", *p)
 		}
-		s.notify(s.wakeFlusher)
+		notify(s.wakeFlusher)
 		select {
 		case <-s.wakeCommitter:
 		case op := <-s.ops:
@@ -374,7 +374,7 @@ func (c *committer) write(group []*request, schema event.Schema) ([]int64, error
 	s.mu.Unlock()
 	old.unpin()
 	if due || first {
-		s.notify(s.wakeFlusher)
+		notify(s.wakeFlusher)
 	}
 	var buckets []int64
 	for _, r := range runs {

@@ -45,7 +45,7 @@ func (s *Store) flushLoop() {
 		if err != nil {
 			failed = s.now()
 		}
-		s.notify(s.wakeCommitter)
+		notify(s.wakeCommitter)
 		return err
 	}
 	for {
@@ -157,7 +157,7 @@ func (s *Store) flush() (err error) {
 		positions[i] = r.pos
 	}
 	s.wal.Ack(positions...)
-	s.notify(s.wakeCompactor)
+	notify(s.wakeCompactor)
 	return nil
 }
 

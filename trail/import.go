@@ -133,7 +133,7 @@ func (im *importer) run() (err error) {
 	im.file.Taken = true
 	im.file.Duplicates = im.read - im.file.Dropped - im.file.Rows
 	im.report("done")
-	s.notify(s.wakeCompactor)
+	notify(s.wakeCompactor)
 	return nil
 }
 

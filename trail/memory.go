@@ -113,7 +113,7 @@ func (c *committer) mergeSmallRuns(buckets []int64) {
 	}
 	c.s.mu.Unlock()
 	if large != nil {
-		c.s.notify(c.s.wakeFlusher)
+		notify(c.s.wakeFlusher)
 	}
 }
 

@@ -51,12 +51,12 @@ func (s *Store) openWriter() (err error) {
 	s.mu.Lock()
 	s.publishLocked()
 	s.mu.Unlock()
-	s.startSweeper()
-	s.wg.Go(s.commitLoop)
+	s.sweeper.start(s.ctx, &s.wg)
+	s.wg.Go(newCommitter(s).run)
 	s.wg.Go(s.flushLoop)
 	s.wg.Go(s.compactLoop)
-	s.notify(s.wakeFlusher)
-	s.notify(s.wakeCompactor)
+	notify(s.wakeFlusher)
+	notify(s.wakeCompactor)
 	return nil
 }
 

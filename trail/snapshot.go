@@ -2,9 +2,11 @@ package trail
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -41,7 +43,7 @@ type snapshot struct {
 	tombs   *tombstones
 	cohorts []*cohort // by name
 	lost    int       // places of the log that have lost records
-	next    *snapshot // in Store.retired
+	next    *snapshot // in sweeper.retired
 }
 
 // retired replaces the counter of a snapshot that can no longer be pinned.
@@ -75,20 +77,8 @@ func (sn *snapshot) unpin() {
 // lock (of x/sys/unix, which the mutex profile of small queries showed), and
 // deleting one takes time.
 func (sn *snapshot) unpinAsync() {
-	if !sn.decRef() {
-		return
-	}
-	s := sn.store
-	for {
-		sn.next = s.retired.Load()
-		if s.retired.CompareAndSwap(sn.next, sn) {
-			break
-		}
-	}
-	if s.sweeping.Load() {
-		s.notify(s.wakeSweeper)
-	} else {
-		s.freeRetired()
+	if sn.decRef() {
+		sn.store.sweeper.free(sn)
 	}
 }
 
@@ -104,27 +94,49 @@ func (sn *snapshot) releaseSources() {
 	}
 }
 
-func (s *Store) startSweeper() {
-	s.sweeping.Store(true)
-	s.wg.Go(s.sweepLoop)
+// A sweeper frees snapshots that unpinAsync has released.
+type sweeper struct {
+	retired atomic.Pointer[snapshot] // a stack, linked by snapshot.next
+	running atomic.Bool
+	wake    chan struct{} // capacity 1
 }
 
-// sweepLoop is the sweeper. A snapshot that is unpinned while it ends is freed by it
-// or by unpinAsync, because sweeping becomes false before its last check.
-func (s *Store) sweepLoop() {
-	for s.ctx.Err() == nil {
+func (w *sweeper) start(ctx context.Context, wg *sync.WaitGroup) {
+	w.running.Store(true)
+	wg.Go(func() { w.run(ctx) })
+}
+
+// run frees snapshots until ctx is done. A snapshot that comes while it ends is freed
+// by it or by free, because running becomes false before its last sweep.
+func (w *sweeper) run(ctx context.Context) {
+	for ctx.Err() == nil {
 		select {
-		case <-s.wakeSweeper:
-		case <-s.ctx.Done():
+		case <-w.wake:
+		case <-ctx.Done():
 		}
-		s.freeRetired()
+		w.sweep()
 	}
-	s.sweeping.Store(false)
-	s.freeRetired()
+	w.running.Store(false)
+	w.sweep()
 }
 
-func (s *Store) freeRetired() {
-	for sn := s.retired.Swap(nil); sn != nil; {
+// free frees a snapshot soon.
+func (w *sweeper) free(sn *snapshot) {
+	for {
+		sn.next = w.retired.Load()
+		if w.retired.CompareAndSwap(sn.next, sn) {
+			break
+		}
+	}
+	if w.running.Load() {
+		notify(w.wake)
+	} else {
+		w.sweep()
+	}
+}
+
+func (w *sweeper) sweep() {
+	for sn := w.retired.Swap(nil); sn != nil; {
 		next := sn.next
 		sn.releaseSources()
 		sn = next

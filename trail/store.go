@@ -43,11 +43,9 @@ type Store struct {
 	acked  ackNote
 	large  map[string]bool // properties known to have integers that a number cannot hold exactly; owned by the committer
 
-	current     atomic.Pointer[snapshot] // nil after Close
-	retired     atomic.Pointer[snapshot] // a stack of unpinned snapshots to be freed
-	sweeping    atomic.Bool              // the sweeper runs
-	wakeSweeper chan struct{}            // capacity 1
-	slots       chan struct{}            // one for each worker of a query; capacity GOMAXPROCS
+	current atomic.Pointer[snapshot] // nil after Close
+	sweeper sweeper
+	slots   chan struct{} // one for each worker of a query; capacity GOMAXPROCS
 
 	budget        *semaphore.Weighted // bytes of appends that wait
 	requests      chan *request       // to the committer; the budget bounds it, the capacity saves goroutine switches
@@ -123,7 +121,7 @@ func Open(dir string, opt Options) (*Store, error) {
 			s.cancel()
 			return nil, fmt.Errorf("open store %s: %w", dir, err)
 		}
-		s.startSweeper()
+		s.sweeper.start(s.ctx, &s.wg)
 		return s, nil
 	}
 	if err := s.openWriter(); err != nil {
@@ -145,7 +143,7 @@ func newStore(dir string, opt Options) *Store {
 		ops:           make(chan func()),
 		wakeFlusher:   make(chan struct{}, 1),
 		wakeCompactor: make(chan struct{}, 1),
-		wakeSweeper:   make(chan struct{}, 1),
+		sweeper:       sweeper{wake: make(chan struct{}, 1)},
 		wakeCommitter: make(chan struct{}, 1),
 		flushes:       make(chan chan error),
 		jobs:          make(chan *compactJob),
@@ -194,7 +192,8 @@ func (s *Store) onCommitter(f func()) {
 	}
 }
 
-func (s *Store) notify(c chan struct{}) {
+// notify wakes the goroutine that waits for c.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // a wake-up is pending already
