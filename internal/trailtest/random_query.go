@@ -11,117 +11,16 @@ import (
 )
 
 func (d *caseGenerator) query() *query.Query {
-	kind := d.IntN(10)
+	n := d.IntN(10)
 	if d.dense && d.chance(0.7) {
-		kind = 0
+		n = 0
 	}
-	switch kind {
-	case 0, 1, 2, 3:
-		return &query.Query{Funnel: d.funnel()}
-	case 4, 5:
-		return &query.Query{Retention: d.retention()}
-	case 6, 7:
-		return &query.Query{Segment: d.segment()}
-	case 8:
-		return &query.Query{Name: "drawn", Cohort: d.cohort()}
-	}
-	return &query.Query{Paths: d.paths()}
-}
-
-func (d *caseGenerator) funnel() *query.Funnel {
-	f := &query.Funnel{Within: d.window(), Bounds: d.bounds(), Limit: 1000}
-	if d.chance(0.2) || f.Within == 0 {
-		f.Within, f.NoLimit = 0, true
-	}
-	steps := 1 + d.low(5)
-	if d.dense {
-		steps = 2 + d.IntN(4)
-	}
-	for range steps {
-		f.Steps = append(f.Steps, d.match(true))
-	}
-	if d.chance(0.02) { // as many as there can be
-		for len(f.Steps) < 32 {
-			f.Steps = append(f.Steps, d.match(true))
+	for _, k := range kinds {
+		if n -= k.weight; n < 0 {
+			return k.draw(d)
 		}
 	}
-	switch {
-	case d.chance(0.2):
-		f.AnyOrder = true
-	case d.dense || d.chance(0.6):
-		f.Modes.StrictDeduplication = d.chance(0.3)
-		f.Modes.StrictOrder = d.chance(0.4)
-		f.Modes.StrictIncrease = d.chance(0.4)
-		f.Modes.StrictOnce = d.chance(0.4) && len(f.Steps) < 10
-		f.Modes.AllowReentry = f.Modes.StrictOrder && d.chance(0.4)
-	}
-	if !f.AnyOrder && len(f.Steps) > 1 && d.chance(0.3) {
-		for range 1 + d.low(2) {
-			after := 1 + d.IntN(len(f.Steps)-1)
-			f.Exclude = append(f.Exclude, query.Exclude{Match: d.match(true), After: after, Before: after + 1 + d.IntN(len(f.Steps)-after)})
-		}
-	}
-	if d.chance(0.2) {
-		f.Same = d.property()
-	}
-	if d.chance(0.4) {
-		f.By = d.property()
-		if d.chance(0.2) {
-			f.Limit = 1 + d.IntN(3)
-		}
-	}
-	return f
-}
-
-func (d *caseGenerator) retention() *query.Retention {
-	r := &query.Retention{
-		Start: d.match(d.chance(0.8)), Return: d.match(d.chance(0.8)),
-		Periods: 1 + d.low(14), Unbounded: d.chance(0.3),
-		Cohort: pick(d, []query.Unit{query.NoUnit, query.Day, query.Week, query.Month}),
-		Zone:   d.zone(), Bounds: d.bounds(),
-	}
-	if d.chance(0.03) {
-		r.Periods = 366
-	}
-	if d.chance(0.5) {
-		r.Every.Unit = pick(d, []query.Unit{query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month})
-	} else {
-		r.Every.Elapsed = pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()})
-		if r.Every.Elapsed == 0 {
-			r.Every.Elapsed = time.Minute
-		}
-	}
-	return r
-}
-
-func (d *caseGenerator) segment() *query.Segment {
-	s := &query.Segment{Match: d.match(d.chance(0.7)), Zone: d.zone(), Bounds: d.bounds()}
-	if d.chance(0.7) {
-		s.Bucket = pick(d, []query.Unit{query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month})
-		// As fill makes a row for each bucket and group, it is left to long buckets.
-		s.Fill = d.chance(0.3) && (s.Bucket >= query.Day || d.span <= day)
-	}
-	for range d.low(4) {
-		p := d.property()
-		if !contains(s.By, p) {
-			s.By = append(s.By, p)
-		}
-	}
-	var numeric []string
-	for _, f := range d.Schema {
-		if f.Type == event.Int || f.Type == event.Float {
-			numeric = append(numeric, f.Name)
-		}
-	}
-	s.Measure.Kind = pick(d, []query.MeasureKind{query.Count, query.Users})
-	if len(numeric) > 0 && d.chance(0.6) {
-		s.Measure.Kind = pick(d, []query.MeasureKind{query.Sum, query.Avg, query.Min, query.Max, query.Percentile})
-		s.Measure.Property = pick(d, numeric)
-		if s.Measure.Kind == query.Percentile {
-			s.Measure.Percentile = pick(d, []int{1, 25, 50, 75, 90, 95, 99})
-		}
-	}
-	return s
+	panic("trailtest: the weights of the kinds sum to less than 10")
 }
 
 func contains(list []string, s string) bool {
@@ -131,35 +30,6 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
-}
-
-func (d *caseGenerator) cohort() *query.Cohort {
-	c := &query.Cohort{Bounds: d.bounds()}
-	did := func() query.Did {
-		x := query.Did{Match: d.match(d.chance(0.8)), AtLeast: 1 + d.low(5)}
-		if d.chance(0.3) {
-			x.AtMost = x.AtLeast + d.IntN(4)
-		}
-		return x
-	}
-	for range 1 + d.low(3) {
-		c.Did = append(c.Did, did())
-	}
-	for range d.low(3) {
-		c.DidNot = append(c.DidNot, did())
-	}
-	return c
-}
-
-func (d *caseGenerator) paths() *query.Paths {
-	p := &query.Paths{Anchor: d.match(d.chance(0.9)), Previous: d.chance(0.4), Steps: 1 + d.IntN(7), Top: pick(d, []int{1, 3, 20, 1000}), Bounds: d.bounds()}
-	if d.chance(0.5) {
-		p.Gap = d.window()
-	}
-	if d.chance(0.3) {
-		p.Where = d.filter(2)
-	}
-	return p
 }
 
 // match draws which events are meant; named ones have at least one name.

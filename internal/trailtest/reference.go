@@ -2,7 +2,7 @@
 // reference that answers every query, random cases, generators of large data sets
 // and the small data set of the tutorial.
 //
-// Read Answer, whose files answer_*.go have one kind of query each, and filter.go;
+// Read Answer, and filter.go; each kind of query has a file, and kinds lists them;
 // then Draw for random cases, Equal for the comparison, Ecom, GitHub and Hits for
 // big data, and WriteSample.
 //
@@ -22,6 +22,19 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
+
+// A kind is a kind of query: how it is answered, compared and drawn.
+type kind struct {
+	name    string
+	weight  int // how many of 10 queries that are drawn are of the kind
+	of      func(*query.Query) bool
+	answers func(*query.Answer) bool
+	answer  func(*table, *query.Query) (query.Answer, error)
+	equal   func(a, b *query.Answer, tolerance float64) error
+	draw    func(*caseGenerator) *query.Query
+}
+
+var kinds = []kind{funnelKind, retentionKind, segmentKind, cohortKind, pathsKind}
 
 // A row is an event as the reference sees it, its values in the types of the
 // schema.
@@ -55,25 +68,16 @@ func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts m
 	if err != nil {
 		return nil, err
 	}
-	answer := &query.Answer{}
-	switch {
-	case q.Funnel != nil:
-		answer.Funnel, err = t.funnel(q.Funnel)
-	case q.Retention != nil:
-		answer.Retention, err = t.retention(q.Retention)
-	case q.Segment != nil:
-		answer.Segment, err = t.segment(q.Segment)
-	case q.Cohort != nil:
-		answer.Cohort, err = t.cohort(q.Name, q.Cohort)
-	case q.Paths != nil:
-		answer.Paths, err = t.paths(q.Paths)
-	default:
-		err = errors.New("the query asks nothing")
+	for _, k := range kinds {
+		if k.of(q) {
+			answer, err := k.answer(t, q)
+			if err != nil {
+				return nil, err
+			}
+			return &answer, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
+	return nil, errors.New("the query asks nothing")
 }
 
 func newTable(events []event.Event, schema event.Schema, cohorts map[string][]uint64) (*table, error) {

@@ -97,7 +97,11 @@ func (r *retention) answer(p *plan) (*query.Answer, error) {
 		}
 		a.Cohorts = append(a.Cohorts, c)
 	}
-	return &query.Answer{Retention: a}, nil
+	answer := &query.Answer{Retention: a}
+	if p.through > math.MinInt64 {
+		answer.Stats.Through, answer.Stats.HasThrough = p.through, true
+	}
+	return answer, nil
 }
 
 // A retentionFold is the fold of a retention.

@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -71,17 +70,10 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 	if err != nil {
 		return nil, err
 	}
-	answer.Stats = query.Stats{
-		EventsRead: cost.rows,
-		BytesRead:  cost.bytes,
-		Segments:   len(b.sources),
-		Sample:     b.share,
-		Warnings:   b.warnings,
-		ElapsedUS:  time.Since(start).Microseconds(),
-	}
-	if q.Retention != nil && b.through > math.MinInt64 {
-		answer.Stats.Through, answer.Stats.HasThrough = b.through, true
-	}
+	st := &answer.Stats
+	st.EventsRead, st.BytesRead = cost.rows, cost.bytes
+	st.Segments, st.Sample, st.Warnings = len(b.sources), b.share, b.warnings
+	st.ElapsedUS = time.Since(start).Microseconds()
 	return answer, nil
 }
 

@@ -1,12 +1,26 @@
 package trailtest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
+
+var retentionKind = kind{
+	name:    "retention",
+	weight:  2,
+	of:      func(q *query.Query) bool { return q.Retention != nil },
+	answers: func(a *query.Answer) bool { return a.Retention != nil },
+	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
+		a.Retention, err = t.retention(q.Retention)
+		return a, err
+	},
+	equal: func(a, b *query.Answer, _ float64) error { return equalRetention(a.Retention, b.Retention) },
+	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Retention: d.retention()} },
+}
 
 func (t *table) retention(q *query.Retention) (*query.RetentionAnswer, error) {
 	starts, err := t.match(q.Start)
@@ -75,4 +89,46 @@ func cohortUnit(q *query.Retention) query.Unit {
 		return query.Week
 	}
 	return query.Day
+}
+
+func equalRetention(a, b *query.RetentionAnswer) error {
+	for i := range min(len(a.Cohorts), len(b.Cohorts)) {
+		x, y := a.Cohorts[i], b.Cohorts[i]
+		where := fmt.Sprintf("cohort %d (%s)", i+1, x.Start)
+		err := first(
+			differ(where+", start", x.Start, y.Start),
+			differ(where+", size", x.Size, y.Size),
+			differ(where+", number of periods", len(x.Periods), len(y.Periods)),
+		)
+		if err != nil {
+			return err
+		}
+		for k := range x.Periods {
+			if err := differ(fmt.Sprintf("%s, period %d", where, k), x.Periods[k], y.Periods[k]); err != nil {
+				return err
+			}
+		}
+	}
+	return differ("number of cohorts", len(a.Cohorts), len(b.Cohorts))
+}
+
+func (d *caseGenerator) retention() *query.Retention {
+	r := &query.Retention{
+		Start: d.match(d.chance(0.8)), Return: d.match(d.chance(0.8)),
+		Periods: 1 + d.low(14), Unbounded: d.chance(0.3),
+		Cohort: pick(d, []query.Unit{query.NoUnit, query.Day, query.Week, query.Month}),
+		Zone:   d.zone(), Bounds: d.bounds(),
+	}
+	if d.chance(0.03) {
+		r.Periods = 366
+	}
+	if d.chance(0.5) {
+		r.Every.Unit = pick(d, []query.Unit{query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month})
+	} else {
+		r.Every.Elapsed = pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()})
+		if r.Every.Elapsed == 0 {
+			r.Every.Elapsed = time.Minute
+		}
+	}
+	return r
 }

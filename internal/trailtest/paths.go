@@ -8,6 +8,19 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
+var pathsKind = kind{
+	name:    "paths",
+	weight:  1,
+	of:      func(q *query.Query) bool { return q.Paths != nil },
+	answers: func(a *query.Answer) bool { return a.Paths != nil },
+	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
+		a.Paths, err = t.paths(q.Paths)
+		return a, err
+	},
+	equal: func(a, b *query.Answer, _ float64) error { return equalPaths(a.Paths, b.Paths) },
+	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Paths: d.paths()} },
+}
+
 func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
 	anchors, err := t.match(p.Anchor)
 	if err != nil {
@@ -53,4 +66,26 @@ func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
 	})
 	answer.Paths = answer.Paths[:min(cmp.Or(p.Top, 20), len(answer.Paths))]
 	return answer, nil
+}
+
+func equalPaths(a, b *query.PathsAnswer) error {
+	for i := range min(len(a.Paths), len(b.Paths)) {
+		where := fmt.Sprintf("path %d", i+1)
+		x, y := a.Paths[i], b.Paths[i]
+		if err := first(differ(where, fmt.Sprintf("%q", x.Path), fmt.Sprintf("%q", y.Path)), differ(fmt.Sprintf("%s %q, users", where, x.Path), x.Users, y.Users)); err != nil {
+			return err
+		}
+	}
+	return differ("number of paths", len(a.Paths), len(b.Paths))
+}
+
+func (d *caseGenerator) paths() *query.Paths {
+	p := &query.Paths{Anchor: d.match(d.chance(0.9)), Previous: d.chance(0.4), Steps: 1 + d.IntN(7), Top: pick(d, []int{1, 3, 20, 1000}), Bounds: d.bounds()}
+	if d.chance(0.5) {
+		p.Gap = d.window()
+	}
+	if d.chance(0.3) {
+		p.Where = d.filter(2)
+	}
+	return p
 }

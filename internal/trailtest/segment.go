@@ -10,6 +10,21 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
+var segmentKind = kind{
+	name:    "segment",
+	weight:  2,
+	of:      func(q *query.Query) bool { return q.Segment != nil },
+	answers: func(a *query.Answer) bool { return a.Segment != nil },
+	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
+		a.Segment, err = t.segment(q.Segment)
+		return a, err
+	},
+	equal: func(a, b *query.Answer, tolerance float64) error {
+		return equalSegment(a.Segment, b.Segment, tolerance)
+	},
+	draw: func(d *caseGenerator) *query.Query { return &query.Query{Segment: d.segment()} },
+}
+
 // An accumulator is what a segment gathers of one group in one bucket.
 type accumulator struct {
 	bucket int64
@@ -190,4 +205,103 @@ func amount(m query.Measured) float64 {
 		return float64(m.Int)
 	}
 	return m.Float
+}
+
+func equalSegment(a, b *query.SegmentAnswer, tolerance float64) error {
+	if err := first(differ("bucketed", a.Bucketed, b.Bucketed), differ("by", a.By, b.By)); err != nil {
+		return err
+	}
+	// Sums of floats depend on the order of adding, so rows whose values are nearly
+	// equal may have changed places; within a bucket they are put in order of group.
+	x, y := settled(a.Rows, tolerance), settled(b.Rows, tolerance)
+	for i := range min(len(x), len(y)) {
+		where := fmt.Sprintf("row %d (%s%s)", i+1, x[i].Bucket, groupName(x[i].Group))
+		if err := differ(where+", bucket", x[i].Bucket, y[i].Bucket); err != nil {
+			return err
+		}
+		if err := differ(where+", properties", len(x[i].Group), len(y[i].Group)); err != nil {
+			return err
+		}
+		for k := range x[i].Group {
+			if err := equalValue(where+", group", x[i].Group[k], y[i].Group[k]); err != nil {
+				return err
+			}
+		}
+		if err := equalMeasured(where+", value", x[i].Value, y[i].Value, tolerance); err != nil {
+			return err
+		}
+	}
+	return differ("number of rows", len(a.Rows), len(b.Rows))
+}
+
+// settled returns rows in which runs of nearly equal numbers are in order of
+// group.
+func settled(rows []query.SegmentRow, tolerance float64) []query.SegmentRow {
+	rows = slices.Clone(rows)
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && rows[to].Bucket == rows[from].Bucket &&
+			rows[to].Value.Type == event.Float && rows[from].Value.Type == event.Float &&
+			near(rows[to-1].Value.Float, rows[to].Value.Float, tolerance) {
+			to++
+		}
+		slices.SortStableFunc(rows[from:to], func(a, b query.SegmentRow) int {
+			return slices.CompareFunc(a.Group, b.Group, compareValues)
+		})
+		from = to
+	}
+	return rows
+}
+
+func equalMeasured(what string, a, b query.Measured, tolerance float64) error {
+	same := a.Type == b.Type && a.Sampled == b.Sampled && a.Int == b.Int &&
+		near(a.Float, b.Float, tolerance) && near(a.Low, b.Low, tolerance) && near(a.High, b.High, tolerance)
+	if same {
+		return nil
+	}
+	return fmt.Errorf("%s: %s, and %s", what, measuredName(a), measuredName(b))
+}
+
+func measuredName(m query.Measured) string {
+	name := "null"
+	switch m.Type {
+	case event.Int:
+		name = fmt.Sprintf("integer %d", m.Int)
+	case event.Float:
+		name = fmt.Sprintf("number %v", m.Float)
+	}
+	if m.Sampled {
+		name += fmt.Sprintf(" [%v, %v]", m.Low, m.High)
+	}
+	return name
+}
+
+func (d *caseGenerator) segment() *query.Segment {
+	s := &query.Segment{Match: d.match(d.chance(0.7)), Zone: d.zone(), Bounds: d.bounds()}
+	if d.chance(0.7) {
+		s.Bucket = pick(d, []query.Unit{query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month})
+		// As fill makes a row for each bucket and group, it is left to long buckets.
+		s.Fill = d.chance(0.3) && (s.Bucket >= query.Day || d.span <= day)
+	}
+	for range d.low(4) {
+		p := d.property()
+		if !contains(s.By, p) {
+			s.By = append(s.By, p)
+		}
+	}
+	var numeric []string
+	for _, f := range d.Schema {
+		if f.Type == event.Int || f.Type == event.Float {
+			numeric = append(numeric, f.Name)
+		}
+	}
+	s.Measure.Kind = pick(d, []query.MeasureKind{query.Count, query.Users})
+	if len(numeric) > 0 && d.chance(0.6) {
+		s.Measure.Kind = pick(d, []query.MeasureKind{query.Sum, query.Avg, query.Min, query.Max, query.Percentile})
+		s.Measure.Property = pick(d, numeric)
+		if s.Measure.Kind == query.Percentile {
+			s.Measure.Percentile = pick(d, []int{1, 25, 50, 75, 90, 95, 99})
+		}
+	}
+	return s
 }

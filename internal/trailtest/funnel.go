@@ -3,12 +3,26 @@ package trailtest
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
+
+var funnelKind = kind{
+	name:    "funnel",
+	weight:  4,
+	of:      func(q *query.Query) bool { return q.Funnel != nil },
+	answers: func(a *query.Answer) bool { return a.Funnel != nil },
+	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
+		a.Funnel, err = t.funnel(q.Funnel)
+		return a, err
+	},
+	equal: func(a, b *query.Answer, _ float64) error { return equalFunnel(a.Funnel, b.Funnel) },
+	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Funnel: d.funnel()} },
+}
 
 // A win is how far a user, or one value of Same of a user, has come.
 type win struct {
@@ -202,4 +216,80 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 		best.value = smallest(rows, f.By, func(r row) bool { return r.time == best.first && isStep(r) })
 	}
 	return best
+}
+
+func equalFunnel(a, b *query.FunnelAnswer) error {
+	err := first(
+		equalSteps("", a.Steps, b.Steps),
+		differ("by", a.By, b.By),
+	)
+	if err != nil {
+		return err
+	}
+	for i := range min(len(a.Groups), len(b.Groups)) {
+		x, y := a.Groups[i], b.Groups[i]
+		where := fmt.Sprintf("group %d (%s)", i+1, quoted(x.Value))
+		if err := first(equalValue(where, x.Value, y.Value), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
+			return err
+		}
+	}
+	return differ("number of groups", len(a.Groups), len(b.Groups))
+}
+
+func equalSteps(where string, a, b []query.FunnelStep) error {
+	if err := differ(where+"number of steps", len(a), len(b)); err != nil {
+		return err
+	}
+	for i := range a {
+		at := fmt.Sprintf("%sstep %d", where, i+1)
+		if err := first(differ(at, a[i].Event, b[i].Event), differ(at+" ("+a[i].Event+"), users", a[i].Users, b[i].Users)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *caseGenerator) funnel() *query.Funnel {
+	f := &query.Funnel{Within: d.window(), Bounds: d.bounds(), Limit: 1000}
+	if d.chance(0.2) || f.Within == 0 {
+		f.Within, f.NoLimit = 0, true
+	}
+	steps := 1 + d.low(5)
+	if d.dense {
+		steps = 2 + d.IntN(4)
+	}
+	for range steps {
+		f.Steps = append(f.Steps, d.match(true))
+	}
+	if d.chance(0.02) { // as many as there can be
+		for len(f.Steps) < 32 {
+			f.Steps = append(f.Steps, d.match(true))
+		}
+	}
+	switch {
+	case d.chance(0.2):
+		f.AnyOrder = true
+	case d.dense || d.chance(0.6):
+		f.Modes.StrictDeduplication = d.chance(0.3)
+		f.Modes.StrictOrder = d.chance(0.4)
+		f.Modes.StrictIncrease = d.chance(0.4)
+		f.Modes.StrictOnce = d.chance(0.4) && len(f.Steps) < 10
+		f.Modes.AllowReentry = f.Modes.StrictOrder && d.chance(0.4)
+	}
+	if !f.AnyOrder && len(f.Steps) > 1 && d.chance(0.3) {
+		for range 1 + d.low(2) {
+			after := 1 + d.IntN(len(f.Steps)-1)
+			f.Exclude = append(f.Exclude, query.Exclude{Match: d.match(true), After: after, Before: after + 1 + d.IntN(len(f.Steps)-after)})
+		}
+	}
+	if d.chance(0.2) {
+		f.Same = d.property()
+	}
+	if d.chance(0.4) {
+		f.By = d.property()
+		if d.chance(0.2) {
+			f.Limit = 1 + d.IntN(3)
+		}
+	}
+	return f
 }

@@ -1,0 +1,111 @@
+package trailtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/query"
+)
+
+var cohortKind = kind{
+	name:    "cohort",
+	weight:  1,
+	of:      func(q *query.Query) bool { return q.Cohort != nil },
+	answers: func(a *query.Answer) bool { return a.Cohort != nil },
+	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
+		a.Cohort, err = t.cohort(q.Name, q.Cohort)
+		return a, err
+	},
+	equal: func(a, b *query.Answer, _ float64) error { return equalCohort(a.Cohort, b.Cohort) },
+	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Name: "drawn", Cohort: d.cohort()} },
+}
+
+func (t *table) cohort(name string, c *query.Cohort) (*query.CohortAnswer, error) {
+	did, err := t.didList(c.Did)
+	if err != nil {
+		return nil, err
+	}
+	didNot, err := t.didList(c.DidNot)
+	if err != nil {
+		return nil, err
+	}
+	answer := &query.CohortAnswer{Name: name, Found: []query.User{}}
+	for _, rows := range t.users {
+		rows = bounded(rows, c.Bounds)
+		in := true
+		for _, d := range did {
+			in = in && d(rows)
+		}
+		for _, d := range didNot {
+			in = in && !d(rows)
+		}
+		if in && len(rows) > 0 {
+			answer.Found = append(answer.Found, query.User{Hash: rows[0].hash})
+		}
+	}
+	slices.SortFunc(answer.Found, func(a, b query.User) int { return cmp.Compare(a.Hash, b.Hash) })
+	answer.Users = number(len(answer.Found))
+	return answer, nil
+}
+
+// didList returns for each entry whether the events of a user are as many as it
+// wants.
+func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
+	var all []func([]row) bool
+	for _, d := range list {
+		is, err := t.match(d.Match)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, func(rows []row) bool {
+			n := 0
+			for _, r := range rows {
+				n += boolInt(is(r))
+			}
+			return n >= max(d.AtLeast, 1) && (d.AtMost == 0 || n <= d.AtMost)
+		})
+	}
+	return all, nil
+}
+
+func equalCohort(a, b *query.CohortAnswer) error {
+	if err := first(differ("name", a.Name, b.Name), differ("users", a.Users, b.Users)); err != nil {
+		return err
+	}
+	if a.Found == nil || b.Found == nil {
+		return nil
+	}
+	if err := differ("number of users found", len(a.Found), len(b.Found)); err != nil {
+		return err
+	}
+	for i := range a.Found {
+		x, y := a.Found[i], b.Found[i]
+		where := fmt.Sprintf("user %d", i+1)
+		if err := differ(where+", hash", x.Hash, y.Hash); err != nil {
+			return err
+		}
+		if x.ID != "" && y.ID != "" && x.ID != y.ID {
+			return differ(where+", id", x.ID, y.ID)
+		}
+	}
+	return nil
+}
+
+func (d *caseGenerator) cohort() *query.Cohort {
+	c := &query.Cohort{Bounds: d.bounds()}
+	did := func() query.Did {
+		x := query.Did{Match: d.match(d.chance(0.8)), AtLeast: 1 + d.low(5)}
+		if d.chance(0.3) {
+			x.AtMost = x.AtLeast + d.IntN(4)
+		}
+		return x
+	}
+	for range 1 + d.low(3) {
+		c.Did = append(c.Did, did())
+	}
+	for range d.low(3) {
+		c.DidNot = append(c.DidNot, did())
+	}
+	return c
+}
