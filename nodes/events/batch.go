@@ -98,7 +98,7 @@ func (s settings) sender() (batch.SendFunc, error) {
 	return batch.NewHTTP(s.url, batch.HTTPOptions{Method: s.method, Header: header, Timeout: s.timeout})
 }
 
-var errHeader = errors.New("want a map of text")
+var errHeader = errors.New("must be a map of text")
 
 var orders = map[string]batch.Order{"unordered": batch.OrderNone, "key": batch.OrderPerKey, "total": batch.OrderTotal}
 
@@ -169,7 +169,7 @@ func (n *batchNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	return n.add(p, eventsOf(pkt.Payload))
 }
 
-// eventsOf are the elements of a list, or the one event that anything else is.
+// eventsOf returns the elements of a list. Any other payload is one event.
 func eventsOf(payload value.Value) []value.Value {
 	if payload.Kind() != value.KindList {
 		return []value.Value{payload}
@@ -181,14 +181,14 @@ func eventsOf(payload value.Value) []value.Value {
 	return all
 }
 
-// expired is the context of those who do not wait.
+// expired is the context of calls that must not wait.
 var expired = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// add accepts events for which memory is enough. It waits only for room.
+// add accepts events into memory. It waits only for room in the queue.
 func (n *batchNode) add(p node.Process, payloads []value.Value) node.Result {
 	var failed []error
 	for i, payload := range payloads {
@@ -248,8 +248,8 @@ func (n *batchNode) addAndWait(ctx context.Context, p node.Process, payload valu
 	return result(failed)
 }
 
-// event evaluates the key. Equal keys make equal numbers in every process, for
-// lanes are remembered on disk.
+// event evaluates the key. Equal keys make equal numbers in every process, since the
+// spool keeps lanes.
 func (n *batchNode) event(p node.Process, payload value.Value) (batchEvent, error) {
 	e := batchEvent{payload: payload}
 	if n.key == nil {
@@ -279,7 +279,7 @@ func result(failed []error) node.Result {
 	return node.Fail(errors.Join(failed...))
 }
 
-// rejected is why an event was not accepted, or not delivered.
+// rejected returns the error of an event that was not accepted, or not delivered.
 func (n *batchNode) rejected(payload value.Value, err error) error {
 	e := &node.Error{Err: err, Data: payload}
 	var dropped *batch.EventError
@@ -309,7 +309,7 @@ func (n *batchNode) Open(context.Context) error {
 		if err != nil {
 			return err
 		}
-		n.settings.spool = dir // however it is written
+		n.settings.spool = dir // one key for all spellings of a path
 		key = "batch spool " + dir
 	}
 	o, release, err := node.Acquire(n.pool, key, func() (*sharedProcessor, error) { return newSharedProcessor(n.log), nil })
@@ -323,7 +323,7 @@ func (n *batchNode) Open(context.Context) error {
 	return nil
 }
 
-// Serve has dropped events reported at src from now on.
+// Serve reports dropped events at src from now on.
 func (n *batchNode) Serve(src node.Starter) error {
 	n.source = src
 	if n.failing {
@@ -338,8 +338,9 @@ func (n *batchNode) Stop(ctx context.Context) error {
 	return nil
 }
 
-// closeTimeout is how long Close sends when the engine has set no limit; leastClosing
-// is how long it does in any case. A shutdown ends a second after its grace.
+// closeTimeout is how long Close sends if the engine has set no limit, and
+// minCloseTimeout is how long it sends at least. A shutdown ends a second after its
+// grace.
 const closeTimeout, minCloseTimeout = 10 * time.Second, 400 * time.Millisecond
 
 // Close sends what is left, unless another generation goes on with the processor.
@@ -357,8 +358,8 @@ func (n *batchNode) Close() error {
 // Measure reports what the processor holds and has done.
 func (n *batchNode) Measure(report func(node.Metric)) { n.processor.measure(report) }
 
-// report tells the error port of an event that was dropped after its packet had
-// been answered. It returns when the process there has ended.
+// report sends an event to the error port that was dropped after its packet was
+// answered. It returns when the process there has ended.
 func (n *batchNode) report(d batch.Dropped, text []byte) {
 	payload, err := value.ParseJSON(text)
 	if err != nil { // Receive has written it

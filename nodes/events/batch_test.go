@@ -472,8 +472,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	f(`{kind: batch, url: "localhost:8090"}`, `url: url "localhost:8090": must be such as http://host:port/batch [F2013]`)
-	f(`{kind: batch, url: "http://x", header: 7}`, `header: want a map of text [F2013]`)
-	f(`{kind: batch, url: "http://x", header: {a: 7}}`, `header: want a map of text [F2013]`)
+	f(`{kind: batch, url: "http://x", header: 7}`, `header: must be a map of text [F2013]`)
+	f(`{kind: batch, url: "http://x", header: {a: 7}}`, `header: must be a map of text [F2013]`)
 	f(`{kind: batch, url: "http://x", order: key}`, `order: order: key needs the field key [F2013]`)
 	f(`{kind: batch, url: "http://x", key: self.a}`, `key: key is used with order: key only [F2013]`)
 	f(`{kind: batch, url: "http://x", order: key, key: "1 +"}`, `F4`)

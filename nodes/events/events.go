@@ -1,5 +1,5 @@
-// Package events holds the kinds that hand events on to other systems, keep them,
-// and ask for what users have done.
+// Package events holds the kinds that send events to other systems, store them, and
+// query them.
 //
 // [Defs] lists them; each kind has a file of its own. shared_processor.go and
 // shared_store.go have what outlives a generation of nodes. template.go puts payloads

@@ -29,7 +29,7 @@ type sharedProcessor struct {
 		changed   chan struct{} // closed when the change that is under way is done; nil without one
 		reporter  *batchNode    // of the newest generation; nil logs
 		grace     time.Duration
-		past      [counters]float64 // of the processors before; see counted
+		past      [counters]float64 // of earlier processors; see counted
 	}
 }
 
@@ -50,8 +50,9 @@ func (o *sharedProcessor) enter(n *batchNode) error {
 	return nil
 }
 
-// leave ends the work for n, which closes, and says how long Close may send. When
-// n's generation has never served, the one before goes on by its own settings.
+// leave removes a node that closes; grace is how long Close may send. If the
+// generation of n has never served, the generation before it continues with its own
+// settings.
 func (o *sharedProcessor) leave(n *batchNode, grace time.Duration) error {
 	o.change.Lock()
 	defer o.change.Unlock()
@@ -107,8 +108,8 @@ func (o *sharedProcessor) use(s settings) error {
 	return err
 }
 
-// handOverTimeout is how long a processor whose settings have changed goes on sending
-// before what is left goes to the next by way of the spool.
+// handOverTimeout is how long a processor sends after its settings have changed. The
+// next one finds the rest in the spool.
 const handOverTimeout = time.Second
 
 func (o *sharedProcessor) now() (settings, *batch.Processor[batchEvent]) {
@@ -123,7 +124,8 @@ func (o *sharedProcessor) set(s settings, p *batch.Processor[batchEvent]) {
 	o.mu.settings, o.mu.processor = s, p
 }
 
-// beginChange makes producers wait for the next processor, until done is called.
+// beginChange makes producers wait until done is called, when there is another
+// processor.
 func (o *sharedProcessor) beginChange() (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,8 +160,8 @@ func (o *sharedProcessor) open(s settings) (*batch.Processor[batchEvent], error)
 	return batch.New(c)
 }
 
-// with calls add with the processor, and again with its successor when that one
-// was closed for it. A ctx that has ended waits for no successor.
+// with calls add with the processor. If the processor was closed because its settings
+// changed, it calls add again with the next one. It waits for that until ctx ends.
 func (o *sharedProcessor) with(ctx context.Context, add func(*batch.Processor[batchEvent]) error) error {
 	for {
 		_, p := o.now()
@@ -182,8 +184,8 @@ func (o *sharedProcessor) with(ctx context.Context, add func(*batch.Processor[ba
 	}
 }
 
-// changing returns what is closed when p, which is closed, has a successor; nil
-// when it will have none.
+// changing returns a channel that is closed when another processor has taken the
+// place of p, which is closed. It returns nil if there will be no other.
 func (o *sharedProcessor) changing(p *batch.Processor[batchEvent]) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,7 +197,7 @@ func (o *sharedProcessor) changing(p *batch.Processor[batchEvent]) <-chan struct
 	return o.mu.changed
 }
 
-// add adds an event. Where the policy is to wait, it waits until ctx ends.
+// add adds an event. If the policy is to wait, it waits until ctx ends.
 func (o *sharedProcessor) add(ctx context.Context, s *settings, e *batchEvent) error {
 	return o.with(ctx, func(p *batch.Processor[batchEvent]) error {
 		if s.full == batch.PolicyDefault {
@@ -205,7 +207,7 @@ func (o *sharedProcessor) add(ctx context.Context, s *settings, e *batchEvent) e
 	})
 }
 
-// addAck adds an event as add does. What DropNewest would drop is not accepted.
+// addAck adds an event as add does. It refuses an event that DropNewest would drop.
 func (o *sharedProcessor) addAck(ctx context.Context, s *settings, e *batchEvent) (t batch.Ticket, err error) {
 	impatient := s.full == batch.PolicyReject || s.full == batch.PolicyDropNewest
 	err = o.with(ctx, func(p *batch.Processor[batchEvent]) error {
@@ -221,8 +223,8 @@ func (o *sharedProcessor) addAck(ctx context.Context, s *settings, e *batchEvent
 	return t, err
 }
 
-// dropped is the processor's OnDrop. Who waits for an event's delivery learns of
-// it by the ticket.
+// dropped is the processor's OnDrop. A node that waits for the delivery of an event
+// learns of it from the ticket.
 func (o *sharedProcessor) dropped(d batch.Dropped) {
 	n := o.reporter()
 	for _, text := range d.Events {
@@ -261,8 +263,8 @@ func (o *sharedProcessor) reportTo(n *batchNode) {
 	o.mu.reporter = n
 }
 
-// Close sends what is left for as long as the grace lasts. No node uses the
-// sharedProcessor any more.
+// Close sends what is left, for as long as the grace lasts. It is called when no node
+// uses the processor any more.
 func (o *sharedProcessor) Close() error {
 	o.change.Lock()
 	defer o.change.Unlock()
@@ -297,7 +299,7 @@ func (o *sharedProcessor) closeProcessor(p *batch.Processor[batchEvent], spool s
 // counters is the number of metrics that only grow.
 const counters = 8
 
-// counted are those metrics, without what processors before have counted.
+// counted returns those metrics of one processor.
 func counted(s batch.Stats) [counters]node.Metric {
 	dropped := func(reason batch.Reason, n uint64) node.Metric {
 		return node.Metric{
@@ -317,7 +319,8 @@ func counted(s batch.Stats) [counters]node.Metric {
 	}
 }
 
-// remember adds to what the next processor counts what one that has ended did.
+// remember keeps the counts of a processor that has ended. measure adds them to the
+// counts of the next one.
 func (o *sharedProcessor) remember(s batch.Stats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -326,8 +329,8 @@ func (o *sharedProcessor) remember(s batch.Stats) {
 	}
 }
 
-// measure reports the metrics of the processor. While it is being changed there
-// are none.
+// measure reports the metrics of the processor; none while the processor is being
+// changed.
 func (o *sharedProcessor) measure(report func(node.Metric)) {
 	o.mu.Lock()
 	p, changing, past := o.mu.processor, o.mu.changed != nil, o.mu.past

@@ -14,9 +14,9 @@ import (
 )
 
 // A sharedStore is the store in one folder, for all nodes that use the folder, of
-// all generations. While a node that appends is open, the store is open for
-// writing, and all use that; otherwise it is open for reading, as far as there is
-// one, so that another process may write.
+// all generations. While a node that appends is open, the store is open for writing,
+// and all nodes use it. Otherwise it is open for reading, if it exists, and another
+// process may write to it.
 //
 // A node enters with its generation and leaves with it. The next generation
 // enters first, so that a store that both use stays open.
@@ -42,7 +42,7 @@ type lease struct {
 		sync.Mutex
 		users     int
 		retired   bool
-		refreshed time.Time // when the last refresh that has succeeded began
+		refreshed time.Time // when the last refresh that succeeded began
 	}
 }
 
@@ -94,8 +94,8 @@ func (l *lease) retire() error {
 	return nil
 }
 
-// refresh has the store show what other processes had appended when it was
-// called. Callers that come meanwhile share the next one.
+// refresh makes the store show what other processes had appended when refresh was
+// called. Callers that come while a refresh is running share the next one.
 func (l *lease) refresh(ctx context.Context) error {
 	came := time.Now()
 	select {
@@ -140,7 +140,7 @@ func acquireStore(pool *node.Pool, log *slog.Logger, dir string, writes bool) (_
 	return a, func() error { return errors.Join(a.removeWriter(), leave()) }, nil
 }
 
-// addWriter counts a node that appends.
+// addWriter adds a node that appends. The first one opens the store for writing.
 func (a *sharedStore) addWriter() error {
 	a.change.Lock()
 	defer a.change.Unlock()
@@ -152,7 +152,7 @@ func (a *sharedStore) addWriter() error {
 			return err
 		}
 		a.set(newLease(s, a.log), nil)
-		if reading != nil { // queries see more in the other
+		if reading != nil { // the store that is open for writing shows more
 			if err := reading.retire(); err != nil {
 				a.log.Warn("a store that was read could not be closed", "store", a.dir, "error", err)
 			}
@@ -162,7 +162,7 @@ func (a *sharedStore) addWriter() error {
 	return nil
 }
 
-// removeWriter counts one less. The last one closes the store.
+// removeWriter removes a node that appends. The last one closes the store.
 func (a *sharedStore) removeWriter() error {
 	a.change.Lock()
 	defer a.change.Unlock()
@@ -194,7 +194,7 @@ func (a *sharedStore) set(writing, reading *lease) {
 }
 
 // reader returns a store to query, which stays open until done is called, and
-// shows what had been appended to it when reader was called. The error wraps
+// shows all that was appended before the call. The error wraps
 // trail.ErrNoStore if there is none.
 func (a *sharedStore) reader(ctx context.Context) (s *trail.Store, done func(), err error) {
 	for {
@@ -203,7 +203,7 @@ func (a *sharedStore) reader(ctx context.Context) (s *trail.Store, done func(), 
 			return nil, nil, err
 		}
 		if !l.use() {
-			continue // there is another one by now
+			continue // a newer store has replaced it
 		}
 		if own {
 			return l.store, l.done, nil
@@ -243,7 +243,7 @@ func (a *sharedStore) lease() (l *lease, own bool, err error) {
 	return l, false, nil
 }
 
-// writer returns the store for a node that has entered to write.
+// writer returns the store to a node that appends.
 func (a *sharedStore) writer() (*trail.Store, func(), error) {
 	writing, _ := a.leases()
 	if writing == nil || !writing.use() {
@@ -252,7 +252,6 @@ func (a *sharedStore) writer() (*trail.Store, func(), error) {
 	return writing.store, writing.done, nil
 }
 
-// Close closes the store, which no node uses any more.
 func (a *sharedStore) Close() error {
 	a.change.Lock()
 	defer a.change.Unlock()

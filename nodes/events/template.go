@@ -13,11 +13,11 @@ import (
 
 // A template is a document whose texts may have expressions in them: ${limit}.
 // A text that is one expression and nothing else becomes what the expression
-// makes, whatever its type, and the field that it is of is left out for null;
-// elsewhere the expression makes a part of the text. "$${" is "${". What a payload
-// has ends up as data: it cannot change the shape of the document.
+// makes, whatever its type; if that is null, the field is left out. In other texts
+// the expression makes a part of the text. "$${" is "${". What a payload has ends up
+// as data: it cannot change the shape of the document.
 type template struct {
-	whole  value.Value // of what has no expressions in it
+	whole  value.Value // of a document without expressions
 	fields []field     // of a map
 	items  []template  // of a list
 	texts  []string    // of a text, around the expressions
@@ -42,7 +42,7 @@ const (
 // compileExpr compiles an expression that stands within a text.
 type compileExpr func(code diag.Text) (lang.Program, error)
 
-// newTemplate reads a document. The error is that of a text, with its place.
+// newTemplate reads a document. An error has the place of its text.
 func newTemplate(doc *schema.Raw, compile compileExpr) (template, error) {
 	switch doc.Kind {
 	case schema.RawMap:
@@ -81,7 +81,7 @@ func newTemplate(doc *schema.Raw, compile compileExpr) (template, error) {
 	return template{whole: literal(doc)}, nil
 }
 
-// literal returns a document without expressions as it is meant.
+// literal returns the value of a document without expressions.
 func literal(doc *schema.Raw) value.Value {
 	switch doc.Kind {
 	case schema.RawMap:
@@ -103,10 +103,10 @@ func literal(doc *schema.Raw) value.Value {
 	return doc.Value
 }
 
-// unescape returns a text without expressions as it is meant.
+// unescape returns what a text without expressions means.
 func unescape(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
-// textTemplate reads a text, which stands in a document.
+// textTemplate reads a text of a document.
 func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, error) {
 	t := template{kind: templateText}
 	var before strings.Builder
@@ -146,8 +146,8 @@ func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, 
 	return t, nil
 }
 
-// within returns the place of a byte of a text: that of the text if it is written
-// with escapes.
+// within returns the place of a byte of a text. If the text is written with escapes,
+// that is the place of the text.
 func within(raw *schema.Raw, text string, offset int) diag.Pos {
 	if raw.Text.Code != text {
 		return raw.Pos
@@ -179,11 +179,11 @@ func expression(text string) (code, after string, ok bool) {
 	return "", "", false
 }
 
-// constant reports whether the template makes the same of every payload.
+// constant reports whether the template does not depend on the payload.
 func (t *template) constant() bool { return t.kind == templateWhole }
 
-// render makes a document of a payload. It is not there if an expression that is
-// a whole text made null.
+// render makes a document of a payload. there is false if an expression that is a
+// whole text made null.
 func (t *template) render(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
 	switch t.kind {
 	case templateMap:

@@ -80,7 +80,7 @@ func newAppendNode(o Options, init *node.Init) (*appendNode, error) {
 	for _, f := range []struct {
 		name    string
 		part    *part
-		missing string // the field that it is when the author gave none
+		missing string // the field if the author gave none
 	}{{"user", &n.who, "user"}, {"time", &n.when, "time"}, {"event", &n.what, "event"}, {"event_id", &n.id, ""}} {
 		switch code := c.String(f.name); {
 		case !c.Has(f.name):
@@ -104,7 +104,7 @@ func newAppendNode(o Options, init *node.Init) (*appendNode, error) {
 	return n, errors.Join(errs...)
 }
 
-// of returns the part of a payload, null if it is missing.
+// of returns the value of the part in a payload, null if it is missing.
 func (f *part) of(ctx context.Context, payload value.Value) (value.Value, error) {
 	if f.program != nil {
 		return f.program.Eval(ctx, payload)
@@ -158,10 +158,10 @@ func (n *appendNode) append(ctx context.Context, all []event.Event, payloads []v
 	return node.Answer(value.Map(value.Field{Name: "appended", Value: value.Int(int64(len(all)))}))
 }
 
-// event makes an event of a payload. line is room to be used again.
+// event makes an event of a payload. It reuses line.
 func (n *appendNode) event(ctx context.Context, payload value.Value, now time.Time, line *[]byte) (e event.Event, err error) {
 	if payload.Kind() != value.KindMap && n.properties == nil {
-		return e, fmt.Errorf("want a map, got %s", payload.Kind())
+		return e, fmt.Errorf("must be a map, got %s", payload.Kind())
 	}
 	properties := payload
 	if n.properties != nil {
@@ -169,7 +169,7 @@ func (n *appendNode) event(ctx context.Context, payload value.Value, now time.Ti
 			return e, fmt.Errorf("properties: %w", err)
 		}
 		if properties.Kind() != value.KindMap {
-			return e, fmt.Errorf("properties: want a map, got %s", properties.Kind())
+			return e, fmt.Errorf("properties: must be a map, got %s", properties.Kind())
 		}
 	} else {
 		for _, name := range n.rest {
@@ -224,7 +224,7 @@ func (n *appendNode) parser(columns [4]string) (*trail.EventParser, error) {
 	return p, nil
 }
 
-// refused is why an event was not added.
+// refused returns the error of an event that was not added.
 func (n *appendNode) refused(i int, list bool, payload value.Value, err error) error {
 	if list {
 		err = fmt.Errorf("event %d: %w", i, err)
@@ -238,7 +238,7 @@ func (n *appendNode) Open(context.Context) (err error) {
 	return err
 }
 
-// Close lets go of the store.
+// Close releases the store.
 func (n *appendNode) Close() error {
 	if n.release == nil { // it was never opened
 		return nil

@@ -64,7 +64,7 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 		opt: trail.QueryOptions{Memory: c.Int("memory"), Timeout: c.Duration("timeout"), Sample: c.Float("sample")},
 	}
 	if c.Has("sample") && n.opt.Sample == 0 {
-		return nil, c.Errorf("sample", diag.CodeBadValue, "want a share above 0, up to 1").WithHint("write one such as 0.1")
+		return nil, c.Errorf("sample", diag.CodeBadValue, "must be a share above 0, up to 1").WithHint("write one such as 0.1")
 	}
 	var err error
 	doc := c.Raw("query")
@@ -82,7 +82,7 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 		}
 	}
 	if doc.Kind != schema.RawMap {
-		return nil, c.Errorf("query", diag.CodeBadValue, "want a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
+		return nil, c.Errorf("query", diag.CodeBadValue, "must be a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
 	}
 	n.template, err = newTemplate(doc, func(code diag.Text) (lang.Program, error) {
 		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
@@ -96,11 +96,11 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 		n.query = q
 		return n, found(c, err, tree.locate, func(*query.Error) bool { return true })
 	}
-	// The payload decides about all but keys that no query has.
+	// Until there is a payload, only keys that no query has are certain to be wrong.
 	return n, found(c, err, tree.locate, func(e *query.Error) bool { return e.UnknownKey != "" && !strings.Contains(e.Msg, "${") })
 }
 
-// inQuery says of the error of an expression that it is within the query.
+// inQuery gives the error of an expression the path of the query.
 func inQuery(c schema.Config, err error) error {
 	var all diag.List
 	var d *diag.Diagnostic
@@ -115,18 +115,17 @@ func inQuery(c schema.Config, err error) error {
 		if d.Path == "" {
 			d.Path = c.Path("query")
 		}
-		if !d.Pos.IsValid() { // of a text within a text
+		if !d.Pos.IsValid() { // the query is a text, and the expression a part of it
 			d.Pos = c.Pos("query")
 		}
 	}
 	return all.Err()
 }
 
-// A locate says of a finding where in the workflow it is, by the place that it has
-// in the query.
+// A locate sets the place of a finding in the workflow. in is its place in the query.
 type locate func(d *diag.Diagnostic, in query.Pos)
 
-// writtenAs locates what is in a query that is written as a text.
+// writtenAs locates findings in a query that is written as text.
 func writtenAs(raw *schema.Raw, text string) locate {
 	return func(d *diag.Diagnostic, in query.Pos) {
 		if raw.Text.Code == text {
@@ -135,7 +134,7 @@ func writtenAs(raw *schema.Raw, text string) locate {
 	}
 }
 
-// found makes findings of the errors of a query.
+// found makes findings of those errors of a query that are wanted.
 func found(c schema.Config, err error, locate locate, wanted func(*query.Error) bool) error {
 	var all query.Errors
 	if err == nil {
@@ -153,7 +152,7 @@ func found(c schema.Config, err error, locate locate, wanted func(*query.Error) 
 		if e.Hint != "" {
 			d = d.WithHint("%s", e.Hint)
 		}
-		if c.Hidden("query") { // what it says may be a secret
+		if c.Hidden("query") { // the message may quote a secret
 			d.Msg, d.Hint = "a template has made a query that is wrong", ""
 		}
 		if e.Line > 0 {
@@ -164,7 +163,7 @@ func found(c schema.Config, err error, locate locate, wanted func(*query.Error) 
 	return list.Err()
 }
 
-// Receive asks, and sends the answer.
+// Receive runs the query, and sends the answer.
 func (n *queryNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result {
 		answer, err := n.answer(ctx, pkt.Payload)
@@ -178,7 +177,7 @@ func (n *queryNode) Receive(_ node.Process, pkt node.Packet) node.Result {
 // Concurrency lets one process run several queries concurrently.
 func (n *queryNode) Concurrency() int { return 4 }
 
-// answer asks the question that a payload makes.
+// answer runs the query that a payload makes.
 func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Value, error) {
 	q := n.query
 	if q == nil {
@@ -210,7 +209,7 @@ func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Valu
 	return value.ParseJSON(text)
 }
 
-// A badQuery is a query that a payload has made wrong.
+// A badQuery is the error of a query that a payload has made wrong.
 type badQuery struct{ err error }
 
 // Error tells the problems, one on a line, without their places, which are those
@@ -229,7 +228,6 @@ func (e *badQuery) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the problems.
 func (e *badQuery) Unwrap() error { return e.err }
 
 // queryError gives an error the status and code that the error port has.
@@ -252,7 +250,7 @@ func queryError(err error) error {
 	return err
 }
 
-// Open finds the store. One that is not there yet may come.
+// Open finds the store. The store may also appear later.
 func (n *queryNode) Open(ctx context.Context) (err error) {
 	if n.store, n.release, err = acquireStore(n.pool, n.log, n.db, false); err != nil {
 		return err
@@ -269,7 +267,7 @@ func (n *queryNode) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close lets go of the store.
+// Close releases the store.
 func (n *queryNode) Close() error {
 	if n.release == nil { // it was never opened
 		return nil

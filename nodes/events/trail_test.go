@@ -110,7 +110,7 @@ func TestTrailAppend(t *testing.T) {
 	good := `{"user":"bad","time":"2026-03-01T00:00:00Z","event":"bad"}`
 	refused(`{"event":"view"}`, "user: is missing", `{"event":"view"}`)
 	refused(`[`+good+`,{"user":"x"}]`, "event 1: event: is missing", `{"user":"x"}`)
-	refused(`[`+good+`,7]`, "event 1: want a map, got integer", `7`)
+	refused(`[`+good+`,7]`, "event 1: must be a map, got integer", `7`)
 	refused(`{"user":"x","event":"view","time":"yesterday"}`, "", `{"user":"x","event":"view","time":"yesterday"}`)
 	refused(`{"user":"x","event":"view","tags":["a"]}`, "", `{"user":"x","event":"view","tags":["a"]}`)
 	refused(`[`+good+`,{"user":"x","event":"view","price":"cheap"}]`, "event 1: ", `{"user":"x","event":"view","price":"cheap"}`)
@@ -281,10 +281,10 @@ func TestTrailQueryDocument(t *testing.T) {
 	f("query: {funnel: {steps: '-${a'}}", "w.yaml:4:27: ", `a "${" has no "}"`)
 	f("query: |\n  funnel: {steps: '${a +}'}", "w.yaml:4:")
 	f("query: '{a: b: ${c}}'", "w.yaml:4:")
-	f("query: null", "want a query, got null")
-	f("query: 7", "want a query, got an integer")
-	f("query: '${a}'", "want a query, got a string")
-	f("query: {segment: {}}\nsample: 0", "want a share above 0")
+	f("query: null", "must be a query, got null")
+	f("query: 7", "must be a query, got an integer")
+	f("query: '${a}'", "must be a query, got a string")
+	f("query: {segment: {}}\nsample: 0", "must be a share above 0")
 	f("query: {segment: {}}\nsample: 2", "sample")
 	f("query: {segment: {}}\nmemory: 1KiB", "memory")
 }

@@ -50,7 +50,6 @@ const (
 	DuckDB                    // of version 1.5
 )
 
-// String returns the name of the program that speaks the dialect.
 func (d Dialect) String() string {
 	if d == DuckDB {
 		return "DuckDB"
@@ -79,7 +78,6 @@ type UnsupportedError struct {
 	Construct string // such as "a filter by cohort"
 }
 
-// Error names the construct and the dialect.
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("%s cannot be expressed in SQL of %s", e.Construct, e.Dialect)
 }
@@ -92,7 +90,6 @@ type LiteralError struct {
 	Pos      query.Pos
 }
 
-// Error names the property and what it was compared with.
 func (e *LiteralError) Error() string {
 	where := ""
 	if e.Pos != (query.Pos{}) {

@@ -45,7 +45,6 @@ func (e *Error) Error() string {
 // least one; errors.As finds the first as an *Error.
 type Errors []*Error
 
-// Error tells the problems, one on a line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, p := range e {
@@ -54,7 +53,6 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the problems.
 func (e Errors) Unwrap() []error {
 	list := make([]error, len(e))
 	for i, p := range e {

@@ -45,7 +45,6 @@ var opNames = [...]string{
 	"between", "cohort", "not cohort",
 }
 
-// String returns the operator as documents write it.
 func (o Op) String() string {
 	if int(o) < len(opNames) {
 		return opNames[o]

@@ -85,7 +85,6 @@ type FaultError struct {
 	Stack []byte
 }
 
-// Error names the file, if it is known.
 func (e *FaultError) Error() string {
 	if e.Name != "" {
 		return fmt.Sprintf("%s: the file could not be read: was it cut short, or is the disk damaged?", e.Name)
@@ -260,7 +259,6 @@ type MemoryError struct {
 	Limit int64 // bytes
 }
 
-// Error says what to do.
 func (e *MemoryError) Error() string {
 	limit := fmt.Sprintf("%d MiB", e.Limit>>20)
 	if e.Limit < 1<<20 {
