@@ -62,7 +62,7 @@ func compareMeasured(a, b query.Measured) int {
 	return cmp.Compare(amount(a), amount(b))
 }
 
-// A reader reads values of rows. The first error stays.
+// A reader reads values of rows. It keeps the first error.
 type reader struct {
 	sample float64
 	err    error

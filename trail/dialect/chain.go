@@ -10,10 +10,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// The general form of a funnel: it goes by entries, one for each step that an
-// event matches, in the order in which windowFunnel sees them: by time, then by
-// step. Columns are computed over them from one common table expression to the
-// next:
+// The general form of a funnel works on entries: one for each step that an event
+// matches, in the order in which windowFunnel takes them, by time and then by step.
+// Each common table expression computes more columns of them:
 //
 //	entries     one row for each entry: user, part (of same), ms (its time),
 //	            step: from 1; 0 an event of no step; below 0 an exclusion
@@ -25,8 +24,8 @@ import (
 //	            from it to the level of the user
 //	winners     for each user the entry that the winning chain begins with
 //
-// The best chain to go on with is always the last that came to a level, as it has
-// begun last; so a maximum over the entries before is enough.
+// The best chain to continue is always the one that reached a level last, since it
+// also began last. So a maximum over the entries before is enough.
 
 // parts returns the columns that divide entries: each of their combinations has
 // its own chains.
@@ -61,8 +60,8 @@ func (c *compiler) chainFunnel(f *query.Funnel, m query.Modes) *selection {
 	return c.concluded(s, f, m, stops)
 }
 
-// long tells whether to keep the k-th of many expressions that use each other:
-// DuckDB takes exponential time to plan them if it puts all in one.
+// long reports whether to materialize the k-th of many expressions that use each
+// other. DuckDB takes exponential time to plan them if it inlines all of them.
 func (c *compiler) long(k int) bool { return c.dialect == DuckDB && k%8 == 0 }
 
 // chains adds began_k.
@@ -88,8 +87,8 @@ func (c *compiler) chains(f *query.Funnel, m query.Modes, k int) *selection {
 	}
 }
 
-// era returns the column that tells the chains of a level apart that an exclusion
-// is between, as one more to partition by; "" if no exclusion is.
+// era returns the column to partition by, so that no chain of a level goes across an
+// exclusion; "" if none can.
 func era(f *query.Funnel, level int) string {
 	for _, x := range f.Exclude {
 		if x.After <= level && level < x.Before {
@@ -182,8 +181,8 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 	return &selection{with: []named{{name: "entries", is: entries}, {name: "ordered", is: ordered}}}
 }
 
-// alias refuses names of results that are also properties which the query uses:
-// ClickHouse takes the name of a result for the result, not for the column.
+// alias refuses names of results that are also properties of the query: in
+// ClickHouse such a name means the result, not the column.
 func (c *compiler) alias(names ...string) {
 	for _, n := range names {
 		if c.used[n] {

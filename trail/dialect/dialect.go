@@ -1,7 +1,6 @@
-// Package dialect says in SQL what a query of trail asks, for ClickHouse and for
-// DuckDB, and reads the rows that come back as the same answer. If you outgrow
-// one machine takes the queries along; and two programs more can be asked whether
-// trail is right.
+// Package dialect translates a query of trail to SQL of ClickHouse or DuckDB, and
+// reads the rows that come back as the same answer. If you outgrow one machine, you
+// take the queries along; and two more programs can check that trail is right.
 //
 // Read Compile and Statement, then funnel.go, retention.go, segment.go, cohort.go
 // and paths.go, one for each kind of query; chain.go has the funnels that neither
@@ -22,9 +21,9 @@
 // A missing string is empty in ClickHouse, and empty or NULL in DuckDB; anything
 // else missing is NULL.
 //
-// Statements of both kinds are executed: those of DuckDB by the tests in
-// test/oracle, those of ClickHouse, in testdata and thousands of random ones more,
-// were on ClickHouse 26.9 when they were written; its rows are in testdata.
+// Statements of both dialects were executed: the tests in test/oracle run those of
+// DuckDB. Those of ClickHouse in testdata, and thousands of random ones, ran on
+// ClickHouse 26.9 when they were written; its rows are in testdata.
 //
 // Invariants: whatever comes from a query document reaches the SQL as a quoted
 // literal or a quoted name, never as SQL; a statement means what trail answers, or
@@ -132,8 +131,8 @@ func Compile(d Dialect, q *query.Query, schema event.Schema) (*Statement, error)
 // Table returns the statement that makes the table events for a schema. In
 // ClickHouse, rows are in the order of a store and of its export: a user's stand
 // together, which makes funnels fast, and a sample is a range. The engine is
-// MergeTree; a cluster will want another. Strings are LowCardinality where that is
-// in doubt: it does no harm below 10,000 values or so.
+// MergeTree; a cluster needs another. All strings are LowCardinality, which does no
+// harm below some 10,000 values.
 func Table(d Dialect, schema event.Schema) string {
 	types := map[event.Type]string{event.Int: "Nullable(Int64)", event.Float: "Nullable(Float64)", event.Bool: "Nullable(Bool)"}
 	text, columns := "LowCardinality(String)", []string{"user String", "time DateTime64(3, 'UTC')", "event LowCardinality(String)"}
@@ -158,7 +157,7 @@ func Table(d Dialect, schema event.Schema) string {
 // An answerReader reads rows as the answer to a kind of query.
 type answerReader func(s *Statement, r *reader, rows [][]any, answer *query.Answer)
 
-// A compiler has what the parts of one statement share. The first error stays.
+// A compiler has what the parts of one statement share. It keeps the first error.
 type compiler struct {
 	dialect  Dialect
 	query    *query.Query

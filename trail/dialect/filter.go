@@ -12,9 +12,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A cond is a condition. In ClickHouse it is never NULL, since its aggregate
-// functions skip rows for which an argument is; in DuckDB, NULL is as good as
-// false, since nothing here negates a condition.
+// A cond is a condition. In ClickHouse it is never NULL, since aggregate functions
+// skip rows in which an argument is NULL. In DuckDB, NULL has the effect of false,
+// since no condition is negated.
 type cond struct {
 	sql   string
 	and   []cond // instead of sql: all of these
@@ -108,7 +108,7 @@ func joined(list []cond, word string) string {
 	return strings.Join(parts, word)
 }
 
-// conjuncts returns what is ANDed, each as an operand; nothing for true.
+// conjuncts returns the operands of AND; none for true.
 func (c cond) conjuncts() []string {
 	if c.fixed > 0 {
 		return nil
@@ -211,8 +211,8 @@ func (c *compiler) test(t *query.Test) cond {
 	return c.numberTest(column, typ, t.Op, literals)
 }
 
-// literal returns a literal in the type of a property: a number that no integer
-// is stays a number. The empty text is the missing value in every type.
+// literal returns a literal in the type of a property. A number that is not an integer
+// stays a number. The empty text is the missing value in every type.
 func literal(l query.Literal, t event.Type) (event.Value, error) {
 	text := l.Text
 	if text == "" {
@@ -353,8 +353,8 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 	return is(column + " BETWEEN " + arg(0) + " AND " + arg(1))
 }
 
-// emptyTest is textTest for ranges and parts with the empty text, which every
-// string has, and every string is above.
+// emptyTest is textTest for ranges and parts of the empty text: every string contains
+// it, and every string is above it.
 func (c *compiler) emptyTest(column string, op query.Op, literals []event.Value) cond {
 	exists := is(column + " != ''")
 	switch op {
@@ -386,7 +386,7 @@ func (c *compiler) numberTest(column string, t event.Type, op query.Op, literals
 		switch {
 		case v.Missing():
 			empty = true
-		case t == event.Int && v.Type() == event.Float: // equals no integer
+		case t == event.Int && v.Type() == event.Float: // no integer is equal to it
 		default:
 			values = append(values, scalar(t, v))
 		}

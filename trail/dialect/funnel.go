@@ -152,9 +152,9 @@ func modeNames(m query.Modes) []string {
 }
 
 // joinFunnel is the fast form of DuckDB, for the default mode and strict_increase.
-// Each event of a step is joined with the last one before it, in time, that had
-// come to the step before; began is the time of the first step of the chain.
-// Since that is never earlier for a later event, no other one would do better.
+// Each event of a step is joined with the last event before it that reached the
+// step before; began is the time of the first step of the chain. A later event never
+// has an earlier began, so no other event would do better.
 func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 	exists, column := c.same(f)
 	keys, on := []string{"user"}, "e.user = s.user"
@@ -171,7 +171,7 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 	for k, step := range f.Steps {
 		where := append([]cond{c.match(step)}, common...)
 		if k == 0 {
-			// Counted from the table, step 1 reads no times: that is 20 % of the whole.
+			// Counting step 1 from the table reads no times: that saves 20 % of the whole.
 			s.let("users_1", &selection{columns: []string{"count(DISTINCT user) AS n"}, from: table, where: where})
 			s.columns = []string{"(SELECT n FROM users_1) AS step_1"}
 			if len(f.Steps) > 1 {

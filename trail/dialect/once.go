@@ -8,10 +8,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// onceFunnel is strict_once where an event can be two steps: a chain must not have
-// it twice. An event can come again only among those of one time, so a chain keeps
-// the ones of its last time, used. Of the chains that ended before that time the
-// one is best that began last.
+// onceFunnel is strict_once where an event can be two steps: a chain must not use it
+// twice. Only events of one time can be used twice, so a chain keeps those of its last
+// time in used. Of the chains that ended before that time, the one that began last is
+// the best.
 func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 	if c.dialect != DuckDB {
 		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")

@@ -7,9 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// paths numbers the events of each user away from the anchor, which is always the
-// first of them: forwards from the first anchor, or backwards from the last. Then
-// it drops what comes after a pause, and repeats. Columns of the answer: path (a
+// paths numbers the events of each user, beginning with the anchor: forwards from the
+// first anchor, or backwards from the last. Then it drops repeats, and what comes
+// after a pause. Columns of the answer: path (a
 // list), users.
 func (c *compiler) paths(q *query.Paths) *selection {
 	c.read = pathsAnswer

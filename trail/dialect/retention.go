@@ -50,8 +50,8 @@ func (c *compiler) retention(q *query.Retention) *selection {
 	return s
 }
 
-// came says what is kept of the returns of a user, and how to count the users who
-// came in period k.
+// came returns what is kept of the returns of a user, and the expression that counts
+// the users who came in period k.
 func (c *compiler) came(q *query.Retention, cohort, period string) (*selection, string) {
 	s := &selection{from: "returns", where: []cond{is(fmt.Sprintf("%s < %d", period, q.Periods))}, groupBy: []string{"user", "cohort"}}
 	s.columns = []string{"user", cohort + " AS cohort"}
@@ -69,7 +69,7 @@ func (c *compiler) came(q *query.Retention, cohort, period string) (*selection, 
 }
 
 // period returns the number of the period that a return is in, and conditions that
-// spare reading on.
+// make the database read less.
 func (c *compiler) period(q *query.Retention, t0 string) (string, []cond) {
 	if q.Every.Unit == query.NoUnit {
 		every := q.Every.Elapsed.Milliseconds()

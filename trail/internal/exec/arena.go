@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// An arena is the scratch memory of one worker. It is handed out in stack order,
-// taken back when it is not needed, and as a whole for each shard: a query of many
-// shards holds as much as its largest one needs. What it gives is not zeroed.
+// An arena is the scratch memory of one worker. It works as a stack: memory is
+// released in reverse order, and all of it after each shard. So a query of many shards
+// holds as much as its largest shard needs. The memory is not zeroed.
 type arena struct {
 	b8   stack[uint64] // bytes, eight in one
 	b16  stack[uint16]
@@ -15,10 +15,10 @@ type arena struct {
 	b64  stack[uint64]
 	held *budget
 	took int64 // of the budget, in bytes
-	err  error // of the budget; sticks
+	err  error // of the budget; the first one stays
 }
 
-// Scratch keeps the arenas of queries that have ended for those to come, which then
+// Scratch keeps the arenas of queries that have ended for later queries, which then
 // neither allocate nor clear memory, nor make the collector run. The zero Scratch is
 // ready; it may be used by any number of queries concurrently, and must not be copied.
 //
@@ -76,8 +76,8 @@ type stack[T any] struct {
 	peak int // the most that was used
 }
 
-// take returns n elements. When the buffer is too short they are allocated, and
-// the buffer is made long enough at the next reset: what was given stays valid.
+// take returns n elements. If the buffer is too short, it allocates them, and the
+// next reset makes the buffer long enough. Elements taken before stay valid.
 func take[T any](a *arena, s *stack[T], n int) []T {
 	at := s.used
 	s.used += n
@@ -99,10 +99,10 @@ func (s *stack[T]) reset() {
 	}
 }
 
-// size returns for how many elements there is memory, or was for a moment.
+// size returns the most elements that there was memory for.
 func (s *stack[T]) size() int64 { return int64(max(s.peak, len(s.buf))) }
 
-// account takes from the budget what the arena holds more than before.
+// account takes from the budget what the arena has grown by.
 func (a *arena) account() {
 	bytes := 8*a.b8.size() + 2*a.b16.size() + 4*a.b32.size() + 8*a.b64.size()
 	if bytes <= a.took {

@@ -63,9 +63,8 @@ func next(t time.Time, unit query.Unit) time.Time {
 	return dayStart(y, m, d+1, t.Location())
 }
 
-// nextClock is next for minutes and hours, of which one is shorter or longer when
-// the clock changes by a part of it: one ends at the change, the next at the full
-// hour.
+// nextClock is next for minutes and hours. If the clock changes by a part of an hour,
+// one hour ends at the change and the next at the full hour.
 func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
 	n := t.Add(length)
 	end := floor(n, unit)
@@ -78,8 +77,8 @@ func nextClock(t time.Time, length time.Duration, unit query.Unit) time.Time {
 	return end
 }
 
-// A calendar is the units of some spans of time. What lies between two spans counts
-// as the last unit of the first. That does no harm: nothing is there.
+// A calendar has the units of some spans of time. Times between two spans count as the
+// last unit of the first span; there are no events at such times.
 type calendar struct {
 	starts   []int64 // in milliseconds; one more than there are units
 	shortest int64   // of the units
@@ -154,8 +153,8 @@ type bucketIndex struct {
 }
 
 // index makes an index for offsets up to last of unit milliseconds each from base on.
-// It is nil if it would have more steps than the rows that are looked at: find is
-// cheaper then.
+// It is nil if it would have more steps than there are rows to look at: calendar.find
+// is cheaper then.
 func (c *calendar) index(base, unit int64, last uint32, rows int, held *budget) (*bucketIndex, error) {
 	steps := c.shortest / unit // of offsets in the shortest unit
 	if steps < 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A cell is what is known of a bucket of a group.
+// A cell has the figures of one bucket of one group.
 type cell struct {
 	rows    int64   // or users, for Users
 	n       int64   // those that have a value of the property that is measured
@@ -24,9 +24,9 @@ type cell struct {
 	squares float64 // of what the users before contributed
 }
 
-// sum adds a value. Integers are added in 128 bits, and numbers with the error of
-// each addition kept (Neumaier 1974), so that the order of the rows, which depends
-// on the segments, does not show.
+// sum adds a value. Integers are added in 128 bits, numbers with the error of each
+// addition kept (Neumaier 1974). So the sum does not depend on the order of the rows,
+// which differs with the segments.
 func (c *cell) sum(i int64, f float64) {
 	c.addWhole(i, i>>63)
 	c.addFloat(f)

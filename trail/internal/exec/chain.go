@@ -10,16 +10,16 @@ import (
 // windowFunnel of ClickHouse 26.9 in every mode, ties included, and adds
 // exclusions and funnels in any order.
 //
-// Events of one time are taken in the order of the steps that they are, an event
-// that is several steps as each of them; exclusions come first, then, for
+// Events of one time are taken in the order of their steps; an event that is several
+// steps is taken as each of them. Exclusions come before all steps, and then, for
 // strict_order, events of no step.
 type chain struct {
 	hits     []hit // what was looked at, up to where it ended
 	multiple bool  // an event is several steps
 
-	first []int64 // by level: start of the latest chain; none for none
+	first []int64 // by level: start of the latest chain, or none
 	last  []int64 // by level: time of its last event
-	set   []bool  // by level: whether there ever was a chain
+	set   []bool  // by level: whether a chain has reached it
 	prior []int64 // strict_once: first as it was before the events of this time
 	group []hit   // strict_once: the steps of this time
 	owner []int   // scratch of matching
@@ -38,7 +38,7 @@ type hit struct {
 // nothing is the kind of an event of no step.
 const nothing = 0
 
-// none is the start of no chain.
+// none stands for the start of a chain where there is no chain.
 const none = math.MinInt64
 
 // expand lists the hits of a trail in the order in which they are taken.
@@ -164,7 +164,7 @@ func (c *chain) level(f *funnel) int {
 	return 0
 }
 
-// take has the latest chain go on with a step.
+// take continues the latest chain with a step.
 func (c *chain) take(f *funnel, h hit) {
 	k := h.kind
 	switch {
@@ -175,10 +175,10 @@ func (c *chain) take(f *funnel, h hit) {
 	}
 }
 
-// once is take for strict_once, where a chain may use an event for one step only.
-// An event can meet itself only among those of one time. So a chain that stood at
-// a level before this time, or begins now, comes to step k if the steps between
-// can be given to different events of this time.
+// once is take for strict_once, where a chain may use an event for one step only. It
+// could use an event twice only among the events of one time. So a chain that was at a
+// level before this time, or begins now, reaches step k if different events of this
+// time can take the steps between.
 func (c *chain) once(f *funnel, h hit) {
 	c.group = append(c.group, h)
 	k := int(h.kind)
@@ -223,8 +223,8 @@ func (c *chain) distinct(lo, hi int) bool {
 	return true
 }
 
-// give finds an event for a step, moving other steps if it must. The event of a
-// hit is represented by the first hit of it in the group.
+// give finds an event for a step, and moves other steps if it must. The first hit of
+// an event in the group stands for the event.
 func (c *chain) give(k int) bool {
 	for i := range c.group {
 		if int(c.group[i].kind) != k {
@@ -249,8 +249,8 @@ func (c *chain) give(k int) bool {
 	return false
 }
 
-// start returns when the winning chain of the run before began: the earliest
-// event of step 1 from which level steps can be gone.
+// start returns when the winning chain of the last run began: the time of the
+// earliest event of step 1 from which the user can reach the level.
 func (c *chain) start(f *funnel, level int) int64 {
 	if f.q.AnyOrder {
 		return c.first[0]
@@ -362,8 +362,8 @@ func (c *chain) reaches(f *funnel, hits []hit, i, level int) bool {
 	return false
 }
 
-// anyOrder returns the most different steps that lie within the window of each
-// other, and leaves in first[0] when the earliest such window begins.
+// anyOrder returns the largest number of different steps within one window. It leaves
+// the start of the earliest such window in first[0].
 func (c *chain) anyOrder(f *funnel, trail []entry) int {
 	c.reset(f.steps)
 	counts := c.last // by step from 1: events of it between lo and hi

@@ -46,8 +46,8 @@ func (b *builder) cohort(q *query.Query) (kernel, error) {
 	return c, nil
 }
 
-// holds tells whether a count is within the limit; of DidNot, whose limits are
-// negative, whether it is not.
+// holds reports whether a count is within the limit. Limits of DidNot are negative:
+// for them it reports whether the count is not within the limit.
 func (l limit) holds(n int) bool {
 	if l.most < 0 {
 		return n < -l.least || n > -l.most

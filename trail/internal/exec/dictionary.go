@@ -15,8 +15,8 @@ const maxRemap = 1 << 18
 
 // A dictionary gives values numbers: 0 for the missing one, then from 1 in order of
 // appearance. Each worker has one, and the kernel one for all when they are joined.
-// What a segment's codes are is noted as they are met, so that a column with many
-// values costs only those that are seen.
+// The codes of a segment are looked up when they are met, so that a column with many
+// values costs only the values that are seen.
 type dictionary struct {
 	plan    *plan
 	strings map[string]int32
@@ -24,8 +24,8 @@ type dictionary struct {
 	values  []event.Value               // by number
 	remaps  map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
 	held    int64                       // bytes of the budget
-	owed    int64                       // bytes that were not taken of it yet
-	err     error                       // of the budget; sticks
+	owed    int64                       // bytes not yet taken from the budget
+	err     error                       // of the budget; the first one stays
 }
 
 // An other is a value that is not a string.
@@ -41,7 +41,7 @@ func newDictionary(p *plan) *dictionary {
 	}
 }
 
-// close gives back what the dictionary has of the budget; it is not used any more.
+// close returns the memory of the dictionary to the budget. It must not be used after.
 func (d *dictionary) close() {
 	d.strings, d.others, d.values, d.remaps = nil, nil, nil, nil
 	d.plan.held.give(d.held)
@@ -92,8 +92,8 @@ func (d *dictionary) code(c *codes, column int, code uint32) int32 {
 	return id
 }
 
-// widen returns a value in the type that the schema gives its property: an older
-// segment may have integers of what are numbers by now.
+// widen returns a value in the type that the schema gives its property. An older
+// segment may have integers where the property has become a number.
 func (d *dictionary) widen(column int, value event.Value) event.Value {
 	wide, _ := value.As(d.plan.types[column])
 	return wide
@@ -110,7 +110,7 @@ func (d *dictionary) number(value event.Value) int32 {
 		if id, ok := d.strings[value.Text()]; ok {
 			return id
 		}
-		text := strings.Clone(value.Text()) // the other is the file's, which may go
+		text := strings.Clone(value.Text()) // value is in the map of a file, which may be unmapped
 		value = event.StringOf(text)
 		d.strings[text] = id
 		d.take(int64(unsafe.Sizeof(value)) + perEntry + int64(len(text)))

@@ -12,8 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A condition is a filter for all segments: literals are values of the type that
-// the schema gives the property, expressions are compiled, cohorts are looked up.
+// A condition is a filter for all segments: literals have the type that the schema
+// gives the property, expressions are compiled, and cohorts are looked up.
 // Equal filters of a query share a condition, and equal tests a test.
 type condition struct {
 	all, any []*condition
@@ -84,7 +84,7 @@ func (b *builder) list(filters []query.Filter) ([]*condition, error) {
 	return list, nil
 }
 
-// appendKey appends what tells a filter from others.
+// appendKey appends a key that is equal for equal filters only.
 func appendKey(key []byte, f *query.Filter) []byte {
 	if t := f.Test; t != nil {
 		key = append(key, 't', byte(t.Op))
@@ -207,7 +207,7 @@ func literal(t event.Type, property string, l query.Literal) (event.Value, error
 	return event.Value{}, errorAt(l.Pos, "write a value of that type", "%s is %s, %q is not", property, typeName(t), l.Text)
 }
 
-// passes decides one value that is not missing.
+// passes reports whether a value passes that is not missing.
 func (t *test) passes(v event.Value) bool {
 	v, _ = v.As(t.typ)
 	switch t.op {

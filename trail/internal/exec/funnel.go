@@ -64,8 +64,8 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 	return f, nil
 }
 
-// fast tells whether the levels can be found by scanning masks, without
-// collecting what a user did.
+// fast reports whether the levels can be found by scanning masks, without collecting
+// the events of a user.
 func (f *funnel) fast() bool {
 	modes := f.q.Modes
 	modes.StrictIncrease = false
@@ -130,8 +130,8 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 	return &query.Answer{Funnel: a}, nil
 }
 
-// answerSteps makes counts by level cumulative: who reached a step has been at
-// those before.
+// answerSteps makes counts by level cumulative: users who reached a step have reached
+// the steps before.
 func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 	steps := make([]query.FunnelStep, f.steps)
 	var users int64
@@ -145,7 +145,7 @@ func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 // within tells whether t is at most window after first, without overflow.
 func within(first, t, window int64) bool { return uint64(t)-uint64(first) <= uint64(window) }
 
-// A funnelFold is the fold of all other funnels: it collects what a user did.
+// A funnelFold is the fold of all other funnels. It collects the events of a user.
 type funnelFold struct {
 	*funnel
 	w       *worker
@@ -312,7 +312,7 @@ func (f *funnelFold) join() error {
 	return all.values.err
 }
 
-// sameMatch tells whether two steps are written alike, wherever they stand.
+// sameMatch reports whether two steps are written alike, apart from their places.
 func sameMatch(a, b query.Match) bool {
 	return slices.Equal(a.Events, b.Events) && sameFilter(a.Where, b.Where)
 }

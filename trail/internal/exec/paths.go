@@ -11,8 +11,8 @@ import (
 // maxPath is the most events of a path: the anchor and query.Paths.Steps.
 const maxPath = 8
 
-// paths counts the ways that users went from an anchor or to it. Its matchers are
-// all events that are looked at, and the anchor.
+// paths counts the sequences of events from an anchor or to it. Its matchers are all
+// events that are looked at, and the anchor.
 type paths struct {
 	q     *query.Paths
 	gap   int64 // milliseconds; 0 for none
@@ -110,7 +110,7 @@ func (p *pathsFold) shard(views []*view) error {
 	return p.names.err
 }
 
-// collect gathers what a user did, by time and then by name; it tells whether
+// collect gathers the events of a user, by time and then by name. It reports whether
 // there is an anchor.
 func (p *pathsFold) collect(parts []part) (anchored bool) {
 	p.steps = p.steps[:0]

@@ -79,10 +79,10 @@ type window struct {
 	lo, hi int64
 }
 
-// A builder makes a plan.
+// A builder makes a plan for a query.
 type builder struct {
 	*plan
-	unknown    map[string]bool // properties that were warned about
+	unknown    map[string]bool // properties that it has warned about
 	conditions map[string]*condition
 	names      []string // of all events, once they were asked for
 
@@ -127,7 +127,7 @@ func (b *builder) unknownProperty(name string) {
 	b.warn("no event has the property %q%s", name, hint)
 }
 
-// bounds are the times of a query and what the store has kept.
+// bounds returns the times of a query, as far as the store has kept them.
 func (b *builder) bounds(q query.Bounds) (lo, hi int64) {
 	lo, hi = b.in.Horizon, math.MaxInt64
 	if q.HasFrom {
@@ -181,8 +181,8 @@ func newPlan(in Input, opt Options, share float64) *builder {
 	return &builder{plan: p, unknown: make(map[string]bool), conditions: make(map[string]*condition)}
 }
 
-// finish decides for every segment, drops those that cannot matter and divides
-// the users into shards.
+// finish plans every segment, drops segments without a matching event, and divides the
+// users into shards.
 func (b *builder) finish(ctx context.Context, k kernel) error {
 	b.width = 8
 	if len(b.matchers) > 8 {
@@ -267,8 +267,8 @@ func (b *builder) eventNames() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// source decides for a segment, nil if none of its events can matter. It notes
-// the event names that it has.
+// source plans a segment. It returns nil if no event of the segment can match. It
+// keeps the names of the events in the segment.
 func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	seg := in.Segment
 	s := &source{seg: seg, dropped: in.Dropped, events: seg.Events(), times: seg.Times()}
@@ -356,7 +356,7 @@ func (s *source) filter(bit uint64, sel *selector) {
 	s.wheres = append(s.wheres, filtered{bit, sel})
 }
 
-// narrow notes that a matcher's times have to be looked at.
+// narrow makes the times of a matcher be compared for each row.
 func (s *source) narrow(bit uint64, lo, hi int64) {
 	for i := range s.cut {
 		if s.cut[i].lo == lo && s.cut[i].hi == hi {

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// exactValues is up to how many values a quantile is exact.
+	// exactValues is the number of values up to which a quantile is exact.
 	exactValues = 1 << 20
 
 	// compactValues is how many values of one weight are kept beyond that. Each
@@ -16,8 +16,8 @@ const (
 	compactValues = 1 << 14
 )
 
-// A quantiles keeps numbers, as ordered keys, to tell the value at a rank: all of
-// them, up to exactValues, then fewer with weights. This is the deterministic
+// A quantiles keeps numbers, as ordered keys, to find the value at a rank. It keeps
+// all numbers up to exactValues, and then fewer, with weights. This is a deterministic
 // relative of the KLL sketch, after Manku, Rajagopalan and Lindsay (1998).
 type quantiles struct {
 	n      int64

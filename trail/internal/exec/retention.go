@@ -160,8 +160,8 @@ func firstStart(parts []part) (t0 int64, ok bool) {
 	return t0, ok
 }
 
-// returns notes the periods in which the user came back in a part; it tells
-// whether later parts can still matter.
+// returns sets the periods in which the user came back in a part. It reports whether
+// later parts can add to them.
 func (r *retentionFold) returns(p *part, t0 int64) bool {
 	if r.every == 0 {
 		return r.calendar(p, t0)
@@ -198,7 +198,7 @@ func (r *retentionFold) returns(p *part, t0 int64) bool {
 	return true
 }
 
-// calendar is returns for calendar periods.
+// calendar does what returns does, for calendar periods.
 func (r *retentionFold) calendar(p *part, t0 int64) bool {
 	first := r.periods.find(t0)
 	end := r.periods.starts[min(first+r.q.Periods, len(r.periods.starts)-1)]

@@ -19,8 +19,8 @@ type Source struct {
 	Dropped []uint64 // sorted hashes of deleted users
 }
 
-// Input is what a query is asked of. It is not changed, and must stay as it is
-// until the query has ended.
+// Input is what a query reads. The query does not change it, and you must not change
+// it until the query has ended.
 type Input struct {
 	Sources []Source
 	Schema  event.Schema
@@ -77,8 +77,8 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 	return answer, nil
 }
 
-// A FaultError tells that the executor ended a query that went wrong: the map of a
-// file could not be read, or there is a bug.
+// A FaultError is the error of a query that ended because the map of a file could not
+// be read, or because of a bug.
 type FaultError struct {
 	Name  string // of the segment whose map failed; "" if it is not that
 	Cause any    // what was recovered
@@ -92,8 +92,8 @@ func (e *FaultError) Error() string {
 	return fmt.Sprintf("internal error in a query: %v", e.Cause)
 }
 
-// guard calls f, and makes an error of a panic and of a mapped file that cannot be
-// read: they must end the query, not the program.
+// guard calls f. It makes an error of a panic and of a mapped file that cannot be
+// read, which must end the query and not the program.
 func guard(in Input, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -116,10 +116,10 @@ func guard(in Input, f func() error) (err error) {
 
 // A kernel is the part of a query that is different for each kind.
 type kernel interface {
-	// need says what of the views the kernel reads.
+	// need returns the parts of a view that the kernel reads.
 	need() need
 
-	// settle decides what depends on the sources. It is called before fork.
+	// settle prepares what depends on the sources. It is called before fork.
 	settle(*plan) error
 
 	// fork returns a fold for one worker; it is called before any worker starts.
@@ -128,7 +128,7 @@ type kernel interface {
 	// explain says in words what the kernel does.
 	explain() string
 
-	// answer makes the answer of what the folds were joined to.
+	// answer makes the answer after all folds were joined.
 	answer(*plan) (*query.Answer, error)
 }
 
@@ -254,7 +254,7 @@ func (w *worker) shard(f fold, n need, shard int) error {
 	return w.arena.err
 }
 
-// A MemoryError tells that a query needs more memory than it may have.
+// A MemoryError is the error of a query that needs more memory than it may have.
 type MemoryError struct {
 	Limit int64 // bytes
 }
@@ -267,8 +267,8 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the query needs more than its %s of memory: allow more, or ask for less time, fewer groups or a sample", limit)
 }
 
-// A budget is the memory that a query may hold, shared by its workers, which take
-// of it in large steps.
+// A budget is the memory that a query may hold. Its workers share it, and take memory
+// from it in large steps.
 type budget struct {
 	limit int64
 	held  atomic.Int64
@@ -289,5 +289,5 @@ func (b *budget) take(n int64) error {
 	return nil
 }
 
-// give takes back what is not held any more.
+// give returns n bytes to the budget.
 func (b *budget) give(n int64) { b.held.Add(-n) }

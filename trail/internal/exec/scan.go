@@ -11,11 +11,11 @@ import (
 // A funnelScan is the fold of funnels in the default mode and in strict_increase:
 // per level it keeps the latest chain, as windowFunnel does.
 //
-// Most events of most funnels are of step 1 or of none. Of a row of step 1 only
-// its time matters, and only if no other row of step 1 comes before the next
-// step; so such rows are skipped eight at a time, and their times not even read.
+// Most events of most funnels are of step 1 or of none. A row of step 1 matters only
+// by its time, and only if no other row of step 1 comes before the next step. So such
+// rows are skipped eight at a time, and their times are not read.
 type funnelScan struct {
-	*funnelFold          // of what cannot be told from masks
+	*funnelFold          // for users that masks are not enough for
 	first       [9]int64 // by level: the start of the latest chain
 	last        [9]int64 // by level: the time of its last event
 	set         [9]bool
@@ -130,7 +130,7 @@ func (f *funnelScan) scan(p *part) int {
 	}
 }
 
-// apply takes the steps of one time; it tells whether the last was reached.
+// apply takes the steps of one time. It reports whether the last step was reached.
 func (f *funnelScan) apply(t int64, m uint64) bool {
 	for ; m != 0; m &= m - 1 {
 		k := lowest(m) + 1
@@ -152,8 +152,7 @@ func load(masks []uint8, at int) uint64 {
 	return binary.LittleEndian.Uint64(unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(masks)), at)), 8))
 }
 
-// inOrder tells whether the times of the parts follow on each other, without two
-// that are equal.
+// inOrder reports whether all times of a part come before those of the next part.
 func inOrder(parts []part) bool {
 	for i := 1; i < len(parts); i++ {
 		before, after := &parts[i-1], &parts[i]

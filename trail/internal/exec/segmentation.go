@@ -23,7 +23,7 @@ type segmentation struct {
 
 	values    *dictionary // of by
 	totals    map[place]int32
-	cells     []cell      // by what totals says
+	cells     []cell      // by the number that totals has
 	quantiles []quantiles // of Percentile; nil for others
 }
 
@@ -102,7 +102,7 @@ func (s *segmentation) fork(w *worker) fold {
 	}
 }
 
-// scaled tells whether the measure of a sample is scaled to the whole.
+// scaled reports whether the measure of a sample is scaled to the whole.
 func (s *segmentation) scaled() bool {
 	switch s.q.Measure.Kind {
 	case query.Count, query.Users, query.Sum:

@@ -25,13 +25,13 @@ type segmentationFold struct {
 	quantiles []quantiles
 	held      int64 // bytes of these that were accounted for
 
-	// Cells are numbered by group and bucket, as long as they are not too many,
-	// since most could be empty then; from there on as they appear.
+	// Cells are numbered by group and bucket while there are few of them. If there are
+	// many, most could be empty, and they are numbered in the order of appearance.
 	sparse map[uint64]uint32 // group<<32 | bucket -> cell
 	places []uint64          // by cell: group<<32 | bucket
 }
 
-// maxDense is up to how many cells all of a worker's have a number.
+// maxDense is the number of cells up to which all cells of a worker have a number.
 const maxDense = 1 << 18
 
 // outside is the cell of rows that do not count.
@@ -75,7 +75,7 @@ func (s *segmentationFold) shard(views []*view) error {
 	return s.values.err
 }
 
-// simple tells whether rows can be counted in one pass: there is nothing to
+// simple reports whether rows can be counted in one pass: there is nothing to
 // measure, and at most one property with few values in every view.
 func (s *segmentationFold) simple(views []*view) bool {
 	if s.measured() || s.sparse != nil || len(s.by) > 1 {
@@ -143,9 +143,9 @@ func (s *segmentationFold) count(views []*view) error {
 			}
 			continue
 		}
-		// No branches: which rows pass changes with every session, and would be
-		// mispredicted as often. Rows of one cell follow on each other, so every
-		// other row is counted elsewhere, or each would wait for the one before.
+		// Without branches, which would be mispredicted whenever a session begins. Rows
+		// of one cell often follow each other, so every second row is counted in odd:
+		// otherwise each would wait for the one before.
 		odd, times := s.odd, v.times[:len(masks)]
 		codes = codes[:len(masks)]
 		i := 0
@@ -249,7 +249,7 @@ func (s *segmentationFold) number(place uint64) uint32 {
 	return at
 }
 
-// makeSparse goes over from cells that all have a number to those that are there.
+// makeSparse changes from numbers for all cells to numbers for cells that exist.
 func (s *segmentationFold) makeSparse() {
 	s.even()
 	s.sparse = make(map[uint64]uint32)

@@ -11,9 +11,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// maxTable is the most codes for which every test is decided for each code in
-// advance. Of more, ranges and sorted sets are compared instead; but what looks
-// into strings is decided for each string of the dictionary.
+// maxTable is the number of codes up to which a test is evaluated for each code in
+// advance. With more codes, rows are compared with ranges and sorted sets; but tests
+// that look into strings are always evaluated for each string of the dictionary.
 const maxTable = 1 << 16
 
 // A selector is a condition in one segment.
@@ -37,8 +37,8 @@ type leaf struct {
 	cohort  bool
 }
 
-// selector makes a condition decidable in a segment. Conditions that pass all or
-// no row of it become leaves that say so.
+// selector prepares a condition for a segment. A condition that passes all rows or
+// none becomes a leaf with that answer.
 func (b *builder) selector(c *condition, seg *segment.Segment) (*selector, error) {
 	if s := b.selectors[c]; s != nil {
 		return s, nil
@@ -55,7 +55,7 @@ func (b *builder) decide(c *condition, seg *segment.Segment) (*selector, error) 
 		l, err := b.leaf(c.test, seg)
 		return &selector{leaf: l}, err
 	}
-	list, absorb := c.all, false // the answer of one that decides all
+	list, absorb := c.all, false // absorb is the answer of a part that decides the whole
 	if list == nil {
 		list, absorb = c.any, true
 	}
@@ -92,8 +92,8 @@ func (s *selector) constant() (same, ok bool) {
 	return false, false
 }
 
-// leaf decides a test for the codes of a segment. This is where "exists" becomes
-// "is not code 0", and "contains" and "matches" a table over the dictionary.
+// leaf evaluates a test for the codes of a segment. Here "exists" becomes "is not code
+// 0", and "contains" and "matches" become a table over the dictionary.
 func (b *builder) leaf(t *test, seg *segment.Segment) (*leaf, error) {
 	if t.op == query.InCohort || t.op == query.NotInCohort {
 		return &leaf{cohort: true, users: t.users, not: t.op == query.NotInCohort}, nil
@@ -229,8 +229,8 @@ func (l *leaf) narrow() {
 }
 
 // span returns the codes that have one of the values: from lo up to, not including,
-// hi; both are the place where it would be if there is none. Where a column has
-// integers of what are numbers by now, several may be the same number.
+// hi. If no code has a value, both are the place where it would be. In a column with
+// integers, whose property has become a number, several codes may be the same number.
 func (t *test) span(col *segment.Column, i int) (lo, hi uint32) {
 	v := t.values[i]
 	if t.typ == event.Float && col.Type() == event.Int {

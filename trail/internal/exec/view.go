@@ -7,9 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// A view is the part of a source that lies in a shard. What it has of rows is
-// counted from the first row of the part. Its slices are the map's or the
-// worker's arena's, and last until the next shard.
+// A view is the part of a source that lies in a shard. Rows are counted from the first
+// row of the part. Its slices are in the map of the file or in the arena of the worker,
+// and are valid until the next shard.
 type view struct {
 	*source
 	segment.Range
@@ -60,7 +60,7 @@ func (v *view) mask(row int) uint64 {
 	return v.mask64[row]
 }
 
-// A need says what of a view a kernel reads.
+// A need is the parts of a view that a kernel reads.
 type need struct {
 	times   bool
 	columns bool
@@ -69,8 +69,8 @@ type need struct {
 	required uint64
 }
 
-// view opens the part of a source between two hashes; it is not ok if no user is
-// there, or no row means anything.
+// view opens the part of a source between two hashes. It is not ok if there is no
+// user, or no row that can match.
 func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err error) {
 	r, touched, err := s.seg.Range(from, to)
 	w.cost.bytes += touched
@@ -201,7 +201,7 @@ func paint[T uint8 | uint64](dst []T, t T) {
 // ones has a one in each byte of a word.
 const ones = 0x0101010101010101
 
-// restrict takes out of the masks what filters, times and deletions forbid.
+// restrict removes from the masks the rows that filters, times or deletions exclude.
 func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
 	for _, f := range v.wheres {
 		if err := f.prepare(v, w); err != nil {
@@ -310,8 +310,8 @@ func (c *codes) at(row int) uint32 {
 	return 0
 }
 
-// constant tells whether all rows from lo to hi have the same code, or are alike
-// in being missing.
+// constant reports whether all rows from lo to hi have the same code, or all are
+// missing.
 func (c *codes) constant(lo, hi int) bool {
 	switch {
 	case c.c8 != nil:
@@ -342,7 +342,7 @@ type part struct {
 	at     int // the user's place in the view
 }
 
-// some tells whether a row of the part has one of some matchers, of masks of
+// some reports whether a row of the part has one of some matchers. Masks must have
 // eight bits.
 func (p *part) some(mask uint8) bool {
 	for _, m := range p.mask8[p.lo:p.hi] {
@@ -421,7 +421,8 @@ func (u *users) relevant() bool {
 	return false
 }
 
-// take adds the parts that a view has of a user, and tells whether the view goes on.
+// take adds the parts that a view has of a user. It reports whether the view has more
+// users.
 func (u *users) take(i int, hash uint64) bool {
 	v := u.views[i]
 	for {
