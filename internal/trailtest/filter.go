@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A predicate tells whether a row is meant.
+// A predicate reports whether a row is meant.
 type predicate func(r row) bool
 
 func (t *table) match(m query.Match) (predicate, error) {
@@ -170,7 +170,7 @@ func sensible(x *query.Test, typ event.Type) error {
 	return nil
 }
 
-// empty tells whether a literal is the missing value.
+// empty reports whether a literal is the missing value.
 func empty(l query.Literal) bool { return l.Value.Missing() }
 
 // text returns a literal as a string. Those made in Go may have no text.

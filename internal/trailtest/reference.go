@@ -124,7 +124,7 @@ func newTable(events []event.Event, schema event.Schema, cohorts map[string][]ui
 	return t, nil
 }
 
-// within tells whether a time is inside of bounds.
+// within reports whether a time is inside of bounds.
 func within(b query.Bounds, time int64) bool {
 	return (!b.HasFrom || time >= b.From) && (!b.HasTo || time < b.To)
 }

@@ -138,7 +138,7 @@ func (s search) begin(e entry) chain {
 func mark(e entry) string { return fmt.Sprintf(",%d,", e.event) }
 
 // grow adds to the chains of each level those that an entry makes. Levels are
-// counted from 1; from tells whether a chain may begin with it.
+// counted from 1; from reports whether a chain may begin with it.
 func (s search) grow(chains []map[chain]bool, e entry, from bool) {
 	switch {
 	case e.step == exclusion:

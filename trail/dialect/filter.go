@@ -251,7 +251,7 @@ func literal(l query.Literal, t event.Type) (event.Value, error) {
 
 var errType = errors.New("a literal of another type")
 
-// ofMissing tells whether a missing value passes.
+// ofMissing reports whether a missing value passes.
 func ofMissing(op query.Op, literals []event.Value) cond {
 	passes := false
 	empty := slices.ContainsFunc(literals, event.Value.Missing)

@@ -36,7 +36,7 @@ func (c *compiler) funnel(f *query.Funnel) *selection {
 	return c.chainFunnel(f, m)
 }
 
-// disjoint tells whether no event can match two steps.
+// disjoint reports whether no event can match two steps.
 func (c *compiler) disjoint(f *query.Funnel) bool {
 	seen := map[string]bool{}
 	for _, step := range f.Steps {

@@ -10,7 +10,7 @@ type Answer struct {
 	Stats     Stats
 }
 
-// Stats tell what an answer cost, and what to mind when reading it.
+// Stats are the cost of an answer, and warnings about it.
 type Stats struct {
 	EventsRead int64    // rows of which any column was evaluated
 	BytesRead  int64    // of the columns, dictionaries and runs that were touched
@@ -22,8 +22,8 @@ type Stats struct {
 	Warnings   []string // such as events that no user has ever done
 }
 
-// A Number counts users or events. Of a sample it is scaled to the whole and
-// rounded, and Low and High bound it with a confidence of 95 %.
+// A Number counts users or events. In an answer of a sample, it is scaled to the whole
+// and rounded, and Low and High are its confidence interval of 95 %.
 type Number struct {
 	N         int64
 	Low, High int64

@@ -26,9 +26,9 @@ const (
 
 const zoneHint = "write a name of the time zone database such as UTC or Asia/Seoul"
 
-// Check says whether a query makes sense that was built in Go, and fills in its
-// defaults; Parse has done so. The error is Errors. Check changes nothing in a
-// query that it has been called on before, so that such a query can be shared.
+// Check checks a query that was built in Go, and fills in its defaults. Parse has done
+// both. The error is Errors. A second call changes nothing, so that a query that was
+// checked can be shared.
 func (q *Query) Check() error {
 	var errs Errors
 	c := &checker{report: func(at Pos, hint, format string, args ...any) {
@@ -43,9 +43,9 @@ type checker struct {
 	places map[string]Pos  // of keys, "" for the kind; nil for a query built in Go
 	bad    map[string]bool // keys that were reported already
 
-	tests    int              // how many there were
-	patterns map[string]error // what came of compiling expressions
-	bytes    int              // of these
+	tests    int              // tests so far
+	patterns map[string]error // expressions, and the errors of compiling them
+	bytes    int              // of the expressions
 	report   func(at Pos, hint, format string, args ...any)
 }
 
@@ -99,7 +99,7 @@ func (c *checker) query(q *Query) {
 	q.kind().check(c, q)
 }
 
-// missing reports a match without an event where there must be one.
+// missing reports a match that needs an event.
 func (c *checker) missing(key string, at Pos, what string) {
 	if c.bad[key] {
 		return
@@ -264,7 +264,7 @@ func (c *checker) test(t *Test) bool {
 	return ok
 }
 
-// pattern compiles an expression, each once.
+// pattern compiles an expression, unless it was compiled before.
 func (c *checker) pattern(text string) (hint string, err error) {
 	const re2 = "matches takes an RE2 expression; there are no look-arounds and no back-references"
 	if err, done := c.patterns[text]; done {

@@ -12,8 +12,8 @@ func (cohortKind) of(q *Query) bool       { return q.Cohort != nil }
 func (cohortKind) answers(a *Answer) bool { return a.Cohort != nil }
 func (cohortKind) reach(q *Query) Bounds  { return q.Cohort.Bounds }
 
-// A Cohort is the set of users who did all of Did and none of DidNot, of which
-// there are up to 64.
+// A Cohort is the set of users who did all of Did and none of DidNot. Both together
+// have up to 64 entries.
 type Cohort struct {
 	Did    []Did // at least one
 	DidNot []Did
@@ -129,7 +129,7 @@ func (cohortKind) check(c *checker, q *Query) {
 	c.bounds(h.Bounds)
 }
 
-// ids are the users of a cohort, if they are known by more than their hashes.
+// ids writes the ids of users, if they are known.
 func (w *jsonWriter) ids(found []User) {
 	known := false
 	for _, u := range found {

@@ -1,29 +1,29 @@
-// Package query has the questions that can be asked of a store of events, and
-// their answers: plain data, read from YAML or JSON documents or built in Go.
+// Package query has the queries of a store of events and their answers. Both are plain
+// data. You read a query from a YAML or JSON document, or build it in Go.
 //
 // Read [Query], then [Funnel], [Retention], [Segment], [Cohort] and [Paths], then
-// [Filter]; [Parse] reads documents, [Query.Check] says whether a query built in
-// Go makes sense. [Answer] is what comes back.
+// [Filter]. [Parse] reads documents, and [Query.Check] checks a query that you built.
+// [Answer] is what comes back.
 //
-// It knows no store and evaluates nothing: three programs do that and must agree
-// (trail, the reference in trailtest, and SQL made by dialect). A query that Parse
-// or Check has passed has its defaults filled in and its filters simple (no list of
-// one, no list of all in a list of all), and may be shared.
+// The package knows no store and evaluates nothing. Three programs do, and must agree:
+// trail, a reference in its tests, and SQL made by dialect. After Parse or Check, the
+// defaults of a query are filled in, its filters are simple (no list of one, no list of
+// all in a list of all), and it may be shared.
 //
 // # Documents
 //
 // A document is one map in YAML or JSON: one of the keys funnel, retention,
 // segment, cohort and paths, and next to it
 //
-//	name: buyers     # what a cohort is kept as; else for people
+//	name: buyers     # the name under which a cohort is kept; otherwise for people
 //	sample: 0.1      # share of users to look at, above 0 up to 1; default 1
 //
-// Unknown keys, keys that come twice and values out of bounds are refused, all at
-// once, with line, column and hint.
+// Unknown keys, duplicate keys and values out of bounds are refused, with line, column
+// and hint. All problems are reported together.
 //
-// Where events are meant, a document has a name (view), a list of names ([view,
-// look]: one of them), or a map {event: view, where: {…}}, in which both may be
-// left out: no event is any event. Steps of a funnel must have one.
+// Events are given as a name (view), a list of names ([view, look]: one of them), or a
+// map {event: view, where: {…}}. Both keys may be left out of the map; without event,
+// any event counts. Steps of a funnel must name an event.
 //
 // All kinds take
 //

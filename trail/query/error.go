@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 )
 
-// maxErrors is how many problems of one document are told.
+// maxErrors is how many problems of one document are reported.
 const maxErrors = 100
 
 // An Error is one problem of a document, or of a query built in Go, which has
@@ -22,10 +22,10 @@ type Error struct {
 	Msg  string
 	Hint string // what to write instead; "" for none
 
-	UnknownKey string // the key that the error is about, if it is that no query has it there
+	UnknownKey string // the key, if the error is that no query has this key in this place
 }
 
-// Error tells the place and the message: q.yaml:3:9: unknown key "stepz".
+// Error returns the place and the message: q.yaml:3:9: unknown key "stepz".
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -72,12 +72,12 @@ func (e Errors) err() error {
 		}
 		return a.Column - b.Column
 	})
-	// A filter that stands for several steps tells its problem for each.
+	// A problem in a filter for several steps is reported for each of them.
 	e = slices.CompactFunc(e, func(a, b *Error) bool { return *a == *b })
 	return e[:min(len(e), maxErrors)]
 }
 
-// A list is any number of things as a message tells them: a, b or c.
+// A list writes words for a message: a, b or c.
 func list(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -90,14 +90,14 @@ func hintOf(word string, words []string, meant map[string]string) string {
 	if m := meant[strings.ToLower(word)]; m != "" {
 		return "write " + m
 	}
-	// Words of two letters are near to many; what there is says more.
+	// Words of two letters are near to many others, so the list is more useful.
 	if m, ok := spell.Nearest(word, words); ok && len(word) > 2 {
 		return "did you mean " + m + "?"
 	}
 	return "it can be " + list(words)
 }
 
-// quote returns text as a message shows it: quoted, and not without end.
+// quote returns text as a message shows it: quoted, and cut if it is long.
 func quote(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) > most {

@@ -54,7 +54,7 @@ type Exclude struct {
 	After, Before int // steps from 1, After less than Before; default the first and the last step
 }
 
-// A FunnelAnswer has the users who came as far as each step, of all and by group.
+// A FunnelAnswer has the users who reached each step, of all users and by group.
 type FunnelAnswer struct {
 	Steps  []FunnelStep
 	By     string // the property of Groups; "" for none
@@ -307,7 +307,7 @@ func (funnelKind) unmarshal(in *answerJSON, a *Answer) error {
 		if err = errors.Join(err, wrong); err != nil {
 			return err
 		}
-		// The property may be called steps, too: the first key is its.
+		// The property may be called steps, too: the first key is the property.
 		if len(keys) != 2 || keys[1] != "steps" {
 			return errors.New("a group must have the property and steps")
 		}

@@ -10,8 +10,7 @@ import (
 )
 
 // MarshalJSON returns the answer as one object: the keys of its kind, then stats.
-// The order of keys is always the same; what a sample adds is there for a sample
-// only.
+// The order of keys is always the same. Only answers of a sample have intervals.
 //
 //	funnel     {"steps":[{"event":"view","users":9}],"groups":[{"country":"KR","steps":[…]}],"stats":{…}}
 //	retention  {"cohorts":[{"start":"2026-01-05","size":9,"periods":[9,4]}],"stats":{…}}
@@ -21,9 +20,9 @@ import (
 //	stats      {"events_read":9,"bytes_read":9,"segments":1,"sample":1.0,"elapsed_us":9,"through":"2026-01-31T09:00:00Z","warnings":["…"]}
 //
 // A count of a sample is followed by "ci":[low,high], in a retention by "size_ci"
-// and "periods_ci". The groups of a funnel and the ids of a cohort are there if
-// they were asked for. A missing value of a group is "", and a number beyond what
-// JSON can hold is null.
+// and "periods_ci". The groups of a funnel and the ids of a cohort are there if they
+// were asked for. A missing value of a group is "". A number that JSON cannot hold is
+// null.
 func (a *Answer) MarshalJSON() ([]byte, error) {
 	w := &jsonWriter{}
 	w.open('{')
@@ -37,8 +36,8 @@ func (a *Answer) MarshalJSON() ([]byte, error) {
 	return w.b, nil
 }
 
-// A jsonWriter makes JSON. It is done by hand since the groups of answers have the
-// names of properties as their keys.
+// A jsonWriter writes JSON. It does not use encoding/json, since the keys of groups are
+// the names of properties.
 type jsonWriter struct {
 	b     []byte
 	comma bool // before what comes next

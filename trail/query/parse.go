@@ -35,8 +35,8 @@ func Parse(file string, src []byte) (*Query, error) {
 	return nil, p.errs.err()
 }
 
-// FromTree makes a query of the root of a document as [Parse] does. The places of
-// errors and of the query are those of the nodes, whatever they mean to the caller.
+// FromTree makes a query of the root of a document, as [Parse] does. Errors and the
+// query have the places of the nodes, which need not be lines and columns.
 func FromTree(root *doctree.Node) (*Query, error) {
 	p := newParser("")
 	if count(root) > limits.Values {
@@ -80,7 +80,7 @@ func (p *parser) report(at Pos, hint, format string, args ...any) {
 
 func (p *parser) parse(root *doctree.Node) (*Query, error) {
 	q := p.query(root)
-	if len(p.errs) == 0 || *q != (Query{Name: q.Name, Sample: q.Sample}) { // else it is told why there is no query
+	if len(p.errs) == 0 || *q != (Query{Name: q.Name, Sample: q.Sample}) { // otherwise an error says why there is no query
 		c := &checker{places: p.places, bad: p.bad, report: p.report}
 		c.query(q)
 	}
@@ -90,7 +90,7 @@ func (p *parser) parse(root *doctree.Node) (*Query, error) {
 	return q, nil
 }
 
-// shape is what messages call a node.
+// shape returns what messages call a node.
 func shape(n *doctree.Node) string {
 	switch {
 	case n.Kind == doctree.Null:
@@ -103,7 +103,7 @@ func shape(n *doctree.Node) string {
 	return "a value"
 }
 
-// A key is one that a map may have, and what reads its value.
+// A key is a key that a map may have, and the function that reads its value.
 type key struct {
 	name string
 	read func(n *doctree.Node)
@@ -162,7 +162,7 @@ func (p *parser) unknown(f *doctree.Field, what string, names []string) {
 	p.errs[len(p.errs)-1].UnknownKey = f.Name
 }
 
-// placed makes a kind's keys keep their places, and whether their values were bad.
+// placed keeps the places of a kind's keys, and whether their values were bad.
 func (p *parser) placed(n *doctree.Node, keys []key) []key {
 	for i := range n.Fields {
 		f := &n.Fields[i]
@@ -260,8 +260,8 @@ func (p *parser) integer(n *doctree.Node, what string, to *int) bool {
 	return true
 }
 
-// counted reads a whole number from low to high. Here, not in the checks, since a
-// zero in a Query is the default.
+// counted reads a whole number from low to high. It checks the range, since 0 in a
+// Query stands for the default.
 func (p *parser) counted(n *doctree.Node, what string, low, high int, to *int) {
 	var i int
 	if !p.integer(n, what, &i) {
@@ -285,7 +285,7 @@ func (p *parser) boolean(n *doctree.Node, what string, to *bool) {
 	}
 }
 
-// got returns what stands in a document, for a message.
+// got describes a node for a message.
 func (p *parser) got(n *doctree.Node) string {
 	if n.Scalar() {
 		return quote(n.Text)

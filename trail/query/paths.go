@@ -37,8 +37,8 @@ type PathsAnswer struct {
 	Paths []Path
 }
 
-// A Path is a sequence of events in order of time, without repeats, and the
-// users who went it.
+// A Path is a sequence of events in order of time, without repeats, and the number of
+// users with that sequence.
 type Path struct {
 	Path  []string
 	Users Number

@@ -5,16 +5,16 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A Query is one question; exactly one of the pointers is set.
+// A Query is one query; exactly one of the pointers is set.
 type Query struct {
-	Name      string // of a cohort that is kept, up to 200 bytes; else for people
+	Name      string // the name under which a cohort is kept, up to 200 bytes; otherwise for people
 	Funnel    *Funnel
 	Retention *Retention
 	Segment   *Segment
 	Cohort    *Cohort
 	Paths     *Paths
 
-	Sample float64 // share of users to look at, above 0 up to 1; 0 is 1, which Check makes it
+	Sample float64 // share of users to look at, above 0 up to 1; Check makes 0 to 1
 }
 
 // A kind is a kind of query. Each has a file that holds all about it.
@@ -110,9 +110,9 @@ type Test struct {
 // An Op is what a test does.
 type Op uint8
 
-// The operators. A missing value passes Missing, Ne, NotIn, and Eq and In of the
-// empty literal, which is the missing value; Ne and NotIn of the empty literal it
-// does not pass. It passes nothing else.
+// The operators. The empty literal stands for the missing value. A missing value passes
+// Missing, Eq and In of the empty literal, and Ne and NotIn of other literals. It passes
+// nothing else.
 const (
 	Exists Op = iota
 	Missing
@@ -120,7 +120,7 @@ const (
 	Ne
 	In
 	NotIn
-	Contains // of strings, minding case, as all below
+	Contains // of strings, case-sensitive, as all below
 	Prefix
 	Suffix
 	Matches // an RE2 expression that is found anywhere in the string

@@ -30,7 +30,7 @@ type Retention struct {
 	Every         Every
 	Periods       int            // 1 to 366
 	Cohort        Unit           // Day, Week or Month; default that of Every, else Week if Every is whole weeks, else Day
-	Unbounded     bool           // a user counts in period k who comes back in k or later
+	Unbounded     bool           // a user who comes back in period k counts in earlier periods, too
 	Zone          *time.Location // of calendar periods and cohorts; never nil after Parse or Check
 	Bounds                       // of the start event
 }
@@ -127,7 +127,7 @@ func (retentionKind) check(c *checker, q *Query) {
 	c.bounds(r.Bounds)
 }
 
-// cohortOf returns the unit of cohorts that goes with the periods.
+// cohortOf returns the default unit of cohorts for a length of periods.
 func cohortOf(e Every) Unit {
 	const week = 7 * 24 * time.Hour
 	if e.Unit == Week || e.Unit == Month {

@@ -5,9 +5,9 @@ import "math"
 // z is how many standard deviations 95 % of a normal distribution lie within.
 const z = 1.959963984540054
 
-// ScaleCount returns a count of a sample for the whole, with its bounds of 95 %;
-// as it is for a share of 1. squares is the sum over the users of the square of
-// what each contributes: the count itself, if users are counted.
+// ScaleCount scales a count of a sample to the whole, with a confidence interval of
+// 95 %. A count with a share of 1 stays as it is. squares is the sum, over the users, of
+// the square of each user's part: the count itself, if users are counted.
 //
 // The bounds are the score interval (Wilson 1927): the totals N for which the count
 // is within z standard deviations of N times the share. So a count of 0 has an

@@ -28,7 +28,7 @@ var meantUnits = map[string]string{
 	"date": "day", "weeks": "week", "weekly": "week", "months": "month", "monthly": "month",
 }
 
-// unitOf returns the unit with a name, one of from to Month.
+// unitOf returns the unit with a name, from the unit from up to Month.
 func unitOf(name string, from Unit) (Unit, bool) {
 	for u := from; u <= Month; u++ {
 		if unitNames[u] == name {

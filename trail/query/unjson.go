@@ -38,11 +38,10 @@ type (
 	}
 )
 
-// UnmarshalJSON reads what MarshalJSON wrote, also by the command line, by
-// trail_query and of a store elsewhere. What JSON does not say is not known
-// afterwards: numbers without a fraction come back as integers, FunnelAnswer.By and
-// SegmentAnswer.By are empty if there are no groups, and rows are taken for bucketed
-// if their first key is "bucket". Hashes of users are made of their ids.
+// UnmarshalJSON reads what MarshalJSON, the command line or trail_query wrote. JSON does
+// not say everything: numbers without a fraction come back as integers, FunnelAnswer.By
+// and SegmentAnswer.By are empty if there are no groups, and rows have buckets if their
+// first key is "bucket". Hashes of users are computed from their ids.
 func (a *Answer) UnmarshalJSON(b []byte) error {
 	var in answerJSON
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -92,8 +91,8 @@ func numberOf(n int64, ci *interval) (Number, error) {
 	return Number{N: n, Low: low, High: high, Sampled: true}, errors.Join(err1, err2)
 }
 
-// inOrder returns the keys and values of an object as they stand, also of a key that
-// is there twice.
+// inOrder returns the keys and values of an object in their order, duplicate keys
+// included.
 func inOrder(object []byte) (keys []string, values []json.RawMessage, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

@@ -11,7 +11,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// filter reads what stands behind where; nil passes all.
+// filter reads the value of where; nil passes all.
 func (p *parser) filter(n *doctree.Node) *Filter {
 	f := p.part(n, "where", false)
 	if f.All != nil && len(f.All) == 0 {
@@ -53,7 +53,7 @@ func (p *parser) parts(n *doctree.Node, what string) []Filter {
 	return list
 }
 
-// entry reads one key of a map and what stands behind it.
+// entry reads one key of a map and its value.
 func (p *parser) entry(f *doctree.Field) []Filter {
 	switch f.Name {
 	case "all", "any":
@@ -179,8 +179,8 @@ func (p *parser) literals(op Op, n *doctree.Node) (literals []Literal, ok bool) 
 	return []Literal{literal(n)}, true
 }
 
-// reversed tells whether nothing is between two values, of whichever type they are
-// taken for. Texts of numbers may be the ends of numbers or of texts.
+// reversed reports whether nothing is between two values, whatever the type of the
+// property. Texts that look like numbers may be compared as numbers or as texts.
 func reversed(from, to Literal) bool {
 	if number(from) && number(to) {
 		return from.Value.Float() > to.Value.Float()
@@ -190,7 +190,7 @@ func reversed(from, to Literal) bool {
 	return from.Text > to.Text && to.Text != "" && (err1 != nil || err2 != nil)
 }
 
-// isLiteral tells whether a node is a value, and reports if not.
+// isLiteral reports whether a node is a value, and reports if not.
 func (p *parser) isLiteral(n *doctree.Node, what string) bool {
 	hint := ""
 	switch {
@@ -233,7 +233,7 @@ func literal(n *doctree.Node) Literal {
 	return l
 }
 
-// beyond reports whether a node is written as a number that nothing can hold.
+// beyond reports whether a node is written as a number beyond the range of a float.
 func beyond(n *doctree.Node) bool {
 	return (n.Kind == doctree.Float || n.Kind == doctree.BigInt) && math.IsInf(n.Float(), 0) && strings.ContainsAny(n.Text, "0123456789")
 }
@@ -278,7 +278,7 @@ func (p *parser) inCohort(f *doctree.Field) []Filter {
 	return nil
 }
 
-// simple tells whether a filter is as simplify leaves it.
+// simple reports whether a filter is as simplify leaves it.
 func simple(f Filter) bool {
 	parts := f.All
 	if f.Any != nil {
@@ -292,8 +292,8 @@ func simple(f Filter) bool {
 	})
 }
 
-// simplify returns a filter that passes the same with lists in lists and lists of
-// one resolved, and the texts of literals filled in. f is not changed.
+// simplify returns a filter with the same meaning: lists within lists and lists of one
+// are resolved, and the texts of literals are filled in. It does not change f.
 func simplify(f Filter) Filter {
 	if f.Test != nil {
 		if simple(f) { // shared: a list of a filter for all steps can be long
@@ -331,8 +331,8 @@ func simplify(f Filter) Filter {
 	return Filter{All: made}
 }
 
-// number tells whether a literal was written as a number.
+// number reports whether a literal was written as a number.
 func number(l Literal) bool { return l.Value.Type() == event.Int || l.Value.Type() == event.Float }
 
-// blank tells whether text is only spaces, which is a mistake in a name.
+// blank reports whether text is only spaces, which is a mistake in a name.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -14,11 +14,11 @@ import (
 // document in width.
 type edit struct {
 	offset int // in the text, past what was replaced
-	wider  int // characters that the document has more, these of all edits before included
+	wider  int // characters that the document has more, up to here
 }
 
-// plain makes text that means the same and that the parser reads: it refuses some
-// JSON, and directives other than %YAML 1.1 and %TAG.
+// plain returns text with the same meaning that the parser accepts. The parser refuses
+// some JSON, and directives other than %YAML 1.1 and %TAG.
 func plain(text string) (string, []edit) {
 	if first := strings.TrimLeft(text, " \t\r\n"); first != "" && strings.IndexByte(`{["`, first[0]) >= 0 && json.Valid([]byte(text)) {
 		return plainJSON(text)
@@ -75,8 +75,8 @@ func surrogates(text string) rune {
 	return 0
 }
 
-// plainDirectives blanks the directives that the parser need not see: %YAML of any
-// version 1, and those that YAML reserves, which are to be ignored.
+// plainDirectives blanks directives: %YAML of any version 1, and those that YAML
+// reserves, which must be ignored.
 func plainDirectives(text string) string {
 	if !strings.HasPrefix(text, "%") && !strings.Contains(text, "\n%") {
 		return text
@@ -116,10 +116,10 @@ func (s *Source) shift(from, to int) int {
 	return wider(to) - wider(from)
 }
 
-// marks is at least the number of nodes that the parser makes of the source, and
-// not much more in what people write: it counts what separates keys and values.
-// The text of block scalars is left out as long as no quote or bracket can make
-// something else of it.
+// marks is an upper bound of the number of nodes that the parser makes of the source.
+// For what people write it is close: it counts the separators of keys and values. It
+// leaves out the text of block scalars, as long as no quote or bracket before it can
+// make it something else.
 func (s *Source) marks() int {
 	n, skip, open := 1, -1, false
 	for i := range s.Lines {
@@ -175,8 +175,8 @@ func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// blockScalar returns the indentation that the lines of a block scalar go beyond
-// whose header ends a line, -1 if there is none.
+// blockScalar returns the indentation that the lines of a block scalar exceed, if a
+// line ends with the header of one; otherwise -1.
 func blockScalar(text string, indent int) int {
 	words := strings.Fields(text)
 	if len(words) == 0 || strings.Trim(words[len(words)-1], "+-0123456789") != "|" && strings.Trim(words[len(words)-1], "+-0123456789") != ">" {

@@ -19,13 +19,13 @@ type Source struct {
 	limits Limits
 	edits  []edit // where Text is not the text of the document
 
-	// near is a place that was looked up before. Most look-ups go on from the
-	// last one; from the beginning of the line, a document that is one line of
-	// megabytes would take quadratic time.
+	// near is the last place that was looked up. Most look-ups are a little after it.
+	// If each began at the start of the line, a document of one long line would take
+	// quadratic time.
 	near struct{ line, col, offset int }
 }
 
-// New splits the text into lines, at all that YAML takes for a break.
+// New splits the text into lines, at every line break of YAML.
 func New(file string, data []byte, limits Limits) *Source {
 	s := &Source{File: file, limits: limits}
 	s.Text, s.edits = plain(strings.TrimPrefix(string(data), "\ufeff"))

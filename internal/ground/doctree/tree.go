@@ -61,7 +61,7 @@ const (
 // A Node is a part of a document.
 type Node struct {
 	Kind   Kind
-	Wrong  bool // an error was reported of it: a Null, or a List or Map of which some is missing
+	Wrong  bool // an error was reported: the node is Null, or some of a List or Map is missing
 	Pos    Pos
 	Text   string  // of a scalar, as it is written, without quotes
 	Items  []Node  // of a List
@@ -167,7 +167,7 @@ func (s *Source) tooLarge() *Error {
 // A Builder makes something of a document. It is called for each value in the order
 // of the text, what aliases repeat included.
 type Builder interface {
-	// Scalar has a value that is no List or Map. n is good until it returns.
+	// Scalar is called for a value that is not a List or Map. n is valid until it returns.
 	Scalar(n *Node)
 	// Begin begins a List or a Map of about that many entries, which End ends.
 	Begin(kind Kind, at Pos, entries int)
@@ -247,7 +247,7 @@ func (t *tree) End(wrong bool) {
 	t.open = t.open[:len(t.open)-1]
 }
 
-// A reader tells a Builder what the nodes of the YAML parser hold.
+// A reader calls a Builder for the nodes of the YAML parser.
 type reader struct {
 	src     *Source
 	to      Builder
@@ -362,10 +362,10 @@ func (r *reader) read(n *yaml.Node) {
 	}
 }
 
-// null has nothing in place of a node that cannot be read.
+// null puts a Null in place of a node that cannot be read.
 func (r *reader) null(n *yaml.Node) { r.to.Scalar(&Node{Pos: r.pos(n), Wrong: true}) }
 
-// entries returns how many of n entries there is still room for.
+// entries returns how many of n entries still fit the limit.
 func (r *reader) entries(n int) int { return max(0, min(n, r.src.limits.Values-r.size/valueSize)) }
 
 // done drops an entry of a list or map, except in what an alias may repeat.
@@ -454,7 +454,7 @@ func (r *reader) mapping(n *yaml.Node, seen map[string]Pos, merged bool) bool {
 	return ok
 }
 
-// merge reads what stands behind <<: a map, an alias of one, or a list of both.
+// merge reads the value of <<: a map, an alias of one, or a list of both.
 func (r *reader) merge(n *yaml.Node, seen map[string]Pos) bool {
 	at, active := n, len(r.active)
 	defer func() { r.active = r.active[:active] }()

@@ -206,7 +206,7 @@ func (c *chain) once(f *funnel, h hit) {
 	}
 }
 
-// distinct tells whether the steps from lo to hi can be given to different events
+// distinct reports whether the steps from lo to hi can be given to different events
 // of the group: a matching in a bipartite graph, by augmenting paths.
 func (c *chain) distinct(lo, hi int) bool {
 	c.owner = slices.Grow(c.owner[:0], len(c.group))[:len(c.group)]
@@ -330,7 +330,7 @@ func (c *chain) startOnce(f *funnel, level int) int64 {
 	return none
 }
 
-// reaches tells whether a chain that begins with the hit at i, and no other one,
+// reaches reports whether a chain that begins with the hit at i, and no other one,
 // comes to a level.
 func (c *chain) reaches(f *funnel, hits []hit, i, level int) bool {
 	c.reset(f.steps)

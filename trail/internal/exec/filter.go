@@ -31,7 +31,7 @@ type test struct {
 	users    []uint64 // of InCohort and NotInCohort, sorted
 }
 
-// missingPasses tells whether a missing value passes, see query.Op.
+// missingPasses reports whether a missing value passes, see query.Op.
 func missingPasses(t *query.Test) bool {
 	empty := slices.ContainsFunc(t.Literals, func(l query.Literal) bool { return l.Text == "" })
 	switch t.Op {

@@ -142,7 +142,7 @@ func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 	return steps
 }
 
-// within tells whether t is at most window after first, without overflow.
+// within reports whether t is at most window after first, without overflow.
 func within(first, t, window int64) bool { return uint64(t)-uint64(first) <= uint64(window) }
 
 // A funnelFold is the fold of all other funnels. It collects the events of a user.

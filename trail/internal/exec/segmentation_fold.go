@@ -352,7 +352,7 @@ func extend[T any](s []T, n int) []T {
 	return append(s, make([]T, n-len(s))...)
 }
 
-// measured tells whether cells are needed, and not counts alone.
+// measured reports whether cells are needed, and not counts alone.
 func (s *segmentationFold) measured() bool { return s.byUser || s.q.Measure.Kind != query.Count }
 
 // measure adds rows to their cells.
