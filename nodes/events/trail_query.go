@@ -202,11 +202,9 @@ func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Valu
 	if err != nil {
 		return value.Null(), err
 	}
-	text, err := answer.MarshalJSON()
-	if err != nil {
-		return value.Null(), err
-	}
-	return value.ParseJSON(text)
+	w := &valueWriter{}
+	answer.Write(w)
+	return w.root, nil
 }
 
 // A badQuery is the error of a query that a payload has made wrong.

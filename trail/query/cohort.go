@@ -130,7 +130,7 @@ func (cohortKind) check(c *checker, q *Query) {
 }
 
 // ids writes the ids of users, if they are known.
-func (w *jsonWriter) ids(found []User) {
+func (w answerWriter) ids(found []User) {
 	known := false
 	for _, u := range found {
 		known = known || u.ID != ""
@@ -138,17 +138,17 @@ func (w *jsonWriter) ids(found []User) {
 	if !known {
 		return
 	}
-	w.key("ids")
-	w.open('[')
+	w.Key("ids")
+	w.Open('[')
 	for _, u := range found {
-		w.text(u.ID)
+		w.Text(u.ID)
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (cohortKind) write(w *jsonWriter, answer *Answer) {
-	w.key("cohort")
-	w.text(answer.Cohort.Name)
+func (cohortKind) write(w answerWriter, answer *Answer) {
+	w.Key("cohort")
+	w.Text(answer.Cohort.Name)
 	w.users(answer.Cohort.Users)
 	w.ids(answer.Cohort.Found)
 }

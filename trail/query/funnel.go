@@ -243,35 +243,35 @@ func (c *checker) exclude(x *Exclude, what string, steps int) {
 	c.match(&x.Match, what)
 }
 
-func (w *jsonWriter) steps(steps []FunnelStep) {
-	w.key("steps")
-	w.open('[')
+func (w answerWriter) steps(steps []FunnelStep) {
+	w.Key("steps")
+	w.Open('[')
 	for _, s := range steps {
-		w.open('{')
-		w.key("event")
-		w.text(s.Event)
+		w.Open('{')
+		w.Key("event")
+		w.Text(s.Event)
 		w.users(s.Users)
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (funnelKind) write(w *jsonWriter, answer *Answer) {
+func (funnelKind) write(w answerWriter, answer *Answer) {
 	f := answer.Funnel
 	w.steps(f.Steps)
 	if f.By == "" {
 		return
 	}
-	w.key("groups")
-	w.open('[')
+	w.Key("groups")
+	w.Open('[')
 	for _, g := range f.Groups {
-		w.open('{')
-		w.key(f.By)
+		w.Open('{')
+		w.Key(f.By)
 		w.value(g.Value)
 		w.steps(g.Steps)
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 func readSteps(in []stepJSON) ([]FunnelStep, error) {

@@ -25,15 +25,33 @@ import (
 // null.
 func (a *Answer) MarshalJSON() ([]byte, error) {
 	w := &jsonWriter{}
-	w.open('{')
+	a.Write(w)
+	return w.b, nil
+}
+
+// Write writes what MarshalJSON returns, in the same order.
+func (a *Answer) Write(to Writer) {
+	w := answerWriter{to}
+	w.Open('{')
 	for _, k := range kinds() {
 		if k.answers(a) {
 			k.write(w, a)
 		}
 	}
 	w.stats(a.Stats)
-	w.close('}')
-	return w.b, nil
+	w.Close('}')
+}
+
+// A Writer receives the parts of an answer.
+type Writer interface {
+	Open(bracket byte) // '{' begins an object, and '[' an array
+	Close(bracket byte)
+	Key(name string) // before each value in an object
+	Text(s string)
+	Int(i int64)
+	Float(f float64) // also an infinity or NaN
+	Bool(b bool)
+	Null()
 }
 
 // A jsonWriter writes JSON. It does not use encoding/json, since the keys of groups are
@@ -50,24 +68,24 @@ func (w *jsonWriter) next() {
 	w.comma = true
 }
 
-func (w *jsonWriter) open(bracket byte) {
+func (w *jsonWriter) Open(bracket byte) {
 	w.next()
 	w.b = append(w.b, bracket)
 	w.comma = false
 }
 
-func (w *jsonWriter) close(bracket byte) {
+func (w *jsonWriter) Close(bracket byte) {
 	w.b = append(w.b, bracket)
 	w.comma = true
 }
 
-func (w *jsonWriter) key(name string) {
-	w.text(name)
+func (w *jsonWriter) Key(name string) {
+	w.Text(name)
 	w.b = append(w.b, ':')
 	w.comma = false
 }
 
-func (w *jsonWriter) text(s string) {
+func (w *jsonWriter) Text(s string) {
 	w.next()
 	w.b = append(w.b, jsonText(s)...)
 }
@@ -83,17 +101,17 @@ func jsonText(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (w *jsonWriter) integer(i int64) {
+func (w *jsonWriter) Int(i int64) {
 	w.next()
 	w.b = strconv.AppendInt(w.b, i, 10)
 }
 
-func (w *jsonWriter) float(f float64) {
-	w.next()
+func (w *jsonWriter) Float(f float64) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		w.b = append(w.b, "null"...)
+		w.Null()
 		return
 	}
+	w.next()
 	format := byte('f')
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
 		format = 'e'
@@ -101,65 +119,77 @@ func (w *jsonWriter) float(f float64) {
 	w.b = strconv.AppendFloat(w.b, f, format, -1, 64)
 }
 
-// ci is the interval of a count of a sample.
-func (w *jsonWriter) ci(n Number) {
-	w.open('[')
-	w.integer(n.Low)
-	w.integer(n.High)
-	w.close(']')
+func (w *jsonWriter) Bool(b bool) {
+	w.next()
+	w.b = strconv.AppendBool(w.b, b)
 }
 
-func (w *jsonWriter) users(n Number) {
-	w.key("users")
-	w.integer(n.N)
+func (w *jsonWriter) Null() {
+	w.next()
+	w.b = append(w.b, "null"...)
+}
+
+// An answerWriter writes what the kinds of answers share.
+type answerWriter struct{ Writer }
+
+// ci is the interval of a count of a sample.
+func (w answerWriter) ci(n Number) {
+	w.Open('[')
+	w.Int(n.Low)
+	w.Int(n.High)
+	w.Close(']')
+}
+
+func (w answerWriter) users(n Number) {
+	w.Key("users")
+	w.Int(n.N)
 	if n.Sampled {
-		w.key("ci")
+		w.Key("ci")
 		w.ci(n)
 	}
 }
 
 // value is a value of a group.
-func (w *jsonWriter) value(v event.Value) {
+func (w answerWriter) value(v event.Value) {
 	switch v.Type() {
 	case event.Int:
-		w.integer(v.Int())
+		w.Int(v.Int())
 	case event.Float:
-		w.float(v.Float())
+		w.Float(v.Float())
 	case event.Bool:
-		w.next()
-		w.b = strconv.AppendBool(w.b, v.Bool())
+		w.Bool(v.Bool())
 	default:
-		w.text(v.Text())
+		w.Text(v.Text())
 	}
 }
 
-func (w *jsonWriter) stats(s Stats) {
-	w.key("stats")
-	w.open('{')
-	w.key("events_read")
-	w.integer(s.EventsRead)
-	w.key("bytes_read")
-	w.integer(s.BytesRead)
-	w.key("segments")
-	w.integer(int64(s.Segments))
-	w.key("sample")
-	w.float(s.Sample)
-	if s.Sample == math.Trunc(s.Sample) {
-		w.b = append(w.b, ".0"...) // a share, also where it is all
+func (w answerWriter) stats(s Stats) {
+	w.Key("stats")
+	w.Open('{')
+	w.Key("events_read")
+	w.Int(s.EventsRead)
+	w.Key("bytes_read")
+	w.Int(s.BytesRead)
+	w.Key("segments")
+	w.Int(int64(s.Segments))
+	w.Key("sample")
+	w.Float(s.Sample)
+	if j, ok := w.Writer.(*jsonWriter); ok && s.Sample == math.Trunc(s.Sample) {
+		j.b = append(j.b, ".0"...) // so that it looks like a share
 	}
-	w.key("elapsed_us")
-	w.integer(s.ElapsedUS)
+	w.Key("elapsed_us")
+	w.Int(s.ElapsedUS)
 	if s.HasThrough {
-		w.key("through")
-		w.text(formatTime(s.Through))
+		w.Key("through")
+		w.Text(formatTime(s.Through))
 	}
 	if len(s.Warnings) > 0 {
-		w.key("warnings")
-		w.open('[')
+		w.Key("warnings")
+		w.Open('[')
 		for _, warning := range s.Warnings {
-			w.text(warning)
+			w.Text(warning)
 		}
-		w.close(']')
+		w.Close(']')
 	}
-	w.close('}')
+	w.Close('}')
 }

@@ -86,21 +86,21 @@ func (pathsKind) check(c *checker, q *Query) {
 	c.bounds(a.Bounds)
 }
 
-func (pathsKind) write(w *jsonWriter, answer *Answer) {
-	w.key("paths")
-	w.open('[')
+func (pathsKind) write(w answerWriter, answer *Answer) {
+	w.Key("paths")
+	w.Open('[')
 	for _, p := range answer.Paths.Paths {
-		w.open('{')
-		w.key("path")
-		w.open('[')
+		w.Open('{')
+		w.Key("path")
+		w.Open('[')
 		for _, name := range p.Path {
-			w.text(name)
+			w.Text(name)
 		}
-		w.close(']')
+		w.Close(']')
 		w.users(p.Users)
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 type pathsJSON struct {

@@ -30,7 +30,7 @@ type kind interface {
 	reach(q *Query) Bounds
 
 	// write writes the keys of an answer; unmarshal reads them, if they are there.
-	write(w *jsonWriter, a *Answer)
+	write(w answerWriter, a *Answer)
 	unmarshal(in *answerJSON, a *Answer) error
 }
 

@@ -139,37 +139,37 @@ func cohortOf(e Every) Unit {
 	return Day
 }
 
-func (retentionKind) write(w *jsonWriter, answer *Answer) {
+func (retentionKind) write(w answerWriter, answer *Answer) {
 	r := answer.Retention
-	w.key("cohorts")
-	w.open('[')
+	w.Key("cohorts")
+	w.Open('[')
 	for _, c := range r.Cohorts {
-		w.open('{')
-		w.key("start")
-		w.text(c.Start)
-		w.key("size")
-		w.integer(c.Size.N)
+		w.Open('{')
+		w.Key("start")
+		w.Text(c.Start)
+		w.Key("size")
+		w.Int(c.Size.N)
 		if c.Size.Sampled {
-			w.key("size_ci")
+			w.Key("size_ci")
 			w.ci(c.Size)
 		}
-		w.key("periods")
-		w.open('[')
+		w.Key("periods")
+		w.Open('[')
 		for _, p := range c.Periods {
-			w.integer(p.N)
+			w.Int(p.N)
 		}
-		w.close(']')
+		w.Close(']')
 		if c.Size.Sampled {
-			w.key("periods_ci")
-			w.open('[')
+			w.Key("periods_ci")
+			w.Open('[')
 			for _, p := range c.Periods {
 				w.ci(p)
 			}
-			w.close(']')
+			w.Close(']')
 		}
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 type retentionJSON struct {

@@ -216,43 +216,42 @@ func (segmentKind) check(c *checker, q *Query) {
 	c.bounds(s.Bounds)
 }
 
-func (segmentKind) write(w *jsonWriter, answer *Answer) {
+func (segmentKind) write(w answerWriter, answer *Answer) {
 	s := answer.Segment
-	w.key("rows")
-	w.open('[')
+	w.Key("rows")
+	w.Open('[')
 	for _, row := range s.Rows {
-		w.open('{')
+		w.Open('{')
 		if s.Bucketed {
-			w.key("bucket")
-			w.text(row.Bucket)
+			w.Key("bucket")
+			w.Text(row.Bucket)
 		}
 		for i, name := range s.By {
-			w.key(name)
+			w.Key(name)
 			w.value(row.Group[i])
 		}
 		w.measured(row.Value)
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (w *jsonWriter) measured(m Measured) {
-	w.key("value")
+func (w answerWriter) measured(m Measured) {
+	w.Key("value")
 	switch m.Type {
 	case event.Int:
-		w.integer(m.Int)
+		w.Int(m.Int)
 	case event.Float:
-		w.float(m.Float)
+		w.Float(m.Float)
 	default:
-		w.next()
-		w.b = append(w.b, "null"...)
+		w.Null()
 	}
 	if m.Sampled {
-		w.key("ci")
-		w.open('[')
-		w.float(m.Low)
-		w.float(m.High)
-		w.close(']')
+		w.Key("ci")
+		w.Open('[')
+		w.Float(m.Low)
+		w.Float(m.High)
+		w.Close(']')
 	}
 }
 
