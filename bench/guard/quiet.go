@@ -2,18 +2,16 @@ package main
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/prometheus/procfs"
 )
 
 // A chooser picks the processors that other programs use least, which lowers the
 // noise. Both sides of a comparison always get the same.
 type chooser struct {
 	allowed []int
-	stat    func() string // the content of /proc/stat; "" where there is none
+	stat    func() map[int]busy // now
 	last    map[int]busy
 	own     map[int]time.Duration // of each, since last, by what was measured
 	foreign map[int]float64       // share of each that others use, smoothed
@@ -25,7 +23,7 @@ type busy struct{ busy, total time.Duration }
 
 func newChooser(allowed []int) *chooser {
 	c := &chooser{
-		allowed: allowed, stat: func() string { return machine.Content("/proc/stat") },
+		allowed: allowed, stat: readStat,
 		own: make(map[int]time.Duration), foreign: make(map[int]float64), current: allowed[len(allowed)-1],
 	}
 	c.forget()
@@ -34,7 +32,7 @@ func newChooser(allowed []int) *chooser {
 
 // forget starts again, after something that used all processors.
 func (c *chooser) forget() {
-	c.last = parseStat(c.stat())
+	c.last = c.stat()
 	clear(c.own)
 }
 
@@ -50,7 +48,7 @@ const window = 100 * time.Millisecond
 
 // look updates the shares of others.
 func (c *chooser) look() {
-	now := parseStat(c.stat())
+	now := c.stat()
 	for _, i := range c.allowed {
 		total := now[i].total - c.last[i].total
 		if total < window {
@@ -92,32 +90,21 @@ func (c *chooser) pick(n int) []int {
 	return order[:n]
 }
 
-// parseStat reads the times of each processor from /proc/stat.
-func parseStat(stat string) map[int]busy {
-	const tick = 10 * time.Millisecond
+// readStat returns the times of each processor; none where there is no /proc.
+func readStat() map[int]busy {
 	got := make(map[int]busy)
-	for line := range strings.Lines(stat) {
-		fields := strings.Fields(line)
-		if len(fields) < 9 || !strings.HasPrefix(fields[0], "cpu") {
-			continue
-		}
-		cpu, err := strconv.Atoi(fields[0][len("cpu"):])
-		if err != nil {
-			continue // the sum of all
-		}
-		var b busy
-		// user nice system idle iowait irq softirq steal; guests are in user
-		for i, f := range fields[1:9] {
-			n, err := strconv.ParseInt(f, 10, 48)
-			if err != nil {
-				break
-			}
-			b.total += time.Duration(n) * tick
-			if i != 3 && i != 4 {
-				b.busy += time.Duration(n) * tick
-			}
-		}
-		got[cpu] = b
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return got
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return got
+	}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	for cpu, t := range stat.CPU {
+		used := t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal // guests are in user
+		got[int(cpu)] = busy{seconds(used), seconds(used + t.Idle + t.Iowait)}
 	}
 	return got
 }

@@ -1,36 +1,23 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 )
 
-// stat is what /proc/stat shows of processors that were busy and idle for so many
-// hundredths of a second.
-func stat(times ...[2]int) string {
-	s := "cpu  1 2 3 4 5 6 7 8 9 10\n"
-	for i, t := range times {
-		s += fmt.Sprintf("cpu%d %d 0 %d %d 0 0 0 0 0 0\n", i, t[0]/2, t[0]-t[0]/2, t[1])
-	}
-	return s + "intr 12\n"
-}
-
-func TestParseStat(t *testing.T) {
-	got := parseStat(stat([2]int{100, 300}, [2]int{7, 0}))
-	if len(got) != 2 || got[0] != (busy{time.Second, 4 * time.Second}) || got[1] != (busy{70 * time.Millisecond, 70 * time.Millisecond}) {
-		t.Errorf("got %v", got)
-	}
-	if got := parseStat("cpu0 1 2\ncpux 1 2 3 4 5 6 7 8 9\n"); len(got) != 0 {
-		t.Errorf("got %v, want nothing", got)
-	}
-}
-
+// TestChooser counts busy and idle hundredths of a second.
 func TestChooser(t *testing.T) {
 	now := [][2]int{{0, 0}, {0, 0}}
 	c := newChooser([]int{0, 1})
-	c.stat = func() string { return stat(now...) }
+	const tick = 10 * time.Millisecond
+	c.stat = func() map[int]busy {
+		all := make(map[int]busy)
+		for i, n := range now {
+			all[i] = busy{time.Duration(n[0]) * tick, time.Duration(n[0]+n[1]) * tick}
+		}
+		return all
+	}
 	c.forget()
 	f := func(what string, cpu0, cpu1 [2]int, want ...int) {
 		t.Helper()
@@ -52,7 +39,7 @@ func TestChooser(t *testing.T) {
 	if got := c.pick(0); len(got) != 2 {
 		t.Errorf("got %v, want all", got)
 	}
-	c.stat = func() string { return "" }
+	c.stat = func() map[int]busy { return nil }
 	c.forget()
 	if got := c.pick(1); len(got) != 1 {
 		t.Errorf("without /proc: got %v, want one", got)

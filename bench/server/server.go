@@ -15,11 +15,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Options are what to start. All but Args and Env are required.
@@ -157,45 +157,26 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// clockTick is the unit of times in /proc.
-const clockTick = 10 * time.Millisecond
-
-// Busy returns what the server has used of the processors, itself and in the
-// kernel, in steps of 10 ms; 0 where there is no /proc.
+// Busy returns the processor time of the server, in steps of 10 ms; 0 where there is
+// no /proc.
 func (s *Server) Busy() time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	p, err := procfs.NewProc(s.cmd.Process.Pid)
 	if err != nil {
-		return 0 // another system
-	}
-	return used(string(data))
-}
-
-// used reads the times of a process from its line in /proc.
-func used(stat string) time.Duration {
-	// What precedes the last parenthesis is a name, which may have spaces.
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
 		return 0
 	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	if err1 != nil || err2 != nil {
+	stat, err := p.Stat()
+	if err != nil {
 		return 0
 	}
-	return time.Duration(user+system) * clockTick
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // Resident returns the resident memory of the server in MB (10^6 bytes).
 func (s *Server) Resident() (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	p, err := procfs.NewProc(s.cmd.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-			return kb * 1024 / 1e6, err
-		}
-	}
-	return 0, errors.New("/proc: no VmRSS")
+	status, err := p.NewStatus()
+	return float64(status.VmRSS) / 1e6, err
 }

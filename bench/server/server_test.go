@@ -63,16 +63,3 @@ func TestStart(t *testing.T) {
 		t.Errorf("got %v, want the signal", err)
 	}
 }
-
-func TestUsed(t *testing.T) {
-	f := func(stat string, want time.Duration) {
-		t.Helper()
-		if got := used(stat); got != want {
-			t.Errorf("%q: got %v, want %v", stat, got, want)
-		}
-	}
-	f("12 (a name) with) S 1 1 1 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0", 3*time.Second)
-	f("12 (x) S 1 2 3", 0)
-	f("12 (x) S 1 1 1 0 -1 4194304 100 0 0 0 many 50 0 0", 0)
-	f("", 0)
-}

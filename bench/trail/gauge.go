@@ -1,15 +1,14 @@
 package main
 
 import (
-	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/prometheus/procfs"
 )
 
 // A memory is the largest amount that a process used.
@@ -65,13 +64,15 @@ func heap() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// anon returns the resident memory of this process that is of no file.
+// anon returns the resident memory of this process that is not of a file.
 func anon() int64 {
-	var kb int64
-	for line := range strings.Lines(machine.Content("/proc/self/status")) {
-		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kb); n == 1 {
-			return kb << 10
-		}
+	self, err := procfs.NewProc(os.Getpid())
+	if err != nil {
+		return 0
 	}
-	return 0
+	status, err := self.NewStatus()
+	if err != nil {
+		return 0
+	}
+	return int64(status.RssAnon)
 }
