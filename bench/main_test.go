@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/pprof/profile"
-
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
@@ -148,43 +146,6 @@ func TestTurns(t *testing.T) {
 	}
 	if got := strings.Join(order, ""); got != "abbaab" {
 		t.Errorf("got order %s, want abbaab", got)
-	}
-}
-
-func TestPackageOf(t *testing.T) {
-	for in, want := range map[string]string{
-		"net/http.(*conn).serve":               "net/http",
-		"runtime.mallocgc":                     "runtime",
-		module + "/value.String":               module + "/value",
-		module + "/value.(*x[go.shape.a/b]).y": module + "/value",
-		"gopkg.in/yaml%2ev3.unmarshal":         "gopkg.in/yaml%2ev3",
-		"indexbytebody":                        "indexbytebody",
-	} {
-		if got := packageOf(in); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestShare(t *testing.T) {
-	loc := func(name string) *profile.Location {
-		return &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: name}}}}
-	}
-	read, write := loc("syscall.Read"), loc("net/http.(*conn).serve")
-	encode, alloc := loc(module+"/value.String"), loc("runtime.mallocgc")
-	s := share(&profile.Profile{Sample: []*profile.Sample{
-		{Location: []*profile.Location{read, write}, Value: []int64{1, 60}},
-		{Location: []*profile.Location{alloc, encode, encode, write}, Value: []int64{1, 30}},
-		{Location: []*profile.Location{encode, write}, Value: []int64{1, 10}},
-	}})
-	if got := s.under[module+"/value"]; got != 0.4 {
-		t.Errorf("under: got %v, want 0.4", got)
-	}
-	if got := s.in[module+"/value"]; got != 0.1 {
-		t.Errorf("in: got %v, want 0.1", got)
-	}
-	if got, want := s.top(), "syscall 60.0 %, runtime 30.0 %, value 10.0 %"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

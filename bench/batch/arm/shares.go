@@ -2,7 +2,6 @@ package arm
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -27,7 +26,7 @@ func lockShare(p *profile.Profile) (share float64, samples int64) {
 	for _, s := range p.Sample {
 		samples += s.Value[0]
 	}
-	share, _ = shareOf(p, len(p.SampleType)-1, nil, contended)
+	share, _ = profiles.Share(p, len(p.SampleType)-1, nil, contended)
 	return share, samples
 }
 
@@ -35,29 +34,5 @@ func lockShare(p *profile.Profile) (share float64, samples int64) {
 // have allocated, and how many bytes these are.
 func copyShare(p *profile.Profile, d *Design) (share float64, all int64) {
 	space := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_space" })
-	return shareOf(p, space, d.Under, d.Copies)
-}
-
-// shareOf returns the share of samples with a function of part on the stack, in
-// those with a function of whole; in all if whole is nil.
-func shareOf(p *profile.Profile, value int, whole, part []string) (share float64, all int64) {
-	var counted int64
-	for _, s := range p.Sample {
-		stack := profiles.Stack(s)
-		if whole != nil && !begins(stack, whole) {
-			continue
-		}
-		all += s.Value[value]
-		if begins(stack, part) {
-			counted += s.Value[value]
-		}
-	}
-	return float64(counted) / float64(max(all, 1)), all
-}
-
-// begins reports whether a function on the stack begins with one of the prefixes.
-func begins(stack, prefixes []string) bool {
-	return slices.ContainsFunc(stack, func(function string) bool {
-		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(function, prefix) })
-	})
+	return profiles.Share(p, space, d.Under, d.Copies)
 }
