@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/report"
 )
@@ -15,15 +14,7 @@ import (
 // function of package value on the stack.
 func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
 	file := l.file("cpu.pprof")
-	s, err := l.ours(ctx, "profiled", graph.Ping, "--cpuprofile", file)
-	if err != nil {
-		return nil, err
-	}
-	_, err = load.Run(ctx, load.Options{Addr: s.Addr, Path: "/ping", Conns: 64, KeepAlive: true, Duration: 2 * l.span()})
-	if stopped := s.Stop(); err == nil {
-		err = stopped
-	}
-	if err != nil {
+	if _, err := graph.PingWorkload().Run(ctx, l.binary, l.dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
 		return nil, err
 	}
 	p, err := profiles.Read(file)

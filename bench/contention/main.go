@@ -23,9 +23,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 func main() { program.Main(run) }
@@ -72,7 +70,7 @@ func measureAll(ctx context.Context, c config, stdout, stderr io.Writer) (above 
 		fmt.Fprintf(stderr, "%s: %v of load\n", w.Name, c.duration)
 		n, err := measure(ctx, c, w, dir, stdout)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", w.Name, err)
+			return 0, err
 		}
 		above += n
 	}
@@ -83,21 +81,9 @@ func measureAll(ctx context.Context, c config, stdout, stderr io.Writer) (above 
 // are above the limit.
 func measure(ctx context.Context, c config, w graph.Workload, dir string, stdout io.Writer) (above int, err error) {
 	mutex, block := filepath.Join(dir, w.Name+".mutex"), filepath.Join(dir, w.Name+".block")
-	s, err := server.Workflow{
-		Name: w.Name, Document: w.Document, Path: w.Ready, Program: c.binary, Dir: dir,
-		Flags: []string{"--mutexprofile", mutex, "--blockprofile", block},
-	}.Serve(ctx)
+	got, err := w.Run(ctx, c.binary, dir, nil, c.duration, "--mutexprofile", mutex, "--blockprofile", block)
 	if err != nil {
 		return 0, err
-	}
-	o := w.Load
-	o.Addr, o.Duration = s.Addr, c.duration
-	got, err := load.Run(ctx, o)
-	if err = errors.Join(err, s.Stop(), context.Cause(ctx)); err != nil {
-		return 0, err
-	}
-	if got.Failed > 0 || got.Requests == 0 {
-		return 0, fmt.Errorf("%d requests answered, %d not: %w", got.Requests, got.Failed, errors.Join(got.Errors...))
 	}
 	waits, err := readWaits(mutex, block)
 	if err != nil {

@@ -5,13 +5,17 @@
 package graph
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // A Workload is a workflow and what it is loaded with.
@@ -22,11 +26,16 @@ type Workload struct {
 	Load     load.Options // without address and duration
 }
 
+// PingWorkload is [Ping] and 64 connections.
+func PingWorkload() Workload {
+	return Workload{"ping", Ping, "/ping", load.Options{Path: "/ping", Conns: 64, KeepAlive: true}}
+}
+
 // Workloads returns ping, and the API of orders.yaml in a folder.
 func Workloads(examples string) ([]Workload, error) {
 	orders, err := os.ReadFile(filepath.Join(examples, "orders.yaml"))
 	return []Workload{
-		{"ping", Ping, "/ping", load.Options{Path: "/ping", Conns: 64, KeepAlive: true}},
+		PingWorkload(),
 		{"orders", func(port string) string {
 			return strings.Replace(string(orders), "port: 8000", "host: 127.0.0.1\n  port: "+port, 1)
 		}, "/greet/ada", load.Options{
@@ -34,6 +43,27 @@ func Workloads(examples string) ([]Workload, error) {
 			Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
 		}},
 	}, err
+}
+
+// Run serves the workflow by a program with flags, as for profiles, loads it, and
+// stops it. A request that fails is an error.
+func (w Workload) Run(ctx context.Context, program, dir string, env []string, d time.Duration, flags ...string) (*load.Result, error) {
+	s, err := server.Workflow{
+		Name: w.Name, Document: w.Document, Path: w.Ready, Program: program, Dir: dir, Env: env, Flags: flags,
+	}.Serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := w.Load
+	o.Addr, o.Duration = s.Addr, d
+	got, err := load.Run(ctx, o)
+	if err = errors.Join(err, s.Stop(), context.Cause(ctx)); err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Name, err)
+	}
+	if got.Failed > 0 || got.Requests == 0 {
+		return nil, fmt.Errorf("%s: %d requests answered, %d not: %w", w.Name, got.Requests, got.Failed, errors.Join(got.Errors...))
+	}
+	return got, nil
 }
 
 // Ping is the graph of examples/ping.yaml on another port, on loopback only.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -127,21 +125,8 @@ func (s *side) hot(ctx context.Context, w graph.Workload, dir string, span time.
 		return nil, err
 	}
 	cpu := filepath.Join(dir, w.Name+".pprof")
-	running, err := server.Workflow{
-		Name: w.Name, Document: w.Document, Path: w.Ready, Program: s.server, Dir: dir, Env: environ(),
-		Flags: []string{"--admin", admin, "--cpuprofile", cpu},
-	}.Serve(ctx)
-	if err != nil {
+	if _, err := w.Run(ctx, s.server, dir, environ(), 5*span, "--admin", admin, "--cpuprofile", cpu); err != nil {
 		return nil, err
-	}
-	o := w.Load
-	o.Addr, o.Duration = running.Addr, 5*span
-	res, err := load.Run(ctx, o)
-	if err = errors.Join(err, running.Stop()); err != nil {
-		return nil, err
-	}
-	if res.Failed > 0 {
-		return nil, fmt.Errorf("%s: %d requests failed: %w", w.Name, res.Failed, errors.Join(res.Errors...))
 	}
 	p, err := profiles.Read(cpu)
 	if err != nil {
