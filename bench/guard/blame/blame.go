@@ -7,8 +7,8 @@
 package blame
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,8 +23,10 @@ type Pair struct {
 	Head float64 `json:"head"`
 }
 
-// Growth returns what the head has more.
+// Growth returns by how much the head is larger.
 func (p Pair) Growth() float64 { return p.Head - p.Base }
+
+func (p Pair) String() string { return fmt.Sprintf("%.1f %% → %.1f %%", 100*p.Base, 100*p.Head) }
 
 // A Function is one whose share may have changed.
 type Function struct {
@@ -36,8 +38,8 @@ type Function struct {
 	Flat       Pair `json:"flat"`       // in the function, and in what it calls outside the module
 	Cumulative Pair `json:"cumulative"` // in the function and in all that it calls
 
-	// Callees are the functions outside the module, called by this one, that have
-	// grown most, at most three: what of Flat they are.
+	// Callees are at most three functions outside the module, called by this one,
+	// that have grown most. They are part of Flat.
 	Callees []Callee `json:"callees,omitempty"`
 }
 
@@ -47,7 +49,6 @@ type Callee struct {
 	Share Pair   `json:"share"`
 }
 
-// String returns the function with its shares, in percent.
 func (f Function) String() string {
 	s := fmt.Sprintf("%s: flat %s, cumulative %s", f.Name, f.Flat, f.Cumulative)
 	for i, c := range f.Callees {
@@ -55,9 +56,6 @@ func (f Function) String() string {
 	}
 	return s
 }
-
-// String returns both shares in percent.
-func (p Pair) String() string { return fmt.Sprintf("%.1f %% → %.1f %%", 100*p.Base, 100*p.Head) }
 
 // noise is the least growth that is shown: a profile of a second has a hundred
 // samples.
@@ -68,23 +66,35 @@ const noise = 0.01
 // is largest.
 func Diff(base, head *profile.Profile, module string, n int) []Function {
 	a, b := count(base, module), count(head, module)
-	var all, others []Function
-	for name := range b.flat {
-		f := Function{Name: name, Flat: Pair{a.flat[name], b.flat[name]}, Cumulative: Pair{a.cumulative[name], b.cumulative[name]}}
+	var grown, others []Function
+	for name, s := range b {
+		f := Function{Name: name, Flat: Pair{a[name].flat, s.flat}, Cumulative: Pair{a[name].cumulative, s.cumulative}}
 		if f.Flat.Growth() < noise {
 			others = append(others, f)
 			continue
 		}
-		f.Callees = grown(a.callees[name], b.callees[name])
-		all = append(all, f)
+		for callee, share := range s.callees {
+			if c := (Callee{callee, Pair{a[name].callees[callee], share}}); c.Share.Growth() >= noise {
+				f.Callees = append(f.Callees, c)
+			}
+		}
+		f.Callees = most(f.Callees, 3, func(c Callee) (float64, string) { return c.Share.Growth(), c.Name })
+		grown = append(grown, f)
 	}
-	if len(all) == 0 {
-		slices.SortFunc(others, func(x, y Function) int {
-			return byGrowth(Pair{Head: x.Flat.Head}, Pair{Head: y.Flat.Head}, x.Name, y.Name)
-		})
-		return others[:min(n, len(others))]
+	if len(grown) == 0 {
+		return most(others, n, func(f Function) (float64, string) { return f.Flat.Head, f.Name })
 	}
-	slices.SortFunc(all, func(x, y Function) int { return byGrowth(x.Flat, y.Flat, x.Name, y.Name) })
+	return most(grown, n, func(f Function) (float64, string) { return f.Flat.Growth(), f.Name })
+}
+
+// most returns the n elements with the largest figures, ordered by name where these
+// are equal.
+func most[E any](all []E, n int, by func(E) (figure float64, name string)) []E {
+	slices.SortFunc(all, func(x, y E) int {
+		fx, nx := by(x)
+		fy, ny := by(y)
+		return cmp.Or(cmp.Compare(fy, fx), cmp.Compare(nx, ny))
+	})
 	return all[:min(n, len(all))]
 }
 
@@ -104,125 +114,80 @@ type Spot struct {
 // without the path of the module.
 func Flat(p *profile.Profile, module string) map[string]Spot {
 	spots := make(map[string]Spot)
-	for name, share := range count(p, module).flat {
-		spots[name] = Spot{Share: share}
-	}
-	for _, sample := range p.Sample {
-		name, place, ok := innermost(sample, module)
-		if spot := spots[name]; ok && !slices.Contains(spot.Places, place) {
-			spot.Places = append(spot.Places, place)
-			spots[name] = spot
+	for name, s := range count(p, module) {
+		if len(s.places) > 0 { // not of the runtime
+			spots[name] = Spot{s.flat, s.places}
 		}
 	}
-	maps.DeleteFunc(spots, func(_ string, s Spot) bool { return len(s.Places) == 0 }) // of the runtime
 	return spots
 }
 
-// innermost returns the function of the module that a sample counts to.
-func innermost(s *profile.Sample, module string) (name string, place Place, ok bool) {
-	for _, loc := range s.Location {
+// shares are the shares of all samples that count to a function.
+type shares struct {
+	flat, cumulative float64
+	callees          map[string]float64 // outside of the module
+	places           []Place
+}
+
+// count counts the samples of a profile by function: allocations in a profile of
+// memory, else time.
+func count(p *profile.Profile, module string) map[string]shares {
+	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_objects" })
+	if value < 0 {
+		value = len(p.SampleType) - 1
+	}
+	total := 0.0
+	for _, sample := range p.Sample {
+		total += float64(sample.Value[value])
+	}
+	all := make(map[string]shares)
+	for _, sample := range p.Sample {
+		add(all, sample, module, float64(sample.Value[value])/max(total, 1))
+	}
+	return all
+}
+
+func add(all map[string]shares, sample *profile.Sample, module string, share float64) {
+	seen := make(map[string]bool)
+	callee := "" // outside of the module, of the frame after it
+	for _, loc := range sample.Location {
 		for _, line := range loc.Line {
 			if line.Function == nil {
 				continue
 			}
-			if short, ours := within(line.Function.Name, module); ours {
-				return short, Place{line.Function.Filename, int(line.Line)}, true
-			}
-		}
-	}
-	return "", Place{}, false
-}
-
-// byGrowth orders by growth, most first, and then by name.
-func byGrowth(x, y Pair, xName, yName string) int {
-	switch d := y.Growth() - x.Growth(); {
-	case d > 0:
-		return 1
-	case d < 0:
-		return -1
-	}
-	return strings.Compare(xName, yName)
-}
-
-// maxCallees is how many callees are told of a function.
-const maxCallees = 3
-
-// grown returns the callees that have grown most.
-func grown(base, head map[string]float64) []Callee {
-	var all []Callee
-	for name, share := range head {
-		if c := (Callee{name, Pair{base[name], share}}); c.Share.Growth() >= noise {
-			all = append(all, c)
-		}
-	}
-	slices.SortFunc(all, func(x, y Callee) int { return byGrowth(x.Share, y.Share, x.Name, y.Name) })
-	return all[:min(maxCallees, len(all))]
-}
-
-// shares are how the samples of a profile are spread, each as a share of all.
-type shares struct {
-	flat       map[string]float64
-	cumulative map[string]float64
-	callees    map[string]map[string]float64 // of a function of the module, outside of it
-}
-
-func count(p *profile.Profile, module string) shares {
-	s := shares{make(map[string]float64), make(map[string]float64), make(map[string]map[string]float64)}
-	total, at := 0.0, column(p)
-	for _, sample := range p.Sample {
-		total += float64(sample.Value[at])
-	}
-	for _, sample := range p.Sample {
-		stack := profiles.Stack(sample)
-		if len(stack) == 0 {
-			continue
-		}
-		share := float64(sample.Value[at]) / max(total, 1)
-		s.add(stack, module, share)
-	}
-	return s
-}
-
-// column returns which of a sample's values counts: the number of allocations in
-// a profile of memory, else the last, which in a profile of the CPU is time.
-func column(p *profile.Profile) int {
-	at := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_objects" })
-	if at < 0 {
-		return len(p.SampleType) - 1
-	}
-	return at
-}
-
-func (s shares) add(stack []string, module string, share float64) {
-	seen := make(map[string]bool)
-	callee, found := "", false
-	for _, name := range stack {
-		short, ours := within(name, module)
-		if !ours {
-			if !found {
-				callee = name // of the frame after it
-			}
-			continue
-		}
-		if !found {
-			found = true
-			s.flat[short] += share
-			if callee != "" {
-				if s.callees[short] == nil {
-					s.callees[short] = make(map[string]float64)
+			name, ours := within(line.Function.Name, module)
+			if !ours {
+				if len(seen) == 0 {
+					callee = name
 				}
-				s.callees[short][callee] += share
+				continue
 			}
-		}
-		if !seen[short] {
-			seen[short] = true
-			s.cumulative[short] += share
+			s := all[name]
+			if len(seen) == 0 {
+				s.flat += share
+				if s.callees == nil {
+					s.callees = make(map[string]float64)
+				}
+				if callee != "" {
+					s.callees[callee] += share
+				}
+				if place := (Place{line.Function.Filename, int(line.Line)}); !slices.Contains(s.places, place) {
+					s.places = append(s.places, place)
+				}
+			}
+			if !seen[name] {
+				seen[name] = true
+				s.cumulative += share
+			}
+			all[name] = s
 		}
 	}
-	if !found {
+	if stack := profiles.Stack(sample); len(seen) == 0 && len(stack) > 0 {
 		name := outermost(stack)
-		s.flat[name] += share
-		s.cumulative[name] += share
+		s := all[name]
+		s.flat += share
+		s.cumulative += share
+		all[name] = s
 	}
 }
 
@@ -239,11 +204,11 @@ func within(name, module string) (short string, ok bool) {
 
 // outermost returns the function that says what a stack of the runtime is about.
 func outermost(stack []string) string {
-	for i := len(stack) - 1; i >= 0; i-- {
-		switch stack[i] {
+	for _, name := range slices.Backward(stack) {
+		switch name {
 		case "runtime.goexit", "runtime.mcall", "runtime.systemstack", "runtime.mstart", "runtime.mstart0", "runtime.mstart1":
 		default:
-			return stack[i]
+			return name
 		}
 	}
 	return stack[0]
