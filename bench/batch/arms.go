@@ -10,7 +10,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/batch/channels"
-	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // designs returns all that this program can be as a child.
@@ -90,7 +89,7 @@ func (l *lab) note(format string, args ...any) {
 func (l *lab) turns(ctx context.Context, f *figures, arms []entrant, job arm.Job, length time.Duration, cpus []int) ([]arm.Result, error) {
 	results := make([]*arm.Result, len(arms))
 	for n, i := range rand.New(rand.NewPCG(l.seed, uint64(len(job)))).Perm(len(arms)) {
-		left := time.Duration(len(arms)-n) * (length + overhead + l.idle)
+		left := time.Duration(len(arms)-n) * (length + overhead)
 		l.Progress("%s, %v to go: %s", job, left.Round(time.Second), arms[i].name)
 		r, err := l.measure(ctx, &arms[i], job, length, cpus)
 		if ctx.Err() != nil {
@@ -101,9 +100,6 @@ func (l *lab) turns(ctx context.Context, f *figures, arms []entrant, job arm.Job
 		} else {
 			l.note("%s: %s: %v", job, arms[i].name, err)
 			f.Failed = append(f.Failed, arms[i].name)
-		}
-		if err := program.Wait(ctx, l.idle); err != nil {
-			return nil, err
 		}
 	}
 	var measured []arm.Result

@@ -2,7 +2,7 @@
 // what arrives, how late, and what it costs.
 //
 //	go run ./bench/batch [-seconds 60] [-rate 2000] [-only REGEXP]
-//	                     [-parts deliver,saturate,ingest] [-idle 5s] [-seed N] [-out DIR]
+//	                     [-parts deliver,saturate,ingest] [-seed N] [-out DIR]
 //
 // A receiver, a process on a processor of its own, takes batches and answers
 // after 150 ms. Each arm, also a process of its own, is offered the same events:
@@ -49,7 +49,6 @@ type config struct {
 	pattern string
 	only    *regexp.Regexp
 	parts   string
-	idle    time.Duration
 	seed    uint64
 	out     string
 	peers   string
@@ -81,7 +80,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.IntVar(&c.rate, "rate", 2000, "events a second")
 	flags.StringVar(&c.pattern, "only", "", "measure the arms whose name matches a `regexp`, and no ingest")
 	flags.StringVar(&c.parts, "parts", allParts, "what to measure, separated by commas")
-	flags.DurationVar(&c.idle, "idle", 0, "how `long` to rest between arms")
 	flags.Uint64Var(&c.seed, "seed", 0, "of the order of the arms; 0 takes the time")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "the `folder` of the figures and of spools")
 	flags.StringVar(&c.peers, "peers", filepath.Join("bench", "batch", "peers"), "the `folder` of the module with the arms of others; empty for none")

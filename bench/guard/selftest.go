@@ -93,14 +93,19 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 	return ok, nil
 }
 
-// comparer returns a comparer of the copy with another tree, for the rows whose
-// groups or names match.
-func (b *testbed) comparer(name, tree, only string) (*comparer, error) {
+// compare returns a comparer of the copy with another tree, for the rows whose
+// groups or names match, and its plan.
+func (b *testbed) compare(ctx context.Context, name, tree, only string) (*comparer, *plan, error) {
 	s := b.settings
 	s.only = regexp.MustCompile(only).MatchString
 	base := &side{Name: "base", Revision: "the working tree", dir: b.tree, out: filepath.Join(b.dir, name+".base")}
 	head := &side{Name: "head", Revision: name, dir: tree, out: filepath.Join(b.dir, name+".head")}
-	return newComparer(s, base, head, budget.List{}, b.dir, b.log)
+	c, err := newComparer(s, base, head, budget.List{}, b.dir, b.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := c.build(ctx)
+	return c, p, err
 }
 
 // changed returns another copy of the working tree, after change.
@@ -120,11 +125,7 @@ func sharedLock(ctx context.Context, b *testbed) (wrong []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.comparer("shared-lock", tree, "^(process life|concurrent processes|end to end)$")
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.build(ctx)
+	c, p, err := b.compare(ctx, "shared-lock", tree, "^(process life|concurrent processes|end to end)$")
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +164,7 @@ func fifteen(ctx context.Context, b *testbed) (wrong []string, err error) {
 	// of one hop become 17 % slower, and those of 1,000 hops 12 %, since the second
 	// run finds everything in the cache.
 	const id = "internal/run.Observer/observed=false"
-	c, err := b.comparer("fifteen", tree, "^unobserved chain$")
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.build(ctx)
+	c, p, err := b.compare(ctx, "fifteen", tree, "^unobserved chain$")
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +224,7 @@ func same(ctx context.Context, b *testbed) ([]string, error) { return b.twice(ct
 
 func (b *testbed) twice(ctx context.Context, runs int) (wrong []string, err error) {
 	if b.twins == nil {
-		if b.twins, err = b.comparer("twin", b.tree, subset); err != nil {
-			return nil, err
-		}
-		if b.plan, err = b.twins.build(ctx); err != nil {
+		if b.twins, b.plan, err = b.compare(ctx, "twin", b.tree, subset); err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(b.stdout, "  %d figures: %s\n", len(b.plan.rows), subset)
