@@ -142,7 +142,6 @@ type lateReader struct {
 	}
 }
 
-// RoundTrip implements http.RoundTripper.
 func (l *lateReader) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
 	l.mu.held = append(l.mu.held, r)

@@ -12,11 +12,10 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// standard leaves out the operators that this package declares anew. The
-// arithmetic ones, because a payload's 2 is an integer and its 1.5 is not, and
-// price * 2 has to work on both; the others, because the standard ones want both
-// sides to have one static type, which is right for typed data and refuses
-// cond ? 1 : "none" on payloads.
+// standard omits the operators that this package declares itself. Arithmetic must work
+// on mixed numbers: a payload's 2 is an integer and its 1.5 is not, but price * 2 must
+// work for both. The other operators of the library need the same static type on both
+// sides, which is right for typed data, but refuses cond ? 1 : "none" on payloads.
 func standard() *env.LibrarySubset {
 	subset := &env.LibrarySubset{}
 	for _, name := range []string{
@@ -28,8 +27,8 @@ func standard() *env.LibrarySubset {
 	return subset
 }
 
-// operatorFunctions declares what standard leaves out. The identifiers of the
-// standard overloads are kept: the cost model and the optimizer know them.
+// operatorFunctions declares the operators that standard omits. They have the standard
+// identifiers of overloads, which the cost model and the optimizer use.
 func operatorFunctions() []cel.EnvOption {
 	a, b := cel.TypeParamType("A"), cel.TypeParamType("B")
 	list, listOfA, mapping := cel.ListType(cel.DynType), cel.ListType(a), cel.MapType(a, b)
@@ -55,7 +54,7 @@ func operatorFunctions() []cel.EnvOption {
 		cel.Function(operators.Modulo, append(numeric("modulo", overloads.ModuloInt64, overloads.ModuloUint64, "modulo_double"),
 			cel.SingletonBinaryBinding(modulo))...),
 
-		// The planner makes these itself and never calls the bindings.
+		// The planner implements these and never calls the bindings.
 		cel.Function(operators.Conditional, cel.Overload(overloads.Conditional, []*cel.Type{cel.BoolType, a, b}, cel.DynType,
 			cel.OverloadIsNonStrict()), unused),
 		cel.Function(operators.Equals, cel.Overload(overloads.Equals, []*cel.Type{a, b}, cel.BoolType), unused),
@@ -72,8 +71,7 @@ func operatorFunctions() []cel.EnvOption {
 	}
 }
 
-// numeric returns the overloads of an arithmetic operator for every pair of the
-// number types.
+// numeric returns the overloads of an arithmetic operator for all pairs of number types.
 func numeric(name, intID, uintID, doubleID string) []cel.FunctionOpt {
 	pair := func(id string, l, r, result *cel.Type) cel.FunctionOpt {
 		return cel.Overload(id, []*cel.Type{l, r}, result)
@@ -91,9 +89,9 @@ func numeric(name, intID, uintID, doubleID string) []cel.FunctionOpt {
 	}
 }
 
-// align brings two numbers of different types to one: to double if either is
-// one, else to int if both fit, else to uint if both fit. It leaves everything
-// else as it is, for the types' own methods to refuse.
+// align converts two numbers of different types to one type: to double if either is a
+// double, else to int if both fit, else to uint if both fit. It does not change other
+// values; the methods of their types refuse them.
 func align(l, r ref.Val) (ref.Val, ref.Val) {
 	switch a := l.(type) {
 	case types.Int:
@@ -158,8 +156,8 @@ func subtract(l, r ref.Val) ref.Val {
 	return types.MaybeNoSuchOverloadErr(l)
 }
 
-// uintAndNegative matches an integer beyond int64 beside a negative one, which
-// have no type in common. It returns the second without its sign.
+// uintAndNegative matches an integer beyond int64 and a negative one, which have no
+// common type. It returns the second without its sign.
 func uintAndNegative(l, r ref.Val) (u, without types.Uint, ok bool) {
 	u, isUint := l.(types.Uint)
 	i, isInt := r.(types.Int)

@@ -14,14 +14,13 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// meterName is the name under which the activation gives away its meter. No
-// expression can write it.
+// meterName is the name of the meter in an activation. Expressions cannot contain it.
 const meterName = "@meter"
 
-// meterOf returns the meter of the evaluation that a frame belongs to.
+// meterOf returns the meter of the evaluation of a frame.
 func meterOf(frame *interpreter.ExecutionFrame) *meter {
 	m, _ := frame.ResolveName(meterName)
-	return m.(*meter) // else the interpreter recovers the panic; every activation has one
+	return m.(*meter) // every activation has one; otherwise the interpreter recovers the panic
 }
 
 // A call is a function call that is charged before it is made.
@@ -31,15 +30,12 @@ type call struct {
 	do   func(m *meter, args []ref.Val) ref.Val // must not keep args
 }
 
-// ID implements interpreter.Interpretable.
 func (c *call) ID() int64 { return c.id }
 
-// Eval implements interpreter.Interpretable.
 func (c *call) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, c.Exec)
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	m := meterOf(frame)
 	base := len(m.args)
@@ -59,8 +55,8 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return out
 }
 
-// An operation is a call with two arguments, as of an operator, that is mostly
-// made with values so small that nothing need be charged.
+// An operation is a call with two arguments, such as an operator. Its values are mostly
+// so small that nothing is charged.
 type operation struct {
 	id       int64
 	lhs, rhs interpreter.InterpretableV2
@@ -68,15 +64,12 @@ type operation struct {
 	do       func(m *meter, args []ref.Val) ref.Val // must not keep args
 }
 
-// ID implements interpreter.Interpretable.
 func (o *operation) ID() int64 { return o.id }
 
-// Eval implements interpreter.Interpretable.
 func (o *operation) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, o.Exec)
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (o *operation) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	l := o.lhs.Exec(frame)
 	if types.IsUnknownOrError(l) {
@@ -108,9 +101,9 @@ func number(v ref.Val) bool {
 	return false
 }
 
-// charged returns the step for a call of a function that is more than constant,
-// or the step as it is. Where nothing repeats, functions of linear work are left
-// to the interpreter: their sum is bounded by the length of the code.
+// charged returns the step for a call, with a charge unless the function takes constant
+// time. Outside of comprehensions, functions with linear work are not charged either:
+// the length of the code limits their sum.
 func (s *shape) charged(step interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	w, args := s.library.works[step.Function()], step.Args()
 	if w.free() || w.linear && len(s.loops) == 0 || spared(step) {
@@ -147,7 +140,7 @@ func (s *shape) charged(step interpreter.InterpretableCall) (interpreter.Interpr
 	return &call{id, args, do}, nil
 }
 
-// quick returns the function that is called with two numbers.
+// quick returns the function for two numbers.
 func (l *library) quick(function string) func(l, r ref.Val) ref.Val {
 	impl := l.bindings[function]
 	if impl == nil || impl.Binary == nil || impl.OperandTrait != 0 {
@@ -161,10 +154,10 @@ func (l *library) quick(function string) func(l, r ref.Val) ref.Val {
 	}
 }
 
-// spared reports whether constants make a call cheap: a comparison with a
-// scalar, a look into a constant list (which the optimizer makes a set), a
-// conversion of a literal (which it makes a literal), or that a pass has paid for
-// it: what a macro adds to its result.
+// spared reports whether a call needs no charge. It is cheap because of constants: a
+// comparison with a scalar, a search in a constant list (which the optimizer makes a
+// set), a conversion of a literal (which the optimizer evaluates). Or the pass has paid
+// for it: the addition of a macro to its result.
 func spared(step interpreter.InterpretableCall) bool {
 	args := step.Args()
 	switch step.Function() {
@@ -196,16 +189,14 @@ func scalar(step interpreter.InterpretableV2) bool {
 	return true
 }
 
-// A misuse is a call that cannot work whatever the payload is.
+// A misuse is a call that fails for every payload.
 type misuse struct {
 	id  int64 // of the call
 	err error
 }
 
-// Error implements error.
 func (e *misuse) Error() string { return e.err.Error() }
 
-// Unwrap returns the reason.
 func (e *misuse) Unwrap() error { return e.err }
 
 // native returns the function that the interpreter would call for a step.
@@ -233,8 +224,8 @@ func (l *library) native(step interpreter.InterpretableCall) func(args ...ref.Va
 	}
 }
 
-// bindings returns the implementations of functions by overload and by name, as
-// the interpreter looks them up.
+// bindings returns the implementations of functions by overload and by name, like the
+// interpreter.
 func bindings(declared map[string]*decls.FunctionDecl) (map[string]*functions.Overload, error) {
 	found := map[string]*functions.Overload{}
 	for _, f := range declared {
@@ -249,29 +240,27 @@ func bindings(declared map[string]*decls.FunctionDecl) (map[string]*functions.Ov
 	return found, nil
 }
 
-// A loop is what one pass of a comprehension costs.
+// A loop is the cost of one pass of a comprehension.
 type loop struct{ steps, bytes int }
 
-// A pass is the step of a comprehension. The interpreter itself looks neither at
-// limits nor at the context.
+// A pass is the step of a comprehension. The interpreter itself checks neither limits
+// nor the context.
 type pass struct {
 	interpreter.InterpretableV2
 	loop
 }
 
-// Eval implements interpreter.Interpretable.
 func (p *pass) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, p.Exec)
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (p *pass) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	meterOf(frame).charge(p.steps, p.bytes)
 	return p.InterpretableV2.Exec(frame)
 }
 
-// weigh adds what the expression costs when it is evaluated once, apart from the
-// functions in it that are charged by their arguments.
+// weigh adds the cost of one evaluation of the expression, without the functions that
+// are charged by their arguments.
 func (l *loop) weigh(e ast.Expr) {
 	l.steps++
 	each := func(list []ast.Expr) {
@@ -296,7 +285,7 @@ func (l *loop) weigh(e ast.Expr) {
 			l.weigh(entry.AsMapEntry().Key())
 			l.weigh(entry.AsMapEntry().Value())
 		}
-	case ast.ComprehensionKind: // its passes are weighed by themselves
+	case ast.ComprehensionKind: // its passes are charged separately
 		c := e.AsComprehension()
 		l.weigh(c.IterRange())
 		l.weigh(c.AccuInit())

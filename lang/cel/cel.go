@@ -1,18 +1,16 @@
 // Package cel evaluates expressions in the Common Expression Language on
 // payloads.
 //
-// An expression sees the payload as self and, if it is a map, its keys as
-// variables. Which keys there are is not known before it runs, so every name is
-// of unknown type to the checker: it finds functions that do not exist and
-// operators that cannot work, and a name that the payload does not have is an
-// error of the evaluation.
+// An expression sees the payload as self and, if it is a map, its keys as variables.
+// The keys are not known before it runs, so every name has an unknown type for the
+// checker. The checker finds functions that do not exist and operators that cannot
+// work. A name that the payload does not have is an error of the evaluation.
 //
 // Read [Language] first, then the environment below it, then program.go, which
-// evaluates. How payloads and CEL's values become one another is in values.go;
-// maps that keep their order in ordered.go; arithmetic over mixed numbers in
-// arith.go. What an evaluation may do is in meter.go, what each function costs in
-// functions.go and regex.go, how calls are charged in call.go. Messages about
-// code that is wrong are made in diagnose.go and explain.go.
+// evaluates. values.go converts between payloads and CEL values; ordered.go has maps
+// that keep their order; arith.go has arithmetic with mixed numbers. meter.go limits an
+// evaluation, functions.go and regex.go have the cost of each function, and call.go
+// charges calls. diagnose.go and explain.go make messages about wrong code.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package cel
@@ -45,15 +43,15 @@ type Language struct {
 	library func() (*library, error)
 }
 
-// A library is what all expressions share.
+// A library has what all expressions share.
 type library struct {
 	env      *cel.Env
-	works    map[string]work                // what functions cost, by name
+	works    map[string]work                // costs of functions by name
 	bindings map[string]*functions.Overload // by overload and by name
 }
 
-// New returns the language. The environment of functions, which takes some
-// milliseconds to make, is made at the first use.
+// New returns the language. The first use makes the environment of functions, which
+// takes some milliseconds.
 func New() *Language { return &Language{library: sync.OnceValues(newLibrary)} }
 
 func newLibrary() (*library, error) {
@@ -86,19 +84,17 @@ func newEnv() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, cel.CustomTypeProvider(provider{}))...)
 }
 
-// A provider tells the checker that every plain name is a variable of unknown
-// type, which saves extending the environment for each expression. It knows no
-// protocol buffer messages.
+// A provider makes every plain name a variable of unknown type for the checker, so that
+// the environment need not be extended for each expression. It has no protocol buffer
+// messages.
 type provider struct{}
 
-// EnumValue implements types.Provider.
 func (provider) EnumValue(name string) ref.Val { return types.NewErr("unknown name %q", name) }
 
-// FindIdent implements types.Provider. The names of types are found by the
-// activation, after the payload's keys: a payload may well have a key "type".
+// FindIdent implements types.Provider. The activation finds the names of types, after
+// the keys of the payload: a payload may have a key "type".
 func (provider) FindIdent(string) (ref.Val, bool) { return nil, false }
 
-// FindStructType implements types.Provider.
 func (provider) FindStructType(name string) (*types.Type, bool) {
 	if strings.ContainsRune(name, '.') {
 		return nil, false
@@ -106,13 +102,10 @@ func (provider) FindStructType(name string) (*types.Type, bool) {
 	return types.DynType, true
 }
 
-// FindStructFieldNames implements types.Provider.
 func (provider) FindStructFieldNames(string) ([]string, bool) { return nil, false }
 
-// FindStructFieldType implements types.Provider.
 func (provider) FindStructFieldType(string, string) (*types.FieldType, bool) { return nil, false }
 
-// NewValue implements types.Provider.
 func (provider) NewValue(name string, _ map[string]ref.Val) ref.Val {
 	return types.NewErr("unknown type %q", name)
 }
@@ -129,7 +122,7 @@ func typeNames() map[string]ref.Val {
 	return names
 }
 
-// Compile implements [lang.Language]. Both modes are one expression.
+// Compile implements [lang.Language]. In both modes, code is one expression.
 func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, error) {
 	library, err := l.library()
 	if err != nil {
@@ -176,19 +169,17 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 // A folded is the program of a literal, such as a condition that is always true.
 type folded struct{ value value.Value }
 
-// Eval implements [lang.Program].
 func (f folded) Eval(context.Context, value.Value) (value.Value, error) { return f.value, nil }
 
-// Constant implements [lang.Constant].
 func (f folded) Constant() value.Value { return f.value }
 
-// A shape is what the planner has to know of an expression beforehand.
+// A shape is what the planner needs to know of an expression.
 type shape struct {
 	library  *library
-	loops    map[int64]loop   // by the step of the comprehension
-	keys     map[int64]bool   // what is computed between [ and ]
-	optional map[int64][]bool // of the entries of maps that have optional ones
-	message  ast.Expr         // the first that makes a message, nil if none does
+	loops    map[int64]loop   // by step of the comprehension
+	keys     map[int64]bool   // expressions between [ and ]
+	optional map[int64][]bool // which entries are optional, in maps that have such
+	message  ast.Expr         // the first that makes a message, or nil
 }
 
 func (l *library) survey(root ast.Expr) *shape {
@@ -221,8 +212,8 @@ func (l *library) survey(root ast.Expr) *shape {
 	return s
 }
 
-// decorate replaces the planner's maps by ones that keep their order, and has
-// calls and the passes of comprehensions charged.
+// decorate replaces the planner's maps with maps that keep their order, and charges for
+// calls and for passes of comprehensions.
 func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	step, err := s.replaced(step)
 	if err != nil {
@@ -238,11 +229,11 @@ func (s *shape) decorate(step interpreter.InterpretableV2) (interpreter.Interpre
 }
 
 // An opaque step hides from the planner that it is constant. The planner refuses
-// constants of a wrong type between [ and ], which is an error of the evaluation:
+// constants of a wrong type between [ and ], but that is an error of the evaluation:
 // m[null] || true is true.
 type opaque struct{ interpreter.InterpretableV2 }
 
-// validIndex reports whether the planner can take the step between [ and ].
+// validIndex reports whether the planner accepts the step between [ and ].
 func validIndex(step interpreter.InterpretableV2) bool {
 	switch step := step.(type) {
 	case interpreter.InterpretableAttribute:

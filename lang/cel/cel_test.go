@@ -12,7 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// payload is what most of the expressions below run on.
+// payload is the payload of most expressions below.
 func payload() value.Value {
 	return value.Map(
 		value.Field{Name: "method", Value: value.String("POST")},
@@ -63,7 +63,7 @@ func TestEval(t *testing.T) {
 		}
 	}
 
-	// Scalars, and what a payload's come back as.
+	// Scalars, and those of a payload.
 	f("null", value.Null())
 	f("self.none", value.Null())
 	f("true && !false", value.Bool(true))
@@ -113,7 +113,7 @@ func TestEval(t *testing.T) {
 	f("{'a': 1, 'key with space': true, 'z': [null, {}, []]} == body", value.Bool(true))
 	f("{} == {}.transformMap(k, v, v) && {}.transformMap(k, v, v) == {}", value.Bool(true))
 
-	// Lists and maps, of variables and of literals, keep what is in them.
+	// Lists and maps, of variables and of literals.
 	f("self", in)
 	f("body", body)
 	f("{'body': body}", value.Map(value.Field{Name: "body", Value: body}))
@@ -134,7 +134,7 @@ func TestEval(t *testing.T) {
 	f("(n > 50 ? 1 : 'none') == 'none'", value.Bool(true))
 	f("[1] + ['a']", value.List(value.Int(1), value.String("a")))
 
-	// Names of types are names of keys first.
+	// A key hides the type of the same name.
 	f("type == 'order'", value.Bool(true))
 	f("type(n) == int && type(price) == double && type(self.list) == list", value.Bool(false))
 	f("type(n) == int && type(price) == double && type(self.body) == map", value.Bool(true))
@@ -164,7 +164,7 @@ func TestEval(t *testing.T) {
 	f("optional.of(1)", value.Int(1))
 	f("type(optional.none()) == optional_type && type(body.?a) == optional_type", value.Bool(true))
 
-	// What is empty is zero, wherever it comes from.
+	// Empty values are zero values.
 	f("optional.ofNonZeroValue(body.z[1]).hasValue() || optional.ofNonZeroValue(body.z[2]).hasValue()", value.Bool(false))
 	f("optional.ofNonZeroValue({}).hasValue() || optional.ofNonZeroValue([]).hasValue() || optional.ofNonZeroValue(self.none).hasValue()", value.Bool(false))
 	f("optional.ofNonZeroValue({}.transformMap(k, v, v)).orValue({'d': 1}).d", value.Int(1))
@@ -172,7 +172,7 @@ func TestEval(t *testing.T) {
 
 	f("[0, 0u, 0.0, '', b'', false, null, [], {}, duration('0s')].filter(x, optional.ofNonZeroValue(x).hasValue())", value.List())
 
-	// As docs/expressions.md has it.
+	// From docs/expressions.md.
 	f("body.exists(k, k == 'z') && {'a': 1}.exists(k, v, v > 0)", value.Bool(true))
 	f("regex.replace('ann@home', r'(\\w+)@(\\w+)', r'\\2 at \\1', 1)", value.String("home at ann"))
 	f("'%s has %d, %.2f %%'.format(['x', 1, 1.5])", value.String("x has 1, 1.50 %"))
@@ -204,7 +204,7 @@ func TestEvalScalarPayload(t *testing.T) {
 	f("self == null ? 'none' : self", value.Null(), value.String("none"))
 }
 
-// An integral number in JSON is an integer, whether the next request's is or not.
+// An integral number in JSON is an integer, also if the next request has a fraction.
 func TestNumbersOfJSON(t *testing.T) {
 	p := compile(t, "body.n + 1", lang.Options{})
 	for in, want := range map[string]string{`{"body":{"n":1}}`: "2", `{"body":{"n":1.5}}`: "2.5", `{"body":{"n":-7}}`: "-6"} {

@@ -15,13 +15,13 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 )
 
-// grammar is what the parser puts before words of its own that say nothing to a
+// grammar is the prefix of parser messages in terms of the grammar, which do not help a
 // user.
 const grammar = "Syntax error: "
 
-// diagnose turns the findings of the parser or the checker into diagnostics at
-// their places in the document. After an error in the grammar there is one: what
-// follows it is mostly of its making.
+// diagnose converts the findings of the parser or the checker to diagnostics with places
+// in the document. Of syntax errors it reports the first only: the others mostly follow
+// from it.
 func (l *library) diagnose(code diag.Text, issues *cel.Issues) error {
 	var list diag.List
 	for _, e := range issues.Errors() {
@@ -40,7 +40,7 @@ func (l *library) diagnose(code diag.Text, issues *cel.Issues) error {
 	return list
 }
 
-// refused returns the diagnostic of code that is not an expression.
+// refused returns the diagnostic for code that is not an expression.
 func (l *library) refused(code diag.Text, errs []*common.Error) error {
 	if m, ok := explain(code.Code); ok {
 		before := code.Code[:min(m.offset, len(code.Code))]
@@ -72,11 +72,10 @@ func place(e *common.Error) (line, col int) {
 	return e.Location.Line(), max(0, e.Location.Column()) + 1
 }
 
-// reworded returns the diagnostic of a message about an expression that could be
-// parsed.
+// reworded returns the diagnostic for a message about an expression that was parsed.
 func (l *library) reworded(code diag.Text, msg string, line, col int) *diag.Diagnostic {
 	msg, _, _ = strings.Cut(msg, "\n")
-	if name, ok := quoted(msg, "undeclared reference to '"); ok { // every plain name is a variable: it is a function
+	if name, ok := quoted(msg, "undeclared reference to '"); ok { // every plain name is a variable, so this is a function
 		line, col = called(code.Code, name, line, col)
 		if usage, ok := macros[name]; ok {
 			return hinted(lang.Syntax(code, line, col, "%s is not called like this", name), code, "write "+usage)
@@ -123,7 +122,7 @@ func (l *library) reworded(code diag.Text, msg string, line, col int) *diag.Diag
 	return lang.Syntax(code, line, col, "%s", msg)
 }
 
-// quoted returns what stands between the beginning and the next quote.
+// quoted returns the text between the prefix and the next quote.
 func quoted(msg, begins string) (string, bool) {
 	rest, ok := strings.CutPrefix(msg, begins)
 	if !ok {
@@ -133,8 +132,7 @@ func quoted(msg, begins string) (string, bool) {
 	return name, ok
 }
 
-// called returns where the name of a call begins; the checker says where its
-// bracket is.
+// called returns where the name of a call begins; the checker reports its bracket.
 func called(code, name string, line, col int) (int, int) {
 	lines := strings.Split(code, "\n")
 	if line > len(lines) {
@@ -147,7 +145,7 @@ func called(code, name string, line, col int) (int, int) {
 	return line, col
 }
 
-// macros are the functions that take names, which only look like functions.
+// macros look like functions, but take names.
 var macros = map[string]string{
 	"has":               "has(self.field)",
 	"all":               "list.all(x, condition)",
@@ -174,7 +172,7 @@ const (
 	noFold   = "there is no fold: use language: javascript"
 )
 
-// elsewhere are functions of other languages, by their names in lower case.
+// elsewhere has functions of other languages, by their names in lower case.
 var elsewhere = map[string]string{
 	"now": noClock, "today": noClock, "date": noClock, "time": noClock, "currenttime": noClock, "clock": noClock,
 	"uuid": noChance, "uuidv4": noChance, "random": noChance, "rand": noChance, "randomuuid": noChance,
@@ -197,7 +195,7 @@ var elsewhere = map[string]string{
 	"btoa": "use base64.encode(bytes(x))", "atob": "use base64.decode(x)", "isnull": "use x == null", "isarray": "use type(x) == list", "contains_key": "use 'name' in map", "haskey": "use 'name' in map", "hasownproperty": "use 'name' in map",
 }
 
-// instead says what to write for a function that does not exist.
+// instead returns what to write for a function that does not exist.
 func (l *library) instead(name string) string {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hint, ok := elsewhere[strings.ToLower(last)]; ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 )
 
-// TestMistakes has what people write who know another language.
+// TestMistakes has mistakes of authors who know another language.
 func TestMistakes(t *testing.T) {
 	language := New()
 	f := func(code, want string) {
@@ -64,7 +64,7 @@ func TestMistakes(t *testing.T) {
 	f("while", `1:1 "while" is a reserved word; use list.map(x, …), filter, all or exists`)
 	f("package == 'a'", `1:1 "package" is a reserved word; a field of this name is written self.package`)
 
-	// What is unfinished.
+	// Unfinished code.
 	f("1 +", `1:4 the expression ends too early: a value is missing after "+"`)
 	f("a.b.", `1:5 the expression ends too early: a name is missing after the dot`)
 	f("(a", `1:3 the expression ends too early: "(" is not closed; close it with ")"`)
@@ -104,13 +104,13 @@ func TestMistakes(t *testing.T) {
 	f("1 < 2 < 3", `1:7 < does not work on bool and int`)
 }
 
-// notations are words of the grammar, which say nothing to a user.
+// notations are terms of the grammar, which do not help a user.
 var notations = []string{
 	"mismatched input", "extraneous input", "token recognition", "<EOF>", "no viable alternative", "Syntax error", "expecting",
 	"IDENTIFIER", "NUM_", "undeclared reference", "matching overload", "_+_", "@in", "error recovery",
 }
 
-// TestNoGrammar breaks expressions in every place and looks at what is said.
+// TestNoGrammar breaks expressions in every place and checks the messages.
 func TestNoGrammar(t *testing.T) {
 	language := New()
 	good := []string{
@@ -169,7 +169,7 @@ func checkWords(t *testing.T, code string, err error) {
 	}
 }
 
-// A template made the code, so nothing of it may be shown.
+// The code comes from a template, so a message must not show it.
 func TestHiddenMistakes(t *testing.T) {
 	code := diag.PlainText("secret = 1")
 	code.Hidden = true

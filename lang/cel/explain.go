@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A mistake is what is wrong with an expression, and what to write instead.
+// A mistake is an error in an expression, with a correction.
 type mistake struct {
 	offset    int // in bytes
 	msg, hint string
 }
 
-// explain finds the first mistake in an expression that the parser has refused.
-// The parser's own words are those of its grammar ("mismatched input 'and'
-// expecting <EOF>") and say nothing about what was meant. It is not ok if the
-// tokens are in an order that could be right.
+// explain finds the first mistake in an expression that the parser has refused. The
+// messages of the parser are in terms of its grammar ("mismatched input 'and' expecting
+// <EOF>"), and do not help an author. ok is false if the order of tokens could be right.
 func explain(code string) (mistake, bool) {
 	s := &sentence{code: code}
 	for s.next() {
@@ -29,7 +28,7 @@ func explain(code string) (mistake, bool) {
 	return s.end()
 }
 
-// foreign says what to write for the symbols of other languages.
+// foreign has corrections for symbols of other languages.
 var foreign = map[string]string{
 	"=":   "use == to compare; an expression assigns nothing",
 	":=":  "use == to compare, or cel.bind(name, value, expression) to give a value a name",
@@ -71,8 +70,7 @@ var foreign = map[string]string{
 	"’":   "use straight quotes: \"text\" or 'text'",
 }
 
-// symbols are the operators of the language, and of other languages, longest
-// first.
+// symbols are the operators of this and of other languages, the longest first.
 var symbols = func() []string {
 	all := []string{"&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[", "]", "{", "}"}
 	for symbol := range foreign {
@@ -82,7 +80,7 @@ var symbols = func() []string {
 	return all
 }()
 
-// words says what to write for names that are operators or statements elsewhere.
+// words has corrections for operators and statements of other languages.
 var words = map[string]string{
 	"and": "use &&", "or": "use ||", "not": "use !", "is": "use ==", "eq": "use ==", "ne": "use !=",
 	"AND": "use &&", "OR": "use ||", "NOT": "use !", "IN": "use in", "mod": "use %", "div": "use /",
@@ -95,7 +93,7 @@ var words = map[string]string{
 	"for":      "use list.map(x, …), filter, all or exists", "while": "use list.map(x, …), filter, all or exists",
 }
 
-// reserved are names that the grammar keeps for itself.
+// reserved are the reserved words of the grammar.
 var reserved = []string{"as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
 	"package", "namespace", "return", "var", "void", "while"}
 
@@ -107,9 +105,9 @@ const (
 	kindNumber
 	kindText
 	kindSymbol
-	kindUnclosed // a text without its last quote
-	kindEscape   // a text with a backslash that means nothing
-	kindStrange  // a character that means nothing
+	kindUnclosed // a text without its closing quote
+	kindEscape   // a text with an unknown escape
+	kindStrange  // an unknown character
 )
 
 type token struct {
@@ -127,7 +125,7 @@ func (t token) end() int { return t.offset + len(t.text) }
 // A sentence is an expression that is read token by token.
 type sentence struct {
 	code   string
-	token  token   // the one that is looked at
+	token  token   // the current one
 	before token   // the zero token at the beginning
 	open   []token // brackets, and the ? of conditionals
 }
@@ -220,7 +218,7 @@ func scanText(text string, quote int, raw bool) (kind, int) {
 	return kindUnclosed, len(text)
 }
 
-// operand reports whether a value ends with the token.
+// operand reports whether the token can end a value.
 func (t token) operand() bool {
 	switch t.kind {
 	case kindName:
@@ -231,7 +229,7 @@ func (t token) operand() bool {
 	return t.is(")", "]", "}") || t.kind == kindSymbol && strings.HasPrefix(t.text, "`") && len(t.text) > 1
 }
 
-// check looks at the token, knowing those before it.
+// check checks the current token after the ones before it.
 func (s *sentence) check() (mistake, bool) {
 	t, b := s.token, s.before
 	at := func(offset int, hint, format string, args ...any) (mistake, bool) {
@@ -253,7 +251,7 @@ func (s *sentence) check() (mistake, bool) {
 		}
 	}
 	if t.is("`") && b.is(".") { // self.`odd name`
-		if n := strings.IndexByte(s.code[t.offset+1:], '`'); n >= 0 { // a name after all
+		if n := strings.IndexByte(s.code[t.offset+1:], '`'); n >= 0 { // it is a name
 			s.token.text = s.code[t.offset : t.offset+n+2]
 			return mistake{}, false
 		}
@@ -315,7 +313,7 @@ func (s *sentence) check() (mistake, bool) {
 	return mistake{}, false
 }
 
-// statement reports whether a word is used as another language would.
+// statement reports whether a word is used as in another language.
 func (s *sentence) statement(t, b token) bool {
 	if _, ok := words[t.text]; !ok {
 		return false
@@ -393,7 +391,7 @@ func shown(t token) string {
 	return fmt.Sprintf("%q", string(text))
 }
 
-// closer returns the bracket that closes another.
+// closer returns the closing bracket for an opening one.
 func closer(open token) string {
 	return map[string]string{"(": ")", "[": "]", "{": "}"}[open.text]
 }
@@ -437,7 +435,7 @@ func (s *sentence) comma() (mistake, bool) {
 	return mistake{}, false
 }
 
-// end looks at what is left open.
+// end checks for open brackets.
 func (s *sentence) end() (mistake, bool) {
 	b := s.before
 	switch {

@@ -17,25 +17,25 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A work says what a call of a function costs. The zero work is a function that
-// takes the same time whatever its arguments are; the pass that it is in pays for
-// it. Exactly one of price, run and compile is set otherwise.
+// A work is the cost of calling a function. The zero work is for functions with constant
+// time, which are charged with the pass. Otherwise exactly one of price, run and compile
+// is set.
 type work struct {
 	// price charges for a call before the library's function runs.
 	price func(m *meter, args []ref.Val)
 
-	// linear says that the function's time and result are proportional to the
-	// sum of its arguments.
+	// linear says that the time and the result are proportional to the sum of the
+	// arguments.
 	linear bool
 
-	// run replaces a function of the library that cannot be interrupted, or takes
-	// too long. It returns nil if the arguments are of wrong types.
+	// run replaces a function of the library that cannot be interrupted or takes too
+	// long. It returns nil if the arguments have wrong types.
 	run func(m *meter, args []ref.Val) ref.Val
 
-	// quick is run for values that cost nothing; nil is returned for others.
+	// quick is run for values that are not charged. It returns nil for others.
 	quick func(l, r ref.Val) ref.Val
 
-	// compile makes run for the arguments that are constants.
+	// compile makes run for constant arguments.
 	compile func(args []interpreter.InterpretableV2) (func(m *meter, args []ref.Val) ref.Val, error)
 }
 
@@ -52,13 +52,13 @@ func works() map[string]work {
 	put(work{},
 		operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate,
 		operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional,
-		operators.NotStrictlyFalse, "__not_strictly_false__", // its older name
+		operators.NotStrictlyFalse, "__not_strictly_false__", // the old name
 		operators.Index, operators.OptIndex, operators.OptSelect,
 		overloads.TypeConvertType, overloads.TypeConvertDyn,
 		"optional.of", "optional.ofNonZeroValue", "optional.none", "value", "or", "orValue", "first", "last",
 		"math.abs", "math.bitAnd", "math.bitNot", "math.bitOr", "math.bitShiftLeft", "math.bitShiftRight", "math.bitXor",
 		"math.ceil", "math.floor", "math.isFinite", "math.isInf", "math.isNaN", "math.round", "math.sign", "math.sqrt", "math.trunc",
-		"cel.@block", // which only optimizers write
+		"cel.@block", // used by optimizers only
 		mapInsert,    // charged by filling
 	)
 	put(work{price: readAll, linear: true},
@@ -114,9 +114,9 @@ func works() map[string]work {
 	return all
 }
 
-// encoders declares functions that are in the library too, beside others that
-// are not wanted: its json.parse loses the order of fields, and a few kilobytes
-// of YAML can stand for gigabytes.
+// encoders declares functions that the library has too, together with functions that we
+// exclude: its json.parse loses the order of fields, and a few kilobytes of YAML can
+// stand for gigabytes.
 func encoders() []cel.EnvOption {
 	replaced := cel.UnaryBinding(func(ref.Val) ref.Val { return types.NoSuchOverloadErr() }) // by work.run
 	return []cel.EnvOption{
@@ -221,7 +221,7 @@ func counted(m *meter, args []ref.Val) {
 	}
 }
 
-// flattened goes through the lists as the function will.
+// flattened visits the lists like the function itself.
 func flattened(m *meter, args []ref.Val) {
 	depth := types.Int(1)
 	if len(args) > 1 {
@@ -241,7 +241,7 @@ func flattened(m *meter, args []ref.Val) {
 	walk(args[0], depth)
 }
 
-// text returns an argument, or nothing if it is not a text.
+// text returns an argument, or "" if it is not a text.
 func text(args []ref.Val, i int) string {
 	if i >= len(args) {
 		return ""
@@ -255,8 +255,7 @@ func equals(want bool) func(m *meter, args []ref.Val) ref.Val {
 	return func(m *meter, args []ref.Val) ref.Val { return types.Bool(m.equal(args[0], args[1]) == want) }
 }
 
-// equalScalars returns == or != where one side is a scalar. Then one look decides,
-// whatever the other is.
+// equalScalars returns == or != for a scalar and any value, which takes constant time.
 func equalScalars(want bool) func(l, r ref.Val) ref.Val {
 	const short = 256
 	small := func(v ref.Val) bool {
@@ -300,38 +299,30 @@ func hasValue(m *meter, args []ref.Val) ref.Val {
 	return types.Bool(o.HasValue() && (len(args) < 2 || m.equal(o.GetValue(), args[1])))
 }
 
-// indexOf counts characters, as all functions of texts do. The library compares
-// at each of them, which is quadratic; [strings.Index] is linear.
+// indexOf counts characters, like all functions of texts. The library compares at each
+// character, which is quadratic; [strings.Index] is linear.
 func indexOf(m *meter, args []ref.Val) ref.Val {
 	s, sub, ok := twoTexts(args)
 	if !ok {
 		return nil
 	}
 	m.read(len(s) + len(sub))
-	skip := 0
+	begin := 0
 	if len(args) > 2 {
-		offset, ok := args[2].(types.Int)
-		if !ok {
-			return nil
+		var bad ref.Val
+		if begin, bad = indexArg(s, args[2]); begin < 0 {
+			return bad
 		}
-		if offset < 0 {
-			return types.NewErr("index out of range: %d", offset)
+		if begin > len(s) && sub != "" {
+			return types.IntNegOne
 		}
-		skip = int(offset)
+		begin = min(begin, len(s))
 	}
-	rest, skipped := s, 0
-	for ; skipped < skip && rest != ""; skipped++ {
-		_, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-	}
-	if skipped < skip && sub != "" {
-		return types.IntNegOne
-	}
-	at := strings.Index(rest, sub)
+	at := strings.Index(s[begin:], sub)
 	if at < 0 {
 		return types.IntNegOne
 	}
-	return types.Int(skipped + utf8.RuneCountInString(rest[:at]))
+	return types.Int(utf8.RuneCountInString(s[:begin+at]))
 }
 
 func lastIndexOf(m *meter, args []ref.Val) ref.Val {
@@ -341,26 +332,14 @@ func lastIndexOf(m *meter, args []ref.Val) ref.Val {
 	}
 	m.read(len(s) + len(sub))
 	if len(args) > 2 {
-		offset, ok := args[2].(types.Int)
-		if !ok {
-			return nil
+		end, bad := indexArg(s, args[2])
+		if end < 0 {
+			return bad
 		}
-		if offset < 0 {
-			return types.NewErr("index out of range: %d", offset)
-		}
-		// A match may begin at the offset at the latest.
-		end := 0
-		for range int(offset) {
-			if end == len(s) {
-				break
-			}
-			_, size := utf8.DecodeRuneInString(s[end:])
-			end += size
-		}
-		if end == len(s) && sub != "" {
+		if end >= len(s) && sub != "" {
 			return types.IntNegOne
 		}
-		s = s[:min(len(s), end+len(sub))]
+		s = s[:min(len(s), end+len(sub))] // a match may begin at the index at the latest
 	}
 	at := lastIndex(m, s, sub)
 	if at < 0 {
@@ -369,8 +348,24 @@ func lastIndexOf(m *meter, args []ref.Val) ref.Val {
 	return types.Int(utf8.RuneCountInString(s[:at]))
 }
 
-// lastIndex is [strings.LastIndex], whose worst case is quadratic, charged for
-// as it goes.
+// indexArg returns where the character with the index v begins, or a number above
+// len(s) if s is shorter. It returns a negative number and the result of the call if v
+// is not an index.
+func indexArg(s string, v ref.Val) (at int, bad ref.Val) {
+	n, ok := v.(types.Int)
+	if !ok {
+		return -1, nil
+	}
+	if n < 0 {
+		return -1, types.NewErr("index out of range: %d", n)
+	}
+	if at, ok = offset(s, n); !ok {
+		return len(s) + 1, nil
+	}
+	return at, nil
+}
+
+// lastIndex is [strings.LastIndex], whose worst case is quadratic, charged in parts.
 func lastIndex(m *meter, s, sub string) int {
 	const block = 64 << 10
 	// Search in blocks from the end; each overlaps the one before by sub.
@@ -387,8 +382,8 @@ func lastIndex(m *meter, s, sub string) int {
 	return -1
 }
 
-// offset returns where the nth character of s begins; the end of s is one, too.
-// The library makes a slice of all characters to look at one.
+// offset returns where character n of s begins, or len(s) for its end. The library
+// makes a slice of all characters to get one.
 func offset(s string, n types.Int) (int, bool) {
 	at := 0
 	for ; n > 0 && at < len(s); n-- {
@@ -398,31 +393,35 @@ func offset(s string, n types.Int) (int, bool) {
 	return at, n == 0
 }
 
-func charAt(m *meter, args []ref.Val) ref.Val {
+// textAt returns the text of a call and where the character with the index begins. It
+// returns a negative number and the result of the call if there is none.
+func textAt(m *meter, args []ref.Val) (s types.String, at int, bad ref.Val) {
 	s, ok1 := args[0].(types.String)
 	n, ok2 := args[1].(types.Int)
 	if !ok1 || !ok2 {
-		return nil
+		return "", -1, nil
 	}
 	m.read(len(s))
 	at, ok := offset(string(s), n)
 	if !ok {
-		return types.NewErr("index out of range: %d", n)
+		return "", -1, types.NewErr("index out of range: %d", n)
+	}
+	return s, at, nil
+}
+
+func charAt(m *meter, args []ref.Val) ref.Val {
+	s, at, bad := textAt(m, args)
+	if at < 0 {
+		return bad
 	}
 	_, size := utf8.DecodeRuneInString(string(s[at:]))
 	return s[at : at+size]
 }
 
 func substring(m *meter, args []ref.Val) ref.Val {
-	s, ok1 := args[0].(types.String)
-	from, ok2 := args[1].(types.Int)
-	if !ok1 || !ok2 {
-		return nil
-	}
-	m.read(len(s))
-	begin, ok := offset(string(s), from)
-	if !ok {
-		return types.NewErr("index out of range: %d", from)
+	s, begin, bad := textAt(m, args)
+	if begin < 0 {
+		return bad
 	}
 	if len(args) < 3 {
 		return s[begin:]
@@ -431,6 +430,7 @@ func substring(m *meter, args []ref.Val) ref.Val {
 	if !ok {
 		return nil
 	}
+	from, _ := args[1].(types.Int) // checked by textAt
 	if from > to {
 		return types.NewErr("invalid substring range. start: %d, end: %d", from, to)
 	}
@@ -441,8 +441,7 @@ func substring(m *meter, args []ref.Val) ref.Val {
 	return s[begin : begin+size]
 }
 
-// inCase returns the function that puts the letters from first to last into the
-// other case.
+// inCase returns the function that changes the case of the letters from first to last.
 func inCase(first, last byte) func(m *meter, args []ref.Val) ref.Val {
 	const change = 'a' - 'A'
 	return func(m *meter, args []ref.Val) ref.Val {
@@ -488,7 +487,7 @@ func distinct(m *meter, args []ref.Val) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, kept)
 }
 
-// lists makes a function of a question about two lists.
+// lists makes a function of a predicate on two lists.
 func lists(ask func(m *meter, a, b traits.Lister) bool) func(m *meter, args []ref.Val) ref.Val {
 	return func(m *meter, args []ref.Val) ref.Val {
 		a, ok1 := args[0].(traits.Lister)
@@ -579,7 +578,7 @@ func encodeJSON(m *meter, args []ref.Val) ref.Val {
 	return types.String(text)
 }
 
-// parseJSON has no value where the text is not JSON.
+// parseJSON returns an optional without a value if the text is not JSON.
 func parseJSON(m *meter, args []ref.Val) ref.Val {
 	s, ok := args[0].(types.String)
 	if !ok {

@@ -42,7 +42,7 @@ func bound(first, expr string, n int, result string) string {
 	return fmt.Sprintf("cel.bind(x0, %s, %s)", first, code)
 }
 
-// attack is code of an author who meant no harm, and what a client sends to it.
+// An attack is code of an author without bad intentions, and what a client sends to it.
 type attack struct {
 	name string
 	code string
@@ -122,8 +122,8 @@ func attacks() []attack {
 	}
 }
 
-// TestAttacks has each attack end in little memory. Most took minutes, or the
-// process.
+// TestAttacks shows that each attack ends with little memory. Most took minutes, or ended
+// the process.
 func TestAttacks(t *testing.T) {
 	if invariant.Race {
 		return // nothing is concurrent here, and it would take minutes
@@ -133,8 +133,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestAttacksWithoutTimeout has some end that only the limits can end. Most take
-// the second that ten million steps are worth, so a few stand for all.
+// TestAttacksWithoutTimeout shows that the limits alone end an attack. Most take the
+// second of ten million steps, so it tests a few.
 func TestAttacksWithoutTimeout(t *testing.T) {
 	if invariant.Race {
 		return // as above
@@ -170,7 +170,7 @@ func (a attack) run(t *testing.T, limit time.Duration) {
 
 var errLeft = errors.New("the client has left")
 
-// A leaver is the context of a client who leaves when the evaluation looks for it.
+// A leaver is a context that ends when the evaluation checks it.
 type leaver struct {
 	context.Context
 	leave func(error)
@@ -183,7 +183,7 @@ func (l *leaver) Err() error {
 	return l.Context.Err()
 }
 
-// TestNothingGoesOn has the client leave while each attack runs.
+// TestNothingGoesOn ends the context while each attack runs.
 func TestNothingGoesOn(t *testing.T) {
 	for _, a := range attacks() {
 		p := compile(t, a.code, lang.Options{})
@@ -194,15 +194,15 @@ func TestNothingGoesOn(t *testing.T) {
 		switch {
 		case errors.Is(err, errLeft):
 		case l.looks == 0 && (a.want == makes || !strings.Contains(a.want, "more than")):
-			// It was refused before it began, or is soon done.
+			// It was refused before it began, or ended early.
 		default:
 			t.Errorf("%s: got %v after %d looks, want an end because the client has left", a.name, err, l.looks)
 		}
 	}
 }
 
-// TestEveryFunctionHasACost fails when an update of the library brings a function
-// that nobody has thought about.
+// TestEveryFunctionHasACost fails when an update of the library adds a function without
+// a cost here.
 func TestEveryFunctionHasACost(t *testing.T) {
 	l, err := newLibrary()
 	if err != nil {
@@ -229,8 +229,8 @@ func TestEveryFunctionHasACost(t *testing.T) {
 	}
 }
 
-// TestSharedArguments calls every function with values that are small in memory
-// and have 2^40 elements. One that formats or compares them would not return.
+// TestSharedArguments calls every function with values that are small in memory and have
+// 2^40 elements. A function that formats or compares them would not return.
 func TestSharedArguments(t *testing.T) {
 	l, err := newLibrary()
 	if err != nil {
@@ -308,8 +308,8 @@ func TestSharedArguments(t *testing.T) {
 	}
 }
 
-// TestLikeTheLibrary compares what this package does instead of the library's
-// functions with them.
+// TestLikeTheLibrary compares the replacements of this package with the functions of the
+// library.
 func TestLikeTheLibrary(t *testing.T) {
 	l, err := newLibrary()
 	if err != nil {
@@ -413,7 +413,7 @@ func TestLikeTheLibrary(t *testing.T) {
 		}
 		run := l.works[c.function].run
 		if run == nil {
-			for _, size := range []int{1, 1 << 30} { // the second never runs at once
+			for _, size := range []int{1, 1 << 30} { // the second is never quick
 				p, err := newPattern(string(c.args[1].(types.String)))
 				if err != nil {
 					t.Fatal(err)
@@ -437,8 +437,7 @@ func TestLikeTheLibrary(t *testing.T) {
 	}
 }
 
-// TestSmallExpressionsAskNoClock shows that what is soon done pays nothing for
-// its timeout.
+// TestSmallExpressionsAskNoClock shows that a timeout costs a short evaluation nothing.
 func TestSmallExpressionsAskNoClock(t *testing.T) {
 	if invariant.Race {
 		return // allocations under the race detector mean nothing

@@ -64,8 +64,8 @@ func TestDeadlineOfContext(t *testing.T) {
 	}
 }
 
-// TestConcurrent has many goroutines evaluate one program on payloads that
-// differ, with a lazy map in each.
+// TestConcurrent evaluates one program in many goroutines on different payloads, with a
+// lazy map in each.
 func TestConcurrent(t *testing.T) {
 	p := compile(t, "{'sum': list.map(x, x + id).filter(x, x > 0), 'id': id, 'q': query.q}", lang.Options{Timeout: time.Minute})
 	var wg sync.WaitGroup
@@ -98,11 +98,11 @@ type source struct{ v value.Value }
 
 func (s source) Fields() []value.Field { return []value.Field{{Name: "q", Value: s.v}} }
 
-// unread is a source that must not be asked.
+// unread is a source that must not be read.
 type unread struct{ t testing.TB }
 
 func (u unread) Fields() []value.Field {
-	u.t.Error("a lazy map was made that nobody looked into")
+	u.t.Error("a lazy map was read that is not used")
 	return nil
 }
 

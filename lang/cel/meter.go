@@ -15,58 +15,56 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 )
 
-// CostLimit is how many steps one evaluation may take. A pass of a comprehension
-// costs one step for each operator, literal and name in its body; a function
-// costs what functions.go says, by the size of its arguments. Ten million steps
-// take at most about a second.
+// CostLimit is how many steps one evaluation may take. A pass of a comprehension costs
+// one step for each operator, literal and name in its body. functions.go has the cost
+// of functions by the size of their arguments. Ten million steps take at most about a
+// second.
 const CostLimit = 10_000_000
 
-// MemoryLimit is how many bytes of text, lists and maps one evaluation may make,
-// counting also what it no longer holds.
+// MemoryLimit is how many bytes of text, lists and maps one evaluation may make, with
+// those that it no longer uses.
 const MemoryLimit = 128 << 20
 
 const (
-	bytesPerStep = 32     // of a text that a function reads or writes
-	lookEvery    = 10_000 // steps between two looks at the context and the clock
+	bytesPerStep = 32     // of text that a function reads or writes
+	lookEvery    = 10_000 // steps between two checks of the context and the clock
 
-	elementBytes = 24 // of an element of a list: an interface and what it points to
+	elementBytes = 24 // of an element of a list: an interface and its value
 	entryBytes   = 96 // of an entry of a map or a set
 )
 
-// A meter says how much an evaluation may still do. Work is charged before it is
-// done, so that what would be too much never begins. It belongs to one evaluation
-// at a time.
+// A meter limits the work of an evaluation. Work is charged before it is done, so that
+// work beyond the limit never begins. It belongs to one evaluation at a time.
 type meter struct {
 	ctx     context.Context
-	timeout time.Duration // 0 is none
-	began   time.Time     // the first look; no expression that is soon done asks for the time
+	timeout time.Duration // 0: none
+	began   time.Time     // the first check; short evaluations never ask for the time
 
 	steps  int // left
 	bytes  int // left
-	unseen int // steps since the last look
+	unseen int // steps since the last check
 
 	stopped error     // why the evaluation ended early
-	args    []ref.Val // of the calls that are being made, the innermost last
+	args    []ref.Val // of the current calls, the innermost last
 }
 
 func (m *meter) start(ctx context.Context, timeout time.Duration) {
 	m.ctx, m.timeout, m.steps, m.bytes = ctx, timeout, CostLimit, MemoryLimit
 }
 
-// reset makes the meter hold on to nothing.
+// reset drops all references.
 func (m *meter) reset() {
 	m.pop(0)
 	m.ctx, m.began, m.stopped, m.unseen = nil, time.Time{}, nil, 0
 }
 
-// pop forgets all arguments except the first n.
+// pop drops all arguments except the first n.
 func (m *meter) pop(n int) {
 	clear(m.args[n:])
 	m.args = m.args[:n]
 }
 
-// spend takes steps and bytes off what is left. It returns why the evaluation
-// must end, or nil.
+// spend subtracts steps and bytes. It returns why the evaluation must end, or nil.
 func (m *meter) spend(steps, bytes int) error {
 	switch {
 	case m.stopped != nil:
@@ -97,8 +95,8 @@ func (m *meter) look() {
 	}
 }
 
-// charge is spend for code that the interpreter calls: it ends the evaluation by
-// a panic that the interpreter recovers, which no || and no ternary can absorb.
+// charge is spend for code that the interpreter calls. It ends the evaluation with a
+// panic, which the interpreter recovers and which || and ?: cannot absorb.
 func (m *meter) charge(steps, bytes int) {
 	if m.spend(steps, bytes) != nil {
 		panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded})
@@ -111,11 +109,11 @@ func (m *meter) read(n int) { m.charge(1+n/bytesPerStep, 0) }
 // write charges for making n bytes of text.
 func (m *meter) write(n int) { m.charge(1+n/bytesPerStep, n) }
 
-// smallValue is the size of payloads that are compared and hashed in one go.
+// smallValue is the largest payload that is compared or hashed in one step.
 const smallValue = 64 << 10
 
-// equal is CEL's equality. It is charged as it goes: of values that an expression
-// made out of shared parts nobody knows the size beforehand.
+// equal is CEL's equality. It charges while it compares, because the size of a value
+// with shared parts is not known before.
 func (m *meter) equal(a, b ref.Val) bool {
 	switch a := a.(type) {
 	case types.String:
@@ -185,8 +183,7 @@ func (m *meter) equalMaps(a, b traits.Mapper) bool {
 	return true
 }
 
-// hashSeed makes hashes differ from process to process, so that a client cannot
-// send values that collide.
+// hashSeed differs between processes, so that a client cannot send values that collide.
 var hashSeed = maphash.MakeSeed()
 
 // hash returns the same number for values that are equal.
@@ -229,13 +226,13 @@ func (m *meter) hash(v ref.Val) uint64 {
 	return 0
 }
 
-// hashNumber ignores the type of a number, as equality does. Integers that one
-// float stands for share a hash, but there are at most some thousands of them.
+// hashNumber ignores the type of a number, like equality. Integers that round to the
+// same float share a hash, but there are at most some thousands of them.
 func hashNumber(f float64) uint64 {
 	return maphash.Comparable(hashSeed, f+0) // -0 + 0 is 0
 }
 
-// weigh returns about how many bytes v has as a text, at most.
+// weigh returns an upper bound for the bytes of v as text.
 func (m *meter) weigh(v ref.Val) int {
 	const scalar = 350 // 1e308 has 309 digits
 	switch v := v.(type) {
@@ -277,8 +274,8 @@ func (m *meter) weigh(v ref.Val) int {
 	return scalar
 }
 
-// length returns the number of bytes of a text, or of elements, without counting
-// them. It is 0 of everything else.
+// length returns the bytes of a text or the number of elements, in constant time. It is
+// 0 for all other values.
 func length(v any) int {
 	switch v := v.(type) {
 	case types.String:
@@ -311,7 +308,7 @@ func elems(l traits.Lister) iter.Seq[ref.Val] {
 	}
 }
 
-// A set holds values, each once.
+// A set has each value once.
 type set struct {
 	m      *meter
 	values map[uint64][]ref.Val // by hash

@@ -9,19 +9,17 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// An ordered is a map made by an expression. CEL's own maps are Go maps and come
-// out in random order; a payload keeps the order in which it was written.
+// An ordered is a map made by an expression. CEL's own maps are Go maps with a random
+// order; a payload keeps the order of its fields.
 type ordered struct {
 	keys, vals []ref.Val
 	index      map[ref.Val]int // by canonical key; nil up to scanUpTo entries
 }
 
-// scanUpTo is the number of entries up to which looking at each key is as fast
-// as hashing one.
+// scanUpTo is the number of entries up to which a linear search is as fast as hashing.
 const scanUpTo = 8
 
-// canonical returns a key under which 1, 1u and 1.0 are the same, as they are to
-// CEL.
+// canonical returns the same key for 1, 1u and 1.0, which are equal in CEL.
 func canonical(key ref.Val) ref.Val {
 	switch k := key.(type) {
 	case types.Uint:
@@ -36,7 +34,7 @@ func canonical(key ref.Val) ref.Val {
 	return key
 }
 
-// validKey reports whether a key may stand in a map.
+// validKey reports whether a map may have the key.
 func validKey(key ref.Val) bool {
 	switch key.(type) {
 	case types.String, types.Int, types.Uint, types.Bool, types.Double:
@@ -64,7 +62,7 @@ func (m *ordered) find(key ref.Val) int {
 	return -1
 }
 
-// put sets an entry, in its place if it is there.
+// put sets an entry. An existing one keeps its position.
 func (m *ordered) put(key, val ref.Val) {
 	if i := m.find(key); i >= 0 {
 		m.vals[i] = val
@@ -83,10 +81,8 @@ func (m *ordered) put(key, val ref.Val) {
 	m.vals = append(m.vals, val)
 }
 
-// Type implements ref.Val.
 func (m *ordered) Type() ref.Type { return types.MapType }
 
-// Value implements ref.Val.
 func (m *ordered) Value() any { return m.native() }
 
 func (m *ordered) native() map[ref.Val]ref.Val {
@@ -97,7 +93,6 @@ func (m *ordered) native() map[ref.Val]ref.Val {
 	return entries
 }
 
-// ConvertToType implements ref.Val.
 func (m *ordered) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case types.MapType:
@@ -113,16 +108,12 @@ func (m *ordered) ConvertToNative(t reflect.Type) (any, error) {
 	return types.NewRefValMap(types.DefaultTypeAdapter, m.native()).ConvertToNative(t)
 }
 
-// Equal implements ref.Val.
 func (m *ordered) Equal(other ref.Val) ref.Val { return mapsEqual(m, other) }
 
-// Size implements traits.Sizer.
 func (m *ordered) Size() ref.Val { return types.Int(len(m.keys)) }
 
-// IsZeroValue implements traits.Zeroer.
 func (m *ordered) IsZeroValue() bool { return len(m.keys) == 0 }
 
-// Find implements traits.Mapper.
 func (m *ordered) Find(key ref.Val) (ref.Val, bool) {
 	if i := m.find(key); i >= 0 {
 		return m.vals[i], true
@@ -130,18 +121,14 @@ func (m *ordered) Find(key ref.Val) (ref.Val, bool) {
 	return nil, false
 }
 
-// Get implements traits.Indexer.
 func (m *ordered) Get(key ref.Val) ref.Val { return getOrError(m, key) }
 
-// Contains implements traits.Container.
 func (m *ordered) Contains(key ref.Val) ref.Val { return contains(m, key) }
 
-// Iterator implements traits.Iterable.
 func (m *ordered) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, m.keys).Iterator()
 }
 
-// Fold implements traits.Foldable.
 func (m *ordered) Fold(f traits.Folder) {
 	for i, k := range m.keys {
 		if !f.FoldEntry(k, m.vals[i]) {
@@ -150,11 +137,10 @@ func (m *ordered) Fold(f traits.Folder) {
 	}
 }
 
-// An accumulator is the ordered map that a comprehension fills. Only the code
-// that a macro expands to can name it, so filling it in place is not seen.
+// An accumulator is the ordered map that a comprehension fills. Only the expansion of a
+// macro can name it, so no expression notices that it is filled in place.
 type accumulator struct{ *ordered }
 
-// Insert implements traits.MutableMapper.
 func (a accumulator) Insert(key, val ref.Val) ref.Val {
 	if !validKey(key) {
 		return types.NewErr("a %s cannot be the key of a map", key.Type().TypeName())
@@ -166,22 +152,19 @@ func (a accumulator) Insert(key, val ref.Val) ref.Val {
 	return a
 }
 
-// ToImmutableMap implements traits.MutableMapper.
 func (a accumulator) ToImmutableMap() traits.Mapper { return a.ordered }
 
-// mapInsert is the function by which the macros that make maps fill them.
+// mapInsert is the function with which macros fill maps.
 const mapInsert = "cel.@mapInsert"
 
-// A filling is a call of mapInsert. It puts an accumulator in the place of the
-// interpreter's own, which is a Go map, with the first entry.
+// A filling is a call of mapInsert. At the first entry it replaces the interpreter's Go
+// map with an accumulator.
 type filling struct{ interpreter.InterpretableCall }
 
-// Eval implements interpreter.Interpretable.
 func (f filling) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, f.Exec)
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (f filling) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	var args [3]ref.Val
 	for i, arg := range f.Args() {
@@ -211,23 +194,19 @@ func (f filling) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return into
 }
 
-// A mapLiteral makes a map in the order in which the expression lists its
-// entries.
+// A mapLiteral makes a map with the entries in the order of the expression.
 type mapLiteral struct {
 	id         int64
 	keys, vals []interpreter.InterpretableV2
-	optional   []bool // of each entry; nil if none is
+	optional   []bool // for each entry; nil if none is optional
 }
 
-// ID implements interpreter.Interpretable.
 func (m *mapLiteral) ID() int64 { return m.id }
 
-// Eval implements interpreter.Interpretable.
 func (m *mapLiteral) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, m.Exec)
 }
 
-// Exec implements interpreter.InterpretableV2.
 func (m *mapLiteral) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	made := &ordered{keys: make([]ref.Val, 0, len(m.keys)), vals: make([]ref.Val, 0, len(m.keys))}
 	for i := range m.keys {

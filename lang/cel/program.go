@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A program is a compiled expression. It is immutable, except for the pool.
+// A program is a compiled expression. It is immutable except for the pool.
 type program struct {
 	planned cel.Program
 	timeout time.Duration
@@ -29,7 +29,6 @@ type program struct {
 	activations sync.Pool // of *activation
 }
 
-// Eval implements [lang.Program].
 func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	if err := lang.Stopped(ctx); err != nil {
 		return value.Value{}, err
@@ -59,8 +58,8 @@ func (p *program) eval(vars *activation) (value.Value, error) {
 	return r.value(out, 0)
 }
 
-// failure returns what is reported of an error: why it stopped, or a Thrown with
-// the place in the document.
+// failure returns the error to report: why the evaluation stopped, or a Thrown with the
+// place in the document.
 func (p *program) failure(ctx context.Context, m *meter, err error) error {
 	var limit *lang.Thrown
 	switch stopped := lang.Stopped(ctx); {
@@ -82,10 +81,10 @@ func (p *program) failure(ctx context.Context, m *meter, err error) error {
 	return thrown
 }
 
-// maxMessage is how much of a message is kept. Some quote what a client sent.
+// maxMessage limits a message. Some quote what a client sent.
 const maxMessage = 200
 
-// message returns the text of an error without the library's own vocabulary.
+// message returns the text of an error without terms of the library.
 func message(err error) string {
 	msg := strings.TrimPrefix(err.Error(), "internal error: ")
 	if len(msg) > maxMessage {
@@ -100,8 +99,8 @@ func message(err error) string {
 	return msg
 }
 
-// An activation gives an expression the names that it may use: self, the keys
-// of the payload, and the types. It belongs to one evaluation at a time.
+// An activation has the names that an expression can use: self, the keys of the
+// payload, and the types. It belongs to one evaluation at a time.
 type activation struct {
 	in    value.Value
 	self  ref.Val // in, wrapped; nil before the first use
@@ -109,11 +108,10 @@ type activation struct {
 	types map[string]ref.Val
 }
 
-// Parent implements cel.Activation.
 func (*activation) Parent() cel.Activation { return nil }
 
-// ResolveName implements cel.Activation. A name that does not exist is found as
-// an error, which the library would otherwise word by itself.
+// ResolveName implements cel.Activation. For a name that does not exist it returns an
+// error value, in place of the library's own message.
 func (a *activation) ResolveName(name string) (any, bool) {
 	if name == meterName {
 		return &a.meter, true
@@ -134,8 +132,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return a.unknown(name), true
 }
 
-// keys returns the map whose keys are names: the payload, or what an error looks
-// like.
+// keys returns the map whose keys are names: the payload, or the map that describes an
+// error.
 func (a *activation) keys() value.Value {
 	if a.in.IsError() {
 		if a.self == nil {

@@ -15,29 +15,29 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// What regular expressions may be, because a client may send one.
+// Limits of regular expressions, because a client may send one.
 const (
 	maxPattern      = 8 << 10 // bytes
-	maxInstructions = 10_000  // so [a-z]{1000} is allowed ten times
+	maxInstructions = 10_000  // [a-z]{1000} is allowed ten times
 )
 
 const (
-	// instructionsPerStep is how many instructions of a regular expression run
-	// in the time of a step: each may run for each character.
+	// instructionsPerStep is how many instructions of a regular expression run in the
+	// time of a step. Each instruction may run for each character.
 	instructionsPerStep = 20
 
-	// atOnce is how many instructions may run without a look at the meter.
+	// atOnce is how many instructions may run without a check of the meter.
 	atOnce = 256 << 10
 )
 
-// A pattern is a regular expression whose work is charged as it goes. Matching
-// takes time in proportion to the text and the length of the expression, finding
-// all matches even to the square of the text.
+// A pattern is a regular expression that is charged while it runs. The time for a match
+// is proportional to the text and to the length of the expression; the time for all
+// matches may be quadratic in the text.
 type pattern struct {
 	re    *regexp.Regexp
 	later func() *regexp.Regexp // finds re in group 1, after the first character
-	first string                // what every match begins with
-	size  int                   // in instructions, about
+	first string                // prefix of every match
+	size  int                   // approximate number of instructions
 }
 
 func newPattern(text string) (*pattern, error) {
@@ -62,15 +62,14 @@ func newPattern(text string) (*pattern, error) {
 	}
 	first, _ := re.LiteralPrefix()
 	return &pattern{re: re, size: size, first: first, later: sync.OnceValue(func() *regexp.Regexp {
-		// Which is how a search can start anywhere and still see whether a line
-		// or a word begins there. String makes the expression whole: \Q may be
-		// open in text.
+		// With this, a search can start anywhere and still see whether a line or a
+		// word begins there. String completes the expression: \Q may be open in text.
 		return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + parsed.String() + `)`)
 	})}, nil
 }
 
-// instructions returns about how long the program of an expression is, without
-// making it.
+// instructions returns the approximate length of the program of an expression, without
+// compiling it.
 func instructions(re *syntax.Regexp) int {
 	n := 2 + len(re.Rune)
 	if re.Op == syntax.OpCharClass {
@@ -99,8 +98,8 @@ func (p *pattern) matches(m *meter, s string) bool {
 	return re.MatchReader(in)
 }
 
-// find returns the first match at or after pos as [regexp.Regexp.FindStringSubmatchIndex]
-// does, or nil.
+// find returns the first match at or after pos, in the form of
+// [regexp.Regexp.FindStringSubmatchIndex], or nil.
 func (p *pattern) find(m *meter, s string, pos int) []int {
 	if pos == 0 && p.size*len(s) <= atOnce {
 		m.charge(1+p.size*len(s)/instructionsPerStep, 0)
@@ -123,8 +122,8 @@ func (p *pattern) find(m *meter, s string, pos int) []int {
 	return found
 }
 
-// at returns what to search with from pos on, and in what; nil if there cannot
-// be a match.
+// at returns the expression and the text for a search from pos, or nil if there cannot be
+// a match.
 func (p *pattern) at(m *meter, s string, pos int) (re *regexp.Regexp, in *reader, base int) {
 	if p.first != "" {
 		i := strings.Index(s[pos:], p.first)
@@ -143,8 +142,8 @@ func (p *pattern) at(m *meter, s string, pos int) (re *regexp.Regexp, in *reader
 	return p.later(), &reader{m: m, s: s[base:], size: p.size}, base
 }
 
-// all calls yield with each match that does not overlap the one before, as
-// [regexp.Regexp.FindAllStringSubmatchIndex] finds them.
+// all calls yield with each match that does not overlap the previous one, like
+// [regexp.Regexp.FindAllStringSubmatchIndex].
 func (p *pattern) all(m *meter, s string, yield func(match []int) bool) {
 	if work := p.size * len(s); work <= atOnce && work*len(s) <= 4*atOnce {
 		m.charge(1+work*len(s)/atOnce+work/instructionsPerStep, 0)
@@ -155,7 +154,7 @@ func (p *pattern) all(m *meter, s string, yield func(match []int) bool) {
 		}
 		return
 	}
-	end := -1 // of the match before
+	end := -1 // of the previous match
 	for pos := 0; pos <= len(s); {
 		m.charge(10, 0) // for the set-up of a search
 		match := p.find(m, s, pos)
@@ -174,16 +173,15 @@ func (p *pattern) all(m *meter, s string, yield func(match []int) bool) {
 	}
 }
 
-// A reader gives a text to a regular expression and charges for what that does
-// with it. The charge may end the evaluation.
+// A reader passes a text to a regular expression and charges for the work. The charge
+// may end the evaluation.
 type reader struct {
 	m    *meter
 	s    string
 	size int // of the expression, in instructions
-	read int // characters that are not charged yet
+	read int // characters not charged yet
 }
 
-// ReadRune implements io.RuneReader.
 func (r *reader) ReadRune() (rune, int, error) {
 	if r.s == "" {
 		return 0, 0, io.EOF
@@ -201,8 +199,8 @@ func (r *reader) settle() {
 	r.read = 0
 }
 
-// expression makes a function of a text and a regular expression. One that is
-// constant is compiled with the code.
+// expression makes a function of a text and a regular expression. A constant expression
+// is compiled with the code.
 func expression(do func(m *meter, p *pattern, s string, args []ref.Val) ref.Val) func([]interpreter.InterpretableV2) (func(*meter, []ref.Val) ref.Val, error) {
 	return func(steps []interpreter.InterpretableV2) (func(*meter, []ref.Val) ref.Val, error) {
 		var constant *pattern
@@ -237,8 +235,8 @@ func matches(m *meter, p *pattern, s string, _ []ref.Val) ref.Val {
 	return types.Bool(p.matches(m, s))
 }
 
-// part returns what extract and extractAll take of a match: its group, if the
-// expression has one.
+// part returns the part of a match for extract and extractAll: the group, if there is
+// one, or the match.
 func part(s string, match []int) string {
 	if len(match) > 2 {
 		match = match[2:]
@@ -287,7 +285,7 @@ func replaceMatches(m *meter, p *pattern, s string, args []ref.Val) ref.Val {
 	if !ok {
 		return nil
 	}
-	left := -1 // replacements; negative is all
+	left := -1 // replacements; negative: all
 	if len(args) > 3 {
 		n, ok := args[3].(types.Int)
 		if !ok {
@@ -302,7 +300,7 @@ func replaceMatches(m *meter, p *pattern, s string, args []ref.Val) ref.Val {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	var out []string // put together when it is known not to be too much
+	var out []string // joined when the size is known to be allowed
 	put := func(text string) {
 		m.write(elementBytes + len(text))
 		out = append(out, text)
@@ -325,10 +323,10 @@ func replaceMatches(m *meter, p *pattern, s string, args []ref.Val) ref.Val {
 	return types.String(strings.Join(out, ""))
 }
 
-// A piece of a replacement is a text or a group of the match.
+// A piece is a part of a replacement: a text or a group of the match.
 type piece struct {
 	text  string
-	group int // -1 for a text
+	group int // -1: text
 }
 
 // template reads a replacement, where \1 is the first group and \\ a backslash.

@@ -12,13 +12,12 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// adapter turns payloads into what CEL computes with. Lists and maps are
-// wrapped, not copied: their elements are turned when they are looked at.
+// An adapter converts payloads to CEL values. Lists and maps are wrapped, not copied:
+// their elements are converted when they are used.
 type adapter struct {
-	types.Adapter // for everything that is not a payload
+	types.Adapter // for values that are not payloads
 }
 
-// NativeToValue implements types.Adapter.
 func (a adapter) NativeToValue(v any) ref.Val {
 	switch v := v.(type) {
 	case ref.Val:
@@ -66,14 +65,13 @@ func toCEL(v value.Value) ref.Val {
 	return types.NullValue
 }
 
-// A result turns what CEL computed back into a payload. It counts what is shared
-// as often as it occurs: an expression of one line can make a list of 2^40
-// elements out of shared parts.
+// A result converts a CEL value to a payload. It counts shared parts each time they
+// occur: an expression of one line can make a list of 2^40 elements from shared parts.
 type result struct {
 	meter *meter
 }
 
-// value returns the payload of v, which is at the given depth of the result.
+// value returns the payload for v, which is at the given depth of the result.
 func (r *result) value(v ref.Val, depth int) (value.Value, error) {
 	if err := r.meter.spend(1, 0); err != nil {
 		return value.Value{}, err
@@ -168,7 +166,7 @@ func (r *result) ordered(v *ordered, depth int) (value.Value, error) {
 		}
 		fields[i] = value.Field{Name: name, Value: field}
 	}
-	if texts { // which are unique already
+	if texts { // they are unique already
 		return value.UniqueMap(fields), nil
 	}
 	var b value.MapBuilder
@@ -202,7 +200,7 @@ func (r *result) mapping(v traits.Mapper, depth int) (value.Value, error) {
 	return b.Build(), nil
 }
 
-// keyName returns the name that a key has in a payload, where all are text.
+// keyName returns a key as it is in a payload, where all keys are text.
 func keyName(key ref.Val) (string, error) {
 	switch k := key.(type) {
 	case types.String:
@@ -215,16 +213,13 @@ func keyName(key ref.Val) (string, error) {
 	return "", fmt.Errorf("the result has a key that is a %s", key.Type().TypeName())
 }
 
-// A list is a payload's list as CEL sees it.
+// A list is a list of a payload as a CEL value.
 type list struct{ v value.Value }
 
-// Type implements ref.Val.
 func (l *list) Type() ref.Type { return types.ListType }
 
-// Value implements ref.Val.
 func (l *list) Value() any { return l.v }
 
-// ConvertToType implements ref.Val.
 func (l *list) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case types.ListType:
@@ -248,7 +243,6 @@ func (l *list) elems() []ref.Val {
 	return elems
 }
 
-// Equal implements ref.Val.
 func (l *list) Equal(other ref.Val) ref.Val {
 	if o, ok := other.(*list); ok {
 		return types.Bool(l.v.Equal(o.v))
@@ -266,13 +260,10 @@ func (l *list) Equal(other ref.Val) ref.Val {
 	return types.True
 }
 
-// Size implements traits.Sizer.
 func (l *list) Size() ref.Val { return types.Int(l.v.Len()) }
 
-// IsZeroValue implements traits.Zeroer.
 func (l *list) IsZeroValue() bool { return l.v.Len() == 0 }
 
-// Get implements traits.Indexer.
 func (l *list) Get(index ref.Val) ref.Val {
 	i, err := types.GetOrError(index)
 	if err != nil {
@@ -284,7 +275,6 @@ func (l *list) Get(index ref.Val) ref.Val {
 	return toCEL(l.v.At(i))
 }
 
-// Contains implements traits.Container.
 func (l *list) Contains(elem ref.Val) ref.Val {
 	if types.IsUnknownOrError(elem) {
 		return elem
@@ -297,7 +287,6 @@ func (l *list) Contains(elem ref.Val) ref.Val {
 	return types.False
 }
 
-// Add implements traits.Adder.
 func (l *list) Add(other ref.Val) ref.Val {
 	if o, ok := other.(*list); ok {
 		elems := make([]value.Value, 0, l.v.Len()+o.v.Len())
@@ -316,12 +305,11 @@ func (l *list) Add(other ref.Val) ref.Val {
 	return types.NewRefValList(types.DefaultTypeAdapter, l.elems()).Add(o)
 }
 
-// Iterator implements traits.Iterable.
 func (l *list) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, l.elems()).Iterator()
 }
 
-// Fold implements traits.Foldable, by which comprehensions go over a list.
+// Fold implements traits.Foldable. Comprehensions use it to iterate.
 func (l *list) Fold(f traits.Folder) {
 	for i, e := range l.v.Elems() {
 		if !f.FoldEntry(types.Int(i), toCEL(e)) {
@@ -330,16 +318,14 @@ func (l *list) Fold(f traits.Folder) {
 	}
 }
 
-// A dict is a payload's map as CEL sees it, or an error in the form of one.
+// A dict is a map of a payload as a CEL value, or an error in the form of a map.
 type dict struct {
 	v     value.Value
 	whole value.Value // v, or the error that v describes
 }
 
-// Type implements ref.Val.
 func (d *dict) Type() ref.Type { return types.MapType }
 
-// Value implements ref.Val.
 func (d *dict) Value() any { return d.whole }
 
 // ConvertToType implements ref.Val. As a string, an error is its message.
@@ -368,7 +354,6 @@ func (d *dict) ConvertToNative(t reflect.Type) (any, error) {
 	return types.NewRefValMap(types.DefaultTypeAdapter, entries).ConvertToNative(t)
 }
 
-// Equal implements ref.Val.
 func (d *dict) Equal(other ref.Val) ref.Val {
 	if o, ok := other.(*dict); ok {
 		return types.Bool(d.v.Equal(o.v))
@@ -376,13 +361,10 @@ func (d *dict) Equal(other ref.Val) ref.Val {
 	return mapsEqual(d, other)
 }
 
-// Size implements traits.Sizer.
 func (d *dict) Size() ref.Val { return types.Int(d.v.Len()) }
 
-// IsZeroValue implements traits.Zeroer.
 func (d *dict) IsZeroValue() bool { return d.v.Len() == 0 }
 
-// Find implements traits.Mapper.
 func (d *dict) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -395,13 +377,10 @@ func (d *dict) Find(key ref.Val) (ref.Val, bool) {
 	return toCEL(field), true
 }
 
-// Get implements traits.Indexer.
 func (d *dict) Get(key ref.Val) ref.Val { return getOrError(d, key) }
 
-// Contains implements traits.Container.
 func (d *dict) Contains(key ref.Val) ref.Val { return contains(d, key) }
 
-// Iterator implements traits.Iterable.
 func (d *dict) Iterator() traits.Iterator {
 	names := make([]ref.Val, 0, d.v.Len())
 	for name := range d.v.Fields() {
@@ -410,7 +389,6 @@ func (d *dict) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
 }
 
-// Fold implements traits.Foldable.
 func (d *dict) Fold(f traits.Folder) {
 	for name, field := range d.v.Fields() {
 		if !f.FoldEntry(types.String(name), toCEL(field)) {

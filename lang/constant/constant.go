@@ -1,8 +1,8 @@
-// Package constant is the languages whose code is a value: text, JSON, YAML.
+// Package constant has the languages whose code is a value: text, JSON, YAML.
 //
-// The code is read when it is compiled; an evaluation returns what it was, on
-// whatever payload. The programs are [lang.Constant], so that a caller may skip
-// the evaluation. In either mode of compiling the code means the same.
+// Compile reads the code; an evaluation returns the value for any payload. The programs
+// are [lang.Constant], so that a caller can skip the evaluation. The code means the same
+// in both modes of compiling.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package constant
@@ -17,8 +17,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A Text is the language whose programs give their own code, as a string. The
-// zero Text is ready.
+// A Text is the language whose programs return their own code as a string. The zero Text
+// is ready to use.
 type Text struct{}
 
 // Compile implements [lang.Language]. It does not fail.
@@ -26,7 +26,7 @@ func (Text) Compile(code diag.Text, _ lang.Options) (lang.Program, error) {
 	return program{value.String(code.Code)}, nil
 }
 
-// A JSON is the language of JSON texts. The zero JSON is ready.
+// A JSON is the language of JSON texts. The zero JSON is ready to use.
 type JSON struct{}
 
 // Compile implements [lang.Language].
@@ -44,10 +44,9 @@ func (JSON) Compile(code diag.Text, _ lang.Options) (lang.Program, error) {
 	return nil, lang.Syntax(code, bad.Line, col, "JSON: %s", bad.Msg)
 }
 
-// A program gives one value.
+// A program returns one value.
 type program struct{ v value.Value }
 
-// Eval implements [lang.Program].
 func (p program) Eval(ctx context.Context, _ value.Value) (value.Value, error) {
 	if err := lang.Stopped(ctx); err != nil {
 		return value.Value{}, err
@@ -55,5 +54,4 @@ func (p program) Eval(ctx context.Context, _ value.Value) (value.Value, error) {
 	return p.v, nil
 }
 
-// Constant implements [lang.Constant].
 func (p program) Constant() value.Value { return p.v }

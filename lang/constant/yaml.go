@@ -7,8 +7,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A YAML is the language of YAML documents: one of them, which means what it
-// would mean as part of a workflow. The zero YAML is ready.
+// A YAML is the language of YAML: code is one document, which means the same as in a
+// workflow. The zero YAML is ready to use.
 type YAML struct{}
 
 // Compile implements [lang.Language].

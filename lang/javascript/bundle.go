@@ -20,19 +20,19 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 )
 
-// mainFile is the name of the code itself among the files of a bundle. The colon
-// keeps it apart from the files of any folder that code can import.
+// mainFile is the name of the code itself among the files of a bundle. With the colon it
+// differs from all files that code can import.
 const mainFile = "code:main"
 
-// What a module may import. A file is bounded like the code of a document,
-// except for its size.
+// Limits of imports. Files have the same limits as the code of a document, except the
+// size.
 const (
 	maxFile  = 1 << 20 // bytes of one file
 	maxFiles = 8 << 20 // bytes of all files
 )
 
-// missing is the syntax that the interpreter does not know, which the bundler
-// writes in another way or refuses.
+// missing is the syntax that the interpreter does not have. The bundler translates or
+// refuses it.
 func missing() map[string]bool {
 	return map[string]bool{
 		"async-generator": false, "for-await": false, "top-level-await": false, "import-meta": false,
@@ -48,11 +48,11 @@ func (l *Language) loader() api.Loader {
 	return api.LoaderJS
 }
 
-// checkSize refuses code that the parsers cannot take.
+// checkSize refuses code that is too large or too deep for the parsers.
 func checkSize(code diag.Text) error {
 	if len(code.Code) > maxSource {
 		return lang.Syntax(code, 1, 1, "the code has %d bytes, %d are the most", len(code.Code), maxSource).
-			WithHint("put it into files beside the document and import them")
+			WithHint("put it into files next to the document and import them")
 	}
 	if _, wrong := scan(code.Code); wrong != nil {
 		line, col := position(code.Code, wrong.at)
@@ -61,7 +61,7 @@ func checkSize(code diag.Text) error {
 	return nil
 }
 
-// A module is a script that gives what the code exports each time it is run.
+// A module is a script that returns the exports of the code each time it runs.
 type module struct {
 	script  *goja.Program
 	private bool // mayBePrivate
@@ -72,7 +72,7 @@ func mayBePrivate(script string) bool {
 	return strings.Contains(script, "class") && strings.Contains(script, "#")
 }
 
-// bundle makes a module of the code and what it imports.
+// bundle makes a module of the code and its imports.
 func (l *Language) bundle(code diag.Text) (*module, error) {
 	script, sourceMap, err := l.script(code)
 	if err != nil {
@@ -94,7 +94,7 @@ func newModule(script string, sourceMap []byte) (*module, error) {
 	return &module{prog, mayBePrivate(script)}, nil
 }
 
-// script makes one script of the code and what it imports. It runs none of it.
+// script makes one script of the code and its imports. It runs none of them.
 func (l *Language) script(code diag.Text) (script string, sourceMap []byte, err error) {
 	if err := checkSize(code); err != nil {
 		return "", nil, err
@@ -102,8 +102,8 @@ func (l *Language) script(code diag.Text) (script string, sourceMap []byte, err 
 	root, rootErr := folder(code.File)
 	files := &imports{root: root, rootErr: rootErr, read: map[string]string{}}
 	result := api.Build(api.BuildOptions{
-		// The bundler reads what the last comment of this kind names, even outside of
-		// the folder. One that names nothing is put behind all others.
+		// The bundler reads the file that the last comment of this kind names, even
+		// outside of the folder. So one without a file is appended.
 		Stdin:          &api.StdinOptions{Contents: code.Code + noSourceMap, Sourcefile: mainFile, Loader: l.loader()},
 		AbsWorkingDir:  root,
 		Bundle:         true,
@@ -139,17 +139,16 @@ func (l *Language) script(code diag.Text) (script string, sourceMap []byte, err 
 	return body + "\nreturn " + exported + ";\n})()\n//# sourceMappingURL=bundle.js.map", sourceMap, nil
 }
 
-// parse compiles a script. The map is found without looking at any disk.
+// parse compiles a script. The source map is not read from disk.
 func parse(script string, sourceMap []byte) (*goja.Program, error) {
 	return compileScript("bundle.js", script, parser.WithSourceMapLoader(func(string) ([]byte, error) { return sourceMap, nil }))
 }
 
-// finalExport matches the statement with which the bundler ends a module, of
-// either kind.
+// finalExport matches the last statement of a bundle, for both kinds of modules.
 var finalExport = regexp.MustCompile(`\nexport (?:\{([^{}]*)\}|default ([\w$]+\(\)));\s*$`)
 
-// takeExport takes the final statement off a bundle and returns the expression
-// of what it exports as default.
+// takeExport removes the last statement of a bundle and returns the expression that is
+// the default export.
 func takeExport(js string) (body, exported string, err error) {
 	at := finalExport.FindStringSubmatchIndex(js)
 	if at == nil {
@@ -167,12 +166,12 @@ func takeExport(js string) (body, exported string, err error) {
 	return "", "", errors.New("the code has no default export")
 }
 
-// folder returns the folder of a document, with links resolved. A document that
-// came through a pipe has none.
+// folder returns the folder of a document, with links resolved. A document from a pipe
+// has none.
 func folder(file string) (string, error) {
 	none := string(filepath.Separator)
 	if file == "" || strings.HasPrefix(file, "<") {
-		return none, errors.New("the document is not a file, so nothing stands beside it")
+		return none, errors.New("the document is not a file, so it has no folder to import from")
 	}
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -185,7 +184,7 @@ func folder(file string) (string, error) {
 	return dir, nil
 }
 
-// extensions are tried in order where an import has none.
+// extensions are tried in order for an import without one.
 func extensions() []string { return []string{"", ".ts", ".js", ".mts", ".mjs", ".cjs", ".json"} }
 
 const (
@@ -193,9 +192,9 @@ const (
 	noSourceMap = "\n//# sourceMappingURL=none:"
 )
 
-// imports resolves and reads the files that a module imports, which are in the
-// folder root or below it. Everything else is an error: packages, the built-in
-// modules of other engines, URLs. The bundler itself reads no file.
+// imports resolves and reads the files that a module imports from the folder root and its
+// subfolders. Everything else is an error: packages, built-in modules of other engines,
+// URLs. The bundler itself reads no file.
 type imports struct {
 	root    string
 	rootErr error // why there is no folder
@@ -244,7 +243,7 @@ func failed(text string) api.OnLoadResult {
 	return api.OnLoadResult{PluginName: pluginName, Errors: []api.Message{{Text: text, PluginName: pluginName}}}
 }
 
-// loaders returns how files are read, by the endings of their names.
+// loaders returns how files are read, by extension.
 func loaders() map[string]api.Loader {
 	return map[string]api.Loader{
 		".ts": api.LoaderTS, ".mts": api.LoaderTS, ".cts": api.LoaderTS, ".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS,
@@ -252,10 +251,10 @@ func loaders() map[string]api.Loader {
 	}
 }
 
-// resolve returns the file that an import in the folder dir means.
+// resolve returns the file of an import in the folder dir.
 func (m *imports) resolve(name, dir string) (string, error) {
 	if !strings.HasPrefix(name, "./") && !strings.HasPrefix(name, "../") {
-		return "", fmt.Errorf("only files beside the document, such as \"./%s\", can be imported", filepath.Base(name))
+		return "", fmt.Errorf("only files in the folder of the document, such as \"./%s\", can be imported", filepath.Base(name))
 	}
 	if m.rootErr != nil {
 		return "", m.rootErr
@@ -295,7 +294,7 @@ func (m *imports) load(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Without waiting, as it may have become a pipe since it was resolved.
+	// Without blocking, because it may have become a pipe since it was resolved.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
@@ -325,8 +324,8 @@ func below(root, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// diagnose turns the bundler's messages into diagnostics: in the document for
-// the code itself, in their own file for what it imports.
+// diagnose converts messages of the bundler to diagnostics, with places in the document
+// or in the imported file.
 func diagnose(code diag.Text, files *imports, messages []api.Message) error {
 	var list diag.List
 	for _, m := range messages {
@@ -363,8 +362,8 @@ func diagnose(code diag.Text, files *imports, messages []api.Message) error {
 	return list
 }
 
-// endsEarly returns what is said of code that ends too early, and where: at the
-// bracket that is not closed, or else at the end.
+// endsEarly returns the message for code that ends too early, with its place: the bracket
+// that is not closed, or the end.
 func endsEarly(text, message string) (string, int, int) {
 	if unclosed, wrong := scan(text); wrong == nil && len(unclosed) > 0 {
 		last := unclosed[len(unclosed)-1]

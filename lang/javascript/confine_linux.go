@@ -8,10 +8,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 )
 
-// limitMemory limits how much memory for data the process may have.
+// limitMemory limits the data memory of the process.
 func limitMemory(bytes uint64) error {
 	if invariant.Race {
-		return nil // the detector maps terabytes
+		return nil // the race detector maps terabytes
 	}
 	var now syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_DATA, &now); err != nil {
@@ -21,9 +21,9 @@ func limitMemory(bytes uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: bytes, Max: bytes})
 }
 
-// closeInherited closes the files that the process has from the one that started it,
-// except for the standard ones. Those that Go has opened are marked as not to be
-// inherited; others may come from far above, such as a shell.
+// closeInherited closes the files that the process has inherited, except the standard
+// ones. Files opened by Go are not inherited, but others may be, from a shell for
+// example.
 func closeInherited() error {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -36,7 +36,7 @@ func closeInherited() error {
 		}
 		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
 		if errno != 0 || flags&syscall.FD_CLOEXEC != 0 {
-			continue // the folder itself has been closed
+			continue // the folder itself is closed
 		}
 		if err := syscall.Close(fd); err != nil {
 			return err

@@ -2,9 +2,9 @@
 
 package javascript
 
-// limitMemory does nothing: other systems do not limit what Go allocates. The limit
-// of the growth of the heap holds there, too.
+// limitMemory does nothing: other systems cannot limit what Go allocates. The limit on the
+// growth of the heap remains.
 func limitMemory(uint64) error { return nil }
 
-// closeInherited does nothing: there is no portable list of what is open.
+// closeInherited does nothing: there is no portable list of open files.
 func closeInherited() error { return nil }

@@ -9,14 +9,14 @@ import (
 	"github.com/dop251/goja"
 )
 
-// What a run may write with console.
+// Limits of what a run writes with console.
 const (
 	maxRecords = 100     // of one run; the rest is dropped
 	maxRecord  = 4 << 10 // bytes of one record; the rest is cut off
 )
 
-// console adds console.log, info, warn, error and debug, which write records to
-// the log of the node whose run it is.
+// console adds console.log, info, warn, error and debug, which write records to the log of
+// the node.
 func (e *engine) console() error {
 	console := e.vm.NewObject()
 	for name, level := range map[string]slog.Level{
@@ -53,7 +53,7 @@ func (e *engine) write(level slog.Level, args []goja.Value) {
 	e.log.Log(context.Background(), level, cut(b.String(), maxRecord), "from", "console")
 }
 
-// show returns a value as a log has it: a text as it is, anything else as JSON.
+// show returns a value for the log: text as it is, anything else as JSON.
 func (e *engine) show(v goja.Value) string {
 	switch v := v.(type) {
 	case goja.String:
@@ -72,12 +72,12 @@ func (e *engine) show(v goja.Value) string {
 	out := output{e: e}
 	made, err := out.value(v)
 	if err != nil {
-		return text(v) // a function, or what else is not a value
+		return text(v) // a function, or another value without JSON
 	}
 	return made.String()
 }
 
-// cut shortens a text to n bytes, at the end of a character.
+// cut shortens a text to at most n bytes, at a character boundary.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

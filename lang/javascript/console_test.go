@@ -54,5 +54,5 @@ func TestConsole(t *testing.T) {
 			t.Errorf("got %d records, the first of %d bytes, the last %q; want %d of about %d, and one that says so", len(lines), len(lines[0]), lines[len(lines)-1], maxRecords, maxRecord)
 		}
 	}
-	check(t, language, "export default () => console.log('nobody listens')", lang.Options{}, value.Null(), value.Null())
+	check(t, language, "export default () => console.log('no log')", lang.Options{}, value.Null(), value.Null())
 }

@@ -18,30 +18,29 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An expression is compiled as the body of a function whose parameters are self
-// and those of its names that the payload at hand has as keys. A name that the
-// payload does not have is then what it would be anywhere else: a global, or a
-// ReferenceError. Payloads with other keys need another function, so there is one
-// for each set of keys that has occurred.
+// An expression is compiled as the body of a function. Its parameters are self, and the
+// names in it that are keys of the payload. So any other name is a global or a
+// ReferenceError, as usual. Payloads with other keys need another function: there is one
+// for each set of keys that occurred.
 type expression struct {
 	code  string
 	file  string   // exprFile or translatedFile
-	names []string // identifiers of the code that may be keys, sorted
+	names []string // identifiers of the code that can be keys, sorted
 
-	variants sync.Map     // of *goja.Program, by which names the payload has
+	variants sync.Map     // of *goja.Program, by the set of names in the payload
 	stored   atomic.Int32 // number of variants, at most maxVariants
 }
 
-// maxVariants bounds the functions kept for one expression: which keys a payload
-// has may be up to a client. A set beyond is compiled each time.
+// maxVariants limits the functions kept for one expression, because clients may choose
+// the keys of payloads. Further sets of keys are compiled each time.
 const maxVariants = 64
 
-// marker is what the expression is assigned to while it is translated, which
-// makes it an expression to the bundler whatever it begins with.
+// marker is a variable to which the expression is assigned while it is translated. So the
+// bundler parses it as an expression.
 const marker = "$$expression"
 
-// The names that stack traces have for expressions: as they were written, with
-// one line before them, and translated, so that the places are lost.
+// The file names of expressions in stack traces: as written, with one line before, and
+// translated, without usable places.
 const (
 	exprFile       = "code:expression"
 	translatedFile = "code:translated"
@@ -56,7 +55,7 @@ func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Pr
 	}
 	translated := marker + " = (\n" + code.Code + "\n)"
 	file := exprFile
-	if l.typescript || !single(translated) { // else it is plain, and need not be translated
+	if l.typescript || !single(translated) { // otherwise it is plain JavaScript
 		var err error
 		file = translatedFile
 		if translated, err = l.translate(code, translated); err != nil {
@@ -76,8 +75,8 @@ func (l *Language) compileExpression(code diag.Text, opts lang.Options) (lang.Pr
 	return p, nil
 }
 
-// translate takes types and newer syntax out of an expression with its marker,
-// and says what is wrong with it.
+// translate removes types and newer syntax from an expression with its marker, and
+// returns diagnostics.
 func (l *Language) translate(code diag.Text, marked string) (string, error) {
 	result := api.Transform(marked, api.TransformOptions{
 		Loader:        l.loader(),
@@ -94,7 +93,7 @@ func (l *Language) translate(code diag.Text, marked string) (string, error) {
 			if m.Location == nil {
 				continue
 			}
-			m.Location.Line-- // the first is the marker's
+			m.Location.Line-- // the first line is that of the marker
 		}
 		return "", diagnose(code, &imports{}, result.Errors)
 	}
@@ -125,9 +124,8 @@ func single(code string) bool {
 
 var identifier = regexp.MustCompile(`[\p{L}\p{Nl}$_][\p{L}\p{Nl}\p{Mn}\p{Mc}\p{Nd}\p{Pc}$]*`)
 
-// candidates returns the words of the code that can be variables. That some are
-// names of properties or stand in strings does no harm: a parameter too many is
-// not seen.
+// candidates returns the words of the code that can be variables. Some may be names of
+// properties or parts of strings: an unused parameter does no harm.
 func candidates(code string) []string {
 	names := identifier.FindAllString(code, -1)
 	slices.Sort(names)
@@ -136,7 +134,7 @@ func candidates(code string) []string {
 	})
 }
 
-// reserved are the words that cannot be parameters in strict code.
+// reserved are words that cannot be parameters in strict code.
 func reserved() []string {
 	return []string{
 		"arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
@@ -147,7 +145,7 @@ func reserved() []string {
 	}
 }
 
-// compile returns the function for payloads that have these of the names.
+// compile returns the function for payloads that have the given subset of the names.
 func (x *expression) compile(params []string) (*goja.Program, error) {
 	return compileScript(x.file, `(`+strings.Join(append([]string{"self"}, params...), ", ")+`) => (`+x.code+`
 )`, parser.WithDisableSourceMaps)
@@ -192,13 +190,12 @@ func (x *expression) call(e *engine, in value.Value) (goja.Value, error) {
 	return f(goja.Undefined(), args...)
 }
 
-// maxKept bounds the functions that an engine keeps. Past it all are dropped,
-// those of workflows that are gone among them.
+// maxKept limits the functions that an engine keeps. Beyond it, all are dropped, with
+// those of workflows that no longer exist.
 const maxKept = 256
 
-// function returns the function that an expression is compiled to. Unlike that
-// of a module it can be kept: it has no variables outside of it, and the code
-// cannot name it.
+// function returns the function of an expression. Unlike that of a module it can be kept:
+// it has no outer variables, and the code cannot name it.
 func (e *engine) function(script *goja.Program) (goja.Callable, error) {
 	if f, ok := e.kept[script]; ok {
 		return f, nil

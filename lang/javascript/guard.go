@@ -9,23 +9,22 @@ import (
 	"github.com/dop251/goja"
 )
 
-// The interpreter has no limit on memory, and nothing interrupts a function that
-// it implements in Go ("native"): not [1].indexOf on {length: 2**53 - 1}, not a
-// replaceAll that makes gigabytes. So each native whose work can be larger than
-// its arguments gets a guard, which first looks whether the run is to stop, and
-// then whether the call would make or visit more than the limits allow.
+// The interpreter has no memory limit and cannot interrupt a function that it implements
+// in Go (a "native"), such as [1].indexOf on {length: 2**53 - 1}, or a replaceAll that
+// makes gigabytes. So each native whose work can be larger than its arguments gets a
+// guard. It checks whether the run must stop, and whether the call would make or visit
+// more than the limits allow.
 //
-// The guards are put inside of the function objects of a runtime, so that code
-// sees the same functions as before, and the interpreter's own fast paths, which
-// compare functions by identity, still apply. The fields have no exported name:
-// patch checks their types, and fails where a version of the interpreter has
-// others.
+// The guards are inside of the function objects of a runtime. So code sees the same
+// functions as before, and the fast paths of the interpreter, which compare functions by
+// identity, still work. The fields are not exported: patch checks their types, and fails
+// if a version of the interpreter has others.
 
 // A call is one call of a native function. An inspection may replace its arguments.
 type call = goja.FunctionCall
 
-// An inspection looks at a call before it is made. It throws a RangeError, through
-// engine.refuse, if the call must not be made.
+// An inspection checks a call before it is made. It throws a RangeError with engine.refuse
+// if the call must not be made.
 type inspection func(e *engine, name string, c *call)
 
 // A native is how the interpreter implements a function.
@@ -37,8 +36,8 @@ var (
 	typeConstruct = reflect.TypeFor[func([]goja.Value, *goja.Object) *goja.Object]()
 )
 
-// patch has check called before fn, both where it is called and where it is
-// constructed. If instead is not nil, what it returns is called in the place of fn.
+// patch adds a call of check before fn, for calls and for construction. If instead is not
+// nil, its result replaces fn.
 func (e *engine) patch(fn *goja.Object, name string, before inspection, instead func(native) native) error {
 	f, construct, err := implementation(fn)
 	if err != nil {
@@ -68,8 +67,8 @@ func (e *engine) patch(fn *goja.Object, name string, before inspection, instead 
 	return nil
 }
 
-// inspect returns the call as the inspection leaves it. The memory for it is used
-// again: a call that is inspected allocates no more than one that is not.
+// inspect returns the call after the inspection. Its memory is reused, so that an
+// inspection does not allocate.
 func (e *engine) inspect(before inspection, name string, c call) call {
 	if len(e.spare) == 0 {
 		e.spare = append(e.spare, new(call))
@@ -85,7 +84,7 @@ func (e *engine) inspect(before inspection, name string, c call) call {
 
 var errInterpreter = errors.New("the interpreter is of a version that this package does not know")
 
-// inner returns the struct behind an object.
+// inner returns the implementation of an object.
 func inner(o *goja.Object) (reflect.Value, error) {
 	self := reflect.ValueOf(o).Elem().FieldByName("self")
 	if self.Kind() != reflect.Interface || self.Elem().Kind() != reflect.Pointer || self.Elem().Elem().Kind() != reflect.Struct {
@@ -94,7 +93,7 @@ func inner(o *goja.Object) (reflect.Value, error) {
 	return self.Elem().Elem(), nil
 }
 
-// implementation returns where a native function object has what it calls.
+// implementation returns the fields of a native function object with its Go functions.
 func implementation(fn *goja.Object) (*native, *func([]goja.Value, *goja.Object) *goja.Object, error) {
 	object, err := inner(fn)
 	if err != nil {
@@ -174,20 +173,20 @@ func (e *engine) guardNatives() error {
 	return nil
 }
 
-// A guard is what is put before the functions of one kind.
+// A guard is the check for the functions of one kind.
 type guard struct {
-	of      string // what the names are properties of, with a dot at the end
+	of      string // the object of the properties, with a dot at the end
 	names   string
-	check   inspection                                        // nil: only whether the run is to stop
+	check   inspection                                        // nil: check only whether the run must stop
 	replace func(e *engine, name string, inner native) native // nil: the function itself
 }
 
-// guards returns the table. What is not in it takes time and memory in proportion
-// to data that exists already.
+// guards returns the table. Functions that are not in it take time and memory in proportion
+// to existing data.
 func guards() []guard {
 	const array, text, pattern, typed = "Array.prototype.", "String.prototype.", "RegExp.prototype.", "TypedArray.prototype."
 	return []guard{
-		// Loops over as many elements as the length says, whether they exist or not.
+		// Loops up to the length, whether the elements exist or not.
 		{of: array, names: "copyWithin every fill filter find findIndex findLast findLastIndex flatMap forEach includes indexOf " +
 			"lastIndexOf map reduce reduceRight reverse shift slice some splice unshift toReversed toSpliced with toLocaleString", check: receiver},
 		{of: array, names: "keys entries values", check: iterated},
@@ -221,7 +220,7 @@ func guards() []guard {
 		{of: "Object.", names: "assign entries values keys getOwnPropertyNames getOwnPropertyDescriptors", check: properties},
 		{of: "Reflect.", names: "ownKeys", check: properties},
 
-		// What is made can be larger than what it is made of.
+		// The result can be larger than the arguments.
 		{of: text, names: "repeat", check: repeat},
 		{of: text, names: "padStart padEnd", check: pad},
 		{of: text, names: "concat", check: concatText},
@@ -245,18 +244,18 @@ func guards() []guard {
 		{of: pattern, names: "@@split", check: matchAll},
 		{of: pattern, names: "@@replace", check: replaceMatches},
 
-		// Conversions of digits take quadratic time.
+		// Conversions of digits, which take quadratic time.
 		{of: "", names: "BigInt", check: digits(0)},
 		{of: "BigInt.", names: "asIntN asUintN", check: bits},
 
-		// A registry of their own for each run.
+		// A registry for each run.
 		{of: "Symbol.", names: "for", replace: symbolFor},
 		{of: "Symbol.", names: "keyFor", replace: symbolKeyFor},
 	}
 }
 
-// poll ends the run if it was told to stop. The interpreter looks only between
-// the instructions of code.
+// poll ends the run if it must stop. The interpreter itself checks only between the
+// instructions of code.
 func (e *engine) poll() {
 	if e.stopping.Load() {
 		e.halt()
@@ -276,7 +275,7 @@ func (e *engine) halt() {
 func (e *engine) refuse(format string, args ...any) {
 	v, err := e.rangeError(goja.Undefined(), e.vm.ToValue(fmt.Sprintf(format, args...)))
 	if err != nil {
-		panic(err) // the run is to stop
+		panic(err) // the run must stop
 	}
 	panic(v)
 }
@@ -285,7 +284,7 @@ func (e *engine) tooLarge(name string) {
 	e.refuse("%s would make more than the limit allows", strings.TrimPrefix(name, "@@"))
 }
 
-// length returns the length of a text, an array or what is like one; 0 of others.
+// length returns the length of a text, an array or an array-like; 0 for others.
 func length(v goja.Value) int64 {
 	switch v := v.(type) {
 	case goja.String:
@@ -298,8 +297,8 @@ func length(v goja.Value) int64 {
 	return 0
 }
 
-// settled reports whether v is certain to have the same length when it is asked
-// again: an accessor, a Proxy, or a length that is an object may answer otherwise.
+// settled reports whether the length of v cannot change between two reads. It can with an
+// accessor, a Proxy, or a length that is an object.
 func (e *engine) settled(v goja.Value) bool {
 	o, ok := v.(*goja.Object)
 	if !ok || o.ClassName() == "Array" || o.ExportType() == typeArray {
@@ -311,7 +310,7 @@ func (e *engine) settled(v goja.Value) bool {
 		}
 		constant, err := e.constantLength(goja.Undefined(), o)
 		if err != nil {
-			panic(err) // the run is to stop
+			panic(err) // the run must stop
 		}
 		if !goja.IsUndefined(constant) {
 			return constant.ToBoolean()
@@ -320,7 +319,7 @@ func (e *engine) settled(v goja.Value) bool {
 	return true
 }
 
-// pinned returns an object that is like o, but has a length that stays.
+// pinned returns an object like o with a fixed length.
 func (e *engine) pinned(name string, o *goja.Object, limit int64) *goja.Object {
 	n := length(o)
 	if n > limit {
@@ -345,8 +344,7 @@ func must(err error) {
 // isNothing reports whether v is undefined or null.
 func isNothing(v goja.Value) bool { return v == nil || goja.IsUndefined(v) || goja.IsNull(v) }
 
-// stringOf returns v as a text: what a native would make of it. It throws for a
-// symbol.
+// stringOf converts v to text like a native. It throws for a symbol.
 func (e *engine) stringOf(v goja.Value) goja.String {
 	if s, ok := v.(goja.String); ok {
 		return s
@@ -363,8 +361,7 @@ func (e *engine) stringOf(v goja.Value) goja.String {
 	return s
 }
 
-// textThis makes the receiver a text, once. It is nil if the native is going to
-// throw.
+// textThis converts the receiver to text, once. It is nil if the native will throw.
 func (e *engine) textThis(c *call) goja.String {
 	if isNothing(c.This) {
 		return nil
@@ -374,7 +371,7 @@ func (e *engine) textThis(c *call) goja.String {
 	return s
 }
 
-// textArgument makes an argument a text, once.
+// textArgument converts an argument to text, once.
 func (e *engine) textArgument(c *call, i int) goja.String {
 	if s, ok := c.Argument(i).(goja.String); ok {
 		return s
@@ -384,8 +381,8 @@ func (e *engine) textArgument(c *call, i int) goja.String {
 	return s
 }
 
-// setArgument replaces an argument. The slice of a call may be the interpreter's
-// stack, so it is copied.
+// setArgument replaces an argument. It copies the slice, which may be the stack of the
+// interpreter.
 func setArgument(c *call, i int, v goja.Value) {
 	args := make([]goja.Value, max(len(c.Arguments), i+1))
 	for j := copy(args, c.Arguments); j < i; j++ {

@@ -10,7 +10,7 @@ import (
 
 func receiver(e *engine, name string, c *call) {
 	if o, ok := c.This.(*goja.Object); ok && o.ExportType() == typeArray {
-		return // of the payload, or it has grown as far as it may; to ask would allocate
+		return // an array of the payload, or one at its limit; a length would allocate
 	}
 	if !e.settled(c.This) {
 		e.refuse("%s of an object whose length is computed, by an accessor or a Proxy: copy it with Array.from first", strings.TrimPrefix(name, "@@"))
@@ -18,7 +18,7 @@ func receiver(e *engine, name string, c *call) {
 	iterated(e, name, c)
 }
 
-// iterated is of functions whose work can be stopped at each element.
+// iterated is for functions that can be stopped at each element.
 func iterated(e *engine, name string, c *call) {
 	if length(c.This) > maxItems {
 		e.tooLarge(name)
@@ -38,7 +38,7 @@ func argument(i int, limit int64) inspection {
 	}
 }
 
-// from is of functions that iterate over argument 0, or else go by its length.
+// from is for functions that iterate over argument 0, or use its length.
 func from(e *engine, name string, c *call) {
 	o, ok := c.Argument(0).(*goja.Object)
 	if !ok || e.settled(o) {
@@ -75,7 +75,7 @@ func newArray(e *engine, name string, c *call) {
 	}
 }
 
-// newBuffer is of a buffer or typed array whose elements have so many bytes.
+// newBuffer is for buffers and typed arrays with elements of the given size in bytes.
 func newBuffer(size float64) inspection {
 	return func(e *engine, name string, c *call) {
 		var n float64
@@ -100,7 +100,7 @@ func newBuffer(size float64) inspection {
 	}
 }
 
-// newArrayBuffer is of a buffer, which takes what an object is as a number.
+// newArrayBuffer is for ArrayBuffer, which converts an object to a number.
 func newArrayBuffer(e *engine, name string, c *call) {
 	if o, ok := c.Argument(0).(*goja.Object); ok {
 		setArgument(c, 0, o.ToNumber())
@@ -108,7 +108,7 @@ func newArrayBuffer(e *engine, name string, c *call) {
 	newBuffer(1)(e, name, c)
 }
 
-// concat settles what is spread, and how far, before it is counted.
+// concat determines which arguments are spread, and their lengths, before it counts.
 func concat(e *engine, name string, c *call) {
 	var n int64
 	count := func(v goja.Value) goja.Value {
@@ -129,8 +129,8 @@ func concat(e *engine, name string, c *call) {
 	c.Arguments = args
 }
 
-// spread returns what concat is given in the place of o: an array as it is, others
-// in a list of one, or with a length that stays.
+// spread returns the argument of concat for o: an array as it is, others in a list of one,
+// or with a fixed length.
 func (e *engine) spread(name string, o *goja.Object) *goja.Object {
 	spreads := o.GetSymbol(goja.SymIsConcatSpreadable)
 	own := spreads == nil || goja.IsUndefined(spreads)
@@ -145,7 +145,7 @@ func (e *engine) spread(name string, o *goja.Object) *goja.Object {
 	return same
 }
 
-// proxiesArray reports whether o is a Proxy of an array, perhaps through others.
+// proxiesArray reports whether o is a Proxy of an array, perhaps through other proxies.
 func proxiesArray(o *goja.Object) bool {
 	for o != nil && o.ExportType() == typeProxy {
 		proxy, ok := o.Export().(goja.Proxy)
@@ -157,8 +157,8 @@ func proxiesArray(o *goja.Object) bool {
 	return o != nil && (o.ClassName() == "Array" || o.ExportType() == typeArray)
 }
 
-// flat bounds the depth, and counts the elements that there would be: a list of
-// lists may hold one list many times.
+// flat limits the depth, and counts the elements of the result: a list of lists may have
+// one list many times.
 func flat(e *engine, name string, c *call) {
 	receiver(e, name, c)
 	depth := int64(1)
@@ -182,13 +182,13 @@ func flat(e *engine, name string, c *call) {
 		for i := range l {
 			count(o.Get(strconv.Itoa(int(i))), depth-1)
 		}
-		n++ // an array that is empty costs something, too
+		n++ // an empty array costs something too
 	}
 	count(c.This, depth)
 }
 
-// sortNatively gives a sort that compares by itself a function to do it with, so
-// that it can be stopped between two comparisons.
+// sortNatively adds a comparison function to a sort without one, so that it can be stopped
+// between two comparisons.
 func sortNatively(e *engine, name string, c *call) {
 	receiver(e, name, c)
 	if length(c.This) <= 10_000 || !goja.IsUndefined(c.Argument(0)) {
@@ -201,19 +201,18 @@ func sortNatively(e *engine, name string, c *call) {
 	}))
 }
 
-// maxSorted is how many elements of a typed array are sorted in a call that nothing
-// stops: some 2 s.
+// maxSorted is how many elements of a typed array are sorted without a stop: some 2 s.
 const maxSorted = 2 << 20
 
-// sortTyped leaves the order to the native, which knows those of NaN and BigInt.
+// sortTyped leaves the comparison to the native, which handles NaN and BigInt.
 func sortTyped(e *engine, name string, c *call) {
 	if n, ok := typedLength(c.This); ok && goja.IsUndefined(c.Argument(0)) && n > maxSorted {
 		e.refuse("%s of a typed array of more than %d elements needs a function that compares", name, maxSorted)
 	}
 }
 
-// typedLength returns the length that a typed array has, whatever its property
-// says. It reports whether v is one.
+// typedLength returns the true length of a typed array, not its property, and whether v is
+// a typed array.
 func typedLength(v goja.Value) (int64, bool) {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -226,7 +225,7 @@ func typedLength(v goja.Value) (int64, bool) {
 	return object.FieldByName("length").Int(), true
 }
 
-// joinTyped is join of typed arrays only.
+// joinTyped is join for typed arrays only.
 func joinTyped(e *engine, name string, inner native) native {
 	joined := join(e, name, inner)
 	return func(c call) goja.Value {
@@ -237,8 +236,8 @@ func joinTyped(e *engine, name string, inner native) native {
 	}
 }
 
-// join is written anew, because the texts of the elements are known only when
-// they are made, and because it calls itself for what is nested.
+// join replaces the native, because the length of the result is known only when the texts
+// of the elements are made, and because it recurses into nested arrays.
 func join(e *engine, name string, inner native) native {
 	return func(c call) goja.Value {
 		if isNothing(c.This) {

@@ -7,8 +7,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// parseJSON bounds the depth, as the parser recurses, and the memory that the
-// values take, which is much more than their text: an empty list some 250 bytes.
+// parseJSON limits the depth, because the parser recurses, and the memory of the values,
+// which is much more than the text: some 250 bytes for an empty list.
 func parseJSON(e *engine, name string, c *call) {
 	s := e.textArgument(c, 0)
 	if s.Length() <= maxDepth {
@@ -23,8 +23,8 @@ func parseJSON(e *engine, name string, c *call) {
 	}
 }
 
-// nesting returns how deep the brackets of a JSON text nest outside of strings,
-// how many pairs there are, and how many values, about.
+// nesting returns the depth of the brackets in a JSON text, the number of pairs, and the
+// approximate number of values.
 func nesting(text string) (deepest, objects, values int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -48,7 +48,7 @@ func nesting(text string) (deepest, objects, values int) {
 	return deepest, objects, values
 }
 
-// stringify has a replacer count what is written: levels, values, characters.
+// stringify counts the levels, values and characters of the result with a replacer.
 func stringify(e *engine, _ string, inner native) native {
 	parse, _ := goja.AssertFunction(e.vm.Get("JSON").ToObject(e.vm).Get("parse"))
 	return func(c call) goja.Value {
@@ -63,7 +63,7 @@ func stringify(e *engine, _ string, inner native) native {
 		if t := c.Argument(2).ExportType(); t != nil && (t.Kind() == reflect.Int64 || t.Kind() == reflect.Float64) {
 			indent = int(min(10, max(0, c.Argument(2).ToInteger())))
 		}
-		var names map[string]bool // that a list for a replacer allows, sorted out by a first pass
+		var names map[string]bool // allowed by a replacer list, for a first pass
 		count := func(key, v goja.Value, holder *goja.Object) {
 			e.poll()
 			for len(open) > 0 && open[len(open)-1] != holder {
@@ -118,7 +118,7 @@ func stringify(e *engine, _ string, inner native) native {
 			if !ok {
 				return goja.Undefined()
 			}
-			// What was counted is data, which is the same when it is written again, in the order of the list.
+			// The counted data is the same when it is written again, in the order of the list.
 			again, err := parse(goja.Undefined(), text)
 			if err != nil {
 				rethrow(err)
@@ -132,7 +132,7 @@ func stringify(e *engine, _ string, inner native) native {
 	}
 }
 
-// names reads a list for a replacer, once.
+// names reads a replacer list, once.
 func (e *engine) names(list *goja.Object) (*goja.Object, map[string]bool) {
 	n := length(list)
 	if n > maxKeys {

@@ -71,8 +71,8 @@ func raw(e *engine, name string, c *call) {
 	}
 }
 
-// search bounds looking for one text in another, which may compare all of the
-// one at each character of the other if either is not ASCII.
+// search limits the search for one text in another. If either is not ASCII, it may compare
+// all of the one at each character of the other.
 func search(e *engine, name string, c *call) {
 	s := e.textThis(c)
 	if s == nil {
@@ -84,7 +84,7 @@ func search(e *engine, name string, c *call) {
 	e.searchable(name, s, e.textArgument(c, 0))
 }
 
-// matches reports whether v is a RegExp, or does by itself what one does.
+// matches reports whether v is a RegExp, or an object with its methods.
 func matches(v goja.Value, method *goja.Symbol) bool {
 	o, ok := v.(*goja.Object)
 	return ok && !isNothing(o.GetSymbol(method))
@@ -96,7 +96,7 @@ func (e *engine) searchable(name string, s, sought goja.String) {
 	}
 }
 
-// ascii reports whether all characters of s are.
+// ascii reports whether all characters of s are ASCII.
 func ascii(s goja.String) bool {
 	text := s.String()
 	for i := range len(text) {
@@ -122,7 +122,7 @@ func splitText(e *engine, name string, c *call) {
 	}
 }
 
-// replaceText is replace and replaceAll of a text. With a RegExp, that does it.
+// replaceText is for replace and replaceAll of a text. With a RegExp, the RegExp does it.
 func replaceText(e *engine, name string, c *call) {
 	if matches(c.Argument(0), goja.SymReplace) {
 		return
@@ -144,10 +144,9 @@ func replaceText(e *engine, name string, c *call) {
 	})
 }
 
-// replacement bounds what c, whose argument 1 is the replacement, makes of s.
-// times is how often it is replaced, or that it is so often that more need not
-// be counted. What is captured in a look-around may lie
-// outside of the match.
+// replacement limits the result of c for s. Argument 1 of c is the replacement, and times
+// the number of matches, or a number that is large enough. A group in a look-around may
+// capture text outside of the match.
 func (e *engine) replacement(name string, c *call, s goja.String, around bool, times func(enough int) int) {
 	if f, ok := goja.AssertFunction(c.Argument(1)); ok {
 		made := s.Length()
@@ -166,7 +165,7 @@ func (e *engine) replacement(name string, c *call, s goja.String, around bool, t
 	}
 	by := e.textArgument(c, 1)
 	n, size := float64(s.Length()), float64(by.Length())
-	var whole, part float64 // references to what may be all of s for each match, and to parts of the match
+	var whole, part float64 // references that may be all of s for each match, and references to parts of the match
 	text := by.String()
 	for i := 0; i+1 < len(text); i++ {
 		if text[i] != '$' {
@@ -180,7 +179,7 @@ func (e *engine) replacement(name string, c *call, s goja.String, around bool, t
 			part++
 		}
 	}
-	all, each := n+part*n, size+whole*n // for all matches together, which do not overlap, and for each
+	all, each := n+part*n, size+whole*n // for all matches together, which do not overlap; and for each match
 	if all+(n+1)*each <= maxText {
 		return
 	}
@@ -190,7 +189,7 @@ func (e *engine) replacement(name string, c *call, s goja.String, around bool, t
 	}
 }
 
-// rethrow goes on with an error that a function of the code has ended with.
+// rethrow continues with the error of a function of the code.
 func rethrow(err error) {
 	panic(err) // a *goja.Exception keeps its stack, others cannot be caught
 }

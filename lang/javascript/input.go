@@ -10,17 +10,16 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// maxSafe is 2^53 - 1, the largest integer that a number of JavaScript tells
-// from its neighbours. Beyond it an integer is a BigInt.
+// maxSafe is 2^53 - 1, the largest integer that JavaScript numbers represent exactly with
+// its neighbours. Larger integers are BigInts.
 const maxSafe = 1<<53 - 1
 
-// A payload becomes objects and arrays that read it where it is: fields are
-// converted when they are looked at, and lazy maps that nobody reads stay
-// unread. The first change makes a copy of the one object that is changed, so
-// the payload never is. A result that is an unchanged part of the payload is
-// that part, without a conversion.
+// A payload becomes objects and arrays that read it in place. Fields are converted when
+// they are used, so a lazy map that is not used stays unread. The first change of an
+// object copies that object, and the payload never changes. An unchanged part of the
+// payload in the result is that part, without a conversion.
 
-// A input converts the payload of one run.
+// An input converts the payload of one run.
 type input struct{ e *engine }
 
 // value returns v in JavaScript.
@@ -68,8 +67,8 @@ func (in input) value(v value.Value) goja.Value {
 	return goja.Null()
 }
 
-// helper calls a function of the bootstrap. It fails only if the run is being
-// stopped, which ends the run from here too.
+// helper calls a function of the bootstrap. It fails only if the run must stop, and then
+// ends the run.
 func (in input) helper(f goja.Callable, arg goja.Value) goja.Value {
 	v, err := f(goja.Undefined(), arg)
 	if err != nil {
@@ -78,8 +77,8 @@ func (in input) helper(f goja.Callable, arg goja.Value) goja.Value {
 	return v
 }
 
-// keeps reports whether what v became has an identity or can be changed, so
-// that looking twice has to give the same.
+// keeps reports whether the converted v has an identity or can be changed, so that two
+// reads must return the same object.
 func keeps(v value.Value) bool {
 	switch v.Kind() {
 	case value.KindList, value.KindMap, value.KindError, value.KindBinary, value.KindTime:
@@ -88,23 +87,21 @@ func keeps(v value.Value) bool {
 	return false
 }
 
-// An object is a map of the payload as JavaScript sees it. It implements
-// goja.DynamicObject.
+// An object is a map of the payload in JavaScript. It implements goja.DynamicObject.
 type object struct {
 	in    input
 	from  value.Value           // the map
-	whole value.Value           // what it stands for: from, or the error that from describes
+	whole value.Value           // from, or the error that from describes
 	made  map[string]goja.Value // converted fields that keep their identity; nil if none
 	own   *fields               // the fields after the first change; nil before it
 }
 
-// fields are those of an object that was changed, in order.
+// fields are the fields of a changed object, in order.
 type fields struct {
 	names  []string
 	byName map[string]goja.Value
 }
 
-// Get implements goja.DynamicObject.
 func (o *object) Get(name string) goja.Value {
 	if o.own != nil {
 		return o.own.byName[name]
@@ -126,7 +123,6 @@ func (o *object) Get(name string) goja.Value {
 	return v
 }
 
-// Has implements goja.DynamicObject.
 func (o *object) Has(name string) bool {
 	if o.own != nil {
 		_, ok := o.own.byName[name]
@@ -136,7 +132,6 @@ func (o *object) Has(name string) bool {
 	return ok
 }
 
-// Keys implements goja.DynamicObject.
 func (o *object) Keys() []string {
 	if o.own != nil {
 		return slices.Clone(o.own.names)
@@ -148,7 +143,6 @@ func (o *object) Keys() []string {
 	return names
 }
 
-// Set implements goja.DynamicObject.
 func (o *object) Set(name string, v goja.Value) bool {
 	own := o.change()
 	if _, ok := own.byName[name]; !ok {
@@ -158,7 +152,6 @@ func (o *object) Set(name string, v goja.Value) bool {
 	return true
 }
 
-// Delete implements goja.DynamicObject.
 func (o *object) Delete(name string) bool {
 	if !o.Has(name) {
 		return true
@@ -180,8 +173,7 @@ func (o *object) change() *fields {
 	return o.own
 }
 
-// intact reports whether the object and all that was made of its fields are as
-// they were.
+// intact reports whether the object and all its converted fields are unchanged.
 func (o *object) intact() bool {
 	if o.own != nil {
 		return false
@@ -194,17 +186,15 @@ func (o *object) intact() bool {
 	return true
 }
 
-// An array is a list of the payload as JavaScript sees it. It implements
-// goja.DynamicArray.
+// An array is a list of the payload in JavaScript. It implements goja.DynamicArray.
 type array struct {
 	in   input
 	from value.Value
-	made []goja.Value // converted elements, nil where not yet; nil before the first that keeps its identity
+	made []goja.Value // converted elements that keep their identity, or nil; nil before the first
 	own  []goja.Value // the elements after the first change
 	mine bool         // own holds the elements
 }
 
-// Len implements goja.DynamicArray.
 func (a *array) Len() int {
 	if a.mine {
 		return len(a.own)
@@ -212,7 +202,6 @@ func (a *array) Len() int {
 	return a.from.Len()
 }
 
-// Get implements goja.DynamicArray.
 func (a *array) Get(i int) goja.Value {
 	if i < 0 || i >= a.Len() {
 		return nil
@@ -234,8 +223,8 @@ func (a *array) Get(i int) goja.Value {
 	return v
 }
 
-// Set implements goja.DynamicArray. An index past the end grows the array, up
-// to a bound: these arrays have no holes.
+// Set implements goja.DynamicArray. An index past the end grows the array up to a limit,
+// because these arrays have no holes.
 func (a *array) Set(i int, v goja.Value) bool {
 	if i < 0 || !a.grow(i+1) {
 		return false
@@ -244,7 +233,6 @@ func (a *array) Set(i int, v goja.Value) bool {
 	return true
 }
 
-// SetLen implements goja.DynamicArray.
 func (a *array) SetLen(n int) bool {
 	if n < 0 || !a.grow(n) {
 		return false
@@ -254,7 +242,7 @@ func (a *array) SetLen(n int) bool {
 	return true
 }
 
-// grow makes the elements the array's own, and at least n of them.
+// grow copies the elements and makes at least n of them.
 func (a *array) grow(n int) bool {
 	if n > maxItems && n > a.Len() {
 		return false
@@ -284,8 +272,8 @@ func (a *array) intact() bool {
 	return true
 }
 
-// intact reports whether something made of the payload is unchanged. Of dates
-// and buffers it cannot be told, so they count as changed.
+// intact reports whether a converted part of the payload is unchanged. Dates and buffers
+// count as changed.
 func intact(v goja.Value) bool {
 	switch from := handler(v).(type) {
 	case *object:
@@ -296,7 +284,7 @@ func intact(v goja.Value) bool {
 	return false
 }
 
-// handler returns the *object or *array behind v, nil if there is none.
+// handler returns the *object or *array of v, or nil.
 func handler(v goja.Value) any {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -309,8 +297,7 @@ func handler(v goja.Value) any {
 	return nil
 }
 
-// integral returns f as an integer where a number of JavaScript cannot be told
-// from one: the language has no other.
+// integral returns f as an integer if it is integral: JavaScript has no integer type.
 func integral(f float64) (int64, bool) {
 	if f == math.Trunc(f) && math.Abs(f) <= maxSafe && !(f == 0 && math.Signbit(f)) {
 		return int64(f), true

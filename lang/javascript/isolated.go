@@ -23,11 +23,11 @@ import (
 
 const (
 	// killAfter is how long after the timeout a worker is killed. Most code stops
-	// before, so that its worker can be used again.
+	// earlier, so that its worker can be reused.
 	killAfter = 100 * time.Millisecond
 
-	// maxStart is how long a worker may take to start and to get its module. Some
-	// 30 ms are usual.
+	// maxStart is how long a worker may take to start and to load its module. It
+	// usually takes 30 ms.
 	maxStart = 20 * time.Second
 )
 
@@ -37,7 +37,7 @@ var (
 	errSlow   = fmt.Errorf("the process of the script did not start within %s", maxStart)
 )
 
-// Isolate implements [lang.Isolator]. Nothing of the code runs in this process.
+// Isolate implements [lang.Isolator]. No code runs in this process.
 func (l *Language) Isolate(code diag.Text, opts lang.Options) (lang.Isolated, error) {
 	if len(l.worker) == 0 {
 		return nil, diag.Errorf(diag.CodeBadValue, "this program cannot isolate scripts").
@@ -48,7 +48,7 @@ func (l *Language) Isolate(code diag.Text, opts lang.Options) (lang.Isolated, er
 		return nil, err
 	}
 	root, _ := folder(code.File) // a document without a folder has no other files either
-	p := &isolated{argv: l.worker, code: code, log: opts.Log, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	p := &isolated{argv: l.worker, code: code, log: opts.Log, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	p.module = moduleFrame{Code: code.Code, Root: root, Script: script, Map: sourceMap, Timeout: opts.Timeout, Log: opts.Log != nil, Probe: true}
 	p.closed, p.close = context.WithCancelCause(context.Background())
 	w, err := p.start(p.closed)
@@ -59,7 +59,7 @@ func (l *Language) Isolate(code diag.Text, opts lang.Options) (lang.Isolated, er
 	case err != nil:
 		return nil, wrongModule(code, err)
 	}
-	_ = w.end() // it has been ended here, so that there is nothing to close before the first evaluation
+	_ = w.end() // so that there is nothing to close before the first evaluation
 	p.module.Probe = false
 	return p, nil
 }
@@ -71,37 +71,35 @@ type isolated struct {
 	module moduleFrame
 	log    *slog.Logger // of the node; nil if there is none
 
-	turns  chan struct{}   // has an element for each evaluation under way, of which it bounds the number
+	slots  chan struct{}   // has an element for each current evaluation, and limits their number
 	closed context.Context // done when Close has been called
 	close  context.CancelCauseFunc
 
 	mu struct {
 		sync.Mutex
-		idle []*worker // the last is the one that was used last
+		idle []*worker // the last one was used last
 	}
 }
 
-// A lostError is an error for which a worker was ended.
+// A lostError is an error after which a worker was ended.
 type lostError struct {
 	reason error
-	again  bool // it ended for a reason of its own, so that another may do
+	again  bool // it ended by itself, so another worker may succeed
 }
 
-// Error returns the reason.
 func (e *lostError) Error() string { return e.reason.Error() }
 
-// Unwrap returns the reason.
 func (e *lostError) Unwrap() error { return e.reason }
 
-// Eval implements [lang.Program]. It waits for its turn, which does not count against
-// the timeout.
+// Eval implements [lang.Program]. The wait for a worker does not count against the
+// timeout.
 func (p *isolated) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(p.closed, func() { stop(errClosed) })()
 	select {
-	case p.turns <- struct{}{}:
-		defer func() { <-p.turns }()
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
 	case <-ctx.Done():
 	}
 	if err := lang.Stopped(ctx); err != nil {
@@ -127,7 +125,7 @@ func (p *isolated) Eval(ctx context.Context, in value.Value) (value.Value, error
 		}
 		var lost *lostError
 		if used && errors.As(err, &lost) && lost.again {
-			continue // it may have been killed since it was used last
+			continue // it may have been killed while it was idle
 		}
 		return v, err
 	}
@@ -139,16 +137,16 @@ func (p *isolated) Close() error {
 		return nil
 	}
 	p.close(errClosed)
-	for range cap(p.turns) {
-		p.turns <- struct{}{} // for good
+	for range cap(p.slots) {
+		p.slots <- struct{}{} // permanently
 	}
 	for w, ok := p.take(); ok; w, ok = p.take() {
-		_ = w.end() // why it ended is known
+		_ = w.end() // the reason is known
 	}
 	return nil
 }
 
-// take returns the worker that was used last of those that are idle, if there is one.
+// take returns the idle worker that was used last, or nil.
 func (p *isolated) take() (w *worker, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +168,8 @@ func (p *isolated) evaluate(ctx context.Context, w *worker, frame []byte, errs [
 	return p.ask(ctx, w, frame, errs)
 }
 
-// start starts a worker and gives it the module. An error that is not a lostError is
-// what is wrong with the module.
+// start starts a worker and sends it the module. An error that is not a lostError is an
+// error of the module.
 func (p *isolated) start(ctx context.Context) (*worker, error) {
 	v, err := value.Encode(p.module)
 	if err != nil {
@@ -190,15 +188,15 @@ func (p *isolated) start(ctx context.Context) (*worker, error) {
 	defer cancel()
 	if _, err := p.ask(ctx, w, frame, nil); err != nil {
 		if !w.ended {
-			_ = w.end() // it has said what is wrong
+			_ = w.end() // it has reported the error
 		}
 		return nil, err
 	}
 	return w, nil
 }
 
-// ask sends a worker a frame and returns its answer. Without one, and when ctx is
-// done, the worker is ended; without one, the error is a lostError.
+// ask sends a frame to a worker and returns its response. The worker is ended if there is
+// no response or ctx is done. Without a response, the error is a lostError.
 func (p *isolated) ask(ctx context.Context, w *worker, frame []byte, errs []error) (value.Value, error) {
 	killed := make(chan struct{})
 	spare := context.AfterFunc(ctx, func() {
@@ -221,15 +219,15 @@ func (p *isolated) ask(ctx context.Context, w *worker, frame []byte, errs []erro
 			lost.reason = lang.Stopped(ctx)
 			var timeout *lang.Timeout
 			if errors.As(lost.reason, &timeout) {
-				lost.reason = timeout // as it is in this process
+				lost.reason = timeout // like in this process
 			}
 		}
 	}
 	return v, err
 }
 
-// exchange sends a frame and receives those that follow up to the answer. It is a
-// lostError if there is none.
+// exchange sends a frame and receives frames up to the response. The error is a lostError
+// if there is none.
 func (p *isolated) exchange(w *worker, frame []byte, errs []error) (value.Value, error) {
 	if _, err := w.in.Write(frame); err != nil {
 		return value.Value{}, &lostError{reason: err}
@@ -263,7 +261,7 @@ func (p *isolated) exchange(w *worker, frame []byte, errs []error) (value.Value,
 	}
 }
 
-// failed returns the error that a worker describes.
+// failed returns the error that a worker reports.
 func (p *isolated) failed(f failureFrame) error {
 	switch {
 	case f.After > 0:
@@ -293,25 +291,24 @@ func (p *isolated) write(f recordFrame) {
 	p.log.LogAttrs(context.Background(), slog.Level(f.Level), f.Message, attrs...)
 }
 
-// A worker is a process that evaluates one module. It belongs to one evaluation at a
-// time.
+// A worker is a process that evaluates one module. It belongs to one evaluation at a time.
 type worker struct {
 	cmd   *exec.Cmd
 	in    io.Writer
 	out   *bufio.Reader
 	err   io.Reader
-	ended bool // and waited for
+	ended bool // and its exit status is read
 }
 
-// newWorker starts the executable of this process as a worker. It inherits nothing:
-// no variable, no working folder, no file.
+// newWorker starts the executable of this process as a worker. It inherits no variables,
+// no working folder and no files.
 func newWorker(argv []string) (*worker, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	if runtime.GOOS == "linux" {
-		path = "/proc/self/exe" // the same one, even if another has been installed since
+		path = "/proc/self/exe" // the same executable, even if it was replaced meanwhile
 	}
 	cmd := &exec.Cmd{Path: path, Args: argv, Dir: "/", Env: []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}}
 	in, err1 := cmd.StdinPipe()
@@ -327,10 +324,9 @@ func newWorker(argv []string) (*worker, error) {
 }
 
 // kill ends the process without waiting for it.
-func (w *worker) kill() { _ = w.cmd.Process.Kill() } // which fails only if it has ended
+func (w *worker) kill() { _ = w.cmd.Process.Kill() } // it fails only if the process has ended
 
-// end ends the process, waits for it, and returns why it has ended if it did so by
-// itself.
+// end ends the process and waits for it. If the process ended by itself, it returns why.
 func (w *worker) end() error {
 	w.kill()
 	w.ended = true

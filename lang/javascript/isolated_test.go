@@ -174,8 +174,8 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// Errors are what they are without isolation: the message, the place in the document
-// or in a file beside it, and what the code has set.
+// Errors are the same as without isolation: the message, the place in the document
+// or in an imported file, and what the code has set.
 func TestIsolatedErrors(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

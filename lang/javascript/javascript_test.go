@@ -186,7 +186,7 @@ func TestMutationIsPrivate(t *testing.T) {
 type unread struct{ t testing.TB }
 
 func (u unread) Fields() []value.Field {
-	u.t.Error("a lazy map was made that nobody looked into")
+	u.t.Error("a lazy map was read that is not used")
 	return nil
 }
 

@@ -27,25 +27,24 @@ var (
 	typeArrayBuffer = reflect.TypeFor[goja.ArrayBuffer]()
 )
 
-// An output converts the result of one run into a payload. Reading a property
-// may run code, so it has to be used before the run ends.
+// An output converts the result of one run to a payload. Reading a property may run code,
+// so use it before the run ends.
 type output struct {
 	e    *engine
 	path []step
 	open []*goja.Object               // the objects that path goes through
-	done map[*goja.Object]value.Value // objects converted before; nil while there are few
+	done map[*goja.Object]value.Value // converted objects; nil while there are few
 	n    int                          // objects so far
 }
 
-// A step of the path to what is being converted, for messages.
+// A step is a part of the path to the converted value, for messages.
 type step struct {
 	name  string
 	index int // of an element; -1 for a field
 }
 
-// rememberAfter is the number of objects after which they are remembered, so
-// that a result whose parts are shared is not converted once per path to them,
-// of which there may be 2^1000.
+// rememberAfter is the number of objects after which they are remembered. So shared parts
+// are not converted once for each path to them: there may be 2^1000 paths.
 const rememberAfter = 32
 
 // value converts v.
@@ -149,7 +148,7 @@ func (out *output) make(o *goja.Object) (value.Value, error) {
 		return value.Value{}, out.errorf("is a promise: await it")
 	case typeMap:
 		return out.entries(o)
-	case typeSet: // and of arrays, which are of another class
+	case typeSet: // arrays have another class
 		elements, err := out.e.elements(goja.Undefined(), o)
 		if err != nil {
 			return value.Value{}, err
@@ -193,8 +192,8 @@ func (out *output) array(o *goja.Object) (value.Value, error) {
 	return bounded(value.List(elems...))
 }
 
-// bounded turns a value that is too large, or what a constructor gives instead of
-// one that nests too deep, into an error.
+// bounded returns an error for a value that is too large or too deep. A constructor
+// returns an error value for one that is too deep.
 func bounded(v value.Value) (value.Value, error) {
 	if err := v.AsError(); err != nil {
 		return value.Value{}, fmt.Errorf("the result nests deeper than %d levels", value.MaxDepth)
@@ -221,7 +220,7 @@ func (out *output) fields(o *goja.Object) (value.Value, error) {
 	return bounded(value.UniqueMap(fields))
 }
 
-// entries converts a Map. Its keys become names.
+// entries converts a Map. Its keys become names of fields.
 func (out *output) entries(o *goja.Object) (value.Value, error) {
 	flat, err := out.e.entries(goja.Undefined(), o)
 	if err != nil {
@@ -248,7 +247,7 @@ func (out *output) entries(o *goja.Object) (value.Value, error) {
 	return bounded(b.Build())
 }
 
-// errorf returns an error that names the place within the result.
+// errorf returns an error with the place within the result.
 func (out *output) errorf(format string, args ...any) error {
 	var b strings.Builder
 	b.WriteString("the result")
@@ -266,8 +265,8 @@ func (out *output) errorf(format string, args ...any) error {
 	return errors.New(b.String())
 }
 
-// thrown returns what is reported of something that code threw, or of an Error
-// that it returned: the message, and status, code and public where they are set.
+// thrown returns the error to report for a value that code threw, or an Error that it
+// returned: the message, and status, code and public if they are set.
 func (e *engine) thrown(v goja.Value) *lang.Thrown {
 	o, ok := v.(*goja.Object)
 	if !ok {

@@ -19,9 +19,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// probeTimeout is how long the top level of a module is let run when it is
-// compiled, to see what it exports. It runs anew for every payload, so a longer
-// one is of no use.
+// probeTimeout is how long the top level of a module may run when it is compiled, to see
+// what it exports. It also runs for every payload, so it should not take longer.
 const probeTimeout = time.Second
 
 // A program is compiled code of either mode. It is safe for concurrent use.
@@ -33,11 +32,10 @@ type program struct {
 	private bool         // the code may have classes with private fields
 	log     *slog.Logger // of the node; nil if there is none
 
-	// call runs the code on a payload inside of an engine.
+	// call runs the code on a payload in an engine.
 	call func(e *engine, in value.Value) (goja.Value, error)
 }
 
-// Eval implements [lang.Program].
 func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error) {
 	return p.run(ctx, p.timeout, func(e *engine) (value.Value, error) {
 		e.log = p.log
@@ -53,7 +51,7 @@ func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error)
 	})
 }
 
-// run has f use an engine until ctx is done or the timeout has passed.
+// run calls f with an engine, until ctx is done or the timeout has passed.
 func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine) (value.Value, error)) (value.Value, error) {
 	if err := lang.Stopped(ctx); err != nil {
 		return value.Value{}, err
@@ -78,16 +76,16 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 	}
 	p.pool.put(e)
 	if stopped != nil && e.grown() {
-		// Else the collector lets the heap grow to twice what this run has used, and
-		// the next run starts from there.
+		// Otherwise the collector lets the heap grow to twice the size that this run
+		// has used, and the next run starts from there.
 		e = nil
 		runtime.GC()
 	}
 	return v, err
 }
 
-// guard calls f and turns whatever it fails with, panics of the interpreter
-// included, into an error. It also reads what was thrown, which may run code.
+// guard calls f and returns its failure as an error, also a panic of the interpreter. It
+// also reads the thrown value, which may run code.
 func (p *program) guard(e *engine, f func(*engine) (value.Value, error)) (v value.Value, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,7 +121,7 @@ func (p *program) panicked(r any) error {
 
 var errOverflow = &lang.Thrown{Message: fmt.Sprintf("calls nest deeper than %d", maxCalls)}
 
-// failure returns what is reported of an error.
+// failure returns the error to report.
 func (p *program) failure(e *engine, err error) error {
 	var (
 		interrupted *goja.InterruptedError
@@ -146,8 +144,8 @@ func (p *program) failure(e *engine, err error) error {
 	return &lang.Thrown{Message: err.Error()}
 }
 
-// thrown describes what code threw, with the place: that of the error object if
-// it is one, else that of the throw.
+// thrown describes a thrown value with a place: that of the error object if it is one,
+// otherwise that of the throw.
 func (p *program) thrown(e *engine, v goja.Value, stack []goja.StackFrame) error {
 	var t *lang.Thrown
 	var trace string
@@ -208,7 +206,7 @@ func (p *program) placeOf(trace string) diag.Pos {
 func (p *program) place(file string, line, col int) diag.Pos {
 	switch {
 	case file == exprFile:
-		return p.code.Pos(line-1, col) // the first line is the function's
+		return p.code.Pos(line-1, col) // the first line is that of the function
 	case file == translatedFile:
 		return p.code.Pos(1, 1)
 	case line < 1 || file == "" || file == "bundle.js" || file == "bootstrap.js" || strings.HasPrefix(file, "<"):
@@ -219,15 +217,13 @@ func (p *program) place(file string, line, col int) diag.Pos {
 	return diag.Pos{File: filepath.Join(p.root, filepath.FromSlash(file)), Line: line, Col: col + 1}
 }
 
-// A rejection is what a promise was rejected with.
+// A rejection is the reason of a rejected promise.
 type rejection struct{ reason goja.Value }
 
-// Error returns the reason as text.
 func (r *rejection) Error() string { return text(r.reason) }
 
-// settle returns what a promise, or anything else that is awaited like one, has
-// become. All jobs have run by now, and there is nothing else that could settle
-// it later.
+// settle returns the result of a promise or another thenable. All jobs have run, so
+// nothing can settle it later.
 func (e *engine) settle(v goja.Value) (goja.Value, error) {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -235,7 +231,7 @@ func (e *engine) settle(v goja.Value) (goja.Value, error) {
 	}
 	if o.ExportType() != typePromise {
 		if handler(o) != nil {
-			return v, nil // part of the payload, which has no functions
+			return v, nil // a part of the payload, which has no functions
 		}
 		if _, ok := goja.AssertFunction(o.Get("then")); !ok {
 			return v, nil
@@ -274,7 +270,7 @@ func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Prog
 	return p, nil
 }
 
-// exports has the program call what a module exports.
+// exports makes the program call the export of a module.
 func (p *program) exports(m *module) {
 	p.private = m.private
 	p.call = func(e *engine, in value.Value) (goja.Value, error) {
@@ -295,7 +291,7 @@ func (p *program) probe(m *module) error {
 	return err
 }
 
-// wrongModule is the diagnostic of an error of probe.
+// wrongModule returns the diagnostic for an error of probe.
 func wrongModule(code diag.Text, err error) error {
 	var timeout *lang.Timeout
 	if errors.As(err, &timeout) {
@@ -315,8 +311,7 @@ func wrongModule(code diag.Text, err error) error {
 
 var errNoFunction = errors.New("the code does not export a function")
 
-// function runs the top level of the module and returns the function that it
-// exports.
+// function runs the top level of the module and returns the exported function.
 func (m *module) function(e *engine) (goja.Callable, error) {
 	v, err := e.vm.RunProgram(m.script)
 	if err != nil {

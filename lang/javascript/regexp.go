@@ -14,44 +14,43 @@ import (
 	"github.com/dop251/goja/parser"
 )
 
-// The interpreter matches with package regexp, in time linear to pattern × text
-// for one match, and what that does not know (look-around, back references, most
-// searches that do not start at 0) with regexp2, which tries one way after the
-// other. Neither can be interrupted, and of a regexp2 that ran out of its time
-// the interpreter says that there was no match. So whatever might be slow is
-// rehearsed here first, where it can be stopped; only what has come to an end in
-// time is then done by the interpreter.
+// The interpreter matches with package regexp, in time linear to pattern × text for one
+// match. For look-around, back references and most searches that do not start at 0 it
+// uses regexp2, which backtracks. Neither can be interrupted, and after a timeout of
+// regexp2 the interpreter reports that there is no match. So each match that may be slow
+// is rehearsed here first, where it can be stopped. The interpreter repeats it only if it
+// ended in time.
 
-// What a pattern may be, and how much work matching is done without a rehearsal.
+// Limits of patterns, and of matches without a rehearsal.
 const (
 	maxPattern      = 64 << 10 // characters
-	maxPatternDepth = 200      // groups inside of one another: the compilers recurse
+	maxPatternDepth = 200      // nested groups: the compilers recurse
 	maxPatternSize  = 100_000  // instructions
-	maxBacktracked  = 8 << 20  // characters of a text that regexp2 looks at; it keeps some 40 bytes for each
+	maxBacktracked  = 8 << 20  // characters of a text for regexp2, which needs some 40 bytes for each
 	cheapMatch      = 1 << 22  // instructions × characters, some 50 ms
 	maxMatch        = 5 * time.Second
 	maxPatterns     = 256 // kept by an engine
 )
 
-// A patternKey is what a pattern is compiled from.
+// A patternKey is the source of a pattern.
 type patternKey struct {
 	source                                          string
 	ignoreCase, multiline, dotAll, unicode, flagged bool // flagged: global or sticky
 }
 
-// A pattern is a compiled regular expression as the interpreter has it.
+// A pattern is a compiled regular expression, like that of the interpreter.
 type pattern struct {
 	key     patternKey
-	linear  *regexp.Regexp  // nil if regexp cannot do it
-	size    int             // instructions of linear, about
-	longest int             // characters that a match of linear may have
+	linear  *regexp.Regexp  // nil if package regexp cannot
+	size    int             // approximate instructions of linear
+	longest int             // maximum characters of a match of linear
 	back    *regexp2.Regexp // nil until it is needed
 }
 
-// newPattern checks the pattern of a RegExp that is about to be made.
+// newPattern checks the pattern of a new RegExp.
 func newPattern(e *engine, name string, c *call) {
 	if v := c.Argument(0); goja.IsUndefined(v) || matches(v, goja.SymMatch) {
-		return // one that is a RegExp was checked when it was made
+		return // a RegExp was checked when it was made
 	}
 	s := e.textArgument(c, 0)
 	if s.Length() > maxPattern {
@@ -62,8 +61,7 @@ func newPattern(e *engine, name string, c *call) {
 	}
 }
 
-// checkPattern says what makes a pattern too large to compile; it is empty if
-// nothing does.
+// checkPattern says why a pattern is too large to compile, or returns "".
 func checkPattern(source string) string {
 	depth, class := 0, false
 	for i := 0; i < len(source); i++ {
@@ -83,7 +81,7 @@ func checkPattern(source string) string {
 		}
 	}
 	if !strings.Contains(source, "{") {
-		return "" // its instructions are no more than its characters, about
+		return "" // it has not many more instructions than characters
 	}
 	if tree := parseLinear(patternKey{source: source}); tree != nil {
 		if size, _ := extent(tree); size > maxPatternSize {
@@ -93,8 +91,7 @@ func checkPattern(source string) string {
 	return ""
 }
 
-// parseLinear returns what package regexp makes of a pattern, nil if it cannot
-// do it.
+// parseLinear parses a pattern for package regexp. It returns nil if that cannot match it.
 func parseLinear(key patternKey) *syntax.Regexp {
 	text, err := parser.TransformRegExp(key.source, key.dotAll, key.unicode)
 	if err != nil {
@@ -119,8 +116,8 @@ func parseLinear(key patternKey) *syntax.Regexp {
 
 const unbounded = 1 << 40
 
-// extent returns about how many instructions a pattern has, and how many
-// characters a match may have.
+// extent returns the approximate number of instructions of a pattern, and the maximum
+// characters of a match.
 func extent(tree *syntax.Regexp) (size, longest int) {
 	saturate := func(n int) int { return min(n, unbounded) }
 	switch tree.Op {
@@ -152,7 +149,7 @@ func extent(tree *syntax.Regexp) (size, longest int) {
 	return 1, 1
 }
 
-// patternOf returns the pattern that a RegExp object has, nil if v is none.
+// patternOf returns the pattern of a RegExp object, or nil for other values.
 func (e *engine) patternOf(v goja.Value) (p *pattern, global, sticky bool) {
 	o, ok := v.(*goja.Object)
 	if !ok || o.ClassName() != "RegExp" {
@@ -164,7 +161,7 @@ func (e *engine) patternOf(v goja.Value) (p *pattern, global, sticky bool) {
 	}
 	field := object.FieldByName("pattern")
 	if field.Kind() != reflect.Pointer || field.IsNil() {
-		return nil, false, false // made of RegExp.prototype, or a Proxy
+		return nil, false, false // derived from RegExp.prototype, or a Proxy
 	}
 	field = field.Elem()
 	flag := func(name string) bool { return field.FieldByName(name).Bool() }
@@ -176,7 +173,7 @@ func (e *engine) patternOf(v goja.Value) (p *pattern, global, sticky bool) {
 	p = &pattern{key: key}
 	if tree := parseLinear(key); tree != nil && !field.FieldByName("regexpWrapper").IsNil() {
 		p.size, p.longest = extent(tree)
-		p.linear, _ = regexp.Compile(tree.String()) // nil is: with regexp2
+		p.linear, _ = regexp.Compile(tree.String()) // nil: use regexp2
 	}
 	if e.patterns == nil || len(e.patterns) >= maxPatterns {
 		e.patterns = make(map[patternKey]*pattern)
@@ -255,9 +252,8 @@ func replaceMatches(e *engine, _ string, c *call) {
 	setArgument(c, 1, by.Arguments[1])
 }
 
-// rehearse matches p, once or as often as it does, unless it cannot be slow. It
-// throws if that takes too long. It returns the number of matches, -1 if it did
-// not look.
+// rehearse matches p once, or as often as possible, unless that cannot be slow. It throws
+// if that takes too long. It returns the number of matches, or -1 without a rehearsal.
 func (e *engine) rehearse(p *pattern, s goja.String, start int64, once bool) int {
 	n := s.Length()
 	if start < 0 || start > int64(n) {
@@ -284,8 +280,7 @@ func (e *engine) rehearse(p *pattern, s goja.String, start int64, once bool) int
 	return times
 }
 
-// rehearsal matches p so often, or as often as it does. It returns the number of
-// matches.
+// rehearsal matches p at most the given number of times, and returns the number of matches.
 func (e *engine) rehearsal(p *pattern, s goja.String, start, enough int) int {
 	until := time.Now().Add(maxMatch)
 	if t := &e.text; t.of == nil || t.code != p.key.unicode || !same(t.of, s) {
@@ -310,8 +305,8 @@ func (e *engine) rehearsal(p *pattern, s goja.String, start, enough int) int {
 	return times
 }
 
-// same reports whether two texts are the same in memory. To compare them would
-// take quadratic time where a loop looks for one match after the other.
+// same reports whether two texts are the same in memory. To compare them would take
+// quadratic time in a loop over matches.
 func same(a, b goja.String) bool {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	switch {
@@ -325,8 +320,8 @@ func same(a, b goja.String) bool {
 	return x.Kind() == reflect.String && x.String() == y.String()
 }
 
-// runesOf returns the characters that a pattern sees: code points, or the code
-// units of UTF-16. It reports whether there is no half of a surrogate pair.
+// runesOf returns the characters for a pattern: code points, or code units of UTF-16. It
+// also reports whether there is no lone surrogate.
 func runesOf(s goja.String, unicode bool) (runes []rune, whole bool) {
 	n := s.Length()
 	runes, whole = make([]rune, 0, n), true
@@ -352,8 +347,7 @@ func at(s goja.String, i int) uint16 {
 	return 0
 }
 
-// A runeReader reads characters until it is stopped, and then as if there were
-// no more.
+// A runeReader reads characters until it is stopped, which looks like the end.
 type runeReader struct {
 	e       *engine
 	runes   []rune
@@ -362,7 +356,6 @@ type runeReader struct {
 	stopped bool
 }
 
-// ReadRune implements io.RuneReader.
 func (r *runeReader) ReadRune() (rune, int, error) {
 	if r.next%64 == 63 && (r.e.stopping.Load() || time.Now().After(r.until)) {
 		r.stopped = true
@@ -411,7 +404,7 @@ func (e *engine) matchBacktracking(p *pattern, runes []rune, start int, until ti
 		}
 		p.back = made
 	}
-	// In slices, as a run may be told to stop meanwhile.
+	// In slices, because the run may have to stop meanwhile.
 	p.back.MatchTimeout = e.timeLeft(maxMatch)
 	found, err := p.back.FindRunesMatchStartingAt(runes, min(start, len(runes)))
 	for err == nil && found != nil {
@@ -424,5 +417,5 @@ func (e *engine) matchBacktracking(p *pattern, runes []rune, start int, until ti
 		p.back.MatchTimeout = min(e.timeLeft(maxMatch), time.Until(until))
 		found, err = p.back.FindNextMatch(found)
 	}
-	return times, err != nil // the only error is that it took too long
+	return times, err != nil // the only error is a timeout
 }

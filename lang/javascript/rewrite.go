@@ -12,18 +12,17 @@ import (
 	"github.com/dop251/goja/unistring"
 )
 
-// Three operators can make much more than they are given, and the interpreter
-// has nowhere to look at their operands: ** and << of BigInts, and ... of a text
-// in an object, which makes a property of each character. So their right operand
-// becomes the argument of a function that refuses it or returns it. The names of
-// the functions cannot be written in code.
+// Three operators can have results much larger than their operands, and the interpreter
+// has no hook to check them: ** and << of BigInts, and ... of a text in an object, which
+// makes a property of each character. So the right operand is wrapped in a call of a
+// function that returns or refuses it. Code cannot contain the names of these functions.
 const (
 	checkExponent = "%exponent"
 	checkShift    = "%shift"
 	checkSpread   = "%spread"
 )
 
-// compileScript compiles what the bundler has made, or an expression.
+// compileScript compiles a bundle or an expression.
 func compileScript(name, script string, options ...parser.Option) (*goja.Program, error) {
 	tree, err := goja.Parse(name, script, options...)
 	if err != nil {
@@ -35,8 +34,7 @@ func compileScript(name, script string, options ...parser.Option) (*goja.Program
 	return goja.CompileAST(tree, true)
 }
 
-// rewrite puts the checks into a tree. Nodes that the parser lists twice are
-// changed once.
+// rewrite adds the checks to a tree. Nodes that occur twice are changed once.
 func rewrite(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -101,7 +99,7 @@ func calling(name string, arg ast.Expression) ast.Expression {
 	}
 }
 
-// operators adds the functions that are called by what rewrite makes.
+// operators adds the functions of the checks.
 func (e *engine) operators() error {
 	atMost := func(limit int64, operator string) native {
 		return func(c call) goja.Value {

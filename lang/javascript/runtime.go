@@ -20,46 +20,44 @@ import (
 	"github.com/uniflow-labs/uniflow/lang"
 )
 
-// What one call of a native function may make or visit, beyond which a RangeError
-// is thrown. These are the sizes that may come from a client; guard.go has where
-// they apply.
+// Limits of what one call of a native function may make or visit; beyond them it throws a
+// RangeError. These sizes may come from a client. guard.go applies them.
 const (
 	maxText       = 64 << 20  // bytes or characters of a text or a buffer
 	maxItems      = 8 << 20   // elements of an array
-	maxMatches    = 2 << 20   // matches that are replaced, or split at, in one call, each of which takes some 200 bytes
-	maxKeys       = 1 << 20   // characters or elements that become properties, one for each
+	maxMatches    = 2 << 20   // matches in one call of replace or split; each takes some 200 bytes
+	maxKeys       = 1 << 20   // characters or elements that become properties
 	maxArgs       = 1 << 20   // arguments of apply
-	maxDepth      = 1000      // levels of JSON that is read or written, of arrays that are joined
-	maxCode       = 64 << 10  // characters of code given to eval or Function
-	maxCalls      = 2000      // calls inside of one another; unwinding native ones takes quadratic time, 0.4 s here
-	maxSteps      = 1 << 31   // comparisons of characters of a search, some 2 s
-	maxDigits     = 100_000   // digits that become a BigInt: 20 ms
-	maxBits       = 1 << 20   // bits that a BigInt is shifted by
+	maxDepth      = 1000      // levels of JSON, and of arrays in join
+	maxCode       = 64 << 10  // characters of code for eval or Function
+	maxCalls      = 2000      // nested calls; unwinding native ones takes quadratic time, 0.4 s here
+	maxSteps      = 1 << 31   // comparisons of characters in a search, some 2 s
+	maxDigits     = 100_000   // digits of text for a BigInt: 20 ms
+	maxBits       = 1 << 20   // bits to shift a BigInt
 	maxExponent   = 1 << 14   // exponent of a BigInt
-	maxHeapOfCall = 256 << 20 // bytes that what JSON.parse makes takes
+	maxHeapOfCall = 256 << 20 // bytes of the result of JSON.parse
 )
 
-// maxResult is how large what a script returns may be, in bytes as
-// value.Value.Size counts them: what is shared counts as often as it occurs, as
-// it will when it is written as JSON.
+// maxResult limits the result of a script, in bytes of value.Value.Size. Shared parts
+// count each time they occur, as they do in JSON.
 const maxResult = 256 << 20
 
-// maxHeap is by how many bytes the heap of the process may grow while a script
-// runs, beyond what garbage makes it grow anyway. Who has allocated them cannot be
-// told, so all scripts that have run for longer than pollEvery are stopped.
+// maxHeap is by how many bytes the heap of the process may grow while a script runs, in
+// addition to the growth by garbage. It is not known which script has allocated them, so
+// all scripts that have run for longer than pollEvery are stopped.
 const maxHeap = 256 << 20
 
-// pollEvery is how long after a context is done a run may take to notice.
+// pollEvery is how long a run may take to notice that its context is done.
 const pollEvery = 5 * time.Millisecond
 
 //go:embed bootstrap.js
 var bootstrap string
 
-// A pool keeps runtimes whose globals are frozen, which take some milliseconds
-// to make. Runtimes know nothing of programs: all programs of a Language, and of
-// both dialects, share them.
+// A pool keeps runtimes with frozen globals, which take some milliseconds to make.
+// Runtimes are independent of programs: all programs of a Language, in both dialects,
+// share them.
 type pool struct {
-	free chan *engine // idle ones; what does not fit is dropped
+	free chan *engine // idle ones; further ones are dropped
 	prep func() (*goja.Program, error)
 }
 
@@ -82,8 +80,7 @@ func (p *pool) get() (*engine, error) {
 	}
 }
 
-// put takes an engine back, unless its last run ended in a way that may have
-// left something undone.
+// put takes back an engine, unless its last run was interrupted.
 func (p *pool) put(e *engine) {
 	if e.spoilt {
 		return
@@ -94,8 +91,7 @@ func (p *pool) put(e *engine) {
 	}
 }
 
-// warm makes an engine if there is none, so that the first request need not wait
-// for one.
+// warm makes an engine if there is none, so that the first request does not wait for one.
 func (p *pool) warm() error {
 	if len(p.free) > 0 {
 		return nil
@@ -115,7 +111,7 @@ func (p *pool) make() (*engine, error) {
 	}
 	vm := goja.New()
 	vm.SetMaxCallStackSize(maxCalls)
-	// Without this, a source map named in code given to eval is read from disk.
+	// Without this, eval reads source maps from disk that its code names.
 	vm.SetParserOptions(parser.WithDisableSourceMaps)
 	e := &engine{vm: vm, maxHeap: maxHeap}
 	e.watch.heap = [2]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
@@ -155,8 +151,8 @@ func (p *pool) make() (*engine, error) {
 	return e, nil
 }
 
-// privateFields returns the maps in which the interpreter keeps the private fields
-// that code puts on intrinsics. Freezing does not keep them out.
+// privateFields returns the maps with the private fields that code adds to intrinsics.
+// Freezing does not prevent them.
 func privateFields(helpers *goja.Object) ([]reflect.Value, error) {
 	list, ok := goja.AssertFunction(helpers.Get("intrinsics"))
 	if !ok {
@@ -191,24 +187,24 @@ func privateFields(helpers *goja.Object) ([]reflect.Value, error) {
 // An engine is one runtime. It belongs to one run at a time.
 type engine struct {
 	vm     *goja.Runtime
-	spoilt bool // not to be used again
+	spoilt bool // must not be reused
 
 	kept map[*goja.Program]goja.Callable // functions of expressions
 
 	failure, bytes, date, resolve, entries, elements goja.Callable // from the bootstrap
 	rangeError, nothing                              goja.Callable
 
-	constantLength goja.Callable // whether an object has a length that stays; undefined if it has none
+	constantLength goja.Callable // whether the length of an object is constant; undefined without a length
 
 	private  []reflect.Value         // maps of private fields of the intrinsics
 	patterns map[patternKey]*pattern // of regular expressions that were rehearsed
 
-	// Of the run under way.
-	log     *slog.Logger            // of its node; nil if what it writes is dropped
-	records int                     // that it has written
+	// For the current run.
+	log     *slog.Logger            // of its node; nil: records are dropped
+	records int                     // written so far
 	symbols map[string]*goja.Symbol // those of Symbol.for
-	joining []*goja.Object          // arrays that are being joined, inside of one another
-	text    struct {                // what was rehearsed last
+	joining []*goja.Object          // nested arrays in join
+	text    struct {                // the last rehearsed text
 		of    goja.String
 		whole bool
 		code  bool // runes are code points
@@ -218,24 +214,24 @@ type engine struct {
 	spare []*call // memory for inspections
 
 	maxHeap  uint64
-	stopping atomic.Bool // the run is to stop: guards ask
+	stopping atomic.Bool // the run must stop; guards check it
 
 	// watch is shared with the timer's goroutine.
 	watch struct {
 		sync.Mutex
 		heap     [2]metrics.Sample // what heapSizeLocked reads
-		ceiling  uint64            // bytes of the heap at which the run is stopped; 0 before it is first looked at
+		ceiling  uint64            // bytes of the heap at which the run is stopped; 0 before the first check
 		timer    *time.Timer
-		ctx      context.Context // of the run; nil while there is none
-		deadline time.Time       // by the timeout; zero is none
+		ctx      context.Context // of the run; nil without one
+		deadline time.Time       // by the timeout; zero: none
 		timeout  time.Duration
 		stopped  error // why the run was interrupted
 	}
 }
 
-// begin lets the run end when ctx is done, the timeout has passed, or too much
-// memory is used. A single timer, used again by each run, looks at them: to
-// register with the context would cost more than a short run does.
+// begin makes the run stop when ctx is done, the timeout has passed, or too much memory is
+// used. A single timer, reused by each run, checks this: registering with the context
+// would cost more than a short run.
 func (e *engine) begin(ctx context.Context, timeout time.Duration) {
 	w := &e.watch
 	w.Lock()
@@ -255,11 +251,11 @@ func (e *engine) look() {
 	w.Lock()
 	defer w.Unlock()
 	if w.ctx == nil || w.stopped != nil {
-		return // the run has ended: this call was on its way
+		return // the run has ended meanwhile
 	}
 	heap, goal := e.heapSizeLocked()
 	if w.ceiling == 0 {
-		w.ceiling = heap + min(max(goal, heap)-heap, e.maxHeap) + e.maxHeap // without a garbage collector, the goal is its limit
+		w.ceiling = heap + min(max(goal, heap)-heap, e.maxHeap) + e.maxHeap // if the garbage collector is off, the goal is the largest number
 	}
 	left := pollEvery
 	if !w.deadline.IsZero() {
@@ -281,8 +277,7 @@ func (e *engine) look() {
 	e.stopping.Store(true)
 }
 
-// timeLeft returns how much time the run has before its timeout, at most limit
-// and at least a moment.
+// timeLeft returns the time until the timeout, at most limit and always positive.
 func (e *engine) timeLeft(limit time.Duration) time.Duration {
 	if e.watch.deadline.IsZero() {
 		return limit
@@ -290,8 +285,8 @@ func (e *engine) timeLeft(limit time.Duration) time.Duration {
 	return max(time.Millisecond, min(limit, time.Until(e.watch.deadline)))
 }
 
-// end stops watching. It returns why the run was told to stop, nil if it was
-// not. After it has returned, no interrupt can come until the next begin.
+// end stops the checks. It returns why the run had to stop, or nil. After that, no
+// interrupt comes until the next begin.
 func (e *engine) end() error {
 	w := &e.watch
 	w.Lock()
@@ -307,8 +302,7 @@ func (e *engine) end() error {
 	return stopped
 }
 
-// grown reports whether the heap is much larger than when the last run was first
-// looked at.
+// grown reports whether the heap is much larger than at the first check of the last run.
 func (e *engine) grown() bool {
 	e.watch.Lock()
 	defer e.watch.Unlock()
@@ -316,10 +310,9 @@ func (e *engine) grown() bool {
 	return e.watch.ceiling > 0 && heap > e.watch.ceiling-e.maxHeap/2
 }
 
-// heapSizeLocked returns the bytes of all objects on the heap, garbage included, and at
-// how many bytes garbage is going to be collected. It allocates nothing: whoever
-// allocates while a script fills the heap is made to help the collector first,
-// and would look too late.
+// heapSizeLocked returns the bytes of all objects on the heap, with garbage, and the size
+// at which the next collection starts. It does not allocate: while a script fills the
+// heap, an allocation must help the collector first, so the check would come too late.
 func (e *engine) heapSizeLocked() (now, goal uint64) {
 	heap := e.watch.heap[:]
 	metrics.Read(heap)

@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// The parsers recurse, and a stack that is used up ends the process: 200,000
-// conditionals inside of one another did. For some code they take quadratic time,
-// too: 12,000 nested ifs took 11 seconds, 120 KB of a=>a=>… half an hour. So what
-// is about to be parsed is first read as tokens, which need not be exact: what
-// nests is bounded, by brackets and by operators.
+// The parsers recurse, and a stack overflow ends the process: 200,000 nested conditionals
+// did that. For some code they also take quadratic time: 11 seconds for 12,000 nested
+// ifs, half an hour for 120 KB of a=>a=>…. So code is first read as tokens, roughly, to
+// limit the nesting by brackets and by operators.
 const (
-	maxNesting = 1000      // brackets inside of one another
-	maxChain   = 3000      // operators that are not separated by a semicolon, a comma or the end of a line
+	maxNesting = 1000      // nested brackets
+	maxChain   = 3000      // operators without a semicolon, a comma or the end of a line between them
 	maxCases   = 2000      // cases of one switch
 	maxSource  = 128 << 10 // bytes of code in a document
 )
@@ -23,14 +22,14 @@ type scanner struct {
 	code  string
 	at    int
 	open  []bracket
-	chain int // operators of all open brackets, which nest
+	chain int // operators in all open brackets together
 
-	before  tokenKind // the kind of the token before
-	newline bool      // there was the end of a line since
-	ended   bool      // there was a semicolon, or the end of a block
+	before  tokenKind // the kind of the previous token
+	newline bool      // a line ended since
+	ended   bool      // after a semicolon or the end of a block
 }
 
-// A bracket is one that is open. The first stands for the code itself.
+// A bracket is an open bracket. The first one stands for the code itself.
 type bracket struct {
 	char  byte
 	at    int
@@ -42,21 +41,20 @@ type bracket struct {
 type tokenKind uint8
 
 const (
-	operator  tokenKind = iota // also the beginning
-	operand                    // what can end an expression
-	keyword                    // a word that something has to follow
-	closed                     // the bracket of a block or an object
-	condition                  // the bracket of if, for or while
+	operator  tokenKind = iota // or the beginning
+	operand                    // can end an expression
+	keyword                    // a word that needs something after it
+	closed                     // the closing bracket of a block or an object
+	condition                  // the closing bracket of if, for or while
 )
 
-// A fault is why code is not parsed, at a place in it.
+// A fault is the reason for refusing code, with a place.
 type fault struct {
 	text string
 	at   int
 }
 
-// scan reads code. It returns what is wrong with it, and otherwise the brackets
-// that are not closed.
+// scan reads code. It returns the first fault, or the brackets that are not closed.
 func scan(code string) (unclosed []bracket, wrong *fault) {
 	s := scanner{code: code, open: []bracket{{}}}
 	for s.at < len(s.code) {
@@ -141,8 +139,8 @@ func word(c byte) bool {
 	return c == '_' || c == '$' || c == '#' || c == '@' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// begin is called before each token that is not white space. It finds out
-// whether a new statement begins with it.
+// begin is called before each token except white space, and detects the start of a
+// statement.
 func (s *scanner) begin(kind tokenKind, text string) {
 	goesOn := text == "else" || text == "catch" || text == "finally" || text == "in" || text == "instanceof" || text == "of" || text == "as" || text == "satisfies"
 	starts := text != "" || kind == operand
@@ -165,7 +163,7 @@ func (s *scanner) reset() {
 	top.chain = 0
 }
 
-// link makes the chain longer, unless something is wrong already.
+// link makes the chain longer, unless there is a fault already.
 func (s *scanner) link(wrong *fault) *fault {
 	s.open[len(s.open)-1].chain++
 	if s.chain++; s.chain > maxChain && wrong == nil {
@@ -214,8 +212,7 @@ func (s *scanner) close(c byte) *fault {
 	return nil
 }
 
-// template goes on with a template after its ` or after the end of one of its
-// expressions.
+// template reads a template after its ` or after one of its expressions.
 func (s *scanner) template() *fault {
 	for ; s.at < len(s.code); s.at++ {
 		switch c := s.code[s.at]; {

@@ -13,14 +13,14 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// What a process and its workers say to one another are frames: the length of what
-// follows in four bytes, an op, and a value. JSON would lose kinds of values.
+// A process and its workers exchange frames: the length of the rest in four bytes, an op,
+// and a value. JSON does not have all kinds of values.
 
-// An op says what the value of a frame is.
+// An op is the type of a frame.
 type op byte
 
-// The ops. A worker is given a module, and then payloads. It answers each with a
-// result or a failure, before which there may be records.
+// The ops. A worker gets a module and then payloads. It responds to each with a result or
+// a failure, after any number of records.
 const (
 	opModule  op = iota + 1 // moduleFrame
 	opPayload               // any
@@ -29,28 +29,28 @@ const (
 	opRecord                // recordFrame
 )
 
-// maxFrame is how long a frame may be. A result of maxResult fits, as no value
-// takes more bytes in a frame than it has by value.Value.Size, except for errors.
+// maxFrame limits the length of a frame. A result of maxResult fits: except for errors,
+// no value takes more bytes in a frame than value.Value.Size counts.
 const maxFrame = maxResult + 1<<20
 
 type (
 	moduleFrame struct {
-		Code    string // as in the document; what places are relative to
+		Code    string // as in the document; places are relative to it
 		Root    string // folder of the document
 		Script  string
 		Map     []byte
 		Timeout time.Duration
-		Log     bool // records are wanted
+		Log     bool // send records
 		Probe   bool // run the top level, to see what it exports
 	}
 	failureFrame struct {
 		Message string
 		After   time.Duration // of a timeout
-		Thrown  bool          // by the code; the rest is what it says
+		Thrown  bool          // by the code; the other fields are from it
 		Status  int
 		Code    string
 		Public  bool
-		File    string // the place: without a file it is in the code
+		File    string // the place; without a file it is in the code
 		Line    int
 		Col     int
 	}
@@ -136,8 +136,8 @@ func (w *writer) text(s string) {
 	w.buf = append(binary.AppendUvarint(w.buf, uint64(len(s))), s...)
 }
 
-// error writes an error as what code sees of it. One that has come from the other
-// side goes back as its number there, so that it is the same one again.
+// error writes an error as code sees it. An error from the other side goes back as its
+// number there, so that it becomes the same error again.
 func (w *writer) error(v value.Value) {
 	if foreign, ok := v.AsError().(*foreign); ok {
 		w.buf = binary.AppendUvarint(w.buf, uint64(foreign.number)+1)
@@ -156,18 +156,16 @@ type foreign struct {
 	fields  []value.Field
 }
 
-// Error returns the message.
 func (f *foreign) Error() string { return f.message }
 
-// ErrorFields is what code sees.
+// ErrorFields returns the fields for code.
 func (f *foreign) ErrorFields() []value.Field { return f.fields }
 
-// A reader reads the value of a frame. Its input comes from a process that works for
-// this one, but that may have run out of memory: a frame that makes no sense is an
-// error.
+// A reader reads the value of a frame. The other process may have run out of memory, so an
+// invalid frame is an error.
 type reader struct {
 	buf    []byte
-	worker bool    // which has sent no errors, and keeps the number of those that it reads
+	worker bool    // it has sent no errors, and keeps the numbers of those that it reads
 	sent   []error // the errors of the payload, in order
 	count  int     // of the errors read
 	depth  int
@@ -176,7 +174,7 @@ type reader struct {
 
 var errFrame = errors.New("a frame is damaged")
 
-// readFrame reads a frame, whose value is left to a reader.
+// readFrame reads a frame without decoding the value.
 func readFrame(from io.Reader) (op, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -191,7 +189,7 @@ func readFrame(from io.Reader) (op, []byte, error) {
 	return op(head[4]), buf, err
 }
 
-// whole returns the value that all of the frame is.
+// whole returns the value, which must be all of the frame.
 func (r *reader) whole() (value.Value, error) {
 	v := r.value()
 	if r.err == nil && len(r.buf) > 0 {
@@ -258,8 +256,8 @@ func (r *reader) value() value.Value {
 	return value.Value{}
 }
 
-// error reads an error: one that was sent, one of the payload, or one that the code
-// has made.
+// error reads an error: one that this side has sent, one of the payload, or one that the
+// code has made.
 func (r *reader) error() error {
 	if n := r.uvarint(); n > 0 {
 		if n > uint64(len(r.sent)) {
@@ -288,7 +286,7 @@ func (r *reader) error() error {
 	return t
 }
 
-// bytes returns the next n bytes, which are those of the frame.
+// bytes returns the next n bytes, which share the memory of the frame.
 func (r *reader) bytes(n int) []byte {
 	if n > len(r.buf) {
 		r.err = errFrame
@@ -310,8 +308,8 @@ func (r *reader) byte() byte {
 
 func (r *reader) text() string { return string(r.bytes(r.length())) }
 
-// length reads how many bytes, elements or fields follow, each of which takes a byte
-// at least.
+// length reads the number of bytes, elements or fields that follow. Each takes at least
+// one byte.
 func (r *reader) length() int {
 	n := r.uvarint()
 	if n > uint64(len(r.buf)) {
@@ -333,7 +331,7 @@ func (r *reader) uvarint() uint64 {
 	return u
 }
 
-// skip leaves out n bytes, which binary counts below 1 if there is no number.
+// skip skips n bytes. Package binary returns n below 1 if there is no number.
 func (r *reader) skip(n int) {
 	if n < 1 || r.err != nil {
 		r.err = errFrame

@@ -18,18 +18,18 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// How much memory a worker may have.
+// Memory limits of a worker.
 const (
-	workerMemory = 1 << 30   // bytes of its data; the system refuses more, which ends it
-	workerGoal   = 768 << 20 // bytes from which it collects garbage ever more often
+	workerMemory = 1 << 30   // bytes of data; the system refuses more, which ends it
+	workerGoal   = 768 << 20 // bytes from which garbage is collected more and more often
 )
 
-// Serve makes this process a worker: it evaluates what another process writes to in,
-// and answers to out, until in is at its end. It limits the memory of the process, and
-// has it ignore the signals that a terminal or a service manager sends to all
-// processes of a group, as the other process may still need it.
+// Serve makes this process a worker: it evaluates requests of another process from in, and
+// responds to out, until the end of in. It limits the memory of the process. It ignores
+// signals that a terminal or a service manager sends to all processes of a group, because
+// the other process may still need the worker.
 //
-// The process must exit when Serve returns: an evaluation may be under way.
+// The process must exit when Serve returns: an evaluation may still run.
 func Serve(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	debug.SetMemoryLimit(workerGoal)
@@ -40,12 +40,12 @@ func Serve(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("close what is inherited: %w", err)
 	}
 	s := &server{out: out, pool: newPool()}
-	frames := make(chan func() error) // not more than one, as each is answered before the next comes
-	var evaluator sync.WaitGroup      // not waited for: see above
+	frames := make(chan func() error) // at most one, because the next comes after the response
+	var evaluator sync.WaitGroup      // Serve does not wait for it: see above
 	evaluator.Go(func() {
 		for answer := range frames {
 			if answer() != nil {
-				return // the other process has ended, which the end of in tells, too
+				return // the other process has ended, so in ends too
 			}
 		}
 	})
@@ -92,7 +92,7 @@ func (s *server) answer(o op, buf []byte) error {
 	return s.say(opFailure, failure(err))
 }
 
-// say writes a frame of a struct.
+// say writes a struct as a frame.
 func (s *server) say(o op, fields any) error {
 	v, err := value.Encode(fields)
 	if err != nil {
@@ -144,14 +144,11 @@ func failure(err error) failureFrame {
 	return f
 }
 
-// A recorder sends what the code logs to the other process, which knows whether it is
-// of use.
+// A recorder sends log records to the other process, which filters them.
 type recorder struct{ s *server }
 
-// Enabled implements slog.Handler.
 func (recorder) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle implements slog.Handler.
 func (h recorder) Handle(_ context.Context, r slog.Record) error {
 	f := recordFrame{Level: int(r.Level), Message: r.Message, Attrs: map[string]string{}}
 	r.Attrs(func(a slog.Attr) bool {
@@ -161,8 +158,6 @@ func (h recorder) Handle(_ context.Context, r slog.Record) error {
 	return h.s.say(opRecord, f)
 }
 
-// WithAttrs implements slog.Handler. The console does not call it.
 func (h recorder) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// WithGroup implements slog.Handler. The console does not call it.
 func (h recorder) WithGroup(string) slog.Handler { return h }
