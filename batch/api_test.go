@@ -19,7 +19,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// TestStatsJSON writes stats and reads them back, infinite bounds included.
+// TestStatsJSON writes stats and reads them back, with infinite bounds.
 func TestStatsJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
@@ -72,7 +72,7 @@ func TestAddAll(t *testing.T) {
 	})
 }
 
-// TestHooks tells of each attempt and each delivery.
+// TestHooks shows that hooks are called for each attempt and delivery.
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
@@ -107,8 +107,7 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// TestHeaders has a token renewed: for one attempt there is none, and the next one
-// has it.
+// TestHeaders renews a token: one attempt has none, and the next one has it.
 func TestHeaders(t *testing.T) {
 	url, got := server(t, func(int, http.ResponseWriter) {})
 	calls := 0
@@ -135,7 +134,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestVerdictsByStatus has statuses mean something else than they do by default.
+// TestVerdictsByStatus replaces the default verdicts on statuses.
 func TestVerdictsByStatus(t *testing.T) {
 	url, got := server(t, func(call int, w http.ResponseWriter) {
 		w.WriteHeader([]int{404, 500, 202}[call-1])
@@ -153,8 +152,7 @@ func TestVerdictsByStatus(t *testing.T) {
 	}
 }
 
-// TestSwitchingProtocols keeps a batch that was answered 101, which no client asks
-// for.
+// TestSwitchingProtocols keeps a batch after a 101, which no client asks for.
 func TestSwitchingProtocols(t *testing.T) {
 	url, got := server(t, func(call int, w http.ResponseWriter) {
 		if call > 1 {
@@ -176,9 +174,8 @@ func TestSwitchingProtocols(t *testing.T) {
 	}
 }
 
-// TestSeededKeys restarts processors whose function of keys gives other numbers in
-// each, on one spool, while the receiver is away. Each key's events keep their
-// order.
+// TestSeededKeys restarts processors with different key functions on one spool while the
+// receiver is away. The events of each key keep their order.
 func TestSeededKeys(t *testing.T) {
 	const keys = 16
 	dir := filepath.Join(t.TempDir(), "spool")
@@ -224,9 +221,9 @@ func TestSeededKeys(t *testing.T) {
 	}
 }
 
-// TestToldOnce closes processors while events of a batch are settled and others are
-// not. What was refused is told once, and what was delivered is not sent again,
-// though the next processor goes on with the rest.
+// TestToldOnce closes processors while some events of a batch are settled. Refused events
+// are reported once, delivered ones are not sent again, and the next processor continues
+// with the rest.
 func TestToldOnce(t *testing.T) {
 	for _, ahead := range []bool{true, false} {
 		t.Run(fmt.Sprint("write ahead ", ahead), func(t *testing.T) {
@@ -268,7 +265,7 @@ func TestToldOnce(t *testing.T) {
 			}
 			c := batch.Options[int]{
 				Send: r.send, OnDrop: drop, Retry: quick, Trigger: batch.Trigger{Count: 100, Linger: -1},
-				Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, // one batch of them all
+				Lanes: batch.Lanes[int]{Order: batch.OrderTotal}, // one batch of all events
 				Spool: &batch.Spool{Dir: dir, WriteAhead: ahead},
 			}
 			p := start(t, c)

@@ -16,7 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// A receiver is a Send that remembers.
+// A receiver is a SendFunc that records batches.
 type receiver struct {
 	mu struct {
 		sync.Mutex
@@ -25,7 +25,7 @@ type receiver struct {
 		times   []time.Time
 		bodies  []string
 	}
-	// answer decides, from the number of the call, from 1. Nil takes all.
+	// answer decides by the number of the call, from 1. Nil accepts all.
 	answer func(call int, b *batch.Batch, events []string) batch.Outcome
 }
 
@@ -147,7 +147,7 @@ func TestLingerCountsFromTheFirstEvent(t *testing.T) {
 	})
 }
 
-// sleep lets the bubble's clock go on.
+// sleep advances the clock of the bubble.
 func sleep(d time.Duration) { <-time.After(d) }
 
 func TestFlush(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// What the benchmarks measure: Add, with the encoding of the event, and all that
-// follows from it but the receiver, who takes everything at once. Each has n
-// producers; ns/op is the time per event of all of them together.
+// The benchmarks measure Add with the encoding of the event and all that follows, except
+// the receiver, which accepts everything immediately. Each has n producers; ns/op is the
+// time per event of all producers together.
 
 // A sample is the event of the benchmarks: 32 bytes.
 type sample struct{ at, user, kind, amount uint64 }

@@ -15,10 +15,10 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// number is an Encode.
+// number is an Options.Encode.
 func number(dst []byte, n *int) ([]byte, error) { return strconv.AppendInt(dst, int64(*n), 10), nil }
 
-// A gate that sends nothing until it is opened, and counts what it sends.
+// A valve sends nothing until it is opened, and counts what it sends.
 type valve struct {
 	open atomic.Bool
 	mu   sync.Mutex
@@ -40,7 +40,7 @@ func (v *valve) send(_ context.Context, b *Batch) Outcome {
 	return Outcome{}
 }
 
-// onDisk starts a processor on a disk that fails as fail says, for segments only.
+// onDisk starts a processor on a disk whose segment files fail by fail.
 func onDisk(t *testing.T, fs *vfstest.FS, c Options[int], fail func(vfstest.Op, string) error) *Processor[int] {
 	t.Helper()
 	fs.SetFail(func(op vfstest.Op, name string) error {
@@ -81,8 +81,8 @@ func closeWithin(t *testing.T, p *Processor[int], d time.Duration) Report {
 	return r
 }
 
-// TestSyncFails has a disk whose fsync always fails. Each attempt makes a file, so
-// there are to be few.
+// TestSyncFails uses a disk whose fsync always fails. Each attempt makes a file, so there
+// must be few attempts.
 func TestSyncFails(t *testing.T) {
 	var syncs atomic.Int64
 	var v valve
@@ -103,8 +103,8 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestReadsTheGoodCopy has the file of a failed fsync become unreadable: its events
-// were written again, and come from there.
+// TestReadsTheGoodCopy makes the file of a failed fsync unreadable: its events were
+// written again, and are read from there.
 func TestReadsTheGoodCopy(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		var failed atomic.Bool
@@ -134,8 +134,8 @@ func TestReadsTheGoodCopy(t *testing.T) {
 	}
 }
 
-// TestReadFailsForAWhile runs out of file descriptors while events are read back:
-// they are read later.
+// TestReadFailsForAWhile lacks file descriptors while events are read: they are read
+// later.
 func TestReadFailsForAWhile(t *testing.T) {
 	fs := vfstest.New()
 	var v valve
@@ -158,8 +158,8 @@ func TestReadFailsForAWhile(t *testing.T) {
 	}
 }
 
-// TestBadSector has a record that the disk never gives back: its lane goes on
-// without it, and it stays in the spool for a better day.
+// TestBadSector has a record that can never be read: its lane continues without it, and it
+// stays in the spool for later.
 func TestBadSector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfstest.New()
@@ -198,8 +198,7 @@ func TestBadSector(t *testing.T) {
 	})
 }
 
-// TestDropOldestBehindTheSpool has events of an earlier run in front of those that
-// fill memory.
+// TestDropOldestBehindTheSpool has events of an earlier run before those that fill memory.
 func TestDropOldestBehindTheSpool(t *testing.T) {
 	fs := vfstest.New()
 	var v valve

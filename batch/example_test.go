@@ -23,17 +23,17 @@ type Click struct {
 	Page string `json:"page"`
 }
 
-// appendClick is an Encode. Any encoder that appends will do; encoding/json is
-// the simplest, and makes some garbage.
+// appendClick is an Options.Encode. Any encoder that appends works; encoding/json is the
+// simplest, and makes some garbage.
 func appendClick(dst []byte, c *Click) ([]byte, error) {
 	b, err := json.Marshal(c)
 	return append(dst, b...), err
 }
 
-// receiver stands for a service that takes batches, such as uniflow loader.
+// receiver is a service that takes batches, such as uniflow loader.
 func exampleReceiver() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // an example's server may be careless
+		body, _ := io.ReadAll(r.Body) // errors are ignored in this example
 		fmt.Printf("received %d events: %s\n", strings.Count(string(body), "\n"), strings.TrimSpace(string(body)))
 	}))
 }
@@ -113,7 +113,7 @@ func Example_spool() {
 	defer os.RemoveAll(dir)
 
 	away := func(context.Context, *batch.Batch) batch.Outcome {
-		return batch.Outcome{Err: errors.New("nobody there")}
+		return batch.Outcome{Err: errors.New("connection refused")}
 	}
 	config := batch.Options[Click]{Encode: appendClick, Send: away, Spool: &batch.Spool{Dir: dir, WriteAhead: true}}
 	p, err := batch.New(config)
@@ -131,7 +131,7 @@ func Example_spool() {
 	report, err := p.Close(ctx)
 	fmt.Println("left in the spool:", report.Spooled, err)
 
-	// The next process, on a better day:
+	// The next process, when the receiver is back:
 	server := exampleReceiver()
 	defer server.Close()
 	if config.Send, err = batch.NewHTTP(server.URL, batch.HTTPOptions{}); err != nil {
@@ -149,8 +149,8 @@ func Example_spool() {
 	// delivered: 1 <nil>
 }
 
-// An HTTP service that counts its visits. At its end it first answers the
-// requests it has, and then ships what they added.
+// An HTTP service counts its visits. At the end it first responds to the current requests,
+// and then sends their events.
 func Example_gracefulStop() {
 	receiver := exampleReceiver()
 	defer receiver.Close()
@@ -161,7 +161,7 @@ func Example_gracefulStop() {
 	p, err := batch.New(batch.Options[Click]{
 		Encode: appendClick,
 		Send:   send,
-		Queue:  batch.Queue{Full: batch.PolicyReject}, // a visit is not worth waiting for
+		Queue:  batch.Queue{Full: batch.PolicyReject}, // do not wait for room
 		OnDrop: func(d batch.Dropped) { fmt.Println("dropped", len(d.Events), d.Reason) },
 	})
 	if err != nil {
@@ -193,9 +193,9 @@ func Example_gracefulStop() {
 		fmt.Println(err)
 	}
 	<-served
-	events, cancel := context.WithTimeout(context.Background(), 10*time.Second) // its own: a slow request leaves it whole
+	events, cancel := context.WithTimeout(context.Background(), 10*time.Second) // not shortened by a slow request
 	defer cancel()
-	report, err := p.Close(events) // what they added is sent
+	report, err := p.Close(events) // sends their events
 	for event := range report.Events() {
 		fmt.Println("not delivered:", string(event)) // only after ten seconds without the receiver
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// bad makes a receiver fail batches that hold an event for which is is true.
+// bad makes a receiver fail batches with an event for which is is true.
 func bad(out batch.Outcome, is func(n int) bool) *receiver {
 	return &receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
 		for _, e := range events {
@@ -34,10 +34,9 @@ func bad(out batch.Outcome, is func(n int) bool) *receiver {
 
 var failing = batch.Outcome{Status: 500, Err: errors.New("500 Internal Server Error")}
 
-// TestPoisonKeepsNobody has events that the receiver fails for, for ever: more
-// than there may be batches on the way. The others are delivered all the same,
-// where there is no order.
-func TestPoisonKeepsNobody(t *testing.T) {
+// TestPoisonDelaysNone has events for which the receiver always fails, more than batches
+// may be on the way. Without an order, all other events are delivered.
+func TestPoisonDelaysNone(t *testing.T) {
 	again := func(_ int, b *batch.Batch, events []string) (out batch.Outcome) {
 		for i, e := range events {
 			if len(e) < 2 { // 0 to 9
@@ -60,7 +59,7 @@ func TestPoisonKeepsNobody(t *testing.T) {
 					Log: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				add(t, p, 0, 10)
-				sleep(time.Minute) // they have all been tried
+				sleep(time.Minute) // all have been tried
 				add(t, p, 10, 200)
 				sleep(time.Second)
 				s := balance(t, p)
@@ -81,8 +80,8 @@ func TestPoisonKeepsNobody(t *testing.T) {
 	}
 }
 
-// TestAsideIsBounded has a receiver that is away: what waits for its next attempt
-// takes no more than a quarter of the queue in addition to Lanes.Max batches.
+// TestAsideIsBounded has a receiver that is away: the events that wait for their next
+// attempt take at most a quarter of the queue in addition to Lanes.Max batches.
 func TestAsideIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := bad(failing, func(int) bool { return true })
@@ -109,7 +108,7 @@ func TestAsideIsBounded(t *testing.T) {
 	})
 }
 
-// TestAttempts has one event in a thousand make the receiver fail: it alone is
+// TestAttempts has one event in a thousand that makes the receiver fail: only this one is
 // given up, after the attempts of its batch and one for each half.
 func TestAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +129,8 @@ func TestAttempts(t *testing.T) {
 	})
 }
 
-// TestAttemptsOfAll has a receiver fail for everything: batches are given up after
-// their attempts, and events are not tried one by one.
+// TestAttemptsOfAll has a receiver that always fails: batches are given up after their
+// attempts, and events are not tried one by one.
 func TestAttemptsOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := bad(failing, func(int) bool { return true })
@@ -145,15 +144,15 @@ func TestAttemptsOfAll(t *testing.T) {
 		if s.DroppedExhausted != 2000 {
 			t.Errorf("got %+v", s)
 		}
-		// Two attempts for each batch, and while it may be the events, pieces
-		// of those that are tried at the same moment.
+		// Two attempts for each batch, and while the events may be at fault, pieces
+		// of the batches that are tried at the same time.
 		if s.Requests > 2*20+100 {
 			t.Errorf("got %d requests for 20 batches", s.Requests)
 		}
 	})
 }
 
-// TestAttemptsOfVerdicts ends what a receiver wants again and again.
+// TestAttemptsOfVerdicts gives up an event that the receiver asks for again and again.
 func TestAttemptsOfVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
@@ -171,8 +170,8 @@ func TestAttemptsOfVerdicts(t *testing.T) {
 	})
 }
 
-// TestDeadLetter has refused events go aside, to something that fails at first.
-// Nothing is settled before it has taken them.
+// TestDeadLetter passes refused events to a DeadLetter that fails at first. Nothing is
+// settled before it has taken them.
 func TestDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, b *batch.Batch, events []string) batch.Outcome {
@@ -225,8 +224,8 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// TestDeadLetterOnDisk closes a processor whose dead letters are not taken: they
-// stay in the spool, and the next processor hands them over.
+// TestDeadLetterOnDisk closes a processor while DeadLetter fails: the events stay in the
+// spool, and the next processor passes them to DeadLetter.
 func TestDeadLetterOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	r := bad(batch.Outcome{Verdict: batch.VerdictBisect, Err: errors.New("bad event")}, func(n int) bool { return n == 3 })
@@ -264,14 +263,14 @@ func TestDeadLetterOnDisk(t *testing.T) {
 	}
 }
 
-// TestRefusesEverything has a receiver that refuses each event, as a wrong address
-// does: nothing is given up, in few requests, and all is delivered, in order, when
-// it is another.
+// TestRefusesEverything has a receiver that refuses each event, like a wrong address:
+// nothing is given up, there are few requests, and everything is delivered in order when
+// the receiver changes.
 func TestRefusesEverything(t *testing.T) {
 	for _, c := range []struct {
 		count int // events of a batch
 		order batch.Order
-		told  int // events that are given up before it is noticed
+		told  int // events that are given up before the processor notices
 	}{
 		{1000, batch.OrderTotal, 0}, {1000, batch.OrderNone, 0}, {100, batch.OrderNone, 0}, {100, batch.OrderPerKey, 0},
 		{1, batch.OrderTotal, 7}, {1, batch.OrderNone, 7},
@@ -299,13 +298,13 @@ func TestRefusesEverything(t *testing.T) {
 				if s := balance(t, p); s.Delivered != 0 || int(s.Refused) > c.told || s.LanesPaused == 0 {
 					t.Errorf("got %d delivered, %d refused, %d lanes paused; want none, at most %d, and some", s.Delivered, s.Refused, s.LanesPaused, c.told)
 				}
-				// For each batch that is tried: some at first, and then in each of
-				// ten half minutes the first event again, and eight others.
+				// For each batch: some requests at first, and then in each of ten
+				// half minutes the first event again, and eight others.
 				tried := 4 + max(4, (64<<10)/4/c.count)
 				if n := len(r.calls()); n > min(tried, all/c.count)*(20+10*20) {
 					t.Errorf("got %d requests in five minutes", n)
 				}
-				sleep(20 * time.Second) // to the moment of the next attempts
+				sleep(20 * time.Second) // until the next attempts
 				mu.Lock()
 				wrong = false
 				first := len(r.calls())
@@ -339,8 +338,8 @@ func TestRefusesEverything(t *testing.T) {
 	}
 }
 
-// TestManyBadInARow has runs of bad events between good ones, longer than what
-// makes the processor doubt: each is given up in the end, and no other.
+// TestManyBadInARow has runs of bad events between good ones, longer than maxSuspects:
+// these are given up in the end, and no others.
 func TestManyBadInARow(t *testing.T) {
 	for _, order := range []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal} {
 		t.Run(order.String(), func(t *testing.T) {
@@ -365,7 +364,7 @@ func TestManyBadInARow(t *testing.T) {
 						}
 					case <-time.After(time.Minute):
 						if order == batch.OrderNone {
-							continue // it finds out
+							continue // the processor finds out
 						}
 						p.Resume()
 					}
@@ -383,9 +382,9 @@ func TestManyBadInARow(t *testing.T) {
 	}
 }
 
-// TestRefusedIsNotSentAfterLaterOnes has an ordered lane wait after an event was
-// refused and the next one was taken: the refused one is given up, for it would come
-// out of order. One after which nothing was taken is sent again.
+// TestRefusedIsNotSentAfterLaterOnes refuses an event of an ordered lane and accepts the
+// next one: the refused one is given up, because it would come out of order. If no later
+// one was accepted, it is sent again.
 func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
 	refuse := batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("bad event")}
 	for _, order := range []batch.Order{batch.OrderTotal, batch.OrderPerKey} {
@@ -427,8 +426,8 @@ func TestRefusedIsNotSentAfterLaterOnes(t *testing.T) {
 	}
 }
 
-// TestOrderUnderTrouble has a receiver refuse and fail at random: what it takes of
-// an ordered lane comes in order, and each event is taken or reported.
+// TestOrderUnderTrouble has a receiver that refuses and fails at random: the accepted
+// events of an ordered lane are in order, and each event is accepted or reported.
 func TestOrderUnderTrouble(t *testing.T) {
 	const events, calls = 60, 1000
 	for seed := range uint64(500) {
@@ -468,9 +467,9 @@ func TestOrderUnderTrouble(t *testing.T) {
 	}
 }
 
-// TestNobodyIsTold has a processor without OnDrop and Logger: the standard logger
-// and Close tell of events that were given up.
-func TestNobodyIsTold(t *testing.T) {
+// TestNoOnDrop has a processor without OnDrop and Log: the default logger and Close report
+// the events that were given up.
+func TestNoOnDrop(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))

@@ -26,7 +26,7 @@ type request struct {
 	header                                   http.Header
 }
 
-// server answers batches by f, and remembers them.
+// server responds to batches by f, and records them.
 func server(t *testing.T, f func(call int, w http.ResponseWriter)) (url string, got func() []request) {
 	t.Helper()
 	var mu sync.Mutex
@@ -89,8 +89,8 @@ func post(t *testing.T, url string, o batch.HTTPOptions, c batch.Options[int]) *
 	return start(t, c)
 }
 
-// TestHTTP looks at requests: format, compression, headers. Each is tried twice
-// and is the same both times.
+// TestHTTP checks requests: format, compression, headers. Each is sent twice and is the
+// same both times.
 func TestHTTP(t *testing.T) {
 	for _, c := range []struct {
 		format      batch.Format
@@ -126,7 +126,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestAnswers goes through what a receiver may say.
+// TestAnswers tests the responses of a receiver.
 func TestAnswers(t *testing.T) {
 	f := func(answer string, want string) {
 		t.Helper()
@@ -172,8 +172,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestCutAnswer has the connection end within the verdicts: the batch is sent
-// again, since they may matter.
+// TestCutAnswer closes the connection within the verdicts: the batch is sent again,
+// because they may matter.
 func TestCutAnswer(t *testing.T) {
 	url, got := server(t, func(call int, w http.ResponseWriter) {
 		if call == 1 {
@@ -188,8 +188,8 @@ func TestCutAnswer(t *testing.T) {
 	}
 }
 
-// TestRedirect has a receiver that moved: nothing is lost by a POST that becomes
-// a GET.
+// TestRedirect has a receiver that redirects: no event is lost in a POST that becomes a
+// GET.
 func TestRedirect(t *testing.T) {
 	url, got := server(t, func(call int, w http.ResponseWriter) {
 		if call == 1 {
@@ -213,7 +213,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTimeout has a receiver that does not answer the first time.
+// TestTimeout has a receiver that does not respond the first time.
 func TestTimeout(t *testing.T) {
 	hang := make(chan struct{})
 	url, got := server(t, func(call int, _ http.ResponseWriter) {
@@ -251,7 +251,7 @@ func TestNewHTTP(t *testing.T) {
 	}
 }
 
-// TestSendIgnoresContext has Close return in time though Send does not.
+// TestSendIgnoresContext shows that Close returns in time though Send does not.
 func TestSendIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

@@ -10,5 +10,5 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// logger writes to w, for tests that look at messages.
+// logger writes to w, for tests that check messages.
 func logger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

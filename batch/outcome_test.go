@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// drops remembers what OnDrop is told.
+// drops records the calls of OnDrop.
 type drops struct {
 	mu sync.Mutex
 	by map[batch.Reason][]string
@@ -32,8 +32,8 @@ func (d *drops) add(x batch.Dropped) {
 	}
 }
 
-// TestBisect has one event in a thousand that the receiver cannot take, at every
-// placement: it alone is refused, at the cost of few requests.
+// TestBisect has one event in a thousand that the receiver cannot take, at any position:
+// only this one is refused, with few requests.
 func TestBisect(t *testing.T) {
 	most := 0
 	for poison := range 1000 {
@@ -92,7 +92,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestVerdicts has the receiver refuse some events of a batch and want others
+// TestVerdicts has a receiver that refuses some events of a batch and asks for others
 // again.
 func TestVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestBackOff looks at the times between attempts: random, below a bound that
-// doubles up to its cap.
+// TestBackOff checks the times between attempts: they are random, below a bound that
+// doubles up to Retry.Max.
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
@@ -181,7 +181,7 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
-// TestGate has one lane's batch told to come back later: no lane sends before.
+// TestGate lets the receiver ask one lane to wait: no lane sends before.
 func TestGate(t *testing.T) {
 	for _, asked := range []time.Duration{20 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,8 +211,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestPause has a receiver that does not know us: events are kept, and Resume
-// makes another attempt at once.
+// TestPause has a receiver that does not know the sender: events are kept, and Resume
+// makes another attempt immediately.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
@@ -240,8 +240,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestGapless stops a lane at a refused event until Resume; Close leaves what is
-// behind it.
+// TestGapless stops a lane at a refused event until Resume; Close keeps the later events.
 func TestGapless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, _ *batch.Batch, events []string) batch.Outcome {
@@ -269,7 +268,7 @@ func TestGapless(t *testing.T) {
 	})
 }
 
-// TestResumeInOnDrop has the operator decide within OnDrop that the lane goes on.
+// TestResumeInOnDrop calls Resume within OnDrop.
 func TestResumeInOnDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
@@ -296,7 +295,7 @@ func TestResumeInOnDrop(t *testing.T) {
 	})
 }
 
-// TestExpiredVerdict ends what a receiver wants again and again.
+// TestExpiredVerdict expires an event that the receiver asks for again and again.
 func TestExpiredVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(_ int, b *batch.Batch, _ []string) batch.Outcome {
@@ -314,7 +313,7 @@ func TestExpiredVerdict(t *testing.T) {
 	})
 }
 
-// TestClassify has the user's function turn an answer into another.
+// TestClassify changes an outcome with Retry.Classify.
 func TestClassify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
@@ -343,8 +342,8 @@ func finishStats(t *testing.T, p *batch.Processor[int]) batch.Stats {
 	return p.Stats()
 }
 
-// TestAdaptive lowers the number of requests at once when the receiver has too
-// much to do, and raises it again.
+// TestAdaptive lowers the number of concurrent requests when the receiver is overloaded,
+// and raises it again.
 func TestAdaptive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// A shut receiver takes nothing until it opens.
+// A shut receiver accepts nothing until it opens.
 func shut(open <-chan struct{}) (r *receiver) {
 	return &receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {
 		<-open
@@ -89,8 +89,8 @@ func TestDropOldest(t *testing.T) {
 	})
 }
 
-// TestBlock has a producer wait for room, with and without an end, and Close
-// release those who wait.
+// TestBlock has producers that wait for room, with and without a time limit; Close
+// releases them.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
@@ -158,8 +158,8 @@ func TestCloseReleasesProducers(t *testing.T) {
 	})
 }
 
-// TestSmallQueue has a count that the queue can never hold, and no linger: what
-// waits is sent when somebody needs the room.
+// TestSmallQueue has a Trigger.Count above the size of the queue and no Linger: events are
+// sent when a producer needs room.
 func TestSmallQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r receiver
@@ -191,7 +191,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestPerKey has lanes retry at random: events of each key arrive in order.
+// TestPerKey has lanes that retry at random: the events of each key arrive in order.
 func TestPerKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receiver{answer: func(call int, _ *batch.Batch, _ []string) batch.Outcome {
@@ -268,8 +268,7 @@ func TestTickets(t *testing.T) {
 	})
 }
 
-// TestEncode covers what Encode may do wrong. Nothing of it is sent, and what is
-// sent stays as it was.
+// TestEncode covers mistakes of Encode. Such events are not sent, and others do not change.
 func TestEncode(t *testing.T) {
 	oops := errors.New("oops")
 	encode := func(dst []byte, s *string) ([]byte, error) {
@@ -334,7 +333,7 @@ func TestEncode(t *testing.T) {
 	})
 }
 
-// TestFormats looks at bodies of several chunks.
+// TestFormats checks bodies of several chunks.
 func TestFormats(t *testing.T) {
 	for format, want := range map[batch.Format]string{
 		batch.FormatLines: "0\n1\n2\n3\n4\n", batch.FormatArray: "[0,1,2,3,4]", batch.FormatRaw: "01234",
@@ -349,7 +348,7 @@ func TestFormats(t *testing.T) {
 			r.mu.Lock()
 			got := strings.Join(r.mu.bodies, "")
 			r.mu.Unlock()
-			if format == batch.FormatArray { // the queue holds less than a batch
+			if format == batch.FormatArray { // the queue is smaller than a batch
 				got = strings.ReplaceAll(got, "][", ",")
 			}
 			if got != want {
@@ -360,7 +359,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestConfig reports everything that is wrong at once.
+// TestConfig shows that New reports all problems together.
 func TestConfig(t *testing.T) {
 	_, err := batch.New(batch.Options[int]{
 		Trigger: batch.Trigger{Count: -1, Idle: -1}, Queue: batch.Queue{Full: batch.PolicySpill},

@@ -45,8 +45,7 @@ func FuzzParseNote(f *testing.F) {
 	})
 }
 
-// TestRecord is what the format on disk looks like. It may change only with its
-// version.
+// TestRecord pins the format on disk. It may change only with its version.
 func TestRecord(t *testing.T) {
 	e := events{buf: []byte("one\ntwo\nx\n"), ends: []uint32{4, 8, 10}}
 	got := appendData(nil, FormatLines, placement{lane: 2, lanes: 4}, e, 1, 3)

@@ -16,7 +16,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch"
 )
 
-// away is a receiver that is not there until it is back.
+// away returns a receiver that is down until back is called.
 func away() (r *receiver, back func()) {
 	var there atomic.Bool
 	r = &receiver{}
@@ -29,10 +29,10 @@ func away() (r *receiver, back func()) {
 	return r, func() { there.Store(true) }
 }
 
-// quick retries soon, for tests by the real clock.
+// quick has short back-offs, for tests with the real clock.
 var quick = batch.Retry{Initial: time.Millisecond, Max: 5 * time.Millisecond}
 
-// numbers are the events of all calls from the given one, in order of arrival,
+// numbers returns the events of all calls from the given one, in the order of arrival,
 // each once.
 func (r *receiver) numbers(t *testing.T, from int) []int {
 	t.Helper()
@@ -61,9 +61,8 @@ func count(n int) []int {
 	return all
 }
 
-// TestCrash copies the spool of a running processor, which is what a kill leaves,
-// and goes on with the copy: durable events are there, and the batches that were
-// being sent come again as they were.
+// TestCrash copies the spool of a running processor, like a crash, and continues with the
+// copy: durable events are there, and batches that were being sent come again unchanged.
 func TestCrash(t *testing.T) {
 	for name, lanes := range map[string]batch.Lanes[int]{
 		"unordered": {},
@@ -120,7 +119,7 @@ func TestCrash(t *testing.T) {
 				if !slices.Equal(got, count(110)) {
 					t.Errorf("got %v", got)
 				}
-				// Batches with a key of before are what they were.
+				// Batches with an old key have the same events.
 				before := make(map[string]string)
 				for i, key := range r.mu.keys {
 					before[key] = fmt.Sprint(r.mu.batches[i])
@@ -146,8 +145,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestSpill has a hundred times more events than memory may hold wait for a
-// receiver that is away.
+// TestSpill adds a hundred times more events than memory may hold while the receiver is
+// away.
 func TestSpill(t *testing.T) {
 	for _, ahead := range []bool{false, true} {
 		r, back := away()
@@ -178,7 +177,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// TestOtherSettings recovers events under another format and number of lanes.
+// TestOtherSettings recovers events with another format and number of lanes.
 func TestOtherSettings(t *testing.T) {
 	dir := t.TempDir()
 	key := func(n *int) uint64 { return uint64(*n % 7) }
@@ -216,7 +215,7 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// TestKeepLate writes a batch to disk that was tried often, without WriteAhead.
+// TestKeepLate writes a batch to disk after Spool.AfterAttempts, without WriteAhead.
 func TestKeepLate(t *testing.T) {
 	r, back := away()
 	dir := t.TempDir()
@@ -240,8 +239,8 @@ func TestKeepLate(t *testing.T) {
 	}
 }
 
-// TestUnreadable damages records on disk while the processor runs: their events
-// are reported, and the others are sent.
+// TestUnreadable damages records on disk while the processor runs: their events are
+// reported, and the others are sent.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	r, back := away()
@@ -291,8 +290,8 @@ func TestSpoolInUse(t *testing.T) {
 	finish(t, p)
 }
 
-// TestCloseWithinOnDrop closes a processor while OnDrop is told of the last event of
-// a batch: all of it is counted, so none of it comes back.
+// TestCloseWithinOnDrop closes a processor while OnDrop runs for the last event of a batch:
+// all its events are counted, so none comes back.
 func TestCloseWithinOnDrop(t *testing.T) {
 	dir := t.TempDir()
 	r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome {

@@ -13,10 +13,10 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// synctestWait lets time pass, in a bubble.
+// synctestWait advances the clock of a bubble.
 func synctestWait(d time.Duration) { <-time.After(d) }
 
-// A diary is a Send that writes down when it was called.
+// A diary is a SendFunc that records the times of its calls.
 type diary struct {
 	began time.Time
 	send  batch.SendFunc
@@ -53,7 +53,7 @@ func (d *diary) times() []time.Duration {
 	return at
 }
 
-// timed runs f with a rig in a bubble, whose clock starts with the processor.
+// timed runs f with a rig in a bubble. The clock starts with the processor.
 func timed(t *testing.T, c config, send func(*oracle.Store) batch.SendFunc, f func(t *testing.T, r *rig, d *diary)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := oracle.NewStore(oracle.Rules{})
@@ -63,7 +63,7 @@ func timed(t *testing.T, c config, send func(*oracle.Store) batch.SendFunc, f fu
 		}
 		c.Send = d.write
 		r := start(t, c)
-		r.unwatch() // its ticks would make hours of it
+		r.unwatch() // its ticks would last for hours
 		f(t, r, d)
 		r.balance("at the end")
 		r.allDelivered(store, c.Lanes.Order != batch.OrderNone)
@@ -93,8 +93,8 @@ func TestFault13_Linger(t *testing.T) {
 					synctestWait(20 * time.Millisecond)
 				}
 				wantTimes(t, d, 137*time.Millisecond)
-				// The first event after that came at 137 or 157; at the former,
-				// both orders of what happens are right.
+				// The first event after that came at 137 or 157. At 137 both orders
+				// are right.
 				synctestWait(time.Hour)
 				calls := d.calls()
 				if len(calls) != 2 || calls[0].len+calls[1].len != 8 {
@@ -103,7 +103,7 @@ func TestFault13_Linger(t *testing.T) {
 				if calls[0].len == 5 && calls[1].at != 237*time.Millisecond+20*time.Millisecond*0 && calls[1].at != 257*time.Millisecond {
 					t.Errorf("the second batch was sent at %v", calls[1].at)
 				}
-				// A jump of the clock: a long time with nothing to do changes nothing.
+				// A long time without events changes nothing.
 				synctestWait(24 * time.Hour)
 				before := len(d.calls())
 				began := time.Since(d.began)
@@ -123,7 +123,7 @@ func TestFault13_Linger(t *testing.T) {
 	}
 }
 
-// TestFault13_Count: a batch of Count events or Bytes bytes waits for nothing.
+// TestFault13_Count: a batch of Count events or Bytes bytes is sent immediately.
 func TestFault13_Count(t *testing.T) {
 	size := len((&event{ID: 1, Key: 1, Seq: 1, Pad: 100}).Append(nil)) + 1
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestFault13_Count(t *testing.T) {
 			timed(t, config{Trigger: c.trigger, Lanes: batch.Lanes[event]{Order: batch.OrderTotal}}, nil, func(t *testing.T, r *rig, d *diary) {
 				synctestWait(time.Second)
 				r.load(1, 8, 100)
-				synctestWait(time.Hour) // a negative Linger never sends
+				synctestWait(time.Hour) // a negative Linger is disabled
 				wantTimes(t, d)
 				r.load(1, 1, 100)
 				wantTimes(t, d, time.Hour+time.Second)
@@ -149,8 +149,8 @@ func TestFault13_Count(t *testing.T) {
 	}
 }
 
-// TestFault13_Idle: a batch is sent when no event came for Idle, or up to a
-// quarter longer.
+// TestFault13_Idle: a batch is sent when no event was added for Idle, or up to a quarter
+// longer.
 func TestFault13_Idle(t *testing.T) {
 	timed(t, config{Trigger: batch.Trigger{Linger: time.Hour, Idle: 100 * time.Millisecond}}, nil, func(t *testing.T, r *rig, d *diary) {
 		for range 10 {
@@ -168,7 +168,7 @@ func TestFault13_Idle(t *testing.T) {
 	})
 }
 
-// TestFault13_Quiet: a processor without events does nothing at all.
+// TestFault13_Quiet: a processor without events does nothing.
 func TestFault13_Quiet(t *testing.T) {
 	timed(t, config{Trigger: batch.Trigger{Idle: time.Millisecond}}, nil, func(t *testing.T, r *rig, d *diary) {
 		synctestWait(1000 * time.Hour)
@@ -179,8 +179,8 @@ func TestFault13_Quiet(t *testing.T) {
 	})
 }
 
-// TestFault13_BackOff: each wait is above zero and at most its bound, which
-// doubles up to Cap; and it is random over the whole range.
+// TestFault13_BackOff: each wait is above zero and at most its bound, which doubles up to
+// Retry.Max; and it is random over the whole range.
 func TestFault13_BackOff(t *testing.T) {
 	const base, most = 100 * time.Millisecond, 3 * time.Second
 	var low, high int
@@ -218,14 +218,14 @@ func TestFault13_BackOff(t *testing.T) {
 			}
 		})
 	}
-	// 220 waits: by chance alone one would see this once in 10^16 runs.
+	// 220 waits: by chance this happens once in 10^16 runs.
 	if low < 50 || high < 50 {
 		t.Errorf("got %d waits in the lower half of their range, %d in the upper: not full jitter", low, high)
 	}
 }
 
-// TestFault13_Gate: Retry-After holds all lanes, exactly as long as asked for or
-// MaxRetryAfter allows.
+// TestFault13_Gate: Retry-After stops all lanes, exactly for its time or for
+// MaxRetryAfter.
 func TestFault13_Gate(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -271,7 +271,7 @@ func TestFault13_Gate(t *testing.T) {
 	}
 }
 
-// TestFault13_Pause: a paused lane tries again every Cap, and on Resume.
+// TestFault13_Pause: a paused lane tries again every Retry.Max, and on Resume.
 func TestFault13_Pause(t *testing.T) {
 	var mu sync.Mutex
 	allowed := false
@@ -302,8 +302,8 @@ func TestFault13_Pause(t *testing.T) {
 	})
 }
 
-// TestFault13_Total: a batch is dropped as Expired at the first failed attempt
-// after Retry.MaxElapsed, not before.
+// TestFault13_Total: a batch expires at the first failed attempt after Retry.MaxElapsed,
+// not before.
 func TestFault13_Total(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{began: time.Now(), send: func(context.Context, *batch.Batch) batch.Outcome {
@@ -332,7 +332,7 @@ func TestFault13_Total(t *testing.T) {
 	})
 }
 
-// TestFault13_Flush: Flush sends at once what is there, and waits for retries.
+// TestFault13_Flush: Flush sends all events immediately, and waits for retries.
 func TestFault13_Flush(t *testing.T) {
 	timed(t, config{
 		Trigger: batch.Trigger{Linger: time.Hour},

@@ -14,8 +14,8 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// TestFault10_CloseRace: Close while 64 producers add. Each addition is refused
-// with ErrClosed, or its event is delivered or reported.
+// TestFault10_CloseRace: Close while 64 producers add. Each Add returns ErrClosed, or its
+// event is delivered or reported.
 func TestFault10_CloseRace(t *testing.T) {
 	rnd := random(t)
 	for round := range scale(300, 10_000) {
@@ -59,7 +59,7 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 	}
 	close(ready)
 	r.until("some events", func(s batch.Stats) bool { return s.Accepted+s.Rejected >= closeAfter })
-	work.Go(func() { // a Flush that Close overtakes must end, too
+	work.Go(func() { // a Flush during Close must end too
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := r.Flush(ctx); errors.Is(err, context.DeadlineExceeded) {
@@ -84,10 +84,9 @@ func closeRound(t *testing.T, store *oracle.Store, c config, within time.Duratio
 	r.verdict(store, oracle.Promise{Once: true, Order: c.Lanes.Order != batch.OrderNone, Kept: int(s.Spooled), Doubt: within < patience})
 }
 
-// TestFault11_Down: Close with a context of 100 ms while the receiver is down does
-// not wait for it, and its report or the spool holds everything. What it does wait
-// for, in a request, a pause, a gate or a connection, would take half a minute; how
-// long it takes exactly is in TestFault11_Exact, where no other program is.
+// TestFault11_Down: Close with a context of 100 ms does not wait for a receiver that is
+// down, and its report or the spool has all events. A request, a pause, a gate or a
+// connection would take half a minute. TestFault11_Exact checks the exact times.
 func TestFault11_Down(t *testing.T) {
 	hang := func(t *testing.T) string {
 		return oracle.NewServer(t, oracle.NewStore(oracle.Rules{}), func(*oracle.Request) oracle.Act {
@@ -162,9 +161,8 @@ func TestFault11_Down(t *testing.T) {
 	}
 }
 
-// TestFault11_Exact: the same on a clock that is not disturbed: Close returns
-// when its context ends at the latest, and soon after it with a Send that ignores
-// its own context.
+// TestFault11_Exact: the same with a fake clock. Close returns when its context ends at
+// the latest, and soon after that with a Send that ignores its own context.
 func TestFault11_Exact(t *testing.T) {
 	const most = 100 * time.Millisecond
 	for _, c := range []struct {
@@ -207,7 +205,7 @@ func TestFault11_Exact(t *testing.T) {
 					Queue:   batch.Queue{Events: 300},
 					Retry:   batch.Retry{Initial: time.Second, Max: time.Minute, MaxRetryAfter: time.Hour},
 				})
-				// More than fits: producers that wait are let go with ErrClosed.
+				// More than fits: waiting producers get ErrClosed.
 				var work sync.WaitGroup
 				for k := range 4 {
 					work.Go(func() {
@@ -242,8 +240,7 @@ func TestFault11_Exact(t *testing.T) {
 	}
 }
 
-// TestFault11_Twice: Close may be called again, by several at once, and gives
-// the same report.
+// TestFault11_Twice: several concurrent calls of Close return the same report.
 func TestFault11_Twice(t *testing.T) {
 	r := start(t, config{
 		Send: func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{Err: errors.New("no")} },
@@ -271,8 +268,8 @@ func TestFault11_Twice(t *testing.T) {
 	r.balance("closed")
 }
 
-// TestFault10_DropOldest: producers take the oldest events out of the queue
-// while Close waits for it to be empty. Close must notice.
+// TestFault10_DropOldest: producers drop the oldest events of the queue while Close waits
+// until it is empty. Close must notice.
 func TestFault10_DropOldest(t *testing.T) {
 	for range scale(100, 2000) {
 		store := oracle.NewStore(oracle.Rules{})

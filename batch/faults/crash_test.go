@@ -15,7 +15,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// What a crash child is told, in its environment.
+// Environment variables of a crash child.
 const (
 	crashDir   = "BATCH_FAULTS_DIR"
 	crashAddr  = "BATCH_FAULTS_ADDR"
@@ -28,7 +28,7 @@ const (
 	crashRound  = 1_000_000
 )
 
-// crashConfig is the same for each life of the processor.
+// crashConfig returns the options of each run of the processor.
 func crashConfig(send batch.SendFunc, dir string) config {
 	return config{
 		Encode:   oracle.Encode,
@@ -41,8 +41,8 @@ func crashConfig(send batch.SendFunc, dir string) config {
 	}
 }
 
-// crashChild adds events and prints the number of each that is durable, until it
-// is killed. Lines that begin with ! are for the test to fail with.
+// crashChild adds events and prints the number of each durable one, until it is killed. A
+// line that begins with ! makes the test fail.
 func crashChild() int {
 	first, err := strconv.ParseUint(os.Getenv(crashFirst), 10, 64)
 	if err != nil {
@@ -97,8 +97,8 @@ func crashChild() int {
 	return 0
 }
 
-// TestFault06_Kill: a process is killed at random times, over and over, on the
-// same spool. What it said was durable arrives, in order.
+// TestFault06_Kill: a process is killed at random times, many times, on the same spool.
+// The events that it reported as durable arrive in order.
 func TestFault06_Kill(t *testing.T) {
 	rnd := random(t)
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func TestFault06_Kill(t *testing.T) {
 	oracle.Check(t, store, ledgerOf(copies), oracle.Promise{Order: true})
 }
 
-// ledgerOf is a ledger for events that were made elsewhere.
+// ledgerOf returns a ledger for events of another process.
 func ledgerOf(copies map[uint64]uint32) *oracle.Ledger {
 	var l oracle.Ledger
 	for id := range copies {
@@ -185,15 +185,15 @@ func ledgerOf(copies map[uint64]uint32) *oracle.Ledger {
 	return &l
 }
 
-// crashRoundChild is one life of a child.
+// crashRoundChild is one run of a child.
 type crashRoundChild struct {
 	dir, addr string
 	first     uint64
 	life      time.Duration
-	early     bool // life counts from its start, not from when it is ready
+	early     bool // life is counted from the start, not from when it is ready
 }
 
-// run starts the child, kills it, and returns what it said was durable.
+// run starts the child, kills it, and returns the events that it reported as durable.
 func (c crashRoundChild) run(t *testing.T) (durable []uint64) {
 	t.Helper()
 	cmd, out, err := startChild(t, "crash", nil, crashDir+"="+c.dir, crashAddr+"="+c.addr, crashFirst+"="+fmt.Sprint(c.first))
@@ -207,7 +207,7 @@ func (c crashRoundChild) run(t *testing.T) (durable []uint64) {
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
-				return // a line without its end was not said
+				return // an incomplete line does not count
 			}
 			line = strings.TrimSuffix(line, "\n")
 			if line == "ready" {
@@ -238,6 +238,6 @@ func (c crashRoundChild) run(t *testing.T) (durable []uint64) {
 		t.Errorf("kill: %v", err)
 	}
 	reader.Wait()
-	_ = cmd.Wait() // it says that the child was killed
+	_ = cmd.Wait() // the error is that the child was killed
 	return durable
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// damagedEvents are on the disk that is damaged, in records of at most
+// damagedEvents is the number of events on the damaged disk, in records of at most
 // damagedRecord.
 const (
 	damagedEvents = 240
 	damagedRecord = 10
 )
 
-// damageConfig is that of both processors: the one that fills the disk and the
+// damageConfig returns the options of both processors: the one that fills the disk and the
 // one that finds it damaged.
 func damageConfig(dir string, send batch.SendFunc) config {
 	return config{
@@ -77,8 +77,8 @@ func writeSpool(t *testing.T) (*oracle.Ledger, map[string][]byte) {
 	return r.ledger, files
 }
 
-// TestFault09_Damage: a byte of the spool is wrong, or a file ends early. New
-// works, everything else is delivered, and what is lost is counted.
+// TestFault09_Damage: a byte of the spool is wrong, or a file ends early. New works, the
+// lost events are counted, and all others are delivered.
 func TestFault09_Damage(t *testing.T) {
 	ledger, files := writeSpool(t)
 	rnd := random(t)
@@ -107,8 +107,8 @@ func TestFault09_Damage(t *testing.T) {
 	}
 }
 
-// places are where a file is damaged: mostly files of events, of which each byte
-// counts; of others the beginning.
+// places returns the offsets to damage: all of files with events, and the beginning of
+// others.
 func places(rnd *rand.Rand, file string, size int) []int {
 	n := scale(10, 100)
 	used := min(size, 200)
@@ -173,7 +173,7 @@ func damaged(t *testing.T, ledger *oracle.Ledger, files map[string][]byte, file 
 		touched *= 3 // 512 bytes reach into a third record at most
 	}
 	if how == "cut" {
-		touched = damagedEvents // everything behind it in the file
+		touched = damagedEvents // everything after it in the file
 	}
 	if missing > touched {
 		t.Errorf("%s: got %d events lost, want at most %d; %+v", what, missing, touched, s)
@@ -184,8 +184,8 @@ func damaged(t *testing.T, ledger *oracle.Ledger, files map[string][]byte, file 
 	if s.LostOnDisk > uint64(missing) {
 		t.Errorf("%s: got %d events counted as lost, %d are", what, s.LostOnDisk, missing)
 	}
-	// Each record has the same number of events, so that a gap is seen unless
-	// it is at the end of a lane.
+	// Each record has the same number of events, so a gap is noticed unless it is at
+	// the end of a lane.
 	if how == "flip" && missing > 0 && s.LostOnDisk == 0 && !lastOfLane(store, ledger) {
 		t.Errorf("%s: got no events counted as lost, %d are", what, missing)
 	}
@@ -208,8 +208,8 @@ func lastOfLane(store *oracle.Store, ledger *oracle.Ledger) bool {
 	return !store.Has(made) || !store.Has(made-damagedRecord)
 }
 
-// TestFault09_Rot: files are damaged while the processor runs, whose events are
-// on disk only. It sends the others, and says how many it cannot.
+// TestFault09_Rot: files are damaged while a processor with events on disk only runs. It
+// sends the other events, and reports how many it cannot send.
 func TestFault09_Rot(t *testing.T) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
 	dir := t.TempDir()

@@ -18,9 +18,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
-// on gives a spool another file system. The field is not exported, for users
-// have no business with it, and an export_test.go of package batch would not be
-// seen here.
+// on gives a spool another file system. The field is not exported, because users do not
+// need it, and an export_test.go of package batch is not visible here.
 func on(s *batch.Spool, fs vfs.FS) *batch.Spool {
 	field := reflect.ValueOf(s).Elem().FieldByName("fs")
 	reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Set(reflect.ValueOf(fs))
@@ -32,11 +31,11 @@ type machine struct {
 	*rig
 	disk *vfstest.FS
 	mu   sync.Mutex
-	off  bool                // power is gone: nothing is sent, nothing said
-	said map[uint64]struct{} // events that were said to be durable
+	off  bool                // without power: nothing is sent or reported
+	said map[uint64]struct{} // events that were reported as durable
 }
 
-// boot starts the machine's processor, with files of so many bytes.
+// boot starts the processor of the machine, with files of segment bytes.
 func boot(t *testing.T, l *oracle.Ledger, disk *vfstest.FS, segment int64, said map[uint64]struct{}, send batch.SendFunc) *machine {
 	t.Helper()
 	m := &machine{disk: disk, said: said}
@@ -57,7 +56,7 @@ func boot(t *testing.T, l *oracle.Ledger, disk *vfstest.FS, segment int64, said 
 	return m
 }
 
-// work adds events until ctx ends, or enough, and notes which are said to be
+// work adds events until ctx ends or there are enough, and notes which are reported as
 // durable.
 func (m *machine) work(ctx context.Context, producers int) {
 	var all sync.WaitGroup
@@ -90,39 +89,39 @@ func (m *machine) work(ctx context.Context, producers int) {
 	all.Wait()
 }
 
-// crash takes the power away and returns the disk as it is then.
+// crash switches the power off and returns the disk as it is then.
 func (m *machine) crash(lot *rand.Rand) *vfstest.FS {
 	m.mu.Lock()
 	m.off = true
 	after := m.disk.Crash(lot)
 	m.mu.Unlock()
-	m.bury()
+	m.discard()
 	return after
 }
 
-// kill ends the process between two operations on its files, and returns the
-// disk as it is then.
+// kill ends the process between two operations on its files, and returns the disk as it is
+// then.
 func (m *machine) kill() *vfstest.FS {
 	m.mu.Lock()
 	m.off = true
 	m.disk.SetFail(func(vfstest.Op, string) error { return errors.New("killed") })
 	m.mu.Unlock()
-	m.bury()
+	m.discard()
 	return m.disk.Clone()
 }
 
-// bury ends what is left of a machine.
-func (m *machine) bury() {
+// discard ends the goroutines of a machine.
+func (m *machine) discard() {
 	m.unwatch()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, _ = m.Close(ctx) // of a machine without power: whatever it says
+	_, _ = m.Close(ctx) // without power, the result does not matter
 }
 
-// forget lets go of what a machine holds; its test goes on and has hundreds.
+// forget drops references of a machine: a test has hundreds.
 func (m *machine) forget() { m.Processor, m.disk = nil, nil }
 
-// survives checks that everything that was said to be durable has arrived.
+// survives checks that all events that were reported as durable have arrived.
 func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, said map[uint64]struct{}) {
 	t.Helper()
 	copies := store.Copies()
@@ -143,9 +142,9 @@ func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, said map[uint
 	}
 }
 
-// TestFault06_Once: a process is killed between any two operations on its files,
-// over and over. A receiver that knows the keys it has seen takes each event
-// once all the same. Small files are deleted all the time, large ones seldom.
+// TestFault06_Once: a process is killed between any two operations on its files, many
+// times. A receiver that remembers keys takes each event once. Small files are deleted all
+// the time, large ones rarely.
 func TestFault06_Once(t *testing.T) {
 	for _, segment := range []int64{8 << 10, 1 << 20} {
 		t.Run(name(segment), func(t *testing.T) {
@@ -193,8 +192,8 @@ func TestFault06_Once(t *testing.T) {
 	}
 }
 
-// TestFault07_Power: a machine loses its power over and over, and its disk
-// forgets what was not synced. What was said to be durable arrives.
+// TestFault07_Power: a machine loses its power many times, and its disk loses what was not
+// synced. Events that were reported as durable arrive.
 func TestFault07_Power(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -251,8 +250,8 @@ func TestFault07_Power(t *testing.T) {
 	}
 }
 
-// TestFault08_EveryOffset: the disk is full after so many bytes, for many
-// numbers; then it has space again.
+// TestFault08_EveryOffset: the disk is full after n bytes, for many n; then it has space
+// again.
 func TestFault08_EveryOffset(t *testing.T) {
 	for capacity := int64(0); capacity < 40_000; capacity += int64(scale(1999, 53)) {
 		t.Run(name(capacity), func(t *testing.T) {

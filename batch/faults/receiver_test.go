@@ -13,8 +13,8 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// TestFault01_ServerErrors: the receiver fails with every probability, before or
-// after it took the batch.
+// TestFault01_ServerErrors: the receiver fails with any probability, before or after it took
+// the batch.
 func TestFault01_ServerErrors(t *testing.T) {
 	statuses := []int{500, 502, 503, 504, 408, 425, 429}
 	for _, order := range orders {
@@ -91,15 +91,14 @@ func TestFault01_Bursts(t *testing.T) {
 	}
 }
 
-// TestFault02_RetryAfter: no lane sends anything before the time the receiver
-// asked for, and what cannot be read asks for nothing. When exactly they send is in
-// TestFault13_Gate.
+// TestFault02_RetryAfter: no lane sends anything before the time that the receiver asked
+// for. A header that cannot be read is ignored. TestFault13_Gate checks the exact times.
 func TestFault02_RetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		header func() string
 		least  time.Duration // until the next request
-		most   time.Duration // MaxRetryAfter; with an hour, a wait that is not due never ends
+		most   time.Duration // MaxRetryAfter; with an hour, a wrong wait never ends
 	}{
 		{"seconds", func() string { return "1" }, time.Second, time.Hour},
 		{"date", func() string {
@@ -218,8 +217,8 @@ func TestFault12_ManyPoison(t *testing.T) {
 	}
 }
 
-// TestFault12_TooLarge: the receiver takes at most 64 KiB, then one event at a
-// time, then not even that.
+// TestFault12_TooLarge: the receiver takes at most 64 KiB, then one event at a time, then
+// none.
 func TestFault12_TooLarge(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -255,8 +254,8 @@ func TestFault12_TooLarge(t *testing.T) {
 	}
 }
 
-// TestFault12_Verdicts: the receiver takes a batch but for some events, for good
-// or for now.
+// TestFault12_Verdicts: the receiver takes a batch except some events, which it refuses
+// or asks for again.
 func TestFault12_Verdicts(t *testing.T) {
 	for _, order := range orders {
 		t.Run(order.String(), func(t *testing.T) {
@@ -290,16 +289,16 @@ func TestFault12_Verdicts(t *testing.T) {
 			if _, s := r.end(patience); s.Refused != 20 || s.Delivered != 980 {
 				t.Errorf("got %d refused, %d delivered, want 20, 980", s.Refused, s.Delivered)
 			}
-			// A receiver that takes later events of a batch and wants earlier ones
+			// A receiver that takes later events of a batch and asks for earlier ones
 			// again breaks the order itself.
 			r.verdict(store, oracle.Promise{Once: true})
 		})
 	}
 }
 
-// TestFault12_Stuck: more events than there are batches on the way make the
-// receiver fail for ever. Where there is no order, all others are delivered. With a
-// limit of attempts, so they are in any order, and no other is given up.
+// TestFault12_Stuck: the receiver always fails for some events, more than batches may be on
+// the way. Without an order, all others are delivered. With a limit of attempts, they are
+// delivered in any order, and no other event is given up.
 func TestFault12_Stuck(t *testing.T) {
 	for _, order := range orders {
 		for _, attempts := range []int{0, 3} {
@@ -342,8 +341,8 @@ func TestFault12_Stuck(t *testing.T) {
 	}
 }
 
-// TestFault12_WrongAddress: something answers that is not the receiver. Nothing is
-// given up, and all is delivered, in order, when it is the receiver.
+// TestFault12_WrongAddress: another server responds in place of the receiver. Nothing is
+// given up, and everything is delivered in order when the receiver is back.
 func TestFault12_WrongAddress(t *testing.T) {
 	for _, order := range orders {
 		for _, status := range []int{400, 422, 404, 405, 409, 415, 302} {
@@ -368,7 +367,7 @@ func TestFault12_WrongAddress(t *testing.T) {
 	}
 }
 
-// TestFault12_Pause: 401 keeps everything until the receiver allows us.
+// TestFault12_Pause: after a 401 all events are kept until the receiver allows the sender.
 func TestFault12_Pause(t *testing.T) {
 	store := oracle.NewStore(oracle.Rules{})
 	server := oracle.NewServer(t, store, func(*oracle.Request) oracle.Act {
@@ -386,7 +385,7 @@ func TestFault12_Pause(t *testing.T) {
 		t.Errorf("got %d delivered, %d refused, want none", s.Delivered, s.Refused)
 	}
 	server.Set(nil)
-	// A lane may pause just after Resume: it is called until all have gone on.
+	// A lane may pause just after Resume: it is called until all continue.
 	r.until("resumed", func(s batch.Stats) bool {
 		r.Resume()
 		return s.Delivered == s.Accepted || s.LanesPaused == 0 && s.InFlight == 0

@@ -20,15 +20,14 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
-// role is the environment variable that makes this binary a child of a test
-// instead of running tests.
+// role is the environment variable that makes this binary a child of a test.
 const role = "BATCH_FAULTS_ROLE"
 
 func TestMain(m *testing.M) {
 	if child, ok := roles[os.Getenv(role)]; ok {
 		var orphan sync.WaitGroup
 		orphan.Go(func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test that started us
+			_, _ = io.Copy(io.Discard, os.Stdin) // ends with the parent
 			os.Exit(1)
 		})
 		os.Exit(child())
@@ -36,14 +35,14 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// roles are what a child process may be for.
+// roles are the kinds of child processes.
 var roles = map[string]func() int{
 	"crash": crashChild,
 	"space": spaceChild,
 }
 
-// startChild starts this binary in a role, with so much more environment. It
-// returns what the child says.
+// startChild starts this binary in a role, with more environment variables. It returns the
+// output of the child.
 func startChild(t *testing.T, what string, attr *syscall.SysProcAttr, env ...string) (*exec.Cmd, io.Reader, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -58,14 +57,14 @@ func startChild(t *testing.T, what string, attr *syscall.SysProcAttr, env ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = in.Close() }) // the child has ended, or does so now
+	t.Cleanup(func() { _ = in.Close() }) // the child has ended, or ends now
 	return cmd, out, cmd.Start()
 }
 
 // full reports whether the matrix runs at full length.
 func full() bool { return os.Getenv("BATCH_FAULTS") == "full" }
 
-// scale is the first number, or the second one at full length.
+// scale returns the first number, or the second one at full length.
 func scale(short, long int) int {
 	if full() {
 		return long
@@ -73,7 +72,7 @@ func scale(short, long int) int {
 	return short
 }
 
-// A bench is what a rig stands on: a test, or a child process.
+// A bench is a test or a child process that uses a rig.
 type bench interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -87,38 +86,37 @@ type (
 	config = batch.Options[event]
 )
 
-// patience is how long anything may take that has no limit of its own: it is
-// reached only when something hangs.
+// patience limits everything without a limit of its own. It is reached only if something
+// hangs.
 const patience = time.Minute
 
-// A rig is a processor of which everything is recorded, and watched: a goroutine
-// asks for its Stats all the time and checks that they balance.
+// A rig is a processor whose events are recorded. A goroutine reads its Stats all the time
+// and checks that they balance.
 type rig struct {
 	bench
 	*batch.Processor[event]
 	ledger  *oracle.Ledger
-	badDisk bool // Close may say that the spool cannot be written
+	badDisk bool // Close may return that the spool cannot be written
 	stop    chan struct{}
 	watch   sync.WaitGroup
 	drops   struct {
 		sync.Mutex
 		of map[batch.Reason]uint64
 	}
-	most struct { // of all the stats the watcher saw; read after close
+	most struct { // over all stats of the watcher; read after close
 		queuedBytes int64
 		queued      uint64
 		inFlight    uint64
 	}
 }
 
-// start makes a processor. It sets Encode and OnDrop, and short back-offs unless
-// c has some.
+// start makes a processor. It sets Encode and OnDrop, and short back-offs unless c has some.
 func start(t bench, c config) *rig {
 	t.Helper()
 	return startOn(t, new(oracle.Ledger), c)
 }
 
-// startOn is start for a processor that goes on where another ended.
+// startOn is start for a processor that continues after another.
 func startOn(t bench, l *oracle.Ledger, c config) *rig {
 	t.Helper()
 	r := &rig{bench: t, ledger: l, stop: make(chan struct{})}
@@ -140,7 +138,7 @@ func startOn(t bench, l *oracle.Ledger, c config) *rig {
 	}
 	r.Processor = p
 	r.watch.Go(r.watchStats)
-	t.Cleanup(func() { // after a fatal error; does nothing otherwise
+	t.Cleanup(func() { // after a fatal error; otherwise it does nothing
 		r.unwatch()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -191,7 +189,7 @@ func (r *rig) unwatch() {
 	r.watch.Wait()
 }
 
-// balance checks the accounting identity now.
+// balance checks Stats.Balance now.
 func (r *rig) balance(when string) batch.Stats {
 	r.Helper()
 	s := r.Stats()
@@ -201,14 +199,14 @@ func (r *rig) balance(when string) batch.Stats {
 	return s
 }
 
-// add adds one new event and records what it was told.
+// add adds one new event and records the result.
 func (r *rig) add(ctx context.Context, key uint64, pad int) error {
 	e := r.ledger.Next(key, pad)
 	return r.ledger.Added(e, r.AddWait(ctx, e))
 }
 
-// load adds each events by each of so many producers, which have a key each, and
-// returns when all are added. It wants all to be accepted.
+// load adds each events by each of the producers, with a key per producer, and returns when
+// all are added. All must be accepted.
 func (r *rig) load(producers, each, pad int) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -227,7 +225,7 @@ func (r *rig) load(producers, each, pad int) {
 	work.Wait()
 }
 
-// until waits for a condition on the processor's stats.
+// until waits for a condition on the stats of the processor.
 func (r *rig) until(what string, ok func(batch.Stats) bool) batch.Stats {
 	r.Helper()
 	deadline := time.NewTimer(patience)
@@ -258,8 +256,8 @@ func (r *rig) flush() batch.Stats {
 	return r.balance("after Flush")
 }
 
-// end closes the processor and returns its last stats. It records what Close
-// returned, and checks that stats, report, ledger and OnDrop agree.
+// end closes the processor and returns its last stats. It records the result of Close, and
+// checks that stats, report, ledger and OnDrop agree.
 func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -294,8 +292,8 @@ func (r *rig) end(within time.Duration) (batch.Report, batch.Stats) {
 	return report, s
 }
 
-// verdict is the oracle's, when nobody adds any more; and OnDrop must have been
-// told of what the stats say was dropped.
+// verdict returns that of the oracle, after the last Add. It also checks that OnDrop got
+// the dropped events of the stats.
 func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 	r.Helper()
 	s := r.balance("at the end")
@@ -316,7 +314,7 @@ func (r *rig) verdict(store *oracle.Store, p oracle.Promise) {
 	}
 }
 
-// allDelivered ends the rig and wants everything to have been delivered once.
+// allDelivered ends the rig and checks that each event was delivered once.
 func (r *rig) allDelivered(store *oracle.Store, order bool) batch.Stats {
 	r.Helper()
 	r.flush()
@@ -328,7 +326,7 @@ func (r *rig) allDelivered(store *oracle.Store, order bool) batch.Stats {
 	return s
 }
 
-// viaHTTP is the library's own sender.
+// viaHTTP returns a SendFunc of NewHTTP.
 func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.SendFunc {
 	t.Helper()
 	send, err := batch.NewHTTP("http://"+addr+"/batch", o)
@@ -338,7 +336,7 @@ func viaHTTP(t bench, addr string, o batch.HTTPOptions) batch.SendFunc {
 	return send
 }
 
-// into sends to a store without a network.
+// into returns a SendFunc to a store without a network.
 func into(store *oracle.Store) batch.SendFunc {
 	return func(_ context.Context, b *batch.Batch) batch.Outcome { return give(store, b) }
 }
@@ -362,7 +360,7 @@ func give(store *oracle.Store, b *batch.Batch) batch.Outcome {
 	return out
 }
 
-// A valve is a Send that can be shut.
+// A valve is a SendFunc that can be shut.
 type valve struct {
 	store *oracle.Store
 	open  atomic.Bool
@@ -381,7 +379,7 @@ type acked struct {
 	ticket batch.Ticket
 }
 
-// random is a source that a failed test can be run again with.
+// random returns a source whose seed is in the output of a failed test.
 func random(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()
 	t.Cleanup(func() {
@@ -392,11 +390,11 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// chance is true so many times in a hundred. Scripts may use a random source
-// without a lock, for they are called one after the other.
+// chance is true with a probability in per cent. Scripts may use a random source without a
+// lock, because they are called one after the other.
 func chance(rnd *rand.Rand, percent int) bool { return rnd.IntN(100) < percent }
 
-// orders are the orders to run under.
+// orders are the orders to test.
 var orders = []batch.Order{batch.OrderNone, batch.OrderPerKey, batch.OrderTotal}
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }

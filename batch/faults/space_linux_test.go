@@ -21,7 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// What a space child is told, in its environment, and what it says.
+// Environment variables of a space child, and its output.
 const (
 	spaceDir  = "BATCH_FAULTS_DISK"
 	spaceKind = "BATCH_FAULTS_SPACE"
@@ -29,9 +29,9 @@ const (
 	noTmpfs = "no tmpfs:"
 )
 
-// TestFault08_FullDisk: the disk is full, and later has space again. It is a
-// small file system of a child process; and, everywhere, a limit on the size of
-// the child's files.
+// TestFault08_FullDisk: the disk is full, and later has space again. It is a small file
+// system of a child process, and, without the right to mount, a limit on the size of its
+// files.
 func TestFault08_FullDisk(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "rlimit"} {
 		t.Run(kind, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFault08_FullDisk(t *testing.T) {
 	}
 }
 
-// runSpace runs a child and returns the last thing it said.
+// runSpace runs a child and returns its last line.
 func runSpace(t *testing.T, kind string) (last string) {
 	t.Helper()
 	var attr *syscall.SysProcAttr
@@ -82,7 +82,7 @@ func runSpace(t *testing.T, kind string) (last string) {
 	return last
 }
 
-// A spaceBench is a bench for what runs in a child.
+// A spaceBench is the bench of a child.
 type spaceBench struct {
 	what   string
 	failed *atomic.Bool
@@ -116,8 +116,7 @@ func (b *spaceBench) end() {
 	}
 }
 
-// A space is a disk whose size can be changed: to so many bytes more than it
-// holds, or files to at most so many bytes.
+// A space is a disk with a limit that can be changed: free bytes, or the size of files.
 type space struct {
 	dir    string
 	resize func(bytes int64) error
@@ -139,17 +138,17 @@ func openSpace() (space, error) {
 			return unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", n))
 		}}, nil
 	}
-	// The signal that goes with the limit would end the process.
+	// The signal of the limit would end the process.
 	signal.Ignore(syscall.SIGXFSZ)
 	return space{dir, func(n int64) error {
 		return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(n), Max: unix.RLIM_INFINITY})
 	}}, nil
 }
 
-// roomy is a size at which nothing is full.
+// roomy is a size that is always sufficient.
 const roomy = 60 << 20
 
-// spaceChild runs the scenarios of a full disk, at many sizes.
+// spaceChild runs the scenarios of a full disk with many sizes.
 func spaceChild() int {
 	s, err := openSpace()
 	if err != nil {
@@ -197,8 +196,8 @@ func spaceConfig(send batch.SendFunc, dir string, policy batch.Policy, ahead boo
 	}
 }
 
-// fill makes the disk small and adds events until they are refused or take
-// several times its size. It returns the accepted ones' tickets.
+// fill makes the disk small and adds events until they are refused or take several times
+// its size. It returns the tickets of the accepted events.
 func fill(b *spaceBench, r *rig, s space, size int64) (all []acked) {
 	if err := s.resize(size); err != nil {
 		b.Fatalf("resize: %v", err)
@@ -220,7 +219,7 @@ func fill(b *spaceBench, r *rig, s space, size int64) (all []acked) {
 	return all
 }
 
-// durable counts the events that are durable, waiting for no more than a moment.
+// durable counts the durable events, after a short wait.
 func durable(all []acked) (n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -256,8 +255,8 @@ func spaceResume(b *spaceBench, s space, size int64, dir string) {
 	r.allDelivered(v.store, true)
 }
 
-// spaceClose: Close on a full disk reports what it could not write, and the next
-// processor sends the rest.
+// spaceClose: Close on a full disk reports what it could not write, and the next processor
+// sends the rest.
 func spaceClose(b *spaceBench, s space, size int64, dir string) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
 	r := start(b, spaceConfig(v.send, dir, batch.PolicyBlock, true))
@@ -278,8 +277,8 @@ func spaceClose(b *spaceBench, s space, size int64, dir string) {
 	}
 }
 
-// spaceSpill: without WriteAhead, events go to disk when memory is full, and
-// wait in memory when that is full, too.
+// spaceSpill: without WriteAhead, events are written when memory is full, and wait in
+// memory when the disk is full too.
 func spaceSpill(b *spaceBench, s space, size int64, dir string) {
 	v := &valve{store: oracle.NewStore(oracle.Rules{})}
 	c := spaceConfig(v.send, dir, batch.PolicySpill, false)

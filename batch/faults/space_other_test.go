@@ -2,5 +2,5 @@
 
 package faults
 
-// spaceChild is started by a test that needs what Linux offers.
+// spaceChild is used on Linux only.
 func spaceChild() int { return 1 }

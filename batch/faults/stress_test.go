@@ -11,8 +11,8 @@ import (
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
 )
 
-// TestFault14_Stress: any number of producers on any number of processors; and
-// afterwards goroutines and memory are as before.
+// TestFault14_Stress: any number of producers on any number of processors. Afterwards there
+// are as many goroutines and as much memory as before.
 func TestFault14_Stress(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, procs := range []int{1, 2, 4, 8} {
@@ -45,8 +45,8 @@ func TestFault14_Stress(t *testing.T) {
 						})
 						r.load(producers, scale(1500, 30_000)/producers, 40)
 						r.allDelivered(store, order != batch.OrderNone)
-						// What is measured is the processor, which the test's cleanup
-						// holds, and not what it was tested with.
+						// The test measures the processor, which its cleanup keeps, and
+						// not the store and the ledger.
 						r.ledger, store = nil, nil
 					}
 				}()
@@ -54,8 +54,7 @@ func TestFault14_Stress(t *testing.T) {
 				if after > goroutines {
 					t.Errorf("got %d goroutines, %d before", after, goroutines)
 				}
-				// The processors' own default memory is 64 MiB; what is checked is
-				// that it is not kept.
+				// A processor uses up to 64 MiB by default; it must not keep it.
 				if grown > heap+4<<20 {
 					t.Errorf("got %d KiB of heap, %d before", grown>>10, heap>>10)
 				}
@@ -64,7 +63,7 @@ func TestFault14_Stress(t *testing.T) {
 	}
 }
 
-// baseline is the number of goroutines and the bytes of the heap in use.
+// baseline returns the number of goroutines and the used bytes of the heap.
 func baseline() (goroutines int, heap uint64) {
 	runtime.GC()
 	runtime.GC() // the second one empties pools
@@ -73,8 +72,7 @@ func baseline() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// TestFault05_Limit: many producers at once do not get more into the queue than
-// it holds.
+// TestFault05_Limit: concurrent producers do not exceed the limit of the queue.
 func TestFault05_Limit(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	for range scale(30, 1000) {
@@ -84,7 +82,7 @@ func TestFault05_Limit(t *testing.T) {
 			Send:    v.send,
 			Trigger: batch.Trigger{Count: 1},
 			Queue:   batch.Queue{Events: events, Full: batch.PolicyReject},
-			Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 16}, // so many shards
+			Lanes:   batch.Lanes[event]{Order: batch.OrderPerKey, Max: 16}, // 16 shards
 		})
 		ready := make(chan struct{})
 		var work sync.WaitGroup
@@ -93,7 +91,7 @@ func TestFault05_Limit(t *testing.T) {
 				<-ready
 				for range 4 {
 					e := r.ledger.Next(uint64(k), 10)
-					_ = r.ledger.Added(e, r.Add(e)) // most are refused: the ledger has it
+					_ = r.ledger.Added(e, r.Add(e)) // most are refused; the ledger has the result
 				}
 			})
 		}
@@ -107,8 +105,8 @@ func TestFault05_Limit(t *testing.T) {
 	}
 }
 
-// TestFault05_Memory: with a receiver that never answers, memory stays within
-// the queue and what is on the way, whatever is offered.
+// TestFault05_Memory: with a receiver that never responds, memory stays within the limits of
+// the queue and of the batches on the way, for any number of events.
 func TestFault05_Memory(t *testing.T) {
 	const queue, lanes, batchBytes = 4 << 20, 4, 256 << 10
 	release := make(chan struct{})
@@ -126,7 +124,7 @@ func TestFault05_Memory(t *testing.T) {
 	offers := scale(4000, 40_000)
 	for range offers {
 		e := r.ledger.Next(1, 8000)
-		_ = r.ledger.Added(e, r.Add(e)) // most are refused: the ledger has it
+		_ = r.ledger.Added(e, r.Add(e)) // most are refused; the ledger has the result
 	}
 	_, after := baseline()
 	const most = queue + lanes*batchBytes

@@ -53,7 +53,7 @@ func TestFault03_Reset(t *testing.T) {
 				for range scale(10, 200) {
 					r.load(4, 50, 80)
 					r.flush()
-					proxy.Break() // connections that had luck, too
+					proxy.Break() // the other connections too
 				}
 				s := r.allDelivered(store, order != batch.OrderNone)
 				if s.Requests == s.Batches {
@@ -108,8 +108,8 @@ func TestFault03_Server(t *testing.T) {
 	}
 }
 
-// sameDuplicates checks that the processor counts those events as duplicates
-// that the server got again after it had taken them.
+// sameDuplicates checks that the processor counts as duplicates the events that the server
+// got again after it had taken them.
 func sameDuplicates(t *testing.T, server *oracle.Server, s batch.Stats) {
 	t.Helper()
 	took := make(map[string]int)
@@ -127,12 +127,12 @@ func sameDuplicates(t *testing.T, server *oracle.Server, s batch.Stats) {
 	}
 }
 
-// lateReader is a transport that answers before it has read the body, and reads
-// and closes it much later, as the contract of http.RoundTripper allows: when so
-// many more requests have come. What it reads then must be the batch still.
+// A lateReader is a transport that responds before it has read the body, and reads and
+// closes the body after more requests, as http.RoundTripper allows. It must still read the
+// same batch.
 type lateReader struct {
 	store  *oracle.Store
-	status int // of early answers: 200 or 413
+	status int // of early responses: 200 or 413
 	limit  int64
 	behind int
 	mu     struct {
@@ -164,7 +164,7 @@ func (l *lateReader) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// read reads and closes a body, and gives it to the store if it was answered 200.
+// read reads and closes a body, and passes it to the store if the response was 200.
 func (l *lateReader) read(r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil && int64(len(body)) != r.ContentLength {
@@ -195,7 +195,7 @@ func (l *lateReader) read(r *http.Request) {
 	}
 }
 
-// finish reads what is left.
+// finish reads the remaining bodies.
 func (l *lateReader) finish(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -214,8 +214,8 @@ func (l *lateReader) finish(t *testing.T) {
 	}
 }
 
-// TestFault04_LateBody: a transport reads bodies after it answered, while the
-// memory they are in is wanted for more events.
+// TestFault04_LateBody: a transport reads bodies after it has responded, while more events
+// need memory.
 func TestFault04_LateBody(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusRequestEntityTooLarge} {
 		for _, c := range []struct {
@@ -245,8 +245,8 @@ func TestFault04_LateBody(t *testing.T) {
 	}
 }
 
-// TestFault04_LateSend: the same for a Send that is not HTTP: a reader made by
-// Body outlives the call.
+// TestFault04_LateSend: the same for a SendFunc without HTTP: a reader made by Body is used
+// after the call.
 func TestFault04_LateSend(t *testing.T) {
 	store := oracle.NewStore(oracle.Rules{})
 	type job struct {
@@ -286,8 +286,8 @@ func TestFault04_LateSend(t *testing.T) {
 	r.allDelivered(store, false)
 }
 
-// TestFault04_EarlyAnswer: a real server answers 413 before it reads the body,
-// and then neither reads on nor closes the connection.
+// TestFault04_EarlyAnswer: a real server responds with 413 before it reads the body, and
+// then neither reads on nor closes the connection.
 func TestFault04_EarlyAnswer(t *testing.T) {
 	store := oracle.NewStore(oracle.Rules{})
 	server := oracle.NewServer(t, store, func(q *oracle.Request) oracle.Act {
@@ -301,14 +301,14 @@ func TestFault04_EarlyAnswer(t *testing.T) {
 		Trigger: batch.Trigger{Bytes: 8 << 20, Count: 10_000, Linger: 200 * time.Millisecond},
 	})
 	for range scale(1, 10) {
-		r.load(4, 400, 4000) // more than fits in the sockets' buffers
+		r.load(4, 400, 4000) // more than fits in the buffers of the sockets
 		r.flush()
 	}
 	r.allDelivered(store, false)
 }
 
-// TestFault04_NeverClosed: Close does not wait longer than its context for a
-// body that nobody closes, and memory that is still read is not used again.
+// TestFault04_NeverClosed: Close does not wait longer than its context for a body that is
+// never closed, and memory that is still read is not reused.
 func TestFault04_NeverClosed(t *testing.T) {
 	store := oracle.NewStore(oracle.Rules{})
 	bodies := make(chan io.ReadCloser, 1)
@@ -344,7 +344,7 @@ func TestFault04_NeverClosed(t *testing.T) {
 	r.verdict(store, oracle.Promise{Once: true})
 }
 
-// slow are the ways in which a receiver does not answer in time.
+// slow are the ways in which a receiver does not respond in time.
 var slow = map[string]oracle.Act{
 	"reads a byte a second":   {Rate: 1},
 	"answers after 30 s":      {Delay: 30 * time.Second},
@@ -352,8 +352,8 @@ var slow = map[string]oracle.Act{
 	"takes and never answers": {At: oracle.AfterTake, Do: oracle.Hang},
 }
 
-// TestFault05_Slow: producers get what the policy says while the receiver does
-// not answer, and everything is as it should be when it does again.
+// TestFault05_Slow: the policy applies to producers while the receiver does not respond, and
+// everything is delivered when it does again.
 func TestFault05_Slow(t *testing.T) {
 	for how, act := range slow {
 		for _, policy := range []batch.Policy{batch.PolicyBlock, batch.PolicyReject, batch.PolicyDropNewest, batch.PolicyDropOldest, batch.PolicySpill} {
@@ -452,7 +452,7 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	if r.most.queued > events || r.most.queuedBytes > queue {
 		t.Errorf("got up to %d events, %d bytes in the queue, want at most %d, %d", r.most.queued, r.most.queuedBytes, events, queue)
 	}
-	// Those that are being sent, and those that wait for their next attempt: a
+	// Batches that are being sent, and those that wait for their next attempt: a
 	// quarter of the queue, or as many batches as there are lanes.
 	if most := 100*lanes + max(events/4, 100*lanes); r.most.inFlight > uint64(most) {
 		t.Errorf("got up to %d events on the way, want at most %d", r.most.inFlight, most)
@@ -467,9 +467,9 @@ func testSlow(t *testing.T, policy batch.Policy, serve func(*testing.T, *oracle.
 	r.verdict(store, oracle.Promise{Once: true})
 }
 
-// TestFault05_SpillOtherLane: the room that one lane's spilled events made is
-// taken by an open chunk of another lane. The first lane's producers go on all
-// the same, since the disk has space.
+// TestFault05_SpillOtherLane: an open chunk of another lane takes the room that the spilled
+// events of a lane made. The producers of the first lane still continue, because the disk
+// has space.
 func TestFault05_SpillOtherLane(t *testing.T) {
 	store := oracle.NewStore(oracle.Rules{})
 	v := &valve{store: store}

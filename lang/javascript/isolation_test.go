@@ -79,7 +79,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	f("Date.now = () => 'leak'; Date.prototype.getTime = () => 'leak'", "Date.now() === 'leak' || new Date().getTime() === 'leak'")
 }
 
-// What the interpreter keeps outside of objects is no larger after many runs.
+// What the interpreter keeps outside of objects does not grow with the number of runs.
 func TestNothingIsKept(t *testing.T) {
 	l := alone()
 	for _, code := range []string{

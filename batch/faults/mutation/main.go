@@ -1,14 +1,13 @@
-// Command mutation shows that the tests of batch/faults would notice: it takes
-// away one safeguard of package batch at a time, and wants the test named for it
-// to fail. Nothing is changed in the working copy: the compiler gets the changed
-// file instead of the real one (go test -overlay).
+// Command mutation shows that the tests of batch/faults notice mistakes: it removes one
+// safeguard of package batch at a time, and the test for it must fail. It does not change
+// the working copy: the compiler gets the changed file with go test -overlay.
 //
 //	go run ./batch/faults/mutation [-run regexp] [-v]
 //
-// Safeguards are in table.go, as text to be found in a file and text to put in
-// its place. One that is not found there exactly once is an error that names it:
-// the code has moved on, and so must the table. The exit status is 1 when a test
-// did not notice, when one fails without any change, or on such an error.
+// table.go has the safeguards, as a text in a file and its replacement. If a file does not
+// have the text exactly once, the code has changed and the table must change too. The exit
+// status is 1 after such an error, if a test did not notice, or if one fails without a
+// change.
 package main
 
 import (
@@ -34,11 +33,11 @@ const (
 	tests  = module + "/batch/faults"
 )
 
-// A mutation is a safeguard and the test that notices when it is gone.
+// A mutation removes a safeguard, which a test must notice.
 type mutation struct {
 	name string
 	file string // within the module, with slashes
-	test string // the name of a top-level test, and of its subtests if need be
+	test string // the name of a test, perhaps with subtests
 	cuts []cut
 }
 
@@ -57,8 +56,8 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutation", flag.ContinueOnError)
-	only := flags.String("run", "", "only mutations whose name this regular expression matches")
-	verbose := flags.Bool("v", false, "show what the tests say")
+	only := flags.String("run", "", "run only mutations with a name that matches this regular expression")
+	verbose := flags.Bool("v", false, "show the output of the tests")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("%d safeguards are not guarded:\n%w", len(errs), errors.Join(errs...))
 }
 
-// rootOf is the module's folder.
+// rootOf returns the folder of the module.
 func rootOf(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
@@ -114,10 +113,10 @@ type bench struct {
 	root, work string
 	out        io.Writer
 	verbose    bool
-	passes     map[string]error // of each test, whether it passes without a change
+	passes     map[string]error // whether each test passes without a change
 }
 
-// try returns nil when the mutation is noticed.
+// try returns nil if the test notices the mutation.
 func (b *bench) try(ctx context.Context, m mutation) error {
 	overlay, err := b.overlay(m)
 	if err != nil {
@@ -146,7 +145,7 @@ func (b *bench) try(ctx context.Context, m mutation) error {
 	return nil
 }
 
-// overlay writes the changed file and tells the compiler where it is.
+// overlay writes the changed file and the overlay for the compiler.
 func (b *bench) overlay(m mutation) (string, error) {
 	path := filepath.Join(b.root, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)
@@ -156,7 +155,7 @@ func (b *bench) overlay(m mutation) (string, error) {
 	changed := string(text)
 	for i, c := range m.cuts {
 		if n := strings.Count(changed, c.old); n != 1 {
-			return "", fmt.Errorf("cut %d does not apply: %s holds its text %d times, want once:\n%s", i+1, m.file, n, c.old)
+			return "", fmt.Errorf("cut %d does not apply: %s has its text %d times, it must have it once:\n%s", i+1, m.file, n, c.old)
 		}
 		changed = strings.Replace(changed, c.old, c.new, 1)
 	}
@@ -182,7 +181,7 @@ func (b *bench) passesNow(ctx context.Context, test string) error {
 	return err
 }
 
-// test runs a test and returns what it says.
+// test runs a test and returns its output.
 func (b *bench) test(ctx context.Context, test string, flags ...string) ([]byte, error) {
 	parts := strings.Split(test, "/")
 	for i, p := range parts {
@@ -191,7 +190,7 @@ func (b *bench) test(ctx context.Context, test string, flags ...string) ([]byte,
 	args := append([]string{"test", "-count=1", "-timeout=120s", "-run", strings.Join(parts, "/")}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, tests)...)
 	cmd.Dir = b.root
-	// Stopped, it ends its children itself.
+	// After an interrupt, it ends its children itself.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	said, err := cmd.CombinedOutput()
