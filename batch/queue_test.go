@@ -47,44 +47,34 @@ func TestReject(t *testing.T) {
 }
 
 func TestDropNewest(t *testing.T) {
+	dropping(t, batch.PolicyDropNewest, 20, "map[full:[15 16 17 18 19]]", "[[0 1 2 3 4] [5 6 7 8 9] [10 11 12 13 14]]")
+}
+
+func TestDropOldest(t *testing.T) {
+	dropping(t, batch.PolicyDropOldest, 23, "map[full:[5 6 7 8 9 10 11 12 13 14]]", "[[0 1 2 3 4] [15 16 17 18 19] [20 21 22]]")
+}
+
+// dropping adds n events to a queue of ten while a batch of five is on the way.
+func dropping(t *testing.T, full batch.Policy, n int, dropped, delivered string) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})
 		r := shut(open)
 		var d drops
-		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.PolicyDropNewest}, Lanes: batch.Lanes[int]{Max: 1}})
-		for i := range 20 {
+		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: full}, Lanes: batch.Lanes[int]{Max: 1}})
+		for i := range n {
 			add(t, p, i, i+1)
 			synctest.Wait()
 		}
-		if got := fmt.Sprint(d.by); got != "map[full:[15 16 17 18 19]]" {
-			t.Errorf("got %s", got)
+		if got := fmt.Sprint(d.by); got != dropped {
+			t.Errorf("got %s dropped, want %s", got, dropped)
 		}
-		if s := balance(t, p); s.Accepted != 20 || s.DroppedFull != 5 {
+		if s := balance(t, p); s.Accepted != uint64(n) || s.DroppedFull != uint64(strings.Count(dropped, " ")+1) {
 			t.Errorf("got %+v", s)
 		}
 		close(open)
 		finish(t, p)
-	})
-}
-
-func TestDropOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		open := make(chan struct{})
-		r := shut(open)
-		var d drops
-		p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 5}, Queue: batch.Queue{Events: 10, Full: batch.PolicyDropOldest}, Lanes: batch.Lanes[int]{Max: 1}})
-		for i := range 23 {
-			add(t, p, i, i+1)
-			synctest.Wait()
-		}
-		if got := fmt.Sprint(d.by); got != "map[full:[5 6 7 8 9 10 11 12 13 14]]" {
-			t.Errorf("got %s", got)
-		}
-		balance(t, p)
-		close(open)
-		finish(t, p)
-		if got := fmt.Sprint(r.calls()); got != "[[0 1 2 3 4] [15 16 17 18 19] [20 21 22]]" {
-			t.Errorf("got %s", got)
+		if got := fmt.Sprint(r.calls()); got != delivered {
+			t.Errorf("got %s delivered, want %s", got, delivered)
 		}
 	})
 }

@@ -121,6 +121,34 @@ func (m *machine) discard() {
 // forget drops references of a machine: a test has hundreds.
 func (m *machine) forget() { m.Processor, m.disk = nil, nil }
 
+// workFor works for d, calls stop, and returns its disk.
+func (m *machine) workFor(ctx context.Context, d time.Duration, stop func() *vfstest.FS) *vfstest.FS {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var work sync.WaitGroup
+	work.Go(func() { m.work(ctx, 3) })
+	<-ctx.Done()
+	disk := stop()
+	work.Wait()
+	m.forget()
+	return disk
+}
+
+// flaky returns a SendFunc to a store that fails for one batch in n, and loses the
+// response for another one. It is called under the lock of the machine.
+func flaky(store *oracle.Store, rnd *rand.Rand, n int) batch.SendFunc {
+	return func(_ context.Context, b *batch.Batch) batch.Outcome {
+		switch rnd.IntN(n) {
+		case 0:
+			return batch.Outcome{Err: errors.New("no")}
+		case 1:
+			give(store, b)
+			return batch.Outcome{Err: errors.New("no answer")}
+		}
+		return give(store, b)
+	}
+}
+
 // survives checks that all events that were reported as durable have arrived.
 func survives(t *testing.T, store *oracle.Store, l *oracle.Ledger, said map[uint64]struct{}) {
 	t.Helper()
@@ -151,29 +179,13 @@ func TestFault06_Once(t *testing.T) {
 			t.Parallel()
 			rnd, lot := random(t), random(t)
 			store := oracle.NewStore(oracle.Rules{})
-			flaky := func(_ context.Context, b *batch.Batch) batch.Outcome { // called under the machine's lock
-				switch lot.IntN(10) {
-				case 0:
-					return batch.Outcome{Err: errors.New("no")}
-				case 1:
-					give(store, b)
-					return batch.Outcome{Err: errors.New("no answer")}
-				}
-				return give(store, b)
-			}
+			send := flaky(store, lot, 10)
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
 			disk := vfstest.New()
 			for range scale(20, 300) {
-				m := boot(t, ledger, disk, segment, said, flaky)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond)
-				var work sync.WaitGroup
-				work.Go(func() { m.work(ctx, 3) })
-				<-ctx.Done()
-				disk = m.kill()
-				cancel()
-				work.Wait()
-				m.forget()
+				m := boot(t, ledger, disk, segment, said, send)
+				disk = m.workFor(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond, m.kill)
 			}
 			last := boot(t, ledger, disk, segment, said, into(store))
 			last.flush()
@@ -213,32 +225,16 @@ func TestFault07_Power(t *testing.T) {
 			t.Parallel()
 			rnd, lot, faults := random(t), random(t), random(t)
 			store := oracle.NewStore(oracle.Rules{})
-			flaky := func(_ context.Context, b *batch.Batch) batch.Outcome { // called under the machine's lock
-				switch lot.IntN(4) {
-				case 0:
-					return batch.Outcome{Err: errors.New("no")}
-				case 1:
-					give(store, b)
-					return batch.Outcome{Err: errors.New("no answer")}
-				}
-				return give(store, b)
-			}
+			send := flaky(store, lot, 4)
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
 			disk := vfstest.New()
 			for range scale(20, 300) {
-				m := boot(t, ledger, disk, 16<<10, said, flaky)
+				m := boot(t, ledger, disk, 16<<10, said, send)
 				if c.fail != nil {
 					disk.SetFail(c.fail(faults))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond)
-				var work sync.WaitGroup
-				work.Go(func() { m.work(ctx, 3) })
-				<-ctx.Done()
-				disk = m.crash(rnd)
-				cancel()
-				work.Wait()
-				m.forget()
+				disk = m.workFor(t.Context(), time.Duration(rnd.IntN(60_000))*time.Microsecond, func() *vfstest.FS { return m.crash(rnd) })
 			}
 			last := boot(t, ledger, disk, 16<<10, said, into(store))
 			last.flush()
