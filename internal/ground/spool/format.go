@@ -78,9 +78,6 @@ type Position struct {
 	count   uint32 // events
 }
 
-// IsZero reports whether the position is the zero Position.
-func (p Position) IsZero() bool { return p == Position{} }
-
 func (p Position) String() string { return fmt.Sprintf("%016x+%d", p.segment, p.offset) }
 
 func (p Position) end() int64 { return p.offset + int64(p.length) }
