@@ -432,11 +432,11 @@ func TestOrderUnderTrouble(t *testing.T) {
 	const events, calls = 60, 1000
 	for seed := range uint64(500) {
 		synctest.Test(t, func(t *testing.T) {
-			lot := rand.New(rand.NewPCG(seed, 7))
-			refused, failed := lot.IntN(70), lot.IntN(30) // in a hundred
+			rnd := rand.New(rand.NewPCG(seed, 7))
+			refused, failed := rnd.IntN(70), rnd.IntN(30) // in a hundred
 			var took []int
 			r := receiver{answer: func(call int, _ *batch.Batch, events []string) batch.Outcome {
-				switch x := lot.IntN(100); {
+				switch x := rnd.IntN(100); {
 				case call > calls: // it recovers
 				case x < refused:
 					return batch.Outcome{Verdict: batch.VerdictBisect, Status: 400, Err: errors.New("400 Bad Request")}
@@ -455,7 +455,7 @@ func TestOrderUnderTrouble(t *testing.T) {
 			var d drops
 			order := []batch.Order{batch.OrderTotal, batch.OrderPerKey}[seed%2]
 			p := start(t, batch.Options[int]{
-				Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 1 + lot.IntN(30)}, Retry: quick,
+				Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Count: 1 + rnd.IntN(30)}, Retry: quick,
 				Lanes: batch.Lanes[int]{Max: 1, Order: order, Key: func(*int) uint64 { return 0 }},
 			})
 			add(t, p, 0, events)

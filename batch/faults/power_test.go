@@ -90,10 +90,10 @@ func (m *machine) work(ctx context.Context, producers int) {
 }
 
 // crash switches the power off and returns the disk as it is then.
-func (m *machine) crash(lot *rand.Rand) *vfstest.FS {
+func (m *machine) crash(rnd *rand.Rand) *vfstest.FS {
 	m.mu.Lock()
 	m.off = true
-	after := m.disk.Crash(lot)
+	after := m.disk.Crash(rnd)
 	m.mu.Unlock()
 	m.discard()
 	return after
@@ -177,9 +177,9 @@ func TestFault06_Once(t *testing.T) {
 	for _, segment := range []int64{8 << 10, 1 << 20} {
 		t.Run(name(segment), func(t *testing.T) {
 			t.Parallel()
-			rnd, lot := random(t), random(t)
+			rnd, answers := random(t), random(t)
 			store := oracle.NewStore(oracle.Rules{})
-			send := flaky(store, lot, 10)
+			send := flaky(store, answers, 10)
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
 			disk := vfstest.New()
@@ -223,9 +223,9 @@ func TestFault07_Power(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			rnd, lot, faults := random(t), random(t), random(t)
+			rnd, answers, faults := random(t), random(t), random(t)
 			store := oracle.NewStore(oracle.Rules{})
-			send := flaky(store, lot, 4)
+			send := flaky(store, answers, 4)
 			ledger := new(oracle.Ledger)
 			said := make(map[uint64]struct{})
 			disk := vfstest.New()

@@ -27,7 +27,7 @@ const MemoryLimit = 128 << 20
 
 const (
 	bytesPerStep = 32     // of text that a function reads or writes
-	lookEvery    = 10_000 // steps between two checks of the context and the clock
+	checkEvery   = 10_000 // steps between two checks of the context and the clock
 
 	elementBytes = 24 // of an element of a list: an interface and its value
 	entryBytes   = 96 // of an entry of a map or a set
@@ -75,14 +75,14 @@ func (m *meter) spend(steps, bytes int) error {
 	default:
 		m.steps -= steps
 		m.bytes -= bytes
-		if m.unseen += steps; m.unseen >= lookEvery {
-			m.look()
+		if m.unseen += steps; m.unseen >= checkEvery {
+			m.check()
 		}
 	}
 	return m.stopped
 }
 
-func (m *meter) look() {
+func (m *meter) check() {
 	m.unseen = 0
 	switch {
 	case m.ctx.Err() != nil:

@@ -13,18 +13,18 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// An attack is code that an author could have written, or something like it, and
-// what its client sends to have it use up time or memory.
+// An attack is code that an author could have written, and what a client sends so that it
+// uses up time or memory.
 type attack struct {
 	code string
 	in   string // JSON; $a is 60,000 letters, $m 4 million, $d 3 million digits, $( a million parentheses
-	want string // in the error, unless the run was stopped before; "" if it is to be stopped
+	want string // in the error, unless the run was stopped before; "" if it must be stopped
 }
 
 const refused = "more than the limit"
 
-// attacks ended the process, or ran for ever, before they were bounded. Each has
-// to end with an error.
+// attacks ended the process, or ran for ever, before there were limits. Each must end with
+// an error.
 func attacks() []attack {
 	huge := `{"length":9007199254740991}`
 	list := []attack{
@@ -133,8 +133,8 @@ func attacks() []attack {
 	return list
 }
 
-// attacked says that this process is the one to be attacked. Its memory is
-// limited, so that an attack that succeeds ends it, and not the machine.
+// attacked is the environment variable of the attacked process. Its memory is limited, so
+// that a successful attack ends it, and not the machine.
 const attacked = "UNIFLOW_TEST_ATTACKED"
 
 // Each attack ends soon after the timeout, without much memory.

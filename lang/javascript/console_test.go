@@ -44,7 +44,7 @@ func TestConsole(t *testing.T) {
 
 	log.Reset()
 	p := compile(t, language, "export default () => { for (let k = 0; k < 1000; k++) console.log('é'.repeat(5000)) }", lang.Options{Log: logger})
-	for range 2 { // each run has its own share
+	for range 2 { // the limits are per run
 		log.Reset()
 		if _, err := p.Eval(t.Context(), value.Null()); err != nil {
 			t.Fatal(err)

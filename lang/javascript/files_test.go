@@ -12,8 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// What would use up the parsers' stack, or take them minutes, is refused before
-// they get it: in the code and in what it imports.
+// Code that would overflow the stack of the parsers, or take them minutes, is refused
+// before, also in imported files.
 func TestDeepCodeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.yaml")
@@ -58,7 +58,7 @@ func TestLongCodeIsNotRefused(t *testing.T) {
 	}
 }
 
-// A comment that names a source map makes nothing read it.
+// A source map that a comment names is not read.
 func TestSourceMapsAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
@@ -87,8 +87,7 @@ func TestSourceMapsAreNotRead(t *testing.T) {
 	}
 }
 
-// The bundler looks at no file but those that are imported, and these have to be
-// files of the folder.
+// The bundler reads imported files only, and these must be files of the folder.
 func TestOtherFilesAreNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.yaml")
@@ -117,7 +116,7 @@ func TestOtherFilesAreNotOpened(t *testing.T) {
 	}
 }
 
-// Code that ends too early is reported where something is not closed.
+// Code that ends too early is reported at the bracket that is not closed.
 func TestUnclosedBrackets(t *testing.T) {
 	for _, c := range []struct {
 		mode      lang.Mode

@@ -9,7 +9,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// What has a guard does what the standard says of it.
+// Functions with a guard do what the standard says.
 func TestGuardsKeepTheStandard(t *testing.T) {
 	// n is more elements than are sorted without a guard.
 	const prelude = `
@@ -67,8 +67,8 @@ func wrap(code string) string {
 	return code
 }
 
-// Without a garbage collector, whose goal is then the limit of memory, a run may
-// fill no more of the heap than with one.
+// Without a garbage collector, whose goal is then the memory limit, a run may not use more
+// of the heap than with one.
 func TestHeapIsBoundedWithoutCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	e, err := newPool().get()
@@ -76,7 +76,7 @@ func TestHeapIsBoundedWithoutCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.begin(t.Context(), 0)
-	e.look()
+	e.checkLimits()
 	e.watch.Lock()
 	heap, _ := e.heapSizeLocked()
 	ceiling := e.watch.ceiling

@@ -34,7 +34,7 @@ func isolate(t testing.TB, code string, opts lang.Options) *isolated {
 	return p.(*isolated)
 }
 
-// pids are those of the idle workers.
+// pids returns the process IDs of the idle workers.
 func (p *isolated) pids() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +56,7 @@ func wantPid(t *testing.T, p *isolated) int {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// What a function returns of what it was given is the same, in a worker as in this
-// process.
+// A function returns the same value in a worker and in this process.
 func TestIsolatedValues(t *testing.T) {
 	whole := isolate(t, "export default i => i", lang.Options{})
 	part := isolate(t, "export default i => ({ part: i.part })", lang.Options{})
@@ -108,8 +107,8 @@ func TestIsolatedValues(t *testing.T) {
 	f(value.String(strings.Repeat("long ", 1<<20)))
 }
 
-// An error of the payload stays the one that it is; one that the code has made is what
-// it would be in this process.
+// An error of the payload stays the same error; an error made by the code is the same as
+// in this process.
 func TestIsolatedErrorValues(t *testing.T) {
 	first, second := errors.New("first"), &lang.Thrown{Message: "second", Status: 404, Code: "gone", Public: true}
 	in := value.List(value.Error(first), value.Map(value.Field{Name: "e", Value: value.Error(second)}))
@@ -133,8 +132,8 @@ func TestIsolatedErrorValues(t *testing.T) {
 	}
 }
 
-// Each of these is not bounded inside of a process: the timeout or the limit of memory
-// ends it, this process stays small, and the next evaluation has an answer.
+// No limit in a process stops these: the timeout or the memory limit ends the worker, this
+// process stays small, and the next evaluation works.
 func TestIsolatedAttacks(t *testing.T) {
 	f := func(limit time.Duration, code, want string) {
 		t.Helper()
@@ -162,12 +161,12 @@ func TestIsolatedAttacks(t *testing.T) {
 	f(300*time.Millisecond, "return String(Function('n', 'return 3n ** n')(BigInt(i.n)) % 7n)", "")
 	f(300*time.Millisecond, "const t = '9'.repeat(30000000); return 1n < t", "")
 	f(300*time.Millisecond, "let x = 1n << 1000000n; for (let k = 0; k < 9; k++) x *= x; return String(x).length", "")
-	if !invariant.Race { // under which memory is not limited
+	if !invariant.Race { // with it, memory is not limited
 		f(20*time.Second, "return String(Function('n', 'return 1n << n')(BigInt(i.n) * 100n) % 7n)", "memory")
 	}
 }
 
-// allocated is how many bytes this process has allocated so far.
+// allocated returns how many bytes this process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -245,8 +244,8 @@ func TestIsolatedNeedsWorker(t *testing.T) {
 	}
 }
 
-// A worker that was killed between two evaluations is replaced; so is one that is
-// killed during one, which begins again.
+// A worker that was killed between two evaluations is replaced. If it is killed during an
+// evaluation, that begins again.
 func TestIsolatedKilled(t *testing.T) {
 	log := &syncLog{more: make(chan struct{}, 1)}
 	p := isolate(t, "export default i => { if (i === 1) return i; console.log('begun', i); for (;;); }", lang.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -295,7 +294,7 @@ func TestIsolatedKilled(t *testing.T) {
 	}
 }
 
-// A syncLog tells when it has been written to.
+// A syncLog reports writes on a channel.
 type syncLog struct {
 	sync.Mutex
 	strings.Builder
@@ -320,8 +319,8 @@ func (l *syncLog) String() string {
 	return l.Builder.String()
 }
 
-// An evaluation ends when its context does, or Close is called. Then no process is
-// left, and there are no more evaluations.
+// An evaluation ends when its context does, or Close is called. After Close there are no
+// processes and no evaluations.
 func TestIsolatedStopped(t *testing.T) {
 	log := &syncLog{more: make(chan struct{}, 1)}
 	p := isolate(t, "export default i => { console.log(i); while (i > 1); return i }", lang.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -377,7 +376,7 @@ func TestIsolatedInherits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if runtime.GOOS != "linux" {
-		return // there is no other way to look
+		return // other systems have no such list
 	}
 	proc := filepath.Join("/proc", value.Int(int64(wantPid(t, p))).String())
 	env, err := os.ReadFile(filepath.Join(proc, "environ"))
@@ -399,7 +398,7 @@ func TestIsolatedInherits(t *testing.T) {
 	}
 }
 
-// Many evaluations concurrently are answered by at most GOMAXPROCS workers.
+// Concurrent evaluations use at most GOMAXPROCS workers.
 func TestIsolatedConcurrently(t *testing.T) {
 	p := isolate(t, "let n = 0; export default i => i + ++n", lang.Options{})
 	var all sync.WaitGroup

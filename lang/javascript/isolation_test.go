@@ -15,16 +15,15 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// alone returns a language with a single runtime, so that one run follows the
-// other in it.
+// alone returns a language with a single runtime, which all runs share.
 func alone() *Language {
 	l := New()
 	l.pool.free = make(chan *engine, 1)
 	return l
 }
 
-// Each attempt tries to leave something behind, and returns whether it finds
-// what it left. What it may not do throws, or has no effect.
+// Each attempt tries to leave something behind, and returns whether it finds something. An
+// attempt that is not allowed throws, or has no effect.
 func TestNothingIsLeftBehind(t *testing.T) {
 	l := alone()
 	f := func(attempt, seen string) {
@@ -117,12 +116,12 @@ func TestNoHostObjects(t *testing.T) {
 	}
 }
 
-// A source map that code names at run time is not read from the disk.
+// A source map that code names at run time is not read from disk.
 func TestEvalReadsNoFiles(t *testing.T) {
 	check(t, language, "export default () => eval('1 //# sourceMappingURL=/etc/passwd\\n//# sourceMappingURL=/etc/passwd')", lang.Options{}, value.Null(), value.Int(1))
 }
 
-// Frozen prototypes must not be in the way of ordinary code.
+// Ordinary code works with frozen prototypes.
 func TestOrdinaryCodeWorks(t *testing.T) {
 	f := func(code, want string) {
 		t.Helper()
@@ -192,7 +191,7 @@ func TestBounds(t *testing.T) {
 	f("{ const a = []; a.length = i.n; return a }", "elements")
 }
 
-// A regular expression that tries 2^40 ways ends after a second.
+// A regular expression that backtracks 2^40 times ends after a second.
 func TestRegexpIsBounded(t *testing.T) {
 	p := compile(t, language, "export default s => /^(?=a)(a+)+$/.test(s)", lang.Options{Timeout: 100 * time.Millisecond})
 	began := time.Now()
@@ -232,7 +231,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 	}
 }
 
-// An interrupt that comes as its run ends must not end the next one.
+// An interrupt at the end of a run must not end the next one.
 func TestInterruptStaysWithItsRun(t *testing.T) {
 	l := alone()
 	spin := compile(t, l, "export default n => { let x = 0; for (let i = 0; i < n; i++) x += i; return x }", lang.Options{Timeout: 200 * time.Microsecond})
@@ -242,7 +241,7 @@ func TestInterruptStaysWithItsRun(t *testing.T) {
 		runs = 100 // each timeout costs a new runtime
 	}
 	for i := range runs {
-		// Around the time that the timeout takes to come.
+		// About as long as the timeout takes.
 		if _, err := spin.Eval(context.Background(), value.Int(int64(i%500*8))); err != nil {
 			var timeout *lang.Timeout
 			if !errors.As(err, &timeout) {
@@ -257,8 +256,7 @@ func TestInterruptStaysWithItsRun(t *testing.T) {
 	t.Logf("%d of %d runs timed out", timeouts, runs)
 }
 
-// TestConcurrent has many goroutines use one program, some of whose runs are
-// cancelled.
+// TestConcurrent uses one program in many goroutines, and cancels some of the runs.
 func TestConcurrent(t *testing.T) {
 	l := New()
 	p := compile(t, l, "let calls = 0\nexport default async i => { calls++; if (i.spin) for (;;) {} const copy = { ...i.body, seen: await i.id }; copy.list.push(i.id); return [calls, copy] }", lang.Options{Timeout: time.Minute})
@@ -306,8 +304,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// FuzzJavaScriptValue sends values through JavaScript: untouched, copied field
-// by field in the script, and by way of an expression.
+// FuzzJavaScriptValue passes values through JavaScript: unchanged, copied field by field in
+// a script, and through an expression.
 func FuzzJavaScriptValue(f *testing.F) {
 	for _, s := range []string{
 		"null", "1", "-0.0", "1e300", "9007199254740993", "18446744073709551615", "-9223372036854775808", `"é😀"`,

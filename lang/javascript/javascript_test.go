@@ -47,8 +47,8 @@ func compile(t testing.TB, l lang.Language, code string, opts lang.Options) lang
 	return p
 }
 
-// check evaluates code on in and compares kind and text, so that an integer that
-// came back as a float, or fields in another order, are seen.
+// check evaluates code on in and compares kind and text, to notice an integer that became a
+// float, or another order of fields.
 func check(t *testing.T, l lang.Language, code string, opts lang.Options, in, want value.Value) {
 	t.Helper()
 	p, err := l.Compile(diag.PlainText(code), opts)
@@ -92,7 +92,7 @@ func TestFunction(t *testing.T) {
 	f("exports.default = () => 1", "1")
 	f("//! a legal comment\nexport default () => 1 // and another", "1")
 
-	// What comes back.
+	// Results.
 	f("export default () => undefined", "null")
 	f("export default () => {}", "null")
 	f("export default () => null", "null")
@@ -111,7 +111,7 @@ func TestFunction(t *testing.T) {
 	f("class P { constructor() { this.x = 1 } get y() { return 2 } }\nexport default () => new P()", `{"x":1}`)
 	f("export default () => Object.create(null, { a: { value: 1, enumerable: true } })", `{"a":1}`)
 
-	// What the payload looks like.
+	// The payload in JavaScript.
 	f("export default i => [typeof i.n, typeof i.big, typeof i.none, typeof i.at, typeof i.wait, i.none === null]", `["number","bigint","object","object","number",true]`)
 	f("export default i => [i.at.getTime(), i.at instanceof Date, i.wait, i.raw instanceof Uint8Array, [...i.raw]]", `[1714979289000,true,90000,true,[0,1,255]]`)
 	f("export default i => i.big + 1n - 1n", "18446744073709551615")
@@ -157,7 +157,7 @@ func TestFunctionKeepsKinds(t *testing.T) {
 	check(t, language, "export default i => i", lang.Options{}, value.Int(math.MinInt64), value.Int(math.MinInt64))
 }
 
-// A script may change what it is given; the payload stays as it was.
+// A script may change its argument; the payload does not change.
 func TestMutationIsPrivate(t *testing.T) {
 	in := payload()
 	before := in.String()
@@ -182,7 +182,7 @@ func TestMutationIsPrivate(t *testing.T) {
 	f("i.body.self = i.n; const copy = { ...i.body }; copy.a = 0; return i.body.a", "1")
 }
 
-// unread is the source of a lazy map that must not be asked.
+// unread is the source of a lazy map that must not be read.
 type unread struct{ t testing.TB }
 
 func (u unread) Fields() []value.Field {
@@ -237,7 +237,7 @@ func TestErrors(t *testing.T) {
 	f("export default async () => { await new Promise(() => {}) }", "never settles")
 	f("export default function f() { return f() + 1 }", "calls nest deeper")
 	if invariant.Race {
-		return // unwinding what follows takes seconds under the race detector
+		return // unwinding takes seconds under the race detector
 	}
 	f("export default () => { const f = () => [1].map(f); return f() }", "calls nest deeper")
 	f("export default () => { const o = { toString() { return '' + o } }; return '' + o }", "calls nest deeper")
@@ -263,7 +263,7 @@ func TestThrownFields(t *testing.T) {
 	}
 }
 
-// An error says where in the document it was thrown.
+// An error has the place in the document where it was thrown.
 func TestPlaceOfErrors(t *testing.T) {
 	f := func(l lang.Language, mode lang.Mode, code string, line, col int) {
 		t.Helper()
@@ -347,7 +347,7 @@ func TestExpression(t *testing.T) {
 	}
 }
 
-// Every set of keys needs a function of its own, and there may be many.
+// Each set of keys needs its own function, and there may be many sets.
 func TestExpressionVariants(t *testing.T) {
 	p := compile(t, language, "[typeof a, typeof b, typeof c, typeof d, typeof e, typeof f, typeof g].filter(x => x === 'number').length", lang.Options{Mode: lang.ModeExpression})
 	for set := range 128 {

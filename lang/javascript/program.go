@@ -64,14 +64,14 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 	v, err := p.guard(e, f)
 	stopped := e.end()
 	if p.private {
-		e.spoilt = e.spoilt || slices.ContainsFunc(e.private, func(fields reflect.Value) bool { return fields.Len() > 0 })
+		e.unusable = e.unusable || slices.ContainsFunc(e.private, func(fields reflect.Value) bool { return fields.Len() > 0 })
 	}
 	switch {
 	case stopped == nil:
 	case err == nil:
 		e.vm.ClearInterrupt() // it came too late
 	default:
-		e.spoilt = true
+		e.unusable = true
 		v, err = value.Value{}, stopped
 	}
 	p.pool.put(e)
@@ -89,7 +89,7 @@ func (p *program) run(ctx context.Context, timeout time.Duration, f func(*engine
 func (p *program) guard(e *engine, f func(*engine) (value.Value, error)) (v value.Value, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.spoilt = true
+			e.unusable = true
 			v, err = value.Value{}, p.panicked(r)
 		}
 	}()
@@ -131,10 +131,10 @@ func (p *program) failure(e *engine, err error) error {
 	)
 	switch {
 	case errors.As(err, &interrupted):
-		e.spoilt = true
+		e.unusable = true
 		return err
 	case errors.As(err, &overflow):
-		e.spoilt = true
+		e.unusable = true
 		return errOverflow
 	case errors.As(err, &rejected):
 		return p.thrown(e, rejected.reason, nil)

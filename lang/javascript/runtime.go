@@ -82,7 +82,7 @@ func (p *pool) get() (*engine, error) {
 
 // put takes back an engine, unless its last run was interrupted.
 func (p *pool) put(e *engine) {
-	if e.spoilt {
+	if e.unusable {
 		return
 	}
 	select {
@@ -146,7 +146,7 @@ func (p *pool) make() (*engine, error) {
 	if e.private, err = privateFields(helpers); err != nil {
 		return nil, fmt.Errorf("javascript bootstrap: %w", err)
 	}
-	e.watch.timer = time.AfterFunc(time.Hour, e.look)
+	e.watch.timer = time.AfterFunc(time.Hour, e.checkLimits)
 	e.watch.timer.Stop()
 	return e, nil
 }
@@ -186,8 +186,8 @@ func privateFields(helpers *goja.Object) ([]reflect.Value, error) {
 
 // An engine is one runtime. It belongs to one run at a time.
 type engine struct {
-	vm     *goja.Runtime
-	spoilt bool // must not be reused
+	vm       *goja.Runtime
+	unusable bool // must not be reused
 
 	kept map[*goja.Program]goja.Callable // functions of expressions
 
@@ -245,8 +245,8 @@ func (e *engine) begin(ctx context.Context, timeout time.Duration) {
 	w.Unlock()
 }
 
-// look is called by the timer.
-func (e *engine) look() {
+// checkLimits is called by the timer.
+func (e *engine) checkLimits() {
 	w := &e.watch
 	w.Lock()
 	defer w.Unlock()

@@ -279,7 +279,7 @@ func TestCheckpointDamage(t *testing.T) {
 	if len(at) != 10 {
 		t.Fatal("no records")
 	}
-	lot := rand.New(rand.NewPCG(1, 1))
+	rnd := rand.New(rand.NewPCG(1, 1))
 	stride := 1
 	if testing.Short() || invariant.Race {
 		stride = 11
@@ -290,10 +290,10 @@ func TestCheckpointDamage(t *testing.T) {
 			for _, slot := range damage {
 				name := dir + "/checkpoint." + slot
 				b := fs.Content(name)
-				if lot.IntN(4) == 0 {
+				if rnd.IntN(4) == 0 {
 					b = b[:off]
 				} else {
-					b[off] ^= byte(1 + lot.IntN(255))
+					b[off] ^= byte(1 + rnd.IntN(255))
 				}
 				fs.SetContent(name, b)
 			}

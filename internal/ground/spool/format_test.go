@@ -93,16 +93,16 @@ func TestCheckpointRoundTrip(t *testing.T) {
 }
 
 func TestPrefixSums(t *testing.T) {
-	lot := rand.New(rand.NewPCG(1, 2))
+	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{0, 1, block - 1, block, block + 1, 3*block + 77} {
 		b := make([]byte, size)
 		for i := range b {
-			b[i] = byte(lot.Uint32())
+			b[i] = byte(rnd.Uint32())
 		}
 		p := newPrefixSums(bytes.NewReader(b), int64(size))
 		for range 200 {
-			from := lot.IntN(size + 1)
-			to := from + lot.IntN(size-from+1)
+			from := rnd.IntN(size + 1)
+			to := from + rnd.IntN(size-from+1)
 			if got, want := p.between(int64(from), int64(to)), checksum(b[from:to]); got != want {
 				t.Fatalf("%d to %d of %d: got %08x, want %08x", from, to, size, got, want)
 			}
@@ -111,10 +111,10 @@ func TestPrefixSums(t *testing.T) {
 }
 
 func TestAckSet(t *testing.T) {
-	lot := rand.New(rand.NewPCG(3, 4))
+	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
 		a := ackSet{mark: 10}
-		order := lot.Perm(100)
+		order := rnd.Perm(100)
 		done := make(map[int]bool)
 		for _, i := range order {
 			s := span{int64(10 + i*5), int64(15 + i*5)}

@@ -66,14 +66,14 @@ func TestPowerLoss(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	lot := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(seed, 1))
 	fs := vfstest.New()
 	l := newLedger()
 	durable, epoch := 0, uint64(0)
 	for round := range rounds {
 		opt := spool.Options{
-			Dir: dir, FS: fs, SegmentBytes: 8 << 10, SyncEvery: -1, SyncBytes: int64(1 + lot.IntN(8000)),
-			CheckpointEvery: time.Duration(1+lot.IntN(3)) * 100 * time.Microsecond,
+			Dir: dir, FS: fs, SegmentBytes: 8 << 10, SyncEvery: -1, SyncBytes: int64(1 + rnd.IntN(8000)),
+			CheckpointEvery: time.Duration(1+rnd.IntN(3)) * 100 * time.Microsecond,
 		}
 		s, rep := open(t, opt)
 		if s.Epoch() <= epoch {
@@ -84,7 +84,7 @@ func TestPowerLoss(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("round %d, seed %d", round, seed)
 		}
-		next := l.run(t, s, fs, lot, at)
+		next := l.run(t, s, fs, rnd, at)
 		if err := s.Close(); err != nil { // on the disk before the loss of power
 			t.Fatal(err)
 		}
@@ -99,16 +99,16 @@ func TestPowerLoss(t *testing.T) {
 
 // run appends and acknowledges at random, until the power is lost, and returns
 // the disk after that.
-func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, lot *rand.Rand, at map[key]spool.Position) *vfstest.FS {
+func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, rnd *rand.Rand, at map[key]spool.Position) *vfstest.FS {
 	t.Helper()
 	seq := make(map[uint16]uint64)
-	for range lot.IntN(80) {
-		switch lot.IntN(5) {
+	for range rnd.IntN(80) {
+		switch rnd.IntN(5) {
 		case 0, 1, 2:
-			lane := uint16(lot.IntN(3))
+			lane := uint16(rnd.IntN(3))
 			k := key{lane, s.Epoch(), seq[lane]}
 			seq[lane]++
-			b := payload(lane, k.seq, lot.IntN(2000))
+			b := payload(lane, k.seq, rnd.IntN(2000))
 			l.mu.Lock()
 			l.mu.sent[k] = b
 			l.mu.Unlock()
@@ -125,11 +125,11 @@ func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, lot *rand.Ran
 				}
 			})
 		case 3:
-			keys := slices.SortedFunc(maps.Keys(at), func(a, b key) int { // or the lot would not repeat
+			keys := slices.SortedFunc(maps.Keys(at), func(a, b key) int { // or the rnd would not repeat
 				return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.lane, b.lane), cmp.Compare(a.seq, b.seq))
 			})
-			for len(keys) > 0 && lot.IntN(10) > 0 {
-				i := lot.IntN(len(keys))
+			for len(keys) > 0 && rnd.IntN(10) > 0 {
+				i := rnd.IntN(len(keys))
 				k := keys[i]
 				keys = slices.Delete(keys, i, i+1)
 				l.mu.Lock()
@@ -147,7 +147,7 @@ func (l *ledger) run(t *testing.T, s *spool.Spool, fs *vfstest.FS, lot *rand.Ran
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.over = true
-	return fs.Crash(lot)
+	return fs.Crash(rnd)
 }
 
 // TestSyncFails shows what follows a failed fsync: waiters get the error, the file is
