@@ -210,8 +210,8 @@ func TestReloadUnderLoad(t *testing.T) {
 func TestNew(t *testing.T) {
 	p := &probe{}
 	_, err := uniflow.New(uniflow.Options{Kinds: []*node.Def{p.def(), p.def()}})
-	if err == nil || !strings.Contains(err.Error(), `kind "probe" is described twice`) {
-		t.Errorf("got %v, want a complaint about the second probe", err)
+	if err == nil || !strings.Contains(err.Error(), `kind "probe" is defined twice`) {
+		t.Errorf("got %v, want an error about the second probe", err)
 	}
 }
 

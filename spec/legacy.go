@@ -44,7 +44,7 @@ func splitAddress(s scope, n *Node) {
 	f := n.Config.Fields[at]
 	for _, field := range []string{"protocol", "host", "port"} {
 		if n.Config.Field(field) != nil {
-			s.report(f.Value, "address", diag.Errorf(diag.CodeOldAndNew, "address is the older form of host and port, and %s is there, too", field).
+			s.report(f.Value, "address", diag.Errorf(diag.CodeOldAndNew, "address is the older form of host and port, and the spec also has %s", field).
 				WithHint("leave address out"))
 			n.Config.Fields = slices.Delete(n.Config.Fields, at, at+1)
 			return

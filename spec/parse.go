@@ -271,7 +271,7 @@ func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 	if links >= 0 {
 		f := &raw.Fields[links]
 		if ports >= 0 {
-			s.reportAt(f.Pos, f.Value.Pointer, "links", diag.Errorf(diag.CodeOldAndNew, "links is the older name of ports, and both are there").
+			s.reportAt(f.Pos, f.Value.Pointer, "links", diag.Errorf(diag.CodeOldAndNew, "links is the older name of ports, and the spec has both").
 				WithHint("move its entries to ports"))
 			return
 		}

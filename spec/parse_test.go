@@ -157,7 +157,7 @@ x.yaml:4:12: node "pong": namespace: want a string, got an integer [F1004]
       hint: put quotes around it: "1"
 `)
 	f("kind: a\nports:\n  out: b\n  error:\n    - {port: in}\n    - {nmae: x}\n    - {name: x, id: 01890a5d-ac96-774b-bcce-b302099a8057}\n    - x\nlinks: {}\n", `
-x.yaml:9:1: node "a": links: links is the older name of ports, and both are there [F1014]
+x.yaml:9:1: node "a": links: links is the older name of ports, and the spec has both [F1014]
     9 | links: {}
       | ^
       hint: move its entries to ports
@@ -209,7 +209,7 @@ x.yaml:6:3: a key must be text [F1008]
 x.yaml:2:10: node "listener": address: want an address such as :8000, got "nonsense" [F2003]
     2 | address: nonsense
       |          ^
-x.yaml:5:10: node "listener": address: address is the older form of host and port, and port is there, too [F1014]
+x.yaml:5:10: node "listener": address: address is the older form of host and port, and the spec also has port [F1014]
     5 | address: :80
       |          ^
       hint: leave address out

@@ -117,11 +117,11 @@ x.yaml:7:6: node "a": v[3]: the template does not parse: unclosed action [F1010]
 x.yaml:8:9: node "a": v[4]: the template cannot be rendered: index .T 99 does not fit the data [F1010]
     8 |   - '{{ index .T 99 }}'
       |         ^
-      hint: check what the variable holds; it is not shown here
+      hint: check the value of the variable; it is not shown here
 x.yaml:9:9: node "a": v[5]: the template cannot be rendered: slice .DB.password 1 99 does not fit the data [F1010]
     9 |   - '{{ slice .DB.password 1 99 }}'
       |         ^
-      hint: check what the variable holds; it is not shown here
+      hint: check the value of the variable; it is not shown here
 x.yaml:10:6: node "a": v[6]: the template does not parse: function "nofunc" not defined [F1010]
    10 |   - '{{ nofunc .T }}'
       |      ^

@@ -247,10 +247,10 @@ func (t *renderer) renderError(dot any, action, msg string, err error) *diag.Dia
 		return diag.Errorf(diag.CodeLimit, "the template makes more than %d bytes", maxRendered)
 	case action != "":
 		return diag.Errorf(diag.CodeTemplate, "the template cannot be rendered: %s does not fit the data", action).
-			WithHint("check what the variable holds; it is not shown here")
+			WithHint("check the value of the variable; it is not shown here")
 	}
 	return diag.Errorf(diag.CodeTemplate, "the template cannot be rendered").
-		WithHint("check what the variable holds; it is not shown here")
+		WithHint("check the value of the variable; it is not shown here")
 }
 
 // namesAt returns the names next to key, in the map in which a field chain such as

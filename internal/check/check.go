@@ -69,7 +69,7 @@ func warn(list *diag.List, s *spec.Node, pos diag.Pos, path string, d *diag.Diag
 
 // Empty returns the warning about a document without specs.
 func Empty(file string) *diag.Diagnostic {
-	return diag.Warningf(diag.CodeEmpty, "there is no spec in the document").
+	return diag.Warningf(diag.CodeEmpty, "the document has no spec").
 		WithHint("write one such as {kind: nop, name: a}, or remove the file").At(diag.Pos{File: file}, "")
 }
 
@@ -77,7 +77,7 @@ func Empty(file string) *diag.Diagnostic {
 func olderForm(s *spec.Node, list *diag.List) {
 	if len(s.Older) > 0 {
 		o := s.Older[0]
-		warn(list, s, o.Pos, o.Path, diag.Errorf(diag.CodeOlderForm, "an older form: today it is %s", o.Want).
+		warn(list, s, o.Pos, o.Path, diag.Errorf(diag.CodeOlderForm, "an older form; the current form is %s", o.Want).
 			WithHint("uniflow fmt -w rewrites the file"))
 	}
 }

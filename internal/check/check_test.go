@@ -31,7 +31,7 @@ func TestLint(t *testing.T) {
 	f(`- {kind: snippet, name: a, code: x}`,
 		`w.yaml:1:3: warning: node "a": language: no language, so the code is plain text [F5001]`)
 	f(`- {kind: nop, name: a, links: {}}`,
-		`w.yaml:1:24: warning: node "a": links: an older form: today it is ports [F5003]`)
+		`w.yaml:1:24: warning: node "a": links: an older form; the current form is ports [F5003]`)
 	f(`- {kind: snippet, name: a, language: text, code: "{{ .USED }}", env: {USED: {data: 1}, SPARE: {data: 2}}}`,
 		`w.yaml:1:88: warning: node "a": env.SPARE: env "SPARE" is used by no template [F5004]`)
 	f("- {kind: listener, name: web, protocol: http, port: 1, ports: {out: [{name: a}], init: [{name: c}]}}\n"+

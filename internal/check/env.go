@@ -22,7 +22,7 @@ func unusedEnv(s *spec.Node, list *diag.List) {
 	for _, b := range s.Env {
 		if !u.words[b.Key] {
 			warn(list, s, b.Pos, "env."+b.Key, diag.Errorf(diag.CodeUnusedEnv, "env %q is used by no template", b.Key).
-				WithHint("write {{ .%s }} where it is meant, or leave it out", b.Key))
+				WithHint("use it as {{ .%s }}, or remove it", b.Key))
 		}
 	}
 }
@@ -54,7 +54,7 @@ func notTemplate(s *spec.Node, list *diag.List) {
 			return false
 		}
 		warn(list, s, raw.Text.At(at[0]), "", diag.Errorf(diag.CodeNotTemplate, "this looks like a template, but the spec has no env, so it stays as it is").
-			WithHint("bind its keys in env, such as env: {KEY: {data: text}}; env: {} if the braces are meant"))
+			WithHint("bind its keys in env, such as env: {KEY: {data: text}}; write env: {} if you mean the braces"))
 		return true
 	}
 	find(s.Config)

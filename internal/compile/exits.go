@@ -128,7 +128,7 @@ func (c *compiler) endlessFrom(n int32, ends []bool, order []int, next int) int 
 		names = append(names, "…")
 	}
 	u := &c.units[cycle[first]]
-	c.report(u, at(u.spec.PortsPos, "ports", diag.Warningf(diag.CodeEndless, "nothing leaves the cycle %s: a payload goes round until its process has used up its budget",
+	c.report(u, at(u.spec.PortsPos, "ports", diag.Warningf(diag.CodeEndless, "the cycle %s has no exit: a payload circulates until its process has used up its budget",
 		strings.Join(append(names, names[0]), " → ")).WithHint("link an out-port to a node outside of it, or end it with an if")))
 	return next
 }

@@ -30,7 +30,7 @@ func New(defs []*node.Def) (*Registry, error) {
 			continue
 		}
 		if old, ok := r.defs[def.Kind]; ok {
-			errs = append(errs, fmt.Errorf("kind %q is described twice: %q and %q", def.Kind, old.Summary, def.Summary))
+			errs = append(errs, fmt.Errorf("kind %q is defined twice: %q and %q", def.Kind, old.Summary, def.Summary))
 			continue
 		}
 		r.defs[def.Kind] = def
@@ -55,10 +55,10 @@ func check(def *node.Def) error {
 				return fmt.Errorf("port %d must not be called %q", i, port.Name)
 			}
 			if slices.ContainsFunc(ports[:i], func(p node.Port) bool { return p.Name == port.Name }) {
-				return fmt.Errorf("port %q is described twice", port.Name)
+				return fmt.Errorf("port %q is defined twice", port.Name)
 			}
 			if port.Indexes != nil && i < len(ports)-1 {
-				return fmt.Errorf("port %q is a family, and not the last", port.Name)
+				return fmt.Errorf("port %q is a family, but only the last port may be one", port.Name)
 			}
 		}
 	}

@@ -70,9 +70,9 @@ func TestBadDefs(t *testing.T) {
 	}
 	got := strings.Split(err.Error(), "\n")
 	want := []string{
-		`"good" is described twice`, "no name", "no summary", "no New",
-		`port 0 must not be called ""`, `port 0 must not be called "error"`, `port "out" is a family, and not the last`,
-		`port "in" is described twice`, `port "out" is described twice`, `out-port "init" has the name of a lifecycle port`,
+		`"good" is defined twice`, "no name", "no summary", "no New",
+		`port 0 must not be called ""`, `port 0 must not be called "error"`, `port "out" is a family, but only the last port may be one`,
+		`port "in" is defined twice`, `port "out" is defined twice`, `out-port "init" has the name of a lifecycle port`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %d errors, want %d:\n%v", len(got), len(want), err)

@@ -316,7 +316,7 @@ func (g *Generation) Stop(ctx context.Context) error {
 			over = timer.C
 		case <-over:
 			g.abandoned = true
-			g.log.Error("processes go on although their context is done: they are abandoned",
+			g.log.Error("processes continue although their context is done: they are abandoned",
 				"processes", g.InFlight(), "forks", g.forks.Load())
 			return errors.Join(append(errs, ErrAbandoned)...)
 		}
@@ -330,7 +330,7 @@ func (g *Generation) Stop(ctx context.Context) error {
 const Abandon = 100 * time.Millisecond
 
 // ErrAbandoned says that something did not end although its context was cancelled.
-var ErrAbandoned = errors.New("abandoned what does not end")
+var ErrAbandoned = errors.New("something did not end and was abandoned")
 
 // busy reports whether a process is in progress. It is for a draining generation:
 // no root process starts any more, so a shard that was read as 0 stays without

@@ -47,7 +47,7 @@ func TestHungNode(t *testing.T) {
 	s.await("msg=ready")
 	s.signals <- syscall.SIGTERM
 	s.ended(app.ExitFailure)
-	s.await("abandoned what does not end")
+	s.await("something did not end and was abandoned")
 }
 
 type hungNode struct{ letGo chan struct{} }
