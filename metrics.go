@@ -88,7 +88,6 @@ func (a *metricsAggregator) served(g *run.Generation) {
 	a.sum.LastReload, a.sum.LastReloadOK = time.Now(), true
 }
 
-// refuse counts a workflow that is not served.
 func (a *metricsAggregator) refuse() {
 	a.Lock()
 	defer a.Unlock()

@@ -269,7 +269,6 @@ func within(ctx context.Context, more time.Duration, done <-chan error) (result 
 	}
 }
 
-// close closes a generation that has stopped.
 func (e *Engine) close(ctx context.Context, g *generation) error {
 	defer e.metrics.remove(g.Generation)
 	return g.Close(ctx)
@@ -407,7 +406,6 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// shutDown is Shutdown without a bound.
 func (e *Engine) shutDown(grace context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

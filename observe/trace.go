@@ -66,7 +66,6 @@ func ParseTrace(traceparent, tracestate string) (t Trace, ok bool) {
 	return t, true
 }
 
-// notPrintable reports whether a character is invalid in a tracestate.
 func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 // decodeHex reads lower-case digits; others are invalid.

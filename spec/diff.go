@@ -40,7 +40,6 @@ func difference(a, b *Node) string {
 	return ""
 }
 
-// sameSpecs compares the specs within a node.
 func sameSpecs(a, b *schema.Raw) bool {
 	before, found := parseRaw(a, ParseOptions{})
 	after, left := parseRaw(b, ParseOptions{})

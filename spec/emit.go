@@ -13,7 +13,6 @@ import (
 // flowWidth is the longest list or map, in bytes, that stays in brackets on one line.
 const flowWidth = 100
 
-// An emitter writes pages.
 type emitter struct{ out bytes.Buffer }
 
 // pages writes all pages. The comments of a page without anything else move to the
@@ -48,7 +47,6 @@ func (e *emitter) pages(pages []*page) {
 	}
 }
 
-// empty reports whether a page has only comments.
 func (p *page) empty() bool {
 	return p.root == nil || p.root.kind == yaml.ScalarNode && p.root.text == "" && p.root.prefix == ""
 }
@@ -198,7 +196,6 @@ func hasText(lines []string) bool {
 	return false
 }
 
-// flowText writes a value on one line.
 func (c *cell) flowText(b *strings.Builder) {
 	b.WriteString(c.prefix)
 	switch c.kind {
@@ -235,7 +232,6 @@ func (c *cell) flowValue(b *strings.Builder) {
 	c.flowText(b)
 }
 
-// json writes a value as JSON.
 func (e *emitter) json(c *cell, indent int) {
 	open, closing := "{", "}"
 	switch {

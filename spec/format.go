@@ -135,7 +135,6 @@ func (e *entry) hoist() {
 	}
 }
 
-// rank returns the position of a field in a spec.
 func rank(name string) int {
 	switch name {
 	case "ports":
@@ -150,7 +149,6 @@ func rank(name string) int {
 	return 50
 }
 
-// spec rewrites one spec in the canonical form.
 func (c *cell) spec(order bool) {
 	c.modernise()
 	if order {
@@ -181,20 +179,17 @@ func (c *cell) field(name string) *entry {
 	return nil
 }
 
-// is reports whether a field is a scalar with that text.
 func (c *cell) is(name, text string) bool {
 	e := c.field(name)
 	return e != nil && e.value.kind == yaml.ScalarNode && e.value.node != nil && e.value.node.Value == text
 }
 
-// set replaces the text of a scalar.
 func (c *cell) set(text string) {
 	if c.kind == yaml.ScalarNode {
 		c.text, c.block, c.prefix = text, nil, ""
 	}
 }
 
-// modernise rewrites the older form of a spec.
 func (c *cell) modernise() {
 	kind := c.field("kind")
 	if kind == nil {

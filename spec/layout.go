@@ -34,7 +34,6 @@ func layout(src *doctree.Source, docs []*yaml.Node) []*page {
 	return l.pages
 }
 
-// commented reports whether a text may contain comments.
 func commented(text string) bool { return strings.Contains(text, "#") }
 
 type layouter struct {
@@ -152,7 +151,6 @@ func quotedEnd(text string, at int) int {
 	return len(text)
 }
 
-// blockScalar reads a literal or folded block.
 func (l *layouter) blockScalar(n *yaml.Node, c *cell, in *entry, at int) {
 	header := l.src.At(at).Line
 	token := l.src.Text[at:]

@@ -52,7 +52,6 @@ type parser struct {
 	list   diag.List
 }
 
-// specs reads one spec or a list.
 func (p *parser) specs(raw *schema.Raw, doc int) {
 	switch {
 	case raw.Kind == schema.RawMap:
@@ -132,7 +131,6 @@ func (s scope) str(raw *schema.Raw, path string) string {
 	return str
 }
 
-// name reads a name.
 func (s scope) name(raw *schema.Raw, path string) string {
 	str := s.str(raw, path)
 	if strings.TrimSpace(str) != str || strings.ContainsAny(str, "\n\r\t") || len(str) > 256 {
@@ -155,7 +153,6 @@ func (s scope) id(raw *schema.Raw, path string) string {
 	return id.String()
 }
 
-// unknown reports a field that is not one of the known fields.
 func (s scope) unknown(f *schema.RawField, path string, known ...string) {
 	d := diag.Errorf(diag.CodeEntryField, "unknown field")
 	d.Hint = "the fields are: " + strings.Join(known, ", ")
@@ -189,7 +186,6 @@ func isNull(raw *schema.Raw) bool {
 // nodes, which can be a hundred times as large as their text.
 const maxNodes = 50_000
 
-// node reads a spec.
 func (p *parser) node(raw *schema.Raw, doc int) {
 	if len(p.nodes) == maxNodes {
 		d := diag.Errorf(diag.CodeLimit, "the document has more than %d specs", maxNodes).WithHint("split it into several files")
@@ -246,7 +242,6 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 	p.nodes = append(p.nodes, n)
 }
 
-// identify makes an id for a node that has none.
 func (p *parser) identify(n *Node, doc int) {
 	if n.ID != "" {
 		return
@@ -310,7 +305,6 @@ func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 	}
 }
 
-// link reads one entry of a port.
 func (s scope) link(n *Node, raw *schema.Raw, path string) (Link, bool) {
 	l := Link{Port: "in", Pos: raw.Pos, NamePos: raw.Pos, PortPos: raw.Pos}
 	if raw.Kind != schema.RawMap {
@@ -349,7 +343,6 @@ func (s scope) link(n *Node, raw *schema.Raw, path string) (Link, bool) {
 	return l, false
 }
 
-// env reads the bindings of a node.
 func (s scope) env(n *Node, raw *schema.Raw) []Binding {
 	if isNull(raw) {
 		return nil

@@ -175,7 +175,6 @@ func (r *resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic
 	return d
 }
 
-// data renders the data of a binding: a string, or a tree of them.
 func (r *resolver) data(s scope, raw *schema.Raw, path string, dot any) (any, bool) {
 	before := len(r.list)
 	t := &renderer{scope: s, resolver: r, keep: true}
@@ -183,7 +182,6 @@ func (r *resolver) data(s scope, raw *schema.Raw, path string, dot any) (any, bo
 	return made.Go(), len(r.list) == before
 }
 
-// copy renders a tree without changing it.
 func (t *renderer) copy(raw *schema.Raw, path string, dot any) value.Value {
 	switch raw.Kind {
 	case schema.RawList:

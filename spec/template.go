@@ -24,7 +24,6 @@ const (
 	maxActions  = 100_000  // {{ in a template
 )
 
-// A renderer renders the templates of one node.
 type renderer struct {
 	scope
 	resolver  *resolver

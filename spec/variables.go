@@ -74,7 +74,6 @@ func variable(raw *schema.Raw, list *diag.List) *Variable {
 	return v
 }
 
-// anonymous returns a name in messages for a variable without a name.
 func anonymous(v *Variable, raw *schema.Raw) string {
 	if v.Name != "" {
 		return ""

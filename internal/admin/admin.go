@@ -172,7 +172,6 @@ func (s *Server) Close() error {
 	return err
 }
 
-// guard refuses requests that are not allowed.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

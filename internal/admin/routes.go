@@ -37,7 +37,6 @@ func (s *Server) routes(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// An endpoint is a line of an index page.
 type endpoint struct {
 	Path string `json:"path"`
 	What string `json:"what"`
@@ -66,7 +65,6 @@ var page = template.Must(template.New("").Parse(`<!doctype html>
 </ul>
 `))
 
-// index serves a page of links.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, map[string]any{"Version": s.opts.Version, "Endpoints": s.endpoints()}); err != nil {
@@ -87,7 +85,6 @@ func (s *Server) api(w http.ResponseWriter, _ *http.Request) {
 // maxSeconds is the longest time of a profile or trace.
 const maxSeconds = 3600
 
-// bounded refuses profiles that would take too long.
 func bounded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if text := r.FormValue("seconds"); text != "" {

@@ -61,7 +61,6 @@ func byKind(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 	}
 }
 
-// warn adds a finding about a spec.
 func warn(list *diag.List, s *spec.Node, pos diag.Pos, path string, d *diag.Diagnostic) {
 	d.Severity, d.Node = diag.SeverityWarning, s.Name
 	list.Add(d.At(pos, path))

@@ -47,7 +47,6 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	return c.prog, c.list
 }
 
-// A compiler holds the state of one Compile.
 type compiler struct {
 	opts   Options
 	units  []unit
@@ -83,7 +82,6 @@ func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
 	}
 }
 
-// nodeName returns the name of a spec in messages.
 func nodeName(s *spec.Node) string {
 	if s.Name != "" {
 		return s.Name
@@ -115,7 +113,6 @@ func (c *compiler) index() {
 	}
 }
 
-// at places a finding.
 func at(pos diag.Pos, path string, d *diag.Diagnostic) *diag.Diagnostic {
 	d.Pos, d.Path = pos, path
 	return d
@@ -143,7 +140,6 @@ func (c *compiler) configure(u *unit) {
 	c.report(u, list...)
 }
 
-// make makes the node of a vertex.
 func (c *compiler) make(i int32) {
 	u, v := &c.units[i], &c.prog.Vertices[i]
 	if u.def == nil || u.broken {
@@ -253,7 +249,6 @@ func order(vertices []Vertex) []int32 {
 	return list
 }
 
-// targets returns the vertices that v links to.
 func (v *Vertex) targets() []int32 {
 	var all []int32
 	add := func(edges []Edge) {

@@ -12,10 +12,8 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// errorPort is the out-port for failures of the node itself.
 const errorPort = "error"
 
-// link resolves the ports of all specs.
 func (c *compiler) link() {
 	for i := range c.units {
 		if u := &c.units[i]; u.def != nil {
@@ -60,7 +58,6 @@ func indexes(port node.Port, cfg schema.Config, broken bool) (n int, open bool) 
 	return max(n, 0), n == node.AsLinked
 }
 
-// linkUnit resolves the ports of one spec.
 func (c *compiler) linkUnit(at int32) {
 	u, v := &c.units[at], &c.prog.Vertices[at]
 	v.Out = make([][]Edge, count(u.def.Out, u.config, u.broken))
@@ -175,7 +172,6 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 	return d.WithHint("it has: %s", strings.Join(names, ", "))
 }
 
-// resolve finds the targets of the links of one port.
 func (c *compiler) resolve(from int32, port spec.Port) []Edge {
 	u := &c.units[from]
 	edges := make([]Edge, 0, len(port.Links))
@@ -202,7 +198,6 @@ func (c *compiler) resolve(from int32, port spec.Port) []Edge {
 	return edges
 }
 
-// target finds the spec that a link names.
 func (c *compiler) target(u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
 	if l.ID != "" {
 		at, ok := c.byID[l.ID]

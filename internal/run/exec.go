@@ -13,8 +13,8 @@ import (
 )
 
 // runQueue delivers packets until the process is finished, or has to wait and so
-// releases the token. Panics of node code are recovered here and nowhere else: the
-// process is aborted, and the caller continues with what is left in the queue.
+// releases the token. If node code panics, it aborts the process, and the caller calls
+// it again for the rest of the queue.
 func (p *process) runQueue() (finished, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -181,7 +181,6 @@ func (p *process) checkLimits() {
 	}
 }
 
-// charge counts bytes towards the process's budget.
 func (p *process) charge(bytes int) {
 	p.bytes += bytes
 	if p.bytes > p.gen.budget.Bytes {
@@ -198,7 +197,6 @@ func (p *process) ended(code diag.Code, err error) error {
 	return &node.Error{Err: err, Code: string(code), Node: p.vertices[p.current.node].Ref}
 }
 
-// push queues a packet.
 func (p *process) push(t task) {
 	if p.queue.n+p.waiting >= p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))

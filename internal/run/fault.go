@@ -107,7 +107,6 @@ func (p *process) handled(at int32, err error) {
 	g.log.LogAttrs(context.Background(), level, "error goes to an error port", attrs...)
 }
 
-// cut shortens a message for the log.
 func cut(message string) string {
 	if len(message) <= maxMessage {
 		return message

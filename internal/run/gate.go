@@ -10,7 +10,6 @@ type gate struct {
 	waiting    []task // in order of arrival
 }
 
-// gateAt returns the gate of an in-port, or nil.
 func (p *process) gateAt(at, port int32) *gate {
 	for i := range p.gates {
 		if p.gates[i].node == at && p.gates[i].port == port {

@@ -344,7 +344,6 @@ func (g *Generation) busy() bool {
 	return g.forks.Load() != 0
 }
 
-// cancelAll ends the contexts of all processes.
 func (g *Generation) cancelAll() {
 	g.expire()
 	for i := range g.shards {

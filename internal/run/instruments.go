@@ -65,7 +65,6 @@ func (g *Generation) Instrument(in Instruments) {
 
 func observes(o *observe.Observer, ref node.Ref) bool { return o.Filter == nil || o.Filter(ref) }
 
-// wrap returns vertices with other nodes.
 func wrap(vertices []compile.Vertex, node func(int32, *compile.Vertex) node.Node) []compile.Vertex {
 	wrapped := make([]compile.Vertex, len(vertices))
 	copy(wrapped, vertices)

@@ -103,14 +103,12 @@ func (p *process) publish(packets, bytes int) {
 	}
 }
 
-// failed counts a failure of the node itself.
 func (p *process) failed(at int32) {
 	if p.packets != nil {
 		p.gen.meter.node(at).errors.Add(1)
 	}
 }
 
-// outcome returns how the process ended.
 func (p *process) outcome(resp node.Response) observe.Outcome {
 	switch {
 	case resp.IsError():

@@ -114,7 +114,6 @@ func spanIn(parent observe.Trace) observe.Trace {
 	return t
 }
 
-// clock returns the time since the start of the process.
 func (r *recording) clock() time.Duration { return time.Since(r.start) }
 
 // stamp returns the clock as tasks store it: in microseconds, never 0, wrapping
@@ -122,7 +121,6 @@ func (r *recording) clock() time.Duration { return time.Since(r.start) }
 // for longer.
 func (r *recording) stamp() uint32 { return max(1, uint32(r.clock()/time.Microsecond)) }
 
-// since is the time from a stamp to now.
 func since(stamp uint32, now time.Duration) time.Duration {
 	micros := uint32(now/time.Microsecond) - stamp
 	if micros == math.MaxUint32 { // the stamp was 0 and became 1
@@ -161,7 +159,6 @@ func (r *recording) add(p *process) *span {
 	return &r.chunks[last][len(r.chunks[last])-1]
 }
 
-// beginPause begins a pause.
 func (r *recording) beginPause(p *process) {
 	if r.spans%maxMeasured == maxMeasured-1 {
 		r.pause.stride = max(1, 2*r.pause.stride)

@@ -35,7 +35,6 @@ func Defs(o Options) []*node.Def {
 	}
 }
 
-// in returns the in-port that most kinds have.
 func in(doc string) []node.Port { return []node.Port{{Name: "in", Doc: doc}} }
 
 // languageField and timeoutField are fields of all kinds with an expression.

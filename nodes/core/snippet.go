@@ -101,7 +101,6 @@ func thrown(err error) error {
 	return &node.Error{Err: err, Status: t.Status, Code: t.Code, Public: t.Public}
 }
 
-// holds evaluates a condition on a payload.
 func holds(p node.Process, condition lang.Program, payload value.Value) (bool, error) {
 	v, err := condition.Eval(p.Context(), payload)
 	if err != nil {

@@ -76,7 +76,6 @@ func (r *Recorder) remove(name string) error {
 	return err
 }
 
-// A file is a file of the recorder.
 type file struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`

@@ -140,7 +140,6 @@ var nodeMetrics = []metric[observe.NodeMetrics]{
 
 var nodeLabels = []string{"namespace", "kind", "node"}
 
-// A collector makes series of metrics.
 type collector struct {
 	metrics        func() observe.Metrics
 	engine, node   []*prometheus.Desc // of engineMetrics and nodeMetrics
