@@ -44,11 +44,11 @@ type commands struct{ *app.App }
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
 	all := append(flow.Commands(a), profile.Command(a), loaderCommand(commands{a}), trail.Command(a), versionCommand(a))
-	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong, Example: rootExample}, elsewhere, all...)
+	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong, Example: rootExample}, foreignCommands, all...)
 }
 
-// elsewhere says how to do here what commands of other programs do.
-var elsewhere = map[string]string{
+// foreignCommands says how to do what commands of other programs do.
+var foreignCommands = map[string]string{
 	"lint": "uniflow check finds errors in documents", "validate": "uniflow check finds errors in documents",
 	"verify": "uniflow check finds errors in documents", "vet": "uniflow check finds errors in documents",
 	"run": "uniflow start serves a workflow; uniflow call sends one payload to it", "serve": "uniflow start serves a workflow",

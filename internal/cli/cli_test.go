@@ -75,6 +75,7 @@ func TestExitCodes(t *testing.T) {
 	f(2, "did you mean bash?", "completion", "bsh")
 	f(2, "takes no arguments", "completion", "bash", "zsh")
 	f(2, "did you mean check?", "help", "chek")
+	f(2, "uniflow check finds errors in documents", "help", "lint")
 	f(0, "uniflow check [FILE...]", "help", "check")
 }
 

@@ -43,7 +43,7 @@ func WrongValue(f *pflag.Flag, text string, err error) error {
 	return fmt.Errorf("must be %s, got %q", what, text)
 }
 
-// OneOf refuses a value of a flag that is none of its words.
+// OneOf refuses a value of a flag that is not one of its words.
 func OneOf(command, flag, value string, words []string) error {
 	if slices.Contains(words, value) {
 		return nil

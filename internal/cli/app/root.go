@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Root makes the root of a tree of commands. Foreign says by which name what other
-// programs call a command is found here.
-func (a *App) Root(root *cobra.Command, foreign map[string]string, commands ...*cobra.Command) *cobra.Command {
+// Root makes the root of a tree of commands. Hints are what to say about the commands
+// of other programs, by their names.
+func (a *App) Root(root *cobra.Command, hints map[string]string, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return unknownCommand(cmd, args[0], foreign[args[0]])
+			return unknownCommand(cmd, args[0], hints[args[0]])
 		}
 		return cmd.Help()
 	}
@@ -29,12 +29,12 @@ func (a *App) Root(root *cobra.Command, foreign map[string]string, commands ...*
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !cmd.HasParent() && len(a.Args) > 0 && !strings.HasPrefix(a.Args[0], "-") {
-			return unknownCommand(cmd, a.Args[0], foreign[a.Args[0]]) // its flags are unknown for that reason
+			return unknownCommand(cmd, a.Args[0], hints[a.Args[0]]) // that is why its flags are unknown
 		}
 		return flagError(cmd, err)
 	})
 	root.AddCommand(commands...)
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(helpCommand(hints))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -58,14 +58,14 @@ func RunGroup(cmd *cobra.Command, args []string) error {
 }
 
 // helpCommand differs from cobra's in its exit code if the command is unknown.
-func helpCommand() *cobra.Command {
+func helpCommand(hints map[string]string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Print the help of a command",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd.Root(), args[0], "")
+				return unknownCommand(cmd.Root(), args[0], hints[args[0]])
 			}
 			target.InitDefaultHelpFlag()
 			return target.Help()
