@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"internal/admin", "internal/cli/app", "internal/cli/reference"},
 	{"internal/cli/app/apptest", "internal/cli/settings"},
 	{"internal/cli/flow", "internal/cli/profile", "internal/cli/trail"},
+	{"internal/cli/loader"},
 	{"internal/cli", "internal/docgen"},
 	{"cli"},
 	{"cmd", "bench", "examples", "test", "batch/faults", "internal/arch"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/flow"
+	"github.com/uniflow-labs/uniflow/internal/cli/loader"
 	"github.com/uniflow-labs/uniflow/internal/cli/profile"
 	"github.com/uniflow-labs/uniflow/internal/cli/trail"
 )
@@ -38,12 +39,9 @@ func Main(ctx context.Context, args []string, sys app.Machine) int {
 	return app.Main(ctx, args, sys, root)
 }
 
-// commands are the commands of one run.
-type commands struct{ *app.App }
-
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
-	all := append(flow.Commands(a), profile.Command(a), loaderCommand(commands{a}), trail.Command(a), versionCommand(a))
+	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), versionCommand(a))
 	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong, Example: rootExample}, foreignCommands, all...)
 }
 

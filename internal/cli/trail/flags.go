@@ -57,21 +57,6 @@ func (p *period) Set(text string) error {
 
 func (*period) Type() string { return "DURATION" }
 
-// A TimesFlag is the value of --times.
-type TimesFlag trail.Times
-
-const TimesHelp = "accept events whose times are within `FROM/TO`, each a day or RFC 3339, or \"any\"; by default from 20 years ago to a day ahead"
-
-func (t *TimesFlag) String() string { return trail.Times(*t).String() }
-
-func (t *TimesFlag) Set(text string) error {
-	times, err := trail.ParseTimes(text)
-	*t = TimesFlag(times)
-	return err
-}
-
-func (*TimesFlag) Type() string { return "FROM/TO" }
-
 // checkFiles refuses files that do not exist or have an unknown extension, before a
 // store is made for them.
 func checkFiles(command string, files []string) error {

@@ -41,19 +41,13 @@ const importExample = `  uniflow trail import shop.trail examples/shop.csv
 
 // importOptions are the flags of trail import.
 type importOptions struct {
-	db                    string
-	user, time, event, id string
-	unit                  string
-	types                 []string
-	maxBad                int
-	bucket                period
-	times                 TimesFlag
-	noSync                bool
-	asJSON                bool
+	Fields
+	db     string
+	maxBad int
+	bucket period
+	noSync bool
+	asJSON bool
 }
-
-// TimeUnits are the units of integers that stand for times.
-func TimeUnits() []string { return []string{"s", "ms", "us", "ns"} }
 
 func importCommand(a commands) *cobra.Command {
 	o := &importOptions{}
@@ -74,75 +68,33 @@ func importCommand(a commands) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	dbFlag(cmd, flags, &o.db, ", made if it is missing")
-	flags.StringVar(&o.user, "user", "", "the `COLUMN` of users; user_id or user by default")
-	flags.StringVar(&o.time, "time", "", "the `COLUMN` of times; time, ts or timestamp by default")
-	flags.StringVar(&o.event, "event", "", "the `COLUMN` of event names; event or name by default")
-	flags.StringVar(&o.id, "id", "", "the `COLUMN` of event ids; duplicates are stored once")
-	flags.StringVar(&o.unit, "time-unit", "", "the `UNIT` of times that are integers: s, ms, us or ns; by default their size tells")
-	flags.StringSliceVar(&o.types, "types", nil, "override the types of properties, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave the property out")
-	flags.Var(&o.times, "times", TimesHelp)
+	o.AddFlags(cmd, "COLUMN")
 	flags.IntVar(&o.maxBad, "max-bad", 0, "leave out up to `N` bad rows of a file")
 	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; only for a new store; 672h, 28 days, by default")
 	flags.BoolVar(&o.noSync, "no-sync", false, "do not wait for the disk: faster, but a power failure may lose what was imported")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
-	app.CompleteFlag(cmd, "time-unit", TimeUnits())
-	app.CompleteFlag(cmd, "times", []string{"any"})
 	return cmd
 }
 
-// ColumnTypes reads --types.
-func ColumnTypes(command string, list []string) (map[string]event.Type, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	words := map[string]event.Type{
-		"string": event.String, "text": event.String, "integer": event.Int, "int": event.Int,
-		"number": event.Float, "float": event.Float, "boolean": event.Bool, "bool": event.Bool,
-		"skip": event.Unknown,
-	}
-	types := make(map[string]event.Type)
-	for _, entry := range list {
-		i := strings.LastIndexByte(entry, ':') // names of columns may have one
-		if i <= 0 {
-			return nil, app.Usagef(command, "write --types price:number,zip:string", "--types must be PROPERTY:TYPE, got %q", entry)
-		}
-		t, ok := words[entry[i+1:]]
-		if !ok {
-			names := []string{"string", "integer", "number", "boolean", "skip"}
-			return nil, app.Usagef(command, app.DidYouMean(entry[i+1:], names, ""), "--types: the type of %s must be string, integer, number, boolean or skip, got %q", entry[:i], entry[i+1:])
-		}
-		if _, twice := types[entry[:i]]; twice {
-			return nil, app.Usagef(command, "", "--types: %q is there twice", entry[:i])
-		}
-		types[entry[:i]] = t
-	}
-	return types, nil
-}
-
 // check refuses options that cannot be used, before anything is read.
-func (o *importOptions) check(command string, files []string) (map[string]event.Type, error) {
+func (o *importOptions) check(command string, files []string) error {
 	switch {
 	case len(files) == 0:
-		return nil, app.Usagef(command, "write import "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
+		return app.Usagef(command, "write import "+o.db+" FILE; \"-\" is standard input", "nothing to import: no file is named")
 	case o.maxBad < 0:
-		return nil, app.Usagef(command, "", "--max-bad must not be negative, got %d", o.maxBad)
+		return app.Usagef(command, "", "--max-bad must not be negative, got %d", o.maxBad)
 	}
 	if b := time.Duration(o.bucket); b != 0 && (b < time.Hour || b > 49*24*time.Hour || b%time.Second != 0) {
-		return nil, app.Usagef(command, "write --bucket 168h for a week", "--bucket must be whole seconds from 1h to 1176h, got %s", b)
-	}
-	if o.unit != "" {
-		if err := app.OneOf(command, "time-unit", o.unit, TimeUnits()); err != nil {
-			return nil, err
-		}
+		return app.Usagef(command, "write --bucket 168h for a week", "--bucket must be whole seconds from 1h to 1176h, got %s", b)
 	}
 	seen := make(map[string]bool)
 	for _, f := range files {
 		if seen[f] {
-			return nil, app.Usagef(command, "", "%q is there twice", f)
+			return app.Usagef(command, "", "%q is there twice", f)
 		}
 		seen[f] = true
 	}
-	return ColumnTypes(command, o.types)
+	return o.Check(command)
 }
 
 // importJSON is what import --json prints.
@@ -172,26 +124,24 @@ type badRowJSON struct {
 
 // runImport adds files to a store.
 func (a commands) runImport(ctx context.Context, command string, o *importOptions, files []string) error {
-	types, err := o.check(command, files)
-	if err != nil {
+	if err := o.check(command, files); err != nil {
 		return err
 	}
 	if err := cmp.Or(checkFiles(command, files), checkFolder(command, o.db)); err != nil {
 		return err // before a store is made
 	}
 	progress := a.Progress()
-	opt := trail.ImportOptions{
-		User: o.user, Time: o.time, Event: o.event, ID: o.id, TimeUnit: o.unit, Types: types, MaxBad: o.maxBad, Stdin: a.Stdin, Advice: importAdvice,
-		Progress: func(p trail.ImportProgress) {
-			what := fileName(p.File)
-			if p.Phase == "merge" {
-				what += ", merging"
-			}
-			progress.Update(show.Step{What: what, Done: p.Bytes, Total: p.Total, Events: p.Rows})
-		},
+	opt := o.Import()
+	opt.MaxBad, opt.Stdin, opt.Advice = o.maxBad, a.Stdin, importAdvice
+	opt.Progress = func(p trail.ImportProgress) {
+		what := fileName(p.File)
+		if p.Phase == "merge" {
+			what += ", merging"
+		}
+		progress.Update(show.Step{What: what, Done: p.Bytes, Total: p.Total, Events: p.Rows})
 	}
 	var result trail.ImportResult
-	err = a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), Times: trail.Times(o.times), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
+	err := a.withTrail(ctx, o.db, trail.Options{Bucket: time.Duration(o.bucket), Times: o.Times(), NoSync: o.noSync}, func(ctx context.Context, s *trail.Store) error {
 		var err error
 		result, err = s.Import(ctx, files, opt)
 		return err

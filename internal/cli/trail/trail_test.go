@@ -534,7 +534,7 @@ func FuzzTrailFlags(f *testing.F) {
 		case strings.Contains(text, ":secret@") && strings.Contains(err.Error(), "secret@"):
 			t.Errorf("%q: got %v, which tells the password", text, err)
 		}
-		if types, err := ColumnTypes("import", []string{text}); err == nil && len(types) != 1 {
+		if types, err := columnTypes("import", []string{text}); err == nil && len(types) != 1 {
 			t.Errorf("%q: got %v, want one type", text, types)
 		}
 	})

@@ -1,4 +1,8 @@
-package cli
+// Package loader is the command uniflow loader: it receives batches of events until a
+// signal, and keeps them in files, in a store, or in both.
+//
+// The package must not know how batches are read and made durable.
+package loader
 
 import (
 	"context"
@@ -15,10 +19,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/trail"
 	"github.com/uniflow-labs/uniflow/internal/loader"
+	"github.com/uniflow-labs/uniflow/internal/loader/trailstore"
 )
 
-const loaderLong = `Loader receives batches of events, such as those that the package batch sends,
+const long = `Loader receives batches of events, such as those that the package batch sends,
 and appends them to files of NDJSON in a folder (--out), to a store of events that
 uniflow trail queries (--trail), or to both. It runs until SIGTERM or SIGINT.
 
@@ -38,15 +44,16 @@ GET /health answers 503 while nothing can be written, GET /metrics is for
 Prometheus. There is no authentication: listen on a loopback address, or behind a
 proxy that authenticates.`
 
-const loaderExample = `  uniflow loader --addr 127.0.0.1:9100 --out events
+const example = `  uniflow loader --addr 127.0.0.1:9100 --out events
   uniflow loader --addr 127.0.0.1:9100 --out events --rotate 256MiB --max-body 16MiB
   uniflow loader --addr 127.0.0.1:9100 --trail store --user customer --time at`
 
-// loaderOptions are the flags of loader.
-type loaderOptions struct {
+// options are the flags of loader.
+type options struct {
 	addr                              string
 	out                               string
-	trail                             trailOptions
+	store                             string
+	fields                            trail.Fields
 	rotate, maxBody, maxEvent, memory app.Size
 	inflight, keys                    int
 	grace                             time.Duration
@@ -54,24 +61,30 @@ type loaderOptions struct {
 	logFormat                         string
 }
 
-func loaderCommand(a commands) *cobra.Command {
-	o := &loaderOptions{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
+// commands are the commands of one run.
+type commands struct{ *app.App }
+
+// Command is the command loader.
+func Command(shared *app.App) *cobra.Command {
+	a := commands{shared}
+	o := &options{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
 	cmd := &cobra.Command{
 		Use:               "loader --addr ADDRESS {--out FOLDER | --trail STORE}",
 		Short:             "Receive batches of events into files or a store",
-		Long:              loaderLong,
-		Example:           loaderExample,
+		Long:              long,
+		Example:           example,
 		Args:              app.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.loader(cmd.Context(), cmd.CommandPath(), o)
+			return a.receive(cmd, o)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks a free port, which is in the log")
 	flags.StringVar(&o.out, "out", "", "keep events in files in `FOLDER`, made if it is missing; one loader at a time may use it")
-	o.trail.addFlags(flags)
+	flags.StringVar(&o.store, "trail", "", "keep events in the store in `FOLDER`, created if it is missing; no other process may write to it while the loader runs")
+	o.fields.AddFlags(cmd, "FIELD")
 	flags.Var(&o.rotate, "rotate", "begin a new file of events after `SIZE`")
 	flags.Var(&o.maxBody, "max-body", "take batches up to `SIZE`, as they are sent and when they are decompressed")
 	flags.Var(&o.maxEvent, "max-event", "take events up to `SIZE`")
@@ -86,33 +99,38 @@ func loaderCommand(a commands) *cobra.Command {
 }
 
 // check returns an error for invalid options.
-func (o *loaderOptions) check(command string) error {
-	if o.out == "" && o.trail.dir == "" {
+func (o *options) check(cmd *cobra.Command) error {
+	command := cmd.CommandPath()
+	if o.out == "" && o.store == "" {
 		return app.Usagef(command, "add --out events or --trail store", "nowhere to keep events: --out or --trail is missing")
 	}
-	if err := o.trail.check(command); err != nil {
+	if given := o.fields.Given(cmd); o.store == "" && given != "" {
+		return app.Usagef(command, "add --trail store, or remove it", "--%s says how events go to a store, and --trail is missing", given)
+	}
+	if err := o.fields.Check(command); err != nil {
 		return err
 	}
 	if _, _, err := net.SplitHostPort(o.addr); err != nil {
-		return app.Usagef(command, "write an address such as 127.0.0.1:9100", "--addr: address %q: want HOST:PORT", o.addr)
+		return app.Usagef(command, "write an address such as 127.0.0.1:9100", "--addr must be HOST:PORT, got %q", o.addr)
 	}
 	for _, f := range []struct {
 		name  string
 		value int
 	}{{"max-inflight", o.inflight}, {"dedupe-keys", o.keys}} {
 		if f.value <= 0 {
-			return app.Usagef(command, "", "--%s is above 0, got %d", f.name, f.value)
+			return app.Usagef(command, "", "--%s must be above 0, got %d", f.name, f.value)
 		}
 	}
 	if o.grace < 0 {
-		return app.Usagef(command, "", "--grace is not negative, got %s", o.grace)
+		return app.Usagef(command, "", "--grace must not be negative, got %s", o.grace)
 	}
 	return app.OneOf(command, "log-format", o.logFormat, app.LogFormats())
 }
 
-// loader receives batches until a signal, or the end of ctx.
-func (a commands) loader(ctx context.Context, command string, o *loaderOptions) (err error) {
-	if err := o.check(command); err != nil {
+// receive receives batches until a signal, or the end of ctx.
+func (a commands) receive(cmd *cobra.Command, o *options) (err error) {
+	ctx := cmd.Context()
+	if err := o.check(cmd); err != nil {
 		return err
 	}
 	signals, stopSignals := a.Signals(syscall.SIGINT, syscall.SIGTERM)
@@ -122,10 +140,10 @@ func (a commands) loader(ctx context.Context, command string, o *loaderOptions) 
 		Dir: o.out, Rotate: int64(o.rotate), MaxBody: int64(o.maxBody), MaxEvent: int(o.maxEvent),
 		MaxInflight: o.inflight, MaxInflightBytes: int64(o.memory), DedupeKeys: o.keys, Version: app.Version(), Log: log,
 	}
-	if o.trail.dir != "" {
-		store, err := o.trail.open(&opts)
+	if o.store != "" {
+		store, err := trailstore.Use(&opts, trailstore.Options{Dir: o.store, Times: o.fields.Times(), Fields: o.fields.Import()})
 		if err != nil {
-			return err
+			return trail.StoreError(fmt.Errorf("loader: %w", err))
 		}
 		defer func() { err = errors.Join(err, store.Close()) }()
 	}
@@ -215,7 +233,7 @@ func (r *receiver) shutdown(ctx context.Context, sig os.Signal, signals <-chan o
 			"duplicates", s.Duplicates, "refused", s.Refused, "bytes", s.Bytes, "files", s.Files)
 		return err
 	case second := <-signals:
-		r.log.Warn("ended at once", "signal", second.String())
+		r.log.Warn("ended immediately", "signal", second.String())
 		return &app.ExitError{Code: app.SignalCode(second)}
 	}
 }
