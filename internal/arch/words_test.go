@@ -15,7 +15,7 @@ import (
 // plain lists what CONTRIBUTING.md's glossary replaces. A pattern with a group
 // called ok is fine where the group takes part in the match.
 var plain = []struct{ pattern, instead string }{
-	{`(?i)(?:(?P<ok>\bthere )|\b)(?:is|are|was) no (?P<ok>longer\b|more\b|less\b|fewer\b|different\b|better\b|worse\b|slower\b|faster\b)?[a-z]+`, `"is not a"`},
+	{`(?i)(?:(?P<ok>\bthere )|\b)(?:is|are|was) no (?:(?P<ok>longer|more|less|fewer|different|better|worse|slower|faster)\b|[a-z]+)`, `"is not a"`},
 	{`(?i)\bwants\b|\bwants? to be\b`, `"must be", "needs" or "expects"`},
 	{`(?i)\bat once\b`, `"immediately", "concurrently" or "together"`},
 	{`(?i)\bbut for\b`, `"except for"`},

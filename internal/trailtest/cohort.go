@@ -49,8 +49,8 @@ func (t *table) cohort(name string, c *query.Cohort) (*query.CohortAnswer, error
 	return answer, nil
 }
 
-// didList returns for each entry whether the events of a user are as many as it
-// wants.
+// didList returns for each entry whether the number of events of a user is
+// the one that the entry asks for.
 func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
 	var all []func([]row) bool
 	for _, d := range list {

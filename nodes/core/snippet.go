@@ -89,7 +89,6 @@ func (s isolated) Receive(_ node.Process, pkt node.Packet) node.Result {
 	return node.Block(func(ctx context.Context) node.Result { return evaluate(ctx, s.program, pkt.Payload) })
 }
 
-// Close implements io.Closer.
 func (s isolated) Close() error { return s.program.Close() }
 
 // thrown returns an error with the status and the code that a script has set on it.

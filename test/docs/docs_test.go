@@ -175,7 +175,7 @@ func TestCommands(t *testing.T) {
 }
 
 // enterFolder makes a folder with the examples and the pages the working folder,
-// so that what commands write is nobody's concern.
+// so that what commands write goes away with it.
 func enterFolder(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -278,7 +278,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// TestTargets wants every make target that the pages name to exist.
+// TestTargets checks that every make target of the pages exists.
 func TestTargets(t *testing.T) {
 	all := pages(t)
 	makefile, err := os.ReadFile("Makefile")
