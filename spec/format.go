@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -188,79 +187,6 @@ func (c *cell) set(text string) {
 	if c.kind == yaml.ScalarNode {
 		c.text, c.block, c.prefix = text, nil, ""
 	}
-}
-
-func (c *cell) modernise() {
-	kind := c.field("kind")
-	if kind == nil {
-		return
-	}
-	if c.is("kind", "route") {
-		kind.value.set("router")
-	}
-	if c.is("kind", "http") && c.field("address") != nil && c.field("url") == nil && c.splitAddress() {
-		kind.value.set("listener")
-	}
-	if links := c.field("links"); links != nil && c.field("ports") == nil {
-		links.key, links.name = "ports", "ports"
-	}
-	if ports := c.field("ports"); ports != nil {
-		for _, port := range ports.value.entries {
-			links := port.value.entries
-			if port.value.kind == yaml.MappingNode {
-				links = []*entry{{value: port.value}}
-			}
-			for _, link := range links {
-				if link.value.is("port", "io") {
-					link.value.field("port").value.set("in")
-				}
-			}
-		}
-	}
-	if env := c.field("env"); env != nil && env.value.kind == yaml.MappingNode {
-		for _, e := range env.value.entries {
-			if list := e.value; list.kind == yaml.SequenceNode && len(list.entries) == 1 && list.prefix == "" {
-				only := list.entries[0]
-				e.value = only.value
-				e.head = append(e.head, only.head...)
-				e.foot = append(only.foot, e.foot...)
-				if only.eol != "" {
-					e.head = append(e.head, only.eol)
-				}
-			}
-		}
-	}
-}
-
-// splitAddress splits an address into protocol, host and port, unless it cannot be
-// split or is a template.
-func (c *cell) splitAddress() bool {
-	at := slices.IndexFunc(c.entries, func(e *entry) bool { return e.name == "address" })
-	address := c.entries[at]
-	if address.value.kind != yaml.ScalarNode || c.field("protocol") != nil || c.field("host") != nil || c.field("port") != nil {
-		return false
-	}
-	text := address.value.node.Value
-	if n := doctree.Plain(text); n.Kind == doctree.Int && address.value.node.Style&doctree.Quoted == 0 {
-		text = ":" + strconv.FormatInt(n.Int(), 10)
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || strings.Contains(text, "{{") {
-		return false
-	}
-	scalar := func(text string) *cell { return &cell{kind: yaml.ScalarNode, text: text} }
-	made := []*entry{{key: "protocol", name: "protocol", value: scalar("http"), head: address.head}}
-	if host != "" {
-		made = append(made, &entry{key: "host", name: "host", value: scalar(plainOrQuoted(host))})
-	}
-	if i, err := strconv.ParseInt(port, 10, 64); err == nil {
-		port = strconv.FormatInt(i, 10)
-	} else {
-		port = plainOrQuoted(port)
-	}
-	made = append(made, &entry{key: "port", name: "port", value: scalar(port), eol: address.eol, foot: address.foot})
-	c.entries = slices.Replace(c.entries, at, at+1, made...)
-	return true
 }
 
 // plainOrQuoted writes a string, in quotes if YAML would not read it as a string.

@@ -7,13 +7,16 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
 // older rewrites specs of kinds that had another name in older versions of Uniflow.
-// It is the only place in the package that knows kinds.
+// Only this file of the package knows kinds.
 func (p *parser) older(s scope, n *Node) {
 	switch {
 	case n.Kind == "route":
@@ -85,4 +88,84 @@ func splitAddress(s scope, n *Node) {
 		fields = append(fields, made("port", port))
 	}
 	n.Config.Fields = slices.Replace(n.Config.Fields, at, at+1, fields...)
+}
+
+// wasOlder reports whether n is an older listener whose address could not be split
+// before its templates were rendered.
+func wasOlder(n *Node) bool {
+	return slices.ContainsFunc(n.Older, func(o Deprecation) bool { return o.Path == "address" })
+}
+
+// modernise rewrites a spec in the older form, for Format.
+func (c *cell) modernise() {
+	kind := c.field("kind")
+	if kind == nil {
+		return
+	}
+	if c.is("kind", "route") {
+		kind.value.set("router")
+	}
+	if c.is("kind", "http") && c.field("address") != nil && c.field("url") == nil && c.splitAddress() {
+		kind.value.set("listener")
+	}
+	if links := c.field("links"); links != nil && c.field("ports") == nil {
+		links.key, links.name = "ports", "ports"
+	}
+	if ports := c.field("ports"); ports != nil {
+		for _, port := range ports.value.entries {
+			links := port.value.entries
+			if port.value.kind == yaml.MappingNode {
+				links = []*entry{{value: port.value}}
+			}
+			for _, link := range links {
+				if link.value.is("port", "io") {
+					link.value.field("port").value.set("in")
+				}
+			}
+		}
+	}
+	if env := c.field("env"); env != nil && env.value.kind == yaml.MappingNode {
+		for _, e := range env.value.entries {
+			if list := e.value; list.kind == yaml.SequenceNode && len(list.entries) == 1 && list.prefix == "" {
+				only := list.entries[0]
+				e.value = only.value
+				e.head = append(e.head, only.head...)
+				e.foot = append(only.foot, e.foot...)
+				if only.eol != "" {
+					e.head = append(e.head, only.eol)
+				}
+			}
+		}
+	}
+}
+
+// splitAddress splits an address into protocol, host and port, unless it cannot be
+// split or is a template.
+func (c *cell) splitAddress() bool {
+	at := slices.IndexFunc(c.entries, func(e *entry) bool { return e.name == "address" })
+	address := c.entries[at]
+	if address.value.kind != yaml.ScalarNode || c.field("protocol") != nil || c.field("host") != nil || c.field("port") != nil {
+		return false
+	}
+	text := address.value.node.Value
+	if n := doctree.Plain(text); n.Kind == doctree.Int && address.value.node.Style&doctree.Quoted == 0 {
+		text = ":" + strconv.FormatInt(n.Int(), 10)
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || strings.Contains(text, "{{") {
+		return false
+	}
+	scalar := func(text string) *cell { return &cell{kind: yaml.ScalarNode, text: text} }
+	made := []*entry{{key: "protocol", name: "protocol", value: scalar("http"), head: address.head}}
+	if host != "" {
+		made = append(made, &entry{key: "host", name: "host", value: scalar(plainOrQuoted(host))})
+	}
+	if i, err := strconv.ParseInt(port, 10, 64); err == nil {
+		port = strconv.FormatInt(i, 10)
+	} else {
+		port = plainOrQuoted(port)
+	}
+	made = append(made, &entry{key: "port", name: "port", value: scalar(port), eol: address.eol, foot: address.foot})
+	c.entries = slices.Replace(c.entries, at, at+1, made...)
+	return true
 }

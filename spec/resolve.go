@@ -86,12 +86,6 @@ func (r *resolver) node(n *Node, outer map[string]any) {
 	}
 }
 
-// wasOlder reports whether n is an older listener whose address could not be split
-// before its templates were rendered.
-func wasOlder(n *Node) bool {
-	return slices.ContainsFunc(n.Older, func(o Deprecation) bool { return o.Path == "address" })
-}
-
 // bind returns the values of the keys of an env, including those of outer. It is nil
 // if there are none. It is not ok if a key could not be bound, which is reported.
 func (r *resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
