@@ -58,7 +58,7 @@ func (p *process) wait(t task) (waits bool) {
 }
 
 // openGate delivers the packets that wait at an in-port, until its node blocks
-// again. It removes a gate that is no longer needed.
+// again. It removes a gate without packets and work.
 func (p *process) openGate(at, port int32) {
 	for {
 		g := p.gateAt(at, port)
