@@ -31,27 +31,20 @@ type faults struct {
 	gates []faultGate      // by node
 }
 
-// A faultGate admits faultBurst records, and then one each faultPace, by the
-// generic cell rate algorithm as in meter.go.
+// A faultGate limits the log records of a node.
 type faultGate struct {
-	next    atomic.Int64 // when the next record is due, since the gates were made
+	rate    rateLimit
 	skipped atomic.Uint64
 }
 
 // pass reports whether a record may be logged, and how many were skipped since the
 // last one.
 func (f *faultGate) pass(now time.Duration) (skipped uint64, ok bool) {
-	for {
-		next := f.next.Load()
-		due := max(next, int64(now)) + int64(faultPace)
-		if due-int64(now) > faultBurst*int64(faultPace) {
-			f.skipped.Add(1)
-			return 0, false
-		}
-		if f.next.CompareAndSwap(next, due) {
-			return f.skipped.Swap(0), true
-		}
+	if !f.rate.allow(now, faultPace, faultBurst) {
+		f.skipped.Add(1)
+		return 0, false
 	}
+	return f.skipped.Swap(0), true
 }
 
 // gate returns the gate of the node that has failed, or of the node that handles

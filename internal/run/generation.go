@@ -105,7 +105,7 @@ type shard struct {
 	ended   [len(observe.Metrics{}.Ended)]atomic.Uint64
 
 	// Of processes that are watched.
-	sampled               atomic.Int64 // when the next is due to be measured, since the meter was made
+	samples               rateLimit
 	pending, pendingBytes atomic.Int64
 	packets               atomic.Pointer[[]atomic.Uint64] // by node; see packetCounts
 	nodes                 int                             // of the program, immutable

@@ -55,9 +55,7 @@ func (g *Generation) Instrument(in Instruments) {
 	})
 	if in.Labels {
 		v.labels = labels(g.prog.Vertices)
-		label := func(i int32, at *compile.Vertex) node.Node {
-			return instrument(at.Node, labelled{v.labels[i]}.enter)
-		}
+		label := func(i int32, at *compile.Vertex) node.Node { return labelled(at.Node, v.labels[i]) }
 		v.every, v.recorded = wrap(v.every, label), wrap(v.recorded, label)
 	}
 	g.watched.Store(v)
@@ -85,16 +83,15 @@ func labels(vertices []compile.Vertex) []context.Context {
 	return made
 }
 
-// A labelled node labels the goroutine that runs its code. The label stays until
-// the next node sets its own, so the engine's work on a result counts towards the
-// node that returned it.
-type labelled struct{ labels context.Context }
-
-func (l labelled) enter(node.Process, node.Packet) middleware { return l.around }
-
-func (l labelled) around(_ node.Process, _ bool, run func() node.Result) node.Result {
-	pprof.SetGoroutineLabels(l.labels)
-	return run()
+// labelled returns a node that labels the goroutine that runs its code. The label
+// stays until the next node sets its own, so the engine's work on a result counts
+// towards the node that returned it.
+func labelled(n node.Node, labels context.Context) node.Node {
+	label := func(_ node.Process, _ bool, run func() node.Result) node.Result {
+		pprof.SetGoroutineLabels(labels)
+		return run()
+	}
+	return instrument(n, func(node.Process, node.Packet) middleware { return label })
 }
 
 // attach prepares a process that starts at a node to be watched.

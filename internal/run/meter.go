@@ -50,25 +50,40 @@ func (n *nodeMeter) measured(own, busy time.Duration, weight uint64) {
 	n.counts[histogram.Bucket(own)].Add(weight)
 }
 
-// A shard measures at most one process every samplePace, after a burst of 25. With
+// A shard measures at most one process every samplePace, after a burst. With
 // two shards for each processor that is 200 a second for each: reading the clock
 // takes about 25 ns, and reading it twice a hop would take longer than the hop.
 const (
 	samplePace  = 10 * time.Millisecond
-	sampleBurst = 250 * time.Millisecond
+	sampleBurst = 25
 )
+
+// A rateLimit allows a burst of events, and then one each pace, by the generic cell
+// rate algorithm (ITU-T I.371).
+type rateLimit struct{ next atomic.Int64 }
+
+// allow reports whether an event is allowed now.
+func (l *rateLimit) allow(now, pace time.Duration, burst int) bool {
+	for {
+		next := l.next.Load()
+		due := max(next, int64(now)) + int64(pace)
+		if due-int64(now) > int64(burst)*int64(pace) {
+			return false
+		}
+		if l.next.CompareAndSwap(next, due) {
+			return true
+		}
+	}
+}
 
 // maxStride is the largest number of processes between two readings of the clock.
 const maxStride = 64
 
 // sample decides whether this process is measured. If so, it returns how many
 // processes it represents: itself and those before it that were not measured. It
-// is called when the countdown is over. It limits the rate with the generic cell
-// rate algorithm (ITU-T I.371).
+// is called when the countdown is over.
 func (p *process) sample() (weight uint64) {
-	now := int64(time.Since(p.gen.meter.since))
-	next := p.shard.sampled.Load()
-	if next-now > int64(sampleBurst) || !p.shard.sampled.CompareAndSwap(next, max(next, now)+int64(samplePace)) {
+	if !p.shard.samples.allow(time.Since(p.gen.meter.since), samplePace, sampleBurst) {
 		p.stride = min(max(1, 2*p.stride), maxStride)
 		p.countdown = p.stride
 		return 0

@@ -94,14 +94,10 @@ const (
 
 // engineMetrics and nodeMetrics are all series but the outcomes and the latencies.
 var engineMetrics = []metric[observe.Metrics]{
-	{"generation", "The number of the generation that serves, from 1.", gauge,
-		func(m *observe.Metrics) float64 { return float64(m.Generation) }},
-	{"generations_draining", "Generations that were replaced and have processes in progress.", gauge,
-		func(m *observe.Metrics) float64 { return float64(m.Draining) }},
-	{"reloads_total", "Generations that have replaced another.", counter,
-		func(m *observe.Metrics) float64 { return float64(m.Reloads) }},
-	{"reload_failures_total", "Workflows that were not served, because of errors in them or because they did not start.", counter,
-		func(m *observe.Metrics) float64 { return float64(m.Refused) }},
+	{"generation", "The number of the generation that serves, from 1.", gauge, func(m *observe.Metrics) float64 { return float64(m.Generation) }},
+	{"generations_draining", "Generations that were replaced and have processes in progress.", gauge, func(m *observe.Metrics) float64 { return float64(m.Draining) }},
+	{"reloads_total", "Generations that have replaced another.", counter, func(m *observe.Metrics) float64 { return float64(m.Reloads) }},
+	{"reload_failures_total", "Workflows that were not served, because of errors in them or because they did not start.", counter, func(m *observe.Metrics) float64 { return float64(m.Refused) }},
 	{"last_reload_successful", "Whether the last workflow that was read is served: 1 or 0.", gauge,
 		func(m *observe.Metrics) float64 {
 			switch {
@@ -119,23 +115,16 @@ var engineMetrics = []metric[observe.Metrics]{
 			}
 			return float64(m.LastReload.UnixMilli()) / 1000
 		}},
-	{"processes_started_total", "Processes that have started.", counter,
-		func(m *observe.Metrics) float64 { return float64(m.Started) }},
-	{"processes_in_flight", "Processes in progress.", gauge,
-		func(m *observe.Metrics) float64 { return float64(m.InFlight) }},
-	{"pending_packets", "Packets that wait in processes that wait too or run for long.", gauge,
-		func(m *observe.Metrics) float64 { return float64(m.Pending) }},
-	{"pending_bytes", "The size of the packets that wait.", gauge,
-		func(m *observe.Metrics) float64 { return float64(m.PendingBytes) }},
+	{"processes_started_total", "Processes that have started.", counter, func(m *observe.Metrics) float64 { return float64(m.Started) }},
+	{"processes_in_flight", "Processes in progress.", gauge, func(m *observe.Metrics) float64 { return float64(m.InFlight) }},
+	{"pending_packets", "Packets that wait in processes that wait too or run for long.", gauge, func(m *observe.Metrics) float64 { return float64(m.Pending) }},
+	{"pending_bytes", "The size of the packets that wait.", gauge, func(m *observe.Metrics) float64 { return float64(m.PendingBytes) }},
 }
 
 var nodeMetrics = []metric[observe.NodeMetrics]{
-	{"node_packets_total", "Packets that a node has received; for a trigger, processes that it has started. Nodes without a name are summed up by kind.", counter,
-		func(n *observe.NodeMetrics) float64 { return float64(n.Packets) }},
-	{"node_errors_total", "Failures of the node itself.", counter,
-		func(n *observe.NodeMetrics) float64 { return float64(n.Errors) }},
-	{"node_busy_seconds_total", "Time that a node's code ran, without blocking work; estimated from a sample under load.", counter,
-		func(n *observe.NodeMetrics) float64 { return n.Busy.Seconds() }},
+	{"node_packets_total", "Packets that a node has received; for a trigger, processes that it has started. Nodes without a name are summed up by kind.", counter, func(n *observe.NodeMetrics) float64 { return float64(n.Packets) }},
+	{"node_errors_total", "Failures of the node itself.", counter, func(n *observe.NodeMetrics) float64 { return float64(n.Errors) }},
+	{"node_busy_seconds_total", "Time that a node's code ran, without blocking work; estimated from a sample under load.", counter, func(n *observe.NodeMetrics) float64 { return n.Busy.Seconds() }},
 }
 
 var nodeLabels = []string{"namespace", "kind", "node"}
