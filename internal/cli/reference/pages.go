@@ -86,7 +86,7 @@ func Explain(e diag.Entry) string {
 
 const codesIntro = `# Codes
 
-Every finding has a code whose meaning never changes. ` + "`uniflow explain CODE`" + ` prints the same text as this page.
+Every finding has a code whose meaning never changes. ` + "`uniflow explain CODE`" + ` prints the entries of this page.
 
 | codes | found when |
 | --- | --- |
