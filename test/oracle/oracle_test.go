@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
-	"github.com/uniflow-labs/uniflow/internal/trailtest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
