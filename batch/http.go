@@ -171,7 +171,7 @@ func (h *sender) send(ctx context.Context, b *Batch) Outcome {
 	resp, err := h.client.Do(req)
 	if err != nil {
 		if timedOut(err) {
-			err = fmt.Errorf("no answer within %v: %w", h.timeout, err)
+			err = fmt.Errorf("no response within %v: %w", h.timeout, err)
 			return Outcome{Verdict: VerdictRetry, Err: err, Overload: true}
 		}
 		return Outcome{Verdict: VerdictRetry, Err: err}
@@ -244,14 +244,14 @@ func read(resp *http.Response, body []byte, failed error) Outcome {
 		if failed != nil {
 			// The missing part may have verdicts on events. The receiver recognizes
 			// the batch by its key.
-			out.Verdict, out.Err = VerdictRetry, fmt.Errorf("%s, but the answer is cut off: %w", resp.Status, failed)
+			out.Verdict, out.Err = VerdictRetry, fmt.Errorf("%s, but the response is cut off: %w", resp.Status, failed)
 			return out
 		}
 		out.Verdict = VerdictAccepted
 		var a answer
 		if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '{' {
 			if err := json.Unmarshal(body, &a); err != nil {
-				out.Err = fmt.Errorf("the answer is not understood: %w", err)
+				out.Err = fmt.Errorf("the response cannot be decoded: %w", err)
 				return out
 			}
 			out.Duplicate = a.Duplicate

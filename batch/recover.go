@@ -76,7 +76,7 @@ func (p *pipeline) readSpool() (records []*foundRecord, notes []note) {
 			err = errRecord
 		}
 		if err != nil {
-			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be understood", "kind", r.Kind, "events", r.Count, "err", err)
+			p.log.write(slog.LevelError, "batch: the spool holds a record that cannot be decoded", "kind", r.Kind, "events", r.Count, "err", err)
 			p.mu.counts.corrupt++
 			p.mu.counts.lost += uint64(r.Count)
 			p.spool.Ack(at)

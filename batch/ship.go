@@ -151,13 +151,13 @@ func (f *flight) act(b *Batch, out Outcome) bool {
 		}
 		return f.backOff(b, "batch: trying again", out.Err)
 	case VerdictPause:
-		f.p.log.write(slog.LevelError, "batch: the receiver does not allow us, or the address is wrong; events are kept and their lane waits",
+		f.p.log.write(slog.LevelError, "batch: the receiver does not allow this sender, or the address is wrong; events are kept and their lane waits",
 			"lane", f.lane.id, "status", out.Status, "retry_in", f.p.retry.Max, "waiting_events", f.p.waiting(), "err", out.Err)
 		f.persistLate(b)
 		return f.pause(f.p.retry.Max)
 	case VerdictSplit:
 		if b.count > 1 {
-			f.p.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; a lower Trigger.Bytes would spare it the others",
+			f.p.log.write(slog.LevelWarn, "batch: the receiver takes only smaller batches; set a lower Trigger.Bytes",
 				"bytes", b.Size(), "events", b.count)
 			return f.cut(b, VerdictSplit, b.count/2)
 		}
