@@ -24,9 +24,8 @@ import (
 
 const rootLong = `Uniflow serves workflows: nodes that are declared in YAML and joined by links.
 
-Exit codes: 0 success; 1 the documents have findings; 2 the command line or
-the config file cannot be used; 3 something failed, for example an address is in
-use. Data goes to standard output, everything else to standard error.`
+Data goes to standard output, everything else to standard error. Exit codes:
+`
 
 const rootExample = `  uniflow init ping
   uniflow start examples/ping.yaml
@@ -42,7 +41,7 @@ func Main(ctx context.Context, args []string, sys app.Machine) int {
 // root returns the tree of commands.
 func root(a *app.App) *cobra.Command {
 	all := append(flow.Commands(a), profile.Command(a), loader.Command(a), trail.Command(a), versionCommand(a))
-	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong, Example: rootExample}, foreignCommands, all...)
+	return a.Root(&cobra.Command{Use: "uniflow", Short: "Serve workflows declared in YAML", Long: rootLong + indent(app.Columns(app.ExitCodes())), Example: rootExample}, foreignCommands, all...)
 }
 
 // foreignCommands says how to do what commands of other programs do.

@@ -20,12 +20,6 @@ error. Findings are coloured only on a terminal, and not if ` + "`NO_COLOR`" + `
 
 | exit code | meaning |
 | --- | --- |
-| 0 | success; also after SIGTERM and SIGINT, if all processes ended within the grace period |
-| 1 | the documents have findings, or are not formatted |
-| 2 | the command line, the environment or the config file cannot be used |
-| 3 | something failed: an address is in use, a file cannot be written, processes took too long to end |
-| 130, 143 | ended immediately by a second SIGINT or SIGTERM |
-
 `
 
 const configIntro = `## Settings
@@ -53,6 +47,10 @@ func CommandsPage() string {
 	root.SetContext(context.Background())
 	var b strings.Builder
 	b.WriteString(reference.Generated + commandsIntro)
+	for _, row := range app.ExitCodes() {
+		b.WriteString("| " + row[0] + " | " + row[1] + " |\n")
+	}
+	b.WriteString("\n")
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
 			commandPage(&b, cmd, "## ")
@@ -112,6 +110,11 @@ func flagCell(f *pflag.Flag, usage string) string {
 		usage += " Default: `" + f.DefValue + "`."
 	}
 	return strings.ReplaceAll(usage, "|", `\|`)
+}
+
+// indent indents lines for the help.
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
 }
 
 func unindent(text string) string {

@@ -40,6 +40,17 @@ const (
 	ExitFailure  = 3 // something failed: an address is in use, a file cannot be written
 )
 
+// ExitCodes are the exit codes with their meaning.
+func ExitCodes() [][]string {
+	return [][]string{
+		{"0", "success; also after SIGTERM or SIGINT, if all processes ended within the grace period"},
+		{"1", "the documents have findings, or are not formatted"},
+		{"2", "the command line, the environment or the config file cannot be used"},
+		{"3", "something failed: an address is in use, a file cannot be written, processes took too long to end"},
+		{"130, 143", "ended immediately by a second SIGINT or SIGTERM"},
+	}
+}
+
 // A Machine is what a command sees of the process it runs in. All fields but Kinds
 // and Program are required.
 type Machine struct {
