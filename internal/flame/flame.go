@@ -119,7 +119,7 @@ func convert(parsed *profile.Profile) (*Profile, error) {
 	}
 	switch {
 	case len(types) == 0:
-		return nil, fmt.Errorf("%w: it does not say what it holds", ErrFormat)
+		return nil, fmt.Errorf("%w: it has no sample types", ErrFormat)
 	case at < 0:
 		return nil, fmt.Errorf("%w: it holds %s", ErrNotCPU, strings.Join(types, ", "))
 	}

@@ -107,7 +107,7 @@ type App struct {
 	Args   []string
 	stderr *stderr // what Stderr is
 
-	// Deadline is when a program that was told to end must have ended; zero before.
+	// Deadline is when the program must have ended after a signal; zero before that.
 	Deadline time.Time
 
 	// ColourOut and ColourErr tell whether findings on a stream are coloured.

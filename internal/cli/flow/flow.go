@@ -2,7 +2,7 @@
 // serve them, and to look up kinds and codes.
 //
 // Read [Commands] first, then sources.go (what a run reads), and serve.go with
-// watch.go (a program that serves until it is told to end).
+// watch.go (a program that serves until a signal ends it).
 //
 // The package must not know how workflows are compiled or run.
 package flow

@@ -1,5 +1,5 @@
-// Package settings holds what commands are told by flags, else by environment
-// variables, else by a config file, else by defaults.
+// Package settings reads the settings of commands: from flags, else from environment
+// variables, else from a config file, else defaults.
 //
 // Read [Settings] first: its table declares each setting once. The flag, the name of
 // the variable, the key of the config file, the completion of shells and the page
@@ -21,7 +21,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 )
 
-// Settings are what start can be told. Other commands take some of them.
+// Settings are the settings of start. Other commands use some of them.
 type Settings struct {
 	Specs, Values       Paths
 	Environment         Pairs

@@ -32,7 +32,7 @@ func (f *Fields) AddFlags(cmd *cobra.Command, field string) {
 	flags.StringVar(&f.time, "time", "", "the `"+field+"` with its time; time, ts or timestamp by default")
 	flags.StringVar(&f.event, "event", "", "the `"+field+"` with its name; event or name by default")
 	flags.StringVar(&f.id, "id", "", "the `"+field+"` with its id; events with the same user, time and id are stored once")
-	flags.StringVar(&f.unit, "time-unit", "", "the `UNIT` of times that are integers: s, ms, us or ns; by default their size tells")
+	flags.StringVar(&f.unit, "time-unit", "", "the `UNIT` of times that are integers: s, ms, us or ns; by default recognized by their size")
 	flags.StringSliceVar(&f.types, "types", nil, "override the types of properties, as `PROPERTY:TYPE,...`: string, integer, number or boolean, or skip to leave the property out")
 	flags.Var(&f.times, "times", "accept events whose times are within `FROM/TO`, each a day or RFC 3339, or \"any\"; by default from 20 years ago to a day ahead")
 	app.CompleteFlag(cmd, "time-unit", timeUnits())

@@ -24,7 +24,7 @@ input.
 
 One column is the user, one the time, one the name of the event; all others are
 properties of events. Times are RFC 3339, or integers since 1970 in seconds,
-milliseconds, microseconds or nanoseconds, as their size tells. A row whose time is more
+milliseconds, microseconds or nanoseconds, recognized by their size. A row whose time is more
 than 20 years ago or more than a day ahead is a bad row, unless --times allows it.
 
 A file is imported as a whole or not at all. Bad rows are listed with their line. If a

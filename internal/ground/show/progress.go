@@ -17,9 +17,10 @@ const (
 	// takes less time writes none.
 	lineEvery = 5 * time.Second
 
-	// maxName is how many characters of a name stand next to a bar: a line that is
-	// wider than the terminal could not be erased.
-	maxName = 24
+	// maxName and shortBar bound the characters of a name and of its bar, so that the
+	// line fits into 80 columns: a longer one could not be erased.
+	maxName  = 20
+	shortBar = 10
 )
 
 // A Progress shows how much of a long piece of work is done: in a line with a bar
@@ -127,8 +128,8 @@ func frame(s Step) string {
 	if s.Total <= 0 {
 		return ""
 	}
-	bar := Bar(float64(s.Done), float64(s.Total))
-	return "│" + bar + strings.Repeat(" ", BarWidth-utf8.RuneCountInString(bar)) + "│ "
+	bar := bar(float64(s.Done), float64(s.Total), shortBar)
+	return "│" + bar + strings.Repeat(" ", shortBar-utf8.RuneCountInString(bar)) + "│ "
 }
 
 // end cuts the beginning off a name that is too long.

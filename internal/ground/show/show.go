@@ -1,9 +1,8 @@
-// Package show writes what a program has to say for people: figures, sizes,
-// durations, shares, tables, bars and progress.
+// Package show formats output for people: figures, sizes, durations, shares, tables,
+// bars and progress.
 //
-// Invariants: a table and [Printable] write nothing that moves the cursor of a
-// terminal or changes its colours, whatever text they are given; [Progress] is the
-// exception, and only where it is told that there is a terminal.
+// Invariants: tables and [Printable] escape everything that would move the cursor of a
+// terminal or change its colours. Only [Progress] moves the cursor, on a terminal.
 //
 // The package uses the standard library alone, and must not know what the figures
 // and names are about.

@@ -132,7 +132,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.Line("\x1b[31mred")
 	p.End()
 	p.End()
-	const want = "\r\x1b[K…ong/long/long/a\\x1b.csv: 5,000 events, 5,000/s │████████████            │ 50 %, 1s left" +
+	const want = "\r\x1b[K…long/long/a\\x1b.csv: 5,000 events, 5,000/s │█████     │ 50 %, 1s left" +
 		"\r\x1b[K\\x1b[31mred\r\x1b[K"
 	if got := out.String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)

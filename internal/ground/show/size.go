@@ -34,8 +34,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", f, units[unit].name)
 }
 
-// Size writes a number of bytes exactly, in the largest unit of which it is a
-// multiple, as [ParseSize] reads it.
+// Size writes a number of bytes exactly, in the largest binary unit that divides it.
+// [ParseSize] reads it.
 func Size(n float64) string {
 	for i := 3; i >= 0; i-- {
 		if unit := units[i]; n >= unit.bytes && math.Mod(n, unit.bytes) == 0 {

@@ -69,11 +69,13 @@ const BarWidth = 24
 
 // Bar draws a part of a whole in eighths of characters: empty for nothing, and
 // visible for anything else.
-func Bar(part, whole float64) string {
+func Bar(part, whole float64) string { return bar(part, whole, BarWidth) }
+
+func bar(part, whole, width float64) string {
 	if !(part > 0) || !(whole > 0) { // NaN too
 		return ""
 	}
-	eighths := max(1, int(math.Round(min(1, part/whole)*BarWidth*8)))
+	eighths := max(1, int(math.Round(min(1, part/whole)*width*8)))
 	text := strings.Repeat("█", eighths/8)
 	if rest := eighths % 8; rest > 0 {
 		text += string([]rune(" ▏▎▍▌▋▊▉")[rest])
