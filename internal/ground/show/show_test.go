@@ -37,7 +37,7 @@ func TestFigures(t *testing.T) {
 	f(Bar(0, 10), "")
 	f(Bar(1, 0), "")
 	f(Bar(1e-9, 1), "▏")
-	f(Bar(11, 10), strings.Repeat("█", BarWidth))
+	f(Bar(11, 10), strings.Repeat("█", barWidth))
 	f(Duration(0), "0 s")
 	f(Duration(40*time.Microsecond), "40 µs")
 	f(Duration(2500*time.Microsecond), "2.5 ms")

@@ -64,12 +64,12 @@ func (t *Table) write(rows [][]string) string {
 	return b.String()
 }
 
-// BarWidth is the length of the longest bar in characters.
-const BarWidth = 24
+// barWidth is the length of the longest bar in characters.
+const barWidth = 24
 
 // Bar draws a part of a whole in eighths of characters: empty for nothing, and
 // visible for anything else.
-func Bar(part, whole float64) string { return bar(part, whole, BarWidth) }
+func Bar(part, whole float64) string { return bar(part, whole, barWidth) }
 
 func bar(part, whole, width float64) string {
 	if !(part > 0) || !(whole > 0) { // NaN too
