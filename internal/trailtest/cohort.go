@@ -49,8 +49,7 @@ func (t *table) cohort(name string, c *query.Cohort) (*query.CohortAnswer, error
 	return answer, nil
 }
 
-// didList returns for each entry whether the number of events of a user is
-// the one that the entry asks for.
+// didList returns for each entry whether a user has as many events as it asks for.
 func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
 	var all []func([]row) bool
 	for _, d := range list {

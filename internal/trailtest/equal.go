@@ -9,11 +9,10 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// Equal tells the first difference between two answers, nil if there is none.
-// Numbers may differ by the tolerance, relative to the larger of the two; integers
-// and what is counted may not, nor may confidence bounds. Stats are not compared,
-// nor are the users of a cohort unless both answers have them, nor their ids unless
-// both have those.
+// Equal returns the first difference between two answers, nil if there is none. Floats
+// may differ by the tolerance, relative to the larger of the two. Integers, counts and
+// confidence intervals must be equal. Stats are not compared. The users of a cohort are
+// compared if both answers have them, and so are their ids.
 func Equal(a, b *query.Answer, tolerance float64) error {
 	if a == nil || b == nil {
 		if a != b {
@@ -42,7 +41,7 @@ func kindOf(a *query.Answer) string {
 	return cmp.Or(found, "none")
 }
 
-// differ tells about two things that are shown differently, nil if they are not.
+// differ returns an error if two things are shown differently.
 func differ(what string, a, b any) error {
 	x, y := fmt.Sprintf("%+v", a), fmt.Sprintf("%+v", b)
 	if x == y {

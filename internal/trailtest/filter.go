@@ -67,8 +67,8 @@ func (t *table) filter(f *query.Filter) (predicate, error) {
 	}, nil
 }
 
-// test returns the predicate of one test, or tells that it makes no sense for the
-// type of the property.
+// test returns the predicate of one test, or an error if it does not fit the type of
+// the property.
 func (t *table) test(x *query.Test) (predicate, error) {
 	if x.Op == query.InCohort || x.Op == query.NotInCohort {
 		hashes, ok := t.cohorts[x.Property]
@@ -125,7 +125,7 @@ func (t *table) test(x *query.Test) (predicate, error) {
 	}, nil
 }
 
-// sensible tells what is wrong with a test of a property of a type.
+// sensible returns an error if a test does not fit the type of a property.
 func sensible(x *query.Test, typ event.Type) error {
 	want := 1
 	switch x.Op {

@@ -24,7 +24,7 @@ var funnelKind = kind{
 	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Funnel: d.funnel()} },
 }
 
-// A win is how far a user, or one value of Same of a user, has come.
+// A win is the level that a user, or one value of Same of a user, has reached.
 type win struct {
 	level int
 	first int64       // time of the first event of the winning chain
@@ -161,11 +161,11 @@ func mask(steps []predicate, r row) uint64 {
 	return m
 }
 
-// inTieOrder returns rows by time, and those of one time by their masks. It matters
-// with strict_deduplication and strict_once together alone, where windowFunnel goes
-// by the order of arrival among events of one time that match one step: the first
-// that makes a chain bars those after it. A store keeps no such order, so here the
-// event comes first that matches fewer late steps; equal masks are of no account.
+// inTieOrder returns rows by time, and those of one time by their masks. The order of
+// one time matters only with strict_deduplication and strict_once together: there
+// windowFunnel takes events of one step in the order of arrival, and the first one that
+// makes a chain excludes the others. A store does not keep that order, so here the event
+// that matches fewer late steps comes first.
 func inTieOrder(steps []predicate, rows []row) []row {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b row) int {

@@ -8,12 +8,12 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A Generator makes rows of a large data set: the same ones each time, on every
-// machine, for it uses integers alone. Users come in order of their number, the
-// rows of each in order of time.
+// A Generator makes rows of a large data set. It uses integers only, so the rows are the
+// same each time and on every machine. Users come in order of their number, and the rows
+// of a user in order of time.
 type Generator interface {
 	Schema() event.Schema
-	// Rows yields the rows. A row and its values are good until the next one.
+	// Rows yields the rows. A row and its values are valid until the next one.
 	Rows() iter.Seq[*Row]
 }
 
@@ -43,8 +43,8 @@ const (
 	spanSeconds = spanWeeks * 7 * 86400
 )
 
-// A source is splitmix64: what the i-th number of a user is depends on the seed,
-// the user and i alone.
+// A source is splitmix64: the i-th number of a user depends only on the seed, the user
+// and i.
 type source struct{ state uint64 }
 
 func newSource(seed, user uint64) source { return source{mix(mix(seed) ^ user*0x9e3779b97f4a7c15)} }
@@ -195,7 +195,7 @@ func newVisitor(s source, events, perSession int) visitor {
 	return v
 }
 
-// step goes on to the next event, and is false after the last.
+// step moves to the next event. It is false after the last one.
 func (v *visitor) step() bool {
 	if v.events == 0 {
 		return false

@@ -52,9 +52,9 @@ type fieldPlan struct {
 }
 
 // Draw makes a case that depends on the seed and the options alone. Queries are
-// such as Check takes, not checked yet; they want the property types of the
-// schema, but may ask for events and properties that are not there. Sums of numbers
-// do not depend much on the order of adding.
+// such as Check takes, not checked yet. They fit the property types of the schema, but
+// may ask for events and properties that do not exist. Sums of numbers do not depend
+// much on the order of adding.
 func Draw(seed uint64, opt DrawOptions) Case {
 	if opt.Users == 0 {
 		opt.Users = 30
@@ -253,8 +253,8 @@ func (d *caseGenerator) nextTime(now map[string]int64, user string, unit int64) 
 	return t
 }
 
-// delay makes some events late, and some come a second time; those without an id
-// are then two events.
+// delay makes some events late, and repeats some. Repeated events without an id are
+// two events.
 func (d *caseGenerator) delay() {
 	if d.chance(0.3) {
 		d.Shuffle(len(d.Events), func(i, j int) { d.Events[i], d.Events[j] = d.Events[j], d.Events[i] })

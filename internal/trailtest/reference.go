@@ -1,10 +1,10 @@
-// Package trailtest has what tests of trail compare with and feed on: a naive
-// reference that answers every query, random cases, generators of large data sets
-// and the small data set of the tutorial.
+// Package trailtest supports tests of trail: a naive reference that answers every
+// query, random cases, generators of large data sets, and the small data set of the
+// tutorial.
 //
-// Read Answer, and filter.go; each kind of query has a file, and kinds lists them;
-// then Draw for random cases, Equal for the comparison, Ecom, GitHub and Hits for
-// big data, and WriteSample.
+// Read Answer and filter.go, and the file of one kind of query. Draw makes random cases,
+// Equal compares answers, Ecom, GitHub and Hits make big data, and WriteSample writes
+// the small one.
 //
 // Answer is written to be obviously right: it goes through events one by one, with
 // maps and sorts, and shares no code with the engine, which it must not know. The
@@ -46,7 +46,7 @@ type row struct {
 	values map[string]event.Value // without missing ones
 }
 
-// A table is what a query is asked of.
+// A table is the input of a query.
 type table struct {
 	schema  event.Schema
 	cohorts map[string][]uint64 // hashes of users, in any order

@@ -106,8 +106,8 @@ type chain struct {
 	events string // with strict_once: the events at that time, as ",3,17,"; earlier ones cannot come again
 }
 
-// extend returns the chain with an event more, and false if it cannot be: out of
-// the window, or against strict_increase or strict_once.
+// extend returns the chain with one more event. It returns false if the event is outside
+// of the window, or if strict_increase or strict_once forbids it.
 func (s search) extend(c chain, e entry) (chain, bool) {
 	switch {
 	case !s.inWindow(c.first, e.time),
@@ -137,8 +137,8 @@ func (s search) begin(e entry) chain {
 
 func mark(e entry) string { return fmt.Sprintf(",%d,", e.event) }
 
-// grow adds to the chains of each level those that an entry makes. Levels are
-// counted from 1; from reports whether a chain may begin with it.
+// grow adds the chains that an entry makes to those of each level. Levels are counted
+// from 1; from reports whether a chain may begin with the entry.
 func (s search) grow(chains []map[chain]bool, e entry, from bool) {
 	switch {
 	case e.step == exclusion:

@@ -21,10 +21,10 @@ import (
 func trailAppendDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_append",
-		Summary: "Adds events to a store that funnels, retention and more can be asked of.",
-		Doc: "A payload is one event; each element of a list is one. An event has a user, a time and a name; what else it has are its properties: text, numbers and booleans. Maps within it become properties such as `item.price`; null and empty text are left out; lists are refused.\n\n" +
-			"The packet is answered `{\"appended\": N}` when the events survive a loss of power and queries see them. All of a list are added, or none: an event that cannot be taken goes to `error` with its number in the list, the code `refused`, and itself as `data`. A property keeps the type that it has first come with; integers and other numbers go together.\n\n" +
-			"All nodes of a process that name one folder share its store. No other process may write to it meanwhile: `uniflow loader --trail` and `uniflow trail import` need another folder, or another time.",
+		Summary: "Adds events to a store that you can query for funnels, retention and more.",
+		Doc: "A payload is one event; each element of a list is one. An event has a user, a time and a name. Its other fields are its properties: text, numbers and booleans. Maps within it become properties such as `item.price`; null and empty text are left out; lists are refused.\n\n" +
+			"The packet is answered `{\"appended\": N}` when the events survive a loss of power and queries see them. All of a list are added, or none: an event that cannot be taken goes to `error` with its number in the list, the code `refused`, and itself as `data`. A property keeps the type of its first value; integers and other numbers can be mixed.\n\n" +
+			"All nodes of a process that name one folder share its store. No other process may write to the store at the same time: `uniflow loader --trail` and `uniflow trail import` need another folder, or another time.",
 		Example: "- kind: trail_append\n  name: keep\n  db: shop.trail\n  user: customer\n  event: \"'order.' + status\"\n",
 		Config: schema.Fields(
 			schema.String("db").Required().Doc("The folder of the store, made if it is missing."),
@@ -33,7 +33,7 @@ func trailAppendDef(o Options) *node.Def {
 			schema.Expr("event").Doc("An expression over the event for what happened. Unset takes the field `event`."),
 			schema.Expr("event_id").Doc("An expression over the event for its id: events of one user and time with the same id are kept once. Null is none. Unset keeps all."),
 			schema.String("times").Doc("Which times events may have: `FROM/TO`, each a day or a time of RFC 3339, either may be left out; or `any`. Other events are refused. Unset takes 20 years up to now, and a day ahead."),
-			schema.Expr("properties").Doc("An expression over the event for a map of its properties. Unset takes all of its fields but those that the other expressions are the names of."),
+			schema.Expr("properties").Doc("An expression over the event for a map of its properties. Unset takes all of its fields, except those that the other expressions name."),
 		),
 		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		HasErrorPort: true,

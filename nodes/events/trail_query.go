@@ -22,13 +22,13 @@ import (
 func trailQueryDef(o Options) *node.Def {
 	return &node.Def{
 		Kind:    "trail_query",
-		Summary: "Asks a store of events for a funnel, retention, a segment, a cohort or paths.",
-		Doc: "The query is a document as `uniflow trail query` takes it, written as a map or as text in YAML. Its texts may have expressions over the payload in them, in the language of expressions:\n\n" +
+		Summary: "Queries a store of events for a funnel, retention, a segment, a cohort or paths.",
+		Doc: "The query is a document as `uniflow trail query` takes it, written as a map or as text in YAML. Texts in it may hold expressions over the payload, in the language of expressions:\n\n" +
 			"- `${query.within[0]}` alone becomes what the expression makes, with its type: a number, a list, a map. If that is null, the field is left out.\n" +
 			"- `cart-${query.shop[0]}` becomes text.\n" +
 			"- `$${` is the text `${`.\n\n" +
-			"What a payload has stays data: it cannot add keys, steps or conditions, but where an expression makes a map.\n\n" +
-			"The answer leaves by `out`, as `uniflow trail query --json` prints it (but a share of 1.0 is the number 1, as everywhere in workflows). A query that a payload has made wrong goes to `error` with the status 400 and the code `bad_query`; one that needs more than `memory` with 413 and `too_large`; one that takes longer than `timeout` with 504 and `timeout`; while there is no store, with 503 and `no_store`.\n\n" +
+			"A payload stays data: it cannot add keys, steps or conditions, except where an expression makes a map.\n\n" +
+			"The answer leaves by `out`, as `uniflow trail query --json` prints it (except that a share of 1.0 is the number 1, as everywhere in workflows). Failures go to `error`: a query that a payload has made wrong with the status 400 and the code `bad_query`; a query that needs more than `memory` with 413 and `too_large`; a query that takes longer than `timeout` with 504 and `timeout`; any query while there is no store with 503 and `no_store`.\n\n" +
 			"The store may be written by another process, such as `uniflow loader --trail`; each query sees what was there when it began.",
 		Example: "- kind: trail_query\n  name: signups\n  db: shop.trail\n  query:\n    segment:\n      event: signup\n      bucket: day\n      from: ${query.from[0]}\n",
 		Config: schema.Fields(
@@ -38,7 +38,7 @@ func trailQueryDef(o Options) *node.Def {
 			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("The most memory for a query, beyond the files of the store."),
 			schema.Float("sample").Range(0, 1).Doc("The share of the users to look at, such as `0.1`; counts are scaled to all. Unset takes `sample` of the query."),
 		),
-		In:  []node.Port{{Name: "in", Doc: "What the expressions in the query see."}},
+		In:  []node.Port{{Name: "in", Doc: "The payload for the expressions in the query."}},
 		Out: []node.Port{{Name: "out", Doc: "The answer."}},
 		New: func(init *node.Init) (node.Node, error) { return newQueryNode(o, init) },
 	}
