@@ -99,8 +99,8 @@ func (p *pow2Table) logUniform(s *source, x int64) int64 {
 	return p.exp2(int64(s.below(uint64(x))))
 }
 
-// logNormal returns a number of which the logarithm is normal, as the sum of
-// twelve even ones is nearly: the median is 2^(median/65536), a deviation is
+// logNormal returns a number whose logarithm is the sum of twelve uniform numbers,
+// which is nearly normal: the median is 2^(median/65536), a deviation is
 // times or by 2^(deviation/65536). It is at least 1.
 func (p *pow2Table) logNormal(s *source, median, deviation int64) int64 {
 	var z int64

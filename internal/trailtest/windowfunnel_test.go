@@ -32,7 +32,7 @@ func TestLevelIsThatOfClickHouse(t *testing.T) {
 }
 
 // TestWinnerHasTheLevel checks on the same cases that there is a winning chain
-// wherever there is a level, and that the order of arrival is of no account, but
+// wherever there is a level, and that the order of arrival does not matter, except
 // for the modes where ClickHouse goes by it.
 func TestWinnerHasTheLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

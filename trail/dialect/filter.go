@@ -269,8 +269,8 @@ func ofMissing(op query.Op, literals []event.Value) cond {
 	return never
 }
 
-// textTest tests a string, of which the missing one is ” in ClickHouse, and ” or
-// NULL in DuckDB.
+// textTest tests a string. A missing string is empty in ClickHouse, and empty or NULL
+// in DuckDB.
 func (c *compiler) textTest(column string, op query.Op, literals []event.Value) cond {
 	exists := is(column + " != ''")
 	missing := is(column + " = ''")
@@ -369,8 +369,7 @@ func (c *compiler) emptyTest(column string, op query.Op, literals []event.Value)
 	return exists
 }
 
-// numberTest tests an integer, a number or a boolean, of which the missing one is
-// NULL.
+// numberTest tests an integer, a number or a boolean. A missing one is NULL.
 func (c *compiler) numberTest(column string, t event.Type, op query.Op, literals []event.Value) cond {
 	exists, missing := is(column+" IS NOT NULL"), is(column+" IS NULL")
 	compare := func(operator, value string) cond {

@@ -12,7 +12,7 @@ type Answer struct {
 
 // Stats are the cost of an answer, and warnings about it.
 type Stats struct {
-	EventsRead int64    // rows of which any column was evaluated
+	EventsRead int64    // rows with a column that was evaluated
 	BytesRead  int64    // of the columns, dictionaries and runs that were touched
 	Segments   int      // segments and runs that were looked into
 	Sample     float64  // the share of users that was really read; 1 for all

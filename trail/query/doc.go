@@ -80,8 +80,8 @@
 // # Cohorts
 //
 //	cohort:
-//	  did: {event: purchase, times: {at_least: 3}}   # or a list, of which all count
-//	  did_not: refund                                # or a list, of which none may be
+//	  did: {event: purchase, times: {at_least: 3}}   # or a list: all of them
+//	  did_not: refund                                # or a list: none of them
 //
 // times is a number, which is exactly that often, or a map of at_least, at_most and
 // exactly; without it once is enough. did is required.
@@ -114,7 +114,7 @@
 // Three keys are not names of properties:
 //
 //	all: [{country: KR}, {price: 1}]   # maps that all must pass
-//	any: [{country: KR}, {price: 1}]   # maps of which one must
+//	any: [{country: KR}, {price: 1}]   # one of the maps must
 //	cohort: buyers                     # users of a cohort that is kept; or {ne: buyers},
 //	                                   # {in: [a, b]}, {not_in: [a, b]}
 //

@@ -121,7 +121,7 @@ func (a *arena) bytes(n int) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n]
 }
 
-// words8 returns bytes of an arena as words, the last of which may reach beyond.
+// words8 returns bytes of an arena as words. The last word may reach beyond.
 func words8(b []uint8) []uint64 {
 	if len(b) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"regexp"
@@ -241,15 +242,15 @@ func compare(v, w event.Value) int {
 	case v.Type() == event.String:
 		return strings.Compare(v.Text(), w.Text())
 	case v.Type() == event.Int && w.Type() == event.Int:
-		return order(v.Int(), w.Int())
+		return cmp.Compare(v.Int(), w.Int())
 	case v.Type() == event.Bool:
-		return order(btoi(v.Bool()), btoi(w.Bool()))
+		return cmp.Compare(btoi(v.Bool()), btoi(w.Bool()))
 	case v.Type() == event.Int:
 		return compareIntFloat(v.Int(), w.Float())
 	case w.Type() == event.Int:
 		return -compareIntFloat(w.Int(), v.Float())
 	}
-	return order(v.Float(), w.Float())
+	return cmp.Compare(v.Float(), w.Float())
 }
 
 // compareIntFloat compares without rounding the integer.
@@ -261,20 +262,10 @@ func compareIntFloat(i int64, f float64) int {
 		return 1
 	}
 	whole := math.Floor(f)
-	if c := order(i, int64(whole)); c != 0 || whole == f {
+	if c := cmp.Compare(i, int64(whole)); c != 0 || whole == f {
 		return c
 	}
 	return -1 // i is the whole part, f a little more
-}
-
-func order[T int64 | float64 | int](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func btoi(b bool) int {
