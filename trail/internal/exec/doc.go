@@ -7,13 +7,17 @@
 //
 // # How a query runs
 //
-// A query is a few matchers, such as the steps of a funnel, and a kernel. For each
-// segment the plan decides which event codes each matcher means and which codes of
-// a property pass a filter; segments in which nothing can match are left out. The
-// hashes of the users are divided into shards of some 64 Ki rows. A worker takes a
-// shard, finds its one range of rows in every segment, computes a byte of matchers
-// for each row, and then the kernel goes from user to user: segments are sorted
-// by user, so all that a user did is a few ranges of rows, one after the other.
+//  1. A builder makes the plan. The query becomes matchers, such as the steps of a
+//     funnel, and a kernel. For each segment, the plan has the event codes that each
+//     matcher means and the codes of a property that pass a filter. Segments in which
+//     nothing can match are left out. The hashes of the users are divided into shards
+//     of some 64 Ki rows.
+//  2. Each worker gets a fold from the kernel, and takes shards. For a shard, it finds
+//     the one range of rows in every segment, which is a view, and computes a mask of
+//     matchers for each row. The fold then goes from user to user: segments are sorted
+//     by user, so the events of a user are a few ranges of rows, one after the other.
+//  3. When all workers have ended, the folds are joined into the kernel, and the kernel
+//     makes the answer.
 //
 // # Invariants
 //

@@ -15,7 +15,7 @@ import (
 // filter became, which segments are read, and of which columns.
 func Explain(in Input, q *query.Query) (text string, err error) {
 	err = guard(in, func() error {
-		b := newPlan(in, Options{}, q.Sample)
+		b := newBuilder(in, Options{}, q.Sample)
 		k, err := b.kernel(q)
 		if err != nil {
 			return err

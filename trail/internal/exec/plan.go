@@ -165,8 +165,8 @@ func (b *builder) column(property string) int {
 	return len(b.columns) - 1
 }
 
-// newPlan begins a plan.
-func newPlan(in Input, opt Options, share float64) *builder {
+// newBuilder begins a plan without matchers.
+func newBuilder(in Input, opt Options, share float64) *builder {
 	if opt.Workers <= 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
 	}

@@ -49,7 +49,7 @@ const DefaultMemory = 64 << 20
 func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Answer, error) {
 	start := time.Now()
 	var (
-		b      = newPlan(in, opt, q.Sample)
+		b      = newBuilder(in, opt, q.Sample)
 		cost   stats
 		answer *query.Answer
 	)
