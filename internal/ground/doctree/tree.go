@@ -68,7 +68,7 @@ type Node struct {
 	Fields []Field // of a Map, in the order written, their names unique
 
 	bits         uint64 // a Bool, Int, Uint or Float
-	line, column int // as the parser has them
+	line, column int    // as the parser has them
 	style        yaml.Style
 }
 
