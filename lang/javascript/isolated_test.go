@@ -147,7 +147,7 @@ func TestIsolatedAttacks(t *testing.T) {
 		if err == nil || errors.As(err, &timeout) != (want == "") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a timeout or %q", code, err, want)
 		}
-		if took > 30*time.Second { // 100 times the short timeout
+		if took > 30*time.Second { // 30 times the short timeout
 			t.Errorf("%s: got an answer after %v", code, took)
 		}
 		if grown > 64<<20 {
@@ -157,10 +157,10 @@ func TestIsolatedAttacks(t *testing.T) {
 			t.Errorf("%s: then got %v, %v, want an answer", code, got, err)
 		}
 	}
-	f(300*time.Millisecond, "for (;;);", "")
-	f(300*time.Millisecond, "return String(Function('n', 'return 3n ** n')(BigInt(i.n)) % 7n)", "")
-	f(300*time.Millisecond, "const t = '9'.repeat(30000000); return 1n < t", "")
-	f(300*time.Millisecond, "let x = 1n << 1000000n; for (let k = 0; k < 9; k++) x *= x; return String(x).length", "")
+	f(time.Second, "for (;;);", "")
+	f(time.Second, "return String(Function('n', 'return 3n ** n')(BigInt(i.n)) % 7n)", "")
+	f(time.Second, "const t = '9'.repeat(30000000); return 1n < t", "")
+	f(time.Second, "let x = 1n << 1000000n; for (let k = 0; k < 9; k++) x *= x; return String(x).length", "")
 	if !invariant.Race { // with it, memory is not limited
 		f(20*time.Second, "return String(Function('n', 'return 1n << n')(BigInt(i.n) * 100n) % 7n)", "memory")
 	}
