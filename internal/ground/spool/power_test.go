@@ -360,3 +360,46 @@ func TestCloseWhileInUse(t *testing.T) {
 	shut(t, s)
 	wg.Wait()
 }
+
+// TestKilledBeforeFolderSync kills the process after it has made a segment, before the
+// entry of the folder is durable. What the next one recovers must survive a loss of
+// power.
+func TestKilledBeforeFolderSync(t *testing.T) {
+	fs := vfstest.New()
+	s, _ := open(t, quiet(fs))
+	s.Ack(put(t, s, 1, 6, 100))
+	shut(t, s) // both checkpoints are there
+	s, _ = open(t, quiet(fs))
+	put(t, s, 1, 7, 100)
+	fs.SetFail(func(op vfstest.Op, _ string) error {
+		if op == vfstest.SyncDir {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := s.Sync(); err == nil {
+		t.Error("got no error")
+	}
+	shut(t, s)
+	fs.SetFail(nil)
+	s, _ = open(t, quiet(fs))
+	_, at := recovered(t, s)
+	if len(at) != 1 {
+		t.Fatalf("got %d records", len(at))
+	}
+	for _, p := range at {
+		durable := make(chan error, 1)
+		s.Durable(p, func(err error) { durable <- err })
+		if err := <-durable; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range uint64(10) {
+		after, rep := open(t, quiet(fs.Crash(rand.New(rand.NewPCG(seed, 1)))))
+		if rep.Records != 1 || rep.Corrupt != 0 {
+			t.Errorf("got %+v", rep)
+		}
+		shut(t, after)
+	}
+	shut(t, s)
+}

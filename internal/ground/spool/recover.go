@@ -442,8 +442,13 @@ func (l *segmentRecovery) adopt() {
 	}
 	g.synced, g.syncedEvents = g.end, g.events
 	if l.records > 0 && l.saved.synced < g.end {
-		// A process that was killed may leave records that no fsync has covered.
-		if err := l.f.Sync(); err != nil {
+		// A process that was killed may leave records that no fsync has covered, in
+		// a file whose folder entry is not durable.
+		err := l.f.Sync()
+		if err == nil {
+			err = s.fs.SyncDir(s.opt.Dir)
+		}
+		if err != nil {
 			g.synced, g.syncedEvents = l.saved.synced, l.found
 			g.failed = &SyncError{g.path, err}
 			l.r.problem("%v", g.failed)
