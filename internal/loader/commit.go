@@ -93,6 +93,7 @@ func (l *Loader) gather(r *request) []*request {
 
 // commit writes a group and lets its handlers answer.
 func (l *Loader) commit(requests []*request) {
+	err := l.repair() // which may remember keys that the store has
 	fresh := l.scratch.fresh[:0]
 	clear(l.scratch.seen)
 	for _, r := range requests {
@@ -110,7 +111,7 @@ func (l *Loader) commit(requests []*request) {
 	}
 	l.scratch.fresh = fresh
 	if len(fresh) > 0 {
-		l.commitFresh(fresh)
+		l.commitFresh(fresh, err)
 	}
 	for _, r := range requests {
 		if r.first != nil {
@@ -125,9 +126,13 @@ func (l *Loader) commit(requests []*request) {
 	clear(l.scratch.group.records)
 }
 
-// commitFresh writes batches that are not duplicates, or fails all of them.
-func (l *Loader) commitFresh(fresh []*request) {
-	journalErr, err := l.write(fresh)
+// commitFresh writes batches that are not duplicates, or fails all of them, as it
+// does if err says that repair has failed: then some may be duplicates.
+func (l *Loader) commitFresh(fresh []*request, err error) {
+	var journalErr error
+	if err == nil {
+		journalErr, err = l.write(fresh)
+	}
 	for e := (*RefusedError)(nil); errors.As(err, &e); { // each time fewer events are left
 		left, ok := l.refuse(fresh, e)
 		if !ok {

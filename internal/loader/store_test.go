@@ -9,10 +9,12 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
@@ -345,4 +347,32 @@ func TestMark(t *testing.T) {
 	r := openRig(t, Options{Dir: memory, fs: vfstest.New(), Store: v})
 	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
 	v.want(t, `{"id":1}`)
+}
+
+// TestResentWhileJournalFails sends a batch again while the store takes it, and then
+// the journal fails. Repair happens before the second batch is looked up: it is a
+// duplicate.
+func TestResentWhileJournalFails(t *testing.T) {
+	v, disk := newFileStore(t), vfstest.New()
+	r := openRig(t, Options{Dir: memory, fs: disk, Store: v, probeEvery: time.Hour})
+	r.want(r.post(`[{"id":1}]`, "Idempotency-Key", "a"), 200)
+	failNext(disk, 2, vfstest.Sync, ".seg") // the group, and the first repair
+	v.mu.Lock()                             // Append waits
+	const body = `[{"id":2}]`
+	var first, second reply
+	var wg sync.WaitGroup
+	wg.Go(func() { first = ask(r.loader, body, "Idempotency-Key", "b") })
+	for !bytes.Contains(disk.Content(eventsPath(1)), []byte(`{"id":2}`)) {
+		runtime.Gosched()
+	}
+	wg.Go(func() { second = ask(r.loader, body, "Idempotency-Key", "b") })
+	for len(r.loader.queue) == 0 {
+		runtime.Gosched()
+	}
+	v.mu.Unlock()
+	wg.Wait()
+	if first.status != 200 || first.Dup || second.status != 200 || !second.Dup {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+	v.want(t, `{"id":1}`, `{"id":2}`)
 }
