@@ -2,6 +2,7 @@ package loader
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
+	"github.com/uniflow-labs/uniflow/internal/ground/spool"
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs/vfstest"
 )
 
@@ -260,5 +262,97 @@ func TestUnreadableJournal(t *testing.T) {
 	r = openRig(t, Options{Dir: memory, fs: disk})
 	if got := r.want(r.post("[1]", "Idempotency-Key", "a"), 200); !got.Dup {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestReplayFails refuses a journal of which a part cannot be read again after it was
+// found whole: otherwise the events of that part would be removed.
+func TestReplayFails(t *testing.T) {
+	disk := vfstest.New()
+	r := openRig(t, Options{Dir: memory, fs: disk})
+	r.want(r.post("[1]", "Idempotency-Key", "a"), 200)
+	r.close()
+	opens := 0
+	disk.SetFail(func(op vfstest.Op, name string) error {
+		if op == vfstest.Open && strings.Contains(name, ".seg") {
+			if opens++; opens == 2 {
+				return syscall.EMFILE
+			}
+		}
+		return nil
+	})
+	if _, err := Open(Options{Dir: memory, fs: disk}); err == nil || !strings.Contains(err.Error(), "the journal cannot be read") {
+		t.Errorf("got %v", err)
+	}
+	disk.SetFail(nil)
+	r = openRig(t, Options{Dir: memory, fs: disk})
+	r.wantEvents("1")
+	if got := r.want(r.post("[1]", "Idempotency-Key", "a"), 200); !got.Dup {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestFilesAfterNoFiles keeps files of events that were there when a loader without
+// files made the journal.
+func TestFilesAfterNoFiles(t *testing.T) {
+	disk := vfstest.New()
+	disk.SetContent(eventsPath(3), []byte("1\n"))
+	r := openRig(t, Options{Dir: memory, fs: disk, NoFiles: true, Store: newFileStore(t)})
+	r.want(r.post(`[{"id":1}]`), 200)
+	r.close()
+	r = openRig(t, Options{Dir: memory, fs: disk})
+	r.want(r.post("[2]"), 200)
+	r.wantEvents("1", "2")
+}
+
+// TestKilledThenPowerLoss starts after a loader that was killed between writing a
+// record and its fsync. The batch is a duplicate from then on. So a loss of power must
+// not lose it, even if the first fsync of the record fails.
+func TestKilledThenPowerLoss(t *testing.T) {
+	for _, fails := range []int{0, 1} {
+		disk := vfstest.New()
+		disk.SetContent(eventsPath(1), []byte("1\n"))
+		j, err := openJournal(disk, memory, 1<<20, slog.New(slog.DiscardHandler), func(time.Duration) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var start group
+		if err := j.append(&start, start.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		g := group{end: position{1, 2}, records: []record{{key: "a", accepted: 1}}}
+		if _, err := j.spool.Append(spool.Record{Kind: spool.Data, Epoch: j.spool.Epoch(), Count: 1, Payload: g.append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		failNext(disk, 1000, vfstest.Sync, "journal")
+		if err := j.spool.Close(); err == nil {
+			t.Error("got no error")
+		}
+		// What the failed fsync has dropped is in the page cache all the same.
+		disk.SetFail(nil)
+		f, err := disk.Open(segmentPath(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(disk.Content(segmentPath(1)), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		failNext(disk, fails, vfstest.Sync, ".seg")
+		l, err := Open(Options{Dir: memory, fs: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		crashed := disk.Crash(rand.New(rand.NewPCG(1, 1)))
+		for _, l := range []*Loader{l, openRig(t, Options{Dir: memory, fs: crashed}).loader} {
+			if got := ask(l, "[1]", "Idempotency-Key", "a"); !got.Dup || got.Accepted != 1 {
+				t.Errorf("got %+v", got)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

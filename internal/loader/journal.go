@@ -21,6 +21,7 @@ type journal struct {
 	spool  *spool.Spool
 	totals totals           // after the newest group
 	failed bool             // a group could not be made durable, and may come back after a crash
+	groups uint64           // that replay must show
 	live   queue[liveGroup] // groups that are not acknowledged
 }
 
@@ -74,7 +75,7 @@ func openJournal(fsys vfs.FS, dir string, segmentBytes int64, log *slog.Logger, 
 	if found.Corrupt > 0 {
 		log.Error("the journal is damaged: lost batches that are sent again are taken again", "batches", found.LostEvents)
 	}
-	return &journal{log: log, synced: synced, spool: s}, nil
+	return &journal{log: log, synced: synced, spool: s, groups: found.Records}, nil
 }
 
 // replay shows the groups, the oldest first. Found is false if there are none.
@@ -86,7 +87,9 @@ func (j *journal) replay(show func(g *group)) (found bool, err error) {
 	var before, next group
 	var payload []byte // of before
 	var at spool.Position
+	read := uint64(0)
 	for p, r := range j.spool.Recovered {
+		read++
 		if err := next.decode(r.Payload); err != nil {
 			return false, fmt.Errorf("the journal cannot be read: %w", err)
 		}
@@ -103,11 +106,26 @@ func (j *journal) replay(show func(g *group)) (found bool, err error) {
 			return false, err
 		}
 	}
-	if found {
-		j.push(&before, at)
-		show(&before)
+	if read != j.groups { // the end of the events may be in one that is missing
+		return false, fmt.Errorf("the journal cannot be read: %d of its %d records are missing", j.groups-read, j.groups)
 	}
-	return found, nil
+	if !found {
+		return false, nil
+	}
+	// Keys of the group are answered from now on, so it must be durable. Those before
+	// it were made durable before it was written.
+	durable := make(chan error, 1)
+	j.spool.Durable(at, func(err error) { durable <- err })
+	if err := <-durable; err == nil {
+		j.push(&before, at)
+	} else {
+		j.spool.Ack(at)
+		if err := j.append(&before, payload); err != nil {
+			return true, err
+		}
+	}
+	show(&before)
+	return true, nil
 }
 
 // append writes a group, and returns when it is durable. Encoded is what

@@ -190,6 +190,9 @@ func (l *Loader) open() (err error) {
 	if !l.opts.NoFiles {
 		l.files = newFiles(l.opts.fs, l.opts.Dir, l.opts.Rotate, l.log)
 	}
+	if err := l.opts.fs.SyncDir(l.opts.Dir); err != nil { // which has the journal's folder
+		return errors.Join(err, l.closeFiles())
+	}
 	if err := l.recover(); err != nil {
 		return errors.Join(err, l.closeFiles())
 	}
@@ -211,12 +214,11 @@ func (l *Loader) recover() error {
 		return err
 	}
 	if !found {
-		// Without a journal the loader cannot know whether events are complete.
+		// Without a journal the loader cannot know whether events are complete. This
+		// holds with NoFiles too: the next start may be without that option.
 		var start group
-		if l.files != nil {
-			if start.end, err = l.files.next(); err != nil {
-				return err
-			}
+		if start.end, err = newFiles(l.opts.fs, l.opts.Dir, l.opts.Rotate, l.log).next(); err != nil {
+			return err
 		}
 		if start.end != (position{}) {
 			l.log.Warn("there are events and no journal: the files stay as they are", "folder", l.opts.Dir)
