@@ -394,7 +394,7 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	docs, err := Read([]string{dir, filepath.Join(dir, "b.yaml"), filepath.Join(dir, "z.txt"), "-"}, strings.NewReader("in"))
+	docs, err := Read([]string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "b.yaml"), filepath.Join(dir, "z.txt"), "-"}, strings.NewReader("in"))
 	if err != nil {
 		t.Fatal(err)
 	}

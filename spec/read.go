@@ -93,7 +93,8 @@ func (r *fileReader) path(path string) {
 }
 
 func (r *fileReader) folder(root *os.Root, path string) {
-	before := len(r.docs) + len(r.list)
+	found := false
+	before := len(r.list)
 	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		file := filepath.Join(path, filepath.FromSlash(name))
 		if err != nil {
@@ -111,6 +112,7 @@ func (r *fileReader) folder(root *os.Root, path string) {
 			if info, err := root.Stat(name); err == nil && info.IsDir() {
 				return nil
 			}
+			found = true
 			r.file(root, name, file)
 		}
 		return nil
@@ -118,7 +120,7 @@ func (r *fileReader) folder(root *os.Root, path string) {
 	if err != nil {
 		r.fail(path, err)
 	}
-	if len(r.docs)+len(r.list) == before {
+	if !found && len(r.list) == before {
 		r.report(path, diag.Errorf(diag.CodeRead, "the folder has no .yaml, .yml or .json files"))
 	}
 }
