@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,6 +52,14 @@ func OneOf(command, flag, value string, words []string) error {
 	last := len(words) - 1
 	list := strings.Join(words[:last], ", ") + " or " + words[last]
 	return Usagef(command, DidYouMean(value, words, ""), "--%s must be %s, got %q", flag, list, value)
+}
+
+// NotNegative refuses a negative duration of a flag.
+func NotNegative(command, flag string, d time.Duration) error {
+	if d < 0 {
+		return Usagef(command, "", "--%s must not be negative, got %s", flag, d)
+	}
+	return nil
 }
 
 // CompleteFlag completes a flag with words of a list.

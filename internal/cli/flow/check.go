@@ -73,6 +73,9 @@ func checkCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := app.NotNegative(cmd.CommandPath(), "timeout", timeout); err != nil {
+			return err
+		}
 		one := flags.Changed("namespace") || s.Namespace != "default"
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(checkMemory, debug.SetMemoryLimit(-1))))
 		return withTimeout(timeout, func() error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -56,22 +57,25 @@ type payloadFlag struct {
 
 func (p *payloadFlag) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&p.input, "input", "i", "null", "the payload as `JSON`; @FILE reads a file, and \"-\" standard input")
-	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "stop with an error after `DURATION`")
+	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "stop with an error after `DURATION`; 0 for no limit")
 }
 
 func (p *payloadFlag) read(command string, stdin io.Reader) (value.Value, error) {
+	if err := app.NotNegative(command, "timeout", p.timeout); err != nil {
+		return value.Value{}, err
+	}
 	text, name := []byte(p.input), "--input"
 	path, isFile := strings.CutPrefix(p.input, "@")
 	if isFile || p.input == app.StdinPath {
 		if !isFile {
 			path = app.StdinPath
 		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return value.Value{}, app.Usagef(command, "name one file", "--input: %s is a folder", path)
+		}
 		docs, err := spec.Read([]string{path}, stdin)
 		if err != nil {
 			return value.Value{}, app.Usagef(command, "", "--input: %w", err)
-		}
-		if len(docs) != 1 {
-			return value.Value{}, app.Usagef(command, "name one file", "--input: %s is a folder", path)
 		}
 		text, name = docs[0].Data, docs[0].File
 	}
@@ -90,7 +94,6 @@ func evalCommand(a commands) *cobra.Command {
 		Short:             "Evaluate code on a payload",
 		Long:              evalLong,
 		Example:           evalExample,
-		Args:              app.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
@@ -99,6 +102,12 @@ func evalCommand(a commands) *cobra.Command {
 	flags.StringVarP(&language, "language", "l", "cel", "the `LANGUAGE` of the code")
 	app.CompleteFlag(cmd, "language", builtin.Languages().Names())
 	p.addFlags(flags)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && !flags.Changed("expr") {
+			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "the code is not an argument, got %q", args[0])
+		}
+		return app.NoArgs(cmd, args)
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !flags.Changed("expr") {
 			return app.Usagef(cmd.CommandPath(), "write eval -e CODE", "--expr is missing")
@@ -204,8 +213,12 @@ func callCommand(a commands) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
-		defer cancel()
+		ctx := cmd.Context()
+		if p.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, p.timeout)
+			defer cancel()
+		}
 		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in)
 	}
 	return cmd

@@ -75,8 +75,8 @@ func (o *startOptions) check(command string) error {
 	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
 		return err
 	}
-	if o.Grace < 0 {
-		return app.Usagef(command, "", "--grace must not be negative, got %s", o.Grace)
+	if err := app.NotNegative(command, "grace", o.Grace); err != nil {
+		return err
 	}
 	if err := checkLanguage(command, o.Language); err != nil {
 		return err

@@ -17,9 +17,10 @@ import (
 
 // checkTelemetry refuses settings of timelines and traces that cannot be used.
 func checkTelemetry(command string, s *settings.Settings) error {
+	if err := app.NotNegative(command, "slow", s.Slow); err != nil {
+		return err
+	}
 	switch {
-	case s.Slow < 0:
-		return app.Usagef(command, "", "--slow must not be negative, got %s", s.Slow)
 	case s.SlowDir != "" && s.Slow == 0:
 		return app.Usagef(command, "add --slow 1s", "--slow-dir needs --slow")
 	case s.OTLPRatio < 0 || s.OTLPRatio > 1 || s.OTLPRatio != s.OTLPRatio:

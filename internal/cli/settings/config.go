@@ -103,11 +103,11 @@ func readConfig(a *app.App, path string) (config, error) {
 	if _, err := os.Lstat(path); !named && errors.Is(err, fs.ErrNotExist) {
 		return config{}, nil
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return config{}, app.Usagef("", "name a file", "config file: %s is a folder", path)
+	}
 	docs, err := spec.Read([]string{path}, nil)
-	if err != nil || len(docs) != 1 {
-		if err == nil {
-			err = fmt.Errorf("%s is a folder", path)
-		}
+	if err != nil {
 		return config{}, app.Usagef("", "", "config file: %w", err)
 	}
 	c, list := parseConfig(New().table(), path, docs[0].Data)
