@@ -69,7 +69,7 @@ func Command(shared *app.App) *cobra.Command {
 	a := commands{shared}
 	o := &options{rotate: 64 << 20, maxBody: 8 << 20, maxEvent: 1 << 20, memory: 128 << 20}
 	cmd := &cobra.Command{
-		Use:               "loader --addr ADDRESS {--out FOLDER | --trail STORE}",
+		Use:               "loader {--out FOLDER | --trail FOLDER}",
 		Short:             "Receive batches of events into files or a store",
 		Long:              long,
 		Example:           example,
@@ -82,7 +82,7 @@ func Command(shared *app.App) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9100", "listen on `ADDRESS`; port 0 picks a free port, which is in the log")
-	flags.StringVar(&o.out, "out", "", "keep events in files in `FOLDER`, made if it is missing; one loader at a time may use it")
+	flags.StringVar(&o.out, "out", "", "keep events in files in `FOLDER`, created if it is missing; one loader at a time may use it")
 	flags.StringVar(&o.store, "trail", "", "keep events in the store in `FOLDER`, created if it is missing; no other process may write to it while the loader runs")
 	o.fields.AddFlags(cmd, "FIELD")
 	flags.Var(&o.rotate, "rotate", "begin a new file of events after `SIZE`")
@@ -121,8 +121,13 @@ func (o *options) check(cmd *cobra.Command) error {
 			return app.Usagef(command, "", "--%s must be above 0, got %d", f.name, f.value)
 		}
 	}
-	if o.grace < 0 {
-		return app.Usagef(command, "", "--grace must not be negative, got %s", o.grace)
+	for _, f := range []struct{ name, folder string }{{"out", o.out}, {"trail", o.store}} {
+		if info, err := os.Stat(f.folder); err == nil && !info.IsDir() {
+			return app.Usagef(command, "name a folder; the loader makes it if it is missing", "--%s: %s is a file", f.name, f.folder)
+		}
+	}
+	if err := app.NotNegative(command, "grace", o.grace); err != nil {
+		return err
 	}
 	return app.OneOf(command, "log-format", o.logFormat, app.LogFormats())
 }

@@ -64,17 +64,19 @@ func checkFiles(command string, files []string) error {
 		if f == app.StdinPath {
 			continue
 		}
+		info, err := os.Stat(f)
+		if err == nil && info.IsDir() {
+			return app.Usagef(command, "name the files in it, such as "+filepath.Join(f, "*.csv"), "%s is a folder", f)
+		}
 		if err := trail.CheckImportName(f); err != nil {
 			return app.Usagef(command, "", "%s: %w", f, err)
 		}
 		var path *fs.PathError
-		switch info, err := os.Stat(f); {
-		case errors.As(err, &path):
+		if errors.As(err, &path) {
 			return fmt.Errorf("%s: %w", f, path.Err)
-		case err != nil:
+		}
+		if err != nil {
 			return err
-		case info.IsDir():
-			return app.Usagef(command, "name the files in it, such as "+filepath.Join(f, "*.csv"), "%s is a folder", f)
 		}
 	}
 	return nil

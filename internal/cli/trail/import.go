@@ -67,7 +67,7 @@ func importCommand(a commands) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	dbFlag(cmd, flags, &o.db, ", made if it is missing")
+	dbFlag(cmd, flags, &o.db, ", created if it is missing")
 	o.AddFlags(cmd, "COLUMN")
 	flags.IntVar(&o.maxBad, "max-bad", 0, "leave out up to `N` bad rows of a file")
 	flags.Var(&o.bucket, "bucket", "keep this `DURATION` of events in one segment, 1h to 1176h; only for a new store; 672h, 28 days, by default")

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,8 +111,8 @@ func queryCommand(a commands) *cobra.Command {
 // the form in "--explain FORM" is an argument.
 func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	command := cmd.CommandPath()
-	if last := len(args) - 1; last >= 0 && o.explain == "plan" && slices.Contains(explainForms(), args[last]) {
-		o.explain, args = args[last], args[:last]
+	if o.explain == "plan" {
+		args = o.takeForm(args)
 	}
 	if o.db == "" && o.dsn == "" && len(args) > 0 {
 		var err error
@@ -132,7 +134,11 @@ func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return app.Usagef(command, "", "query takes a store and a question, got %q too", args[0])
+		hint := extraHint(cmd)
+		if o.db != "" && !cmd.Flags().Changed(flagDB) && (cmd.Flags().Changed("file") || o.expr != "") {
+			hint = "--file or --expr has the question already: leave out one of the two"
+		}
+		return app.Usagef(command, hint, "query takes a store and a question, got %q too", args[0])
 	case o.file == "" && o.expr == "":
 		return app.Usagef(command, "write query FOLDER FILE, or -e with the question itself", "there is no question")
 	case o.file != "" && o.expr != "":
@@ -145,6 +151,28 @@ func (o *queryOptions) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// takeForm takes the form of --explain from the arguments, and returns the others. The
+// form is the last argument, or any if there is one more than the store and the file.
+func (o *queryOptions) takeForm(args []string) []string {
+	needed := 0
+	if o.db == "" && o.dsn == "" {
+		needed++
+	}
+	if o.file == "" && o.expr == "" {
+		needed++
+	}
+	for i, arg := range slices.Backward(args) {
+		if slices.Contains(explainForms(), arg) {
+			o.explain = arg
+			return slices.Delete(slices.Clone(args), i, i+1)
+		}
+		if len(args) <= needed {
+			break
+		}
+	}
+	return args
+}
+
 // runQuery asks a question.
 func (a commands) runQuery(ctx context.Context, command string, o *queryOptions) error {
 	if o.dsn == "" && o.db == "" {
@@ -152,10 +180,10 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 	}
 	if o.dsn == "" {
 		if o.db == "" {
-			return app.Usagef(command, "write query shop.trail", "no store is named")
+			return app.Usagef(command, "write query shop.trail FILE", "no store is named")
 		}
 	}
-	doc, err := a.question(o)
+	doc, err := a.question(command, o)
 	if err != nil {
 		return err
 	}
@@ -201,7 +229,7 @@ func (o *queryOptions) limitError(err error) error {
 }
 
 // question reads the document.
-func (a commands) question(o *queryOptions) (spec.Document, error) {
+func (a commands) question(command string, o *queryOptions) (spec.Document, error) {
 	switch o.file {
 	case "":
 		return spec.Document{File: "<expr>", Data: []byte(o.expr)}, nil
@@ -213,6 +241,13 @@ func (a commands) question(o *queryOptions) (spec.Document, error) {
 		return spec.Document{File: "<stdin>", Data: data}, nil
 	}
 	data, err := os.ReadFile(o.file)
+	var path *fs.PathError
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return spec.Document{}, app.Usagef(command, "name the file with the question", "%s is a folder", o.file)
+	case errors.As(err, &path):
+		err = fmt.Errorf("%s: %w", o.file, path.Err)
+	}
 	return spec.Document{File: o.file, Data: data}, err
 }
 

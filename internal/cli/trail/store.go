@@ -27,7 +27,7 @@ func storeCommand(cmd *cobra.Command, db *string) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		rest, err := takeStore(cmd, db, args)
 		if err == nil && len(rest) > 0 {
-			err = app.Usagef(cmd.CommandPath(), "", "%s takes one store, got %q too", cmd.Name(), rest[0])
+			err = app.Usagef(cmd.CommandPath(), extraHint(cmd), "%s takes one store, got %q too", cmd.Name(), rest[0])
 		}
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -69,18 +70,30 @@ func dbFlag(cmd *cobra.Command, flags *pflag.FlagSet, db *string, made string) {
 // takeStore takes the store from the first argument, unless it was named by --db, and
 // returns the other arguments.
 func takeStore(cmd *cobra.Command, db *string, args []string) (rest []string, err error) {
-	hint := "write " + cmd.Name() + " shop.trail"
 	if *db != "" {
 		return args, nil
 	}
+	name, files, _ := strings.Cut(cmd.Use, " FOLDER")
+	hint := "write " + name + " shop.trail" + files
 	if len(args) == 0 {
 		return nil, app.Usagef(cmd.CommandPath(), hint, "no store is named")
 	}
 	if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
-		return nil, app.Usagef(cmd.CommandPath(), hint+" "+args[0], "no store is named: %s is a file", args[0])
+		return nil, app.Usagef(cmd.CommandPath(), hint, "no store is named: %s is a file", args[0])
 	}
 	*db = args[0]
 	return args[1:], nil
+}
+
+// extraHint says why a command has an argument too many.
+func extraHint(cmd *cobra.Command) string {
+	if cmd.Flags().Changed(flagDB) {
+		return "--db names the store already: leave out one of the two"
+	}
+	if name, flag, ok := strings.Cut(cmd.Use, " --"); ok {
+		return "write " + strings.Replace(name, "FOLDER", "shop.trail", 1) + " --" + flag
+	}
+	return ""
 }
 
 // completeStore completes the first argument with folders, and the others with files

@@ -34,14 +34,26 @@ func TestTrailUsage(t *testing.T) {
 		}
 	}
 	f("did you mean import?", "imprt")
-	for _, command := range []string{"import", "info", "export", "compact", "verify", "discard", "delete", "drop"} {
-		f("no store is named\nhint: write "+command+" shop.trail\nSee 'uniflow trail "+command+" --help'.", command)
-		f("no store is named: events.csv is a file\nhint: write "+command+" shop.trail events.csv\n", command, "events.csv")
-		if command != "import" {
-			f("takes one store, got \"y\" too", command, "--db", "x", "y")
-			f("takes one store, got \"y\" too", command, "x", "y")
+	for command, rest := range map[string]string{
+		"import": " FILE...", "info": "", "export": " --out FILE", "compact": "", "verify": "",
+		"discard": " --segment FILE", "delete": " --user USER", "drop": " --before TIME",
+	} {
+		hint := "\nhint: write " + command + " shop.trail" + rest + "\nSee 'uniflow trail " + command + " --help'."
+		f("no store is named"+hint, command)
+		f("no store is named: events.csv is a file"+hint, command, "events.csv")
+		if command == "import" {
+			continue
 		}
+		f("takes one store, got \"y\" too\nhint: --db names the store already", command, "--db", "x", "y")
+		if rest == "" {
+			hint = ""
+		}
+		f("takes one store, got \"y\" too"+hint, command, "x", "y")
 	}
+	f("folder.csv is a folder\nhint: name the files in it", "import", "x", "folder.csv")
+	f("--db names the store already", "query", "--db", "x", "y", "q.yaml")
+	f("leave out one of the two", "query", "x", "q.yaml", "-f", "q.yaml")
+	f("folder.csv is a folder\nhint: name the file with the question", "query", "x", "folder.csv")
 	f("nothing to import", "import", "--db", "x")
 	f(`--time-unit must be s, ms, us or ns, got "h"`, "import", "--db", "x", "--time-unit", "h", "events.csv")
 	f("--max-bad must not be negative", "import", "--db", "x", "--max-bad", "-1", "events.csv")
@@ -106,6 +118,10 @@ func TestTrailNoStore(t *testing.T) {
 	f(app.ExitFailure, "info", "x")
 	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}")
 	f(app.ExitFailure, "query", "x", "-e", "paths: {anchor: a}", "--explain", "duckdb")
+	apptest.Write(t, "q.yaml", "paths: {anchor: a}")
+	f(app.ExitFailure, "query", "--explain", "duckdb", "x", "q.yaml")
+	f(app.ExitFailure, "query", "x", "--explain", "duckdb", "q.yaml")
+	f(app.ExitFailure, "query", "--explain", "duckdb", "x", "-e", "paths: {anchor: a}")
 	f(app.ExitFailure, "export", "--db", "x", "--out", "y")
 	f(app.ExitFailure, "compact", "--db", "x")
 	f(app.ExitFailure, "delete", "--db", "x", "--user", "u")
