@@ -149,7 +149,10 @@ func profileSource(command, arg string) (source, error) {
 	if arg == app.StdinPath {
 		return source{name: "standard input", stdin: true}, nil
 	}
-	if _, err := os.Stat(arg); err == nil {
+	if info, err := os.Stat(arg); err == nil {
+		if info.IsDir() {
+			return source{}, app.Usagef(command, hint, "%s is a folder", arg)
+		}
 		return source{name: arg}, nil
 	}
 	if scheme, _, ok := strings.Cut(arg, "://"); ok {

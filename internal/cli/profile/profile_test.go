@@ -286,7 +286,7 @@ func TestProfileErrors(t *testing.T) {
 	f(3, "text: not a profile", "text")
 	apptest.Write(t, "standard input", string(taken(t)))
 	f(3, "standard input: not a profile", "-")
-	f(3, "is a directory", ".")
+	f(2, ". is a folder", ".")
 	f(3, "uniflow: nothing listens at "+nobody+"\nhint: is it the address", nobody)
 	f(3, "requires a token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"))
 	f(3, "does not accept this token\nhint: set UNIFLOW_ADMIN_TOKEN", fails(401, plain, "want the header"), "--admin-token", "wrong")
