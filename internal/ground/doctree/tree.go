@@ -318,21 +318,11 @@ func (r *reader) report(n *yaml.Node, kind ErrorKind, hint, format string, args 
 
 // read reads a node. What is wrong in it is reported, and is null.
 func (r *reader) read(n *yaml.Node) {
-	if r.full {
-		r.null(n)
-		return
+	size := valueSize + r.length
+	if len(r.active) > 0 {
+		size += repeated * len(n.Value)
 	}
-	if r.size += valueSize + r.length; len(r.active) > 0 {
-		r.size += repeated * len(n.Value)
-	}
-	if r.size > r.src.limits.Values*valueSize || len(r.path)+len(r.active) > maxDepth {
-		r.full = true
-		if r.aliases {
-			r.report(n, TooLarge, fmt.Sprintf("at most some %d values and %d levels", r.src.limits.Values, maxDepth), "the document is too large once its aliases are expanded")
-		} else {
-			e := r.src.tooLarge()
-			r.report(n, TooLarge, e.Hint, "%s", e.Msg)
-		}
+	if !r.charge(n, size) {
 		r.null(n)
 		return
 	}
@@ -360,6 +350,24 @@ func (r *reader) read(n *yaml.Node) {
 	case yaml.ScalarNode:
 		r.scalar(n)
 	}
+}
+
+// charge counts bytes of the tree. It reports false once a limit is passed.
+func (r *reader) charge(n *yaml.Node, size int) bool {
+	if r.full {
+		return false
+	}
+	r.size += size
+	if r.full = r.size > r.src.limits.Values*valueSize || len(r.path)+len(r.active) > maxDepth; !r.full {
+		return true
+	}
+	if r.aliases {
+		r.report(n, TooLarge, fmt.Sprintf("at most some %d values and %d levels", r.src.limits.Values, maxDepth), "the document is too large once its aliases are expanded")
+	} else {
+		e := r.src.tooLarge()
+		r.report(n, TooLarge, e.Hint, "%s", e.Msg)
+	}
+	return false
 }
 
 // null puts a Null in place of a node that cannot be read.
@@ -430,6 +438,7 @@ func (r *reader) mapping(n *yaml.Node, seen map[string]Pos, merged bool) bool {
 		}
 		first, twice := seen[name]
 		if twice && merged {
+			r.charge(val, valueSize) // the same map may be merged many times
 			continue
 		}
 		r.enter(step{name, -1})
@@ -471,7 +480,9 @@ func (r *reader) merge(n *yaml.Node, seen map[string]Pos) bool {
 		r.held++
 		defer func() { r.held-- }()
 	}
-	r.size += valueSize
+	if !r.charge(at, valueSize) {
+		return false
+	}
 	ok := true
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -266,3 +266,26 @@ func (s *Source) parts(t *testing.T, n *Node) {
 		s.parts(t, &n.Fields[i].Value)
 	}
 }
+
+// TestMergeLimit reads maps that are merged so often that nobody could wait for the
+// end. None of their keys is new, so no value is read.
+func TestMergeLimit(t *testing.T) {
+	f := func(text string) {
+		t.Helper()
+		_, errs := New("f", []byte(text), Limits{Size: 1 << 20, Values: 1000}).Read()
+		if len(errs) != 1 || errs[0].Kind != TooLarge {
+			t.Errorf("got errors %s, want one of kind TooLarge", messages(errs))
+		}
+	}
+	many := func(alias string) string { return "[" + strings.Repeat(alias+",", 800) + "]" }
+	f("a: &a {x: 1}\nb: &b {<<: " + many("*a") + "}\nc: {<<: " + many("*b") + "}\n")
+	f("a: &a {" + strings.Join(numbered(800), ": 1, ") + ": 1}\nb: {<<: " + many("*a") + "}\n")
+}
+
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "x" + strconv.Itoa(i)
+	}
+	return names
+}
