@@ -14,7 +14,8 @@ type valueWriter struct {
 
 // A container is an object or array that has not ended.
 type container struct {
-	key    string // of the next value
+	object bool
+	key    string // of the next value of an object; may be ""
 	fields []value.Field
 	items  []value.Value
 }
@@ -25,22 +26,22 @@ func (w *valueWriter) put(v value.Value) {
 		return
 	}
 	c := &w.open[len(w.open)-1]
-	if c.key == "" {
+	if c.object {
+		c.fields = append(c.fields, value.Field{Name: c.key, Value: v})
+	} else {
 		c.items = append(c.items, v)
-		return
 	}
-	c.fields = append(c.fields, value.Field{Name: c.key, Value: v})
 }
 
-func (w *valueWriter) Open(byte) { w.open = append(w.open, container{}) }
+func (w *valueWriter) Open(bracket byte) { w.open = append(w.open, container{object: bracket == '{'}) }
 
-func (w *valueWriter) Close(bracket byte) {
+func (w *valueWriter) Close(byte) {
 	c := w.open[len(w.open)-1]
 	w.open = w.open[:len(w.open)-1]
-	if bracket == ']' {
-		w.put(value.List(c.items...))
-	} else {
+	if c.object {
 		w.put(value.Map(c.fields...))
+	} else {
+		w.put(value.List(c.items...))
 	}
 }
 

@@ -22,6 +22,7 @@ func TestAnswerValue(t *testing.T) {
 		{Stats: query.Stats{Sample: 0.1}, Segment: &query.SegmentAnswer{Bucketed: true, Rows: []query.SegmentRow{
 			{Bucket: "2026-01-05", Value: measured(math.NaN())}, {Value: measured(9)}, {Value: measured(0.25)}, {Value: measured(-3e300)}, {Value: query.Measured{}},
 		}}},
+		{Funnel: &query.FunnelAnswer{By: "", Groups: []query.FunnelGroup{{Value: event.IntOf(1)}}}}, // a property may have an empty name
 		{Cohort: &query.CohortAnswer{Name: "x", Users: n, Found: []query.User{{ID: "u"}}}},
 		{Paths: &query.PathsAnswer{Paths: []query.Path{{Path: []string{"a", ""}, Users: n}}}},
 		{Paths: &query.PathsAnswer{}},

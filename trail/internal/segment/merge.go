@@ -32,8 +32,8 @@ type Summary struct {
 // *event.TypeError. Values that occur only in rows left out are gone.
 //
 // It goes through the inputs once for each column and holds one column at a time,
-// in addition to the order: at most 16 bytes for a row and 20 for a user, and 12 for each
-// places where the output goes on with another input. A damaged input gives a
+// in addition to the order: at most 16 bytes for a row, 20 for a user, and 12 for each
+// place where the output goes on with another input. A damaged input gives a
 // *DamageError.
 func Merge(w io.Writer, inputs []Input) (Summary, error) {
 	if !littleEndian() {
