@@ -1,6 +1,8 @@
 package query
 
 import (
+	"slices"
+
 	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -90,8 +92,7 @@ func (p *parser) times(n *doctree.Node, d *Did) {
 	if n.Kind == doctree.Map && len(n.Fields) == 0 {
 		p.report(Pos(n.Pos), "write times: {at_least: 3}", "times needs at_least, at_most or exactly")
 	}
-	for i := range n.Fields {
-		f := &n.Fields[i]
+	for _, f := range n.Fields {
 		if f.Name == "exactly" && len(n.Fields) > 1 {
 			p.report(Pos(f.Pos), "", "exactly stands alone")
 			return
@@ -129,28 +130,12 @@ func (cohortKind) check(c *checker, q *Query) {
 	c.bounds(h.Bounds)
 }
 
-// ids writes the ids of users, if they are known.
-func (w answerWriter) ids(found []User) {
-	known := false
-	for _, u := range found {
-		known = known || u.ID != ""
-	}
-	if !known {
-		return
-	}
-	w.Key("ids")
-	w.Open('[')
-	for _, u := range found {
-		w.Text(u.ID)
-	}
-	w.Close(']')
-}
-
 func (cohortKind) write(w answerWriter, answer *Answer) {
-	w.Key("cohort")
-	w.Text(answer.Cohort.Name)
+	w.text("cohort", answer.Cohort.Name)
 	w.users(answer.Cohort.Users)
-	w.ids(answer.Cohort.Found)
+	if found := answer.Cohort.Found; slices.ContainsFunc(found, func(u User) bool { return u.ID != "" }) {
+		writeList(w, "ids", found, func(u User) { w.Text(u.ID) })
+	}
 }
 
 type cohortJSON struct {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -66,12 +67,7 @@ func (e Errors) err() error {
 	if len(e) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(e, func(a, b *Error) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
+	slices.SortStableFunc(e, func(a, b *Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	// A problem in a filter for several steps is reported for each of them.
 	e = slices.CompactFunc(e, func(a, b *Error) bool { return *a == *b })
 	return e[:min(len(e), maxErrors)]

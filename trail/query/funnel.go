@@ -106,9 +106,8 @@ func (funnelKind) read(p *parser, n *doctree.Node, q *Query) {
 				return
 			}
 			for i := range n.Items {
-				item := &n.Items[i]
 				var m Match
-				p.match(item, ordinal("step", i+1), &m)
+				p.match(&n.Items[i], ordinal("step", i+1), &m)
 				f.Steps = append(f.Steps, m)
 			}
 		}},
@@ -244,34 +243,22 @@ func (c *checker) exclude(x *Exclude, what string, steps int) {
 }
 
 func (w answerWriter) steps(steps []FunnelStep) {
-	w.Key("steps")
-	w.Open('[')
-	for _, s := range steps {
-		w.Open('{')
-		w.Key("event")
-		w.Text(s.Event)
+	writeObjects(w, "steps", steps, func(s FunnelStep) {
+		w.text("event", s.Event)
 		w.users(s.Users)
-		w.Close('}')
-	}
-	w.Close(']')
+	})
 }
 
 func (funnelKind) write(w answerWriter, answer *Answer) {
 	f := answer.Funnel
-	w.steps(f.Steps)
-	if f.By == "" {
+	if w.steps(f.Steps); f.By == "" {
 		return
 	}
-	w.Key("groups")
-	w.Open('[')
-	for _, g := range f.Groups {
-		w.Open('{')
+	writeObjects(w, "groups", f.Groups, func(g FunnelGroup) {
 		w.Key(f.By)
 		w.value(g.Value)
 		w.steps(g.Steps)
-		w.Close('}')
-	}
-	w.Close(']')
+	})
 }
 
 func readSteps(in []stepJSON) ([]FunnelStep, error) {

@@ -1,10 +1,10 @@
 package query
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -87,18 +87,11 @@ func (w *jsonWriter) Key(name string) {
 
 func (w *jsonWriter) Text(s string) {
 	w.next()
-	w.b = append(w.b, jsonText(s)...)
-}
-
-// jsonText returns text as a JSON string, with < and > as they are.
-func jsonText(s string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
+	b := bytes.NewBuffer(w.b)
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil { // strings always encode
-		return `""`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	_ = e.Encode(s) // strings always encode, in one line
+	w.b = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 func (w *jsonWriter) Int(i int64) {
@@ -132,6 +125,35 @@ func (w *jsonWriter) Null() {
 // An answerWriter writes what the kinds of answers share.
 type answerWriter struct{ Writer }
 
+func (w answerWriter) text(key, s string) {
+	w.Key(key)
+	w.Text(s)
+}
+
+func (w answerWriter) int(key string, i int64) {
+	w.Key(key)
+	w.Int(i)
+}
+
+// writeList writes a key, and an array of what write makes of each element.
+func writeList[T any](w answerWriter, key string, list []T, write func(T)) {
+	w.Key(key)
+	w.Open('[')
+	for _, x := range list {
+		write(x)
+	}
+	w.Close(']')
+}
+
+// writeObjects is writeList for objects, whose members write makes.
+func writeObjects[T any](w answerWriter, key string, list []T, write func(T)) {
+	writeList(w, key, list, func(x T) {
+		w.Open('{')
+		write(x)
+		w.Close('}')
+	})
+}
+
 // ci is the interval of a count of a sample.
 func (w answerWriter) ci(n Number) {
 	w.Open('[')
@@ -141,8 +163,7 @@ func (w answerWriter) ci(n Number) {
 }
 
 func (w answerWriter) users(n Number) {
-	w.Key("users")
-	w.Int(n.N)
+	w.int("users", n.N)
 	if n.Sampled {
 		w.Key("ci")
 		w.ci(n)
@@ -166,30 +187,20 @@ func (w answerWriter) value(v event.Value) {
 func (w answerWriter) stats(s Stats) {
 	w.Key("stats")
 	w.Open('{')
-	w.Key("events_read")
-	w.Int(s.EventsRead)
-	w.Key("bytes_read")
-	w.Int(s.BytesRead)
-	w.Key("segments")
-	w.Int(int64(s.Segments))
+	w.int("events_read", s.EventsRead)
+	w.int("bytes_read", s.BytesRead)
+	w.int("segments", int64(s.Segments))
 	w.Key("sample")
 	w.Float(s.Sample)
 	if j, ok := w.Writer.(*jsonWriter); ok && s.Sample == math.Trunc(s.Sample) {
 		j.b = append(j.b, ".0"...) // so that it looks like a share
 	}
-	w.Key("elapsed_us")
-	w.Int(s.ElapsedUS)
+	w.int("elapsed_us", s.ElapsedUS)
 	if s.HasThrough {
-		w.Key("through")
-		w.Text(formatTime(s.Through))
+		w.text("through", formatTime(s.Through))
 	}
 	if len(s.Warnings) > 0 {
-		w.Key("warnings")
-		w.Open('[')
-		for _, warning := range s.Warnings {
-			w.Text(warning)
-		}
-		w.Close(']')
+		writeList(w, "warnings", s.Warnings, w.Text)
 	}
 	w.Close('}')
 }

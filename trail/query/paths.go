@@ -87,20 +87,10 @@ func (pathsKind) check(c *checker, q *Query) {
 }
 
 func (pathsKind) write(w answerWriter, answer *Answer) {
-	w.Key("paths")
-	w.Open('[')
-	for _, p := range answer.Paths.Paths {
-		w.Open('{')
-		w.Key("path")
-		w.Open('[')
-		for _, name := range p.Path {
-			w.Text(name)
-		}
-		w.Close(']')
+	writeObjects(w, "paths", answer.Paths.Paths, func(p Path) {
+		writeList(w, "path", p.Path, w.Text)
 		w.users(p.Users)
-		w.Close('}')
-	}
-	w.Close(']')
+	})
 }
 
 type pathsJSON struct {

@@ -140,36 +140,18 @@ func cohortOf(e Every) Unit {
 }
 
 func (retentionKind) write(w answerWriter, answer *Answer) {
-	r := answer.Retention
-	w.Key("cohorts")
-	w.Open('[')
-	for _, c := range r.Cohorts {
-		w.Open('{')
-		w.Key("start")
-		w.Text(c.Start)
-		w.Key("size")
-		w.Int(c.Size.N)
+	writeObjects(w, "cohorts", answer.Retention.Cohorts, func(c RetentionCohort) {
+		w.text("start", c.Start)
+		w.int("size", c.Size.N)
 		if c.Size.Sampled {
 			w.Key("size_ci")
 			w.ci(c.Size)
 		}
-		w.Key("periods")
-		w.Open('[')
-		for _, p := range c.Periods {
-			w.Int(p.N)
-		}
-		w.Close(']')
+		writeList(w, "periods", c.Periods, func(p Number) { w.Int(p.N) })
 		if c.Size.Sampled {
-			w.Key("periods_ci")
-			w.Open('[')
-			for _, p := range c.Periods {
-				w.ci(p)
-			}
-			w.Close(']')
+			writeList(w, "periods_ci", c.Periods, w.ci)
 		}
-		w.Close('}')
-	}
-	w.Close(']')
+	})
 }
 
 type retentionJSON struct {

@@ -104,12 +104,9 @@ func measureOf(s string) (m Measure, hint string, err error) {
 		return m, measureHint, fmt.Errorf("measure %s has no closing )", quote(s))
 	}
 	property = strings.TrimSuffix(property, ")")
-	known := false
-	for i, n := range measureNames {
-		if n == name {
-			m.Kind, known = MeasureKind(i), true
-		}
-	}
+	i := slices.Index(measureNames[:], name)
+	known := i >= 0
+	m.Kind = MeasureKind(max(i, 0))
 	if digits, ok := strings.CutPrefix(name, "p"); ok && !known && digits != "" && strings.Trim(digits, "0123456789.") == "" {
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 1 || n > 99 {
@@ -218,22 +215,16 @@ func (segmentKind) check(c *checker, q *Query) {
 
 func (segmentKind) write(w answerWriter, answer *Answer) {
 	s := answer.Segment
-	w.Key("rows")
-	w.Open('[')
-	for _, row := range s.Rows {
-		w.Open('{')
+	writeObjects(w, "rows", s.Rows, func(row SegmentRow) {
 		if s.Bucketed {
-			w.Key("bucket")
-			w.Text(row.Bucket)
+			w.text("bucket", row.Bucket)
 		}
 		for i, name := range s.By {
 			w.Key(name)
 			w.value(row.Group[i])
 		}
 		w.measured(row.Value)
-		w.Close('}')
-	}
-	w.Close(']')
+	})
 }
 
 func (w answerWriter) measured(m Measured) {
@@ -247,11 +238,7 @@ func (w answerWriter) measured(m Measured) {
 		w.Null()
 	}
 	if m.Sampled {
-		w.Key("ci")
-		w.Open('[')
-		w.Float(m.Low)
-		w.Float(m.High)
-		w.Close(']')
+		writeList(w, "ci", []float64{m.Low, m.High}, w.Float)
 	}
 }
 

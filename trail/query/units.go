@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,12 +31,8 @@ var meantUnits = map[string]string{
 
 // unitOf returns the unit with a name, from the unit from up to Month.
 func unitOf(name string, from Unit) (Unit, bool) {
-	for u := from; u <= Month; u++ {
-		if unitNames[u] == name {
-			return u, true
-		}
-	}
-	return NoUnit, false
+	i := slices.Index(unitNames[from:], name)
+	return from + Unit(i), i >= 0
 }
 
 // opNames are the operators as documents write them, by Op; the last two have no
@@ -50,16 +47,6 @@ func (o Op) String() string {
 		return opNames[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
-}
-
-// opOf returns the operator of a property with a name.
-func opOf(name string) (Op, bool) {
-	for o := Exists; o <= Between; o++ {
-		if opNames[o] == name {
-			return o, true
-		}
-	}
-	return 0, false
 }
 
 // meantOps are other words for operators.

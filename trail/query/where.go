@@ -47,8 +47,7 @@ func (p *parser) part(n *doctree.Node, what string, listed bool) Filter {
 func (p *parser) parts(n *doctree.Node, what string) []Filter {
 	list := []Filter{}
 	for i := range n.Items {
-		item := &n.Items[i]
-		list = append(list, p.part(item, what, true))
+		list = append(list, p.part(&n.Items[i], what, true))
 	}
 	return list
 }
@@ -124,8 +123,8 @@ func (p *parser) tests(property string, at Pos, n *doctree.Node) []Filter {
 	var filters []Filter
 	for i := range n.Fields {
 		f := &n.Fields[i]
-		op, ok := opOf(f.Name)
-		if !ok {
+		op := Op(slices.Index(opNames[:InCohort], f.Name))
+		if op > Between {
 			p.report(Pos(f.Pos), hintOf(f.Name, opNames[Exists:InCohort], meantOps), "%s: unknown operator %s", property, quote(f.Name))
 			continue
 		}
@@ -258,8 +257,7 @@ func (p *parser) inCohort(f *doctree.Field) []Filter {
 				return made
 			}
 			for i := range n.Items {
-				item := &n.Items[i]
-				made = append(made, one(op, item))
+				made = append(made, one(op, &n.Items[i]))
 			}
 			return made
 		}
