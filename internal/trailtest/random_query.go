@@ -23,15 +23,6 @@ func (d *caseGenerator) query() *query.Query {
 	panic("trailtest: the weights of the kinds sum to less than 10")
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 // match draws which events are meant; named ones have at least one name.
 func (d *caseGenerator) match(named bool) query.Match {
 	var m query.Match

@@ -285,7 +285,7 @@ func (d *caseGenerator) segment() *query.Segment {
 	}
 	for range d.low(4) {
 		p := d.property()
-		if !contains(s.By, p) {
+		if !slices.Contains(s.By, p) {
 			s.By = append(s.By, p)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,20 +96,6 @@ func (r *reader) integer(v any) int64 {
 // whole returns a value as a whole number, if it is one.
 func whole(v any) (*big.Int, bool) {
 	switch v := v.(type) {
-	case int64:
-		return big.NewInt(v), true
-	case int:
-		return big.NewInt(int64(v)), true
-	case int32:
-		return big.NewInt(int64(v)), true
-	case uint8:
-		return big.NewInt(int64(v)), true
-	case uint16:
-		return big.NewInt(int64(v)), true
-	case uint32:
-		return big.NewInt(int64(v)), true
-	case uint64:
-		return new(big.Int).SetUint64(v), true
 	case *big.Int:
 		return v, true
 	case json.Number:
@@ -121,6 +108,12 @@ func whole(v any) (*big.Int, bool) {
 		}
 		i, _ := big.NewFloat(v).Int(nil)
 		return i, true
+	}
+	switch v := reflect.ValueOf(v); {
+	case v.CanInt():
+		return big.NewInt(v.Int()), true
+	case v.CanUint():
+		return new(big.Int).SetUint64(v.Uint()), true
 	}
 	return nil, false
 }

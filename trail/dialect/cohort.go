@@ -11,19 +11,20 @@ import (
 func (c *compiler) cohort(q *query.Cohort) *selection {
 	c.read = cohortAnswer
 	var relevant, having []cond
-	for _, d := range q.Did {
-		match := c.match(d.Match)
+	count := func(m query.Match) string {
+		match := c.match(m)
 		relevant = append(relevant, match)
-		count := c.countIf(match)
+		return fmt.Sprintf(c.pick("countIf(%s)", "count(*) FILTER (%s)"), match)
+	}
+	for _, d := range q.Did {
+		count := count(d.Match)
 		having = append(having, is(fmt.Sprintf("%s >= %d", count, max(d.AtLeast, 1))))
 		if d.AtMost > 0 {
 			having = append(having, is(fmt.Sprintf("%s <= %d", count, d.AtMost)))
 		}
 	}
 	for _, d := range q.DidNot {
-		match := c.match(d.Match)
-		relevant = append(relevant, match)
-		count := c.countIf(match)
+		count := count(d.Match)
 		fewer := is(fmt.Sprintf("%s < %d", count, max(d.AtLeast, 1)))
 		if d.AtMost > 0 {
 			fewer = one(fewer, is(fmt.Sprintf("%s > %d", count, d.AtMost)))
@@ -38,11 +39,6 @@ func (c *compiler) cohort(q *query.Cohort) *selection {
 			groupBy: []string{"user"}, having: having,
 		},
 	}
-}
-
-// countIf counts the events that pass.
-func (c *compiler) countIf(match cond) string {
-	return fmt.Sprintf(c.pick("countIf(%s)", "count(*) FILTER (%s)"), match)
 }
 
 func cohortAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {

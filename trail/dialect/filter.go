@@ -288,7 +288,7 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 	}
 	slices.Sort(values)
 	values = slices.Compact(values)
-	in := "(" + strings.Join(values, ", ") + ")"
+	compare := func(operator, value string) cond { return is(column + " " + operator + " " + value) }
 	arg := func(i int) string { return c.text(literals[i].Text()) }
 	switch op {
 	case query.Exists:
@@ -296,27 +296,13 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 	case query.Missing:
 		return missing
 	case query.Eq, query.In:
-		found := never
-		switch len(values) {
-		case 0:
-		case 1:
-			found = is(column + " = " + values[0])
-		default:
-			found = is(column + " IN " + in)
-		}
+		found := among(values, "=", "IN", never, compare)
 		if empty {
 			return one(found, missing)
 		}
 		return found
 	case query.Ne, query.NotIn:
-		other := always
-		switch len(values) {
-		case 0:
-		case 1:
-			other = is(column + " != " + values[0])
-		default:
-			other = is(column + " NOT IN " + in)
-		}
+		other := among(values, "!=", "NOT IN", always, compare)
 		switch {
 		case empty:
 			return all(exists, other)
@@ -341,16 +327,26 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 		return is(c.pick("startsWith(", "starts_with(") + column + ", " + arg(0) + ")")
 	case query.Suffix:
 		return is(c.pick("endsWith(", "suffix(") + column + ", " + arg(0) + ")")
-	case query.Gt:
-		return is(column + " > " + arg(0))
-	case query.Gte:
-		return is(column + " >= " + arg(0))
-	case query.Lt:
-		return all(exists, is(column+" < "+arg(0)))
-	case query.Lte:
-		return all(exists, is(column+" <= "+arg(0)))
+	case query.Gt, query.Gte:
+		return compare(signs[op], arg(0))
+	case query.Lt, query.Lte:
+		return all(exists, compare(signs[op], arg(0)))
 	}
 	return is(column + " BETWEEN " + arg(0) + " AND " + arg(1))
+}
+
+// signs are the operators of order in SQL.
+var signs = map[query.Op]string{query.Gt: ">", query.Gte: ">=", query.Lt: "<", query.Lte: "<="}
+
+// among compares with one value or with many; none is the condition without values.
+func among(values []string, single, many string, none cond, compare func(operator, value string) cond) cond {
+	switch len(values) {
+	case 0:
+		return none
+	case 1:
+		return compare(single, values[0])
+	}
+	return compare(many, "("+strings.Join(values, ", ")+")")
 }
 
 // emptyTest is textTest for ranges and parts of the empty text: every string contains
@@ -398,23 +394,13 @@ func (c *compiler) numberTest(column string, t event.Type, op query.Op, literals
 	case query.Missing:
 		return missing
 	case query.Eq, query.In:
-		found := never
-		if len(values) == 1 {
-			found = compare("=", values[0])
-		} else if len(values) > 1 {
-			found = compare("IN", "("+strings.Join(values, ", ")+")")
-		}
+		found := among(values, "=", "IN", never, compare)
 		if empty {
 			return one(found, missing)
 		}
 		return found
 	case query.Ne, query.NotIn:
-		other := exists
-		if len(values) == 1 {
-			other = compare("!=", values[0])
-		} else if len(values) > 1 {
-			other = compare("NOT IN", "("+strings.Join(values, ", ")+")")
-		}
+		other := among(values, "!=", "NOT IN", exists, compare)
 		if empty {
 			return other
 		}
@@ -426,42 +412,31 @@ func (c *compiler) numberTest(column string, t event.Type, op query.Op, literals
 	if empty {
 		return never
 	}
-	low := func(v event.Value, equal bool) cond { return c.bound(column, t, v, true, equal, compare) }
-	high := func(v event.Value, equal bool) cond { return c.bound(column, t, v, false, equal, compare) }
-	switch op {
-	case query.Gt:
-		return low(literals[0], false)
-	case query.Gte:
-		return low(literals[0], true)
-	case query.Lt:
-		return high(literals[0], false)
-	case query.Lte:
-		return high(literals[0], true)
+	if op == query.Between {
+		return all(bound(column, t, query.Gte, literals[0], compare), bound(column, t, query.Lte, literals[1], compare))
 	}
-	return all(low(literals[0], true), high(literals[1], true))
+	return bound(column, t, op, literals[0], compare)
 }
 
 // bound compares with a lower or an upper bound. An integer is compared with
 // integers only, so that no engine rounds it.
-func (c *compiler) bound(column string, t event.Type, v event.Value, lower, equal bool, compare func(operator, value string) cond) cond {
+func bound(column string, t event.Type, op query.Op, v event.Value, compare func(operator, value string) cond) cond {
 	if t == event.Int && v.Type() == event.Float {
 		f := v.Float()
 		if f >= 1<<63 || f < -1<<63 {
-			if (f < 0) == lower {
+			if (f < 0) == (op <= query.Gte) {
 				return is(column + " IS NOT NULL")
 			}
 			return never
 		}
 		// Never whole here, or too great to have a fraction.
-		equal = true
-		if lower {
-			v = event.IntOf(int64(math.Ceil(f)))
+		if op <= query.Gte {
+			op, v = query.Gte, event.IntOf(int64(math.Ceil(f)))
 		} else {
-			v = event.IntOf(int64(math.Floor(f)))
+			op, v = query.Lte, event.IntOf(int64(math.Floor(f)))
 		}
 	}
-	operator := map[[2]bool]string{{true, true}: ">=", {true, false}: ">", {false, true}: "<=", {false, false}: "<"}[[2]bool{lower, equal}]
-	return compare(operator, scalar(t, v))
+	return compare(signs[op], scalar(t, v))
 }
 
 // scalar returns a literal that is not a string.

@@ -62,7 +62,7 @@ func (c *compiler) bucket(s *selection, q *query.Segment) string {
 		c.note("Buckets without events are added when the rows are read.")
 	}
 	if q.Bucket < query.Day {
-		c.note("Buckets are " + unitName(q.Bucket) + "s since 1970.")
+		c.note("Buckets are " + q.Bucket.String() + "s since 1970.")
 		return c.ordinal("time", q.Bucket, q.Zone)
 	}
 	if c.dialect == ClickHouse {

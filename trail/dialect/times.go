@@ -101,7 +101,7 @@ func (c *compiler) local(column string, zone *time.Location) string {
 func (c *compiler) date(column string, unit query.Unit, zone *time.Location) string {
 	local := c.local(column, zone)
 	if c.dialect == DuckDB {
-		return "date_trunc('" + unitName(unit) + "', " + local + ")::DATE"
+		return "date_trunc('" + unit.String() + "', " + local + ")::DATE"
 	}
 	switch unit {
 	case query.Week:
@@ -175,18 +175,4 @@ func clockMillis(unit query.Unit) int64 {
 		return time.Minute.Milliseconds()
 	}
 	return time.Hour.Milliseconds()
-}
-
-func unitName(u query.Unit) string {
-	switch u {
-	case query.Minute:
-		return "minute"
-	case query.Hour:
-		return "hour"
-	case query.Week:
-		return "week"
-	case query.Month:
-		return "month"
-	}
-	return "day"
 }

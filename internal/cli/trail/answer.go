@@ -36,9 +36,7 @@ func funnelText(f *query.FunnelAnswer) string {
 	}
 	var t show.Table
 	t.Text("STEP")
-	t.Figures("USERS")
-	t.Figures("OF FIRST")
-	t.Figures("OF PREVIOUS")
+	t.Figures("USERS", "OF FIRST", "OF PREVIOUS")
 	t.Text("")
 	first := f.Steps[0].Users
 	for i, s := range f.Steps {

@@ -10,8 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-import ()
-
 // Fields are the flags that say which fields of an event are its user, its time and so
 // on, and which events to accept.
 type Fields struct {

@@ -109,8 +109,7 @@ func infoText(info trail.Info, segments bool) string {
 	}
 	if len(info.Schema) > 0 {
 		var p show.Table
-		p.Text("PROPERTY")
-		p.Text("TYPE")
+		p.Text("PROPERTY", "TYPE")
 		for _, f := range info.Schema {
 			p.Row(f.Name, f.Type.String())
 		}
@@ -127,12 +126,8 @@ func infoText(info trail.Info, segments bool) string {
 	}
 	if segments && len(info.Segments) > 0 {
 		var s show.Table
-		s.Text("SEGMENT")
-		s.Text("FROM")
-		s.Text("TO")
-		s.Figures("EVENTS")
-		s.Figures("USERS")
-		s.Figures("SIZE")
+		s.Text("SEGMENT", "FROM", "TO")
+		s.Figures("EVENTS", "USERS", "SIZE")
 		for _, one := range info.Segments {
 			s.Row(one.File, momentText(one.MinTime), momentText(one.MaxTime), show.Thousands(one.Rows), show.Thousands(one.Users), show.Bytes(one.Bytes))
 		}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -112,7 +113,7 @@ func (b *builder) testText(t *test) string {
 		case t.op == query.Missing:
 			return text + " [code is 0]"
 		case l.table != nil:
-			return fmt.Sprintf("%s [%d of %d codes]", text, len(l.table)-countZero(l.table), len(l.table))
+			return fmt.Sprintf("%s [%d of %d codes]", text, len(l.table)-bytes.Count(l.table, []byte{0}), len(l.table))
 		case l.set != nil:
 			return fmt.Sprintf("%s [%d codes of %d]", text, len(l.set), l.column.Codes())
 		default:
@@ -120,15 +121,6 @@ func (b *builder) testText(t *test) string {
 		}
 	}
 	return text + " [the same for all rows]"
-}
-
-func countZero(table []uint8) (n int) {
-	for _, b := range table {
-		if b == 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // reads lists the columns that are read.

@@ -128,21 +128,15 @@ func (b *builder) test(q *query.Test) (*test, error) {
 		b.unknownProperty(q.Property)
 		return t, nil
 	}
-	switch q.Op {
-	case query.Contains, query.Prefix, query.Suffix, query.Matches:
-		if t.typ != event.String {
-			return nil, errorAt(q.Pos, "such tests are for strings", "%s is %s, not a string", q.Property, typeName(t.typ))
-		}
-	case query.Gt, query.Gte, query.Lt, query.Lte, query.Between:
-		if t.typ == event.Bool {
-			return nil, errorAt(q.Pos, "compare with true or false", "%s is a boolean, which has no order", q.Property)
-		}
+	switch {
+	case q.Op >= query.Contains && q.Op <= query.Matches && t.typ != event.String:
+		return nil, errorAt(q.Pos, "such tests are for strings", "%s is %s, not a string", q.Property, typeName(t.typ))
+	case q.Op >= query.Gt && q.Op <= query.Between && t.typ == event.Bool:
+		return nil, errorAt(q.Pos, "compare with true or false", "%s is a boolean, which has no order", q.Property)
 	}
 	for _, l := range q.Literals {
-		if l.Text == "" && q.Op != query.Contains && q.Op != query.Prefix && q.Op != query.Suffix && q.Op != query.Matches {
-			if q.Op == query.Eq || q.Op == query.Ne || q.Op == query.In || q.Op == query.NotIn {
-				continue // the missing value, which missing tells about
-			}
+		if l.Text == "" && q.Op >= query.Eq && q.Op <= query.NotIn {
+			continue // the missing value, which missing tells about
 		}
 		v, err := literal(t.typ, q.Property, l)
 		if err != nil {

@@ -98,17 +98,8 @@ func (s *segmentation) fork(w *worker) fold {
 	return &segmentationFold{
 		segmentation: s, w: w,
 		values: newDictionary(w.plan), tuples: make(map[[3]int32]uint32),
-		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.scaled(),
+		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.q.Measure.Kind <= query.Sum, // those are scaled to the whole
 	}
-}
-
-// scaled reports whether the measure of a sample is scaled to the whole.
-func (s *segmentation) scaled() bool {
-	switch s.q.Measure.Kind {
-	case query.Count, query.Users, query.Sum:
-		return true
-	}
-	return false
 }
 
 // total returns the cell of all workers of a place.
