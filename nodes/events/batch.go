@@ -159,8 +159,6 @@ type batchEvent struct {
 
 func encode(dst []byte, e *batchEvent) ([]byte, error) { return e.payload.AppendJSON(dst) }
 
-func keyOf(e *batchEvent) uint64 { return e.key }
-
 // Receive accepts an event or a list of them.
 func (n *batchNode) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.settings.delivered || n.settings.spool != "" {

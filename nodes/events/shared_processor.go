@@ -57,20 +57,16 @@ func (o *sharedProcessor) leave(n *batchNode, grace time.Duration) error {
 	o.change.Lock()
 	defer o.change.Unlock()
 	o.users = slices.DeleteFunc(o.users, func(user *batchNode) bool { return user == n })
-	o.removeReporter(n, grace)
-	if len(o.users) == 0 {
-		return nil
-	}
-	return o.use(o.users[len(o.users)-1].settings)
-}
-
-func (o *sharedProcessor) removeReporter(n *batchNode, grace time.Duration) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.mu.reporter == n {
 		o.mu.reporter = nil
 	}
 	o.mu.grace = grace
+	o.mu.Unlock()
+	if len(o.users) == 0 {
+		return nil
+	}
+	return o.use(o.users[len(o.users)-1].settings)
 }
 
 // use applies settings; the caller holds change. After an error the settings before
@@ -149,7 +145,7 @@ func (o *sharedProcessor) open(s settings) (*batch.Processor[batchEvent], error)
 		Send:    send,
 		Trigger: batch.Trigger{Count: s.count, Bytes: s.bytes, Linger: s.linger},
 		Queue:   batch.Queue{Full: s.full},
-		Lanes:   batch.Lanes[batchEvent]{Max: s.lanes, Order: s.order, Key: keyOf},
+		Lanes:   batch.Lanes[batchEvent]{Max: s.lanes, Order: s.order, Key: func(e *batchEvent) uint64 { return e.key }},
 		Retry:   batch.Retry{Attempts: s.attempts},
 		OnDrop:  o.dropped,
 		Log:     o.log,
@@ -226,7 +222,9 @@ func (o *sharedProcessor) addAck(ctx context.Context, s *settings, e *batchEvent
 // dropped is the processor's OnDrop. A node that waits for the delivery of an event
 // learns of it from the ticket.
 func (o *sharedProcessor) dropped(d batch.Dropped) {
-	n := o.reporter()
+	o.mu.Lock()
+	n := o.mu.reporter
+	o.mu.Unlock()
 	for _, text := range d.Events {
 		if n == nil || n.settings.delivered {
 			o.log.Error("event is dropped", "reason", d.Reason.String(), "event", clip(text), "error", d.Err)
@@ -251,12 +249,6 @@ func clip(text []byte) string {
 	return string(text[:end]) + "…"
 }
 
-func (o *sharedProcessor) reporter() *batchNode {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.reporter
-}
-
 func (o *sharedProcessor) reportTo(n *batchNode) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -268,17 +260,13 @@ func (o *sharedProcessor) reportTo(n *batchNode) {
 func (o *sharedProcessor) Close() error {
 	o.change.Lock()
 	defer o.change.Unlock()
-	s, p := o.now()
+	o.mu.Lock()
+	s, p, grace := o.mu.settings, o.mu.processor, o.mu.grace
+	o.mu.Unlock()
 	if p == nil {
 		return nil
 	}
-	return o.closeProcessor(p, s.spool, o.closeGrace())
-}
-
-func (o *sharedProcessor) closeGrace() time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.grace
+	return o.closeProcessor(p, s.spool, grace)
 }
 
 // closeProcessor closes a processor. Events that are lost by that are logged in full.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,12 @@ import (
 // A node enters with its generation and leaves with it. The next generation
 // enters first, so that a store that both use stays open.
 type sharedStore struct {
-	dir    string
-	log    *slog.Logger
-	change sync.Mutex // held while a store is opened or retired; taken before mu
-	mu     struct {
+	dir     string
+	log     *slog.Logger
+	change  sync.Mutex // held while a store is opened or retired; taken before mu
+	writers int        // open nodes that append; guarded by change
+	mu      struct {
 		sync.Mutex
-		writers int    // open nodes that append
 		writing *lease // nil without writers
 		reading *lease // nil until a node reads, and while writing is not nil
 	}
@@ -66,19 +67,16 @@ func (l *lease) use() (ok bool) {
 
 // done ends a use. The last one closes a store that is retired.
 func (l *lease) done() {
-	if !l.leave() {
+	l.mu.Lock()
+	l.mu.users--
+	last := l.mu.retired && l.mu.users == 0
+	l.mu.Unlock()
+	if !last {
 		return
 	}
 	if err := l.store.Close(); err != nil {
 		l.log.Error("a store of events could not be closed", "error", err)
 	}
-}
-
-func (l *lease) leave() (last bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.users--
-	return l.mu.retired && l.mu.users == 0
 }
 
 // retire refuses further uses of the store, and closes the store if it is not in use.
@@ -104,7 +102,10 @@ func (l *lease) refresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { l.refreshing <- struct{}{} }()
-	if l.since().After(came) {
+	l.mu.Lock()
+	refreshed := l.mu.refreshed
+	l.mu.Unlock()
+	if refreshed.After(came) {
 		return nil
 	}
 	began := time.Now()
@@ -115,12 +116,6 @@ func (l *lease) refresh(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.mu.refreshed = began
 	return nil
-}
-
-func (l *lease) since() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.refreshed
 }
 
 // acquireStore returns the store of a folder. For a node that appends, the store is
@@ -158,7 +153,7 @@ func (a *sharedStore) addWriter() error {
 			}
 		}
 	}
-	a.count(1)
+	a.writers++
 	return nil
 }
 
@@ -166,19 +161,12 @@ func (a *sharedStore) addWriter() error {
 func (a *sharedStore) removeWriter() error {
 	a.change.Lock()
 	defer a.change.Unlock()
-	if a.count(-1) > 0 {
+	if a.writers--; a.writers > 0 {
 		return nil
 	}
 	writing, _ := a.leases()
 	a.set(nil, nil)
 	return writing.retire()
-}
-
-func (a *sharedStore) count(n int) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mu.writers += n
-	return a.mu.writers
 }
 
 func (a *sharedStore) leases() (writing, reading *lease) {
@@ -220,19 +208,14 @@ func (a *sharedStore) reader(ctx context.Context) (s *trail.Store, done func(), 
 // is open for reading.
 func (a *sharedStore) lease() (l *lease, own bool, err error) {
 	writing, reading := a.leases()
-	switch {
-	case writing != nil:
-		return writing, true, nil
-	case reading != nil:
-		return reading, false, nil
+	if l = cmp.Or(writing, reading); l != nil {
+		return l, l == writing, nil
 	}
 	a.change.Lock()
 	defer a.change.Unlock()
-	if writing, reading = a.leases(); writing != nil || reading != nil {
-		if writing != nil {
-			return writing, true, nil
-		}
-		return reading, false, nil
+	writing, reading = a.leases()
+	if l = cmp.Or(writing, reading); l != nil {
+		return l, l == writing, nil
 	}
 	s, err := trail.Open(a.dir, trail.Options{ReadOnly: true, Log: a.log})
 	if err != nil {

@@ -133,7 +133,6 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists)
 	c.alias(at, step, part, value, id, mask)
 	ordered := &selection{columns: []string{"*"}, from: "entries", where: []cond{is("step IS NOT NULL")}}
-	var entries *selection
 	if c.disjoint(f) && len(f.Exclude) == 0 {
 		steps := make([]string, len(f.Steps))
 		for k := range f.Steps {
@@ -145,7 +144,6 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 			otherwise = "    ELSE 0\n"
 		}
 		columns = append(columns, "CASE\n"+strings.Join(steps, "\n")+"\n"+otherwise+"END AS "+step)
-		entries = &selection{columns: columns, from: table, where: []cond{where}}
 	} else {
 		if m.StrictOnce && !m.StrictIncrease {
 			columns = append(columns, "row_number() OVER () AS "+id)
@@ -161,8 +159,8 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 			}
 		}
 		columns = append(columns, c.pick("arrayJoin", "unnest")+"([\n    "+strings.Join(cases, ",\n    ")+"\n]) AS "+step)
-		entries = &selection{columns: columns, from: table, where: []cond{where}}
 	}
+	entries := &selection{columns: columns, from: table, where: []cond{where}}
 	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY %s) AS pos", parts(f.Same), order))
 	for level := 1; level < len(f.Steps); level++ {
 		if era(f, level) == "" {

@@ -106,7 +106,7 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 		c.note("Of events of one time that can be several steps, ClickHouse takes the one first that it reads first.")
 	}
 	var modes strings.Builder
-	for _, mode := range modeNames(f.Modes) {
+	for _, mode := range f.Modes.Names() {
 		modes.WriteString(", '" + mode + "'")
 	}
 	args := make([]string, len(f.Steps))
@@ -130,25 +130,6 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 		levels = &selection{columns: []string{"user", "max(part) AS level"}, sub: levels, groupBy: []string{"user"}}
 	}
 	return &selection{columns: c.reached("level", len(f.Steps)), sub: levels}
-}
-
-func modeNames(m query.Modes) []string {
-	var names []string
-	for _, mode := range []struct {
-		name string
-		set  bool
-	}{
-		{"strict_deduplication", m.StrictDeduplication},
-		{"strict_order", m.StrictOrder},
-		{"strict_increase", m.StrictIncrease},
-		{"strict_once", m.StrictOnce},
-		{"allow_reentry", m.AllowReentry},
-	} {
-		if mode.set {
-			names = append(names, mode.name)
-		}
-	}
-	return names
 }
 
 // joinFunnel is the fast form of DuckDB, for the default mode and strict_increase.

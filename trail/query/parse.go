@@ -239,9 +239,8 @@ func (p *parser) texts(n *doctree.Node, what string, to *[]string) {
 		p.report(Pos(n.Pos), "", "%s needs at least one name", what)
 	}
 	for i := range n.Items {
-		item := &n.Items[i]
 		var s string
-		if p.text(item, what, &s); s != "" {
+		if p.text(&n.Items[i], what, &s); s != "" {
 			*to = append(*to, s)
 		}
 	}

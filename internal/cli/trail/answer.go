@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -278,13 +279,7 @@ func pivotGroups(s *query.SegmentAnswer) (groups []event.Value, ok bool) {
 		sums[r.Group[0]] += amount(r.Value)
 	}
 	slices.SortStableFunc(groups, func(a, b event.Value) int {
-		switch x, y := sums[a], sums[b]; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.String(), b.String())
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a.String(), b.String()))
 	})
 	return groups, len(groups) > 1 && len(groups) <= maxPivot
 }
@@ -328,14 +323,10 @@ func measureName(m query.Measure) string {
 }
 
 func cohortText(c *query.CohortAnswer) string {
-	name := c.Name
-	if name == "" {
-		name = "-"
-	}
 	var t show.Table
 	t.Text("COHORT")
 	t.Figures("USERS")
-	t.Row(name, number(c.Users))
+	t.Row(cmp.Or(c.Name, "-"), number(c.Users))
 	return t.String()
 }
 

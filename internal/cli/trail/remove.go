@@ -26,9 +26,8 @@ func discardCommand(a commands) *cobra.Command {
 	}, &db)
 	cmd.Flags().StringVar(&segment, "segment", "", "remove `FILE`, as trail verify names it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		command := cmd.CommandPath()
 		if segment == "" {
-			return app.Usagef(command, "add --segment FILE, as trail verify names it", "--segment is missing")
+			return app.Usagef(cmd.CommandPath(), "add --segment FILE, as trail verify names it", "--segment is missing")
 		}
 		if err := a.checkStore(db); err != nil {
 			return err
@@ -58,9 +57,8 @@ func deleteCommand(a commands) *cobra.Command {
 	}, &db)
 	cmd.Flags().StringArrayVar(&users, "user", nil, "remove `USER`; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		command := cmd.CommandPath()
 		if len(users) == 0 {
-			return app.Usagef(command, "add --user USER", "--user is missing")
+			return app.Usagef(cmd.CommandPath(), "add --user USER", "--user is missing")
 		}
 		if err := a.checkStore(db); err != nil {
 			return err

@@ -230,9 +230,8 @@ func exportCommand(a commands) *cobra.Command {
 		panic(err) // the flag was added above
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		command := cmd.CommandPath()
 		if out == "" {
-			return app.Usagef(command, "add --out events.parquet", "nowhere to write to: --out is missing")
+			return app.Usagef(cmd.CommandPath(), "add --out events.parquet", "nowhere to write to: --out is missing")
 		}
 		return a.runExport(cmd.Context(), db, out)
 	}
@@ -260,15 +259,11 @@ func (a commands) runExport(ctx context.Context, db, out string) error {
 		return err
 	}
 	took := time.Since(begun)
-	a.Talk("%s: %s events in %s\n", exportName(out), show.Thousands(rows), show.Duration(took))
-	return nil
-}
-
-func exportName(out string) string {
 	if out == app.StdinPath {
-		return "<stdout>"
+		out = "<stdout>"
 	}
-	return out
+	a.Talk("%s: %s events in %s\n", out, show.Thousands(rows), show.Duration(took))
+	return nil
 }
 
 const compactLong = `Compact merges the segments of a store until each span of time has one. Queries become

@@ -168,9 +168,6 @@ func (a commands) interruptible(ctx context.Context, f func(context.Context) err
 
 // StoreError adds what to do about an error of a store.
 func StoreError(err error) error {
-	if err == nil {
-		return nil
-	}
 	var locked *trail.LockedError
 	if errors.As(err, &locked) {
 		return &app.ExitError{Code: app.ExitFailure, Err: err, Hint: "one program at a time may write to a store: end the other one, or wait for it; queries are possible meanwhile"}

@@ -145,8 +145,7 @@ func (d *dictionary) take(n int64) {
 
 // compareValues orders values of one type, the missing one first.
 func compareValues(v, w event.Value) int {
-	switch {
-	case v.Missing() || w.Missing():
+	if v.Missing() || w.Missing() {
 		return cmp.Compare(btoi(!v.Missing()), btoi(!w.Missing()))
 	}
 	return compare(v, w)

@@ -40,7 +40,7 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 		if err := b.match(s, lo, hi); err != nil {
 			return nil, err
 		}
-		if i > 0 && sameMatch(q.Steps[i-1], s) && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
+		if i > 0 && slices.Equal(q.Steps[i-1].Events, s.Events) && b.matchers[i-1].where == b.matchers[i].where && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
 			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each needs its own", i, i+1)
 		}
 	}
@@ -310,25 +310,4 @@ func (f *funnelFold) join() error {
 	}
 	f.values.close()
 	return all.values.err
-}
-
-// sameMatch reports whether two steps are written alike, apart from their places.
-func sameMatch(a, b query.Match) bool {
-	return slices.Equal(a.Events, b.Events) && sameFilter(a.Where, b.Where)
-}
-
-func sameFilter(a, b *query.Filter) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	each := func(x, y query.Filter) bool { return sameFilter(&x, &y) }
-	if !slices.EqualFunc(a.All, b.All, each) || !slices.EqualFunc(a.Any, b.Any, each) {
-		return false
-	}
-	x, y := a.Test, b.Test
-	if x == nil || y == nil {
-		return x == y
-	}
-	same := func(l, m query.Literal) bool { return l.Value == m.Value && l.Text == m.Text }
-	return x.Property == y.Property && x.Op == y.Op && slices.EqualFunc(x.Literals, y.Literals, same)
 }

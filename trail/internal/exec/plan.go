@@ -225,9 +225,7 @@ func (b *builder) finish(ctx context.Context, k kernel) error {
 		b.overlap = b.overlap || s.seg.MinTime() <= last
 		last = max(last, s.seg.MaxTime())
 	}
-	sampled := float64(b.rows) * b.share
-	b.shards = 1 << bits.Len64(uint64(sampled)/shardRows)
-	b.shards = min(b.shards, maxShards)
+	b.shards = min(1<<bits.Len64(uint64(float64(b.rows)*b.share)/shardRows), maxShards)
 	b.opt.Workers = min(b.opt.Workers, b.shards)
 	return k.settle(b.plan)
 }

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -216,10 +217,8 @@ func (p *plan) run(ctx context.Context, k kernel) (stats, error) {
 	for _, w := range workers {
 		p.opt.Scratch.put(w.arena)
 	}
-	for _, err := range errs {
-		if err != nil {
-			return cost, err // one is enough: others are of the same kind
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return cost, err // one is enough: others are of the same kind
 	}
 	for i, w := range workers {
 		cost.rows += w.cost.rows
