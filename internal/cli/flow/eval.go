@@ -186,6 +186,8 @@ func callCommand(a commands) *cobra.Command {
 		Short:   "Send a payload to a node",
 		Long:    callLong,
 		Example: callExample,
+
+		ValidArgsFunction: completeCall,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return app.Usagef(cmd.CommandPath(), "write call FILE NODE --input JSON", "call takes a file and the name of a node, got %s", show.Count(int64(len(args)), "argument"))
@@ -222,6 +224,26 @@ func callCommand(a commands) *cobra.Command {
 		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in)
 	}
 	return cmd
+}
+
+// completeCall completes the file, and then the names of its nodes.
+func completeCall(cmd *cobra.Command, args []string, word string) (names []string, directive cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return completeDocuments(cmd, args, word)
+	}
+	if len(args) > 1 || args[0] == app.StdinPath {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	docs, _ := spec.Read(args, nil) // the command reports the errors
+	for _, doc := range docs {
+		specs, _ := spec.Parse(doc, spec.ParseOptions{})
+		for _, s := range specs {
+			if s.Name != "" {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // call sends the payload to the named node, or to the only trigger.

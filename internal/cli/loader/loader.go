@@ -95,6 +95,11 @@ func Command(shared *app.App) *cobra.Command {
 	flags.BoolVar(&o.debug, "debug", false, "log more")
 	flags.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	app.CompleteFlag(cmd, "log-format", app.LogFormats())
+	for _, folder := range []string{"out", "trail"} {
+		if err := cmd.MarkFlagDirname(folder); err != nil {
+			panic(err) // the flag was added above
+		}
+	}
 	return cmd
 }
 
