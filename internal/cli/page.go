@@ -27,6 +27,7 @@ const configIntro = `## Settings
 Settings come from flags, else from environment variables, else from a config file, else from defaults. A list from one place replaces the
 lists from later ones. The config file is ` + "`" + settings.ConfigFile + "`" + ` in the working folder, or what ` + "`--config`" + ` or ` + "`UNIFLOW_CONFIG`" + ` names. It is YAML;
 an unknown or malformed key is an error with its place. Paths in it are relative to its own folder; environment is a map.
+A duration without a unit is in milliseconds there, as in documents; a flag and a variable need the unit.
 
 `
 
