@@ -76,31 +76,35 @@ func (t *queryTree) locate(d *diag.Diagnostic, in query.Pos) {
 	d.Path += at.path
 }
 
-// setNode makes the tree of a value, without places.
-func setNode(to *doctree.Node, v value.Value) {
+// setNode makes the tree of a value, without places. exact is false if a number in it
+// is NaN or infinite: YAML has these, but a query does not, so they become text.
+func setNode(to *doctree.Node, v value.Value) (exact bool) {
+	exact = true
 	switch v.Kind() {
 	case value.KindMap:
 		to.Kind = doctree.Map
 		to.Fields = make([]doctree.Field, 0, v.Len())
 		for name, field := range v.Fields() {
 			to.Fields = append(to.Fields, doctree.Field{Name: name})
-			setNode(&to.Fields[len(to.Fields)-1].Value, field)
+			exact = setNode(&to.Fields[len(to.Fields)-1].Value, field) && exact
 		}
 	case value.KindList:
 		to.Kind = doctree.List
 		to.Items = make([]doctree.Node, v.Len())
 		for i, item := range v.Elems() {
-			setNode(&to.Items[i], item)
+			exact = setNode(&to.Items[i], item) && exact
 		}
 	case value.KindString:
 		*to = doctree.Node{Kind: doctree.String, Text: v.String()}
 	default:
 		text, err := v.AppendJSON(nil)
-		if err != nil { // NaN and the infinities: YAML has them, JSON has not
+		if err != nil {
+			exact = false
 			text = strconv.AppendQuote(nil, v.String())
 		}
 		if *to = doctree.Plain(string(text)); strings.HasPrefix(to.Text, `"`) && json.Unmarshal(text, &to.Text) != nil {
 			to.Text = v.String()
 		}
 	}
+	return exact
 }

@@ -186,7 +186,10 @@ func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Valu
 			return value.Null(), fmt.Errorf("query: %w", err)
 		}
 		var root doctree.Node
-		setNode(&root, doc)
+		if !setNode(&root, doc) {
+			_, err := doc.AppendJSON(nil) // has the path of the number
+			return value.Null(), &badQuery{err}
+		}
 		if q, err = query.FromTree(&root); err != nil {
 			return value.Null(), &badQuery{err}
 		}

@@ -245,6 +245,7 @@ func TestTrailQuery(t *testing.T) {
 			t.Errorf("%s of %s: got %s, want %s", config, in, got, why)
 		}
 	}
+	bad(`query: {segment: {event: view, where: {price: {gt: "${1.0 / 0.0}"}}}}`, `{}`, "Infinity")
 	bad(`query: {funnel: {steps: [view, buy], within: "${within}"}}`, `{"within":"soon"}`, "soon")
 	bad(`query: {funnel: "${f}"}`, `{"f":{"stepz":[]}}`, `stepz`)
 	bad(`query: {segment: {where: {price: {contains: "${p}"}}}}`, `{"p":"x"}`, "price")
