@@ -317,10 +317,16 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 }
 
 // errorLogWriter logs what net/http has to say. It is about clients that break the
-// protocol: panics and errors of Accept are logged where they occur.
+// protocol: panics of requests and errors of Accept are logged where they occur. Any
+// other panic that net/http recovers is an error of the server.
 type errorLogWriter struct{ server *server }
 
 func (w errorLogWriter) Write(line []byte) (int, error) {
-	w.server.current.Load().log.Debug(clip(strings.TrimSpace(string(line)), maxLogged))
+	msg, logger := strings.TrimSpace(string(line)), w.server.current.Load().log
+	if strings.Contains(msg, "panic serving") {
+		logger.Error(msg)
+	} else {
+		logger.Debug(clip(msg, maxLogged))
+	}
 	return len(line), nil
 }
