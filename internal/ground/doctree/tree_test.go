@@ -267,8 +267,8 @@ func (s *Source) parts(t *testing.T, n *Node) {
 	}
 }
 
-// TestMergeLimit reads maps that are merged so often that nobody could wait for the
-// end. None of their keys is new, so no value is read.
+// TestMergeLimit reads maps that are merged so often that reading would take hours.
+// None of their keys is new, so no value is read.
 func TestMergeLimit(t *testing.T) {
 	f := func(text string) {
 		t.Helper()
