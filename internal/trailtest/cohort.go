@@ -8,20 +8,7 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var cohortKind = kind{
-	name:    "cohort",
-	weight:  1,
-	of:      func(q *query.Query) bool { return q.Cohort != nil },
-	answers: func(a *query.Answer) bool { return a.Cohort != nil },
-	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
-		a.Cohort, err = t.cohort(q.Name, q.Cohort)
-		return a, err
-	},
-	equal: func(a, b *query.Answer, _ float64) error { return equalCohort(a.Cohort, b.Cohort) },
-	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Name: "drawn", Cohort: d.cohort()} },
-}
-
-func (t *table) cohort(name string, c *query.Cohort) (*query.CohortAnswer, error) {
+func (t *table) cohort(c *query.Cohort) (*query.CohortAnswer, error) {
 	did, err := t.didList(c.Did)
 	if err != nil {
 		return nil, err
@@ -30,7 +17,7 @@ func (t *table) cohort(name string, c *query.Cohort) (*query.CohortAnswer, error
 	if err != nil {
 		return nil, err
 	}
-	answer := &query.CohortAnswer{Name: name, Found: []query.User{}}
+	answer := &query.CohortAnswer{Found: []query.User{}}
 	for _, rows := range t.users {
 		rows = bounded(rows, c.Bounds)
 		in := true
@@ -68,7 +55,7 @@ func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
 	return all, nil
 }
 
-func equalCohort(a, b *query.CohortAnswer) error {
+func equalCohort(a, b *query.CohortAnswer, _ float64) error {
 	if err := first(differ("name", a.Name, b.Name), differ("users", a.Users, b.Users)); err != nil {
 		return err
 	}

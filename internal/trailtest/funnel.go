@@ -11,19 +11,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var funnelKind = kind{
-	name:    "funnel",
-	weight:  4,
-	of:      func(q *query.Query) bool { return q.Funnel != nil },
-	answers: func(a *query.Answer) bool { return a.Funnel != nil },
-	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
-		a.Funnel, err = t.funnel(q.Funnel)
-		return a, err
-	},
-	equal: func(a, b *query.Answer, _ float64) error { return equalFunnel(a.Funnel, b.Funnel) },
-	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Funnel: d.funnel()} },
-}
-
 // A win is the level that a user, or one value of Same of a user, has reached.
 type win struct {
 	level int
@@ -218,7 +205,7 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 	return best
 }
 
-func equalFunnel(a, b *query.FunnelAnswer) error {
+func equalFunnel(a, b *query.FunnelAnswer, _ float64) error {
 	err := first(
 		equalSteps("", a.Steps, b.Steps),
 		differ("by", a.By, b.By),

@@ -8,19 +8,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var pathsKind = kind{
-	name:    "paths",
-	weight:  1,
-	of:      func(q *query.Query) bool { return q.Paths != nil },
-	answers: func(a *query.Answer) bool { return a.Paths != nil },
-	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
-		a.Paths, err = t.paths(q.Paths)
-		return a, err
-	},
-	equal: func(a, b *query.Answer, _ float64) error { return equalPaths(a.Paths, b.Paths) },
-	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Paths: d.paths()} },
-}
-
 func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
 	anchors, err := t.match(p.Anchor)
 	if err != nil {
@@ -68,7 +55,7 @@ func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
 	return answer, nil
 }
 
-func equalPaths(a, b *query.PathsAnswer) error {
+func equalPaths(a, b *query.PathsAnswer, _ float64) error {
 	for i := range min(len(a.Paths), len(b.Paths)) {
 		where := fmt.Sprintf("path %d", i+1)
 		x, y := a.Paths[i], b.Paths[i]

@@ -17,7 +17,11 @@ func (d *caseGenerator) query() *query.Query {
 	}
 	for _, k := range kinds {
 		if n -= k.weight; n < 0 {
-			return k.draw(d)
+			q := &query.Query{}
+			if k.draw(d, q); q.Cohort != nil {
+				q.Name = "drawn"
+			}
+			return q
 		}
 	}
 	panic("trailtest: the weights of the kinds sum to less than 10")

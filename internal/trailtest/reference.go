@@ -29,12 +29,40 @@ type kind struct {
 	weight  int // how many of 10 queries that are drawn are of the kind
 	of      func(*query.Query) bool
 	answers func(*query.Answer) bool
-	answer  func(*table, *query.Query) (query.Answer, error)
+	answer  func(*table, *query.Query, *query.Answer) error
 	equal   func(a, b *query.Answer, tolerance float64) error
-	draw    func(*caseGenerator) *query.Query
+	draw    func(*caseGenerator, *query.Query)
 }
 
-var kinds = []kind{funnelKind, retentionKind, segmentKind, cohortKind, pathsKind}
+// newKind makes a kind of the fields of queries and answers that it has.
+func newKind[Q, A any](name string, weight int, q func(*query.Query) **Q, a func(*query.Answer) **A,
+	answer func(*table, *Q) (*A, error), equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
+) kind {
+	return kind{
+		name: name, weight: weight,
+		of:      func(in *query.Query) bool { return *q(in) != nil },
+		answers: func(in *query.Answer) bool { return *a(in) != nil },
+		answer: func(t *table, in *query.Query, out *query.Answer) (err error) {
+			*a(out), err = answer(t, *q(in))
+			return err
+		},
+		equal: func(x, y *query.Answer, tolerance float64) error { return equal(*a(x), *a(y), tolerance) },
+		draw:  func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
+	}
+}
+
+var kinds = []kind{
+	newKind("funnel", 4, func(q *query.Query) **query.Funnel { return &q.Funnel },
+		func(a *query.Answer) **query.FunnelAnswer { return &a.Funnel }, (*table).funnel, equalFunnel, (*caseGenerator).funnel),
+	newKind("retention", 2, func(q *query.Query) **query.Retention { return &q.Retention },
+		func(a *query.Answer) **query.RetentionAnswer { return &a.Retention }, (*table).retention, equalRetention, (*caseGenerator).retention),
+	newKind("segment", 2, func(q *query.Query) **query.Segment { return &q.Segment },
+		func(a *query.Answer) **query.SegmentAnswer { return &a.Segment }, (*table).segment, equalSegment, (*caseGenerator).segment),
+	newKind("cohort", 1, func(q *query.Query) **query.Cohort { return &q.Cohort },
+		func(a *query.Answer) **query.CohortAnswer { return &a.Cohort }, (*table).cohort, equalCohort, (*caseGenerator).cohort),
+	newKind("paths", 1, func(q *query.Query) **query.Paths { return &q.Paths },
+		func(a *query.Answer) **query.PathsAnswer { return &a.Paths }, (*table).paths, equalPaths, (*caseGenerator).paths),
+}
 
 // A row is an event as the reference sees it, its values in the types of the
 // schema.
@@ -70,11 +98,14 @@ func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts m
 	}
 	for _, k := range kinds {
 		if k.of(q) {
-			answer, err := k.answer(t, q)
-			if err != nil {
+			answer := &query.Answer{}
+			if err := k.answer(t, q, answer); err != nil {
 				return nil, err
 			}
-			return &answer, nil
+			if answer.Cohort != nil {
+				answer.Cohort.Name = q.Name
+			}
+			return answer, nil
 		}
 	}
 	return nil, errors.New("the query asks nothing")

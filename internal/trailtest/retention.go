@@ -9,19 +9,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var retentionKind = kind{
-	name:    "retention",
-	weight:  2,
-	of:      func(q *query.Query) bool { return q.Retention != nil },
-	answers: func(a *query.Answer) bool { return a.Retention != nil },
-	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
-		a.Retention, err = t.retention(q.Retention)
-		return a, err
-	},
-	equal: func(a, b *query.Answer, _ float64) error { return equalRetention(a.Retention, b.Retention) },
-	draw:  func(d *caseGenerator) *query.Query { return &query.Query{Retention: d.retention()} },
-}
-
 func (t *table) retention(q *query.Retention) (*query.RetentionAnswer, error) {
 	starts, err := t.match(q.Start)
 	if err != nil {
@@ -91,7 +78,7 @@ func cohortUnit(q *query.Retention) query.Unit {
 	return query.Day
 }
 
-func equalRetention(a, b *query.RetentionAnswer) error {
+func equalRetention(a, b *query.RetentionAnswer, _ float64) error {
 	for i := range min(len(a.Cohorts), len(b.Cohorts)) {
 		x, y := a.Cohorts[i], b.Cohorts[i]
 		where := fmt.Sprintf("cohort %d (%s)", i+1, x.Start)

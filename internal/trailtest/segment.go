@@ -10,21 +10,6 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-var segmentKind = kind{
-	name:    "segment",
-	weight:  2,
-	of:      func(q *query.Query) bool { return q.Segment != nil },
-	answers: func(a *query.Answer) bool { return a.Segment != nil },
-	answer: func(t *table, q *query.Query) (a query.Answer, err error) {
-		a.Segment, err = t.segment(q.Segment)
-		return a, err
-	},
-	equal: func(a, b *query.Answer, tolerance float64) error {
-		return equalSegment(a.Segment, b.Segment, tolerance)
-	},
-	draw: func(d *caseGenerator) *query.Query { return &query.Query{Segment: d.segment()} },
-}
-
 // An accumulator is what a segment gathers of one group in one bucket.
 type accumulator struct {
 	bucket int64
