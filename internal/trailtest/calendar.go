@@ -66,10 +66,3 @@ func floorDiv(a, b int64) int64 {
 	}
 	return q
 }
-
-func zoneOr(zone *time.Location) *time.Location {
-	if zone == nil {
-		return time.UTC
-	}
-	return zone
-}

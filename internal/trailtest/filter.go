@@ -175,10 +175,7 @@ func empty(l query.Literal) bool { return l.Value.Missing() }
 
 // text returns a literal as a string. Those made in Go may have no text.
 func text(l query.Literal) string {
-	if l.Text == "" {
-		return l.Value.String()
-	}
-	return l.Text
+	return cmp.Or(l.Text, l.Value.String())
 }
 
 // numeric returns a literal as a number, an Int or a Float.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,11 +102,7 @@ func partition(rows []row, property string) [][]row {
 			parts[v] = append(parts[v], r)
 		}
 	}
-	var list [][]row
-	for _, p := range parts {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(parts))
 }
 
 func inOrder(f *query.Funnel, steps, excludes []predicate, rows []row) win {

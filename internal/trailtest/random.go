@@ -1,6 +1,7 @@
 package trailtest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -56,23 +57,14 @@ type fieldPlan struct {
 // may ask for events and properties that do not exist. Sums of numbers do not depend
 // much on the order of adding.
 func Draw(seed uint64, opt DrawOptions) Case {
-	if opt.Users == 0 {
-		opt.Users = 30
-	}
-	if opt.Events == 0 {
-		opt.Events = 400
-	}
-	if opt.Queries == 0 {
-		opt.Queries = 10
-	}
 	d := &caseGenerator{Rand: rand.New(rand.NewPCG(seed, 0x747261696c)), Case: Case{Seed: seed}}
 	d.dense = d.chance(0.15)
 	d.drawSchema()
 	d.drawNames()
-	d.drawUsers(opt.Users)
-	d.drawEvents(d.IntN(opt.Events + 1))
+	d.drawUsers(cmp.Or(opt.Users, 30))
+	d.drawEvents(d.IntN(cmp.Or(opt.Events, 400) + 1))
 	d.drawCohorts()
-	for range opt.Queries {
+	for range cmp.Or(opt.Queries, 10) {
 		d.Queries = append(d.Queries, d.query())
 	}
 	return d.Case

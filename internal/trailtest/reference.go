@@ -162,13 +162,7 @@ func within(b query.Bounds, time int64) bool {
 
 // bounded returns the rows that are inside of bounds.
 func bounded(rows []row, b query.Bounds) []row {
-	var kept []row
-	for _, r := range rows {
-		if within(b, r.time) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !within(b, r.time) })
 }
 
 // compareValues orders values as answers list them: the missing one first, then

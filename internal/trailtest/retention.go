@@ -1,6 +1,7 @@
 package trailtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func (t *table) retention(q *query.Retention) (*query.RetentionAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	zone := zoneOr(q.Zone)
+	zone := cmp.Or(q.Zone, time.UTC)
 	unit := cohortUnit(q)
 	cohorts := map[string]*query.RetentionCohort{}
 	for _, rows := range t.users {
@@ -112,10 +113,7 @@ func (d *caseGenerator) retention() *query.Retention {
 	if d.chance(0.5) {
 		r.Every.Unit = pick(d, []query.Unit{query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month})
 	} else {
-		r.Every.Elapsed = pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()})
-		if r.Every.Elapsed == 0 {
-			r.Every.Elapsed = time.Minute
-		}
+		r.Every.Elapsed = cmp.Or(pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()}), time.Minute)
 	}
 	return r
 }

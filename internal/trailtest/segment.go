@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -30,7 +31,7 @@ func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
 			return nil, fmt.Errorf("property %q is a %s, which cannot be measured", s.Measure.Property, typ)
 		}
 	}
-	zone := zoneOr(s.Zone)
+	zone := cmp.Or(s.Zone, time.UTC)
 	groups := map[string]*accumulator{}
 	for _, rows := range t.users {
 		for _, r := range bounded(rows, s.Bounds) {
@@ -96,7 +97,7 @@ func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.Segm
 	for _, b := range groups {
 		label := ""
 		if s.Bucket != query.NoUnit {
-			label = periodLabel(s.Bucket, b.bucket, zoneOr(s.Zone))
+			label = periodLabel(s.Bucket, b.bucket, cmp.Or(s.Zone, time.UTC))
 		}
 		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Value: measure(s.Measure, b)}})
 	}

@@ -33,6 +33,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -141,11 +142,7 @@ func Table(d Dialect, schema event.Schema) string {
 		text, columns = "VARCHAR", []string{`"user" VARCHAR`, `"time" TIMESTAMP`, "event VARCHAR"}
 	}
 	for _, f := range schema {
-		kind := types[f.Type]
-		if kind == "" {
-			kind = text
-		}
-		columns = append(columns, name(d, f.Name)+" "+kind)
+		columns = append(columns, name(d, f.Name)+" "+cmp.Or(types[f.Type], text))
 	}
 	engine := ""
 	if d == ClickHouse {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -214,10 +215,7 @@ func (c *compiler) test(t *query.Test) cond {
 // literal returns a literal in the type of a property. A number that is not an integer
 // stays a number. The empty text is the missing value in every type.
 func literal(l query.Literal, t event.Type) (event.Value, error) {
-	text := l.Text
-	if text == "" {
-		text = l.Value.String()
-	}
+	text := cmp.Or(l.Text, l.Value.String())
 	if text == "" {
 		return event.Value{}, nil
 	}

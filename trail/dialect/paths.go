@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -14,9 +15,9 @@ import (
 func (c *compiler) paths(q *query.Paths) *selection {
 	c.read = pathsAnswer
 	anchor, at := c.derived("anchor"), c.derived("ms")
-	direction := ""
+	direction, sort := "", "arraySort"
 	if q.Previous {
-		direction = " DESC"
+		direction, sort = " DESC", "arrayReverseSort"
 	}
 	var s selection
 	s.with = []named{
@@ -47,24 +48,13 @@ func (c *compiler) paths(q *query.Paths) *selection {
 		where:   []cond{is("changed = 1"), is("pauses = 0"), is("step <= " + strconv.Itoa(q.Steps+1))},
 		groupBy: []string{"user"},
 	}
-	if c.dialect == DuckDB {
-		walked.columns = []string{"user", "list(event ORDER BY step" + direction + ") AS path"}
-	} else {
-		sorted := "arraySort(x -> x.1, groupArray((step, event)))"
-		if q.Previous {
-			sorted = "arrayReverseSort(x -> x.1, groupArray((step, event)))"
-		}
-		walked.columns = []string{"user", "arrayMap(x -> x.2, " + sorted + ") AS path"}
-	}
+	walked.columns = []string{"user", c.pick("arrayMap(x -> x.2, "+sort+"(x -> x.1, groupArray((step, event))))", "list(event ORDER BY step"+direction+")") + " AS path"}
 	s.let("walked", walked)
 	s.columns = []string{"path", "count(*) AS users"}
 	s.from = "walked"
 	s.groupBy = []string{"path"}
 	s.orderBy = []string{"users DESC", "path"}
-	s.limit = q.Top
-	if s.limit == 0 {
-		s.limit = 20
-	}
+	s.limit = cmp.Or(q.Top, 20)
 	return &s
 }
 

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -26,11 +27,7 @@ func (c *compiler) retention(q *query.Retention) *selection {
 		columns: []string{"user", t0, sql + " AS " + period}, from: table + " JOIN starts USING (user)",
 		where: append([]cond{c.match(q.Return), is("time >= " + t0)}, conditions...),
 	}
-	unit := q.Cohort
-	if unit == query.NoUnit {
-		unit = query.Day
-	}
-	cohort := c.date(t0, unit, q.Zone)
+	cohort := c.date(t0, cmp.Or(q.Cohort, query.Day), q.Zone)
 	s := &selection{}
 	s.with = []named{
 		{name: "starts", is: starts},

@@ -205,10 +205,7 @@ func (s *Statement) label(q *query.Segment, n int64) string {
 	case query.Day:
 		return time.Unix(n*86400, 0).UTC().Format(time.DateOnly)
 	}
-	zone := q.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone := cmp.Or(q.Zone, time.UTC)
 	shift := (&compiler{}).shift(q.Bucket, zone)
 	return time.UnixMilli(n*clockMillis(q.Bucket) - shift).In(zone).Format(time.RFC3339)
 }

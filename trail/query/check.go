@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -136,9 +137,7 @@ func (c *checker) bounds(b Bounds) {
 }
 
 func (c *checker) zone(zone **time.Location) {
-	if *zone == nil {
-		*zone = time.UTC
-	}
+	fill(zone, time.UTC)
 	if name := (*zone).String(); name != "UTC" {
 		if _, err := zoneOf(name); err != nil {
 			c.problem("timezone", zoneHint, "timezone: %v", err)
@@ -252,11 +251,7 @@ func (c *checker) test(t *Test) bool {
 		if t.Op != Matches {
 			continue
 		}
-		text := l.Text
-		if text == "" {
-			text = l.Value.String()
-		}
-		if hint, err := c.pattern(text); err != nil {
+		if hint, err := c.pattern(cmp.Or(l.Text, l.Value.String())); err != nil {
 			c.report(at, hint, "%s: %v", t.Property, err)
 			ok = false
 		}

@@ -159,10 +159,7 @@ const (
 
 // periodState returns the state of period k of a cohort.
 func periodState(r *query.Retention, start string, k int, through int64) int {
-	zone := r.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone := cmp.Or(r.Zone, time.UTC)
 	begin, err := time.ParseInLocation(time.DateOnly, start, zone)
 	if err != nil {
 		return periodOver // the name of the cohort is not a date

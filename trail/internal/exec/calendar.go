@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"sort"
@@ -95,9 +96,7 @@ type span struct{ first, last int64 }
 // newCalendar returns the units that hold the times of spans, which come by their
 // first time, and more units after each.
 func newCalendar(spans []span, unit query.Unit, zone *time.Location, more int, held *budget) (*calendar, error) {
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone = cmp.Or(zone, time.UTC)
 	if len(spans) == 0 {
 		spans = []span{{}} // so that there is a unit
 	}

@@ -211,9 +211,7 @@ func (c *chain) once(f *funnel, h hit) {
 func (c *chain) distinct(lo, hi int) bool {
 	c.owner = slices.Grow(c.owner[:0], len(c.group))[:len(c.group)]
 	c.seen = slices.Grow(c.seen[:0], len(c.group))[:len(c.group)]
-	for i := range c.owner {
-		c.owner[i] = 0
-	}
+	clear(c.owner)
 	for k := lo; k <= hi; k++ {
 		clear(c.seen)
 		if !c.give(k) {

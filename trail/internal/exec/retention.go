@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -40,11 +41,7 @@ func (r *retention) end(to int64) int64 {
 		}
 		return math.MaxInt64
 	}
-	zone := r.q.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	t := floor(time.UnixMilli(to-1).In(zone), r.q.Every.Unit)
+	t := floor(time.UnixMilli(to-1).In(cmp.Or(r.q.Zone, time.UTC)), r.q.Every.Unit)
 	for range r.q.Periods {
 		t = next(t, r.q.Every.Unit)
 	}

@@ -135,7 +135,6 @@ func (t *test) decide(l *leaf) {
 				l.set = append(l.set, lo)
 			}
 		}
-
 		slices.Sort(l.set)
 	case query.Prefix:
 		l.lo, _ = col.Search(t.first())
@@ -167,9 +166,7 @@ func (t *test) decide(l *leaf) {
 			}
 		}
 	}
-	if l.hi < l.lo {
-		l.hi = l.lo
-	}
+	l.hi = max(l.hi, l.lo)
 	if l.table == nil && (codes <= 1<<8 || codes <= maxTable && int(codes) <= 4*col.Rows()) {
 		l.tabulate(codes)
 	}
