@@ -8,15 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-func (t *table) cohort(c *query.Cohort) (*query.CohortAnswer, error) {
-	did, err := t.didList(c.Did)
-	if err != nil {
-		return nil, err
-	}
-	didNot, err := t.didList(c.DidNot)
-	if err != nil {
-		return nil, err
-	}
+func (t *table) cohort(c *query.Cohort) *query.CohortAnswer {
+	did, didNot := t.didList(c.Did), t.didList(c.DidNot)
 	answer := &query.CohortAnswer{Found: []query.User{}}
 	for _, rows := range t.users {
 		rows = bounded(rows, c.Bounds)
@@ -33,17 +26,14 @@ func (t *table) cohort(c *query.Cohort) (*query.CohortAnswer, error) {
 	}
 	slices.SortFunc(answer.Found, func(a, b query.User) int { return cmp.Compare(a.Hash, b.Hash) })
 	answer.Users = number(len(answer.Found))
-	return answer, nil
+	return answer
 }
 
 // didList returns for each entry whether a user has as many events as it asks for.
-func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
+func (t *table) didList(list []query.Did) []func(rows []row) bool {
 	var all []func([]row) bool
 	for _, d := range list {
-		is, err := t.match(d.Match)
-		if err != nil {
-			return nil, err
-		}
+		is := t.match(d.Match)
 		all = append(all, func(rows []row) bool {
 			n := 0
 			for _, r := range rows {
@@ -52,7 +42,7 @@ func (t *table) didList(list []query.Did) ([]func(rows []row) bool, error) {
 			return n >= max(d.AtLeast, 1) && (d.AtMost == 0 || n <= d.AtMost)
 		})
 	}
-	return all, nil
+	return all
 }
 
 func equalCohort(a, b *query.CohortAnswer, _ float64) error {

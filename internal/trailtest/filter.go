@@ -17,43 +17,27 @@ import (
 // A predicate reports whether a row is meant.
 type predicate func(r row) bool
 
-func (t *table) match(m query.Match) (predicate, error) {
-	where, err := t.filter(m.Where)
-	if err != nil {
-		return nil, err
-	}
+// never is the predicate of a test that is wrong, of which t.err tells.
+func never(row) bool { return false }
+
+func (t *table) match(m query.Match) predicate {
+	where := t.filter(m.Where)
 	return func(r row) bool {
 		return (len(m.Events) == 0 || slices.Contains(m.Events, r.name)) && where(r)
-	}, nil
-}
-
-func (t *table) matches(ms []query.Match) ([]predicate, error) {
-	var all []predicate
-	for _, m := range ms {
-		p, err := t.match(m)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
 	}
-	return all, nil
 }
 
-func (t *table) filter(f *query.Filter) (predicate, error) {
+func (t *table) filter(f *query.Filter) predicate {
 	switch {
 	case f == nil:
-		return func(row) bool { return true }, nil
+		return func(row) bool { return true }
 	case f.Test != nil:
 		return t.test(f.Test)
 	}
 	var parts []predicate
 	for _, list := range [][]query.Filter{f.All, f.Any} {
 		for i := range list {
-			p, err := t.filter(&list[i])
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, p)
+			parts = append(parts, t.filter(&list[i]))
 		}
 	}
 	one := f.Any != nil // one is enough; else one that fails is
@@ -64,28 +48,30 @@ func (t *table) filter(f *query.Filter) (predicate, error) {
 			}
 		}
 		return !one
-	}, nil
+	}
 }
 
-// test returns the predicate of one test, or an error if it does not fit the type of
-// the property.
-func (t *table) test(x *query.Test) (predicate, error) {
+// test returns the predicate of one test, or fails if it does not fit the type of the
+// property.
+func (t *table) test(x *query.Test) predicate {
 	if x.Op == query.InCohort || x.Op == query.NotInCohort {
 		hashes, ok := t.cohorts[x.Property]
 		if !ok {
-			return nil, fmt.Errorf("there is no cohort %q", x.Property)
+			t.fail("there is no cohort %q", x.Property)
 		}
-		return func(r row) bool { return slices.Contains(hashes, r.hash) == (x.Op == query.InCohort) }, nil
+		return func(r row) bool { return slices.Contains(hashes, r.hash) == (x.Op == query.InCohort) }
 	}
 	typ := t.schema.Type(x.Property)
 	if err := sensible(x, typ); err != nil {
-		return nil, fmt.Errorf("property %q, a %s: %w", x.Property, typ, err)
+		t.fail("property %q, a %s: %w", x.Property, typ, err)
+		return never
 	}
 	var expression *regexp.Regexp
 	if x.Op == query.Matches {
 		var err error
 		if expression, err = regexp.Compile(text(x.Literals[0])); err != nil {
-			return nil, err
+			t.fail("%w", err)
+			return never
 		}
 	}
 	return func(r row) bool {
@@ -122,7 +108,7 @@ func (t *table) test(x *query.Test) (predicate, error) {
 			return compare(v, x.Literals[0]) <= 0
 		}
 		return compare(v, x.Literals[0]) >= 0 && compare(v, x.Literals[1]) <= 0 // Between
-	}, nil
+	}
 }
 
 // sensible returns an error if a test does not fit the type of a property.

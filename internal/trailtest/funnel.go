@@ -2,7 +2,6 @@ package trailtest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,22 +23,19 @@ func better(a, b win) int {
 	return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.first, b.first), compareValues(a.value, b.value))
 }
 
-func (t *table) funnel(f *query.Funnel) (*query.FunnelAnswer, error) {
-	steps, err := t.matches(f.Steps)
-	if err != nil {
-		return nil, err
+func (t *table) funnel(f *query.Funnel) *query.FunnelAnswer {
+	var steps, excludes []predicate
+	for _, m := range f.Steps {
+		steps = append(steps, t.match(m))
 	}
-	excludes := make([]predicate, len(f.Exclude))
-	for i, x := range f.Exclude {
-		if excludes[i], err = t.match(x.Match); err != nil {
-			return nil, err
-		}
+	for _, x := range f.Exclude {
+		excludes = append(excludes, t.match(x.Match))
 	}
 	if f.Modes.AllowReentry && !f.Modes.StrictOrder {
-		return nil, errors.New("allow_reentry goes with strict_order alone")
+		t.fail("allow_reentry goes with strict_order alone")
 	}
 	if f.AnyOrder && (f.Modes != query.Modes{} || len(f.Exclude) > 0) {
-		return nil, errors.New("order any goes without modes and exclusions")
+		t.fail("order any goes without modes and exclusions")
 	}
 	reached := make([]int, len(steps))
 	groups := map[event.Value][]int{}
@@ -69,7 +65,7 @@ func (t *table) funnel(f *query.Funnel) (*query.FunnelAnswer, error) {
 	}
 	answer := &query.FunnelAnswer{Steps: funnelSteps(f, reached), By: f.By}
 	if f.By == "" {
-		return answer, nil
+		return answer
 	}
 	for v, counts := range groups {
 		answer.Groups = append(answer.Groups, query.FunnelGroup{Value: v, Steps: funnelSteps(f, counts)})
@@ -79,7 +75,7 @@ func (t *table) funnel(f *query.Funnel) (*query.FunnelAnswer, error) {
 	})
 	limit := cmp.Or(f.Limit, 1000)
 	answer.Groups = answer.Groups[:min(limit, len(answer.Groups))]
-	return answer, nil
+	return answer
 }
 
 func funnelSteps(f *query.Funnel, counts []int) []query.FunnelStep {

@@ -8,15 +8,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
-	anchors, err := t.match(p.Anchor)
-	if err != nil {
-		return nil, err
-	}
-	where, err := t.filter(p.Where)
-	if err != nil {
-		return nil, err
-	}
+func (t *table) paths(p *query.Paths) *query.PathsAnswer {
+	anchors, where := t.match(p.Anchor), t.filter(p.Where)
 	counts, walked := map[string]int{}, map[string][]string{}
 	for _, rows := range t.users {
 		rows = slices.DeleteFunc(bounded(rows, p.Bounds), func(r row) bool { return !where(r) })
@@ -52,7 +45,7 @@ func (t *table) paths(p *query.Paths) (*query.PathsAnswer, error) {
 		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), slices.Compare(a.Path, b.Path))
 	})
 	answer.Paths = answer.Paths[:min(cmp.Or(p.Top, 20), len(answer.Paths))]
-	return answer, nil
+	return answer
 }
 
 func equalPaths(a, b *query.PathsAnswer, _ float64) error {

@@ -29,25 +29,22 @@ type kind struct {
 	weight  int // how many of 10 queries that are drawn are of the kind
 	of      func(*query.Query) bool
 	answers func(*query.Answer) bool
-	answer  func(*table, *query.Query, *query.Answer) error
+	answer  func(*table, *query.Query, *query.Answer)
 	equal   func(a, b *query.Answer, tolerance float64) error
 	draw    func(*caseGenerator, *query.Query)
 }
 
 // newKind makes a kind of the fields of queries and answers that it has.
 func newKind[Q, A any](name string, weight int, q func(*query.Query) **Q, a func(*query.Answer) **A,
-	answer func(*table, *Q) (*A, error), equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
+	answer func(*table, *Q) *A, equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
 ) kind {
 	return kind{
 		name: name, weight: weight,
 		of:      func(in *query.Query) bool { return *q(in) != nil },
 		answers: func(in *query.Answer) bool { return *a(in) != nil },
-		answer: func(t *table, in *query.Query, out *query.Answer) (err error) {
-			*a(out), err = answer(t, *q(in))
-			return err
-		},
-		equal: func(x, y *query.Answer, tolerance float64) error { return equal(*a(x), *a(y), tolerance) },
-		draw:  func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
+		answer:  func(t *table, in *query.Query, out *query.Answer) { *a(out) = answer(t, *q(in)) },
+		equal:   func(x, y *query.Answer, tolerance float64) error { return equal(*a(x), *a(y), tolerance) },
+		draw:    func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
 	}
 }
 
@@ -79,7 +76,10 @@ type table struct {
 	schema  event.Schema
 	cohorts map[string][]uint64 // hashes of users, in any order
 	users   [][]row             // one of each user, in order of time, then name; users in order of their first event given
+	err     error               // the first one
 }
+
+func (t *table) fail(format string, args ...any) { t.err = cmp.Or(t.err, fmt.Errorf(format, args...)) }
 
 // Answer answers a query the naive way. Events may come in any order; of those
 // that are equal in user, time and a non-empty id the first counts. Values must fit
@@ -99,8 +99,8 @@ func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts m
 	for _, k := range kinds {
 		if k.of(q) {
 			answer := &query.Answer{}
-			if err := k.answer(t, q, answer); err != nil {
-				return nil, err
+			if k.answer(t, q, answer); t.err != nil {
+				return nil, t.err
 			}
 			if answer.Cohort != nil {
 				answer.Cohort.Name = q.Name

@@ -10,15 +10,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-func (t *table) retention(q *query.Retention) (*query.RetentionAnswer, error) {
-	starts, err := t.match(q.Start)
-	if err != nil {
-		return nil, err
-	}
-	returns, err := t.match(q.Return)
-	if err != nil {
-		return nil, err
-	}
+func (t *table) retention(q *query.Retention) *query.RetentionAnswer {
+	starts, returns := t.match(q.Start), t.match(q.Return)
 	zone := cmp.Or(q.Zone, time.UTC)
 	unit := cohortUnit(q)
 	cohorts := map[string]*query.RetentionCohort{}
@@ -61,7 +54,7 @@ func (t *table) retention(q *query.Retention) (*query.RetentionAnswer, error) {
 		answer.Cohorts = append(answer.Cohorts, *c)
 	}
 	slices.SortFunc(answer.Cohorts, func(a, b query.RetentionCohort) int { return strings.Compare(a.Start, b.Start) })
-	return answer, nil
+	return answer
 }
 
 // cohortUnit returns the unit of the cohorts: the one that was asked for, else the

@@ -20,15 +20,13 @@ type accumulator struct {
 	values []event.Value // of the measured property, without missing ones
 }
 
-func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
-	is, err := t.match(s.Match)
-	if err != nil {
-		return nil, err
-	}
+func (t *table) segment(s *query.Segment) *query.SegmentAnswer {
+	is := t.match(s.Match)
 	if s.Measure.Kind != query.Count && s.Measure.Kind != query.Users {
 		switch typ := t.schema.Type(s.Measure.Property); typ {
 		case event.String, event.Bool:
-			return nil, fmt.Errorf("property %q is a %s, which cannot be measured", s.Measure.Property, typ)
+			t.fail("property %q is a %s, which cannot be measured", s.Measure.Property, typ)
+			return nil
 		}
 	}
 	zone := cmp.Or(s.Zone, time.UTC)
@@ -63,7 +61,7 @@ func (t *table) segment(s *query.Segment) (*query.SegmentAnswer, error) {
 	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(groups) == 0 {
 		groups[""] = &accumulator{}
 	}
-	return segmentAnswer(s, groups), nil
+	return segmentAnswer(s, groups)
 }
 
 // fill adds an empty accumulator for each group in each bucket, from the first bucket
