@@ -254,10 +254,10 @@ func (n *batchNode) event(p node.Process, payload value.Value) (batchEvent, erro
 		return e, nil
 	}
 	v, err := n.key.Eval(p.Context(), payload)
-	if err != nil {
-		return e, fmt.Errorf("key: %w", err)
+	var text []byte
+	if err == nil {
+		text, err = v.AppendJSON(nil)
 	}
-	text, err := v.AppendJSON(nil)
 	if err != nil {
 		return e, fmt.Errorf("key: %w", err)
 	}
@@ -290,10 +290,8 @@ func (n *batchNode) rejected(payload value.Value, err error) error {
 		e.Code, e.Status = "encode", http.StatusUnprocessableEntity
 	case errors.As(err, &dropped):
 		e.Code = dropped.Reason.String()
-		if dropped.Reason == batch.ReasonRefused {
+		if e.Status = http.StatusServiceUnavailable; dropped.Reason == batch.ReasonRefused {
 			e.Status = http.StatusUnprocessableEntity
-		} else {
-			e.Status = http.StatusServiceUnavailable
 		}
 	}
 	return e

@@ -71,7 +71,12 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	if text, ok := doc.Value.AsString(); ok && doc.Kind == schema.RawScalar {
 		if !strings.Contains(text, "${") {
 			n.query, err = query.Parse("", []byte(text))
-			return n, found(c, err, writtenAs(doc, text), func(*query.Error) bool { return true })
+			locate := func(d *diag.Diagnostic, in query.Pos) {
+				if doc.Text.Code == text {
+					d.Pos = doc.Text.Pos(in.Line, in.Column)
+				}
+			}
+			return n, found(c, err, locate, func(*query.Error) bool { return true })
 		}
 		p, err := o.Languages.Compile("yaml", doc.Text, lang.Options{})
 		if err != nil {
@@ -124,15 +129,6 @@ func inQuery(c schema.Config, err error) error {
 
 // A locate sets the place of a finding in the workflow. in is its place in the query.
 type locate func(d *diag.Diagnostic, in query.Pos)
-
-// writtenAs locates findings in a query that is written as text.
-func writtenAs(raw *schema.Raw, text string) locate {
-	return func(d *diag.Diagnostic, in query.Pos) {
-		if raw.Text.Code == text {
-			d.Pos = raw.Text.Pos(in.Line, in.Column)
-		}
-	}
-}
 
 // found makes findings of those errors of a query that are wanted.
 func found(c schema.Config, err error, locate locate, wanted func(*query.Error) bool) error {

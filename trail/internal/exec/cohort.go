@@ -25,14 +25,12 @@ type cohort struct {
 // A limit is how often something must be done.
 type limit struct{ least, most int }
 
-func (b *builder) cohort(q *query.Query) (kernel, error) {
+func (b *builder) cohort(q *query.Query) kernel {
 	c := &cohort{name: q.Name, users: b.opt.Users || b.opt.IDs, ids: b.opt.IDs}
 	lo, hi := b.bounds(q.Cohort.Bounds)
 	for i, list := range [][]query.Did{q.Cohort.Did, q.Cohort.DidNot} {
 		for _, d := range list {
-			if err := b.match(d.Match, lo, hi); err != nil {
-				return nil, err
-			}
+			b.match(d.Match, lo, hi)
 			l := limit{max(d.AtLeast, 0), d.AtMost}
 			if l.most == 0 {
 				l.most = math.MaxInt
@@ -43,7 +41,7 @@ func (b *builder) cohort(q *query.Query) (kernel, error) {
 			c.limits = append(c.limits, l)
 		}
 	}
-	return c, nil
+	return c
 }
 
 // holds reports whether a count is within the limit. Limits of DidNot are negative:

@@ -29,7 +29,7 @@ type funnel struct {
 	groups  map[int32][]int64 // by value: users by level-1
 }
 
-func (b *builder) funnel(q *query.Funnel) (kernel, error) {
+func (b *builder) funnel(q *query.Funnel) kernel {
 	f := &funnel{q: q, steps: len(q.Steps), window: q.Within.Milliseconds(), order: -1, by: -1, same: -1,
 		reached: make([]int64, len(q.Steps))}
 	if q.NoLimit {
@@ -37,23 +37,17 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 	}
 	lo, hi := b.bounds(q.Bounds)
 	for i, s := range q.Steps {
-		if err := b.match(s, lo, hi); err != nil {
-			return nil, err
-		}
+		b.match(s, lo, hi)
 		if i > 0 && slices.Equal(q.Steps[i-1].Events, s.Events) && b.matchers[i-1].where == b.matchers[i].where && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
 			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each needs its own", i, i+1)
 		}
 	}
 	for _, x := range q.Exclude {
-		if err := b.match(x.Match, lo, hi); err != nil {
-			return nil, err
-		}
+		b.match(x.Match, lo, hi)
 	}
 	if q.Modes.StrictOrder {
 		f.order = len(b.matchers)
-		if err := b.match(query.Match{}, lo, hi); err != nil {
-			return nil, err
-		}
+		b.match(query.Match{}, lo, hi)
 	}
 	if q.By != "" {
 		f.by = b.column(q.By)
@@ -61,7 +55,7 @@ func (b *builder) funnel(q *query.Funnel) (kernel, error) {
 	if q.Same != "" {
 		f.same = b.column(q.Same)
 	}
-	return f, nil
+	return f
 }
 
 // fast reports whether the levels can be found by scanning masks, without collecting

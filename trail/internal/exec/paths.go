@@ -32,10 +32,9 @@ func (b *builder) paths(q *query.Paths) (kernel, error) {
 		return nil, errorAt(query.Pos{}, "", "paths have 1 to %d steps, got %d", maxPath-1, q.Steps)
 	}
 	lo, hi := b.bounds(q.Bounds)
-	if err := b.match(query.Match{Where: q.Where}, lo, hi); err != nil {
-		return nil, err
-	}
-	return p, b.match(q.Anchor, lo, hi)
+	b.match(query.Match{Where: q.Where}, lo, hi)
+	b.match(q.Anchor, lo, hi)
+	return p, nil
 }
 
 func (p *paths) explain() string {

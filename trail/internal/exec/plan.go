@@ -85,6 +85,7 @@ type builder struct {
 	unknown    map[string]bool // properties that it has warned about
 	conditions map[string]*condition
 	names      []string // of all events, once they were asked for
+	err        error    // the first one of the matchers
 
 	// Of the segment that is looked at:
 	selectors map[*condition]*selector
@@ -139,14 +140,11 @@ func (b *builder) bounds(q query.Bounds) (lo, hi int64) {
 	return lo, hi
 }
 
-// match adds a matcher.
-func (b *builder) match(m query.Match, lo, hi int64) error {
+// match adds a matcher. The builder keeps the first error.
+func (b *builder) match(m query.Match, lo, hi int64) {
 	where, err := b.condition(m.Where)
-	if err != nil {
-		return err
-	}
+	b.err = cmp.Or(b.err, err)
 	b.matchers = append(b.matchers, matcher{m.Events, where, lo, hi})
-	return nil
 }
 
 // eventName stands for the names of the events among the columns of a plan.

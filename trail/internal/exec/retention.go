@@ -21,13 +21,12 @@ type retention struct {
 	counts  []int64   // by cohort and period
 }
 
-func (b *builder) retention(q *query.Retention) (kernel, error) {
+func (b *builder) retention(q *query.Retention) kernel {
 	r := &retention{q: q, every: q.Every.Elapsed.Milliseconds()}
 	lo, hi := b.bounds(q.Bounds)
-	if err := b.match(q.Start, lo, hi); err != nil {
-		return nil, err
-	}
-	return r, b.match(q.Return, lo, r.end(hi))
+	b.match(q.Start, lo, hi)
+	b.match(q.Return, lo, r.end(hi))
+	return r
 }
 
 // end returns when the last period of starts before a time is over.

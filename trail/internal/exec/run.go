@@ -144,20 +144,22 @@ type fold interface {
 }
 
 // kernel makes the kernel of a query, and adds its matchers and columns to the plan.
-func (b *builder) kernel(q *query.Query) (kernel, error) {
+func (b *builder) kernel(q *query.Query) (k kernel, err error) {
 	switch {
 	case q.Funnel != nil:
-		return b.funnel(q.Funnel)
+		k = b.funnel(q.Funnel)
 	case q.Retention != nil:
-		return b.retention(q.Retention)
+		k = b.retention(q.Retention)
 	case q.Segment != nil:
-		return b.segmentation(q.Segment)
+		k, err = b.segmentation(q.Segment)
 	case q.Cohort != nil:
-		return b.cohort(q)
+		k = b.cohort(q)
 	case q.Paths != nil:
-		return b.paths(q.Paths)
+		k, err = b.paths(q.Paths)
+	default:
+		err = errorAt(query.Pos{}, "", "the query asks nothing")
 	}
-	return nil, errorAt(query.Pos{}, "", "the query asks nothing")
+	return k, cmp.Or(b.err, err)
 }
 
 // A worker takes shards until there are no more.

@@ -36,9 +36,7 @@ type place struct {
 func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 	s := &segmentation{q: q, value: -1, buckets: 1, totals: make(map[place]int32)}
 	lo, hi := b.bounds(q.Bounds)
-	if err := b.match(q.Match, lo, hi); err != nil {
-		return nil, err
-	}
+	b.match(q.Match, lo, hi)
 	for _, name := range q.By {
 		s.by = append(s.by, b.column(name))
 	}
