@@ -51,7 +51,6 @@ func (e *ConvertError) atField(name string) {
 	e.at(name)
 }
 
-// atIndex puts an element in front of the path.
 func (e *ConvertError) atIndex(i int) { e.at("[" + strconv.Itoa(i) + "]") }
 
 func (e *ConvertError) at(step string) {

@@ -152,49 +152,25 @@ func pointsToItself(t reflect.Type) bool {
 // decodeKind is for types without conversion methods.
 func (k compiler) decodeKind(c *codec) {
 	name := c.typ.String()
-	switch c.typ.Kind() {
-	case reflect.Bool:
-		c.decode = scalar(name, toBool)
-	case reflect.Int:
-		c.decode = decodeInt[int](name)
-	case reflect.Int8:
-		c.decode = decodeInt[int8](name)
-	case reflect.Int16:
-		c.decode = decodeInt[int16](name)
-	case reflect.Int32:
-		c.decode = decodeInt[int32](name)
-	case reflect.Int64:
-		c.decode = decodeInt[int64](name)
-	case reflect.Uint:
-		c.decode = decodeUint[uint](name)
-	case reflect.Uint8:
-		c.decode = decodeUint[uint8](name)
-	case reflect.Uint16:
-		c.decode = decodeUint[uint16](name)
-	case reflect.Uint32:
-		c.decode = decodeUint[uint32](name)
-	case reflect.Uint64:
-		c.decode = decodeUint[uint64](name)
-	case reflect.Uintptr:
-		c.decode = decodeUint[uintptr](name)
-	case reflect.Float32:
-		c.decode = scalar(name, toFloat32)
-	case reflect.Float64:
-		c.decode = scalar(name, toFloat)
-	case reflect.String:
-		c.decode = scalar(name, toText)
-	case reflect.Struct:
+	switch kind := c.typ.Kind(); {
+	case int(kind) < len(scalars) && scalars[kind].decode != nil:
+		c.decode = scalars[kind].decode(name)
+	case kind == reflect.Struct:
 		k.strct(c)
 		c.decode = func(p unsafe.Pointer, v Value) error { return c.strct.decode(c, p, v) }
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		k.decodeSliceOf(c)
-	case reflect.Array:
+	case kind == reflect.Array:
 		k.decodeArrayOf(c)
-	case reflect.Map:
+	case kind == reflect.Map:
 		k.decodeMapOf(c)
 	default:
 		c.decode = func(_ unsafe.Pointer, v Value) error { return mismatch(v, name, nil) }
 	}
+}
+
+func scalarOf[T any](convert func(v Value, to string) (T, error)) func(name string) decodeFunc {
+	return func(name string) decodeFunc { return scalar(name, convert) }
 }
 
 func decodeInt[T int | int8 | int16 | int32 | int64](name string) decodeFunc {

@@ -212,51 +212,45 @@ func (c *codec) encodeJSON(p unsafe.Pointer, depth int) (Value, error) {
 
 // encodeKind is for types without conversion methods.
 func (k compiler) encodeKind(c *codec) {
-	switch c.typ.Kind() {
-	case reflect.Bool:
-		c.encode = func(p unsafe.Pointer, _ int) (Value, error) { return Bool(*(*bool)(p)), nil }
-	case reflect.Int:
-		c.encode = encodeInt[int]
-	case reflect.Int8:
-		c.encode = encodeInt[int8]
-	case reflect.Int16:
-		c.encode = encodeInt[int16]
-	case reflect.Int32:
-		c.encode = encodeInt[int32]
-	case reflect.Int64:
-		c.encode = encodeInt[int64]
-	case reflect.Uint:
-		c.encode = encodeUint[uint]
-	case reflect.Uint8:
-		c.encode = encodeUint[uint8]
-	case reflect.Uint16:
-		c.encode = encodeUint[uint16]
-	case reflect.Uint32:
-		c.encode = encodeUint[uint32]
-	case reflect.Uint64:
-		c.encode = encodeUint[uint64]
-	case reflect.Uintptr:
-		c.encode = encodeUint[uintptr]
-	case reflect.Float32:
-		c.encode = func(p unsafe.Pointer, _ int) (Value, error) { return Float(float64(*(*float32)(p))), nil }
-	case reflect.Float64:
-		c.encode = func(p unsafe.Pointer, _ int) (Value, error) { return Float(*(*float64)(p)), nil }
-	case reflect.String:
-		c.encode = func(p unsafe.Pointer, _ int) (Value, error) { return String(*(*string)(p)), nil }
-	case reflect.Struct:
+	switch kind := c.typ.Kind(); {
+	case int(kind) < len(scalars) && scalars[kind].encode != nil:
+		c.encode = scalars[kind].encode
+	case kind == reflect.Struct:
 		k.strct(c)
 		c.encode = func(p unsafe.Pointer, depth int) (Value, error) { return c.strct.encode(c, p, depth) }
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		k.encodeSliceOf(c)
-	case reflect.Array:
+	case kind == reflect.Array:
 		k.encodeArrayOf(c)
-	case reflect.Map:
+	case kind == reflect.Map:
 		k.encodeMapOf(c)
 	default:
 		c.encode = func(unsafe.Pointer, int) (Value, error) {
 			return Value{}, unsupported(c.typ.String(), "a value")
 		}
 	}
+}
+
+// scalars has both directions of the types without parts, by kind.
+var scalars = [...]struct {
+	encode encodeFunc
+	decode func(name string) decodeFunc
+}{
+	reflect.Bool:    {func(p unsafe.Pointer, _ int) (Value, error) { return Bool(*(*bool)(p)), nil }, scalarOf(toBool)},
+	reflect.Int:     {encodeInt[int], decodeInt[int]},
+	reflect.Int8:    {encodeInt[int8], decodeInt[int8]},
+	reflect.Int16:   {encodeInt[int16], decodeInt[int16]},
+	reflect.Int32:   {encodeInt[int32], decodeInt[int32]},
+	reflect.Int64:   {encodeInt[int64], decodeInt[int64]},
+	reflect.Uint:    {encodeUint[uint], decodeUint[uint]},
+	reflect.Uint8:   {encodeUint[uint8], decodeUint[uint8]},
+	reflect.Uint16:  {encodeUint[uint16], decodeUint[uint16]},
+	reflect.Uint32:  {encodeUint[uint32], decodeUint[uint32]},
+	reflect.Uint64:  {encodeUint[uint64], decodeUint[uint64]},
+	reflect.Uintptr: {encodeUint[uintptr], decodeUint[uintptr]},
+	reflect.Float32: {func(p unsafe.Pointer, _ int) (Value, error) { return Float(float64(*(*float32)(p))), nil }, scalarOf(toFloat32)},
+	reflect.Float64: {func(p unsafe.Pointer, _ int) (Value, error) { return Float(*(*float64)(p)), nil }, scalarOf(toFloat)},
+	reflect.String:  {func(p unsafe.Pointer, _ int) (Value, error) { return String(*(*string)(p)), nil }, scalarOf(toText)},
 }
 
 func encodeInt[T int | int8 | int16 | int32 | int64](p unsafe.Pointer, _ int) (Value, error) {

@@ -249,7 +249,6 @@ func isLeaf(t reflect.Type) bool {
 	return p.Implements(typeTextMarshaler) || p.Implements(typeJSONMarshaler)
 }
 
-// finish computes what depends on the fields.
 func (s *structCodec) finish() {
 	names := map[string]int{}
 	for i := range s.fields {
@@ -271,7 +270,6 @@ func (s *structCodec) finish() {
 	}
 }
 
-// find returns the index of the field with a name or alias, or -1.
 func (s *structCodec) find(name string) int {
 	if s.byName == nil {
 		for i := range s.fields {

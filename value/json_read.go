@@ -300,7 +300,6 @@ func (p *parser) growElems(base, start int) bool {
 	return true
 }
 
-// growFields makes room for more fields.
 func (p *parser) growFields() bool {
 	n := cap(p.fields) + max(cap(p.fields)/2, 16)
 	if !p.take(n * fieldBytes) {
@@ -482,7 +481,6 @@ func mix(word uint64, n int) uint64 {
 	return word ^ word>>32
 }
 
-// text reads a string.
 func (p *parser) text() (string, bool) {
 	raw, ok := p.quoted()
 	if !ok || len(raw) == 0 {
@@ -611,7 +609,6 @@ func (p *parser) escape(out []byte, i int) ([]byte, int) {
 	return out, 0
 }
 
-// hex4 reads \uXXXX at i.
 func (p *parser) hex4(i int) (rune, bool) {
 	if i+6 > len(p.data) || p.data[i] != '\\' || p.data[i+1] != 'u' {
 		return 0, false

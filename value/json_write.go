@@ -192,7 +192,6 @@ func special(w uint64) uint64 {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends s as a JSON string.
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	i := 0
