@@ -112,13 +112,8 @@ func align(l, r ref.Val) (ref.Val, ref.Val) {
 		case types.Double:
 			return types.Double(a), b
 		case types.Int:
-			if a <= math.MaxInt64 {
-				return types.Int(a), b
-			}
-			if b >= 0 {
-				return a, types.Uint(b)
-			}
-			return types.Double(a), types.Double(b)
+			r, l = align(r, l)
+			return l, r
 		}
 	case types.Double:
 		switch b := r.(type) {

@@ -17,7 +17,6 @@ import (
 // meterName is the name of the meter in an activation. Expressions cannot contain it.
 const meterName = "@meter"
 
-// meterOf returns the meter of the evaluation of a frame.
 func meterOf(frame *interpreter.ExecutionFrame) *meter {
 	m, _ := frame.ResolveName(meterName)
 	return m.(*meter) // every activation has one; otherwise the interpreter recovers the panic

@@ -64,7 +64,6 @@ func newLibrary() (*library, error) {
 	return l, err
 }
 
-// newEnv returns the environment that all expressions share.
 func newEnv() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
@@ -157,8 +156,7 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 		}
 		return nil, lang.Syntax(code, line, col, "%s", message(err))
 	}
-	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info}
-	p.types = typeNames()
+	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info, types: typeNames()}
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())
 		return folded{v}, err

@@ -122,7 +122,6 @@ func (l *library) reworded(code diag.Text, msg string, line, col int) *diag.Diag
 	return lang.Syntax(code, line, col, "%s", msg)
 }
 
-// quoted returns the text between the prefix and the next quote.
 func quoted(msg, begins string) (string, bool) {
 	rest, ok := strings.CutPrefix(msg, begins)
 	if !ok {

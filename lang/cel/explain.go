@@ -391,7 +391,6 @@ func shown(t token) string {
 	return fmt.Sprintf("%q", string(text))
 }
 
-// closer returns the closing bracket for an opening one.
 func closer(open token) string {
 	return map[string]string{"(": ")", "[": "]", "{": "}"}[open.text]
 }
@@ -435,7 +434,6 @@ func (s *sentence) comma() (mistake, bool) {
 	return mistake{}, false
 }
 
-// end checks for open brackets.
 func (s *sentence) end() (mistake, bool) {
 	b := s.before
 	switch {

@@ -241,7 +241,6 @@ func flattened(m *meter, args []ref.Val) {
 	walk(args[0], depth)
 }
 
-// text returns an argument, or "" if it is not a text.
 func text(args []ref.Val, i int) string {
 	if i >= len(args) {
 		return ""
@@ -250,7 +249,6 @@ func text(args []ref.Val, i int) string {
 	return string(s)
 }
 
-// equals returns == or !=.
 func equals(want bool) func(m *meter, args []ref.Val) ref.Val {
 	return func(m *meter, args []ref.Val) ref.Val { return types.Bool(m.equal(args[0], args[1]) == want) }
 }
@@ -441,7 +439,6 @@ func substring(m *meter, args []ref.Val) ref.Val {
 	return s[begin : begin+size]
 }
 
-// inCase returns the function that changes the case of the letters from first to last.
 func inCase(first, last byte) func(m *meter, args []ref.Val) ref.Val {
 	const change = 'a' - 'A'
 	return func(m *meter, args []ref.Val) ref.Val {
@@ -519,7 +516,6 @@ func containsAny(m *meter, a, b traits.Lister) bool {
 	return false
 }
 
-// sortBy sorts a list by itself or by a list of keys.
 func sortBy(m *meter, args []ref.Val) ref.Val {
 	l, ok := args[0].(traits.Lister)
 	if !ok {

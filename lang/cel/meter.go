@@ -52,13 +52,11 @@ func (m *meter) start(ctx context.Context, timeout time.Duration) {
 	m.ctx, m.timeout, m.steps, m.bytes = ctx, timeout, CostLimit, MemoryLimit
 }
 
-// reset drops all references.
 func (m *meter) reset() {
 	m.pop(0)
 	m.ctx, m.began, m.stopped, m.unseen = nil, time.Time{}, nil, 0
 }
 
-// pop drops all arguments except the first n.
 func (m *meter) pop(n int) {
 	clear(m.args[n:])
 	m.args = m.args[:n]
@@ -103,10 +101,8 @@ func (m *meter) charge(steps, bytes int) {
 	}
 }
 
-// read charges for reading n bytes of text.
 func (m *meter) read(n int) { m.charge(1+n/bytesPerStep, 0) }
 
-// write charges for making n bytes of text.
 func (m *meter) write(n int) { m.charge(1+n/bytesPerStep, n) }
 
 // smallValue is the largest payload that is compared or hashed in one step.
@@ -289,7 +285,6 @@ func length(v any) int {
 	return 0
 }
 
-// elems returns the elements of a list.
 func elems(l traits.Lister) iter.Seq[ref.Val] {
 	return func(yield func(ref.Val) bool) {
 		if l, ok := l.(*list); ok {
@@ -322,7 +317,6 @@ func newSet(m *meter, l traits.Lister) *set {
 	return s
 }
 
-// add reports whether the value was not in the set.
 func (s *set) add(v ref.Val) bool {
 	h := s.m.hash(v)
 	if s.in(h, v) {

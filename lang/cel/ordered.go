@@ -34,7 +34,6 @@ func canonical(key ref.Val) ref.Val {
 	return key
 }
 
-// validKey reports whether a map may have the key.
 func validKey(key ref.Val) bool {
 	switch key.(type) {
 	case types.String, types.Int, types.Uint, types.Bool, types.Double:
@@ -94,13 +93,7 @@ func (m *ordered) native() map[ref.Val]ref.Val {
 }
 
 func (m *ordered) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case types.MapType:
-		return m
-	case types.TypeType:
-		return types.MapType
-	}
-	return types.NewErr("a map cannot be made a %s", t.TypeName())
+	return converted(m, t, types.MapType, "map")
 }
 
 // ConvertToNative implements ref.Val. Functions of the libraries use it.

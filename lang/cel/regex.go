@@ -84,7 +84,6 @@ func instructions(re *syntax.Regexp) int {
 	return n
 }
 
-// matches reports whether there is a match anywhere in s.
 func (p *pattern) matches(m *meter, s string) bool {
 	if p.size*len(s) <= atOnce {
 		m.charge(1+p.size*len(s)/instructionsPerStep, 0)

@@ -179,25 +179,12 @@ func (r *result) ordered(v *ordered, depth int) (value.Value, error) {
 }
 
 func (r *result) mapping(v traits.Mapper, depth int) (value.Value, error) {
-	if err := r.meter.spend(0, length(v)*entryBytes); err != nil {
-		return value.Value{}, err
-	}
-	var b value.MapBuilder
+	m := &ordered{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
-		name, err := keyName(key)
-		if err != nil {
-			return value.Value{}, err
-		}
-		field, err := r.value(v.Get(key), depth+1)
-		if err != nil {
-			return value.Value{}, err
-		}
-		if b.Set(name, field) {
-			return value.Value{}, fmt.Errorf("the result has two keys %q", name)
-		}
+		m.keys, m.vals = append(m.keys, key), append(m.vals, v.Get(key))
 	}
-	return b.Build(), nil
+	return r.ordered(m, depth)
 }
 
 // keyName returns a key as it is in a payload, where all keys are text.
@@ -221,13 +208,18 @@ func (l *list) Type() ref.Type { return types.ListType }
 func (l *list) Value() any { return l.v }
 
 func (l *list) ConvertToType(t ref.Type) ref.Val {
+	return converted(l, t, types.ListType, "list")
+}
+
+// converted returns v, whose type is own, as a t.
+func converted(v ref.Val, t ref.Type, own *types.Type, name string) ref.Val {
 	switch t {
-	case types.ListType:
-		return l
+	case own:
+		return v
 	case types.TypeType:
-		return types.ListType
+		return own
 	}
-	return types.NewErr("a list cannot be made a %s", t.TypeName())
+	return types.NewErr("a %s cannot be made a %s", name, t.TypeName())
 }
 
 // ConvertToNative implements ref.Val. Functions of the libraries use it.
@@ -330,19 +322,12 @@ func (d *dict) Value() any { return d.whole }
 
 // ConvertToType implements ref.Val. As a string, an error is its message.
 func (d *dict) ConvertToType(t ref.Type) ref.Val {
-	switch t {
-	case types.MapType:
-		return d
-	case types.TypeType:
-		return types.MapType
-	case types.StringType:
-		if d.whole.IsError() {
-			if message, ok := d.v.Get("message"); ok {
-				return toCEL(message)
-			}
+	if t == types.StringType && d.whole.IsError() {
+		if message, ok := d.v.Get("message"); ok {
+			return toCEL(message)
 		}
 	}
-	return types.NewErr("a map cannot be made a %s", t.TypeName())
+	return converted(d, t, types.MapType, "map")
 }
 
 // ConvertToNative implements ref.Val. Functions of the libraries use it.
@@ -398,11 +383,7 @@ func (d *dict) Fold(f traits.Folder) {
 }
 
 func getOrError(m traits.Mapper, key ref.Val) ref.Val {
-	v, ok := m.Find(key)
-	switch {
-	case ok:
-		return v
-	case v != nil:
+	if v, ok := m.Find(key); ok || v != nil {
 		return v
 	}
 	return types.NewErr("no such key: %v", key)

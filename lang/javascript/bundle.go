@@ -72,7 +72,6 @@ func mayBePrivate(script string) bool {
 	return strings.Contains(script, "class") && strings.Contains(script, "#")
 }
 
-// bundle makes a module of the code and its imports.
 func (l *Language) bundle(code diag.Text) (*module, error) {
 	script, sourceMap, err := l.script(code)
 	if err != nil {
@@ -85,7 +84,6 @@ func (l *Language) bundle(code diag.Text) (*module, error) {
 	return m, nil
 }
 
-// newModule compiles the script of a module.
 func newModule(script string, sourceMap []byte) (*module, error) {
 	prog, err := parse(script, sourceMap)
 	if err != nil {
@@ -243,7 +241,6 @@ func failed(text string) api.OnLoadResult {
 	return api.OnLoadResult{PluginName: pluginName, Errors: []api.Message{{Text: text, PluginName: pluginName}}}
 }
 
-// loaders returns how files are read, by extension.
 func loaders() map[string]api.Loader {
 	return map[string]api.Loader{
 		".ts": api.LoaderTS, ".mts": api.LoaderTS, ".cts": api.LoaderTS, ".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS,
@@ -283,7 +280,6 @@ func (m *imports) resolve(name, dir string) (string, error) {
 	return "", errors.New("there is no such file")
 }
 
-// load reads a file of the folder.
 func (m *imports) load(path string) (string, error) {
 	root, err := os.OpenRoot(m.root)
 	if err != nil {

@@ -106,7 +106,6 @@ func implementation(fn *goja.Object) (*native, *func([]goja.Value, *goja.Object)
 	return (*native)(f.Addr().UnsafePointer()), (*func([]goja.Value, *goja.Object) *goja.Object)(construct.Addr().UnsafePointer()), nil
 }
 
-// guardNatives patches the natives of the table.
 func (e *engine) guardNatives() error {
 	lookup, err := e.vm.RunString(`(path) => {
 	const hidden = {
@@ -239,9 +238,9 @@ func guards() []guard {
 		{of: pattern, names: "compile", check: newPattern},
 		{of: text, names: "match matchAll search", check: newPattern},
 		{of: pattern, names: "exec test", check: matchOnce},
-		{of: pattern, names: "@@search", check: matchFirst},
+		{of: pattern, names: "@@search", check: matching(true)},
 		{of: pattern, names: "@@match", check: matchFlagged},
-		{of: pattern, names: "@@split", check: matchAll},
+		{of: pattern, names: "@@split", check: matching(false)},
 		{of: pattern, names: "@@replace", check: replaceMatches},
 
 		// Conversions of digits, which take quadratic time.
@@ -271,7 +270,6 @@ func (e *engine) halt() {
 	}
 }
 
-// refuse throws a RangeError.
 func (e *engine) refuse(format string, args ...any) {
 	v, err := e.rangeError(goja.Undefined(), e.vm.ToValue(fmt.Sprintf(format, args...)))
 	if err != nil {
@@ -341,7 +339,6 @@ func must(err error) {
 	}
 }
 
-// isNothing reports whether v is undefined or null.
 func isNothing(v goja.Value) bool { return v == nil || goja.IsUndefined(v) || goja.IsNull(v) }
 
 // stringOf converts v to text like a native. It throws for a symbol.
@@ -371,7 +368,6 @@ func (e *engine) textThis(c *call) goja.String {
 	return s
 }
 
-// textArgument converts an argument to text, once.
 func (e *engine) textArgument(c *call, i int) goja.String {
 	if s, ok := c.Argument(i).(goja.String); ok {
 		return s

@@ -96,7 +96,6 @@ func (e *engine) searchable(name string, s, sought goja.String) {
 	}
 }
 
-// ascii reports whether all characters of s are ASCII.
 func ascii(s goja.String) bool {
 	text := s.String()
 	for i := range len(text) {

@@ -22,7 +22,6 @@ const maxSafe = 1<<53 - 1
 // An input converts the payload of one run.
 type input struct{ e *engine }
 
-// value returns v in JavaScript.
 func (in input) value(v value.Value) goja.Value {
 	vm := in.e.vm
 	switch v.Kind() {

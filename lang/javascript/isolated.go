@@ -261,7 +261,6 @@ func (p *isolated) exchange(w *worker, frame []byte, errs []error) (value.Value,
 	}
 }
 
-// failed returns the error that a worker reports.
 func (p *isolated) failed(f failureFrame) error {
 	switch {
 	case f.After > 0:
@@ -279,7 +278,6 @@ func (p *isolated) failed(f failureFrame) error {
 	return t
 }
 
-// write writes what the code has logged.
 func (p *isolated) write(f recordFrame) {
 	if p.log == nil {
 		return
@@ -323,7 +321,6 @@ func newWorker(argv []string) (*worker, error) {
 	return &worker{cmd: cmd, in: in, out: bufio.NewReader(out), err: said}, nil
 }
 
-// kill ends the process without waiting for it.
 func (w *worker) kill() { _ = w.cmd.Process.Kill() } // it fails only if the process has ended
 
 // end ends the process and waits for it. If the process ended by itself, it returns why.

@@ -47,10 +47,8 @@ type step struct {
 // are not converted once for each path to them: there may be 2^1000 paths.
 const rememberAfter = 32
 
-// value converts v.
 func (out *output) value(v goja.Value) (value.Value, error) {
-	switch {
-	case v == nil || goja.IsUndefined(v) || goja.IsNull(v):
+	if isNothing(v) {
 		return value.Null(), nil
 	}
 	if o, ok := v.(*goja.Object); ok {
@@ -252,12 +250,10 @@ func (out *output) errorf(format string, args ...any) error {
 	var b strings.Builder
 	b.WriteString("the result")
 	for _, s := range out.path {
-		switch {
-		case s.index >= 0:
+		if s.index >= 0 {
 			fmt.Fprintf(&b, "[%d]", s.index)
-		default:
-			b.WriteString(".")
-			b.WriteString(s.name)
+		} else {
+			b.WriteString("." + s.name)
 		}
 	}
 	b.WriteString(" ")

@@ -121,7 +121,6 @@ func (p *program) panicked(r any) error {
 
 var errOverflow = &lang.Thrown{Message: fmt.Sprintf("calls nest deeper than %d", maxCalls)}
 
-// failure returns the error to report.
 func (p *program) failure(e *engine, err error) error {
 	var (
 		interrupted *goja.InterruptedError
@@ -255,7 +254,6 @@ func (e *engine) settle(v goja.Value) (goja.Value, error) {
 	return nil, errors.New("the promise never settles: nothing is left that could resolve it")
 }
 
-// compileFunction compiles a module that exports a function.
 func (l *Language) compileFunction(code diag.Text, opts lang.Options) (lang.Program, error) {
 	m, err := l.bundle(code)
 	if err != nil {

@@ -201,9 +201,12 @@ func (e *engine) lastIndex(v goja.Value) int64 {
 	return 0
 }
 
-func matchFirst(e *engine, _ string, c *call) {
-	if p, _, _ := e.patternOf(c.This); p != nil {
-		e.rehearse(p, e.textArgument(c, 0), 0, true)
+// matching is for functions that match from the start: once, or as often as possible.
+func matching(once bool) inspection {
+	return func(e *engine, _ string, c *call) {
+		if p, _, _ := e.patternOf(c.This); p != nil {
+			e.rehearse(p, e.textArgument(c, 0), 0, once)
+		}
 	}
 }
 
@@ -217,12 +220,6 @@ func matchFlagged(e *engine, name string, c *call) {
 		return
 	}
 	e.rehearse(p, e.textArgument(c, 0), 0, false)
-}
-
-func matchAll(e *engine, _ string, c *call) {
-	if p, _, _ := e.patternOf(c.This); p != nil {
-		e.rehearse(p, e.textArgument(c, 0), 0, false)
-	}
 }
 
 // replaceMatches is RegExp.prototype[Symbol.replace](text, by).

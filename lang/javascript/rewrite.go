@@ -22,7 +22,6 @@ const (
 	checkSpread   = "%spread"
 )
 
-// compileScript compiles a bundle or an expression.
 func compileScript(name, script string, options ...parser.Option) (*goja.Program, error) {
 	tree, err := goja.Parse(name, script, options...)
 	if err != nil {
@@ -99,7 +98,6 @@ func calling(name string, arg ast.Expression) ast.Expression {
 	}
 }
 
-// operators adds the functions of the checks.
 func (e *engine) operators() error {
 	atMost := func(limit int64, operator string) native {
 		return func(c call) goja.Value {

@@ -245,7 +245,6 @@ func (e *engine) begin(ctx context.Context, timeout time.Duration) {
 	w.Unlock()
 }
 
-// checkLimits is called by the timer.
 func (e *engine) checkLimits() {
 	w := &e.watch
 	w.Lock()

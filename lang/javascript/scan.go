@@ -248,7 +248,6 @@ func (s *scanner) quoted(quote byte) {
 	}
 }
 
-// pattern skips a regular expression.
 func (s *scanner) pattern() {
 	class := false
 	for s.at++; s.at < len(s.code); s.at++ {

@@ -92,7 +92,6 @@ func (s *server) answer(o op, buf []byte) error {
 	return s.say(opFailure, failure(err))
 }
 
-// say writes a struct as a frame.
 func (s *server) say(o op, fields any) error {
 	v, err := value.Encode(fields)
 	if err != nil {
@@ -128,7 +127,6 @@ func (s *server) load(v value.Value) error {
 	return s.pool.warm()
 }
 
-// failure describes an error to the other process.
 func failure(err error) failureFrame {
 	const longest = 1 << 20 // bytes of a message
 	f := failureFrame{Message: cut(err.Error(), longest)}
