@@ -62,7 +62,6 @@ func (w *termTable) put(s string) int64 {
 	return grown
 }
 
-// reset removes the rows and keeps the arrays.
 func (w *termTable) reset() {
 	if len(w.codes) > 1<<12 {
 		w.codes = nil // clearing takes time by the largest size of the map
@@ -97,7 +96,6 @@ func (b *Builder) Extend(schema event.Schema) {
 	b.schema = slices.Clone(schema)
 }
 
-// toFloats makes raw numbers of raw integers.
 func toFloats(raw []uint64) {
 	for i, v := range raw {
 		if v == RawMissing(event.Int) {
@@ -154,7 +152,6 @@ func (b *Builder) value(c *columnBuffer, t event.Type, row int, v event.Value) {
 	}
 }
 
-// pad adds missing values up to a row.
 func (c *columnBuffer) pad(row int, t event.Type) {
 	for len(c.raw) < row {
 		c.raw = append(c.raw, RawMissing(t))
@@ -215,7 +212,6 @@ func (b *Builder) Image() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// gatherTimes returns the times in order, as offsets.
 func (b *Builder) gatherTimes(perm []uint32) (offsets []uint32, base, unit, last int64, err error) {
 	if len(perm) == 0 {
 		return nil, 0, 1, 0, nil
@@ -378,7 +374,6 @@ func (b *Builder) orderUsers(o *order) {
 	o.perm = o.perm[:kept]
 }
 
-// sorted reports whether rows are in order.
 func (b *Builder) sorted(rows []uint32) bool {
 	for i := 1; i < len(rows); i++ {
 		x, y := rows[i-1], rows[i]

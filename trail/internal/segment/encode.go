@@ -45,7 +45,6 @@ func (p *packer) end() {
 	}
 }
 
-// pack writes packed numbers as a section.
 func pack(o *output, values []uint32, width int64) span {
 	off := o.begin()
 	buf := o.buf

@@ -93,7 +93,6 @@ type section struct {
 	span span
 }
 
-// appendHeader returns the first 64 bytes of a segment.
 func appendHeader(b []byte) []byte {
 	b = append(b, headMagic...)
 	b = binary.LittleEndian.AppendUint16(b, version)

@@ -52,7 +52,6 @@ func (x *idIndex) read(c *cursor, body int64, users int) {
 	x.data = c.anySpan(body)
 }
 
-// append adds the id of a user to dst.
 func (x *idIndex) append(dst []byte, s *Segment, ord int) ([]byte, error) {
 	if x.kind == idNumbers {
 		p := packedSpan(x.data, ord, ord+1, x.bits)

@@ -2,10 +2,7 @@
 
 package segment
 
-import (
-	"os"
-	"unsafe"
-)
+import "os"
 
 // mapFile reads a file where the system has no maps that the package knows of.
 func mapFile(path string) (image []byte, unmap func() error, err error) {
@@ -13,9 +10,5 @@ func mapFile(path string) (image []byte, unmap func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(b) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 != 0 {
-		words := make([]uint64, (len(b)+7)/8)
-		b = append(bytesOf(words)[:0], b...)
-	}
-	return b, func() error { return nil }, nil
+	return aligned(b), func() error { return nil }, nil
 }

@@ -172,7 +172,6 @@ type window[T number] struct {
 	buf  []T
 }
 
-// newWindows returns a window for each of some inputs.
 func newWindows[T number](inputs int) []window[T] {
 	windows := make([]window[T], inputs)
 	for i := range windows {

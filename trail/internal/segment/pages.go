@@ -61,7 +61,6 @@ func (s *Segment) check(p span, section string) error {
 	return nil
 }
 
-// checkPage compares the checksum of one page.
 func (s *Segment) checkPage(page int64, section string) error {
 	from := page << pageBits
 	to := min(from+pageSize, s.body)
@@ -112,7 +111,6 @@ func (o *output) bytes(b []byte) {
 	}
 }
 
-// align pads with zeros to a multiple of 64.
 func (o *output) align() {
 	var zero [64]byte
 	if n := o.off & 63; n != 0 {
@@ -120,7 +118,6 @@ func (o *output) align() {
 	}
 }
 
-// begin starts a section.
 func (o *output) begin() int64 {
 	o.align()
 	return o.off
@@ -129,7 +126,6 @@ func (o *output) begin() int64 {
 // since returns the section that began at off.
 func (o *output) since(off int64) span { return span{off, o.off - off} }
 
-// section writes b as a section of its own.
 func (o *output) section(b []byte) span {
 	off := o.begin()
 	o.bytes(b)

@@ -77,7 +77,6 @@ func (s *Segment) frame() ([]byte, error) {
 	return footer, nil
 }
 
-// footer reads the records.
 func (s *Segment) footer(b []byte) error {
 	at := span{s.body, int64(len(b))}
 	seen := 0
@@ -276,7 +275,6 @@ func (m *meta) readCodes(c *cursor, s *Segment) {
 	c.bad = c.bad || coded == (m.dict == dictNone)
 }
 
-// width reads how many bytes a code takes.
 func (c *cursor) width() int {
 	w := int(c.uint(4))
 	c.bad = c.bad || w != 1 && w != 2 && w != 4

@@ -203,7 +203,6 @@ func (p *plan) user(parts []head) error {
 
 func (p *plan) time(t int64) { p.minTime, p.maxTime = min(p.minTime, t), max(p.maxTime, t) }
 
-// take adds rows of an input.
 func (p *plan) take(input uint32, lo, n int) {
 	p.rows += n
 	if last := len(p.spans) - 1; last >= 0 {
@@ -244,7 +243,6 @@ func (p *plan) interleave(sources []source) {
 	}
 }
 
-// load reads the time and id of the first row.
 func (s *source) load() {
 	s.time = s.times.millis(s.lo)
 	if s.ids != nil {
@@ -252,10 +250,8 @@ func (s *source) load() {
 	}
 }
 
-// millis returns the time of a row.
 func (t *Times) millis(row int) int64 { return t.base + t.unit*int64(t.At(row)) }
 
-// rawAt returns the raw value of a row.
 func (c *Column) rawAt(row int) uint64 {
 	if c.enc == encRaw {
 		return c.data64[row]

@@ -1,6 +1,9 @@
 package segment
 
-import "unsafe"
+import (
+	"sort"
+	"unsafe"
+)
 
 // runBlock is how many rows an entry of a run index stands for.
 const runBlock = 1024
@@ -126,44 +129,30 @@ func read[T code](c *Column, dst []T, lo, hi int) {
 		fill(dst, T(c.fixed))
 	case encPacked:
 		unpack(dst, c.packed, lo, int64(c.width))
+	default:
+		switch c.width {
+		case 1:
+			readCodes(c, dst, c.data8, lo, hi)
+		case 2:
+			readCodes(c, dst, c.data16, lo, hi)
+		case 4:
+			readCodes(c, dst, c.data32, lo, hi)
+		}
+	}
+}
+
+func readCodes[D, S code](c *Column, dst []D, codes []S, lo, hi int) {
+	switch c.enc {
 	case encPlain:
-		switch c.width {
-		case 1:
-			widen(dst, c.data8[lo:hi])
-		case 2:
-			widen(dst, c.data16[lo:hi])
-		case 4:
-			widen(dst, c.data32[lo:hi])
-		}
+		widen(dst, codes[lo:hi])
 	case encSparse:
-		fill(dst, T(c.fixed))
+		fill(dst, D(c.fixed))
 		from := searchRow(c.places, lo)
-		switch c.width {
-		case 1:
-			scatter(dst, c.places[from:], c.data8[from:], lo)
-		case 2:
-			scatter(dst, c.places[from:], c.data16[from:], lo)
-		case 4:
-			scatter(dst, c.places[from:], c.data32[from:], lo)
-		}
+		scatter(dst, c.places[from:], codes[from:], lo)
 	case encUser:
-		switch c.width {
-		case 1:
-			spread(dst, c.s.rowStart, c.data8, nil, c.s.userOf(lo), lo)
-		case 2:
-			spread(dst, c.s.rowStart, c.data16, nil, c.s.userOf(lo), lo)
-		case 4:
-			spread(dst, c.s.rowStart, c.data32, nil, c.s.userOf(lo), lo)
-		}
+		spread(dst, c.s.rowStart, codes, nil, c.s.userOf(lo), lo)
 	case encRuns:
-		switch c.width {
-		case 1:
-			expand(dst, c.runs, c.data8, nil, c.blocks, lo)
-		case 2:
-			expand(dst, c.runs, c.data16, nil, c.blocks, lo)
-		case 4:
-			expand(dst, c.runs, c.data32, nil, c.blocks, lo)
-		}
+		expand(dst, c.runs, codes, nil, c.blocks, lo)
 	}
 }
 
@@ -178,7 +167,6 @@ func fill[T number](dst []T, v T) {
 	}
 }
 
-// widen copies codes to a width.
 func widen[D, S number](dst []D, src []S) {
 	if len(dst) > len(src) {
 		return
@@ -192,16 +180,7 @@ func widen[D, S number](dst []D, src []S) {
 // searchRow returns the first place that is not before a row. It looks where
 // checkPlaces did.
 func searchRow(places []uint32, row int) int {
-	lo, hi := 0, len(places)
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if int(places[mid]) < row {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return sort.Search(len(places), func(i int) bool { return int(places[i]) >= row })
 }
 
 // scatter sets the exceptions of the rows from lo on.
@@ -249,7 +228,6 @@ func expand[D, S code](dst []D, runs []uint8, codes []S, table *[256]uint8, bloc
 	}
 }
 
-// through looks a code up in a table, if there is one.
 func through[D, S code](c S, table *[256]uint8) D {
 	if table == nil {
 		return D(c)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 	"sync/atomic"
 	"unsafe"
 
@@ -79,13 +80,15 @@ func Open(path string) (*Segment, error) {
 // from then on, except where it does not lie on a multiple of eight: then it keeps
 // a copy.
 func FromBytes(name string, image []byte) (*Segment, error) {
-	if len(image) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(image)))%8 != 0 {
-		words := make([]uint64, (len(image)+7)/8)
-		aligned := bytesOf(words)[:len(image)]
-		copy(aligned, image)
-		image = aligned
+	return parse(name, aligned(image))
+}
+
+// aligned returns an image on a multiple of eight: itself, or a copy.
+func aligned(image []byte) []byte {
+	if len(image) == 0 || uintptr(unsafe.Pointer(unsafe.SliceData(image)))%8 == 0 {
+		return image
 	}
-	return parse(name, image)
+	return append(bytesOf(make([]uint64, (len(image)+7)/8))[:0], image...)
 }
 
 // Close unmaps the file. The segment, and anything it lent, must not be used after it.
@@ -208,16 +211,7 @@ func (s *Segment) searchHash(h uint64) (int, error) {
 
 // userOf returns the user who has a row. Pages must have been checked.
 func (s *Segment) userOf(row int) int {
-	lo, hi := 0, s.users
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if int(s.rowStart[mid+1]) <= row {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return sort.Search(s.users, func(u int) bool { return int(s.rowStart[u+1]) > row })
 }
 
 // checkUsersOf checks the pages of the row index that finding and walking the users

@@ -119,7 +119,6 @@ type Sets struct {
 	data  []byte
 }
 
-// setWidth returns the bytes of a set of names.
 func setWidth(names int) int {
 	switch {
 	case names <= 8:

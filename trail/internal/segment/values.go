@@ -17,8 +17,7 @@ const maxValues = 1<<16 - 1
 // errText is the error of a column whose strings do not fit into a segment.
 var errText = errors.New("the strings of a column take more than 4 GiB")
 
-// missingIn counts the rows without a value.
-func missingIn(values []uint64, none uint64) int {
+func missingIn[T number](values []T, none T) int {
 	n := 0
 	for _, v := range values {
 		if v == none {

@@ -38,7 +38,6 @@ func (s *Segment) Verify() []DamageError {
 	return v.found
 }
 
-// allColumns returns the events, the ids and the properties.
 func (s *Segment) allColumns() []*Column {
 	all := []*Column{s.events}
 	if s.eventIDs != nil {
@@ -47,7 +46,6 @@ func (s *Segment) allColumns() []*Column {
 	return append(all, s.columns...)
 }
 
-// sectionsOf names what lies in a span.
 func (s *Segment) sectionsOf(p span) string {
 	var names []string
 	if p.off < headerSize {
@@ -76,7 +74,6 @@ func (v *verifier) add(err error) {
 	v.found = append(v.found, *d)
 }
 
-// fail notes a fault in a part.
 func (v *verifier) fail(section string, at span, format string, args ...any) {
 	v.add(v.s.damage(section, at, fmt.Sprintf(format, args...)))
 }

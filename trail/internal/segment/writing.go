@@ -57,12 +57,7 @@ func (w *imageWriter) times(offsets []uint32, base, unit, last int64, err error)
 // row has are left out, and codes are changed accordingly.
 func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	terms = prune(terms, codes)
-	m.dict, m.codes = dictText, len(terms)+1
-	for _, c := range codes {
-		if c == 0 {
-			m.missing++
-		}
-	}
+	m.dict, m.codes, m.missing = dictText, len(terms)+1, missingIn(codes, 0)
 	if m.role == roleProperty && m.missing == w.rows {
 		return nil
 	}
@@ -81,7 +76,6 @@ func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	return nil
 }
 
-// prune leaves out the terms that no row has.
 func prune(terms []string, codes []uint32) []string {
 	to := make([]uint32, len(terms)+1)
 	for _, c := range codes {
@@ -104,7 +98,6 @@ func prune(terms []string, codes []uint32) []string {
 	return kept
 }
 
-// ids writes the ids of events.
 func (w *imageWriter) ids(values []uint64) {
 	m := &meta{role: roleIDs, missing: missingIn(values, 0)}
 	if m.missing == len(values) {
@@ -152,12 +145,7 @@ func (w *imageWriter) numbers(m *meta, values []uint64) error {
 // coded writes a column of integers, numbers or booleans, given as codes of a range
 // that may be larger than that of the values.
 func (w *imageWriter) coded(m *meta, codes []uint32) {
-	m.missing = 0
-	for _, c := range codes {
-		if c == 0 {
-			m.missing++
-		}
-	}
+	m.missing = missingIn(codes, 0)
 	if m.missing == w.rows {
 		return
 	}
@@ -180,7 +168,6 @@ func (w *imageWriter) dictionary(m *meta, codes []uint32, terms []uint64) {
 	w.columns = append(w.columns, m)
 }
 
-// finish writes the footer and the trailer.
 func (w *imageWriter) finish() error {
 	sums := w.o.pages()
 	off := w.o.off

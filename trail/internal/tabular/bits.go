@@ -20,7 +20,6 @@ type hybrid struct {
 	bit   int    // where the next one starts in group
 }
 
-// read fills dst.
 func (h *hybrid) read(dst []uint32) error {
 	if h.width == 0 { // some writers leave such runs out altogether
 		clear(dst)
@@ -47,7 +46,6 @@ func (h *hybrid) read(dst []uint32) error {
 	return nil
 }
 
-// head reads the header of a run.
 func (h *hybrid) head() error {
 	v, n := binary.Uvarint(h.b)
 	if n <= 0 {

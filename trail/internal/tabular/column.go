@@ -72,7 +72,6 @@ type valueError struct {
 	err error
 }
 
-// start begins with a row group.
 func (c *column) start(chunk *format.ColumnChunk, rows int64) error {
 	m := &chunk.MetaData
 	if chunk.CryptoMetadata.Value != nil || len(chunk.EncryptedColumnMetadata) > 0 {
@@ -274,7 +273,6 @@ func (c *column) plain(dst []event.Value, stride, n, base int) error {
 	return nil
 }
 
-// size returns the bytes of a value of fixed size.
 func (c *column) size() int {
 	switch c.physical {
 	case format.Int32, format.Float:
@@ -287,7 +285,6 @@ func (c *column) size() int {
 	return 8
 }
 
-// fixed makes a value of its bytes.
 func (c *column) fixed(b []byte) (event.Value, error) {
 	switch c.physical {
 	case format.Int32:
@@ -343,7 +340,6 @@ func (c *column) lengths(dst []event.Value, stride, n, base int) error {
 	return nil
 }
 
-// ofSized is ofBytes with a check of the length.
 func (c *column) ofSized(b []byte) (event.Value, error) {
 	if c.physical == format.FixedLenByteArray && len(b) != c.length {
 		return event.Value{}, errPage
@@ -351,7 +347,6 @@ func (c *column) ofSized(b []byte) (event.Value, error) {
 	return c.ofBytes(b)
 }
 
-// streams reads values of BYTE_STREAM_SPLIT.
 func (c *column) streams(dst []event.Value, stride, n, base int) error {
 	if c.split-c.done < n {
 		return errPage
@@ -425,7 +420,6 @@ func (c *column) header(h *format.PageHeader) error {
 	}
 }
 
-// load reads the bytes of a page into packed.
 func (c *column) load(h *format.PageHeader) error {
 	if c.physical == format.ByteArray || c.physical == format.FixedLenByteArray {
 		// Values of the batch and the dictionary may lend them.

@@ -82,7 +82,6 @@ func (o Options) defaults() (names [roles]string) {
 	return names
 }
 
-// missing returns the error about a column that is not among columns.
 func (o Options) missing(w columnSpec, columns []string) error {
 	e := &ColumnError{Role: w.role, Name: w.name, Columns: columns}
 	for _, c := range append([]string{w.name}, w.defaults...) {
@@ -142,7 +141,6 @@ func (o Options) propertyType(property string, found event.Type) (event.Type, er
 	return 0, o.advise(&event.TypeError{Property: property, Have: known, Got: found})
 }
 
-// skips reports whether a property is to be left out.
 func (o Options) skips(property string) bool {
 	t, ok := o.Types[property]
 	return ok && t == event.Unknown

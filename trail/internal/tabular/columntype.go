@@ -41,7 +41,6 @@ const (
 	meansHalf // a number of 16 bits
 )
 
-// columnTypeOf returns the type of a leaf of the schema.
 func columnTypeOf(e *format.SchemaElement) columnType {
 	f := columnType{physical: e.Type.V, length: int(e.TypeLength.V), meaning: meansItself}
 	bytes := f.physical == format.ByteArray || f.physical == format.FixedLenByteArray
@@ -169,7 +168,6 @@ type target struct {
 	unit unit // of times without one of their own
 }
 
-// ofInt makes a value of a stored integer.
 func (a *target) ofInt(v int64) (event.Value, error) {
 	if a.physical == format.Int32 {
 		v = int64(int32(v))
@@ -237,7 +235,6 @@ func (a *target) of96(b []byte) (event.Value, error) {
 	return a.finish(event.StringOf(stamp(day*86_400+nanos/1_000_000_000, nanos%1_000_000_000, nanoseconds)))
 }
 
-// ofFloat makes a value of a stored number.
 func (a *target) ofFloat(v float64) (event.Value, error) {
 	if !a.time {
 		return a.finish(event.FloatOf(v))
@@ -246,7 +243,6 @@ func (a *target) ofFloat(v float64) (event.Value, error) {
 	return event.IntOf(t), err
 }
 
-// ofBool makes a value of a stored boolean.
 func (a *target) ofBool(v bool) (event.Value, error) {
 	if a.time {
 		return event.Value{}, errTime
@@ -293,7 +289,6 @@ func (a *target) ofBytes(b []byte) (event.Value, error) {
 	return a.finish(event.StringOf(lend(b)))
 }
 
-// finish turns a value into the target's type.
 func (a *target) finish(v event.Value) (event.Value, error) {
 	if w, ok := v.As(a.typ); ok && v.Exact(a.typ) {
 		if w.Type() == event.Int && w.Int() == math.MinInt64 {
@@ -304,7 +299,6 @@ func (a *target) finish(v event.Value) (event.Value, error) {
 	return a.parse(v.String())
 }
 
-// parse reads a text as the target's type.
 func (a *target) parse(text string) (event.Value, error) {
 	v, ok := parseValue(text, a.typ)
 	if ok {
@@ -328,7 +322,6 @@ func stamp(sec, fraction int64, u unit) string {
 	return t.Format("2006-01-02T15:04:05.000000000Z")
 }
 
-// clock writes a time of day.
 func clock(v int64, u unit) string {
 	s := stamp(floorDiv(v, int64(u)), modulo(v, int64(u)), u)
 	return strings.TrimSuffix(s[strings.IndexByte(s, 'T')+1:], "Z")
@@ -345,7 +338,6 @@ func decimal(v *big.Int, scale int) float64 {
 	return f
 }
 
-// half returns a number of 16 bits.
 func half(b uint16) float64 {
 	exponent, fraction := int(b>>10&31), float64(b&1023)
 	v := math.NaN()

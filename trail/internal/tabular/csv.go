@@ -63,10 +63,12 @@ func newCSV(in *input, opt Options) (*csvSource, error) {
 		return nil, err
 	}
 	s.records = records{window: newWindow(in)}
-	return s, s.records.skipHeader()
+	if err := s.records.next(); err != nil && err != io.EOF { // the header
+		return nil, err
+	}
+	return s, nil
 }
 
-// readHeader reads the names of the columns.
 func (s *csvSource) readHeader(r *records) error {
 	opt := &s.opt
 	if err := r.next(); err != nil {
@@ -110,7 +112,6 @@ func (s *csvSource) readHeader(r *records) error {
 	return nil
 }
 
-// add makes a property of a column.
 func (s *csvSource) add(column int, t event.Type) {
 	s.role[column] = roles + len(s.fields)
 	s.fields = append(s.fields, event.Field{Name: s.names[column], Type: t})
@@ -244,14 +245,6 @@ func (r *records) next() error {
 		err = io.EOF
 	}
 	return err
-}
-
-// skipHeader passes over line 1, which may be of several lines.
-func (r *records) skipHeader() error {
-	if err := r.next(); err != nil && err != io.EOF {
-		return err
-	}
-	return nil
 }
 
 // lent reads a record. Unless move is set, it does not move the window, so everything

@@ -65,7 +65,6 @@ func formatOf(path string) (f fileFormat, packed string, err error) {
 	return fileFormat{}, "", errors.New("unknown format: the extension must be " + allowedExtensions())
 }
 
-// allowedExtensions lists the extensions for messages.
 func allowedExtensions() string {
 	var packable, plain []string
 	for _, f := range formats {

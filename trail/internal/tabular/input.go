@@ -89,7 +89,6 @@ func (in *input) unpack() error {
 	return nil
 }
 
-// rewind goes back to the start of the file.
 func (in *input) rewind() error {
 	if in.file == nil {
 		return errors.New("standard input cannot be read twice")
@@ -160,7 +159,6 @@ const windowSize = 256 << 10
 
 func newWindow(r io.Reader) *window { return &window{r: r, buf: make([]byte, windowSize)} }
 
-// rest returns what was not used yet.
 func (f *window) rest() []byte { return f.buf[f.lo:f.hi] }
 
 // fill reads more. Everything lent before becomes invalid. A full window grows, up

@@ -187,7 +187,6 @@ func (s *ndjsonSource) nextLine(move bool) (line []byte, number int64, err error
 	}
 }
 
-// take turns a line into a row.
 func (s *ndjsonSource) take(line []byte, row *Row) error {
 	if err := s.scan.object(line); err != nil {
 		return err

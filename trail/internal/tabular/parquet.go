@@ -85,7 +85,6 @@ func recoverPanic(err *error) {
 // countBytes counts the bytes of a page. The bytes of headers are counted at the end.
 func (s *parquetSource) countBytes(n int64) { s.in.done.Store(min(s.in.done.Load()+n, s.in.total)) }
 
-// footer reads the footer of the file.
 func (s *parquetSource) footer() error {
 	const tail = 8
 	if s.file.size < 4+tail {
@@ -169,7 +168,6 @@ func leavesOf(elements []format.SchemaElement) ([]leaf, error) {
 	return leaves, walk(elements[0].NumChildren.V, nil, 0, "")
 }
 
-// choose decides which columns are read, and as what.
 func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	var names []string
 	for _, l := range leaves {
@@ -228,7 +226,6 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 	return nil
 }
 
-// unreadable returns the error about a column that cannot be read.
 func unreadable(c *column, opt Options, what string) error {
 	reason := fmt.Sprintf("the column %q is %s", c.name, what)
 	if c.role >= 0 {
@@ -277,7 +274,6 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	return taken, s.bad, nil
 }
 
-// begin starts a row group.
 func (s *parquetSource) begin(g *format.RowGroup) error {
 	s.group++
 	s.left = g.NumRows
@@ -307,7 +303,7 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 		}
 	}
 	var ids []event.Value
-	if s.has(colID) {
+	if s.name(colID) != "" {
 		ids = s.roles[colID][:n]
 	}
 	users, times, names := s.roles[colUser][:n], s.roles[colTime][:n], s.roles[colEvent][:n]
@@ -342,8 +338,6 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 	}
 	return taken
 }
-
-func (s *parquetSource) has(role int) bool { return s.name(role) != "" }
 
 // name returns the name of the column for a role, "" if there is none.
 func (s *parquetSource) name(role int) string {

@@ -85,7 +85,6 @@ func parseNumber(s string) (float64, error) {
 	return f, err
 }
 
-// isWhole reports whether a number is written as an integer.
 func isWhole(s string) bool {
 	for _, c := range []byte(strings.TrimPrefix(s, "-")) {
 		if !isDigit(c) {
@@ -135,7 +134,6 @@ func parseValue(s string, t event.Type) (v event.Value, ok bool) {
 // A guess has the types that all texts of a column fit so far.
 type guess struct{ seen, notInt, notFloat, notBool bool }
 
-// see adds a text.
 func (g *guess) see(s string) {
 	if s == "" || g.notInt && g.notFloat && g.notBool {
 		return

@@ -52,7 +52,6 @@ type Options struct {
 	Advice func(error) string
 }
 
-// checkTime returns why a time is not taken, nil if it is.
 func (o Options) checkTime(millis int64) error {
 	if o.Times == nil {
 		return nil

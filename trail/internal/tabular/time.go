@@ -21,17 +21,9 @@ const (
 )
 
 func unitOf(name string) (unit, error) {
-	switch name {
-	case "":
-		return bySize, nil
-	case "s":
-		return seconds, nil
-	case "ms":
-		return milliseconds, nil
-	case "us":
-		return microseconds, nil
-	case "ns":
-		return nanoseconds, nil
+	u, ok := map[string]unit{"": bySize, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}[name]
+	if ok {
+		return u, nil
 	}
 	return 0, fmt.Errorf("time unit %q: want s, ms, us or ns", name)
 }
