@@ -191,7 +191,6 @@ func newCommitter(s *Store) *committer {
 	return &committer{s: s, builders: make(map[int64]*segment.Builder)}
 }
 
-// run is the goroutine of the committer.
 func (c *committer) run() {
 	defer close(c.s.stopped)
 	for {
@@ -222,7 +221,6 @@ func (c *committer) nextGroup(first *request) []*request {
 	return group
 }
 
-// commit writes a group of requests and sends each its outcome.
 func (c *committer) commit(group []*request) {
 	s := c.s
 	full := c.waitForRoom()
@@ -481,7 +479,6 @@ func (c *committer) add(rec record, schema event.Schema, sources []*source, tomb
 	return marks, nil
 }
 
-// builder returns the builder of a bucket.
 func (c *committer) builder(bucket int64, schema event.Schema) *segment.Builder {
 	b := c.builders[bucket]
 	if b == nil {
@@ -495,7 +492,6 @@ func (c *committer) builder(bucket int64, schema event.Schema) *segment.Builder 
 	return b
 }
 
-// seal makes runs of what the builders have.
 func (c *committer) seal(commit uint64) ([]*source, error) {
 	var runs []*source
 	for _, bucket := range c.used {

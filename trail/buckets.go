@@ -68,7 +68,6 @@ func (r *bucketLimit) take(events []event.Event) error {
 	return &RejectedError{Refused: refused}
 }
 
-// bucketsOf returns the buckets of sources.
 func bucketsOf(sources []*source) map[int64]bool {
 	buckets := make(map[int64]bool)
 	for _, src := range sources {

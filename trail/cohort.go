@@ -68,7 +68,7 @@ func decodeCohort(b []byte) ([]uint64, error) {
 }
 
 func readCohort(fsys vfs.FS, path string) ([]uint64, error) {
-	b, err := readFile(fsys, path)
+	b, err := vfs.ReadFile(fsys, path)
 	if err != nil {
 		return nil, err
 	}

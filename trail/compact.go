@@ -50,7 +50,6 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 	return s.onCompactor(ctx, func() error { return s.compactAll(ctx, progress) })
 }
 
-// compactLoop is the compactor.
 func (s *Store) compactLoop() {
 	for {
 		select {
@@ -116,8 +115,7 @@ func crowdedFiles(sources []*source) []*source {
 		slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
 		count := make(map[int]int)
 		for _, f := range files {
-			t := tier(f.Rows)
-			count[t]++
+			count[tier(f.Rows)]++
 		}
 		upTo := -1
 		for t, n := range count {
@@ -132,7 +130,6 @@ func crowdedFiles(sources []*source) []*source {
 	return nil
 }
 
-// byBucket returns the segment files of each bucket.
 func byBucket(sources []*source) [][]*source {
 	var buckets [][]*source
 	for _, src := range sources { // in order of their buckets
@@ -188,7 +185,6 @@ func (s *Store) excludeFromMerges(src *source, why error) {
 	}
 }
 
-// compactAll is Compact on the compactor.
 func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.expire(); err != nil {
 		return fmt.Errorf("compact: %w", err)

@@ -31,7 +31,6 @@ func discardHint(dir, file string) string {
 	return fmt.Sprintf("to give the segment up: uniflow trail discard --db %s --segment %s", shellWord(dir), file)
 }
 
-// shellWord writes a path as it can be given to a command.
 func shellWord(path string) string {
 	if strings.ContainsAny(path, " \t\n'\"$&|;()<>*?") {
 		return strconv.Quote(path)
@@ -39,7 +38,6 @@ func shellWord(path string) string {
 	return path
 }
 
-// damaged is the error about a source that cannot be read.
 func (s *Store) damaged(src *source, err error) error {
 	return &DamagedError{Dir: s.dir, File: src.File, Err: err}
 }
@@ -84,7 +82,6 @@ func (s *Store) Discard(ctx context.Context, file string) (rows int64, err error
 	return rows, nil
 }
 
-// discardSegment is Discard on the compactor.
 func (s *Store) discardSegment(file string) (rows int64, err error) {
 	sn, err := s.view()
 	if err != nil {

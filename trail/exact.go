@@ -49,7 +49,6 @@ func (s *Store) hasLarge(property string) bool {
 	return false
 }
 
-// largeIn returns such an integer of a source, or the missing value.
 func largeIn(src *source, property string) (v event.Value) {
 	err := guarded(func() (err error) {
 		if c := src.seg.Column(property); c != nil && c.Type() == event.Int {

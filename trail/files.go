@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -25,27 +24,6 @@ const (
 )
 
 func (s *Store) segmentPath(name string) string { return filepath.Join(s.dir, segmentDir, name) }
-
-// readFile reads all of a file.
-func readFile(fsys vfs.FS, path string) (b []byte, err error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b = make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n < len(b) {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	return b, nil
-}
 
 // isAccessError reports whether an error, such as that of a permission or of too many
 // open files, does not mean that the file is damaged: the next try, or another user,
@@ -130,7 +108,7 @@ func openSegment(fsys vfs.FS, mapped bool, path string) (*segment.Segment, error
 	if mapped {
 		return segment.Open(path)
 	}
-	b, err := readFile(fsys, path)
+	b, err := vfs.ReadFile(fsys, path)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +136,6 @@ func (s *Store) merge(ctx context.Context, name string, inputs []segment.Input) 
 	return path, sum, nil
 }
 
-// mergeImage makes one image of several.
 func mergeImage(inputs []segment.Input) (*segment.Segment, error) {
 	var buf bytes.Buffer
 	if _, err := segment.Merge(&buf, inputs); err != nil {
@@ -167,7 +144,6 @@ func mergeImage(inputs []segment.Input) (*segment.Segment, error) {
 	return segment.FromBytes("memory", buf.Bytes())
 }
 
-// entryOf describes a segment.
 func entryOf(seg *segment.Segment, file string, bucket int64, commit, applied uint64) entry {
 	return entry{
 		File: file, Bucket: bucket, Commit: commit, Applied: applied,
@@ -192,7 +168,6 @@ func parseSegmentName(name string) (number, commit uint64, ok bool) {
 // epochMonday is the Monday that weeks, and so buckets, are counted from.
 const epochMonday = 4 * 24 * 60 * 60 * 1000
 
-// bucketOf returns the number of the bucket that a time is in.
 func bucketOf(millis, width int64) int64 {
 	d := millis - epochMonday
 	b := d / width

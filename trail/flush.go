@@ -34,7 +34,6 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 }
 
-// flushLoop is the goroutine of the flusher.
 func (s *Store) flushLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -65,7 +64,7 @@ func (s *Store) flushLoop() {
 			_ = flush() // the error is in flushErr and the log; the next flush tries again
 			continue
 		}
-		if s.mergeLarge() {
+		if s.mergeOnce(func(rows int64) bool { return rows > smallRows }) { // the committer merges the others
 			continue
 		}
 		timer.Stop()

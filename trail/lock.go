@@ -23,7 +23,6 @@ type owner struct {
 	Version string    `json:"version"`
 }
 
-// lockStore takes the lock of the writer of a store.
 func lockStore(fsys vfs.FS, dir string, now time.Time, log *slog.Logger) (io.Closer, error) {
 	path := filepath.Join(dir, lockName)
 	lock, err := fsys.Lock(path)

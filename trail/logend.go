@@ -73,7 +73,7 @@ func (n *ackNote) write(commit uint64) {
 
 // read returns the last commit that was noted, 0 if nothing is known.
 func (n *ackNote) read() uint64 {
-	b, err := readFile(n.fs, n.path)
+	b, err := vfs.ReadFile(n.fs, n.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // of a store that an earlier version wrote
 		return 0

@@ -46,7 +46,6 @@ func (s *Store) logMissing(m *manifest) (bool, error) {
 
 const reasonLogMissing = "it is missing; events that were in no segment yet are lost with it"
 
-// noteLoss puts a note into the quarantine.
 func (s *Store) noteLoss(text string) error {
 	dir := filepath.Join(s.dir, walDir, quarantineDir)
 	if err := s.fs.MkdirAll(dir); err != nil {

@@ -181,12 +181,10 @@ type manifests struct {
 	errs   [2]error // of copies that could not be read; fs.ErrNotExist if missing
 }
 
-// none reports whether neither copy exists.
 func (m *manifests) none() bool {
 	return errors.Is(m.errs[0], fs.ErrNotExist) && errors.Is(m.errs[1], fs.ErrNotExist)
 }
 
-// manifestError is the error about a store without a readable manifest.
 func manifestError(dir string, why error) error {
 	return fmt.Errorf("%w: %w; %s", ErrManifest, why, rebuildHint(dir))
 }
@@ -195,7 +193,6 @@ func rebuildHint(dir string) string {
 	return fmt.Sprintf("to make one of the segments that are there, without deletions, the horizon, marks and cohorts: uniflow trail compact --rebuild --db %s", shellWord(dir))
 }
 
-// err returns why there is no manifest.
 func (m *manifests) err() error {
 	var errs []error
 	for i, err := range m.errs {
@@ -207,7 +204,7 @@ func (m *manifests) err() error {
 func readManifests(fsys vfs.FS, dir string) *manifests {
 	m := new(manifests)
 	for i, name := range manifestNames {
-		b, err := readFile(fsys, filepath.Join(dir, name))
+		b, err := vfs.ReadFile(fsys, filepath.Join(dir, name))
 		if err != nil {
 			m.errs[i] = err
 			continue
@@ -238,7 +235,6 @@ func mayBeCommitted(err error) bool {
 	return ok && e.uncertain
 }
 
-// writeManifest writes both copies.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	b, err := encodeManifest(m)
 	if err != nil {
@@ -253,7 +249,6 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	return nil
 }
 
-// same reports whether both copies are readable and equal.
 func (m *manifests) same() bool {
 	if m.copies[0] == nil || m.copies[1] == nil {
 		return false
@@ -263,7 +258,6 @@ func (m *manifests) same() bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// fileNumber returns the number that a name begins with.
 func fileNumber(name string) (uint64, bool) {
 	digits, _, _ := strings.Cut(name, "-")
 	digits, _, _ = strings.Cut(digits, ".")

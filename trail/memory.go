@@ -76,7 +76,6 @@ func (s *Store) mergeRuns(runs []*source) bool {
 	return true
 }
 
-// uncountLocked subtracts runs from the counts of what is in memory.
 func (s *Store) uncountLocked(runs []*source) {
 	for _, r := range runs {
 		s.mu.rows -= r.seg.Rows()
@@ -117,16 +116,15 @@ func (c *committer) mergeSmallRuns(buckets []int64) {
 	}
 }
 
-// mergeLarge merges runs that are too large for the committer, once, and tells
-// whether there were any.
-func (s *Store) mergeLarge() bool {
+// mergeOnce merges runs in memory whose rows together fit, and reports whether there
+// were any.
+func (s *Store) mergeOnce(fits func(rows int64) bool) bool {
 	s.mu.Lock()
-	runs := s.crowdedLocked(func(int64) bool { return true }, func(rows int64) bool { return rows > smallRows })
+	runs := s.crowdedLocked(func(int64) bool { return true }, fits)
 	s.mu.Unlock()
 	return runs != nil && s.mergeRuns(runs)
 }
 
-// readable returns the sources that can be merged.
 func readable(sources []*source) []*source {
 	return slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return src.seg == nil || src.unmergeable.Load() })
 }

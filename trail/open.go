@@ -174,7 +174,7 @@ func (s *Store) deleteOrphans() error {
 		named[filepath.Join(cohortDir, c.File)] = true
 	}
 	next := s.nextFile.Load()
-	for _, dir := range []string{segmentDir, cohortDir, tmpDir} {
+	for _, dir := range []string{segmentDir, cohortDir, tmpDir, lostDir} {
 		names, err := s.fs.ReadDir(filepath.Join(s.dir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -184,19 +184,10 @@ func (s *Store) deleteOrphans() error {
 				next = max(next, n+1)
 			}
 			path := filepath.Join(dir, name)
-			if !named[path] {
+			if !named[path] && dir != lostDir { // its names stay taken
 				s.log.Info("trail: delete a file that no manifest names", "path", path)
 				s.discard(filepath.Join(s.dir, path))
 			}
-		}
-	}
-	names, err := s.fs.ReadDir(filepath.Join(s.dir, lostDir)) // their names stay taken
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, name := range names {
-		if n, ok := fileNumber(name); ok {
-			next = max(next, n+1)
 		}
 	}
 	s.nextFile.Store(next)

@@ -80,7 +80,6 @@ func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
 	return &own, nil
 }
 
-// run answers a query that was checked.
 func (s *Store) run(ctx context.Context, q *query.Query, opt QueryOptions) (*query.Answer, error) {
 	workers, err := s.acquireWorkers(ctx, cmp.Or(opt.Workers, math.MaxInt))
 	if err != nil {
@@ -180,7 +179,6 @@ func reach(q *query.Query) (from, to int64) {
 	return from, to
 }
 
-// saveFound saves the cohort that a query has found.
 func (s *Store) saveFound(ctx context.Context, q *query.Query, a *query.Answer, opt QueryOptions) error {
 	_, end, err := s.begin(ctx)
 	if err != nil {

@@ -155,7 +155,7 @@ func (s *Store) catchUp(man *manifest) (done bool, err error) {
 	}
 	s.mu.Lock()
 	s.publish()
-	for s.mergeAny() {
+	for s.mergeOnce(func(int64) bool { return true }) {
 	}
 	return true, nil
 }
@@ -264,13 +264,4 @@ func (s *Store) lostPlaces(man *manifest, log logScan) (int, error) {
 		n++
 	}
 	return n + len(names), nil
-}
-
-// mergeAny merges runs in memory of any size, once, and reports whether there were
-// any.
-func (s *Store) mergeAny() bool {
-	s.mu.Lock()
-	runs := s.crowdedLocked(func(int64) bool { return true }, func(int64) bool { return true })
-	s.mu.Unlock()
-	return runs != nil && s.mergeRuns(runs)
 }

@@ -174,7 +174,6 @@ func merged(all []*cursor) (*cursors, error) {
 	return &h, nil
 }
 
-// step moves the first cursor to its next row.
 func (h *cursors) step() error {
 	ok, err := (*h)[0].next()
 	switch {

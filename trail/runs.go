@@ -121,7 +121,6 @@ func (w *runWriter) spill(all bool) error {
 	return nil
 }
 
-// encode is the goroutine that sorts and encodes.
 func (w *runWriter) encode() {
 	defer close(w.done)
 	for set := range w.full {
@@ -155,9 +154,11 @@ func (w *runWriter) write(set *builderSet) error {
 		if err = f.finish(err); err != nil {
 			return err
 		}
-		if err := w.openRun(f.path, bucket, &w.runs); err != nil {
+		run, err := w.openRun(f.path, bucket)
+		if err != nil {
 			return err
 		}
+		w.runs = append(w.runs, run)
 	}
 	set.rows, set.last = 0, nil
 	return nil
@@ -167,15 +168,13 @@ func (s *Store) tmpPath() string {
 	return filepath.Join(s.dir, tmpDir, fmt.Sprintf("%012d.run", s.nextFile.Add(1)-1))
 }
 
-// openRun appends a temporary segment to a list.
-func (w *runWriter) openRun(path string, bucket int64, list *[]*source) error {
+func (w *runWriter) openRun(path string, bucket int64) (*source, error) {
 	seg, err := openSegment(w.s.fs, w.s.mapped, path)
 	if err != nil {
 		w.s.discard(path)
-		return err
+		return nil, err
 	}
-	*list = append(*list, &source{entry: entryOf(seg, filepath.Base(path), bucket, 0, 0), seg: seg})
-	return nil
+	return &source{entry: entryOf(seg, filepath.Base(path), bucket, 0, 0), seg: seg}, nil
 }
 
 // finish encodes the rest and merges the runs into one for each bucket. The caller
@@ -233,14 +232,9 @@ func (w *runWriter) mergeRuns(ctx context.Context, bucket int64, runs []*source)
 	if err != nil {
 		return nil, err
 	}
-	var made []*source
-	if err := w.openRun(path, bucket, &made); err != nil {
-		return nil, err
-	}
-	return made[0], nil
+	return w.openRun(path, bucket)
 }
 
-// stop ends the goroutine encode.
 func (w *runWriter) stop() {
 	if !w.ended {
 		w.ended = true
@@ -288,7 +282,6 @@ func (w *runWriter) rewriteWithout(segments []*source, out map[eventKey]bool) ([
 	return w.finish()
 }
 
-// dropFiles closes and deletes temporary segments.
 func (s *Store) dropFiles(segments []*source) {
 	for _, src := range segments {
 		path := src.seg.Name()

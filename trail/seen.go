@@ -2,6 +2,7 @@ package trail
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -116,13 +117,5 @@ func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64
 // searchTime returns the first of the rows [lo, hi) of a user whose time is not
 // before millis.
 func searchTime(t *segment.Times, lo, hi int, millis int64) int {
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if t.Base()+t.Unit()*int64(t.At(mid)) < millis {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return lo + sort.Search(hi-lo, func(i int) bool { return t.Base()+t.Unit()*int64(t.At(lo+i)) >= millis })
 }

@@ -87,7 +87,6 @@ func (sn *snapshot) decRef() bool {
 	return sn.refs.Add(-1) == 0 && sn.refs.CompareAndSwap(0, retired)
 }
 
-// releaseSources releases the sources.
 func (sn *snapshot) releaseSources() {
 	for _, src := range sn.sources {
 		sn.store.release(src)
@@ -120,7 +119,6 @@ func (w *sweeper) run(ctx context.Context) {
 	w.sweep()
 }
 
-// free frees a snapshot soon.
 func (w *sweeper) free(sn *snapshot) {
 	for {
 		sn.next = w.retired.Load()

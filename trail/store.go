@@ -181,7 +181,6 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, end func(), err e
 	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
 }
 
-// onCommitter runs f between two commits.
 func (s *Store) onCommitter(f func()) {
 	done := make(chan struct{})
 	select {

@@ -80,7 +80,6 @@ func (t Times) Check(millis int64, now time.Time) error {
 	return t.window(now).plausible(millis)
 }
 
-// window returns the bounds at a moment.
 func (t Times) window(now time.Time) window {
 	if t.Any {
 		return anyTime()
@@ -102,7 +101,6 @@ func anyTime() window {
 	return window{from: event.MinTime, to: event.MaxTime + 1, kept: math.MinInt64}
 }
 
-// check returns why a time is not taken, nil if it is.
 func (w window) check(millis int64) error {
 	if err := w.plausible(millis); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
@@ -65,7 +66,6 @@ func (v *verifier) within(path string) string {
 	return path
 }
 
-// verifyOnce verifies the store under one manifest.
 func (v *verifier) verifyOnce() error {
 	found := readManifests(v.s.fs, v.s.dir)
 	if found.none() {
@@ -168,7 +168,6 @@ func (v *verifier) segment(e entry) error {
 	return seg.Close()
 }
 
-// add reports why a file cannot be read.
 func (v *verifier) add(path string, err error, hint string) {
 	if errors.Is(err, fs.ErrPermission) {
 		v.report.Denied = append(v.report.Denied, v.within(path))
@@ -249,7 +248,7 @@ func (v *verifier) losses() (missing bool, err error) {
 		path := filepath.Join(v.s.dir, walDir, quarantineDir, name)
 		reason := "damaged records, which the log has lost with their events"
 		if strings.HasSuffix(name, ".txt") {
-			note, err := readFile(v.s.fs, path)
+			note, err := vfs.ReadFile(v.s.fs, path)
 			if err != nil {
 				return missing, err
 			}

@@ -212,7 +212,6 @@ type record struct {
 	chunks [][]byte
 }
 
-// encodeRecord appends the record of a commit.
 func encodeRecord(b []byte, r record) []byte {
 	b = append(b, recordVersion)
 	b = binary.LittleEndian.AppendUint64(b, r.commit)
