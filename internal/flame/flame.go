@@ -14,6 +14,7 @@ package flame
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -105,7 +106,6 @@ func readUpTo(r io.Reader, size int64) (*Profile, error) {
 	return convert(parsed)
 }
 
-// convert reads the samples of a parsed profile.
 func convert(parsed *profile.Profile) (*Profile, error) {
 	at, counts := -1, -1
 	var types []string
@@ -126,7 +126,7 @@ func convert(parsed *profile.Profile) (*Profile, error) {
 	p := &Profile{Wall: time.Duration(max(0, parsed.DurationNanos))}
 	names := make(map[*profile.Function]string, len(parsed.Function))
 	for _, f := range parsed.Function {
-		names[f] = functionName(f.Name)
+		names[f] = cmp.Or(f.Name, unknown)
 	}
 	for _, s := range parsed.Sample {
 		spent, n := s.Value[at], int64(1)
@@ -146,14 +146,6 @@ func convert(parsed *profile.Profile) (*Profile, error) {
 		p.samples = append(p.samples, sample{ownerOf(s, stack), stack, time.Duration(spent)})
 	}
 	return p, nil
-}
-
-// functionName replaces an empty name.
-func functionName(name string) string {
-	if name == "" {
-		return unknown
-	}
-	return name
 }
 
 const unknown = "(unknown)"
@@ -187,7 +179,6 @@ func stackOf(s *profile.Sample, names map[*profile.Function]string) []string {
 	return stack
 }
 
-// ownerOf returns what a sample counts to.
 func ownerOf(s *profile.Sample, stack []string) Owner {
 	label := func(key string) string {
 		if values := s.Label[key]; len(values) > 0 {
@@ -201,7 +192,6 @@ func ownerOf(s *profile.Sample, stack []string) Owner {
 	return Owner{Node: unowned(stack)}
 }
 
-// unowned returns the owner of an unlabelled stack.
 func unowned(stack []string) string {
 	runtimeOnly := true
 	for _, name := range stack {
@@ -223,38 +213,27 @@ func unowned(stack []string) string {
 // labels reports whether a function of runtime/pprof belongs to the labelling of
 // goroutines: programs run within [pprof.Do].
 func labels(name string) bool {
-	for _, prefix := range []string{"Do", "SetGoroutineLabels", "WithLabels", "Label", "ForLabels", "mergeLabelSets", "(*labelMap)", "labelMap"} {
-		if strings.HasPrefix(name[len("runtime/pprof."):], prefix) {
-			return true
-		}
-	}
-	return false
+	return begins(name[len("runtime/pprof."):], "Do", "SetGoroutineLabels", "WithLabels", "Label", "ForLabels", "mergeLabelSets", "(*labelMap)", "labelMap")
+}
+
+func begins(name string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // collects reports whether a function is the root of a part of the garbage collector,
 // or stands for it where there is no stack. gcAssistAlloc counts to the allocating node.
 func collects(name string) bool {
-	switch name {
-	case "runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.forcegchelper", "runtime.gcStart", "runtime.GC", "runtime._GC":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.forcegchelper", "runtime.gcStart", "runtime.GC", "runtime._GC"}, name)
 }
 
-// ofRuntime reports whether a function belongs to the runtime.
 func ofRuntime(name string) bool {
-	return strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "internal/runtime/") || strings.HasPrefix(name, "runtime/internal/")
+	return begins(name, "runtime.", "internal/runtime/", "runtime/internal/")
 }
 
 // underneath reports whether a function allocates, copies, locks or calls the system:
 // its caller is the one to look at.
 func underneath(name string) bool {
-	for _, prefix := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "syscall."} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return begins(name, "runtime.", "runtime/", "internal/", "sync.", "sync/", "syscall.")
 }
 
 // PackageOf returns the import path in the name of a function, such as net/http

@@ -150,7 +150,6 @@ func (s *sample) actor() string {
 	return s.stack[len(s.stack)-1]
 }
 
-// compare orders owners by their names.
 func (o Owner) compare(other Owner) int {
 	return cmp.Or(strings.Compare(o.Node, other.Node), strings.Compare(o.Namespace, other.Namespace), strings.Compare(o.Kind, other.Kind))
 }
@@ -176,7 +175,6 @@ func (t *sum) add(part string, spent time.Duration) {
 	t.parts[part] += spent
 }
 
-// most returns the largest parts.
 func (t *sum) most() []Part {
 	parts := make([]Part, 0, len(t.parts))
 	for name, spent := range t.parts {

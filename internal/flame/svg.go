@@ -152,7 +152,6 @@ func pixels(n int) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%02d", n/unit, n%unit), "0"), ".")
 }
 
-// escape escapes a name for XML.
 func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes all

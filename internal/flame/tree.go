@@ -63,7 +63,6 @@ func (f *frame) finish(least time.Duration) {
 	}
 }
 
-// depth returns the number of levels.
 func (f *frame) depth() int {
 	deepest := 0
 	for _, c := range f.children {

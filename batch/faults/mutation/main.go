@@ -99,7 +99,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("%d safeguards are not guarded:\n%w", len(errs), errors.Join(errs...))
 }
 
-// rootOf returns the folder of the module.
 func rootOf(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
@@ -181,7 +180,6 @@ func (b *bench) passesNow(ctx context.Context, test string) error {
 	return err
 }
 
-// test runs a test and returns its output.
 func (b *bench) test(ctx context.Context, test string, flags ...string) ([]byte, error) {
 	parts := strings.Split(test, "/")
 	for i, p := range parts {

@@ -46,8 +46,9 @@ func Check(t testing.TB, s *Store, l *Ledger, p Promise, stats ...Balancer) {
 // Judge is Check for what is not a test: it returns the problems.
 func Judge(s *Store, l *Ledger, p Promise) []string {
 	v := verdict{shown: make(map[string]int)}
-	taken, refused := s.Copies(), s.refusals()
+	taken := s.Copies()
 	s.mu.Lock()
+	refused := maps.Clone(s.mu.refused)
 	v.problems = append(v.problems, s.mu.problems...)
 	if p.Order {
 		v.problems = append(v.problems, s.mu.disordered...)

@@ -188,7 +188,6 @@ func (p *Proxy) join(client *net.TCPConn, plan Plan) {
 	legs.Wait()
 }
 
-// pass copies one direction.
 func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(int)) {
 	buf := make([]byte, 32<<10)
 	left := leg.After
@@ -219,7 +218,7 @@ func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(i
 		if leg.Rate > 0 {
 			wait += time.Duration(n) * time.Second / time.Duration(leg.Rate)
 		}
-		if !p.wait(wait) {
+		if !waited(wait, p.quit) {
 			return
 		}
 		if n > 0 {
@@ -240,8 +239,8 @@ func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(i
 	}
 }
 
-// wait waits, and reports whether the proxy goes on.
-func (p *Proxy) wait(d time.Duration) bool {
+// waited waits, and reports whether quit is still open.
+func waited(d time.Duration, quit <-chan struct{}) bool {
 	if d <= 0 {
 		return true
 	}
@@ -250,7 +249,7 @@ func (p *Proxy) wait(d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-p.quit:
+	case <-quit:
 		return false
 	}
 }

@@ -269,11 +269,7 @@ func (s *Server) read(r *http.Request, act Act) ([]byte, error) {
 		room := body[len(body):cap(body)]
 		if act.Rate > 0 {
 			room = room[:min(len(room), max(1, act.Rate/10))]
-			timer := time.NewTimer(time.Duration(len(room)) * time.Second / time.Duration(act.Rate))
-			select {
-			case <-timer.C:
-			case <-s.quit:
-				timer.Stop()
+			if !waited(time.Duration(len(room))*time.Second/time.Duration(act.Rate), s.quit) {
 				return body, net.ErrClosed
 			}
 		}
@@ -321,16 +317,7 @@ func (s *Server) pause(act Act) bool {
 			return false
 		}
 	}
-	if act.Delay > 0 {
-		timer := time.NewTimer(act.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-s.quit:
-			return false
-		}
-	}
-	return true
+	return waited(act.Delay, s.quit)
 }
 
 // do does what act says in place of an answer.
@@ -392,7 +379,6 @@ func (s *Server) hold(c net.Conn) {
 	s.mu.held[c] = struct{}{}
 }
 
-// reset breaks a connection off with a RST.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0) // fails only on a connection that is gone

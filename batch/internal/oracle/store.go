@@ -3,7 +3,6 @@ package oracle
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 )
@@ -191,12 +190,6 @@ func (s *Store) Copies() map[uint64]uint32 {
 		n[who.id] += c
 	}
 	return n
-}
-
-func (s *Store) refusals() map[uint64]uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.mu.refused)
 }
 
 // problem records something that must not happen, for Check.

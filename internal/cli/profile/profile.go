@@ -172,7 +172,6 @@ func profileSource(command, arg string) (source, error) {
 	return source{name: arg, url: &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}}, nil
 }
 
-// profile gets a profile and shows it.
 func (a commands) profile(ctx context.Context, from source, o *options) error {
 	var data []byte
 	var err error
@@ -192,11 +191,11 @@ func (a commands) profile(ctx context.Context, from source, o *options) error {
 	p, err := flame.Read(bytes.NewReader(data))
 	switch {
 	case errors.Is(err, flame.ErrNotCPU):
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", from.name, err), Hint: "go tool pprof shows others"}
+		return failure("go tool pprof shows others", "%s: %w", from.name, err)
 	case err != nil && from.url != nil:
 		return notAdmin(from, "what it sent is "+err.Error())
 	case err != nil:
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s: %w", from.name, err), Hint: "start --cpuprofile and profile --output write profiles"}
+		return failure("start --cpuprofile and profile --output write profiles", "%s: %w", from.name, err)
 	}
 	if p.Samples == 0 {
 		a.Talk("no samples: the program was idle\n")
@@ -318,11 +317,11 @@ func unreachable(from source, err error) error {
 	var dial *net.OpError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("nothing listens at %s", from.name), Hint: hint}
+		return failure(hint, "nothing listens at %s", from.name)
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("cannot reach %s: %w", from.name, err), Hint: hint}
+		return failure(hint, "cannot reach %s: %w", from.name, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("%s closed the connection before the profile was taken", from.name), Hint: "did the program end?"}
+		return failure("did the program end?", "%s closed the connection before the profile was taken", from.name)
 	}
 	return notAdmin(from, err.Error())
 }
@@ -336,23 +335,20 @@ func refused(from source, resp *http.Response, body []byte, o *options) error {
 	}
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	page := err == nil && media == "text/html"
-	fail := func(hint, format string, args ...any) error {
-		return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf(format, args...), Hint: hint}
-	}
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK && !page:
 		return nil
 	case status == http.StatusUnauthorized && o.AdminToken == "":
-		return fail("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s requires a token", from.name)
+		return failure("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s requires a token", from.name)
 	case status == http.StatusUnauthorized:
-		return fail("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s does not accept this token", from.name)
+		return failure("set UNIFLOW_ADMIN_TOKEN to the token of the program", "%s does not accept this token", from.name)
 	case status == http.StatusInternalServerError && strings.Contains(text, "already in use"):
-		return fail("wait until it has ended; start --cpuprofile takes one for as long as the program runs",
+		return failure("wait until it has ended; start --cpuprofile takes one for as long as the program runs",
 			"%s: another CPU profile is being taken of this program", from.name)
 	case status == http.StatusBadRequest && strings.Contains(text, "HTTPS") && from.url.Scheme == "http":
-		return fail("write https://"+from.url.Host, "%s requires HTTPS", from.name)
+		return failure("write https://"+from.url.Host, "%s requires HTTPS", from.name)
 	case !page && (status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusInternalServerError) && text != "":
-		return fail("", "%s: %s: %s", from.name, resp.Status, text)
+		return failure("", "%s: %s: %s", from.name, resp.Status, text)
 	}
 	what := "it answers " + resp.Status
 	if page {
@@ -362,8 +358,9 @@ func refused(from source, resp *http.Response, body []byte, o *options) error {
 }
 
 func notAdmin(from source, why string) error {
-	return &app.ExitError{
-		Code: app.ExitFailure, Err: fmt.Errorf("%s is not an admin server: %s", from.name, why),
-		Hint: "write the address that start --admin names, not one that serves workflows",
-	}
+	return failure("write the address that start --admin names, not one that serves workflows", "%s is not an admin server: %s", from.name, why)
+}
+
+func failure(hint, format string, args ...any) error {
+	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf(format, args...), Hint: hint}
 }

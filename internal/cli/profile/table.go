@@ -70,50 +70,37 @@ type row struct {
 	json  any
 }
 
-func list(p *flame.Profile, by string) *listing {
+func list(p *flame.Profile, by string) (t *listing) {
 	switch by {
 	case "kind":
-		return byKind(p)
-	case "function":
-		return byFunction(p)
-	}
-	return byNode(p)
-}
-
-func byNode(p *flame.Profile) *listing {
-	t := &listing{header: []string{"NODE", "KIND", "NAMESPACE", "TIME", "SHARE", "MOSTLY IN"}, time: 3, text: 5}
-	for _, r := range p.Nodes() {
-		t.rows = append(t.rows, row{
-			[]string{r.Node, r.Kind, r.Namespace, show.Duration(r.Time), show.Percent(r.Share), parts(r.Functions, flame.Short)}, r.Time,
-			nodeJSON{r.Node, r.Kind, r.Namespace, r.Time.Seconds(), r.Share, newPartsJSON(r.Functions)},
-		})
-	}
-	return t
-}
-
-func byKind(p *flame.Profile) *listing {
-	t := &listing{header: []string{"KIND", "TIME", "SHARE", "NODES", "MOSTLY IN"}, time: 1, text: 4}
-	for _, r := range p.Kinds() {
-		count := ""
-		if r.Count > 0 {
-			count = strconv.Itoa(r.Count)
+		t = &listing{header: []string{"KIND", "TIME", "SHARE", "NODES", "MOSTLY IN"}, time: 1, text: 4}
+		for _, r := range p.Kinds() {
+			count := ""
+			if r.Count > 0 {
+				count = strconv.Itoa(r.Count)
+			}
+			t.rows = append(t.rows, row{
+				[]string{r.Kind, show.Duration(r.Time), show.Percent(r.Share), count, parts(r.Nodes, strings.Clone)}, r.Time,
+				kindJSON{r.Kind, r.Count, r.Time.Seconds(), r.Share, newPartsJSON(r.Nodes)},
+			})
 		}
-		t.rows = append(t.rows, row{
-			[]string{r.Kind, show.Duration(r.Time), show.Percent(r.Share), count, parts(r.Nodes, strings.Clone)}, r.Time,
-			kindJSON{r.Kind, r.Count, r.Time.Seconds(), r.Share, newPartsJSON(r.Nodes)},
-		})
-	}
-	return t
-}
-
-func byFunction(p *flame.Profile) *listing {
-	t := &listing{header: []string{"FUNCTION", "FLAT", "SHARE", "CUM", "SHARE", "MOSTLY FOR"}, time: 1, text: 5}
-	for _, r := range p.Functions() {
-		most := r.Node.Node + " " + show.WholePercent(r.NodeShare)
-		t.rows = append(t.rows, row{
-			[]string{flame.Short(r.Function), show.Duration(r.Flat), show.Percent(r.FlatShare), show.Duration(r.Cumulative), show.Percent(r.Share), most}, r.Flat,
-			functionJSON{r.Function, r.Flat.Seconds(), r.FlatShare, r.Cumulative.Seconds(), r.Share, r.Node.Node, r.NodeShare},
-		})
+	case "function":
+		t = &listing{header: []string{"FUNCTION", "FLAT", "SHARE", "CUM", "SHARE", "MOSTLY FOR"}, time: 1, text: 5}
+		for _, r := range p.Functions() {
+			most := r.Node.Node + " " + show.WholePercent(r.NodeShare)
+			t.rows = append(t.rows, row{
+				[]string{flame.Short(r.Function), show.Duration(r.Flat), show.Percent(r.FlatShare), show.Duration(r.Cumulative), show.Percent(r.Share), most}, r.Flat,
+				functionJSON{r.Function, r.Flat.Seconds(), r.FlatShare, r.Cumulative.Seconds(), r.Share, r.Node.Node, r.NodeShare},
+			})
+		}
+	default:
+		t = &listing{header: []string{"NODE", "KIND", "NAMESPACE", "TIME", "SHARE", "MOSTLY IN"}, time: 3, text: 5}
+		for _, r := range p.Nodes() {
+			t.rows = append(t.rows, row{
+				[]string{r.Node, r.Kind, r.Namespace, show.Duration(r.Time), show.Percent(r.Share), parts(r.Functions, flame.Short)}, r.Time,
+				nodeJSON{r.Node, r.Kind, r.Namespace, r.Time.Seconds(), r.Share, newPartsJSON(r.Functions)},
+			})
+		}
 	}
 	return t
 }
@@ -130,7 +117,6 @@ func (s *listing) most(p *flame.Profile, top int) (rows []row, others *othersJSO
 	return s.rows[:top], &othersJSON{len(s.rows) - top, rest.Seconds(), rest.Seconds() / p.CPU.Seconds()}
 }
 
-// newReportJSON is what --json prints.
 func newReportJSON(p *flame.Profile, o *options) reportJSON {
 	out := reportJSON{Samples: p.Samples, CPUSeconds: p.CPU.Seconds(), WallSeconds: p.Wall.Seconds(), By: o.by, Rows: []any{}}
 	rows, others := list(p, o.by).most(p, o.top)
@@ -161,7 +147,6 @@ func table(p *flame.Profile, o *options) string {
 	return t.String() + "\n" + p.Summary() + "\n"
 }
 
-// parts lists the largest parts of a row.
 func parts(parts []flame.Part, name func(string) string) string {
 	out := make([]string, len(parts))
 	for i, part := range parts {
