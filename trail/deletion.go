@@ -149,7 +149,6 @@ func (s *Store) DropBefore(ctx context.Context, t time.Time, opt DropOptions) er
 	return nil
 }
 
-// raiseHorizon moves the horizon forward and removes the segments before it.
 func (s *Store) raiseHorizon(horizon int64) error {
 	var old []*source
 	return s.commitManifest(func(m *manifest) error {

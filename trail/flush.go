@@ -218,7 +218,6 @@ func (s *Store) writeSegment(ctx context.Context, sources []*source) (*source, e
 	return s.install(path, e)
 }
 
-// install moves a temporary file to its place and opens it.
 func (s *Store) install(path string, e entry) (*source, error) {
 	to := s.segmentPath(e.File)
 	if err := s.fs.Rename(path, to); err != nil {

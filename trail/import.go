@@ -189,7 +189,6 @@ func (im *importer) readAll(w *runWriter) error {
 	}
 }
 
-// countBad counts bad rows, and ends the import when there are too many.
 func (im *importer) countBad(rows []tabular.BadRow) error {
 	for _, b := range rows {
 		im.file.Bad++

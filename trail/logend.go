@@ -102,7 +102,6 @@ func endMissing(acked, flushed, last uint64) string {
 	return fmt.Sprintf("its end is missing: commit %d was acknowledged, and the last record is of commit %d", acked, last)
 }
 
-// lastCommitOf returns the highest commit of records, 0 of none.
 func lastCommitOf(records []record) uint64 {
 	var last uint64
 	for _, r := range records {

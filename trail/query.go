@@ -51,7 +51,6 @@ func (s *Store) Query(ctx context.Context, q *query.Query, opt QueryOptions) (*q
 
 var errNoQuery = errors.New("no query: it is nil")
 
-// prepare returns a checked copy of a query with the sample of opt.
 func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
 	if q == nil {
 		return nil, errNoQuery

@@ -169,7 +169,6 @@ func (s *Store) publish() {
 	}
 }
 
-// findManifest reads the manifest of a store that is there.
 func (s *Store) findManifest() (*manifest, error) {
 	found := readManifests(s.fs, s.dir)
 	if found.best == nil && found.none() {

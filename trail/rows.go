@@ -147,7 +147,6 @@ func (c *cursor) id() uint64 {
 	return c.ids.raw[c.row-c.lo]
 }
 
-// values appends the values of the row by the fields of the schema.
 func (c *cursor) values(dst []event.Value) []event.Value {
 	for i := range c.columns {
 		dst = append(dst, c.columns[i].value(c.row-c.lo))

@@ -27,7 +27,6 @@ type source struct {
 	busy        bool             // a merge has it; guarded by Store.mu
 }
 
-// affectedBy reports whether a deletion applies to the events of a source.
 func (e *entry) affectedBy(t tombstone) bool { return e.Commit <= t.Commit && e.Applied < t.Commit }
 
 // A snapshot is the content of a store at a moment. It is immutable. Its sources
@@ -156,7 +155,6 @@ func (s *Store) release(src *source) {
 	}
 }
 
-// discard deletes a file that is no longer part of the store.
 func (s *Store) discard(path string) {
 	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("trail: delete an obsolete file", "path", path, "err", err)

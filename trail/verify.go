@@ -130,7 +130,6 @@ func (v *verifier) verifyOnce() error {
 	return nil
 }
 
-// changed reports whether a writer has written another manifest since.
 func (v *verifier) changed() bool {
 	now := readManifests(v.s.fs, v.s.dir).best
 	return now != nil && now.Generation != v.man.Generation

@@ -127,7 +127,6 @@ func (e *encoder) add(ev *event.Event) error {
 	return nil
 }
 
-// property returns the index of the i-th property of an event.
 func (e *encoder) property(i int, p *event.Property) (int, error) {
 	index := -1
 	if i < len(e.last) && e.schema[e.last[i]].Name == p.Name {
@@ -177,7 +176,6 @@ func (e *encoder) property(i int, p *event.Property) (int, error) {
 	return index, nil
 }
 
-// has reports whether there is a property of a name.
 func has(list []event.Property, name string) bool {
 	return slices.ContainsFunc(list, func(p event.Property) bool { return p.Name == name })
 }

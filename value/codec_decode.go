@@ -323,7 +323,6 @@ func (k compiler) decodeSliceOf(c *codec) {
 	}
 }
 
-// makeSlice returns a new slice of type t and length n.
 func makeSlice(t reflect.Type, n int) slice {
 	made := slice{data: unsafe.Pointer(&noElems)} // empty, not nil
 	if n > 0 {

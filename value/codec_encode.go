@@ -425,7 +425,6 @@ func (k compiler) encodeArrayOf(c *codec) {
 	c.encode = func(p unsafe.Pointer, depth int) (Value, error) { return encodeRun(c, elem, size, p, n, depth) }
 }
 
-// encodeRun makes a list of n elements in a row.
 func encodeRun(c, elem *codec, size uintptr, data unsafe.Pointer, n, depth int) (Value, error) {
 	if depth >= MaxDepth {
 		return Value{}, &ConvertError{From: c.typ.String(), To: "a value", Err: errLoop}

@@ -279,7 +279,6 @@ func isVersion(word string) bool {
 	return len(word) > 1 && word[0] == 'v' && strings.Trim(word[1:], "0123456789") == ""
 }
 
-// withoutTypes replaces type arguments by […].
 func withoutTypes(name string) string {
 	var b strings.Builder
 	depth := 0

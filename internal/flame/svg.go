@@ -147,7 +147,6 @@ func fit(name string, room int) string {
 	return string([]rune(name)[:chars-1]) + "…"
 }
 
-// pixels writes units of a pixel.
 func pixels(n int) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%02d", n/unit, n%unit), "0"), ".")
 }

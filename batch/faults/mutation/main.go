@@ -144,7 +144,6 @@ func (b *bench) try(ctx context.Context, m mutation) error {
 	return nil
 }
 
-// overlay writes the changed file and the overlay for the compiler.
 func (b *bench) overlay(m mutation) (string, error) {
 	path := filepath.Join(b.root, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)

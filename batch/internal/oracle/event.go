@@ -100,7 +100,6 @@ func number(raw []byte, before string) (n uint64, rest []byte, err error) {
 	return n, rest[end:], err
 }
 
-// corrupt adds the beginning of raw to an error.
 func corrupt(raw []byte, err error) error {
 	return fmt.Errorf("corrupt event %.120q: %w", raw, err)
 }

@@ -71,46 +71,39 @@ func (l *Ledger) Added(e *Event, err error) error {
 
 // Dropped records that the processor said it dropped an event, and why.
 func (l *Ledger) Dropped(raw []byte, reason string) {
-	e, err := Parse(raw)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.problemLocked("dropped as %s: %v", reason, err)
-		return
-	}
-	f := l.fateLocked(e.ID)
-	if f == nil {
-		return
-	}
-	if f.dropped != "" {
-		l.problemLocked("event %d: dropped as %s, then as %s", e.ID, f.dropped, reason)
-	}
-	if f.returned {
-		l.problemLocked("event %d: returned by Close, and dropped as %s", e.ID, reason)
-	}
-	f.dropped = reason
+	l.reported(raw, "dropped as "+reason, func(id uint64, f *fate) {
+		if f.dropped != "" {
+			l.problemLocked("event %d: dropped as %s, then as %s", id, f.dropped, reason)
+		}
+		if f.returned {
+			l.problemLocked("event %d: returned by Close, and dropped as %s", id, reason)
+		}
+		f.dropped = reason
+	})
 }
 
 // Returned records that Close returned an event.
 func (l *Ledger) Returned(raw []byte) {
+	l.reported(raw, "returned by Close", func(id uint64, f *fate) {
+		if f.returned {
+			l.problemLocked("event %d: returned twice", id)
+		}
+		if f.dropped != "" {
+			l.problemLocked("event %d: dropped as %s, and returned by Close", id, f.dropped)
+		}
+		f.returned = true
+	})
+}
+
+func (l *Ledger) reported(raw []byte, as string, note func(id uint64, f *fate)) {
 	e, err := Parse(raw)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.problemLocked("returned by Close: %v", err)
-		return
+		l.problemLocked("%s: %v", as, err)
+	} else if f := l.fateLocked(e.ID); f != nil {
+		note(e.ID, f)
 	}
-	f := l.fateLocked(e.ID)
-	if f == nil {
-		return
-	}
-	if f.returned {
-		l.problemLocked("event %d: returned twice", e.ID)
-	}
-	if f.dropped != "" {
-		l.problemLocked("event %d: dropped as %s, and returned by Close", e.ID, f.dropped)
-	}
-	f.returned = true
 }
 
 // Counts are the events of a Ledger by what their producers were told.

@@ -269,7 +269,6 @@ const (
 // profilePath is the path of the profile on an admin server.
 const profilePath = "debug/pprof/profile"
 
-// fetchProfile asks a server for a profile. The end of ctx cancels it.
 func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) {
 	u := from.url.JoinPath(profilePath)
 	u.RawQuery = url.Values{"seconds": {strconv.Itoa(o.seconds)}}.Encode()
@@ -307,7 +306,6 @@ func fetchProfile(ctx context.Context, from source, o *options) ([]byte, error) 
 	return data, refused(from, resp, data, o)
 }
 
-// unreachable says why there was no answer.
 func unreachable(from source, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -326,7 +324,6 @@ func unreachable(from source, err error) error {
 	return notAdmin(from, err.Error())
 }
 
-// refused says why an answer is not a profile; nil if it is one.
 func refused(from source, resp *http.Response, body []byte, o *options) error {
 	text, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
 	text = show.Printable(text)

@@ -127,7 +127,6 @@ func newReportJSON(p *flame.Profile, o *options) reportJSON {
 	return out
 }
 
-// table shows where the time was spent, and a summary.
 func table(p *flame.Profile, o *options) string {
 	s := list(p, o.by)
 	rows, others := s.most(p, o.top)

@@ -104,7 +104,6 @@ func narrow(o *output, codes []uint32, width int) span {
 	return o.since(off)
 }
 
-// codeWidth returns the bytes of a code, given the number of codes.
 func codeWidth(codes int) int {
 	switch {
 	case codes <= 1<<8:

@@ -194,7 +194,6 @@ func (m *meta) append(r *record) {
 	}
 }
 
-// section returns the name of the column in errors.
 func (m *meta) section() string {
 	switch m.role {
 	case roleEvents:
@@ -205,7 +204,6 @@ func (m *meta) section() string {
 	return "column " + m.name
 }
 
-// dictSection returns the name of the column's dictionary in errors.
 func (m *meta) dictSection() string {
 	if m.role == roleEvents {
 		return "dictionary of events"

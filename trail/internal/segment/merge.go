@@ -425,7 +425,6 @@ func (c *Column) rawReader(t event.Type) func(dst []uint64, lo, hi int) []uint64
 	}
 }
 
-// rawOf returns the raw value of a code in a type.
 func (c *Column) rawOf(code uint32, t event.Type) uint64 {
 	v := c.Value(code)
 	switch {

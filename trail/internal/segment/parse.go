@@ -42,7 +42,6 @@ func parse(name string, image []byte) (*Segment, error) {
 	return s, nil
 }
 
-// frame checks the header and the trailer and returns the footer.
 func (s *Segment) frame() ([]byte, error) {
 	image := s.image
 	size := int64(len(image))
@@ -281,7 +280,6 @@ func (c *cursor) width() int {
 	return w
 }
 
-// addColumn gives a column its place in the segment.
 func (s *Segment) addColumn(c *cursor, col *Column) error {
 	m := &col.meta
 	switch m.role {

@@ -127,7 +127,6 @@ func distinct[T number](values []T, none T, limit int) []T {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// placesOf returns the place of each value, from 1 on.
 func placesOf[T number](sorted []T) map[T]uint32 {
 	places := make(map[T]uint32, len(sorted))
 	for i, v := range sorted {

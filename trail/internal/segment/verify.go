@@ -165,7 +165,6 @@ func (v *verifier) column(c *Column) {
 	}
 }
 
-// dictionary checks that values ascend.
 func (v *verifier) dictionary(c *Column) bool {
 	switch c.dict {
 	case dictText:
@@ -244,7 +243,6 @@ func (v *verifier) eventIDs() {
 	}
 }
 
-// sets checks that the sets are those of the events.
 func (v *verifier) sets() {
 	x := v.s.sets
 	if x == nil {

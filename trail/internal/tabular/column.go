@@ -172,7 +172,6 @@ func (c *column) put(dst []event.Value, stride, i, base int, v event.Value, err 
 	}
 }
 
-// values reads the next n values that are there.
 func (c *column) values(dst []event.Value, stride, n, base int) error {
 	switch c.enc {
 	case plainDictionary, format.RLEDictionary:
@@ -222,7 +221,6 @@ func (c *column) values(dst []event.Value, stride, n, base int) error {
 	return c.plain(dst, stride, n, base)
 }
 
-// plain reads values of PLAIN pages and dictionaries.
 func (c *column) plain(dst []event.Value, stride, n, base int) error {
 	if c.physical == format.Boolean {
 		if len(c.data)*8-c.bit < n {
@@ -403,7 +401,6 @@ func (c *column) page() error {
 	}
 }
 
-// header reads the header of a page, and moves behind it.
 func (c *column) header(h *format.PageHeader) error {
 	for size := int64(1024); ; size *= 8 {
 		size = min(size, c.end-c.at)
@@ -441,7 +438,6 @@ func (c *column) load(h *format.PageHeader) error {
 	return nil
 }
 
-// hold sets the memory that the column counts for.
 func (c *column) hold(bytes int64) error {
 	c.file.held += bytes - c.held
 	c.held = bytes
@@ -451,7 +447,6 @@ func (c *column) hold(bytes int64) error {
 	return nil
 }
 
-// dictionary takes a page of values that others refer to.
 func (c *column) dictionary(h *format.PageHeader) error {
 	if !h.DictionaryPageHeader.Valid {
 		return errThrift
@@ -487,7 +482,6 @@ func (c *column) dictionary(h *format.PageHeader) error {
 	return nil
 }
 
-// dataPage takes a page of the first version.
 func (c *column) dataPage(h *format.PageHeader) error {
 	p := h.DataPageHeader.V
 	if !h.DataPageHeader.Valid || p.NumValues < 0 {
@@ -533,7 +527,6 @@ func (c *column) dataPageV2(h *format.PageHeader) error {
 	return c.begin(p.Encoding, int(p.NumValues), b)
 }
 
-// begin makes the values of a page ready to be read.
 func (c *column) begin(enc format.Encoding, n int, b []byte) error {
 	if int64(n) > c.unseen {
 		return errors.New("it has more rows than its row group")

@@ -195,7 +195,6 @@ func (f *window) fill() {
 // needs no newline.
 func (f *window) whole() bool { return f.eof && f.err == nil }
 
-// skipLine skips the rest of the line and reports whether the line ended.
 func (f *window) skipLine() bool {
 	for {
 		if i := bytes.IndexByte(f.rest(), '\n'); i >= 0 {

@@ -154,7 +154,6 @@ func (g *guess) see(s string) {
 	}
 }
 
-// best returns the narrowest type, Unknown if there was no text.
 func (g *guess) best() event.Type {
 	switch {
 	case !g.seen:
@@ -169,7 +168,6 @@ func (g *guess) best() event.Type {
 	return event.String
 }
 
-// quote quotes a text of the input for a message, shortened if it is long.
 func quote(s string) string {
 	if len(s) > 40 {
 		s = s[:40]
