@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/channels"
 )
 
 // designs returns all that this program can be as a child.
-func designs() []arm.Design { return slices.Concat(channels.Designs(), ours()) }
+func designs() []arm.Design { return slices.Concat(arm.Designs(), ours()) }
 
 func others() []string { return []string{"otel batch span processor", "posthog-go"} }
 
@@ -32,7 +31,7 @@ type entrant struct {
 func (l *lab) entrants(saturated bool) []entrant {
 	var all []entrant
 	for _, d := range designs() {
-		if saturated || d.Name != channels.Queued {
+		if saturated || d.Name != arm.Queued {
 			all = append(all, entrant{name: d.Name, copies: d.Copies != nil})
 		}
 	}

@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
-	"github.com/uniflow-labs/uniflow/bench/batch/channels"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
+	"github.com/uniflow-labs/uniflow/bench/batch/arm"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -31,21 +30,21 @@ type cost struct {
 
 // An adder takes events and discards them.
 type adder struct {
-	add   func(*model.Event)
+	add   func(*arm.Event)
 	close func() error
 }
 
 // A form is how events are encoded.
 type form struct {
 	name   string
-	encode channels.Encode
+	encode arm.Encode
 }
 
 // forms are 32 bytes as they are in memory, and the JSON of the protocol.
 func forms() []form {
 	return []form{
-		{"struct", model.AppendFlat},
-		{"json150", func(dst []byte, e *model.Event) []byte { return model.AppendJSON(dst, e, model.JSONSize) }},
+		{"struct", arm.AppendFlat},
+		{"json150", func(dst []byte, e *arm.Event) []byte { return arm.AppendJSON(dst, e, arm.JSONSize) }},
 	}
 }
 
@@ -66,15 +65,15 @@ type contender struct {
 func contenders() []contender {
 	channel := func(queue int) func(form, string) (adder, error) {
 		return func(f form, _ string) (adder, error) {
-			c := channels.NewChannel(f.encode, queue)
+			c := arm.NewChannel(f.encode, queue)
 			return adder{c.Add, func() error { c.Close(); return nil }}, nil
 		}
 	}
 	return []contender{
-		{nameChannel, channel(channels.Queue)},
+		{nameChannel, channel(arm.Queue)},
 		{nameUnbuffered, channel(0)},
 		{"swap", func(f form, _ string) (adder, error) {
-			s := channels.NewSwap(f.encode)
+			s := arm.NewSwap(f.encode)
 			return adder{s.Add, func() error { s.Close(); return nil }}, nil
 		}},
 		{nameOurs, func(f form, _ string) (adder, error) { return discarding(f, nil) }},
@@ -86,8 +85,8 @@ func contenders() []contender {
 
 // discarding returns a processor of ours whose send function takes every batch.
 func discarding(f form, spool *batch.Spool) (adder, error) {
-	p, err := batch.New(batch.Options[model.Event]{
-		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return f.encode(dst, e), nil },
+	p, err := batch.New(batch.Options[arm.Event]{
+		Encode:  func(dst []byte, e *arm.Event) ([]byte, error) { return f.encode(dst, e), nil },
 		Send:    func(context.Context, *batch.Batch) batch.Outcome { return batch.Outcome{} },
 		Format:  batch.FormatRaw,
 		Trigger: batch.Trigger{Count: limit, Bytes: 4 << 20, Linger: interval},
@@ -98,7 +97,7 @@ func discarding(f form, spool *batch.Spool) (adder, error) {
 	}
 	var failed atomic.Pointer[error]
 	return adder{
-		add: func(e *model.Event) {
+		add: func(e *arm.Event) {
 			if err := p.Add(e); err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
@@ -189,7 +188,7 @@ func ingestOnce(ctx context.Context, d *contender, f form, producers int, length
 	var stop atomic.Bool
 	for p := range producers {
 		all.Go(func() {
-			e := model.Event{Seq: uint64(p) << 40, Time: time.Now().UnixNano(), User: uint64(p), Value: 42}
+			e := arm.Event{Seq: uint64(p) << 40, Time: time.Now().UnixNano(), User: uint64(p), Value: 42}
 			for !stop.Load() {
 				for range addsTogether {
 					e.Seq++

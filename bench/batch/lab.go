@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 	"github.com/uniflow-labs/uniflow/bench/gotest"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
@@ -113,10 +112,10 @@ func (l *lab) measure(ctx context.Context, e *entrant, job arm.Job, length time.
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	base, name := "http://"+l.receiver.Addr, filepath.Base(dir)
-	client := model.NewClient(base, name)
-	run := model.Run{Latency: latency, Expect: int(float64(l.rate)*length.Seconds()) + 1}
+	client := arm.NewClient(base, name)
+	run := arm.Run{Latency: latency, Expect: int(float64(l.rate)*length.Seconds()) + 1}
 	if job == arm.Saturate {
-		run = model.Run{Discard: true}
+		run = arm.Run{Discard: true}
 	}
 	if err := client.Begin(ctx, run); err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (l *lab) measure(ctx context.Context, e *entrant, job arm.Job, length time.
 	defer func() { err = errors.Join(err, client.End(ctx)) }()
 	task := arm.Task{
 		Job: job, Design: e.name, Server: base, Run: name, Rate: l.rate, Length: length, Producers: producers,
-		Options: arm.Options{Dir: dir, Size: model.JSONSize, Interval: interval, Limit: limit},
+		Options: arm.Options{Dir: dir, Size: arm.JSONSize, Interval: interval, Limit: limit},
 	}
 	path, args := l.self, append([]string{child, childArm}, task.Args()...)
 	if e.other {
@@ -152,7 +151,7 @@ func receive(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: model.NewReceiver(), ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Handler: arm.NewReceiver(), ReadHeaderTimeout: 10 * time.Second}
 	var stopped sync.WaitGroup
 	stopped.Go(func() {
 		<-ctx.Done()

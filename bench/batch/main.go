@@ -13,9 +13,8 @@
 // says which targets are met, and writes DIR/batch.json.
 //
 // Reading order: main.go, lab.go (processes), arms.go (what is compared),
-// ingest.go, report.go. Package model has the receiver, package arm measures one
-// arm, package channels has the designs with channels. The module peers has the
-// arms that others wrote.
+// ingest.go, report.go. Package arm measures one arm, and has the receiver and the
+// designs with channels. The module peers has the arms that others wrote.
 package main
 
 import (

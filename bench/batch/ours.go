@@ -8,7 +8,6 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 const (
@@ -39,7 +38,7 @@ func ourDesign(name string, ahead bool) arm.Design {
 
 // A subject is our processor.
 type subject struct {
-	p  *batch.Processor[model.Event]
+	p  *batch.Processor[arm.Event]
 	mu struct {
 		sync.Mutex
 		dropped map[string]int64
@@ -53,8 +52,8 @@ func newOurs(o arm.Options, ahead bool) (*subject, error) {
 	}
 	s := &subject{}
 	s.mu.dropped = make(map[string]int64)
-	c := batch.Options[model.Event]{
-		Encode:  func(dst []byte, e *model.Event) ([]byte, error) { return model.AppendJSON(dst, e, o.Size), nil },
+	c := batch.Options[arm.Event]{
+		Encode:  func(dst []byte, e *arm.Event) ([]byte, error) { return arm.AppendJSON(dst, e, o.Size), nil },
 		Send:    send,
 		Format:  batch.FormatArray,
 		Trigger: batch.Trigger{Count: o.Limit, Linger: o.Interval},
@@ -71,7 +70,7 @@ func newOurs(o arm.Options, ahead bool) (*subject, error) {
 	return s, err
 }
 
-func (s *subject) Offer(e *model.Event) (reason string) {
+func (s *subject) Offer(e *arm.Event) (reason string) {
 	switch err := s.p.Add(e); {
 	case err == nil:
 		return ""

@@ -5,9 +5,18 @@
 // main function of the process and prints a [Result]. Everything that is measured
 // of the client, CPU time, memory, profiles, is therefore the arm's.
 //
+// The subject sends to a [Receiver], which answers after a given time, so that
+// figures of different machines can be compared. A [Client] sets up a run and reads
+// which events came, which came twice, and how old they were. [Designs] are those
+// that the founding article measured, with a channel: workers collect events until
+// there are enough or their ticker ticks, and then post them, themselves or in the
+// background. Everything else is as in our processor: events are structs without
+// pointers, the same function encodes them into memory of the right size, and
+// connections are reused.
+//
 // Reading order: arm.go, load.go (who offers, and when), child.go (what is
-// measured around it), shares.go (what profiles say). The package knows nothing
-// of the designs.
+// measured around it), shares.go (what profiles say), event.go, receiver.go,
+// pool.go (the designs), ingest.go (the part of two that takes events).
 package arm
 
 import (
@@ -17,8 +26,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // A Subject ships events to the receiver.
@@ -26,7 +33,7 @@ type Subject interface {
 	// Offer hands over an event, which stays the caller's. It returns "" when the
 	// event was accepted, which may take a while, and otherwise the reason. In
 	// saturation runs several goroutines call it concurrently.
-	Offer(e *model.Event) (reason string)
+	Offer(e *Event) (reason string)
 	// Close sends what is waiting, as far as the design does so, and ends the
 	// subject. Offer is not called after it.
 	Close(ctx context.Context) error
@@ -50,8 +57,8 @@ type Options struct {
 }
 
 // Post posts events as a JSON array.
-func (o *Options) Post(ctx context.Context, client *http.Client, events []model.Event) error {
-	body := model.AppendArray(make([]byte, 0, len(events)*(o.Size+1)+2), events, o.Size)
+func (o *Options) Post(ctx context.Context, client *http.Client, events []Event) error {
+	body := AppendArray(make([]byte, 0, len(events)*(o.Size+1)+2), events, o.Size)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.URL, bytes.NewReader(body))
 	if err != nil {
 		return err

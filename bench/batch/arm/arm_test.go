@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
@@ -41,12 +40,12 @@ func TestDue(t *testing.T) {
 type stuck struct {
 	start    time.Time
 	from, to time.Duration
-	seen     []model.Event
+	seen     []Event
 	refuse   uint64 // every so many are refused; 0 for none
 	mu       sync.Mutex
 }
 
-func (s *stuck) Offer(e *model.Event) string {
+func (s *stuck) Offer(e *Event) string {
 	if at := time.Since(s.start); at >= s.from && at < s.to {
 		t := time.NewTimer(s.to - at)
 		<-t.C
@@ -190,11 +189,11 @@ func TestCopyShare(t *testing.T) {
 type hoarder struct {
 	o      Options
 	mu     sync.Mutex
-	events []model.Event
+	events []Event
 	posted atomic.Pointer[[]byte]
 }
 
-func (h *hoarder) Offer(e *model.Event) string {
+func (h *hoarder) Offer(e *Event) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, *e)
@@ -209,20 +208,20 @@ func (h *hoarder) Close(context.Context) error {
 //go:noinline
 func (h *hoarder) finish() {
 	all := duplicate(h.events)
-	body := model.AppendArray(nil, all, h.o.Size)
+	body := AppendArray(nil, all, h.o.Size)
 	h.posted.Store(&body)
 }
 
 //go:noinline
-func duplicate(events []model.Event) []model.Event {
-	all := make([]model.Event, len(events))
+func duplicate(events []Event) []Event {
+	all := make([]Event, len(events))
 	copy(all, events)
 	return all
 }
 
 // TestChild runs each job in this process, and checks that the figures add up.
 func TestChild(t *testing.T) {
-	s := httptest.NewServer(model.NewReceiver())
+	s := httptest.NewServer(NewReceiver())
 	defer s.Close()
 	const self = "github.com/uniflow-labs/uniflow/bench/batch/arm."
 	designs := []Design{{
@@ -232,12 +231,12 @@ func TestChild(t *testing.T) {
 	}}
 	f := func(job Job) Result {
 		t.Helper()
-		c := model.NewClient(s.URL, string(job))
-		if err := c.Begin(t.Context(), model.Run{Expect: 1000}); err != nil {
+		c := NewClient(s.URL, string(job))
+		if err := c.Begin(t.Context(), Run{Expect: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		task := Task{Job: job, Design: "hoarder", Server: s.URL, Run: string(job), Rate: 2000, Length: 100 * time.Millisecond, Producers: 2,
-			Options: Options{Size: model.JSONSize, Interval: time.Second, Limit: 10}}
+			Options: Options{Size: JSONSize, Interval: time.Second, Limit: 10}}
 		var out, errs strings.Builder
 		if code := Child(t.Context(), task.Args(), designs, &out, &errs); code != 0 {
 			t.Fatalf("%s: got exit code %d and %s, want 0", job, code, errs.String())

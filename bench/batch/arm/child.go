@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
@@ -145,7 +144,7 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 	if task.Job == Memory {
 		runtime.MemProfileRate = 1
 	}
-	client := model.NewClient(task.Server, task.Run)
+	client := NewClient(task.Server, task.Run)
 	task.Options.URL, task.Options.Endpoint = client.URL(), client.Endpoint()
 	r := &Result{Name: d.Name, Load: d.Load}
 	if task.Job == Saturate {
@@ -205,7 +204,7 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 
 // drive makes the subject, offers it what the task says, and closes it. It
 // returns how long closing took.
-func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *outcome, r *Result) (closed time.Duration, err error) {
+func drive(ctx context.Context, d *Design, task *Task, client *Client, t *outcome, r *Result) (closed time.Duration, err error) {
 	s, err := d.Make(task.Options)
 	if err != nil {
 		return 0, err
@@ -231,12 +230,12 @@ func drive(ctx context.Context, d *Design, task *Task, client *model.Client, t *
 
 // deliver offers on schedule, and looks at the account when the time is up,
 // whether or not everything could be offered by then.
-func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *model.Client, t *outcome, r *Result) error {
+func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *Client, t *outcome, r *Result) error {
 	start := time.Now()
 	line := time.NewTimer(task.Length)
 	defer line.Stop()
 	var stop sync.WaitGroup
-	var counts model.Counts
+	var counts Counts
 	var countErr error
 	stop.Go(func() {
 		select {
@@ -254,7 +253,7 @@ func deliver(ctx context.Context, s Subject, d *Design, task *Task, client *mode
 	return errors.Join(err, countErr)
 }
 
-func (r *Result) counted(c model.Counts) {
+func (r *Result) counted(c Counts) {
 	r.Delivered, r.Duplicates, r.Foreign, r.Malformed, r.Requests = c.Distinct, c.Duplicates, c.Foreign, c.Malformed, c.Requests
 	if c.Requests > 0 {
 		r.MeanBatch = float64(c.Events) / float64(c.Requests)

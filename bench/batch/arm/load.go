@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // tick is how often events are offered: 10 at 2,000 a second.
@@ -36,7 +34,7 @@ func offer(ctx context.Context, s Subject, l Load, plan schedule, start time.Tim
 	t.dropped = make(map[string]int64)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	event := model.Event{User: 7, Value: 42}
+	event := Event{User: 7, Value: 42}
 	next := 0 // the Seq of the next event
 	for k := 0; next < plan.total; k++ {
 		at := start.Add(time.Duration(k) * tick)
@@ -87,7 +85,7 @@ func saturate(ctx context.Context, s Subject, producers int, length time.Duratio
 	end := time.Now().Add(length)
 	for p := range producers {
 		all.Go(func() {
-			event := model.Event{Seq: uint64(p) << 40, User: uint64(p)}
+			event := Event{Seq: uint64(p) << 40, User: uint64(p)}
 			var offered, accepted int64
 			dropped := make(map[string]int64)
 			for {

@@ -8,7 +8,6 @@ import (
 	"github.com/posthog/posthog-go"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // payload makes the properties of an event about as long as the benchmark's.
@@ -36,7 +35,7 @@ type captures struct {
 }
 
 // Offer waits when the client's channel is full.
-func (s *captures) Offer(e *model.Event) (reason string) {
+func (s *captures) Offer(e *arm.Event) (reason string) {
 	err := s.client.Enqueue(posthog.Capture{
 		DistinctId: strconv.FormatUint(e.User, 10), Event: "event",
 		Properties: posthog.Properties{"seq": e.Seq, "time": e.Time, "value": e.Value, "payload": payload},

@@ -7,27 +7,26 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // TestPeers checks that both arms deliver each event once.
 func TestPeers(t *testing.T) {
-	s := httptest.NewServer(model.NewReceiver())
+	s := httptest.NewServer(arm.NewReceiver())
 	defer s.Close()
 	for _, d := range []arm.Design{spanProcessor(), eventsClient()} {
 		t.Run(d.Name, func(t *testing.T) {
 			const n = 500
-			c := model.NewClient(s.URL, "test")
-			if err := c.Begin(t.Context(), model.Run{Latency: time.Millisecond, Expect: n}); err != nil {
+			c := arm.NewClient(s.URL, "test")
+			if err := c.Begin(t.Context(), arm.Run{Latency: time.Millisecond, Expect: n}); err != nil {
 				t.Fatal(err)
 			}
-			subject, err := d.Make(arm.Options{URL: c.URL(), Endpoint: c.Endpoint(), Size: model.JSONSize, Interval: 10 * time.Millisecond, Limit: 100})
+			subject, err := d.Make(arm.Options{URL: c.URL(), Endpoint: c.Endpoint(), Size: arm.JSONSize, Interval: 10 * time.Millisecond, Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
 			now := time.Now().UnixNano()
 			for i := range n {
-				if reason := subject.Offer(&model.Event{Seq: uint64(i), Time: now}); reason != "" {
+				if reason := subject.Offer(&arm.Event{Seq: uint64(i), Time: now}); reason != "" {
 					t.Fatal(reason)
 				}
 			}
@@ -54,7 +53,7 @@ func TestFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		if reason := subject.Offer(&model.Event{Seq: uint64(i)}); reason != "" {
+		if reason := subject.Offer(&arm.Event{Seq: uint64(i)}); reason != "" {
 			t.Fatal(reason)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // spanProcessor is OpenTelemetry's BatchSpanProcessor with its default queue of
@@ -33,7 +32,7 @@ type spans struct {
 	tracer   api.Tracer
 }
 
-func (s *spans) Offer(e *model.Event) (reason string) {
+func (s *spans) Offer(e *arm.Event) (reason string) {
 	at := api.WithTimestamp(time.Unix(0, e.Time))
 	_, span := s.tracer.Start(context.Background(), "event", at, api.WithAttributes(
 		attribute.Int64("seq", int64(e.Seq)), attribute.Int64("time", e.Time),
@@ -54,7 +53,7 @@ type exporter struct {
 // ExportSpans posts a batch. The processor does not call it again before it has
 // returned.
 func (x *exporter) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) error {
-	events := make([]model.Event, len(all))
+	events := make([]arm.Event, len(all))
 	for i, span := range all {
 		for _, a := range span.Attributes() {
 			switch n := a.Value.AsInt64(); a.Key {

@@ -1,15 +1,4 @@
-// Package channels ships events through a channel to workers that select: the
-// designs which the batch benchmark compares with.
-//
-// [Designs] are those that the founding article measured: workers collect events
-// until there are enough or their ticker ticks, and then post them, themselves or
-// in the background. ingest.go has the part of two designs that takes events, to
-// measure what an event costs.
-//
-// Everything else is as in our processor: events are structs without pointers,
-// the same function encodes them into memory of the right size, and connections
-// are reused.
-package channels
+package arm
 
 import (
 	"context"
@@ -17,9 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // A shape is what tells the designs apart.
@@ -34,15 +20,15 @@ type shape struct {
 const conns = 128
 
 // pkg is what the names of this package's functions begin with.
-const pkg = "github.com/uniflow-labs/uniflow/bench/batch/channels."
+const pkg = "github.com/uniflow-labs/uniflow/bench/batch/arm."
 
 // Queued is the name of the design with a buffered channel.
 const Queued = "1 async, queue 4096"
 
 // Designs returns the three designs of the founding article, and the last of them
 // with a queue of 4,096.
-func Designs() []arm.Design {
-	return []arm.Design{
+func Designs() []Design {
+	return []Design{
 		design("10 workers sync", shape{workers: 10}),
 		design("100 workers sync", shape{workers: 100}),
 		design("1 worker async, copy", shape{workers: 1, async: true}),
@@ -50,10 +36,10 @@ func Designs() []arm.Design {
 	}
 }
 
-func design(name string, s shape) arm.Design {
-	return arm.Design{
-		Name: name, Load: arm.Closed, Tells: true,
-		Make: func(o arm.Options) (arm.Subject, error) { return newPool(o, s), nil },
+func design(name string, s shape) Design {
+	return Design{
+		Name: name, Load: Closed, Tells: true,
+		Make: func(o Options) (Subject, error) { return newPool(o, s), nil },
 		// What flush does in the background belongs to run as well.
 		Under:  []string{pkg + "(*pool).run", pkg + "(*pool).flush"},
 		Copies: []string{pkg + "deepCopy"},
@@ -63,9 +49,9 @@ func design(name string, s shape) arm.Design {
 // A pool is workers that read from one channel.
 type pool struct {
 	shape
-	o      arm.Options
-	events chan model.Event // never closed, as producers send
-	done   chan struct{}    // closed by Close
+	o      Options
+	events chan Event    // never closed, as producers send
+	done   chan struct{} // closed by Close
 	client *http.Client
 
 	workers sync.WaitGroup
@@ -73,10 +59,10 @@ type pool struct {
 	failed  atomic.Int64   // events of batches that were not taken
 }
 
-func newPool(o arm.Options, s shape) *pool {
+func newPool(o Options, s shape) *pool {
 	p := &pool{
 		shape: s, o: o,
-		events: make(chan model.Event, s.queue),
+		events: make(chan Event, s.queue),
 		done:   make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}, Timeout: 30 * time.Second},
 	}
@@ -86,7 +72,7 @@ func newPool(o arm.Options, s shape) *pool {
 	return p
 }
 
-func (p *pool) Offer(e *model.Event) (reason string) {
+func (p *pool) Offer(e *Event) (reason string) {
 	select {
 	case p.events <- *e:
 		return ""
@@ -100,7 +86,7 @@ func (p *pool) Offer(e *model.Event) (reason string) {
 func (p *pool) run() {
 	every := time.NewTicker(p.o.Interval)
 	defer every.Stop()
-	batch := make([]model.Event, 0, p.o.Limit)
+	batch := make([]Event, 0, p.o.Limit)
 	for {
 		select {
 		case e := <-p.events:
@@ -116,7 +102,7 @@ func (p *pool) run() {
 	}
 }
 
-func (p *pool) drain(batch []model.Event) {
+func (p *pool) drain(batch []Event) {
 	for {
 		select {
 		case e := <-p.events:
@@ -131,7 +117,7 @@ func (p *pool) drain(batch []model.Event) {
 }
 
 // flush posts a batch, and returns its memory.
-func (p *pool) flush(batch []model.Event) []model.Event {
+func (p *pool) flush(batch []Event) []Event {
 	if len(batch) == 0 {
 		return batch
 	}
@@ -147,13 +133,13 @@ func (p *pool) flush(batch []model.Event) []model.Event {
 // deepCopy is what allows a worker to go on with its memory.
 //
 //go:noinline
-func deepCopy(batch []model.Event) []model.Event {
-	own := make([]model.Event, len(batch))
+func deepCopy(batch []Event) []Event {
+	own := make([]Event, len(batch))
 	copy(own, batch)
 	return own
 }
 
-func (p *pool) post(batch []model.Event) {
+func (p *pool) post(batch []Event) {
 	if err := p.o.Post(context.Background(), p.client, batch); err != nil {
 		p.failed.Add(int64(len(batch)))
 	}

@@ -1,4 +1,4 @@
-package model
+package arm
 
 import (
 	"bytes"
@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestAppendJSON(t *testing.T) {
 	f := func(e Event, size int) {

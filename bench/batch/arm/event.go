@@ -1,10 +1,4 @@
-// Package model has the [Event] of the batch benchmark and the [Receiver] that
-// takes batches of them.
-//
-// The receiver answers after a given time, so that figures of different machines
-// can be compared. It counts which events came, which came twice, and how old
-// they were. A [Client] sets up a run and reads the counts.
-package model
+package arm
 
 import "strconv"
 

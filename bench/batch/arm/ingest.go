@@ -1,14 +1,12 @@
-package channels
+package arm
 
 import (
 	"sync"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/bench/batch/model"
 )
 
 // An Encode appends the encoded event to dst.
-type Encode func(dst []byte, e *model.Event) []byte
+type Encode func(dst []byte, e *Event) []byte
 
 // How much the ingest designs collect before they discard it: the batch of the
 // protocol, and a chunk that fits the processor's cache.
@@ -20,7 +18,7 @@ const (
 // A Channel is the ingest side of a pool with one worker, which collects a batch,
 // encodes it, and discards it. Make it with NewChannel.
 type Channel struct {
-	events chan model.Event
+	events chan Event
 	done   chan struct{}
 	worker sync.WaitGroup
 }
@@ -30,13 +28,13 @@ const Queue = 4096
 
 // NewChannel starts the reader of a channel with room for a number of events.
 func NewChannel(encode Encode, queue int) *Channel {
-	c := &Channel{events: make(chan model.Event, queue), done: make(chan struct{})}
+	c := &Channel{events: make(chan Event, queue), done: make(chan struct{})}
 	c.worker.Go(func() { c.run(encode) })
 	return c
 }
 
 // Add hands over an event. It is safe for concurrent use, but not with Close.
-func (c *Channel) Add(e *model.Event) {
+func (c *Channel) Add(e *Event) {
 	select {
 	case c.events <- *e:
 	case <-c.done:
@@ -46,7 +44,7 @@ func (c *Channel) Add(e *model.Event) {
 func (c *Channel) run(encode Encode) {
 	every := time.NewTicker(500 * time.Millisecond)
 	defer every.Stop()
-	batch := make([]model.Event, 0, batchEvents)
+	batch := make([]Event, 0, batchEvents)
 	var body []byte
 	flush := func() {
 		body = body[:0]
@@ -105,7 +103,7 @@ func NewSwap(encode Encode) *Swap {
 }
 
 // Add hands over an event. It is safe for concurrent use, but not with Close.
-func (s *Swap) Add(e *model.Event) {
+func (s *Swap) Add(e *Event) {
 	var full []byte
 	s.mu.Lock()
 	s.mu.chunk = s.encode(s.mu.chunk, e)
