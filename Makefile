@@ -71,7 +71,7 @@ bench-trail-lessons: ## the five founding lessons of the event store, each next 
 	$(GO) test -run '^$$' -bench Lesson -benchtime 2s -count 5 ./bench/trail
 
 contention: build ## who waits for locks while workflows are under load
-	$(GO) run ./bench/contention
+	$(GO) run ./bench -contention
 
 guard: ## fails if something has become slower since BASE (a revision; the one in bench/guard/base)
 	$(GO) run ./bench/guard -coverage

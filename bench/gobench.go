@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
 const module = "github.com/uniflow-labs/uniflow"
@@ -91,14 +90,14 @@ const (
 )
 
 // cost is P4 and P5: a benchmark of the engine, and the same written by hand.
-func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, perOp, allocs float64) ([]report.Row, error) {
+func (l *lab) cost(ctx context.Context, line Line, name, unit string, perOp, allocs float64) ([]Row, error) {
 	got, err := l.benchTurns(ctx,
 		bench{pkg: enginePkg, name: "^Benchmark" + name + "$", cpu: 1}, bench{pkg: plainPkg, name: "^Benchmark" + name + "$", cpu: 1})
 	if err != nil {
 		return nil, err
 	}
 	engine, plain := got[0][name], got[1]
-	row := report.Row{Line: line, Figures: "ns", Ours: of(engine, unit), Baseline: of(plain[name+"/goroutines"], unit)}
+	row := Row{Line: line, Figures: "ns", Ours: of(engine, unit), Baseline: of(plain[name+"/goroutines"], unit)}
 	row.Value = row.Ours
 	each := of(engine, "allocs/op") / perOp
 	row.Notes = []string{fmt.Sprintf("%.3g allocations; the baseline is a goroutine and a channel for each node, calls of functions are %.1f ns",
@@ -106,10 +105,10 @@ func (l *lab) cost(ctx context.Context, line report.Line, name, unit string, per
 	if each > allocs {
 		row.Broken = []string{fmt.Sprintf("%.3g allocations, at most %g are allowed", each, allocs)}
 	}
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }
 
-func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureHop(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	// The process around the hops may allocate, which P5 measures.
 	rows, err := l.cost(ctx, line, "Hop", "ns/hop", 1000, 0.01)
 	if err != nil {
@@ -120,12 +119,12 @@ func measureHop(ctx context.Context, l *lab, line report.Line) ([]report.Row, er
 		return nil, err
 	}
 	on, off := of(got[0]["Metrics/on"], "ns/hop"), of(got[0]["Metrics/off"], "ns/hop")
-	metrics := report.Row{Line: line, Part: "what metrics add", Figures: "ns", Ours: on, Baseline: off, Value: on - off, Side: true}
+	metrics := Row{Line: line, Part: "what metrics add", Figures: "ns", Ours: on, Baseline: off, Value: on - off, Side: true}
 	metrics.Notes = []string{"a hop with metrics, and without; a sample of processes is measured by the clock"}
 	return append(rows, metrics), nil
 }
 
-func measureProcess(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureProcess(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	rows, err := l.cost(ctx, line, "Process", "ns/op", 1, 3)
 	for i := range rows {
 		if strings.HasPrefix(rows[i].Notes[0], "0 allocations") {
@@ -137,7 +136,7 @@ func measureProcess(ctx context.Context, l *lab, line report.Line) ([]report.Row
 }
 
 // measureScaling is P13. A loop that shares nothing shows what the machine allows.
-func measureScaling(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureScaling(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	const name = "^BenchmarkParallel$"
 	got, err := l.benchTurns(ctx,
 		bench{pkg: enginePkg, name: name, cpu: 1}, bench{pkg: enginePkg, name: name, cpu: 2},
@@ -146,25 +145,25 @@ func measureScaling(ctx context.Context, l *lab, line report.Line) ([]report.Row
 		return nil, err
 	}
 	rate := func(i int) float64 { return 1e9 / of(got[i]["Parallel"], "ns/op") }
-	row := report.Row{Line: line, Figures: "/s"}
+	row := Row{Line: line, Figures: "/s"}
 	row.Ratio(rate(1), rate(0))
 	row.Notes = []string{fmt.Sprintf("a loop that shares nothing gains %.2fx here", rate(3)/rate(2))}
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }
 
 // measureCodec is P6.
-func measureCodec(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureCodec(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	return l.versusBench(ctx, line, "^BenchmarkCodec", "compiled", "reflect", func(name string) bool { return strings.Contains(name, "Struct") })
 }
 
 // measureJSON is P7.
-func measureJSON(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureJSON(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	return l.versusBench(ctx, line, "^BenchmarkJSON", "ours", "encoding-json", func(string) bool { return true })
 }
 
 // versusBench makes a row of each pair of benchmarks of package value; the
 // contract is about those that counts picks.
-func (l *lab) versusBench(ctx context.Context, line report.Line, pattern, ours, baseline string, counts func(name string) bool) ([]report.Row, error) {
+func (l *lab) versusBench(ctx context.Context, line Line, pattern, ours, baseline string, counts func(name string) bool) ([]Row, error) {
 	// The halves of a pair are neighbours in one run of the binary, so each
 	// round has both sides.
 	got, err := l.benchTurns(ctx, bench{pkg: "value", name: pattern, cpu: 1})
@@ -178,10 +177,10 @@ func (l *lab) versusBench(ctx context.Context, line report.Line, pattern, ours, 
 		}
 	}
 	slices.Sort(names)
-	var rows []report.Row
+	var rows []Row
 	for _, name := range names {
 		a, b := got[0][name+"/"+ours], got[0][name+"/"+baseline]
-		row := report.Row{Line: line, Part: name, Figures: "ns", Ours: of(a, "ns/op"), Baseline: of(b, "ns/op"), Side: !counts(name)}
+		row := Row{Line: line, Part: name, Figures: "ns", Ours: of(a, "ns/op"), Baseline: of(b, "ns/op"), Side: !counts(name)}
 		row.Value = row.Baseline / row.Ours
 		row.Notes = []string{fmt.Sprintf("%g allocations, baseline %g", of(a, "allocs/op"), of(b, "allocs/op"))}
 		rows = append(rows, row)

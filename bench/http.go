@@ -12,9 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
-	"github.com/uniflow-labs/uniflow/bench/tools"
 )
 
 // A generator loads a server and returns the rate of answers, the number of failed
@@ -29,7 +27,7 @@ func installed(program string) bool {
 // wrk is keep-alive load from wrk.
 func (l *lab) wrk(conns int) generator {
 	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
-		got, err := tools.Wrk(ctx, s.URL(), conns, l.span())
+		got, err := Wrk(ctx, s.URL(), conns, l.span())
 		return got.Rate, got.Failed, got.P99, err
 	}
 }
@@ -37,7 +35,7 @@ func (l *lab) wrk(conns int) generator {
 // ab is load from ab with a connection for each request.
 func (l *lab) ab(conns, requests int) generator {
 	return func(ctx context.Context, s *server.Server) (float64, int64, time.Duration, error) {
-		got, err := tools.Ab(ctx, s.URL(), conns, requests)
+		got, err := Ab(ctx, s.URL(), conns, requests)
 		return got.Rate, got.Failed, got.P99, err
 	}
 }
@@ -88,8 +86,8 @@ func (l *lab) compare(ctx context.Context, what string, gen generator, servers .
 	return sides, err
 }
 
-func versus(line report.Line, part string, ours, baseline side) report.Row {
-	r := report.Row{Line: line, Part: part, Figures: "req/s"}
+func versus(line Line, part string, ours, baseline side) Row {
+	r := Row{Line: line, Part: part, Figures: "req/s"}
 	r.Ratio(program.Median(ours.rates), program.Median(baseline.rates))
 	r.Notes = []string{fmt.Sprintf("%s; CPU of the server for a request %.1f µs, baseline %.1f µs; p99 %.2f ms, baseline %.2f ms",
 		ratios(ours.rates, baseline.rates), program.Median(ours.cpus), program.Median(baseline.cpus), program.Median(ours.p99s), program.Median(baseline.p99s))}
@@ -122,7 +120,7 @@ func alike(ctx context.Context, a, b *server.Server) error {
 }
 
 // pair compares the ping server and its baseline, by a program and by package load.
-func (l *lab) pair(ctx context.Context, line report.Line, program string, first, second generator) (rows []report.Row, err error) {
+func (l *lab) pair(ctx context.Context, line Line, program string, first, second generator) (rows []Row, err error) {
 	ours, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
 		return nil, err
@@ -162,12 +160,12 @@ func (l *lab) pair(ctx context.Context, line report.Line, program string, first,
 }
 
 // measureKeepAlive is P1.
-func measureKeepAlive(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureKeepAlive(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	return l.pair(ctx, line, "wrk", l.wrk(64), l.own(load.Options{Conns: 64, KeepAlive: true, Duration: l.span()}))
 }
 
 // measureConnections is P2.
-func measureConnections(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureConnections(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	requests := 102400
 	if l.quick {
 		requests /= 4
@@ -176,7 +174,7 @@ func measureConnections(ctx context.Context, l *lab, line report.Line) ([]report
 }
 
 // measureChain is P3.
-func measureChain(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+func measureChain(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	plain, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
 		return nil, err

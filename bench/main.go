@@ -2,6 +2,7 @@
 // both sides from the same run and in turns.
 //
 //	go run ./bench [-only P1,P4] [-quick] [-runs N] [-out DIR]
+//	go run ./bench -contention [-quick]
 //
 // It prints a table, and writes DIR/engine.json (the figures) and
 // DIR/machine.json (where they come from). Servers are processes of their own: the
@@ -10,7 +11,8 @@
 //
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
 // contract: http.go (P1 to P3), gobench.go (P4 to P7, P13), profile.go (P8),
-// reload.go (P9), scale.go (P10, P11), taps.go (P12).
+// reload.go (P9), scale.go (P10, P11), taps.go (P12). contract.go has the lines, and
+// contention.go the waits for locks.
 package main
 
 import (
@@ -23,7 +25,6 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
 func main() { program.Main(run) }
@@ -36,12 +37,14 @@ type config struct {
 	binary string
 	strict bool
 	serve  string
+
+	contention bool
 }
 
 // run returns the exit code, which is 1 if a line is not met and -strict.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c config
-	var lines []report.Line
+	var lines []Line
 	flags := program.Flags("bench")
 	flags.StringVar(&c.only, "only", "", "measure these `lines` only, as in P1,P4")
 	flags.BoolVar(&c.quick, "quick", false, "short runs, for a first look")
@@ -49,6 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
 	flags.StringVar(&c.binary, "binary", filepath.Join("dist", "uniflow"), "the `program` to measure")
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 if a line is not met")
+	flags.BoolVar(&c.contention, "contention", false, "measure who waits for locks instead; exit with 1 if 1 % of the time goes to one of ours")
 	flags.StringVar(&c.serve, "serve", "", "be the baseline server, which listens at this `address`")
 	check := func() (err error) {
 		if c.runs < 1 {
@@ -66,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // A measurement is how a line gets its rows.
-type measurement func(context.Context, *lab, report.Line) ([]report.Row, error)
+type measurement func(context.Context, *lab, Line) ([]Row, error)
 
 func measurements() map[string]measurement {
 	return map[string]measurement{
@@ -78,13 +82,13 @@ func measurements() map[string]measurement {
 }
 
 // chosen returns the lines that a list of ids names, all if it is empty.
-func chosen(only string) ([]report.Line, error) {
+func chosen(only string) ([]Line, error) {
 	if only == "" {
-		return report.Contract(), nil
+		return Contract(), nil
 	}
-	var lines []report.Line
+	var lines []Line
 	for id := range strings.SplitSeq(only, ",") {
-		line, ok := report.Find(strings.ToUpper(strings.TrimSpace(id)))
+		line, ok := Find(strings.ToUpper(strings.TrimSpace(id)))
 		if !ok {
 			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13", id)
 		}
@@ -93,13 +97,16 @@ func chosen(only string) ([]report.Line, error) {
 	return lines, nil
 }
 
-func measureAll(ctx context.Context, c config, lines []report.Line, stdout, stderr io.Writer) (ok bool, err error) {
+func measureAll(ctx context.Context, c config, lines []Line, stdout, stderr io.Writer) (ok bool, err error) {
 	l, err := newLab(c, stderr)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	var rows []report.Row
+	if c.contention {
+		return l.contention(ctx, stdout)
+	}
+	var rows []Row
 	var failed error
 	for _, line := range lines {
 		l.Progress("%s: %s", line.ID, line.Measure)
@@ -109,16 +116,16 @@ func measureAll(ctx context.Context, c config, lines []report.Line, stdout, stde
 		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", line.ID, err))
-			got = append(got, report.Row{Line: line, Missing: err.Error()})
+			got = append(got, Row{Line: line, Missing: err.Error()})
 		}
 		rows = append(rows, got...)
 	}
 	facts := inspect(ctx)
 	fmt.Fprintf(stdout, "%s\n", facts)
-	if err := report.Table(stdout, rows); err != nil {
+	if err := Table(stdout, rows); err != nil {
 		return false, err
 	}
-	broken := slices.ContainsFunc(rows, func(r report.Row) bool { return !r.Side && r.Missing == "" && !r.Met() })
+	broken := slices.ContainsFunc(rows, func(r Row) bool { return !r.Side && r.Missing == "" && !r.Met() })
 	return !c.strict || !broken, errors.Join(failed,
-		program.Write(filepath.Join(c.out, "engine.json"), report.Figures(rows)), program.Write(filepath.Join(c.out, "machine.json"), facts))
+		program.Write(filepath.Join(c.out, "engine.json"), Figures(rows)), program.Write(filepath.Join(c.out, "machine.json"), facts))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func TestEveryLineHasAMeasurement(t *testing.T) {
 	all := measurements()
-	for _, line := range report.Contract() {
+	for _, line := range Contract() {
 		if all[line.ID] == nil {
 			t.Errorf("%s: got no measurement", line.ID)
 		}

@@ -7,12 +7,11 @@ import (
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
-	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
 // measureShare is P8: the share of CPU samples of the loaded ping server that have a
 // function of package value on the stack.
-func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+func measureShare(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	file := l.file("cpu.pprof")
 	if _, err := graph.PingWorkload().Run(ctx, l.binary, l.dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
 		return nil, err
@@ -25,7 +24,7 @@ func measureShare(ctx context.Context, l *lab, line report.Line) (rows []report.
 	if total == 0 {
 		return nil, fmt.Errorf("%s has no samples", file)
 	}
-	row := report.Row{Line: line, Figures: "%", Ours: 100 * share, Value: 100 * share}
+	row := Row{Line: line, Figures: "%", Ours: 100 * share, Value: 100 * share}
 	row.Notes = []string{fmt.Sprintf("of %v of CPU; a stack counts when a function of package value is in it; there is no baseline", time.Duration(total).Round(10*time.Millisecond))}
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }

@@ -13,14 +13,13 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureReloads is P9: the workflow file is rewritten with another answer as soon
 // as the last one is served. The latency is compared with that of load before and
 // after.
-func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+func measureReloads(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	reloads := 1000
 	if l.quick {
 		reloads = 50
@@ -51,7 +50,7 @@ func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []repor
 	calm := before.Latency
 	calm.Merge(&after.Latency)
 	was, is := calm.Quantile(0.99), during.Latency.Quantile(0.99)
-	row := report.Row{
+	row := Row{
 		Line: line, Figures: "failed", Part: fmt.Sprintf("%d reloads", reloads),
 		Ours: float64(during.Failed), Baseline: float64(before.Failed + after.Failed), Value: float64(during.Failed),
 	}
@@ -64,7 +63,7 @@ func measureReloads(ctx context.Context, l *lab, line report.Line) (rows []repor
 	if float64(is) > 1.1*float64(was) {
 		row.Beyond = []string{fmt.Sprintf("p99 is %.2fx what it is without reloads", float64(is)/float64(was))}
 	}
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }
 
 // reloading loads the server for as long as it takes to reload it n times.

@@ -12,14 +12,13 @@ import (
 	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
-	"github.com/uniflow-labs/uniflow/bench/report"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureNodes is P10: seconds of uniflow check, plus seconds from the start of
 // uniflow start until the first answer. The baseline is ten times a program of a
 // tenth.
-func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureNodes(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	const nodes = 10000
 	checks, starts := make(map[int][]float64), make(map[int][]float64)
 	sizes := []int{nodes / 10, nodes}
@@ -39,7 +38,7 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 	if err != nil {
 		return nil, err
 	}
-	row := report.Row{Line: line, Figures: "s", Ours: program.Median(got[1]), Baseline: 10 * program.Median(got[0])}
+	row := Row{Line: line, Figures: "s", Ours: program.Median(got[1]), Baseline: 10 * program.Median(got[0])}
 	row.Value = row.Ours
 	for i, n := range sizes {
 		row.Notes = append(row.Notes, fmt.Sprintf("%d nodes: check %.3f s, start %.3f s, %.1f µs a node", n, program.Median(checks[n]), program.Median(starts[n]), program.Median(got[i])/float64(n)*1e6))
@@ -48,7 +47,7 @@ func measureNodes(ctx context.Context, l *lab, line report.Line) ([]report.Row, 
 		row.Broken = []string{fmt.Sprintf("not linear: %.1fx of a tenth of the nodes", 10*row.Ours/row.Baseline)}
 	}
 	row.Notes = append(row.Notes, "the baseline is ten times what 1,000 nodes take; of ten nodes two are CEL expressions, two CEL conditions, four constants, two pipes")
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }
 
 func (l *lab) size(ctx context.Context, n int) (check, start float64, err error) {
@@ -78,7 +77,7 @@ func (l *lab) size(ctx context.Context, n int) (check, start float64, err error)
 }
 
 // measureMemory is P11.
-func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report.Row, err error) {
+func measureMemory(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	const conns = 10000
 	ours, err := l.ours(ctx, "uniflow", graph.Ping)
 	if err != nil {
@@ -90,9 +89,9 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 		return nil, err
 	}
 	defer stopInto(&err, baseline)
-	idle := report.Row{Line: line, Part: "idle", Figures: "MB"}
-	full := report.Row{Line: line, Part: "10,000 idle keep-alive connections", Figures: "MB"}
-	full.Contract, full.Goal = report.AtMost(250), report.AtMost(250)
+	idle := Row{Line: line, Part: "idle", Figures: "MB"}
+	full := Row{Line: line, Part: "10,000 idle keep-alive connections", Figures: "MB"}
+	full.Contract, full.Goal = AtMost(250), AtMost(250)
 	for _, side := range []struct {
 		s          *server.Server
 		idle, full *float64
@@ -103,7 +102,7 @@ func measureMemory(ctx context.Context, l *lab, line report.Line) (rows []report
 		l.Progress("  %s: %.1f MB, with connections %.1f MB", side.s.Name, *side.idle, *side.full)
 	}
 	idle.Value, full.Value = idle.Ours, full.Ours
-	return []report.Row{idle, full}, nil
+	return []Row{idle, full}, nil
 }
 
 // memory returns what a server has resident after an idle second, and then with

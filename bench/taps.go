@@ -12,12 +12,11 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/bench/report"
 )
 
 // measureTaps is P12: a chain of ten nodes without observers, in the engine as it
 // is and in an engine built without the check for observers.
-func measureTaps(ctx context.Context, l *lab, line report.Line) ([]report.Row, error) {
+func measureTaps(ctx context.Context, l *lab, line Line) ([]Row, error) {
 	overlay, err := l.withoutTaps(ctx)
 	if err != nil {
 		return nil, err
@@ -28,10 +27,10 @@ func measureTaps(ctx context.Context, l *lab, line report.Line) ([]report.Row, e
 		return nil, err
 	}
 	with, without := of(got[0]["Observer/observed=false"], "ns/op"), of(got[1]["Observer/observed=false"], "ns/op")
-	row := report.Row{Line: line, Figures: "/s"}
+	row := Row{Line: line, Figures: "/s"}
 	row.Ratio(1e9/with, 1e9/without)
 	row.Notes = []string{fmt.Sprintf("a process of ten hops %.1f ns, %.1f ns in an engine built without the check for observers", with, without)}
-	return []report.Row{row}, nil
+	return []Row{row}, nil
 }
 
 // withoutTaps returns an overlay in which no process checks for observers.

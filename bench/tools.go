@@ -1,5 +1,4 @@
-// Package tools runs the load generators wrk and ab and reads what they print.
-package tools
+package main
 
 import (
 	"bytes"
@@ -12,27 +11,27 @@ import (
 	"time"
 )
 
-// A Load is the result of a run.
-type Load struct {
+// A toolLoad is the result of a run.
+type toolLoad struct {
 	Rate   float64 // answers per second
 	Failed int64   // requests
 	P99    time.Duration
 }
 
 // Wrk loads the URL over keep-alive connections from two threads.
-func Wrk(ctx context.Context, url string, conns int, d time.Duration) (Load, error) {
+func Wrk(ctx context.Context, url string, conns int, d time.Duration) (toolLoad, error) {
 	out, err := output(ctx, "wrk", "-t2", "-c"+strconv.Itoa(conns), fmt.Sprintf("-d%ds", max(1, int(d.Seconds()))), "--latency", url)
 	if err != nil {
-		return Load{}, err
+		return toolLoad{}, err
 	}
 	return ParseWrk(out)
 }
 
 // Ab sends that many requests, each over its own connection.
-func Ab(ctx context.Context, url string, conns, requests int) (Load, error) {
+func Ab(ctx context.Context, url string, conns, requests int) (toolLoad, error) {
 	out, err := output(ctx, "ab", "-q", "-n", strconv.Itoa(requests), "-c", strconv.Itoa(conns), url)
 	if err != nil {
-		return Load{}, err
+		return toolLoad{}, err
 	}
 	return ParseAb(out)
 }
@@ -61,43 +60,43 @@ var (
 )
 
 // ParseWrk reads the output of wrk --latency.
-func ParseWrk(out []byte) (Load, error) {
-	var l Load
+func ParseWrk(out []byte) (toolLoad, error) {
+	var l toolLoad
 	var err error
 	if l.Rate, err = float(out, wrkRate); err != nil {
-		return Load{}, fmt.Errorf("wrk: %w", err)
+		return toolLoad{}, fmt.Errorf("wrk: %w", err)
 	}
 	for _, re := range []*regexp.Regexp{wrkSocket, wrkStatus} {
 		if l.Failed, err = count(out, re, l.Failed); err != nil {
-			return Load{}, fmt.Errorf("wrk: %w", err)
+			return toolLoad{}, fmt.Errorf("wrk: %w", err)
 		}
 	}
 	if m := wrkP99.FindSubmatch(out); m != nil {
 		if l.P99, err = time.ParseDuration(string(m[1]) + string(m[2])); err != nil {
-			return Load{}, fmt.Errorf("wrk: %w", err)
+			return toolLoad{}, fmt.Errorf("wrk: %w", err)
 		}
 	}
 	return l, nil
 }
 
 // ParseAb reads the output of ab.
-func ParseAb(out []byte) (Load, error) {
-	var l Load
+func ParseAb(out []byte) (toolLoad, error) {
+	var l toolLoad
 	var err error
 	if l.Rate, err = float(out, abRate); err != nil {
-		return Load{}, fmt.Errorf("ab: %w", err)
+		return toolLoad{}, fmt.Errorf("ab: %w", err)
 	}
 	if !abComplete.Match(out) || !abFailed.Match(out) {
-		return Load{}, errors.New("ab: no line of complete and failed requests")
+		return toolLoad{}, errors.New("ab: no line of complete and failed requests")
 	}
 	for _, re := range []*regexp.Regexp{abFailed, abStatus} {
 		if l.Failed, err = count(out, re, l.Failed); err != nil {
-			return Load{}, fmt.Errorf("ab: %w", err)
+			return toolLoad{}, fmt.Errorf("ab: %w", err)
 		}
 	}
 	ms, err := count(out, abP99, 0)
 	if err != nil {
-		return Load{}, fmt.Errorf("ab: %w", err)
+		return toolLoad{}, fmt.Errorf("ab: %w", err)
 	}
 	l.P99 = time.Duration(ms) * time.Millisecond
 	return l, nil

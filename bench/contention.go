@@ -2,17 +2,76 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
-const module = "github.com/uniflow-labs/uniflow"
+// mostWaiting is the share of the time, in percent, that may be spent waiting for one
+// of our locks.
+const mostWaiting = 1.0
+
+// contention serves workflows with mutex and block profiles, loads them, and prints
+// for each lock, and who takes it, what share of the processors' time was spent
+// waiting for it. It reports whether none that is taken in our code is above the limit.
+func (l *lab) contention(ctx context.Context, stdout io.Writer) (ok bool, err error) {
+	all, err := graph.Workloads("examples")
+	if err != nil {
+		return false, err
+	}
+	ok = true
+	for _, w := range all {
+		l.Progress("%s: %v of load", w.Name, 2*l.span())
+		within, err := l.waiting(ctx, w, stdout)
+		if err != nil {
+			return false, err
+		}
+		ok = ok && within
+	}
+	return ok, nil
+}
+
+// waiting loads one workflow and prints its table.
+func (l *lab) waiting(ctx context.Context, w graph.Workload, stdout io.Writer) (ok bool, err error) {
+	mutex, block := l.file(w.Name+".mutex"), l.file(w.Name+".block")
+	got, err := w.Run(ctx, l.binary, l.dir, nil, 2*l.span(), "--mutexprofile", mutex, "--blockprofile", block)
+	if err != nil {
+		return false, err
+	}
+	waits, err := readWaits(mutex, block)
+	if err != nil {
+		return false, err
+	}
+	whole := got.Elapsed * time.Duration(runtime.NumCPU())
+	var table program.Table
+	table.Figures("WAITED", "SHARE", "TIMES")
+	table.Text("PROFILE", "TAKEN BY", "CALLED FROM", "")
+	ok = true
+	for _, wait := range waits {
+		share := 100 * float64(wait.delay) / float64(whole)
+		verdict := ""
+		if wait.ours && share > mostWaiting {
+			ok, verdict = false, "above the limit"
+		}
+		if share >= 0.01 || wait.ours {
+			table.Row(wait.delay.Round(time.Microsecond), fmt.Sprintf("%.3f %%", share), wait.count, wait.profile, wait.by, wait.from, verdict)
+		}
+	}
+	if table.Body() == "" {
+		table.Row("no lock was waited for", "", "", "", "", "", "")
+	}
+	return ok, table.Print(stdout, fmt.Sprintf("%s: %d requests in %v; shares are of %v of processor time", w.Name, got.Requests, got.Elapsed.Round(time.Millisecond), whole.Round(time.Millisecond)))
+}
 
 // A wait is what a profile says of one place that takes a lock.
 type wait struct {

@@ -1,13 +1,9 @@
-package tools
+package main
 
 import (
 	"testing"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 const wrkClean = `Running 1s test @ http://127.0.0.1:8000/ping
   2 threads and 64 connections
@@ -62,14 +58,14 @@ Requests per second:    10.5 [#/sec] (mean)
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		parse func([]byte) (Load, error)
+		parse func([]byte) (toolLoad, error)
 		out   string
-		want  Load
+		want  toolLoad
 	}{
-		{"wrk", ParseWrk, wrkClean, Load{78963.44, 0, 5490 * time.Microsecond}},
-		{"wrk, failures", ParseWrk, wrkFailing, Load{100.5, 100, 1200 * time.Millisecond}},
-		{"ab", ParseAb, abClean, Load{11045.31, 0, 140 * time.Millisecond}},
-		{"ab, failures", ParseAb, abFailing, Load{10.5, 10, 0}},
+		{"wrk", ParseWrk, wrkClean, toolLoad{78963.44, 0, 5490 * time.Microsecond}},
+		{"wrk, failures", ParseWrk, wrkFailing, toolLoad{100.5, 100, 1200 * time.Millisecond}},
+		{"ab", ParseAb, abClean, toolLoad{11045.31, 0, 140 * time.Millisecond}},
+		{"ab, failures", ParseAb, abFailing, toolLoad{10.5, 10, 0}},
 	} {
 		got, err := tt.parse([]byte(tt.out))
 		if err != nil || got != tt.want {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,22 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
-
-func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-nope"}, {"-duration", "0s"}, {"-limit", "-1"}} {
-		if got := run(t.Context(), args, io.Discard, io.Discard); got != 2 {
-			t.Errorf("%v: got exit code %d, want 2", args, got)
-		}
-	}
-	if got := run(t.Context(), []string{"-examples", t.TempDir()}, io.Discard, io.Discard); got != 3 {
-		t.Errorf("without the example: got exit code %d, want 3", got)
-	}
-}
 
 func TestTaker(t *testing.T) {
 	f := func(stack string, wantBy, wantFrom string, want bool) {
@@ -79,7 +63,7 @@ func TestWaits(t *testing.T) {
 		t.Fatalf("got %v, %v, want a wait", waits, err)
 	}
 	for _, w := range waits {
-		if w.ours && strings.HasPrefix(w.from, "bench/contention.TestWaits") && w.count == 1 && w.delay > 0 {
+		if w.ours && strings.HasPrefix(w.from, "bench.TestWaits") && w.count == 1 && w.delay > 0 {
 			return
 		}
 	}

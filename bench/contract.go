@@ -1,9 +1,4 @@
-// Package report holds the performance contract and what a run found about it.
-//
-// [Contract] lists the lines; a [Row] is a measurement that a line asks for, of
-// which some lines have several; [Table] and [Figures] show rows. The package
-// measures nothing.
-package report
+package main
 
 import (
 	"fmt"
