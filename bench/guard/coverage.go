@@ -13,7 +13,6 @@ import (
 	"golang.org/x/tools/cover"
 
 	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -31,7 +30,7 @@ type hotFunction struct {
 	name     string
 	workload string
 	share    float64
-	lines    []blame.Place // that were sampled
+	lines    []place // that were sampled
 }
 
 // coverage lists the hot functions of servers under load that no guarded
@@ -85,7 +84,7 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 // lines are the covered blocks of files, which are named by import path.
 type lines map[string][]cover.ProfileBlock
 
-func (l lines) has(p blame.Place) bool {
+func (l lines) has(p place) bool {
 	return slices.ContainsFunc(l[p.File], func(b cover.ProfileBlock) bool { return b.StartLine <= p.Line && p.Line <= b.EndLine })
 }
 
@@ -132,7 +131,7 @@ func (s *side) hot(ctx context.Context, w graph.Workload, dir string, span time.
 	if err != nil {
 		return nil, err
 	}
-	for name, f := range blame.Flat(p, module) {
+	for name, f := range Flat(p, module) {
 		if f.Share >= hotShare {
 			hot = append(hot, hotFunction{name, w.Name, f.Share, f.Places})
 		}

@@ -19,8 +19,8 @@
 //
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
 // subject.go (one measurement), measure.go (rounds), verdict.go and table.go.
-// Package judge decides, blame compares profiles, budget reads exceptions, and
-// source gets trees. selftest.go shows that the guard works, coverage.go that what
+// judge.go decides, blame.go compares profiles, budget.go reads exceptions, and
+// source.go gets trees. selftest.go shows that the guard works, coverage.go that what
 // is hot is guarded.
 package main
 
@@ -37,8 +37,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/bench/guard/source"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
@@ -67,7 +65,7 @@ const minRounds = 10
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c config
 	var s settings
-	var budgets budget.List
+	var budgets budgetList
 	flags := program.Flags("guard")
 	flags.StringVar(&c.dir, "dir", ".", "the `folder` of the repository")
 	flags.StringVar(&c.base, "base", "", "the `revision` to compare with; that in bench/guard/base by default")
@@ -102,9 +100,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-func (c *config) settings() (settings, budget.List, error) {
+func (c *config) settings() (settings, budgetList, error) {
 	var s settings
-	var none budget.List
+	var none budgetList
 	if c.rounds < minRounds {
 		return s, none, fmt.Errorf("-rounds must be at least %d, not %d", minRounds, c.rounds)
 	}
@@ -119,7 +117,7 @@ func (c *config) settings() (settings, budget.List, error) {
 	if err != nil {
 		return s, none, err
 	}
-	budgets, err := budget.Parse(c.budgets, data)
+	budgets, err := parseBudgets(c.budgets, data)
 	if err != nil {
 		return s, none, err
 	}
@@ -159,7 +157,7 @@ func (c config) trees(ctx context.Context, dir string) (base, head *side, err er
 			return nil, nil, err
 		}
 	}
-	repo := source.Repo{Dir: c.dir}
+	repo := Repo{Dir: c.dir}
 	hash, err := repo.Resolve(ctx, rev)
 	if err != nil {
 		return nil, nil, err
@@ -181,7 +179,7 @@ func (c config) trees(ctx context.Context, dir string) (base, head *side, err er
 	return base, head, repo.Export(ctx, hash, base.dir)
 }
 
-func guard(ctx context.Context, c config, s settings, budgets budget.List, dir string, stdout, stderr io.Writer) (ok bool, err error) {
+func guard(ctx context.Context, c config, s settings, budgets budgetList, dir string, stdout, stderr io.Writer) (ok bool, err error) {
 	base, head, err := c.trees(ctx, dir)
 	if err != nil {
 		return false, err

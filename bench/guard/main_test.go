@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
@@ -75,7 +73,7 @@ func TestBudgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := budget.Parse(file, data); err != nil {
+	if _, err := parseBudgets(file, data); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,25 +104,15 @@ func BenchmarkMapWith(b *testing.B) {
 // lost a benchmark and has got another.
 func TestGuard(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-			"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
 	spun := func(turns, more string) string { return strings.Replace(benchmarks, "TURNS", turns, 1) + more }
-	git("init", "--quiet")
+	git(t, dir, "init", "--quiet")
 	put(t, filepath.Join(dir, "go.mod"), "module "+module+"\n\ngo 1.26\n")
 	put(t, filepath.Join(dir, "value", "value.go"), "package value\n")
 	put(t, filepath.Join(dir, "value", "bench_test.go"), spun("1000", "\nfunc BenchmarkJSON(b *testing.B) { b.Run(\"ours\", BenchmarkMapWith) }\n"))
 	budgets := filepath.Join(dir, "bench", "budgets.yaml")
 	put(t, budgets, "[]\n")
-	git("add", ".")
-	git("commit", "--quiet", "-m", "base")
+	git(t, dir, "add", ".")
+	git(t, dir, "commit", "--quiet", "-m", "base")
 
 	guard := func(want int, only string) (stdout, stderr string) {
 		t.Helper()

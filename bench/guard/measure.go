@@ -11,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/bench/guard/judge"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/program"
@@ -38,7 +35,7 @@ const again = 2
 type comparer struct {
 	settings
 	sides   [2]*side // base and head
-	budgets budget.List
+	budgets budgetList
 	dir     string // of files that are removed at the end
 	*program.Log
 	start  time.Time
@@ -48,7 +45,7 @@ type comparer struct {
 	longer time.Duration // that measuring longer has taken
 }
 
-func newComparer(s settings, base, head *side, budgets budget.List, dir string, log io.Writer) (*comparer, error) {
+func newComparer(s settings, base, head *side, budgets budgetList, dir string, log io.Writer) (*comparer, error) {
 	allowed, err := machine.Processors()
 	if err != nil {
 		return nil, err
@@ -144,7 +141,7 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 // checkBudgets refuses exceptions for benchmarks that do not exist, except in
 // packages whose benchmarks are not all known because of -only.
 func (c *comparer) checkBudgets(known []string, items []item) error {
-	l := budget.List{File: c.budgets.File}
+	l := budgetList{File: c.budgets.File}
 	for _, b := range c.budgets.Budgets {
 		unseen := slices.ContainsFunc(catalogue(), func(it item) bool {
 			return strings.HasPrefix(b.Benchmark, it.pkg+".") && !slices.Contains(items, it)
@@ -161,14 +158,14 @@ type sets map[string]*set
 
 // A set is what was measured of a row.
 type set struct {
-	Time   judge.Samples `json:"time"` // nanoseconds for each operation
-	Allocs judge.Samples `json:"allocs"`
-	Bytes  judge.Samples `json:"bytes"`
+	Time   Samples `json:"time"` // nanoseconds for each operation
+	Allocs Samples `json:"allocs"`
+	Bytes  Samples `json:"bytes"`
 }
 
 func (s *set) add(side int, v sample) {
 	for _, p := range []struct {
-		to *judge.Samples
+		to *Samples
 		v  float64
 	}{{&s.Time, v.ns}, {&s.Allocs, v.allocs}, {&s.Bytes, v.bytes}} {
 		if side == 0 {
@@ -337,7 +334,7 @@ func (c *comparer) blame(ctx context.Context, s subject, byID map[string]*row) e
 }
 
 // differ profiles both sides of a subject and returns the functions that have grown.
-func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]blame.Function, error) {
+func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]Suspect, error) {
 	if err := os.MkdirAll(c.profiles, 0o755); err != nil {
 		return nil, err
 	}
@@ -363,5 +360,5 @@ func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]bla
 	if err != nil {
 		return nil, err
 	}
-	return blame.Diff(base, head, module, blamed), nil
+	return Diff(base, head, module, blamed), nil
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 )
 
 // A fake is a subject with made figures.
@@ -64,7 +62,7 @@ func (f *fake) profile(_ context.Context, s *side, _ []int, _ profileKind, file 
 	return errors.Join(p.Write(w), w.Close())
 }
 
-func faked(t *testing.T, seed uint64, budgets budget.List) *comparer {
+func faked(t *testing.T, seed uint64, budgets budgetList) *comparer {
 	t.Helper()
 	s := settings{rounds: 10, seed: seed, limit: 0.1, patience: time.Second, only: func(string) bool { return true }, profiles: filepath.Join(t.TempDir(), "new", "folder")}
 	c, err := newComparer(s, &side{Name: "base"}, &side{Name: "head"}, budgets, t.TempDir(), io.Discard)
@@ -97,7 +95,7 @@ func TestCompare(t *testing.T) {
 		&fake{id: "beyond", times: [2]float64{100, 130}},
 	)
 	p.rows = append(p.rows, row{ID: "gone", State: stateGone}, row{ID: "left", State: stateGone}, row{ID: "new", State: stateNew}, row{ID: "later", State: stateNotYet})
-	budgets := budget.List{Budgets: []budget.Budget{
+	budgets := budgetList{Budgets: []Budget{
 		{Benchmark: "accepted", Limit: 0.4, Allocs: 1, Reason: "so it is"},
 		{Benchmark: "beyond", Limit: 0.15, Reason: "so it was"},
 		{Benchmark: "left", Gone: true, Reason: "not wanted"},
@@ -133,7 +131,7 @@ func TestNoise(t *testing.T) {
 		&fake{id: "loud", times: [2]float64{100, 100}, spread: 1, calm: 40},
 		&fake{id: "deaf", times: [2]float64{100, 100}, spread: 20},
 	)
-	c := faked(t, 1, budget.List{})
+	c := faked(t, 1, budgetList{})
 	c.patience = 50 * time.Millisecond
 	rows, err := c.compare(t.Context(), p)
 	if err != nil {
@@ -164,7 +162,7 @@ func TestOrder(t *testing.T) {
 	run := func(seed uint64) []string {
 		var order []string
 		p := planned(&order, &fake{id: "a", times: [2]float64{1, 1}}, &fake{id: "b", times: [2]float64{1, 1}}, &fake{id: "c", times: [2]float64{1, 1}})
-		got, err := faked(t, seed, budget.List{}).measure(t.Context(), p.subjects, 10)
+		got, err := faked(t, seed, budgetList{}).measure(t.Context(), p.subjects, 10)
 		if err != nil || len(got) != 3 || len(got["b"].Time.Base) != 10 || len(got["b"].Time.Head) != 10 {
 			t.Fatalf("got %v, %v, want ten of each", got, err)
 		}
@@ -196,13 +194,13 @@ func TestOrder(t *testing.T) {
 func TestCompareFails(t *testing.T) {
 	var order []string
 	broken := errors.New("broken")
-	if _, err := faked(t, 1, budget.List{}).compare(t.Context(), planned(&order, &fake{id: "a", err: broken})); !errors.Is(err, broken) {
+	if _, err := faked(t, 1, budgetList{}).compare(t.Context(), planned(&order, &fake{id: "a", err: broken})); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	cancel(interrupted)
-	if _, err := faked(t, 1, budget.List{}).compare(ctx, planned(&order, &fake{id: "a"})); !errors.Is(err, interrupted) {
+	if _, err := faked(t, 1, budgetList{}).compare(ctx, planned(&order, &fake{id: "a"})); !errors.Is(err, interrupted) {
 		t.Errorf("got %v, want %v", err, interrupted)
 	}
 }
@@ -210,7 +208,7 @@ func TestCompareFails(t *testing.T) {
 func TestSelected(t *testing.T) {
 	f := func(only string, want int, wantPing bool) {
 		t.Helper()
-		c := faked(t, 1, budget.List{})
+		c := faked(t, 1, budgetList{})
 		c.only = func(id string) bool { return strings.Contains(id, only) }
 		items, ping := c.selected()
 		if len(items) != want || ping != wantPing {

@@ -13,9 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/bench/guard/source"
 	"github.com/uniflow-labs/uniflow/bench/machine"
 )
 
@@ -67,7 +64,7 @@ func selftest(ctx context.Context, c config, s settings, dir string, stdout, std
 	b := &testbed{settings: s, root: c.dir, dir: dir, tree: filepath.Join(dir, "tree"), stdout: stdout, log: stderr}
 	b.pingSlice = 400 * time.Millisecond // there are many runs
 	b.profiles = filepath.Join(dir, "profiles")
-	if err := (source.Repo{Dir: c.dir}).Copy(ctx, b.tree); err != nil {
+	if err := (Repo{Dir: c.dir}).Copy(ctx, b.tree); err != nil {
 		return false, err
 	}
 	fmt.Fprintf(stdout, "seed %d, %d rounds\n", s.seed, s.rounds)
@@ -100,7 +97,7 @@ func (b *testbed) compare(ctx context.Context, name, tree, only string) (*compar
 	s.only = regexp.MustCompile(only).MatchString
 	base := &side{Name: "base", Revision: "the working tree", dir: b.tree, out: filepath.Join(b.dir, name+".base")}
 	head := &side{Name: "head", Revision: name, dir: tree, out: filepath.Join(b.dir, name+".head")}
-	c, err := newComparer(s, base, head, budget.List{}, b.dir, b.log)
+	c, err := newComparer(s, base, head, budgetList{}, b.dir, b.log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +108,7 @@ func (b *testbed) compare(ctx context.Context, name, tree, only string) (*compar
 // changed returns another copy of the working tree, after change.
 func (b *testbed) changed(ctx context.Context, name string, change func(tree string) error) (string, error) {
 	tree := filepath.Join(b.dir, name)
-	if err := (source.Repo{Dir: b.root}).Copy(ctx, tree); err != nil {
+	if err := (Repo{Dir: b.root}).Copy(ctx, tree); err != nil {
 		return "", err
 	}
 	return tree, change(tree)
@@ -120,7 +117,7 @@ func (b *testbed) changed(ctx context.Context, name string, change func(tree str
 // sharedLock checks that the guard catches the patch, and names a function of it.
 func sharedLock(ctx context.Context, b *testbed) (wrong []string, err error) {
 	tree, err := b.changed(ctx, "shared-lock", func(tree string) error {
-		return source.Apply(ctx, tree, filepath.Join(b.root, lockPatch), false)
+		return Apply(ctx, tree, filepath.Join(b.root, lockPatch))
 	})
 	if err != nil {
 		return nil, err
@@ -150,7 +147,7 @@ func sharedLock(ctx context.Context, b *testbed) (wrong []string, err error) {
 
 func names(r *row, function string) bool {
 	return slices.ContainsFunc(r.Blame, func(s suspects) bool {
-		return slices.ContainsFunc(s.Functions, func(f blame.Function) bool { return strings.HasPrefix(f.Name, function) })
+		return slices.ContainsFunc(s.Functions, func(f Suspect) bool { return strings.HasPrefix(f.Name, function) })
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/bench/guard/source"
 )
 
 // TestChanges checks that what the self-test does to the code can still be done,
@@ -14,16 +13,12 @@ func TestChanges(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for name, change := range map[string]func(tree string) error{
 		"the shared lock": func(tree string) error {
-			patch := filepath.Join("testdata", "shared-lock.patch")
-			if err := source.Apply(t.Context(), tree, patch, true); err != nil {
-				return err
-			}
-			return source.Apply(t.Context(), tree, patch, false)
+			return Apply(t.Context(), tree, filepath.Join("testdata", "shared-lock.patch"))
 		},
 		"15 %": addFifteen,
 	} {
 		tree := filepath.Join(t.TempDir(), "tree")
-		if err := (source.Repo{Dir: root}).Copy(t.Context(), tree); err != nil {
+		if err := (Repo{Dir: root}).Copy(t.Context(), tree); err != nil {
 			t.Fatal(err)
 		}
 		if err := change(tree); err != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/bench/guard/judge"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -62,7 +61,7 @@ func (r *row) cells() []string {
 
 // counts writes both medians, or one where they differ no more than by chance.
 func counts(f figure) string {
-	if f.Base == f.Head || f.Corrected >= judge.Alpha {
+	if f.Base == f.Head || f.Corrected >= Alpha {
 		return fmt.Sprintf("%.6g", f.Base)
 	}
 	return fmt.Sprintf("%.6g → %.6g", f.Base, f.Head)

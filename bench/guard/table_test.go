@@ -3,9 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
 )
 
 func ten(v float64) []float64 {
@@ -32,16 +29,16 @@ func TestTable(t *testing.T) {
 		{ID: "value.CodecMapEncode/compiled", First: setOf(sample{986.9, 3, 624}, sample{987.2, 3, 624})},
 		{
 			ID: "internal/run.Parallel", First: slow, Second: slow,
-			Blame: []suspects{{profileCPU, []blame.Function{
-				{Name: "internal/run.(*table).open", Flat: blame.Pair{Head: 0.35}, Cumulative: blame.Pair{Head: 0.36},
-					Callees: []blame.Callee{{Name: "sync.(*Mutex).Lock", Share: blame.Pair{Head: 0.2}}}},
+			Blame: []suspects{{profileCPU, []Suspect{
+				{Name: "internal/run.(*table).open", Flat: Pair{Head: 0.35}, Cumulative: Pair{Head: 0.36},
+					Callees: []Callee{{Name: "sync.(*Mutex).Lock", Share: Pair{Head: 0.2}}}},
 			}}},
 		},
 		{ID: "lang/builtin.Eval/javascript/map", First: setOf(sample{8195, 52, 3336}, sample{8601, 52, 3336})},
 		{ID: pingRate, rate: true, First: setOf(sample{20000, 0, 0}, sample{16000, 0, 0})},
 	}
 	for _, r := range rows {
-		r.allow(0.1, budget.List{})
+		r.allow(0.1, budgetList{})
 	}
 	decide(rows)
 	var b strings.Builder

@@ -2,10 +2,6 @@ package main
 
 import (
 	"fmt"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/bench/guard/judge"
 )
 
 // States of rows that are not measured, since a side does not have them.
@@ -40,27 +36,27 @@ type row struct {
 
 // suspects are functions to blame for a failure, by one kind of profile.
 type suspects struct {
-	By        profileKind      `json:"by"`
-	Functions []blame.Function `json:"functions"`
+	By        profileKind `json:"by"`
+	Functions []Suspect   `json:"functions"`
 }
 
 // A figure is what is compared of a row: the medians of all samples.
 type figure struct {
-	judge.Comparison
+	Comparison
 	Corrected float64 `json:"pCorrected"` // P for all benchmarks together
 	Limit     float64 `json:"limit"`      // a fraction for times, a number for allocations
 
 	// Resolution is what the change of a time may be wrong by, a fraction.
 	Resolution float64 `json:"resolution,omitempty"`
 
-	rule   judge.Rule
+	rule   Rule
 	grown  bool    // confirmed
 	second float64 // P of the second set, corrected
 }
 
 // allow sets what the row may grow.
-func (r *row) allow(limit float64, budgets budget.List) {
-	r.Time.rule.Limit, r.Allocs.rule = limit, judge.Rule{Counted: true}
+func (r *row) allow(limit float64, budgets budgetList) {
+	r.Time.rule.Limit, r.Allocs.rule = limit, Rule{Counted: true}
 	if b, ok := budgets.Find(r.ID); ok {
 		r.Budget, r.allowGone = b.Reason, b.Gone
 		if b.Limit > 0 {
@@ -73,11 +69,11 @@ func (r *row) allow(limit float64, budgets budget.List) {
 
 // noisy reports whether the possible error of times is more than half of what the
 // row may grow.
-func (r *row) noisy(s judge.Samples) bool { return s.Resolution() > r.Time.rule.Limit/2 }
+func (r *row) noisy(s Samples) bool { return s.Resolution() > r.Time.rule.Limit/2 }
 
 // suspect reports whether the row is to be measured again.
 func (r *row) suspect() bool {
-	return r.First != nil && (judge.Screen(r.Time.rule, r.First.Time) || judge.Screen(r.Allocs.rule, r.First.Allocs))
+	return r.First != nil && (Screen(r.Time.rule, r.First.Time) || Screen(r.Allocs.rule, r.First.Allocs))
 }
 
 // decide judges all rows from what was measured of them.
@@ -88,9 +84,9 @@ func decide(rows []*row) {
 			measured = append(measured, r)
 		}
 	}
-	compareAll(measured, func(r *row) *figure { return &r.Time }, func(s *set) judge.Samples { return s.Time })
-	compareAll(measured, func(r *row) *figure { return &r.Allocs }, func(s *set) judge.Samples { return s.Allocs })
-	compareAll(measured, func(r *row) *figure { return &r.Bytes }, func(s *set) judge.Samples { return s.Bytes })
+	compareAll(measured, func(r *row) *figure { return &r.Time }, func(s *set) Samples { return s.Time })
+	compareAll(measured, func(r *row) *figure { return &r.Allocs }, func(s *set) Samples { return s.Allocs })
+	compareAll(measured, func(r *row) *figure { return &r.Bytes }, func(s *set) Samples { return s.Bytes })
 	for _, r := range measured {
 		all := r.First.Time
 		if r.Second != nil {
@@ -104,8 +100,8 @@ func decide(rows []*row) {
 }
 
 // compareAll compares one figure of all rows, and corrects for their number.
-func compareAll(rows []*row, fig func(*row) *figure, of func(*set) judge.Samples) {
-	all, second := make([]judge.Samples, len(rows)), make([]judge.Samples, len(rows))
+func compareAll(rows []*row, fig func(*row) *figure, of func(*set) Samples) {
+	all, second := make([]Samples, len(rows)), make([]Samples, len(rows))
 	pAll, pSecond := make([]float64, len(rows)), make([]float64, len(rows))
 	for i, r := range rows {
 		all[i] = of(r.First)
@@ -113,15 +109,15 @@ func compareAll(rows []*row, fig func(*row) *figure, of func(*set) judge.Samples
 			second[i] = of(r.Second)
 			all[i] = all[i].Plus(second[i])
 		}
-		fig(r).Comparison = judge.Compare(all[i].Base, all[i].Head)
+		fig(r).Comparison = Compare(all[i].Base, all[i].Head)
 		pAll[i] = fig(r).P
-		pSecond[i] = judge.Compare(second[i].Base, second[i].Head).P
+		pSecond[i] = Compare(second[i].Base, second[i].Head).P
 	}
-	pAll, pSecond = judge.Holm(pAll), judge.Holm(pSecond)
+	pAll, pSecond = Holm(pAll), Holm(pSecond)
 	for i, r := range rows {
 		f := fig(r)
 		f.Corrected, f.second = pAll[i], pSecond[i]
-		f.grown = judge.Confirmed(f.rule, second[i], all[i], f.second, f.Corrected)
+		f.grown = Confirmed(f.rule, second[i], all[i], f.second, f.Corrected)
 	}
 }
 
@@ -139,11 +135,11 @@ func (r *row) judge() {
 		r.fail("SLOWER", r.timeReason())
 	case r.Allocs.grown:
 		r.fail("ALLOCATES", r.allocsReason())
-	case r.Time.Corrected < judge.Alpha && r.Time.Change() < -r.Time.rule.Limit:
+	case r.Time.Corrected < Alpha && r.Time.Change() < -r.Time.rule.Limit:
 		r.Verdict = "faster"
 	case r.Time.Resolution > r.Time.rule.Limit/2:
 		r.Verdict, r.Unjudged = fmt.Sprintf("too noisy to judge, ±%.0f %%", 100*r.Time.Resolution), true
-	case r.Time.Corrected < judge.Alpha && r.Time.Change() > 0 && !r.Time.rule.Beyond(r.Time.Comparison):
+	case r.Time.Corrected < Alpha && r.Time.Change() > 0 && !r.Time.rule.Beyond(r.Time.Comparison):
 		r.Verdict = "slower, within the limit"
 	case r.Second != nil:
 		r.Verdict = "not confirmed"

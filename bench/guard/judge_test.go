@@ -1,16 +1,11 @@
-package judge_test
+package main
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/judge"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 const seed = 20260717 // of all random samples below; printed when one fails
 
@@ -20,7 +15,7 @@ func TestHolm(t *testing.T) {
 	f := func(p, want []float64) {
 		t.Helper()
 		before := slices.Clone(p)
-		if got := judge.Holm(p); !slices.EqualFunc(got, want, near) {
+		if got := Holm(p); !slices.EqualFunc(got, want, near) {
 			t.Errorf("%v: got %v, want %v", p, got, want)
 		}
 		if !slices.Equal(p, before) {
@@ -34,28 +29,28 @@ func TestHolm(t *testing.T) {
 	f([]float64{0.02, 0.02}, []float64{0.04, 0.04})
 }
 
-func TestCompare(t *testing.T) {
+func TestMannWhitney(t *testing.T) {
 	low := []float64{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
 	high := []float64{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}
-	c := judge.Compare(low, high)
+	c := Compare(low, high)
 	// The exact test: of the ways to split 20 values, two are as extreme.
 	if want := 2.0 / 184756; math.Abs(c.P-want) > 1e-12 || c.Base != 14.5 || c.Head != 34.5 || !near(c.Change(), 20/14.5) {
 		t.Errorf("got %+v, want medians 14.5 and 34.5, p %v", c, want)
 	}
 	same := []float64{3, 3, 3}
-	if c := judge.Compare(same, same); c.P != 1 || c.Change() != 0 {
+	if c := Compare(same, same); c.P != 1 || c.Change() != 0 {
 		t.Errorf("the same: got %+v, want p 1", c)
 	}
-	if c := judge.Compare(nil, low); c.P != 1 {
+	if c := Compare(nil, low); c.P != 1 {
 		t.Errorf("without a base: got %+v, want p 1", c)
 	}
-	if got := judge.Compare([]float64{0, 0}, []float64{1, 1}).Change(); !math.IsInf(got, 1) {
+	if got := Compare([]float64{0, 0}, []float64{1, 1}).Change(); !math.IsInf(got, 1) {
 		t.Errorf("from nothing: got %v, want infinite", got)
 	}
 }
 
 // A noise makes the time of a slice from the true time.
-type noise func(r *rand.Rand, true float64) float64
+type noiseOf func(r *rand.Rand, true float64) float64
 
 // quiet is 2 % of jitter, and a rare interruption.
 func quiet(r *rand.Rand, true float64) float64 {
@@ -75,7 +70,7 @@ func shared(r *rand.Rand, true float64) float64 {
 }
 
 // drifting is a machine that gets slower over a set. The sides are interleaved.
-func drifting() noise {
+func drifting() noiseOf {
 	n := 0
 	return func(r *rand.Rand, true float64) float64 {
 		n++
@@ -83,8 +78,8 @@ func drifting() noise {
 	}
 }
 
-func measure(r *rand.Rand, n noise, rounds int, base, head float64) judge.Samples {
-	var s judge.Samples
+func makeSamples(r *rand.Rand, n noiseOf, rounds int, base, head float64) Samples {
+	var s Samples
 	for range rounds {
 		if r.IntN(2) == 0 {
 			s.Base = append(s.Base, n(r, base))
@@ -97,44 +92,44 @@ func measure(r *rand.Rand, n noise, rounds int, base, head float64) judge.Sample
 	return s
 }
 
-// run is what the guard does with many benchmarks of which the first changes.
-func run(r *rand.Rand, rule judge.Rule, n noise, benchmarks int, change float64) (alarms []int) {
-	all := make([]judge.Samples, benchmarks)
-	second := make([]judge.Samples, benchmarks)
+// decideAll is what the guard does with many benchmarks of which the first changes.
+func decideAll(r *rand.Rand, rule Rule, n noiseOf, benchmarks int, change float64) (alarms []int) {
+	all := make([]Samples, benchmarks)
+	second := make([]Samples, benchmarks)
 	pAll, p := make([]float64, benchmarks), make([]float64, benchmarks)
 	for i := range all {
 		head := 100.0
 		if i == 0 {
 			head *= 1 + change
 		}
-		all[i] = measure(r, n, 10, 100, head)
-		if judge.Screen(rule, all[i]) {
-			second[i] = measure(r, n, 20, 100, head)
+		all[i] = makeSamples(r, n, 10, 100, head)
+		if Screen(rule, all[i]) {
+			second[i] = makeSamples(r, n, 20, 100, head)
 			all[i] = all[i].Plus(second[i])
 		}
-		p[i] = judge.Compare(second[i].Base, second[i].Head).P
-		pAll[i] = judge.Compare(all[i].Base, all[i].Head).P
+		p[i] = Compare(second[i].Base, second[i].Head).P
+		pAll[i] = Compare(all[i].Base, all[i].Head).P
 	}
-	p, pAll = judge.Holm(p), judge.Holm(pAll)
+	p, pAll = Holm(p), Holm(pAll)
 	for i := range all {
-		if judge.Confirmed(rule, second[i], all[i], p[i], pAll[i]) {
+		if Confirmed(rule, second[i], all[i], p[i], pAll[i]) {
 			alarms = append(alarms, i)
 		}
 	}
 	return alarms
 }
 
-// TestNoise runs the guard's decisions on made samples: there is no alarm if nothing
+// TestDecisions runs the guard's decisions on made samples: there is no alarm if nothing
 // changes, whatever the noise, and a change that exceeds the noise is found.
-func TestNoise(t *testing.T) {
-	rule := judge.Rule{Limit: 0.10}
+func TestDecisions(t *testing.T) {
+	rule := Rule{Limit: 0.10}
 	const runs, benchmarks = 100, 40
 	for _, tt := range []struct {
-		name   string
-		noise  noise
-		change float64
-		least  int // runs with an alarm about the first
-		most   int
+		name    string
+		noiseOf noiseOf
+		change  float64
+		least   int // runs with an alarm about the first
+		most    int
 	}{
 		{"quiet, the same", quiet, 0, 0, 0},
 		{"shared, the same", shared, 0, 0, 0},
@@ -147,7 +142,7 @@ func TestNoise(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		caught, wrong := 0, 0
 		for range runs {
-			for _, i := range run(r, rule, tt.noise, benchmarks, tt.change) {
+			for _, i := range decideAll(r, rule, tt.noiseOf, benchmarks, tt.change) {
 				if i == 0 {
 					caught++
 				} else {
@@ -173,10 +168,10 @@ func repeat(n int, v ...float64) []float64 {
 func TestCounted(t *testing.T) {
 	f := func(name string, limit float64, base, head []float64, want bool) {
 		t.Helper()
-		rule := judge.Rule{Limit: limit, Counted: true}
-		s := judge.Samples{Base: base, Head: head}
-		p := judge.Compare(base, head).P * 40
-		got := judge.Screen(rule, s) && judge.Confirmed(rule, s, s.Plus(s), p, p)
+		rule := Rule{Limit: limit, Counted: true}
+		s := Samples{Base: base, Head: head}
+		p := Compare(base, head).P * 40
+		got := Screen(rule, s) && Confirmed(rule, s, s.Plus(s), p, p)
 		if got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}

@@ -1,4 +1,4 @@
-package source_test
+package main
 
 import (
 	"context"
@@ -7,12 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/source"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
@@ -27,18 +22,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func put(t *testing.T, dir, name, text string) {
-	t.Helper()
-	file := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, dir, name string) string {
+func readFile(t *testing.T, dir, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if os.IsNotExist(err) {
@@ -54,22 +38,22 @@ func read(t *testing.T, dir, name string) string {
 func repo(t *testing.T) (dir, first, second string) {
 	dir = t.TempDir()
 	git(t, dir, "init", "--quiet", "--initial-branch=main")
-	put(t, dir, "a/file.txt", "one\n")
-	put(t, dir, ".gitignore", "out\n")
+	put(t, filepath.Join(dir, "a/file.txt"), "one\n")
+	put(t, filepath.Join(dir, ".gitignore"), "out\n")
 	if err := os.Symlink("file.txt", filepath.Join(dir, "a", "link")); err != nil {
 		t.Fatal(err)
 	}
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "--quiet", "-m", "first")
 	first = git(t, dir, "rev-parse", "HEAD")
-	put(t, dir, "a/file.txt", "two\n")
+	put(t, filepath.Join(dir, "a/file.txt"), "two\n")
 	git(t, dir, "commit", "--quiet", "-am", "second")
 	return dir, first, git(t, dir, "rev-parse", "HEAD")
 }
 
 func TestExport(t *testing.T) {
 	dir, first, second := repo(t)
-	r := source.Repo{Dir: dir}
+	r := Repo{Dir: dir}
 	for rev, want := range map[string]string{first: "one\n", "HEAD": "two\n", "main~1": "one\n"} {
 		hash, err := r.Resolve(t.Context(), rev)
 		if err != nil || hash != first && hash != second {
@@ -79,10 +63,10 @@ func TestExport(t *testing.T) {
 		if err := r.Export(t.Context(), hash, tree); err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, tree, "a/file.txt"); got != want {
+		if got := readFile(t, tree, "a/file.txt"); got != want {
 			t.Errorf("%s: got %q, want %q", rev, got, want)
 		}
-		if got := read(t, tree, "a/link"); got != want {
+		if got := readFile(t, tree, "a/link"); got != want {
 			t.Errorf("%s, through the link: got %q, want %q", rev, got, want)
 		}
 	}
@@ -107,20 +91,20 @@ func TestShallow(t *testing.T) {
 	dir, first, _ := repo(t)
 	clone := filepath.Join(t.TempDir(), "clone")
 	git(t, dir, "clone", "--quiet", "--depth", "1", "file://"+dir, clone)
-	if got, err := (source.Repo{Dir: clone}).Resolve(t.Context(), first); err != nil || got != first {
+	if got, err := (Repo{Dir: clone}).Resolve(t.Context(), first); err != nil || got != first {
 		t.Errorf("got %s, %v, want the first commit fetched", got, err)
 	}
 }
 
 func TestCopy(t *testing.T) {
 	dir, _, _ := repo(t)
-	r := source.Repo{Dir: dir}
+	r := Repo{Dir: dir}
 	if modified, err := r.Modified(t.Context()); err != nil || modified {
 		t.Errorf("got modified %t, %v, want false", modified, err)
 	}
-	put(t, dir, "a/file.txt", "three\n")
-	put(t, dir, "b/new.txt", "new\n")
-	put(t, dir, "out/big", "ignored\n")
+	put(t, filepath.Join(dir, "a/file.txt"), "three\n")
+	put(t, filepath.Join(dir, "b/new.txt"), "new\n")
+	put(t, filepath.Join(dir, "out/big"), "ignored\n")
 	if err := os.Remove(filepath.Join(dir, "a", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +116,7 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"a/file.txt": "three\n", "b/new.txt": "new\n", "out/big": "(none)", "a/link": "(none)"} {
-		if got := read(t, tree, name); got != want {
+		if got := readFile(t, tree, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -142,24 +126,18 @@ func TestApply(t *testing.T) {
 	dir, _, _ := repo(t)
 	// Also where the tree is in a folder of a repository.
 	tree := filepath.Join(dir, "out", "tree")
-	if err := (source.Repo{Dir: dir}).Copy(t.Context(), tree); err != nil {
+	if err := (Repo{Dir: dir}).Copy(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	patch := filepath.Join(t.TempDir(), "a.patch")
-	put(t, filepath.Dir(patch), "a.patch", "--- a/a/file.txt\n+++ b/a/file.txt\n@@ -1 +1 @@\n-two\n+four\n")
-	if err := source.Apply(t.Context(), tree, patch, true); err != nil {
+	put(t, patch, "--- a/a/file.txt\n+++ b/a/file.txt\n@@ -1 +1 @@\n-two\n+four\n")
+	if err := Apply(t.Context(), tree, patch); err != nil {
 		t.Error(err)
 	}
-	if got := read(t, tree, "a/file.txt"); got != "two\n" {
-		t.Errorf("after a check: got %q, want it untouched", got)
-	}
-	if err := source.Apply(t.Context(), tree, patch, false); err != nil {
-		t.Error(err)
-	}
-	if got := read(t, tree, "a/file.txt"); got != "four\n" {
+	if got := readFile(t, tree, "a/file.txt"); got != "four\n" {
 		t.Errorf("got %q, want it applied", got)
 	}
-	if err := source.Apply(t.Context(), tree, patch, true); err == nil || !strings.Contains(err.Error(), "a.patch") {
+	if err := Apply(t.Context(), tree, patch); err == nil || !strings.Contains(err.Error(), "a.patch") {
 		t.Errorf("a second time: got %v, want an error", err)
 	}
 }

@@ -1,18 +1,13 @@
-package budget_test
+package main
 
 import (
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/budget"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
-
-const sample = `# exceptions
+const sampleBudgets = `# exceptions
 - benchmark: value.JSONRead/ours
   limit: +15%
   allocs: +2
@@ -24,12 +19,12 @@ const sample = `# exceptions
   date: 2026-03-02
 `
 
-func TestParse(t *testing.T) {
-	l, err := budget.Parse("budgets.yaml", []byte(sample))
+func TestParseBudgets(t *testing.T) {
+	l, err := parseBudgets("budgets.yaml", []byte(sampleBudgets))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []budget.Budget{
+	want := []Budget{
 		{Benchmark: "value.JSONRead/ours", Limit: 0.15, Allocs: 2, Reason: "checks surrogates, which it did not", Date: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Line: 2},
 		{Benchmark: "lock.Old", Gone: true, Reason: "the lock has been removed", Date: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), Line: 7},
 	}
@@ -43,7 +38,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %+v, want none", b)
 	}
 	for _, empty := range []string{"", "# only a comment\n", "[]\n", "---\n"} {
-		if l, err := budget.Parse("b", []byte(empty)); err != nil || len(l.Budgets) > 0 {
+		if l, err := parseBudgets("b", []byte(empty)); err != nil || len(l.Budgets) > 0 {
 			t.Errorf("%q: got %v, %v, want no exceptions", empty, l, err)
 		}
 	}
@@ -53,7 +48,7 @@ func TestMistakes(t *testing.T) {
 	const rest = "  reason: because\n  date: 2026-03-01\n"
 	f := func(text string, want ...string) {
 		t.Helper()
-		l, err := budget.Parse("b.yaml", []byte(text))
+		l, err := parseBudgets("b.yaml", []byte(text))
 		if err == nil || len(l.Budgets) > 0 {
 			t.Errorf("%q: got %v, want an error", text, l)
 			return
@@ -83,8 +78,8 @@ func TestMistakes(t *testing.T) {
 	f("[]\n---\n[]\n", "b.yaml: ")
 }
 
-func TestCheck(t *testing.T) {
-	l, err := budget.Parse("b.yaml", []byte(sample))
+func TestCheckBudgets(t *testing.T) {
+	l, err := parseBudgets("b.yaml", []byte(sampleBudgets))
 	if err != nil {
 		t.Fatal(err)
 	}

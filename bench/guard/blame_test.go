@@ -1,18 +1,11 @@
-package blame_test
+package main
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
-
-	"github.com/uniflow-labs/uniflow/bench/guard/blame"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
-
-const module = "example.com/m"
 
 // made returns a profile of stacks, innermost first and with spaces between, and
 // how often each was seen.
@@ -53,7 +46,7 @@ func TestDiffAllocations(t *testing.T) {
 			s.Value = []int64{10, 100_000, 1, 100_000}
 		}
 	}
-	got := blame.Diff(made(nil), p, module, 5)
+	got := Diff(made(nil), p, "example.com/m", 5)
 	if len(got) != 2 || got[0].Name != "run.frame" || got[0].Flat.Head != 0.75 || got[1].Name != "run.big" {
 		t.Errorf("got %v, want run.frame with 75 %% before run.big", got)
 	}
@@ -68,7 +61,7 @@ func TestFlat(t *testing.T) {
 	for _, f := range p.Function {
 		f.Filename = "f.go"
 	}
-	got := blame.Flat(p, module)
+	got := Flat(p, "example.com/m")
 	want := map[string]float64{"run.drain": 0.3, "run.frame": 0.1}
 	for name, share := range want {
 		if s := got[name]; s.Share != share || len(s.Places) != 1 || s.Places[0].File != "f.go" {
@@ -96,7 +89,7 @@ func TestDiff(t *testing.T) {
 		"example.com/m/run.(*table).open example.com/m/run.start" + outer:                                                                                5,
 		"runtime.scanobject runtime.gcDrain runtime.systemstack runtime.gcBgMarkWorker runtime.goexit":                                                   15,
 	})
-	got := blame.Diff(base, head, module, 5)
+	got := Diff(base, head, "example.com/m", 5)
 	want := []string{
 		"run.(*table).open: flat 0.0 % → 35.0 %, cumulative 0.0 % → 35.0 %; of it sync.(*Mutex).Lock 0.0 % → 20.0 %, runtime.mapassign 0.0 % → 10.0 %",
 		"runtime.gcBgMarkWorker: flat 10.0 % → 15.0 %, cumulative 10.0 % → 15.0 %",
@@ -109,13 +102,13 @@ func TestDiff(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got[i], w)
 		}
 	}
-	if got := blame.Diff(base, head, module, 1); len(got) != 1 {
+	if got := Diff(base, head, "example.com/m", 1); len(got) != 1 {
 		t.Errorf("got %v, want one", got)
 	}
-	if got := blame.Diff(base, base, module, 1); len(got) != 1 || got[0].Name != "run.drain" || len(got[0].Callees) != 0 {
+	if got := Diff(base, base, "example.com/m", 1); len(got) != 1 || got[0].Name != "run.drain" || len(got[0].Callees) != 0 {
 		t.Errorf("the same: got %v, want what is most", got)
 	}
-	if got := blame.Diff(made(nil), made(nil), module, 5); len(got) != 0 {
+	if got := Diff(made(nil), made(nil), "example.com/m", 5); len(got) != 0 {
 		t.Errorf("of nothing: got %v, want nothing", got)
 	}
 }
@@ -123,10 +116,10 @@ func TestDiff(t *testing.T) {
 // TestNames checks what a module's functions are called, the root package's
 // included, and recursion, which counts once.
 func TestNames(t *testing.T) {
-	got := blame.Diff(made(nil), made(map[string]int64{
+	got := Diff(made(nil), made(map[string]int64{
 		"example.com/m.Run example.com/m.Run main.main":   60,
 		"example.com/mm.Other example.com/m/value.String": 40,
-	}), module, 5)
+	}), "example.com/m", 5)
 	if len(got) != 2 || got[0].Name != "m.Run" || got[0].Cumulative.Head != 0.6 || got[1].Name != "value.String" || len(got[1].Callees) != 1 || got[1].Callees[0].Name != "example.com/mm.Other" {
 		t.Errorf("got %v", got)
 	}

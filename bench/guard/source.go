@@ -1,11 +1,4 @@
-// Package source makes trees of the code at a revision, or as it is.
-//
-// A [Repo] is a clone: [Repo.Resolve] finds a revision, and fetches it if a
-// shallow clone does not have it; [Repo.Export] writes its files into a folder,
-// and [Repo.Copy] those of the working tree. Nothing is written to the clone
-// except what a fetch brings. A worktree would stay in its list if the guard is
-// killed.
-package source
+package main
 
 import (
 	"bytes"
@@ -19,11 +12,12 @@ import (
 	"strings"
 )
 
-// A Repo is a clone of a repository, by its folder.
+// A Repo is a clone of a repository, by its folder. Nothing is written to it except
+// what a fetch brings: a worktree would stay in its list if the guard is killed.
 type Repo struct{ Dir string }
 
-// output runs a program in a folder and returns what it prints.
-func output(ctx context.Context, dir string, input []byte, program string, args ...string) ([]byte, error) {
+// runIn runs a program in a folder and returns what it prints.
+func runIn(ctx context.Context, dir string, input []byte, program string, args ...string) ([]byte, error) {
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -37,7 +31,7 @@ func output(ctx context.Context, dir string, input []byte, program string, args 
 }
 
 func (r Repo) git(ctx context.Context, args ...string) ([]byte, error) {
-	return output(ctx, r.Dir, nil, "git", args...)
+	return runIn(ctx, r.Dir, nil, "git", args...)
 }
 
 // Resolve returns the hash of a revision. One that is not in the clone is
@@ -106,7 +100,7 @@ func (r Repo) Copy(ctx context.Context, dir string) error {
 		}
 		names = append(append(names, name...), 0)
 	}
-	archive, err := output(ctx, r.Dir, names, "tar", "--create", "--null", "--files-from=-")
+	archive, err := runIn(ctx, r.Dir, names, "tar", "--create", "--null", "--files-from=-")
 	if err != nil {
 		return err
 	}
@@ -117,23 +111,18 @@ func unpack(ctx context.Context, archive []byte, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	_, err := output(ctx, dir, archive, "tar", "--extract")
+	_, err := runIn(ctx, dir, archive, "tar", "--extract")
 	return err
 }
 
-// Apply applies a patch to a tree that Export or Copy made. With check it only
-// says whether it could.
-func Apply(ctx context.Context, dir, patch string, check bool) error {
+// Apply applies a patch to a tree that Export or Copy made.
+func Apply(ctx context.Context, dir, patch string) error {
 	patch, err := filepath.Abs(patch)
 	if err != nil {
 		return err
 	}
-	args := []string{"apply", "--whitespace=nowarn"}
-	if check {
-		args = append(args, "--check")
-	}
 	// In a folder of a repository, git leaves out what is not in its index.
-	cmd := exec.CommandContext(ctx, "git", append(args, patch)...)
+	cmd := exec.CommandContext(ctx, "git", "apply", "--whitespace=nowarn", patch)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_DIR="+filepath.Join(dir, "no-repository"), "LC_ALL=C")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,11 +1,4 @@
-// Package judge decides from samples whether a figure has grown.
-//
-// [Compare] compares two samples with the Mann-Whitney test, which assumes no
-// distribution of noise; [Holm] corrects for many comparisons; [Screen] says which
-// figures need a second set of samples, and [Confirmed] decides by both sets.
-//
-// In all samples less is better.
-package judge
+package main
 
 import (
 	"math"
@@ -45,12 +38,12 @@ func (c Comparison) Change() float64 {
 func Compare(base, head []float64) Comparison {
 	c := Comparison{Base: Quantile(base, 0.5), Head: Quantile(head, 0.5), P: 1}
 	if len(base) > 0 && len(head) > 0 {
-		c.P = benchmath.AssumeNothing.Compare(sample(base), sample(head)).P
+		c.P = benchmath.AssumeNothing.Compare(sampled(base), sampled(head)).P
 	}
 	return c
 }
 
-func sample(v []float64) *benchmath.Sample {
+func sampled(v []float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(v), &benchmath.DefaultThresholds)
 }
 
@@ -160,7 +153,7 @@ func (s Samples) Resolution() float64 {
 		if len(v) == 0 {
 			return math.Inf(1)
 		}
-		sum := benchmath.AssumeNothing.Summary(sample(v), confidence)
+		sum := benchmath.AssumeNothing.Summary(sampled(v), confidence)
 		if sum.Hi == sum.Lo {
 			return 0
 		}

@@ -1,10 +1,4 @@
-// Package blame compares two profiles, of the CPU or of allocations, and names
-// the functions whose share has grown most.
-//
-// [Diff] returns [Function]s of a module. What is spent outside the module, in
-// the runtime or a library, counts to the innermost function of the module on
-// the stack, since that is what can be changed; Callees say what was called.
-package blame
+package main
 
 import (
 	"cmp"
@@ -28,8 +22,10 @@ func (p Pair) Growth() float64 { return p.Head - p.Base }
 
 func (p Pair) String() string { return fmt.Sprintf("%.1f %% → %.1f %%", 100*p.Base, 100*p.Head) }
 
-// A Function is one whose share may have changed.
-type Function struct {
+// A Suspect is a function whose share may have changed. What is spent outside the
+// module, in the runtime or a library, counts to the innermost function of the module
+// on the stack, since that is what can be changed; Callees say what was called.
+type Suspect struct {
 	// Name is without the path of the module. Where no function of the module is
 	// on the stack, as in the garbage collector, it is the outermost of the
 	// runtime.
@@ -49,7 +45,7 @@ type Callee struct {
 	Share Pair   `json:"share"`
 }
 
-func (f Function) String() string {
+func (f Suspect) String() string {
 	s := fmt.Sprintf("%s: flat %s, cumulative %s", f.Name, f.Flat, f.Cumulative)
 	for i, c := range f.Callees {
 		s += map[bool]string{true: "; of it ", false: ", "}[i == 0] + fmt.Sprintf("%s %s", c.Name, c.Share)
@@ -57,24 +53,24 @@ func (f Function) String() string {
 	return s
 }
 
-// noise is the least growth that is shown: a profile of a second has a hundred
+// leastGrowth is the least growth that is shown: a profile of a second has a hundred
 // samples.
-const noise = 0.01
+const leastGrowth = 0.01
 
 // Diff returns at most n functions whose flat share has grown, most first. If none
 // has, as where a benchmark is all in one function, it returns those whose share
 // is largest.
-func Diff(base, head *profile.Profile, module string, n int) []Function {
-	a, b := count(base, module), count(head, module)
-	var grown, others []Function
+func Diff(base, head *profile.Profile, module string, n int) []Suspect {
+	a, b := countSamples(base, module), countSamples(head, module)
+	var grown, others []Suspect
 	for name, s := range b {
-		f := Function{Name: name, Flat: Pair{a[name].flat, s.flat}, Cumulative: Pair{a[name].cumulative, s.cumulative}}
-		if f.Flat.Growth() < noise {
+		f := Suspect{Name: name, Flat: Pair{a[name].flat, s.flat}, Cumulative: Pair{a[name].cumulative, s.cumulative}}
+		if f.Flat.Growth() < leastGrowth {
 			others = append(others, f)
 			continue
 		}
 		for callee, share := range s.callees {
-			if c := (Callee{callee, Pair{a[name].callees[callee], share}}); c.Share.Growth() >= noise {
+			if c := (Callee{callee, Pair{a[name].callees[callee], share}}); c.Share.Growth() >= leastGrowth {
 				f.Callees = append(f.Callees, c)
 			}
 		}
@@ -82,9 +78,9 @@ func Diff(base, head *profile.Profile, module string, n int) []Function {
 		grown = append(grown, f)
 	}
 	if len(grown) == 0 {
-		return most(others, n, func(f Function) (float64, string) { return f.Flat.Head, f.Name })
+		return most(others, n, func(f Suspect) (float64, string) { return f.Flat.Head, f.Name })
 	}
-	return most(grown, n, func(f Function) (float64, string) { return f.Flat.Growth(), f.Name })
+	return most(grown, n, func(f Suspect) (float64, string) { return f.Flat.Growth(), f.Name })
 }
 
 // most returns the n elements with the largest figures, ordered by name where these
@@ -98,8 +94,8 @@ func most[E any](all []E, n int, by func(E) (figure float64, name string)) []E {
 	return all[:min(n, len(all))]
 }
 
-// A Place is a line of a file, which is named as the profile names it.
-type Place struct {
+// A place is a line of a file, which is named as the profile names it.
+type place struct {
 	File string
 	Line int
 }
@@ -107,14 +103,14 @@ type Place struct {
 // A Spot is the part of a profile that counts to one function.
 type Spot struct {
 	Share  float64 // of all samples, with what the function calls outside the module
-	Places []Place // of the function that were sampled
+	Places []place // of the function that were sampled
 }
 
 // Flat returns the functions of the module that are in a profile, by their names
 // without the path of the module.
 func Flat(p *profile.Profile, module string) map[string]Spot {
 	spots := make(map[string]Spot)
-	for name, s := range count(p, module) {
+	for name, s := range countSamples(p, module) {
 		if len(s.places) > 0 { // not of the runtime
 			spots[name] = Spot{s.flat, s.places}
 		}
@@ -126,12 +122,12 @@ func Flat(p *profile.Profile, module string) map[string]Spot {
 type shares struct {
 	flat, cumulative float64
 	callees          map[string]float64 // outside of the module
-	places           []Place
+	places           []place
 }
 
-// count counts the samples of a profile by function: allocations in a profile of
+// countSamples counts the samples of a profile by function: allocations in a profile of
 // memory, else time.
-func count(p *profile.Profile, module string) map[string]shares {
+func countSamples(p *profile.Profile, module string) map[string]shares {
 	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_objects" })
 	if value < 0 {
 		value = len(p.SampleType) - 1
@@ -142,12 +138,12 @@ func count(p *profile.Profile, module string) map[string]shares {
 	}
 	all := make(map[string]shares)
 	for _, sample := range p.Sample {
-		add(all, sample, module, float64(sample.Value[value])/max(total, 1))
+		countSample(all, sample, module, float64(sample.Value[value])/max(total, 1))
 	}
 	return all
 }
 
-func add(all map[string]shares, sample *profile.Sample, module string, share float64) {
+func countSample(all map[string]shares, sample *profile.Sample, module string, share float64) {
 	seen := make(map[string]bool)
 	callee := "" // outside of the module, of the frame after it
 	for _, loc := range sample.Location {
@@ -171,7 +167,7 @@ func add(all map[string]shares, sample *profile.Sample, module string, share flo
 				if callee != "" {
 					s.callees[callee] += share
 				}
-				if place := (Place{line.Function.Filename, int(line.Line)}); !slices.Contains(s.places, place) {
+				if place := (place{line.Function.Filename, int(line.Line)}); !slices.Contains(s.places, place) {
 					s.places = append(s.places, place)
 				}
 			}

@@ -1,9 +1,4 @@
-// Package budget reads the file of exceptions: the slowdowns that were accepted,
-// each with the reason and the date.
-//
-// [Parse] reads the file strictly. [List.Check] compares the names with those
-// that exist.
-package budget
+package main
 
 import (
 	"errors"
@@ -30,14 +25,14 @@ type Budget struct {
 	Line      int       // in the file
 }
 
-// A List is the exceptions of a file.
-type List struct {
+// A budgetList is the exceptions of a file.
+type budgetList struct {
 	File    string
 	Budgets []Budget
 }
 
 // Find returns the exception for a benchmark; the zero Budget if there is none.
-func (l List) Find(benchmark string) (b Budget, ok bool) {
+func (l budgetList) Find(benchmark string) (b Budget, ok bool) {
 	for _, b := range l.Budgets {
 		if b.Benchmark == benchmark {
 			return b, true
@@ -47,7 +42,7 @@ func (l List) Find(benchmark string) (b Budget, ok bool) {
 }
 
 // Check returns an error for each exception whose benchmark is not among known.
-func (l List) Check(known []string) error {
+func (l budgetList) Check(known []string) error {
 	var errs []error
 	for _, b := range l.Budgets {
 		if !slices.Contains(known, b.Benchmark) {
@@ -61,15 +56,15 @@ func (l List) Check(known []string) error {
 	return errors.Join(errs...)
 }
 
-// An entry is a budget as the file has it.
-type entry struct {
+// An budgetEntry is a budget as the file has it.
+type budgetEntry struct {
 	Benchmark, Limit, Allocs, Gone, Reason, Date string
 }
 
-// Parse reads a file of exceptions: a YAML list, which may be empty, of maps. All
-// mistakes are reported, each with the line of its entry.
-func Parse(file string, data []byte) (List, error) {
-	l := List{File: file}
+// parseBudgets reads a file of exceptions: a YAML list, which may be empty, of maps. All
+// mistakes are reported, each with the line of its budgetEntry.
+func parseBudgets(file string, data []byte) (budgetList, error) {
+	l := budgetList{File: file}
 	var documents [][]yaml.Node
 	if err := yaml.Load(data, &documents, yaml.WithAllDocuments()); err != nil {
 		return l, fmt.Errorf("%s: %w", file, err)
@@ -79,7 +74,7 @@ func Parse(file string, data []byte) (List, error) {
 	}
 	var errs []error
 	for _, n := range slices.Concat(documents...) {
-		var e entry
+		var e budgetEntry
 		err := n.Load(&e, yaml.WithKnownFields())
 		b := Budget{Benchmark: e.Benchmark, Reason: strings.TrimSpace(e.Reason), Line: n.Line}
 		if err == nil {
@@ -94,18 +89,18 @@ func Parse(file string, data []byte) (List, error) {
 		l.Budgets = append(l.Budgets, b)
 	}
 	if len(errs) > 0 {
-		return List{File: file}, errors.Join(errs...)
+		return budgetList{File: file}, errors.Join(errs...)
 	}
 	return l, nil
 }
 
 var (
-	percent = regexp.MustCompile(`^\+([0-9]{1,4}(?:\.[0-9]{1,2})?)%$`)
-	units   = regexp.MustCompile(`^\+([0-9]{1,9})$`)
+	morePercent = regexp.MustCompile(`^\+([0-9]{1,4}(?:\.[0-9]{1,2})?)%$`)
+	moreUnits   = regexp.MustCompile(`^\+([0-9]{1,9})$`)
 )
 
-// set sets what the entry allows.
-func (b *Budget) set(e entry) (err error) {
+// set sets what the budgetEntry allows.
+func (b *Budget) set(e budgetEntry) (err error) {
 	if b.Benchmark == "" || b.Reason == "" {
 		return errors.New("benchmark and reason are required")
 	}
@@ -116,7 +111,7 @@ func (b *Budget) set(e entry) (err error) {
 		return errors.New("it allows nothing: one of limit, allocs and gone is required")
 	}
 	if e.Limit != "" {
-		m := percent.FindStringSubmatch(e.Limit)
+		m := morePercent.FindStringSubmatch(e.Limit)
 		if m == nil {
 			return fmt.Errorf("limit: %q is not what the time may grow, such as +15%%", e.Limit)
 		}
@@ -126,7 +121,7 @@ func (b *Budget) set(e entry) (err error) {
 		b.Limit /= 100
 	}
 	if e.Allocs != "" {
-		m := units.FindStringSubmatch(e.Allocs)
+		m := moreUnits.FindStringSubmatch(e.Allocs)
 		if m == nil {
 			return fmt.Errorf("allocs: %q is not how many more there may be, such as +1", e.Allocs)
 		}
