@@ -12,9 +12,8 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // mostWaiting is the share of the time, in percent, that may be spent waiting for one
@@ -25,7 +24,7 @@ const mostWaiting = 1.0
 // for each lock, and who takes it, what share of the processors' time was spent
 // waiting for it. It reports whether none that is taken in our code is above the limit.
 func (l *lab) contention(ctx context.Context, stdout io.Writer) (ok bool, err error) {
-	all, err := graph.Workloads("examples")
+	all, err := server.Workloads("examples")
 	if err != nil {
 		return false, err
 	}
@@ -42,7 +41,7 @@ func (l *lab) contention(ctx context.Context, stdout io.Writer) (ok bool, err er
 }
 
 // waiting loads one workflow and prints its table.
-func (l *lab) waiting(ctx context.Context, w graph.Workload, stdout io.Writer) (ok bool, err error) {
+func (l *lab) waiting(ctx context.Context, w server.Workload, stdout io.Writer) (ok bool, err error) {
 	mutex, block := l.file(w.Name+".mutex"), l.file(w.Name+".block")
 	got, err := w.Run(ctx, l.binary, l.dir, nil, 2*l.span(), "--mutexprofile", mutex, "--blockprofile", block)
 	if err != nil {
@@ -87,7 +86,7 @@ type wait struct {
 func readWaits(mutex, block string) ([]wait, error) {
 	var all []wait
 	for _, file := range []struct{ name, path string }{{"mutex", mutex}, {"block", block}} {
-		p, err := profiles.Read(file.path)
+		p, err := program.ReadProfile(file.path)
 		if err != nil {
 			return nil, fmt.Errorf("%s profile: %w", file.name, err)
 		}
@@ -113,7 +112,7 @@ func waitsOf(name string, p *profile.Profile) []wait {
 	at := make(map[place]int)
 	var waits []wait
 	for _, sample := range p.Sample {
-		by, from, ok := taker(profiles.Stack(sample))
+		by, from, ok := taker(program.Stack(sample))
 		if !ok {
 			continue
 		}

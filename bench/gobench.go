@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 const module = "github.com/uniflow-labs/uniflow"
@@ -21,7 +21,7 @@ func (l *lab) testBinary(ctx context.Context, pkg, overlay string) (string, erro
 		return file, nil
 	}
 	file := l.file(fmt.Sprintf("%d-%s.test", len(l.tests), path.Base(pkg)))
-	if err := (gotest.Toolchain{}).Compile(ctx, module+"/"+pkg, file, "-overlay", overlay); err != nil {
+	if err := (program.Toolchain{}).Compile(ctx, module+"/"+pkg, file, "-overlay", overlay); err != nil {
 		return "", err
 	}
 	l.tests[key] = file
@@ -38,7 +38,7 @@ type bench struct {
 
 // benchmark runs the benchmarks that match, once, and returns their figures by
 // name, without "Benchmark" and the processors.
-func (l *lab) benchmark(ctx context.Context, b bench) (map[string]gotest.Units, error) {
+func (l *lab) benchmark(ctx context.Context, b bench) (map[string]program.Units, error) {
 	file, err := l.testBinary(ctx, b.pkg, b.overlay)
 	if err != nil {
 		return nil, err
@@ -47,16 +47,16 @@ func (l *lab) benchmark(ctx context.Context, b bench) (map[string]gotest.Units, 
 	if l.quick {
 		benchtime = 100 * time.Millisecond
 	}
-	return gotest.Run{Binary: file, Bench: b.name, CPU: b.cpu, Benchtime: benchtime}.Output(ctx)
+	return program.BenchRun{Binary: file, Bench: b.name, CPU: b.cpu, Benchtime: benchtime}.Output(ctx)
 }
 
 // benchTurns runs benchmarks in turns, for three times as many rounds as servers,
 // since they are short. It returns the figures of each by name and round.
-func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]gotest.Units, error) {
-	got := make([]map[string][]gotest.Units, len(benches))
+func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]program.Units, error) {
+	got := make([]map[string][]program.Units, len(benches))
 	sides := make([]func(context.Context) (float64, error), len(benches))
 	for i, b := range benches {
-		got[i] = make(map[string][]gotest.Units)
+		got[i] = make(map[string][]program.Units)
 		sides[i] = func(ctx context.Context) (float64, error) {
 			figures, err := l.benchmark(ctx, b)
 			if err == nil && len(figures) == 0 {
@@ -74,7 +74,7 @@ func (l *lab) benchTurns(ctx context.Context, benches ...bench) ([]map[string][]
 
 // of returns the least value of a unit, since other load can only make a loop
 // slower; 0 if there is none.
-func of(rounds []gotest.Units, unit string) float64 {
+func of(rounds []program.Units, unit string) float64 {
 	least := 0.0
 	for i, u := range rounds {
 		if i == 0 || u[unit] < least {
@@ -86,7 +86,7 @@ func of(rounds []gotest.Units, unit string) float64 {
 
 const (
 	enginePkg = "internal/run"
-	plainPkg  = "bench/plain"
+	plainPkg  = "bench/baseline"
 )
 
 // cost is P4 and P5: a benchmark of the engine, and the same written by hand.

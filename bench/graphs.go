@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // A passThrough is a kind of node that passes its payload on.
@@ -29,7 +29,7 @@ func passThroughs() []passThrough {
 // chain is ping with n passing nodes between the router and the answer.
 func chain(port string, p passThrough, n int) string {
 	var b strings.Builder
-	b.WriteString(graph.Front(port, "pass-0"))
+	b.WriteString(server.Front(port, "pass-0"))
 	for i := range n {
 		next := "pong"
 		if i < n-1 {
@@ -37,7 +37,7 @@ func chain(port string, p passThrough, n int) string {
 		}
 		p.write(&b, fmt.Sprintf("pass-%d", i), next)
 	}
-	b.WriteString(graph.Text("pong", "pong"))
+	b.WriteString(server.Text("pong", "pong"))
 	return b.String()
 }
 
@@ -60,7 +60,7 @@ func large(port string, n int) string {
 		fmt.Fprintf(&ports, "    out[%d]:\n      - name: n-%d\n        port: in\n", c+1, c*length)
 	}
 	var b strings.Builder
-	head, tail, _ := strings.Cut(graph.Front(port, "pong"), "  ports:\n    out[0]:")
+	head, tail, _ := strings.Cut(server.Front(port, "pong"), "  ports:\n    out[0]:")
 	b.WriteString(head + routes.String() + "  ports:\n    out[0]:" + strings.TrimSuffix(tail, "\n") + ports.String() + "\n")
 	for i := range rest {
 		next := fmt.Sprintf("n-%d", i+1)
@@ -69,6 +69,6 @@ func large(port string, n int) string {
 		}
 		mix[i%len(mix)].write(&b, fmt.Sprintf("n-%d", i), next)
 	}
-	b.WriteString(graph.Text("pong", "pong"))
+	b.WriteString(server.Text("pong", "pong"))
 	return b.String()
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
@@ -121,7 +120,7 @@ func alike(ctx context.Context, a, b *server.Server) error {
 
 // pair compares the ping server and its baseline, by a program and by package load.
 func (l *lab) pair(ctx context.Context, line Line, program string, first, second generator) (rows []Row, err error) {
-	ours, err := l.ours(ctx, "uniflow", graph.Ping)
+	ours, err := l.ours(ctx, "uniflow", server.Ping)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +174,7 @@ func measureConnections(ctx context.Context, l *lab, line Line) ([]Row, error) {
 
 // measureChain is P3.
 func measureChain(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
-	plain, err := l.ours(ctx, "uniflow", graph.Ping)
+	plain, err := l.ours(ctx, "uniflow", server.Ping)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
@@ -72,7 +71,7 @@ func TestGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graphs := map[string]string{"ping": graph.Ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
+	graphs := map[string]string{"ping": server.Ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
 	nodes := map[string]int{"ping": 3, "large": 1234, "large, a whole chain": 103}
 	for _, p := range passThroughs() {
 		graphs[p.name], nodes[p.name] = chain("0", p, 50), 53

@@ -5,22 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // measureShare is P8: the share of CPU samples of the loaded ping server that have a
 // function of package value on the stack.
 func measureShare(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	file := l.file("cpu.pprof")
-	if _, err := graph.PingWorkload().Run(ctx, l.binary, l.dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
+	if _, err := server.PingWorkload().Run(ctx, l.binary, l.dir, environ(), 2*l.span(), "--cpuprofile", file); err != nil {
 		return nil, err
 	}
-	p, err := profiles.Read(file)
+	p, err := program.ReadProfile(file)
 	if err != nil {
 		return nil, err
 	}
-	share, total := profiles.Share(p, len(p.SampleType)-1, nil, []string{module + "/value."})
+	share, total := program.ProfileShare(p, len(p.SampleType)-1, nil, []string{module + "/value."})
 	if total == 0 {
 		return nil, fmt.Errorf("%s has no samples", file)
 	}

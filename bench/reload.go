@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
@@ -24,7 +23,7 @@ func measureReloads(ctx context.Context, l *lab, line Line) (rows []Row, err err
 	if l.quick {
 		reloads = 50
 	}
-	s, err := l.ours(ctx, "watched", graph.Ping, "--watch")
+	s, err := l.ours(ctx, "watched", server.Ping, "--watch")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (l *lab) reload(ctx context.Context, s *server.Server, n int) error {
 	for i := range n {
 		want := fmt.Sprintf("pong-%d", i)
 		next := l.file("next") // without .yaml, so it is not watched
-		if err := os.WriteFile(next, []byte(graph.Answering(port, want)), 0o600); err != nil {
+		if err := os.WriteFile(next, []byte(server.Answering(port, want)), 0o600); err != nil {
 			return err
 		}
 		if err := os.Rename(next, file); err != nil {

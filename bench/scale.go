@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
@@ -79,7 +78,7 @@ func (l *lab) size(ctx context.Context, n int) (check, start float64, err error)
 // measureMemory is P11.
 func measureMemory(ctx context.Context, l *lab, line Line) (rows []Row, err error) {
 	const conns = 10000
-	ours, err := l.ours(ctx, "uniflow", graph.Ping)
+	ours, err := l.ours(ctx, "uniflow", server.Ping)
 	if err != nil {
 		return nil, err
 	}

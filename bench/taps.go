@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // measureTaps is P12: a chain of ten nodes without observers, in the engine as it
@@ -35,7 +35,7 @@ func measureTaps(ctx context.Context, l *lab, line Line) ([]Row, error) {
 
 // withoutTaps returns an overlay in which no process checks for observers.
 func (l *lab) withoutTaps(ctx context.Context) (string, error) {
-	out, err := gotest.Toolchain{}.Do(ctx, "list", "-f", "{{.Dir}}", module+"/"+enginePkg)
+	out, err := program.Toolchain{}.Do(ctx, "list", "-f", "{{.Dir}}", module+"/"+enginePkg)
 	if err != nil {
 		return "", err
 	}

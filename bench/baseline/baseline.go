@@ -1,7 +1,8 @@
-// Package baseline is the conversion of package value by plain reflection, which
-// the compiled one is compared with. It walks types and reads tags at each call.
+// Package baseline is what the engine is compared with: the conversion of package
+// value by plain reflection, and a chain of nodes written by hand, as [Calls] of
+// functions, and as [Goroutines] with channels.
 //
-// It handles what the benchmarks and the comparing tests need: structs with the
+// The conversion walks types and reads tags at each call. It handles what the benchmarks and the comparing tests need: structs with the
 // options of their tags except inline and alias, maps with keys of strings, slices,
 // arrays, pointers, interfaces, time, and scalars.
 package baseline

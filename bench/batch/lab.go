@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
@@ -60,7 +58,7 @@ func newLab(ctx context.Context, c *config, log io.Writer) (*lab, error) {
 
 // open starts the receiver, and builds the arms of others.
 func (l *lab) open(ctx context.Context) error {
-	cpus, err := machine.Processors()
+	cpus, err := program.Processors()
 	if err != nil {
 		return err
 	}
@@ -74,7 +72,7 @@ func (l *lab) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = machine.Pinned(receiverCPU, func() error {
+	err = program.Pinned(receiverCPU, func() error {
 		l.receiver, err = server.Start(ctx, server.Options{
 			Name: "receiver", Addr: addr, Path: "/ping",
 			Program: l.self, Args: []string{child, childReceiver, addr}, Log: filepath.Join(l.dir, "receiver.log"),
@@ -88,7 +86,7 @@ func (l *lab) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	others := filepath.Join(l.dir, "peers")
-	if _, err := (gotest.Toolchain{Dir: l.peers, Env: []string{"GOWORK=off"}}).Do(ctx, "build", "-o", others, "."); err != nil {
+	if _, err := (program.Toolchain{Dir: l.peers, Env: []string{"GOWORK=off"}}).Do(ctx, "build", "-o", others, "."); err != nil {
 		l.note("without the arms of others: %v", err)
 	} else {
 		l.others = others
@@ -135,7 +133,7 @@ func (l *lab) measure(ctx context.Context, e *entrant, job arm.Job, length time.
 	cmd := exec.CommandContext(limited, path, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := machine.Pinned(cpus, cmd.Start); err != nil {
+	if err := program.Pinned(cpus, cmd.Start); err != nil {
 		return nil, err
 	}
 	if err := cmd.Wait(); err != nil {

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -109,7 +108,7 @@ func measure(ctx context.Context, c *config, stdout, stderr io.Writer) (ok bool,
 		return false, err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	f := &figures{Machine: machine.Inspect(ctx), Seconds: c.seconds, Rate: c.rate}
+	f := &figures{Machine: program.Inspect(ctx), Seconds: c.seconds, Rate: c.rate}
 	fmt.Fprintf(stdout, "%s\n", f.Machine)
 	if err := l.compare(ctx, f); err != nil {
 		return false, err

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/batch/arm"
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // figures are all that was found, as batch.json has them.
 type figures struct {
-	Machine    machine.Facts   `json:"machine"`
+	Machine    program.Facts   `json:"machine"`
 	Seconds    float64         `json:"seconds"`
 	Rate       int             `json:"rate"`
 	Notes      []string        `json:"notes,omitempty"`

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A Pair is a share of all samples, from 0 to 1, on both sides.
@@ -178,7 +178,7 @@ func countSample(all map[string]shares, sample *profile.Sample, module string, s
 			all[name] = s
 		}
 	}
-	if stack := profiles.Stack(sample); len(seen) == 0 && len(stack) > 0 {
+	if stack := program.Stack(sample); len(seen) == 0 && len(stack) > 0 {
 		name := outermost(stack)
 		s := all[name]
 		s.flat += share

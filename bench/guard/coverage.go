@@ -12,8 +12,7 @@ import (
 
 	"golang.org/x/tools/cover"
 
-	"github.com/uniflow-labs/uniflow/bench/graph"
-	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -60,7 +59,7 @@ func coverage(ctx context.Context, c config, dir string, stdout, stderr io.Write
 		return false, err
 	}
 	var hot []hotFunction
-	workloads, err := graph.Workloads(filepath.Join(tree, "examples"))
+	workloads, err := server.Workloads(filepath.Join(tree, "examples"))
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +117,7 @@ func (s *side) reach(ctx context.Context, items []item, dir string) (lines, erro
 
 // hot serves a workflow with metrics on, as in production, loads it and returns the
 // functions whose share of the CPU is large enough.
-func (s *side) hot(ctx context.Context, w graph.Workload, dir string, span time.Duration) (hot []hotFunction, err error) {
+func (s *side) hot(ctx context.Context, w server.Workload, dir string, span time.Duration) (hot []hotFunction, err error) {
 	admin, err := server.FreeAddr()
 	if err != nil {
 		return nil, err
@@ -127,7 +126,7 @@ func (s *side) hot(ctx context.Context, w graph.Workload, dir string, span time.
 	if _, err := w.Run(ctx, s.server, dir, environ(), 5*span, "--admin", admin, "--cpuprofile", cpu); err != nil {
 		return nil, err
 	}
-	p, err := profiles.Read(cpu)
+	p, err := program.ReadProfile(cpu)
 	if err != nil {
 		return nil, err
 	}

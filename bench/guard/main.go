@@ -37,7 +37,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -196,7 +195,7 @@ func guard(ctx context.Context, c config, s settings, budgets budgetList, dir st
 	if err != nil {
 		return false, err
 	}
-	facts := machine.Inspect(ctx)
+	facts := program.Inspect(ctx)
 	fmt.Fprintf(stdout, "base %s, head %s%s, %d rounds, seed %d, %v\n%s\n\n", short(base.Revision), short(head.Revision),
 		map[bool]string{true: " and changes"}[head.Modified], s.rounds, s.seed, time.Since(cmp.start).Round(time.Second), facts)
 	if err := table(stdout, rows); err != nil {
@@ -220,6 +219,6 @@ type record struct {
 	Failed  bool          `json:"failed"`
 	Base    *side         `json:"base"`
 	Head    *side         `json:"head"`
-	Machine machine.Facts `json:"machine"`
+	Machine program.Facts `json:"machine"`
 	Rows    []*row        `json:"benchmarks"`
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
-	"github.com/uniflow-labs/uniflow/bench/profiles"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -46,7 +44,7 @@ type comparer struct {
 }
 
 func newComparer(s settings, base, head *side, budgets budgetList, dir string, log io.Writer) (*comparer, error) {
-	allowed, err := machine.Processors()
+	allowed, err := program.Processors()
 	if err != nil {
 		return nil, err
 	}
@@ -352,11 +350,11 @@ func (c *comparer) differ(ctx context.Context, s subject, by profileKind) ([]Sus
 		}
 		files[i] = file
 	}
-	base, err := profiles.Read(files[0])
+	base, err := program.ReadProfile(files[0])
 	if err != nil {
 		return nil, err
 	}
-	head, err := profiles.Read(files[1])
+	head, err := program.ReadProfile(files[1])
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // lockPatch puts one lock, shared by all processes, around opening and closing the
@@ -244,13 +244,13 @@ func (b *testbed) twice(ctx context.Context, runs int) (wrong []string, err erro
 // noisy is same, with another process that keeps the processor busy which the
 // guard would take first.
 func noisy(ctx context.Context, b *testbed) (wrong []string, err error) {
-	cpus, err := machine.Processors()
+	cpus, err := program.Processors()
 	if err != nil {
 		return nil, err
 	}
 	busy, stop := context.WithCancel(ctx)
 	neighbour := exec.CommandContext(busy, "sh", "-c", "while :; do :; done")
-	if err := machine.Pinned(cpus[len(cpus)-1:], neighbour.Start); err != nil {
+	if err := program.Pinned(cpus[len(cpus)-1:], neighbour.Start); err != nil {
 		stop()
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // TestChanges checks that what the self-test does to the code can still be done,
@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := (gotest.Toolchain{Dir: tree}).Do(t.Context(), "build", "-trimpath", "./internal/run"); err != nil {
+		if _, err := (program.Toolchain{Dir: tree}).Do(t.Context(), "build", "-trimpath", "./internal/run"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A side is one of the two trees that are compared, and what was built of it.
@@ -31,8 +31,8 @@ type side struct {
 // that both sides share the build cache, and the same code is the same binary.
 func buildFlags() []string { return []string{"-trimpath", "-ldflags=-s -w"} }
 
-func (s *side) toolchain() gotest.Toolchain {
-	return gotest.Toolchain{Dir: s.dir, Env: []string{"CGO_ENABLED=0"}}
+func (s *side) toolchain() program.Toolchain {
+	return program.Toolchain{Dir: s.dir, Env: []string{"CGO_ENABLED=0"}}
 }
 
 // build makes the test binaries of the packages that are there, and the program
@@ -90,7 +90,7 @@ func (s *side) discover(ctx context.Context, items []item) ([]goBench, error) {
 		if file == "" {
 			continue
 		}
-		got, err := gotest.Run{Binary: file, Bench: it.bench, CPU: it.cpus, Dir: s.folder(it.pkg), Env: environ(), Args: []string{patience}}.Output(ctx)
+		got, err := program.BenchRun{Binary: file, Bench: it.bench, CPU: it.cpus, Dir: s.folder(it.pkg), Env: environ(), Args: []string{patience}}.Output(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}

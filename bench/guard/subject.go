@@ -8,10 +8,8 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/bench/graph"
 	"github.com/uniflow-labs/uniflow/bench/load"
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
@@ -60,8 +58,8 @@ func (b benchSubject) rows() []string       { return []string{b.id()} }
 func (b benchSubject) takes() time.Duration { return b.slice + b.slice/2 + 30*time.Millisecond }
 func (b benchSubject) cpus() int            { return b.item.cpus }
 
-func (b benchSubject) run(s *side, slice time.Duration, args ...string) gotest.Run {
-	return gotest.Run{
+func (b benchSubject) run(s *side, slice time.Duration, args ...string) program.BenchRun {
+	return program.BenchRun{
 		Binary: s.tests[b.pkg], Bench: b.pattern(), CPU: b.item.cpus, Benchtime: slice,
 		Dir: s.folder(b.pkg), Env: environ(), Args: append(args, patience),
 	}
@@ -76,7 +74,7 @@ func (b benchSubject) measure(ctx context.Context, s *side, on []int) ([]sample,
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", s.Name, r.Failed(err, out))
 	}
-	got, err := gotest.Parse(string(out))
+	got, err := program.ParseBench(string(out))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -107,7 +105,7 @@ func output(cmd *exec.Cmd, on []int) ([]byte, time.Duration, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = 5 * time.Second // for a child of the command that keeps its output open
-	if err := machine.Pinned(on, cmd.Start); err != nil {
+	if err := program.Pinned(on, cmd.Start); err != nil {
 		return nil, 0, err
 	}
 	if err := cmd.Wait(); err != nil {
@@ -154,7 +152,7 @@ func (p pingSubject) profile(ctx context.Context, s *side, _ []int, _ profileKin
 // serve starts the server, loads it and stops it.
 func (p pingSubject) serve(ctx context.Context, side *side, span time.Duration, flags ...string) (got []sample, err error) {
 	s, err := server.Workflow{
-		Name: "ping of " + side.Name, Document: graph.Ping, Program: side.server, Dir: p.dir, Flags: flags, Env: environ(),
+		Name: "ping of " + side.Name, Document: server.Ping, Program: side.server, Dir: p.dir, Flags: flags, Env: environ(),
 	}.Serve(ctx)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A measurement is what workers got done with a lock.
@@ -91,11 +91,11 @@ func contest(l sync.Locker, s setting, length time.Duration) (measurement, error
 	}
 	ready.Wait()
 	disturb(&wg, s, start, &stop)
-	cpu, begin := machine.CPUTime(), time.Now()
+	cpu, begin := program.CPUTime(), time.Now()
 	timer := time.AfterFunc(length, func() { stop.Store(true) })
 	close(start)
 	wg.Wait()
-	wall, used := time.Since(begin), machine.CPUTime()-cpu
+	wall, used := time.Since(begin), program.CPUTime()-cpu
 	timer.Stop()
 	m, err := judged(counter, counts)
 	m.wall, m.cpu = wall, used

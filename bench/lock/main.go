@@ -28,7 +28,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -77,7 +76,7 @@ func compare(ctx context.Context, c config, stdout io.Writer, log *program.Log) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s\n", machine.Inspect(ctx))
+	fmt.Fprintf(stdout, "%s\n", program.Inspect(ctx))
 	if err := table(stdout, c, results); err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 // Package program is what the commands of bench have in common: [Main] and [Run]
 // with the exit codes, a [Log] of progress, a [Table], and [Targets] with
-// verdicts. It measures nothing.
+// verdicts; the [Facts] of the machine and the processors it has; the [Toolchain],
+// which makes test binaries, and a [BenchRun] of one; and what profiles say. It knows
+// nothing of what is measured.
+//
+// Reading order: program.go, machine.go, gotest.go, profiles.go.
 package program
 
 import (

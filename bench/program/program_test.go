@@ -1,4 +1,4 @@
-package program_test
+package program
 
 import (
 	"errors"
@@ -8,30 +8,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestRun(t *testing.T) {
 	f := func(want int, says string, args []string, check error, ok bool, measured error) {
 		t.Helper()
-		flags := program.Flags("name")
+		flags := Flags("name")
 		flags.Bool("x", false, "")
 		var stderr strings.Builder
-		got := program.Run(flags, args, &stderr, func() error { return check }, func() (bool, error) { return ok, measured })
+		got := Run(flags, args, &stderr, func() error { return check }, func() (bool, error) { return ok, measured })
 		if got != want || !strings.Contains(stderr.String(), says) {
 			t.Errorf("%v: got exit code %d and %q, want %d and %q", args, got, stderr.String(), want, says)
 		}
 	}
-	f(program.OK, "", []string{"-x"}, nil, true, nil)
-	f(program.Failed, "", nil, nil, false, nil)
-	f(program.Usage, "not defined", []string{"-y"}, nil, true, nil)
-	f(program.Usage, "name: unexpected arguments", []string{"y"}, nil, true, nil)
-	f(program.Usage, "name: EOF", nil, io.EOF, true, nil)
-	f(program.Trouble, "name: broken", nil, nil, true, errors.New("broken"))
+	f(OK, "", []string{"-x"}, nil, true, nil)
+	f(Failed, "", nil, nil, false, nil)
+	f(Usage, "not defined", []string{"-y"}, nil, true, nil)
+	f(Usage, "name: unexpected arguments", []string{"y"}, nil, true, nil)
+	f(Usage, "name: EOF", nil, io.EOF, true, nil)
+	f(Trouble, "name: broken", nil, nil, true, errors.New("broken"))
 }
 
 func TestTargets(t *testing.T) {
-	var all program.Targets
+	var all Targets
 	var out strings.Builder
 	if err := all.Print(&out); err != nil || out.Len() > 0 {
 		t.Errorf("got %q, %v, want nothing", out.String(), err)
@@ -63,7 +65,7 @@ func TestMedian(t *testing.T) {
 		in   []float64
 		want float64
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 3}, 3}, {[]float64{4, 1, 2, 9}, 3}} {
-		if got := program.Median(tt.in); got != tt.want {
+		if got := Median(tt.in); got != tt.want {
 			t.Errorf("%v: got %v, want %v", tt.in, got, tt.want)
 		}
 	}
@@ -71,7 +73,7 @@ func TestMedian(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out", "a.json")
-	if err := program.Write(path, map[string]int{"a": 1}); err != nil {
+	if err := Write(path, map[string]int{"a": 1}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)

@@ -1,7 +1,8 @@
 // Package server starts HTTP servers as processes of their own, for measuring.
 //
 // [Start] runs a program and waits until it answers; [Workflow.Serve] does that
-// with uniflow and a document. A [Server] reads from /proc what it uses of the
+// with uniflow and a document, and [Workload.Run] loads it as well. graph.go writes
+// the documents; the package does not import the engine. A [Server] reads from /proc what it uses of the
 // processors and the memory. Everything listens on 127.0.0.1.
 package server
 

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/uniflow-labs/uniflow/bench/gotest"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A request is what the command duck takes; its doc comment says what is in one.
@@ -45,7 +45,7 @@ func buildDuck(ctx context.Context, oracle, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = gotest.Toolchain{Dir: oracle, Env: []string{"CGO_ENABLED=1", "GOWORK=off"}}.Do(ctx, "build", "-o", file, "./duck")
+	_, err = program.Toolchain{Dir: oracle, Env: []string{"CGO_ENABLED=1", "GOWORK=off"}}.Do(ctx, "build", "-o", file, "./duck")
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/trail"
 )
@@ -145,7 +144,7 @@ func (l *lab) forgetStore() error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		return machine.Forget(path)
+		return program.Forget(path)
 	})
 	return errors.Join(err, l.reopen())
 }
@@ -155,7 +154,7 @@ func (l *lab) forgetDuck() error {
 	if _, err := l.duck.ask(request{Op: "close"}); err != nil {
 		return err
 	}
-	if err := machine.Forget(l.data.duckdb()); err != nil {
+	if err := program.Forget(l.data.duckdb()); err != nil {
 		return err
 	}
 	_, err := l.duck.ask(request{Op: "open", DB: l.data.duckdb(), Threads: cores})
@@ -203,7 +202,7 @@ func (l *lab) fill(ctx context.Context, f *figures) error {
 		}
 		f.Queries = append(f.Queries, *got)
 	}
-	if machine.CanForget {
+	if program.CanForget {
 		for i, s := range subjects {
 			l.Progress("%d of %d: %s: from disk", i+1, len(all), s.name)
 			if err := l.cold(ctx, s, &f.Queries[i]); err != nil {

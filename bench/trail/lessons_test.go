@@ -22,7 +22,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
-	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -445,7 +445,7 @@ func lockWaits(t *testing.T) (waits int64) {
 			t.Fatal(err)
 		}
 		for _, s := range p.Sample {
-			functions := profiles.Stack(s)
+			functions := program.Stack(s)
 			has := func(part string) bool {
 				return slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(f, part) })
 			}

@@ -33,7 +33,6 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
@@ -94,7 +93,7 @@ func (c *config) check() (err error) {
 
 // measure makes the data, measures, prints and writes what was found.
 func measure(ctx context.Context, c *config, stdout, stderr io.Writer) (err error) {
-	f := &figures{Machine: machine.Inspect(ctx), Shape: c.shape.name, Seed: c.seed, Rounds: c.rounds}
+	f := &figures{Machine: program.Inspect(ctx), Shape: c.shape.name, Seed: c.seed, Rounds: c.rounds}
 	fmt.Fprintln(stdout, f.Machine)
 	l, err := newLab(ctx, c, stderr)
 	if err != nil {

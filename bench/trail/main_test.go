@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/dialect"
@@ -327,7 +327,7 @@ func TestWatched(t *testing.T) {
 	if err != io.ErrUnexpectedEOF || peak.Heap < size || peak.Heap > before+2*size {
 		t.Errorf("got %+v and %v, want %d and the error", peak, err, size)
 	}
-	if machine.CanForget && peak.Anon < size {
+	if program.CanForget && peak.Anon < size {
 		t.Errorf("got %+v, want %d resident", peak, size)
 	}
 }

@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
 	"github.com/uniflow-labs/uniflow/bench/program"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 )
 
 // figures are all that was measured.
 type figures struct {
-	Machine machine.Facts   `json:"machine"`
+	Machine program.Facts   `json:"machine"`
 	Shape   string          `json:"shape"`
 	Seed    uint64          `json:"seed"`
 	Rounds  int             `json:"rounds"`

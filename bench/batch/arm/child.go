@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/machine"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // A Job is what a child measures.
@@ -162,7 +162,7 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 	goroutines := watchGoroutines()
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	busy, start := machine.CPUTime(), time.Now()
+	busy, start := program.CPUTime(), time.Now()
 
 	var t outcome
 	closed, err := drive(ctx, d, task, client, &t, r)
@@ -172,7 +172,7 @@ func measure(ctx context.Context, d *Design, task *Task) (*Result, error) {
 	}
 	r.Elapsed = time.Since(start).Seconds()
 	r.CloseTime = closed.Seconds()
-	r.CPU = (machine.CPUTime() - busy).Seconds()
+	r.CPU = (program.CPUTime() - busy).Seconds()
 	runtime.ReadMemStats(&after)
 	r.Goroutines = goroutines()
 	pprof.StopCPUProfile()

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/uniflow-labs/uniflow/bench/profiles"
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 // contended are prefixes of the functions that the share of locks counts, with
@@ -26,7 +26,7 @@ func lockShare(p *profile.Profile) (share float64, samples int64) {
 	for _, s := range p.Sample {
 		samples += s.Value[0]
 	}
-	share, _ = profiles.Share(p, len(p.SampleType)-1, nil, contended)
+	share, _ = program.ProfileShare(p, len(p.SampleType)-1, nil, contended)
 	return share, samples
 }
 
@@ -34,5 +34,5 @@ func lockShare(p *profile.Profile) (share float64, samples int64) {
 // have allocated, and how many bytes these are.
 func copyShare(p *profile.Profile, d *Design) (share float64, all int64) {
 	space := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "alloc_space" })
-	return profiles.Share(p, space, d.Under, d.Copies)
+	return program.ProfileShare(p, space, d.Under, d.Copies)
 }

@@ -1,14 +1,11 @@
-package plain
+package baseline
 
 import (
 	"context"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestChainsReturnWhatTheyGot(t *testing.T) {
 	in := value.String("ping")

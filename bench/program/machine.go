@@ -1,8 +1,4 @@
-// Package machine says where figures come from: the processors, the kernel, the
-// toolchain, and how busy the machine was.
-//
-// It measures nothing and knows nothing of what is measured.
-package machine
+package program
 
 import (
 	"context"

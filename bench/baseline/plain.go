@@ -1,6 +1,4 @@
-// Package plain is what a hop of the engine is compared with: a chain of nodes
-// written by hand, as [Calls] of functions, and as [Goroutines] with channels.
-package plain
+package baseline
 
 import (
 	"context"

@@ -1,8 +1,4 @@
-// Package graph writes the workflows that are measured, as text.
-//
-// [Workloads] are those that are profiled under load. The package does not import
-// the engine.
-package graph
+package server
 
 import (
 	"context"
@@ -15,7 +11,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
-	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // A Workload is a workflow and what it is loaded with.
@@ -48,7 +43,7 @@ func Workloads(examples string) ([]Workload, error) {
 // Run serves the workflow by a program with flags, as for profiles, loads it, and
 // stops it. A request that fails is an error.
 func (w Workload) Run(ctx context.Context, program, dir string, env []string, d time.Duration, flags ...string) (*load.Result, error) {
-	s, err := server.Workflow{
+	s, err := Workflow{
 		Name: w.Name, Document: w.Document, Path: w.Ready, Program: program, Dir: dir, Env: env, Flags: flags,
 	}.Serve(ctx)
 	if err != nil {

@@ -1,9 +1,4 @@
-// Package gotest builds test binaries and runs the benchmarks in them.
-//
-// A [Toolchain] runs the go command in a source tree and makes binaries; a [Run]
-// is one call of such a binary, whose figures [Run.Output] and [Parse] return by
-// benchmark. Figures keep the units that the testing package prints.
-package gotest
+package program
 
 import (
 	"bytes"
@@ -56,8 +51,8 @@ func (t Toolchain) Compile(ctx context.Context, pkg, file string, flags ...strin
 // Units are the figures of one run of a benchmark, by unit: "ns/op" and so on.
 type Units map[string]float64
 
-// A Run is one call of a test binary.
-type Run struct {
+// A BenchRun is one call of a test binary.
+type BenchRun struct {
 	Binary string   // an absolute path
 	Bench  string   // what -test.bench takes
 	CPU    int      // GOMAXPROCS of the benchmarks; 1
@@ -70,7 +65,7 @@ type Run struct {
 }
 
 // Command returns the command that does the run. It counts allocations.
-func (r Run) Command(ctx context.Context) *exec.Cmd {
+func (r BenchRun) Command(ctx context.Context) *exec.Cmd {
 	benchtime := "1x"
 	if r.Benchtime > 0 {
 		benchtime = r.Benchtime.String()
@@ -87,22 +82,22 @@ func (r Run) Command(ctx context.Context) *exec.Cmd {
 
 // Output does the run and returns the figures of each benchmark by its name,
 // without "Benchmark" and the processors.
-func (r Run) Output(ctx context.Context) (map[string]Units, error) {
+func (r BenchRun) Output(ctx context.Context) (map[string]Units, error) {
 	out, err := r.Command(ctx).Output()
 	if err != nil {
 		return nil, r.Failed(err, out)
 	}
-	return Parse(string(out))
+	return ParseBench(string(out))
 }
 
 // Failed returns the error of a run whose command ended with err after it had
 // written out.
-func (r Run) Failed(err error, out []byte) error {
+func (r BenchRun) Failed(err error, out []byte) error {
 	return fmt.Errorf("%s %s: %w: %.500s", filepath.Base(r.Binary), r.Bench, err, out)
 }
 
-// Parse reads what a test binary printed. Times are in nanoseconds.
-func Parse(out string) (map[string]Units, error) {
+// ParseBench reads what a test binary printed. Times are in nanoseconds.
+func ParseBench(out string) (map[string]Units, error) {
 	got := make(map[string]Units)
 	r := benchfmt.NewReader(strings.NewReader(out), "benchmark output")
 	for r.Scan() {

@@ -1,13 +1,8 @@
-package gotest_test
+package program
 
 import (
 	"testing"
-
-	"github.com/uniflow-labs/uniflow/bench/gotest"
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 const benchOutput = `goos: linux
 pkg: github.com/uniflow-labs/uniflow/internal/run
@@ -18,8 +13,8 @@ BenchmarkJSONRead/encoding-json-2             	    1867	     13480 ns/op	 100.15
 PASS
 `
 
-func TestParse(t *testing.T) {
-	got, err := gotest.Parse(benchOutput)
+func TestParseBench(t *testing.T) {
+	got, err := ParseBench(benchOutput)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,4 @@
-// Package profiles reads profiles of the CPU, of memory and of locks.
-package profiles
+package program
 
 import (
 	"fmt"
@@ -10,8 +9,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Read reads a profile from a file.
-func Read(file string) (*profile.Profile, error) {
+// ReadProfile reads a profile from a file.
+func ReadProfile(file string) (*profile.Profile, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -38,10 +37,10 @@ func Stack(s *profile.Sample) []string {
 	return stack
 }
 
-// Share returns the share of samples with a function of part on the stack, of those
+// ProfileShare returns the share of samples with a function of part on the stack, of those
 // with a function of whole, or of all if whole is nil. Functions are given by the
 // beginnings of their names; value is the index of what is added up.
-func Share(p *profile.Profile, value int, whole, part []string) (share float64, all int64) {
+func ProfileShare(p *profile.Profile, value int, whole, part []string) (share float64, all int64) {
 	var counted int64
 	for _, s := range p.Sample {
 		stack := Stack(s)
