@@ -10,7 +10,7 @@
 // Everything listens on 127.0.0.1.
 //
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
-// contract: http.go (P1 to P3), gobench.go (P4 to P7, P13), profile.go (P8),
+// contract: http.go (P1 to P3), gobench.go (P4 to P8, P13),
 // reload.go (P9), scale.go (P10, P11), taps.go (P12). contract.go has the lines, and
 // contention.go the waits for locks.
 package main

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/bench/load"
@@ -167,6 +173,209 @@ func (p *process) begin() {
 	for _, source := range []string{"package run\n", source + source} {
 		if got, err := cutTaps([]byte(source)); err == nil {
 			t.Errorf("got %s, want an error", got)
+		}
+	}
+}
+
+func rows(t *testing.T) []Row {
+	t.Helper()
+	line := func(id string) Line {
+		l, ok := Find(id)
+		if !ok {
+			t.Fatalf("no line %s", id)
+		}
+		return l
+	}
+	p1 := Row{Line: line("P1"), Figures: "req/s", Notes: []string{"a note"}}
+	p1.Ratio(90, 100)
+	side := Row{Line: line("P1"), Part: "other generator", Side: true}
+	side.Ratio(10, 100)
+	p2 := Row{Line: line("P2"), Broken: []string{"3 failed"}}
+	p2.Ratio(200, 100)
+	encode := Row{Line: line("P6"), Part: "encode"}
+	encode.Ratio(9, 1)
+	decode := Row{Line: line("P6"), Part: "decode"}
+	decode.Ratio(5, 1)
+	p9 := Row{Line: line("P9"), Beyond: []string{"p99 doubled"}}
+	p12 := Row{Line: line("P12"), Missing: "there are none"}
+	return []Row{p1, side, p2, encode, decode, p9, p12}
+}
+
+func TestTable(t *testing.T) {
+	var b strings.Builder
+	if err := Table(&b, rows(t)); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	var verdicts []string
+	for _, l := range strings.Split(got, "\n")[4:11] {
+		fields := strings.Split(l, "  ")
+		verdicts = append(verdicts, strings.TrimSpace(fields[len(fields)-1]))
+	}
+	want := "yes|(compared)|NO|yes, and the goal|yes|yes|not measured"
+	if got := strings.Join(verdicts, "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, want := range []string{"90.0 req/s", "0.900x", "≥ 0.85x", "P1: a note", "P2: BROKEN: 3 failed", "P9: short of the goal: p99 doubled", "P12: there are none"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %q in it", got, want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for f, want := range map[float64]string{0: "0", 53123.4: "53123", 99.96: "100.0", 1.234: "1.23", 0.0461: "0.046"} {
+		if got := number(f); got != want {
+			t.Errorf("%v: got %s, want %s", f, got, want)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	got := Figures(rows(t))
+	want := map[string]Figure{
+		"P1": {90, 100, 0.9, 0.85, 0}, "P2": {200, 100, 2, 0.9, 1}, "P6": {5, 1, 5, 4, 0}, "P9": {0, 0, 0, 0, 0},
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestTaker(t *testing.T) {
+	f := func(stack string, wantBy, wantFrom string, want bool) {
+		t.Helper()
+		by, from, ok := taker(strings.Fields(stack))
+		if by != wantBy || from != wantFrom || ok != want {
+			t.Errorf("%s: got %q, %q, %v, want %q, %q, %v", stack, by, from, ok, wantBy, wantFrom, want)
+		}
+	}
+	const ours = "github.com/uniflow-labs/uniflow/"
+	f("sync.(*Mutex).Unlock "+ours+"internal/run.(*process).post main.main", ours+"internal/run.(*process).post", "internal/run.(*process).post", true)
+	f("sync.(*Mutex).Lock net/http.(*conn).serve "+ours+"nodes/web.serve", "net/http.(*conn).serve", "nodes/web.serve", true)
+	f("sync.(*RWMutex).RLock "+ours+"lock.(*Mutex).Lock "+ours+"x.f", ours+"x.f", "x.f", true)
+	f("sync.(*Mutex).Lock main.main", "main.main", "", true)
+	f("runtime.chanrecv1 "+ours+"internal/cli.(*server).run", "", "", false)
+	f("", "", "", false)
+}
+
+// TestWaits reads real profiles of a lock that is fought for, in this package.
+func TestWaits(t *testing.T) {
+	runtime.SetBlockProfileRate(1)
+	defer runtime.SetBlockProfileRate(0)
+	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	mu.Lock()
+	held := make(chan struct{})
+	wg.Go(func() {
+		close(held)
+		mu.Lock()
+		defer mu.Unlock()
+	})
+	<-held
+	for range 1000 { // until the other one waits, which nothing tells
+		runtime.Gosched()
+	}
+	mu.Unlock()
+	wg.Wait()
+	dir := t.TempDir()
+	for _, name := range []string{"mutex", "block"} {
+		var b bytes.Buffer
+		if err := pprof.Lookup(name).WriteTo(&b, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits, err := readWaits(filepath.Join(dir, "mutex"), filepath.Join(dir, "block"))
+	if err != nil || len(waits) == 0 {
+		t.Fatalf("got %v, %v, want a wait", waits, err)
+	}
+	for _, w := range waits {
+		if w.ours && strings.HasPrefix(w.from, "bench.TestWaits") && w.count == 1 && w.delay > 0 {
+			return
+		}
+	}
+	t.Errorf("got %+v, want a wait in this test", waits)
+}
+
+const wrkClean = `Running 1s test @ http://127.0.0.1:8000/ping
+  2 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     1.10ms    1.22ms  19.95ms   87.30%
+    Req/Sec    39.71k     3.01k   45.09k    70.00%
+  Latency Distribution
+     50%  638.00us
+     75%    1.53ms
+     90%    2.71ms
+     99%    5.49ms
+  79117 requests in 1.00s, 9.66MB read
+Requests/sec:  78963.44
+Transfer/sec:      9.64MB
+`
+
+const wrkFailing = `Running 1s test @ http://127.0.0.1:8000/none
+  2 threads and 64 connections
+  Latency Distribution
+     50%    0.90s 
+     99%    1.20s 
+  79117 requests in 1.00s, 9.66MB read
+  Socket errors: connect 1, read 2, write 3, timeout 4
+  Non-2xx or 3xx responses: 90
+Requests/sec:    100.50
+`
+
+const abClean = `This is ApacheBench, Version 2.3 <$Revision: 1923142 $>
+
+Concurrency Level:      1024
+Time taken for tests:   9.271 seconds
+Complete requests:      102400
+Failed requests:        0
+Total transferred:      12390400 bytes
+Requests per second:    11045.31 [#/sec] (mean)
+Time per request:       92.709 [ms] (mean)
+Time per request:       0.091 [ms] (mean, across all concurrent requests)
+
+Percentage of the requests served within a certain time (ms)
+  50%     89
+  99%    140
+ 100%    210 (longest request)
+`
+
+const abFailing = `Complete requests:      100
+Failed requests:        7
+   (Connect: 0, Receive: 0, Length: 7, Exceptions: 0)
+Non-2xx responses:      3
+Requests per second:    10.5 [#/sec] (mean)
+`
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		parse func([]byte) (toolLoad, error)
+		out   string
+		want  toolLoad
+	}{
+		{"wrk", ParseWrk, wrkClean, toolLoad{78963.44, 0, 5490 * time.Microsecond}},
+		{"wrk, failures", ParseWrk, wrkFailing, toolLoad{100.5, 100, 1200 * time.Millisecond}},
+		{"ab", ParseAb, abClean, toolLoad{11045.31, 0, 140 * time.Millisecond}},
+		{"ab, failures", ParseAb, abFailing, toolLoad{10.5, 10, 0}},
+	} {
+		got, err := tt.parse([]byte(tt.out))
+		if err != nil || got != tt.want {
+			t.Errorf("%s: got %+v, %v, want %+v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, out := range []string{"", "unable to connect", "Requests per second:  10\n", "Requests/sec: .\n"} {
+		if got, err := ParseWrk([]byte(out)); err == nil {
+			t.Errorf("wrk: %q: got %+v, want an error", out, got)
+		}
+		if got, err := ParseAb([]byte(out)); err == nil {
+			t.Errorf("ab: %q: got %+v, want an error", out, got)
 		}
 	}
 }

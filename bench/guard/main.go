@@ -18,7 +18,7 @@
 // losses add up to a failure.
 //
 // Reading order: main.go; catalogue.go (what is guarded), side.go (building),
-// subject.go (one measurement), measure.go (rounds), verdict.go and table.go.
+// subject.go (one measurement), measure.go (rounds), verdict.go.
 // judge.go decides, blame.go compares profiles, budget.go reads exceptions, and
 // source.go gets trees. selftest.go shows that the guard works, coverage.go that what
 // is hot is guarded.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -77,15 +78,7 @@ func (c *chooser) pick(n int) []int {
 		}
 		return c.foreign[i]
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch d := weight(a) - weight(b); {
-		case d < 0:
-			return -1
-		case d > 0:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weight(a), weight(b)) })
 	c.current = order[0]
 	return order[:n]
 }

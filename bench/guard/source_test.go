@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/uniflow-labs/uniflow/bench/program"
 )
 
 func git(t *testing.T, dir string, args ...string) string {
@@ -139,5 +141,29 @@ func TestApply(t *testing.T) {
 	}
 	if err := Apply(t.Context(), tree, patch); err == nil || !strings.Contains(err.Error(), "a.patch") {
 		t.Errorf("a second time: got %v, want an error", err)
+	}
+}
+
+// TestChanges checks that what the self-test does to the code can still be done,
+// and compiles.
+func TestChanges(t *testing.T) {
+	root := filepath.Join("..", "..")
+	for name, change := range map[string]func(tree string) error{
+		"the shared lock": func(tree string) error {
+			return Apply(t.Context(), tree, filepath.Join("testdata", "shared-lock.patch"))
+		},
+		"15 %": addFifteen,
+	} {
+		tree := filepath.Join(t.TempDir(), "tree")
+		if err := (Repo{Dir: root}).Copy(t.Context(), tree); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(tree); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := (program.Toolchain{Dir: tree}).Do(t.Context(), "build", "-trimpath", "./internal/run"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

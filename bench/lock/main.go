@@ -1,7 +1,7 @@
 // Command lock compares locks: how many acquisitions per second they allow, how
 // evenly they are shared, and what they cost in CPU.
 //
-//	go run ./bench/lock [-quick] [-more] [-full] [-out DIR]
+//	go run ./bench/lock [-quick] [-full] [-out DIR]
 //
 // Workers, which are goroutines or, in the second half, threads of their own,
 // lock, add one to a counter, and unlock. All locks are called through
@@ -34,17 +34,16 @@ import (
 func main() { program.Main(run) }
 
 type config struct {
-	quick, more, full bool
-	rounds            int
-	length            time.Duration
-	out               string
+	quick, full bool
+	rounds      int
+	length      time.Duration
+	out         string
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c config
 	flags := program.Flags("lock")
 	flags.BoolVar(&c.quick, "quick", false, "short measurements, for a first look")
-	flags.BoolVar(&c.more, "more", false, "2 and 8 workers as well")
 	flags.BoolVar(&c.full, "full", false, "compare lock.Mutex with sync.Mutex in 240 combinations and other conditions as well; takes 6 to 10 minutes")
 	flags.IntVar(&c.rounds, "rounds", 5, "how many `rounds` a median is of")
 	flags.DurationVar(&c.length, "length", 300*time.Millisecond, "how `long` a measurement takes, without -quick")
@@ -120,13 +119,9 @@ func (f *figures) compareFully(ctx context.Context, c config, stdout io.Writer, 
 // measured for all locks before the next, so that other load on the machine
 // disturbs all of them.
 func measure(ctx context.Context, c config, all []subject, log *program.Log) ([]result, error) {
-	counts := []int{1, 4, 30}
-	if c.more {
-		counts = []int{1, 2, 4, 8, 30}
-	}
 	var results []result
 	for _, threads := range []bool{false, true} {
-		for _, workers := range counts {
+		for _, workers := range []int{1, 4, 30} {
 			for _, s := range all {
 				if threads || !s.threadsOnly {
 					results = append(results, result{subject: s, workers: workers, threads: threads})

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	var stdout, stderr strings.Builder
-	code := run(t.Context(), []string{"-quick", "-more", "-rounds", "2", "-length", "2ms", "-out", dir}, &stdout, &stderr)
+	code := run(t.Context(), []string{"-quick", "-rounds", "2", "-length", "2ms", "-out", dir}, &stdout, &stderr)
 	if code != 0 {
 		t.Fatalf("got exit code %d and %q, want 0", code, stderr.String())
 	}
@@ -41,8 +41,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file) != 1 || len(file["rows"]) < 2*5*3 {
-		t.Errorf("got %d lists and %d rows, want 1, and 30 rows or more", len(file), len(file["rows"]))
+	if len(file) != 1 || len(file["rows"]) < 2*3*6 {
+		t.Errorf("got %d lists and %d rows, want 1, and 36 rows or more", len(file), len(file["rows"]))
 	}
 	want := []string{"bytes", "cpu_ns", "jain", "lock", "macq", "threads", "workers"}
 	for _, row := range file["rows"] {

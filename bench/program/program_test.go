@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -82,5 +83,50 @@ func TestWrite(t *testing.T) {
 	}
 	if got, want := string(data), "{\n  \"a\": 1\n}\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	got := Inspect(t.Context())
+	if got.Processors != runtime.NumCPU() || got.Go != runtime.Version() || got.Time.IsZero() {
+		t.Errorf("got %+v, want the processors, the version, and the time", got)
+	}
+	if !strings.Contains(got.String(), runtime.Version()) {
+		t.Errorf("got %s, want the version in it", got)
+	}
+	if got := FirstLine(t.Context(), "no-such-program-here"); got != "no no-such-program-here" {
+		t.Errorf("got %q", got)
+	}
+	if got := Content("/no/such/file"); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
+const benchOutput = `goos: linux
+pkg: github.com/uniflow-labs/uniflow/internal/run
+cpu: some
+BenchmarkProcess      	 2928163	       129.2 ns/op	       0 B/op	       3 allocs/op
+BenchmarkHop-2        	    8953	     39663 ns/op	        39.66 ns/hop	       0 B/op	       0 allocs/op
+BenchmarkJSONRead/encoding-json-2             	    1867	     13480 ns/op	 100.15 MB/s	   10240 B/op	     291 allocs/op
+PASS
+`
+
+func TestParseBench(t *testing.T) {
+	got, err := ParseBench(benchOutput)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, unit string
+		want       float64
+	}{
+		{"Process", "ns/op", 129.2},
+		{"Process", "allocs/op", 3},
+		{"Hop", "ns/hop", 39.66},
+		{"JSONRead/encoding-json", "ns/op", 13480},
+	} {
+		if got := got[tt.name][tt.unit]; got != tt.want {
+			t.Errorf("%s %s: got %v, want %v", tt.name, tt.unit, got, tt.want)
+		}
 	}
 }

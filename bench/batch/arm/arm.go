@@ -15,7 +15,7 @@
 // connections are reused.
 //
 // Reading order: arm.go, load.go (who offers, and when), child.go (what is
-// measured around it), shares.go (what profiles say), event.go, receiver.go,
+// measured around it, and what profiles say), event.go, receiver.go,
 // pool.go (the designs), ingest.go (the part of two that takes events).
 package arm
 
