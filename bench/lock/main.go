@@ -15,8 +15,8 @@
 // and under other conditions, such as many waiters. That takes 6 to 10 minutes.
 //
 // Reading order: main.go, contest.go (one measurement), subjects.go (what is
-// measured), c.go (what is measured that is not Go), table.go; paired.go (two locks
-// in turns), matrix.go, scenarios.go.
+// measured), c.go (what is measured that is not Go), table.go; matrix.go (two
+// locks in turns).
 package main
 
 import (

@@ -21,7 +21,7 @@
 // of the document.
 //
 // Reading order: main.go, lab.go (the run), data.go (files), queries.go, duck.go,
-// measure.go, storm.go, gauge.go (memory), report.go. The benchmarks of
+// measure.go, report.go. The benchmarks of
 // lessons_test.go are two of the founding lessons.
 package main
 
