@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -20,9 +21,10 @@ type fake struct {
 	id     string
 	times  [2]float64 // of base and head
 	allocs [2]float64
-	spread float64   // of the noise, a fraction; 2 % if 0
-	calm   int       // the noise ends after so many measurements of all; never if 0
-	order  *[]string // notes what is measured
+	spread float64       // of the noise, a fraction; 2 % if 0
+	calm   int           // the noise ends after so many measurements of all; never if 0
+	lasts  time.Duration // of a measurement; for tests in a bubble of synctest
+	order  *[]string     // notes what is measured
 	err    error
 }
 
@@ -34,6 +36,9 @@ func index(s *side) int { return map[string]int{"base": 0, "head": 1}[s.Name] }
 
 func (f *fake) measure(_ context.Context, s *side, _ []int) ([]sample, time.Duration, error) {
 	*f.order = append(*f.order, f.id+" "+s.Name)
+	if f.lasts > 0 {
+		<-time.After(f.lasts)
+	}
 	// Like a real one, no two are the same; of ten, one is disturbed.
 	n := len(*f.order)
 	spread := cmp.Or(f.spread, 0.02)
@@ -124,12 +129,14 @@ func TestCompare(t *testing.T) {
 
 // TestNoise checks that what is too noisy to judge is measured longer, and said to
 // be so if that does not help.
-func TestNoise(t *testing.T) {
+func TestNoise(t *testing.T) { synctest.Test(t, testNoise) }
+
+func testNoise(t *testing.T) {
 	var order []string
 	p := planned(&order,
 		&fake{id: "quiet", times: [2]float64{100, 100}},
-		&fake{id: "loud", times: [2]float64{100, 100}, spread: 1, calm: 40},
-		&fake{id: "deaf", times: [2]float64{100, 100}, spread: 20},
+		&fake{id: "loud", times: [2]float64{100, 100}, spread: 1, calm: 40, lasts: time.Millisecond},
+		&fake{id: "deaf", times: [2]float64{100, 100}, spread: 20, lasts: time.Millisecond},
 	)
 	c := faked(t, 1, budgetList{})
 	c.patience = 50 * time.Millisecond
