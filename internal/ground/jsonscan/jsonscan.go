@@ -206,7 +206,9 @@ func String(b []byte, i int) (end int, escaped bool, err error) {
 	for {
 		for i+8 <= len(b) {
 			if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
-				i += bits.TrailingZeros64(m) / 8
+				if i += bits.TrailingZeros64(m) / 8; b[i] == '"' {
+					return i + 1, escaped, nil
+				}
 				break
 			}
 			i += 8
