@@ -33,7 +33,7 @@ func catalogue() []item {
 		{"watched concurrent processes", "internal/run", "^BenchmarkMetricsParallel$/^on$", "", 2},
 		{"router", "nodes/web", "^BenchmarkRouter(Static|Params|Rest)$", "/router$", 1},
 		{"router by size", "nodes/web", "^BenchmarkRouterScale$", "", 1},
-		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/listener$", 1},
+		{"listener", "nodes/web", "^BenchmarkHandler$", "^Handler/(listener|created)$", 1},
 		{"sockets", "nodes/web", "^BenchmarkLoopback$/^listener$/^keepalive=true$", "", 2},
 		{"MIME", "nodes/web", "^BenchmarkMedia", "", 1},
 		{"bodies", "nodes/web", "^BenchmarkBodies$", "", 1},

@@ -71,6 +71,19 @@ func BenchmarkHandler(b *testing.B) {
 			s.node.server.serveHTTP(w, r, false)
 		}
 	})
+	b.Run("created", func(b *testing.B) { // an envelope with a status of its own
+		created := reply(value.Map(
+			value.Field{Name: "status", Value: value.Int(http.StatusCreated)},
+			value.Field{Name: "body", Value: value.Map(value.Field{Name: "item", Value: value.String("tea")})},
+		))
+		s := start(b, "", func(context.Context, value.Value) node.Response { return created })
+		w := &discard{header: make(http.Header)}
+		b.ReportAllocs()
+		for b.Loop() {
+			clear(w.header)
+			s.node.server.serveHTTP(w, r, false)
+		}
+	})
 	b.Run("mux", func(b *testing.B) {
 		mux := pingMux()
 		w := &discard{header: make(http.Header)}
