@@ -25,7 +25,7 @@ func catalogue() []item {
 		{"JSON", "value", "^BenchmarkJSON", "/ours$", 1},
 		{"maps", "value", "^BenchmarkMapWith$", "", 1},
 		{"packet hop", "internal/run", "^BenchmarkHop$", "", 1},
-		{"process life", "internal/run", "^BenchmarkProcess$", "", 1},
+		{"process life", "internal/run", "^Benchmark(Process|Call)$", "", 1},
 		{"unobserved chain", "internal/run", "^BenchmarkObserver$/^observed=false$", "", 1},
 		// The cost of sharing shows on two processors only.
 		{"concurrent processes", "internal/run", "^BenchmarkParallel$", "", 2},

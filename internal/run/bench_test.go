@@ -35,6 +35,24 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
+// BenchmarkCall is a process as a listener starts it: a call whose response is looked
+// at when it comes.
+func BenchmarkCall(b *testing.B) {
+	g := &graph{}
+	from := g.fn(1, pass)
+	g.link(from, 0, g.fn(1, pass))
+	gen := g.open(b, run.Options{})
+	ctx := context.Background()
+	call := node.NewCall(func(_ node.Process, resp node.Response) node.Result { return node.Respond(resp) })
+	in := value.String("ping")
+	b.ReportAllocs()
+	for b.Loop() {
+		if resp := gen.Run(ctx, from, call.Send(0, in)); resp.IsError() {
+			b.Fatal(resp.Payload)
+		}
+	}
+}
+
 // BenchmarkHop is a one-to-one hop inside a process (P4): a chain of 1,000 nodes,
 // divided.
 func BenchmarkHop(b *testing.B) {
