@@ -23,6 +23,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/compile"
+	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
@@ -39,6 +40,7 @@ type Options struct {
 	Grace            time.Duration // how long Shutdown lets processes go on; 10 s
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Budget           Budget
+	Clock            node.Clock // what nodes wait by; that of the machine
 
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 64
@@ -106,6 +108,9 @@ func New(opts Options) (*Engine, error) {
 	if opts.Grace == 0 {
 		opts.Grace = 10 * time.Second
 	}
+	if opts.Clock == nil {
+		opts.Clock = node.SystemClock{}
+	}
 	if len(opts.Recorders) > 64 {
 		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
 	}
@@ -154,16 +159,20 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 			}
 		}
 	}
+	graph, found := expand.Subgraphs(specs, e.kinds)
+	list.Append(found)
 	// Before the templates are rendered, so that the rules see which use env.
-	list.Append(check.Lint(specs, check.Options{Kinds: e.kinds, Incomplete: list.HasErrors()}))
+	list.Append(check.Lint(graph.Nodes, check.Options{Kinds: graph.Kinds, Incomplete: list.HasErrors(), Bodies: graph.Bodies}))
 	var variables []*spec.Variable
 	for _, doc := range source.Variables {
 		parsed, found := spec.ParseVariables(doc)
 		list.Append(found)
 		variables = append(variables, parsed...)
 	}
-	list.Append(spec.Resolve(specs, variables, source.Environment))
-	made, found := compile.Compile(specs, compile.Options{Kinds: e.kinds, Log: e.opts.Log, Pool: &e.pool})
+	resolver := spec.NewResolver(variables, source.Environment)
+	list.Append(graph.Instantiate(resolver))
+	list.Append(resolver.Findings())
+	made, found := compile.Compile(graph.Nodes, compile.Options{Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock})
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
@@ -207,6 +216,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 			Budget:           run.Budget(e.opts.Budget),
 			LifecycleTimeout: e.opts.LifecycleTimeout,
 			Log:              e.opts.Log,
+			Clock:            e.opts.Clock,
 		}),
 		number: e.mu.number + 1,
 		since:  time.Now(),

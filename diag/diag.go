@@ -70,6 +70,7 @@ type Diagnostic struct {
 	Pointer  string // the same place as a JSON Pointer into the document
 	Msg      string // lower case, no full stop
 	Hint     string // what to do about it, possibly empty
+	UsedAt   Pos    // where the template of a kind is used that Pos is in; zero outside of templates
 	Err      error  // the cause, if there is one
 
 	// Private keeps the line of the document out of the rendering, because it may
@@ -164,5 +165,6 @@ func (d *Diagnostic) MarshalJSON() ([]byte, error) {
 		Pointer  string `json:"pointer,omitempty"`
 		Message  string `json:"message"`
 		Hint     string `json:"hint,omitempty"`
-	}{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint})
+		UsedAt   string `json:"used_at,omitempty"`
+	}{d.Code, d.Severity.String(), d.Pos.File, d.Pos.Line, d.Pos.Col, d.Node, d.Path, d.Pointer, d.Msg, d.Hint, d.UsedAt.String()})
 }

@@ -68,6 +68,9 @@ func (r *renderer) finding(d *Diagnostic) {
 			fmt.Fprintf(&r.out, "%5s | %s%s\n", "", strings.Repeat(" ", caret), r.paint(colour, "^"))
 		}
 	}
+	if d.UsedAt.IsValid() {
+		fmt.Fprintf(&r.out, "      %s %s\n", r.paint(cyan, "used at:"), printable(d.UsedAt.String()))
+	}
 	if d.Hint != "" {
 		fmt.Fprintf(&r.out, "      %s %s\n", r.paint(cyan, "hint:"), printable(d.Hint))
 	}

@@ -36,8 +36,16 @@ type Def struct {
 	// failures of a node ([Fail]) go there.
 	In, Out []Port
 
+	// Subgraph makes the kind a sub-graph, of the specs in its field specs. It has no
+	// New then: its nodes are compiled with all others.
+	Subgraph Subgraph
+
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
+
+	// Recall says what must be remembered of a packet's result to resume a process
+	// after a crash, under a config. Nil is [Effects].
+	Recall func(schema.Config) Recall
 
 	// New makes a node. It compiles what can be compiled, and acquires nothing
 	// that has to be released (see [Opener]), because Close is not called if the
@@ -51,6 +59,26 @@ type Def struct {
 	// unknown fields are left out. Lint may be nil.
 	Lint func(specs []WrittenSpec) diag.List
 }
+
+// A Subgraph says how specs within a spec make up its nodes.
+type Subgraph uint8
+
+// The forms of sub-graphs.
+const (
+	// NoSubgraph is for kinds that are nodes.
+	NoSubgraph Subgraph = iota
+
+	// SubgraphSequence links the specs one after the other.
+	SubgraphSequence
+
+	// SubgraphGraph has links of its own between the specs. The fields inbounds and
+	// outbounds join the ports of the sub-graph to theirs.
+	SubgraphGraph
+
+	// SubgraphTemplate is a SubgraphGraph that other specs use as their kind, by its
+	// name.
+	SubgraphTemplate
+)
 
 // A WrittenSpec is a spec of a kind as its author wrote it: defaults are not filled
 // in, and templates are not rendered.
@@ -135,6 +163,7 @@ type Init struct {
 	ErrorLinks int   // number of links from the port "error"
 	Log        *slog.Logger
 	Pool       *Pool // resources shared with earlier and later generations
+	Clock      Clock // what the node waits by, instead of package time
 }
 
 // A Ref identifies a node.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/effect"
@@ -37,6 +38,7 @@ type more struct {
 	Limit    int
 	Block    func(context.Context) Result
 	Inner    Result
+	Delay    time.Duration
 }
 
 // Then continues after a response. It obeys the rules of [Node.Receive], and is
@@ -124,6 +126,18 @@ func Spawn(children []Result, limit int, then ThenAll) Result {
 func Block(f func(ctx context.Context) Result) Result {
 	return Result{contents{Op: effect.Block, More: &more{Block: f}}}
 }
+
+// Sleep continues after a time of the engine's [Clock], as a [Block] that waits for
+// it would. The response that then gets is None, or the error of the process's
+// context if that is done before.
+func Sleep(d time.Duration, then Then) Result {
+	return Result{contents{Op: effect.Sleep, More: &more{Delay: d, Then: then}}}
+}
+
+// Again marks r as one more attempt at what the packet asks for. Everything else
+// about the attempts differs, but an idempotency key made for one of them is the
+// same for all.
+func Again(r Result) Result { return r }
 
 // Fork answers None immediately and applies r in a child process that outlives
 // this process and its client. Only the end of a shutdown's grace cancels it. If

@@ -43,8 +43,30 @@ func parseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
 	return p.nodes, p.list
 }
 
+// ParseInner reads the nodes of a sub-graph, from a field of its spec. Those without
+// a name are called $0, $1 and so on, by their place. They belong to the namespace of
+// outer.
+func ParseInner(field *schema.Raw, outer *Node) ([]*Node, diag.List) {
+	p := &parser{opts: ParseOptions{Namespace: outer.Namespace}, outer: outer, seen: make(map[string]int)}
+	if field != nil && !isNull(field) {
+		p.file = field.Pos.File
+		p.specs(field, 0)
+	}
+	p.list.Sort()
+	return p.nodes, p.list
+}
+
+// ParseBoundary reads a map from the ports of a sub-graph to links, as in ports. An
+// entry without a port is one to the port of the given name.
+func ParseBoundary(field *schema.RawField, outer *Node, port string) ([]Port, diag.List) {
+	var list diag.List
+	s := scope{list: &list, node: outer.title}
+	return s.portMap(outer, field, port), list
+}
+
 type parser struct {
 	opts   ParseOptions
+	outer  *Node // the sub-graph whose nodes are read; may be nil
 	file   string
 	number int // of the YAML document; empty ones do not count
 	nodes  []*Node
@@ -195,6 +217,7 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 	}
 	n := &Node{
 		Namespace: p.opts.namespace(),
+		Outer:     p.outer,
 		Pos:       raw.Pos, Pointer: raw.Pointer,
 		KindPos: raw.Pos, NamespacePos: raw.Pos, NamePos: raw.Pos,
 		AnnotationsPos: raw.Pos, EnvPos: raw.Pos, PortsPos: raw.Pos,
@@ -233,6 +256,16 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 			n.Config.Fields = append(n.Config.Fields, *f)
 		}
 	}
+	if p.outer != nil {
+		if n.Name == "" {
+			n.Name = "$" + strconv.Itoa(len(p.nodes))
+		}
+		if n.Namespace != p.outer.Namespace {
+			s.reportAt(n.NamespacePos, raw.Pointer, "namespace", diag.Errorf(diag.CodeCommonField, "a node of a sub-graph is in the namespace of the sub-graph, %q", p.outer.Namespace).
+				WithHint("leave namespace out"))
+			n.Namespace = p.outer.Namespace
+		}
+	}
 	p.ports(s, n, raw, ports, links)
 	if raw.Field("kind") == nil {
 		s.report(raw, "kind", diag.Errorf(diag.CodeMissingKind, "missing").WithHint("say which kind of node it is, such as kind: snippet"))
@@ -246,7 +279,7 @@ func (p *parser) identify(n *Node, doc int) {
 	if n.ID != "" {
 		return
 	}
-	key := n.Namespace + "\x00name\x00" + n.Name
+	key := n.Namespace + "\x00name\x00" + n.Path()
 	if n.Name == "" {
 		key = n.Namespace + "\x00place\x00" + p.file + "\x00" + strconv.Itoa(doc) + "\x00" + n.Pointer
 	}
@@ -277,38 +310,45 @@ func (p *parser) ports(s scope, n *Node, raw *schema.Raw, ports, links int) {
 	if at < 0 || isNull(raw.Fields[at].Value) {
 		return
 	}
-	field, list := raw.Fields[at].Name, raw.Fields[at].Value
+	n.Ports = s.portMap(n, &raw.Fields[at], "in")
+}
+
+// portMap reads a map from ports to lists of links. A link without a port is one to
+// the port of the given name.
+func (s scope) portMap(n *Node, f *schema.RawField, port string) (ports []Port) {
+	field, list := f.Name, f.Value
 	if list.Kind != schema.RawMap {
-		s.report(list, field, diag.Errorf(diag.CodeCommonField, "want a map of out-ports, got %s", list.What()).
-			WithHint("write %s: {out: [{name: NODE, port: in}]}", field))
-		return
+		s.report(list, field, diag.Errorf(diag.CodeCommonField, "want a map of ports, got %s", list.What()).
+			WithHint("write %s: {out: [{name: NODE, port: %s}]}", field, port))
+		return nil
 	}
 	for i := range list.Fields {
 		f := &list.Fields[i]
 		path := field + "." + f.Name
-		port := Port{Name: f.Name, Pos: f.Pos}
+		p := Port{Name: f.Name, Pos: f.Pos}
 		items := f.Value.Items
 		switch {
 		case f.Value.Kind == schema.RawMap:
 			items = []*schema.Raw{f.Value} // one link by itself
 		case f.Value.Kind != schema.RawList && !isNull(f.Value):
 			s.report(f.Value, path, diag.Errorf(diag.CodeCommonField, "want a list of links, got %s", f.Value.What()).
-				WithHint("write [{name: NODE, port: in}]"))
+				WithHint("write [{name: NODE, port: %s}]", port))
 			continue
 		}
 		for k, item := range items {
-			if link, ok := s.link(n, item, fmt.Sprintf("%s[%d]", path, k)); ok {
-				port.Links = append(port.Links, link)
+			if link, ok := s.link(n, item, fmt.Sprintf("%s[%d]", path, k), port); ok {
+				p.Links = append(p.Links, link)
 			}
 		}
-		n.Ports = append(n.Ports, port)
+		ports = append(ports, p)
 	}
+	return ports
 }
 
-func (s scope) link(n *Node, raw *schema.Raw, path string) (Link, bool) {
-	l := Link{Port: "in", Pos: raw.Pos, NamePos: raw.Pos, PortPos: raw.Pos}
+func (s scope) link(n *Node, raw *schema.Raw, path, port string) (Link, bool) {
+	l := Link{Port: port, Pos: raw.Pos, NamePos: raw.Pos, PortPos: raw.Pos}
 	if raw.Kind != schema.RawMap {
-		s.report(raw, path, diag.Errorf(diag.CodeCommonField, "want a link, got %s", raw.What()).WithHint("write {name: NODE, port: in}"))
+		s.report(raw, path, diag.Errorf(diag.CodeCommonField, "want a link, got %s", raw.What()).WithHint("write {name: NODE, port: %s}", port))
 		return l, false
 	}
 	before := len(*s.list)

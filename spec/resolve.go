@@ -12,17 +12,25 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Resolve binds the env of the nodes and renders the templates in the strings of
-// their own fields, in place. It must be called once. It does not change nodes
-// without env, so their strings may contain {{.
-//
-// An entry with a name or id uses the variable of the node's namespace, or else one
-// without a namespace; any other entry uses the environment. The result of a template
-// is a string that is marked as templated, and that no finding shows.
-func Resolve(nodes []*Node, vars []*Variable, environment map[string]string) diag.List {
-	r := &resolver{
+// A Resolver binds the env of nodes and renders the templates in the strings of their
+// own fields. Make one with NewResolver.
+type Resolver struct {
+	vars        map[string]map[string]*Variable // by namespace, then by name and by "\x00" + id
+	environment map[string]any
+	inner       map[*Node]map[string]any // what the nodes of a sub-graph see
+	unbound     map[*Node]bool           // nodes with keys that could not be bound
+	list        diag.List
+}
+
+// NewResolver returns a resolver. An env entry with a name or id uses the variable of
+// the node's namespace, or else one without a namespace; any other entry uses the
+// environment.
+func NewResolver(vars []*Variable, environment map[string]string) *Resolver {
+	r := &Resolver{
 		vars:        make(map[string]map[string]*Variable),
 		environment: make(map[string]any, len(environment)),
+		inner:       make(map[*Node]map[string]any),
+		unbound:     make(map[*Node]bool),
 	}
 	for name, text := range environment {
 		r.environment[name] = text
@@ -30,20 +38,39 @@ func Resolve(nodes []*Node, vars []*Variable, environment map[string]string) dia
 	for _, v := range vars {
 		r.add(v)
 	}
-	for _, n := range nodes {
-		r.node(n, nil)
+	return r
+}
+
+// Resolve renders the templates of a node in place. Call it once for each node, and
+// for a sub-graph before its nodes, which see its keys. It does not change nodes that
+// see no keys, so their strings may contain {{. The result of a template is a string
+// that is marked as templated, and that no finding shows.
+func (r *Resolver) Resolve(n *Node) {
+	scope := scope{list: &r.list, node: n.title}
+	keys, ok := r.bind(scope, n.Namespace, n.Env, r.inner[n.Outer])
+	if !ok || r.unbound[n.Outer] {
+		r.unbound[n] = true
+		return // every template would complain about the missing key
 	}
-	r.list.Sort()
-	return r.list
+	r.inner[n] = keys
+	before := len(r.list)
+	templates := &renderer{scope: scope}
+	for i := range n.Config.Fields {
+		f := &n.Config.Fields[i]
+		templates.render(f.Value, f.Name, keys)
+	}
+	if len(r.list) == before && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
+		splitAddress(scope, n)
+	}
 }
 
-type resolver struct {
-	vars        map[string]map[string]*Variable // by namespace, then by name and by "\x00" + id
-	environment map[string]any
-	list        diag.List
-}
+// Define sets what the nodes of a sub-graph see, instead of its keys.
+func (r *Resolver) Define(n *Node, keys map[string]any) { r.inner[n] = keys }
 
-func (r *resolver) add(v *Variable) {
+// Findings returns what was wrong with the variables and nodes so far.
+func (r *Resolver) Findings() diag.List { return r.list }
+
+func (r *Resolver) add(v *Variable) {
 	space := r.vars[v.Namespace]
 	if space == nil {
 		space = make(map[string]*Variable)
@@ -67,28 +94,9 @@ func (r *resolver) add(v *Variable) {
 	}
 }
 
-// node binds and renders one node. outer has the keys of the node that contains it,
-// if any.
-func (r *resolver) node(n *Node, outer map[string]any) {
-	scope := scope{list: &r.list, node: n.title}
-	keys, ok := r.bind(scope, n.Namespace, n.Env, outer)
-	if !ok {
-		return // every template would complain about the missing key
-	}
-	before := len(r.list)
-	templates := &renderer{scope: scope, resolver: r, namespace: n.Namespace}
-	for i := range n.Config.Fields {
-		f := &n.Config.Fields[i]
-		templates.render(f.Value, f.Name, keys, f.Name == "specs")
-	}
-	if len(r.list) == before && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
-		splitAddress(scope, n)
-	}
-}
-
 // bind returns the values of the keys of an env, including those of outer. It is nil
 // if there are none. It is not ok if a key could not be bound, which is reported.
-func (r *resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
+func (r *Resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
 	if len(env) == 0 {
 		return outer, true
 	}
@@ -105,7 +113,7 @@ func (r *resolver) bind(s scope, namespace string, env []Binding, outer map[stri
 	return keys, ok
 }
 
-func (r *resolver) binding(s scope, namespace string, b Binding) (data any, ok bool) {
+func (r *Resolver) binding(s scope, namespace string, b Binding) (data any, ok bool) {
 	path := "env." + b.Key
 	if b.ID == "" && b.Name == "" {
 		if b.Data != nil {
@@ -135,7 +143,7 @@ func (r *resolver) binding(s scope, namespace string, b Binding) (data any, ok b
 
 // find returns the variable of a binding, nil if there is none. A variable of the
 // namespace has priority over one without a namespace.
-func (r *resolver) find(namespace string, b Binding) *Variable {
+func (r *Resolver) find(namespace string, b Binding) *Variable {
 	key := b.Name
 	if b.ID != "" {
 		key = "\x00" + b.ID
@@ -148,7 +156,7 @@ func (r *resolver) find(namespace string, b Binding) *Variable {
 	return nil
 }
 
-func (r *resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic {
+func (r *Resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic {
 	if b.ID != "" {
 		return diag.Errorf(diag.CodeUnknownVariable, "no variable with id %s in namespace %q", b.ID, namespace)
 	}
@@ -169,9 +177,9 @@ func (r *resolver) unknownVariable(namespace string, b Binding) *diag.Diagnostic
 	return d
 }
 
-func (r *resolver) data(s scope, raw *schema.Raw, path string, dot any) (any, bool) {
+func (r *Resolver) data(s scope, raw *schema.Raw, path string, dot any) (any, bool) {
 	before := len(r.list)
-	t := &renderer{scope: s, resolver: r, keep: true}
+	t := &renderer{scope: s}
 	made := t.copy(raw, path, dot)
 	return made.Go(), len(r.list) == before
 }

@@ -40,6 +40,15 @@ type Node struct {
 	Ports       []Port
 	Config      *schema.Raw // the kind's own fields: a map, never nil
 
+	// Outer is the sub-graph that the node is part of; nil for a node of a document.
+	Outer *Node
+
+	// Boundary is set for a sub-graph.
+	Boundary *Boundary
+
+	// UsedAt is where the template is used that a node is made of; zero for others.
+	UsedAt diag.Pos
+
 	Pos     diag.Pos // where the node begins
 	Pointer string   // the same as a JSON Pointer into its document
 
@@ -53,6 +62,22 @@ type Node struct {
 
 	// Older lists what is written in the older form.
 	Older []Deprecation
+}
+
+// A Boundary is the ports of a sub-graph. In has links to nodes of the sub-graph; those
+// nodes link to the ports of Out themselves, see [Link.Exit].
+type Boundary struct {
+	In  []Port
+	Out []string // "error" last, if there is a link to it
+}
+
+// Path is the name of the node with those of the sub-graphs around it in front, such
+// as "outer/inner". It is empty for a node of a document without a name.
+func (n *Node) Path() string {
+	if n.Outer == nil {
+		return n.Name
+	}
+	return n.Outer.title() + "/" + n.Name
 }
 
 // A Deprecation is one use of the older form of a spec.
@@ -76,9 +101,10 @@ type Port struct {
 	Links []Link
 }
 
-// A Link names the in-port of another node. Either ID or Name is set.
+// A Link names the in-port of another node. ID, Name or Exit is set.
 type Link struct {
 	ID, Name string
+	Exit     bool     // the packet leaves the sub-graph, by the out-port Port of that
 	Port     string   // "in" if the author gave none
 	Pos      diag.Pos // of the entry
 	NamePos  diag.Pos // of the id or name
@@ -122,10 +148,10 @@ func (o ParseOptions) namespace() string {
 	return o.Namespace
 }
 
-// title returns the node's name for findings, or its kind.
+// title returns the node's path for findings, or its kind.
 func (n *Node) title() string {
-	if n.Name != "" {
-		return n.Name
+	if path := n.Path(); path != "" {
+		return path
 	}
 	return n.Kind
 }

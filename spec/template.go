@@ -24,37 +24,36 @@ const (
 	maxActions  = 100_000  // {{ in a template
 )
 
-type renderer struct {
-	scope
-	resolver  *resolver
-	namespace string
-	keep      bool // leave the tree as it is
-}
+type renderer struct{ scope }
 
-// render renders the strings of a tree in place. If specs is set, the tree is the
-// field specs of a node, whose entries have an env of their own and see the outer one.
-func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any, specs bool) {
+// render renders the strings of a tree in place.
+func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any) {
 	switch raw.Kind {
 	case schema.RawList:
 		for i, item := range raw.Items {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if specs && item.Kind == schema.RawMap && item.Field("kind") != nil {
-				t.inner(item, at, keys)
-				continue
-			}
-			t.render(item, at, keys, false)
+			t.render(item, fmt.Sprintf("%s[%d]", path, i), keys)
 		}
 		return
 	case schema.RawMap:
 		for i := range raw.Fields {
 			f := &raw.Fields[i]
-			t.render(f.Value, path+"."+f.Name, keys, false)
+			t.render(f.Value, path+"."+f.Name, keys)
 		}
 		return
 	}
 	text, ok := raw.Value.AsString()
 	if keys == nil || !ok || !strings.Contains(text, "{{") {
 		return
+	}
+	if m := wholeKey.FindStringSubmatch(text); m != nil {
+		switch v := keys[m[1]].(type) {
+		case map[string]any, []any:
+			tree, err := value.Encode(v)
+			if err == nil {
+				t.replace(raw, tree)
+				return
+			}
+		}
 	}
 	made, ok := t.text(raw, path, keys)
 	if !ok {
@@ -63,29 +62,28 @@ func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any, spe
 	raw.Value, raw.Text, raw.Templated = value.String(made), raw.Text.Rendered(made), true
 }
 
-// inner renders a spec within a node. Its common fields are not templated.
-func (t *renderer) inner(raw *schema.Raw, path string, outer map[string]any) {
-	var env []Binding
-	if f := raw.Field("env"); f != nil {
-		before := len(*t.list)
-		var ignored Node // its older forms are found when the inner spec is parsed
-		env = t.env(&ignored, f)
-		if len(*t.list) > before {
-			return
+// wholeKey matches a template that is one key and nothing else.
+var wholeKey = regexp.MustCompile(`^\{\{-?\s*\.([\pL_][\pL\pN_]*)\s*-?\}\}$`)
+
+// replace puts a list or a map in the place of the template that stands for it.
+func (t *renderer) replace(raw *schema.Raw, v value.Value) {
+	made := schema.RawOf(v)
+	var place func(*schema.Raw)
+	place = func(r *schema.Raw) {
+		r.Pos, r.Pointer = raw.Pos, raw.Pointer
+		if r.Kind == schema.RawScalar {
+			r.Text, r.Templated = raw.Text.Rendered(r.Text.Code), true
+		}
+		for _, item := range r.Items {
+			place(item)
+		}
+		for i := range r.Fields {
+			r.Fields[i].Pos = raw.Pos
+			place(r.Fields[i].Value)
 		}
 	}
-	keys, ok := t.resolver.bind(t.scope, t.namespace, env, outer)
-	if !ok {
-		return
-	}
-	for i := range raw.Fields {
-		f := &raw.Fields[i]
-		switch f.Name {
-		case "id", "kind", "namespace", "name", "annotations", "env", "ports", "links":
-		default:
-			t.render(f.Value, path+"."+f.Name, keys, f.Name == "specs")
-		}
-	}
+	place(made)
+	*raw = *made
 }
 
 // text renders one template. Its findings do not show the data.

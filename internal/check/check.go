@@ -22,6 +22,9 @@ type Options struct {
 	// Incomplete says that some specs could not be read, so the targets of links
 	// may be missing.
 	Incomplete bool
+
+	// Bodies are the specs of templates, which are reached when the template is used.
+	Bodies []*spec.Node
 }
 
 // Lint returns the findings about specs as they were written: their templates
@@ -29,10 +32,12 @@ type Options struct {
 func Lint(specs []*spec.Node, opts Options) diag.List {
 	var list diag.List
 	spaces := make(map[string][]*spec.Node)
-	for _, s := range specs {
+	for _, s := range slices.Concat(specs, opts.Bodies) {
 		olderForm(s, &list)
 		unusedEnv(s, &list)
 		notTemplate(s, &list)
+	}
+	for _, s := range specs {
 		spaces[s.Namespace] = append(spaces[s.Namespace], s)
 	}
 	for _, specs := range spaces {

@@ -31,6 +31,9 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 	}
 	// The workflow at a lifecycle port runs even if its node is not reached.
 	for _, s := range specs {
+		if _, ok := g.entered(s); !ok {
+			return
+		}
 		for _, port := range s.Ports {
 			targets, ok := g.targets(s, port)
 			if !ok {
@@ -49,6 +52,8 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 			continue
 		}
 		reached[s] = true
+		inner, _ := g.entered(s) // found above
+		todo = append(todo, inner...)
 		for _, port := range s.Ports {
 			targets, _ := g.targets(s, port) // found above
 			todo = append(todo, targets...)
@@ -68,13 +73,17 @@ type graph struct {
 	byID   map[string]*spec.Node
 }
 
-type key struct{ namespace, name string }
+type key struct {
+	namespace string
+	outer     *spec.Node
+	name      string
+}
 
 // newGraph returns the graph of specs. It is not ok if two specs have the same name.
 func newGraph(specs []*spec.Node) (g graph, ok bool) {
 	g = graph{make(map[key]*spec.Node, len(specs)), make(map[string]*spec.Node, len(specs))}
 	for _, s := range specs {
-		k := key{s.Namespace, s.Name}
+		k := key{s.Namespace, s.Outer, s.Name}
 		if g.byName[k] != nil && s.Name != "" {
 			return g, false
 		}
@@ -85,10 +94,34 @@ func newGraph(specs []*spec.Node) (g graph, ok bool) {
 
 // targets returns the specs that a port links to. It is not ok if one is missing.
 func (g graph) targets(from *spec.Node, port spec.Port) (targets []*spec.Node, ok bool) {
+	return g.linked(from, from.Outer, port)
+}
+
+// entered returns the specs that the in-ports of a sub-graph lead to.
+func (g graph) entered(s *spec.Node) (targets []*spec.Node, ok bool) {
+	if s.Boundary == nil {
+		return nil, true
+	}
+	for _, port := range s.Boundary.In {
+		found, ok := g.linked(s, s, port)
+		if !ok {
+			return nil, false
+		}
+		targets = append(targets, found...)
+	}
+	return targets, true
+}
+
+// linked returns the specs that a port of a node links to, in a document or a
+// sub-graph.
+func (g graph) linked(from, outer *spec.Node, port spec.Port) (targets []*spec.Node, ok bool) {
 	for _, l := range port.Links {
 		to := g.byID[l.ID]
-		if l.ID == "" {
-			to = g.byName[key{from.Namespace, l.Name}]
+		switch {
+		case l.Exit:
+			to = outer
+		case l.ID == "":
+			to = g.byName[key{from.Namespace, outer, l.Name}]
 		}
 		if to == nil {
 			return nil, false

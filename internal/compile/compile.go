@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/expand"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
@@ -19,6 +20,7 @@ type Options struct {
 	Kinds *registry.Registry
 	Log   *slog.Logger // of the nodes
 	Pool  *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Clock node.Clock   // of the nodes
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -28,7 +30,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c := &compiler{opts: opts, units: make([]unit, len(specs)), prog: &Program{Vertices: make([]Vertex, len(specs))}}
 	for i, s := range specs {
 		c.units[i].spec = s
-		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Name, Pos: s.Pos}
+		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Path(), Pos: s.Pos}
 	}
 	c.index()
 	for i := range c.units {
@@ -36,6 +38,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	}
 	c.link()
 	c.endless()
+	c.shorten()
 	for i := range c.units {
 		c.make(int32(i))
 	}
@@ -52,6 +55,7 @@ type compiler struct {
 	units  []unit
 	byName map[scoped]int32
 	byID   map[string]int32
+	bySpec map[*spec.Node]int32
 	prog   *Program
 	list   diag.List
 	hints  int // searches for the nearest name
@@ -67,7 +71,14 @@ type unit struct {
 	out    []int // number of links from each out-port
 }
 
-type scoped struct{ namespace, name string }
+// A scoped name is one of a document, or of a sub-graph.
+type scoped struct {
+	namespace string
+	outer     *spec.Node
+	name      string
+}
+
+func scopeOf(s *spec.Node, name string) scoped { return scoped{s.Namespace, s.Outer, name} }
 
 // report adds findings. Those without a node or a place get those of the spec.
 func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
@@ -78,13 +89,14 @@ func (c *compiler) report(u *unit, list ...*diag.Diagnostic) {
 		if !d.Pos.IsValid() {
 			d.Pos = u.spec.Pos
 		}
+		d.UsedAt = u.spec.UsedAt
 		c.list.Add(d)
 	}
 }
 
 func nodeName(s *spec.Node) string {
-	if s.Name != "" {
-		return s.Name
+	if path := s.Path(); path != "" {
+		return path
 	}
 	return s.Kind
 }
@@ -93,8 +105,12 @@ func nodeName(s *spec.Node) string {
 func (c *compiler) index() {
 	c.byName = make(map[scoped]int32, len(c.units))
 	c.byID = make(map[string]int32, len(c.units))
+	c.bySpec = make(map[*spec.Node]int32)
 	for i := range c.units {
 		u := &c.units[i]
+		if u.spec.Boundary != nil {
+			c.bySpec[u.spec] = int32(i)
+		}
 		if other, dup := c.byID[u.spec.ID]; dup && u.spec.IDPos.IsValid() { // a derived id is a duplicate if the name is
 			c.report(u, at(u.spec.IDPos, "id", diag.Errorf(diag.CodeDuplicateID, "id %s is already used at %s", u.spec.ID, c.units[other].spec.Pos)))
 		} else {
@@ -103,7 +119,7 @@ func (c *compiler) index() {
 		if u.spec.Name == "" {
 			continue
 		}
-		key := scoped{u.spec.Namespace, u.spec.Name}
+		key := scopeOf(u.spec, u.spec.Name)
 		if other, dup := c.byName[key]; dup {
 			c.report(u, at(u.spec.NamePos, "name", diag.Errorf(diag.CodeDuplicateName, "name %q is already used at %s", u.spec.Name, c.units[other].spec.Pos).
 				WithHint("rename one of the two: names are unique in a namespace, also across files")))
@@ -135,6 +151,17 @@ func (c *compiler) configure(u *unit) {
 		return
 	}
 	u.def = def
+	if b := u.spec.Boundary; b != nil { // its config is settled
+		own := *def
+		own.In, own.Out = expand.Ports(b)
+		own.HasErrorPort = true
+		u.def = &own
+		return
+	}
+	if def.Subgraph != node.NoSubgraph {
+		u.broken = true // its nodes could not be read
+		return
+	}
 	config, list := def.Config.Decode(u.spec.Config)
 	u.config, u.broken = config, list.HasErrors()
 	c.report(u, list...)
@@ -146,6 +173,10 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	v.Concurrency = 1
+	if u.spec.Boundary != nil {
+		v.Node = newBoundary(u, len(v.Err) > 0)
+		return
+	}
 	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
 		v.Node, err = u.def.New(&node.Init{
 			Config:     u.config,
@@ -155,6 +186,7 @@ func (c *compiler) make(i int32) {
 			ErrorLinks: len(v.Err),
 			Log:        c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 			Pool:       c.opts.Pool,
+			Clock:      c.opts.Clock,
 		})
 		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
 			v.Concurrency = max(1, n.Concurrency())

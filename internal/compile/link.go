@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ const errorPort = "error"
 func (c *compiler) link() {
 	for i := range c.units {
 		if u := &c.units[i]; u.def != nil {
-			u.in = make([]int, count(u.def.In, u.config, u.broken))
+			u.in = make([]int, count(u.def.In, u.config, u.broken)+u.exits())
 		}
 	}
 	for i := range c.units {
@@ -60,9 +61,12 @@ func indexes(port node.Port, cfg schema.Config, broken bool) (n int, open bool) 
 
 func (c *compiler) linkUnit(at int32) {
 	u, v := &c.units[at], &c.prog.Vertices[at]
-	v.Out = make([][]Edge, count(u.def.Out, u.config, u.broken))
+	v.Out = make([][]Edge, u.entries()+count(u.def.Out, u.config, u.broken))
 	positions := make(map[int]diag.Pos)
 	fits := !u.broken
+	if b := u.spec.Boundary; b != nil {
+		c.enter(at, b)
+	}
 	for _, port := range u.spec.Ports {
 		edges := c.resolve(at, port)
 		if phase, ok := lifecycle.Of(port.Name); ok {
@@ -81,6 +85,7 @@ func (c *compiler) linkUnit(at int32) {
 			fits = false
 			continue
 		}
+		index += u.entries()
 		v.Out[index] = append(v.Out[index], edges...)
 		positions[index] = port.Pos
 	}
@@ -172,58 +177,73 @@ func unknownPort(u *unit, ports []node.Port, name, what string) *diag.Diagnostic
 	return d.WithHint("it has: %s", strings.Join(names, ", "))
 }
 
+// resolve returns the edges of an out-port.
 func (c *compiler) resolve(from int32, port spec.Port) []Edge {
-	u := &c.units[from]
 	edges := make([]Edge, 0, len(port.Links))
 	for _, l := range port.Links {
-		path := "ports." + port.Name
-		to, d := c.target(u, l)
-		if d != nil {
-			c.report(u, at(l.NamePos, path, d))
-			continue
+		if l.Exit {
+			edges = append(edges, c.exit(from, port, l))
+		} else if e, ok := c.edge(from, c.units[from].spec.Outer, port, l, "ports."+port.Name); ok {
+			edges = append(edges, e)
 		}
-		target := &c.units[to]
-		if target.def == nil {
-			continue // reported as an unknown kind
-		}
-		index, d := findPort(target.def.In, target, l.Port, "in-port", &target.in)
-		if d != nil {
-			c.report(u, at(l.PortPos, path, d))
-			continue
-		}
-		target.in[index]++
-		edges = append(edges, Edge{to, int32(index)})
-		c.prog.Links = append(c.prog.Links, Link{From: from, To: to, Out: port.Name, In: l.Port})
 	}
 	return edges
 }
 
-func (c *compiler) target(u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
+// edge returns the edge of a link to a node in a document or a sub-graph.
+func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Link, path string) (e Edge, ok bool) {
+	u := &c.units[from]
+	to, d := c.target(outer, u, l)
+	if d != nil {
+		c.report(u, at(l.NamePos, path, d))
+		return Edge{}, false
+	}
+	target := &c.units[to]
+	if target.def == nil {
+		return Edge{}, false // reported as an unknown kind
+	}
+	index, d := findPort(target.def.In, target, l.Port, "in-port", &target.in)
+	if d != nil {
+		c.report(u, at(l.PortPos, path, d))
+		return Edge{}, false
+	}
+	target.in[index]++
+	c.prog.Links = append(c.prog.Links, Link{From: from, To: to, Out: port.Name, In: l.Port})
+	return Edge{to, int32(index)}, true
+}
+
+// target finds the node that a link of u names, in a document or a sub-graph.
+func (c *compiler) target(outer *spec.Node, u *unit, l spec.Link) (at int32, d *diag.Diagnostic) {
+	where := fmt.Sprintf("namespace %q", u.spec.Namespace)
+	if outer != nil {
+		where = outer.Path()
+	}
 	if l.ID != "" {
 		at, ok := c.byID[l.ID]
-		if !ok || c.units[at].spec.Namespace != u.spec.Namespace {
-			return 0, diag.Errorf(diag.CodeUnknownTarget, "no node with id %s in namespace %q", l.ID, u.spec.Namespace)
+		if !ok || c.units[at].spec.Namespace != u.spec.Namespace || c.units[at].spec.Outer != outer {
+			return 0, diag.Errorf(diag.CodeUnknownTarget, "no node with id %s in %s", l.ID, where)
 		}
 		return at, nil
 	}
-	at, ok := c.byName[scoped{u.spec.Namespace, l.Name}]
+	scope := scoped{u.spec.Namespace, outer, l.Name}
+	at, ok := c.byName[scope]
 	if ok {
 		return at, nil
 	}
-	d = diag.Errorf(diag.CodeUnknownTarget, "no node %q in namespace %q", l.Name, u.spec.Namespace)
+	d = diag.Errorf(diag.CodeUnknownTarget, "no node %q in %s", l.Name, where)
 	if c.hints++; c.hints > diag.MaxFindings {
 		return 0, d // looking through all names for each would take quadratic time
 	}
-	if near, ok := spell.Nearest(l.Name, c.names(u.spec.Namespace)); ok {
+	if near, ok := spell.Nearest(l.Name, c.names(scope)); ok {
 		return 0, d.WithHint("did you mean %q?", near)
 	}
 	return 0, d
 }
 
-func (c *compiler) names(namespace string) []string {
+func (c *compiler) names(scope scoped) []string {
 	var names []string
 	for i := range c.units {
-		if s := c.units[i].spec; s.Namespace == namespace && s.Name != "" {
+		if s := c.units[i].spec; s.Name != "" && scopeOf(s, scope.name) == scope {
 			names = append(names, s.Name)
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	Block            // run More.Block without the process's token, apply its result
 	Fork             // apply More.Inner in a detached child process; answer None
 	After            // apply More.Inner, continue with More.Then when its response has come
+	Sleep            // continue with More.Then after More.Delay
 )
 
 // An Effect is an operation with its operands. More is a type of package node,

@@ -46,8 +46,8 @@ func check(def *node.Def) error {
 		return errors.New("it has no name")
 	case def.Summary == "":
 		return errors.New("it has no summary")
-	case def.New == nil:
-		return errors.New("it has no New")
+	case (def.New == nil) == (def.Subgraph == node.NoSubgraph):
+		return errors.New("it needs a New, or else a Subgraph")
 	}
 	for _, ports := range [][]node.Port{def.In, def.Out} {
 		for i, port := range ports {
@@ -69,6 +69,15 @@ func check(def *node.Def) error {
 		}
 	}
 	return nil
+}
+
+// With returns a registry of the kinds of r and of more.
+func (r *Registry) With(defs []*node.Def) (*Registry, error) {
+	all := make([]*node.Def, 0, len(r.kinds)+len(defs))
+	for _, kind := range r.kinds {
+		all = append(all, r.defs[kind])
+	}
+	return New(append(all, defs...))
 }
 
 // Kind returns the description of a kind.

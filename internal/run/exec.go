@@ -86,6 +86,9 @@ func (p *process) post(a arrival) (token bool) {
 // resume posts an arrival, and runs the process if this goroutine gets the token.
 func (p *process) resume(a arrival) {
 	if p.post(a) && p.runLoop() {
+		if p.gen.busyClock != nil {
+			p.gen.busyClock.Begin()
+		}
 		p.done <- struct{}{}
 	}
 }
@@ -276,6 +279,11 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 				continue
 			}
 			p.block(work{run: e.More.Block, node: at, port: port, to: to})
+			return task{}, false
+		case effect.Sleep:
+			f := p.newFrame(to, at, 1)
+			f.then = e.More.Then
+			p.block(work{run: p.gen.sleep(e.More.Delay), node: at, port: port, to: continuation{frame: f}})
 			return task{}, false
 		case effect.Fork:
 			*r = p.fork(at, e.More.Inner)

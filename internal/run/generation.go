@@ -60,6 +60,15 @@ type Options struct {
 	Budget           Budget
 	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
 	Log              *slog.Logger  // nil discards
+	Clock            node.Clock    // what nodes sleep by; nil is the clock of the machine
+}
+
+// A BusyClock is told which goroutines do something, so that it can jump ahead once
+// none does. A goroutine that sleeps by it does nothing.
+type BusyClock interface {
+	node.Clock
+	Begin()
+	End()
 }
 
 // A Generation is one program being served. Its methods are called in the order
@@ -78,6 +87,8 @@ type Generation struct {
 	ctx       context.Context               // of detached children; done when the grace is over
 	expire    context.CancelFunc
 	workers   sync.WaitGroup // goroutines of processes
+	clock     node.Clock
+	busyClock BusyClock // the same, if it is one, else nil
 
 	// watched is the instrumented program, nil if nothing is instrumented.
 	watched atomic.Pointer[variants]
@@ -143,6 +154,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 		budget:  opts.Budget.withDefaults(),
 		timeout: opts.LifecycleTimeout,
 		log:     opts.Log,
+		clock:   opts.Clock,
 		ended:   make(chan struct{}, 1),
 		shards:  make([]shard, 2*runtime.GOMAXPROCS(0)),
 	}
@@ -152,6 +164,10 @@ func New(prog *compile.Program, opts Options) *Generation {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
+	if g.clock == nil {
+		g.clock = node.SystemClock{}
+	}
+	g.busyClock, _ = g.clock.(BusyClock)
 	for i := range g.shards {
 		g.shards[i].nodes = len(prog.Vertices)
 	}
@@ -502,4 +518,24 @@ func (g *Generation) signal() {
 }
 
 // goroutine runs f on a goroutine that Stop and Close wait for.
-func (g *Generation) goroutine(f func()) { g.workers.Go(f) }
+func (g *Generation) goroutine(f func()) {
+	if g.busyClock == nil {
+		g.workers.Go(f)
+		return
+	}
+	g.busyClock.Begin()
+	g.workers.Go(func() {
+		defer g.busyClock.End()
+		f()
+	})
+}
+
+// sleep returns blocking work that waits.
+func (g *Generation) sleep(d time.Duration) func(context.Context) node.Result {
+	return func(ctx context.Context) node.Result {
+		if err := g.clock.Sleep(ctx, d); err != nil {
+			return node.Answer(value.Error(err))
+		}
+		return node.None()
+	}
+}

@@ -25,11 +25,14 @@ type Options struct {
 // Defs returns the kinds of the package.
 func Defs(o Options) []*node.Def {
 	return []*node.Def{
+		blockDef(),
 		ifDef(o),
 		nopDef(),
 		pipeDef(),
 		snippetDef(o),
+		stepDef(),
 		switchDef(o),
+		templateDef(),
 		throwDef(),
 		tryDef(),
 	}

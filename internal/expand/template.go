@@ -1,0 +1,240 @@
+package expand
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// A template is the declaration of a kind in a document.
+type template struct {
+	spec *spec.Node
+	body *schema.Raw // its fields as written; instances copy it
+	def  *node.Def
+}
+
+// template reads the declaration of a kind.
+func (e *expander) template(n *spec.Node, form *node.Def) {
+	cfg, found := form.Config.Decode(n.Config)
+	if e.report(n, found...); found.HasErrors() {
+		return
+	}
+	t := &template{spec: n, body: copied(n.Config)}
+	t.def = &node.Def{
+		Kind: n.Name, Summary: cfg.String("summary"), Doc: cfg.String("doc"), Example: cfg.String("example"),
+		Subgraph: node.SubgraphGraph, HasErrorPort: true,
+	}
+	if t.def.Summary == "" {
+		t.def.Summary = fmt.Sprintf("A template of %s.", n.Pos.File)
+	}
+	if len(n.Ports) > 0 {
+		e.report(n, diag.Errorf(diag.CodeCommonField, "a template has no links of its own").WithHint("link the specs that use it").At(n.PortsPos, "ports"))
+	}
+	if n.Name == "" {
+		e.report(n, diag.Errorf(diag.CodeCommonField, "a template needs a name: it is the kind of the specs that use it").At(n.Pos, "name"))
+		return
+	}
+	if other, dup := e.graph.templates[n.Name]; dup {
+		e.report(n, diag.Errorf(diag.CodeDuplicateName, "the template %q is already declared at %s", n.Name, other.spec.Pos).At(n.NamePos, "name"))
+		return
+	}
+	if _, dup := e.kinds.Kind(n.Name); dup {
+		e.report(n, diag.Errorf(diag.CodeDuplicateName, "there is a kind %q already", n.Name).WithHint("give the template another name").At(n.NamePos, "name"))
+		return
+	}
+	t.def.Config = e.parameters(n, cfg.List("parameters"))
+	e.graph.templates[n.Name] = t
+	body := *n
+	body.Config = without(t.body, "summary", "doc", "example", "parameters")
+	for _, inner := range e.inner(&body, node.SubgraphGraph, copied(t.body)) {
+		e.graph.Bodies = append(e.graph.Bodies, e.expand(inner)...)
+	}
+	t.def.In, t.def.Out = Ports(body.Boundary)
+}
+
+// Ports returns the ports of a sub-graph, without the port error.
+func Ports(b *spec.Boundary) (in, out []node.Port) {
+	for _, port := range b.In {
+		in = append(in, node.Port{Name: port.Name})
+	}
+	for _, name := range b.Out {
+		if name != "error" {
+			out = append(out, node.Port{Name: name})
+		}
+	}
+	return in, out
+}
+
+// parameters makes fields of the parameters of a template. A parameter without a
+// default is required.
+func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object {
+	var fields []*schema.Field
+	seen := make(map[string]bool)
+	for _, p := range list {
+		name := p.String("name")
+		switch {
+		case !isKey(name):
+			e.report(n, p.Errorf("name", diag.CodeBadValue, "%q cannot be used in a template", name).WithHint("write a name of letters, digits and _"))
+			continue
+		case slices.Contains(common, name):
+			e.report(n, p.Errorf("name", diag.CodeBadValue, "every spec has a field %q", name).WithHint("give the parameter another name"))
+			continue
+		case seen[name]:
+			e.report(n, p.Errorf("name", diag.CodeDuplicateName, "the parameter %q is declared twice", name))
+			continue
+		}
+		seen[name] = true
+		f := fieldOf(p)
+		if !p.Has("default") {
+			fields = append(fields, f.Required())
+			continue
+		}
+		// A default that does not fit is reported here; as that of a field it would panic.
+		given := schema.RawField{Name: name, Pos: p.Pos("default"), Value: p.Raw("default")}
+		decoded, found := schema.Fields(f).Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{given}})
+		if e.report(n, found...); !found.HasErrors() {
+			fields = append(fields, fieldOf(p).Default(decoded.Value(name)))
+		}
+	}
+	return schema.Fields(fields...)
+}
+
+var common = []string{"id", "kind", "namespace", "name", "annotations", "env", "ports"}
+
+func isKey(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// types make the fields of parameters.
+var types = map[string]func(string) *schema.Field{
+	"string":   schema.String,
+	"text":     schema.Text,
+	"integer":  schema.Int,
+	"number":   schema.Float,
+	"boolean":  schema.Bool,
+	"duration": schema.Duration,
+	"size":     schema.Bytes,
+	"strings":  schema.Strings,
+	"any":      schema.Any,
+}
+
+func fieldOf(p schema.Config) *schema.Field {
+	f := types[p.String("type")](p.String("name")).Doc(p.String("doc"))
+	if words := p.Strings("words"); len(words) > 0 && p.String("type") == "string" {
+		f = schema.Enum(p.String("name"), words...).Doc(p.String("doc"))
+	}
+	if p.Bool("secret") {
+		f.Secret()
+	}
+	return f
+}
+
+// register adds the templates to the kinds.
+func (e *expander) register() {
+	var defs []*node.Def
+	for _, name := range slices.Sorted(maps.Keys(e.graph.templates)) {
+		defs = append(defs, e.graph.templates[name].def)
+	}
+	kinds, err := e.kinds.With(defs)
+	if err != nil {
+		e.list.Add(diag.Errorf(diag.CodeBug, "kinds of templates: %w", err))
+		kinds = e.kinds
+	}
+	e.graph.Kinds = kinds
+}
+
+// Instantiate resolves all nodes, and puts nodes in the place of templates.
+func (g *Graph) Instantiate(r *spec.Resolver) diag.List {
+	e := &expander{kinds: g.Kinds, graph: g}
+	specs := g.Nodes
+	g.Nodes = nil
+	e.instantiate(specs, r, nil)
+	e.list.Sort()
+	return e.list
+}
+
+// instantiate resolves nodes that are within the uses of templates on the stack.
+func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []string) {
+	for _, n := range nodes {
+		r.Resolve(n)
+		e.graph.Nodes = append(e.graph.Nodes, n)
+		t, ok := e.graph.templates[n.Kind]
+		if !ok {
+			continue
+		}
+		if slices.Contains(stack, n.Kind) {
+			e.report(n, diag.Errorf(diag.CodeBadLink, "the template %s uses itself: %s", n.Kind, strings.Join(append(stack, n.Kind), " → ")).At(n.KindPos, "kind"))
+			n.Boundary = &spec.Boundary{}
+			continue
+		}
+		if len(e.graph.Nodes) > maxNodes {
+			e.report(n, diag.Errorf(diag.CodeLimit, "the templates make more than %d nodes", maxNodes))
+			return
+		}
+		if inner := e.instance(n, t, r); inner != nil {
+			e.instantiate(inner, r, append(stack[:len(stack):len(stack)], n.Kind))
+		}
+	}
+}
+
+// instance returns the nodes of one use of a template.
+func (e *expander) instance(n *spec.Node, t *template, r *spec.Resolver) []*spec.Node {
+	config, found := t.def.Config.Decode(n.Config)
+	e.report(n, found...)
+	if found.HasErrors() {
+		n.Boundary = &spec.Boundary{}
+		return nil
+	}
+	keys := make(map[string]any)
+	for _, f := range t.def.Config.All() {
+		keys[f.Name] = config.Value(f.Name).Go()
+	}
+	use := *n
+	if !n.UsedAt.IsValid() {
+		use.UsedAt = n.Pos
+	}
+	r.Define(n, t.spec.Env, keys)
+	body := e.inner(&use, node.SubgraphGraph, copied(t.body))
+	n.Boundary = use.Boundary
+	var nodes []*spec.Node
+	for _, inner := range body {
+		inner.Outer = n
+		nodes = append(nodes, e.expand(inner)...)
+	}
+	return nodes
+}
+
+// copied returns a copy of a tree, so that rendering templates in one does not change
+// the other.
+func copied(raw *schema.Raw) *schema.Raw {
+	c := *raw
+	c.Items = slices.Clone(raw.Items)
+	for i, item := range c.Items {
+		c.Items[i] = copied(item)
+	}
+	c.Fields = slices.Clone(raw.Fields)
+	for i := range c.Fields {
+		c.Fields[i].Value = copied(c.Fields[i].Value)
+	}
+	return &c
+}
+
+// nearest adds the hint of a spelling mistake.
+func nearest(d *diag.Diagnostic, word string, words []string) *diag.Diagnostic {
+	if near, ok := spell.Nearest(word, words); ok {
+		return d.WithHint("did you mean %q?", near)
+	}
+	return d
+}

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"context"
+	"time"
+)
+
+// A Clock is the time that nodes wait by. Tests of workflows replace it by one that
+// jumps to the next timer when nothing else is left to do. Any goroutine may call
+// its methods.
+type Clock interface {
+	// Now returns the current time.
+	Now() time.Time
+
+	// Sleep returns nil after d, or the cause of ctx's end if that comes first.
+	Sleep(ctx context.Context, d time.Duration) error
+
+	// AfterFunc calls f on a goroutine of its own after d. stop prevents that, and
+	// reports whether it came in time.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// SystemClock is the clock of the machine.
+type SystemClock struct{}
+
+// Now implements [Clock].
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// Sleep implements [Clock].
+func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// AfterFunc implements [Clock].
+func (SystemClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	return time.AfterFunc(d, f).Stop
+}
