@@ -15,9 +15,14 @@ type Clock interface {
 	// Sleep returns nil after d, or the cause of ctx's end if that comes first.
 	Sleep(ctx context.Context, d time.Duration) error
 
-	// AfterFunc calls f on a goroutine of its own after d. stop prevents that, and
-	// reports whether it came in time.
-	AfterFunc(d time.Duration, f func()) (stop func() bool)
+	// Wait returns nil when ready is closed, or the cause of ctx's end if that comes
+	// first. Use it in a [Block] that waits for another process.
+	Wait(ctx context.Context, ready <-chan struct{}) error
+
+	// AfterFunc calls f on a goroutine of its own after d. Processes that f starts
+	// get the context, which is never done. stop prevents the call, and reports
+	// whether it came in time.
+	AfterFunc(d time.Duration, f func(context.Context)) (stop func() bool)
 }
 
 // SystemClock is the clock of the machine.
@@ -38,7 +43,17 @@ func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Wait implements [Clock].
+func (SystemClock) Wait(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // AfterFunc implements [Clock].
-func (SystemClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
-	return time.AfterFunc(d, f).Stop
+func (SystemClock) AfterFunc(d time.Duration, f func(context.Context)) (stop func() bool) {
+	return time.AfterFunc(d, func() { f(context.Background()) }).Stop
 }

@@ -64,8 +64,16 @@ func (r *Resolver) Resolve(n *Node) {
 	}
 }
 
-// Define sets what the nodes of a sub-graph see, instead of its keys.
-func (r *Resolver) Define(n *Node, keys map[string]any) { r.inner[n] = keys }
+// Define sets what the nodes of a use of a template see, instead of the keys of n: the
+// env of the template, bound in the namespace of n, and the keys of its parameters.
+func (r *Resolver) Define(n *Node, env []Binding, parameters map[string]any) {
+	s := scope{list: &r.list, node: n.title}
+	keys, ok := r.bind(s, n.Namespace, env, parameters)
+	r.inner[n] = keys
+	if !ok {
+		r.unbound[n] = true
+	}
+}
 
 // Findings returns what was wrong with the variables and nodes so far.
 func (r *Resolver) Findings() diag.List { return r.list }

@@ -57,7 +57,7 @@ func (c *Fake) Now() time.Time {
 // that have begun.
 func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
-	stop := c.AfterFunc(d, func() { c.Begin(); close(done) }) // begins for the sleeper
+	stop := c.AfterFunc(d, func(context.Context) { c.Begin(); close(done) }) // begins for the sleeper
 	c.End()
 	select {
 	case <-done:
@@ -72,9 +72,21 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// AfterFunc calls f on a goroutine of its own once d of the clock's time is over; f
-// counts as begun until it returns.
-func (c *Fake) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+// Wait waits for ready or ctx. The goroutine is one of those that have begun.
+func (c *Fake) Wait(ctx context.Context, ready <-chan struct{}) error {
+	c.End()
+	defer c.Begin()
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// AfterFunc calls f on a goroutine of its own once d of the clock's time is over. The
+// goroutine counts as begun until f returns.
+func (c *Fake) AfterFunc(d time.Duration, f func(context.Context)) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.serial++
@@ -104,16 +116,22 @@ func (c *Fake) jump() {
 	c.mu.busy++
 	go func() {
 		defer c.End()
-		t.f()
+		t.f(context.WithValue(context.Background(), begun{}, true))
 	}()
 }
+
+// begun is the key of contexts of goroutines that have begun.
+type begun struct{}
+
+// Begun reports whether ctx is that of a goroutine of the clock, which needs no Begin.
+func (c *Fake) Begun(ctx context.Context) bool { return ctx.Value(begun{}) != nil }
 
 // A timer is a function to call. Timers that are due together fire in the order in
 // which they were set.
 type timer struct {
 	due    time.Time
 	serial uint64
-	f      func()
+	f      func(context.Context)
 	at     int // index among the timers; -1 once it has fired or was stopped
 }
 

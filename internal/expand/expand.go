@@ -195,7 +195,9 @@ func outPorts(ports []spec.Port) []string {
 
 // exit links an out-port of a node of a sub-graph to one of the sub-graph.
 func (e *expander) exit(n *spec.Node, nodes []*spec.Node, port spec.Port, l spec.Link) {
-	i := slices.IndexFunc(nodes, func(inner *spec.Node) bool { return l.Name != "" && inner.Name == l.Name || l.ID != "" && inner.ID == l.ID })
+	i := slices.IndexFunc(nodes, func(inner *spec.Node) bool {
+		return l.Name != "" && inner.Name == l.Name || l.ID != "" && inner.ID == l.ID
+	})
 	if i < 0 {
 		d := diag.Errorf(diag.CodeUnknownTarget, "no node %q in %s", l.Name+l.ID, n.Path())
 		var names []string

@@ -69,6 +69,7 @@ type BusyClock interface {
 	node.Clock
 	Begin()
 	End()
+	Begun(context.Context) bool // the goroutine with this context needs no Begin
 }
 
 // A Generation is one program being served. Its methods are called in the order
@@ -267,7 +268,9 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 	if direct {
 		p.push(t)
 	}
+	end := g.begin(ctx)
 	resp := p.run(at, nil)
+	end()
 	g.finish(p, resp)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
@@ -408,7 +411,9 @@ func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Val
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
+	end := g.begin(ctx)
 	resp := p.run(at, nil)
+	end()
 	g.finish(p, resp)
 	return resp
 }
@@ -424,7 +429,9 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	if p == nil {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
+	end := s.gen.begin(ctx)
 	resp := p.run(s.at, &r)
+	end()
 	s.gen.finish(p, resp)
 	return resp
 }
@@ -438,7 +445,9 @@ func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, 
 	if timeline {
 		p.rec.first = r.Effect().Payload
 	}
+	end := s.gen.begin(ctx)
 	resp = p.run(s.at, &r)
+	end()
 	if resp.IsError() || timeline { // the timeline has the id, too
 		id = p.ID()
 	} else {
@@ -528,6 +537,15 @@ func (g *Generation) goroutine(f func()) {
 		defer g.busyClock.End()
 		f()
 	})
+}
+
+// begin tells the clock that a goroutine from outside runs a process, until end.
+func (g *Generation) begin(ctx context.Context) (end func()) {
+	if g.busyClock == nil || g.busyClock.Begun(ctx) {
+		return func() {}
+	}
+	g.busyClock.Begin()
+	return g.busyClock.End
 }
 
 // sleep returns blocking work that waits.

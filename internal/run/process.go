@@ -169,23 +169,10 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 	if first != nil {
 		p.applyFirst(at, first)
 	}
-	if p.gen.busyClock != nil {
-		return p.runBusy(p.gen.busyClock)
-	}
 	if !p.runLoop() {
-		<-p.done
-	}
-	return p.end()
-}
-
-// runBusy is the rest of run with a clock that is told of it. The goroutine that
-// sends to done begins for the one that waits, so that the clock does not jump
-// between the two.
-func (p *process) runBusy(clock BusyClock) node.Response {
-	clock.Begin()
-	defer clock.End()
-	if !p.runLoop() {
-		clock.End()
+		if p.gen.busyClock != nil {
+			p.gen.busyClock.End() // the goroutine that sends to done begins for this one
+		}
 		<-p.done
 	}
 	return p.end()
