@@ -13,7 +13,7 @@ import (
 func TestCatalogueExamples(t *testing.T) {
 	codes := func(text string) []diag.Code {
 		nodes, list := Parse(Document{File: "x.yaml", Data: []byte(text)}, ParseOptions{})
-		list.Append(Resolve(nodes, nil, nil))
+		list.Append(resolveAll(nodes, nil, nil))
 		var found []diag.Code
 		for _, d := range list {
 			found = append(found, d.Code)

@@ -41,8 +41,8 @@ func difference(a, b *Node) string {
 }
 
 func sameSpecs(a, b *schema.Raw) bool {
-	before, found := parseRaw(a, ParseOptions{})
-	after, left := parseRaw(b, ParseOptions{})
+	before, found := ParseInner(a, new(Node))
+	after, left := ParseInner(b, new(Node))
 	return len(found) == len(left) && slices.EqualFunc(before, after, func(x, y *Node) bool { return difference(x, y) == "" })
 }
 

@@ -31,18 +31,6 @@ func Parse(doc Document, opts ParseOptions) ([]*Node, diag.List) {
 	return p.nodes, p.list
 }
 
-// parseRaw reads the nodes of a part of a document, such as the field specs of a node
-// that contains others. Ids without a name are made from file and pointer.
-func parseRaw(raw *schema.Raw, opts ParseOptions) ([]*Node, diag.List) {
-	p := &parser{opts: opts, seen: make(map[string]int)}
-	if raw != nil && !isNull(raw) {
-		p.file = raw.Pos.File
-		p.specs(raw, 0)
-	}
-	p.list.Sort()
-	return p.nodes, p.list
-}
-
 // ParseInner reads the nodes of a sub-graph, from a field of its spec. Those without
 // a name are called $0, $1 and so on, by their place. They belong to the namespace of
 // outer.
@@ -279,8 +267,11 @@ func (p *parser) identify(n *Node, doc int) {
 	if n.ID != "" {
 		return
 	}
-	key := n.Namespace + "\x00name\x00" + n.Path()
-	if n.Name == "" {
+	key := n.Namespace + "\x00name\x00" + n.Name
+	switch {
+	case n.Outer != nil:
+		key = n.Outer.ID + "\x00inner\x00" + n.Name
+	case n.Name == "":
 		key = n.Namespace + "\x00place\x00" + p.file + "\x00" + strconv.Itoa(doc) + "\x00" + n.Pointer
 	}
 	if p.seen[key]++; p.seen[key] > 1 {

@@ -353,16 +353,17 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestParseRaw(t *testing.T) {
-	outer := parsed(t, "kind: step\nspecs:\n  - kind: route\n    links: {out: [{name: a, port: io}]}\n  - {name: a}\n")[0]
-	nodes, list := parseRaw(outer.Config.Field("specs"), ParseOptions{Namespace: "inner"})
-	if len(nodes) != 2 || nodes[0].Kind != "router" || nodes[0].Namespace != "inner" || nodes[0].Ports[0].Links[0].Port != "in" {
+func TestParseInner(t *testing.T) {
+	outer := parsed(t, "kind: step\nname: s\nnamespace: inner\nspecs:\n  - kind: route\n    links: {out: [{name: a, port: io}]}\n  - {name: a}\n  - {kind: x, namespace: other}\n")[0]
+	nodes, list := ParseInner(outer.Config.Field("specs"), outer)
+	if len(nodes) != 3 || nodes[0].Kind != "router" || nodes[0].Namespace != "inner" || nodes[0].Ports[0].Links[0].Port != "in" || nodes[0].Path() != "s/$0" {
 		t.Errorf("got %+v, want the inner specs", nodes)
 	}
-	if got, want := list.Error(), `x.yaml:5:5: node "a": kind: missing [F1005]`; got != want {
+	if got, want := list.Error(), `x.yaml:7:5: node "s/a": kind: missing [F1005]
+x.yaml:8:26: node "s/$2": namespace: a node of a sub-graph is in the namespace of the sub-graph, "inner" [F1004]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if nodes, list := parseRaw(nil, ParseOptions{}); len(nodes)+len(list) > 0 {
+	if nodes, list := ParseInner(nil, outer); len(nodes)+len(list) > 0 {
 		t.Errorf("got %v, %v, want nothing", nodes, list)
 	}
 }
@@ -436,7 +437,7 @@ func FuzzParse(f *testing.F) {
 				}
 			})
 		}
-		if list := Resolve(nodes, nil, map[string]string{"A": "b"}); list.HasErrors() {
+		if list := resolveAll(nodes, nil, map[string]string{"A": "b"}); list.HasErrors() {
 			return
 		}
 		_, _ = ParseVariables(Document{File: "x.yaml", Data: []byte(text)}) // must not panic

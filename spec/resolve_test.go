@@ -1,9 +1,11 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -19,6 +21,15 @@ const values = `- name: db
   data: [a, b]
 `
 
+// resolveAll resolves nodes in their order.
+func resolveAll(nodes []*Node, vars []*Variable, environment map[string]string) diag.List {
+	r := NewResolver(vars, environment)
+	for _, n := range nodes {
+		r.Resolve(n)
+	}
+	return r.Findings()
+}
+
 // resolved parses, resolves, and returns the config of the first node and the
 // findings as people see them.
 func resolved(t *testing.T, text string) (*Node, string) {
@@ -28,7 +39,7 @@ func resolved(t *testing.T, text string) (*Node, string) {
 	if len(list) > 0 {
 		t.Fatal(list)
 	}
-	list = Resolve(nodes, vars, map[string]string{"REGION": "eu", "ADDR": "localhost:81"})
+	list = resolveAll(nodes, vars, map[string]string{"REGION": "eu", "ADDR": "localhost:81"})
 	return nodes[0], rendered(t, list, text)
 }
 
@@ -48,10 +59,29 @@ func TestResolve(t *testing.T) {
 	f("kind: a\nenv: {L: {id: 01890a5d-ac96-774b-bcce-b302099a8057}}\nv: '{{ range .L }}<{{ . }}>{{ end }}{{ json .L }}'\n", `{"v":"<a><b>[\"a\",\"b\"]"}`)
 	f("kind: a\nenv: {T: {name: token}}\nv: '{{ upper .T }}{{ default `x` `` }}'\n", `{"v":"S3CR3Tx"}`)
 	f("kind: http\nenv: {ADDR: }\naddress: '{{ .ADDR }}'\n", `{"protocol":"http","host":"localhost","port":81}`)
+}
+
+// The nodes of a sub-graph see its env, and their own in addition.
+func TestResolveInner(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		outer := parsed(t, text)[0]
+		inner, list := ParseInner(outer.Config.Field("specs"), outer)
+		outer.Config.Fields = nil
+		list.Append(resolveAll(append([]*Node{outer}, inner...), nil, nil))
+		var got []string
+		for _, n := range inner {
+			got = append(got, n.Config.ToValue().String())
+		}
+		if !slices.Equal(got, want) || len(list) > 0 {
+			t.Errorf("%s: got %s and %v, want %s", text, got, list, want)
+		}
+	}
 	f("kind: step\nenv: {A: {data: 1}}\nspecs:\n- {kind: b, name: '{{ .A }}', v: '{{ .A }}{{ .B }}', env: {B: {data: 2}}}\n- {kind: c, v: '{{ .A }}'}\n",
-		`{"specs":[{"kind":"b","name":"{{ .A }}","v":"12","env":{"B":{"data":2}}},{"kind":"c","v":"1"}]}`)
-	f("kind: step\nspecs: [{kind: b, v: '{{ .B }}', env: {B: {data: 2}}}, {kind: c, v: '{{ x'}]\n",
-		`{"specs":[{"kind":"b","v":"2","env":{"B":{"data":2}}},{"kind":"c","v":"{{ x"}]}`)
+		`{"v":"12"}`, `{"v":"1"}`)
+	f("kind: step\nspecs: [{kind: b, v: '{{ .B }}', env: {B: {data: 2}}}, {kind: c, v: '{{ x'}]\n", `{"v":"2"}`, `{"v":"{{ x"}`)
+	f("kind: step\nenv: {A: {data: {k: [1]}}, B: {data: [x]}}\nspecs: [{kind: b, v: '{{ .A }}', w: ['{{.B}}', ' {{ .B }}']}]\n",
+		`{"v":{"k":[1]},"w":[["x"]," [x]"]}`)
 }
 
 func TestResolveMarks(t *testing.T) {
@@ -169,7 +199,7 @@ v.yaml:5:10: name: want a string, got an integer [F1004]
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	one, _ := ParseVariables(Document{File: "a.yaml", Data: []byte("- {name: a, data: 1}\n- {name: a, data: 2}\n")})
-	list = Resolve(nil, one, nil)
+	list = resolveAll(nil, one, nil)
 	if got, want := list.Error(), `a.yaml:2:3: the name "a" is already used at a.yaml:1:3 [F1017]`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

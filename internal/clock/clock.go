@@ -12,11 +12,13 @@ import (
 )
 
 // A Fake is a clock that jumps. It counts the goroutines between Begin and End; when
-// none is left, the next timer fires. So whoever lets others work by it begins before
-// it starts them. Make one with New.
+// none is left, the next timer fires. Begin for a goroutine before you start it. Make
+// one with New.
 type Fake struct {
-	mu struct {
+	running sync.WaitGroup // functions of timers
+	mu      struct {
 		sync.Mutex
+		closed bool
 		now    time.Time
 		busy   int
 		serial uint64
@@ -29,6 +31,15 @@ func New(now time.Time) *Fake {
 	c := new(Fake)
 	c.mu.now = now
 	return c
+}
+
+// Close drops all timers, and waits until the functions of those that have fired
+// return.
+func (c *Fake) Close() {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	c.running.Wait()
 }
 
 // Begin says that a goroutine does something.
@@ -106,7 +117,7 @@ func (c *Fake) AfterFunc(d time.Duration, f func(context.Context)) (stop func() 
 
 // jump fires the next timer if nothing is being done. The caller holds the lock.
 func (c *Fake) jump() {
-	if c.mu.busy > 0 || len(c.mu.timers) == 0 {
+	if c.mu.busy > 0 || c.mu.closed || len(c.mu.timers) == 0 {
 		return
 	}
 	t := heap.Pop(&c.mu.timers).(*timer)
@@ -114,10 +125,10 @@ func (c *Fake) jump() {
 		c.mu.now = t.due
 	}
 	c.mu.busy++
-	go func() {
+	c.running.Go(func() {
 		defer c.End()
 		t.f(context.WithValue(context.Background(), begun{}, true))
-	}()
+	})
 }
 
 // begun is the key of contexts of goroutines that have begun.

@@ -70,7 +70,7 @@ func TestBadDefs(t *testing.T) {
 	}
 	got := strings.Split(err.Error(), "\n")
 	want := []string{
-		`"good" is defined twice`, "no name", "no summary", "no New",
+		`"good" is defined twice`, "no name", "no summary", "it needs a New",
 		`port 0 must not be called ""`, `port 0 must not be called "error"`, `port "out" is a family, but only the last port may be one`,
 		`port "in" is defined twice`, `port "out" is defined twice`, `out-port "init" has the name of a lifecycle port`,
 	}
