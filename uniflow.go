@@ -146,21 +146,7 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 			prog, list = nil, diag.List{diag.Errorf(diag.CodeBug, "panic while compiling: %v", v)}
 		}
 	}()
-	var specs []*spec.Node
-	for _, doc := range source.Documents {
-		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: e.opts.Namespace})
-		list.Append(found)
-		if len(nodes)+len(found) == 0 {
-			list.Add(check.Empty(doc.File))
-		}
-		for _, n := range nodes {
-			if all || n.Namespace == e.opts.Namespace {
-				specs = append(specs, n)
-			}
-		}
-	}
-	graph, found := expand.Subgraphs(specs, e.kinds)
-	list.Append(found)
+	graph, list := e.read(source, all)
 	// Before the templates are rendered, so that the rules see which use env.
 	list.Append(check.Lint(graph.Nodes, check.Options{Kinds: graph.Kinds, Incomplete: list.HasErrors(), Bodies: graph.Bodies}))
 	var variables []*spec.Variable
@@ -179,6 +165,34 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 		return nil, list
 	}
 	return made, list
+}
+
+// read reads the specs of a source, those of the engine's namespace or all.
+func (e *Engine) read(source Source, all bool) (*expand.Graph, diag.List) {
+	var specs []*spec.Node
+	var list diag.List
+	for _, doc := range source.Documents {
+		nodes, found := spec.Parse(doc, spec.ParseOptions{Namespace: e.opts.Namespace})
+		list.Append(found)
+		if len(nodes)+len(found) == 0 {
+			list.Add(check.Empty(doc.File))
+		}
+		for _, n := range nodes {
+			if all || n.Namespace == e.opts.Namespace || e.kinds.IsTemplate(n.Kind) {
+				specs = append(specs, n)
+			}
+		}
+	}
+	graph, found := expand.Subgraphs(specs, e.kinds)
+	list.Append(found)
+	return graph, list
+}
+
+// Kinds returns the kinds that the documents of a source can use: those of the engine,
+// and the templates of the documents. They are sorted by name.
+func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
+	graph, list := e.read(source, true)
+	return graph.Kinds.All(), list
 }
 
 // Apply replaces what is served: it checks the source, starts the new generation,

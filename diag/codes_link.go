@@ -10,6 +10,7 @@ const (
 	CodeDuplicateID   Code = "F3006"
 	CodeBadLink       Code = "F3007"
 	CodeUnlinked      Code = "F3008"
+	CodeSubgraph      Code = "F3009"
 )
 
 func linkEntries() []Entry {
@@ -46,5 +47,9 @@ func linkEntries() []Entry {
 			"A route or a match of the node sends to this out-port, and `ports` does not have it. A payload that is sent there becomes the response, so a client would get its own request back. Nearly always the index is wrong; if you mean it, write the port with an empty list. For the `default` of a switch, and for an `if` without any link, it is a warning.",
 			"- kind: router\n  name: a\n  routes: [{method: GET, path: /, port: \"out[1]\"}]\n  ports: {\"out[0]\": [{name: b, port: in}]}\n- {kind: nop, name: b}\n",
 			"- kind: router\n  name: a\n  routes: [{method: GET, path: /, port: \"out[0]\"}, {method: POST, path: /, port: \"out[1]\"}]\n  ports: {\"out[0]\": [{name: b, port: in}], \"out[1]\": []}\n- {kind: nop, name: b}\n"},
+		{CodeSubgraph, "sub-graph that cannot be built",
+			"The specs within a spec do not fit together: a step has specs after one that sends nothing on, a template uses itself or is within another spec, or sub-graphs are too deep or too many.",
+			"- kind: step\n  name: a\n  specs: [{kind: throw}, {kind: snippet, code: x, language: text}]\n",
+			"- kind: step\n  name: a\n  specs: [{kind: snippet, code: x, language: text}, {kind: throw}]\n"},
 	}
 }

@@ -75,7 +75,11 @@ func (p *parser) specs(raw *schema.Raw, doc int) {
 		p.node(raw, doc)
 		return
 	case raw.Kind == schema.RawScalar:
-		p.notSpec(raw, "a document is a spec or a list of specs, not %s", raw.What())
+		what := "a document"
+		if p.outer != nil {
+			what = "the field"
+		}
+		p.notSpec(raw, "%s is a spec or a list of specs, not %s", what, raw.What())
 		return
 	}
 	for _, item := range raw.Items {

@@ -17,8 +17,7 @@ import (
 type Resolver struct {
 	vars        map[string]map[string]*Variable // by namespace, then by name and by "\x00" + id
 	environment map[string]any
-	inner       map[*Node]map[string]any // what the nodes of a sub-graph see
-	unbound     map[*Node]bool           // nodes with keys that could not be bound
+	scopes      map[*Node]keys // what the nodes of a sub-graph see
 	list        diag.List
 }
 
@@ -29,8 +28,7 @@ func NewResolver(vars []*Variable, environment map[string]string) *Resolver {
 	r := &Resolver{
 		vars:        make(map[string]map[string]*Variable),
 		environment: make(map[string]any, len(environment)),
-		inner:       make(map[*Node]map[string]any),
-		unbound:     make(map[*Node]bool),
+		scopes:      make(map[*Node]keys),
 	}
 	for name, text := range environment {
 		r.environment[name] = text
@@ -41,38 +39,42 @@ func NewResolver(vars []*Variable, environment map[string]string) *Resolver {
 	return r
 }
 
+// keys are what templates see.
+type keys struct {
+	values map[string]any // nil if there are none
+	public bool           // no value comes from a variable or from the environment
+	broken bool           // a key could not be bound
+}
+
 // Resolve renders the templates of a node in place. Call it once for each node, and
 // for a sub-graph before its nodes, which see its keys. It does not change nodes that
 // see no keys, so their strings may contain {{. The result of a template is a string
 // that is marked as templated, and that no finding shows.
 func (r *Resolver) Resolve(n *Node) {
 	scope := scope{list: &r.list, node: n.title}
-	keys, ok := r.bind(scope, n.Namespace, n.Env, r.inner[n.Outer])
-	if !ok || r.unbound[n.Outer] {
-		r.unbound[n] = true
+	keys := r.bind(scope, n.Namespace, n.Env, r.scopes[n.Outer])
+	r.scopes[n] = keys
+	if n.Unrendered = keys.broken; keys.broken {
 		return // every template would complain about the missing key
 	}
-	r.inner[n] = keys
 	before := len(r.list)
-	templates := &renderer{scope: scope}
+	templates := &renderer{scope: scope, keys: keys}
 	for i := range n.Config.Fields {
 		f := &n.Config.Fields[i]
-		templates.render(f.Value, f.Name, keys)
+		templates.render(f.Value, f.Name)
 	}
-	if len(r.list) == before && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
+	n.Unrendered = len(r.list) > before
+	if !n.Unrendered && n.Kind == "listener" && n.Config.Field("address") != nil && wasOlder(n) {
 		splitAddress(scope, n)
 	}
 }
 
 // Define sets what the nodes of a use of a template see, instead of the keys of n: the
 // env of the template, bound in the namespace of n, and the keys of its parameters.
-func (r *Resolver) Define(n *Node, env []Binding, parameters map[string]any) {
+// Findings quote what templates make of public parameters.
+func (r *Resolver) Define(n *Node, env []Binding, parameters map[string]any, public bool) {
 	s := scope{list: &r.list, node: n.title}
-	keys, ok := r.bind(s, n.Namespace, env, parameters)
-	r.inner[n] = keys
-	if !ok {
-		r.unbound[n] = true
-	}
+	r.scopes[n] = r.bind(s, n.Namespace, env, keys{values: parameters, public: public})
 }
 
 // Findings returns what was wrong with the variables and nodes so far.
@@ -102,23 +104,22 @@ func (r *Resolver) add(v *Variable) {
 	}
 }
 
-// bind returns the values of the keys of an env, including those of outer. It is nil
-// if there are none. It is not ok if a key could not be bound, which is reported.
-func (r *Resolver) bind(s scope, namespace string, env []Binding, outer map[string]any) (keys map[string]any, ok bool) {
+// bind returns the keys of an env, including those of outer. It reports the keys that
+// cannot be bound.
+func (r *Resolver) bind(s scope, namespace string, env []Binding, outer keys) keys {
 	if len(env) == 0 {
-		return outer, true
+		return outer
 	}
-	keys = maps.Clone(outer)
-	if keys == nil {
-		keys = make(map[string]any, len(env))
+	all := keys{values: maps.Clone(outer.values), broken: outer.broken}
+	if all.values == nil {
+		all.values = make(map[string]any, len(env))
 	}
-	ok = true
 	for _, b := range env {
 		v, bound := r.binding(s, namespace, b)
-		ok = ok && bound
-		keys[b.Key] = v
+		all.broken = all.broken || !bound
+		all.values[b.Key] = v
 	}
-	return keys, ok
+	return all
 }
 
 func (r *Resolver) binding(s scope, namespace string, b Binding) (data any, ok bool) {

@@ -46,6 +46,9 @@ type Node struct {
 	// Boundary is set for a sub-graph.
 	Boundary *Boundary
 
+	// Unrendered says that Config has a template without a result. It was reported.
+	Unrendered bool
+
 	// UsedAt is where the template is used that a node is made of; zero for others.
 	UsedAt diag.Pos
 

@@ -24,29 +24,32 @@ const (
 	maxActions  = 100_000  // {{ in a template
 )
 
-type renderer struct{ scope }
+type renderer struct {
+	scope
+	keys keys
+}
 
 // render renders the strings of a tree in place.
-func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any) {
+func (t *renderer) render(raw *schema.Raw, path string) {
 	switch raw.Kind {
 	case schema.RawList:
 		for i, item := range raw.Items {
-			t.render(item, fmt.Sprintf("%s[%d]", path, i), keys)
+			t.render(item, fmt.Sprintf("%s[%d]", path, i))
 		}
 		return
 	case schema.RawMap:
 		for i := range raw.Fields {
 			f := &raw.Fields[i]
-			t.render(f.Value, path+"."+f.Name, keys)
+			t.render(f.Value, path+"."+f.Name)
 		}
 		return
 	}
 	text, ok := raw.Value.AsString()
-	if keys == nil || !ok || !strings.Contains(text, "{{") {
+	if t.keys.values == nil || !ok || !strings.Contains(text, "{{") {
 		return
 	}
 	if m := wholeKey.FindStringSubmatch(text); m != nil {
-		switch v := keys[m[1]].(type) {
+		switch v := t.keys.values[m[1]].(type) {
 		case map[string]any, []any:
 			tree, err := value.Encode(v)
 			if err == nil {
@@ -55,11 +58,18 @@ func (t *renderer) render(raw *schema.Raw, path string, keys map[string]any) {
 			}
 		}
 	}
-	made, ok := t.text(raw, path, keys)
+	made, ok := t.text(raw, path, t.keys.values)
 	if !ok {
 		return
 	}
-	raw.Value, raw.Text, raw.Templated = value.String(made), raw.Text.Rendered(made), true
+	raw.Value = value.String(made)
+	t.mark(raw, raw.Text.Rendered(made))
+}
+
+// mark says that a template has made a scalar.
+func (t *renderer) mark(raw *schema.Raw, text diag.Text) {
+	text.Hidden = !t.keys.public
+	raw.Text, raw.Templated = text, !t.keys.public
 }
 
 // wholeKey matches a template that is one key and nothing else.
@@ -72,7 +82,7 @@ func (t *renderer) replace(raw *schema.Raw, v value.Value) {
 	place = func(r *schema.Raw) {
 		r.Pos, r.Pointer = raw.Pos, raw.Pointer
 		if r.Kind == schema.RawScalar {
-			r.Text, r.Templated = raw.Text.Rendered(r.Text.Code), true
+			t.mark(r, raw.Text.Rendered(r.Text.Code))
 		}
 		for _, item := range r.Items {
 			place(item)

@@ -32,12 +32,13 @@ type Options struct {
 func Lint(specs []*spec.Node, opts Options) diag.List {
 	var list diag.List
 	spaces := make(map[string][]*spec.Node)
-	for _, s := range slices.Concat(specs, opts.Bodies) {
+	for _, s := range opts.Bodies {
 		olderForm(s, &list)
-		unusedEnv(s, &list)
-		notTemplate(s, &list)
 	}
+	unusedEnv(slices.Concat(specs, opts.Bodies), &list)
 	for _, s := range specs {
+		olderForm(s, &list)
+		notTemplate(s, &list)
 		spaces[s.Namespace] = append(spaces[s.Namespace], s)
 	}
 	for _, specs := range spaces {
@@ -57,7 +58,7 @@ func byKind(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 	for _, s := range specs {
 		def, ok := kinds.Kind(s.Kind)
 		if ok && def.Lint != nil && !slices.ContainsFunc(s.Config.Fields, func(f schema.RawField) bool { return !def.Config.Has(f.Name) }) {
-			written[s.Kind] = append(written[s.Kind], node.WrittenSpec{Name: s.Name, Pos: s.Pos, Config: s.Config})
+			written[s.Kind] = append(written[s.Kind], node.WrittenSpec{Name: s.Path(), Pos: s.Pos, Config: s.Config})
 		}
 	}
 	for kind, specs := range written {
@@ -67,7 +68,7 @@ func byKind(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 }
 
 func warn(list *diag.List, s *spec.Node, pos diag.Pos, path string, d *diag.Diagnostic) {
-	d.Severity, d.Node = diag.SeverityWarning, s.Name
+	d.Severity, d.Node = diag.SeverityWarning, s.Path()
 	list.Add(d.At(pos, path))
 }
 

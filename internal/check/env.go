@@ -9,20 +9,34 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
-// unusedEnv warns of keys of env that no template uses.
-func unusedEnv(s *spec.Node, list *diag.List) {
-	if len(s.Env) == 0 {
+// unusedEnv warns of keys of env that no template uses: neither in their spec nor in
+// those within it.
+func unusedEnv(specs []*spec.Node, list *diag.List) {
+	used := make(map[*spec.Node]*uses)
+	for _, s := range specs {
+		if len(s.Env) > 0 {
+			used[s] = &uses{words: make(map[string]bool)}
+		}
+	}
+	if len(used) == 0 {
 		return
 	}
-	u := uses{words: make(map[string]bool)}
-	u.collect(s.Config)
-	if u.all {
-		return
+	for _, s := range specs {
+		for at := s; at != nil; at = at.Outer {
+			if u := used[at]; u != nil {
+				u.collect(s.Config)
+				for _, b := range s.Env {
+					u.collect(b.Data)
+				}
+			}
+		}
 	}
-	for _, b := range s.Env {
-		if !u.words[b.Key] {
-			warn(list, s, b.Pos, "env."+b.Key, diag.Errorf(diag.CodeUnusedEnv, "env %q is used by no template", b.Key).
-				WithHint("use it as {{ .%s }}, or remove it", b.Key))
+	for s, u := range used {
+		for _, b := range s.Env {
+			if !u.all && !u.words[b.Key] {
+				warn(list, s, b.Pos, "env."+b.Key, diag.Errorf(diag.CodeUnusedEnv, "env %q is used by no template", b.Key).
+					WithHint("use it as {{ .%s }}, or remove it", b.Key))
+			}
 		}
 	}
 }
@@ -31,10 +45,13 @@ func unusedEnv(s *spec.Node, list *diag.List) {
 // such as templates of other programs, have no such field.
 var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
 
-// notTemplate warns of the first template of a spec without env.
+// notTemplate warns of the first template of a spec without env, neither of its own
+// nor around it.
 func notTemplate(s *spec.Node, list *diag.List) {
-	if len(s.Env) > 0 || s.EnvPos != s.Pos { // env: {} says that braces are meant
-		return
+	for at := s; at != nil; at = at.Outer {
+		if len(at.Env) > 0 || at.EnvPos != at.Pos { // env: {} says that braces are meant
+			return
+		}
 	}
 	var find func(raw *schema.Raw) bool
 	find = func(raw *schema.Raw) bool {
@@ -76,9 +93,11 @@ var (
 	whole = regexp.MustCompile(`(^|[^\pL\pN_])\.([^\pL\pN_]|$)|\$([^\pL\pN_.]|$)`)
 )
 
-// collect collects the words of the strings below raw, including those in specs
-// within.
+// collect collects the words of the strings below raw.
 func (u *uses) collect(raw *schema.Raw) {
+	if raw == nil {
+		return
+	}
 	for _, item := range raw.Items {
 		u.collect(item)
 	}

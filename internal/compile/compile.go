@@ -158,8 +158,8 @@ func (c *compiler) configure(u *unit) {
 		u.def = &own
 		return
 	}
-	if def.Subgraph != node.NoSubgraph {
-		u.broken = true // its nodes could not be read
+	if def.Subgraph != node.NoSubgraph || u.spec.Unrendered {
+		u.broken = true // what is wrong has been reported
 		return
 	}
 	config, list := def.Config.Decode(u.spec.Config)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -30,7 +31,7 @@ type Graph struct {
 	// templates have no nodes before Instantiate.
 	Nodes []*spec.Node
 
-	// Bodies are the nodes of templates as they are written.
+	// Bodies are the templates and their nodes as they are written.
 	Bodies []*spec.Node
 
 	Kinds *registry.Registry // with a kind for each template
@@ -42,9 +43,8 @@ type Graph struct {
 func Subgraphs(specs []*spec.Node, kinds *registry.Registry) (*Graph, diag.List) {
 	e := &expander{kinds: kinds, graph: &Graph{templates: make(map[string]*template)}}
 	for _, n := range specs {
-		def, ok := kinds.Kind(n.Kind)
-		if ok && def.Subgraph == node.SubgraphTemplate {
-			e.template(n, def)
+		if kinds.IsTemplate(n.Kind) {
+			e.template(n)
 		} else {
 			e.graph.Nodes = append(e.graph.Nodes, e.expand(n)...)
 		}
@@ -67,12 +67,8 @@ func (e *expander) expand(n *spec.Node) []*spec.Node {
 	if !ok || def.Subgraph == node.NoSubgraph || e.graph.templates[n.Kind] != nil {
 		return nodes
 	}
-	if def.Subgraph == node.SubgraphTemplate {
-		e.report(n, diag.Errorf(diag.CodeCommonField, "a template stands in a document, not in another spec").At(n.KindPos, "kind"))
-		return nodes
-	}
 	if depth(n) == maxDepth {
-		e.report(n, diag.Errorf(diag.CodeLimit, "more than %d sub-graphs are within each other", maxDepth))
+		e.report(n, diag.Errorf(diag.CodeSubgraph, "more than %d sub-graphs are within each other", maxDepth))
 		return nodes
 	}
 	_, found := def.Config.Decode(n.Config)
@@ -103,9 +99,14 @@ func (e *expander) inner(n *spec.Node, form node.Subgraph, config *schema.Raw) [
 	n.Boundary = &spec.Boundary{}
 	nodes, found := spec.ParseInner(config.Field("specs"), n)
 	e.report(n, found...)
-	for _, inner := range nodes {
+	nodes = slices.DeleteFunc(nodes, func(inner *spec.Node) bool {
 		inner.UsedAt = n.UsedAt
-	}
+		if e.kinds.IsTemplate(inner.Kind) {
+			e.report(inner, diag.Errorf(diag.CodeSubgraph, "a template stands in a document, not in another spec").At(inner.KindPos, "kind"))
+			return true
+		}
+		return false
+	})
 	if form == node.SubgraphSequence {
 		e.sequence(n, nodes)
 	} else {
@@ -125,7 +126,7 @@ func (e *expander) sequence(n *spec.Node, nodes []*spec.Node) {
 		last := i == len(nodes)-1
 		if def, ok := e.kinds.Kind(inner.Kind); ok && len(def.Out) == 0 && def.Subgraph == node.NoSubgraph {
 			if !last {
-				e.report(inner, diag.Errorf(diag.CodeBadLink, "kind %s sends nothing on, so the specs after it are never reached", inner.Kind).At(inner.Pos, ""))
+				e.report(inner, diag.Errorf(diag.CodeSubgraph, "kind %s sends nothing on, so the specs after it are never reached", inner.Kind).At(inner.Pos, ""))
 			}
 			continue
 		}
@@ -165,10 +166,11 @@ func (e *expander) bounds(n *spec.Node, nodes []*spec.Node, config *schema.Raw) 
 		case "inbounds":
 			ports, found := spec.ParseBoundary(f, n, "in")
 			e.report(n, found...)
-			n.Boundary.In = ports
+			n.Boundary.In = e.named(n, ports, f.Name)
 		case "outbounds":
 			ports, found := spec.ParseBoundary(f, n, "out")
 			e.report(n, found...)
+			ports = e.named(n, ports, f.Name)
 			n.Boundary.Out = outPorts(ports)
 			for _, port := range ports {
 				for _, l := range port.Links {
@@ -177,6 +179,19 @@ func (e *expander) bounds(n *spec.Node, nodes []*spec.Node, config *schema.Raw) 
 			}
 		}
 	}
+}
+
+// named returns the ports that may have their names.
+func (e *expander) named(n *spec.Node, ports []spec.Port, field string) []spec.Port {
+	return slices.DeleteFunc(ports, func(port spec.Port) bool {
+		_, reserved := lifecycle.Of(port.Name)
+		if reserved || port.Name == "error" && field == "inbounds" || strings.ContainsAny(port.Name, "[]") {
+			e.report(n, diag.Errorf(diag.CodeSubgraph, "%q cannot be the name of a port here", port.Name).
+				WithHint("give it another name").At(port.Pos, field))
+			return true
+		}
+		return false
+	})
 }
 
 // outPorts returns the names of ports, error last.

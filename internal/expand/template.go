@@ -15,18 +15,18 @@ import (
 
 // A template is the declaration of a kind in a document.
 type template struct {
-	spec *spec.Node
-	body *schema.Raw // its fields as written; instances copy it
-	def  *node.Def
+	spec   *spec.Node
+	body   *schema.Raw // its fields as written; instances copy it
+	def    *node.Def
+	broken bool // its specs must not be used
 }
 
 // template reads the declaration of a kind.
-func (e *expander) template(n *spec.Node, form *node.Def) {
+func (e *expander) template(n *spec.Node) {
+	form, _ := e.kinds.Kind(n.Kind)
 	cfg, found := form.Config.Decode(n.Config)
-	if e.report(n, found...); found.HasErrors() {
-		return
-	}
-	t := &template{spec: n, body: copied(n.Config)}
+	e.report(n, found...)
+	t := &template{spec: n, body: copied(n.Config), broken: found.HasErrors()}
 	t.def = &node.Def{
 		Kind: n.Name, Summary: cfg.String("summary"), Doc: cfg.String("doc"), Example: cfg.String("example"),
 		Subgraph: node.SubgraphGraph, HasErrorPort: true,
@@ -49,10 +49,15 @@ func (e *expander) template(n *spec.Node, form *node.Def) {
 		e.report(n, diag.Errorf(diag.CodeDuplicateName, "there is a kind %q already", n.Name).WithHint("give the template another name").At(n.NamePos, "name"))
 		return
 	}
-	t.def.Config = e.parameters(n, cfg.List("parameters"))
+	if t.def.Config = schema.Fields(); !t.broken {
+		before := len(e.list)
+		t.def.Config = e.parameters(n, cfg.List("parameters"))
+		t.broken = len(e.list) > before
+	}
 	e.graph.templates[n.Name] = t
 	body := *n
-	body.Config = without(t.body, "summary", "doc", "example", "parameters")
+	body.Config = without(t.body, "summary", "doc", "example", "parameters", "specs", "inbounds", "outbounds")
+	e.graph.Bodies = append(e.graph.Bodies, &body)
 	for _, inner := range e.inner(&body, node.SubgraphGraph, copied(t.body)) {
 		e.graph.Bodies = append(e.graph.Bodies, e.expand(inner)...)
 	}
@@ -99,6 +104,9 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 		// A default that does not fit is reported here; as that of a field it would panic.
 		given := schema.RawField{Name: name, Pos: p.Pos("default"), Value: p.Raw("default")}
 		decoded, found := schema.Fields(f).Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{given}})
+		for _, d := range found {
+			d.Code = diag.CodeBadValue // no schema can tell
+		}
 		if e.report(n, found...); !found.HasErrors() {
 			fields = append(fields, fieldOf(p).Default(decoded.Value(name)))
 		}
@@ -175,12 +183,11 @@ func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []str
 			continue
 		}
 		if slices.Contains(stack, n.Kind) {
-			e.report(n, diag.Errorf(diag.CodeBadLink, "the template %s uses itself: %s", n.Kind, strings.Join(append(stack, n.Kind), " → ")).At(n.KindPos, "kind"))
-			n.Boundary = &spec.Boundary{}
+			e.report(n, diag.Errorf(diag.CodeSubgraph, "the template %s uses itself: %s", n.Kind, strings.Join(append(stack, n.Kind), " → ")).At(n.KindPos, "kind"))
 			continue
 		}
 		if len(e.graph.Nodes) > maxNodes {
-			e.report(n, diag.Errorf(diag.CodeLimit, "the templates make more than %d nodes", maxNodes))
+			e.report(n, diag.Errorf(diag.CodeSubgraph, "the templates make more than %d nodes", maxNodes))
 			return
 		}
 		if inner := e.instance(n, t, r); inner != nil {
@@ -189,23 +196,27 @@ func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []str
 	}
 }
 
-// instance returns the nodes of one use of a template.
+// instance returns the nodes of one use of a template. It leaves the boundary of n
+// unset if n or the template is wrong.
 func (e *expander) instance(n *spec.Node, t *template, r *spec.Resolver) []*spec.Node {
+	if t.broken || n.Unrendered {
+		return nil
+	}
 	config, found := t.def.Config.Decode(n.Config)
 	e.report(n, found...)
 	if found.HasErrors() {
-		n.Boundary = &spec.Boundary{}
 		return nil
 	}
-	keys := make(map[string]any)
+	keys, public := make(map[string]any), true
 	for _, f := range t.def.Config.All() {
 		keys[f.Name] = config.Value(f.Name).Go()
+		public = public && !config.Hidden(f.Name)
 	}
 	use := *n
 	if !n.UsedAt.IsValid() {
 		use.UsedAt = n.Pos
 	}
-	r.Define(n, t.spec.Env, keys)
+	r.Define(n, t.spec.Env, keys, public)
 	body := e.inner(&use, node.SubgraphGraph, copied(t.body))
 	n.Boundary = use.Boundary
 	var nodes []*spec.Node

@@ -73,11 +73,22 @@ func check(def *node.Def) error {
 
 // With returns a registry of the kinds of r and of more.
 func (r *Registry) With(defs []*node.Def) (*Registry, error) {
-	all := make([]*node.Def, 0, len(r.kinds)+len(defs))
-	for _, kind := range r.kinds {
-		all = append(all, r.defs[kind])
+	return New(append(r.All(), defs...))
+}
+
+// All returns the kinds, sorted by name. The caller owns the slice.
+func (r *Registry) All() []*node.Def {
+	all := make([]*node.Def, len(r.kinds))
+	for i, kind := range r.kinds {
+		all[i] = r.defs[kind]
 	}
-	return New(append(all, defs...))
+	return all
+}
+
+// IsTemplate reports whether specs of a kind declare kinds.
+func (r *Registry) IsTemplate(name string) bool {
+	def, ok := r.defs[name]
+	return ok && def.Subgraph == node.SubgraphTemplate
 }
 
 // Kind returns the description of a kind.
@@ -90,7 +101,7 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 // processes, and whether the kind is known.
 func (r *Registry) Trigger(kind string) (trigger, known bool) {
 	def, known := r.defs[kind]
-	return known && len(def.In) == 0, known
+	return known && len(def.In) == 0 && def.Subgraph == node.NoSubgraph, known
 }
 
 // Kinds returns the names of all kinds, sorted. The caller must not change them.

@@ -8,23 +8,32 @@ import (
 )
 
 func describeCommand(a commands) *cobra.Command {
-	var asJSON bool
+	var asJSON, asMarkdown bool
 	cmd := &cobra.Command{
 		Use:               "describe KIND",
 		Short:             "Describe a kind of node",
-		Long:              "Describe shows what a kind of node does: its fields, its ports, and an example.",
-		Example:           "  uniflow describe listener\n  uniflow describe --json snippet",
+		Long:              "Describe shows what a kind of node does: its fields, its ports, and an example.\nWith -f it knows the templates in documents, too.",
+		Example:           "  uniflow describe listener\n  uniflow describe --json snippet\n  uniflow describe greeting -f kinds.yaml",
 		Args:              app.OneArg("kind", "uniflow list shows all kinds"),
 		ValidArgsFunction: app.CompleteWords(a.kindNames),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a page in Markdown")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	files := templateFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		def, err := a.kind(cmd.CommandPath(), args[0])
+		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
 		if err != nil {
 			return err
 		}
-		if asJSON {
+		def, err := kind(cmd.CommandPath(), defs, args[0])
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
 			return a.PrintJSON(reference.Describe(def))
+		case asMarkdown:
+			return a.Print(reference.Page(def))
 		}
 		return a.Print(reference.Describe(def).Text())
 	}

@@ -2,11 +2,12 @@ package flow
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 	"github.com/uniflow-labs/uniflow/node"
 )
 
@@ -21,21 +22,26 @@ func listCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the kinds of nodes",
-		Long:    "List prints every kind of node with a one-line description.",
-		Example: "  uniflow list\n  uniflow list --json",
+		Long:    "List prints every kind of node with a one-line description, and with -f the templates in documents.",
+		Example: "  uniflow list\n  uniflow list --json\n  uniflow list -f kinds.yaml",
 		Args:    app.NoArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.RunE = func(*cobra.Command, []string) error {
+	files := templateFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
+		if err != nil {
+			return err
+		}
 		if asJSON {
 			kinds := []listedKind{}
-			for _, def := range a.sortedKinds() {
+			for _, def := range defs {
 				kinds = append(kinds, listedKind{def.Kind, def.Summary})
 			}
 			return a.PrintJSON(kinds)
 		}
 		var rows [][]string
-		for _, def := range a.sortedKinds() {
+		for _, def := range defs {
 			rows = append(rows, []string{def.Kind, def.Summary})
 		}
 		return a.Print(app.Columns(rows))
@@ -43,31 +49,57 @@ func listCommand(a commands) *cobra.Command {
 	return cmd
 }
 
-// sortedKinds returns the kinds by name.
-func (a commands) sortedKinds() []*node.Def {
-	defs := a.kinds("")
-	slices.SortFunc(defs, func(a, b *node.Def) int { return strings.Compare(a.Kind, b.Kind) })
-	return defs
+// templateFlag adds the flag that names documents with templates.
+func templateFlag(cmd *cobra.Command) (files *[]string) {
+	return cmd.Flags().StringArrayP("from-specs", "f", nil, "a `file` with templates of kinds, or a folder; repeatable, - is standard input")
+}
+
+// sortedKinds returns the kinds by name, with the templates in some files.
+func (a commands) sortedKinds(command string, files []string) ([]*node.Def, error) {
+	r, err := newReading(command, &settings.Settings{Specs: files}, a.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	src, list, err := r.read()
+	if err != nil {
+		return nil, err
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds("")})
+	if err != nil {
+		return nil, err
+	}
+	defs, found := engine.Kinds(uniflow.Source{Documents: src.specs})
+	list.Append(found)
+	if list.HasErrors() {
+		if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+			return nil, err
+		}
+		return nil, app.ErrFindings()
+	}
+	return defs, nil
 }
 
 func (a commands) kindNames() []string {
 	var names []string
-	for _, def := range a.sortedKinds() {
+	for _, def := range a.kinds("") {
 		names = append(names, def.Kind)
 	}
+	slices.Sort(names)
 	return names
 }
 
 // kind finds a kind by name.
-func (a commands) kind(command, name string) (*node.Def, error) {
-	for _, def := range a.sortedKinds() {
+func kind(command string, defs []*node.Def, name string) (*node.Def, error) {
+	var names []string
+	for _, def := range defs {
 		if def.Kind == name {
 			return def, nil
 		}
+		names = append(names, def.Kind)
 	}
-	hint := app.DidYouMean(name, a.kindNames(), "")
+	hint := app.DidYouMean(name, names, "")
 	if hint == "" {
-		hint = "uniflow list shows all kinds"
+		hint = "uniflow list shows all kinds; those of templates need -f FILE"
 	}
 	return nil, app.Usagef(command, hint, "unknown kind %q", name)
 }

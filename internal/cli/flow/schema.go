@@ -9,11 +9,12 @@ import (
 )
 
 const schemaLong = `Schema prints a JSON Schema (draft 2020-12) of documents, or of one kind of node, for
-editors that complete and validate YAML. Uniflow check finds more errors than a schema
-can.`
+editors that complete and validate YAML. With -f it knows the templates in documents, too.
+Uniflow check finds more errors than a schema can.`
 
 const schemaExample = `  uniflow schema > uniflow.schema.json
-  uniflow schema listener`
+  uniflow schema listener
+  uniflow schema -f kinds.yaml`
 
 func schemaCommand(a commands) *cobra.Command {
 	cmd := &cobra.Command{
@@ -24,12 +25,16 @@ func schemaCommand(a commands) *cobra.Command {
 		Args:              app.AtMostOneArg("kind"),
 		ValidArgsFunction: app.CompleteWords(a.kindNames),
 	}
+	files := templateFlag(cmd)
 	// Other commands have the flag, too.
 	cmd.Flags().Bool("json", true, "print JSON, which is the only format")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		defs := a.sortedKinds()
+		defs, err := a.sortedKinds(cmd.CommandPath(), *files)
+		if err != nil {
+			return err
+		}
 		if len(args) > 0 {
-			def, err := a.kind(cmd.CommandPath(), args[0])
+			def, err := kind(cmd.CommandPath(), defs, args[0])
 			if err != nil {
 				return err
 			}

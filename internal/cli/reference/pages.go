@@ -24,7 +24,7 @@ func Kinds(defs []*node.Def) string {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", def.Kind, def.Kind, cell(def.Summary))
 	}
 	for _, def := range defs {
-		b.WriteString("\n" + kindPage(def))
+		b.WriteString("\n" + Page(def))
 	}
 	return b.String()
 }
@@ -35,7 +35,8 @@ func enumerate(words []string) string {
 	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
 }
 
-func kindPage(def *node.Def) string {
+// Page is the page of one kind.
+func Page(def *node.Def) string {
 	k := Describe(def)
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n%s\n", k.Kind, k.Summary)

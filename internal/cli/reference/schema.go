@@ -25,16 +25,29 @@ func Schema(defs []*node.Def) ([]byte, error) {
 		is := object("type", text("object"), "properties", object("kind", object("const", text(name))), "required", list("kind"))
 		branches = append(branches, object("if", is, "then", ref(name)))
 	}
+	var listener *node.Def
+	var client value.Value
 	for _, def := range defs {
 		kinds = append(kinds, text(def.Kind))
-		add(def.Kind, kindSchema(def, def.Kind, nil))
+		own := kindSchema(def, def.Kind, nil)
+		add(def.Kind, own)
 		switch def.Kind {
 		case "router":
 			older = append(older, text("route"))
 			add("route", kindSchema(def, "route", nil))
 		case "listener":
+			listener = def
+		case "http":
+			client = own
+		}
+	}
+	if listener != nil {
+		was := kindSchema(listener, "http", olderListener)
+		if !client.IsNull() { // it has a url
+			all.Set("http", object("if", object("type", text("object"), "required", list("address"), "not", object("required", list("url"))), "then", was, "else", client))
+		} else {
 			older = append(older, text("http"))
-			add("http", kindSchema(def, "http", olderListener))
+			add("http", was)
 		}
 	}
 	kind := object("enum", value.List(kinds...))
@@ -107,7 +120,21 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 			properties.Set(name, field)
 		}
 	}
+	switch def.Subgraph {
+	case node.SubgraphSequence:
+		properties.Set("specs", specsSchema(own, "specs"))
+	case node.SubgraphGraph, node.SubgraphTemplate:
+		if def.Config.Has("specs") { // a use of a template has none
+			properties.Set("specs", specsSchema(own, "specs"))
+			for _, name := range []string{"inbounds", "outbounds"} {
+				properties.Set(name, object("type", list("object", "null"), "additionalProperties", ref("links"), "description", described(own, name)))
+			}
+		}
+	}
 	required := list("kind")
+	if def.Subgraph == node.SubgraphTemplate {
+		required = required.Append(text("name"))
+	}
 	if more, ok := own.Get("required"); ok {
 		for _, name := range more.Elems() {
 			required = required.Append(name)
@@ -125,8 +152,24 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 	)
 }
 
-// portsSchema is the schema of the out-ports of a kind.
+// specsSchema is the schema of a field with specs.
+func specsSchema(own value.Value, name string) value.Value {
+	return object("anyOf", value.List(object("type", text("array"), "items", ref("spec")), ref("spec")), "description", described(own, name))
+}
+
+// described is the description of a field in the schema of a kind's own fields.
+func described(own value.Value, name string) value.Value {
+	properties, _ := own.Get("properties")
+	field, _ := properties.Get(name)
+	doc, _ := field.Get("description")
+	return doc
+}
+
+// portsSchema is the schema of the out-ports of a kind. Those of a block are its own.
 func portsSchema(def *node.Def) value.Value {
+	if def.Subgraph == node.SubgraphGraph && def.Config.Has("outbounds") {
+		return object("type", list("object", "null"), "additionalProperties", ref("links"))
+	}
 	var properties, patterns value.MapBuilder
 	named := func(name, doc string) {
 		properties.Set(name, object("$ref", text("#/$defs/links"), "description", text(doc)))

@@ -14,8 +14,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // compile makes a validator of the schema of some kinds, checking the schema
@@ -72,6 +74,10 @@ func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 
 func TestSchemaTakesExamples(t *testing.T) {
 	s := compile(t, std.Defs(""))
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "examples", "*.yaml"))
 	if err != nil || len(files) < 3 {
 		t.Fatalf("got %d examples, error %v", len(files), err)
@@ -89,7 +95,11 @@ func TestSchemaTakesExamples(t *testing.T) {
 		if def.Example == "" {
 			t.Errorf("%s: got no example, want one", def.Kind)
 		}
-		if err := validate(t, s, def.Example); err != nil {
+		kinds, list := engine.Kinds(uniflow.Source{Documents: []spec.Document{{File: def.Kind, Data: []byte(def.Example)}}})
+		if list.HasErrors() {
+			t.Errorf("%s: %v", def.Kind, list)
+		}
+		if err := validate(t, compile(t, kinds), def.Example); err != nil {
 			t.Errorf("%s: %v", def.Kind, err)
 		}
 	}
