@@ -97,6 +97,10 @@ func (s *WrittenSpec) Finding(pos diag.Pos, path string, d *diag.Diagnostic) *di
 // HasError reports whether nodes of the kind have the port "error".
 func (d *Def) HasError() bool { return d.HasErrorPort || len(d.Out) > 0 }
 
+// Starts reports whether nodes of the kind can only start processes: nothing can be
+// sent to them.
+func (d *Def) Starts() bool { return len(d.In) == 0 && d.Subgraph == NoSubgraph }
+
 // A Port is an in-port or an out-port of a kind, or a numbered family of them:
 // out[0], out[1] and so on, where the bare name means index 0.
 type Port struct {

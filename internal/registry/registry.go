@@ -101,7 +101,7 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 // processes, and whether the kind is known.
 func (r *Registry) Trigger(kind string) (trigger, known bool) {
 	def, known := r.defs[kind]
-	return known && len(def.In) == 0 && def.Subgraph == node.NoSubgraph, known
+	return known && def.Starts(), known
 }
 
 // Kinds returns the names of all kinds, sorted. The caller must not change them.

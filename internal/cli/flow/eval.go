@@ -297,7 +297,7 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 // passive returns a kind whose nodes start nothing on their own: a trigger passes its
 // payload on as if it had come from outside.
 func passive(def *node.Def) *node.Def {
-	if len(def.In) > 0 {
+	if !def.Starts() {
 		return def
 	}
 	made := *def
@@ -315,7 +315,7 @@ func (passer) Receive(_ node.Process, pkt node.Packet) node.Result { return node
 func (a commands) called(command string, nodes []node.Ref, name []string) (string, error) {
 	triggers := make(map[string]bool)
 	for _, def := range a.kinds("") {
-		triggers[def.Kind] = len(def.In) == 0
+		triggers[def.Kind] = def.Starts()
 	}
 	var names, starts []string
 	for _, n := range nodes {
