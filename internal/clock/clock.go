@@ -12,34 +12,37 @@ import (
 )
 
 // A Fake is a clock that jumps. It counts the goroutines between Begin and End; when
-// none is left, the next timer fires. Begin for a goroutine before you start it. Make
-// one with New.
+// none is left, the next timer fires. So code that lets others work by it begins before
+// it starts them. Make one with New.
+//
+// A goroutine that sleeps or waits counts again as soon as its context is done or the
+// channel is closed, whether or not it runs yet. So a test that cancels, and then
+// waits itself, always sees the cancellation, and never a timer that was due later.
 type Fake struct {
-	running sync.WaitGroup // functions of timers
-	mu      struct {
+	calls sync.WaitGroup // functions of timers
+	mu    struct {
 		sync.Mutex
-		closed bool
-		now    time.Time
-		busy   int
-		serial uint64
-		timers timers
+		now     time.Time
+		busy    int
+		serial  uint64
+		timers  timers
+		waiting map[*waiter]struct{}
+		closed  bool
 	}
+}
+
+// A waiter is a goroutine in Wait.
+type waiter struct {
+	ctx   context.Context
+	ready <-chan struct{}
 }
 
 // New returns a clock that shows now.
 func New(now time.Time) *Fake {
 	c := new(Fake)
 	c.mu.now = now
+	c.mu.waiting = make(map[*waiter]struct{})
 	return c
-}
-
-// Close drops all timers, and waits until the functions of those that have fired
-// return.
-func (c *Fake) Close() {
-	c.mu.Lock()
-	c.mu.closed = true
-	c.mu.Unlock()
-	c.running.Wait()
 }
 
 // Begin says that a goroutine does something.
@@ -53,8 +56,7 @@ func (c *Fake) Begin() {
 func (c *Fake) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.busy--
-	c.jump()
+	c.pause()
 }
 
 // Now returns the time of the clock.
@@ -67,42 +69,57 @@ func (c *Fake) Now() time.Time {
 // Sleep waits for d of the clock's time, or for ctx. The goroutine is one of those
 // that have begun.
 func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
-	done := make(chan struct{})
-	stop := c.AfterFunc(d, func(context.Context) { c.Begin(); close(done) }) // begins for the sleeper
-	c.End()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t := &timer{sleeper: ctx, woken: make(chan struct{})}
+	c.mu.Lock()
+	c.set(t, d)
+	c.pause()
+	c.mu.Unlock()
 	select {
-	case <-done:
+	case <-t.woken:
 		return nil
 	case <-ctx.Done():
 	}
-	if stop() {
-		c.Begin()
-		return context.Cause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.at < 0 {
+		return nil // it has fired, which has begun for this goroutine
 	}
-	<-done
-	return nil
+	heap.Remove(&c.mu.timers, t.at)
+	c.mu.busy++
+	return context.Cause(ctx)
 }
 
-// Wait waits for ready or ctx. The goroutine is one of those that have begun.
+// Wait waits until ready is closed, or for ctx. The goroutine is one of those that
+// have begun.
 func (c *Fake) Wait(ctx context.Context, ready <-chan struct{}) error {
-	c.End()
-	defer c.Begin()
+	w := &waiter{ctx, ready}
+	c.mu.Lock()
+	c.mu.waiting[w] = struct{}{}
+	c.pause()
+	c.mu.Unlock()
+	var err error
 	select {
 	case <-ready:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.mu.waiting, w)
+	c.mu.busy++
+	return err
 }
 
 // AfterFunc calls f on a goroutine of its own once d of the clock's time is over. The
 // goroutine counts as begun until f returns.
 func (c *Fake) AfterFunc(d time.Duration, f func(context.Context)) (stop func() bool) {
+	t := &timer{f: f}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.serial++
-	t := &timer{due: c.mu.now.Add(max(d, 0)), serial: c.mu.serial, f: f}
-	heap.Push(&c.mu.timers, t)
+	c.set(t, d)
 	c.jump()
 	return func() bool {
 		c.mu.Lock()
@@ -115,9 +132,33 @@ func (c *Fake) AfterFunc(d time.Duration, f func(context.Context)) (stop func() 
 	}
 }
 
+// Close fires no more timers, and waits for the functions under way.
+func (c *Fake) Close() {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	c.calls.Wait()
+}
+
+// set adds a timer. The caller holds the lock.
+func (c *Fake) set(t *timer, d time.Duration) {
+	c.mu.serial++
+	t.due, t.serial = c.mu.now.Add(max(d, 0)), c.mu.serial
+	heap.Push(&c.mu.timers, t)
+}
+
+// pause takes back one Begin. The caller holds the lock.
+func (c *Fake) pause() {
+	c.mu.busy--
+	if c.mu.busy < 0 {
+		panic("clock: a goroutine waits by the clock, or ends, that has not begun")
+	}
+	c.jump()
+}
+
 // jump fires the next timer if nothing is being done. The caller holds the lock.
 func (c *Fake) jump() {
-	if c.mu.busy > 0 || c.mu.closed || len(c.mu.timers) == 0 {
+	if c.mu.busy > 0 || len(c.mu.timers) == 0 || c.mu.closed || c.waking() {
 		return
 	}
 	t := heap.Pop(&c.mu.timers).(*timer)
@@ -125,25 +166,58 @@ func (c *Fake) jump() {
 		c.mu.now = t.due
 	}
 	c.mu.busy++
-	c.running.Go(func() {
+	if t.f == nil {
+		close(t.woken)
+		return
+	}
+	c.calls.Go(func() {
 		defer c.End()
-		t.f(context.WithValue(context.Background(), begun{}, true))
+		t.f(c.Context(context.Background()))
 	})
+}
+
+// waking reports whether a goroutine that sleeps or waits is about to go on. It jumps
+// later, when that has ended. The caller holds the lock.
+func (c *Fake) waking() bool {
+	for _, t := range c.mu.timers {
+		if t.sleeper != nil && t.sleeper.Err() != nil {
+			return true
+		}
+	}
+	for w := range c.mu.waiting {
+		if w.ctx.Err() != nil {
+			return true
+		}
+		select {
+		case <-w.ready:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // begun is the key of contexts of goroutines that have begun.
 type begun struct{}
 
-// Begun reports whether ctx is that of a goroutine of the clock, which needs no Begin.
+// Context returns a context that says that its goroutine has begun.
+func (c *Fake) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, begun{}, true)
+}
+
+// Begun reports whether ctx is that of a goroutine which has begun.
 func (c *Fake) Begun(ctx context.Context) bool { return ctx.Value(begun{}) != nil }
 
-// A timer is a function to call. Timers that are due together fire in the order in
+// A timer is a function to call, or a goroutine that sleeps. Timers that are due together fire in the order in
 // which they were set.
 type timer struct {
 	due    time.Time
 	serial uint64
-	f      func(context.Context)
 	at     int // index among the timers; -1 once it has fired or was stopped
+
+	f       func(context.Context) // nil for a sleeper
+	sleeper context.Context       // nil for a function
+	woken   chan struct{}         // closed when a sleeper's time is over
 }
 
 type timers []*timer
