@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ const settle = 5 * time.Second
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := wait(); len(left) > 0 {
+		if left := wait(nil); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "%d goroutines left behind:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 			code = 1
 		}
@@ -27,13 +28,31 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// wait returns the stacks of the goroutines that still run after settle.
-func wait() []string {
+// Since remembers the goroutines that run. The function that it returns waits for all
+// others to end, and returns the stacks of those that do not. Only one test at a time
+// can use it.
+func Since() (left func() []string) {
+	before := make(map[string]bool)
+	for _, stack := range stray() {
+		before[identity(stack)] = true
+	}
+	return func() []string { return wait(before) }
+}
+
+// identity returns the part of a stack that names its goroutine: "goroutine 12".
+func identity(stack string) string {
+	id, _, _ := strings.Cut(stack, " [")
+	return id
+}
+
+// wait returns the stacks of the goroutines that still run after settle, without those
+// that ran before.
+func wait(before map[string]bool) []string {
 	deadline := time.After(settle)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		left := stray()
+		left := slices.DeleteFunc(stray(), func(stack string) bool { return before[identity(stack)] })
 		if len(left) == 0 {
 			return nil
 		}
