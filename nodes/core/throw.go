@@ -2,7 +2,8 @@ package core
 
 import (
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -20,7 +21,8 @@ func throwDef() *node.Def {
 			schema.Int("status").Range(100, 599).Doc("The HTTP status of the answer to a client."),
 			schema.Bool("public").Doc("Whether a client may read the message."),
 		),
-		In: in("What the error is made of."),
+		In:     in("What the error is made of."),
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return throw{status: int(init.Config.Int("status")), public: init.Config.Bool("public")}, nil
 		},
@@ -49,15 +51,15 @@ func (t throw) errorOf(payload value.Value) error {
 	case value.KindMap:
 		t.fromMap(e, payload)
 	case value.KindList:
+		var messages []string // one error: a chain of a million would hold each message a million times
 		for _, part := range payload.Elems() {
-			if part.IsNull() {
-				continue
+			if !part.IsNull() {
+				messages = append(messages, part.String())
 			}
-			if e.Err == nil {
-				e.Err = errors.New(part.String())
-			} else {
-				e.Err = fmt.Errorf("%s: %w", part.String(), e.Err)
-			}
+		}
+		if len(messages) > 0 {
+			slices.Reverse(messages)
+			e.Err = errors.New(strings.Join(messages, ": "))
 		}
 	case value.KindNull:
 	default:
