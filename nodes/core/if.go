@@ -17,8 +17,9 @@ func ifDef(o Options) *node.Def {
 			languageField(o),
 			timeoutField(),
 		),
-		In:  in("A payload to judge."),
-		Out: []node.Port{{Name: "out", Doc: "`out[0]` takes the payload if the condition holds, `out[1]` if not.", Indexes: node.Exactly(2)}},
+		In:     in("A payload to judge."),
+		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes the payload if the condition holds, `out[1]` if not.", Indexes: node.Exactly(2)}},
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			when, err := o.compileExpr(init, init.Config, "when")
 			if err != nil {

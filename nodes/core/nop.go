@@ -9,6 +9,7 @@ func nopDef() *node.Def {
 		Doc:     "Its answer is None: an HTTP client gets 200 with an empty body.",
 		Example: "- kind: nop\n  name: done\n",
 		In:      in("Anything."),
+		Recall:  node.Always(node.Pure),
 		New:     func(*node.Init) (node.Node, error) { return nop{}, nil },
 	}
 }

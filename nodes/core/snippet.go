@@ -28,9 +28,10 @@ func snippetDef(o Options) *node.Def {
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
-		In:   in("A payload to evaluate the code on."),
-		Out:  []node.Port{{Name: "out", Doc: "The result of the code."}},
-		Lint: lintSnippets,
+		In:     in("A payload to evaluate the code on."),
+		Out:    []node.Port{{Name: "out", Doc: "The result of the code."}},
+		Lint:   lintSnippets,
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {

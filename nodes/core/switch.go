@@ -22,8 +22,9 @@ func switchDef(o Options) *node.Def {
 			languageField(o),
 			timeoutField(),
 		),
-		In:  in("A payload to judge."),
-		Out: []node.Port{{Name: "out", Doc: "`out[i]`, as `matches` and `default` say.", Indexes: switchOuts}},
+		In:     in("A payload to judge."),
+		Out:    []node.Port{{Name: "out", Doc: "`out[i]`, as `matches` and `default` say.", Indexes: switchOuts}},
+		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			n := &choice{otherwise: -1}

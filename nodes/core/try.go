@@ -9,8 +9,9 @@ func tryDef() *node.Def {
 		Doc:     "The answer of the error port is then the answer. Without a link there, the error is.",
 		Example: "- kind: try\n  name: guard\n  ports:\n    out:\n      - name: risky\n        port: in\n    error:\n      - name: sorry\n        port: in\n\n" +
 			"- kind: throw\n  name: risky\n\n- kind: snippet\n  name: sorry\n  language: text\n  code: sorry\n",
-		In:  in("What to try."),
-		Out: []node.Port{{Name: "out", Doc: "The payload."}},
+		In:     in("What to try."),
+		Out:    []node.Port{{Name: "out", Doc: "The payload."}},
+		Recall: node.Always(node.Pure),
 		New: func(*node.Init) (node.Node, error) {
 			return &try{node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 				if resp.IsError() {

@@ -49,6 +49,7 @@ func batchDef(o Options) *node.Def {
 		),
 		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		HasErrorPort: true,
+		Recall:       node.Always(node.Effects),
 		New:          func(init *node.Init) (node.Node, error) { return newBatchNode(o, init) },
 	}
 }

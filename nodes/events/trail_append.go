@@ -37,6 +37,7 @@ func trailAppendDef(o Options) *node.Def {
 		),
 		In:           []node.Port{{Name: "in", Doc: "An event, or a list of them."}},
 		HasErrorPort: true,
+		Recall:       node.Always(node.Effects),
 		New:          func(init *node.Init) (node.Node, error) { return newAppendNode(o, init) },
 	}
 }

@@ -38,9 +38,10 @@ func trailQueryDef(o Options) *node.Def {
 			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("The most memory for a query, beyond the files of the store."),
 			schema.Float("sample").Range(0, 1).Doc("The share of the users to look at, such as `0.1`; counts are scaled to all. Unset takes `sample` of the query."),
 		),
-		In:  []node.Port{{Name: "in", Doc: "The payload for the expressions in the query."}},
-		Out: []node.Port{{Name: "out", Doc: "The answer."}},
-		New: func(init *node.Init) (node.Node, error) { return newQueryNode(o, init) },
+		In:     []node.Port{{Name: "in", Doc: "The payload for the expressions in the query."}},
+		Out:    []node.Port{{Name: "out", Doc: "The answer."}},
+		Recall: node.Always(node.Reads),
+		New:    func(init *node.Init) (node.Node, error) { return newQueryNode(o, init) },
 	}
 }
 

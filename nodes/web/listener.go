@@ -63,9 +63,10 @@ code: hello
 			)).Doc("What one client, or all together, may use."),
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
 		),
-		Out:  []node.Port{{Name: "out", Doc: "The request."}},
-		Lint: lintListeners,
-		New:  newListener,
+		Out:    []node.Port{{Name: "out", Doc: "The request."}},
+		Lint:   lintListeners,
+		Recall: node.Always(node.Effects),
+		New:    newListener,
 	}
 }
 

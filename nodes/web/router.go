@@ -45,9 +45,10 @@ code: params.id
 				schema.OutPort("port").Required().Doc("Where the requests of this route go."),
 			)).Required().Doc("The table of routes. Its order does not matter; two routes that match the same are an error."),
 		),
-		In:  []node.Port{{Name: "in", Doc: "The request."}},
-		Out: []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
-		New: newRouter,
+		In:     []node.Port{{Name: "in", Doc: "The request."}},
+		Out:    []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
+		Recall: node.Always(node.Pure),
+		New:    newRouter,
 	}
 }
 
