@@ -1,0 +1,122 @@
+package std_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A conformCase makes the case of a kind; t is for servers and folders that it needs.
+type conformCase func(t *testing.T) flowtest.Case
+
+// cases has a row for each kind: what [flowtest.Conform] sends to which node.
+var cases = map[string]conformCase{
+	"batch": func(t *testing.T) flowtest.Case {
+		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		return flowtest.Case{
+			Close:    receiver.Close,
+			Document: "- {kind: batch, name: n, url: '" + receiver.URL + "', linger: 1ms, ports: {error: [{name: refused}]}}",
+			Payload:  object("user", value.String("ann")),
+			Allocs:   -1, // those of package batch
+		}
+	},
+	"if": plain(flowtest.Case{
+		Document: "- {kind: if, name: n, when: self > 3, ports: {'out[0]': [{name: yes}], 'out[1]': [{name: no}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("total", value.Int(5))},
+		Allocs:   3, // of the language
+	}),
+	"listener": plain(flowtest.Case{
+		Document: "- {kind: listener, name: n, host: 127.0.0.1, port: 0, ports: {out: [{name: handler}]}}",
+	}),
+	"nop": plain(flowtest.Case{
+		Document: "- {kind: nop, name: n}",
+		Example:  []value.Value{value.Int(1)},
+	}),
+	"pipe": plain(flowtest.Case{
+		Document: "- {kind: pipe, name: n, ports: {'out[0]': [{name: first}], 'out[1]': [{name: second}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{value.Int(1)},
+	}),
+	"router": plain(flowtest.Case{
+		Document: "- {kind: router, name: n, routes: [{method: GET, path: '/a/:id', port: out}], ports: {out: [{name: a}], error: [{name: failed}]}}",
+		Payload:  object("method", value.String("GET"), "path", value.String("/a/1")),
+		Example:  []value.Value{object("method", value.String("GET"), "path", value.String("/users/7"))},
+		Allocs:   5, // of the new payload
+	}),
+	"snippet": plain(flowtest.Case{
+		Document: "- {kind: snippet, name: n, language: cel, code: self + 1, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("name", value.String("ann"))},
+		Allocs:   3, // of the language
+	}),
+	"switch": plain(flowtest.Case{
+		Document: "- {kind: switch, name: n, matches: [{when: self > 3, port: out}], default: 'out[1]', ports: {'out[0]': [{name: many}], 'out[1]': [{name: few}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("total", value.Int(20))},
+		Allocs:   3, // of the language
+	}),
+	"throw": plain(flowtest.Case{
+		Document: "- {kind: throw, name: n, status: 404}",
+		Payload:  value.String("gone"),
+		Allocs:   6, // of the error
+	}),
+	"trail_append": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: trail_append, name: n, db: '" + filepath.Join(t.TempDir(), "db") + "', time: 'null', ports: {error: [{name: refused}]}}",
+			Payload:  object("user", value.String("ann"), "event", value.String("came")),
+			Allocs:   -1, // those of package trail
+		}
+	},
+	"trail_query": func(t *testing.T) flowtest.Case {
+		db := filepath.Join(t.TempDir(), "db")
+		return flowtest.Case{
+			Document: "- {kind: trail_query, name: n, db: '" + db + "', query: {segment: {event: came, bucket: day}}, ports: {out: [{name: next}], error: [{name: failed}]}}\n" +
+				"- {kind: trail_append, name: keep, db: '" + db + "'}",
+			Allocs: -1, // those of package trail
+		}
+	},
+	"try": plain(flowtest.Case{
+		Document: "- {kind: try, name: n, ports: {out: [{name: risky}], error: [{name: caught}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{value.Int(1)},
+	}),
+}
+
+func plain(c flowtest.Case) conformCase { return func(*testing.T) flowtest.Case { return c } }
+
+// object makes a map of alternating names and values.
+func object(pairs ...any) value.Value {
+	var b value.MapBuilder
+	for i := 0; i < len(pairs); i += 2 {
+		b.Set(pairs[i].(string), pairs[i+1].(value.Value))
+	}
+	return b.Build()
+}
+
+// TestConform runs the kit for every kind. One without a row fails.
+func TestConform(t *testing.T) {
+	for _, d := range std.Defs("") {
+		if d.Subgraph != node.NoSubgraph {
+			continue // it has no node of its own: see internal/compile
+		}
+		t.Run(d.Kind, func(t *testing.T) {
+			row, ok := cases[d.Kind]
+			if !ok {
+				t.Fatalf("add a row for kind %s to the cases in this file", d.Kind)
+			}
+			c := row(t)
+			c.Kind, c.Kinds = d.Kind, std.Defs("")
+			flowtest.Conform(t, c)
+		})
+	}
+}
