@@ -90,6 +90,14 @@ func entry(pairs ...any) value.Value {
 
 func form(pattern string) value.Value { return anyString.With("pattern", value.String(pattern)) }
 
+// anyString is the schema of a string that has the field's pattern, if there is one.
+func (f *Field) anyString() value.Value {
+	if f.pattern == "" {
+		return anyString
+	}
+	return form(f.pattern + template)
+}
+
 // alternatives returns the schemas of which a value of the field must match one. None
 // means that any value is valid.
 func (f *Field) alternatives() []value.Value {
@@ -112,7 +120,7 @@ func (f *Field) alternatives() []value.Value {
 	}
 	switch f.typ {
 	case TypeString, TypeEnum:
-		s := anyString
+		s := f.anyString()
 		if f.required {
 			s = s.With("minLength", value.Int(1))
 		}
@@ -128,7 +136,7 @@ func (f *Field) alternatives() []value.Value {
 		}
 		return []value.Value{entry("enum", value.List(words...)), s}
 	case TypeText, TypeExpr:
-		return []value.Value{anyString, entry("type", value.String("number")), entry("type", value.String("boolean"))}
+		return []value.Value{f.anyString(), entry("type", value.String("number")), entry("type", value.String("boolean"))}
 	case TypeInt:
 		return []value.Value{bounded("integer", true), form(stringForms[f.typ])}
 	case TypeFloat:

@@ -68,6 +68,7 @@ type Field struct {
 	def      value.Value // null for none
 	required bool
 	secret   bool
+	pattern  string // of the JSON Schema; empty for none
 	enum     []string
 	open     bool // strings other than those of enum are allowed
 	ranged   bool
@@ -150,6 +151,13 @@ func (f *Field) Secret() *Field {
 // field. If open is set, other strings are allowed as well.
 func (f *Field) Words(open bool, words ...string) *Field {
 	f.open, f.enum = open, words
+	return f
+}
+
+// Pattern gives a regular expression that strings of a string or text field match, for
+// editors. The kind itself must check the field.
+func (f *Field) Pattern(expr string) *Field {
+	f.pattern = expr
 	return f
 }
 

@@ -275,6 +275,12 @@ func TestJSONSchema(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	got = Fields(Text("t").Pattern("^[0-9]+$"), String("s").Pattern("^x")).JSONSchema().String()
+	want = `{"type":"object","properties":{"t":{"anyOf":[{"type":"string","pattern":"^[0-9]+$|\\{\\{"},{"type":"number"},{"type":"boolean"},{"type":"null"}]},` +
+		`"s":{"anyOf":[{"type":"string","pattern":"^x|\\{\\{"},{"type":"null"}]}},"additionalProperties":false}`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 	infos := all.All()
 	if len(infos) != 15 || infos[0].Name != "method" || infos[1].Required != true || infos[14].Secret != true || len(infos[12].Fields.All()) != 2 {
 		t.Errorf("got %+v, want all fields", infos)
