@@ -26,7 +26,9 @@ type Options struct {
 func Defs(o Options) []*node.Def {
 	return []*node.Def{
 		blockDef(),
+		cacheDef(o),
 		ifDef(o),
+		limitDef(o),
 		nopDef(),
 		pipeDef(),
 		snippetDef(o),

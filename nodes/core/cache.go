@@ -1,0 +1,290 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func cacheDef(o Options) *node.Def {
+	return &node.Def{
+		Kind:    "cache",
+		Summary: "Answers from memory what was answered before for the same key.",
+		Doc: "The first payload of a key is sent on `out`, and its answer is kept for `ttl`. Keys that are equal share an answer: 1 and 1.0, maps whatever the order of their fields. Errors and None are not kept.\n\n" +
+			"Payloads that arrive while the first one of their key is on its way wait for its answer. If that is an error or None, or if its process ends without one, they do not get it: the next of them is sent, and the others wait for that. " +
+			"One that has waited for a minute is sent without waiting any longer; its answer is not kept.\n\n" +
+			"When there are more than `capacity` answers, or more than `bytes`, those that were not used longest are dropped. An answer larger than `bytes` is not kept.\n\n" +
+			"A reload keeps the answers if the node has the same name and fields, also if what follows it has changed.",
+		Example: "- kind: cache\n  name: remember\n  key: sku\n  ttl: 30s\n  ports:\n    out: [{name: price, port: in}]\n\n- kind: snippet\n  name: price\n  language: cel\n  code: '{\"sku\": sku, \"cents\": 995}'\n",
+		Config: schema.Fields(
+			schema.Expr("key").Doc("What the answer depends on, an expression over the payload as `self` and its keys; the payload itself unless set."),
+			schema.Duration("ttl").Default(5*time.Minute).Doc("How long an answer is kept; 0 sets no limit."),
+			schema.Int("capacity").Default(10_000).Range(1, 1<<30).Doc("The most answers that are kept."),
+			schema.Bytes("bytes").Default("64MiB").Range(1, 1<<50).Doc("The most memory for them, approximately."),
+			languageField(o),
+			timeoutField(),
+		),
+		In:     in("A payload to answer."),
+		Out:    []node.Port{{Name: "out", Doc: "A payload whose answer is not kept."}},
+		Recall: node.Always(node.Reads),
+		New: func(init *node.Init) (node.Node, error) {
+			n := &cache{pool: init.Pool, clock: init.Clock}
+			var err error
+			if n.key, err = o.compileKey(init); err != nil {
+				return nil, err
+			}
+			cfg := init.Config
+			n.limits = limits{cfg.Duration("ttl"), int(cfg.Int("capacity")), int(cfg.Int("bytes"))}
+			n.shared = sharedKey(init, n.limits)
+			return n, nil
+		},
+	}
+}
+
+// compileKey compiles the field key; nil is the payload itself.
+func (o Options) compileKey(init *node.Init) (lang.Program, error) {
+	if !init.Config.Has("key") {
+		return nil, nil
+	}
+	return o.compileExpr(init, init.Config, "key")
+}
+
+// sharedKey returns the key of a resource that the node shares with itself in other
+// generations, as long as the settings and the expression of its key are the same.
+func sharedKey(init *node.Init, settings any) string {
+	return fmt.Sprintf("%s %q %q %+v %q %q", init.Node.Kind, init.Node.Namespace, init.Node.String(), settings, init.Config.Text("key").Code, init.Config.String("language"))
+}
+
+// A cache is a node of that kind. It shares its memory with the same node of earlier
+// and later generations.
+type cache struct {
+	key    lang.Program // nil is the payload itself
+	limits limits
+	pool   *node.Pool
+	clock  node.Clock
+	shared string // key of the memory in the pool
+
+	memory  *memory
+	release func() error
+}
+
+// limits bound what a memory keeps.
+type limits struct {
+	ttl             time.Duration // 0 is none
+	capacity, bytes int
+}
+
+// Open finds the memory of the generation before, or makes one.
+func (n *cache) Open(context.Context) (err error) {
+	n.memory, n.release, err = node.Acquire(n.pool, n.shared, func() (*memory, error) { return newMemory(n.limits, n.clock) })
+	return err
+}
+
+func (n *cache) Close() error { return n.release() }
+
+// Concurrency lets the packets of one process wait for calls of different keys.
+func (n *cache) Concurrency() int { return 1024 }
+
+func (n *cache) Receive(p node.Process, pkt node.Packet) node.Result {
+	k, err := evalKey(p, n.key, pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	r, f := n.answer(p, k, pkt.Payload)
+	if f == nil {
+		return r
+	}
+	return n.await(p, k, pkt.Payload, f)
+}
+
+// await answers a payload with the answer of a flight, or as the first of its key if
+// the flight has none.
+func (n *cache) await(p node.Process, k key, payload value.Value, f *flight) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		for f := f; ; {
+			switch err := n.wait(ctx, f); {
+			case errors.Is(err, errPatience):
+				n.memory.count(&n.memory.misses)
+				return node.Send(0, payload)
+			case err != nil:
+				return node.Fail(err)
+			case f.kept:
+				n.memory.count(&n.memory.hits)
+				return node.Answer(f.answer)
+			}
+			var r node.Result
+			if r, f = n.answer(p, k, payload); f == nil {
+				return r
+			}
+		}
+	})
+}
+
+// evalKey returns the key of a payload.
+func evalKey(p node.Process, program lang.Program, payload value.Value) (key, error) {
+	if program == nil {
+		return keyOf(payload), nil
+	}
+	v, err := program.Eval(p.Context(), payload)
+	if err != nil {
+		return key{}, thrown(err)
+	}
+	return keyOf(v), nil
+}
+
+// patience is how long a packet waits for the answer to another one.
+const patience = time.Minute
+
+var errPatience = errors.New("another packet of this key has had no answer for a minute")
+
+// wait waits until a flight is over.
+func (n *cache) wait(ctx context.Context, f *flight) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := n.clock.AfterFunc(patience, func(context.Context) { cancel(errPatience) })
+	err := n.clock.Wait(ctx, f.over)
+	stop()
+	cancel(nil)
+	return err
+}
+
+// answer answers a payload from memory, or sends it on, or returns the flight that it
+// has to wait for.
+func (n *cache) answer(p node.Process, k key, payload value.Value) (node.Result, *flight) {
+	m := n.memory
+	now := n.clock.Now()
+	m.Lock()
+	defer m.Unlock()
+	if kept, ok := m.find(k, now); ok {
+		m.hits++
+		return node.Answer(kept), nil
+	}
+	if f := m.flights[k]; f != nil {
+		if f.over == nil {
+			f.over = make(chan struct{})
+		}
+		return node.Result{}, f
+	}
+	m.misses++
+	t := m.give(p, k)
+	t.flight = new(flight)
+	m.flights[k] = t.flight
+	return t.send(payload), nil
+}
+
+// Measure implements [node.Measured].
+func (n *cache) Measure(report func(node.Metric)) {
+	m := n.memory
+	m.Lock()
+	hits, misses, evicted, entries, bytes := m.hits, m.misses, m.evicted, m.lru.Len(), m.bytes
+	m.Unlock()
+	report(node.Metric{Name: "cache_hits_total", Help: "Packets that were answered from memory, or with the answer that another packet has waited for.", Type: node.MetricCounter, Value: float64(hits)})
+	report(node.Metric{Name: "cache_misses_total", Help: "Packets that were sent on.", Type: node.MetricCounter, Value: float64(misses)})
+	report(node.Metric{Name: "cache_evictions_total", Help: "Answers that were dropped to make room.", Type: node.MetricCounter, Value: float64(evicted)})
+	report(node.Metric{Name: "cache_entries", Help: "Answers that are kept, also those that have expired and were not asked for since.", Value: float64(entries)})
+	report(node.Metric{Name: "cache_bytes", Help: "Memory that they take, approximately.", Value: float64(bytes)})
+}
+
+// A memory holds the answers of a cache. Its desk guards all of it.
+type memory struct {
+	*desk
+	limits limits
+	clock  node.Clock
+
+	lru                   *simplelru.LRU[key, answer]
+	bytes                 int // of the answers in lru
+	flights               map[key]*flight
+	hits, misses, evicted uint64
+}
+
+// An answer is one that is kept.
+type answer struct {
+	value value.Value
+	until time.Time // zero for as long as there is room
+}
+
+// answerSize is what an answer takes in addition to its value: the entries of the map
+// and the list, with the key in both.
+const answerSize = 256
+
+func (a *answer) size() int { return answerSize + a.value.Size() }
+
+// A flight is a packet that was sent, for which others of the same key may wait.
+type flight struct {
+	over   chan struct{} // made for the first that waits; closed when the packet is answered
+	kept   bool          // there is an answer to share; immutable once over is closed
+	answer value.Value   // immutable once over is closed
+}
+
+func newMemory(l limits, clock node.Clock) (*memory, error) {
+	m := &memory{limits: l, clock: clock, flights: make(map[key]*flight)}
+	m.desk = newDesk(m.land)
+	var err error
+	m.lru, err = simplelru.NewLRU(l.capacity, func(_ key, a answer) { m.bytes -= a.size() })
+	return m, err
+}
+
+// Close lets the answers go.
+func (m *memory) Close() error {
+	m.Lock()
+	defer m.Unlock()
+	m.lru.Purge()
+	return nil
+}
+
+func (m *memory) count(n *uint64) {
+	m.Lock()
+	defer m.Unlock()
+	*n++
+}
+
+// find returns the answer that is kept for a key. The caller holds the lock.
+func (m *memory) find(k key, now time.Time) (value.Value, bool) {
+	kept, ok := m.lru.Get(k)
+	if !ok {
+		return value.Value{}, false
+	}
+	if !kept.until.IsZero() && !now.Before(kept.until) {
+		m.lru.Remove(k)
+		return value.Value{}, false
+	}
+	return kept.value, true
+}
+
+// land ends the flight of a ticket, and keeps the answer. The lock is held.
+func (m *memory) land(t *ticket, resp node.Response) {
+	f := t.flight
+	delete(m.flights, t.key)
+	if !resp.None && !resp.IsError() {
+		f.kept, f.answer = true, resp.Payload
+		m.keep(t.key, answer{value: resp.Payload})
+	}
+	if f.over != nil {
+		close(f.over)
+	}
+}
+
+// keep keeps an answer. There is none for its key: packets that find one are not sent.
+func (m *memory) keep(k key, a answer) {
+	if a.size() > m.limits.bytes {
+		return
+	}
+	if m.limits.ttl > 0 {
+		a.until = m.clock.Now().Add(m.limits.ttl)
+	}
+	m.bytes += a.size()
+	if m.lru.Add(k, a) {
+		m.evicted++
+	}
+	for m.bytes > m.limits.bytes {
+		m.lru.RemoveOldest()
+		m.evicted++
+	}
+}

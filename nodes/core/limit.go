@@ -1,0 +1,282 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func limitDef(o Options) *node.Def {
+	return &node.Def{
+		Kind:    "limit",
+		Summary: "Lets payloads pass at a rate, or so many at a time, for each key.",
+		Doc: "Each key has a bucket of `burst` tokens, full in the beginning, that `rate` refills; a payload takes one. With `concurrency`, so many payloads of a key may be on their way: from when they are sent on `out` until they are answered, or their process ends.\n\n" +
+			"A payload past a limit goes to `error` with status 429, the code `rate` or `concurrency`, and the time after which to try again, which a listener sends as `Retry-After`. Without a link there, that is the answer. A payload past `concurrency` takes no token.\n\n" +
+			"Keys that are equal share a bucket: 1 and 1.0, maps whatever the order of their fields. Without `key` there is one bucket. At most 131,072 keys are remembered; a key that was forgotten has a full bucket again, as one has after a time without payloads.\n\n" +
+			"A reload keeps the buckets if the node has the same name and fields.",
+		Example: "- kind: limit\n  name: guard\n  key: client\n  rate: 100/m\n  burst: 20\n  concurrency: 5\n  ports:\n    out: [{name: work, port: in}]\n\n- kind: snippet\n  name: work\n  language: cel\n  code: '\"hello \" + client'\n",
+		Config: schema.Fields(
+			schema.Expr("key").Doc("What is limited by itself, an expression over the payload as `self` and its keys, such as the address of a client."),
+			schema.Text("rate").Pattern(ratePattern).Doc("How many payloads may pass: a number a second such as 5, or a number in a time such as `100/m` or `5/10s`. The units are s, m, h and d. No limit unless set."),
+			schema.Int("burst").Range(1, 1<<30).Doc("How many may pass immediately after a pause; the number in `rate` unless set."),
+			schema.Int("concurrency").Range(1, 1<<30).Doc("How many may be on their way. No limit unless set."),
+			languageField(o),
+			timeoutField(),
+		),
+		In:     in("A payload to let pass."),
+		Out:    []node.Port{{Name: "out", Doc: "A payload within the limits."}},
+		Recall: node.Always(node.Reads),
+		New: func(init *node.Init) (node.Node, error) {
+			n := &limit{pool: init.Pool, clock: init.Clock}
+			var found diag.List
+			n.quota = quotaOf(init.Config, &found)
+			var err error
+			if n.key, err = o.compileKey(init); err != nil {
+				return nil, errors.Join(found.Err(), err)
+			}
+			n.single, n.shared = !init.Config.Has("key"), sharedKey(init, n.quota)
+			return n, found.Err()
+		},
+	}
+}
+
+// A quota is what each key may use.
+type quota struct {
+	rate        rate.Limit // tokens a second; 0 sets no limit
+	burst       int
+	concurrency int // 0 sets no limit
+}
+
+func quotaOf(cfg schema.Config, found *diag.List) quota {
+	q := quota{burst: int(cfg.Int("burst")), concurrency: int(cfg.Int("concurrency"))}
+	switch {
+	case cfg.Has("rate"):
+		n, per, ok := parseRate(cfg.String("rate"))
+		if !ok {
+			got := "text from a template"
+			if !cfg.Hidden("rate") {
+				got = strconv.Quote(clip(cfg.String("rate")))
+			}
+			found.Add(cfg.Errorf("rate", diag.CodeBadValue, "want a rate such as 100/m, got %s", got).
+				WithHint("write a number a second such as 5, or a number in a time such as 100/m or 5/10s; the units are s, m, h and d"))
+			return q
+		}
+		q.rate = rate.Limit(n / per.Seconds())
+		if !cfg.Has("burst") {
+			q.burst = int(min(max(1, math.Ceil(n)), 1<<30))
+		}
+	case cfg.Has("burst"):
+		found.Add(cfg.Errorf("burst", diag.CodeBadValue, "burst is used with rate only").WithHint("add one such as rate: 100/m, or remove it"))
+	case !cfg.Has("concurrency"):
+		found.Add(cfg.Errorf("", diag.CodeBadValue, "nothing is limited").WithHint("add one such as rate: 100/m, or concurrency: 10"))
+	}
+	return q
+}
+
+// clip returns text, or its beginning if it is long.
+func clip(text string) string {
+	const most = 60
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+const ratePattern = `^ *\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)? *(/ *([0-9]+(\.[0-9]*)?|\.[0-9]+)?(ms|s|m|h|d) *)?$`
+
+// parseRate reads a number of packets and the time in which they may pass. The rate
+// must be one that a bucket can be refilled at.
+func parseRate(text string) (n float64, per time.Duration, ok bool) {
+	number, unit, divided := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || strings.ContainsAny(number, "xX_pP") {
+		return 0, 0, false
+	}
+	per = time.Second
+	if divided {
+		unit = strings.TrimSpace(unit)
+		if unit == "" {
+			return 0, 0, false
+		}
+		count := 1.0
+		digits := strings.TrimRight(unit, "mshd")
+		if digits != "" {
+			if count, err = strconv.ParseFloat(digits, 64); err != nil || strings.ContainsAny(digits, "xX_pPeE+-") {
+				return 0, 0, false
+			}
+		}
+		one := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[unit[len(digits):]]
+		length := count * float64(one)
+		if !(length >= 1 && length < math.MaxInt64) {
+			return 0, 0, false
+		}
+		per = time.Duration(length)
+	}
+	perSecond := n / per.Seconds()
+	return n, per, perSecond >= 1e-9 && perSecond <= 1e9
+}
+
+// A limit is a node of that kind. It shares its buckets with the same node of earlier
+// and later generations.
+type limit struct {
+	key    lang.Program
+	single bool // there is one bucket
+	quota  quota
+	pool   *node.Pool
+	clock  node.Clock
+	shared string // key of the buckets in the pool
+
+	buckets *buckets
+	release func() error
+}
+
+// Open finds the buckets of the generation before, or makes them.
+func (n *limit) Open(context.Context) (err error) {
+	n.buckets, n.release, err = node.Acquire(n.pool, n.shared, func() (*buckets, error) { return newBuckets(n.quota), nil })
+	return err
+}
+
+func (n *limit) Close() error { return n.release() }
+
+func (n *limit) Receive(p node.Process, pkt node.Packet) node.Result {
+	var k key
+	if !n.single {
+		var err error
+		if k, err = evalKey(p, n.key, pkt.Payload); err != nil {
+			return node.Fail(err)
+		}
+	}
+	t, err := n.buckets.pass(p, k, n.clock.Now())
+	switch {
+	case err != nil:
+		return node.Fail(err)
+	case t == nil:
+		return node.Send(0, pkt.Payload)
+	}
+	return t.send(pkt.Payload)
+}
+
+// Measure implements [node.Measured].
+func (n *limit) Measure(report func(node.Metric)) {
+	b := n.buckets
+	b.Lock()
+	passed, slowed, crowded, keys, inFlight := b.passed, b.overRate, b.overConcurrency, len(b.young)+len(b.old), b.out
+	b.Unlock()
+	report(node.Metric{Name: "limit_passed_total", Help: "Packets that passed.", Type: node.MetricCounter, Value: float64(passed)})
+	for reason, n := range map[string]uint64{"rate": slowed, "concurrency": crowded} {
+		report(node.Metric{
+			Name: "limit_refused_total", Help: "Packets that were refused, by the limit that they were past.", Type: node.MetricCounter,
+			Labels: []node.Label{{Name: "limit", Value: reason}}, Value: float64(n),
+		})
+	}
+	report(node.Metric{Name: "limit_keys", Help: "Keys that are remembered.", Value: float64(keys)})
+	report(node.Metric{Name: "limit_in_flight", Help: "Packets on their way, if their number is limited.", Value: float64(inFlight)})
+}
+
+// Buckets are those of all keys, and the number of packets of each key that are on
+// their way. Their desk guards all of it.
+type buckets struct {
+	*desk
+	quota quota
+
+	// A bucket that was not used for as long as it takes to refill an empty one is as
+	// good as a new one. So buckets move from young to old after that time, or
+	// earlier if there are maxYoung; those that were there before and were not used
+	// since are dropped.
+	young, old map[key]*rate.Limiter
+	turned     time.Time     // when young became old
+	refill     time.Duration // that time, or a minute if that is longer
+
+	inFlight                          map[key]int
+	out                               int // sum of inFlight
+	passed, overRate, overConcurrency uint64
+}
+
+// maxYoung bounds the memory for keys: twice as many take 14 MB (BenchmarkLimitKeys).
+const maxYoung = 1 << 16
+
+func newBuckets(q quota) *buckets {
+	b := &buckets{quota: q, inFlight: make(map[key]int)}
+	if q.rate > 0 {
+		refill := float64(q.burst) / float64(q.rate) * float64(time.Second)
+		b.refill = time.Duration(min(max(refill, float64(time.Minute)), math.MaxInt64/4))
+	}
+	b.desk = newDesk(b.leave)
+	return b
+}
+
+// Close lets the keys go.
+func (b *buckets) Close() error {
+	b.Lock()
+	defer b.Unlock()
+	b.young, b.old = nil, nil
+	return nil
+}
+
+var (
+	errRate        = errors.New("the rate is exceeded")
+	errConcurrency = errors.New("too many packets are in progress")
+)
+
+// pass lets a packet pass, with a ticket if the number of those on their way is
+// limited, or returns an error.
+func (b *buckets) pass(p node.Process, k key, now time.Time) (*ticket, error) {
+	b.Lock()
+	defer b.Unlock()
+	if b.quota.concurrency > 0 && b.inFlight[k] >= b.quota.concurrency {
+		b.overConcurrency++
+		return nil, &node.Error{Err: errConcurrency, Status: http.StatusTooManyRequests, Code: "concurrency", RetryAfter: time.Second}
+	}
+	if b.quota.rate > 0 {
+		if bucket := b.bucket(k, now); !bucket.AllowN(now, 1) {
+			b.overRate++
+			missing := (1 - bucket.TokensAt(now)) / float64(b.quota.rate)
+			return nil, &node.Error{Err: errRate, Status: http.StatusTooManyRequests, Code: "rate", RetryAfter: max(1, time.Duration(missing*float64(time.Second)))}
+		}
+	}
+	b.passed++
+	if b.quota.concurrency == 0 {
+		return nil, nil
+	}
+	b.inFlight[k]++
+	b.out++
+	return b.give(p, k), nil
+}
+
+// bucket returns the bucket of a key.
+func (b *buckets) bucket(k key, now time.Time) *rate.Limiter {
+	if idle := now.Sub(b.turned); idle >= b.refill || len(b.young) >= maxYoung {
+		b.old, b.young, b.turned = b.young, make(map[key]*rate.Limiter), now
+		if idle >= 2*b.refill {
+			b.old = nil
+		}
+	}
+	bucket, ok := b.young[k]
+	if !ok {
+		if bucket, ok = b.old[k]; !ok {
+			bucket = rate.NewLimiter(b.quota.rate, b.quota.burst)
+		}
+		delete(b.old, k)
+		b.young[k] = bucket
+	}
+	return bucket
+}
+
+// leave takes a packet from those on their way.
+func (b *buckets) leave(t *ticket, _ node.Response) {
+	b.out--
+	if b.inFlight[t.key]--; b.inFlight[t.key] == 0 {
+		delete(b.inFlight, t.key)
+	}
+}
