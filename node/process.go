@@ -35,6 +35,16 @@ type Process interface {
 	Defer(f func(ctx context.Context, resp Response) error)
 }
 
+// A Member is a [Process] that belongs to a family: a process and the children that
+// it waits for (see [Spawn]), theirs included. Those of the engine are Members.
+type Member interface {
+	Process
+
+	// Root returns the process of the family that ends last: the process itself,
+	// unless another one waits for it. A forked process is its own root.
+	Root() Process
+}
+
 // A Key is a typed key of a process's storage. Each NewKey makes a different key.
 type Key[T any] struct{ name string }
 

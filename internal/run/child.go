@@ -33,8 +33,12 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 		r = node.Answer(value.Error(p.aborted))
 	}
 	ctx, parent := (*lazyContext)(p).made(), p.storage()
+	root := p
+	if p.family != nil {
+		root = p.family
+	}
 	p.gen.goroutine(func() {
-		p.resume(arrival{child: to, value: node.Respond(p.gen.runChild(ctx, parent, at, r))})
+		p.resume(arrival{child: to, value: node.Respond(p.gen.runChild(ctx, parent, root, at, r))})
 	})
 }
 
@@ -69,7 +73,7 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 			gen.forks.Add(-1)
 			gen.signal()
 		}()
-		if resp := gen.runChild(ctx, parent, at, r); resp.IsError() {
+		if resp := gen.runChild(ctx, parent, nil, at, r); resp.IsError() {
 			gen.log.Error("forked process", "error", resp.Payload.AsError())
 		}
 	})

@@ -498,8 +498,11 @@ func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) 
 	return p
 }
 
-func (g *Generation) runChild(ctx context.Context, parent *storage, at int32, r node.Result) node.Response {
+// runChild runs a result in a child process. root is the process that ends last of
+// those that wait for it, nil for a forked child.
+func (g *Generation) runChild(ctx context.Context, parent *storage, root *process, at int32, r node.Result) node.Response {
 	p := g.startChild(ctx, parent, at)
+	p.family = root
 	resp := p.run(at, &r)
 	g.finish(p, resp)
 	return resp

@@ -68,6 +68,7 @@ type process struct {
 
 	base   context.Context // the starter's; immutable during the run
 	parent *storage        // immutable during the run
+	family *process        // the last to end of those that wait for this one; nil for itself; immutable during the run
 	done   chan struct{}   // gets one signal if the process finishes on another goroutine
 
 	mu struct {
@@ -147,7 +148,7 @@ func (p *process) release() {
 		clear(p.mu.defers)
 		p.mu.defers = p.mu.defers[:0]
 	}
-	p.base, p.parent, p.aborted = nil, nil, nil
+	p.base, p.parent, p.family, p.aborted = nil, nil, nil, nil
 	p.resp = node.Response{}
 	p.root = frame{}
 	p.gates = p.gates[:0]
@@ -280,6 +281,14 @@ func (p *process) Defer(f func(context.Context, node.Response) error) {
 	p.mu.defers = append(p.mu.defers, f)
 }
 
+// Root implements node.Member.
+func (p *process) Root() node.Process {
+	if p.family != nil {
+		return p.family.facade()
+	}
+	return p.facade()
+}
+
 // storage returns the process's own storage, made on demand.
 func (p *process) storage() *storage {
 	p.mu.Lock()
@@ -400,6 +409,7 @@ func (g guarded) Context() context.Context { g.check(); return g.process.Context
 func (g guarded) ID() string               { g.check(); return g.process.ID() }
 func (g guarded) Load(key any) (any, bool) { g.check(); return g.process.Load(key) }
 func (g guarded) Store(key, v any)         { g.check(); g.process.Store(key, v) }
+func (g guarded) Root() node.Process       { g.check(); return g.process.Root() }
 func (g guarded) Defer(f func(context.Context, node.Response) error) {
 	g.check()
 	g.process.Defer(f)
