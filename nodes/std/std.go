@@ -5,6 +5,7 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/core"
+	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 )
@@ -20,5 +21,6 @@ func Defs(language string, worker ...string) []*node.Def {
 	languages := builtin.Languages(worker...)
 	defs := core.Defs(core.Options{Languages: languages, Language: language})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
+	defs = append(defs, data.Defs()...)
 	return append(defs, web.Defs()...)
 }

@@ -1,0 +1,12 @@
+// Package data holds the kinds that keep data in databases.
+//
+// [Defs] lists them; sql.go has the kind sql. statement.go takes the text of a
+// statement apart, pool.go keeps the connections, transaction.go the transaction of a
+// process. sqlite.go, postgres.go, mysql.go and internal.go are the drivers: each makes
+// a conn. The package must not know how processes are run.
+package data
+
+import "github.com/uniflow-labs/uniflow/node"
+
+// Defs returns the kinds of the package, freshly made.
+func Defs() []*node.Def { return []*node.Def{sqlDef()} }

@@ -1,0 +1,400 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func sqlDef() *node.Def {
+	return &node.Def{
+		Kind:    "sql",
+		Summary: "Runs statements of SQL on SQLite, PostgreSQL or MySQL, in one transaction a process.",
+		Doc:     sqlDoc,
+		Example: "- kind: snippet\n  name: recent\n  language: cel\n  code: '[\"SELECT 1 + :n AS sum\", {\"n\": 2}]'\n  ports:\n    out:\n      - name: shop\n        port: in\n\n" +
+			"- kind: sql\n  name: shop\n  driver: sqlite\n  source: ':memory:'\n",
+		Config: schema.Fields(
+			schema.Enum("driver", "sqlite", "postgres", "mysql").Required().Doc("The database. `mysql` is for MariaDB, too."),
+			schema.String("source").Secret().Doc("Where the database is: see below."),
+			schema.String("isolation").Words(true, isolationWords...).Doc("The isolation of transactions: a name such as `serializable`, or its number in quotes. If it is set, reading begins a transaction, too."),
+			schema.Int("max_conns").Default(10).Range(1, 10000).Doc("The most connections. With SQLite in memory there is one."),
+			schema.Duration("timeout").Default("30s").Doc("The longest time for a statement, with the wait for a connection. 0 is without limit."),
+			schema.Duration("connect_timeout").Default("30s").Doc("How long connecting is tried when the node starts. 0 is without limit."),
+		),
+		In:     []node.Port{{Name: "in", Doc: "A statement, or a list of a statement and its arguments."}},
+		Out:    []node.Port{{Name: "out", Doc: "The rows, as a list of maps, or `{affected, last_id}`."}},
+		Recall: node.Always(node.Effects),
+		New:    newSQL,
+	}
+}
+
+const sqlDoc = `Sent on: the rows as a list of maps, one field for each column. A statement that gives no rows sends ` + "`{affected, last_id}`" + `: how many rows it has changed, and the id that the last new row got, null if it got none (always with PostgreSQL: use ` + "`RETURNING`" + `, which gives rows).
+
+**Arguments** travel apart from the statement, so what is in them cannot change it.
+
+| payload | |
+| --- | --- |
+| ` + "`\"SELECT 1\"`" + ` | a statement |
+| ` + "`[\"SELECT * FROM t WHERE id = ?\", [7]]`" + ` | by position: ` + "`?` or `$1`" + `, for ` + "`postgres` only `$1`" + ` |
+| ` + "`[\"SELECT * FROM t WHERE id = :id\", {\"id\": 7}]`" + ` | by name: ` + "`:id` or `@id`" + `. Fields that the statement does not name are ignored |
+| ` + "`[\"INSERT INTO t VALUES (:id)\", [{\"id\": 7}, {\"id\": 8}]]`" + ` | once for each map; ` + "`affected`" + ` is the sum, and rows are joined |
+
+Without a map, names are left to the database. Several statements, with semicolons between them, are run in order if they have no arguments; the last one gives the answer. If two columns have the same name, the later one counts.
+
+**Transaction.** All statements of a process on databases with the same ` + "`driver`, `source` and `max_conns`" + `, and those of the children that it waits for, share one transaction. It begins with the first statement that changes something or locks rows (` + "`SELECT … FOR UPDATE`" + `), or with the first of all if ` + "`isolation`" + ` is set; what reads before that sees the database as it is at that moment. It commits when the process ends well, before its answer is sent, and is rolled back if the answer is an error or has a status of 400 or more. If the commit fails, that is the error of the process. A process that ` + "`fork`" + ` has started has a transaction of its own.
+
+A statement that fails leaves no trace, and the transaction goes on: an error that was handled lets the rest commit. That also holds for PostgreSQL, where each statement after the first runs in a savepoint; it needs no more round trips. Only if the connection or the whole transaction is lost (after a deadlock in MySQL, for example), the statements after it and the commit fail.
+
+` + "`BEGIN`, `COMMIT`, `ROLLBACK` and `SAVEPOINT`" + ` are refused. ` + "`PRAGMA`, `VACUUM` and `CREATE DATABASE`" + ` run outside of the transaction, unless it has begun. MySQL commits by itself before and after it changes a schema. A function called by ` + "`SELECT`" + ` that writes does so outside of a transaction, unless one has begun.
+
+**Source.**
+
+| driver | source |
+| --- | --- |
+| ` + "`sqlite`" + ` | a file such as ` + "`shop.db`, `file:shop.db?mode=ro` or `:memory:`" + `. Foreign keys are checked, files use the write-ahead log; ` + "`?_pragma=NAME(VALUE)`" + ` changes that. One transaction at a time writes; others wait for it |
+| ` + "`postgres`" + ` | ` + "`postgres://user:password@host:5432/db?sslmode=verify-full`, or `host=… user=…`" + ` |
+| ` + "`mysql`" + ` | ` + "`user:password@tcp(host:3306)/db?tls=true`, or `user:password@unix(/run/mysqld.sock)/db`" + ` |
+
+The node is ready when it has connected once, which is tried for ` + "`connect_timeout`" + `. Afterwards connections that break are replaced when they are needed; until that works, statements fail with the code ` + "`connection`" + `. A reload keeps the connections of nodes that stay the same.
+
+**Types.**
+
+| column | value |
+| --- | --- |
+| integers | integers, up to 64 bits, also unsigned |
+| ` + "`NUMERIC`, `DECIMAL`" + ` | text, so that no digit is lost (SQLite stores floats: a number) |
+| ` + "`TIMESTAMPTZ`, `TIMESTAMP`, `DATETIME`" + ` | times, in JSON as RFC 3339; without a zone they count as UTC |
+| ` + "`DATE`, `TIME`, `INTERVAL`, `UUID`" + `, all others | text, as the database writes it |
+| ` + "`BOOLEAN`" + ` | booleans (MySQL: 0 or 1, as it has no such type) |
+| ` + "`JSON`, `JSONB`" + ` | what they hold (MariaDB: text, as it has no such type) |
+| arrays | lists |
+| ` + "`BYTEA`, `BLOB`" + ` | binary |
+| NULL | null |
+
+As arguments, maps become JSON; so do lists, except those for arrays of PostgreSQL; times become text in UTC.
+
+**Errors** have one of these codes, and in ` + "`data`" + ` the code of the database (` + "`sqlstate`" + `) and whether a retry of the whole process may help (` + "`retry`" + `):
+
+| code | status | |
+| --- | --- | --- |
+| ` + "`bad_query`" + ` | 400 | the payload is not a statement, or its arguments do not fit |
+| ` + "`unique`, `foreign_key`" + ` | 409 | a constraint |
+| ` + "`check`, `not_null`" + ` | 422 | a constraint |
+| ` + "`conflict`" + ` | 503 | a deadlock, or a transaction that cannot be serialised |
+| ` + "`busy`" + ` | 503 | no connection, or no lock, was free within the time |
+| ` + "`connection`" + ` | 503 | the database cannot be reached |
+| ` + "`commit`" + ` | 503 | the commit failed |
+| ` + "`timeout`" + ` | 504 | the statement took longer than ` + "`timeout`" + ` |
+`
+
+// A sqlNode is a node of kind sql.
+type sqlNode struct {
+	pools     *node.Pool
+	clock     node.Clock
+	log       *slog.Logger
+	driver    dbDriver
+	key       string // of the pool
+	maxConns  int
+	isolation string
+	timeout   time.Duration
+	connect   time.Duration
+
+	pool    *pool
+	release func() error
+}
+
+func newSQL(init *node.Init) (node.Node, error) {
+	c := init.Config
+	n := &sqlNode{
+		pools: init.Pool, clock: init.Clock, log: init.Log,
+		maxConns: int(c.Int("max_conns")), timeout: c.Duration("timeout"), connect: c.Duration("connect_timeout"),
+	}
+	name, source := c.String("driver"), c.String("source")
+	n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source
+	if source == "" {
+		return nil, c.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[name])
+	}
+	var err error
+	switch name {
+	case "sqlite":
+		n.driver, err = newSQLite(source, n.timeout)
+	}
+	if err != nil { // may quote the source, which is secret
+		return nil, c.Errorf("source", diag.CodeBadValue, "is not one of %s", name).WithHint("write one such as %s", exampleSources[name])
+	}
+	if text := c.String("isolation"); text != "" {
+		var ok bool
+		if n.isolation, ok = isolationOf(text); !ok {
+			return nil, c.Errorf("isolation", diag.CodeBadValue, "is not the name or the number of an isolation").
+				WithHint("want one of %s", strings.Join(isolationWords, ", "))
+		}
+	}
+	return n, nil
+}
+
+var exampleSources = map[string]string{
+	"sqlite":   "shop.db or :memory:",
+	"postgres": "postgres://user:password@localhost:5432/shop",
+	"mysql":    "user:password@tcp(localhost:3306)/shop",
+}
+
+// The isolations; their numbers are those of database/sql.
+var (
+	isolationWords   = []string{"default", "read uncommitted", "read committed", "repeatable read", "snapshot", "serializable"}
+	isolationNumbers = map[string]string{"0": "default", "1": "read uncommitted", "2": "read committed", "4": "repeatable read", "5": "snapshot", "6": "serializable"}
+)
+
+// isolationOf returns an isolation as SQL has it.
+func isolationOf(text string) (string, bool) {
+	name, ok := isolationNumbers[text]
+	if !ok {
+		name = strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(text))
+	}
+	for _, word := range isolationWords {
+		if word == name {
+			if name == "snapshot" { // what databases that do not know the word call it
+				name = "repeatable read"
+			}
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// Open connects.
+func (n *sqlNode) Open(ctx context.Context) (err error) {
+	n.pool, n.release, err = node.Acquire(n.pools, n.key, func() (*pool, error) {
+		return newPool(n.driver, n.maxConns, n.clock, n.log), nil
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := withTimeout(ctx, n.clock, n.connect)
+	defer stop()
+	if err := n.pool.open(ctx); err != nil {
+		n.Close()
+		return fmt.Errorf("the database cannot be reached: %w", n.pool.failed(context.Background(), err))
+	}
+	return nil
+}
+
+// Close lets go of the connections.
+func (n *sqlNode) Close() error {
+	if n.release == nil {
+		return nil
+	}
+	release := n.release
+	n.release = nil
+	return release()
+}
+
+// Receive runs the statement of a packet.
+func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	q, err := n.query(pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		answer, err := n.run(ctx, p, q)
+		if err != nil {
+			return node.Fail(err)
+		}
+		return node.Send(0, answer)
+	})
+}
+
+// A query is what a payload asks for.
+type query struct {
+	script *script
+	rows   [][]value.Value // arguments of the last statement, for each time that it runs
+}
+
+// query reads a payload.
+func (n *sqlNode) query(payload value.Value) (q query, err error) {
+	var args value.Value
+	text, ok := payload.AsString()
+	if !ok && payload.Kind() == value.KindList && payload.Len() >= 1 && payload.Len() <= 2 {
+		text, ok = payload.At(0).AsString()
+		args = payload.At(1)
+	}
+	if !ok {
+		return q, badQuery("want a statement, or a list of a statement and its arguments, got %s", what(payload))
+	}
+	many := args.Kind() == value.KindList && maps(args)
+	if q.script, err = n.pool.texts.get(text, args.Kind() == value.KindMap || many && args.Len() > 0); err != nil {
+		return q, badQuery("%w", err)
+	}
+	// A list of maps by position is a list of JSON. An empty list is for none.
+	if many && (q.script.positions || !q.script.names || args.Len() == 0 && !q.script.colons) {
+		many = false
+		if q.script, err = n.pool.texts.get(text, false); err != nil {
+			return q, badQuery("%w", err)
+		}
+	}
+	statements := q.script.statements
+	if len(statements) == 0 {
+		return q, badQuery("the statement is empty")
+	}
+	st := statements[len(statements)-1]
+	if !args.IsNull() && args.Len() > 0 && len(statements) > 1 {
+		return q, badQuery("arguments need a single statement, got %d", len(statements))
+	}
+	switch {
+	case many:
+		q.rows = make([][]value.Value, 0, args.Len())
+		for i, e := range args.Elems() {
+			row, err := byName(st, e)
+			if err != nil {
+				return q, badQuery("argument %d: %w", i, err)
+			}
+			q.rows = append(q.rows, row)
+		}
+	case args.Kind() == value.KindMap:
+		if q.script.positions {
+			return q, badQuery("the statement has arguments by position, so they must be a list, got a map")
+		}
+		row, err := byName(st, args)
+		if err != nil {
+			return q, badQuery("%w", err)
+		}
+		q.rows = [][]value.Value{row}
+	case args.IsNull(), args.Kind() == value.KindList:
+		row, err := byPosition(q.script, st, args)
+		if err != nil {
+			return q, err
+		}
+		q.rows = [][]value.Value{row}
+	default:
+		return q, badQuery("the arguments must be a list, a map or a list of maps, got %s", what(args))
+	}
+	return q, nil
+}
+
+// maps reports whether all elements are maps.
+func maps(list value.Value) bool {
+	for _, e := range list.Elems() {
+		if e.Kind() != value.KindMap {
+			return false
+		}
+	}
+	return true
+}
+
+func byName(st *statement, args value.Value) ([]value.Value, error) {
+	row := make([]value.Value, len(st.binds))
+	for i, b := range st.binds {
+		arg, ok := args.Get(b.name)
+		if !ok {
+			return nil, fmt.Errorf("the statement names %q, which the arguments do not have", b.name)
+		}
+		row[i] = arg
+	}
+	return row, nil
+}
+
+func byPosition(s *script, st *statement, args value.Value) ([]value.Value, error) {
+	if args.Len() != s.most && (s.positions || !s.names) {
+		return nil, badQuery("the statement has %d arguments, got %d", s.most, args.Len())
+	}
+	if !s.positions && args.Len() > 0 {
+		return nil, badQuery("the statement names its arguments, so they must be a map, got a list")
+	}
+	row := make([]value.Value, len(st.binds))
+	for i, b := range st.binds {
+		row[i] = args.At(b.index)
+	}
+	return row, nil
+}
+
+// what describes a payload without its contents.
+func what(v value.Value) string {
+	switch v.Kind() {
+	case value.KindList:
+		return fmt.Sprintf("a list of %d", v.Len())
+	case value.KindNull:
+		return "null"
+	case value.KindInt, value.KindUint, value.KindError:
+		return "an " + v.Kind().String()
+	}
+	return "a " + v.Kind().String()
+}
+
+// run runs the statements of a query, and returns what the last one gives.
+func (n *sqlNode) run(ctx context.Context, p node.Process, q query) (value.Value, error) {
+	last := len(q.script.statements) - 1
+	for i, st := range q.script.statements {
+		rows := [][]value.Value{nil}
+		if i == last {
+			rows = q.rows
+		}
+		var r result
+		if err := n.runOne(ctx, p, st, rows, &r); err != nil {
+			if last > 0 {
+				err = within(err, i+1)
+			}
+			return value.Null(), err
+		}
+		if i == last {
+			return r.value(), nil
+		}
+	}
+	return value.Null(), nil
+}
+
+// within says which statement of several has failed.
+func within(err error, i int) error {
+	e := *node.Describe(err)
+	e.Err = fmt.Errorf("statement %d: %w", i, err)
+	return &e
+}
+
+func (n *sqlNode) runOne(ctx context.Context, p node.Process, st *statement, rows [][]value.Value, to *result) error {
+	if len(rows) == 0 {
+		to.isRows = st.rows
+		return nil
+	}
+	ctx, stop := withTimeout(ctx, n.clock, n.timeout)
+	defer stop()
+	err := n.runIn(ctx, p, st, rows, to)
+	if err != nil {
+		err = n.pool.failed(ctx, err)
+	}
+	return err
+}
+
+// runIn runs a statement in the transaction of its process, or without one.
+func (n *sqlNode) runIn(ctx context.Context, p node.Process, st *statement, rows [][]value.Value, to *result) error {
+	needs := st.effect == writes || n.isolation != "" && st.effect == reads
+	if t := n.pool.find(p, needs); t != nil && (needs || t.begun.Load()) {
+		return t.run(ctx, st, rows, n.isolation, to)
+	}
+	c, err := n.pool.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.pool.release(c)
+	return c.run(ctx, st, rows, to)
+}
+
+// A result is what a statement gives.
+type result struct {
+	isRows   bool
+	rows     []value.Value
+	affected int64
+	lastID   value.Value
+}
+
+func (r *result) value() value.Value {
+	if r.isRows {
+		return value.List(r.rows...)
+	}
+	return value.UniqueMap([]value.Field{{Name: "affected", Value: value.Int(r.affected)}, {Name: "last_id", Value: r.lastID}})
+}

@@ -1,0 +1,87 @@
+package data_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// engine runs a document.
+func engine(tb testing.TB, doc string) *uniflow.Engine {
+	tb.Helper()
+	e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := e.Shutdown(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	apply(tb, e, doc)
+	return e
+}
+
+func apply(tb testing.TB, e *uniflow.Engine, doc string) {
+	tb.Helper()
+	list, err := e.Apply(tb.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}})
+	if err != nil || list.HasErrors() {
+		tb.Fatal(err, list)
+	}
+}
+
+// send sends a payload to a node and returns the answer as JSON, or "error: " and the
+// message with its code.
+func send(tb testing.TB, e *uniflow.Engine, to string, in value.Value) string {
+	tb.Helper()
+	answer, _, err := e.Run(tb.Context(), to, in)
+	if err != nil {
+		return "error: " + node.Message(err) + " [" + node.Describe(err).Code + "]"
+	}
+	out, err := answer.AppendJSON(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(out)
+}
+
+func query(text string, args ...value.Value) value.Value {
+	if len(args) == 0 {
+		return value.String(text)
+	}
+	return value.List(value.String(text), value.List(args...))
+}
+
+// TestSource reports a source that is missing or wrong without showing it.
+func TestSource(t *testing.T) {
+	for _, driver := range []string{"sqlite"} {
+		e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := e.Check(uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte("- {kind: sql, driver: " + driver + "}")}}})
+		if text := list.Err().Error(); !strings.Contains(text, "source: is missing") {
+			t.Errorf("%s: got %s", driver, text)
+		}
+	}
+}
+
+// TestReload keeps a database in memory while a node that uses it stays.
+func TestReload(t *testing.T) {
+	doc := "- {kind: sql, name: n, driver: sqlite, source: ':memory:'}\n"
+	e := engine(t, doc)
+	send(t, e, "n", query("CREATE TABLE t (a)"))
+	apply(t, e, doc+"- {kind: nop, name: other}\n")
+	if got := send(t, e, "n", query("SELECT * FROM t")); got != "[]" {
+		t.Errorf("after a reload: got %s", got)
+	}
+}

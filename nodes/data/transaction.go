@@ -1,0 +1,218 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A transaction is that of one process in one database. It is made when the process
+// needs one, and begins with the statement that needs it.
+type transaction struct {
+	pool *pool
+	root node.Process // whose end ends it
+
+	lock chan struct{} // has one while no statement runs; guards the rest
+	conn conn          // nil while no transaction is open
+	lost error         // why it cannot be committed, although statements went well
+	over atomic.Bool
+
+	begun atomic.Bool // statements that read belong to it, too
+}
+
+// rootOf returns the process that a transaction of p belongs to: children that a
+// process waits for share its transaction.
+func rootOf(p node.Process) node.Process {
+	if m, ok := p.(node.Member); ok {
+		return m.Root()
+	}
+	return p
+}
+
+// find returns the transaction of a process. Without make it is nil if there is none.
+func (p *pool) find(proc node.Process, make bool) *transaction {
+	root := rootOf(proc)
+	if t, ok := p.key.Load(root); ok && t.root == root && !t.over.Load() {
+		return t
+	}
+	if !make {
+		return nil
+	}
+	p.entry.Lock()
+	defer p.entry.Unlock()
+	if t, ok := p.key.Load(root); ok && t.root == root && !t.over.Load() { // another child was faster
+		return t
+	}
+	t := &transaction{pool: p, root: root, lock: fill(1)}
+	p.key.Store(root, t)
+	root.Defer(t.end)
+	return t
+}
+
+// run runs a statement in the transaction, which it begins if need be.
+func (t *transaction) run(ctx context.Context, st *statement, rows [][]value.Value, isolation string, to *result) error {
+	if err := t.pool.clock.Wait(ctx, t.lock); err != nil {
+		return fmt.Errorf("another statement of the process is running: %w", err)
+	}
+	defer func() { t.lock <- struct{}{} }()
+	switch {
+	case t.over.Load():
+		return errors.New("the process has ended")
+	case t.lost != nil:
+		return failure(fmt.Errorf("the transaction of the process was lost: %w", t.lost), http.StatusServiceUnavailable, codeConnection, "")
+	}
+	if t.conn == nil {
+		if err := t.begin(ctx, isolation); err != nil {
+			return err
+		}
+		err := t.conn.run(ctx, st, rows, to)
+		switch {
+		case err != nil: // nothing was done: the next statement begins another
+			t.undo(ctx)
+		case t.conn.state() != stateOpen:
+			t.lost = errLost
+			t.letGo()
+		}
+		return err
+	}
+	err := t.conn.run(ctx, st, rows, to)
+	if t.conn.state() != stateOpen {
+		if t.lost = err; err == nil {
+			t.lost = errLost
+		}
+		t.letGo()
+	}
+	return err
+}
+
+var errLost = errors.New("the database has ended it")
+
+func (t *transaction) begin(ctx context.Context, isolation string) error {
+	if t.pool.writer != nil {
+		select {
+		case <-t.pool.writer:
+		default:
+			if err := t.pool.clock.Wait(ctx, t.pool.writer); err != nil {
+				return failure(fmt.Errorf("another process is writing to the database: %w", err), http.StatusServiceUnavailable, codeBusy, "")
+			}
+		}
+	}
+	c, err := t.pool.acquire(ctx)
+	if err == nil {
+		if err = c.begin(ctx, isolation); err == nil {
+			t.conn = c
+			t.begun.Store(true)
+			return nil
+		}
+		t.pool.release(c)
+	}
+	t.freeWriter()
+	return err
+}
+
+// undo rolls back, even if ctx is done.
+func (t *transaction) undo(ctx context.Context) {
+	if t.conn.state() == stateOpen {
+		ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, endTimeout)
+		defer stop()
+		if err := t.conn.rollback(ctx); err != nil { // to close the connection rolls back, too
+			t.pool.log.Debug("rollback", "error", err)
+		}
+	}
+	t.letGo()
+}
+
+func (t *transaction) letGo() {
+	t.pool.release(t.conn)
+	t.conn = nil
+	t.begun.Store(t.lost != nil)
+	t.freeWriter()
+}
+
+func (t *transaction) freeWriter() {
+	if t.pool.writer != nil {
+		t.pool.writer <- struct{}{}
+	}
+}
+
+// endTimeout bounds the end of a transaction, which has no other limit: the process
+// has its response already.
+const endTimeout = 30 * time.Second
+
+// end commits or rolls back, before the response is returned.
+func (t *transaction) end(ctx context.Context, resp node.Response) error {
+	// A statement of an abandoned process may still be running.
+	ctx, stop := withTimeout(context.WithoutCancel(ctx), t.pool.clock, endTimeout)
+	defer stop()
+	if err := t.pool.clock.Wait(ctx, t.lock); err != nil {
+		return fmt.Errorf("end of the transaction: %w", err)
+	}
+	defer func() { t.lock <- struct{}{} }()
+	t.over.Store(true)
+	failed := resp.IsError() || statusOf(resp.Payload) >= http.StatusBadRequest
+	if t.conn == nil {
+		if t.lost != nil && !failed {
+			return failure(fmt.Errorf("commit: the transaction was lost: %w", t.lost), http.StatusServiceUnavailable, codeCommit, "")
+		}
+		return nil
+	}
+	if failed {
+		t.undo(ctx)
+		return nil
+	}
+	defer t.letGo()
+	err := t.conn.commit(ctx)
+	if err == nil {
+		return nil
+	}
+	unknown := t.conn.state() == stateLost
+	err = t.pool.failed(ctx, err)
+	e := *node.Describe(err)
+	if e.Status == 0 {
+		e.Status = http.StatusServiceUnavailable
+	}
+	if e.Err = fmt.Errorf("commit: %w", err); unknown {
+		e.Err = fmt.Errorf("commit: the connection was lost, so it is unknown whether the transaction has been committed: %w", err)
+		e.Code = codeCommit
+	}
+	if e.Code == "" {
+		e.Code = codeCommit
+	}
+	return &e
+}
+
+// statusOf returns the status of an answer as a listener reads it, 0 if it has none.
+func statusOf(v value.Value) int64 {
+	field, ok := v.Get("status")
+	if !ok {
+		return 0
+	}
+	status, _ := field.AsInt()
+	for name := range v.Fields() {
+		switch name {
+		case "status", "header", "body", "method", "scheme", "host", "path", "query", "protocol", "params":
+		default:
+			return 0 // a body that happens to have a status
+		}
+	}
+	return status
+}
+
+// withTimeout returns a context that is done after d of the clock's time.
+func withTimeout(ctx context.Context, clock node.Clock, d time.Duration) (context.Context, func()) {
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := clock.AfterFunc(d, func(context.Context) { cancel(errTimeout) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
