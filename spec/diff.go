@@ -23,6 +23,8 @@ func difference(a, b *Node) string {
 		return "annotations"
 	case !slices.EqualFunc(a.Env, b.Env, sameBinding):
 		return "env"
+	case a.LifecycleTimeout != b.LifecycleTimeout:
+		return "lifecycle"
 	case !slices.EqualFunc(a.Ports, b.Ports, samePort):
 		return "ports"
 	}
@@ -33,7 +35,7 @@ func difference(a, b *Node) string {
 		}
 	}
 	for _, f := range b.Config.Fields {
-		if a.Config.Field(f.Name) == nil {
+		if a.Config.Field(f.Name) == nil && !isImplied(b.Kind, f) {
 			return f.Name
 		}
 	}

@@ -138,11 +138,12 @@ func rank(name string) int {
 	switch name {
 	case "ports":
 		return 100
+	case "lifecycle":
+		return 98
 	case "links":
 		return 99
 	}
-	common := []string{"kind", "namespace", "name", "id", "annotations", "env"}
-	if i := slices.Index(common, name); i >= 0 {
+	if i := slices.Index(CommonFields(), name); i >= 0 {
 		return i
 	}
 	return 50

@@ -77,6 +77,7 @@ const pingToday = `- kind: listener
 
 - kind: snippet
   name: pong
+  language: text
   code: pong
 `
 
@@ -109,9 +110,9 @@ func TestFormat(t *testing.T) {
 	f("", "")
 	f("# only a comment\n", "# only a comment\n")
 	f("ports: {out: [{name: a, port: in}]}\nname: b\ncode: x\nkind: snippet\n",
-		"kind: snippet\nname: b\ncode: x\nports: {out: [{name: a, port: in}]}\n")
+		"kind: snippet\nname: b\nlanguage: text\ncode: x\nports: {out: [{name: a, port: in}]}\n")
 	f("-   kind:   snippet\n    code:   |-\n            a\n              b\n\n            c\n",
-		"- kind: snippet\n  code: |-\n    a\n      b\n\n    c\n")
+		"- kind: snippet\n  language: text\n  code: |-\n    a\n      b\n\n    c\n")
 	f("- kind: if\n  when: >\n      a &&\n      b\n\n  name: x # the name\n",
 		"- kind: if\n  name: x # the name\n  when: >\n    a &&\n    b\n")
 	f("- kind: a\n- kind: b\n", "- kind: a\n\n- kind: b\n")
@@ -123,8 +124,11 @@ func TestFormat(t *testing.T) {
 	f("- name: x # why x\n  # about kind\n  kind: a\n", "# about kind\n- kind: a\n  name: x # why x\n")
 	f("- &base\n  name: a\n  kind: nop\n- <<: *base\n  name: b\n", "- &base\n  name: a\n  kind: nop\n\n- <<: *base\n  name: b\n")
 	f("- kind: step\n  specs:\n  - {kind: snippet, code: a}\n  - code: b\n    kind: route\n",
-		"- kind: step\n  specs:\n    - {kind: snippet, code: a}\n    - kind: router\n      code: b\n")
-	f("kind: snippet\nenv:\n  KEY: [{name: v}]\ncode: \"a\\\n  b\"\n", "kind: snippet\nenv:\n  KEY: {name: v}\ncode: \"ab\"\n")
+		"- kind: step\n  specs:\n    - {kind: snippet, language: text, code: a}\n    - kind: router\n      code: b\n")
+	f("kind: snippet\nenv:\n  KEY: [{name: v}]\ncode: \"a\\\n  b\"\n", "kind: snippet\nenv:\n  KEY: {name: v}\nlanguage: text\ncode: \"ab\"\n")
+	f("- &a\n  kind: snippet\n  name: x\n  # above the code\n  code: a # eol\n- {<<: *a, name: y}\n",
+		"- &a\n  kind: snippet\n  name: x\n  # above the code\n  language: text\n  code: a # eol\n\n- {<<: *a, name: y}\n")
+	f("kind: snippet\nlanguage: cel\ncode: a\n", "kind: snippet\nlanguage: cel\ncode: a\n")
 	f("kind: a\r\ncode: |\r\n  x\r\n  y\r\n", "kind: a\ncode: |\n  x\n  y\n")
 	f("kind: http\naddress: '{{ .ADDR }}'\nenv: {ADDR: }\n", "kind: http\nenv: {ADDR: null}\naddress: '{{ .ADDR }}'\n")
 }
@@ -135,6 +139,7 @@ func TestFormatJSON(t *testing.T) {
   {
     "kind": "snippet",
     "name": "a",
+    "language": "text",
     "code": "<\n>",
     "n": [
       1,

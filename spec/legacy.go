@@ -105,6 +105,9 @@ func (c *cell) modernise() {
 	if c.is("kind", "route") {
 		kind.value.set("router")
 	}
+	if c.is("kind", "snippet") && c.field("language") == nil && c.field("<<") == nil {
+		c.setLanguage()
+	}
 	if c.is("kind", "http") && c.field("address") != nil && c.field("url") == nil && c.splitAddress() {
 		kind.value.set("listener")
 	}
@@ -137,6 +140,24 @@ func (c *cell) modernise() {
 			}
 		}
 	}
+}
+
+// setLanguage writes the language of a snippet that names none, before its code.
+func (c *cell) setLanguage() {
+	at := slices.IndexFunc(c.entries, func(e *entry) bool { return e.name == "code" })
+	if at < 0 {
+		return
+	}
+	code := c.entries[at]
+	language := &entry{key: "language", name: "language", value: &cell{kind: yaml.ScalarNode, text: "text"}, parent: code.parent, head: code.head}
+	code.head = nil
+	c.entries = slices.Insert(c.entries, at, language)
+}
+
+// isImplied reports whether a field of a kind means the same as no field.
+func isImplied(kind string, f schema.RawField) bool {
+	text, _ := f.Value.Value.AsString()
+	return kind == "snippet" && f.Name == "language" && text == "text"
 }
 
 // splitAddress splits an address into protocol, host and port, unless it cannot be

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -192,6 +193,25 @@ func (s scope) annotations(raw *schema.Raw, path string) []Annotation {
 	return list
 }
 
+// Lifecycle returns the description of the common field lifecycle.
+func Lifecycle() schema.Object {
+	timeout := schema.Duration("timeout").Range(float64(time.Millisecond), float64(24*time.Hour))
+	return schema.Fields(schema.Group("lifecycle", schema.Fields(timeout.Doc("How long each workflow at a lifecycle port may take; 10s if left out."))).
+		Doc("How the workflows at the lifecycle ports run."))
+}
+
+func (s scope) lifecycle(f *schema.RawField) (timeout time.Duration) {
+	if isNull(f.Value) {
+		return 0
+	}
+	config, found := Lifecycle().Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{*f}})
+	for _, d := range found {
+		d.Node = s.node()
+	}
+	s.list.Append(found)
+	return config.Group(f.Name).Duration("timeout")
+}
+
 func isNull(raw *schema.Raw) bool {
 	return raw.Kind == schema.RawScalar && raw.Value.IsNull()
 }
@@ -239,6 +259,8 @@ func (p *parser) node(raw *schema.Raw, doc int) {
 			n.Annotations, n.AnnotationsPos = s.annotations(f.Value, f.Name), f.Value.Pos
 		case "env":
 			n.Env, n.EnvPos = s.env(n, f.Value), f.Value.Pos
+		case "lifecycle":
+			n.LifecycleTimeout = s.lifecycle(f)
 		case "ports":
 			ports = i
 			n.PortsPos = f.Value.Pos

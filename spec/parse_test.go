@@ -467,3 +467,21 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// TestLifecycle reads the timeout of lifecycle workflows.
+func TestLifecycle(t *testing.T) {
+	f := func(text string, want time.Duration, finding string) {
+		t.Helper()
+		nodes, list := Parse(Document{File: "x.yaml", Data: []byte("kind: nop\nlifecycle: " + text)}, ParseOptions{})
+		if got := nodes[0].LifecycleTimeout; got != want || !strings.Contains(list.Error(), finding) || (finding == "") != (len(list) == 0) {
+			t.Errorf("%s: got %v, %v, want %v, %s", text, got, list, want, finding)
+		}
+	}
+	f("", 0, "")
+	f("{}", 0, "")
+	f("{timeout: 2m}", 2*time.Minute, "")
+	f("{timeout: 500}", 500*time.Millisecond, "")
+	f("{timeout: 0}", 0, "from 1ms to 24h0m0s")
+	f("{timeout: 25h}", 0, "from 1ms to 24h0m0s")
+	f("[]", 0, "want a map")
+}

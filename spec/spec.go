@@ -14,6 +14,8 @@
 package spec
 
 import (
+	"time"
+
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -38,7 +40,11 @@ type Node struct {
 	Annotations []Annotation
 	Env         []Binding
 	Ports       []Port
-	Config      *schema.Raw // the kind's own fields: a map, never nil
+
+	// LifecycleTimeout bounds each workflow at a lifecycle port; 0 for the default.
+	LifecycleTimeout time.Duration
+
+	Config *schema.Raw // the kind's own fields: a map, never nil
 
 	// Outer is the sub-graph that the node is part of; nil for a node of a document.
 	Outer *Node
@@ -149,6 +155,12 @@ func (o ParseOptions) namespace() string {
 		return "default"
 	}
 	return o.Namespace
+}
+
+// CommonFields returns the names of the fields that specs of all kinds have, in the
+// order in which Format writes them.
+func CommonFields() []string {
+	return []string{"kind", "namespace", "name", "id", "annotations", "env", "lifecycle", "ports"}
 }
 
 // title returns the node's path for findings, or its kind.

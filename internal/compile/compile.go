@@ -31,6 +31,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	for i, s := range specs {
 		c.units[i].spec = s
 		c.prog.Vertices[i].Ref = node.Ref{ID: s.ID, Kind: s.Kind, Namespace: s.Namespace, Name: s.Path(), Pos: s.Pos}
+		c.prog.Vertices[i].LifecycleTimeout = s.LifecycleTimeout
 	}
 	c.index()
 	for i := range c.units {
@@ -66,9 +67,10 @@ type unit struct {
 	spec   *spec.Node
 	def    *node.Def // nil if the kind is unknown
 	config schema.Config
-	broken bool  // its config has errors, so it is linked but not made
-	in     []int // number of links to each in-port
-	out    []int // number of links from each out-port
+	found  diag.List // in its config
+	broken bool      // its config has errors, so it is linked but not made
+	in     []int     // number of links to each in-port
+	out    []int     // number of links from each out-port
 }
 
 // A scoped name is one of a document, or of a sub-graph.
@@ -163,13 +165,18 @@ func (c *compiler) configure(u *unit) {
 		return
 	}
 	config, list := def.Config.Decode(u.spec.Config)
-	u.config, u.broken = config, list.HasErrors()
+	u.config, u.found, u.broken = config, list, list.HasErrors()
+	hintCommon(u.spec.Config, list)
 	c.report(u, list...)
 }
 
 func (c *compiler) make(i int32) {
 	u, v := &c.units[i], &c.prog.Vertices[i]
-	if u.def == nil || u.broken {
+	if u.def == nil {
+		return
+	}
+	if u.broken {
+		c.report(u, withheld(u, c.probe(u, v))...)
 		return
 	}
 	v.Concurrency = 1
@@ -178,16 +185,7 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
-		v.Node, err = u.def.New(&node.Init{
-			Config:     u.config,
-			Node:       v.Ref,
-			InLinks:    u.in,
-			OutLinks:   u.out,
-			ErrorLinks: len(v.Err),
-			Log:        c.opts.Log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
-			Pool:       c.opts.Pool,
-			Clock:      c.opts.Clock,
-		})
+		v.Node, err = u.def.New(c.init(u, v, c.opts.Log))
 		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
 			v.Concurrency = max(1, n.Concurrency())
 		}
@@ -199,6 +197,20 @@ func (c *compiler) make(i int32) {
 	case v.Node == nil:
 		c.report(u, diag.Errorf(diag.CodeBadNode, "New of kind %s returned neither a node nor an error", v.Ref.Kind).
 			WithHint("this is a bug of the kind"))
+	}
+}
+
+// init returns what the node of a unit is made of.
+func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
+	return &node.Init{
+		Config:     u.config,
+		Node:       v.Ref,
+		InLinks:    u.in,
+		OutLinks:   u.out,
+		ErrorLinks: len(v.Err),
+		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
+		Pool:       c.opts.Pool,
+		Clock:      c.opts.Clock,
 	}
 }
 

@@ -8,6 +8,8 @@
 package compile
 
 import (
+	"time"
+
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -43,7 +45,8 @@ type Vertex struct {
 	Concurrency int
 
 	// Lifecycle holds the links of the lifecycle ports, by phase.
-	Lifecycle [lifecycle.Phases][]Edge
+	Lifecycle        [lifecycle.Phases][]Edge
+	LifecycleTimeout time.Duration // of each of their workflows; 0 for the default
 }
 
 // An Edge is one resolved link: the receiving node and its in-port, as indexes.

@@ -88,7 +88,7 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 		case !isKey(name):
 			e.report(n, p.Errorf("name", diag.CodeBadValue, "%q cannot be used in a template", name).WithHint("write a name of letters, digits and _"))
 			continue
-		case slices.Contains(common, name):
+		case slices.Contains(spec.CommonFields(), name):
 			e.report(n, p.Errorf("name", diag.CodeBadValue, "every spec has a field %q", name).WithHint("give the parameter another name"))
 			continue
 		case seen[name]:
@@ -113,8 +113,6 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 	}
 	return schema.Fields(fields...)
 }
-
-var common = []string{"id", "kind", "namespace", "name", "annotations", "env", "ports"}
 
 func isKey(name string) bool {
 	for i, r := range name {

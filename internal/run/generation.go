@@ -13,6 +13,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -261,7 +262,7 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 	if len(edges) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(g.prog.Vertices[at].LifecycleTimeout, g.timeout))
 	defer cancel()
 	p := g.startChild(ctx, nil, at)
 	t, direct := p.send(edges, p.newFrame(continuation{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))

@@ -621,13 +621,16 @@ func TestLifecycleTimeout(t *testing.T) {
 		})
 	})
 	g.vertices[at].Lifecycle[lifecycle.Init] = []compile.Edge{{Node: stuck}}
-	gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{1, 0}}, run.Options{LifecycleTimeout: time.Millisecond})
-	err := gen.Open(t.Context())
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "init") {
-		t.Errorf("got %v, want a deadline exceeded in init", err)
-	}
-	if err := gen.Close(t.Context()); err != nil {
-		t.Error(err)
+	for _, f := range []struct{ general, own time.Duration }{{time.Millisecond, 0}, {0, time.Millisecond}, {time.Hour, time.Millisecond}} {
+		g.vertices[at].LifecycleTimeout = f.own
+		gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{1, 0}}, run.Options{LifecycleTimeout: f.general})
+		err := gen.Open(t.Context())
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "init") {
+			t.Errorf("%v: got %v, want a deadline exceeded in init", f, err)
+		}
+		if err := gen.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -114,6 +115,10 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 	properties.Set("name", object("type", text("string"), "pattern", text(`^\S(.*\S)?$`), "maxLength", value.Int(256), "description", text("What links call the node; unique in its namespace.")))
 	properties.Set("annotations", object("type", list("object", "null"), "description", text("Notes for people and tools.")))
 	properties.Set("env", ref("env"))
+	lifecycleFields, _ := spec.Lifecycle().JSONSchema().Get("properties")
+	for name, field := range lifecycleFields.Fields() {
+		properties.Set(name, field)
+	}
 	properties.Set("ports", ports.With("description", text("Links, by out-port.")))
 	if fields, ok := own.Get("properties"); ok {
 		for name, field := range fields.Fields() {

@@ -1,0 +1,56 @@
+package compile
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+// hintCommon completes the hints of unknown fields that may have been meant as one of
+// the fields that all kinds have.
+func hintCommon(config *schema.Raw, list diag.List) {
+	for _, d := range list {
+		if d.Code != diag.CodeUnknownField || config.Field(d.Path) == nil || strings.HasPrefix(d.Hint, "did you mean") {
+			continue
+		}
+		if near, ok := spell.Nearest(d.Path, spec.CommonFields()); ok {
+			d.Hint = "did you mean " + strconv.Quote(near) + "?"
+		}
+	}
+}
+
+// probe returns what is wrong with the code of a unit whose config is broken, so that
+// its author learns of all mistakes together. It makes the node of the fields that are
+// right, and keeps the findings about code only: others may follow from fields that are
+// missing. If the language could not be read, nothing is known about code.
+func (c *compiler) probe(u *unit, v *Vertex) (found []*diag.Diagnostic) {
+	known := make(map[diag.Pos]bool)
+	for _, d := range u.found {
+		known[d.Pos] = true
+		if strings.HasSuffix(d.Path, "language") || strings.Contains(d.Hint, `"language"`) {
+			return nil
+		}
+	}
+	if u.def.Subgraph != node.NoSubgraph {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // of a kind that relies on its config
+			found = nil
+		}
+	}()
+	_, err := u.def.New(c.init(u, v, slog.New(slog.DiscardHandler)))
+	if err == nil {
+		return nil
+	}
+	return slices.DeleteFunc(findings(err), func(d *diag.Diagnostic) bool {
+		return !strings.HasPrefix(string(d.Code), "F4") || !d.Pos.IsValid() || known[d.Pos]
+	})
+}
