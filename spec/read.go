@@ -31,9 +31,10 @@ func Read(paths []string, stdin io.Reader) ([]Document, error) {
 }
 
 type fileReader struct {
-	docs []Document
-	seen map[string]bool
-	list diag.List
+	mounted bool // files of folders with other extensions are variables
+	docs    []Document
+	seen    map[string]bool
+	list    diag.List
 }
 
 func (r *fileReader) report(file string, d *diag.Diagnostic) {
@@ -83,7 +84,7 @@ func (r *fileReader) path(path string) {
 		return
 	}
 	if name != "" {
-		r.file(root, name, path)
+		r.file(root, name, path, "")
 	} else {
 		r.folder(root, path)
 	}
@@ -107,29 +108,40 @@ func (r *fileReader) folder(root *os.Root, path string) {
 			}
 			return nil
 		}
+		variable := name
 		switch strings.ToLower(filepath.Ext(file)) {
 		case ".yaml", ".yml", ".json":
-			if info, err := root.Stat(name); err == nil && info.IsDir() {
-				return nil
-			}
-			found = true
-			r.file(root, name, file)
+			variable = ""
 		}
+		if variable != "" && !r.mounted {
+			return nil
+		}
+		if info, err := root.Stat(name); err == nil && info.IsDir() {
+			return nil
+		}
+		found = true
+		r.file(root, name, file, variable)
 		return nil
 	})
 	if err != nil {
 		r.fail(path, err)
 	}
 	if !found && len(r.list) == before {
-		r.report(path, diag.Errorf(diag.CodeRead, "the folder has no .yaml, .yml or .json files"))
+		what := ".yaml, .yml or .json files"
+		if r.mounted {
+			what = "files, apart from hidden ones"
+		}
+		r.report(path, diag.Errorf(diag.CodeRead, "the folder has no %s", what))
 	}
 }
 
-// file reads a regular file of a folder. The folder may be hostile: file follows no
-// link out of it, and opens nothing that would block or have an effect.
-func (r *fileReader) file(root *os.Root, name, path string) {
+// file reads a regular file of a folder, which is the data of a variable unless that is
+// empty. The folder may be hostile: file follows no link out of it, and opens nothing
+// that would block or have an effect.
+func (r *fileReader) file(root *os.Root, name, path, variable string) {
 	if same, err := filepath.EvalSymlinks(path); err == nil {
 		if absolute, err := filepath.Abs(same); err == nil {
+			absolute += "\x00" + variable // several names may lead to a mounted file
 			if r.seen[absolute] {
 				return
 			}
@@ -155,7 +167,13 @@ func (r *fileReader) file(root *os.Root, name, path string) {
 		r.fail(path, err)
 		return
 	}
-	r.read(path, f)
+	if variable == "" {
+		r.read(path, f)
+	} else if data, err := readBounded(f); err != nil {
+		r.fail(path, err)
+	} else {
+		r.docs = append(r.docs, Document{File: path, Data: data, Variable: variable})
+	}
 	if err := f.Close(); err != nil {
 		r.fail(path, err)
 	}

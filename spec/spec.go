@@ -29,6 +29,14 @@ const MaxSize = yamltree.MaxSize
 type Document struct {
 	File string // as given by the user, or "<stdin>"
 	Data []byte
+
+	// Variable is the name of the variable whose data Data is, as a whole, such as a
+	// mounted file. It is empty for YAML and JSON.
+	Variable string
+
+	// References are what the references in a values file lead to, by their text; see
+	// [ReadValues].
+	References map[string]Reference
 }
 
 // A Node is one node of a workflow, as its author wrote it. It is plain data.
@@ -140,8 +148,11 @@ type Variable struct {
 	Namespace   string // empty if the author gave none: nodes of all namespaces can use it
 	Name        string
 	Annotations []Annotation
-	Data        value.Value // secret: no message may show it
+	Data        value.Value // no finding shows it
+	Secret      bool        // no output shows it
 	Pos         diag.Pos
+
+	referred []string // texts in Data that references led to, unless they are not secret
 }
 
 // ParseOptions say how to read a document. The zero ParseOptions are ready for

@@ -8,12 +8,16 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/yamltree"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // ParseVariables reads a values file: one variable or a list of them, each with id,
-// namespace, name, annotations and data. It returns all findings, which show no line
-// of the file.
+// namespace, name, annotations, data, secret and literal. It returns all findings, which
+// show no line of the file.
 func ParseVariables(doc Document) ([]*Variable, diag.List) {
+	if doc.Variable != "" {
+		return mountedVariable(doc)
+	}
 	roots, list := yamltree.Read(doc.File, doc.Data)
 	var vars []*Variable
 	read := func(raw *schema.Raw) {
@@ -23,7 +27,7 @@ func ParseVariables(doc Document) ([]*Variable, diag.List) {
 			list.Add(d)
 			return
 		}
-		vars = append(vars, variable(raw, &list))
+		vars = append(vars, variable(doc, raw, &list))
 	}
 	for _, raw := range roots {
 		switch {
@@ -42,8 +46,24 @@ func ParseVariables(doc Document) ([]*Variable, diag.List) {
 	return vars, list
 }
 
-func variable(raw *schema.Raw, list *diag.List) *Variable {
+// mountedVariable makes the variable of a document that is its data. It is secret, and
+// for all namespaces.
+func mountedVariable(doc Document) ([]*Variable, diag.List) {
+	var list diag.List
+	at := diag.Pos{File: doc.File}
+	s := scope{list: &list, node: func() string { return "" }, private: true}
+	v := &Variable{Name: s.name(&schema.Raw{Value: value.String(doc.Variable), Pos: at}, "name"), Data: mountedValue(doc.Data), Secret: true, Pos: at}
+	v.ID = variableID(v, "")
+	return []*Variable{v}, list
+}
+
+func variableID(v *Variable, otherwise string) string {
+	return uuid.NewSHA1(idSpace, []byte("variable\x00"+v.Namespace+"\x00"+v.Name+"\x00"+otherwise)).String()
+}
+
+func variable(doc Document, raw *schema.Raw, list *diag.List) *Variable {
 	v := &Variable{Pos: raw.Pos}
+	public := false // it says that it is not secret
 	s := scope{list: list, node: func() string { return "" }, private: true}
 	for i := range raw.Fields {
 		f := &raw.Fields[i]
@@ -57,10 +77,21 @@ func variable(raw *schema.Raw, list *diag.List) *Variable {
 		case "annotations":
 			v.Annotations = s.annotations(f.Value, f.Name)
 		case "data":
+			if !isLiteral(raw) {
+				v.referred = doc.resolve(s, f.Value)
+			}
 			v.Data = f.Value.ToValue()
+		case "secret":
+			v.Secret = s.boolean(f.Value, f.Name)
+			public = !v.Secret
+		case "literal":
+			s.boolean(f.Value, f.Name)
 		default:
-			s.unknown(f, "variable", "id", "namespace", "name", "annotations", "data")
+			s.unknown(f, "variable", "id", "namespace", "name", "annotations", "data", "secret", "literal")
 		}
+	}
+	if public {
+		v.referred = nil
 	}
 	switch {
 	case raw.Field("id") == nil && raw.Field("name") == nil:
@@ -69,9 +100,16 @@ func variable(raw *schema.Raw, list *diag.List) *Variable {
 		s.report(raw, "", diag.Errorf(diag.CodeVariable, "the variable has no data").WithHint("give it data"))
 	}
 	if v.ID == "" && raw.Field("id") == nil {
-		v.ID = uuid.NewSHA1(idSpace, []byte("variable\x00"+v.Namespace+"\x00"+v.Name+"\x00"+anonymous(v, raw))).String()
+		v.ID = variableID(v, anonymous(v, raw))
 	}
 	return v
+}
+
+// boolean reads true or false, in quotes or without.
+func (s scope) boolean(raw *schema.Raw, path string) bool {
+	config, found := schema.Fields(schema.Bool(path)).Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{{Name: path, Pos: raw.Pos, Value: raw}}})
+	s.list.Append(found)
+	return config.Bool(path)
 }
 
 func anonymous(v *Variable, raw *schema.Raw) string {

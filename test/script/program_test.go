@@ -85,7 +85,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Stderr = p.log
 	p.cmd.Env = []string{}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "UNIFLOW_ADMIN", "UNIFLOW_ADMIN_TOKEN", "UNIFLOW_NAMESPACE", "UNIFLOW_LOG_FORMAT"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GORACE", "UNIFLOW_ADMIN", "UNIFLOW_ADMIN_TOKEN", "UNIFLOW_NAMESPACE", "UNIFLOW_LOG_FORMAT", "TOKEN", "APP_REGION"} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	if data, err := os.ReadFile(ts.MkAbs("stdin")); err == nil {

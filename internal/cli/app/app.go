@@ -64,6 +64,9 @@ type Machine struct {
 	// Getenv returns a variable of the environment, empty if it is not set.
 	Getenv func(name string) string
 
+	// Environ returns the environment as KEY=VALUE. It may be nil.
+	Environ func() []string
+
 	// Signals returns a channel that gets the given signals from now on, and a
 	// function that ends this.
 	Signals func(sigs ...os.Signal) (signals <-chan os.Signal, stop func())
@@ -77,7 +80,7 @@ func System() Machine {
 	return Machine{
 		Program: os.Args[0],
 		Stdin:   os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv,
+		Getenv: os.Getenv, Environ: os.Environ,
 		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
 			// Room for a few: a second signal may come while the first is handled.
 			c := make(chan os.Signal, 8)
@@ -123,6 +126,14 @@ func New(args []string, sys Machine) *App {
 	a.stderr = &stderr{w: sys.Stderr}
 	a.Stderr = a.stderr
 	return a
+}
+
+// Environment returns the environment as KEY=VALUE.
+func (a *App) Environment() []string {
+	if a.Environ == nil {
+		return nil
+	}
+	return a.Environ()
 }
 
 // patience is how long the last writes to standard error may take: until the

@@ -207,7 +207,7 @@ func callCommand(a commands) *cobra.Command {
 		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
 			return err
 		}
-		r, err := newReading(cmd.CommandPath(), s, a.Stdin)
+		r, err := newReading(cmd.CommandPath(), s, a.App)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func templateFlag(cmd *cobra.Command) (files *[]string) {
 
 // sortedKinds returns the kinds by name, with the templates in some files.
 func (a commands) sortedKinds(command string, files []string) ([]*node.Def, error) {
-	r, err := newReading(command, &settings.Settings{Specs: files}, a.Stdin)
+	r, err := newReading(command, &settings.Settings{Specs: files}, a.App)
 	if err != nil {
 		return nil, err
 	}

@@ -131,28 +131,11 @@ func (p *packetLog) learn(src *sources) {
 	for _, doc := range src.values {
 		variables, _ := spec.ParseVariables(doc) // the engine reports the errors
 		for _, v := range variables {
-			all = addTexts(all, v.Data)
+			v.Secret = true // a log of payloads shows no variable
 		}
+		all = append(all, spec.Secrets(variables)...)
 	}
 	p.secrets.Store(newSecrets(all))
-}
-
-// addTexts adds the strings and numbers in a value.
-func addTexts(all []string, v value.Value) []string {
-	switch v.Kind() {
-	case value.KindMap:
-		for _, field := range v.Fields() {
-			all = addTexts(all, field)
-		}
-	case value.KindList:
-		for _, e := range v.Elems() {
-			all = addTexts(all, e)
-		}
-	case value.KindNull, value.KindBool:
-	default:
-		all = append(all, v.String())
-	}
-	return all
 }
 
 // secrets are texts that are hidden: short ones as whole values only, longer ones also

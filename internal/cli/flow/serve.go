@@ -107,7 +107,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 		defer func() { err = errors.Join(err, s.admin.Close()) }()
 	}
 	if o.Watch {
-		if s.watch, err = newWatcher(r.paths(), s.log); err != nil {
+		if s.watch, err = newWatcher(r, s.log); err != nil {
 			return errors.Join(err, s.engine.Shutdown(ctx))
 		}
 		defer func() { err = errors.Join(err, s.watch.Close()) }()
@@ -200,6 +200,9 @@ func (s *server) apply(ctx context.Context, force bool) outcome {
 		s.watch.sync()
 	}
 	src, list, err := s.reading.read()
+	if err == nil && s.watch != nil && s.watch.follow(src.referred()) {
+		src, list, err = s.reading.read()
+	}
 	if err != nil {
 		return outcome{src: src, err: err}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow"
@@ -23,12 +25,13 @@ type document = spec.Document
 type reading struct {
 	specPaths, valuePaths []string
 	environment           map[string]string
+	process               []string // the environment of the process, for references of values
 	stdin                 []byte
 }
 
 // newReading checks the settings, and reads standard input if they name it.
-func newReading(command string, s *settings.Settings, stdin io.Reader) (*reading, error) {
-	r := &reading{specPaths: s.Specs, valuePaths: s.Values, environment: make(map[string]string, len(s.Environment))}
+func newReading(command string, s *settings.Settings, a *app.App) (*reading, error) {
+	r := &reading{specPaths: s.Specs, valuePaths: s.Values, process: a.Environment(), environment: make(map[string]string, len(s.Environment))}
 	for _, pair := range s.Environment {
 		key, text, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
@@ -48,7 +51,7 @@ func newReading(command string, s *settings.Settings, stdin io.Reader) (*reading
 	if uses > 1 {
 		return nil, app.Usagef(command, "", "standard input can be read once, but \"-\" is there %d times", uses)
 	}
-	data, err := io.ReadAll(io.LimitReader(stdin, spec.MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(a.Stdin, spec.MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
@@ -68,10 +71,10 @@ func (r *reading) read() (*sources, diag.List, error) {
 	s := &sources{environment: r.environment}
 	var list diag.List
 	var err error
-	if s.specs, err = readDocuments(r.specPaths, r.stdin, &list); err != nil {
+	if s.specs, err = documents(&list)(spec.Read(r.specPaths, bytes.NewReader(r.stdin))); err != nil {
 		return nil, nil, err
 	}
-	if s.values, err = readDocuments(r.valuePaths, r.stdin, &list); err != nil {
+	if s.values, err = documents(&list)(spec.ReadValues(r.valuePaths, bytes.NewReader(r.stdin), r.process)); err != nil {
 		return nil, nil, err
 	}
 	h := sha256.New()
@@ -80,6 +83,12 @@ func (r *reading) read() (*sources, diag.List, error) {
 		for _, doc := range docs {
 			addSum(h, []byte(doc.File))
 			addSum(h, doc.Data)
+			for _, text := range slices.Sorted(maps.Keys(doc.References)) {
+				to := doc.References[text]
+				addSum(h, []byte(text))
+				addSum(h, to.Data)
+				addSum(h, []byte(fmt.Sprint(to.Err)))
+			}
 		}
 	}
 	addSum(h, []byte(list.Error()))
@@ -92,17 +101,28 @@ func addSum(h hash.Hash, part []byte) {
 	h.Write(part)
 }
 
-func readDocuments(paths []string, stdin []byte, list *diag.List) ([]document, error) {
-	docs, err := spec.Read(paths, bytes.NewReader(stdin))
-	if err == nil {
+// documents adds the findings of a reading to a list.
+func documents(list *diag.List) func([]document, error) ([]document, error) {
+	return func(docs []document, err error) ([]document, error) {
+		var found diag.List
+		if err != nil && !errors.As(err, &found) {
+			return nil, err
+		}
+		list.Append(found)
 		return docs, nil
 	}
-	var found diag.List
-	if !errors.As(err, &found) {
-		return nil, err
+}
+
+// referred returns the files that references in values files lead to.
+func (s *sources) referred() (paths []string) {
+	for _, doc := range s.values {
+		for _, to := range doc.References {
+			if to.Path != "" {
+				paths = append(paths, to.Path)
+			}
+		}
 	}
-	list.Append(found)
-	return docs, nil
+	return paths
 }
 
 // source returns the documents for an engine.

@@ -104,7 +104,7 @@ func (a commands) start(ctx context.Context, command string, o *startOptions) er
 	if err := o.check(command); err != nil {
 		return err
 	}
-	r, err := newReading(command, o.Settings, a.Stdin)
+	r, err := newReading(command, o.Settings, a.App)
 	if err != nil {
 		return err
 	}

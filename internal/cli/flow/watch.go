@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -27,7 +29,9 @@ const (
 // from. Whether a document has changed is only known after reading it, because of
 // symbolic links and editors that replace files.
 type watcher struct {
-	paths   []string
+	paths   []string                 // that were named
+	folders []string                 // of paths, those in which every file matters
+	more    atomic.Pointer[[]string] // files that values files refer to
 	log     *slog.Logger
 	notify  *fsnotify.Watcher
 	changed chan bool // whether a script was touched; buffer of one
@@ -40,21 +44,21 @@ func (r *reading) paths() []string {
 	var paths []string
 	for _, list := range [][]string{r.specPaths, r.valuePaths} {
 		for _, path := range list {
-			if path != app.StdinPath {
-				paths = append(paths, path)
+			if path != app.StdinPath && !strings.HasPrefix(path, "env:") {
+				paths = append(paths, strings.TrimPrefix(path, "file:"))
 			}
 		}
 	}
 	return paths
 }
 
-// newWatcher starts to watch. The caller must close the watcher.
-func newWatcher(paths []string, log *slog.Logger) (*watcher, error) {
+// newWatcher starts to watch what is read. The caller must close the watcher.
+func newWatcher(r *reading, log *slog.Logger) (*watcher, error) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{paths: paths, log: log, notify: notify, changed: make(chan bool, 1), done: make(chan struct{})}
+	w := &watcher{paths: r.paths(), folders: r.valuePaths, log: log, notify: notify, changed: make(chan bool, 1), done: make(chan struct{})}
 	w.sync()
 	w.workers.Go(w.run)
 	return w, nil
@@ -78,7 +82,7 @@ func (w *watcher) Close() error {
 // sync watches the folders that exist now. Call it before reading, so that later
 // changes are seen.
 func (w *watcher) sync() {
-	for _, path := range w.paths {
+	for _, path := range w.files() {
 		w.add(filepath.Dir(path)) // where it would be replaced
 		if target, err := filepath.EvalSymlinks(path); err == nil {
 			w.add(filepath.Dir(target))
@@ -105,6 +109,24 @@ func (w *watcher) sync() {
 			w.log.Warn("watching a folder", "path", path, keyLogError, err)
 		}
 	}
+}
+
+// follow watches the files that values files refer to, too. It reports whether there
+// are others than before: these may have changed since they were read.
+func (w *watcher) follow(paths []string) (others bool) {
+	slices.Sort(paths)
+	if before := w.more.Swap(&paths); before != nil && slices.Equal(paths, *before) || before == nil && len(paths) == 0 {
+		return false
+	}
+	w.sync()
+	return true
+}
+
+func (w *watcher) files() []string {
+	if more := w.more.Load(); more != nil {
+		return slices.Concat(w.paths, *more)
+	}
+	return w.paths
 }
 
 func (w *watcher) add(folder string) {
@@ -161,9 +183,14 @@ func (w *watcher) matters(name string) bool {
 	if isScript(name) {
 		return true
 	}
-	for _, path := range w.paths {
+	for _, path := range w.files() {
 		if filepath.Base(path) == filepath.Base(name) {
 			return true
+		}
+	}
+	for _, folder := range w.folders {
+		if in, err := filepath.Rel(folder, name); err == nil && filepath.IsLocal(in) && !strings.HasPrefix(filepath.Base(name), ".") {
+			return true // it may be the data of a variable
 		}
 	}
 	info, err := os.Lstat(name)

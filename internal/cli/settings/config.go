@@ -67,6 +67,9 @@ func (s setting) kind() kind {
 			return relativeTo(path, cfg.Strings(s.name)), nil
 		}
 		k.split = filepath.SplitList
+		if s.name == FromValues {
+			k.split = splitValues
+		}
 	case *Pairs:
 		k.name, k.field = "map", schema.Any(s.name)
 		k.flag = func(flags *pflag.FlagSet) {
@@ -167,13 +170,35 @@ func pairsOf(raw *schema.Raw, name string) (pairs []string, list diag.List) {
 	return pairs, list
 }
 
+// splitValues splits paths and the references env:NAME and file:PATH, which contain the
+// character that separates paths.
+func splitValues(text string) (all []string) {
+	prefix := ""
+	for _, part := range filepath.SplitList(text) {
+		if prefix == "" && (part == "env" || part == "file") {
+			prefix = part + ":"
+			continue
+		}
+		all = append(all, prefix+part)
+		prefix = ""
+	}
+	if prefix != "" {
+		all = append(all, strings.TrimSuffix(prefix, ":"))
+	}
+	return all
+}
+
 // relativeTo makes paths relative to the folder of a config file.
 func relativeTo(file string, paths []string) []string {
 	resolved := make([]string, len(paths))
 	for i, path := range paths {
 		resolved[i] = path
-		if path != app.StdinPath && !filepath.IsAbs(path) {
-			resolved[i] = filepath.Join(filepath.Dir(file), path)
+		prefix := ""
+		if rest, ok := strings.CutPrefix(path, "file:"); ok {
+			prefix, path = "file:", rest
+		}
+		if path != app.StdinPath && !filepath.IsAbs(path) && !strings.HasPrefix(path, "env:") {
+			resolved[i] = prefix + filepath.Join(filepath.Dir(file), path)
 		}
 	}
 	return resolved

@@ -50,6 +50,7 @@ type Pairs []string
 // The names of settings that are also used elsewhere.
 const (
 	FromSpecs   = "from-specs"
+	FromValues  = "from-values"
 	Environment = "environment"
 	AdminToken  = "admin-token"
 	OTLP        = "otlp"
@@ -77,7 +78,7 @@ func New() *Settings {
 func (s *Settings) table() []setting {
 	return []setting{
 		{name: FromSpecs, short: "f", into: &s.Specs, usage: "read specs from `FILE`, a folder, or \"-\" for standard input"},
-		{name: "from-values", into: &s.Values, usage: "read variables from `FILE`, a folder, or \"-\""},
+		{name: FromValues, into: &s.Values, usage: "read variables from `FILE`, a folder of values files or mounted secrets, env:NAME, env:PREFIX*, file:PATH, or \"-\""},
 		{name: Environment, short: "e", into: &s.Environment, usage: "bind `KEY=VALUE` for env entries that name no variable"},
 		{name: Namespace, short: "n", into: &s.Namespace, usage: "the `NAMESPACE` of specs that name none, and the one to serve"},
 		{name: "language", into: &s.Language, words: builtin.Languages().Names(), usage: "the `LANGUAGE` of expressions that name none"},
@@ -112,7 +113,7 @@ func (s *Settings) AddFlags(cmd *cobra.Command, names ...string) {
 // AddDocumentFlags adds the flags of the settings that say which documents to read,
 // and how.
 func (s *Settings) AddDocumentFlags(cmd *cobra.Command) {
-	s.AddFlags(cmd, FromSpecs, "from-values", Environment, Namespace, "language")
+	s.AddFlags(cmd, FromSpecs, FromValues, Environment, Namespace, "language")
 }
 
 // Variable is the environment variable of a setting.

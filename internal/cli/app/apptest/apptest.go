@@ -21,7 +21,13 @@ import (
 func Machine(out, errs io.Writer, env map[string]string) app.Machine {
 	return app.Machine{
 		Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
-		Getenv:   func(name string) string { return env[name] },
+		Getenv: func(name string) string { return env[name] },
+		Environ: func() (pairs []string) {
+			for name, text := range env {
+				pairs = append(pairs, name+"="+text)
+			}
+			return pairs
+		},
 		Signals:  func(...os.Signal) (<-chan os.Signal, func()) { return nil, func() {} },
 		Terminal: func(io.Writer) bool { return false },
 	}
