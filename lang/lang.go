@@ -76,3 +76,19 @@ type Constant interface {
 	Program
 	Constant() value.Value
 }
+
+// An Explainer is a [Program] that can say why its result is false.
+type Explainer interface {
+	Program
+
+	// Explain evaluates the comparison that makes the result false on a payload. It is
+	// not ok if there is none: the result is true, an error, or made otherwise.
+	Explain(ctx context.Context, in value.Value) (c Comparison, ok bool)
+}
+
+// A Comparison is one of two values, in an expression.
+type Comparison struct {
+	Code        string // as far as the comparison goes
+	Operator    string // such as "=="
+	Left, Right value.Value
+}

@@ -72,3 +72,13 @@ func (s *Set) Isolate(name string, code diag.Text, opts Options) (Isolated, erro
 	return nil, diag.Errorf(diag.CodeBadValue, "%s cannot be isolated", name).
 		WithHint("leave isolate out: it is for %s", strings.Join(able, " and "))
 }
+
+// OfExtension returns the name of the language that files with an extension, such as
+// ".js", are written in: the extension itself if it stands for none.
+func OfExtension(extension string) string {
+	name := strings.ToLower(strings.TrimPrefix(extension, "."))
+	if long, ok := abbreviations[name]; ok {
+		return long
+	}
+	return name
+}

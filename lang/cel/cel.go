@@ -156,7 +156,7 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 		}
 		return nil, lang.Syntax(code, line, col, "%s", message(err))
 	}
-	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info, types: typeNames()}
+	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info, types: typeNames(), language: l}
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())
 		return folded{v}, err

@@ -26,6 +26,7 @@ type program struct {
 	info    *ast.SourceInfo
 	types   map[string]ref.Val
 
+	language    *Language // for Explain
 	activations sync.Pool // of *activation
 }
 
