@@ -45,6 +45,10 @@ type Options struct {
 	Observer  *observe.Observer  // sees every process; nil costs nothing
 	Recorders []observe.Recorder // get timelines of processes; at most 64
 	Metrics   bool               // count packets and measure nodes, for [Engine.Metrics]
+
+	// Whole makes observers see packets enter and leave every sub-graph. Otherwise
+	// they go the short way where a sub-graph does nothing but pass them on.
+	Whole bool
 }
 
 // A Budget bounds what one process may use; zero fields take their default.
@@ -158,7 +162,7 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 	resolver := spec.NewResolver(variables, source.Environment)
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
-	made, found := compile.Compile(graph.Nodes, compile.Options{Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock})
+	made, found := compile.Compile(graph.Nodes, compile.Options{Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock, Whole: e.opts.Whole})
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
@@ -367,9 +371,7 @@ func (e *Engine) Status() Status {
 		return Status{}
 	}
 	s := Status{Generation: g.number, Since: g.since, InFlight: g.InFlight()}
-	for i := range g.Program().Vertices {
-		s.Nodes = append(s.Nodes, g.Program().Vertices[i].Ref)
-	}
+	s.Nodes = nodesOf(g.Program())
 	return s
 }
 
@@ -377,6 +379,12 @@ func (e *Engine) Status() Status {
 type Link struct {
 	From, To node.Ref
 	Out, In  string // names of ports, as the document has them
+
+	// OutPort and InPort are the indexes of the ports, as observers have them. OutPort
+	// is below [observe.ErrorPort] for a lifecycle port.
+	OutPort, InPort int
+
+	Pos diag.Pos // where the document has it
 }
 
 // Links returns the links of what the engine serves now, in spec order.
@@ -385,10 +393,13 @@ func (e *Engine) Links() []Link {
 	if g == nil {
 		return nil
 	}
-	prog := g.Program()
+	return linksOf(g.Program())
+}
+
+func linksOf(prog *compile.Program) []Link {
 	links := make([]Link, len(prog.Links))
 	for i, l := range prog.Links {
-		links[i] = Link{From: prog.Vertices[l.From].Ref, To: prog.Vertices[l.To].Ref, Out: l.Out, In: l.In}
+		links[i] = Link{From: prog.Vertices[l.From].Ref, To: prog.Vertices[l.To].Ref, Out: l.Out, In: l.In, OutPort: l.OutPort, InPort: l.InPort, Pos: l.Pos}
 	}
 	return links
 }

@@ -9,6 +9,7 @@ const (
 	CodeCancelled      Code = "F7005"
 	CodeMisuse         Code = "F7006"
 	CodeTimeout        Code = "F7007"
+	CodeAssert         Code = "F7008"
 	CodeBug            Code = "F9001"
 )
 
@@ -28,6 +29,8 @@ func runEntries() []Entry {
 			"The code of a node did something invalid, such as sending to a port that it does not have. This is a bug of the kind: please report it.", "", ""},
 		{CodeTimeout, "timeout",
 			"Something took longer than its `timeout` allows.", "", ""},
+		{CodeAssert, "failed assertion",
+			"An `assert` of a test found another payload than it expects, or none. `uniflow test` shows what it found.", "", ""},
 		{CodeBug, "bug of the engine",
 			"Something happened that should be impossible. Please report it with the document and the log.", "", ""},
 	}

@@ -168,6 +168,10 @@ type Init struct {
 	Log        *slog.Logger
 	Pool       *Pool // resources shared with earlier and later generations
 	Clock      Clock // what the node waits by, instead of package time
+
+	// Place finds a port of a node that the config names, as a link would. The error
+	// says what is wrong, with a hint, but not at which field.
+	Place func(name, id, port string) (Place, error)
 }
 
 // A Ref identifies a node.

@@ -7,9 +7,12 @@ import (
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
+// testKind is the trigger that only uniflow test starts.
+const testKind = "test"
+
 // unreachable warns of nodes that no trigger and no lifecycle port leads to. It
-// reports nothing if no node is a trigger, because nodes are run by name then, and
-// nothing if a kind or the target of a link is unknown or a name is used twice,
+// reports nothing if no node is a trigger, or tests are the only ones, because nodes
+// are run by name then, and nothing if a kind or the target of a link is unknown or a name is used twice,
 // which are reported elsewhere.
 func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) {
 	g, ok := newGraph(specs)
@@ -17,6 +20,7 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 		return
 	}
 	var todo []*spec.Node
+	served := false
 	for _, s := range specs {
 		starts, known := kinds.Trigger(s.Kind)
 		if !known {
@@ -24,9 +28,10 @@ func unreachable(specs []*spec.Node, kinds *registry.Registry, list *diag.List) 
 		}
 		if starts {
 			todo = append(todo, s)
+			served = served || s.Kind != testKind
 		}
 	}
-	if len(todo) == 0 {
+	if !served {
 		return
 	}
 	// The workflow at a lifecycle port runs even if its node is not reached.

@@ -21,6 +21,7 @@ type Options struct {
 	Log   *slog.Logger // of the nodes
 	Pool  *node.Pool   // handed to the nodes; nothing is acquired while compiling
 	Clock node.Clock   // of the nodes
+	Whole bool         // keep all hops through sub-graphs, for observers to see
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -211,6 +212,7 @@ func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Clock:      c.opts.Clock,
+		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}
 }
 

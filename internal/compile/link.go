@@ -68,12 +68,15 @@ func (c *compiler) linkUnit(at int32) {
 		c.enter(at, b)
 	}
 	for _, port := range u.spec.Ports {
+		first := len(c.prog.Links)
 		edges := c.resolve(at, port)
 		if phase, ok := lifecycle.Of(port.Name); ok {
+			c.leaveFrom(first, LifecyclePort)
 			v.Lifecycle[phase] = append(v.Lifecycle[phase], edges...)
 			continue
 		}
 		if port.Name == errorPort && u.def.HasError() {
+			c.leaveFrom(first, ErrorPort)
 			v.Err = append(v.Err, edges...)
 			continue
 		}
@@ -86,6 +89,7 @@ func (c *compiler) linkUnit(at int32) {
 			continue
 		}
 		index += u.entries()
+		c.leaveFrom(first, index)
 		v.Out[index] = append(v.Out[index], edges...)
 		positions[index] = port.Pos
 	}
@@ -96,6 +100,13 @@ func (c *compiler) linkUnit(at int32) {
 	c.checkGaps(u, "out-port", u.def.Out, u.out, positions)
 	if fits {
 		c.unlinked(u)
+	}
+}
+
+// leaveFrom sets the out-port of the links since first.
+func (c *compiler) leaveFrom(first, index int) {
+	for i := range c.prog.Links[first:] {
+		c.prog.Links[first+i].OutPort = index
 	}
 }
 
@@ -208,7 +219,7 @@ func (c *compiler) edge(from int32, outer *spec.Node, port spec.Port, l spec.Lin
 		return Edge{}, false
 	}
 	target.in[index]++
-	c.prog.Links = append(c.prog.Links, Link{From: from, To: to, Out: port.Name, In: l.Port})
+	c.prog.Links = append(c.prog.Links, Link{From: from, To: to, Out: port.Name, In: l.Port, InPort: index, Pos: l.Pos})
 	return Edge{to, int32(index)}, true
 }
 

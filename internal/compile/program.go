@@ -10,6 +10,7 @@ package compile
 import (
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/node"
 )
@@ -26,10 +27,18 @@ type Program struct {
 	Links []Link // in spec order, to draw the graph
 }
 
+// ErrorPort and LifecyclePort stand for the index of an out-port that has none.
+const (
+	ErrorPort     = -1
+	LifecyclePort = -2
+)
+
 // A Link is a link as its author wrote it. Processes follow edges.
 type Link struct {
-	From, To int32  // vertices
-	Out, In  string // names of ports
+	From, To        int32  // vertices
+	Out, In         string // names of ports
+	OutPort, InPort int    // their indexes; OutPort is ErrorPort or LifecyclePort for those
+	Pos             diag.Pos
 }
 
 // A Vertex is one node of a program, with its links resolved.

@@ -36,11 +36,13 @@ func (u *unit) exits() int {
 func (c *compiler) enter(at int32, b *spec.Boundary) {
 	v := &c.prog.Vertices[at]
 	for i, port := range b.In {
+		first := len(c.prog.Links)
 		for _, l := range port.Links {
 			if e, ok := c.edge(at, c.units[at].spec, port, l, "inbounds."+port.Name); ok {
 				v.Out[i] = append(v.Out[i], e)
 			}
 		}
+		c.leaveFrom(first, i)
 	}
 }
 
@@ -50,7 +52,7 @@ func (c *compiler) exit(from int32, port spec.Port, l spec.Link) Edge {
 	u := &c.units[outer]
 	index := u.entries() + slices.Index(u.spec.Boundary.Out, l.Port)
 	u.in[index]++
-	c.prog.Links = append(c.prog.Links, Link{From: from, To: outer, Out: port.Name, In: l.Port})
+	c.prog.Links = append(c.prog.Links, Link{From: from, To: outer, Out: port.Name, In: l.Port, InPort: index, Pos: l.Pos})
 	return Edge{outer, int32(index)}
 }
 
@@ -58,6 +60,9 @@ func (c *compiler) exit(from int32, port spec.Port, l spec.Link) Edge {
 // what passes, and exactly one link leads on. A link to an exit that leads nowhere is
 // removed if it is the only one of its port, so that the payload is its own response.
 func (c *compiler) shorten() {
+	if c.opts.Whole {
+		return
+	}
 	follow := func(edges []Edge) []Edge {
 		for i := range edges {
 			for {

@@ -25,6 +25,7 @@ type Options struct {
 // Defs returns the kinds of the package.
 func Defs(o Options) []*node.Def {
 	return []*node.Def{
+		assertDef(o),
 		blockDef(),
 		cacheDef(o),
 		ifDef(o),
@@ -35,6 +36,7 @@ func Defs(o Options) []*node.Def {
 		stepDef(),
 		switchDef(o),
 		templateDef(),
+		testDef(),
 		throwDef(),
 		tryDef(),
 	}
