@@ -18,7 +18,6 @@ type Resolver struct {
 	vars        map[string]map[string]*Variable // by namespace, then by name and by "\x00" + id
 	environment map[string]any
 	scopes      map[*Node]keys // what the nodes of a sub-graph see
-	inserted    int            // values in the lists and maps that templates made
 	list        diag.List
 }
 
@@ -59,7 +58,7 @@ func (r *Resolver) Resolve(n *Node) {
 		return // every template would complain about the missing key
 	}
 	before := len(r.list)
-	templates := &renderer{scope: scope, keys: keys, inserted: &r.inserted}
+	templates := &renderer{scope: scope, keys: keys}
 	for i := range n.Config.Fields {
 		f := &n.Config.Fields[i]
 		templates.render(f.Value, f.Name)

@@ -22,13 +22,11 @@ import (
 const (
 	maxRendered = 16 << 20 // bytes of the text that a template makes
 	maxActions  = 100_000  // {{ in a template
-	maxInserted = 1 << 20  // values in all lists and maps that stand for templates
 )
 
 type renderer struct {
 	scope
-	keys     keys
-	inserted *int // counts towards maxInserted
+	keys keys
 }
 
 // render renders the strings of a tree in place.
@@ -55,7 +53,7 @@ func (t *renderer) render(raw *schema.Raw, path string) {
 		case map[string]any, []any:
 			tree, err := value.Encode(v)
 			if err == nil {
-				t.replace(raw, path, tree)
+				t.replace(raw, tree)
 				return
 			}
 		}
@@ -78,11 +76,10 @@ func (t *renderer) mark(raw *schema.Raw, text diag.Text) {
 var wholeKey = regexp.MustCompile(`^\{\{-?\s*\.([\pL_][\pL\pN_]*)\s*-?\}\}$`)
 
 // replace puts a list or a map in the place of the template that stands for it.
-func (t *renderer) replace(raw *schema.Raw, path string, v value.Value) {
+func (t *renderer) replace(raw *schema.Raw, v value.Value) {
 	made := schema.RawOf(v)
 	var place func(*schema.Raw)
 	place = func(r *schema.Raw) {
-		*t.inserted++
 		r.Pos, r.Pointer = raw.Pos, raw.Pointer
 		if r.Kind == schema.RawScalar {
 			t.mark(r, raw.Text.Rendered(r.Text.Code))
@@ -95,10 +92,7 @@ func (t *renderer) replace(raw *schema.Raw, path string, v value.Value) {
 			place(r.Fields[i].Value)
 		}
 	}
-	if place(made); *t.inserted > maxInserted { // each use of a template can double it
-		t.reportAt(raw.Pos, raw.Pointer, path, diag.Errorf(diag.CodeLimit, "templates put in more than %d values", maxInserted))
-		return
-	}
+	place(made)
 	*raw = *made
 }
 

@@ -31,6 +31,7 @@ var layers = [][]string{
 	{"internal/compile", "internal/check"},
 	{"internal/run", "nodes/core", "nodes/data", "nodes/events", "nodes/web"},
 	{"", "nodes/std", "internal/flame"},
+	{"internal/suite"},
 	{"flowtest"},
 	{"internal/admin", "internal/cli/app", "internal/cli/reference"},
 	{"internal/cli/app/apptest", "internal/cli/settings"},

@@ -50,7 +50,7 @@ var foreignCommands = map[string]string{
 	"verify": "uniflow check finds errors in documents", "vet": "uniflow check finds errors in documents",
 	"run": "uniflow start serves a workflow; uniflow call sends one payload to it", "serve": "uniflow start serves a workflow",
 	"up": "uniflow start serves a workflow", "exec": "uniflow call sends a payload to a node; uniflow eval evaluates code",
-	"test": "uniflow call sends a payload to a node; uniflow eval evaluates code", "try": "uniflow call sends a payload to a node; uniflow eval evaluates code",
+	"try": "uniflow call sends a payload to a node; uniflow eval evaluates code",
 	"new": "uniflow init writes an example workflow", "create": "uniflow init writes an example workflow",
 	"format": "uniflow fmt formats documents", "kinds": "uniflow list lists the kinds of nodes",
 	"graph": "uniflow start --admin serves the nodes as JSON at /api/v1/nodes",

@@ -252,7 +252,7 @@ func (a commands) queryClickHouse(ctx context.Context, command string, o *queryO
 		defer cancel()
 	}
 	o.answeredBy = "; answered by ClickHouse at " + c.url.Host
-	err = a.interruptible(ctx, func(ctx context.Context) error {
+	err = a.Interruptible(ctx, func(ctx context.Context) error {
 		schema, err := a.tableSchema(ctx, o, c)
 		if err != nil {
 			return err

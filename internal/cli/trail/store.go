@@ -358,7 +358,7 @@ func verifyCommand(a commands) *cobra.Command {
 func (a commands) runVerify(ctx context.Context, db string, asJSON bool) error {
 	progress := a.Progress()
 	var report trail.Report
-	err := a.interruptible(ctx, func(ctx context.Context) error {
+	err := a.Interruptible(ctx, func(ctx context.Context) error {
 		var err error
 		report, err = trail.Verify(ctx, db, func(p trail.VerifyProgress) {
 			progress.Update(show.Step{What: "verifying " + p.File, Done: p.Done, Total: p.Total, Bytes: true})

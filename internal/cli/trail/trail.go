@@ -9,13 +9,10 @@ package trail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -128,42 +125,13 @@ func (a commands) openTrail(dir string, o trail.Options) (*trail.Store, error) {
 // withTrail opens a store, runs f until it returns or a signal comes, and closes the
 // store.
 func (a commands) withTrail(ctx context.Context, dir string, o trail.Options, f func(context.Context, *trail.Store) error) error {
-	return a.interruptible(ctx, func(ctx context.Context) error {
+	return a.Interruptible(ctx, func(ctx context.Context) error {
 		s, err := a.openTrail(dir, o)
 		if err != nil {
 			return err
 		}
 		return StoreError(errors.Join(f(ctx, s), s.Close()))
 	})
-}
-
-// interruptible runs f. The first signal cancels its context, and the command ends
-// once f has returned. The second signal ends the command immediately.
-func (a commands) interruptible(ctx context.Context, f func(context.Context) error) error {
-	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	var worker sync.WaitGroup
-	worker.Go(func() { done <- f(ctx) })
-	select {
-	case err := <-done:
-		worker.Wait()
-		return err
-	case sig := <-signals:
-		cancel()
-		select {
-		case err := <-done:
-			worker.Wait()
-			if err == nil || !errors.Is(err, context.Canceled) {
-				return err // f ended before it saw the signal
-			}
-			return &app.ExitError{Code: app.SignalCode(sig), Err: fmt.Errorf("cancelled (%s)", sig)}
-		case second := <-signals:
-			return &app.ExitError{Code: app.SignalCode(second), Err: fmt.Errorf("ended immediately (%s)", second)}
-		}
-	}
 }
 
 // StoreError adds what to do about an error of a store.

@@ -174,7 +174,7 @@ func TestInterruptible(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if err := a.interruptible(t.Context(), untilCancelled); code(err) != 130 || err.Error() != "cancelled (interrupt)" {
+	if err := a.Interruptible(t.Context(), untilCancelled); code(err) != 130 || err.Error() != "cancelled (interrupt)" {
 		t.Errorf("got %v, want cancelled with 130", err)
 	}
 	done := func(ctx context.Context) error {
@@ -182,7 +182,7 @@ func TestInterruptible(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}
-	if err := a.interruptible(t.Context(), done); err != nil {
+	if err := a.Interruptible(t.Context(), done); err != nil {
 		t.Errorf("got %v of work that was done, want nil", err)
 	}
 	release := make(chan struct{})
@@ -192,7 +192,7 @@ func TestInterruptible(t *testing.T) {
 		<-release
 		return nil
 	}
-	if err := a.interruptible(t.Context(), deaf); code(err) != 143 {
+	if err := a.Interruptible(t.Context(), deaf); code(err) != 143 {
 		t.Errorf("got %v of a second signal, want 143", err)
 	}
 	close(release)

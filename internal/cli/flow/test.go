@@ -1,0 +1,339 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/internal/suite"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/spec"
+)
+
+const testLong = `Test runs the nodes of kind test whose NAMESPACE/NAME matches the regular expression
+REGEX, or all. They run concurrently, each with nodes, caches and connections of its
+own; no listener is opened. All namespaces are tested unless --namespace is given.
+
+A test that fails shows its errors with their place, what an assert got and expected,
+the packets that were sent, and what the nodes logged. Test exits with 1 if one fails.
+
+--mock replaces a node by the code in a file, whose extension is its language (.js, .ts,
+.cel, .json, .yaml, .txt): what the code makes of a payload is what the node sends, and
+JSON, YAML and text are always that. It may be repeated.
+
+--cover lists the nodes, ports and links that no test has used.`
+
+const testExample = `  uniflow test --from-specs examples
+  uniflow test 'orders/.*price' -f flows --from-values test.yaml
+  uniflow test -f flows --mock payment=approved.json --mock eu/stock=stock.js
+  uniflow test -f flows --junit report.xml --cover`
+
+// testOptions are the flags of test.
+type testOptions struct {
+	json         bool
+	junit        string
+	timeout      time.Duration
+	mocks        []string
+	cover        bool
+	coverListing bool
+
+	command string
+	match   *regexp.Regexp // nil is all
+	only    bool           // one namespace
+}
+
+func testCommand(a commands) *cobra.Command {
+	s := settings.New()
+	o := &testOptions{}
+	cmd := &cobra.Command{
+		Use:               "test [REGEX]",
+		Short:             "Run the tests in documents",
+		Long:              testLong,
+		Example:           testExample,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	s.AddDocumentFlags(cmd)
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`, or \"-\"")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "let a test fail after `DURATION` if it sets no timeout; 0 for no limit")
+	flags.StringArrayVar(&o.mocks, "mock", nil, "replace a node by a file: `NAME=FILE`; may be repeated")
+	flags.BoolVar(&o.cover, "cover", false, "list what no test has used")
+	flags.BoolVar(&o.coverListing, "cover-listing", false, "print the documents with the number of packets of each node and link")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.command = cmd.CommandPath()
+		if err := o.pattern(args); err != nil {
+			return err
+		}
+		if err := s.Resolve(a.App, cmd); err != nil {
+			return err
+		}
+		if err := o.check(s); err != nil {
+			return err
+		}
+		r, err := newReading(o.command, s, a.Stdin)
+		if err != nil {
+			return err
+		}
+		o.only = flags.Changed("namespace") || s.Namespace != "default"
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.test(ctx, r, s, o) })
+	}
+	return cmd
+}
+
+// pattern reads the argument.
+func (o *testOptions) pattern(args []string) (err error) {
+	if len(args) > 1 {
+		return app.Usagef(o.command, "write test REGEX --from-specs FILE", "test takes one REGEX, got %q too", args[1])
+	}
+	if len(args) == 1 {
+		if o.match, err = regexp.Compile(args[0]); err != nil {
+			return app.Usagef(o.command, "write a regular expression over NAMESPACE/NAME, as in Go", "REGEX: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *testOptions) check(s *settings.Settings) error {
+	if len(s.Specs) == 0 {
+		hint := "write test --from-specs FILE"
+		if o.match != nil {
+			if _, err := os.Stat(o.match.String()); err == nil {
+				hint = "write test --from-specs " + o.match.String()
+			}
+		}
+		return app.Usagef(o.command, hint, "nothing to test: no specs are named")
+	}
+	if err := app.NotNegative(o.command, "timeout", o.timeout); err != nil {
+		return err
+	}
+	if o.json && o.junit == app.StdinPath {
+		return app.Usagef(o.command, "write --junit FILE", "--json and --junit - both write to standard output")
+	}
+	return checkLanguage(o.command, s.Language)
+}
+
+// test runs tests and prints the results.
+func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o *testOptions) error {
+	src, list, err := r.read()
+	if err != nil {
+		return err
+	}
+	kinds := a.kinds(s.Language)
+	outline, found, err := outline(ctx, src, s, kinds)
+	if err != nil {
+		return err
+	}
+	list.Append(found)
+	list.Sort()
+	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+		return err
+	}
+	if list.HasErrors() {
+		return app.ErrFindings()
+	}
+	tests, err := o.chosen(outline.Tests, s.Namespace)
+	if err != nil {
+		return err
+	}
+	mocks, err := a.mocks(o, outline.Nodes)
+	if err != nil {
+		return err
+	}
+	data := a.Stdout
+	if o.json || o.junit == app.StdinPath {
+		data = a.Stderr
+	}
+	printed := newInOrder(tests, func(r *suite.Result) error { return r.Text(data, src.text, a.ColourOut) })
+	began := time.Now()
+	results, coverage := suite.Run(ctx, tests, suite.Options{
+		Kinds: kinds, Source: src.source(), Outline: outline, Mocks: mocks, Timeout: o.timeout,
+		Done: printed.done,
+	})
+	took := time.Since(began)
+	if err := printed.err; err != nil {
+		return fmt.Errorf("write to standard output: %w", err)
+	}
+	return errors.Join(a.reportTests(o, src, tests, results, coverage, took), ctx.Err())
+}
+
+// outline compiles documents.
+func outline(ctx context.Context, src *sources, s *settings.Settings, kinds []*node.Def) (uniflow.Outline, diag.List, error) {
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace})
+	if err != nil {
+		return uniflow.Outline{}, nil, err
+	}
+	made, list := engine.Outline(src.source())
+	return made, list, engine.Shutdown(ctx)
+}
+
+// chosen returns the tests to run.
+func (o *testOptions) chosen(all []uniflow.Test, namespace string) (tests []uniflow.Test, err error) {
+	var names []string
+	for _, t := range all {
+		if o.only && t.Node.Namespace != namespace {
+			continue
+		}
+		names = append(names, suite.Name(t))
+		if o.match == nil || o.match.MatchString(suite.Name(t)) {
+			tests = append(tests, t)
+		}
+	}
+	switch {
+	case len(tests) > 0:
+		return tests, nil
+	case len(names) > 0:
+		hint := "the tests are: " + strings.Join(names[:min(len(names), 20)], ", ")
+		return nil, &app.ExitError{Code: app.ExitUsage, Err: fmt.Errorf("no test matches %q", o.match), Hint: hint}
+	}
+	return nil, &app.ExitError{Code: app.ExitUsage, Err: errors.New("the documents have no tests"), Hint: "a test is a node of kind test; uniflow describe test shows one"}
+}
+
+// mocks reads the files of the mocks.
+func (a commands) mocks(o *testOptions, nodes []node.Ref) ([]*suite.Mock, error) {
+	var mocks []*suite.Mock
+	languages := builtin.Languages(a.worker()...)
+	for _, pair := range o.mocks {
+		name, file, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || file == "" {
+			return nil, app.Usagef(o.command, "write --mock NAME=FILE", "--mock takes NAME=FILE, got %q", pair)
+		}
+		code, err := readMock(file)
+		if err != nil {
+			return nil, app.Usagef(o.command, "", "--mock %s: %w", name, err)
+		}
+		m, err := suite.NewMock(name, file, code, languages)
+		if err != nil {
+			list := asFindings(err)
+			if err := diag.Render(a.Stderr, list, func(string) []byte { return code }, a.ColourErr); err != nil {
+				return nil, err
+			}
+			return nil, app.ErrFindings()
+		}
+		if err := o.checkMock(m, nodes); err != nil {
+			return nil, err
+		}
+		mocks = append(mocks, m)
+	}
+	return mocks, nil
+}
+
+func readMock(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	code, err := io.ReadAll(io.LimitReader(f, spec.MaxSize+1))
+	if err == nil && len(code) > spec.MaxSize {
+		return nil, fmt.Errorf("%s is larger than %d bytes", file, spec.MaxSize)
+	}
+	return code, err
+}
+
+// checkMock refuses a mock of a node that does not exist.
+func (o *testOptions) checkMock(m *suite.Mock, nodes []node.Ref) error {
+	var names []string
+	for _, ref := range nodes {
+		if m.Replaces(ref) {
+			return nil
+		}
+		names = append(names, ref.Name, ref.Namespace+"/"+ref.Name)
+	}
+	return app.Usagef(o.command, app.DidYouMean(m.Node, names, ""), "--mock: there is no node %q", m.Node)
+}
+
+// reportTests prints what a run of tests has found.
+func (a commands) reportTests(o *testOptions, src *sources, tests []uniflow.Test, results []*suite.Result, coverage *suite.Coverage, took time.Duration) error {
+	passed, failed := suite.Counts(results)
+	if o.junit != "" {
+		write := func(w io.Writer) error { return suite.JUnit(w, results, took, src.text) }
+		if o.junit == app.StdinPath {
+			if err := write(a.Stdout); err != nil {
+				return fmt.Errorf("write to standard output: %w", err)
+			}
+		} else if err := app.ReplaceFile(o.junit, write); err != nil {
+			return err
+		}
+	}
+	report := suite.NewReport(results, len(tests), took)
+	if o.cover {
+		covered := coverage.Report()
+		report.Coverage = &covered
+	}
+	switch {
+	case o.json:
+		if err := a.PrintJSON(report); err != nil {
+			return err
+		}
+	case o.junit != app.StdinPath:
+		if err := a.Print(a.coverage(o, src, report, coverage)); err != nil {
+			return err
+		}
+	}
+	summary := fmt.Sprintf("%s: %d passed, %d failed", show.Count(int64(len(tests)), "test"), passed, failed)
+	if report.NotRun > 0 {
+		summary += fmt.Sprintf(", %d not run", report.NotRun)
+	}
+	a.Talk("%s (%s)\n", summary, show.Duration(took))
+	if failed > 0 {
+		return app.ErrFindings()
+	}
+	return nil
+}
+
+// coverage returns the coverage as text.
+func (a commands) coverage(o *testOptions, src *sources, report *suite.Report, coverage *suite.Coverage) string {
+	var b strings.Builder
+	if o.coverListing {
+		for _, doc := range src.specs {
+			fmt.Fprintf(&b, "%s\n%s", doc.File, coverage.Listing(doc.File, doc.Data))
+		}
+	}
+	if report.Coverage != nil {
+		b.WriteString(report.Coverage.Text())
+	}
+	return b.String()
+}
+
+// inOrder prints results in the order of their tests, each as soon as those before it
+// have been printed.
+type inOrder struct {
+	print   func(*suite.Result) error
+	at      map[string]int // indexes of tests by id
+	results []*suite.Result
+	next    int
+	err     error // the first of print
+}
+
+func newInOrder(tests []uniflow.Test, print func(*suite.Result) error) *inOrder {
+	p := &inOrder{print: print, at: make(map[string]int, len(tests)), results: make([]*suite.Result, len(tests))}
+	for i, t := range tests {
+		p.at[t.Node.ID] = i
+	}
+	return p
+}
+
+func (p *inOrder) done(r *suite.Result) {
+	p.results[p.at[r.Test.Node.ID]] = r
+	for p.next < len(p.results) && p.results[p.next] != nil {
+		if err := p.print(p.results[p.next]); err != nil && p.err == nil {
+			p.err = err
+		}
+		p.next++
+	}
+}

@@ -1,0 +1,267 @@
+package suite
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// maxShown bounds a payload in a report, in bytes.
+const maxShown = 200
+
+// Shown returns a payload on one line, as far as there is room.
+func Shown(v value.Value) string {
+	text := show.Printable(value.ErrorMap(v).String())
+	if len(text) <= maxShown {
+		return text
+	}
+	cut := maxShown
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// Text writes a result for people. sources returns the text of a file.
+func (r *Result) Text(w io.Writer, sources func(file string) []byte, colour bool) error {
+	word := "PASS"
+	if r.Err != nil {
+		word = "FAIL"
+	}
+	if colour {
+		word = map[bool]string{true: "\x1b[32m", false: "\x1b[31m"}[r.Err == nil] + word + "\x1b[0m"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s (%s)\n", word, show.Printable(r.Name()), show.Duration(r.Duration))
+	if r.Err != nil {
+		r.details(&b, sources, colour)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (r *Result) details(b *bytes.Buffer, sources func(string) []byte, colour bool) {
+	var found bytes.Buffer
+	for _, f := range r.Failures() {
+		found.Reset()
+		_ = diag.Render(&found, diag.List{f.Finding}, sources, colour) // a buffer takes all
+		indent(b, "  ", found.String())
+		if f.Assert != nil {
+			indent(b, "    ", f.Assert.text())
+		}
+	}
+	if len(r.Steps) > 0 {
+		b.WriteString("    trail:\n")
+		if r.Skipped > 0 {
+			fmt.Fprintf(b, "      … %s before\n", show.Count(int64(r.Skipped), "packet"))
+		}
+		for _, s := range r.Steps {
+			indent(b, "      ", s.String())
+		}
+	}
+	if r.Log != "" {
+		b.WriteString("    log:\n")
+		indent(b, "      ", r.Log)
+	}
+}
+
+func (s *Step) String() string {
+	text := s.From + "." + s.Out
+	if len(s.To) > 0 {
+		text += " -> " + strings.Join(s.To, ", ")
+	}
+	return show.Printable(text) + ": " + Shown(s.Payload)
+}
+
+// text shows what an assert has got.
+func (a *Assertion) text() string {
+	if diff := a.Diff(); diff != "" {
+		return a.Comparison + "\n(-want +got)\n" + diff
+	}
+	var b strings.Builder
+	if a.Comparison != "" {
+		fmt.Fprintf(&b, "%s\n  left:  %s\n  right: %s\n", a.Comparison, Shown(a.Got), Shown(a.Want))
+	}
+	if !a.Nothing {
+		fmt.Fprintf(&b, "payload: %s\n", Shown(a.Payload))
+	}
+	return b.String()
+}
+
+func indent(b *bytes.Buffer, by, text string) {
+	for line := range strings.Lines(text) {
+		b.WriteString(by + strings.TrimSuffix(line, "\n") + "\n")
+	}
+}
+
+// Counts returns how many tests have passed and failed.
+func Counts(results []*Result) (passed, failed int) {
+	for _, r := range results {
+		if r.Err == nil {
+			passed++
+		} else {
+			failed++
+		}
+	}
+	return passed, failed
+}
+
+// A Report is the results of a run as JSON.
+type Report struct {
+	Passed   int             `json:"passed"`
+	Failed   int             `json:"failed"`
+	NotRun   int             `json:"not_run"` // since the run was interrupted
+	Seconds  float64         `json:"seconds"`
+	Tests    []ReportedTest  `json:"tests"`
+	Coverage *CoverageReport `json:"coverage,omitempty"`
+}
+
+// A ReportedTest is one result in a [Report].
+type ReportedTest struct {
+	Name     string            `json:"name"`
+	File     string            `json:"file"`
+	Line     int               `json:"line"`
+	Passed   bool              `json:"passed"`
+	Seconds  float64           `json:"seconds"`
+	Failures []ReportedFailure `json:"failures,omitempty"`
+	Trail    []ReportedStep    `json:"trail,omitempty"` // of a failed test
+	Log      string            `json:"log,omitempty"`   // of a failed test
+}
+
+// A ReportedFailure is one failure of a [ReportedTest].
+type ReportedFailure struct {
+	Finding *diag.Diagnostic `json:"finding"`
+	Expect  string           `json:"expect,omitempty"`
+	Payload string           `json:"payload,omitempty"`
+	Diff    string           `json:"diff,omitempty"`
+}
+
+// A ReportedStep is one packet of a trail.
+type ReportedStep struct {
+	Node    string   `json:"node"`
+	Port    string   `json:"port"`
+	To      []string `json:"to,omitempty"`
+	Payload string   `json:"payload"`
+}
+
+// NewReport returns the results for programs.
+func NewReport(results []*Result, tests int, took time.Duration) *Report {
+	report := &Report{NotRun: tests - len(results), Seconds: took.Seconds(), Tests: []ReportedTest{}}
+	report.Passed, report.Failed = Counts(results)
+	for _, r := range results {
+		t := ReportedTest{
+			Name: r.Name(), File: r.Test.Node.Pos.File, Line: r.Test.Node.Pos.Line,
+			Passed: r.Err == nil, Seconds: r.Duration.Seconds(),
+		}
+		for _, f := range r.Failures() {
+			reported := ReportedFailure{Finding: f.Finding}
+			if a := f.Assert; a != nil {
+				reported.Expect, reported.Diff = a.Expect, a.Diff()
+				if !a.Nothing {
+					reported.Payload = Shown(a.Payload)
+				}
+			}
+			t.Failures = append(t.Failures, reported)
+		}
+		if r.Err != nil {
+			t.Log = r.Log
+			for _, s := range r.Steps {
+				t.Trail = append(t.Trail, ReportedStep{s.From, s.Out, s.To, Shown(s.Payload)})
+			}
+		}
+		report.Tests = append(report.Tests, t)
+	}
+	return report
+}
+
+type junitSuites struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Tests    int          `xml:"tests,attr"`
+	Failures int          `xml:"failures,attr"`
+	Time     string       `xml:"time,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Time     string      `xml:"time,attr"`
+	Stamp    string      `xml:"timestamp,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	File    string        `xml:"file,attr"`
+	Line    int           `xml:"line,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitFailure `xml:"failure"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit writes the results as JUnit XML, each namespace as a suite.
+func JUnit(w io.Writer, results []*Result, took time.Duration, sources func(file string) []byte) error {
+	all := junitSuites{Tests: len(results), Time: seconds(took)}
+	_, all.Failures = Counts(results)
+	at := make(map[string]int)
+	total := make(map[string]time.Duration)
+	for _, r := range results {
+		name := r.Test.Node.Namespace
+		i, ok := at[name]
+		if !ok {
+			i = len(all.Suites)
+			at[name] = i
+			all.Suites = append(all.Suites, junitSuite{Name: name, Stamp: r.Start.UTC().Format("2006-01-02T15:04:05")})
+		}
+		s := &all.Suites[i]
+		c := junitCase{
+			Name: r.Test.Node.String(), Class: name, File: r.Test.Node.Pos.File, Line: r.Test.Node.Pos.Line, Time: seconds(r.Duration),
+		}
+		if r.Err != nil {
+			var text bytes.Buffer
+			r.details(&text, sources, false)
+			c.Failure = &junitFailure{Type: "failure"}
+			for _, f := range r.Failures() {
+				if c.Failure.Message == "" {
+					c.Failure.Message = f.Finding.Error()
+				}
+				if f.Finding.Code != "" {
+					c.Failure.Type = string(f.Finding.Code)
+				}
+			}
+			c.Failure.Text = text.String()
+			s.Failures++
+		}
+		s.Tests++
+		s.Cases = append(s.Cases, c)
+		total[name] += r.Duration
+		s.Time = seconds(total[name])
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }

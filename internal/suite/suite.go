@@ -1,0 +1,268 @@
+// Package suite runs the tests in documents, and reports what they found.
+//
+// Read [Run] first, then recorder.go (what a test has sent and received), mock.go
+// (nodes that a run replaces), and the reports: text.go, json.go, junit.go and
+// coverage.go.
+//
+// Invariants: each test has an engine of its own, so nothing that one does is seen by
+// another; what a test has started has ended when its result is reported, unless the
+// result says otherwise.
+//
+// The package must not know which kinds exist, except that of the trigger that a fake
+// clock lets run.
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/clock"
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// Options are what to run. Kinds is required.
+type Options struct {
+	Kinds   []*node.Def
+	Source  uniflow.Source
+	Outline uniflow.Outline // of the source
+	Mocks   []*Mock
+	Timeout time.Duration // of each test that sets none; 0 for none
+
+	// Done is called after each test, for one at a time, in any order.
+	Done func(*Result)
+}
+
+// A Result is how one test ended.
+type Result struct {
+	Test     uniflow.Test
+	Start    time.Time
+	Duration time.Duration
+	Err      error  // nil if the test passed
+	Steps    []Step // what the test sent, up to its failure
+	Skipped  int    // earlier steps, which Steps leaves out
+	Log      string // what the nodes logged
+}
+
+// Name returns the name of the test with its namespace.
+func (r *Result) Name() string { return Name(r.Test) }
+
+// Name returns the name of a test with its namespace.
+func Name(t uniflow.Test) string { return t.Node.Namespace + "/" + t.Node.String() }
+
+// The kinds that the package knows. A schedule runs in tests with a fake clock: it
+// waits for nothing but the time. The others do not count in coverage.
+const (
+	schedule   = "schedule"
+	testKind   = "test"
+	assertKind = "assert"
+)
+
+// epoch is when the time of a fake clock begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// abandon is how long a test may go on after its context has ended.
+const abandon = time.Second
+
+// Run runs tests concurrently, and returns the results in the order of the tests. When
+// ctx ends, tests in progress fail, and the others are left out.
+func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *Coverage) {
+	s := &session{Options: opts, cover: newCoverage(opts.Outline, opts.Kinds)}
+	results := make([]*Result, len(tests))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(len(tests), runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := range next {
+				results[i] = s.test(ctx, tests[i])
+			}
+		})
+	}
+	for i := range tests {
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	workers.Wait()
+	var ended []*Result
+	for _, r := range results {
+		if r != nil {
+			ended = append(ended, r)
+		}
+	}
+	return ended, s.cover
+}
+
+type session struct {
+	Options
+	cover *Coverage
+	mu    sync.Mutex // held while Done is called
+}
+
+// test runs one test.
+func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
+	r := &Result{Test: t, Start: time.Now()}
+	limit := s.Timeout
+	if t.Timeout > 0 {
+		limit = t.Timeout
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if limit > 0 {
+		late := time.AfterFunc(limit, func() { cancel(fmt.Errorf("timeout: the test took longer than %s", limit)) })
+		defer late.Stop()
+	}
+	var log logBuffer
+	rec := newRecorder()
+	done := make(chan error, 1) // room for the result after the test was abandoned
+	opts := uniflow.Options{
+		Namespace: t.Node.Namespace, Whole: true, Observer: rec.observer(),
+		Kinds: s.kinds(t.FakeClock),
+		Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
+	}
+	var worker sync.WaitGroup // waited for by the result, unless it is abandoned
+	begin := func() { worker.Go(func() { done <- s.run(ctx, t, opts) }) }
+	if t.FakeClock {
+		fake := clock.New(epoch)
+		opts.Clock = fake
+		begin = func() {
+			fake.AfterFunc(0, func(begun context.Context) {
+				within, cancel := context.WithCancelCause(begun)
+				defer cancel(nil)
+				defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+				done <- s.run(within, t, opts)
+			})
+		}
+	}
+	begin()
+	r.Err = wait(ctx, done)
+	r.Duration = time.Since(r.Start)
+	if r.Err != nil && ctx.Err() != nil {
+		r.Err = context.Cause(ctx)
+	}
+	r.Steps, r.Skipped = rec.steps(s.Kinds, s.Outline.Links)
+	r.Log = log.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cover.add(rec)
+	if s.Done != nil {
+		s.Done(r)
+	}
+	return r
+}
+
+// errAbandoned is the failure of a test that does not obey its context.
+var errAbandoned = errors.New("the test goes on although its time is over: it is abandoned")
+
+// wait returns the result of a test, or gives up some time after its context has ended.
+func wait(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	over := time.NewTimer(abandon)
+	defer over.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-over.C:
+		return errors.Join(context.Cause(ctx), errAbandoned)
+	}
+}
+
+// run runs a test in an engine of its own. What it has forked is cancelled in the end.
+func (s *session) run(ctx context.Context, t uniflow.Test, opts uniflow.Options) (err error) {
+	engine, err := uniflow.New(opts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		over, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		cancel()
+		if stopped := engine.Shutdown(over); errors.Is(stopped, uniflow.ErrAbandoned) {
+			err = errors.Join(err, stopped)
+		}
+	}()
+	list, err := engine.Apply(ctx, s.Source)
+	if err != nil {
+		return err
+	}
+	if list.HasErrors() { // the source has none without the mocks
+		return list.Err()
+	}
+	return engine.Test(ctx, t.Node.Name)
+}
+
+// kinds returns the kinds of a test: triggers start nothing, and mocks replace nodes.
+func (s *session) kinds(fake bool) []*node.Def {
+	kinds := make([]*node.Def, len(s.Kinds))
+	for i, def := range s.Kinds {
+		kinds[i] = def
+		if def.New == nil || !def.Starts() && len(s.Mocks) == 0 {
+			continue
+		}
+		made := *def
+		serves := !def.Starts() || fake && def.Kind == schedule
+		made.New = func(init *node.Init) (node.Node, error) {
+			for _, m := range s.Mocks {
+				if m.Replaces(init.Node) {
+					return m.node(init), nil
+				}
+			}
+			n, err := def.New(init)
+			if _, tests := n.(node.Tester); err != nil || tests || serves {
+				return n, err
+			}
+			return inert{}, nil
+		}
+		kinds[i] = &made
+	}
+	return kinds
+}
+
+// An inert node is a trigger that starts nothing.
+type inert struct{}
+
+func (inert) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+// A logBuffer keeps the beginning of what is logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+const maxLog = 64 << 10
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.text.Len() < maxLog {
+		b.text.Write(line)
+	}
+	return len(line), nil
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
