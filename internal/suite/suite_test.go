@@ -1,0 +1,322 @@
+package suite_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/suite"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+var (
+	in  = []node.Port{{Name: "in"}}
+	out = []node.Port{{Name: "out"}}
+)
+
+func def(kind string, fields schema.Object, receive func(init *node.Init) node.ReceiverFunc) *node.Def {
+	return &node.Def{
+		Kind: kind, Summary: "Is for tests.", In: in, Out: out, Config: fields,
+		New: func(init *node.Init) (node.Node, error) { return receive(init), nil },
+	}
+}
+
+// waits sends a payload on after a time.
+func waits() *node.Def {
+	return def("waits", schema.Fields(schema.Duration("for")), func(init *node.Init) node.ReceiverFunc {
+		return func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Sleep(init.Config.Duration("for"), func(_ node.Process, resp node.Response) node.Result {
+				if resp.IsError() {
+					return node.Respond(resp)
+				}
+				return node.Send(0, pkt.Payload)
+			})
+		}
+	})
+}
+
+// forks sends a payload on in a process of its own, after a time.
+func forks() *node.Def {
+	return def("forks", schema.Fields(schema.Duration("for")), func(init *node.Init) node.ReceiverFunc {
+		return func(_ node.Process, pkt node.Packet) node.Result {
+			return node.Fork(node.Sleep(init.Config.Duration("for"), func(_ node.Process, resp node.Response) node.Result {
+				if resp.IsError() {
+					return node.Respond(resp)
+				}
+				return node.Send(0, pkt.Payload)
+			}))
+		}
+	})
+}
+
+// hangs waits for the end of its process.
+func hangs() *node.Def {
+	return def("hangs", schema.Object{}, func(*node.Init) node.ReceiverFunc {
+		return func(node.Process, node.Packet) node.Result {
+			return node.Block(func(ctx context.Context) node.Result { <-ctx.Done(); return node.Fail(ctx.Err()) })
+		}
+	})
+}
+
+// counts sends how many payloads it has got since it was made.
+func counts() *node.Def {
+	return def("counts", schema.Object{}, func(*node.Init) node.ReceiverFunc {
+		var n atomic.Int64
+		return func(node.Process, node.Packet) node.Result { return node.Send(0, value.Int(n.Add(1))) }
+	})
+}
+
+// ticks is a trigger, under a name of its own or that of the kind schedule.
+func ticks(kind string) *node.Def {
+	return &node.Def{
+		Kind: kind, Summary: "Is for tests.", Out: out,
+		New: func(init *node.Init) (node.Node, error) { return &ticker{clock: init.Clock}, nil },
+	}
+}
+
+type ticker struct {
+	clock node.Clock
+	mu    sync.Mutex
+	over  bool
+	stop  func() bool
+}
+
+func (*ticker) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+func (t *ticker) Serve(src node.Starter) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return nil
+	}
+	t.stop = t.clock.AfterFunc(time.Minute, func(ctx context.Context) {
+		src.Run(ctx, node.Send(0, value.Time(t.clock.Now())))
+		_ = t.Serve(src) // has no error
+	})
+	return nil
+}
+
+func (t *ticker) Stop(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	t.stop()
+	return nil
+}
+
+func kinds() []*node.Def {
+	return append(std.Defs(""), waits(), forks(), hangs(), counts(), ticks("schedule"), ticks("ticks"))
+}
+
+// run runs the tests in a document.
+func run(t *testing.T, ctx context.Context, text string, opts suite.Options) (map[string]*suite.Result, *suite.Coverage) {
+	t.Helper()
+	opts.Kinds = kinds()
+	opts.Source = uniflow.Source{Documents: []spec.Document{{File: "doc.yaml", Data: []byte(text)}}}
+	engine, err := uniflow.New(uniflow.Options{Kinds: opts.Kinds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outline, list := engine.Outline(opts.Source)
+	if list.HasErrors() {
+		t.Fatal(list.Err())
+	}
+	if err := engine.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	opts.Outline = outline
+	results, coverage := suite.Run(ctx, outline.Tests, opts)
+	byName := make(map[string]*suite.Result)
+	for _, r := range results {
+		byName[strings.TrimPrefix(r.Name(), "default/")] = r
+	}
+	return byName, coverage
+}
+
+// want compares how tests ended: empty for passed, or a part of the report.
+func want(t *testing.T, results map[string]*suite.Result, wanted map[string]string) {
+	t.Helper()
+	if len(results) != len(wanted) {
+		t.Errorf("got %d results, want %d", len(results), len(wanted))
+	}
+	for name, part := range wanted {
+		r := results[name]
+		if r == nil {
+			t.Errorf("%s: no result", name)
+			continue
+		}
+		var b bytes.Buffer
+		if err := r.Text(&b, nil, false); err != nil {
+			t.Error(err)
+		}
+		if (r.Err != nil) != (part != "") || !strings.Contains(b.String(), part) {
+			t.Errorf("%s: got\n%s\nwant %q", name, b.String(), part)
+		}
+	}
+}
+
+// TestClock lets an hour pass in no time, only for tests that say so.
+func TestClock(t *testing.T) {
+	began := time.Now()
+	results, _ := run(t, t.Context(), `
+- {kind: waits, name: hour, for: 1h}
+- {kind: waits, name: moment, for: 1ms}
+- {kind: forks, name: later, for: 30m, ports: {out: [{name: sink}]}}
+- {kind: nop, name: sink}
+- {kind: hangs, name: hangs}
+- {kind: schedule, name: schedule, ports: {out: [{name: tock}]}}
+- {kind: ticks, ports: {out: [{name: never}]}}
+- {kind: nop, name: tock}
+- {kind: nop, name: never}
+
+- {kind: test, name: fake, clock: fake, ports: {"out[0]": [{name: hour}], "out[1]": []}}
+- {kind: test, name: real, ports: {"out[0]": [{name: moment}], "out[1]": []}}
+- {kind: test, name: late, timeout: 20ms, ports: {"out[0]": [{name: hour}], "out[1]": []}}
+- {kind: test, name: stuck, clock: fake, timeout: 20ms, ports: {"out[0]": [{name: hangs}], "out[1]": []}}
+
+- {kind: test, name: fork, clock: fake, ports: {"out[0]": [{name: later}], "out[1]": [{name: arrived}]}}
+- {kind: assert, name: arrived, expect: self == null, timeout: 40m, target: {name: sink}}
+- {kind: test, name: early, clock: fake, ports: {"out[0]": [{name: later}], "out[1]": [{name: soon}]}}
+- {kind: assert, name: soon, expect: self == null, timeout: 20m, target: {name: sink}}
+- {kind: test, name: forgotten, ports: {"out[0]": [{name: later}], "out[1]": []}}
+
+- {kind: test, name: ticks, clock: fake, ports: {"out[0]": [{name: moment}], "out[1]": [{name: first}]}}
+- {kind: assert, name: first, expect: 'string(self) == "2000-01-01T00:01:00Z"', timeout: 1h, target: {name: tock}, ports: {out: [{name: second}]}}
+- {kind: assert, name: second, expect: 'string(self) == "2000-01-01T00:02:00Z"', timeout: 1h, target: {name: tock}}
+- {kind: test, name: no ticks, clock: fake, ports: {"out[0]": [{name: moment}], "out[1]": [{name: third}]}}
+- {kind: assert, name: third, expect: "true", timeout: 1h, target: {name: never}}
+- {kind: test, name: real time, ports: {"out[0]": [{name: moment}], "out[1]": [{name: fourth}]}}
+- {kind: assert, name: fourth, expect: "true", timeout: 1ms, target: {name: tock}}
+`, suite.Options{Timeout: time.Minute})
+	want(t, results, map[string]string{
+		"fake": "", "real": "", "late": "timeout: the test took longer than 20ms", "stuck": "timeout: the test took longer than 20ms",
+		"fork": "", "early": `"sink" has received nothing at in`, "forgotten": "",
+		"ticks": "", "no ticks": `"never" has received nothing at in`, "real time": `"tock" has received nothing at in`,
+	})
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the tests took %s", took)
+	}
+}
+
+// TestIsolation gives each test nodes of its own, and an order to its packets.
+func TestIsolation(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`
+- {kind: counts, name: counts, ports: {out: [{name: sink}]}}
+- {kind: nop, name: sink}
+- {kind: pipe, name: twice, ports: {"out[0]": [{name: counts}], "out[1]": [{name: counts}]}}
+- {kind: assert, name: once, expect: self == 1, target: {name: sink}, ports: {out: [{name: then}]}}
+- {kind: assert, name: then, expect: self == 2, target: {name: sink}, ports: {out: [{name: no more}]}}
+- {kind: assert, name: no more, expect: "true", timeout: 1ms, target: {name: sink}}
+`)
+	wanted := make(map[string]string)
+	for i := range 20 {
+		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: twice}], \"out[1]\": [{name: once}]}}\n", i)
+		wanted[fmt.Sprintf("t%d", i)] = `"sink" has received nothing at in after packet`
+	}
+	results, coverage := run(t, t.Context(), text.String(), suite.Options{})
+	want(t, results, wanted)
+	report := coverage.Report()
+	if r := report; r.Nodes.Used != 3 || r.Nodes.Total != 3 || r.Links.Used != 3 || r.Links.Total != 3 {
+		t.Errorf("got coverage\n%s", r.Text())
+	}
+}
+
+// TestMock replaces nodes by code.
+func TestMock(t *testing.T) {
+	mock := func(name, file, code string) *suite.Mock {
+		m, err := suite.NewMock(name, file, []byte(code), builtin.Languages())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	const text = `
+- {kind: hangs, name: a, ports: {out: [{name: b}], error: [{name: sorry}]}}
+- {kind: hangs, name: b}
+- {kind: snippet, name: sorry, language: text, code: sorry}
+- {kind: test, name: t, timeout: 10s, ports: {"out[0]": [{name: a}], "out[1]": [{name: judge}]}}
+- {kind: assert, name: judge, expect: self == "ab"}
+`
+	f := func(a, b *suite.Mock, wanted string) {
+		t.Helper()
+		results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{a, b}})
+		want(t, results, map[string]string{"t": wanted})
+	}
+	f(mock("a", "a.json", `"a"`), mock("default/b", "b.cel", `self + "b"`), "")
+	f(mock("default/a", "a.yml", `a`), mock("b", "b.TS", `export default (s: string) => s + "b"`), "")
+	f(mock("a", "a.txt", `ab`), mock("b", "b.js", `export default async (s) => s`), "")
+	f(mock("a", "a.js", `export default () => { throw new Error("no") }`), mock("b", "b.cel", `self`), `+"sorry"`)
+	f(mock("a", "a.json", `"a"`), mock("b", "b.cel", `self.x`), `node "b"`)
+	if _, err := suite.NewMock("a", "a.exe", nil, builtin.Languages()); err == nil {
+		t.Error("got no error for an extension that stands for no language")
+	}
+}
+
+// TestCancel ends tests under way, and leaves out the others.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{}, 100)
+	var text strings.Builder
+	text.WriteString("- {kind: hangs, name: hangs}\n")
+	for i := range 50 {
+		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: hangs}], \"out[1]\": []}}\n", i)
+	}
+	stop := time.AfterFunc(50*time.Millisecond, cancel)
+	defer stop.Stop()
+	results, _ := run(t, ctx, text.String(), suite.Options{Done: func(*suite.Result) { begun <- struct{}{} }})
+	if len(results) == 0 || len(results) >= 50 || len(results) != len(begun) {
+		t.Errorf("got %d results, %d calls, want those that had begun", len(results), len(begun))
+	}
+	for name, r := range results {
+		if !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("%s: got %v", name, r.Err)
+		}
+	}
+}
+
+// TestReports writes what XML and terminals cannot hold.
+func TestReports(t *testing.T) {
+	results, _ := run(t, t.Context(), `
+- {kind: snippet, name: odd, language: json, code: '{"b": "\u0000\u001b[31m]]>", "a": [1, 2.5, null]}'}
+- {kind: test, name: "<odd> & \"quoted\"", ports: {"out[0]": [{name: odd}], "out[1]": [{name: one}, {name: two}]}}
+- {kind: assert, name: one, expect: 'self == {"a": [1, 2.5, null], "b": ""}'}
+- {kind: assert, name: two, expect: 'size(self.a) < 3'}
+`, suite.Options{})
+	want(t, results, map[string]string{`<odd> & "quoted"`: "left:  3\n      right: 3"})
+	want(t, results, map[string]string{`<odd> & "quoted"`: `-  "b": ""`})
+	for _, r := range results {
+		if n := len(r.Failures()); n != 2 {
+			t.Errorf("got %d failures, want 2", n)
+		}
+		var b bytes.Buffer
+		if err := suite.JUnit(&b, []*suite.Result{r}, time.Second, nil); err != nil {
+			t.Fatal(err)
+		}
+		for d := xml.NewDecoder(&b); ; {
+			if _, err := d.Token(); err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Error(err)
+				}
+				break
+			}
+		}
+	}
+}
