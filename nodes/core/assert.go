@@ -67,7 +67,7 @@ func assertDef(o Options) *node.Def {
 // target finds the place that an assert looks at.
 func target(init *node.Init, cfg schema.Config) (node.Place, error) {
 	if (cfg.String("name") == "") == (cfg.String("id") == "") {
-		return node.Place{}, cfg.Errorf("", diag.CodeBadLink, "a target has a name, or else an id")
+		return node.Place{}, cfg.Errorf("", diag.CodeUnknownTarget, "a target has a name, or else an id")
 	}
 	at, err := init.Place(cfg.String("name"), cfg.String("id"), cfg.String("port"))
 	var d *diag.Diagnostic

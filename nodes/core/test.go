@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -25,6 +26,9 @@ func testDef() *node.Def {
 		Recall: node.Always(node.Effects),
 		Out:    []node.Port{{Name: "out", Doc: "`out[0]` takes null, and starts what is tested. `out[1]` takes the answer and -1, to judge it.", Indexes: node.Exactly(2)}},
 		New: func(init *node.Init) (node.Node, error) {
+			if init.Node.Name == "" {
+				return nil, diag.Errorf(diag.CodeBadNode, "a test needs a name").WithHint("the name says what it tests, and uniflow test selects it by that")
+			}
 			t := &test{settings: node.TestSettings{Timeout: init.Config.Duration("timeout"), FakeClock: init.Config.String("clock") == "fake"}}
 			t.judge = node.NewCall(passed)
 			t.act = node.NewCall(func(_ node.Process, resp node.Response) node.Result {

@@ -20,6 +20,11 @@ type conformCase func(t *testing.T) flowtest.Case
 
 // cases has a row for each kind: what [flowtest.Conform] sends to which node.
 var cases = map[string]conformCase{
+	"assert": plain(flowtest.Case{
+		Document: "- {kind: assert, name: n, expect: self == 7, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.List(value.Int(7), value.Int(-1)),
+		Allocs:   5, // of the language, and the new payload
+	}),
 	"batch": func(t *testing.T) flowtest.Case {
 		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		return flowtest.Case{
@@ -64,6 +69,9 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("total", value.Int(20))},
 		Allocs:   3, // of the language
+	}),
+	"test": plain(flowtest.Case{
+		Document: "- {kind: test, name: n, ports: {'out[0]': [{name: act}], 'out[1]': [{name: judge}]}}",
 	}),
 	"throw": plain(flowtest.Case{
 		Document: "- {kind: throw, name: n, status: 404}",
