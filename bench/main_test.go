@@ -51,8 +51,8 @@ func TestChosen(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].ID != "P4" || got[1].ID != "P10" {
 		t.Errorf("got %v, %v, want P4 and P10", got, err)
 	}
-	if got, err := chosen(""); err != nil || len(got) != 13 {
-		t.Errorf("got %d lines, %v, want all 13", len(got), err)
+	if got, err := chosen(""); err != nil || len(got) != len(Contract()) {
+		t.Errorf("got %d lines, %v, want all", len(got), err)
 	}
 	if got, err := chosen("P14"); err == nil {
 		t.Errorf("got %v, want an error", got)
@@ -77,8 +77,8 @@ func TestGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graphs := map[string]string{"ping": server.Ping("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
-	nodes := map[string]int{"ping": 3, "large": 1234, "large, a whole chain": 103}
+	graphs := map[string]string{"ping": server.Ping("0"), "shop": server.Shop("0"), "large": large("0", 1234), "large, a whole chain": large("0", 103)}
+	nodes := map[string]int{"ping": 3, "shop": 8, "large": 1234, "large, a whole chain": 103}
 	for _, p := range passThroughs() {
 		graphs[p.name], nodes[p.name] = chain("0", p, 50), 53
 	}

@@ -7,14 +7,18 @@ import (
 	"time"
 )
 
-// serve is the baseline server: GET /ping answered by hand with net/http. It has no
-// limits and no timeouts, which ours has and which cost time for each request.
+// serve is the baseline server: GET /ping answered by hand with net/http, and the shop
+// in several forms. It has no limits and no timeouts, which ours has and which cost time
+// for each request.
 func serve(ctx context.Context, addr string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("pong")) //nolint:errcheck // the client is gone
 	})
+	for _, form := range byHand() {
+		mux.HandleFunc("POST /"+form.name+"/orders", form.serve)
+	}
 	s := &http.Server{Addr: addr, Handler: mux}
 	defer context.AfterFunc(ctx, func() {
 		// A listener that is closed makes ListenAndServe return.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	_ "embed" // for the document of the shop
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,23 +18,48 @@ import (
 type Workload struct {
 	Name     string
 	Document func(port string) string
-	Ready    string       // a path that answers GET with 200
+	Ready    string       // a path that answers GET with Status
+	Status   int          // 200 if 0
 	Load     load.Options // without address and duration
 }
 
 // PingWorkload is [Ping] and 64 connections.
 func PingWorkload() Workload {
-	return Workload{"ping", Ping, "/ping", load.Options{Path: "/ping", Conns: 64, KeepAlive: true}}
+	return Workload{Name: "ping", Document: Ping, Ready: "/ping", Load: load.Options{Path: "/ping", Conns: 64, KeepAlive: true}}
 }
 
-// Workloads returns ping, and the API of orders.yaml in a folder.
+//go:embed shop.yaml
+var shop string
+
+// Shop is an API of orders on a port.
+func Shop(port string) string { return strings.Replace(shop, "port: 8000", "port: "+port, 1) }
+
+// An Order is what clients send to the API of [Shop].
+const Order = `{"customer":"ada.lovelace@example.com","note":"please ring twice","lines":[` +
+	`{"sku":"tea","count":3},{"sku":"coffee","count":1},{"sku":"cocoa","count":12},{"sku":"mate","count":2}]}`
+
+// ShopWorkload is [Shop] and 64 connections that send an [Order].
+func ShopWorkload() Workload {
+	return Workload{Name: "shop", Document: Shop, Ready: "/orders", Status: http.StatusMethodNotAllowed, Load: ShopLoad("/orders")}
+}
+
+// ShopLoad is what loads a server of [Shop] at a path.
+func ShopLoad(path string) load.Options {
+	return load.Options{
+		Path: path, JSON: Order, Conns: 64, KeepAlive: true,
+		Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
+	}
+}
+
+// Workloads returns ping, the shop, and the API of orders.yaml in a folder.
 func Workloads(examples string) ([]Workload, error) {
 	orders, err := os.ReadFile(filepath.Join(examples, "orders.yaml"))
 	return []Workload{
 		PingWorkload(),
-		{"orders", func(port string) string {
+		ShopWorkload(),
+		{Name: "orders", Document: func(port string) string {
 			return strings.Replace(string(orders), "port: 8000", "host: 127.0.0.1\n  port: "+port, 1)
-		}, "/greet/ada", load.Options{
+		}, Ready: "/greet/ada", Load: load.Options{
 			Path: "/orders", JSON: `{"item": "tea", "count": 3}`, Conns: 64, KeepAlive: true,
 			Accept: func(status int, _ []byte) bool { return status == http.StatusCreated },
 		}},
@@ -44,7 +70,7 @@ func Workloads(examples string) ([]Workload, error) {
 // stops it. A request that fails is an error.
 func (w Workload) Run(ctx context.Context, program, dir string, env []string, d time.Duration, flags ...string) (*load.Result, error) {
 	s, err := Workflow{
-		Name: w.Name, Document: w.Document, Path: w.Ready, Program: program, Dir: dir, Env: env, Flags: flags,
+		Name: w.Name, Document: w.Document, Path: w.Ready, Status: w.Status, Program: program, Dir: dir, Env: env, Flags: flags,
 	}.Serve(ctx)
 	if err != nil {
 		return nil, err

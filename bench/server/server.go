@@ -8,6 +8,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ import (
 type Options struct {
 	Name    string // in errors
 	Addr    string // 127.0.0.1:port
-	Path    string // that the server answers with 200, as in /ping
+	Path    string // that the server answers with Status, as in /ping
+	Status  int    // 200 if 0
 	Program string
 	Args    []string
 	Env     []string // the whole environment; that of this process if nil
@@ -40,6 +42,7 @@ type Server struct {
 	Name string
 	Addr string
 	path string
+	want int // status of path
 	cmd  *exec.Cmd
 	log  string
 
@@ -63,7 +66,7 @@ func FreeAddr() (string, error) {
 // Start starts a server and waits until it answers. After that the context does
 // not end it: Stop does, gracefully.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Name: o.Name, Addr: o.Addr, path: o.Path, log: o.Log, exited: make(chan struct{})}
+	s := &Server{Name: o.Name, Addr: o.Addr, path: o.Path, want: cmp.Or(o.Status, http.StatusOK), log: o.Log, exited: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
@@ -110,7 +113,7 @@ func (s *Server) await(ctx context.Context, limit time.Duration) error {
 	defer tick.Stop()
 	for {
 		resp, body, err := s.Get(ctx)
-		if err == nil && resp.StatusCode != http.StatusOK {
+		if err == nil && resp.StatusCode != s.want {
 			err = fmt.Errorf("%s: %.200q", resp.Status, body)
 		}
 		if err == nil {
@@ -187,7 +190,8 @@ func (s *Server) Resident() (float64, error) {
 type Workflow struct {
 	Name     string
 	Document func(port string) string
-	Path     string // that answers GET with 200; /ping if empty
+	Path     string // that answers GET with Status; /ping if empty
+	Status   int    // 200 if 0
 	Program  string // uniflow
 	Dir      string // of the document and the log, which have the name
 	Flags    []string
@@ -212,12 +216,9 @@ func (w Workflow) Serve(ctx context.Context) (*Server, error) {
 	if err := os.WriteFile(file, []byte(w.Document(port)), 0o600); err != nil {
 		return nil, err
 	}
-	path := w.Path
-	if path == "" {
-		path = "/ping"
-	}
+	path := cmp.Or(w.Path, "/ping")
 	return Start(ctx, Options{
-		Name: w.Name, Addr: addr, Path: path, Program: binary, Env: w.Env, Log: filepath.Join(w.Dir, w.Name+".log"),
+		Name: w.Name, Addr: addr, Path: path, Status: w.Status, Program: binary, Env: w.Env, Log: filepath.Join(w.Dir, w.Name+".log"),
 		Args: append([]string{"start", "--from-specs", file}, w.Flags...),
 	})
 }
