@@ -363,3 +363,30 @@ func (b *MapBuilder) Build() Value {
 	*b = MapBuilder{}
 	return v
 }
+
+// A Shape makes maps that have the same names, each in one allocation. It is immutable.
+type Shape struct {
+	names []string
+	size  int // of the names
+}
+
+// NewShape returns the shape of maps with the names, in that order. They must be unique.
+func NewShape(names ...string) *Shape {
+	s := &Shape{names: slices.Clone(names)}
+	for _, name := range names {
+		s.size += nameSize + len(name)
+	}
+	return s
+}
+
+// Map returns a map of the values, one for each name.
+func (s *Shape) Map(values ...Value) Value {
+	m := newMapData(len(s.names))
+	size, depth := s.size, uint16(0)
+	for i, name := range s.names {
+		m.fields[i] = Field{name, values[i]}
+		size += values[i].Size()
+		depth = max(depth, values[i].meta.depth())
+	}
+	return m.seal(size, depth)
+}

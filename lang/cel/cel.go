@@ -7,10 +7,13 @@
 // work. A name that the payload does not have is an error of the evaluation.
 //
 // Read [Language] first, then the environment below it, then program.go, which
-// evaluates. values.go converts between payloads and CEL values; ordered.go has maps
-// that keep their order; arith.go has arithmetic with mixed numbers. meter.go limits an
-// evaluation, functions.go and regex.go have the cost of each function, and call.go
-// charges calls. diagnose.go and explain.go make messages about wrong code.
+// evaluates: what is common by direct.go, with operators in direct_values.go and
+// comprehensions in direct_macros.go, and the rest by the library's interpreter.
+//
+// For the interpreter, values.go converts between payloads and CEL values; ordered.go
+// has maps that keep their order; arith.go has arithmetic with mixed numbers. meter.go
+// limits an evaluation, functions.go and regex.go have the cost of each function, and
+// call.go charges calls. diagnose.go and explain.go make messages about wrong code.
 //
 // The package must not know nodes, processes or how documents are parsed.
 package cel
@@ -157,6 +160,7 @@ func (l *Language) Compile(code diag.Text, opts lang.Options) (lang.Program, err
 		return nil, lang.Syntax(code, line, col, "%s", message(err))
 	}
 	p := &program{planned: planned, timeout: opts.Timeout, code: code, info: info, types: typeNames(), language: l}
+	p.direct, p.vars = shape.direct(checked.NativeRep().Expr())
 	if parsed.NativeRep().Expr().Kind() == ast.LiteralKind {
 		v, err := p.Eval(context.Background(), value.Null())
 		return folded{v}, err

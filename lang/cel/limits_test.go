@@ -17,6 +17,19 @@ import (
 // slow runs for minutes unless something stops it.
 const slow = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"
 
+// slows run for minutes too: one macro within another, with direct steps and without,
+// over lists and the names of maps.
+var slows = []string{
+	slow,
+	"self.all(a, self.all(b, self.all(c, dyn(a) + b + c >= 0)))",
+	"self.map(a, self.map(b, self.filter(c, c < 0)))",
+	"self.map(a, self.map(b, self.filter(c, dyn(c) < 0)))",
+	"self.exists_one(a, self.exists(b, self.exists_one(c, false)))",
+	"self.all(a, !self.exists(b, self.exists(c, {'a': [c]}.a[0] == -1)))",
+	"self.all(a, !self.exists(b, a in self.filter(c, false)))",
+	"[self].all(l, l.all(a, l.all(b, {'x': l}.all(name, l.all(c, c >= 0)))))",
+}
+
 func numbers(n int) value.Value {
 	elems := make([]value.Value, n)
 	for i := range elems {
@@ -26,30 +39,38 @@ func numbers(n int) value.Value {
 }
 
 func TestCostLimit(t *testing.T) {
-	_, err := compile(t, slow, lang.Options{}).Eval(context.Background(), numbers(3000))
-	if err == nil || !strings.Contains(err.Error(), "costs more than 10000000 steps") {
-		t.Errorf("got %v, want the cost limit", err)
+	for _, code := range slows {
+		_, err := compile(t, code, lang.Options{}).Eval(context.Background(), numbers(3000))
+		if err == nil || !strings.Contains(err.Error(), "costs more than 10000000 steps") {
+			t.Errorf("%s: got %v, want the cost limit", code, err)
+		}
 	}
 }
 
 func TestTimeout(t *testing.T) {
-	p := compile(t, slow, lang.Options{Timeout: 5 * time.Millisecond})
-	_, err := p.Eval(context.Background(), numbers(3000))
-	var timeout *lang.Timeout
-	if !errors.As(err, &timeout) || !errors.Is(err, context.DeadlineExceeded) || err.Error() != "timed out after 5ms" {
-		t.Errorf("got %v, want a timeout after 5ms", err)
-	}
-	if got, err := p.Eval(context.Background(), numbers(3)); err != nil || !got.Equal(value.Bool(true)) {
-		t.Errorf("after a timeout: got %v, %v, want true", got, err)
+	for _, code := range slows {
+		p := compile(t, code, lang.Options{Timeout: 5 * time.Millisecond})
+		_, err := p.Eval(context.Background(), numbers(3000))
+		var timeout *lang.Timeout
+		if !errors.As(err, &timeout) || !errors.Is(err, context.DeadlineExceeded) || err.Error() != "timed out after 5ms" {
+			t.Errorf("%s: got %v, want a timeout after 5ms", code, err)
+		}
+		if _, err := p.Eval(context.Background(), numbers(3)); err != nil {
+			t.Errorf("%s after a timeout: got error %v", code, err)
+		}
 	}
 }
 
 func TestCancel(t *testing.T) {
-	p := compile(t, slow, lang.Options{})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	_, err := p.Eval(&leaver{Context: ctx, leave: cancel}, numbers(3000))
-	if !errors.Is(err, errLeft) {
-		t.Errorf("got %v, want %v", err, errLeft)
+	var ctx context.Context
+	for _, code := range slows {
+		p := compile(t, code, lang.Options{})
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(t.Context())
+		_, err := p.Eval(&leaver{Context: ctx, leave: cancel}, numbers(3000))
+		if !errors.Is(err, errLeft) {
+			t.Errorf("%s: got %v, want %v", code, err, errLeft)
+		}
 	}
 	if _, err := compile(t, "self", lang.Options{}).Eval(ctx, value.Null()); !errors.Is(err, errLeft) {
 		t.Errorf("on a context that is done: got %v, want %v", err, errLeft)

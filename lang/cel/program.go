@@ -21,6 +21,8 @@ import (
 // A program is a compiled expression. It is immutable except for the pool.
 type program struct {
 	planned cel.Program
+	direct  direct // nil if the interpreter is needed
+	vars    int    // of direct
 	timeout time.Duration
 	code    diag.Text
 	info    *ast.SourceInfo
@@ -40,7 +42,7 @@ func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error)
 	}
 	vars.in = in
 	vars.meter.start(ctx, p.timeout)
-	v, err := p.eval(vars)
+	v, err := p.eval(ctx, vars)
 	if err != nil {
 		err = p.failure(ctx, &vars.meter, err)
 	}
@@ -50,7 +52,14 @@ func (p *program) Eval(ctx context.Context, in value.Value) (value.Value, error)
 	return v, err
 }
 
-func (p *program) eval(vars *activation) (value.Value, error) {
+func (p *program) eval(ctx context.Context, vars *activation) (value.Value, error) {
+	if p.direct != nil && !vars.in.IsError() { // an error has the names of a map
+		v, ok := p.evalDirect(vars)
+		if ok || vars.meter.stopped != nil {
+			return v, vars.meter.stopped
+		}
+		vars.meter.start(ctx, p.timeout)
+	}
 	out, _, err := p.planned.Eval(vars)
 	if err != nil {
 		return value.Value{}, err
@@ -106,6 +115,7 @@ type activation struct {
 	in    value.Value
 	self  ref.Val // in, wrapped; nil before the first use
 	meter meter
+	frame frame
 	types map[string]ref.Val
 }
 

@@ -85,7 +85,7 @@ func testCommand(a commands) *cobra.Command {
 		if err := o.check(s); err != nil {
 			return err
 		}
-		r, err := newReading(o.command, s, a.Stdin)
+		r, err := newReading(o.command, s, a.App)
 		if err != nil {
 			return err
 		}
