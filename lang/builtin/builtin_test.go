@@ -94,6 +94,9 @@ func BenchmarkEval(b *testing.B) {
 	run("cel/compare", "cel", "method == 'POST' && body.n > 40", lang.ModeExpression)
 	run("cel/map", "cel", "{'status': 200, 'body': body}", lang.ModeFunction)
 	run("cel/loop", "cel", "body.items.map(i, i.price * i.count)", lang.ModeFunction)
+	run("cel/judge", "cel", "size(path) > 0 && size(body.items) > 0 && body.items.all(i, i.count > 0)", lang.ModeExpression)
+	run("cel/order", "cel", "{'n': body.n, 'items': body.items.map(i, {'count': i.count, 'total': {'tea': 4, 'mate': 3}['tea'] * i.count})}", lang.ModeFunction)
+	run("cel/interpreted", "cel", "body.items.map(i, string(i.price))", lang.ModeFunction) // string has no direct step
 	run("javascript/compare", "javascript", "method === 'POST' && body.n > 40", lang.ModeExpression)
 	run("javascript/map", "javascript", "export default i => ({ status: 200, body: i.body })", lang.ModeFunction)
 	run("javascript/loop", "javascript", "export default i => i.body.items.map(x => x.price * x.count)", lang.ModeFunction)
