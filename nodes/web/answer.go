@@ -82,10 +82,10 @@ func (a *answerWriter) writeResponse(x *exchange, resp node.Response) (status, s
 		}
 		e.header = value.Null()
 	}
-	contentType, err := setHeaders(x.w.Header(), e.header)
+	contentType, err := setHeaders(x.w.Header(), e.header, isServerHeader)
 	if err != nil {
 		clear(x.w.Header())
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("answer: %w", err)
 	}
 	if !e.hasBody || !bodyAllowed(e.status) {
 		return a.finish(x, e.status, nil)
@@ -106,35 +106,16 @@ func (a *answerWriter) writeEcho(x *exchange) (status, size int, err error) {
 func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v value.Value) (int, int, error) {
 	h := x.w.Header()
 	m := parseMedia(contentType)
-	if s, ok := v.AsString(); ok {
-		switch {
-		case m.kind == mediaNone:
-			if prefersJSON(x.r.Header["Accept"]) {
-				h["Vary"] = append(h["Vary"], "Accept")
-				break
-			}
-			h["Content-Type"] = headerText
-			return a.finish(x, status, stringBytes(s))
-		case m.kind == mediaJSON:
-		case m.kind == mediaText && m.charset != "":
-			return a.finish(x, status, fromUTF8(m.charset, s))
-		default:
-			return a.finish(x, status, stringBytes(s))
-		}
-	} else if b, ok := v.AsBinary(); ok {
+	if m.kind == mediaNone && v.Kind() == value.KindString && prefersJSON(x.r.Header["Accept"]) {
+		h["Vary"] = append(h["Vary"], "Accept")
+	} else if data, detected, ok, err := plainBody(m, v); err != nil {
+		clear(h)
+		return 0, 0, fmt.Errorf("answer: %w", err)
+	} else if ok {
 		if m.kind == mediaNone {
-			h["Content-Type"] = headerOctets
+			h["Content-Type"] = detected
 		}
-		return a.finish(x, status, b)
-	} else if m.kind == mediaForm && v.Kind() == value.KindMap {
-		form, err := encodeForm(v)
-		if err != nil {
-			clear(h)
-			return 0, 0, err
-		}
-		return a.finish(x, status, form)
-	} else if m.kind == mediaText && v.IsNull() {
-		return a.finish(x, status, nil)
+		return a.finish(x, status, data)
 	}
 	if m.kind == mediaNone {
 		h["Content-Type"] = headerJSON
@@ -147,6 +128,32 @@ func (a *answerWriter) writeBody(x *exchange, status int, contentType string, v 
 		return 0, 0, fmt.Errorf("answer: body: %w", err)
 	}
 	return a.finish(x, status, keepArray(buf, data))
+}
+
+// plainBody returns the bytes of a body in the form of a media type, and the type of
+// one without. ok is false for a value that is written as JSON. The bytes may be those
+// of the value.
+func plainBody(m media, v value.Value) (data []byte, detected []string, ok bool, err error) {
+	if s, isString := v.AsString(); isString {
+		switch {
+		case m.kind == mediaJSON:
+			return nil, nil, false, nil
+		case m.kind == mediaText && m.charset != "":
+			return fromUTF8(m.charset, s), nil, true, nil
+		}
+		return stringBytes(s), headerText, true, nil
+	}
+	if b, isBinary := v.AsBinary(); isBinary {
+		return b, headerOctets, true, nil
+	}
+	switch {
+	case m.kind == mediaForm && v.Kind() == value.KindMap:
+		data, err = encodeForm(v)
+		return data, nil, err == nil, err
+	case m.kind == mediaText && v.IsNull():
+		return nil, nil, true, nil
+	}
+	return nil, nil, false, nil
 }
 
 // keepArray makes buf keep the array of data for the next use.
@@ -259,22 +266,22 @@ func isServerHeader(name string) bool {
 	return false
 }
 
-// setHeaders sets the headers of an answer, names in any case, and returns the
-// Content-Type among them.
-func setHeaders(h http.Header, header value.Value) (contentType string, err error) {
+// setHeaders sets headers that a workflow has given, names in any case, except for
+// those that skip reports. It returns the Content-Type among them.
+func setHeaders(h http.Header, header value.Value, skip func(name string) bool) (contentType string, err error) {
 	switch header.Kind() {
 	case value.KindNull:
 		return "", nil
 	case value.KindMap:
 	default:
-		return "", fmt.Errorf("answer: header is a %s: want a map", header.Kind())
+		return "", fmt.Errorf("header is a %s: want a map", header.Kind())
 	}
 	for name, v := range header.Fields() {
 		if !validToken(name) {
-			return "", fmt.Errorf("answer: %q is not a valid header name", clip(name, maxQuote))
+			return "", fmt.Errorf("%q is not a valid header name", clip(name, maxQuote))
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
-		if isServerHeader(key) {
+		if skip(key) {
 			continue
 		}
 		list, err := headerValues(h[key], name, v)
@@ -298,7 +305,7 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	if v.Kind() == value.KindList {
 		for _, elem := range v.Elems() {
 			if elem.Kind() == value.KindList {
-				return nil, fmt.Errorf("answer: header %q has a list within its list", clip(name, maxQuote))
+				return nil, fmt.Errorf("header %q has a list within its list", clip(name, maxQuote))
 			}
 			var err error
 			if list, err = headerValues(list, name, elem); err != nil {
@@ -312,10 +319,10 @@ func headerValues(list []string, name string, v value.Value) ([]string, error) {
 	}
 	s, ok := text(v)
 	if !ok {
-		return nil, fmt.Errorf("answer: header %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
+		return nil, fmt.Errorf("header %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
 	}
 	if !validHeaderValue(s) {
-		return nil, fmt.Errorf("answer: header %q has control characters", clip(name, maxQuote))
+		return nil, fmt.Errorf("header %q has control characters", clip(name, maxQuote))
 	}
 	return append(list, s), nil
 }
@@ -338,7 +345,7 @@ func encodeForm(v value.Value) ([]byte, error) {
 	add := func(name string, v value.Value) error {
 		s, ok := text(v)
 		if !ok {
-			return fmt.Errorf("answer: form field %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
+			return fmt.Errorf("form field %q is a %s: want a string or a list of strings", clip(name, maxQuote), v.Kind())
 		}
 		if len(out) > 0 {
 			out = append(out, '&')

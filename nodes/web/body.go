@@ -256,10 +256,9 @@ func decodeMultipart(m media, data []byte, b *budget) (value.Value, error) {
 			values.add(name, v)
 			continue
 		}
-		header := headerView{header: http.Header(part.Header)}
 		files.add(name, value.Map(
 			value.Field{Name: "filename", Value: value.String(strings.ToValidUTF8(filename, "\ufffd"))},
-			value.Field{Name: keyHeader, Value: value.UniqueMap(header.Fields())},
+			value.Field{Name: keyHeader, Value: value.UniqueMap(headerFields(http.Header(part.Header)))},
 			value.Field{Name: "size", Value: value.Int(int64(len(content)))},
 			value.Field{Name: "data", Value: v},
 		))

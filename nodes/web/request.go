@@ -64,15 +64,17 @@ type headerView struct {
 }
 
 // Fields returns the headers sorted by name, as net/http does not keep their order.
-func (v *headerView) Fields() []value.Field {
-	names := make([]string, 0, len(v.header))
-	for name := range v.header {
+func (v *headerView) Fields() []value.Field { return headerFields(v.header) }
+
+func headerFields(header http.Header) []value.Field {
+	names := make([]string, 0, len(header))
+	for name := range header {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	fields := make([]value.Field, len(names))
 	for i, name := range names {
-		fields[i] = value.Field{Name: name, Value: stringList(v.header[name])}
+		fields[i] = value.Field{Name: name, Value: stringList(header[name])}
 	}
 	return fields
 }
