@@ -8,6 +8,7 @@ const (
 	CodeUnusedEnv   Code = "F5004"
 	CodeEndless     Code = "F5005"
 	CodeNotTemplate Code = "F5006"
+	CodeInsecure    Code = "F5007"
 )
 
 func lintEntries() []Entry {
@@ -36,5 +37,9 @@ func lintEntries() []Entry {
 			"A string has the form of a template, such as `{{ .KEY }}`, but the spec has no `env`: the braces stay as they are. Bind the keys in `env`, also to render a template that takes its values from the environment.",
 			"kind: snippet\nlanguage: text\ncode: hello {{ .NAME }}\n",
 			"kind: snippet\nlanguage: text\nenv: {NAME: {data: world}}\ncode: hello {{ .NAME }}\n"},
+		{CodeInsecure, "certificates that are not verified",
+			"With `skip_verify`, any server can pretend to be the service, and read and change all that is sent. To trust a certificate of your own, put that of its authority into `ca`.",
+			"kind: http\nurl: https://10.0.0.5/\ntls: {skip_verify: true}\n",
+			"kind: http\nurl: https://10.0.0.5/\ntls: {ca: /etc/service/ca.pem}\n"},
 	}
 }

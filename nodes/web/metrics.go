@@ -73,7 +73,10 @@ func (c *listenerMetrics) add(shard int, r *route, status int, d time.Duration) 
 			at = c.forRoute(r)
 		}
 	}
-	s := &at.shards[shard]
+	at.shards[shard].add(status, d)
+}
+
+func (s *metricShard) add(status int, d time.Duration) {
 	s.classes[min(status/100, len(s.classes)-1)].Add(1)
 	s.durations[bucket(d)].Add(1)
 	s.nanos.Add(int64(d))
@@ -87,6 +90,14 @@ func bucket(d time.Duration) int {
 		}
 	}
 	return len(durationBounds)
+}
+
+func durationSeconds() []float64 {
+	bounds := make([]float64, len(durationBounds))
+	for i, bound := range durationBounds {
+		bounds[i] = bound.Seconds()
+	}
+	return bounds
 }
 
 // forRoute returns the metrics of a route, and stores them in the route.
@@ -142,10 +153,6 @@ func (c *listenerMetrics) measure(report func(node.Metric)) {
 
 func (c *routeMetrics) measure(name routeName, report func(node.Metric)) {
 	labels := []node.Label{{Name: "method", Value: name.method}, {Name: "route", Value: name.path}}
-	bounds := make([]float64, len(durationBounds))
-	for i, bound := range durationBounds {
-		bounds[i] = bound.Seconds()
-	}
 	counts := make([]uint64, len(durationBounds)+1)
 	var classes [6]uint64
 	var nanos int64
@@ -172,7 +179,7 @@ func (c *routeMetrics) measure(name routeName, report func(node.Metric)) {
 	report(node.Metric{
 		Name: "http_answer_duration_seconds", Help: "Time from the head of a request to its answer, by route.",
 		Type: node.MetricHistogram, Labels: labels,
-		Bounds: bounds, Counts: counts, Sum: time.Duration(nanos).Seconds(),
+		Bounds: durationSeconds(), Counts: counts, Sum: time.Duration(nanos).Seconds(),
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package web holds the node kinds that speak HTTP: listener and router.
+// Package web holds the node kinds that speak HTTP: listener, router and http.
 //
 // Read listener.go first: a listener is a node of one generation, and serves through
 // a [server] that outlives it. Then follow a request: exchange.go (the order of
@@ -7,6 +7,10 @@
 // and coding.go (media types, Accept and Content-Encoding). routes.go finds the route
 // of a path, and router.go is the node around it. server.go, socket.go and drain.go
 // start, reload and stop. conn.go and pending.go limit what slow clients cost.
+//
+// client.go is the node that calls services: client_request.go makes a request of a
+// payload, client_answer.go a payload of its answer, client_error.go an error of a
+// failure. client_transport.go has the connections, and which addresses they may go to.
 //
 // Invariants: a request that was accepted is answered, whatever it contains and
 // whatever is reloaded or stopped meanwhile. Headers and queries are built only when
@@ -19,4 +23,4 @@ package web
 import "github.com/uniflow-labs/uniflow/node"
 
 // Defs returns the kinds of this package.
-func Defs() []*node.Def { return []*node.Def{listenerDef(), routerDef()} }
+func Defs() []*node.Def { return []*node.Def{listenerDef(), routerDef(), clientDef()} }

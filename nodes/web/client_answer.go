@@ -1,0 +1,129 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// An answerPayload is the memory of an answer's payload: one allocation for its view and
+// its fields, with room for one more. It does not refer to the connection.
+type answerPayload struct {
+	fields [5]value.Field
+	header answerHeader
+}
+
+// An answerHeader makes a map of lists of an answer's headers when they are first read.
+type answerHeader struct{ header http.Header }
+
+// Fields implements [value.FieldSource].
+func (v *answerHeader) Fields() []value.Field { return headerFields(v.header) }
+
+// read makes the payload of an answer.
+func (n *client) read(resp *http.Response) (value.Value, error) {
+	body, err := n.readBody(resp)
+	if err != nil {
+		return value.Value{}, err
+	}
+	a := &answerPayload{header: answerHeader{resp.Header}}
+	f := &a.fields
+	f[0] = value.Field{Name: keyStatus, Value: value.Int(int64(resp.StatusCode))}
+	f[1] = value.Field{Name: keyProtocol, Value: value.String(resp.Proto)}
+	f[2] = value.Field{Name: keyHeader, Value: value.LazyMap(&a.header, 256*len(resp.Header), viewDepth)}
+	f[3] = value.Field{Name: keyBody, Value: body}
+	return value.UniqueMap(f[:4]), nil
+}
+
+// readBody reads and decodes the body of an answer, and removes the headers that are
+// about its encoding.
+func (n *client) readBody(resp *http.Response) (value.Value, error) {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return value.Value{}, errors.New("the service answered 101 Switching Protocols, for which nothing has asked")
+	}
+	if resp.Request.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
+		return value.Null(), nil
+	}
+	a := n.accounts.Get().(*account)
+	defer a.end()
+	var r io.Reader = resp.Body
+	length := resp.ContentLength
+	if encodings := resp.Header["Content-Encoding"]; len(encodings) > 0 && length != 0 {
+		decoded, err := newDecodedReader(&boundedReader{resp.Body, n.bodyBytes}, encodings, a.reserve)
+		switch {
+		case errors.Is(err, io.EOF): // there is no body
+		case errors.Is(err, errUnknownCoding):
+			return value.Value{}, &bodyError{codeBody, err}
+		case err != nil:
+			return value.Value{}, err
+		default:
+			defer decoded.Close()
+			r = decoded
+		}
+		length = -1
+		delete(resp.Header, "Content-Encoding")
+		delete(resp.Header, "Content-Length")
+	}
+	if length > int64(n.bodyBytes) {
+		return value.Value{}, tooLarge(n.bodyBytes)
+	}
+	data, err := readAll(r, length, n.bodyBytes, a.reserve)
+	if err != nil {
+		return value.Value{}, err
+	}
+	contentType := ""
+	if list := resp.Header["Content-Type"]; len(list) > 0 {
+		contentType = list[0]
+	}
+	v, _, err := decodeBody(contentType, data, a.reserve)
+	if err != nil && !errors.Is(err, errBusy) {
+		return value.Value{}, &bodyError{codeBody, err}
+	}
+	return v, err
+}
+
+// A boundedReader fails after a number of bytes: what compresses to nothing would never
+// reach the limit on the decompressed body.
+type boundedReader struct {
+	r    io.Reader
+	left int
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return 0, &bodyError{codeTooLarge, errors.New("the compressed body is too large")}
+	}
+	return n, err
+}
+
+// An account counts the bytes that one answer reserves while it is read.
+type account struct {
+	n       *client
+	held    int64
+	reserve func(bytes int) error
+}
+
+func newAccount(n *client) *account {
+	a := &account{n: n}
+	a.reserve = a.take
+	return a
+}
+
+func (a *account) take(bytes int) error {
+	if a.n.bytes.Add(int64(bytes)) > a.n.heldBytes && bytes > 0 {
+		a.n.bytes.Add(-int64(bytes))
+		return fmt.Errorf("answers that are read take more than %d bytes together: %w", a.n.heldBytes, errBusy)
+	}
+	a.held += int64(bytes)
+	return nil
+}
+
+// end releases what the account holds.
+func (a *account) end() {
+	a.n.bytes.Add(-a.held)
+	a.held = 0
+	a.n.accounts.Put(a)
+}
