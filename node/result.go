@@ -39,6 +39,8 @@ type more struct {
 	Block    func(context.Context) Result
 	Inner    Result
 	Delay    time.Duration
+
+	UntilError bool // of Packets and Children
 }
 
 // Then continues after a response. It obeys the rules of [Node.Receive], and is
@@ -117,6 +119,18 @@ func SendAll(packets []Out, then ThenAll) Result {
 // storage, and end with it. Spawn takes ownership of the slice.
 func Spawn(children []Result, limit int, then ThenAll) Result {
 	return Result{contents{Op: effect.Many, More: &more{Children: children, Limit: limit, ThenAll: then}}}
+}
+
+// UntilError makes a [SendAll] or a [Spawn] end early: once a response is an error,
+// the packets that have not been sent, and the children that have not started, are
+// left out, and their responses are None. The packets of such a SendAll are sent
+// while the process has room for them, so that any number fits into its budget.
+// Other results stay as they are.
+func UntilError(r Result) Result {
+	if r.contents.Op == effect.Many {
+		r.contents.More.UntilError = true
+	}
+	return r
 }
 
 // Block runs a function that waits for something outside: a clock, a peer, a

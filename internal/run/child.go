@@ -12,14 +12,17 @@ import (
 
 // spawn starts the children of a Spawn, as many at a time as its limit allows.
 func (p *process) spawn(at int32, f *frame, children []node.Result, limit int) {
-	n := len(children)
-	if n > p.gen.budget.Packets {
+	first := len(children)
+	if limit > 0 {
+		first = min(first, limit)
+	}
+	if first > p.gen.budget.Packets {
 		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
 	}
-	first := n
-	if limit > 0 {
-		first = min(n, limit)
+	for i := range children {
+		f.bytes += children[i].Effect().Payload.Size()
 	}
+	p.charge(f.bytes)
 	f.spawned = &pendingChildren{children: children, next: first}
 	for i := range first {
 		p.startChild(at, continuation{f, int32(i)}, children[i])
@@ -44,13 +47,15 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 
 // childEnded starts the next child and uses the response of the one that ended.
 func (p *process) childEnded(a arrival) {
-	f := a.child.frame
+	f, e := a.child.frame, a.value.Effect()
+	if f.stops && e.Payload.IsError() {
+		p.leaveOut(f)
+	}
 	if c := f.spawned; c.next < len(c.children) {
 		i := c.next
 		c.next++
 		p.startChild(f.node, continuation{f, int32(i)}, c.children[i])
 	}
-	e := a.value.Effect()
 	p.answer(f.node, a.child, node.Response{Payload: e.Payload, None: e.Op == effect.None})
 }
 

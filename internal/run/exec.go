@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
@@ -37,6 +38,8 @@ func (p *process) runQueue() (finished, panicked bool) {
 			p.arrivals[p.taken] = arrival{}
 			p.taken++
 			p.arrive(a)
+		case p.outside == 0 && len(p.unsent) > 0:
+			p.sendNext()
 		case p.root.pending == 0:
 			return true, false
 		case !p.takeArrivals():
@@ -46,30 +49,37 @@ func (p *process) runQueue() (finished, panicked bool) {
 }
 
 // takeArrivals takes what other goroutines have posted. If there is nothing, it
-// releases the token and runs blocking work on this goroutine. It reports whether
-// the caller holds the token; if not, the goroutine that posts next takes it.
+// sends what is unsent, or else releases the token and runs blocking work on this
+// goroutine. It reports whether the caller holds the token; if not, the goroutine
+// that posts next takes it.
 func (p *process) takeArrivals() (token bool) {
 	idle := p.idle
 	p.idle = work{}
 	if p.packets != nil {
 		p.publish(p.queue.n+p.waiting, p.bytes)
 	}
+	more := p.hasUnsent()
 	p.mu.Lock()
 	p.arrivals, p.mu.inbox = p.mu.inbox, p.arrivals[:0]
 	p.taken = 0
 	alone := len(p.arrivals) == 0
-	if alone {
+	if alone && !more {
 		p.mu.busy = false
 	}
 	p.mu.Unlock()
 	switch {
-	case idle.run == nil:
-		return !alone
-	case alone:
+	case !alone || more:
+		if idle.run != nil {
+			p.spawnWork(idle)
+		}
+		if alone {
+			p.sendNext()
+		}
+		return true
+	case idle.run != nil:
 		return p.post(p.runWork(idle))
 	}
-	p.spawnWork(idle)
-	return true
+	return false
 }
 
 // post hands an arrival to the holder of the token. If no goroutine holds it, the
@@ -363,12 +373,15 @@ func (p *process) fillUp(to continuation, resp node.Response) (at int32, up cont
 		}
 		at, up = f.node, f.up
 		if f.thenAll != nil && p.aborted == nil {
-			thenAll, resps := f.thenAll, append([]node.Response(nil), f.resps...)
+			thenAll, resps := f.thenAll, f.resps
+			if len(resps) <= len(f.few) {
+				resps = slices.Clone(resps) // the frame backs them
+			}
 			p.freeFrame(f)
 			p.current.node, p.current.to = at, up
 			return at, up, thenAll(p.facade(), resps)
 		}
-		if len(f.resps) > 1 {
+		if len(f.resps) > 1 && p.aborted == nil {
 			resp = node.Join(f.resps)
 		}
 		then := f.then
@@ -394,9 +407,13 @@ func (p *process) many(at int32, to continuation, r *node.Result) (int32, contin
 		return at, to, more.ThenAll(p.facade(), nil)
 	}
 	f := p.newFrame(to, at, n)
-	f.thenAll = more.ThenAll
+	f.thenAll, f.stops = more.ThenAll, more.UntilError
 	if len(more.Children) > 0 {
 		p.spawn(at, f, more.Children, more.Limit)
+		return 0, continuation{}, node.Result{}
+	}
+	if more.UntilError {
+		p.sendLater(f, more.Packets)
 		return 0, continuation{}, node.Result{}
 	}
 	out := p.vertices[at].Out

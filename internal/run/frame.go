@@ -1,6 +1,9 @@
 package run
 
 import (
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -37,6 +40,7 @@ type frame struct {
 	few     [2]node.Response // backs resps if they are few
 	spawned *pendingChildren // of a Spawn
 	next    *frame           // on the free list
+	stops   bool             // an error leaves out what has not been sent or started
 }
 
 // pendingChildren are the children of a Spawn. Those from next on have not started
@@ -44,6 +48,76 @@ type frame struct {
 type pendingChildren struct {
 	children []node.Result
 	next     int
+}
+
+// unsent are the packets of a node.UntilError that have not been sent yet: those from
+// next on. A process sends them when its queue is empty, the latest first, so that a
+// list within a list ends before the outer one goes on.
+type unsent struct {
+	frame   *frame
+	packets []node.Out
+	next    int
+	bytes   int // their share of the process's budget
+}
+
+// maxOutside is how many packets of a process may be in blocking work or wait for it
+// while more of a node.UntilError are sent.
+const maxOutside = 10_000
+
+// sendLater makes packets unsent.
+func (p *process) sendLater(f *frame, packets []node.Out) {
+	bytes := 0
+	for i := range packets {
+		bytes += packets[i].Payload.Size()
+	}
+	p.charge(bytes)
+	if len(p.unsent) >= p.gen.budget.Packets {
+		p.abort(p.overBudget(diag.CodePendingPackets, "pending packets", p.gen.budget.Packets))
+	}
+	p.unsent = append(p.unsent, unsent{frame: f, packets: packets, bytes: bytes})
+}
+
+// hasUnsent reports whether the process has something to send, and room for it.
+func (p *process) hasUnsent() bool {
+	return len(p.unsent) > 0 && (p.outside+p.waiting < maxOutside || p.aborted != nil)
+}
+
+// sendNext sends the next packet of the latest node.UntilError.
+func (p *process) sendNext() {
+	u := &p.unsent[len(p.unsent)-1]
+	packet, to := u.packets[u.next], continuation{u.frame, int32(u.next)}
+	at, size := u.frame.node, packet.Payload.Size()
+	u.next++
+	u.bytes -= size
+	p.bytes -= size
+	if u.next == len(u.packets) {
+		p.forget(len(p.unsent) - 1)
+	}
+	r := node.Send(packet.Port, packet.Payload)
+	if t, direct := p.apply(at, noInPort, to, &r); direct {
+		p.deliver(t)
+	}
+}
+
+func (p *process) forget(i int) {
+	p.bytes -= p.unsent[i].bytes
+	p.unsent = slices.Delete(p.unsent, i, i+1)
+}
+
+// leaveOut fills the slots of what a frame has not sent or started yet.
+func (p *process) leaveOut(f *frame) {
+	left := 0
+	if c := f.spawned; c != nil {
+		left = len(c.children) - c.next
+		c.next = len(c.children)
+	} else if i := slices.IndexFunc(p.unsent, func(u unsent) bool { return u.frame == f }); i >= 0 {
+		left = len(p.unsent[i].packets) - p.unsent[i].next
+		p.forget(i)
+	}
+	for i := len(f.resps) - left; i < len(f.resps); i++ {
+		f.resps[i].None = true
+	}
+	f.pending -= int32(left)
 }
 
 // newFrame takes a frame with n slots from the free list.
@@ -79,6 +153,9 @@ func (p *process) fill(to continuation, resp node.Response) (complete bool) {
 		size := resp.Payload.Size()
 		f.bytes += size
 		p.charge(size)
+		if f.stops && resp.IsError() {
+			p.leaveOut(f)
+		}
 	}
 	return f.pending == 0
 }

@@ -38,6 +38,7 @@ type process struct {
 	queue      queue
 	root       frame
 	free       *frame
+	unsent     []unsent
 	gates      []gate
 	idle       work // blocking work for the holder of the token, once the queue is empty
 	deliveries int64
@@ -133,7 +134,7 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 
 // release clears the process and puts it back into its pool.
 func (p *process) release() {
-	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && p.outside == 0 && p.waiting == 0,
+	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && len(p.unsent) == 0 && p.outside == 0 && p.waiting == 0,
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
 	// Without the lock: all packets have been answered, so no other goroutine
 	// touches the process, and those that did have posted to the inbox since.
