@@ -15,10 +15,10 @@ func TestAllocs(t *testing.T) {
 		return // the detector and the checks allocate, too
 	}
 	end := mark("end")
-	f := func(want float64, spec string) {
+	of := func(payload value.Value, want float64, spec string) {
 		t.Helper()
 		e := engine(t, "- "+spec+"\n"+end)
-		payload, ctx := value.Int(7), t.Context()
+		ctx := t.Context()
 		got := testing.AllocsPerRun(200, func() {
 			if _, _, err := e.Run(ctx, "n", payload); err != nil {
 				t.Fatal(err)
@@ -27,6 +27,10 @@ func TestAllocs(t *testing.T) {
 		if got > want {
 			t.Errorf("%s: got %v allocations, want at most %v", spec, got, want)
 		}
+	}
+	f := func(want float64, spec string) {
+		t.Helper()
+		of(value.Int(7), want, spec)
 	}
 	f(0, "{kind: nop, name: n}")
 	f(0, "{kind: snippet, name: n, language: text, code: x, ports: {out: [{name: end}]}}")
@@ -41,4 +45,16 @@ func TestAllocs(t *testing.T) {
 	f(2, "{kind: limit, name: n, concurrency: 1, ports: {out: [{name: end}]}}") // the context for the deferred function
 	f(0, "{kind: pipe, name: n}")
 	f(0, "{kind: pipe, name: n, ports: {'out[0]': [{name: end}], 'out[1]': [{name: end}], 'out[2]': [{name: end}]}}")
+	f(0, "{kind: for, name: n, ports: {out: [{name: end}]}}")
+	f(0, "{kind: split, name: n, ports: {out: [{name: end}]}}")
+	f(3, "{kind: retry, name: n, ports: {out: [{name: end}]}}")
+
+	// A list of packets, what is done with their responses, these, and the list of answers.
+	of(integers(2), 4, "{kind: for, name: n, ports: {out: [{name: end}]}}")
+	of(integers(1000), 4, "{kind: for, name: n, ports: {out: [{name: end}]}}")
+	of(integers(2), 4, "{kind: split, name: n, ports: {'out[0]': [{name: end}], 'out[1]': [{name: end}]}}")
+	of(integers(1000), 2*1000, "{kind: reduce, name: n, step: '1'}") // the names that a step sees
+
+	// What is kept on a process is made once for each.
+	f(11, "{kind: snippet, name: n, language: text, code: x, ports: {out: [{name: m, port: 'in[0]'}, {name: m, port: 'in[1]'}]}}\n- {kind: merge, name: m}")
 }

@@ -13,12 +13,7 @@ func tryDef() *node.Def {
 		Out:    []node.Port{{Name: "out", Doc: "The payload."}},
 		Recall: node.Always(node.Pure),
 		New: func(*node.Init) (node.Node, error) {
-			return &try{node.NewCall(func(_ node.Process, resp node.Response) node.Result {
-				if resp.IsError() {
-					return node.Fail(resp.Payload.AsError())
-				}
-				return node.Respond(resp)
-			})}, nil
+			return &try{node.NewCall(failed)}, nil
 		},
 	}
 }
