@@ -53,11 +53,7 @@ func (c *Fake) Begin() {
 }
 
 // End takes back one Begin.
-func (c *Fake) End() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pause()
-}
+func (c *Fake) End() { c.pause(func() {}) }
 
 // Now returns the time of the clock.
 func (c *Fake) Now() time.Time {
@@ -73,10 +69,7 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 	t := &timer{sleeper: ctx, woken: make(chan struct{})}
-	c.mu.Lock()
-	c.set(t, d)
-	c.pause()
-	c.mu.Unlock()
+	c.pause(func() { c.set(t, d) })
 	select {
 	case <-t.woken:
 		return nil
@@ -96,10 +89,7 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 // have begun.
 func (c *Fake) Wait(ctx context.Context, ready <-chan struct{}) error {
 	w := &waiter{ctx, ready}
-	c.mu.Lock()
-	c.mu.waiting[w] = struct{}{}
-	c.pause()
-	c.mu.Unlock()
+	c.pause(func() { c.mu.waiting[w] = struct{}{} })
 	var err error
 	select {
 	case <-ready:
@@ -147,12 +137,15 @@ func (c *Fake) set(t *timer, d time.Duration) {
 	heap.Push(&c.mu.timers, t)
 }
 
-// pause takes back one Begin. The caller holds the lock.
-func (c *Fake) pause() {
-	c.mu.busy--
-	if c.mu.busy < 0 {
+// pause takes back one Begin, after it has registered for what the goroutine waits.
+func (c *Fake) pause(register func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.busy == 0 {
 		panic("clock: a goroutine waits by the clock, or ends, that has not begun")
 	}
+	register()
+	c.mu.busy--
 	c.jump()
 }
 

@@ -70,7 +70,8 @@ type BusyClock interface {
 	node.Clock
 	Begin()
 	End()
-	Begun(context.Context) bool // the goroutine with this context needs no Begin
+	Begun(context.Context) bool              // the goroutine with this context needs no Begin
+	Context(context.Context) context.Context // one that has begun
 }
 
 // A Generation is one program being served. Its methods are called in the order
@@ -173,7 +174,11 @@ func New(prog *compile.Program, opts Options) *Generation {
 	for i := range g.shards {
 		g.shards[i].nodes = len(prog.Vertices)
 	}
-	g.ctx, g.expire = context.WithCancel(context.Background())
+	detached := context.Background()
+	if g.busyClock != nil {
+		detached = g.busyClock.Context(detached)
+	}
+	g.ctx, g.expire = context.WithCancel(detached)
 	g.processes.New = func() any {
 		return &process{
 			gen:   g,
@@ -264,14 +269,14 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(g.prog.Vertices[at].LifecycleTimeout, g.timeout))
 	defer cancel()
+	ctx, end := g.begin(ctx)
+	defer end()
 	p := g.startChild(ctx, nil, at)
 	t, direct := p.send(edges, p.newFrame(continuation{frame: &p.root}, at, len(edges)), lifecyclePayload(g.prog.Vertices[at].Ref))
 	if direct {
 		p.push(t)
 	}
-	end := g.begin(ctx)
 	resp := p.run(at, nil)
-	end()
 	g.finish(p, resp)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
@@ -407,15 +412,16 @@ func (g *Generation) Run(ctx context.Context, at int32, r node.Result) node.Resp
 // Send starts a process with a packet at an in-port of a node, and returns the
 // response.
 func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Value) node.Response {
+	ctx, end := g.begin(ctx)
 	p := g.startRoot(ctx, at, fromCaller)
 	if p == nil {
+		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
-	end := g.begin(ctx)
 	resp := p.run(at, nil)
-	end()
 	g.finish(p, resp)
+	end()
 	return resp
 }
 
@@ -426,35 +432,37 @@ type starter struct {
 }
 
 func (s starter) Run(ctx context.Context, r node.Result) node.Response {
+	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
+		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
-	end := s.gen.begin(ctx)
 	resp := p.run(s.at, &r)
-	end()
 	s.gen.finish(p, resp)
+	end()
 	return resp
 }
 
 func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
+	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)
 	if p == nil {
+		end()
 		return node.Response{Payload: value.Error(node.ErrStopped)}, ""
 	}
 	timeline := p.rec != nil && p.rec.wanted != 0
 	if timeline {
 		p.rec.first = r.Effect().Payload
 	}
-	end := s.gen.begin(ctx)
 	resp = p.run(s.at, &r)
-	end()
 	if resp.IsError() || timeline { // the timeline has the id, too
 		id = p.ID()
 	} else {
 		id = p.mu.id
 	}
 	s.gen.finish(p, resp)
+	end()
 	return resp, id
 }
 
@@ -543,13 +551,15 @@ func (g *Generation) goroutine(f func()) {
 	})
 }
 
-// begin tells the clock that a goroutine from outside runs a process, until end.
-func (g *Generation) begin(ctx context.Context) (end func()) {
+// begin tells the clock that a goroutine from outside runs a process, until end. The
+// process has the context that it returns, so that a process started by one of its
+// nodes does not begin a second time.
+func (g *Generation) begin(ctx context.Context) (begun context.Context, end func()) {
 	if g.busyClock == nil || g.busyClock.Begun(ctx) {
-		return func() {}
+		return ctx, func() {}
 	}
 	g.busyClock.Begin()
-	return g.busyClock.End
+	return g.busyClock.Context(ctx), g.busyClock.End
 }
 
 // sleep returns blocking work that waits.
