@@ -66,6 +66,13 @@ type Case struct {
 // No other test may run at the same time.
 func Conform(t *testing.T, c Case) {
 	t.Helper()
+	conform(t, c, func(name string, check func(testing.TB)) {
+		t.Run(name, func(t *testing.T) { check(t) })
+	})
+}
+
+func conform(t testing.TB, c Case, run func(name string, check func(testing.TB))) {
+	t.Helper()
 	at := slices.IndexFunc(c.Kinds, func(d *node.Def) bool { return d.Kind == c.Kind })
 	if at < 0 {
 		t.Fatalf("kind %q is not among the kinds of the case", c.Kind)
@@ -74,32 +81,25 @@ func Conform(t *testing.T, c Case) {
 	if k.Document == "" {
 		k.Document = k.def.Example
 	}
-	k.nodes, _ = spec.Parse(spec.Document{File: "test.yaml", Data: []byte(k.Document)}, spec.ParseOptions{Namespace: "default"})
+	k.nodes = parse(k.Document)
 	i := slices.IndexFunc(k.nodes, func(n *spec.Node) bool { return n.Kind == c.Kind })
 	if i < 0 || k.nodes[i].Name == "" {
 		t.Fatalf("the document has no node of kind %q with a name:\n%s", c.Kind, k.Document)
 	}
 	k.spec = k.nodes[i]
 	left := leak.Since()
-	for _, part := range []struct {
-		name  string
-		check func(testing.TB)
-		sends bool
-	}{
-		{"def", k.checkDef, false},
-		{"config", k.checkConfig, false},
-		{"payloads", k.checkPayloads, true},
-		{"downstream", k.checkDownstream, true},
-		{"cancel", k.checkCancel, true},
-		{"order", k.checkOrder, true},
-		{"concurrent", k.checkConcurrent, true},
-		{"reload", k.checkReload, false},
-		{"allocs", k.checkAllocs, true},
-	} {
-		if part.sends && len(k.def.In) == 0 {
-			continue // a trigger
-		}
-		t.Run(part.name, func(t *testing.T) { part.check(t) })
+	run("def", k.checkDef)
+	run("config", k.checkConfig)
+	if k.def.Starts() {
+		run("reload", k.checkReloadTrigger)
+	} else {
+		run("payloads", k.checkPayloads)
+		run("downstream", k.checkDownstream)
+		run("cancel", k.checkCancel)
+		run("order", k.checkOrder)
+		run("concurrent", k.checkConcurrent)
+		run("reload", k.checkReload)
+		run("allocs", k.checkAllocs)
 	}
 	if k.Close != nil {
 		k.Close()
@@ -107,6 +107,11 @@ func Conform(t *testing.T, c Case) {
 	if stacks := left(); len(stacks) > 0 {
 		t.Errorf("%d goroutines left behind:\n\n%s", len(stacks), strings.Join(stacks, "\n\n"))
 	}
+}
+
+func parse(document string) []*spec.Node {
+	nodes, _ := spec.Parse(spec.Document{File: "test.yaml", Data: []byte(document)}, spec.ParseOptions{Namespace: "default"})
+	return nodes
 }
 
 type conformance struct {
@@ -154,7 +159,7 @@ func (k *conformance) everywhere(f *Flow, do func(node.Process, node.Packet) nod
 	}
 }
 
-// settled fails if a process goes on, or if a node has made a mistake.
+// settled fails if a process goes on.
 func settled(t testing.TB, f *Flow, what string) {
 	t.Helper()
 	if n := f.engine.Status().InFlight; n != 0 {
@@ -198,7 +203,7 @@ func (k *conformance) checkDef(t testing.TB) {
 		return
 	}
 	f.Load(d.Example)
-	nodes, _ := spec.Parse(spec.Document{File: "example.yaml", Data: []byte(d.Example)}, spec.ParseOptions{Namespace: "default"})
+	nodes := parse(d.Example)
 	i := slices.IndexFunc(nodes, func(n *spec.Node) bool { return n.Kind == d.Kind })
 	for _, payload := range k.Example {
 		if r := f.Send(nodes[i].Name, payload); r.IsError() {
@@ -367,13 +372,14 @@ func (k *conformance) checkConcurrent(t testing.TB) {
 	settled(t, f, "many processes")
 }
 
+func (k *conformance) checkReloadTrigger(t testing.TB) {
+	f := k.flow(t)
+	f.Load(k.Document)
+	f.Load(k.Document)
+}
+
 func (k *conformance) checkReload(t testing.TB) {
 	f := k.flow(t)
-	if len(k.def.In) == 0 {
-		f.Load(k.Document)
-		f.Load(k.Document)
-		return
-	}
 	want := Show(f.Start(k.spec.Name, k.Payload).Response())
 	release, begun := make(chan struct{}), make(chan struct{}, 2*many)
 	k.everywhere(f, func(p node.Process, pkt node.Packet) node.Result {

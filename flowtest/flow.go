@@ -29,11 +29,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// Epoch is the time of a new clock.
-var Epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
-
-// patience is how long a test waits for something that should have happened immediately.
-const patience = 30 * time.Second
+// epoch is the time of a new clock.
+var epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // A Flow is an engine for a test. Make one with [New]; the fields may be set until the
 // first Load. Only the goroutine of the test may call its methods, unless they say
@@ -52,6 +49,8 @@ type Flow struct {
 	log    logBuffer
 	quiet  bool // probes keep nothing
 
+	patience time.Duration // how long a test waits for what should happen immediately
+
 	mu struct {
 		sync.Mutex
 		probes   map[string]*Probe
@@ -63,7 +62,7 @@ type Flow struct {
 // New returns a flow with kinds, and with [Probe] and [Source] as two more. It is shut
 // down at the end of the test, which fails if that does not succeed.
 func New(tb testing.TB, kinds ...*node.Def) *Flow {
-	f := &Flow{tb: tb}
+	f := &Flow{tb: tb, patience: 30 * time.Second}
 	f.Options.Kinds = kinds
 	f.mu.probes = make(map[string]*Probe)
 	f.mu.sources = make(map[string]node.Starter)
@@ -79,7 +78,7 @@ func (f *Flow) start() {
 	opts := f.Options
 	opts.Kinds = append(opts.Kinds[:len(opts.Kinds):len(opts.Kinds)], f.probeDef(), f.sourceDef())
 	if opts.Clock == nil {
-		f.time = clock.New(Epoch)
+		f.time = clock.New(epoch)
 		f.time.Begin() // this goroutine
 		opts.Clock = f.time
 	}
@@ -176,7 +175,7 @@ func (f *Flow) source(document string) uniflow.Source {
 // missing returns the specs of probes for the names that a document links to without a
 // spec of that name.
 func missing(doc spec.Document) []byte {
-	nodes, _ := spec.Parse(doc, spec.ParseOptions{Namespace: "default"})
+	nodes := parse(string(doc.Data))
 	named := make(map[[2]string]bool)
 	for _, n := range nodes {
 		named[[2]string{n.Namespace, n.Name}] = true
@@ -288,10 +287,10 @@ func (c *Call) Response() node.Response {
 // nothing happens.
 func (f *Flow) Wait(ready <-chan struct{}) {
 	f.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), f.patience)
 	defer cancel()
 	if err := f.Options.Clock.Wait(ctx, ready); err != nil {
-		f.tb.Fatalf("waited %s in vain; %d processes are under way", patience, f.engine.Status().InFlight)
+		f.tb.Fatalf("waited %s in vain; %d processes are under way", f.patience, f.engine.Status().InFlight)
 	}
 }
 
@@ -305,7 +304,7 @@ func (f *Flow) Sleep(d time.Duration) {
 	}
 }
 
-// Now returns the time of the clock, at first [Epoch].
+// Now returns the time of the clock. A test begins with the year 2030, UTC.
 func (f *Flow) Now() time.Time {
 	f.tb.Helper()
 	f.start()

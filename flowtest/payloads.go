@@ -53,7 +53,7 @@ var samples = sync.OnceValue(func() []Sample {
 		{"long string", value.String(strings.Repeat("long ", 1<<18))},
 		{"empty binary", value.Binary(nil)},
 		{"binary", value.Binary([]byte{0, 255, 10})},
-		{"time", value.Time(Epoch)},
+		{"time", value.Time(epoch)},
 		{"duration", value.Duration(time.Second)},
 		{"error", value.Error(errors.New("an error as a payload"))},
 		{"empty list", value.List()},

@@ -34,11 +34,22 @@ var cases = map[string]conformCase{
 			Allocs:   -1, // those of package batch
 		}
 	},
+	"cache": plain(flowtest.Case{
+		Document: "- {kind: cache, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("sku", value.String("a-1"))},
+	}),
 	"if": plain(flowtest.Case{
 		Document: "- {kind: if, name: n, when: self > 3, ports: {'out[0]': [{name: yes}], 'out[1]': [{name: no}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("total", value.Int(5))},
 		Allocs:   3, // of the language
+	}),
+	"limit": plain(flowtest.Case{
+		Document: "- {kind: limit, name: n, rate: 1000, concurrency: 10, ports: {out: [{name: next}], error: [{name: refused}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("client", value.String("10.0.0.1"))},
+		Allocs:   2, // of what follows the answer
 	}),
 	"listener": plain(flowtest.Case{
 		Document: "- {kind: listener, name: n, host: 127.0.0.1, port: 0, ports: {out: [{name: handler}]}}",
