@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -226,7 +227,7 @@ func (k *conformance) checkPayloads(t testing.TB) {
 	f := k.flow(t)
 	f.quiet = true
 	for _, s := range append(Samples(), Sample{"the case's", k.Payload}) {
-		sound(t, s.Name, f.Start(k.spec.Name, s.Payload).Response())
+		sound(t, s.Name, f.Send(k.spec.Name, s.Payload))
 		settled(t, f, s.Name)
 	}
 	if strings.Contains(f.Log(), string(diag.CodePanic)) {
@@ -255,12 +256,29 @@ func (k *conformance) checkDownstream(t testing.TB) {
 		{"answers after that", Echo, false},
 	} {
 		k.everywhere(f, d.do)
-		r := f.Start(k.spec.Name, k.Payload).Response()
+		r := f.Send(k.spec.Name, k.Payload)
 		if !d.panics {
 			sound(t, "a downstream that "+d.name, r)
 		}
 		settled(t, f, "a downstream that "+d.name)
 	}
+}
+
+// startUntil starts a process, and returns when a packet of it has come to a probe, or it
+// has ended because it goes another way. place hands hold to the probes.
+func (k *conformance) startUntil(f *Flow, place func(node.ReceiverFunc), hold node.ReceiverFunc) *Call {
+	either := make(chan struct{})
+	reached := sync.OnceFunc(func() { close(either) })
+	place(func(p node.Process, pkt node.Packet) node.Result {
+		reached()
+		return hold(p, pkt)
+	})
+	call := f.call(f.tb.Context(), func(ctx context.Context) node.Response {
+		defer reached()
+		return f.send(ctx, k.spec.Name, k.Payload)
+	})
+	f.Wait(either)
+	return call
 }
 
 // many is how many packets are sent at a time.
@@ -296,24 +314,12 @@ func (k *conformance) checkCancel(t testing.TB) {
 	f := k.flow(t)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	sound(t, "cancelled before it begins", f.send(f.context(done), k.spec.Name, k.Payload))
+	sound(t, "cancelled before it begins", f.call(done, func(ctx context.Context) node.Response { return f.send(ctx, k.spec.Name, k.Payload) }).Response())
 	settled(t, f, "cancelled before it begins")
 
-	names := k.probes()
-	for _, name := range names {
-		waiting := make(chan struct{}, 2*many)
+	for _, name := range k.probes() {
 		k.everywhere(f, Echo)
-		f.Probe(name).Do(func(p node.Process, pkt node.Packet) node.Result {
-			waiting <- struct{}{}
-			return f.Drop(p, pkt)
-		})
-		call := f.Start(k.spec.Name, k.Payload)
-		f.paused(func() {
-			select {
-			case <-waiting:
-			case <-call.done: // the payload goes another way
-			}
-		})
+		call := k.startUntil(f, func(hold node.ReceiverFunc) { f.Probe(name).Do(hold) }, f.Drop)
 		call.Cancel()
 		sound(t, name+" never answers", call.Response())
 		settled(t, f, name+" never answers")
@@ -331,7 +337,7 @@ func (k *conformance) checkCancel(t testing.TB) {
 
 func (k *conformance) checkOrder(t testing.TB) {
 	f := k.flow(t)
-	alone := f.Start(k.spec.Name, k.Payload).Response()
+	alone := f.Send(k.spec.Name, k.Payload)
 	resps, all := k.sendMany(t, f, t.Context())
 	sound(t, "many packets", all)
 	if all.IsError() {
@@ -380,23 +386,13 @@ func (k *conformance) checkReloadTrigger(t testing.TB) {
 
 func (k *conformance) checkReload(t testing.TB) {
 	f := k.flow(t)
-	want := Show(f.Start(k.spec.Name, k.Payload).Response())
-	release, begun := make(chan struct{}), make(chan struct{}, 2*many)
-	k.everywhere(f, func(p node.Process, pkt node.Packet) node.Result {
-		begun <- struct{}{}
-		return f.Until(release, Echo)(p, pkt)
-	})
-	call := f.Start(k.spec.Name, k.Payload)
-	f.paused(func() {
-		select {
-		case <-begun:
-		case <-call.done:
-		}
-	})
+	want := Show(f.Send(k.spec.Name, k.Payload))
+	release := make(chan struct{})
+	call := k.startUntil(f, func(hold node.ReceiverFunc) { k.everywhere(f, hold) }, f.Until(release, Echo))
 	f.Load(k.Document)
 	close(release)
 	got := Show(call.Response())
-	after := f.Start(k.spec.Name, k.Payload).Response()
+	after := f.Send(k.spec.Name, k.Payload)
 	sound(t, "after a reload", after)
 	if k.pure(f) && (got != want || Show(after) != want) {
 		t.Errorf("got %s over a reload, and %s after it, want %s", got, Show(after), want)
@@ -413,6 +409,7 @@ func (k *conformance) checkAllocs(t testing.TB) {
 		f.Options.Clock = node.SystemClock{} // which allocates nothing to know of a process
 	}
 	f.Load(k.Document)
+	f.Send(k.spec.Name, k.Payload) // which ends if the process does not
 	ctx := context.Background()
 	got := testing.AllocsPerRun(200, func() { f.send(ctx, k.spec.Name, k.Payload) })
 	if got > k.Allocs {

@@ -69,8 +69,8 @@ func New(tb testing.TB, kinds ...*node.Def) *Flow {
 	return f
 }
 
-// start makes the engine.
-func (f *Flow) start() {
+// ready makes the engine.
+func (f *Flow) ready() {
 	if f.engine != nil {
 		return
 	}
@@ -104,6 +104,7 @@ func (f *Flow) Close() {
 	f.paused(func() {
 		if err := f.engine.Shutdown(context.Background()); err != nil {
 			f.tb.Errorf("shutdown: %v", err)
+			return // what was abandoned goes on
 		}
 		f.calls.Wait()
 	})
@@ -146,14 +147,14 @@ func (f *Flow) Load(document string) {
 // Apply is [uniflow.Engine.Apply] of a document.
 func (f *Flow) Apply(document string) (diag.List, error) {
 	f.tb.Helper()
-	f.start()
+	f.ready()
 	return f.engine.Apply(f.context(context.Background()), f.source(document))
 }
 
 // Check is [uniflow.Engine.Check] of a document.
 func (f *Flow) Check(document string) diag.List {
 	f.tb.Helper()
-	f.start()
+	f.ready()
 	return f.engine.Check(f.source(document))
 }
 
@@ -212,9 +213,10 @@ func compact(v value.Value) string {
 // several packets of one process, see [Flow.Source].
 func (f *Flow) Send(name string, payload value.Value) node.Response {
 	f.tb.Helper()
-	return f.send(f.context(f.tb.Context()), name, payload)
+	return f.Start(name, payload).Response()
 }
 
+// send sends on this goroutine.
 func (f *Flow) send(ctx context.Context, name string, payload value.Value) node.Response {
 	if f.engine == nil {
 		return node.Response{Payload: value.Error(errNotLoaded)}
@@ -257,7 +259,12 @@ type Call struct {
 
 // Start is [Flow.Send] on another goroutine.
 func (f *Flow) Start(name string, payload value.Value) *Call {
-	ctx, cancel := context.WithCancelCause(f.context(f.tb.Context()))
+	return f.call(f.tb.Context(), func(ctx context.Context) node.Response { return f.send(ctx, name, payload) })
+}
+
+// call calls run on another goroutine.
+func (f *Flow) call(ctx context.Context, run func(context.Context) node.Response) *Call {
+	ctx, cancel := context.WithCancelCause(f.context(ctx))
 	c := &Call{flow: f, cancel: cancel, done: make(chan struct{})}
 	if f.time != nil {
 		f.time.Begin()
@@ -267,7 +274,7 @@ func (f *Flow) Start(name string, payload value.Value) *Call {
 			defer f.time.End()
 		}
 		defer cancel(nil)
-		c.resp = f.send(ctx, name, payload)
+		c.resp = run(ctx)
 		close(c.done)
 	})
 	return c
@@ -298,7 +305,7 @@ func (f *Flow) Wait(ready <-chan struct{}) {
 // while the test does something.
 func (f *Flow) Sleep(d time.Duration) {
 	f.tb.Helper()
-	f.start()
+	f.ready()
 	if err := f.Options.Clock.Sleep(f.tb.Context(), d); err != nil {
 		f.tb.Fatal(err)
 	}
@@ -307,14 +314,14 @@ func (f *Flow) Sleep(d time.Duration) {
 // Now returns the time of the clock. A test begins with the year 2030, UTC.
 func (f *Flow) Now() time.Time {
 	f.tb.Helper()
-	f.start()
+	f.ready()
 	return f.Options.Clock.Now()
 }
 
 // Engine returns the engine, for what a Flow has no method for.
 func (f *Flow) Engine() *uniflow.Engine {
 	f.tb.Helper()
-	f.start()
+	f.ready()
 	return f.engine
 }
 

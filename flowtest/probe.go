@@ -196,13 +196,20 @@ func (s source) starter() node.Starter {
 // Run implements [node.Starter].
 func (s source) Run(ctx context.Context, r node.Result) node.Response {
 	s.flow.tb.Helper()
-	return s.starter().Run(s.flow.context(ctx), r)
+	src := s.starter()
+	return s.flow.call(ctx, func(ctx context.Context) node.Response { return src.Run(ctx, r) }).Response()
 }
 
 // RunID implements [node.Starter].
-func (s source) RunID(ctx context.Context, r node.Result) (node.Response, string) {
+func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, named string) {
 	s.flow.tb.Helper()
-	return s.starter().RunID(s.flow.context(ctx), r)
+	src := s.starter()
+	resp = s.flow.call(ctx, func(ctx context.Context) node.Response {
+		resp, id := src.RunID(ctx, r)
+		named = id
+		return resp
+	}).Response()
+	return resp, named
 }
 
 func (f *Flow) sourceDef() *node.Def {

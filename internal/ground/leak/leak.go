@@ -20,7 +20,7 @@ const settle = 5 * time.Second
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
-		if left := wait(nil); len(left) > 0 {
+		if left := wait(nil, settle); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "%d goroutines left behind:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
 			code = 1
 		}
@@ -36,7 +36,7 @@ func Since() (left func() []string) {
 	for _, stack := range stray() {
 		before[identity(stack)] = true
 	}
-	return func() []string { return wait(before) }
+	return func() []string { return wait(before, soon) }
 }
 
 // identity returns the part of a stack that names its goroutine: "goroutine 12".
@@ -45,10 +45,13 @@ func identity(stack string) string {
 	return id
 }
 
-// wait returns the stacks of the goroutines that still run after settle, without those
+// soon is how long the function of Since waits.
+const soon = 2 * time.Second
+
+// wait returns the stacks of the goroutines that still run after a time, without those
 // that ran before.
-func wait(before map[string]bool) []string {
-	deadline := time.After(settle)
+func wait(before map[string]bool, longest time.Duration) []string {
+	deadline := time.After(longest)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
