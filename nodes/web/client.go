@@ -53,11 +53,6 @@ A process that is part of a trace sends ` + "`traceparent`" + `. With ` + "`meth
   name: users
   url: https://api.example.com/v1
   timeout: 5s
-  auth:
-    token: "{{ .TOKEN }}"
-  env:
-    TOKEN:
-      data: "{{ .API_TOKEN }}"
   ports:
     out:
       - name: body

@@ -45,7 +45,7 @@ func Schema(defs []*node.Def) ([]byte, error) {
 	if listener != nil {
 		was := kindSchema(listener, "http", olderListener)
 		if !client.IsNull() { // it has a url
-			all.Set("http", object("if", object("type", text("object"), "required", list("address"), "not", object("required", list("url"))), "then", was, "else", client))
+			all.Set("http", object("if", object("type", text("object"), "properties", object("address", object()), "required", list("address")), "then", was, "else", client))
 		} else {
 			older = append(older, text("http"))
 			add("http", was)
