@@ -227,6 +227,7 @@ func (k *conformance) checkPayloads(t testing.TB) {
 	f := k.flow(t)
 	f.quiet = true
 	for _, s := range append(Samples(), Sample{"the case's", k.Payload}) {
+		f.doing = s.Name + ": "
 		sound(t, s.Name, f.Send(k.spec.Name, s.Payload))
 		settled(t, f, s.Name)
 	}
@@ -256,6 +257,7 @@ func (k *conformance) checkDownstream(t testing.TB) {
 		{"answers after that", Echo, false},
 	} {
 		k.everywhere(f, d.do)
+		f.doing = "a downstream that " + d.name + ": "
 		r := f.Send(k.spec.Name, k.Payload)
 		if !d.panics {
 			sound(t, "a downstream that "+d.name, r)

@@ -47,7 +47,8 @@ type Flow struct {
 	time   *clock.Fake // nil if the options have a clock
 	calls  sync.WaitGroup
 	log    logBuffer
-	quiet  bool // probes keep nothing
+	quiet  bool   // probes keep nothing
+	doing  string // for the message of a wait in vain
 
 	patience time.Duration // how long a test waits for what should happen immediately
 
@@ -297,7 +298,7 @@ func (f *Flow) Wait(ready <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), f.patience)
 	defer cancel()
 	if err := f.Options.Clock.Wait(ctx, ready); err != nil {
-		f.tb.Fatalf("waited %s in vain; %d processes are under way", f.patience, f.engine.Status().InFlight)
+		f.tb.Fatalf("%swaited %s in vain; %d processes are under way", f.doing, f.patience, f.engine.Status().InFlight)
 	}
 }
 

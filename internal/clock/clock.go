@@ -87,6 +87,9 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 
 // Wait waits until ready is closed, or for ctx. The goroutine is one of those that
 // have begun.
+//
+// A value in the buffer of ready ends one wait, as with the clock of the machine, but
+// time may pass between the moment when it is sent and that when the waiter goes on.
 func (c *Fake) Wait(ctx context.Context, ready <-chan struct{}) error {
 	w := &waiter{ctx, ready}
 	c.pause(func() { c.mu.waiting[w] = struct{}{} })
@@ -181,8 +184,17 @@ func (c *Fake) waking() bool {
 		if w.ctx.Err() != nil {
 			return true
 		}
+		if cap(w.ready) > 0 {
+			if len(w.ready) > 0 { // a value for the waiter: it must not be taken here
+				return true
+			}
+			continue
+		}
 		select {
-		case <-w.ready:
+		case _, sent := <-w.ready:
+			if sent {
+				panic("clock: a channel to wait for must be closed, or have a buffer, not be sent to")
+			}
 			return true
 		default:
 		}

@@ -170,6 +170,29 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestWaitBuffer takes one value for each wait, and none while it looks whether a waiter
+// may go on.
+func TestWaitBuffer(t *testing.T) {
+	c := begun(t)
+	tokens := make(chan struct{}, 3)
+	var workers sync.WaitGroup
+	for range 3 {
+		work(c, &workers, func() {
+			if err := c.Wait(t.Context(), tokens); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	c.AfterFunc(time.Hour, func(context.Context) {
+		for range 3 {
+			tokens <- struct{}{}
+		}
+		c.AfterFunc(time.Hour, func(context.Context) {}) // looks at the waiters, too
+	})
+	c.End()
+	workers.Wait()
+}
+
 // TestClose waits for the functions under way, and calls no more.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

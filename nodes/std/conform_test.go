@@ -39,6 +39,16 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("sku", value.String("a-1"))},
 	}),
+	"http": func(*testing.T) flowtest.Case {
+		service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		return flowtest.Case{
+			Close:    service.Close,
+			Document: "- {kind: http, name: n, url: '" + service.URL + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.String("x"),
+			Allocs:   -1,                                                                             // those of package net/http
+			Prepare:  func(f *flowtest.Flow) { f.Environment = map[string]string{"API_TOKEN": "t"} }, // of the example
+		}
+	},
 	"if": plain(flowtest.Case{
 		Document: "- {kind: if, name: n, when: self > 3, ports: {'out[0]': [{name: yes}], 'out[1]': [{name: no}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -75,6 +85,13 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("name", value.String("ann"))},
 		Allocs:   3, // of the language
 	}),
+	"sql": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: sql, name: n, driver: sqlite, source: '" + filepath.Join(t.TempDir(), "db") + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.String("SELECT 1"),
+			Allocs:   -1, // those of the driver
+		}
+	},
 	"switch": plain(flowtest.Case{
 		Document: "- {kind: switch, name: n, matches: [{when: self > 3, port: out}], default: 'out[1]', ports: {'out[0]': [{name: many}], 'out[1]': [{name: few}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
