@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
@@ -38,6 +39,10 @@ type Case struct {
 	// Allocs is the most that one packet may allocate, everything included except for
 	// what is downstream; below 0 sets no limit.
 	Allocs float64
+
+	// Forks says that the node forks processes, which may go on after the answer, until
+	// the grace of a shutdown is over.
+	Forks bool
 
 	// Close, which may be nil, ends what the case has started, such as a server, before
 	// the goroutines left are counted.
@@ -132,6 +137,9 @@ func (k *conformance) flow(t testing.TB) *Flow {
 
 func (k *conformance) bare(t testing.TB) *Flow {
 	f := New(t, k.Kinds...)
+	if f.forks = k.Forks; f.forks {
+		f.Options.Grace = time.Millisecond
+	}
 	if k.Prepare != nil {
 		k.Prepare(f)
 	}
@@ -163,7 +171,7 @@ func (k *conformance) everywhere(f *Flow, do func(node.Process, node.Packet) nod
 // settled fails if a process goes on.
 func settled(t testing.TB, f *Flow, what string) {
 	t.Helper()
-	if n := f.engine.Status().InFlight; n != 0 {
+	if n := f.engine.Status().InFlight; n != 0 && !f.forks {
 		t.Errorf("%s: %d processes go on after their answer", what, n)
 	}
 }
