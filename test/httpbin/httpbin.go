@@ -104,11 +104,12 @@ func Handler() http.Handler {
 		w.Header().Set("Location", r.URL.Query().Get("url"))
 		w.WriteHeader(status)
 	})
-	m.HandleFunc("/slow-header", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	m.HandleFunc("/slow-header", func(_ http.ResponseWriter, r *http.Request) { leave(r) })
 	m.HandleFunc("/slow-body", func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
 		io.WriteString(w, "beginning")
 		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
+		leave(r)
 	})
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 	for path, answer := range map[string]string{
@@ -143,6 +144,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{
 		"method": r.Method, "host": r.Host, "target": r.RequestURI, "query": r.URL.Query(), "header": r.Header, "body": string(body), "protocol": r.Proto,
 	})
+}
+
+// leave waits until the client has left. net/http sees that only when the body was read.
+func leave(r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
 }
 
 func sendCoded(w http.ResponseWriter, coding string, data []byte) {
