@@ -8,10 +8,14 @@
 // start, with an error that matches. The other documents are the workflow. A line
 // that ends in a comment ### "regexp" must have a finding with a message that
 // matches, and no other line may have one.
+//
+// Templates may use GREETING, which is hello, and BASE_URL and LOCALHOST_URL, at which
+// the service of package httpbin answers.
 package corpus
 
 import (
 	"context"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,6 +32,7 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/test/httpbin"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -37,6 +42,12 @@ func TestCorpus(t *testing.T) {
 	paths, err := filepath.Glob("*.yaml")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("found %d files, error %v", len(paths), err)
+	}
+	service := httptest.NewServer(httpbin.Handler())
+	t.Cleanup(service.Close)
+	environment := map[string]string{
+		"GREETING": "hello",
+		"BASE_URL": service.URL, "LOCALHOST_URL": strings.Replace(service.URL, "127.0.0.1", "localhost", 1),
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(path, ".yaml"), func(t *testing.T) {
@@ -53,14 +64,14 @@ func TestCorpus(t *testing.T) {
 			if len(cases) == 0 {
 				t.Fatal("the file has neither a case nor an expected diagnostic")
 			}
-			t.Run("as written", func(t *testing.T) { runCases(t, newEngine(t, uniflow.Options{}), doc, cases) })
-			t.Run("watched", func(t *testing.T) { runWatched(t, doc, cases) })
+			t.Run("as written", func(t *testing.T) { runCases(t, newEngine(t, uniflow.Options{}), doc, environment, cases) })
+			t.Run("watched", func(t *testing.T) { runWatched(t, doc, environment, cases) })
 			formatted, list := spec.Format(doc)
 			if list.HasErrors() {
 				t.Fatal(list.Err())
 			}
 			t.Run("formatted", func(t *testing.T) {
-				runCases(t, newEngine(t, uniflow.Options{}), spec.Document{File: path, Data: formatted}, cases)
+				runCases(t, newEngine(t, uniflow.Options{}), spec.Document{File: path, Data: formatted}, environment, cases)
 			})
 		})
 	}
@@ -143,7 +154,7 @@ func newEngine(t *testing.T, opts uniflow.Options) *uniflow.Engine {
 
 // runWatched runs the cases with all instruments: the answers are the same, and the
 // instruments agree on the number of packets.
-func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
+func runWatched(t *testing.T, doc spec.Document, environment map[string]string, cases []value.Value) {
 	var received, recorded atomic.Uint64
 	engine := newEngine(t, uniflow.Options{
 		Metrics:  true,
@@ -154,7 +165,7 @@ func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
 		}}},
 	})
 	defer engine.LabelGoroutines()()
-	runCases(t, engine, doc, cases)
+	runCases(t, engine, doc, environment, cases)
 	if err := engine.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +181,10 @@ func runWatched(t *testing.T, doc spec.Document, cases []value.Value) {
 	}
 }
 
-func runCases(t *testing.T, engine *uniflow.Engine, doc spec.Document, cases []value.Value) {
+func runCases(t *testing.T, engine *uniflow.Engine, doc spec.Document, environment map[string]string, cases []value.Value) {
 	list, err := engine.Apply(t.Context(), uniflow.Source{
 		Documents:   []spec.Document{doc},
-		Environment: map[string]string{"GREETING": "hello"},
+		Environment: environment,
 	})
 	for _, c := range cases {
 		if !hasField(c, "apply") {
