@@ -2,6 +2,7 @@ package data
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,12 +90,21 @@ func text(v value.Value) (s string, ok bool) {
 
 // parseTime reads a time as databases write it, in UTC if it has no zone.
 func parseTime(s string) (value.Value, bool) {
-	for _, layout := range []string{"2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
+	for _, layout := range []string{"2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999Z07", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(layout, strings.Replace(s, "T", " ", 1)); err == nil {
 			return value.Time(t), true
 		}
 	}
 	return value.String(s), false
+}
+
+// parseInteger reads an integer of up to 64 bits.
+func parseInteger(s string) (value.Value, bool) {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return value.Int(i), true
+	}
+	u, err := strconv.ParseUint(s, 10, 64)
+	return value.Uint(u), err == nil
 }
 
 // parseJSON reads a column of JSON; what is not JSON stays text.

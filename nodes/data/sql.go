@@ -126,6 +126,10 @@ func newSQL(init *node.Init) (node.Node, error) {
 	switch name {
 	case "sqlite":
 		n.driver, err = newSQLite(source, n.timeout)
+	case "postgres":
+		n.driver, err = newPostgres(source)
+	case "mysql":
+		n.driver, err = newMySQL(source, n.connect)
 	}
 	if err != nil { // may quote the source, which is secret
 		return nil, c.Errorf("source", diag.CodeBadValue, "is not one of %s", name).WithHint("write one such as %s", exampleSources[name])
@@ -352,7 +356,7 @@ func (n *sqlNode) run(ctx context.Context, p node.Process, q query) (value.Value
 // within says which statement of several has failed.
 func within(err error, i int) error {
 	e := *node.Describe(err)
-	e.Err = fmt.Errorf("statement %d: %w", i, err)
+	e.Err = fmt.Errorf("statement %d: %w", i, e.Err)
 	return &e
 }
 

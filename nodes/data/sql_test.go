@@ -7,13 +7,14 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { leak.Main(m, servertest.Stop) }
 
 // engine runs a document.
 func engine(tb testing.TB, doc string) *uniflow.Engine {

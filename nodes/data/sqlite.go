@@ -120,7 +120,6 @@ type sqliteConn struct {
 	conn       sqliteLibrary
 	now        state
 	statements lru[string, *sqliteStatement]
-	changes    *sqliteStatement
 	args       []driver.NamedValue
 	dest       []driver.Value
 }

@@ -75,7 +75,6 @@ type parser struct {
 
 	made       strings.Builder // the statement so far, up to copied
 	copied     int
-	start      int
 	binds      []bind
 	numbers    map[string]int // of names, where placeholders are numbered
 	unnumbered int            // number of ? so far
@@ -89,6 +88,7 @@ type words struct {
 	first, second, last string
 	changes, locks      bool
 	analyze, returning  bool
+	concurrently        bool
 	object              bool // it makes something that may have a body, such as a trigger
 	depth               int  // of BEGIN in such a body
 	semicolon           bool // a semicolon came last, in such a body
@@ -233,7 +233,7 @@ func (p *parser) word(i int) int {
 	}
 	w := &p.words
 	upper := ""
-	if end-i <= len("TRANSACTION") {
+	if end-i <= len("CONCURRENTLY") {
 		upper = strings.ToUpper(p.text[i:end])
 	}
 	called := strings.HasPrefix(strings.TrimLeft(p.text[end:], " \t\r\n"), "(")
@@ -249,6 +249,8 @@ func (p *parser) word(i int) int {
 		w.analyze = true
 	case "RETURNING":
 		w.returning = true
+	case "CONCURRENTLY":
+		w.concurrently = true
 	case "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT":
 		w.object = w.object || w.first == "CREATE"
 	case "BEGIN":
@@ -411,7 +413,12 @@ func (w *words) classify(st *statement) error {
 		return errCopy
 	case "CREATE", "DROP":
 		st.effect, st.ddl = writes, true
-		if w.second == "DATABASE" {
+		if w.second == "DATABASE" || w.second == "TABLESPACE" || w.concurrently {
+			st.effect = outside
+		}
+	case "ALTER", "REINDEX":
+		st.effect, st.ddl = writes, true
+		if w.second == "SYSTEM" || w.concurrently {
 			st.effect = outside
 		}
 	case "CALL", "EXECUTE", "FETCH", "CHECK", "OPTIMIZE", "REPAIR", "ANALYZE", "EXEC":

@@ -65,7 +65,7 @@ func (t *transaction) run(ctx context.Context, st *statement, rows [][]value.Val
 	case t.over.Load():
 		return errors.New("the process has ended")
 	case t.lost != nil:
-		return failure(fmt.Errorf("the transaction of the process was lost: %w", t.lost), http.StatusServiceUnavailable, codeConnection, "")
+		return t.isLost("the transaction of the process was lost: %w")
 	}
 	if t.conn == nil {
 		if err := t.begin(ctx, isolation); err != nil {
@@ -83,8 +83,8 @@ func (t *transaction) run(ctx context.Context, st *statement, rows [][]value.Val
 	}
 	err := t.conn.run(ctx, st, rows, to)
 	if t.conn.state() != stateOpen {
-		if t.lost = err; err == nil {
-			t.lost = errLost
+		if t.lost = errLost; err != nil {
+			t.lost = t.pool.failed(ctx, err)
 		}
 		t.letGo()
 	}
@@ -92,6 +92,19 @@ func (t *transaction) run(ctx context.Context, st *statement, rows [][]value.Val
 }
 
 var errLost = errors.New("the database has ended it")
+
+// isLost is the error of what comes after the loss. It has the code of what caused it.
+func (t *transaction) isLost(format string) error {
+	e := *node.Describe(t.lost)
+	e.Err = fmt.Errorf(format, e.Err)
+	if e.Status == 0 {
+		e.Status = http.StatusServiceUnavailable
+	}
+	if e.Code == "" {
+		e.Code = codeCommit
+	}
+	return &e
+}
 
 func (t *transaction) begin(ctx context.Context, isolation string) error {
 	if t.pool.writer != nil {
@@ -158,7 +171,7 @@ func (t *transaction) end(ctx context.Context, resp node.Response) error {
 	failed := resp.IsError() || statusOf(resp.Payload) >= http.StatusBadRequest
 	if t.conn == nil {
 		if t.lost != nil && !failed {
-			return failure(fmt.Errorf("commit: the transaction was lost: %w", t.lost), http.StatusServiceUnavailable, codeCommit, "")
+			return t.isLost("commit: the transaction was lost: %w")
 		}
 		return nil
 	}
@@ -177,8 +190,8 @@ func (t *transaction) end(ctx context.Context, resp node.Response) error {
 	if e.Status == 0 {
 		e.Status = http.StatusServiceUnavailable
 	}
-	if e.Err = fmt.Errorf("commit: %w", err); unknown {
-		e.Err = fmt.Errorf("commit: the connection was lost, so it is unknown whether the transaction has been committed: %w", err)
+	if e.Err = fmt.Errorf("commit: %w", e.Err); unknown {
+		e.Err = fmt.Errorf("the connection was lost, so it is unknown whether the transaction has been committed: %w", e.Err)
 		e.Code = codeCommit
 	}
 	if e.Code == "" {

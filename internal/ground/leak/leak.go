@@ -16,9 +16,13 @@ import (
 const settle = 5 * time.Second
 
 // Main runs the tests of a package and exits: with 1 if they passed but left
-// goroutines running. Call it from TestMain.
-func Main(m *testing.M) {
+// goroutines running. Before it looks, it calls the functions of after. Call it from
+// TestMain.
+func Main(m *testing.M, after ...func()) {
 	code := m.Run()
+	for _, f := range after {
+		f()
+	}
 	if code == 0 {
 		if left := wait(nil, settle); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "%d goroutines left behind:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
