@@ -7,7 +7,7 @@ LIBS    := internal/ground internal/trailtest lock batch trail
 PEERS   := test/otlp test/oracle bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help run build test test-peers test-faults test-hostile race check lint generate tidy bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -18,10 +18,16 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
 
-test: ## every test of the engine and its libraries; needs no C compiler
+needs:
+	@test/needs
+
+needs-all:
+	@test/needs all
+
+test: needs ## every test of the engine and its libraries; installs the databases that tests run on
 	$(GO) test work
 
-test-peers: ## tests against DuckDB, the OpenTelemetry Collector and posthog-go; needs compilers of C and C++
+test-peers: needs-all ## tests against DuckDB, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
 
 test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards
@@ -33,7 +39,7 @@ test-hostile: build ## attacks on the built program from outside, under limits o
 
 check: lint test test-peers race ## all that CI runs
 
-race: ## every test under the race detector, the engine checking itself
+race: needs-all ## every test under the race detector, the engine checking itself
 	CGO_ENABLED=1 $(GO) test -race -tags invariant -shuffle=on work
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test -race ./...) || exit 1; done
 
