@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -17,10 +18,11 @@ import (
 // metrics: those of the generations that are alive, and of those that have ended.
 type metricsAggregator struct {
 	sync.Mutex
-	in     run.Instruments // of all generations
-	labels int             // callers that need labels
-	alive  []*run.Generation
-	last   *run.Generation // the last that was served
+	in      run.Instruments // of all generations
+	secrets *redact.Secrets
+	labels  int // callers that need labels
+	alive   []*run.Generation
+	last    *run.Generation // the last that was served
 
 	sum   observe.Metrics                 // of the generations that have ended, without their nodes; and of reloads
 	nodes map[nodeKey]observe.NodeMetrics // of the generations that have ended; made by New
@@ -144,6 +146,9 @@ func (a *metricsAggregator) figures() []observe.Figure {
 			}
 			reporter[key] = g
 			m.Labels, m.Counts = slices.Clone(m.Labels), slices.Clone(m.Counts) // the node may reuse its own
+			for i := range m.Labels {
+				m.Labels[i].Value = a.secrets.Text(m.Labels[i].Value)
+			}
 			if ref.Name == "" {
 				series := fmt.Sprintf("%q", []any{ref.Kind, ref.Namespace, m.Name, m.Labels, m.Bounds})
 				if at, ok := unnamed[series]; ok {

@@ -15,7 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +27,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/check"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/expand"
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
@@ -80,6 +84,8 @@ type Engine struct {
 	cancelDrain context.CancelFunc // ends the grace of replaced generations
 	abandoned   atomic.Bool        // a replaced generation has not drained
 	metrics     metricsAggregator
+	secrets     redact.Secrets
+	secretField *regexp.Regexp
 
 	mu struct { // held for the whole of Apply and Shutdown: they exclude each other
 		sync.Mutex
@@ -118,7 +124,9 @@ func New(opts Options) (*Engine, error) {
 	if len(opts.Recorders) > 64 {
 		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
 	}
-	e := &Engine{kinds: kinds, opts: opts}
+	e := &Engine{kinds: kinds, opts: opts, secretField: secretFields(kinds)}
+	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
+	e.metrics.secrets = &e.secrets
 	e.metrics.nodes = make(map[nodeKey]observe.NodeMetrics)
 	e.metrics.in = run.Instruments{Observer: opts.Observer, Recorders: opts.Recorders, Metrics: opts.Metrics}
 	e.ending, e.end = context.WithCancel(context.Background())
@@ -144,6 +152,7 @@ func (e *Engine) CheckAll(source Source) diag.List {
 // of all. A panic, such as that of a function in a Def, becomes a finding: a
 // document must not end the host.
 func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list diag.List) {
+	defer func() { list = e.redact(list, source) }()
 	defer func() {
 		if v := recover(); v != nil {
 			e.opts.Log.Error("panic while compiling", "code", string(diag.CodeBug), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -159,9 +168,13 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 		list.Append(found)
 		variables = append(variables, parsed...)
 	}
+	secrets := slices.DeleteFunc(secretsOf(graph.Nodes, graph.Kinds), func(text string) bool { return strings.Contains(text, "{{") })
+	secrets = append(secrets, spec.Secrets(variables)...)
+	e.secrets.Learn(secrets)
 	resolver := spec.NewResolver(variables, source.Environment)
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
+	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
 	made, found := compile.Compile(graph.Nodes, compile.Options{Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock, Whole: e.opts.Whole})
 	list.Append(found)
 	list.Sort()
@@ -224,7 +237,7 @@ func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
 	if err != nil {
 		e.metrics.refuse()
 	}
-	return list, err
+	return list, e.secrets.Error(err)
 }
 
 // replace serves a program instead of the current one. The caller holds mu.
@@ -235,6 +248,7 @@ func (e *Engine) replace(ctx context.Context, prog *compile.Program) error {
 			LifecycleTimeout: e.opts.LifecycleTimeout,
 			Log:              e.opts.Log,
 			Clock:            e.opts.Clock,
+			Secrets:          &e.secrets,
 		}),
 		number: e.mu.number + 1,
 		since:  time.Now(),
@@ -431,7 +445,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	defer context.AfterFunc(grace, e.cancelDrain)()
 	done := make(chan error, 1)
 	var worker sync.WaitGroup // waited for, unless it is abandoned
-	worker.Go(func() { done <- e.shutDown(grace) })
+	worker.Go(func() { done <- e.secrets.Error(e.shutDown(grace)) })
 	err, ended := within(grace, abandon, done)
 	if !ended {
 		e.opts.Log.Error("nodes do not stop or close: they are abandoned")

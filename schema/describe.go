@@ -30,6 +30,9 @@ func (o Object) All() []FieldInfo {
 			Name: f.name, Type: f.typ, Default: f.def, Doc: f.doc, Required: f.required, Secret: f.secret,
 			Min: f.min, Max: f.max, Ranged: f.ranged, Fields: f.fields,
 		}
+		if f.secret {
+			all[i].Default = value.Null()
+		}
 		if !f.open {
 			all[i].Enum = f.enum
 		}
@@ -175,7 +178,7 @@ func (f *Field) jsonSchema() value.Value {
 	default:
 		b.Set("anyOf", value.List(all...))
 	}
-	if !f.def.IsNull() {
+	if !f.def.IsNull() && !f.secret {
 		b.Set("default", f.written())
 	}
 	if f.secret {

@@ -269,29 +269,8 @@ func Secrets(vars []*Variable) []string {
 	for _, v := range vars {
 		texts = append(texts, v.referred...)
 		if v.Secret {
-			texts = appendTexts(texts, v.Data)
+			texts = append(texts, schema.Texts(v.Data)...)
 		}
-	}
-	return texts
-}
-
-// appendTexts appends the strings and numbers in a value.
-func appendTexts(texts []string, v value.Value) []string {
-	switch v.Kind() {
-	case value.KindMap:
-		for _, field := range v.Fields() {
-			texts = appendTexts(texts, field)
-		}
-	case value.KindList:
-		for _, e := range v.Elems() {
-			texts = appendTexts(texts, e)
-		}
-	case value.KindNull, value.KindBool:
-	case value.KindBinary:
-		data, _ := v.AsBinary()
-		texts = append(texts, string(data))
-	default:
-		texts = append(texts, v.String())
 	}
 	return texts
 }

@@ -21,7 +21,7 @@ const module = "github.com/uniflow-labs/uniflow"
 var layers = [][]string{
 	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/show", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
 	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
-	{"internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
+	{"internal/redact", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular"},
 	{"trail/internal/exec", "trail/dialect"},
 	{"trail"},
 	{"batch/internal/oracle", "internal/loader", "internal/trailtest", "trail/trailtest"},

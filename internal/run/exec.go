@@ -461,6 +461,7 @@ func (p *process) locate(at int32, payload value.Value) value.Value {
 	if located.Code == "" {
 		located.Code = string(codeOf(err))
 	}
+	located.Err, located.Data = p.gen.secrets.Error(located.Err), p.gen.secrets.Value(located.Data)
 	return value.Error(&located)
 }
 

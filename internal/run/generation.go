@@ -26,6 +26,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
+	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/value"
@@ -59,9 +60,10 @@ func (b Budget) withDefaults() Budget {
 // Options are how to run a program. The zero Options are the defaults.
 type Options struct {
 	Budget           Budget
-	LifecycleTimeout time.Duration // of each workflow at a lifecycle port; 10 s
-	Log              *slog.Logger  // nil discards
-	Clock            node.Clock    // what nodes sleep by; nil is the clock of the machine
+	LifecycleTimeout time.Duration   // of each workflow at a lifecycle port; 10 s
+	Log              *slog.Logger    // nil discards
+	Clock            node.Clock      // what nodes sleep by; nil is the clock of the machine
+	Secrets          *redact.Secrets // hidden in errors and timelines; nil for none
 }
 
 // A BusyClock is told which goroutines do something, so that it can jump ahead once
@@ -91,6 +93,7 @@ type Generation struct {
 	expire    context.CancelFunc
 	workers   sync.WaitGroup // goroutines of processes
 	clock     node.Clock
+	secrets   *redact.Secrets
 	busyClock BusyClock // the same, if it is one, else nil
 
 	// watched is the instrumented program, nil if nothing is instrumented.
@@ -158,6 +161,7 @@ func New(prog *compile.Program, opts Options) *Generation {
 		timeout: opts.LifecycleTimeout,
 		log:     opts.Log,
 		clock:   opts.Clock,
+		secrets: opts.Secrets,
 		ended:   make(chan struct{}, 1),
 		shards:  make([]shard, 2*runtime.GOMAXPROCS(0)),
 	}
@@ -166,6 +170,9 @@ func New(prog *compile.Program, opts Options) *Generation {
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
+	}
+	if g.secrets == nil {
+		g.secrets = &redact.Secrets{}
 	}
 	if g.clock == nil {
 		g.clock = node.SystemClock{}

@@ -233,7 +233,7 @@ func (p *process) runDeferred(f func(context.Context, node.Response) error, resp
 func (p *process) panicked(at node.Ref, v any) error {
 	p.gen.log.Error("panic in node code", "code", string(diag.CodePanic), "process", p.ID(),
 		"node", at.String(), "at", at.Pos.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	return &node.Error{Err: fmt.Errorf("panic: %v", v), Code: string(diag.CodePanic), Node: at}
+	return &node.Error{Err: p.gen.secrets.Error(fmt.Errorf("panic: %v", v)), Code: string(diag.CodePanic), Node: at}
 }
 
 // abort ends the process early: from now on every packet is answered with the

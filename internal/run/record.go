@@ -280,9 +280,21 @@ func (r *recording) end(p *process, outcome observe.Outcome, resp node.Response)
 			}
 		}
 	}
+	p.gen.hide(t)
 	for i := range r.v.Recorders {
 		if r.wanted&(1<<i) != 0 {
 			r.v.Recorders[i].Ended(t)
 		}
+	}
+}
+
+// hide hides secrets in the texts of a timeline.
+func (g *Generation) hide(t *observe.Timeline) {
+	t.Name, t.Error = g.secrets.Text(t.Name), g.secrets.Text(t.Error)
+	for i := range t.Attributes { // the trigger made them for this timeline
+		t.Attributes[i].Text = g.secrets.Text(t.Attributes[i].Text)
+	}
+	for i := range t.Spans {
+		t.Spans[i].Error = g.secrets.Text(t.Spans[i].Error)
 	}
 }

@@ -35,13 +35,14 @@ type packetLog struct {
 	log     *slog.Logger
 	names   []string // of nodes
 	secrets atomic.Pointer[secrets]
+	redact  func(string) string // hides what the engine knows; set before packets come
 	since   time.Time
 	next    atomic.Int64 // when the next record is due, since since
 	skipped atomic.Uint64
 }
 
 func newPacketLog(log *slog.Logger, names []string) *packetLog {
-	p := &packetLog{log: log, names: names, since: time.Now()}
+	p := &packetLog{log: log, names: names, since: time.Now(), redact: func(text string) string { return text }}
 	p.secrets.Store(&secrets{})
 	return p
 }
@@ -92,7 +93,7 @@ func (p *packetLog) record(what string, pkt observe.Packet, payload value.Value)
 	}
 	attrs := []slog.Attr{
 		slog.String("node", pkt.Node.String()), slog.String("port", port),
-		slog.String("process", pkt.Process.ID()), slog.String("payload", p.secrets.Load().show(payload)),
+		slog.String("process", pkt.Process.ID()), slog.String("payload", p.redact(p.secrets.Load().show(payload))),
 	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Uint64("skipped", skipped))

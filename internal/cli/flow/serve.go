@@ -97,6 +97,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 	if err != nil {
 		return err
 	}
+	s.packets.redact = s.engine.Redact
 	if o.profiles.cpu != "" {
 		defer s.engine.LabelGoroutines()()
 	}

@@ -63,7 +63,7 @@ func startRecorders(s *settings.Settings, log *slog.Logger, link func() string) 
 			r.close(log, 0)
 			return r, err
 		}
-		log.Info("sending traces", "url", s.OTLP, "ratio", s.OTLPRatio)
+		log.Info("sending traces", "url", hidden("--"+settings.OTLP, s.OTLP), "ratio", s.OTLPRatio)
 	}
 	return r, nil
 }
