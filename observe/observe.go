@@ -34,6 +34,10 @@ type Packet struct {
 	Node    node.Ref
 	Port    int // index, where each member of a family counts; or [ErrorPort], [TriggerPort]
 	Payload value.Value
+
+	// Cause is the payload that the node has received, if it has sent this one because
+	// of it; null for what a trigger sends.
+	Cause value.Value
 }
 
 // ErrorPort is the Port of a packet that was sent on the port "error". TriggerPort is

@@ -77,7 +77,8 @@ func observed(n node.Node, ref node.Ref, o *observe.Observer) node.Node {
 func observedStart(p node.Process, r node.Result, ref node.Ref, o *observe.Observer) node.Result {
 	w := watched{ref: ref, o: o}
 	payload := r.Effect().Payload
-	r = middleware(w.run).follow(p, w.run(p, false, func() node.Result { return r }))
+	m := w.run(value.Null())
+	r = m.follow(p, m(p, false, func() node.Result { return r }))
 	return w.answered(r, observe.TriggerPort, payload)
 }
 
@@ -108,23 +109,26 @@ func (w watched) enter(p node.Process, pkt node.Packet) middleware {
 	if w.o.Received != nil {
 		w.o.Received(observe.Packet{Process: p, Node: w.ref, Port: pkt.Port, Payload: pkt.Payload})
 	}
-	return w.run
+	return w.run(pkt.Payload)
 }
 
-// run is a [middleware] that reports what a result sends.
-func (w watched) run(p node.Process, _ bool, run func() node.Result) node.Result {
-	r := run()
-	if w.o.Sent != nil {
-		w.reportSent(p, &r)
+// run returns a [middleware] that reports what a result sends because of a payload.
+func (w watched) run(cause value.Value) middleware {
+	if w.o.Sent == nil {
+		return plainly
 	}
-	return r
+	return func(p node.Process, _ bool, run func() node.Result) node.Result {
+		r := run()
+		w.reportSent(p, &r, cause)
+		return r
+	}
 }
 
 // reportSent reports what a result sends. What children and forks send first is
 // reported when the node asks for them.
-func (w watched) reportSent(p node.Process, r *node.Result) {
+func (w watched) reportSent(p node.Process, r *node.Result, cause value.Value) {
 	sent := func(port int, payload value.Value) {
-		w.o.Sent(observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload})
+		w.o.Sent(observe.Packet{Process: p, Node: w.ref, Port: port, Payload: payload, Cause: cause})
 	}
 	switch e := r.Effect(); e.Op {
 	case effect.Send, effect.Call:
@@ -136,9 +140,9 @@ func (w watched) reportSent(p node.Process, r *node.Result) {
 			sent(out.Port, out.Payload)
 		}
 		for i := range e.More.Children {
-			w.reportSent(p, &e.More.Children[i])
+			w.reportSent(p, &e.More.Children[i], cause)
 		}
 	case effect.Fork, effect.After:
-		w.reportSent(p, &e.More.Inner)
+		w.reportSent(p, &e.More.Inner, cause)
 	}
 }

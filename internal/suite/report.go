@@ -17,9 +17,9 @@ import (
 // maxShown bounds a payload in a report, in bytes.
 const maxShown = 200
 
-// Shown returns a payload on one line, as far as there is room.
-func Shown(v value.Value) string {
-	text := show.Printable(value.ErrorMap(v).String())
+// shown returns a payload on one line without secrets, as far as there is room.
+func shown(v value.Value, redact func(string) string) string {
+	text := show.Printable(redact(value.ErrorMap(v).String()))
 	if len(text) <= maxShown {
 		return text
 	}
@@ -44,18 +44,21 @@ func (r *Result) Text(w io.Writer, sources func(file string) []byte, colour bool
 	if r.Err != nil {
 		r.details(&b, sources, colour)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (r *Result) details(b *bytes.Buffer, sources func(string) []byte, colour bool) {
+// details writes what is to be known of a failure, without secrets.
+func (r *Result) details(to *bytes.Buffer, sources func(string) []byte, colour bool) {
+	b := new(bytes.Buffer)
+	defer func() { to.WriteString(r.redact(b.String())) }()
 	var found bytes.Buffer
 	for _, f := range r.Failures() {
 		found.Reset()
 		_ = diag.Render(&found, diag.List{f.Finding}, sources, colour) // a buffer takes all
 		indent(b, "  ", found.String())
 		if f.Assert != nil {
-			indent(b, "    ", f.Assert.text())
+			indent(b, "    ", f.Assert.text(r.redact))
 		}
 	}
 	if len(r.Steps) > 0 {
@@ -64,7 +67,7 @@ func (r *Result) details(b *bytes.Buffer, sources func(string) []byte, colour bo
 			fmt.Fprintf(b, "      … %s before\n", show.Count(int64(r.Skipped), "packet"))
 		}
 		for _, s := range r.Steps {
-			indent(b, "      ", s.String())
+			indent(b, "      ", s.text(r.redact))
 		}
 	}
 	if r.Log != "" {
@@ -73,25 +76,25 @@ func (r *Result) details(b *bytes.Buffer, sources func(string) []byte, colour bo
 	}
 }
 
-func (s *Step) String() string {
+func (s *Step) text(redact func(string) string) string {
 	text := s.From + "." + s.Out
 	if len(s.To) > 0 {
 		text += " -> " + strings.Join(s.To, ", ")
 	}
-	return show.Printable(text) + ": " + Shown(s.Payload)
+	return show.Printable(text) + ": " + shown(s.Payload, redact)
 }
 
 // text shows what an assert has got.
-func (a *Assertion) text() string {
+func (a *Assertion) text(redact func(string) string) string {
 	if diff := a.Diff(); diff != "" {
 		return a.Comparison + "\n(-want +got)\n" + diff
 	}
 	var b strings.Builder
 	if a.Comparison != "" {
-		fmt.Fprintf(&b, "%s\n  left:  %s\n  right: %s\n", a.Comparison, Shown(a.Got), Shown(a.Want))
+		fmt.Fprintf(&b, "%s\n  left:  %s\n  right: %s\n", a.Comparison, shown(a.Got, redact), shown(a.Want, redact))
 	}
 	if !a.Nothing {
-		fmt.Fprintf(&b, "payload: %s\n", Shown(a.Payload))
+		fmt.Fprintf(&b, "payload: %s\n", shown(a.Payload, redact))
 	}
 	return b.String()
 }
@@ -162,19 +165,21 @@ func NewReport(results []*Result, tests int, took time.Duration) *Report {
 			Passed: r.Err == nil, Seconds: r.Duration.Seconds(),
 		}
 		for _, f := range r.Failures() {
-			reported := ReportedFailure{Finding: f.Finding}
+			safe := *f.Finding
+			safe.Msg, safe.Hint = r.redact(safe.Msg), r.redact(safe.Hint)
+			reported := ReportedFailure{Finding: &safe}
 			if a := f.Assert; a != nil {
-				reported.Expect, reported.Diff = a.Expect, a.Diff()
+				reported.Expect, reported.Diff = r.redact(a.Expect), r.redact(a.Diff())
 				if !a.Nothing {
-					reported.Payload = Shown(a.Payload)
+					reported.Payload = shown(a.Payload, r.redact)
 				}
 			}
 			t.Failures = append(t.Failures, reported)
 		}
 		if r.Err != nil {
-			t.Log = r.Log
+			t.Log = r.redact(r.Log)
 			for _, s := range r.Steps {
-				t.Trail = append(t.Trail, ReportedStep{s.From, s.Out, s.To, Shown(s.Payload)})
+				t.Trail = append(t.Trail, ReportedStep{s.From, s.Out, s.To, shown(s.Payload, r.redact)})
 			}
 		}
 		report.Tests = append(report.Tests, t)
@@ -238,7 +243,7 @@ func JUnit(w io.Writer, results []*Result, took time.Duration, sources func(file
 			c.Failure = &junitFailure{Type: "failure"}
 			for _, f := range r.Failures() {
 				if c.Failure.Message == "" {
-					c.Failure.Message = f.Finding.Error()
+					c.Failure.Message = r.redact(f.Finding.Error())
 				}
 				if f.Finding.Code != "" {
 					c.Failure.Type = string(f.Finding.Code)

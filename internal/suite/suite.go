@@ -19,12 +19,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/clock"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 )
 
 // Options are what to run. Kinds is required.
@@ -34,6 +36,9 @@ type Options struct {
 	Outline uniflow.Outline // of the source
 	Mocks   []*Mock
 	Timeout time.Duration // of each test that sets none; 0 for none
+
+	// Redact hides secrets in texts of reports and recordings; nil hides none.
+	Redact func(text string) string
 
 	// Done is called after each test, for one at a time, in any order.
 	Done func(*Result)
@@ -48,6 +53,8 @@ type Result struct {
 	Steps    []Step // what the test sent, up to its failure
 	Skipped  int    // earlier steps, which Steps leaves out
 	Log      string // what the nodes logged
+
+	redact func(string) string
 }
 
 // Name returns the name of the test with its namespace.
@@ -74,6 +81,12 @@ const abandon = time.Second
 // ctx ends, tests in progress fail, and the others are left out.
 func Run(ctx context.Context, tests []uniflow.Test, opts Options) ([]*Result, *Coverage) {
 	s := &session{Options: opts, cover: newCoverage(opts.Outline, opts.Kinds)}
+	if s.Redact == nil {
+		s.Redact = unchanged
+	}
+	for _, m := range s.Mocks {
+		m.redact = s.Redact
+	}
 	results := make([]*Result, len(tests))
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -112,7 +125,7 @@ type session struct {
 
 // test runs one test.
 func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
-	r := &Result{Test: t, Start: time.Now()}
+	r := &Result{Test: t, Start: time.Now(), redact: s.Redact}
 	limit := s.Timeout
 	if t.Timeout > 0 {
 		limit = t.Timeout
@@ -127,7 +140,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	rec := newRecorder()
 	done := make(chan error, 1) // room for the result after the test was abandoned
 	opts := uniflow.Options{
-		Namespace: t.Node.Namespace, Whole: true, Observer: rec.observer(),
+		Namespace: t.Node.Namespace, Whole: true, Observer: s.observer(rec),
 		Kinds: s.kinds(t.FakeClock),
 		Log:   slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime})),
 	}
@@ -205,6 +218,33 @@ func (s *session) run(ctx context.Context, t uniflow.Test, opts uniflow.Options)
 	return engine.Test(ctx, t.Node.Name)
 }
 
+// observer returns what a test tells its recorder, and the mocks that record.
+func (s *session) observer(rec *recorder) *observe.Observer {
+	o := rec.observer()
+	records := slices.DeleteFunc(slices.Clone(s.Mocks), func(m *Mock) bool { return !m.records })
+	if len(records) == 0 {
+		return o
+	}
+	silent := make(map[string]bool)
+	for _, def := range s.Kinds {
+		silent[def.Kind] = len(def.Out) == 0
+	}
+	o.Sent = func(p observe.Packet) {
+		rec.add(p, true)
+		for _, m := range records {
+			m.sent(p)
+		}
+	}
+	o.Answered = func(a observe.Answer) {
+		for _, m := range records {
+			if silent[a.Node.Kind] {
+				m.answered(a)
+			}
+		}
+	}
+	return o
+}
+
 // kinds returns the kinds of a test: triggers start nothing, and mocks replace nodes.
 func (s *session) kinds(fake bool) []*node.Def {
 	kinds := make([]*node.Def, len(s.Kinds))
@@ -217,7 +257,7 @@ func (s *session) kinds(fake bool) []*node.Def {
 		serves := !def.Starts() || fake && def.Kind == schedule
 		made.New = func(init *node.Init) (node.Node, error) {
 			for _, m := range s.Mocks {
-				if m.Replaces(init.Node) {
+				if !m.records && m.Replaces(init.Node) {
 					return m.node(init), nil
 				}
 			}

@@ -3,6 +3,7 @@ package suite_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -270,6 +271,56 @@ func TestMock(t *testing.T) {
 	}
 }
 
+// TestRecording replays what nodes have sent: the same for the same payload.
+func TestRecording(t *testing.T) {
+	record := func(name, text string) *suite.Mock {
+		m, err := suite.NewMock(name, name+".jsonl", []byte(text), builtin.Languages())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	const text = `
+- {kind: pipe, name: both, ports: {"out[0]": [{name: one}], "out[1]": [{name: price}]}}
+- {kind: snippet, name: one, language: json, code: '{"b": 1, "a": [2]}', ports: {out: [{name: price}]}}
+- {kind: snippet, name: price, language: javascript, code: 'export default (o) => { if (!o || o.total) throw new Error("no order"); return {total: o.b} }', ports: {out: [{name: sink}]}}
+- {kind: nop, name: sink}
+- {kind: try, name: safe, ports: {out: [{name: both}], error: [{name: sorry}]}}
+- {kind: snippet, name: sorry, language: cel, code: message}
+- {kind: test, name: t, ports: {"out[0]": [{name: safe}], "out[1]": [{name: total}]}}
+- {kind: assert, name: total, expect: self.total == 1, target: {name: sink}}
+`
+	m := record("price", "")
+	m.Record(false)
+	results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}})
+	want(t, results, map[string]string{"t": ""})
+	made, err := m.Recording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(made), "{\"in\":{\"a\":[2],\"b\":1},\"out\":{\"total\":1}}\n"; !strings.Contains(got, want) {
+		t.Errorf("got %s, want a line %s", got, want)
+	}
+	if !strings.Contains(string(made), `"error":{"message":"no order"}`) {
+		t.Errorf("got %s, want the error, too", made)
+	}
+	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record("price", string(made))}})
+	want(t, results, map[string]string{"t": ""})
+	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record("price", `{"in": 1, "out": 2}`)}})
+	want(t, results, map[string]string{"t": `"sink" has received nothing`})
+	f := func(text string) {
+		t.Helper()
+		if _, err := suite.NewMock("a", "a.jsonl", []byte(text), builtin.Languages()); err == nil {
+			t.Errorf("%q: got no error", text)
+		}
+	}
+	f("{")
+	f("1")
+	f("null")
+	f(`{"in": 1}`)
+	f("{\"in\": 1, \"out\": 2}\n[]")
+}
+
 // TestCancel ends tests under way, and leaves out the others.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -319,4 +370,47 @@ func TestReports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRedact hides secrets in reports and recordings, and finds what it has recorded.
+func TestRedact(t *testing.T) {
+	redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", "[redacted]") }
+	const text = `
+- {kind: snippet, name: login, language: json, code: '{"password": "hunter2"}', ports: {out: [{name: ask}]}}
+- {kind: snippet, name: ask, language: cel, code: '"hello " + password'}
+- {kind: test, name: t, ports: {"out[0]": [{name: login}], "out[1]": [{name: greets}, {name: long}]}}
+- {kind: assert, name: greets, expect: self == "hello you"}
+- {kind: assert, name: long, expect: size(self) < 3}
+`
+	record := func(text string) *suite.Mock {
+		m, err := suite.NewMock("ask", "ask.jsonl", []byte(text), builtin.Languages())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := record("")
+	m.Record(true)
+	results, _ := run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{m}, Redact: redact})
+	made, err := m.Recording()
+	if want := `{"in":{"password":"[redacted]"},"out":"hello [redacted]"}` + "\n"; err != nil || string(made) != want {
+		t.Errorf("got recording %s, error %v, want %s", made, err, want)
+	}
+	want(t, results, map[string]string{"t": `+"hello [redacted]"`})
+	var b bytes.Buffer
+	if err := suite.JUnit(&b, []*suite.Result{results["t"]}, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(suite.NewReport([]*suite.Result{results["t"]}, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := results["t"].Text(&b, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if all := b.String() + string(report); strings.Contains(all, "hunter2") {
+		t.Errorf("the secret is in\n%s", all)
+	}
+	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record(string(made))}, Redact: redact})
+	want(t, results, map[string]string{"t": `+"hello [redacted]"`})
 }

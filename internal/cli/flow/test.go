@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +34,9 @@ the packets that were sent, and what the nodes logged. Test exits with 1 if one 
 
 --mock replaces a node by the code in a file, whose extension is its language (.js, .ts,
 .cel, .json, .yaml, .txt): what the code makes of a payload is what the node sends, and
-JSON, YAML and text are always that. It may be repeated.
+JSON, YAML and text are always that. A file .jsonl is a recording: with --update the node
+runs, and what it sends for each payload is written to the file; without, the node sends
+what the file has. --mock may be repeated.
 
 --cover lists the nodes, ports and links that no test has used.`
 
@@ -47,6 +51,7 @@ type testOptions struct {
 	junit        string
 	timeout      time.Duration
 	mocks        []string
+	update       bool
 	cover        bool
 	coverListing bool
 
@@ -72,6 +77,7 @@ func testCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.junit, "junit", "", "write JUnit XML to `FILE`, or \"-\"")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "let a test fail after `DURATION` if it sets no timeout; 0 for no limit")
 	flags.StringArrayVar(&o.mocks, "mock", nil, "replace a node by a file: `NAME=FILE`; may be repeated")
+	flags.BoolVar(&o.update, "update", false, "let the nodes of mocks that are recordings run, and record what they send")
 	flags.BoolVar(&o.cover, "cover", false, "list what no test has used")
 	flags.BoolVar(&o.coverListing, "cover-listing", false, "print the documents with the number of packets of each node and link")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -124,6 +130,9 @@ func (o *testOptions) check(s *settings.Settings) error {
 	if o.json && o.junit == app.StdinPath {
 		return app.Usagef(o.command, "write --junit FILE", "--json and --junit - both write to standard output")
 	}
+	if o.update && !slices.ContainsFunc(o.mocks, suite.IsRecording) {
+		return app.Usagef(o.command, "add --mock NAME=FILE.jsonl", "--update has nothing to record: no mock is a file .jsonl")
+	}
 	return checkLanguage(o.command, s.Language)
 }
 
@@ -150,7 +159,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	if err != nil {
 		return err
 	}
-	mocks, err := a.mocks(o, outline.Nodes)
+	mocks, err := a.mocks(o, outline.Nodes, kinds)
 	if err != nil {
 		return err
 	}
@@ -167,6 +176,9 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	took := time.Since(began)
 	if err := printed.err; err != nil {
 		return fmt.Errorf("write to standard output: %w", err)
+	}
+	if err := o.writeRecordings(ctx, mocks); err != nil {
+		return err
 	}
 	return errors.Join(a.reportTests(o, src, tests, results, coverage, took), ctx.Err())
 }
@@ -204,7 +216,7 @@ func (o *testOptions) chosen(all []uniflow.Test, namespace string) (tests []unif
 }
 
 // mocks reads the files of the mocks.
-func (a commands) mocks(o *testOptions, nodes []node.Ref) ([]*suite.Mock, error) {
+func (a commands) mocks(o *testOptions, nodes []node.Ref, kinds []*node.Def) ([]*suite.Mock, error) {
 	var mocks []*suite.Mock
 	languages := builtin.Languages(a.worker()...)
 	for _, pair := range o.mocks {
@@ -213,6 +225,12 @@ func (a commands) mocks(o *testOptions, nodes []node.Ref) ([]*suite.Mock, error)
 			return nil, app.Usagef(o.command, "write --mock NAME=FILE", "--mock takes NAME=FILE, got %q", pair)
 		}
 		code, err := readMock(file)
+		if errors.Is(err, fs.ErrNotExist) && suite.IsRecording(file) {
+			if !o.update {
+				return nil, app.Usagef(o.command, "--update records it", "--mock %s: %w", name, err)
+			}
+			err = nil
+		}
 		if err != nil {
 			return nil, app.Usagef(o.command, "", "--mock %s: %w", name, err)
 		}
@@ -224,8 +242,11 @@ func (a commands) mocks(o *testOptions, nodes []node.Ref) ([]*suite.Mock, error)
 			}
 			return nil, app.ErrFindings()
 		}
-		if err := o.checkMock(m, nodes); err != nil {
+		if err := o.checkMock(m, nodes, kinds); err != nil {
 			return nil, err
+		}
+		if o.update && suite.IsRecording(file) {
+			m.Record(o.match != nil) // the tests that do not run need what they have
 		}
 		mocks = append(mocks, m)
 	}
@@ -245,12 +266,32 @@ func readMock(file string) ([]byte, error) {
 	return code, err
 }
 
-// checkMock refuses a mock of a node that does not exist.
-func (o *testOptions) checkMock(m *suite.Mock, nodes []node.Ref) error {
+// writeRecordings writes what mocks have recorded, unless the run was interrupted.
+func (o *testOptions) writeRecordings(ctx context.Context, mocks []*suite.Mock) error {
+	for _, m := range mocks {
+		if !o.update || !suite.IsRecording(m.File) || ctx.Err() != nil {
+			continue
+		}
+		text, err := m.Recording()
+		if err != nil {
+			return err
+		}
+		if err := app.ReplaceFile(m.File, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMock refuses a mock of a node that does not exist, or that is a sub-graph.
+func (o *testOptions) checkMock(m *suite.Mock, nodes []node.Ref, kinds []*node.Def) error {
 	var names []string
 	for _, ref := range nodes {
 		if m.Replaces(ref) {
-			return nil
+			if slices.ContainsFunc(kinds, func(def *node.Def) bool { return def.Kind == ref.Kind && def.Subgraph == node.NoSubgraph }) {
+				return nil
+			}
+			return app.Usagef(o.command, "replace the nodes in it: --mock "+ref.Name+"/NAME=FILE", "--mock: %q is a sub-graph", m.Node)
 		}
 		names = append(names, ref.Name, ref.Namespace+"/"+ref.Name)
 	}
