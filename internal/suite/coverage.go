@@ -2,18 +2,23 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// A Coverage says how often tests have used nodes, ports and links. Tests themselves and
-// triggers, which do not run in tests, do not count.
+// A Coverage says how often tests have used nodes, ports and links. What counts is what a
+// trigger leads to, or all if there is no trigger. Triggers themselves do not count, as
+// they do not run in tests, and neither do tests and asserts.
 type Coverage struct {
 	outline uniflow.Outline
-	starts  map[string]bool // kinds without in-ports
+	counted map[string]bool // nodes, by id
 	counts  map[portOf]int  // packets
 }
 
@@ -24,9 +29,31 @@ type portOf struct {
 }
 
 func newCoverage(outline uniflow.Outline, kinds []*node.Def) *Coverage {
-	c := &Coverage{outline: outline, starts: make(map[string]bool), counts: make(map[portOf]int)}
+	c := &Coverage{outline: outline, counted: make(map[string]bool), counts: make(map[portOf]int)}
+	starts := make(map[string]bool)
 	for _, def := range kinds {
-		c.starts[def.Kind] = def.Starts()
+		starts[def.Kind] = def.Starts()
+	}
+	next := make(map[string][]string)
+	var todo []string
+	for _, l := range outline.Links {
+		next[l.From.ID] = append(next[l.From.ID], l.To.ID)
+		if starts[l.From.Kind] && l.From.Kind != testKind || l.OutPort < observe.ErrorPort {
+			todo = append(todo, l.To.ID)
+		}
+	}
+	reached := make(map[string]bool)
+	all := len(todo) == 0
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !reached[id] {
+			reached[id] = true
+			todo = append(todo, next[id]...)
+		}
+	}
+	for _, ref := range outline.Nodes {
+		c.counted[ref.ID] = (all || reached[ref.ID]) && !starts[ref.Kind] && ref.Kind != assertKind
 	}
 	return c
 }
@@ -42,15 +69,14 @@ func (c *Coverage) add(r *recorder) {
 
 // A Part is a node, a port or a link, and how often tests have used it.
 type Part struct {
-	Namespace string   `json:"namespace"`
-	Node      string   `json:"node"`
-	Port      string   `json:"port,omitempty"`
-	To        string   `json:"to,omitempty"` // of a link
-	ToPort    string   `json:"to_port,omitempty"`
-	File      string   `json:"file"`
-	Line      int      `json:"line"`
-	Count     int      `json:"count"`
-	pos       diag.Pos // of Line
+	Namespace string `json:"namespace"`
+	Node      string `json:"node"`
+	Port      string `json:"port,omitempty"`
+	To        string `json:"to,omitempty"` // of a link
+	ToPort    string `json:"to_port,omitempty"`
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Count     int    `json:"count"`
 }
 
 func (p *Part) String() string {
@@ -65,26 +91,23 @@ func (p *Part) String() string {
 }
 
 func partOf(ref node.Ref, pos diag.Pos) Part {
-	return Part{Namespace: ref.Namespace, Node: ref.String(), File: pos.File, Line: pos.Line, pos: pos}
-}
-
-// counted reports whether a node counts.
-func (c *Coverage) counted(ref node.Ref) bool {
-	return !c.starts[ref.Kind] && ref.Kind != testKind && ref.Kind != assertKind
+	return Part{Namespace: ref.Namespace, Node: ref.String(), File: pos.File, Line: pos.Line}
 }
 
 // Nodes returns the nodes, with the packets that each has received.
 func (c *Coverage) Nodes() (parts []Part) {
+	received := make(map[string]int)
+	for at, n := range c.counts {
+		if !at.out {
+			received[at.id] += n
+		}
+	}
 	for _, ref := range c.outline.Nodes {
-		if !c.counted(ref) {
+		if !c.counted[ref.ID] {
 			continue
 		}
 		p := partOf(ref, ref.Pos)
-		for at, n := range c.counts {
-			if at.id == ref.ID && !at.out {
-				p.Count += n
-			}
-		}
+		p.Count = received[ref.ID]
 		parts = append(parts, p)
 	}
 	return parts
@@ -94,7 +117,7 @@ func (c *Coverage) Nodes() (parts []Part) {
 func (c *Coverage) Ports() (parts []Part) {
 	seen := make(map[portOf]bool)
 	add := func(ref node.Ref, at portOf, name string, pos diag.Pos, count int) {
-		if seen[at] || !c.counted(ref) {
+		if seen[at] || !c.counted[ref.ID] {
 			return
 		}
 		seen[at] = true
@@ -104,7 +127,7 @@ func (c *Coverage) Ports() (parts []Part) {
 	}
 	for _, l := range c.outline.Links {
 		out, in := portOf{l.From.ID, l.OutPort, true}, portOf{l.To.ID, l.InPort, false}
-		if l.OutPort >= -1 { // what a lifecycle port sends is not seen
+		if l.OutPort >= observe.ErrorPort { // what a lifecycle port sends is not seen
 			add(l.From, out, l.Out, l.Pos, c.counts[out])
 		}
 		add(l.To, in, l.In, l.To.Pos, c.counts[in])
@@ -115,7 +138,7 @@ func (c *Coverage) Ports() (parts []Part) {
 // Links returns the links, with the packets that have passed each.
 func (c *Coverage) Links() (parts []Part) {
 	for _, l := range c.outline.Links {
-		if !c.counted(l.From) || !c.counted(l.To) || l.OutPort < -1 {
+		if !c.counted[l.From.ID] || !c.counted[l.To.ID] || l.OutPort < observe.ErrorPort {
 			continue
 		}
 		p := partOf(l.From, l.Pos)
@@ -142,6 +165,7 @@ func tally(parts []Part) Tally {
 			t.Unused = append(t.Unused, p)
 		}
 	}
+	slices.SortStableFunc(t.Unused, func(a, b Part) int { return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return t
 }
 
@@ -176,11 +200,14 @@ func (r *CoverageReport) Text() string {
 // begins.
 func (c *Coverage) Listing(file string, text []byte) string {
 	counts := make(map[int]int)
-	for _, parts := range [][]Part{c.Nodes(), c.Links()} {
-		for _, p := range parts {
-			if n, ok := counts[p.Line]; p.File == file && (!ok || p.Count < n) {
-				counts[p.Line] = p.Count
-			}
+	for _, p := range c.Links() {
+		if n, ok := counts[p.Line]; p.File == file && (!ok || p.Count < n) {
+			counts[p.Line] = p.Count
+		}
+	}
+	for _, p := range c.Nodes() { // its own count, where a node has a line with its links
+		if p.File == file {
+			counts[p.Line] = p.Count
 		}
 	}
 	var b bytes.Buffer

@@ -414,3 +414,44 @@ func TestRedact(t *testing.T) {
 	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{record(string(made))}, Redact: redact})
 	want(t, results, map[string]string{"t": `+"hello [redacted]"`})
 }
+
+// TestCoverage counts what triggers lead to, at the lines of the document.
+func TestCoverage(t *testing.T) {
+	const text = `- {kind: ticks, ports: {out: [{name: choose}]}}
+- kind: if
+  name: choose
+  when: self == null
+  ports:
+    out[0]: [{name: sum}]
+    out[1]:
+      - name: rest
+    init: [{name: begin}]
+- kind: step
+  name: sum
+  specs:
+    - {kind: snippet, name: one, language: json, code: "1"}
+    - {kind: snippet, name: two, language: cel, code: self / 0}
+- {kind: nop, name: rest}
+- {kind: nop, name: begin}
+- {kind: try, name: only a test, ports: {out: [{name: choose}], error: [{name: rest}]}}
+- {kind: test, name: t, ports: {"out[0]": [{name: only a test}], "out[1]": []}}
+`
+	results, coverage := run(t, t.Context(), text, suite.Options{})
+	want(t, results, map[string]string{"t": ""})
+	listing := coverage.Listing("doc.yaml", []byte(text))
+	for _, line := range []string{
+		"\n      1x  - kind: if\n", "\n      1x      out[0]: [{name: sum}]\n", "\n   never        - name: rest\n",
+		"\n      1x  - kind: step\n", "\n      1x      - {kind: snippet, name: two", "\n      1x  - {kind: nop, name: begin}\n", "\n          - {kind: try",
+	} {
+		if !strings.Contains(listing, line) {
+			t.Errorf("got\n%s\nwant %q", listing, line)
+		}
+	}
+	report := coverage.Report()
+	if got, want := report.Text(), "coverage: 6 of 6 nodes\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant %s", got, want)
+	}
+	if n := len(report.Links.Unused); n != 2 || report.Links.Unused[0].To != "rest" {
+		t.Errorf("got %d unused links, the first %v; want those to rest, and of step to its port out", n, report.Links.Unused)
+	}
+}
