@@ -40,6 +40,7 @@ type exchange struct {
 	w           http.ResponseWriter
 	r           *http.Request
 	req         *request    // nil until there is a payload
+	head        *request    // made for screening, until it becomes req; may be nil
 	route       *route      // the one that a router has found, or nil
 	body        value.Value // the decoded body
 	raw         []byte      // the body, decompressed; the value may share it
@@ -145,7 +146,11 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 			described, first = withBadRequest(ctx, x.r), node.Fail(bad)
 		} else {
 			var payload value.Value
-			payload, x.req = newRequest(x.r, x.body)
+			if x.req, x.head = x.head, nil; x.req != nil {
+				payload = x.req.payload(x.body)
+			} else {
+				payload, x.req = newRequest(x.r, x.body)
+			}
 			first = x.reusable.call.Send(0, payload)
 		}
 		var id string
@@ -194,7 +199,7 @@ func (x *exchange) release() {
 }
 
 // dropPayload drops what a pending answer must not keep alive.
-func (x *exchange) dropPayload() { x.req, x.body, x.raw = nil, value.Value{}, nil }
+func (x *exchange) dropPayload() { x.req, x.head, x.body, x.raw = nil, nil, value.Value{}, nil }
 
 // refuseUnread refuses a request before anything of it was read.
 func (x *exchange) refuseUnread() {

@@ -49,11 +49,13 @@ func (x *exchange) receive() error {
 		return x.decode(nil)
 	}
 	if x.gen.admits != nil {
-		if head, _ := newRequest(x.r, value.Null()); !x.gen.admits(head) {
+		head, req := newRequest(x.r, value.Null())
+		if !x.gen.admits(head) {
 			x.skipBody()
 			x.bodySkipped = true
 			return nil
 		}
+		x.head = req // node.Screener keeps nothing of it
 	}
 	body := newMinRateReader(x)
 	limit := x.gen.limits.bodyBytes

@@ -42,8 +42,13 @@ func newRequest(r *http.Request, body value.Value) (payload value.Value, req *re
 	f[4] = value.Field{Name: keyQuery, Value: query}
 	f[5] = value.Field{Name: keyProtocol, Value: value.String(r.Proto)}
 	f[6] = value.Field{Name: keyHeader, Value: value.LazyMap(&req.header, 256*len(r.Header), viewDepth)}
-	f[7] = value.Field{Name: keyBody, Value: body}
-	return value.UniqueMap(f[:8]), req
+	return req.payload(body), req
+}
+
+// payload returns the payload with another body. The one before must not be in use.
+func (q *request) payload(body value.Value) value.Value {
+	q.fields[7] = value.Field{Name: keyBody, Value: body}
+	return value.UniqueMap(q.fields[:8])
 }
 
 // viewDepth is how deep a map of lists of strings nests.
