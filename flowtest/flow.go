@@ -51,7 +51,6 @@ type Flow struct {
 	doing  string // for the message of a wait in vain
 
 	patience time.Duration // how long a test waits for what should happen immediately
-	forks    bool          // processes may go on after the answer
 
 	mu struct {
 		sync.Mutex
