@@ -6,8 +6,11 @@ import (
 )
 
 // A Clock is the time that nodes wait by. Tests of workflows replace it by one that
-// jumps to the next timer when nothing else is left to do. Any goroutine may call
-// its methods.
+// jumps to the next timer when nothing else is left to do.
+//
+// Any goroutine may call Now and AfterFunc. Sleep and Wait are for code that the
+// engine runs: the functions of [Block], [Process.Defer] and AfterFunc. A goroutine
+// that a node starts by itself is not known to a clock that jumps, which panics.
 type Clock interface {
 	// Now returns the current time.
 	Now() time.Time
@@ -16,7 +19,10 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 
 	// Wait returns nil when ready is closed, or the cause of ctx's end if that comes
-	// first. Use it in a [Block] that waits for another process.
+	// first. Use it in a [Block] that waits for another process. A queue is best a
+	// list of channels, each closed when its turn has come: with tokens that are sent
+	// through one channel, a clock that jumps may pass a time limit before the token
+	// has arrived.
 	Wait(ctx context.Context, ready <-chan struct{}) error
 
 	// AfterFunc calls f on a goroutine of its own after d. Processes that f starts
