@@ -104,13 +104,10 @@ func (f *Field) anyString() value.Value {
 // alternatives returns the schemas of which a value of the field must match one. None
 // means that any value is valid.
 func (f *Field) alternatives() []value.Value {
-	bounded := func(name string, ranged bool) value.Value {
+	bounded := func(name string, unit float64) value.Value {
 		s := entry("type", value.String(name))
-		switch {
-		case ranged && f.ranged:
-			return s.With("minimum", value.Float(f.min)).With("maximum", value.Float(f.max))
-		case !ranged:
-			return s.With("minimum", value.Int(0))
+		if f.ranged {
+			return s.With("minimum", value.Float(f.min/unit)).With("maximum", value.Float(f.max/unit))
 		}
 		return s
 	}
@@ -141,13 +138,21 @@ func (f *Field) alternatives() []value.Value {
 	case TypeText, TypeExpr:
 		return []value.Value{f.anyString(), entry("type", value.String("number")), entry("type", value.String("boolean"))}
 	case TypeInt:
-		return []value.Value{bounded("integer", true), form(stringForms[f.typ])}
+		return []value.Value{bounded("integer", 1), form(stringForms[f.typ])}
 	case TypeFloat:
-		return []value.Value{bounded("number", true), form(stringForms[f.typ])}
+		return []value.Value{bounded("number", 1), form(stringForms[f.typ])}
 	case TypeBool:
 		return []value.Value{entry("type", value.String("boolean")), form(stringForms[f.typ])}
 	case TypeDuration, TypeBytes:
-		return []value.Value{form(stringForms[f.typ]), bounded("number", false)}
+		unit := 1.0
+		if f.typ == TypeDuration {
+			unit = float64(time.Millisecond)
+		}
+		number := bounded("number", unit)
+		if !f.ranged {
+			number = number.With("minimum", value.Int(0))
+		}
+		return []value.Value{form(stringForms[f.typ]), number}
 	case TypeOutPort:
 		return []value.Value{form(stringForms[f.typ])}
 	case TypeStrings:
