@@ -107,6 +107,9 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("method", value.String("GET"), "path", value.String("/users/7"))},
 		Allocs:   5, // of the new payload
 	}),
+	"schedule": plain(flowtest.Case{
+		Document: "- {kind: schedule, name: n, interval: 1s, overlap: allow, ports: {out: [{name: job}], error: [{name: failed}]}}",
+	}),
 	"sleep": plain(flowtest.Case{
 		Document: "- {kind: sleep, name: n, interval: 1ms, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),

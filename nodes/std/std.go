@@ -7,6 +7,7 @@ import (
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/nodes/events"
+	"github.com/uniflow-labs/uniflow/nodes/schedule"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 )
 
@@ -22,5 +23,6 @@ func Defs(language string, worker ...string) []*node.Def {
 	defs := core.Defs(core.Options{Languages: languages, Language: language})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
 	defs = append(defs, data.Defs()...)
+	defs = append(defs, schedule.Defs()...)
 	return append(defs, web.Defs()...)
 }

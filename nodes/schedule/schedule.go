@@ -1,0 +1,357 @@
+// Package schedule has the kind that starts processes at times.
+//
+// plan.go computes when ticks are due; schedule.go has the kind, and what its nodes
+// share across reloads. The package must not know how processes are run.
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Defs returns the kind of the package, freshly made.
+func Defs() []*node.Def {
+	return []*node.Def{{
+		Kind:    "schedule",
+		Summary: "Starts a process at given times.",
+		Doc: "Each tick sends `payload` on `out`. An error that comes back goes to `error`; without a link there, the log tells of it.\n\n" +
+			"`cron` is minute, hour, day of the month, month and day of the week, such as `30 2 * * 1-5`; a second may stand before them. Each is a number, `*`, a list, a range or a step such as `*/5`; months and days of the week have names, too, such as `jan` and `mon`. If both the day of the month and the day of the week are given, one of them suffices. " +
+			"`@yearly`, `@monthly`, `@weekly`, `@daily` and `@hourly` stand for their first minute.\n\n" +
+			"When clocks change in the time zone, an expression that names the minute and the hour has one tick a day nevertheless: a time that is skipped is made up for at the moment of the change, and of a time that comes twice the first counts. An expression whose minute or hour begins with `*` follows the clock: it has no ticks in an hour that is skipped, and ticks in both hours that look alike.\n\n" +
+			"With `interval`, the first tick is one interval after the start.\n\n" +
+			"If the process of a tick is still running when the next is due, `overlap` decides: `skip` leaves the next one out, `queue` starts it afterwards (at most 100 wait; more are left out), `allow` starts it immediately (at most 1000 run concurrently).\n\n" +
+			"If the machine was suspended, or too busy, one tick takes the place of all that are overdue: the last of them. The log tells how many were missed.\n\n" +
+			"A reload keeps the plan if the node has the same name and fields: no tick is lost or doubled, and a process of the earlier workflow that is still running counts. Ticks that wait in the queue at a shutdown are left out.",
+		Example: "- kind: schedule\n  name: nightly\n  cron: 30 2 * * *\n  timezone: Europe/Berlin\n  ports:\n    out: [{name: report, port: in}]\n\n- kind: snippet\n  name: report\n  language: cel\n  code: '\"the report of \" + string(time)'\n",
+		Config: schema.Fields(
+			schema.Text("cron").Pattern(cronPattern).Doc("When ticks are due, as five or six parts, or one such as `@hourly`."),
+			schema.String("timezone").Default("UTC").Doc("The time zone of `cron`, such as `Europe/Berlin`; `Local` is that of the machine."),
+			schema.Duration("interval").Range(float64(time.Millisecond), float64(100*365*24*time.Hour)).Doc("The time from one tick to the next, in place of `cron`."),
+			schema.Any("payload").Doc("What a tick sends; `{time: …}`, the time at which it was due, unless set."),
+			schema.Duration("jitter").Default(time.Duration(0)).Doc("Each tick is late by a random time up to this, but not as late as the next one is due."),
+			schema.Enum("overlap", "skip", "queue", "allow").Default("skip").Doc("What happens to a tick while the process of an earlier one is running."),
+		),
+		Out:    []node.Port{{Name: "out", Doc: "The payload of a tick."}},
+		Recall: node.Always(node.Effects),
+		New:    newNode,
+	}}
+}
+
+const (
+	maxQueue   = 100
+	maxRunning = 1000
+
+	// longestWait is how long a timer runs. One that runs while the machine is
+	// suspended, or its clock is set, is late by as much.
+	longestWait = time.Minute
+
+	// setBack is how much earlier than the last tick the clock must be to have been
+	// set back on purpose: the plan then begins again.
+	setBack = time.Hour
+)
+
+// A ticker is a node of kind schedule. It shares its line with the same node of
+// earlier and later generations.
+type ticker struct {
+	plan    plan
+	zone    *time.Location
+	payload value.Value
+	timed   bool // the payload is the time
+	jitter  time.Duration
+	overlap string
+	call    *node.Call
+	clock   node.Clock
+	log     *slog.Logger
+	pool    *node.Pool
+	shared  string // key of the line in the pool
+
+	line    *line
+	release func() error
+	source  node.Starter // immutable after Serve
+
+	// Guarded by the line.
+	stop    func() bool // of the timer; nil if there is none
+	due, at time.Time   // of the next tick: by the plan, and with jitter
+	stopped bool
+	running int           // processes of this node
+	idle    chan struct{} // made by Stop; closed when none is running
+}
+
+func newNode(init *node.Init) (node.Node, error) {
+	cfg := init.Config
+	n := &ticker{
+		payload: cfg.Value("payload"), timed: !cfg.Has("payload"), jitter: cfg.Duration("jitter"), overlap: cfg.String("overlap"),
+		clock: init.Clock, log: init.Log, pool: init.Pool, zone: time.UTC,
+		call: node.NewCall(func(_ node.Process, resp node.Response) node.Result {
+			if resp.IsError() {
+				return node.Fail(resp.Payload.AsError())
+			}
+			return node.Respond(resp)
+		}),
+	}
+	n.shared = fmt.Sprintf("schedule %q %q %q %q %v", init.Node.Namespace, init.Node.String(), cfg.String("cron"), cfg.String("timezone"), cfg.Duration("interval"))
+	var found diag.List
+	n.setPlan(cfg, &found)
+	return n, found.Err()
+}
+
+// setPlan reads the fields that say when ticks are due.
+func (n *ticker) setPlan(cfg schema.Config, found *diag.List) {
+	zone, err := time.LoadLocation(cfg.String("timezone"))
+	if err != nil || cfg.String("timezone") == "" {
+		zone = time.UTC
+		found.Add(cfg.Errorf("timezone", diag.CodeBadValue, "unknown time zone").WithHint("write one such as Europe/Berlin, UTC or Local"))
+	}
+	switch {
+	case cfg.Has("cron") && cfg.Has("interval"):
+		found.Add(cfg.Errorf("interval", diag.CodeBadValue, "cron is set, too").WithHint("remove one of them"))
+	case cfg.Has("interval"):
+		if cfg.Has("timezone") {
+			found.Add(cfg.Errorf("timezone", diag.CodeBadValue, "timezone is used with cron only").WithHint("remove it"))
+		}
+		n.plan = interval(cfg.Duration("interval"))
+	case !cfg.Has("cron"):
+		found.Add(cfg.Errorf("", diag.CodeBadValue, "nothing says when").WithHint(`add one such as cron: "30 2 * * *", or interval: 5m`))
+	default:
+		calendar, err := parseCron(cfg.String("cron"), zone)
+		var bad *partError
+		if errors.As(err, &bad) {
+			d := cfg.Errorf("cron", diag.CodeBadValue, "%s", bad.msg).WithHint("%s", bad.hint)
+			if cfg.Hidden("cron") {
+				d.Msg = "this is not a list of times" // the message would quote text of a template
+			}
+			d.Pos = cfg.Text("cron").At(bad.offset)
+			found.Add(d)
+		}
+		n.plan, n.zone = calendar, zone
+	}
+}
+
+// Receive is never called: a schedule has no in-port.
+func (n *ticker) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+// Open finds the line of the generation before, or makes one.
+func (n *ticker) Open(context.Context) (err error) {
+	n.line, n.release, err = node.Acquire(n.pool, n.shared, func() (*line, error) { return new(line), nil })
+	return err
+}
+
+func (n *ticker) Close() error { return n.release() }
+
+// A line is what the nodes of several generations share. Its lock guards all of it.
+type line struct {
+	sync.Mutex
+	nodes   []*ticker   // that serve, the newest last; that one has the ticks
+	last    time.Time   // when the last tick was due; zero before the first node serves
+	running int         // processes
+	queue   []time.Time // ticks that wait
+	told    bool        // that ticks are left out because of the running process
+
+	ticks, skipped, missed uint64
+}
+
+// Close has nothing to release.
+func (l *line) Close() error { return nil }
+
+// newest returns the node that has the ticks, or nil.
+func (l *line) newest() *ticker {
+	if len(l.nodes) == 0 {
+		return nil
+	}
+	return l.nodes[len(l.nodes)-1]
+}
+
+// Serve begins to tick.
+func (n *ticker) Serve(src node.Starter) error {
+	n.source = src
+	n.line.Lock()
+	defer n.line.Unlock()
+	n.line.nodes = append(n.line.nodes, n)
+	n.arm()
+	return nil
+}
+
+// now returns the time. For a calendar it is that on the wall, whatever passed since
+// the machine has started.
+func (n *ticker) now() time.Time {
+	if _, ok := n.plan.(interval); ok {
+		return n.clock.Now()
+	}
+	return n.clock.Now().Round(0)
+}
+
+// arm sets the timer for the next tick. The caller holds the lock.
+func (n *ticker) arm() {
+	l, now := n.line, n.now()
+	if l.last.IsZero() || l.last.Sub(now) > setBack {
+		l.last = now
+	}
+	due := n.plan.next(l.last)
+	if due.IsZero() {
+		return
+	}
+	if !due.Equal(n.due) {
+		n.due, n.at = due, due
+		most := n.jitter
+		if following := n.plan.next(due); !following.IsZero() {
+			most = min(most, following.Sub(due))
+		}
+		if most > 0 {
+			n.at = due.Add(rand.N(most))
+		}
+	}
+	n.stop = n.clock.AfterFunc(min(n.at.Sub(now), longestWait), n.wake)
+}
+
+// wake starts the process of a tick, if one is due.
+func (n *ticker) wake(ctx context.Context) {
+	if due, ok := n.tick(); ok {
+		n.run(ctx, due)
+	}
+}
+
+// tick sets the next timer, and reports whether a process is to be started now.
+func (n *ticker) tick() (due time.Time, start bool) {
+	l := n.line
+	l.Lock()
+	defer l.Unlock()
+	if n.stopped || l.newest() != n {
+		return due, false
+	}
+	defer n.arm()
+	now := n.now()
+	if now.Before(n.at) {
+		return due, false
+	}
+	due, missed := n.plan.late(n.due, now)
+	l.last = due
+	if missed > 0 {
+		l.missed += uint64(missed)
+		n.log.Warn("ticks were missed", "count", missed, "since", n.due)
+	}
+	return due, n.admit(due)
+}
+
+// admit decides whether a tick starts a process now. The caller holds the lock.
+func (n *ticker) admit(due time.Time) bool {
+	l := n.line
+	switch {
+	case l.running == 0 || n.overlap == "allow" && l.running < maxRunning:
+		l.ticks++
+		l.running++
+		n.running++
+		return true
+	case n.overlap == "queue" && len(l.queue) < maxQueue:
+		l.queue = append(l.queue, due)
+		return false
+	}
+	l.skipped++
+	if !l.told {
+		l.told = true
+		n.log.Warn("ticks are left out, because an earlier process is running", "since", due)
+	}
+	return false
+}
+
+// run runs the process of a tick, and those that have waited for it.
+func (n *ticker) run(ctx context.Context, due time.Time) {
+	for next := n; next == n; {
+		payload := n.payload
+		if n.timed {
+			payload = value.Map(value.Field{Name: "time", Value: value.Time(due.In(n.zone))})
+		}
+		if resp := n.source.Run(ctx, n.call.Send(0, payload)); resp.IsError() {
+			n.log.Error("scheduled process", "due", due, "error", resp.Payload.AsError())
+		}
+		next, due = n.ended()
+		if next != nil && next != n { // a later generation has taken over
+			n.clock.AfterFunc(0, func(ctx context.Context) { next.run(ctx, due) })
+		}
+	}
+}
+
+// ended counts a process that has ended. If a tick has waited for that, it returns the
+// tick and the node that runs it.
+func (n *ticker) ended() (next *ticker, due time.Time) {
+	l := n.line
+	l.Lock()
+	defer l.Unlock()
+	l.running--
+	l.told = false
+	if next = l.newest(); next != nil && len(l.queue) > 0 {
+		due, l.queue = l.queue[0], l.queue[1:]
+		l.ticks++
+		l.running++
+		next.running++
+	} else {
+		next = nil
+	}
+	if n.running--; n.running == 0 && n.idle != nil {
+		close(n.idle)
+	}
+	return next, due
+}
+
+// Stop ends the ticks, and waits for the processes that are running. If a later
+// generation has failed to start, the earlier one goes on.
+func (n *ticker) Stop(ctx context.Context) error {
+	idle := n.leave()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave takes the node out of its line. It returns a channel that is closed when none
+// of its processes is running.
+func (n *ticker) leave() <-chan struct{} {
+	l := n.line
+	l.Lock()
+	defer l.Unlock()
+	n.stopped = true
+	n.idle = make(chan struct{})
+	if n.running == 0 {
+		close(n.idle)
+	}
+	if n.stop != nil {
+		n.stop()
+	}
+	serving := l.newest() == n
+	l.nodes = slices.DeleteFunc(l.nodes, func(other *ticker) bool { return other == n })
+	switch next := l.newest(); {
+	case !serving:
+	case next != nil:
+		next.arm()
+	case len(l.queue) > 0:
+		l.skipped += uint64(len(l.queue))
+		n.log.Warn("ticks that waited are left out", "count", len(l.queue))
+		l.queue = nil
+	}
+	return n.idle
+}
+
+// Measure implements [node.Measured].
+func (n *ticker) Measure(report func(node.Metric)) {
+	l := n.line
+	l.Lock()
+	ticks, skipped, missed, running, queued := l.ticks, l.skipped, l.missed, l.running, len(l.queue)
+	l.Unlock()
+	report(node.Metric{Name: "schedule_ticks_total", Help: "Ticks that have started a process.", Type: node.MetricCounter, Value: float64(ticks)})
+	report(node.Metric{Name: "schedule_skipped_total", Help: "Ticks that were left out because a process was running.", Type: node.MetricCounter, Value: float64(skipped)})
+	report(node.Metric{Name: "schedule_missed_total", Help: "Ticks that were overdue when the next one was, such as after a pause of the machine.", Type: node.MetricCounter, Value: float64(missed)})
+	report(node.Metric{Name: "schedule_running", Help: "Processes that are running.", Value: float64(running)})
+	report(node.Metric{Name: "schedule_queued", Help: "Ticks that wait for one to end.", Value: float64(queued)})
+}
