@@ -265,3 +265,40 @@ func TestReloadQueue(t *testing.T) {
 	flow.Sleep(20 * time.Second)
 	figures(t, flow, "ticks=2 running=1 queued=3")
 }
+
+// TestFailedReload checks that the ticks go on if the next generation serves the
+// schedule and then fails to start.
+func TestFailedReload(t *testing.T) {
+	c := &leaping{Fake: clock.New(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
+	served := 0
+	broken := &node.Def{
+		Kind: "broken", Summary: "Cannot serve.", Out: []node.Port{{Name: "out", Doc: "Nothing."}},
+		New: func(*node.Init) (node.Node, error) { return unserved{&served}, nil },
+	}
+	f := flowtest.New(t, append(schedule.Defs(), broken)...)
+	f.Options.Clock = c
+	c.Begin()
+	f.Engine()
+	t.Cleanup(func() { c.End(); f.Close(); c.Close() })
+	f.Load(doc("interval: 10m"))
+	f.Sleep(25 * time.Minute)
+	for _, both := range []string{doc("interval: 10m") + "- {kind: broken, name: b}\n", "- {kind: broken, name: b}\n" + doc("interval: 10m")} {
+		if _, err := f.Apply(both); err == nil {
+			t.Error("got no error of a trigger that cannot serve")
+		}
+	}
+	f.Sleep(10 * time.Minute)
+	if got, want := got(f), "2026-03-01T12:10:00Z 2026-03-01T12:20:00Z 2026-03-01T12:30:00Z"; got != want || served != 2 {
+		t.Errorf("got %s, and %d attempts, want %s, and 2", got, served, want)
+	}
+}
+
+// An unserved is a trigger that cannot serve.
+type unserved struct{ attempts *int }
+
+func (unserved) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+func (u unserved) Serve(node.Starter) error {
+	*u.attempts++
+	return errors.New("broken on purpose")
+}
