@@ -434,17 +434,9 @@ func writePart(w *multipart.Writer, h textproto.MIMEHeader, v value.Value) error
 	return err
 }
 
-// A sentBody is a body that is being sent.
-type sentBody struct{ bytes.Reader }
-
-// Close does nothing: net/http needs it.
-func (*sentBody) Close() error { return nil }
-
-func newSentBody(data []byte) io.ReadCloser {
-	b := new(sentBody)
-	b.Reset(data)
-	return b
-}
+// newSentBody returns a reader that net/http knows: of others it sends the header in a
+// packet of its own, which made a call of 150 bytes take 15% more CPU.
+func newSentBody(data []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(data)) }
 
 // setBody sets the body of a request. It can be sent again, after a redirect or on
 // another connection.

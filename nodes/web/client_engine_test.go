@@ -1,0 +1,135 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/observe"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/test/httpbin"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// TestClientSecrets makes calls fail in each way, with secrets wherever a workflow may
+// have them, and looks for these in errors, logs, metrics and timelines.
+func TestClientSecrets(t *testing.T) {
+	s := httptest.NewServer(httpbin.Handler())
+	t.Cleanup(s.Close)
+	var logs records
+	var mu sync.Mutex
+	var seen []string
+	opts := uniflow.Options{
+		Kinds: std.Defs(""), Metrics: true, Log: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Recorders: []observe.Recorder{{Ended: func(line *observe.Timeline) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, fmt.Sprintf("%+v", line))
+		}}},
+	}
+	engine, err := uniflow.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	const call = `
+- kind: http
+  name: %s
+  url: "%s?key={{ .SECRET }}"
+  timeout: 100ms
+  header: {X-Key: "{{ .SECRET }}"}
+  auth: {user: ann, password: "{{ .SECRET }}"}
+  %s
+  env: {SECRET: {data: "{{ .SECRET }}"}}
+  ports: {out: []}
+`
+	var doc strings.Builder
+	names := make([]string, 0, 20)
+	add := func(url, more string) {
+		name := fmt.Sprintf("n%d", len(names))
+		names = append(names, name)
+		fmt.Fprintf(&doc, call, name, url, more)
+	}
+	for _, path := range []string{"/slow-header", "/slow-body", "/early-close", "/no-answer", "/garbage", "/bad-json", "/unknown-coding", "/loop", "/bomb/gzip", "/{{ .SECRET }}", "/to"} {
+		add(s.URL+path, "limits: {body_bytes: 1KiB}")
+	}
+	add("http://{{ .SECRET }}.invalid/", "")
+	add("http://127.0.0.1:1/{{ .SECRET }}", "")
+	add("http://localhost/{{ .SECRET }}", "egress: public")
+	add("https://example.invalid/", `proxy: "http://ann:{{ .SECRET }}@127.0.0.1:1"`)
+	add(strings.Replace(s.URL, "http:", "https:", 1), "")
+	list, err := engine.Apply(t.Context(), uniflow.Source{
+		Documents:   []spec.Document{{File: "test.yaml", Data: []byte(doc.String())}},
+		Environment: map[string]string{"SECRET": "hunter2"},
+	})
+	if err != nil || list.HasErrors() {
+		t.Fatal(err, list)
+	}
+	for _, name := range names {
+		for _, payload := range []value.Value{value.Null(), value.Map(value.Field{Name: "path", Value: value.String("..")})} {
+			_, _, err := engine.Run(t.Context(), name, payload)
+			if err != nil {
+				seen = append(seen, err.Error())
+			}
+		}
+	}
+	for _, f := range engine.Metrics().Figures {
+		seen = append(seen, fmt.Sprintf("%+v", f))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	all := strings.Join(seen, "\n") + logs.String()
+	for i, line := range strings.Split(all, "\n") {
+		if strings.Contains(line, "hunter2") || strings.Contains(line, "YW5uOmh1bnRlcjI") { // also as basic authentication
+			t.Errorf("line %d has the secret: %s", i, line)
+		}
+	}
+	for _, code := range []string{"[timeout]", "[answer]", "[body]", "[redirect]", "[too_large]", "[connect]", "[egress]", "[request]", "[tls]"} {
+		if !strings.Contains(all, code) {
+			t.Errorf("no call has failed with %s", code)
+		}
+	}
+}
+
+// TestClientInEngine reloads a workflow while a call is in progress, and passes a trace
+// on.
+func TestClientInEngine(t *testing.T) {
+	entered, leave := make(chan string, 2), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		entered <- r.Header.Get("Traceparent")
+		<-leave
+		http.Error(w, "made", http.StatusCreated)
+	}))
+	t.Cleanup(s.Close)
+	document := func(timeout string) string {
+		return `
+- {kind: listener, name: web, port: 0, host: 127.0.0.1, ports: {out: [{name: call}]}}
+- {kind: http, name: call, url: "` + s.URL + `", timeout: ` + timeout + `}
+`
+	}
+	w := serve(t, document("20s"), true)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	answer := make(chan string, 1)
+	var asking sync.WaitGroup
+	asking.Go(func() { answer <- w.ask("POST", "/a", "body", "traceparent: "+trace) })
+	if got := <-entered; !strings.HasPrefix(got, trace[:36]) {
+		t.Errorf("got traceparent %s, want the trace of %s", got, trace)
+	}
+	w.apply(document("30s"))
+	close(leave)
+	asking.Wait()
+	if got, want := <-answer, "201 text/plain made\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
