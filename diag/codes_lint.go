@@ -9,6 +9,7 @@ const (
 	CodeEndless     Code = "F5005"
 	CodeNotTemplate Code = "F5006"
 	CodeInsecure    Code = "F5007"
+	CodeStatement   Code = "F5008"
 )
 
 func lintEntries() []Entry {
@@ -41,5 +42,9 @@ func lintEntries() []Entry {
 			"With `skip_verify`, any server can pretend to be the service, and read and change all that is sent. To trust a certificate of your own, put that of its authority into `ca`.",
 			"kind: http\nurl: https://10.0.0.5/\ntls: {skip_verify: true}\n",
 			"kind: http\nurl: https://10.0.0.5/\ntls: {ca: /etc/service/ca.pem}\n"},
+		{CodeStatement, "template in a statement",
+			"A template puts its text into a statement of SQL, so whatever it holds can change what the statement does. Send values as arguments, which the statement names: `[\"SELECT … WHERE id = :id\", {\"id\": …}]`.",
+			"- kind: snippet\n  language: text\n  env: {TABLE: {data: t}}\n  code: SELECT * FROM {{ .TABLE }}\n  ports: {out: [{name: db}]}\n- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n",
+			"- kind: snippet\n  language: cel\n  code: '[\"SELECT * FROM t WHERE id = :id\", {\"id\": self}]'\n  ports: {out: [{name: db}]}\n- {kind: sql, name: db, driver: sqlite, source: ':memory:'}\n"},
 	}
 }

@@ -43,6 +43,7 @@ func Lint(specs []*spec.Node, opts Options) diag.List {
 	}
 	for _, specs := range spaces {
 		byKind(specs, opts.Kinds, &list)
+		templatedStatements(specs, &list)
 		if !opts.Incomplete {
 			unreachable(specs, opts.Kinds, &list)
 		}
