@@ -33,6 +33,7 @@ func TestAllocs(t *testing.T) {
 		of(value.Int(7), want, spec)
 	}
 	f(0, "{kind: nop, name: n}")
+	f(0, "{kind: try, name: n, ports: {out: [{name: pair}]}}\n- {kind: snippet, name: pair, language: json, code: '[true, -1]', ports: {out: [{name: judge}]}}\n- {kind: assert, name: judge, expect: self}")
 	f(0, "{kind: snippet, name: n, language: text, code: x, ports: {out: [{name: end}]}}")
 	f(0, "{kind: if, name: n, when: 'true', ports: {'out[0]': [{name: end}]}}")
 	f(0, "{kind: if, name: n, when: self, ports: {'out[0]': [{name: end}]}}")

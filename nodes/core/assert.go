@@ -103,7 +103,10 @@ func (n *assert) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Fail(errNoTest)
 	}
 	if n.at == nil {
-		return n.judge(p.Context(), pkt.Payload.At(0), index)
+		if err := n.judge(p.Context(), pkt.Payload.At(0)); err != nil {
+			return node.Fail(err)
+		}
+		return node.Send(0, pkt.Payload)
 	}
 	frames, ok := node.FramesKey.Load(p)
 	if !ok {
@@ -111,7 +114,7 @@ func (n *assert) Receive(p node.Process, pkt node.Packet) node.Result {
 	}
 	f, at, changed := frames.Next(int(index)+1, *n.at)
 	if changed == nil {
-		return n.judge(p.Context(), f.Payload, int64(at))
+		return n.found(p.Context(), f, at)
 	}
 	return node.Block(func(ctx context.Context) node.Result { return n.wait(ctx, frames, int(index)+1) })
 }
@@ -124,7 +127,7 @@ func (n *assert) wait(ctx context.Context, frames node.Frames, from int) node.Re
 	for {
 		f, at, changed := frames.Next(from, *n.at)
 		if changed == nil {
-			return n.judge(ctx, f.Payload, int64(at))
+			return n.found(ctx, f, at)
 		}
 		if within.Err() == nil {
 			_ = n.clock.Wait(within, changed) // looks once more in any case
@@ -145,17 +148,26 @@ func (n *assert) wait(ctx context.Context, frames node.Frames, from int) node.Re
 	}
 }
 
-func (n *assert) judge(ctx context.Context, payload value.Value, index int64) node.Result {
+// found judges a frame at the target.
+func (n *assert) found(ctx context.Context, f node.Frame, index int) node.Result {
+	if err := n.judge(ctx, f.Payload); err != nil {
+		return node.Fail(err)
+	}
+	return node.Send(0, value.List(f.Payload, value.Int(int64(index))))
+}
+
+// judge returns why a payload is not as expected.
+func (n *assert) judge(ctx context.Context, payload value.Value) error {
 	v, err := n.expect.Eval(ctx, payload)
 	switch {
 	case err == nil && v.Truth():
-		return node.Send(0, value.List(payload, value.Int(index)))
+		return nil
 	case ctx.Err() != nil:
-		return node.Fail(context.Cause(ctx))
+		return context.Cause(ctx)
 	}
 	fields := []value.Field{{Name: "expect", Value: value.String(n.code)}, {Name: "payload", Value: value.ErrorMap(payload)}}
 	if err != nil {
-		return node.Fail(n.failed(err.Error(), value.UniqueMap(fields)))
+		return n.failed(err.Error(), value.UniqueMap(fields))
 	}
 	if e, ok := n.expect.(lang.Explainer); ok {
 		if c, ok := e.Explain(ctx, payload); ok {
@@ -164,7 +176,7 @@ func (n *assert) judge(ctx context.Context, payload value.Value, index int64) no
 				value.Field{Name: "left", Value: value.ErrorMap(c.Left)}, value.Field{Name: "right", Value: value.ErrorMap(c.Right)})
 		}
 	}
-	return node.Fail(n.failed(n.code+" is false", value.UniqueMap(fields)))
+	return n.failed(n.code+" is false", value.UniqueMap(fields))
 }
 
 func (n *assert) failed(why string, data value.Value) error {
