@@ -130,6 +130,7 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	if t.Timeout > 0 {
 		limit = t.Timeout
 	}
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if limit > 0 {
@@ -161,7 +162,11 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	begin()
 	r.Err = wait(ctx, done)
 	r.Duration = time.Since(r.Start)
-	if r.Err != nil && ctx.Err() != nil {
+	switch abandoned := errors.Is(r.Err, errAbandoned); {
+	case r.Err == nil || abandoned:
+	case outer.Err() != nil:
+		r.Err = errInterrupted
+	case ctx.Err() != nil:
 		r.Err = context.Cause(ctx)
 	}
 	r.Steps, r.Skipped = rec.steps(s.Kinds, s.Outline.Links)
@@ -174,6 +179,9 @@ func (s *session) test(ctx context.Context, t uniflow.Test) *Result {
 	}
 	return r
 }
+
+// errInterrupted is the failure of a test that was under way when the run ended.
+var errInterrupted = errors.New("the run was interrupted")
 
 // errAbandoned is the failure of a test that does not obey its context.
 var errAbandoned = errors.New("the test goes on although its time is over: it is abandoned")

@@ -76,6 +76,17 @@ func hangs() *node.Def {
 	})
 }
 
+// stubborn is what nodes of the kind stubborn wait for, whatever their context says.
+var stubborn <-chan struct{}
+
+func stubbornDef() *node.Def {
+	return def("stubborn", schema.Object{}, func(*node.Init) node.ReceiverFunc {
+		return func(node.Process, node.Packet) node.Result {
+			return node.Block(func(context.Context) node.Result { <-stubborn; return node.None() })
+		}
+	})
+}
+
 // counts sends how many payloads it has got since it was made.
 func counts() *node.Def {
 	return def("counts", schema.Object{}, func(*node.Init) node.ReceiverFunc {
@@ -123,7 +134,7 @@ func (t *ticker) Stop(context.Context) error {
 }
 
 func kinds() []*node.Def {
-	return append(std.Defs(""), waits(), forks(), hangs(), counts(), ticks("schedule"), ticks("ticks"))
+	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks("schedule"), ticks("ticks"))
 }
 
 // run runs the tests in a document.
@@ -337,7 +348,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("got %d results, %d calls, want those that had begun", len(results), len(begun))
 	}
 	for name, r := range results {
-		if !errors.Is(r.Err, context.Canceled) {
+		if r.Err == nil || r.Err.Error() != "the run was interrupted" {
 			t.Errorf("%s: got %v", name, r.Err)
 		}
 	}
@@ -454,4 +465,16 @@ func TestCoverage(t *testing.T) {
 	if n := len(report.Links.Unused); n != 2 || report.Links.Unused[0].To != "rest" {
 		t.Errorf("got %d unused links, the first %v; want those to rest, and of step to its port out", n, report.Links.Unused)
 	}
+}
+
+// TestAbandoned gives up a test whose node does not obey its context.
+func TestAbandoned(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	stubborn = release
+	results, _ := run(t, t.Context(), `
+- {kind: stubborn, name: s}
+- {kind: test, name: t, timeout: 10ms, ports: {"out[0]": [{name: s}], "out[1]": []}}
+`, suite.Options{})
+	want(t, results, map[string]string{"t": "it is abandoned"})
 }

@@ -137,16 +137,18 @@ func (o *testOptions) check(s *settings.Settings) error {
 }
 
 // test runs tests and prints the results.
-func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o *testOptions) error {
+func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o *testOptions) (err error) {
 	src, list, err := r.read()
 	if err != nil {
 		return err
 	}
 	kinds := a.kinds(s.Language)
-	outline, found, err := outline(ctx, src, s, kinds)
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }() // it serves nothing
+	outline, found := engine.Outline(src.source())
 	list.Append(found)
 	list.Sort()
 	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
@@ -171,7 +173,7 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 	began := time.Now()
 	results, coverage := suite.Run(ctx, tests, suite.Options{
 		Kinds: kinds, Source: src.source(), Outline: outline, Mocks: mocks, Timeout: o.timeout,
-		Done: printed.done,
+		Done: printed.done, Redact: engine.Redact,
 	})
 	took := time.Since(began)
 	if err := printed.err; err != nil {
@@ -181,16 +183,6 @@ func (a commands) test(ctx context.Context, r *reading, s *settings.Settings, o 
 		return err
 	}
 	return errors.Join(a.reportTests(o, src, tests, results, coverage, took), ctx.Err())
-}
-
-// outline compiles documents.
-func outline(ctx context.Context, src *sources, s *settings.Settings, kinds []*node.Def) (uniflow.Outline, diag.List, error) {
-	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace})
-	if err != nil {
-		return uniflow.Outline{}, nil, err
-	}
-	made, list := engine.Outline(src.source())
-	return made, list, engine.Shutdown(ctx)
 }
 
 // chosen returns the tests to run.
