@@ -43,7 +43,7 @@ func (b Bound) slack(value float64) float64 {
 
 // A Line is one of the contract: what has to hold, and what comes after that.
 type Line struct {
-	ID       string // P1 to P13, N1 to N5
+	ID       string // P1 to P13, and N1 to N5
 	Measure  string
 	Unit     string // of the value, as in "x" or "ns"
 	Contract Bound
@@ -67,6 +67,7 @@ func Contract() []Line {
 		{"P12", "debugger and taps off ÷ without", "x", AtLeast(0.99), AtLeast(1)},
 		{"P13", "throughput on 2 processors ÷ on 1", "x", AtLeast(1.8), AtLeast(1.95)},
 		{"N1", "orders API of 8 nodes, JSON in and out ÷ the same by hand", "x", AtLeast(0.85), AtLeast(1)},
+		{"N5", "for: an element of 1,000, beyond its body", "ns", AtMost(150), AtMost(75)},
 	}
 }
 

@@ -11,7 +11,8 @@
 //
 // Reading order: main.go, lab.go (servers and rounds), and then by line of the
 // contract: http.go (P1 to P3), gobench.go (P4 to P8, P13),
-// reload.go (P9), scale.go (P10, P11), taps.go (P12), shop.go (N1). contract.go has the lines, and
+// reload.go (P9), scale.go (P10, P11), taps.go (P12), shop.go (N1),
+// kinds.go (N2 to N5). contract.go has the lines, and
 // contention.go the waits for locks.
 package main
 
@@ -78,7 +79,7 @@ func measurements() map[string]measurement {
 		"P4": measureHop, "P5": measureProcess, "P6": measureCodec, "P7": measureJSON,
 		"P8": measureShare, "P9": measureReloads, "P10": measureNodes, "P11": measureMemory,
 		"P12": measureTaps, "P13": measureScaling,
-		"N1": measureShop,
+		"N1": measureShop, "N5": measureFor,
 	}
 }
 
@@ -91,7 +92,7 @@ func chosen(only string) ([]Line, error) {
 	for id := range strings.SplitSeq(only, ",") {
 		line, ok := Find(strings.ToUpper(strings.TrimSpace(id)))
 		if !ok {
-			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13 and N1", id)
+			return nil, fmt.Errorf("-only: the contract has no line %q, only P1 to P13 and N1 to N5", id)
 		}
 		lines = append(lines, line)
 	}
