@@ -74,7 +74,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `. With ` + "`meth
 		Config: schema.Fields(
 			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
-			schema.Any("header").Secret().Doc("Headers of each request: a map of strings or lists of strings. `Host` names another host than that of `url` to the service."),
+			schema.Any("header").Doc("Headers of each request: a map of strings or lists of strings. `Host` names another host than that of `url` to the service. A key belongs into a variable that is secret."),
 			schema.Group("auth", schema.Fields(
 				schema.String("user").Doc("The user, for basic authentication."),
 				schema.String("password").Secret().Doc("The password of the user."),
@@ -83,7 +83,11 @@ A process that is part of a trace sends ` + "`traceparent`" + `. With ` + "`meth
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
 			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
 			schema.Enum("egress", "any", "public").Default("any").Doc("Which addresses may be connected to: any, or public ones only."),
-			schema.String("proxy").Secret().Doc("The URL of a proxy (`http`, `https` or `socks5`), or `none`. If left out, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment decide, except with `egress: public`."),
+			schema.String("proxy").Doc("The URL of a proxy (`http`, `https` or `socks5`), or `none`. If left out, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment decide, except with `egress: public`."),
+			schema.Group("proxy_auth", schema.Fields(
+				schema.String("user").Required().Doc("The user."),
+				schema.String("password").Secret().Doc("The password of the user."),
+			)).Doc("The credentials for the proxy."),
 			schema.Group("tls", schema.Fields(
 				schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
 				schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
@@ -137,8 +141,7 @@ type client struct {
 	log         *slog.Logger
 	pool        *node.Pool
 	base        http.Request // each request is a copy
-	label       string       // the URL for messages: without query, and empty if it may be a secret
-	hidden      string       // the host, if it may be a secret
+	label       string       // the URL for messages, without its query, and without its path if that may be a secret
 	auth        string       // the header Authorization; empty for none
 	headers     [bodyForms]http.Header
 	timeout     time.Duration
@@ -170,6 +173,8 @@ func newClient(init *node.Init) (node.Node, error) {
 		transport: transportSettings{
 			public:         c.String("egress") == "public",
 			proxy:          c.String("proxy"),
+			proxyUser:      c.Group("proxy_auth").String("user"),
+			proxyPassword:  c.Group("proxy_auth").String("password"),
 			connectTimeout: lim.Duration("connect_timeout"),
 			headerTimeout:  lim.Duration("header_timeout"),
 			idleTimeout:    lim.Duration("idle_timeout"),
@@ -222,11 +227,11 @@ func (n *client) setURL(c schema.Config) *diag.Diagnostic {
 		return bad("egress: public does not allow this address").WithHint("remove egress, or call a public address")
 	}
 	n.base = http.Request{URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	if c.Hidden("url") {
-		n.hidden = u.Hostname()
-	} else {
-		n.label = u.Scheme + "://" + u.Host + u.EscapedPath() + ": "
+	n.label = u.Scheme + "://" + u.Host
+	if !c.Hidden("url") {
+		n.label += u.EscapedPath()
 	}
+	n.label += ": "
 	return nil
 }
 
@@ -266,7 +271,7 @@ func (n *client) setAuth(c schema.Config) *diag.Diagnostic {
 // form of body.
 func (n *client) setHeader(c schema.Config) *diag.Diagnostic {
 	h := make(http.Header)
-	// The error of setHeaders may contain names, and the field is secret.
+	// The error of setHeaders may contain what a template made.
 	if _, err := setHeaders(h, c.Value("header"), isServerHeader); err != nil {
 		return c.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
 	}
@@ -297,6 +302,9 @@ func (n *client) setHeader(c schema.Config) *diag.Diagnostic {
 func (n *client) checkTransport(c schema.Config) *diag.Diagnostic {
 	if err := n.transport.checkProxy(); err != nil {
 		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
+	}
+	if c.Has("proxy_auth") && (n.transport.proxy == "" || n.transport.proxy == proxyNone) {
+		return c.Errorf("proxy_auth", diag.CodeBadValue, "credentials without a proxy").WithHint("add proxy, or remove proxy_auth")
 	}
 	if n.transport.public && n.transport.proxy != "" && n.transport.proxy != proxyNone {
 		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").

@@ -19,7 +19,8 @@ import (
 )
 
 // TestClientSecrets makes calls fail in each way, with secrets wherever a workflow may
-// have them, and looks for these in errors, logs, metrics and timelines.
+// have them, and looks for these in errors, logs, metrics and timelines. The secret is
+// not a secret variable, so the engine does not know that it is one.
 func TestClientSecrets(t *testing.T) {
 	s := httptest.NewServer(httpbin.Handler())
 	t.Cleanup(s.Close)
@@ -64,10 +65,11 @@ func TestClientSecrets(t *testing.T) {
 	for _, path := range []string{"/slow-header", "/slow-body", "/early-close", "/no-answer", "/garbage", "/bad-json", "/unknown-coding", "/loop", "/bomb/gzip", "/{{ .SECRET }}", "/to"} {
 		add(s.URL+path, "limits: {body_bytes: 1KiB}")
 	}
-	add("http://{{ .SECRET }}.invalid/", "")
+	add("http://name.invalid/{{ .SECRET }}", "")
 	add("http://127.0.0.1:1/{{ .SECRET }}", "")
 	add("http://localhost/{{ .SECRET }}", "egress: public")
-	add("https://example.invalid/", `proxy: "http://ann:{{ .SECRET }}@127.0.0.1:1"`)
+	add("https://example.invalid/", `proxy: "http://127.0.0.1:1"
+  proxy_auth: {user: ann, password: "{{ .SECRET }}"}`)
 	add(strings.Replace(s.URL, "http:", "https:", 1), "")
 	list, err := engine.Apply(t.Context(), uniflow.Source{
 		Documents:   []spec.Document{{File: "test.yaml", Data: []byte(doc.String())}},

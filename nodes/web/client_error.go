@@ -75,11 +75,7 @@ func (n *client) describe(ctx, limited context.Context, err error) error {
 
 // failure returns an error whose message begins with the URL of the node.
 func (n *client) failure(code string, status int, err error) *node.Error {
-	text := clip(err.Error(), maxLogged)
-	if n.hidden != "" {
-		text = strings.ReplaceAll(text, n.hidden, "HOST")
-	}
-	e := &node.Error{Err: errors.New(n.label + text), Code: code, Status: status}
+	e := &node.Error{Err: errors.New(n.label + clip(err.Error(), maxLogged)), Code: code, Status: status}
 	if code == codeBusy {
 		e.RetryAfter = time.Second
 	}

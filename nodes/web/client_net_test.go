@@ -255,16 +255,16 @@ func TestClientProxy(t *testing.T) {
 	s := httptest.NewTLSServer(httpbin.Handler())
 	t.Cleanup(s.Close)
 	p := newProxy(t, s.Listener.Addr().String())
-	with := strings.Replace(p.URL, "http://", "http://ann:hunter2@", 1)
+	const credentials = `","proxy_auth":{"user":"ann","password":"hunter2"}}`
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:hunter2"))
 
-	a := ask(t, `{"url":"http://service.invalid/a","proxy":"`+with+`"}`, value.Null())
+	a := ask(t, `{"url":"http://service.invalid/a","proxy":"`+p.URL+credentials, value.Null())
 	if got := get(a, "body"); !got.Equal(value.String("by proxy")) {
 		t.Errorf("got %s", a)
 	}
 	ca := quoted(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	tunnel := `{"url":"https://example.com/json","tls":{"ca":` + ca + `},"proxy":"`
-	if a = ask(t, tunnel+with+`"}`, value.Null()); get(a, "status").String() != "200" {
+	if a = ask(t, tunnel+p.URL+credentials, value.Null()); get(a, "status").String() != "200" {
 		t.Errorf("got %s", a)
 	}
 	e := failed(t, tunnel+p.URL+`"}`, value.Null(), codeConnect)
@@ -273,7 +273,7 @@ func TestClientProxy(t *testing.T) {
 	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	e = failed(t, tunnel+strings.Replace(closed.URL, "http://", "http://ann:hunter2@", 1)+`"}`, value.Null(), codeConnect)
+	e = failed(t, tunnel+closed.URL+credentials, value.Null(), codeConnect)
 	if strings.Contains(e.Error(), "hunter2") {
 		t.Errorf("the error has the password: %v", e)
 	}

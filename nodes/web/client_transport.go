@@ -18,6 +18,8 @@ import (
 type transportSettings struct {
 	public         bool
 	proxy          string // a URL, proxyNone, or empty for the environment
+	proxyUser      string
+	proxyPassword  string
 	connectTimeout time.Duration
 	headerTimeout  time.Duration
 	idleTimeout    time.Duration
@@ -38,6 +40,9 @@ func (t *transportSettings) checkProxy() error {
 	u, err := url.Parse(t.proxy)
 	if err != nil || u.Hostname() == "" {
 		return errors.New("not the URL of a proxy")
+	}
+	if u.User != nil {
+		return errors.New("a URL must not contain credentials: they belong into proxy_auth")
 	}
 	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":
@@ -138,6 +143,9 @@ func (t *transportSettings) open() (*sharedTransport, error) {
 		u, err := url.Parse(t.proxy)
 		if err != nil {
 			return nil, errors.New("proxy: not a URL")
+		}
+		if t.proxyUser != "" {
+			u.User = url.UserPassword(t.proxyUser, t.proxyPassword)
 		}
 		transport.Proxy = http.ProxyURL(u)
 	}
