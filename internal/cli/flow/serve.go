@@ -328,6 +328,7 @@ func (s *server) applied(r outcome) error {
 		if s.admin != nil {
 			s.admin.SetReady(true)
 		}
+		releaseStart()
 		s.log.Info("ready", keyLogNodes, len(status.Nodes), keyLogNamespace, s.opts.Namespace, keyLogVersion, app.Version())
 	}
 	return nil
