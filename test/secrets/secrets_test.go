@@ -117,6 +117,8 @@ var places = []place{
 	{name: "error", spec: "kind: careless\ntext: '{{ .S }}'"},
 	{name: "panic", spec: "kind: careless\ntext: '{{ .S }}'\nmode: panic"},
 	{name: "header", spec: "kind: batch\nurl: http://127.0.0.1:1/\nheader: {Authorization: 'Bearer {{ .S }}'}"},
+	{name: "bearer", spec: "kind: http\nurl: http://127.0.0.1:1/\nauth: {token: '{{ .S }}'}"},
+	{name: "basic", spec: "kind: http\nurl: 'http://127.0.0.1:1/{{ .S | urlquery }}?a={{ .S | urlquery }}'\nauth: {user: u, password: '{{ .S }}'}"},
 	{name: "url", spec: "kind: batch\nurl: 'http://user:{{ .S | urlquery }}@127.0.0.1:1/'"},
 	{name: "source", spec: "kind: sql\ndriver: sqlite\nsource: 'file:{{ .S | urlquery }}?mode=memory'"},
 

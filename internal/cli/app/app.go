@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -35,7 +36,7 @@ import (
 // the number of the signal, as shells count.
 const (
 	ExitOK       = 0
-	ExitFindings = 1 // the documents have errors, or are not formatted
+	ExitFindings = 1 // the documents have errors, or are not formatted; a file that was named is not there
 	ExitUsage    = 2 // the command line or the config file cannot be used
 	ExitFailure  = 3 // something failed: an address is in use, a file cannot be written
 )
@@ -44,7 +45,7 @@ const (
 func ExitCodes() [][]string {
 	return [][]string{
 		{"0", "success; also after SIGTERM or SIGINT, if all processes ended within the grace period"},
-		{"1", "the documents have findings, or are not formatted"},
+		{"1", "the documents have findings, or are not formatted; a file that was named as input is not there"},
 		{"2", "the command line, the environment or the config file cannot be used"},
 		{"3", "something failed: an address is in use, a file cannot be written, processes took too long to end"},
 		{"130, 143", "ended immediately by a second SIGINT or SIGTERM"},
@@ -169,6 +170,19 @@ func ErrFindings() error { return &ExitError{Code: ExitFindings} }
 // Usagef is the error of a command line that cannot be used.
 func Usagef(command, hint, format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Hint: hint, Command: command}
+}
+
+// InputError is the error of a file that was named as input and cannot be read. All
+// commands exit with the same code for one that is not there.
+func InputError(file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the name is there already
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return &ExitError{Code: ExitFindings, Err: fmt.Errorf("%s: %w", file, err)}
+	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 // DidYouMean is a hint at the nearest spelling, empty if none is near.

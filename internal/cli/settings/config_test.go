@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -101,4 +102,35 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s is not in the reference", row.name)
 		}
 	}
+}
+
+// TestUnknownVariables warns of variables that look like settings.
+func TestUnknownVariables(t *testing.T) {
+	f := func(name, want string) {
+		t.Helper()
+		var errs bytes.Buffer
+		cmd := &cobra.Command{Use: "start"}
+		s := New()
+		s.AddFlags(cmd)
+		if err := s.Resolve(app.New(nil, apptest.Machine(io.Discard, &errs, map[string]string{name: "1s"})), cmd); err != nil {
+			t.Error(err)
+		}
+		if errs.String() != want {
+			t.Errorf("%s: got %q, want %q", name, errs.String(), want)
+		}
+	}
+	warning := func(name string) string {
+		return "uniflow: warning: the environment variable " + name + " is not a setting\n"
+	}
+	f("UNIFLOW_GRACE", "")
+	f("UNIFLOW_GARCE", warning("UNIFLOW_GARCE")+"hint: did you mean UNIFLOW_GRACE?\n")
+	f("UNIFLOW_FROM_SPEC", warning("UNIFLOW_FROM_SPEC")+"hint: did you mean UNIFLOW_FROM_SPECS?\n")
+	f("UNIFLOW_SOMETHING_ELSE", warning("UNIFLOW_SOMETHING_ELSE"))
+	f("UNIFLOW_TRAIL_DSN", "")
+	f("UNIFLOW_SERVICE_HOST", "")
+	f("UNIFLOW_PORT", "")
+	f("UNIFLOW_PORT_8000_TCP_ADDR", "")
+	f("UNIFLOW_ADMIN_SERVICE_PORT_HTTP", "")
+	f("uniflow_grace", "")
+	f("PATH", "")
 }

@@ -10,6 +10,7 @@ package settings
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 )
 
@@ -125,6 +127,7 @@ func Variable(name string) string {
 // not given from the environment, and then from the config file. A list that was
 // given replaces the other lists.
 func (s *Settings) Resolve(a *app.App, cmd *cobra.Command, specs ...string) error {
+	warnUnknown(a)
 	for _, path := range specs {
 		if err := cmd.Flags().Set(FromSpecs, path); err != nil {
 			return err
@@ -156,6 +159,35 @@ func (s *Settings) Resolve(a *app.App, cmd *cobra.Command, specs ...string) erro
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// otherVariables are variables that are not settings of documents.
+var otherVariables = []string{"UNIFLOW_CONFIG", "UNIFLOW_TRAIL_DSN"}
+
+// foreign matches variables that others set: Kubernetes for a service called uniflow, and
+// the tests of the program.
+var foreign = regexp.MustCompile(`^UNIFLOW_(([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?)|TEST_.*|KILL_ROUNDS)$`)
+
+// warnUnknown warns of variables of the environment that look like settings and are none.
+func warnUnknown(a *app.App) {
+	known := slices.Clone(otherVariables)
+	for _, row := range New().table() {
+		known = append(known, Variable(row.name))
+	}
+	var names []string
+	for _, pair := range a.Environment() {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "UNIFLOW_") && !slices.Contains(known, name) && !foreign.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		a.Talk("uniflow: warning: the environment variable %s is not a setting\n", show.Printable(name))
+		if hint := app.DidYouMean(name, known, ""); hint != "" {
+			a.Talk("hint: %s\n", hint)
+		}
+	}
 }
 
 func setFlag(f *pflag.Flag, values []string) error {

@@ -3,7 +3,6 @@ package trail
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,12 +70,8 @@ func checkFiles(command string, files []string) error {
 		if err := trail.CheckImportName(f); err != nil {
 			return app.Usagef(command, "", "%s: %w", f, err)
 		}
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			return fmt.Errorf("%s: %w", f, path.Err)
-		}
 		if err != nil {
-			return err
+			return app.InputError(f, err)
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -241,12 +240,11 @@ func (a commands) question(command string, o *queryOptions) (spec.Document, erro
 		return spec.Document{File: "<stdin>", Data: data}, nil
 	}
 	data, err := os.ReadFile(o.file)
-	var path *fs.PathError
 	switch {
 	case errors.Is(err, syscall.EISDIR):
 		return spec.Document{}, app.Usagef(command, "name the file with the question", "%s is a folder", o.file)
-	case errors.As(err, &path):
-		err = fmt.Errorf("%s: %w", o.file, path.Err)
+	case err != nil:
+		err = app.InputError(o.file, err)
 	}
 	return spec.Document{File: o.file, Data: data}, err
 }

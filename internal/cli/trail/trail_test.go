@@ -151,8 +151,8 @@ func TestQuestionErrors(t *testing.T) {
 		t.Errorf("got %q, want place and hint", errs)
 	}
 	code, _, errs = apptest.Execute(t, root, nil, "trail", "query", "--db", "x", "-f", "missing.yaml")
-	if code != app.ExitFailure || !strings.Contains(errs, "missing.yaml: no such file") {
-		t.Errorf("got %d, %q, want %d and that there is no such file", code, errs, app.ExitFailure)
+	if code != app.ExitFindings || !strings.Contains(errs, "missing.yaml: no such file") {
+		t.Errorf("got %d, %q, want %d and that there is no such file", code, errs, app.ExitFindings)
 	}
 }
 
