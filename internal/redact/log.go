@@ -59,7 +59,7 @@ func (s *Secrets) attr(a slog.Attr) slog.Attr {
 	case slog.KindAny:
 		v = s.any(v)
 	default: // numbers and times
-		if text := v.String(); s.Text(text) != text {
+		if text := v.String(); len(text) >= leastInText && s.Text(text) != text {
 			v = slog.StringValue(Hidden)
 		}
 	}

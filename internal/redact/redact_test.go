@@ -93,7 +93,7 @@ func TestError(t *testing.T) {
 
 func TestHandler(t *testing.T) {
 	var s Secrets
-	s.Learn([]string{"hunter2", "0123456789"})
+	s.Learn([]string{"hunter2", "42", "4711"})
 	var b bytes.Buffer
 	log := slog.New(s.Handler(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -101,9 +101,9 @@ func TestHandler(t *testing.T) {
 		}
 		return a
 	}})))
-	log.With("w", "a hunter2").WithGroup("g").Info("m hunter2", "k", "hunter2", "e", errors.New("hunter2"), "n", 42, "i", int64(123456789), "l", []string{"hunter2"},
+	log.With("w", "a hunter2").WithGroup("g").Info("m hunter2", "k", "hunter2", "e", errors.New("hunter2"), "n", 42, "i", int64(4711), "l", []string{"hunter2"},
 		slog.Group("x", "y", "hunter2"), "s", struct{ A string }{"hunter2"}, "v", valuer{})
-	want := `{"level":"INFO","msg":"m [redacted]","w":"a [redacted]","g":{"k":"[redacted]","e":"[redacted]","n":42,"i":123456789,"l":"[[redacted]]","x":{"y":"[redacted]"},"s":"{A:[redacted]}","v":"[redacted]"}}` + "\n"
+	want := `{"level":"INFO","msg":"m [redacted]","w":"a [redacted]","g":{"k":"[redacted]","e":"[redacted]","n":42,"i":"[redacted]","l":"[[redacted]]","x":{"y":"[redacted]"},"s":"{A:[redacted]}","v":"[redacted]"}}` + "\n"
 	if got := b.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
