@@ -478,3 +478,30 @@ func TestAbandoned(t *testing.T) {
 `, suite.Options{})
 	want(t, results, map[string]string{"t": "it is abandoned"})
 }
+
+// BenchmarkRun is one of 100 tests in a document: its engine, compiled from all of it, and
+// the run.
+func BenchmarkRun(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("- {kind: snippet, name: price, language: cel, code: self}\n")
+	for i := range 100 {
+		fmt.Fprintf(&text, "- {kind: test, name: t%d, ports: {\"out[0]\": [{name: price}], \"out[1]\": [{name: a%d}]}}\n", i, i)
+		fmt.Fprintf(&text, "- {kind: assert, name: a%d, expect: self == null}\n", i)
+	}
+	opts := suite.Options{Kinds: kinds(), Source: uniflow.Source{Documents: []spec.Document{{File: "doc.yaml", Data: []byte(text.String())}}}}
+	engine, err := uniflow.New(uniflow.Options{Kinds: opts.Kinds})
+	if err != nil {
+		b.Fatal(err)
+	}
+	outline, list := engine.Outline(opts.Source)
+	if err := errors.Join(list.Err(), engine.Shutdown(context.Background())); err != nil {
+		b.Fatal(err)
+	}
+	opts.Outline = outline
+	b.ReportAllocs()
+	for b.Loop() {
+		if results, _ := suite.Run(b.Context(), outline.Tests[:1], opts); results[0].Err != nil {
+			b.Fatal(results[0].Err)
+		}
+	}
+}
