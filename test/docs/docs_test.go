@@ -224,14 +224,15 @@ func execute(t *testing.T, before, command string) string {
 		}
 		return string(data)
 	case "curl":
-		return curl(t, before, words[len(words)-1])
+		return curl(t, before, words[1], words[2:]...)
 	}
 	t.Errorf("do not know how to run %q", command)
 	return ""
 }
 
-// curl gets a URL from a server of the workflow that the page shows.
-func curl(t *testing.T, before, url string) string {
+// curl sends a request to a server of the workflow that the page shows. The only
+// option is --json DATA.
+func curl(t *testing.T, before, url string, options ...string) string {
 	t.Helper()
 	data, err := os.ReadFile("examples/ping.yaml")
 	if err != nil {
@@ -252,7 +253,13 @@ func curl(t *testing.T, before, url string) string {
 	}
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + url)
+	client := &http.Client{Transport: transport}
+	var resp *http.Response
+	if len(options) == 0 {
+		resp, err = client.Get("http://" + url)
+	} else {
+		resp, err = client.Post("http://"+url, "application/json", strings.NewReader(options[1]))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
