@@ -48,7 +48,7 @@ func TestClientSecrets(t *testing.T) {
 - kind: http
   name: %s
   url: "%s?key={{ .SECRET }}"
-  timeout: 100ms
+  timeout: 500ms
   header: {X-Key: "{{ .SECRET }}"}
   auth: {user: ann, password: "{{ .SECRET }}"}
   %s
@@ -62,7 +62,7 @@ func TestClientSecrets(t *testing.T) {
 		names = append(names, name)
 		fmt.Fprintf(&doc, call, name, url, more)
 	}
-	for _, path := range []string{"/slow-header", "/slow-body", "/early-close", "/no-answer", "/garbage", "/bad-json", "/unknown-coding", "/loop", "/bomb/gzip", "/{{ .SECRET }}", "/to"} {
+	for _, path := range []string{"/slow-header", "/slow-body", "/early-close", "/no-answer", "/garbage", "/bad-json", "/unknown-coding", "/loop", "/huge", "/{{ .SECRET }}", "/to"} {
 		add(s.URL+path, "limits: {body_bytes: 1KiB}")
 	}
 	add("http://name.invalid/{{ .SECRET }}", "")

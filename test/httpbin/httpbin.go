@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -69,9 +70,8 @@ func Handler() http.Handler {
 	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 		small := Compress(coding, strings.NewReader(Orders))
 		m.HandleFunc("/"+coding, func(w http.ResponseWriter, _ *http.Request) { sendCoded(w, coding, small) })
-		m.HandleFunc("/bomb/"+coding, func(w http.ResponseWriter, _ *http.Request) {
-			sendCoded(w, coding, Compress(coding, io.LimitReader(zeros{}, 64<<20)))
-		})
+		bomb := sync.OnceValue(func() []byte { return Compress(coding, io.LimitReader(zeros{}, 64<<20)) })
+		m.HandleFunc("/bomb/"+coding, func(w http.ResponseWriter, _ *http.Request) { sendCoded(w, coding, bomb()) })
 	}
 	m.HandleFunc("/unknown-coding", func(w http.ResponseWriter, _ *http.Request) { sendCoded(w, "rot13", []byte(Orders)) })
 	m.HandleFunc("/empty-members", func(w http.ResponseWriter, _ *http.Request) {
