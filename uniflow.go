@@ -175,7 +175,8 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
 	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
-	made, found := compile.Compile(graph.Nodes, compile.Options{Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock, Whole: e.opts.Whole})
+	seen := &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
+	made, found := compile.Compile(graph.Nodes, compile.Options{System: seen, Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock, Whole: e.opts.Whole})
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {

@@ -166,12 +166,22 @@ type Init struct {
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
 	Log        *slog.Logger
-	Pool       *Pool // resources shared with earlier and later generations
-	Clock      Clock // what the node waits by, instead of package time
+	Pool       *Pool  // resources shared with earlier and later generations
+	Clock      Clock  // what the node waits by, instead of package time
+	System     System // what the engine runs; nil outside of an engine
 
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.
 	Place func(name, id, port string) (Place, error)
+}
+
+// A System tells what an engine runs, for nodes that show it. Any goroutine may call
+// its methods.
+type System interface {
+	// Rows returns the rows of a table, as maps: specs, symbols (nodes that run),
+	// processes (those that wait), frames (what they wait for) or values (variables).
+	// Secrets are redacted. An unknown table has none.
+	Rows(table string) []value.Value
 }
 
 // A Ref identifies a node.

@@ -17,11 +17,12 @@ import (
 
 // Options are what a program is compiled with.
 type Options struct {
-	Kinds *registry.Registry
-	Log   *slog.Logger // of the nodes
-	Pool  *node.Pool   // handed to the nodes; nothing is acquired while compiling
-	Clock node.Clock   // of the nodes
-	Whole bool         // keep all hops through sub-graphs, for observers to see
+	Kinds  *registry.Registry
+	Log    *slog.Logger // of the nodes
+	Pool   *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Clock  node.Clock   // of the nodes
+	System node.System  // of the nodes
+	Whole  bool         // keep all hops through sub-graphs, for observers to see
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -212,6 +213,7 @@ func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Clock:      c.opts.Clock,
+		System:     c.opts.System,
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}
 }

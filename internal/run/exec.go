@@ -111,7 +111,20 @@ func (p *process) runWork(w work) (a arrival) {
 			a = arrival{work: w, value: node.Answer(value.Error(p.panicked(p.gen.prog.Vertices[w.node].Ref, v)))}
 		}
 	}()
-	return arrival{work: w, value: w.run((*lazyContext)(p).made())}
+	ctx := (*lazyContext)(p).made()
+	p.mu.Lock()
+	p.mu.working = append(p.mu.working, w.node)
+	p.mu.Unlock()
+	defer p.worked(w.node)
+	return arrival{work: w, value: w.run(ctx)}
+}
+
+// worked is the end of blocking work.
+func (p *process) worked(at int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.mu.working, at)
+	p.mu.working = slices.Delete(p.mu.working, i, i+1)
 }
 
 func (p *process) spawnWork(w work) {

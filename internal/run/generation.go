@@ -20,6 +20,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,6 +152,41 @@ func (s *shard) forget(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.cancellable, p)
+}
+
+// Waiting calls f for each process that has waited for something, with its id and the
+// nodes that it waits in. A process that is being changed at that moment is left out.
+func (g *Generation) Waiting(f func(id string, at []node.Ref)) {
+	for i := range g.shards {
+		g.shards[i].waiting(g, f)
+	}
+}
+
+func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
+	type found struct {
+		id string
+		at []int32
+	}
+	var all []found
+	s.mu.Lock()
+	for p := range s.mu.cancellable {
+		if !p.mu.TryLock() { // to wait for it could deadlock: it comes before the lock of the shard
+			continue
+		}
+		if p.mu.id == "" {
+			p.mu.id = newID()
+		}
+		all = append(all, found{p.mu.id, slices.Clone(p.mu.working)})
+		p.mu.Unlock()
+	}
+	s.mu.Unlock()
+	for _, w := range all {
+		refs := make([]node.Ref, len(w.at))
+		for i, at := range w.at {
+			refs[i] = g.prog.Vertices[at].Ref
+		}
+		f(w.id, refs)
+	}
 }
 
 // New returns a generation that runs a program.

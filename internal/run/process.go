@@ -80,6 +80,7 @@ type process struct {
 		cancel  context.CancelCauseFunc
 		cause   error // set if the context has to end; it may not have been made yet
 		id      string
+		working []int32 // nodes whose blocking functions run
 		storage *storage
 		defers  []func(context.Context, node.Response) error
 	}
@@ -259,9 +260,14 @@ func (p *process) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.id == "" {
-		p.mu.id = uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
+		p.mu.id = newID()
 	}
 	return p.mu.id
+}
+
+// newID makes the id of a process.
+func newID() string {
+	return uuid.Must(uuid.NewV7()).String() // fails only without a source of randomness
 }
 
 func (p *process) Load(key any) (v any, ok bool) {

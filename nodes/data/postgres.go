@@ -13,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -121,13 +120,13 @@ func (d *postgresDriver) array(oid uint32) (elem uint32, known bool) {
 const firstOwnType = 16384
 
 var arrays = map[uint32]uint32{
-	pgtype.BoolArrayOID: pgtype.BoolOID, pgtype.Int2ArrayOID: pgtype.Int2OID, pgtype.Int4ArrayOID: pgtype.Int4OID, pgtype.Int8ArrayOID: pgtype.Int8OID,
-	pgtype.Float4ArrayOID: pgtype.Float4OID, pgtype.Float8ArrayOID: pgtype.Float8OID, pgtype.NumericArrayOID: pgtype.NumericOID,
-	pgtype.TextArrayOID: pgtype.TextOID, pgtype.VarcharArrayOID: pgtype.VarcharOID, pgtype.BPCharArrayOID: pgtype.BPCharOID, pgtype.NameArrayOID: pgtype.NameOID,
-	pgtype.UUIDArrayOID: pgtype.UUIDOID, pgtype.DateArrayOID: pgtype.DateOID, pgtype.TimeArrayOID: pgtype.TimeOID, pgtype.IntervalArrayOID: pgtype.IntervalOID,
-	pgtype.TimestampArrayOID: pgtype.TimestampOID, pgtype.TimestamptzArrayOID: pgtype.TimestamptzOID,
-	pgtype.JSONArrayOID: pgtype.JSONOID, pgtype.JSONBArrayOID: pgtype.JSONBOID, pgtype.ByteaArrayOID: pgtype.ByteaOID,
-	pgtype.InetArrayOID: pgtype.InetOID, pgtype.CIDRArrayOID: pgtype.CIDROID, pgtype.OIDArrayOID: pgtype.OIDOID,
+	typeBoolArray: typeBool, typeInt2Array: typeInt2, typeInt4Array: typeInt4, typeInt8Array: typeInt8,
+	typeFloat4Array: typeFloat4, typeFloat8Array: typeFloat8, typeNumericArray: typeNumeric,
+	typeTextArray: typeText, typeVarcharArray: typeVarchar, typeBPCharArray: typeBPChar, typeNameArray: typeName,
+	typeUUIDArray: typeUUID, typeDateArray: typeDate, typeTimeArray: typeTime, typeIntervalArray: typeInterval,
+	typeTimestampArray: typeTimestamp, typeTimestamptzArray: typeTimestamptz,
+	typeJSONArray: typeJSON, typeJSONBArray: typeJSONB, typeByteaArray: typeBytea,
+	typeInetArray: typeInet, typeCIDRArray: typeCIDR, typeOIDArray: typeOID,
 }
 
 // A postgresConn is one connection.
@@ -374,7 +373,7 @@ func (c *postgresConn) prepared(ctx context.Context, text string) (*postgresStat
 	for i, f := range sd.Fields {
 		p.columns = append(p.columns, f.Name)
 		if binaryColumns[f.DataTypeOID] {
-			p.formats[i] = pgtype.BinaryFormatCode
+			p.formats[i] = formatBinary
 		}
 		elem, known := c.driver.array(f.DataTypeOID)
 		if !known {
@@ -425,7 +424,7 @@ func (c *postgresConn) prepareMarked(ctx context.Context, name, text string) (sd
 // lookUp asks for the type of the elements of a type that may be an array.
 func (c *postgresConn) lookUp(ctx context.Context, oid uint32) (uint32, error) {
 	r := c.conn.ExecParams(ctx, "SELECT typelem FROM pg_catalog.pg_type WHERE oid = $1 AND typcategory = 'A'",
-		[][]byte{strconv.AppendUint(nil, uint64(oid), 10)}, []uint32{pgtype.OIDOID}, nil, nil).Read()
+		[][]byte{strconv.AppendUint(nil, uint64(oid), 10)}, []uint32{typeOID}, nil, nil).Read()
 	if r.Err != nil {
 		return 0, r.Err
 	}
@@ -479,15 +478,15 @@ func (c *postgresConn) bind(p *postgresStatement, row []value.Value) error {
 	c.buf = c.buf[:0]
 	for i, v := range row {
 		if v.IsNull() {
-			c.args, c.formats = append(c.args, nil), append(c.formats, pgtype.TextFormatCode)
+			c.args, c.formats = append(c.args, nil), append(c.formats, formatText)
 			continue
 		}
 		oid := p.ParamOIDs[i]
-		if b, ok := v.AsBinary(); ok && oid == pgtype.ByteaOID {
+		if b, ok := v.AsBinary(); ok && oid == typeBytea {
 			if b == nil {
 				b = []byte{} // nil is NULL
 			}
-			c.args, c.formats = append(c.args, b), append(c.formats, pgtype.BinaryFormatCode)
+			c.args, c.formats = append(c.args, b), append(c.formats, formatBinary)
 			continue
 		}
 		start := len(c.buf)
@@ -500,7 +499,7 @@ func (c *postgresConn) bind(p *postgresStatement, row []value.Value) error {
 		} else {
 			c.args = append(c.args, c.buf[start:len(c.buf):len(c.buf)])
 		}
-		c.formats = append(c.formats, pgtype.TextFormatCode)
+		c.formats = append(c.formats, formatText)
 	}
 	return nil
 }

@@ -10,17 +10,73 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Types of PostgreSQL, by number. The package pgtype of the library has them, too, with 1 MB
+// of code.
+const (
+	typeBoolArray        = 1000
+	typeBool             = 16
+	typeInt2Array        = 1005
+	typeInt2             = 21
+	typeInt4Array        = 1007
+	typeInt4             = 23
+	typeInt8Array        = 1016
+	typeInt8             = 20
+	typeFloat4Array      = 1021
+	typeFloat4           = 700
+	typeFloat8Array      = 1022
+	typeFloat8           = 701
+	typeNumericArray     = 1231
+	typeNumeric          = 1700
+	typeTextArray        = 1009
+	typeText             = 25
+	typeVarcharArray     = 1015
+	typeVarchar          = 1043
+	typeBPCharArray      = 1014
+	typeBPChar           = 1042
+	typeNameArray        = 1003
+	typeName             = 19
+	typeUUIDArray        = 2951
+	typeUUID             = 2950
+	typeDateArray        = 1182
+	typeDate             = 1082
+	typeTimeArray        = 1183
+	typeTime             = 1083
+	typeIntervalArray    = 1187
+	typeInterval         = 1186
+	typeTimestampArray   = 1115
+	typeTimestamp        = 1114
+	typeTimestamptzArray = 1185
+	typeTimestamptz      = 1184
+	typeJSONArray        = 199
+	typeJSON             = 114
+	typeJSONBArray       = 3807
+	typeJSONB            = 3802
+	typeByteaArray       = 1001
+	typeBytea            = 17
+	typeInetArray        = 1041
+	typeInet             = 869
+	typeCIDRArray        = 651
+	typeCIDR             = 650
+	typeOIDArray         = 1028
+	typeOID              = 26
+	typeUnknown          = 705
+)
+
+// The forms of arguments and columns.
+const (
+	formatText   = 0
+	formatBinary = 1
 )
 
 // binaryColumns are the types that are read in their binary form; all others are
 // read as text.
 var binaryColumns = map[uint32]bool{
-	pgtype.BoolOID: true, pgtype.Int2OID: true, pgtype.Int4OID: true, pgtype.Int8OID: true, pgtype.OIDOID: true,
-	pgtype.Float4OID: true, pgtype.Float8OID: true, pgtype.ByteaOID: true, pgtype.UUIDOID: true,
-	pgtype.TimestampOID: true, pgtype.TimestamptzOID: true, pgtype.JSONBOID: true,
+	typeBool: true, typeInt2: true, typeInt4: true, typeInt8: true, typeOID: true,
+	typeFloat4: true, typeFloat8: true, typeBytea: true, typeUUID: true,
+	typeTimestamp: true, typeTimestamptz: true, typeJSONB: true,
 }
 
 // An arena makes strings that share memory, small ones only, so that a string that is
@@ -51,23 +107,23 @@ const epoch = 946684800 // 2000-01-01, in Unix seconds
 // postgresValue makes a value of a column that is not NULL. The data are not kept.
 func postgresValue(data []byte, oid, elem uint32, texts *arena) value.Value {
 	switch oid {
-	case pgtype.Int4OID:
+	case typeInt4:
 		return value.Int(int64(int32(binary.BigEndian.Uint32(data))))
-	case pgtype.Int8OID:
+	case typeInt8:
 		return value.Int(int64(binary.BigEndian.Uint64(data)))
-	case pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID, pgtype.NameOID, pgtype.NumericOID, pgtype.DateOID:
+	case typeText, typeVarchar, typeBPChar, typeName, typeNumeric, typeDate:
 		return texts.string(data)
-	case pgtype.BoolOID:
+	case typeBool:
 		return value.Bool(data[0] != 0)
-	case pgtype.Float8OID:
+	case typeFloat8:
 		return value.Float(math.Float64frombits(binary.BigEndian.Uint64(data)))
-	case pgtype.Float4OID:
+	case typeFloat4:
 		return shortFloat(math.Float32frombits(binary.BigEndian.Uint32(data)))
-	case pgtype.Int2OID:
+	case typeInt2:
 		return value.Int(int64(int16(binary.BigEndian.Uint16(data))))
-	case pgtype.OIDOID:
+	case typeOID:
 		return value.Int(int64(binary.BigEndian.Uint32(data)))
-	case pgtype.TimestampOID, pgtype.TimestamptzOID:
+	case typeTimestamp, typeTimestamptz:
 		micros := int64(binary.BigEndian.Uint64(data))
 		switch micros {
 		case math.MaxInt64:
@@ -77,9 +133,9 @@ func postgresValue(data []byte, oid, elem uint32, texts *arena) value.Value {
 		}
 		seconds := micros / 1e6
 		return value.Time(time.Unix(epoch+seconds, (micros-seconds*1e6)*1e3).UTC())
-	case pgtype.ByteaOID:
+	case typeBytea:
 		return value.Binary(append([]byte{}, data...))
-	case pgtype.UUIDOID:
+	case typeUUID:
 		var text [36]byte
 		hex.Encode(text[:8], data[:4])
 		hex.Encode(text[9:13], data[4:6])
@@ -88,9 +144,9 @@ func postgresValue(data []byte, oid, elem uint32, texts *arena) value.Value {
 		hex.Encode(text[24:], data[10:16])
 		text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
 		return texts.string(text[:])
-	case pgtype.JSONOID:
+	case typeJSON:
 		return parseJSON(data)
-	case pgtype.JSONBOID:
+	case typeJSONB:
 		return parseJSON(data[1:]) // after the version
 	}
 	if elem != 0 {
@@ -169,22 +225,22 @@ func parseArray(s string, elem uint32) (list value.Value, rest string, ok bool) 
 // elementValue makes a value of the text of an element.
 func elementValue(s string, oid uint32) value.Value {
 	switch oid {
-	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.OIDOID:
+	case typeInt2, typeInt4, typeInt8, typeOID:
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 			return value.Int(i)
 		}
-	case pgtype.Float4OID, pgtype.Float8OID:
+	case typeFloat4, typeFloat8:
 		if f, err := strconv.ParseFloat(s, 64); err == nil {
 			return value.Float(f)
 		}
-	case pgtype.BoolOID:
+	case typeBool:
 		return value.Bool(s == "t")
-	case pgtype.JSONOID, pgtype.JSONBOID:
+	case typeJSON, typeJSONB:
 		return parseJSON([]byte(s))
-	case pgtype.TimestampOID, pgtype.TimestamptzOID:
+	case typeTimestamp, typeTimestamptz:
 		v, _ := parseTime(s)
 		return v
-	case pgtype.ByteaOID:
+	case typeBytea:
 		if b, err := hex.DecodeString(strings.TrimPrefix(s, `\x`)); err == nil {
 			return value.Binary(b)
 		}
@@ -199,7 +255,7 @@ func appendArgument(dst []byte, v value.Value, oid uint32) ([]byte, error) {
 	switch v.Kind() {
 	case value.KindFloat:
 		f, _ := v.AsFloat()
-		if i, ok := v.AsInt(); ok && (oid == pgtype.Int2OID || oid == pgtype.Int4OID || oid == pgtype.Int8OID) {
+		if i, ok := v.AsInt(); ok && (oid == typeInt2 || oid == typeInt4 || oid == typeInt8) {
 			return strconv.AppendInt(dst, i, 10), nil
 		}
 		return strconv.AppendFloat(dst, f, 'g', -1, 64), nil
@@ -207,11 +263,11 @@ func appendArgument(dst []byte, v value.Value, oid uint32) ([]byte, error) {
 		t, _ := v.AsTime()
 		return t.UTC().AppendFormat(dst, "2006-01-02 15:04:05.999999999Z07:00"), nil
 	case value.KindDuration:
-		if d, _ := v.AsDuration(); oid == pgtype.IntervalOID {
+		if d, _ := v.AsDuration(); oid == typeInterval {
 			return append(strconv.AppendInt(dst, d.Microseconds(), 10), " microseconds"...), nil
 		}
 	case value.KindBinary:
-		if b, _ := v.AsBinary(); oid != pgtype.TextOID {
+		if b, _ := v.AsBinary(); oid != typeText {
 			return hex.AppendEncode(append(dst, `\x`...), b), nil
 		}
 	case value.KindString:
@@ -219,7 +275,7 @@ func appendArgument(dst []byte, v value.Value, oid uint32) ([]byte, error) {
 		return append(dst, s...), nil
 	case value.KindList:
 		switch oid {
-		case pgtype.JSONOID, pgtype.JSONBOID, pgtype.TextOID, pgtype.VarcharOID, pgtype.UnknownOID:
+		case typeJSON, typeJSONB, typeText, typeVarchar, typeUnknown:
 			return appendJSON(dst, v)
 		}
 		return appendArray(dst, v)

@@ -22,7 +22,7 @@ func sqlDef() *node.Def {
 		Example: "- kind: snippet\n  name: recent\n  language: cel\n  code: '[\"SELECT 1 + :n AS sum\", {\"n\": 2}]'\n  ports:\n    out:\n      - name: shop\n        port: in\n\n" +
 			"- kind: sql\n  name: shop\n  driver: sqlite\n  source: ':memory:'\n",
 		Config: schema.Fields(
-			schema.Enum("driver", "sqlite", "postgres", "mysql").Required().Doc("The database. `mysql` is for MariaDB, too."),
+			schema.Enum("driver", "sqlite", "postgres", "mysql", "internal").Required().Doc("The database. `mysql` is for MariaDB, too; `internal` shows what the engine runs."),
 			schema.String("source").Secret().Doc("Where the database is: see below."),
 			schema.String("isolation").Words(true, isolationWords...).Doc("The isolation of transactions: a name such as `serializable`, or its number in quotes. If it is set, reading begins a transaction, too."),
 			schema.Int("max_conns").Default(10).Range(1, 10000).Doc("The most connections. With SQLite in memory there is one."),
@@ -62,6 +62,16 @@ A statement that fails leaves no trace, and the transaction goes on: an error th
 | ` + "`sqlite`" + ` | a file such as ` + "`shop.db`, `file:shop.db?mode=ro` or `:memory:`" + `. Foreign keys are checked, files use the write-ahead log; ` + "`?_pragma=NAME(VALUE)`" + ` changes that. One transaction at a time writes; others wait for it |
 | ` + "`postgres`" + ` | ` + "`postgres://user:password@host:5432/db?sslmode=verify-full`, or `host=… user=…`" + ` |
 | ` + "`mysql`" + ` | ` + "`user:password@tcp(host:3306)/db?tls=true`, or `user:password@unix(/run/mysqld.sock)/db`" + ` |
+
+**` + "`driver: internal`" + `** answers what runs in the engine, read only, with the SQL of SQLite. It has no ` + "`source`" + `. Secrets, and whatever templates made, are shown as ` + "`[redacted]`" + `.
+
+| table | rows | columns |
+| --- | --- | --- |
+| ` + "`specs`" + ` | the specs of the program that the node belongs to | ` + "`id`, `kind`, `namespace`, `name`, `file`, `line`, `config`, `links`" + ` |
+| ` + "`symbols`" + ` | the nodes that run | ` + "`id`, `kind`, `namespace`, `name`, `file`, `line`, `links`, `generation`, `since`" + ` |
+| ` + "`processes`" + ` | processes that wait for something, or have | ` + "`id`, `generation`, `frames`" + ` |
+| ` + "`frames`" + ` | what they wait for: one row for each node | ` + "`process`, `node_id`, `kind`, `namespace`, `name`" + ` |
+| ` + "`values`" + ` | variables | ` + "`id`, `namespace`, `name`, `secret`, `data`" + ` |
 
 The node is ready when it has connected once, which is tried for ` + "`connect_timeout`" + `. Afterwards connections that break are replaced when they are needed; until that works, statements fail with the code ` + "`connection`" + `. A reload keeps the connections of nodes that stay the same.
 
@@ -119,6 +129,10 @@ func newSQL(init *node.Init) (node.Node, error) {
 	}
 	name, source := c.String("driver"), c.String("source")
 	n.key = "sql " + name + " " + strconv.Itoa(n.maxConns) + " " + source
+	if name == "internal" {
+		n.driver, n.key, n.maxConns = &internalDriver{init.System}, fmt.Sprintf("sql internal %p", init.System), 1
+		return n, nil
+	}
 	if source == "" {
 		return nil, c.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[name])
 	}
