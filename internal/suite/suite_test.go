@@ -95,10 +95,10 @@ func counts() *node.Def {
 	})
 }
 
-// ticks is a trigger, under a name of its own or that of the kind schedule.
-func ticks(kind string) *node.Def {
+// ticks is a trigger that is not the kind schedule.
+func ticks() *node.Def {
 	return &node.Def{
-		Kind: kind, Summary: "Is for tests.", Out: out,
+		Kind: "ticks", Summary: "Is for tests.", Out: out,
 		New: func(init *node.Init) (node.Node, error) { return &ticker{clock: init.Clock}, nil },
 	}
 }
@@ -134,7 +134,7 @@ func (t *ticker) Stop(context.Context) error {
 }
 
 func kinds() []*node.Def {
-	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks("schedule"), ticks("ticks"))
+	return append(std.Defs(""), waits(), forks(), hangs(), stubbornDef(), counts(), ticks())
 }
 
 // run runs the tests in a document.
@@ -193,7 +193,7 @@ func TestClock(t *testing.T) {
 - {kind: forks, name: later, for: 30m, ports: {out: [{name: sink}]}}
 - {kind: nop, name: sink}
 - {kind: hangs, name: hangs}
-- {kind: schedule, name: schedule, ports: {out: [{name: tock}]}}
+- {kind: schedule, name: schedule, interval: 1m, ports: {out: [{name: tock}]}}
 - {kind: ticks, ports: {out: [{name: never}]}}
 - {kind: nop, name: tock}
 - {kind: nop, name: never}
@@ -210,8 +210,8 @@ func TestClock(t *testing.T) {
 - {kind: test, name: forgotten, ports: {"out[0]": [{name: later}], "out[1]": []}}
 
 - {kind: test, name: ticks, clock: fake, ports: {"out[0]": [{name: moment}], "out[1]": [{name: first}]}}
-- {kind: assert, name: first, expect: 'string(self) == "2000-01-01T00:01:00Z"', timeout: 1h, target: {name: tock}, ports: {out: [{name: second}]}}
-- {kind: assert, name: second, expect: 'string(self) == "2000-01-01T00:02:00Z"', timeout: 1h, target: {name: tock}}
+- {kind: assert, name: first, expect: 'string(time) == "2000-01-01T00:01:00Z"', timeout: 1h, target: {name: tock}, ports: {out: [{name: second}]}}
+- {kind: assert, name: second, expect: 'string(time) == "2000-01-01T00:02:00Z"', timeout: 1h, target: {name: tock}}
 - {kind: test, name: no ticks, clock: fake, ports: {"out[0]": [{name: moment}], "out[1]": [{name: third}]}}
 - {kind: assert, name: third, expect: "true", timeout: 1h, target: {name: never}}
 - {kind: test, name: real time, ports: {"out[0]": [{name: moment}], "out[1]": [{name: fourth}]}}
