@@ -67,6 +67,9 @@ func Contract() []Line {
 		{"P12", "debugger and taps off ÷ without", "x", AtLeast(0.99), AtLeast(1)},
 		{"P13", "throughput on 2 processors ÷ on 1", "x", AtLeast(1.8), AtLeast(1.95)},
 		{"N1", "orders API of 8 nodes, JSON in and out ÷ the same by hand", "x", AtLeast(0.85), AtLeast(1)},
+		{"N2", "sql, PostgreSQL: select of 100 rows ÷ pgx", "x", AtLeast(0.80), AtLeast(1)},
+		{"N3", "sql, SQLite: select of 100 rows ÷ database/sql", "x", AtLeast(0.80), AtLeast(1)},
+		{"N4", "http: a call with JSON ÷ net/http client", "x", AtLeast(0.85), AtLeast(1)},
 		{"N5", "for: an element of 1,000, beyond its body", "ns", AtMost(150), AtMost(75)},
 	}
 }

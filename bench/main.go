@@ -79,7 +79,7 @@ func measurements() map[string]measurement {
 		"P4": measureHop, "P5": measureProcess, "P6": measureCodec, "P7": measureJSON,
 		"P8": measureShare, "P9": measureReloads, "P10": measureNodes, "P11": measureMemory,
 		"P12": measureTaps, "P13": measureScaling,
-		"N1": measureShop, "N5": measureFor,
+		"N1": measureShop, "N2": measurePostgres, "N3": measureSQLite, "N4": measureHTTP, "N5": measureFor,
 	}
 }
 
