@@ -16,9 +16,9 @@ func TestTests(t *testing.T) {
 	args := map[string][]string{
 		"api.yaml": nil,
 		"gateway.yaml": {
-			"--mock", "stock=gateway/stock.json", "--mock", "price=gateway/price.json", "--mock", "reviews=gateway/reviews.js",
+			"--mock", "stock=gateway/stock.cel", "--mock", "price=gateway/price.cel", "--mock", "reviews=gateway/reviews.js",
 		},
-		"job.yaml":    {"-e", "SOURCE=http://localhost:8000", "-e", "DATABASE=:memory:", "--mock", "products=job/products.js"},
+		"job.yaml":    {"-e", "DATABASE=:memory:", "--mock", "products=job/products.js"},
 		"orders.yaml": nil,
 	}
 	files, err := filepath.Glob("*.yaml")

@@ -48,7 +48,7 @@ With ` + "`egress: public`" + `, connections to addresses that are not public ar
 The address is checked when the connection is made, after the name was looked up, and again for each redirect. A proxy would look up names itself, so none is used.
 
 Packets of one process are sent concurrently, so they may arrive at the service in any order: see ` + "`limits.concurrency`" + `. The timeouts are of the real clock, also in tests with another.
-A process that is part of a trace sends ` + "`traceparent`" + `. With ` + "`method: GET` or `HEAD`" + ` the node counts as one that only reads.`,
+A process that is part of a trace sends ` + "`traceparent`" + `.`,
 		Example: `- kind: http
   name: users
   url: https://api.example.com/v1
@@ -107,18 +107,10 @@ A process that is part of a trace sends ` + "`traceparent`" + `. With ` + "`meth
 		),
 		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
 		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
-		Recall: recallClient,
+		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
 		Lint:   lintClients,
 		New:    newClient,
 	}
-}
-
-func recallClient(c schema.Config) node.Recall {
-	switch strings.ToUpper(c.String("method")) {
-	case http.MethodGet, http.MethodHead:
-		return node.Reads
-	}
-	return node.Effects
 }
 
 // lintClients warns of certificates that are not verified.

@@ -37,7 +37,12 @@ func wrap(text, indent string) string {
 			fenced = !fenced
 			continue
 		}
-		if fenced || strings.HasPrefix(source, " ") || strings.HasPrefix(source, "|") {
+		if strings.HasPrefix(source, "|") && !fenced {
+			flush()
+			b.WriteString(row(source, indent+"  "))
+			continue
+		}
+		if fenced || strings.HasPrefix(source, " ") {
 			flush()
 			b.WriteString(strings.TrimRight(indent+source, " ") + "\n")
 			continue
@@ -59,6 +64,22 @@ func wrap(text, indent string) string {
 	}
 	flush()
 	return b.String()
+}
+
+// row is a row of a table, as a term with what is said of it. It is empty for the rule
+// below the heading.
+func row(source, indent string) string {
+	cells := strings.Split(strings.Trim(source, "| "), " | ")
+	if strings.HasPrefix(cells[0], "---") {
+		return ""
+	}
+	var rest []string
+	for _, cell := range cells[1:] {
+		if cell = strings.Trim(cell, "| "); cell != "" {
+			rest = append(rest, cell)
+		}
+	}
+	return indent + strings.TrimSpace(cells[0]) + "\n" + wrap(strings.Join(rest, "; "), indent+"    ")
 }
 
 // indented indents the lines of a text.
