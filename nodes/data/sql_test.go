@@ -64,7 +64,7 @@ func query(text string, args ...value.Value) value.Value {
 
 // TestSource reports a source that is missing or wrong without showing it.
 func TestSource(t *testing.T) {
-	for _, driver := range []string{"sqlite"} {
+	for _, driver := range []string{"sqlite", "postgres", "mysql"} {
 		e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
 		if err != nil {
 			t.Fatal(err)
@@ -74,6 +74,33 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: got %s", driver, text)
 		}
 	}
+}
+
+// TestUnreachable fails to start, and does not show the source.
+func TestUnreachable(t *testing.T) {
+	f := func(driver, source, want string) {
+		t.Helper()
+		e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := "- {kind: sql, driver: " + driver + ", source: '" + source + "', connect_timeout: 150ms}"
+		list, err := e.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}})
+		if err == nil {
+			err = list.Err()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want %s", driver, err, want)
+		}
+		if err := e.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	f("sqlite", "/nowhere/hunter2.db", "cannot be reached")
+	f("postgres", "postgres://hunter2:hunter2@127.0.0.1:1/hunter2", "cannot be reached")
+	f("postgres", "postgres://hunter2@:x:y", "is not one of postgres")
+	f("mysql", "hunter2:hunter2@tcp(127.0.0.1:1)/hunter2", "cannot be reached")
+	f("mysql", "hunter2", "is not one of mysql")
 }
 
 // TestReload keeps a database in memory while a node that uses it stays.
