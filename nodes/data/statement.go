@@ -363,7 +363,7 @@ func (p *parser) semicolon(i int) error {
 	}
 	if w.any {
 		p.made.WriteString(p.text[p.copied:i])
-		st := &statement{text: strings.TrimSpace(p.made.String()), binds: p.binds}
+		st := &statement{text: strings.Trim(p.made.String(), " \t\r\n\f"), binds: p.binds}
 		if err := w.classify(st); err != nil {
 			return err
 		}
