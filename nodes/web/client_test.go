@@ -443,16 +443,6 @@ func TestClientConfig(t *testing.T) {
 	f(`{"url":"https://a","tls":{"cert":"x"}}`, "needs both cert and key")
 	f(`{"url":"https://a","tls":{"ca":"-----BEGIN hunter2"}}`, "no certificate in PEM form")
 	f(`{"url":"https://a","tls":{"cert":"-----BEGIN x","key":"-----BEGIN hunter2"}}`, "certificate and key")
-	for _, method := range []string{"GET", "head", "POST", ""} {
-		want := node.Effects
-		if method == "GET" || method == "head" {
-			want = node.Reads
-		}
-		c := decodeConfig(t, clientDef(), parse(t, `{"url":"http://a","method":"`+method+`"}`))
-		if got := clientDef().Recall(c); got != want {
-			t.Errorf("method %q: got recall %d, want %d", method, got, want)
-		}
-	}
 	n, err := makeClient(t, new(node.Pool), `{"url":"https://a","tls":{"ca":"/no/such/file"}}`)
 	if err != nil {
 		t.Fatal(err)
