@@ -42,33 +42,31 @@ func BenchmarkReduce1000(b *testing.B) {
 	benchmark(b, "- {kind: reduce, name: n, init: 0, step: acc + item}", integers(1000), 1000)
 }
 
-func BenchmarkSplit(b *testing.B) {
-	benchmark(b, "- {kind: split, name: n, ports: {'out[0]': [{name: end}], 'out[1]': [{name: end}], 'out[2]': [{name: end}]}}\n"+mark("end"), integers(3), 1)
-}
-
-func BenchmarkFork(b *testing.B) {
-	benchmark(b, "- {kind: fork, name: n, ports: {out: [{name: end}]}}\n"+mark("end"), integers(1), 1)
-}
-
-func BenchmarkRetry(b *testing.B) {
-	benchmark(b, "- {kind: retry, name: n, ports: {out: [{name: end}]}}\n"+mark("end"), integers(1), 1)
-}
-
-func BenchmarkRetryAgain(b *testing.B) {
-	benchmark(b, "- {kind: try, name: n, ports: {out: [{name: again}], error: [{name: end}]}}\n"+
-		"- {kind: retry, name: again, ports: {out: [{name: no}]}}\n- {kind: throw, name: no}\n"+mark("end"), integers(1), 1)
-}
-
-func BenchmarkSleep(b *testing.B) {
-	benchmark(b, "- {kind: sleep, name: n, interval: 1ns}", integers(1), 1)
-}
-
 const toMerge = "- {kind: snippet, name: n, language: cel, code: self, ports: {out: [{name: m, port: 'in[0]'}, {name: m, port: 'in[1]'}]}}\n"
 
-func BenchmarkMerge(b *testing.B) {
-	benchmark(b, toMerge+"- {kind: merge, name: m}", integers(1), 1)
+// BenchmarkKind sends one packet through each kind and a node with a constant.
+func BenchmarkKind(b *testing.B) {
+	const out = "ports: {out: [{name: end}]}"
+	for _, k := range []struct{ name, spec string }{
+		{"block", "- {kind: block, name: n, specs: [{kind: nop, name: a}], inbounds: {in: [{name: a}]}}"},
+		{"guarded step", "- {kind: step, name: n, specs: [{kind: snippet, language: text, code: x}], ports: {out: [{name: end}], error: [{name: end}]}}"},
+		{"if", "- {kind: if, name: n, when: self, ports: {'out[0]': [{name: end}]}}"},
+		{"merge", toMerge + "- {kind: merge, name: m}"},
+		{"merge with timeout", toMerge + "- {kind: merge, name: m, timeout: 1m}"},
+		{"pipe", "- {kind: pipe, name: n, ports: {'out[0]': [{name: end}], 'out[1]': [{name: end}]}}"},
+		{"retry", "- {kind: retry, name: n, " + out + "}"},
+		{"retry again", "- {kind: try, name: n, ports: {out: [{name: again}], error: [{name: end}]}}\n" +
+			"- {kind: retry, name: again, ports: {out: [{name: no}]}}\n- {kind: throw, name: no}"},
+		{"split", "- {kind: split, name: n, ports: {'out[0]': [{name: end}]}}"},
+		{"step", "- {kind: step, name: n, specs: [{kind: snippet, language: text, code: x}], " + out + "}"},
+		{"switch", "- {kind: switch, name: n, matches: [{when: 'false', port: out}, {when: self, port: 'out[1]'}], ports: {out: [], 'out[1]': [{name: end}]}}"},
+		{"try", "- {kind: try, name: n, " + out + "}"},
+	} {
+		b.Run(k.name, func(b *testing.B) { benchmark(b, k.spec+"\n"+mark("end"), value.Int(7), 1) })
+	}
 }
 
-func BenchmarkMergeTimeout(b *testing.B) {
-	benchmark(b, toMerge+"- {kind: merge, name: m, timeout: 1m}", integers(1), 1)
+// BenchmarkSleep is the least that holding a packet costs.
+func BenchmarkSleep(b *testing.B) {
+	benchmark(b, "- {kind: sleep, name: n, interval: 1ns}", integers(1), 1)
 }
