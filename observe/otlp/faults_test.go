@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/node"
@@ -92,16 +91,28 @@ func TestFlags(t *testing.T) {
 	f("snippet", [8]byte{1}, 0x001, tracepb.Span_SPAN_KIND_INTERNAL) // a child's or a caller's
 }
 
+// partialSuccess encodes an ExportTraceServiceResponse, with a field that may be added to
+// it one day.
+func partialSuccess(rejected int64, message string) []byte {
+	var part []byte
+	part = protowire.AppendTag(part, 1, protowire.VarintType)
+	part = protowire.AppendVarint(part, uint64(rejected))
+	part = protowire.AppendTag(part, 2, protowire.BytesType)
+	part = protowire.AppendString(part, message)
+	var body []byte
+	body = protowire.AppendTag(body, 15, protowire.Fixed64Type)
+	body = protowire.AppendFixed64(body, 7)
+	body = protowire.AppendTag(body, 1, protowire.BytesType)
+	return protowire.AppendBytes(body, part)
+}
+
 // TestPartial counts only the spans that were rejected, none if the receiver sent only
 // a warning.
 func TestPartial(t *testing.T) {
-	f := func(said *collectorpb.ExportTracePartialSuccess, want otlp.Stats) {
+	f := func(rejected int64, message string, want otlp.Stats) {
 		t.Helper()
 		r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) bool {
-			body, err := proto.Marshal(&collectorpb.ExportTraceServiceResponse{PartialSuccess: said})
-			if err != nil {
-				t.Error(err)
-			}
+			body := partialSuccess(rejected, message)
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			if _, err := w.Write(body); err != nil {
 				t.Error(err)
@@ -120,17 +131,18 @@ func TestPartial(t *testing.T) {
 			t.Error(err)
 		}
 		if got := e.Stats(); got != want {
-			t.Errorf("%v: got %+v, want %+v", said, got, want)
+			t.Errorf("%d %q: got %+v, want %+v", rejected, message, got, want)
 		}
 		if got := log.String(); strings.Count(got, "not taken as they are") != 1 || strings.Count(got, "\n") != 1 {
-			t.Errorf("%v: got log\n%s\nwant one record", said, got)
+			t.Errorf("%d %q: got log\n%s\nwant one record", rejected, message, got)
 		}
 	}
 	const spans = 2 * 5003
-	f(&collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "too (old)\nby far"}, otlp.Stats{Spans: spans - 2, Rejected: 2})
-	f(&collectorpb.ExportTracePartialSuccess{RejectedSpans: 1}, otlp.Stats{Spans: spans - 2, Rejected: 2})
-	f(&collectorpb.ExportTracePartialSuccess{ErrorMessage: "old version"}, otlp.Stats{Spans: spans})
-	f(&collectorpb.ExportTracePartialSuccess{RejectedSpans: 1 << 40}, otlp.Stats{Rejected: spans})
+	f(1, "too (old)\nby far", otlp.Stats{Spans: spans - 2, Rejected: 2})
+	f(1, "", otlp.Stats{Spans: spans - 2, Rejected: 2})
+	f(0, "old version", otlp.Stats{Spans: spans})
+	f(1<<40, "", otlp.Stats{Rejected: spans})
+	f(-1, "strange", otlp.Stats{Spans: spans})
 }
 
 // lines is a writer that passes on the records of a log.

@@ -3,7 +3,7 @@
 //
 // [New] makes an [Exporter]; give its [Exporter.Recorder] to an engine. A process
 // becomes a span, and each packet at a node a span below it: see span.go. One
-// goroutine sends the queue: see send.go.
+// goroutine sends the queue: see send.go. It makes requests as client.go says.
 //
 // Invariants: a process never waits for the network. What the receiver cannot take in
 // time is counted and dropped. Memory stays bounded.
@@ -13,31 +13,27 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-
 	"github.com/uniflow-labs/uniflow/observe"
 )
 
-// Options say where to send traces, and which. Only URL is required. The environment
-// variables of the OpenTelemetry specification apply as well, such as
-// OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES.
+// Options say where to send traces, and which. Only URL is required. These environment
+// variables of the OpenTelemetry specification apply as well: OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_EXPORTER_OTLP_HEADERS, …_CERTIFICATE,
+// …_CLIENT_CERTIFICATE and …_CLIENT_KEY, and those for traces only, as
+// OTEL_EXPORTER_OTLP_TRACES_HEADERS.
 type Options struct {
 	URL     string            // http://HOST:PORT or https://HOST:PORT; "/v1/traces" is the path if there is none
-	Headers map[string]string // of requests, in addition to those of the environment
+	Headers map[string]string // of requests, in addition to those of the environment, over which they take precedence
 
 	// Ratio is the share, 0 to 1, of processes to send if their request has no
 	// trace. If it has one, the process is sent if that trace is sampled.
@@ -76,7 +72,7 @@ const dropLogEvery = time.Minute
 // be closed.
 type Exporter struct {
 	opts     Options
-	client   otlptrace.Client
+	client   *client
 	resource *resource
 	queue    chan *observe.Timeline // never closed; if it is full, timelines are dropped
 	waiting  atomic.Int64           // spans in the queue
@@ -151,23 +147,13 @@ func New(opts Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(target),
-		otlptracehttp.WithTimeout(opts.Timeout),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: opts.Retry,
-		}),
-		// This is the default. But a client with an explicit option does not share its
-		// connections with other exporters of the program, and Close closes them.
-		otlptracehttp.WithProxy(http.ProxyFromEnvironment),
-	}
-	if len(opts.Headers) > 0 {
-		options = append(options, otlptracehttp.WithHeaders(opts.Headers))
+	client, err := newClient(target, &opts)
+	if err != nil {
+		return nil, err
 	}
 	e := &Exporter{
 		opts:     opts,
-		client:   otlptracehttp.NewClient(options...),
+		client:   client,
 		resource: about,
 		queue:    make(chan *observe.Timeline, opts.Queue),
 		closing:  make(chan struct{}),
@@ -176,9 +162,6 @@ func New(opts Options) (*Exporter, error) {
 		GotConn: func(info httptrace.GotConnInfo) { e.conn = info.Conn },
 	})
 	e.sending, e.giveUp = context.WithCancel(ctx)
-	if err := e.client.Start(e.sending); err != nil {
-		return nil, err
-	}
 	e.worker.Go(e.work)
 	return e, nil
 }
@@ -226,14 +209,14 @@ func (e *Exporter) Close(ctx context.Context) error {
 		e.worker.Wait()
 		stop()
 		e.giveUp()
+		e.client.http.CloseIdleConnections()
 		if e.conn != nil {
-			// The client would keep it for 90 s, with two goroutines.
+			// One of HTTP/2 may not count as idle yet, and would stay for 90 s.
 			_ = e.conn.Close() // an error means that it is closed already
 		}
 		if lost := e.Stats().Failed - before.Failed; lost > 0 {
 			err = fmt.Errorf("traces of %d processes were not sent to %s", lost, e.opts.URL)
 		}
-		err = errors.Join(err, e.client.Stop(context.WithoutCancel(ctx)))
 	})
 	return err
 }

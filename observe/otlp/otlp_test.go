@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -62,7 +61,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.size != nil {
 		r.size(len(data))
 	}
-	var export collectorpb.ExportTraceServiceRequest
+	var export tracepb.TracesData // of the same form as ExportTraceServiceRequest
 	if err == nil {
 		err = proto.Unmarshal(data, &export)
 	}

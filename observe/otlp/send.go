@@ -3,8 +3,6 @@ package otlp
 import (
 	"errors"
 	"math/rand/v2"
-	"net"
-	"reflect"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -78,13 +76,13 @@ func (e *Exporter) send(batch []*observe.Timeline) {
 		spans = appendSpans(spans, t)
 	}
 	err := e.upload(e.resource.wrap(spans), len(batch))
-	rejected, partly := rejectedSpans(err)
+	var part *partial
 	switch {
 	case err == nil:
 		e.stats.spans.Add(uint64(len(spans)))
 		e.setState(stateAccepting, nil, len(batch))
-	case partly:
-		rejected = min(rejected, uint64(len(spans)))
+	case errors.As(err, &part):
+		rejected := min(part.rejected, uint64(len(spans)))
 		e.stats.rejected.Add(rejected)
 		e.stats.spans.Add(uint64(len(spans)) - rejected)
 		e.setState(stateRejecting, err, len(batch))
@@ -94,58 +92,40 @@ func (e *Exporter) send(batch []*observe.Timeline) {
 	}
 }
 
-// upload sends a request. The client retries a request that the receiver could not
-// take. It does not retry if there is no connection, as while the receiver restarts.
-// That is done here, unless the exporter is closing.
-func (e *Exporter) upload(request []*tracepb.ResourceSpans, processes int) error {
+// upload sends a batch, with retries. It returns the error of the last attempt. While
+// there is no connection, as when the receiver restarts, the end of the exporter ends a
+// pause, so that a receiver that is gone does not delay it.
+func (e *Exporter) upload(spans []*tracepb.ResourceSpans, processes int) error {
+	body, err := e.client.encode(spans)
+	if err != nil {
+		return err
+	}
 	until := time.Now().Add(e.opts.Retry)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		err := e.client.UploadTraces(e.sending, request)
-		if !unreachable(err) || time.Now().Add(pause).After(until) {
+		err := e.client.post(e.sending, body)
+		later, ok := retryable(err)
+		wait := max(later, pause/2+rand.N(pause)) // so that programs do not try in step
+		if !ok || time.Now().Add(wait).After(until) {
 			return err
 		}
-		select {
-		case <-e.closing:
-			return err
-		default:
-		}
-		e.setState(stateDown, err, processes)
-		select {
-		case <-time.After(pause/2 + rand.N(pause)): // so that programs do not try in step
-		case <-e.closing: // try one last time
-		}
-	}
-}
-
-// unreachable reports whether a request failed to get a connection.
-func unreachable(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// rejectedSpans returns how many spans were rejected of a batch that was accepted in
-// part; none are if the receiver only sent a warning. ok is false for other errors.
-//
-// The client's error is a PartialSuccess of one of its internal packages, so reflect
-// reads its field. TestPartial fails if that changes.
-func rejectedSpans(err error) (rejected uint64, ok bool) {
-	if joined, isJoined := err.(interface{ Unwrap() []error }); isJoined {
-		for _, e := range joined.Unwrap() {
-			if rejected, ok = rejectedSpans(e); ok {
-				return rejected, true
+		closing := e.closing
+		if unreachable(err) {
+			select {
+			case <-closing:
+				return err
+			default:
 			}
+			e.setState(stateDown, err, processes)
+		} else {
+			closing = nil
 		}
-		return 0, false
+		select {
+		case <-time.After(wait):
+		case <-closing: // try one last time
+		case <-e.sending.Done():
+			return err
+		}
 	}
-	v := reflect.ValueOf(err)
-	if v.Kind() != reflect.Struct || v.Type().Name() != "PartialSuccess" {
-		return 0, false
-	}
-	n := v.FieldByName("RejectedItems")
-	if n.Kind() != reflect.Int64 {
-		return 0, false
-	}
-	return uint64(max(n.Int(), 0)), true
 }
 
 // setState logs the state of the receiver if it has changed.

@@ -2,16 +2,16 @@ package otlp
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"go.opentelemetry.io/otel/attribute"
-	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -24,18 +24,27 @@ type resource struct{ pb *resourcepb.Resource }
 
 // newResource describes this program. Values of the environment take precedence.
 func newResource(service, version string) (*resource, error) {
-	set := []attribute.KeyValue{attribute.String("service.name", service)}
-	if version != "" {
-		set = append(set, attribute.String("service.version", version))
-	}
-	described, err := sdkresource.New(context.Background(),
-		sdkresource.WithAttributes(set...), sdkresource.WithHost(), sdkresource.WithFromEnv())
+	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("resource of traces: %w", err)
+		return nil, fmt.Errorf("attribute host.name of traces: %w", err)
+	}
+	attributes := map[string]string{"host.name": host, "service.name": service}
+	if version != "" {
+		attributes["service.version"] = version
+	}
+	const list = "OTEL_RESOURCE_ATTRIBUTES"
+	if err := pairs(list, os.Getenv(list), func(key, value string) bool {
+		attributes[key] = value
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	if name := strings.TrimSpace(os.Getenv("OTEL_SERVICE_NAME")); name != "" {
+		attributes["service.name"] = name
 	}
 	pb := &resourcepb.Resource{}
-	for _, kv := range described.Attributes() {
-		pb.Attributes = append(pb.Attributes, text(string(kv.Key), kv.Value.String()))
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		pb.Attributes = append(pb.Attributes, text(valid(key), attributes[key]))
 	}
 	return &resource{pb}, nil
 }

@@ -1,0 +1,284 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 4 << 20
+
+// A client makes requests to the receiver. Only the worker uses it.
+type client struct {
+	url    string
+	header http.Header
+	http   http.Client
+	zip    *gzip.Writer
+}
+
+// newClient returns a client for a valid URL. It does not connect.
+func newClient(target string, opts *Options) (*client, error) {
+	header, err := headerOfEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range opts.Headers {
+		header.Set(key, value)
+	}
+	header.Set("Content-Type", "application/x-protobuf")
+	header.Set("Content-Encoding", "gzip")
+	config, err := tlsOfEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	if config != nil && !strings.HasPrefix(target, "https:") {
+		return nil, fmt.Errorf("URL %q: must begin with https:, as the environment has certificates for it", target)
+	}
+	c := &client{url: target, header: header, zip: gzip.NewWriter(nil)}
+	c.http = http.Client{Timeout: opts.Timeout, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+	}}
+	return c, nil
+}
+
+// variable returns a variable of the environment. That for traces takes precedence over
+// that for all signals.
+func variable(name string) (key, value string) {
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"} {
+		key = prefix + name
+		if value = strings.TrimSpace(os.Getenv(key)); value != "" {
+			break
+		}
+	}
+	return key, value
+}
+
+// pairs calls f with each item of a variable KEY=VALUE,… with values escaped as in URLs.
+// f reports whether it can take it. Errors do not show values, which are often secret.
+func pairs(name, list string, f func(key, value string) bool) error {
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(item) == "" {
+			continue
+		}
+		key, escaped, ok := strings.Cut(item, "=")
+		key = strings.TrimSpace(key)
+		value, err := url.PathUnescape(strings.TrimSpace(escaped))
+		if !ok || key == "" || err != nil || !f(key, value) {
+			return fmt.Errorf("%s: must be KEY=VALUE,… with values escaped as in URLs", name)
+		}
+	}
+	return nil
+}
+
+func headerOfEnvironment() (http.Header, error) {
+	header := make(http.Header)
+	name, list := variable("HEADERS")
+	err := pairs(name, list, func(key, value string) bool {
+		header.Set(key, strings.TrimSpace(value))
+		return !strings.ContainsAny(value, "\r\n\x00") && !strings.ContainsFunc(key, notInHeader)
+	})
+	return header, err
+}
+
+// notInHeader reports whether the name of a header cannot have a character.
+func notInHeader(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+// tlsOfEnvironment returns the certificates that are given, nil if there are none.
+func tlsOfEnvironment() (*tls.Config, error) {
+	config := &tls.Config{}
+	if name, file := variable("CERTIFICATE"); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("%s: %s has no certificate in PEM", name, file)
+		}
+	}
+	name, file := variable("CLIENT_CERTIFICATE")
+	if _, key := variable("CLIENT_KEY"); file != "" && key != "" {
+		pair, err := tls.LoadX509KeyPair(file, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if config.RootCAs == nil && config.Certificates == nil {
+		return nil, nil
+	}
+	return config, nil
+}
+
+// A refusal is the answer of a receiver that did not take a batch.
+type refusal struct {
+	status int
+	body   string
+	later  time.Duration // to wait before the next attempt, at least
+}
+
+func (r *refusal) Error() string {
+	text := "status " + strconv.Itoa(r.status) + " " + http.StatusText(r.status)
+	if r.body != "" {
+		text += ": " + r.body
+	}
+	return text
+}
+
+// A partial says that the receiver took a batch, but not all of it.
+type partial struct {
+	rejected uint64 // spans; none if it is only a warning
+	message  string
+}
+
+func (p *partial) Error() string { return fmt.Sprintf("%d spans rejected: %s", p.rejected, p.message) }
+
+// encode makes spans the body of requests. The protocol's request has the same form as
+// TracesData. Its generated type is not used, as it links gRPC.
+func (c *client) encode(spans []*tracepb.ResourceSpans) ([]byte, error) {
+	plain, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return nil, err
+	}
+	var zipped bytes.Buffer // not kept, as a request that has failed may still be reading it
+	c.zip.Reset(&zipped)
+	if _, err = c.zip.Write(plain); err == nil {
+		err = c.zip.Close()
+	}
+	return zipped.Bytes(), err
+}
+
+// post makes one attempt to send a body. Its error may be a refusal or a partial.
+func (c *client) post(ctx context.Context, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header = c.header.Clone()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return &refusal{resp.StatusCode, strings.TrimSpace(clip(string(answer))), retryAfter(resp.Header.Get("Retry-After"))}
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/x-protobuf" {
+		return nil
+	}
+	return taken(answer)
+}
+
+// taken reads a message ExportTraceServiceResponse. Its field 1 is a message with the
+// number of rejected spans and a text.
+func taken(answer []byte) error {
+	var p partial
+	err := fields(answer, func(number protowire.Number, _ uint64, data []byte) error {
+		if number != 1 {
+			return nil
+		}
+		return fields(data, func(number protowire.Number, n uint64, data []byte) error {
+			switch number {
+			case 1:
+				p.rejected = uint64(max(int64(n), 0))
+			case 2:
+				p.message = clip(string(data))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	if p == (partial{}) {
+		return nil
+	}
+	return &p
+}
+
+// fields calls f with each field of a message that is a varint or has bytes.
+func fields(message []byte, f func(number protowire.Number, n uint64, data []byte) error) error {
+	for len(message) > 0 {
+		number, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		message = message[size:]
+		var n uint64
+		var data []byte
+		switch kind {
+		case protowire.VarintType:
+			n, size = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			data, size = protowire.ConsumeBytes(message)
+		default:
+			size = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		message = message[size:]
+		if err := f(number, n, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retryAfter reads a header Retry-After, which has seconds or a time.
+func retryAfter(text string) time.Duration {
+	const most = 1 << 30 // seconds; the retries of a batch end long before
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(n, most)) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// retryable reports whether another attempt to send a batch makes sense, and how long to
+// wait before it at least.
+func retryable(err error) (later time.Duration, ok bool) {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		switch answer.status {
+		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return answer.later, true
+		}
+		return 0, false
+	}
+	var unanswered *url.Error
+	return 0, errors.As(err, &unanswered) && unanswered.Timeout() || unreachable(err)
+}
+
+// unreachable reports whether a request failed to get a connection.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
