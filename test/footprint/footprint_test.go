@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-// Package footprint bounds the memory of a program that is idle.
+// Package footprint bounds the size of the program, and its memory while it is idle.
 package footprint
 
 import (
@@ -24,19 +24,38 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // maxResident is the most memory, in bytes, that a workflow may take that does nothing.
 const maxResident = 32e6
 
+// maxSize is the largest that the file may be, in bytes.
+const maxSize = 75e6
+
 const ping = `
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: router}]}}
 - {kind: router, name: router, routes: [{method: GET, path: /ping, port: "out[0]"}], ports: {"out[0]": [{name: pong}]}}
 - {kind: snippet, name: pong, language: text, code: pong}
 `
 
-// TestIdle starts a program as go build makes it.
-func TestIdle(t *testing.T) {
-	dir := t.TempDir()
-	program, flow := filepath.Join(dir, "uniflow"), filepath.Join(dir, "flow.yaml")
+// TestProgram measures the program as go build makes it, and as it starts.
+func TestProgram(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "uniflow")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/uniflow").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
+	t.Run("size", func(t *testing.T) { size(t, program) })
+	t.Run("idle", func(t *testing.T) { idle(t, program) })
+}
+
+func size(t *testing.T, program string) {
+	file, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Size() > maxSize {
+		t.Errorf("got a file of %d bytes, want at most %.0f; go tool nm -size -sort size shows what is in it", file.Size(), maxSize)
+	}
+	t.Logf("%d bytes", file.Size())
+}
+
+func idle(t *testing.T, program string) {
+	flow := filepath.Join(t.TempDir(), "flow.yaml")
 	if err := os.WriteFile(flow, []byte(ping), 0o600); err != nil {
 		t.Fatal(err)
 	}
