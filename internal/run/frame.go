@@ -110,9 +110,13 @@ func (p *process) leaveOut(f *frame) {
 	if c := f.spawned; c != nil {
 		left = len(c.children) - c.next
 		c.next = len(c.children)
-	} else if i := slices.IndexFunc(p.unsent, func(u unsent) bool { return u.frame == f }); i >= 0 {
-		left = len(p.unsent[i].packets) - p.unsent[i].next
-		p.forget(i)
+	}
+	for i, u := range slices.Backward(p.unsent) { // mostly the latest: of many, one within the other, each ends in turn
+		if u.frame == f {
+			left = len(u.packets) - u.next
+			p.forget(i)
+			break
+		}
 	}
 	for i := len(f.resps) - left; i < len(f.resps); i++ {
 		f.resps[i].None = true

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
 	"github.com/uniflow-labs/uniflow/node"
@@ -94,6 +95,22 @@ func TestUntilErrorBudget(t *testing.T) {
 	f(func(node.Process, node.Packet) node.Result {
 		return node.Spawn(make([]node.Result, 1000), 1, counted)
 	}, run.Budget{Bytes: 10_000}, "more than 10000 pending bytes")
+}
+
+// TestUntilErrorDepth ends many that are one within the other, which takes no longer
+// for each if there are more of them: with a search from the first, it takes a minute.
+func TestUntilErrorDepth(t *testing.T) {
+	g := &graph{}
+	at := g.fn(1, numbered(2))
+	g.link(at, 0, at)
+	began := time.Now()
+	resp := g.open(t, run.Options{Budget: run.Budget{Packets: 300_000}}).Send(t.Context(), at, 0, value.Null())
+	if got, want := text(resp), "more than 300000 pending packets"; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
 }
 
 // TestUntilErrorStops leaves out what comes after a failure.
