@@ -67,8 +67,7 @@ func (e *expander) expand(n *spec.Node) []*spec.Node {
 	if !ok || def.Subgraph == node.NoSubgraph || e.graph.templates[n.Kind] != nil {
 		return nodes
 	}
-	if depth(n) == maxDepth {
-		e.report(n, diag.Errorf(diag.CodeSubgraph, "more than %d sub-graphs are within each other", maxDepth))
+	if e.tooDeep(n) {
 		return nodes
 	}
 	_, found := def.Config.Decode(n.Config)
@@ -80,11 +79,16 @@ func (e *expander) expand(n *spec.Node) []*spec.Node {
 	return nodes
 }
 
-func depth(n *spec.Node) (depth int) {
-	for ; n.Outer != nil; n = n.Outer {
+// tooDeep reports a sub-graph that is in too many others.
+func (e *expander) tooDeep(n *spec.Node) bool {
+	depth := 0
+	for outer := n.Outer; outer != nil; outer = outer.Outer {
 		depth++
 	}
-	return depth
+	if depth >= maxDepth {
+		e.report(n, diag.Errorf(diag.CodeSubgraph, "more than %d sub-graphs are within each other", maxDepth))
+	}
+	return depth >= maxDepth
 }
 
 // without returns a map without some of its fields.

@@ -184,6 +184,9 @@ func (e *expander) instantiate(nodes []*spec.Node, r *spec.Resolver, stack []str
 			e.report(n, diag.Errorf(diag.CodeSubgraph, "the template %s uses itself: %s", n.Kind, strings.Join(append(stack, n.Kind), " → ")).At(n.KindPos, "kind"))
 			continue
 		}
+		if e.tooDeep(n) {
+			continue
+		}
 		if len(e.graph.Nodes) > maxNodes {
 			e.report(n, diag.Errorf(diag.CodeSubgraph, "the templates make more than %d nodes", maxNodes))
 			return
