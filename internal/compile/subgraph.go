@@ -111,10 +111,11 @@ func newBoundary(u *unit, errLinked bool) *boundary {
 		if !resp.IsError() {
 			return node.Respond(resp)
 		}
-		if from, ok := resp.Payload.AsError().(*outside); ok && from.of == b {
-			return node.Answer(value.Error(from.err))
+		err := resp.Payload.AsError()
+		if passing := b.passing(err); passing != nil {
+			return node.Answer(value.Error(passing))
 		}
-		return node.Fail(resp.Payload.AsError())
+		return node.Fail(err)
 	})
 	exit := node.NewCall(func(_ node.Process, resp node.Response) node.Result {
 		if resp.IsError() {
@@ -155,3 +156,24 @@ type outside struct {
 
 func (e *outside) Error() string { return e.err.Error() }
 func (e *outside) Unwrap() error { return e.err }
+
+// passing returns an error from behind the sub-graph as it came; nil if any part of it
+// is a failure in the sub-graph.
+func (b *boundary) passing(err error) error {
+	if from, ok := err.(*outside); ok && from.of == b {
+		return from.err
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var parts []error
+	for _, part := range joined.Unwrap() {
+		passing := b.passing(part)
+		if passing == nil {
+			return nil
+		}
+		parts = append(parts, passing)
+	}
+	return errors.Join(parts...)
+}
