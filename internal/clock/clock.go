@@ -26,6 +26,7 @@ type Fake struct {
 		busy    int
 		serial  uint64
 		timers  timers
+		asleep  map[<-chan struct{}]int // sleepers by when their context is done: many share one
 		waiting map[*waiter]struct{}
 		closed  bool
 	}
@@ -41,6 +42,7 @@ type waiter struct {
 func New(now time.Time) *Fake {
 	c := new(Fake)
 	c.mu.now = now
+	c.mu.asleep = make(map[<-chan struct{}]int)
 	c.mu.waiting = make(map[*waiter]struct{})
 	return c
 }
@@ -68,8 +70,11 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	t := &timer{sleeper: ctx, woken: make(chan struct{})}
-	c.pause(func() { c.set(t, d) })
+	t := &timer{done: ctx.Done(), woken: make(chan struct{})}
+	c.pause(func() {
+		c.set(t, d)
+		c.mu.asleep[t.done]++
+	})
 	select {
 	case <-t.woken:
 		return nil
@@ -81,6 +86,7 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 		return nil // it has fired, which has begun for this goroutine
 	}
 	heap.Remove(&c.mu.timers, t.at)
+	c.woken(t)
 	c.mu.busy++
 	return context.Cause(ctx)
 }
@@ -163,6 +169,7 @@ func (c *Fake) jump() {
 	}
 	c.mu.busy++
 	if t.f == nil {
+		c.woken(t)
 		close(t.woken)
 		return
 	}
@@ -172,12 +179,21 @@ func (c *Fake) jump() {
 	})
 }
 
+// woken takes a sleeper from those asleep. The caller holds the lock.
+func (c *Fake) woken(t *timer) {
+	if c.mu.asleep[t.done]--; c.mu.asleep[t.done] == 0 {
+		delete(c.mu.asleep, t.done)
+	}
+}
+
 // waking reports whether a goroutine that sleeps or waits is about to go on. It jumps
 // later, when that has ended. The caller holds the lock.
 func (c *Fake) waking() bool {
-	for _, t := range c.mu.timers {
-		if t.sleeper != nil && t.sleeper.Err() != nil {
+	for done := range c.mu.asleep {
+		select {
+		case <-done:
 			return true
+		default:
 		}
 	}
 	for w := range c.mu.waiting {
@@ -213,16 +229,16 @@ func (c *Fake) Context(ctx context.Context) context.Context {
 // Begun reports whether ctx is that of a goroutine which has begun.
 func (c *Fake) Begun(ctx context.Context) bool { return ctx.Value(begun{}) != nil }
 
-// A timer is a function to call, or a goroutine that sleeps. Timers that are due together fire in the order in
-// which they were set.
+// A timer is a function to call, or a goroutine that sleeps. Timers that are due
+// together fire in the order in which they were set.
 type timer struct {
 	due    time.Time
 	serial uint64
 	at     int // index among the timers; -1 once it has fired or was stopped
 
-	f       func(context.Context) // nil for a sleeper
-	sleeper context.Context       // nil for a function
-	woken   chan struct{}         // closed when a sleeper's time is over
+	f     func(context.Context) // nil for a sleeper
+	done  <-chan struct{}       // of a sleeper's context
+	woken chan struct{}         // closed when a sleeper's time is over
 }
 
 type timers []*timer
