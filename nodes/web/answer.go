@@ -87,7 +87,7 @@ func (a *answerWriter) writeResponse(x *exchange, resp node.Response) (status, s
 		clear(x.w.Header())
 		return 0, 0, fmt.Errorf("answer: %w", err)
 	}
-	if !e.hasBody || !bodyAllowed(e.status) {
+	if !e.hasBody || !bodyAllowed(e.status) || isEmpty(e.header, e.body) {
 		return a.finish(x, e.status, nil)
 	}
 	return a.writeBody(x, e.status, contentType, e.body)

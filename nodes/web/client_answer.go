@@ -17,18 +17,33 @@ type answerPayload struct {
 }
 
 // An answerHeader makes a map of lists of an answer's headers when they are first read.
-type answerHeader struct{ header http.Header }
+type answerHeader struct {
+	header http.Header
+	empty  bool // the answer has no body, for which null stands
+}
 
 // Fields implements [value.FieldSource].
 func (v *answerHeader) Fields() []value.Field { return headerFields(v.header) }
 
+// isEmpty reports whether a body is that of an answer without one, which header belongs
+// to.
+func isEmpty(header, body value.Value) bool {
+	if !body.IsNull() {
+		return false
+	}
+	source, _ := value.FieldSourceOf(header)
+	view, ok := source.(*answerHeader)
+	return ok && view.empty
+}
+
 // read makes the payload of an answer.
 func (n *client) read(resp *http.Response) (value.Value, error) {
-	body, err := n.readBody(resp)
+	body, size, err := n.readBody(resp)
 	if err != nil {
 		return value.Value{}, err
 	}
-	a := &answerPayload{header: answerHeader{resp.Header}}
+	dropHopByHop(resp.Header, resp.Header["Connection"])
+	a := &answerPayload{header: answerHeader{resp.Header, size == 0}}
 	f := &a.fields
 	f[0] = value.Field{Name: keyStatus, Value: value.Int(int64(resp.StatusCode))}
 	f[1] = value.Field{Name: keyProtocol, Value: value.String(resp.Proto)}
@@ -38,13 +53,13 @@ func (n *client) read(resp *http.Response) (value.Value, error) {
 }
 
 // readBody reads and decodes the body of an answer, and removes the headers that are
-// about its encoding.
-func (n *client) readBody(resp *http.Response) (value.Value, error) {
+// about its encoding. size is that of the decompressed body.
+func (n *client) readBody(resp *http.Response) (v value.Value, size int, err error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return value.Value{}, errors.New("the service answered 101 Switching Protocols, for which nothing has asked")
+		return value.Value{}, 0, errors.New("the service answered 101 Switching Protocols, for which nothing has asked")
 	}
 	if resp.Request.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
-		return value.Null(), nil
+		return value.Null(), 0, nil
 	}
 	a := n.accounts.Get().(*account)
 	defer a.end()
@@ -55,9 +70,9 @@ func (n *client) readBody(resp *http.Response) (value.Value, error) {
 		switch {
 		case errors.Is(err, io.EOF): // there is no body
 		case errors.Is(err, errUnknownCoding):
-			return value.Value{}, &bodyError{codeBody, err}
+			return value.Value{}, 0, &bodyError{codeBody, err}
 		case err != nil:
-			return value.Value{}, err
+			return value.Value{}, 0, err
 		default:
 			defer decoded.Close()
 			r = decoded
@@ -67,21 +82,21 @@ func (n *client) readBody(resp *http.Response) (value.Value, error) {
 		delete(resp.Header, "Content-Length")
 	}
 	if length > int64(n.bodyBytes) {
-		return value.Value{}, tooLarge(n.bodyBytes)
+		return value.Value{}, 0, tooLarge(n.bodyBytes)
 	}
 	data, err := readAll(r, length, n.bodyBytes, a.reserve)
 	if err != nil {
-		return value.Value{}, err
+		return value.Value{}, 0, err
 	}
 	contentType := ""
 	if list := resp.Header["Content-Type"]; len(list) > 0 {
 		contentType = list[0]
 	}
-	v, _, err := decodeBody(contentType, data, a.reserve)
+	v, _, err = decodeBody(contentType, data, a.reserve)
 	if err != nil && !errors.Is(err, errBusy) {
-		return value.Value{}, &bodyError{codeBody, err}
+		return value.Value{}, 0, &bodyError{codeBody, err}
 	}
-	return v, err
+	return v, len(data), err
 }
 
 // A boundedReader fails after a number of bytes: what compresses to nothing would never
