@@ -86,7 +86,7 @@ func TestReloadTold(t *testing.T) {
 	s := serve(t, "--from-specs", "f.yaml", "--admin", "127.0.0.1:0")
 	s.await("msg=ready nodes=1")
 	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(s.text())[1]
-	f := func(path string, wants ...string) {
+	get := func(path string) string {
 		t.Helper()
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
@@ -96,8 +96,13 @@ func TestReloadTold(t *testing.T) {
 		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != 200 {
 			t.Errorf("%s: got %d, %v", path, resp.StatusCode, err)
 		}
+		return string(body)
+	}
+	f := func(path string, wants ...string) {
+		t.Helper()
+		body := get(path)
 		for _, want := range wants {
-			if !strings.Contains(string(body), want) {
+			if !strings.Contains(body, want) {
 				t.Errorf("%s: got no %q in\n%s", path, want, body)
 			}
 		}
@@ -112,7 +117,9 @@ func TestReloadTold(t *testing.T) {
 	f("/api/v1/status", `"successful": false`, `"code": "F2001"`)
 	apptest.Write(t, "f.yaml", goodSpec)
 	s.signals <- syscall.SIGHUP
-	s.await("generation=2")
+	s.await("generation=2") // logged just before the admin server knows
+	for deadline := time.Now().Add(time.Minute); strings.Contains(get("/readyz"), "failed") && time.Now().Before(deadline); {
+	}
 	f("/metrics", "uniflow_last_reload_successful 1\n")
 	f("/api/v1/status", `"successful": true`)
 	s.signals <- syscall.SIGTERM
