@@ -210,7 +210,8 @@ func (e *Engine) read(source Source, all bool) (*expand.Graph, diag.List) {
 // and the templates of the documents. They are sorted by name.
 func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 	graph, list := e.read(source, true)
-	return graph.Kinds.All(), list
+	e.secrets.Learn(secretsOf(graph.Nodes, graph.Kinds))
+	return graph.Kinds.All(), e.redact(list, source)
 }
 
 // Apply replaces what is served: it checks the source, starts the new generation,

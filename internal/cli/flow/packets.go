@@ -136,7 +136,9 @@ func (p *packetLog) learn(src *sources) {
 		}
 		all = append(all, spec.Secrets(variables)...)
 	}
-	p.secrets.Store(newSecrets(all))
+	known = newSecrets(all)
+	known.redact = p.redact
+	p.secrets.Store(known)
 }
 
 // secrets are texts that are hidden: short ones as whole values only, longer ones also
@@ -144,7 +146,8 @@ func (p *packetLog) learn(src *sources) {
 type secrets struct {
 	texts  []string // longest first: one may be part of another
 	inText *strings.Replacer
-	window int // bytes of the longest
+	redact func(string) string // hides what the engine knows before a text is quoted, as quotes may be in it already; may be nil
+	window int                 // bytes of the longest
 }
 
 // leastInText is the length of the shortest secret that is hidden within texts. Shorter
@@ -175,6 +178,9 @@ func (s *secrets) hide(text string) string {
 	}
 	if cut := maxPayload + s.window; len(text) > cut {
 		text = text[:cut]
+	}
+	if s.redact != nil {
+		text = s.redact(text)
 	}
 	if s.inText == nil {
 		return text
