@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -26,9 +27,12 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql" // the driver
+
 	"github.com/uniflow-labs/uniflow/internal/cli"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 		machine.Kinds = []*node.Def{careless()}
 		os.Exit(cli.Main(context.Background(), os.Args[1:], machine))
 	}
-	leak.Main(m)
+	leak.Main(m, servertest.Stop)
 }
 
 // careless is a kind that shows its secret wherever a kind can.
@@ -105,9 +109,12 @@ type place struct {
 	spec  string // of a node called like the place, which a route leads to
 	fails string // a part of the finding, if the document cannot be served
 	opens bool   // it fails only when it is opened
+	ticks bool   // it starts processes itself, and no route leads to it
 }
 
 // Add a row for each new kind of place. A document has to be valid unless fails is set.
+// Those called bad-… are not served, those called test-… only tested: their answer is the
+// secret, which a workflow may send to whom it likes. POSTGRES and MARIADB are addresses.
 var places = []place{
 	{name: "thrown", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { throw new Error('not {{ .S | js }}') }"},
 	{name: "logged", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { console.log('it is', '{{ .S | js }}'); return 1 }"},
@@ -119,8 +126,21 @@ var places = []place{
 	{name: "header", spec: "kind: batch\nurl: http://127.0.0.1:1/\nheader: {Authorization: 'Bearer {{ .S }}'}"},
 	{name: "bearer", spec: "kind: http\nurl: http://127.0.0.1:1/\nauth: {token: '{{ .S }}'}"},
 	{name: "basic", spec: "kind: http\nurl: 'http://127.0.0.1:1/{{ .S | urlquery }}?a={{ .S | urlquery }}'\nauth: {user: u, password: '{{ .S }}'}"},
+	{name: "secret-header", spec: "kind: step\nspecs:\n  - kind: snippet\n    language: cel\n    code: '{\"header\": {\"Authorization\": \"Bearer {{ .S | js }}\"}}'\n  - {kind: http, url: 'http://127.0.0.1:1/'}"},
+	{name: "header-value", spec: "kind: step\nspecs:\n  - kind: snippet\n    language: cel\n    code: '{\"header\": {\"X-Key\": \"{{ .S | js }}\\\\n\"}}'\n  - {kind: http, url: 'http://127.0.0.1:1/'}"},
+	{name: "proxy", spec: "kind: http\nurl: http://127.0.0.2:1/\nproxy: http://127.0.0.1:1\nproxy_auth: {user: u, password: '{{ .S }}'}"},
 	{name: "url", spec: "kind: batch\nurl: 'http://user:{{ .S | urlquery }}@127.0.0.1:1/'"},
 	{name: "source", spec: "kind: sql\ndriver: sqlite\nsource: 'file:{{ .S | urlquery }}?mode=memory'"},
+	{name: "postgres", spec: "kind: sql\ndriver: postgres\nsource: 'postgres://postgres:{{ .S | urlquery }}@POSTGRES/postgres?sslmode=disable'"},
+	{name: "mysql", spec: "kind: sql\ndriver: mysql\nsource: 'guest:{{ .S }}@tcp(MARIADB)/test'"},
+	{name: "introspection", spec: "kind: step\nspecs:\n  - {kind: snippet, language: text, code: 'SELECT * FROM \"values\"'}\n  - {kind: sql, driver: internal}"},
+	{name: "introspected", spec: "kind: step\nspecs:\n  - {kind: snippet, language: text, code: SELECT * FROM specs}\n  - {kind: sql, driver: internal}"},
+	{name: "tick", ticks: true, spec: "kind: schedule\ninterval: 50ms\npayload: ['{{ .S }}', {a: '{{ .S }}'}]\nports: {out: [{name: ticked}]}"},
+	{name: "ticked", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default (p) => { throw new Error('not ' + JSON.stringify(p)) }"},
+
+	{name: "test-text", spec: "kind: snippet\nlanguage: cel\ncode: '\"hello {{ .S | js }}\"'"},
+	{name: "test-map", spec: "kind: snippet\nlanguage: cel\ncode: '{\"{{ .S | js }}\": [1, \"{{ .S | js }}\", bytes(\"{{ .S | js }}\")]}'"},
+	{name: "test-log", spec: "kind: snippet\nlanguage: javascript\ncode: |\n  export default () => { console.error('it is {{ .S | js }}'); return '{{ .S | js }}' }"},
 
 	{name: "bad-duration", fails: "timeout", spec: "kind: snippet\nlanguage: javascript\ntimeout: '{{ .S }}'\ncode: export default () => 1"},
 	{name: "bad-language", fails: "language", spec: "kind: snippet\nlanguage: '{{ .S }}'\ncode: x"},
@@ -135,12 +155,28 @@ var places = []place{
 	{name: "bad-open", opens: true, fails: "cannot open", spec: "kind: careless\ntext: '{{ .S }}'\nmode: open"},
 	{name: "bad-open-panic", opens: true, fails: "panic in Open", spec: "kind: careless\ntext: '{{ .S }}'\nmode: panic in open"},
 	{name: "bad-source", fails: "cannot be reached", opens: true, spec: "kind: sql\ndriver: sqlite\nsource: 'file:/nowhere/{{ .S | urlquery }}/x.db'"},
+	{name: "bad-postgres", fails: "cannot be reached", opens: true, spec: "kind: sql\ndriver: postgres\nconnect_timeout: 10ms\nsource: 'postgres://u:{{ .S | urlquery }}@127.0.0.1:1/db?sslmode=disable'"},
+	{name: "bad-postgres-source", fails: "source", spec: "kind: sql\ndriver: postgres\nsource: 'postgres://u:{{ .S }}@127.0.0.1:1/db'"},
+	{name: "bad-postgres-words", fails: "source", spec: "kind: sql\ndriver: postgres\nsource: 'host=127.0.0.1 port=1 password={{ .S }} sslmode=never'"},
+	{name: "bad-mysql", fails: "cannot be reached", opens: true, spec: "kind: sql\ndriver: mysql\nconnect_timeout: 10ms\nsource: 'u:{{ .S }}@tcp(127.0.0.1:1)/test'"},
+	{name: "bad-mysql-password", fails: "cannot be reached", opens: true, spec: "kind: sql\ndriver: mysql\nconnect_timeout: 10ms\nsource: 'guest:{{ .S }}@tcp(MARIADB)/test'"},
+	{name: "bad-mysql-source", fails: "source", spec: "kind: sql\ndriver: mysql\nsource: 'u:{{ .S }}@tcp(127.0.0.1:1'"},
+	{name: "bad-proxy", fails: "proxy", spec: "kind: http\nurl: http://127.0.0.1:1/\nproxy: 'http://u:{{ .S | urlquery }}@127.0.0.1:1'"},
+	{name: "bad-proxy-url", fails: "proxy", spec: "kind: http\nurl: http://127.0.0.1:1/\nproxy: 'http://u:{{ .S }}@127.0.0.1:1'"},
+	{name: "bad-url", fails: "url", spec: "kind: http\nurl: 'http://u:{{ .S }}@127.0.0.1:1/'"},
+	{name: "bad-client-key", fails: "no such file", opens: true, spec: "kind: http\nurl: https://127.0.0.1:1/\ntls: {cert: '{{ .S }}', key: '{{ .S }}'}"},
+	{name: "bad-payload", fails: "interval", spec: "kind: schedule\ninterval: '{{ .S }}'\npayload: '{{ .S }}'"},
 	{name: "bad-literal", fails: "unknown", spec: "{kind: careless, text: 'LITERAL', txt: 1}"},
 	{name: "bad-yaml", fails: "F1001", spec: "{kind: careless, text: 'LITERAL', txt: [}"},
 }
 
 // secretOf makes a secret with characters that every encoding changes.
 func secretOf(name string) string { return "Q7/" + name + `+"&<é%z` }
+
+// served reports whether a route leads to the place.
+func (p place) served() bool {
+	return !strings.HasPrefix(p.name, "bad-") && !strings.HasPrefix(p.name, "test-") && !p.ticks
+}
 
 // document returns the spec of a place, indented as an item of a list.
 func (p place) document() string {
@@ -155,6 +191,7 @@ func (p place) document() string {
 // TestSecrets serves all sound places under load and reloads each of the others, with
 // every log, trace, profile and page that there is, and ends the program by SIGQUIT.
 func TestSecrets(t *testing.T) {
+	databases(t)
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) { t.Parallel(); serveAll(t, format) })
 	}
@@ -174,7 +211,10 @@ func serveAll(t *testing.T, format string) {
 	good, routes, ports := "", "", ""
 	n := 0
 	for _, p := range places {
-		if strings.HasPrefix(p.name, "bad-") {
+		if p.ticks {
+			good += p.document()
+		}
+		if !p.served() {
 			continue
 		}
 		good += p.document()
@@ -198,7 +238,7 @@ func serveAll(t *testing.T, format string) {
 		load.Go(func() {
 			for ctx.Err() == nil {
 				for _, pl := range places {
-					if strings.HasPrefix(pl.name, "bad-") {
+					if !pl.served() {
 						continue
 					}
 					body := ""
@@ -249,7 +289,124 @@ func serveAll(t *testing.T, format string) {
 	p.signal(syscall.SIGQUIT)
 	<-p.ended
 	out.folder(filepath.Join(dir, "slow"))
-	out.search()
+	out.search(120, 100_000, // where a secret would be without redaction
+		"trace", "log", "/metrics", "answer of error", "answer of introspection", "answer of introspected", "file .json",
+		"status after bad-open", "readyz after bad-open", "start of bad-open")
+}
+
+// databases writes the addresses of databases into the places. A guest of one has a
+// secret for a password.
+var databases = func() func(t *testing.T) {
+	var once sync.Once
+	return func(t *testing.T) {
+		postgres, mariadb := servertest.Postgres(t), servertest.MariaDB(t)
+		once.Do(func() {
+			db, err := sql.Open("mysql", "root@tcp("+mariadb.Addr+")/test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, host := range []string{"localhost", "%"} {
+				for _, statement := range []string{"CREATE USER guest@'" + host + "' IDENTIFIED BY '" + secretOf("mysql") + "'", "GRANT ALL ON test.* TO guest@'" + host + "'"} {
+					if _, err := db.ExecContext(t.Context(), statement); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			addresses := strings.NewReplacer("POSTGRES", postgres.Addr, "MARIADB", mariadb.Addr)
+			for i := range places {
+				places[i].spec = addresses.Replace(places[i].spec)
+			}
+		})
+	}
+}()
+
+// TestCommands runs a failing test of each place, calls it, and gives the documents to the
+// commands that only read them.
+func TestCommands(t *testing.T) {
+	databases(t)
+	out, dir := newOutput(t), t.TempDir()
+	flow, values := filepath.Join(dir, "flow.yaml"), filepath.Join(dir, "values.json")
+	write(t, values, variables(t))
+	run := func(fails bool, name string, args ...string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		cmd := program(t, dir, args...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); (err != nil) != fails {
+			t.Errorf("%v: got %v: %s%s", args, err, &stdout, &stderr)
+		}
+		out.add(name, stdout.Bytes())
+		out.add(name, stderr.Bytes())
+	}
+	good, tests := "", ""
+	var recordings []string
+	for _, p := range places {
+		if strings.HasPrefix(p.name, "bad-") {
+			continue
+		}
+		good += p.document()
+		if p.ticks {
+			continue
+		}
+		env := "  env: {S: {name: " + p.name + "}}\n"
+		tests += "- kind: test\n  name: test of " + p.name + "\n  ports: {'out[0]': [{name: " + p.name + "}], 'out[1]': [{name: assert of " + p.name + "}]}\n" +
+			"- kind: assert\n  name: assert of " + p.name + "\n  expect: 'self == \"not {{ .S | js }}\"'\n" + env
+		if strings.HasPrefix(p.name, "test-") {
+			recordings = append(recordings, "--mock", p.name+"="+p.name+".jsonl")
+		}
+	}
+	write(t, flow, good+tests)
+	run(true, "test", "test", "-f", flow, "--from-values", values)
+	run(true, "test --json", "test", "-f", flow, "--from-values", values, "--json")
+	run(true, "test --junit", "test", "-f", flow, "--from-values", values, "--junit", filepath.Join(dir, "report.xml"), "--cover", "--cover-listing")
+	for _, more := range []string{"--update", "--json"} {
+		args := append([]string{"test", "-f", flow, "--from-values", values, more}, recordings...)
+		run(true, "recorded test "+more, args...)
+	}
+	for _, file := range []string{"report.xml", "test-text.jsonl", "test-map.jsonl", "test-log.jsonl"} {
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Error(err)
+		}
+		out.add(file, data)
+	}
+	for _, p := range places {
+		if p.served() {
+			write(t, flow, p.document())
+			run(p.name != "logged" && !strings.HasPrefix(p.name, "introspect"), "call", "call", flow, p.name, "--from-values", values, "--input", "1", "--timeout", "1s")
+		}
+	}
+
+	literal, err := json.Marshal(secretOf("bad-literal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := "- kind: template\n  name: card\n  parameters: [{name: a}]\n  specs: [{kind: careless, name: c, text: " + string(literal) + "}]\n  inbounds: {in: [{name: c}]}\n"
+	for name, text := range map[string]string{"template": template, "bad template": template + "  nope: 1\n", "cut template": template + "  nope: [\n"} {
+		bad := name != "template"
+		write(t, flow, text)
+		run(bad, "list of "+name, "list", "-f", flow)
+		run(bad, "list --json of "+name, "list", "--json", "-f", flow)
+		run(bad, "schema of "+name, "schema", "-f", flow)
+		run(bad, "describe of "+name, "describe", "card", "-f", flow)
+		run(bad, "describe --json of "+name, "describe", "--json", "card", "-f", flow)
+		run(bad, "describe --markdown of "+name, "describe", "--markdown", "card", "-f", flow)
+	}
+	for _, p := range places {
+		if strings.HasPrefix(p.name, "bad-") {
+			write(t, flow, template+p.document())
+			for _, command := range []string{"list", "schema"} {
+				run(p.name == "bad-yaml", command+" of "+p.name, command, "-f", flow)
+			}
+		}
+	}
+	run(false, "explain", "explain", "F2007")
+	run(false, "explain --json", "explain", "--json")
+	out.search(60, 100_000, "test", "test --json", "test --junit", "report.xml", "recorded test --update", "recorded test --json",
+		"test-text.jsonl", "test-map.jsonl", "test-log.jsonl", "call")
 }
 
 // variables returns a values file with a secret for each place.
@@ -333,8 +490,9 @@ func (o *output) folder(dir string) {
 	}
 }
 
-// search looks for all forms of all secrets.
-func (o *output) search() {
+// search looks for all forms of all secrets. It fails if there is too little to search,
+// or if none is redacted in some outputs.
+func (o *output) search(minNames, minSize int, redacts ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	names, size := 0, 0
@@ -366,13 +524,10 @@ func (o *output) search() {
 			size += len(text)
 		}
 	}
-	if names < 80 || size < 100_000 {
+	if names < minNames || size < minSize {
 		o.t.Errorf("got %d outputs, %d bytes, want many", names, size)
 	}
-	// Where a secret would be without redaction.
-	for _, name := range []string{
-		"trace", "log", "/metrics", "answer of error", "file .json", "status after bad-open", "readyz after bad-open", "start of bad-open",
-	} {
+	for _, name := range redacts {
 		redacted := false
 		for text := range o.by[name] {
 			redacted = redacted || strings.Contains(text, "[redacted]")
