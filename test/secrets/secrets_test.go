@@ -374,9 +374,9 @@ func TestCommands(t *testing.T) {
 		out.add(file, data)
 	}
 	for _, p := range places {
-		if p.served() {
+		if p.served() && !strings.HasPrefix(p.spec, "kind: batch") { // which tries to send for 10 s more
 			write(t, flow, p.document())
-			run(p.name != "logged" && !strings.HasPrefix(p.name, "introspect"), "call", "call", flow, p.name, "--from-values", values, "--input", "1", "--timeout", "1s")
+			run(p.name != "logged" && !strings.HasPrefix(p.name, "introspect"), "call", "call", flow, p.name, "--from-values", values, "--input", "1")
 		}
 	}
 
