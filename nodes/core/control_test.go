@@ -423,6 +423,36 @@ func TestMergeBounds(t *testing.T) {
 	}
 }
 
+// TestMergeTimeoutMany has more rows with a timeout than there may be forks: those that
+// become complete, and those that are dropped together.
+func TestMergeTimeoutMany(t *testing.T) {
+	const n = 20_000
+	const flow = "- {kind: snippet, name: n, language: cel, code: self, ports: {out: [{name: a}, %s]}}\n" +
+		"- {kind: for, name: a, ports: {out: [{name: m, port: 'in[0]'}]}}\n- {kind: for, name: b, ports: {out: [{name: m, port: 'in[1]'}]}}\n" +
+		"- {kind: sleep, name: slow, interval: 3s}\n- {kind: merge, name: m, timeout: 2s, ports: {error: [{name: late}]}}\n- {kind: probe, name: late}"
+	var dropped atomic.Int64
+	probe := func(context.Context, value.Value) (value.Value, error) {
+		dropped.Add(1)
+		return value.Null(), nil
+	}
+	r := newRig(t, fmt.Sprintf(flow, "{name: b}"))
+	r.probe = probe
+	got, _, err := r.Run(t.Context(), "n", integers(n))
+	r.stop(t)
+	if rows := max(got.At(0).Len(), got.At(1).Len()); err != nil || rows != n || dropped.Load() != 0 {
+		t.Errorf("got %d rows, error %v, %d dropped", rows, err, dropped.Load())
+	}
+	r = newRig(t, fmt.Sprintf(flow, "{name: slow}"))
+	r.probe = probe
+	if _, _, err = r.Run(t.Context(), "n", integers(n)); err != nil {
+		t.Error(err)
+	}
+	r.stop(t)
+	if dropped.Load() != n || r.log.count("level=ERROR") > 0 {
+		t.Errorf("got %d rows dropped, want %d; log %.500s", dropped.Load(), n, r.log.mu.String())
+	}
+}
+
 // TestForkOutlives goes on after the client has left, until the grace of a shutdown is
 // over.
 func TestForkOutlives(t *testing.T) {

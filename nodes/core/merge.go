@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,8 @@ func mergeDef() *node.Def {
 			"its packets have been answered; without a link there, it is logged. A packet that comes later counts for the next row. When\n" +
 			"a process ends, no row of it can become complete any more: it is dropped then, with the same error if there is a `timeout`,\n" +
 			"and otherwise with a line in the log at level debug.\n\n" +
-			"The rows of a process may hold 100,000 packets and 64 MiB; a packet past that fails.",
+			"The rows of a process may hold 100,000 packets and 64 MiB; a packet past that fails. With `timeout`, those of a process that\n" +
+			"wait take one of the 16,384 children that a [fork](#fork) may run at a time; past that, the first packet of a row fails.",
 		Example: "- kind: snippet\n  name: start\n  language: cel\n  code: self\n  ports:\n    out: [{name: double, port: in}, {name: square, port: in}]\n\n" +
 			"- kind: snippet\n  name: double\n  language: cel\n  code: self * 2\n  ports:\n    out: [{name: both, port: 'in[0]'}]\n\n" +
 			"- kind: snippet\n  name: square\n  language: cel\n  code: self * self\n  ports:\n    out: [{name: both, port: 'in[1]'}]\n\n" +
@@ -66,17 +68,36 @@ type rows struct {
 	next    []int  // by port, the row that its next packet belongs to, counted like first
 	packets int
 	bytes   int
+	late    *late // of the row that began last; nil without a timeout
 }
 
 type row struct {
-	packets  []value.Value // by port
-	have     int
-	bytes    int
-	complete bool
-	timer    *rowTimer // nil without a timeout
+	packets []value.Value // by port
+	have    atomic.Int32
+	bytes   int
+	state   atomic.Uint32
+	late    *late       // nil without a timeout
+	stop    func() bool // of its timer
 }
 
-func (r *row) over() bool { return r.complete || r.timer.is(rowDropped) }
+const (
+	rowWaits uint32 = iota
+	rowComplete
+	rowDropped
+)
+
+func (r *row) over() bool { return r.state.Load() != rowWaits }
+
+// settle ends the waiting of a row, unless its timer has done so before. An error goes
+// to the error port.
+func (r *row) settle(state uint32, err error) bool {
+	if r.late == nil {
+		r.state.Store(state)
+		return true
+	}
+	r.stop()
+	return r.late.settle(r, state, err)
+}
 
 func (n *merge) Receive(p node.Process, pkt node.Packet) node.Result {
 	if n.ports == 1 {
@@ -86,33 +107,47 @@ func (n *merge) Receive(p node.Process, pkt node.Packet) node.Result {
 	rs.trim()
 	for {
 		r := rs.at(pkt.Port)
-		if r.have+1 == n.ports {
-			if !r.timer.settle(rowComplete) {
+		if int(r.have.Load())+1 == n.ports {
+			if !r.settle(rowComplete, nil) {
 				continue // it has timed out just now
 			}
-			r.packets[pkt.Port], r.complete = pkt.Payload, true
+			r.packets[pkt.Port] = pkt.Payload
 			return node.Send(0, value.List(r.packets...))
 		}
 		if rs.packets == maxRowPackets || rs.bytes+size > maxRowBytes {
 			return node.Fail(errRowsFull)
 		}
 		r.packets[pkt.Port] = pkt.Payload
-		r.have++
 		r.bytes += size
 		rs.packets++
 		rs.bytes += size
 		rs.next[pkt.Port]++
-		switch {
-		case n.timeout == 0:
-		case r.have == 1:
-			r.timer = &rowTimer{node: n, over: make(chan struct{}), seen: make(chan struct{})}
-			r.timer.have.Store(1)
-			return node.Fork(node.Block(r.timer.wait))
-		default:
-			r.timer.have.Add(1)
+		if r.have.Add(1) == 1 && n.timeout > 0 {
+			return n.limit(rs, r)
 		}
 		return node.None()
 	}
+}
+
+// limit sets the timer of a row that has begun.
+func (n *merge) limit(rs *rows, r *row) node.Result {
+	begins := rs.late == nil || !rs.late.join()
+	if begins {
+		rs.late = &late{node: n, rows: 1, changed: make(chan struct{})}
+	}
+	r.late = rs.late
+	r.stop = n.clock.AfterFunc(n.timeout, func(context.Context) {
+		r.late.settle(r, rowDropped, fmt.Errorf("the row had %d of %d packets after %v: %w", r.have.Load(), n.ports, n.timeout, context.DeadlineExceeded))
+	})
+	if !begins {
+		return node.None()
+	}
+	return node.After(node.Fork(node.Block(r.late.wait)), func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() { // too many forks: no child would report that the row is dropped
+			r.settle(rowDropped, nil)
+		}
+		return node.Respond(resp)
+	})
 }
 
 func (n *merge) begin() rows { return rows{next: make([]int, n.ports)} }
@@ -121,8 +156,7 @@ func (n *merge) begin() rows { return rows{next: make([]int, n.ports)} }
 func (n *merge) end(rs *rows) {
 	dropped := 0
 	for _, r := range rs.open {
-		if !r.over() {
-			r.timer.settle(rowOrphaned)
+		if !r.over() && r.settle(rowDropped, fmt.Errorf("the row had %d of %d packets when its process ended", r.have.Load(), n.ports)) {
 			dropped++
 		}
 	}
@@ -149,7 +183,7 @@ func (rs *rows) at(port int) *row {
 // packets in order.
 func (rs *rows) trim() {
 	for len(rs.open) > 0 && rs.open[0].over() {
-		rs.packets -= rs.open[0].have
+		rs.packets -= int(rs.open[0].have.Load())
 		rs.bytes -= rs.open[0].bytes
 		rs.open[0] = nil
 		rs.open = rs.open[1:]
@@ -157,68 +191,81 @@ func (rs *rows) trim() {
 	}
 }
 
-// A rowTimer drops a row that is not complete in time. A nil one never does.
-type rowTimer struct {
-	node  *merge
-	state atomic.Uint32
-	have  atomic.Int32 // packets of the row
-	stop  atomic.Pointer[func() bool]
-	over  chan struct{} // closed when the row no longer waits
-	seen  chan struct{} // closed when the child knows it
+// A late waits for rows of one process that have a timeout, and reports those that are
+// dropped, in one child process.
+type late struct {
+	node *merge
+
+	sync.Mutex     // guards the rest
+	rows       int // that wait; the child ends when there are none
+	errs       []error
+	changed    chan struct{} // closed by the next error, or by the end
 }
 
-const (
-	rowWaits uint32 = iota
-	rowComplete
-	rowDropped
-	rowOrphaned // its process has ended
-)
-
-func (t *rowTimer) is(state uint32) bool { return t != nil && t.state.Load() == state }
-
-// settle ends the waiting of a row, unless something else has done so before.
-func (t *rowTimer) settle(state uint32) bool {
-	if t == nil {
-		return true
-	}
-	if !t.state.CompareAndSwap(rowWaits, state) {
+// join adds a row, unless the child ends.
+func (l *late) join() bool {
+	l.Lock()
+	defer l.Unlock()
+	if l.rows == 0 {
 		return false
 	}
-	if stop := t.stop.Load(); stop != nil {
-		(*stop)()
-	}
-	close(t.over)
+	l.rows++
 	return true
 }
 
-// wait runs in the child process of a row. The timer's own goroutine waits for it, so
-// that a clock that jumps does not go on before the child does.
-func (t *rowTimer) wait(ctx context.Context) node.Result {
-	stop := t.node.clock.AfterFunc(t.node.timeout, func(context.Context) {
-		t.settle(rowDropped)
-		<-t.seen
-	})
-	defer stop()
-	defer close(t.seen)
-	t.stop.Store(&stop)
-	if t.state.Load() != rowWaits {
-		return t.result() // settled before the timer was there to be stopped
+func (l *late) settle(r *row, state uint32, err error) bool {
+	l.Lock()
+	defer l.Unlock()
+	if !r.state.CompareAndSwap(rowWaits, state) {
+		return false
 	}
-	if err := t.node.clock.Wait(ctx, t.over); err != nil {
-		return node.Fail(err)
+	l.rows--
+	if err != nil {
+		l.errs = append(l.errs, err)
 	}
-	return t.result()
+	if err != nil || l.rows == 0 {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+	return true
 }
 
-func (t *rowTimer) result() node.Result {
-	var err error
-	switch t.state.Load() {
-	case rowComplete:
-		return node.None()
-	case rowDropped:
-		err = fmt.Errorf("the row had %d of %d packets after %v: %w", t.have.Load(), t.node.ports, t.node.timeout, context.DeadlineExceeded)
-	default:
-		err = fmt.Errorf("the row had %d of %d packets when its process ended", t.have.Load(), t.node.ports)
+// wait runs in the child process, until rows are dropped or none is left.
+func (l *late) wait(ctx context.Context) node.Result {
+	for {
+		l.Lock()
+		errs, ended, changed := l.errs, l.rows == 0, l.changed
+		l.errs = nil
+		l.Unlock()
+		if ended || len(errs) > 0 {
+			return l.report(errs, ended)
+		}
+		if err := l.node.clock.Wait(ctx, changed); err != nil {
+			return node.Fail(err)
+		}
 	}
-	return node.Fail(err)
+}
+
+// report sends each error in a child process of its own, or in this one if there are too
+// many, and then waits for more.
+func (l *late) report(errs []error, ended bool) node.Result {
+	if len(errs) == 0 {
+		if ended {
+			return node.None()
+		}
+		return node.Block(l.wait)
+	}
+	failed := node.Fail(errs[0])
+	rest := func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			l.node.log.Error("row dropped", "error", resp.Payload.AsError())
+		}
+		return l.report(errs[1:], ended)
+	}
+	return node.After(node.Fork(failed), func(p node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			return node.After(failed, rest)
+		}
+		return rest(p, resp)
+	})
 }
