@@ -189,7 +189,7 @@ func (e *expander) bounds(n *spec.Node, nodes []*spec.Node, config *schema.Raw) 
 func (e *expander) named(n *spec.Node, ports []spec.Port, field string) []spec.Port {
 	return slices.DeleteFunc(ports, func(port spec.Port) bool {
 		_, reserved := lifecycle.Of(port.Name)
-		if reserved || port.Name == "error" && field == "inbounds" || strings.ContainsAny(port.Name, "[]") {
+		if reserved || port.Name == "" || port.Name == "error" && field == "inbounds" || strings.ContainsAny(port.Name, "[]") {
 			e.report(n, diag.Errorf(diag.CodeSubgraph, "%q cannot be the name of a port here", port.Name).
 				WithHint("give it another name").At(port.Pos, field))
 			return true
