@@ -275,6 +275,19 @@ func TestRetryBackoff(t *testing.T) {
 	f(", backoff: {initial: 0s}", 0, 5, 0, 0)
 }
 
+// TestRetryNoWait sends more often than a factor can be multiplied, without a wait.
+func TestRetryNoWait(t *testing.T) {
+	r := newRig(t, "- {kind: retry, name: n, threshold: 200, backoff: {initial: 0s, factor: 1000}, ports: {out: [{name: body}]}}\n- {kind: probe, name: body}")
+	sent := 0
+	r.probe = func(context.Context, value.Value) (value.Value, error) {
+		sent++
+		return value.Value{}, errors.New("busy")
+	}
+	if _, _, err := r.Run(t.Context(), "n", value.Int(1)); err == nil || sent != 201 || r.elapsed() != 0 {
+		t.Errorf("got error %v after sending %d times in %v", err, sent, r.elapsed())
+	}
+}
+
 // TestRetrySucceeds stops at the first answer.
 func TestRetrySucceeds(t *testing.T) {
 	r := newRig(t, "- {kind: retry, name: n, ports: {out: [{name: body}]}}\n- {kind: probe, name: body}")

@@ -141,9 +141,8 @@ func (b *backoff) wait(again int, asked time.Duration) (d time.Duration, ok bool
 	if asked > b.max {
 		return 0, false
 	}
-	d = b.max
-	if grown := float64(b.initial) * math.Pow(b.factor, float64(again)); grown < float64(b.max) {
-		d = time.Duration(grown)
+	if b.initial > 0 { // as 0 times an infinity is not a number
+		d = time.Duration(min(float64(b.initial)*math.Pow(b.factor, float64(again)), float64(b.max)))
 	}
 	d -= time.Duration(float64(d) * b.jitter * rand.Float64())
 	return max(d, asked), true
