@@ -83,13 +83,18 @@ func (r *fileReader) environment(path string, environment []string) {
 		}
 	}
 	if !found {
-		r.report(path, missingVariable(name, environment))
+		r.report(path, missingVariable(name, environment, "write ./"+path+" for a file of that name"))
 	}
 }
 
-func missingVariable(name string, environment []string) *diag.Diagnostic {
+// literalHint is what to do if a text only looks like a reference.
+const literalHint = "write literal: true next to data if the text itself is meant"
+
+// missingVariable is the finding of a name that the environment does not have. other is
+// what to do if no variable is meant.
+func missingVariable(name string, environment []string, other string) *diag.Diagnostic {
 	d := diag.Errorf(diag.CodeRead, "the environment has no variable %s", name).
-		WithHint("set it where the program is started, or write ./%s%s for a file of that name", envPrefix, name)
+		WithHint("set it where the program is started, or %s", other)
 	names := make([]string, len(environment))
 	for i, pair := range environment {
 		names[i], _, _ = strings.Cut(pair, "=")
@@ -176,7 +181,7 @@ func refer(text, folder string, environment []string) Reference {
 				return Reference{Data: []byte(text)}
 			}
 		}
-		return Reference{Err: missingVariable(name, environment)}
+		return Reference{Err: missingVariable(name, environment, literalHint)}
 	}
 	r := Reference{Path: referredPath(text, folder)}
 	r.Data, r.Err = readMounted(r.Path)
@@ -231,7 +236,7 @@ func (d Document) resolve(s scope, data *schema.Raw) (texts []string) {
 			return
 		}
 		found := diag.Errorf(diag.CodeVariable, "%s: %w", text, cause(got.Err)).
-			WithHint("write literal: true next to data if the text itself is meant")
+			WithHint(literalHint)
 		var missing *diag.Diagnostic
 		if errors.As(got.Err, &missing) {
 			found.Msg, found.Hint = missing.Msg, missing.Hint

@@ -55,7 +55,7 @@ func templateDef() *node.Def {
 		Summary: "Declares a kind, which other specs use by the name of the template.",
 		Doc: "The specs of a template are those of a [block](#block). Strings in them may contain `{{ .PARAMETER }}`; a string that is\n" +
 			"nothing else becomes the list or the map that the parameter has. `env` of the template is bound for each use. Templates may use\n" +
-			"others. They are found in all documents, in any order. `uniflow describe KIND FILE...` shows one as any other kind.",
+			"others. They are found in all documents, in any order. `uniflow describe KIND -f FILE` shows one as any other kind.",
 		Example: "- kind: template\n  name: greeting\n  summary: Greets by name.\n  parameters:\n    - name: word\n      type: string\n      default: hello\n      doc: What to greet with.\n" +
 			"  specs:\n    - kind: snippet\n      name: greet\n      language: cel\n      code: '\"{{ .word }} \" + self'\n  inbounds:\n    in:\n      - name: greet\n  outbounds:\n    out:\n      - name: greet\n\n" +
 			"- kind: greeting\n  name: welcome\n  word: welcome\n",
