@@ -68,6 +68,7 @@ const (
 	mysqlKilled        = 1317
 	mysqlNotPrepared   = 1295 // a statement that cannot be prepared
 	mysqlChangedRecord = 1020
+	mysqlNoSavepoint   = 1305
 )
 
 func (d *mysqlDriver) connect(ctx context.Context) (conn, error) {
@@ -126,6 +127,7 @@ type mysqlLibrary interface {
 type mysqlConn struct {
 	conn       mysqlLibrary
 	now        state
+	isolation  string // of the transaction
 	statements lru[string, *mysqlStatement]
 	args       []driver.NamedValue
 	dest       []driver.Value
@@ -151,6 +153,7 @@ func (c *mysqlConn) ping(ctx context.Context) error { return c.conn.Ping(ctx) }
 func (c *mysqlConn) close() { c.conn.Close() }
 
 func (c *mysqlConn) begin(ctx context.Context, isolation string) error {
+	c.isolation = isolation
 	if isolation != "" && isolation != "default" {
 		if err := c.plain(ctx, "SET TRANSACTION ISOLATION LEVEL "+strings.ToUpper(isolation)); err != nil {
 			return err
@@ -188,7 +191,8 @@ func (c *mysqlConn) plain(ctx context.Context, text string) error {
 }
 
 func (c *mysqlConn) run(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {
-	many := c.now == stateOpen && len(rows) > 1
+	inside := c.now == stateOpen
+	many := inside && len(rows) > 1
 	if many {
 		if err := c.plain(ctx, "SAVEPOINT uniflow_rows"); err != nil {
 			return err
@@ -197,16 +201,46 @@ func (c *mysqlConn) run(ctx context.Context, st *statement, rows [][]value.Value
 	err := c.runRows(ctx, st, rows, to)
 	var server *mysql.MySQLError
 	switch {
-	case err != nil && errors.As(err, &server) && server.Number == mysqlDeadlock && c.now == stateOpen:
-		c.now = stateIdle // the server has rolled back
-	case err != nil && many && c.state() == stateOpen:
+	case err == nil && many && !st.ddl:
+		return c.plain(ctx, "RELEASE SAVEPOINT uniflow_rows")
+	case err == nil && !st.ddl:
+		return nil
+	case c.now == stateOpen && (st.ddl || errors.As(err, &server)):
+		c.now = c.after(ctx)
+	}
+	if st.ddl && c.now == stateIdle && inside {
+		// The server has committed; what follows belongs to the process, too.
+		if e := c.begin(context.WithoutCancel(ctx), c.isolation); e != nil {
+			c.now = stateLost
+		}
+		return err
+	}
+	if err != nil && many && c.state() == stateOpen {
 		if c.plain(context.WithoutCancel(ctx), "ROLLBACK TO SAVEPOINT uniflow_rows") != nil {
 			c.now = stateLost
 		}
-	case err == nil && many && !st.ddl:
-		return c.plain(ctx, "RELEASE SAVEPOINT uniflow_rows")
 	}
 	return err
+}
+
+// after returns the state after an error. Some end the transaction, by the version and
+// the settings of the server: a deadlock, a row that another transaction has changed, a
+// wait for a lock. Outside of a transaction no savepoint is kept.
+func (c *mysqlConn) after(ctx context.Context) state {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	err := c.plain(ctx, "SAVEPOINT uniflow_open")
+	if err == nil {
+		err = c.plain(ctx, "RELEASE SAVEPOINT uniflow_open")
+	}
+	var server *mysql.MySQLError
+	switch {
+	case err == nil:
+		return stateOpen
+	case errors.As(err, &server) && server.Number == mysqlNoSavepoint:
+		return stateIdle
+	}
+	return stateLost
 }
 
 func (c *mysqlConn) runRows(ctx context.Context, st *statement, rows [][]value.Value, to *result) error {

@@ -421,6 +421,8 @@ func (w *words) classify(st *statement) error {
 		if w.second == "SYSTEM" || w.concurrently {
 			st.effect = outside
 		}
+	case "TRUNCATE", "RENAME", "GRANT", "REVOKE":
+		st.effect, st.ddl = writes, true
 	case "CALL", "EXECUTE", "FETCH", "CHECK", "OPTIMIZE", "REPAIR", "ANALYZE", "EXEC":
 		st.effect, st.rows = writes, true
 	default:

@@ -407,3 +407,56 @@ func TestCutAtCommit(t *testing.T) {
 		}
 	})
 }
+
+// TestRolledBackByServer makes MariaDB end a transaction by an error of one statement,
+// which the workflow handles. What it does afterwards must not be stored without what
+// came before.
+func TestRolledBackByServer(t *testing.T) {
+	d := mariadb(t)
+	d.source += "?innodb_snapshot_isolation=ON"
+	g := newGate()
+	e := engineWith(t, g, flows+d.node("n"))
+	must(t, e, "n", "DROP TABLE IF EXISTS undone", "CREATE TABLE undone (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO undone VALUES (1, 0)")
+	const update = "UPDATE undone SET n = n + 1 WHERE id = 1"
+	var got string
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		got = send(t, e, "hold", list("INSERT INTO undone VALUES (2, 0)", "SELECT n FROM undone", "gate", update, "INSERT INTO undone VALUES (3, 0)"))
+	})
+	<-g.arrived
+	must(t, e, "n", update)
+	close(g.open)
+	holding.Wait()
+	if !strings.HasPrefix(got, "error: commit: the transaction was lost: ") || !strings.HasSuffix(got, "[conflict]") {
+		t.Errorf("got %s, want an error of the commit", got)
+	}
+	if got, want := send(t, e, "n", value.String("SELECT * FROM undone")), `[{"id":1,"n":1}]`; got != want {
+		t.Errorf("left: got %s, want %s", got, want)
+	}
+}
+
+// TestSchemaInTransaction changes a schema in a transaction, which makes MariaDB commit.
+// What the process does afterwards is rolled back on each database.
+func TestSchemaInTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, d database) {
+		e := engineWith(t, newGate(), flows+d.node("n"))
+		for _, change := range []string{"CREATE TABLE made (id INTEGER)", "CREATE TABLE tx (id INTEGER)", "DROP TABLE made", "CREATE TEMPORARY TABLE made (id INTEGER)"} {
+			must(t, e, "n", "DROP TABLE IF EXISTS made", "DROP TABLE IF EXISTS tx", "CREATE TABLE tx (id INTEGER PRIMARY KEY)")
+			if strings.HasPrefix(change, "DROP") {
+				must(t, e, "n", "CREATE TABLE made (id INTEGER)")
+			}
+			if got := send(t, e, "failing", list("INSERT INTO tx VALUES (1)", change, "INSERT INTO tx VALUES (2)", "INSERT INTO tx VALUES (2)")); !strings.HasPrefix(got, "error: ") {
+				t.Errorf("%s: got %s, want an error", change, got)
+			}
+			if got := send(t, e, "n", value.String("SELECT id FROM tx WHERE id = 2")); got != "[]" {
+				t.Errorf("%s: left %s, want nothing of what came after", change, got)
+			}
+			if got := send(t, e, "each", list("INSERT INTO tx VALUES (3)", change, "INSERT INTO tx VALUES (3)", "INSERT INTO tx VALUES (4)")); strings.HasPrefix(got, "error: ") {
+				t.Errorf("%s: got %s, want a commit", change, got)
+			}
+			if got := send(t, e, "n", value.String("SELECT id FROM tx WHERE id > 2 ORDER BY id")); got != `[{"id":3},{"id":4}]` {
+				t.Errorf("%s: got %s, want 3 and 4", change, got)
+			}
+		}
+	})
+}
