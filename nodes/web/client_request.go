@@ -243,6 +243,7 @@ var errDotSegment = errors.New("path has a segment of dots only, such as .. : wa
 // joinPath continues the path of a URL. raw is how path was encoded, or empty.
 func joinPath(u *url.URL, path, raw string) error {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		segment, _, _ = strings.Cut(segment, ";") // what servers of Java ignore
 		if segment == "." || segment == ".." {
 			return errDotSegment
 		}

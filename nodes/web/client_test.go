@@ -339,6 +339,7 @@ func TestClientBadPayloads(t *testing.T) {
 	f(`{"path":"a/../../b"}`, errDotSegment.Error())
 	f(`{"path":"."}`, errDotSegment.Error())
 	f(`{"path":"a\\..\\b"}`, errDotSegment.Error())
+	f(`{"path":"a/..;x=1/b"}`, errDotSegment.Error())
 	f(`{"query":"a=1"}`, "query: want a map, got string")
 	f(`{"query":{"a":{"b":1}}}`, `query "a": want a string or a list of strings, got map`)
 	f(`{"query":{"a":[["b"]]}}`, `query "a": want a string or a list of strings, got list`)
