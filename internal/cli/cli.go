@@ -12,6 +12,8 @@ package cli
 
 import (
 	"context"
+	"io"
+	"log"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +37,9 @@ const rootExample = `  uniflow init ping
 // Main runs a command line, without the program's name, and returns its exit code.
 // When ctx ends, a program that serves shuts down as upon SIGTERM.
 func Main(ctx context.Context, args []string, sys app.Machine) int {
+	// net/http prints there what a service sends unasked: data of anyone, with no
+	// secret hidden, and not in the form of our log.
+	log.SetOutput(io.Discard)
 	return app.Main(ctx, args, sys, root)
 }
 
