@@ -1,13 +1,17 @@
 package flow
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/cli/app"
 	"github.com/uniflow-labs/uniflow/internal/cli/reference"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
 )
 
 // explained is what explain --json prints of a code.
@@ -19,19 +23,45 @@ type explained struct {
 	Good        string    `json:"good,omitempty"`
 }
 
+// explainedNode is one element of what explain --json prints of a workflow.
+type explainedNode struct {
+	Name      string          `json:"name"`
+	Kind      string          `json:"kind"`
+	Namespace string          `json:"namespace"`
+	Place     string          `json:"place"`
+	Links     []explainedLink `json:"links"`
+}
+
+type explainedLink struct {
+	Out string `json:"out"`
+	To  string `json:"to"`
+	In  string `json:"in"`
+}
+
+const explainLong = `Explain shows what a code such as F3001 means, an example that causes it, and how to fix it.
+Without a code it lists all codes. With -f it shows the nodes and links that documents are
+compiled to: those in sub-graphs and templates, too.`
+
 func explainCommand(a commands) *cobra.Command {
 	var asJSON bool
+	s := settings.New()
 	cmd := &cobra.Command{
 		Use:               "explain [CODE]",
-		Short:             "Explain the code of a finding",
-		Long:              "Explain shows what a code such as F3001 means, an example that causes it, and how to fix it.\nWithout a code it lists all codes.",
-		Example:           "  uniflow explain F3001\n  uniflow explain",
+		Short:             "Explain the code of a finding, or what a workflow is compiled to",
+		Long:              explainLong,
+		Example:           "  uniflow explain F3001\n  uniflow explain\n  uniflow explain -f flow.yaml",
 		Args:              app.AtMostOneArg("code"),
 		ValidArgsFunction: app.CompleteWords(codes),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	s.AddDocumentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		switch documents := cmd.Flags().Changed(settings.FromSpecs); {
+		case documents && len(args) > 0:
+			return app.Usagef(cmd.CommandPath(), "", "explain takes a code or -f FILE, not both")
+		case documents:
+			return a.explainWorkflow(cmd, s, asJSON)
+		case len(args) == 0:
 			return a.explainAll(asJSON)
 		}
 		e, ok := diag.Lookup(diag.Code(strings.ToUpper(args[0])))
@@ -48,6 +78,48 @@ func explainCommand(a commands) *cobra.Command {
 		return a.Print(reference.Explain(e))
 	}
 	return cmd
+}
+
+// explainWorkflow prints nodes and links.
+func (a commands) explainWorkflow(cmd *cobra.Command, s *settings.Settings, asJSON bool) error {
+	if err := s.Resolve(a.App, cmd); err != nil {
+		return err
+	}
+	r, err := newReading(cmd.CommandPath(), s, a.App)
+	if err != nil {
+		return err
+	}
+	src, list, err := r.read()
+	if err != nil {
+		return err
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: a.kinds(s.Language), Namespace: s.Namespace})
+	if err != nil {
+		return err
+	}
+	outline, found := engine.Outline(src.source())
+	if list.Append(found); list.HasErrors() {
+		list.Sort()
+		return errors.Join(render(a.Stderr, list, src, a.ColourErr), app.ErrFindings())
+	}
+	links := make(map[string][]explainedLink)
+	for _, l := range outline.Links {
+		links[l.From.ID] = append(links[l.From.ID], explainedLink{l.Out, l.To.String(), l.In})
+	}
+	nodes := []explainedNode{}
+	var text strings.Builder
+	for _, n := range outline.Nodes {
+		node := explainedNode{n.String(), n.Kind, n.Namespace, n.Pos.String(), append([]explainedLink{}, links[n.ID]...)}
+		nodes = append(nodes, node)
+		fmt.Fprintf(&text, "%s: %s, %s\n", node.Name, node.Kind, node.Place)
+		for _, l := range node.Links {
+			fmt.Fprintf(&text, "  %s -> %s.%s\n", l.Out, l.To, l.In)
+		}
+	}
+	if asJSON {
+		return a.PrintJSON(nodes)
+	}
+	return a.Print(text.String())
 }
 
 func codes() []string {
