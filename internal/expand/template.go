@@ -101,6 +101,10 @@ func (e *expander) parameters(n *spec.Node, list []schema.Config) schema.Object 
 			fields = append(fields, f.Required())
 			continue
 		}
+		if text, _ := p.Value("default").AsString(); strings.Contains(text, "{{") {
+			e.report(n, p.Errorf("default", diag.CodeBadValue, "a default is not rendered as a template").WithHint("use the key in the specs, as in {{ .KEY }}"))
+			continue
+		}
 		// A default that does not fit is reported here; as that of a field it would panic.
 		given := schema.RawField{Name: name, Pos: p.Pos("default"), Value: p.Raw("default")}
 		decoded, found := schema.Fields(f).Decode(&schema.Raw{Kind: schema.RawMap, Fields: []schema.RawField{given}})
