@@ -215,8 +215,9 @@ func TestClientCertificate(t *testing.T) {
 // A proxy forwards requests, and makes tunnels to one server whatever their name is.
 type proxy struct {
 	*httptest.Server
-	mu   sync.Mutex
-	seen []string
+	mu     sync.Mutex
+	seen   []string
+	closed bool
 }
 
 func newProxy(t *testing.T, backend string) *proxy {
@@ -243,11 +244,24 @@ func newProxy(t *testing.T, backend string) *proxy {
 				return
 			}
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+			p.mu.Lock() // a server does not wait for handlers that have taken their connection
+			defer p.mu.Unlock()
+			if p.closed {
+				to.Close()
+				c.Close()
+				return
+			}
 			tunnels.Go(func() { io.Copy(to, c); to.Close() })
 			tunnels.Go(func() { io.Copy(c, to); c.Close() })
 		}
 	}))
-	t.Cleanup(func() { p.Close(); tunnels.Wait() })
+	t.Cleanup(func() {
+		p.Close()
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		tunnels.Wait()
+	})
 	return p
 }
 
