@@ -267,14 +267,14 @@ func (c *sqliteConn) bind(row []value.Value) error {
 			}
 			arg.Value = b
 		case value.KindUint:
-			return badQuery("argument %d: %s is beyond the integers of SQLite", i, v)
+			return badQuery("argument %d: %s is beyond the integers of SQLite", i+1, v)
 		case value.KindTime:
 			t, _ := v.AsTime()
 			arg.Value = t.UTC().Format("2006-01-02 15:04:05.999999999Z07:00")
 		default:
 			s, ok := text(v)
 			if !ok {
-				return badQuery("argument %d cannot be written as JSON", i)
+				return badQuery("argument %d cannot be written as JSON", i+1)
 			}
 			arg.Value = s
 		}
