@@ -37,7 +37,6 @@ type made struct {
 
 type parquetFigures struct {
 	Events  int64   `json:"events"`
-	Users   int64   `json:"users"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
 }
@@ -62,7 +61,7 @@ type loadFigures struct {
 }
 
 func newDataSet(c *config, dir string) *dataSet {
-	return &dataSet{base: filepath.Join(dir, fmt.Sprintf("%s-%d-%d", c.shape.name, c.events, c.seed))}
+	return &dataSet{base: filepath.Join(dir, fmt.Sprintf("%s-%s-%d-%d", c.shape.name, c.order, c.events, c.seed))}
 }
 
 func (d *dataSet) parquet() string { return d.base + ".parquet" }
@@ -189,14 +188,15 @@ func (d *dataSet) generate(ctx context.Context, c *config, progress func(string,
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	begin := time.Now()
+	data := c.shape.data(c.seed, c.events)
+	rows := data.Rows()
+	if c.order == orderShuffled {
+		rows = trailtest.Shuffled(data, c.seed)
+	}
 	out := bufio.NewWriterSize(f, 1<<20)
-	w := newParquetWriter(out, c.shape.schema)
-	got, last := &parquetFigures{}, ""
-	for row := range c.shape.rows(c.seed, c.events) {
-		if row.User != last {
-			got.Users++
-			last = row.User
-		}
+	w := newParquetWriter(out, data.Schema())
+	got := &parquetFigures{}
+	for row := range rows {
 		if err := w.add(row); err != nil {
 			return err
 		}

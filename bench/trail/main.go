@@ -1,8 +1,8 @@
 // Command trail measures the event store next to DuckDB: how fast events come in,
 // how much room they take, and how long questions take.
 //
-//	go run ./bench/trail [-events 20000000] [-shape ecom|github|hits] [-rounds 10]
-//	                     [-dir DIR] [-fresh] [-only REGEXP] [-skip-duckdb]
+//	go run ./bench/trail [-events 20000000] [-shape ecom|short|github|hits]
+//	                     [-order sorted|shuffled] [-rounds 10] [-dir DIR] [-fresh] [-only REGEXP] [-skip-duckdb]
 //	                     [-skip-storms] [-seed N] [-out DIR]
 //
 // It generates events into a Parquet file, imports that into a store, and loads it
@@ -38,10 +38,17 @@ import (
 
 func main() { program.Main(run) }
 
+// The orders of rows in the file.
+const (
+	orderSorted   = "sorted"
+	orderShuffled = "shuffled"
+)
+
 type config struct {
 	events     int
 	shapeName  string
 	shape      shape // of that name
+	order      string
 	rounds     int
 	seed       uint64
 	dir        string // "" for one that is removed at the end
@@ -58,7 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &config{}
 	flags := program.Flags("trail")
 	flags.IntVar(&c.events, "events", 20_000_000, "how many `events`")
-	flags.StringVar(&c.shapeName, "shape", "ecom", "of the data: ecom, github, or hits")
+	flags.StringVar(&c.shapeName, "shape", "ecom", "of the data: ecom, short, github, or hits")
+	flags.StringVar(&c.order, "order", orderSorted, "of the rows in the file: sorted, by user and time, or shuffled")
 	flags.IntVar(&c.rounds, "rounds", 10, "how many `rounds` a median is of")
 	flags.Uint64Var(&c.seed, "seed", 1, "of the data")
 	flags.StringVar(&c.dir, "dir", "", "the `folder` of the data set, which stays; a temporary one if empty")
@@ -82,7 +90,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (c *config) check() (err error) {
 	var known bool
 	if c.shape, known = findShape(c.shapeName); !known {
-		return fmt.Errorf("-shape: %q is not ecom, github, or hits", c.shapeName)
+		return fmt.Errorf("-shape: %q is not ecom, short, github, or hits", c.shapeName)
+	}
+	if c.order != orderSorted && c.order != orderShuffled {
+		return fmt.Errorf("-order: %q is not sorted or shuffled", c.order)
 	}
 	if c.events < 1 || c.rounds < 1 {
 		return errors.New("-events and -rounds must be above 0")

@@ -95,7 +95,7 @@ func TestUsage(t *testing.T) {
 // TestParquet checks that the import finds every event as it was made.
 func TestParquet(t *testing.T) {
 	for _, s := range shapes() {
-		c := &config{events: 3000, shapeName: s.name, seed: 3, rounds: 1, skipDuck: true, out: t.TempDir()}
+		c := &config{events: 3000, shapeName: s.name, order: orderShuffled, seed: 3, rounds: 1, skipDuck: true, out: t.TempDir()}
 		if err := c.check(); err != nil {
 			t.Fatal(err)
 		}
@@ -104,8 +104,8 @@ func TestParquet(t *testing.T) {
 			t.Fatal(err)
 		}
 		var events []event.Event
-		for row := range s.rows(c.seed, c.events) {
-			events = append(events, row.Event(s.schema))
+		for row := range s.data(c.seed, c.events).Rows() {
+			events = append(events, row.Event(s.data(0, 0).Schema()))
 		}
 		all, err := c.chosen()
 		if err != nil {
@@ -119,7 +119,7 @@ func TestParquet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := trailtest.Answer(events, s.schema, q.parsed, nil)
+			want, err := trailtest.Answer(events, s.data(0, 0).Schema(), q.parsed, nil)
 			if err == nil {
 				err = trailtest.Equal(got, want, tolerance)
 			}
@@ -141,7 +141,7 @@ func TestQuestionsInSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range all {
-			if _, err := dialect.Compile(dialect.DuckDB, q.parsed, s.schema); err != nil {
+			if _, err := dialect.Compile(dialect.DuckDB, q.parsed, s.data(0, 0).Schema()); err != nil {
 				t.Errorf("%s: %s: %v", s.name, q.name, err)
 			}
 		}

@@ -62,7 +62,7 @@ const tolerance = 1e-9
 func (l *lab) compare(ctx context.Context, q question) (*subject, error) {
 	s := &subject{question: q}
 	var err error
-	if s.statement, err = dialect.Compile(dialect.DuckDB, q.parsed, l.shape.schema); err != nil {
+	if s.statement, err = dialect.Compile(dialect.DuckDB, q.parsed, l.shape.data(0, 0).Schema()); err != nil {
 		return nil, err
 	}
 	if s.answer, err = l.ask(ctx, &q, cores); err != nil {

@@ -2,18 +2,15 @@ package main
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
-	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
 // A shape is a kind of data, and what is asked of it.
 type shape struct {
 	name    string
-	schema  event.Schema
-	rows    func(seed uint64, events int) iter.Seq[*trailtest.Row]
+	data    func(seed uint64, events int) trailtest.Generator
 	queries []question
 }
 
@@ -52,27 +49,23 @@ const large = 1 << 30
 func shapes() []shape {
 	return []shape{
 		{
-			name:   "ecom",
-			schema: trailtest.Ecom{}.Schema(),
-			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
-				return trailtest.Ecom{Seed: seed, Events: n}.Rows()
-			},
+			name:    "ecom",
+			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Ecom{Seed: seed, Events: n} },
 			queries: questions("view, cart, purchase", "[view, signup]", "view", "campaign", "country", "-(0[1-5]|1.)$", "item", 0),
 		},
 		{
-			name:   "github",
-			schema: trailtest.GitHub{}.Schema(),
-			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
-				return trailtest.GitHub{Seed: seed, Events: n}.Rows()
-			},
+			name:    "short",
+			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Short{Seed: seed, Events: n} },
+			queries: questions("view, cart, purchase", "signup", "open", "item", "country", "-[1-3].*[57]$", "item", 0),
+		},
+		{
+			name:    "github",
+			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.GitHub{Seed: seed, Events: n} },
 			queries: questions("push, pull_request, issue_comment", "[push, create]", "push", "action", "language", "^(c|r).*d$", "repo", large),
 		},
 		{
-			name:   "hits",
-			schema: trailtest.Hits{}.Schema(),
-			rows: func(seed uint64, n int) iter.Seq[*trailtest.Row] {
-				return trailtest.Hits{Seed: seed, Events: n}.Rows()
-			},
+			name: "hits",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Hits{Seed: seed, Events: n} },
 			queries: append(questions("hit, click, leave", "hit", "click", "referrer", "browser", `site1?\d\.`, "url", large), question{
 				name: "regular expression, a million values", doc: "segment: {where: {url: {matches: '/(help|docs)/.*[37]$'}}}",
 			}),

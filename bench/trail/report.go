@@ -144,8 +144,8 @@ func (f *figures) printMade(w io.Writer) error {
 		t.Row(engineDuck, megabytes(d.Bytes), show.Short(d.PerEvent), show.Short(d.Seconds), show.Thousands(int64(d.PerSecond)), megabytes(d.PeakRSS), "")
 	}
 	p := f.Made.Parquet
-	return t.Print(w, fmt.Sprintf("%s events of the %s shape, of %s users; as Parquet %s MB, %.2f bytes an event",
-		show.Thousands(p.Events), f.Shape, show.Thousands(p.Users), megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1))))
+	return t.Print(w, fmt.Sprintf("%s events of the %s shape; as Parquet %s MB, %.2f bytes an event",
+		show.Thousands(p.Events), f.Shape, megabytes(p.Bytes), float64(p.Bytes)/float64(max(p.Events, 1))))
 }
 
 func (f *figures) printTimes(w io.Writer) error {

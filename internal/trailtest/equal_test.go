@@ -23,7 +23,7 @@ func TestEqual(t *testing.T) {
 		for _, n := range ns {
 			steps = append(steps, query.FunnelStep{Event: "A", Users: number(n)})
 		}
-		return &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps[:1], By: "c", Groups: []query.FunnelGroup{{Value: event.StringOf(group), Steps: steps}}}}
+		return &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps[:1], By: []string{"c"}, Groups: []query.FunnelGroup{{Values: []event.Value{event.StringOf(group)}, Steps: steps}}}}
 	}
 	f(nil, nil, "")
 	f(nil, &query.Answer{}, "one of the answers is nil")

@@ -64,14 +64,14 @@ func (t *table) funnel(f *query.Funnel) *query.FunnelAnswer {
 		}
 	}
 	answer := &query.FunnelAnswer{Steps: funnelSteps(f, reached), By: f.By}
-	if f.By == "" {
+	if len(f.By) == 0 {
 		return answer
 	}
 	for v, counts := range groups {
-		answer.Groups = append(answer.Groups, query.FunnelGroup{Value: v, Steps: funnelSteps(f, counts)})
+		answer.Groups = append(answer.Groups, query.FunnelGroup{Values: []event.Value{v}, Steps: funnelSteps(f, counts)})
 	}
 	slices.SortFunc(answer.Groups, func(a, b query.FunnelGroup) int {
-		return cmp.Or(cmp.Compare(b.Steps[0].Users.N, a.Steps[0].Users.N), compareValues(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(b.Steps[0].Users.N, a.Steps[0].Users.N), slices.CompareFunc(a.Values, b.Values, compareValues))
 	})
 	limit := cmp.Or(f.Limit, 1000)
 	answer.Groups = answer.Groups[:min(limit, len(answer.Groups))]
@@ -125,9 +125,9 @@ func inOrder(f *query.Funnel, steps, excludes []predicate, rows []row) win {
 		return win{}
 	}
 	w := win{level: level}
-	if f.By != "" {
+	if len(f.By) > 0 {
 		w.first, _ = s.earliest(entries[:seen], level) // there is one: level found it
-		w.value = smallest(rows, f.By, func(r row) bool { return r.time == w.first && steps[0](r) })
+		w.value = smallest(rows, f.By[0], func(r row) bool { return r.time == w.first && steps[0](r) })
 	}
 	return w
 }
@@ -192,8 +192,8 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 			best = win{level: level, first: first.time}
 		}
 	}
-	if f.By != "" && best.level > 0 {
-		best.value = smallest(rows, f.By, func(r row) bool { return r.time == best.first && isStep(r) })
+	if len(f.By) > 0 && best.level > 0 {
+		best.value = smallest(rows, f.By[0], func(r row) bool { return r.time == best.first && isStep(r) })
 	}
 	return best
 }
@@ -201,15 +201,15 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 func equalFunnel(a, b *query.FunnelAnswer, _ float64) error {
 	err := first(
 		equalSteps("", a.Steps, b.Steps),
-		differ("by", a.By, b.By),
+		differ("by", strings.Join(a.By, ", "), strings.Join(b.By, ", ")),
 	)
 	if err != nil {
 		return err
 	}
 	for i := range min(len(a.Groups), len(b.Groups)) {
 		x, y := a.Groups[i], b.Groups[i]
-		where := fmt.Sprintf("group %d (%s)", i+1, quoted(x.Value))
-		if err := first(equalValue(where, x.Value, y.Value), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
+		where := fmt.Sprintf("group %d (%s)", i+1, quoted(x.Values[0]))
+		if err := first(equalValue(where, x.Values[0], y.Values[0]), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func (d *caseGenerator) funnel() *query.Funnel {
 		f.Same = d.property()
 	}
 	if d.chance(0.4) {
-		f.By = d.property()
+		f.By = []string{d.property()}
 		if d.chance(0.2) {
 			f.Limit = 1 + d.IntN(3)
 		}

@@ -136,7 +136,7 @@ func show(a *query.Answer, events []event.Event) string {
 	case a.Funnel != nil:
 		add("%s", steps(a.Funnel.Steps))
 		for _, g := range a.Funnel.Groups {
-			add("%q %s", g.Value.String(), steps(g.Steps))
+			add("%q %s", g.Values[0].String(), steps(g.Steps))
 		}
 	case a.Retention != nil:
 		for _, c := range a.Retention.Cohorts {

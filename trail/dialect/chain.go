@@ -127,8 +127,8 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		columns = append(columns, same+" AS "+part)
 	}
 	columns = append(columns, c.millis("time")+" AS "+at)
-	if f.By != "" {
-		columns = append(columns, c.value(f.By)+" AS "+value)
+	if len(f.By) > 0 {
+		columns = append(columns, c.value(f.By[0])+" AS "+value)
 	}
 	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists)
 	c.alias(at, step, part, value, id, mask)
@@ -246,7 +246,7 @@ func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from st
 // concluded ends the statement: it counts levels, by group if asked for.
 func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops bool) *selection {
 	n := len(f.Steps)
-	if f.By == "" {
+	if len(f.By) == 0 {
 		return c.best(s, n)
 	}
 	scan := []cond{is("level > 0")}
@@ -325,7 +325,7 @@ func (c *compiler) anyOrder(f *query.Funnel) *selection {
 		from:    "ordered",
 		window:  []string{fmt.Sprintf("onward AS (PARTITION BY %s ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", parts(f.Same))},
 	})
-	if f.By == "" {
+	if len(f.By) == 0 {
 		return c.best(s, n)
 	}
 	c.winners(s, f, "levels", []cond{always})

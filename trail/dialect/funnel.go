@@ -22,7 +22,7 @@ func (c *compiler) funnel(f *query.Funnel) *selection {
 	if c.disjoint(f) && !m.StrictIncrease {
 		m.StrictOnce = false // no event can be two steps
 	}
-	plain := f.By == "" && len(f.Exclude) == 0
+	plain := len(f.By) == 0 && len(f.Exclude) == 0
 	switch {
 	case f.AnyOrder:
 		return c.anyOrder(f)
@@ -192,19 +192,22 @@ func funnelAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
 		return list
 	}
 	a := &query.FunnelAnswer{Steps: steps(nil, 0), By: f.By}
-	t := s.schema.Type(f.By)
+	t := event.Unknown
+	if len(f.By) > 0 {
+		t = s.schema.Type(f.By[0])
+	}
 	for _, row := range rows {
 		switch {
-		case f.By == "":
+		case len(f.By) == 0:
 			a.Steps = steps(row, 0)
 		case r.integer(r.at(row, 0)) == 1:
 			a.Steps = steps(row, 2)
 		default:
-			a.Groups = append(a.Groups, query.FunnelGroup{Value: r.value(r.at(row, 1), t), Steps: steps(row, 2)})
+			a.Groups = append(a.Groups, query.FunnelGroup{Values: []event.Value{r.value(r.at(row, 1), t)}, Steps: steps(row, 2)})
 		}
 	}
 	slices.SortStableFunc(a.Groups, func(x, y query.FunnelGroup) int {
-		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), compareValues(x.Value, y.Value))
+		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), slices.CompareFunc(x.Values, y.Values, compareValues))
 	})
 	answer.Funnel = a
 }

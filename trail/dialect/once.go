@@ -17,7 +17,7 @@ func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")
 		return &selection{}
 	}
-	if f.By != "" {
+	if len(f.By) > 0 {
 		c.unsupported("strict_once with a break-down, where an event can be two steps,")
 		return &selection{}
 	}

@@ -78,7 +78,7 @@ func TestCheckRefuses(t *testing.T) {
 	f(&Query{Funnel: &Funnel{Steps: steps, Within: time.Hour, NoLimit: true}}, "a window of 1h and no window")
 	f(&Query{Funnel: &Funnel{Steps: steps, Within: 200 * 365 * 24 * time.Hour}}, "within is more than a hundred years")
 	f(&Query{Funnel: &Funnel{Steps: steps, Limit: 5}}, "limit without by")
-	f(&Query{Funnel: &Funnel{Steps: steps, By: "a", Limit: -5}}, "limit must be from 1 to 1000000, got -5")
+	f(&Query{Funnel: &Funnel{Steps: steps, By: []string{"a"}, Limit: -5}}, "limit must be from 1 to 1000000, got -5")
 	f(&Query{Funnel: &Funnel{Steps: steps, Exclude: make([]Exclude, 65)}}, "up to 64 exclusions, got 65")
 	f(&Query{Funnel: &Funnel{Steps: steps, Bounds: Bounds{From: math.MaxInt64, HasFrom: true}}}, "from is not between the years 1 and 9999")
 	f(&Query{Retention: &Retention{Every: Every{Unit: Day, Elapsed: time.Hour}, Periods: 1}}, "every is a duration and a unit")

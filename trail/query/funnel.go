@@ -32,11 +32,33 @@ type Funnel struct {
 	Modes    Modes
 	AnyOrder bool // steps count in any order, within the window of each other
 	Exclude  []Exclude
-	Same     string // property whose value must be equal in all steps; "" for none
-	By       string // property to break down by, at the first event of the winning chain; "" for none
-	Limit    int    // groups that are answered, up to a million; default 1000
+	Same     string         // property whose value must be equal in all steps; "" for none
+	By       []string       // up to 3 properties to break down by; nil for none
+	ByStep   ByStep         // the event of the winning chain whose values By are; default that of step 1
+	Limit    int            // groups that are answered, up to a million; default 1000
+	Other    bool           // the groups beyond Limit are answered as one
+	Times    TimesOf        // how long users took for each step; default not answered
+	Bucket   Unit           // of the trend: one funnel for each bucket, whose step 1 must lie in it; NoUnit for none; not with By
+	Zone     *time.Location // of Bucket; never nil after Parse or Check
 	Bounds
 }
+
+// ByStep is a step of a funnel from 1. A user whose chain does not reach it has missing
+// values.
+type ByStep int
+
+// LastStep is the last step that the user's winning chain reached.
+const LastStep ByStep = -1
+
+// TimesOf is where the time that a step took begins.
+type TimesOf uint8
+
+// The places.
+const (
+	NoTimes      TimesOf = iota
+	FromPrevious         // the step before
+	FromFirst            // step 1
+)
 
 // Modes are the modes of a funnel, with the meaning they have for windowFunnel of
 // ClickHouse 26.9.
@@ -54,24 +76,61 @@ type Exclude struct {
 	After, Before int // steps from 1, After less than Before; default the first and the last step
 }
 
-// A FunnelAnswer has the users who reached each step, of all users and by group.
+// A FunnelAnswer has the users who reached each step, of all users and by group or
+// bucket.
+//
+// The winning chain of a user is the longest one. Of several it is the one that
+// begins first, then the one whose step 2 comes first, and so on. Of several events
+// of one time that can be its step, the one with the smallest values of By counts.
 type FunnelAnswer struct {
 	Steps  []FunnelStep
-	By     string // the property of Groups; "" for none
+	By     []string // the properties of Groups; nil for none
 	Groups []FunnelGroup
+	Trend  []FunnelBucket // of a funnel with Bucket: those with users, by time
 }
 
 // A FunnelStep is a step and the users who reached it.
 type FunnelStep struct {
 	Event string // names of the step's events, joined with "|"
 	Users Number
+	Time  *StepTime // of steps from 2 with Times, of all users and of groups; nil if no user reached it
 }
 
-// A FunnelGroup has the users whose winning chain began with a value. Groups come
-// by users of step 1 descending, then value.
+// A StepTime is how long the users took who reached a step, in their winning chains.
+type StepTime struct {
+	Median, P90 int64        // milliseconds: the smallest value that is not less than that share of the values
+	Histogram   []TimeBucket // from the first to the last bucket with users
+}
+
+// A TimeBucket has the users who took less than a time, and not less than that of the
+// bucket before.
+type TimeBucket struct {
+	Below time.Duration // one of TimeBounds; 0 for the last one, which has no bound
+	Users Number
+}
+
+// TimeBounds returns the bounds of the buckets of a StepTime.
+func TimeBounds() []time.Duration {
+	const day = 24 * time.Hour
+	return []time.Duration{
+		time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+		time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+		day, 2 * day, 3 * day, 7 * day, 14 * day, 30 * day, 90 * day,
+	}
+}
+
+// A FunnelGroup has the users whose winning chain has values at the event of ByStep.
+// Groups come by users of step 1 descending, then values; Other comes last.
 type FunnelGroup struct {
-	Value event.Value // the missing one is shown as ""
-	Steps []FunnelStep
+	Values []event.Value // one for each By; the missing one is shown as ""; nil of Other
+	Other  bool          // the users of all groups beyond Limit
+	Steps  []FunnelStep
+}
+
+// A FunnelBucket is a funnel of the users whose step 1 lies in a bucket.
+type FunnelBucket struct {
+	Bucket string // as of a SegmentRow
+	Steps  []FunnelStep
 }
 
 // modeNames are the modes of a funnel as documents write them.
@@ -124,16 +183,12 @@ func (funnelKind) read(p *parser, n *doctree.Node, q *Query) {
 		{"exclude", func(n *doctree.Node) { p.list(n, func(n *doctree.Node, number int) { p.exclude(n, number, f) }) }},
 		{"same", func(n *doctree.Node) { p.text(n, "same", &f.Same) }},
 		{"by", func(n *doctree.Node) {
-			if n.Kind == doctree.List {
-				p.report(Pos(n.Pos), "write by: country", "by of a funnel must be one property, got a list")
-				return
-			}
-			p.text(n, "by", &f.By)
+			p.texts(n, "by", &f.By)
 		}},
 		{"limit", func(n *doctree.Node) { limited = true; p.counted(n, "limit", 1, maxGroups, &f.Limit) }},
 		{"where", func(n *doctree.Node) { p.where = p.filter(n) }},
 	}, p.bounds(&f.Bounds)...)))
-	if limited && f.By == "" && f.Limit == defaultLimit && !p.bad["by"] {
+	if limited && len(f.By) == 0 && f.Limit == defaultLimit && !p.bad["by"] {
 		p.report(p.places["limit"], "limit bounds the groups of by", "limit without by")
 	}
 	for i := range f.Steps {
@@ -213,11 +268,13 @@ func (funnelKind) check(c *checker, q *Query) {
 		c.exclude(&f.Exclude[i], ordinal("exclude", i+1), len(f.Steps))
 	}
 	c.property("same", f.Same)
-	c.property("by", f.By)
-	if f.By == "steps" {
-		c.problem("by", "a segment can group by it", "groups cannot be by %q, which is a key of the answer", f.By)
+	for _, name := range f.By {
+		c.property("by", name)
+		if name == "steps" {
+			c.problem("by", "a segment can group by it", "groups cannot be by %q, which is a key of the answer", name)
+		}
 	}
-	if f.By == "" && !c.bad["by"] && f.Limit != 0 && f.Limit != defaultLimit {
+	if len(f.By) == 0 && !c.bad["by"] && f.Limit != 0 && f.Limit != defaultLimit {
 		c.problem("limit", "limit bounds the groups of by", "limit without by")
 	}
 	fill(&f.Limit, defaultLimit)
@@ -251,12 +308,14 @@ func (w answerWriter) steps(steps []FunnelStep) {
 
 func (funnelKind) write(w answerWriter, answer *Answer) {
 	f := answer.Funnel
-	if w.steps(f.Steps); f.By == "" {
+	if w.steps(f.Steps); len(f.By) == 0 {
 		return
 	}
 	writeObjects(w, "groups", f.Groups, func(g FunnelGroup) {
-		w.Key(f.By)
-		w.value(g.Value)
+		for i, name := range f.By {
+			w.Key(name)
+			w.value(g.Values[i])
+		}
 		w.steps(g.Steps)
 	})
 }
@@ -298,11 +357,12 @@ func (funnelKind) unmarshal(in *answerJSON, a *Answer) error {
 		if len(keys) != 2 || keys[1] != "steps" {
 			return errors.New("a group must have the property and steps")
 		}
-		out.By = keys[0]
+		out.By = keys[:1]
 		var list []stepJSON
 		g := FunnelGroup{}
-		g.Value, err = valueOf(values[0])
+		value, err := valueOf(values[0])
 		if err == nil {
+			g.Values = []event.Value{value}
 			err = json.Unmarshal(values[1], &list)
 		}
 		if err == nil {

@@ -43,15 +43,15 @@ func TestMarshal(t *testing.T) {
 	n := func(i int64) Number { return Number{N: i} }
 	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
 
-	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"view", n(9)}, {"cart|basket", n(4)}}}},
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "view", Users: n(9)}, {Event: "cart|basket", Users: n(4)}}}},
 		`{"steps":[{"event":"view","users":9},{"event":"cart|basket","users":4}]`)
-	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", ci(9, 7, 11)}}}},
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a", Users: ci(9, 7, 11)}}}},
 		`{"steps":[{"event":"a","users":9,"ci":[7,11]}]`)
-	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", n(0)}}, By: "country"}},
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a", Users: n(0)}}, By: []string{"country"}}},
 		`{"steps":[{"event":"a","users":0}],"groups":[]`)
-	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"a", n(9)}}, By: "country", Groups: []FunnelGroup{
-		{event.StringOf("KR"), []FunnelStep{{"a", n(8)}}}, {event.Value{}, []FunnelStep{{"a", ci(1, 0, 2)}}},
-		{event.IntOf(-5), nil}, {event.FloatOf(2.5), nil}, {event.BoolOf(true), nil}}}},
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a", Users: n(9)}}, By: []string{"country"}, Groups: []FunnelGroup{
+		{Values: []event.Value{event.StringOf("KR")}, Steps: []FunnelStep{{Event: "a", Users: n(8)}}}, {Values: []event.Value{event.Value{}}, Steps: []FunnelStep{{Event: "a", Users: ci(1, 0, 2)}}},
+		{Values: []event.Value{event.IntOf(-5)}, Steps: nil}, {Values: []event.Value{event.FloatOf(2.5)}, Steps: nil}, {Values: []event.Value{event.BoolOf(true)}, Steps: nil}}}},
 		`{"steps":[{"event":"a","users":9}],"groups":[{"country":"KR","steps":[{"event":"a","users":8}]},`+
 			`{"country":"","steps":[{"event":"a","users":1,"ci":[0,2]}]},{"country":-5,"steps":[]},{"country":2.5,"steps":[]},{"country":true,"steps":[]}]`)
 
@@ -63,8 +63,8 @@ func TestMarshal(t *testing.T) {
 
 	f(Answer{Segment: &SegmentAnswer{Rows: []SegmentRow{{Value: Measured{Type: event.Int, Int: 9}}}}}, `{"rows":[{"value":9}]`)
 	f(Answer{Segment: &SegmentAnswer{Bucketed: true, By: []string{"country", "say \"<hi>\""}, Rows: []SegmentRow{
-		{"2026-01-05", []event.Value{event.StringOf("KR"), event.BoolOf(false)}, Measured{Type: event.Float, Float: 0.1}},
-		{"2026-01-05T10:00:00Z", []event.Value{{}, event.IntOf(math.MinInt64)}, Measured{}},
+		{Bucket: "2026-01-05", Group: []event.Value{event.StringOf("KR"), event.BoolOf(false)}, Value: Measured{Type: event.Float, Float: 0.1}},
+		{Bucket: "2026-01-05T10:00:00Z", Group: []event.Value{{}, event.IntOf(math.MinInt64)}},
 	}}}, `{"rows":[{"bucket":"2026-01-05","country":"KR","say \"\u003chi\u003e\"":false,"value":0.1},`+
 		`{"bucket":"2026-01-05T10:00:00Z","country":"","say \"\u003chi\u003e\"":-9223372036854775808,"value":null}]`)
 	f(Answer{Segment: &SegmentAnswer{Rows: []SegmentRow{
@@ -92,13 +92,13 @@ func TestUnmarshal(t *testing.T) {
 	ci := func(i, low, high int64) Number { return Number{N: i, Low: low, High: high, Sampled: true} }
 	stats := Stats{EventsRead: 1, BytesRead: 2, Segments: 3, Sample: 0.125, ElapsedUS: 4, Through: 1767225600250, HasThrough: true, Warnings: []string{"w"}}
 	for _, want := range []Answer{
-		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{"view", ci(9, 8, 10)}, {"cart", Number{N: 4}}}, By: "steps", Groups: []FunnelGroup{
-			{event.StringOf("KR"), []FunnelStep{{"view", ci(9, 8, 10)}}}, {event.Value{}, []FunnelStep{{"view", Number{N: 1}}}},
+		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "view", Users: ci(9, 8, 10)}, {Event: "cart", Users: Number{N: 4}}}, By: []string{"steps"}, Groups: []FunnelGroup{
+			{Values: []event.Value{event.StringOf("KR")}, Steps: []FunnelStep{{Event: "view", Users: ci(9, 8, 10)}}}, {Values: []event.Value{event.Value{}}, Steps: []FunnelStep{{Event: "view", Users: Number{N: 1}}}},
 		}}},
 		{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", ci(9, 8, 10), []Number{ci(9, 8, 10), ci(4, 3, 5)}}}}},
 		{Segment: &SegmentAnswer{Bucketed: true, By: []string{"value", "ci"}, Rows: []SegmentRow{
-			{"2026-01-05", []event.Value{event.IntOf(math.MaxInt64), event.BoolOf(true)}, Measured{Type: event.Int, Int: 9, Low: 8.5, High: 10, Sampled: true}},
-			{"2026-01-06", []event.Value{event.FloatOf(0.5), {}}, Measured{Type: event.Float, Float: 1e300}},
+			{Bucket: "2026-01-05", Group: []event.Value{event.IntOf(math.MaxInt64), event.BoolOf(true)}, Value: Measured{Type: event.Int, Int: 9, Low: 8.5, High: 10, Sampled: true}},
+			{Bucket: "2026-01-06", Group: []event.Value{event.FloatOf(0.5), {}}, Value: Measured{Type: event.Float, Float: 1e300}},
 		}}},
 		{Segment: &SegmentAnswer{Rows: []SegmentRow{{Value: Measured{}}}}},
 		{Cohort: &CohortAnswer{Name: "buyers", Users: ci(9, 8, 10), Found: []User{{event.Hash("u1"), "u1"}}}},

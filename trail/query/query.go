@@ -15,6 +15,38 @@ type Query struct {
 	Paths     *Paths
 
 	Sample float64 // share of users to look at, above 0 up to 1; Check makes 0 to 1
+
+	// Users asks for the users behind one number of the answer; nil for the answer
+	// itself. The answer is a CohortAnswer then, and can be kept as one.
+	Users *Selection
+}
+
+// A Selection selects one number of an answer. Fields for other kinds are zero.
+type Selection struct {
+	// Of a funnel: those who reached a step, from 1; with Dropped those who
+	// reached no step after it. With Bucket, those of a bucket of the trend.
+	Step    int
+	Dropped bool
+
+	// Of a retention: the label of a cohort as the answer has it, and a period from 0;
+	// without HasPeriod all users of the cohort.
+	Cohort    string
+	Period    int
+	HasPeriod bool
+
+	// Of a segment: those with an event in a row. A label as the answer has it;
+	// "" for all buckets.
+	Bucket string
+
+	// Of a funnel or segment with By: the values of a group, one for each By; nil for
+	// all groups. Other is the group of the rest.
+	Group []Literal
+	Other bool
+
+	// Of paths: those with this path.
+	Path []string
+
+	Pos Pos
 }
 
 // A kind is a kind of query. Each has a file that holds all about it.
@@ -79,7 +111,7 @@ type Match struct {
 	Pos    Pos
 }
 
-// A Unit is a unit of the calendar; weeks begin on Monday.
+// A Unit is a unit of the calendar. Weeks begin on Monday, those of WeekSunday on Sunday.
 type Unit uint8
 
 // The units. NoUnit is the zero value.
@@ -89,6 +121,7 @@ const (
 	Hour
 	Day
 	Week
+	WeekSunday
 	Month
 )
 
@@ -111,8 +144,8 @@ type Test struct {
 type Op uint8
 
 // The operators. The empty literal stands for the missing value. A missing value passes
-// Missing, Eq and In of the empty literal, and Ne and NotIn of other literals. It passes
-// nothing else.
+// Missing, Eq and In of the empty literal, Ne and NotIn of other literals, NotContains
+// and NotMatches. It passes nothing else.
 const (
 	Exists Op = iota
 	Missing
@@ -124,7 +157,9 @@ const (
 	Prefix
 	Suffix
 	Matches // an RE2 expression that is found anywhere in the string
-	Gt      // of strings by bytes, of numbers by value
+	NotContains
+	NotMatches
+	Gt // of strings by bytes, of numbers by value
 	Gte
 	Lt
 	Lte

@@ -29,6 +29,8 @@ type Segment struct {
 	Bucket  Unit     // NoUnit puts all in one
 	By      []string // up to 3 properties
 	Measure Measure
+	Limit   int  // groups that are answered: those with the most events in all buckets, then by values; 0 for all
+	Other   bool // the groups beyond Limit are answered as one
 	Fill    bool // buckets without events are answered too, between the first and the last
 	Zone    *time.Location
 	Bounds
@@ -56,7 +58,7 @@ const (
 )
 
 // A SegmentAnswer has one row for each group: by bucket, then value descending
-// (null last), then group.
+// (null last), then group; Other comes last in its bucket.
 type SegmentAnswer struct {
 	Bucketed bool // rows have a bucket
 	By       []string
@@ -66,7 +68,8 @@ type SegmentAnswer struct {
 // A SegmentRow is the measure of one group.
 type SegmentRow struct {
 	Bucket string        // 2026-01-05, or RFC 3339 for hours and minutes; "" unless Bucketed
-	Group  []event.Value // one for each By
+	Group  []event.Value // one for each By; nil of Other
+	Other  bool          // of the groups beyond Limit
 	Value  Measured
 }
 

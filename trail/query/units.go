@@ -13,7 +13,7 @@ import (
 )
 
 // unitNames are the units as documents write them, by Unit.
-var unitNames = [...]string{"none", "minute", "hour", "day", "week", "month"}
+var unitNames = [...]string{"none", "minute", "hour", "day", "week", "week_sunday", "month"}
 
 // String returns the unit as documents write it, "none" for NoUnit.
 func (u Unit) String() string {
@@ -38,7 +38,7 @@ func unitOf(name string, from Unit) (Unit, bool) {
 // opNames are the operators as documents write them, by Op; the last two have no
 // name of their own.
 var opNames = [...]string{
-	"exists", "missing", "eq", "ne", "in", "not_in", "contains", "prefix", "suffix", "matches", "gt", "gte", "lt", "lte",
+	"exists", "missing", "eq", "ne", "in", "not_in", "contains", "prefix", "suffix", "matches", "not_contains", "not_matches", "gt", "gte", "lt", "lte",
 	"between", "cohort", "not cohort",
 }
 

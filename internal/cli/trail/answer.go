@@ -48,11 +48,11 @@ func funnelText(f *query.FunnelAnswer) string {
 		t.Row(strconv.Itoa(i+1)+" "+s.Event, number(s.Users), ratio(s.Users, first), previous, show.Bar(float64(s.Users.N), float64(first.N)))
 	}
 	text := t.String()
-	if f.By == "" {
+	if len(f.By) == 0 {
 		return text
 	}
 	var g show.Table
-	g.Text(strings.ToUpper(f.By))
+	g.Text(strings.ToUpper(f.By[0]))
 	for i, s := range f.Steps {
 		g.Figures(strconv.Itoa(i+1) + " " + s.Event)
 		if i > 0 {
@@ -60,7 +60,7 @@ func funnelText(f *query.FunnelAnswer) string {
 		}
 	}
 	for _, group := range f.Groups {
-		cells := []string{shown(group.Value)}
+		cells := []string{shown(group.Values[0])}
 		for i, s := range group.Steps {
 			cells = append(cells, number(s.Users))
 			if i > 0 {

@@ -48,10 +48,10 @@ STEP    USERS  OF FIRST  OF PREVIOUS
 2 cart      0
 `)
 	f("funnel by country", nil, &query.Answer{Funnel: &query.FunnelAnswer{
-		Steps: steps[:2], By: "country",
+		Steps: steps[:2], By: []string{"country"},
 		Groups: []query.FunnelGroup{
-			{Value: event.StringOf("KR"), Steps: []query.FunnelStep{{Event: "view", Users: sampled(1500, 1400, 1620)}, {Event: "cart|wish", Users: sampled(300, 250, 350)}}},
-			{Steps: []query.FunnelStep{{Event: "view", Users: counted(0)}, {Event: "cart|wish", Users: counted(0)}}},
+			{Values: []event.Value{event.StringOf("KR")}, Steps: []query.FunnelStep{{Event: "view", Users: sampled(1500, 1400, 1620)}, {Event: "cart|wish", Users: sampled(300, 250, 350)}}},
+			{Values: []event.Value{{}}, Steps: []query.FunnelStep{{Event: "view", Users: counted(0)}, {Event: "cart|wish", Users: counted(0)}}},
 		},
 	}}, `
 STEP         USERS  OF FIRST  OF PREVIOUS

@@ -49,8 +49,8 @@ func (b *builder) funnel(q *query.Funnel) kernel {
 		f.order = len(b.matchers)
 		b.match(query.Match{}, lo, hi)
 	}
-	if q.By != "" {
-		f.by = b.column(q.By)
+	if len(q.By) > 0 {
+		f.by = b.column(q.By[0])
 	}
 	if q.Same != "" {
 		f.same = b.column(q.Same)
@@ -119,7 +119,7 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 		return nil, err
 	}
 	for _, g := range groups {
-		a.Groups = append(a.Groups, query.FunnelGroup{Value: g.value, Steps: f.answerSteps(p, g.reached)})
+		a.Groups = append(a.Groups, query.FunnelGroup{Values: []event.Value{g.value}, Steps: f.answerSteps(p, g.reached)})
 	}
 	return &query.Answer{Funnel: a}, nil
 }

@@ -1,0 +1,76 @@
+package trailtest
+
+import (
+	"encoding/binary"
+	"iter"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+)
+
+// Shuffled yields the rows of a generator in a random order, which the seed decides. It
+// holds all of them, in some 30 bytes each, and each value once.
+func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		var (
+			packed []byte
+			starts []uint64
+			users  values[string]
+			names  values[string]
+			fields = make([]values[event.Value], len(g.Schema()))
+		)
+		for row := range g.Rows() {
+			starts = append(starts, uint64(len(packed)))
+			packed = binary.AppendUvarint(packed, users.number(row.User, strings.Clone))
+			packed = binary.AppendVarint(packed, row.Time)
+			packed = binary.AppendUvarint(packed, names.number(row.Name, strings.Clone))
+			for i, v := range row.Values {
+				packed = binary.AppendUvarint(packed, fields[i].number(v, func(v event.Value) event.Value { return v }))
+			}
+		}
+		s := newSource(seed, 0)
+		for i := len(starts) - 1; i > 0; i-- { // Fisher and Yates
+			j := s.below(uint64(i + 1))
+			starts[i], starts[j] = starts[j], starts[i]
+		}
+		row := &Row{Values: make([]event.Value, len(fields))}
+		for _, at := range starts {
+			rest := packed[at:]
+			next := func() uint64 {
+				v, n := binary.Uvarint(rest)
+				rest = rest[n:]
+				return v
+			}
+			row.User = users.list[next()]
+			millis, n := binary.Varint(rest)
+			row.Time, rest = millis, rest[n:]
+			row.Name = names.list[next()]
+			for i := range fields {
+				row.Values[i] = fields[i].list[next()]
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// values are different values, with numbers in order of appearance.
+type values[T comparable] struct {
+	list    []T
+	numbers map[T]uint64
+}
+
+func (v *values[T]) number(value T, clone func(T) T) uint64 {
+	if n, ok := v.numbers[value]; ok {
+		return n
+	}
+	if v.numbers == nil {
+		v.numbers = make(map[T]uint64)
+	}
+	n := uint64(len(v.list))
+	value = clone(value)
+	v.list = append(v.list, value)
+	v.numbers[value] = n
+	return n
+}
