@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -98,6 +99,9 @@ func (c *checker) query(q *Query) {
 	}
 	fill(&q.Sample, 1)
 	q.kind().check(c, q)
+	if q.Users != nil && !c.bad["users"] {
+		c.users(q)
+	}
 }
 
 // missing reports a match that needs an event.
@@ -149,6 +153,40 @@ func (c *checker) zone(zone **time.Location) {
 func (c *checker) property(key, name string) {
 	if name != "" && blank(name) {
 		c.problem(key, "", "%s: a property has no name", key)
+	}
+}
+
+// by checks the properties of groups, which what stands for in a message. taken are the
+// keys of the answer that cannot be properties.
+func (c *checker) by(names []string, what string, taken []string, other bool) {
+	if len(names) > maxBy {
+		c.problem("by", "", "by must be up to %d properties, got %d", maxBy, len(names))
+	}
+	for i, name := range names {
+		if name == "" {
+			c.problem("by", "", "by: a property has no name")
+		}
+		c.property("by", name)
+		if slices.Contains(names[:i], name) {
+			c.problem("by", "", "by has %q twice", name)
+		}
+		if slices.Contains(taken, name) {
+			c.problem("by", "rename its column in the file before importing it; a where can test it", "%s cannot be by %q, which is a key of the answer", what, name)
+		}
+		if other && name == "other" {
+			c.problem("by", "leave other: true out, or rename the column in the file before importing it", "%s cannot be by %q next to other: true, which is a key of the answer", what, name)
+		}
+	}
+}
+
+// needsBy reports a key that is set, but has no meaning without by.
+func (c *checker) needsBy(by []string, key string, set bool, hint string) {
+	if len(by) > 0 || c.bad["by"] {
+		return
+	}
+	// A default that is written is a mistake too, but false is not.
+	if _, written := c.places[key]; set || written && key != "other" {
+		c.problem(key, hint, "%s without by", key)
 	}
 }
 
@@ -248,10 +286,14 @@ func (c *checker) test(t *Test) bool {
 			ok = false
 			continue
 		}
-		if t.Op != Matches {
+		if t.Op != Matches && t.Op != NotMatches {
 			continue
 		}
-		if hint, err := c.pattern(cmp.Or(l.Text, l.Value.String())); err != nil {
+		if re2, err := c.pattern(cmp.Or(l.Text, l.Value.String())); err != nil {
+			hint := ""
+			if re2 {
+				hint = t.Op.String() + " takes an RE2 expression; there are no look-arounds and no back-references"
+			}
 			c.report(at, hint, "%s: %v", t.Property, err)
 			ok = false
 		}
@@ -259,17 +301,17 @@ func (c *checker) test(t *Test) bool {
 	return ok
 }
 
-// pattern compiles an expression, unless it was compiled before.
-func (c *checker) pattern(text string) (hint string, err error) {
-	const re2 = "matches takes an RE2 expression; there are no look-arounds and no back-references"
+// pattern compiles an expression, unless it was compiled before. re2 says that an error
+// is of the expression itself.
+func (c *checker) pattern(text string) (re2 bool, err error) {
 	if err, done := c.patterns[text]; done {
-		return re2, err
+		return true, err
 	}
 	if len(text) > maxPattern {
-		return "", fmt.Errorf("the expression has %d bytes, more than %d", len(text), maxPattern)
+		return false, fmt.Errorf("the expression has %d bytes, more than %d", len(text), maxPattern)
 	}
 	if c.bytes += len(text); c.bytes > maxPatterns {
-		return "", fmt.Errorf("the expressions have more than %d bytes", maxPatterns)
+		return false, fmt.Errorf("the expressions have more than %d bytes", maxPatterns)
 	}
 	var syntax *syntax.Error
 	if _, err = regexp.Compile(text); errors.As(err, &syntax) {
@@ -279,5 +321,5 @@ func (c *checker) pattern(text string) (hint string, err error) {
 		c.patterns = make(map[string]error)
 	}
 	c.patterns[text] = err
-	return re2, err
+	return true, err
 }

@@ -44,6 +44,8 @@ func TestCheckDefaults(t *testing.T) {
 	f(&Query{Segment: &Segment{Match: Match{Where: &Filter{Any: []Filter{}}}}}, "segment:\n  where: {any: []}\n")
 	f(&Query{Cohort: &Cohort{Did: []Did{{Match: named("a")}, {AtMost: 3}}}}, "cohort:\n  did:\n    - a\n    - {times: {at_most: 3}}\n")
 	f(&Query{Paths: &Paths{Anchor: named("a")}}, "paths:\n  anchor: a\n")
+	f(&Query{Funnel: &Funnel{Steps: []Match{named("a")}, By: []string{"x"}}, Users: &Selection{Step: 1, Group: []Literal{lit}}},
+		"funnel: {steps: [a], by: x, by_step: first, limit: 1000, timezone: UTC}\nusers: {step: 1, group: 5}\n")
 	q := &Query{Paths: &Paths{Anchor: named("a")}}
 	if err := q.Check(); err != nil || q.Sample != 1 || q.Paths.Steps != 4 || q.Paths.Top != 20 {
 		t.Errorf("got %+v, %+v, %v, want the defaults", q, q.Paths, err)
@@ -81,6 +83,19 @@ func TestCheckRefuses(t *testing.T) {
 	f(&Query{Funnel: &Funnel{Steps: steps, By: []string{"a"}, Limit: -5}}, "limit must be from 1 to 1000000, got -5")
 	f(&Query{Funnel: &Funnel{Steps: steps, Exclude: make([]Exclude, 65)}}, "up to 64 exclusions, got 65")
 	f(&Query{Funnel: &Funnel{Steps: steps, Bounds: Bounds{From: math.MaxInt64, HasFrom: true}}}, "from is not between the years 1 and 9999")
+	f(&Query{Funnel: &Funnel{Steps: steps, By: []string{"a", ""}}}, "by: a property has no name")
+	f(&Query{Funnel: &Funnel{Steps: steps, ByStep: LastStep}}, "by_step without by")
+	f(&Query{Funnel: &Funnel{Steps: steps, By: []string{"a"}, ByStep: -2}}, "by_step: no such step: -2")
+	f(&Query{Funnel: &Funnel{Steps: steps, Times: 9}}, "times: no such step: TimesOf(9)")
+	f(&Query{Funnel: &Funnel{Steps: steps, Bucket: 9}}, "bucket: no such unit: Unit(9)")
+	f(&Query{Funnel: &Funnel{Steps: steps, Zone: some}}, "timezone: it must be the name of a time zone")
+	f(&Query{Funnel: &Funnel{Steps: steps}, Users: &Selection{Step: -1}}, "users: no such step: -1")
+	f(&Query{Funnel: &Funnel{Steps: steps}, Users: &Selection{Step: 1, HasPeriod: true, Path: []string{}}}, "users of a funnel are not selected by period\n"+"users of a funnel are not selected by path")
+	f(&Query{Cohort: &Cohort{Did: []Did{{}}}, Users: &Selection{Step: 1}}, "users of a cohort are not selected by step\n"+"a cohort answers its users already")
+	f(&Query{Cohort: &Cohort{Did: []Did{{}}}, Users: &Selection{}}, "a cohort answers its users already")
+	f(&Query{Retention: &Retention{Every: Every{Unit: Day}, Periods: 3}, Users: &Selection{Cohort: "2026-01-05", Period: 2}}, "users: period 2, but HasPeriod is not set")
+	f(&Query{Paths: &Paths{}, Users: &Selection{Path: []string{"a", ""}}}, "users: an event has no name")
+	f(&Query{Segment: &Segment{By: []string{"a"}, Limit: -1}}, "limit must be from 1 to 1000000, got -1")
 	f(&Query{Retention: &Retention{Every: Every{Unit: Day, Elapsed: time.Hour}, Periods: 1}}, "every is a duration and a unit")
 	f(&Query{Retention: &Retention{Every: Every{Unit: 9}, Periods: 1}}, "every: no such unit: Unit(9)")
 	f(&Query{Retention: &Retention{Every: Every{Unit: Day}, Periods: 1, Cohort: Hour}}, "cohort: no such unit: hour")

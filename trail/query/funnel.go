@@ -38,19 +38,19 @@ type Funnel struct {
 	Limit    int            // groups that are answered, up to a million; default 1000
 	Other    bool           // the groups beyond Limit are answered as one
 	Times    TimesOf        // how long users took for each step; default not answered
-	Bucket   Unit           // of the trend: one funnel for each bucket, whose step 1 must lie in it; NoUnit for none; not with By
+	Bucket   Unit           // of the trend: one funnel for each bucket, whose step 1 must lie in it; NoUnit for none; neither with By nor AnyOrder
 	Zone     *time.Location // of Bucket; never nil after Parse or Check
 	Bounds
 }
 
-// ByStep is a step of a funnel from 1. A user whose chain does not reach it has missing
-// values.
+// ByStep is a step of a funnel from 1, or LastStep. A user whose chain does not reach it
+// has missing values. With AnyOrder it is 1, the event that the chain begins with.
 type ByStep int
 
 // LastStep is the last step that the user's winning chain reached.
 const LastStep ByStep = -1
 
-// TimesOf is where the time that a step took begins.
+// TimesOf is where the time that a step took begins. There is none with AnyOrder.
 type TimesOf uint8
 
 // The places.
@@ -59,6 +59,16 @@ const (
 	FromPrevious         // the step before
 	FromFirst            // step 1
 )
+
+// timesNames are the places as documents write them.
+var timesNames = [...]string{"", "previous", "first"}
+
+func (t TimesOf) String() string {
+	if int(t) < len(timesNames) {
+		return timesNames[t]
+	}
+	return fmt.Sprintf("TimesOf(%d)", uint8(t))
+}
 
 // Modes are the modes of a funnel, with the meaning they have for windowFunnel of
 // ClickHouse 26.9.
@@ -86,7 +96,7 @@ type FunnelAnswer struct {
 	Steps  []FunnelStep
 	By     []string // the properties of Groups; nil for none
 	Groups []FunnelGroup
-	Trend  []FunnelBucket // of a funnel with Bucket: those with users, by time
+	Trend  []FunnelBucket // of a funnel with Bucket: those with users, by time; nil for none, which is not empty
 }
 
 // A FunnelStep is a step and the users who reached it.
@@ -157,7 +167,6 @@ func (m Modes) Names() []string {
 func (funnelKind) read(p *parser, n *doctree.Node, q *Query) {
 	f := new(Funnel)
 	q.Funnel = f
-	limited := false
 	p.keys(n, "funnel", p.placed(n, append([]key{
 		{"steps", func(n *doctree.Node) {
 			if n.Kind != doctree.List {
@@ -185,12 +194,14 @@ func (funnelKind) read(p *parser, n *doctree.Node, q *Query) {
 		{"by", func(n *doctree.Node) {
 			p.texts(n, "by", &f.By)
 		}},
-		{"limit", func(n *doctree.Node) { limited = true; p.counted(n, "limit", 1, maxGroups, &f.Limit) }},
+		{"by_step", func(n *doctree.Node) { p.byStep(n, &f.ByStep) }},
+		{"limit", func(n *doctree.Node) { p.counted(n, "limit", 1, maxGroups, &f.Limit) }},
+		{"other", func(n *doctree.Node) { p.boolean(n, "other", &f.Other) }},
+		{"times", func(n *doctree.Node) { p.timesOf(n, &f.Times) }},
+		{"bucket", func(n *doctree.Node) { p.bucket(n, &f.Bucket) }},
+		{"timezone", func(n *doctree.Node) { p.zone(n, &f.Zone) }},
 		{"where", func(n *doctree.Node) { p.where = p.filter(n) }},
 	}, p.bounds(&f.Bounds)...)))
-	if limited && len(f.By) == 0 && f.Limit == defaultLimit && !p.bad["by"] {
-		p.report(p.places["limit"], "limit bounds the groups of by", "limit without by")
-	}
 	for i := range f.Steps {
 		p.and(&f.Steps[i])
 	}
@@ -215,6 +226,37 @@ func (p *parser) modes(n *doctree.Node, to *Modes) {
 			*to.flags()[i] = true
 		}
 	})
+}
+
+// byStep reads first, last or the number of a step.
+func (p *parser) byStep(n *doctree.Node, to *ByStep) {
+	switch {
+	case n.Scalar() && n.Text == "first":
+		*to = 1
+	case n.Scalar() && n.Text == "last":
+		*to = LastStep
+	case n.Kind == doctree.Int:
+		p.counted(n, "by_step", 1, maxSteps, (*int)(to))
+	case !n.Wrong:
+		p.report(Pos(n.Pos), "write first, last or the number of a step", "by_step must be a step, got %s", p.got(n))
+	}
+}
+
+// timesOf reads where the times of steps begin.
+func (p *parser) timesOf(n *doctree.Node, to *TimesOf) {
+	var s string
+	if p.text(n, "times", &s); s == "" {
+		return
+	}
+	i := slices.Index(timesNames[:], s)
+	if i < 0 {
+		p.report(Pos(n.Pos), hintOf(s, timesNames[FromPrevious:], map[string]string{
+			"true": "previous, the time from the step before, or first", "yes": "previous or first", "step": "previous", "prev": "previous",
+			"before": "previous", "last": "previous", "start": "first", "total": "first", "1": "first",
+		}), "times must be from a step, got %s", quote(s))
+		return
+	}
+	*to = TimesOf(i)
 }
 
 func (p *parser) exclude(n *doctree.Node, number int, f *Funnel) {
@@ -268,18 +310,41 @@ func (funnelKind) check(c *checker, q *Query) {
 		c.exclude(&f.Exclude[i], ordinal("exclude", i+1), len(f.Steps))
 	}
 	c.property("same", f.Same)
-	for _, name := range f.By {
-		c.property("by", name)
-		if name == "steps" {
-			c.problem("by", "a segment can group by it", "groups cannot be by %q, which is a key of the answer", name)
-		}
-	}
-	if len(f.By) == 0 && !c.bad["by"] && f.Limit != 0 && f.Limit != defaultLimit {
-		c.problem("limit", "limit bounds the groups of by", "limit without by")
-	}
+	c.by(f.By, "groups", []string{"steps"}, f.Other)
+	c.needsBy(f.By, "by_step", f.ByStep > 1 || f.ByStep == LastStep, "by_step says whose event the values of by are")
+	c.needsBy(f.By, "limit", f.Limit != 0 && f.Limit != defaultLimit, "limit bounds the groups of by")
+	c.needsBy(f.By, "other", f.Other, "other is the groups of by beyond limit")
 	fill(&f.Limit, defaultLimit)
 	c.between("limit", f.Limit, 1, maxGroups)
+	fill(&f.ByStep, 1)
+	if n := len(f.Steps); f.ByStep != LastStep && (f.ByStep < 1 || n > 0 && int(f.ByStep) > n) && !c.bad["steps"] {
+		c.problem("by_step", fmt.Sprintf("the steps are 1 to %d, or first and last", n), "by_step: no such step: %d", f.ByStep)
+	}
+	if f.Times > FromFirst {
+		c.problem("times", "", "times: no such step: %s", f.Times)
+	}
+	c.trend(f)
+	if f.AnyOrder && f.ByStep != 1 {
+		c.problem("by_step", "leave by_step out; values are those of the first event", "order: any has no step that comes at a place")
+	}
+	if f.AnyOrder && f.Times != NoTimes {
+		c.problem("times", "leave one of the two out", "order: any has no steps one after the other, whose times could be told")
+	}
 	c.bounds(f.Bounds)
+}
+
+// trend checks the buckets of a funnel.
+func (c *checker) trend(f *Funnel) {
+	c.zone(&f.Zone)
+	switch {
+	case f.Bucket > Month:
+		c.problem("bucket", "", "bucket: no such unit: %s", f.Bucket)
+	case f.Bucket == NoUnit:
+	case len(f.By) > 0:
+		c.problem("bucket", "ask for one group with where: {"+f.By[0]+": …}, or leave one of the two out", "bucket and by: a trend has no groups")
+	case f.AnyOrder:
+		c.problem("bucket", "leave one of the two out", "order: any has no step 1 that could lie in a bucket")
+	}
 }
 
 func (c *checker) exclude(x *Exclude, what string, steps int) {
@@ -303,42 +368,98 @@ func (w answerWriter) steps(steps []FunnelStep) {
 	writeObjects(w, "steps", steps, func(s FunnelStep) {
 		w.text("event", s.Event)
 		w.users(s.Users)
+		if s.Time != nil {
+			w.Key("time")
+			w.time(s.Time)
+		}
 	})
+}
+
+func (w answerWriter) time(t *StepTime) {
+	w.Open('{')
+	w.int("median_ms", t.Median)
+	w.int("p90_ms", t.P90)
+	writeObjects(w, "histogram", t.Histogram, func(b TimeBucket) {
+		if b.Below != 0 {
+			w.text("below", formatDuration(b.Below))
+		}
+		w.users(b.Users)
+	})
+	w.Close('}')
 }
 
 func (funnelKind) write(w answerWriter, answer *Answer) {
 	f := answer.Funnel
-	if w.steps(f.Steps); len(f.By) == 0 {
-		return
+	w.steps(f.Steps)
+	if len(f.By) > 0 {
+		writeObjects(w, "groups", f.Groups, func(g FunnelGroup) {
+			w.group(f.By, g.Values, g.Other)
+			w.steps(g.Steps)
+		})
 	}
-	writeObjects(w, "groups", f.Groups, func(g FunnelGroup) {
-		for i, name := range f.By {
-			w.Key(name)
-			w.value(g.Values[i])
-		}
-		w.steps(g.Steps)
-	})
+	if f.Trend != nil {
+		writeObjects(w, "trend", f.Trend, func(b FunnelBucket) {
+			w.text("bucket", b.Bucket)
+			w.steps(b.Steps)
+		})
+	}
 }
+
+type (
+	funnelJSON struct {
+		Steps  *[]stepJSON       `json:"steps"`
+		Groups []json.RawMessage `json:"groups"`
+		Trend  *[]trendJSON      `json:"trend"`
+	}
+	stepJSON struct {
+		Event string `json:"event"`
+		userJSON
+		Time *timeJSON `json:"time"`
+	}
+	timeJSON struct {
+		Median    int64            `json:"median_ms"`
+		P90       int64            `json:"p90_ms"`
+		Histogram []timeBucketJSON `json:"histogram"`
+	}
+	timeBucketJSON struct {
+		Below string `json:"below"`
+		userJSON
+	}
+	trendJSON struct {
+		Bucket string     `json:"bucket"`
+		Steps  []stepJSON `json:"steps"`
+	}
+)
 
 func readSteps(in []stepJSON) ([]FunnelStep, error) {
 	var steps []FunnelStep
 	var errs []error
 	for _, s := range in {
 		n, err := s.number()
-		errs = append(errs, err)
-		steps = append(steps, FunnelStep{Event: s.Event, Users: n})
+		t, wrong := s.Time.read()
+		errs = append(errs, err, wrong)
+		steps = append(steps, FunnelStep{Event: s.Event, Users: n, Time: t})
 	}
 	return steps, errors.Join(errs...)
 }
 
-type funnelJSON struct {
-	Steps  *[]stepJSON       `json:"steps"`
-	Groups []json.RawMessage `json:"groups"`
-}
-
-type stepJSON struct {
-	Event string `json:"event"`
-	userJSON
+func (t *timeJSON) read() (*StepTime, error) {
+	if t == nil {
+		return nil, nil
+	}
+	out := &StepTime{Median: t.Median, P90: t.P90}
+	var errs []error
+	for _, b := range t.Histogram {
+		var below time.Duration
+		var err error
+		if b.Below != "" {
+			below, err = durationOf(b.Below)
+		}
+		n, wrong := b.number()
+		errs = append(errs, err, wrong)
+		out.Histogram = append(out.Histogram, TimeBucket{Below: below, Users: n})
+	}
+	return out, errors.Join(errs...)
 }
 
 func (funnelKind) unmarshal(in *answerJSON, a *Answer) error {
@@ -348,27 +469,52 @@ func (funnelKind) unmarshal(in *answerJSON, a *Answer) error {
 	steps, err := readSteps(*in.Steps)
 	out := &FunnelAnswer{Steps: steps}
 	a.Funnel = out
-	for _, text := range in.Groups {
-		keys, values, wrong := inOrder(text)
-		if err = errors.Join(err, wrong); err != nil {
+	if in.Trend != nil {
+		out.Trend = []FunnelBucket{}
+		for _, b := range *in.Trend {
+			steps, wrong := readSteps(b.Steps)
+			err = errors.Join(err, wrong)
+			out.Trend = append(out.Trend, FunnelBucket{Bucket: b.Bucket, Steps: steps})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	names := make([][]string, len(in.Groups))
+	for i, text := range in.Groups {
+		g, keys, err := readGroup(text)
+		if err != nil {
 			return err
 		}
-		// The property may be called steps, too: the first key is the property.
-		if len(keys) != 2 || keys[1] != "steps" {
-			return errors.New("a group must have the property and steps")
-		}
-		out.By = keys[:1]
-		var list []stepJSON
-		g := FunnelGroup{}
-		value, err := valueOf(values[0])
-		if err == nil {
-			g.Values = []event.Value{value}
-			err = json.Unmarshal(values[1], &list)
-		}
-		if err == nil {
-			g.Steps, err = readSteps(list)
-		}
+		names[i] = keys
 		out.Groups = append(out.Groups, g)
 	}
+	out.By, err = groupKeys(names, func(i int) (*[]event.Value, *bool) { return &out.Groups[i].Values, &out.Groups[i].Other })
 	return err
+}
+
+// readGroup reads a group and the names of its properties.
+func readGroup(text []byte) (g FunnelGroup, names []string, err error) {
+	keys, values, err := inOrder(text)
+	if err != nil {
+		return g, nil, err
+	}
+	// A property may be called steps, too: the last key is that of the answer.
+	n := len(keys) - 1
+	if n < 1 || keys[n] != "steps" {
+		return g, nil, errors.New("a group must have properties and steps")
+	}
+	for _, text := range values[:n] {
+		v, err := valueOf(text)
+		if err != nil {
+			return g, nil, err
+		}
+		g.Values = append(g.Values, v)
+	}
+	var list []stepJSON
+	if err := json.Unmarshal(values[n], &list); err != nil {
+		return g, nil, err
+	}
+	g.Steps, err = readSteps(list)
+	return g, keys[:n], err
 }

@@ -12,17 +12,19 @@ import (
 // MarshalJSON returns the answer as one object: the keys of its kind, then stats.
 // The order of keys is always the same. Only answers of a sample have intervals.
 //
-//	funnel     {"steps":[{"event":"view","users":9}],"groups":[{"country":"KR","steps":[…]}],"stats":{…}}
+//	funnel     {"steps":[{"event":"view","users":9}],"groups":[{"country":"KR","steps":[…]},{"other":true,"steps":[…]}],
+//	           "trend":[{"bucket":"2026-01-05","steps":[…]}],"stats":{…}}
+//	a step     {"event":"cart","users":4,"time":{"median_ms":9,"p90_ms":9,"histogram":[{"below":"1h","users":4},{"users":1}]}}
 //	retention  {"cohorts":[{"start":"2026-01-05","size":9,"periods":[9,4]}],"stats":{…}}
-//	segment    {"rows":[{"bucket":"2026-01-05","country":"KR","value":9}],"stats":{…}}
+//	segment    {"rows":[{"bucket":"2026-01-05","country":"KR","value":9},{"bucket":"2026-01-05","other":true,"value":4}],"stats":{…}}
 //	cohort     {"cohort":"buyers","users":9,"ids":["u1"],"stats":{…}}
 //	paths      {"paths":[{"path":["a","b"],"users":9}],"stats":{…}}
 //	stats      {"events_read":9,"bytes_read":9,"segments":1,"sample":1.0,"elapsed_us":9,"through":"2026-01-31T09:00:00Z","warnings":["…"]}
 //
 // A count of a sample is followed by "ci":[low,high], in a retention by "size_ci"
-// and "periods_ci". The groups of a funnel and the ids of a cohort are there if they
-// were asked for. A missing value of a group is "". A number that JSON cannot hold is
-// null.
+// and "periods_ci". The groups, times and trend of a funnel and the ids of a cohort are
+// there if they were asked for. A missing value of a group is "". The bucket of a
+// histogram without "below" has no bound. A number that JSON cannot hold is null.
 func (a *Answer) MarshalJSON() ([]byte, error) {
 	w := &jsonWriter{}
 	a.Write(w)
@@ -181,6 +183,19 @@ func (w answerWriter) value(v event.Value) {
 		w.Bool(v.Bool())
 	default:
 		w.Text(v.Text())
+	}
+}
+
+// group is the values of a group by their names, or {"other":true}.
+func (w answerWriter) group(by []string, values []event.Value, other bool) {
+	if other {
+		w.Key("other")
+		w.Bool(true)
+		return
+	}
+	for i, name := range by {
+		w.Key(name)
+		w.value(values[i])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
@@ -55,6 +56,20 @@ func TestMarshal(t *testing.T) {
 		`{"steps":[{"event":"a","users":9}],"groups":[{"country":"KR","steps":[{"event":"a","users":8}]},`+
 			`{"country":"","steps":[{"event":"a","users":1,"ci":[0,2]}]},{"country":-5,"steps":[]},{"country":2.5,"steps":[]},{"country":true,"steps":[]}]`)
 
+	hour := &StepTime{Median: 90_000, P90: 5_400_000, Histogram: []TimeBucket{{time.Hour, n(3)}, {3 * time.Hour, n(0)}, {7 * 24 * time.Hour, n(1)}, {0, n(1)}}}
+	f(Answer{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a", Users: n(9)}, {Event: "b", Users: n(5), Time: hour}}}},
+		`{"steps":[{"event":"a","users":9},{"event":"b","users":5,"time":{"median_ms":90000,"p90_ms":5400000,`+
+			`"histogram":[{"below":"1h","users":3},{"below":"3h","users":0},{"below":"7d","users":1},{"users":1}]}}]`)
+	f(Answer{Funnel: &FunnelAnswer{Steps: nil, By: []string{"country", "n"}, Groups: []FunnelGroup{
+		{Values: []event.Value{event.StringOf("KR"), event.IntOf(5)}, Steps: []FunnelStep{{Event: "b", Users: ci(9, 7, 11), Time: &StepTime{Histogram: []TimeBucket{{0, ci(9, 7, 11)}}}}}},
+		{Other: true}}}},
+		`{"steps":[],"groups":[{"country":"KR","n":5,"steps":[{"event":"b","users":9,"ci":[7,11],"time":{"median_ms":0,"p90_ms":0,"histogram":[{"users":9,"ci":[7,11]}]}}]},{"other":true,"steps":[]}]`)
+	f(Answer{Funnel: &FunnelAnswer{By: []string{"other"}, Groups: []FunnelGroup{{Values: []event.Value{event.BoolOf(true)}}, {Values: []event.Value{{}}}}}},
+		`{"steps":[],"groups":[{"other":true,"steps":[]},{"other":"","steps":[]}]`)
+	f(Answer{Funnel: &FunnelAnswer{Trend: []FunnelBucket{}}}, `{"steps":[],"trend":[]`)
+	f(Answer{Funnel: &FunnelAnswer{Trend: []FunnelBucket{{"2026-01-05", []FunnelStep{{Event: "a", Users: n(2)}, {Event: "b", Users: n(1)}}}, {"2026-01-06", []FunnelStep{{Event: "a", Users: ci(1, 0, 2)}}}}}},
+		`{"steps":[],"trend":[{"bucket":"2026-01-05","steps":[{"event":"a","users":2},{"event":"b","users":1}]},{"bucket":"2026-01-06","steps":[{"event":"a","users":1,"ci":[0,2]}]}]`)
+
 	f(Answer{Retention: &RetentionAnswer{}}, `{"cohorts":[]`)
 	f(Answer{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", n(9), []Number{n(9), n(4)}}, {"2026-01-12", n(1), []Number{n(0), n(0)}}}}},
 		`{"cohorts":[{"start":"2026-01-05","size":9,"periods":[9,4]},{"start":"2026-01-12","size":1,"periods":[0,0]}]`)
@@ -72,6 +87,12 @@ func TestMarshal(t *testing.T) {
 		{Value: Measured{Type: event.Float, Float: 90.5, Low: 80.25, High: 100.75, Sampled: true}},
 		{Value: Measured{Type: event.Float, Float: math.Inf(1)}}, {Value: Measured{Type: event.Float, Float: 1e300}}, {Value: Measured{Type: event.Float, Float: -1e-9}},
 	}}}, `{"rows":[{"value":90,"ci":[80,100]},{"value":90.5,"ci":[80.25,100.75]},{"value":null},{"value":1e+300},{"value":-1e-09}]`)
+
+	f(Answer{Segment: &SegmentAnswer{Bucketed: true, By: []string{"country"}, Rows: []SegmentRow{
+		{Bucket: "2026-01-05", Other: true, Value: Measured{Type: event.Int, Int: 3}},
+		{Bucket: "2026-01-06", Group: []event.Value{event.StringOf("KR")}, Value: Measured{Type: event.Int, Int: 9}},
+		{Bucket: "2026-01-06", Other: true, Value: Measured{Type: event.Int, Int: 90, Low: 80, High: 100, Sampled: true}},
+	}}}, `{"rows":[{"bucket":"2026-01-05","other":true,"value":3},{"bucket":"2026-01-06","country":"KR","value":9},{"bucket":"2026-01-06","other":true,"value":90,"ci":[80,100]}]`)
 
 	f(Answer{Cohort: &CohortAnswer{Name: "buyers", Users: n(9)}}, `{"cohort":"buyers","users":9`)
 	f(Answer{Cohort: &CohortAnswer{Users: ci(9, 8, 10), Found: []User{{Hash: 5}}}}, `{"cohort":"","users":9,"ci":[8,10]`)
@@ -94,6 +115,13 @@ func TestUnmarshal(t *testing.T) {
 	for _, want := range []Answer{
 		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "view", Users: ci(9, 8, 10)}, {Event: "cart", Users: Number{N: 4}}}, By: []string{"steps"}, Groups: []FunnelGroup{
 			{Values: []event.Value{event.StringOf("KR")}, Steps: []FunnelStep{{Event: "view", Users: ci(9, 8, 10)}}}, {Values: []event.Value{event.Value{}}, Steps: []FunnelStep{{Event: "view", Users: Number{N: 1}}}},
+		}}},
+		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a"}, {Event: "b", Users: ci(4, 3, 5), Time: &StepTime{Median: 5, P90: 7, Histogram: []TimeBucket{{time.Minute, ci(4, 3, 5)}, {0, Number{N: 1}}}}}},
+			By: []string{"country", "steps"}, Groups: []FunnelGroup{{Values: []event.Value{event.StringOf("KR"), event.IntOf(5)}, Steps: []FunnelStep{{Event: "a", Users: Number{N: 1}}}}, {Other: true, Steps: []FunnelStep{{Event: "a", Users: Number{N: 1}}}}}}},
+		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a"}}, Trend: []FunnelBucket{{"2026-01-05", []FunnelStep{{Event: "a", Users: ci(4, 3, 5)}}}}}},
+		{Funnel: &FunnelAnswer{Steps: []FunnelStep{{Event: "a"}}, By: []string{"other"}, Groups: []FunnelGroup{{Values: []event.Value{event.BoolOf(true)}, Steps: []FunnelStep{{Event: "a"}}}}}},
+		{Segment: &SegmentAnswer{By: []string{"country", "n"}, Rows: []SegmentRow{
+			{Group: []event.Value{event.StringOf("KR"), event.IntOf(5)}, Value: Measured{Type: event.Int, Int: 9}}, {Other: true, Value: Measured{Type: event.Int, Int: 4}},
 		}}},
 		{Retention: &RetentionAnswer{Cohorts: []RetentionCohort{{"2026-01-05", ci(9, 8, 10), []Number{ci(9, 8, 10), ci(4, 3, 5)}}}}},
 		{Segment: &SegmentAnswer{Bucketed: true, By: []string{"value", "ci"}, Rows: []SegmentRow{
@@ -122,6 +150,11 @@ func TestUnmarshal(t *testing.T) {
 		`{}`, `[]`, `{"steps":[]}`, `{"stats":{}}`, `{"steps":[],"paths":[],"stats":{}}`, `{"rows":[{}],"stats":{}}`, `{"rows":[7],"stats":{}}`,
 		`{"rows":[{"value":"x"}],"stats":{}}`, `{"rows":[{"a":1,"value":1},{"b":1,"value":1}],"stats":{}}`, `{"rows":[{"a":[],"value":1}],"stats":{}}`,
 		`{"steps":[],"groups":[{"steps":[]}],"stats":{}}`, `{"steps":[],"groups":[7],"stats":{}}`, `{"steps":[{"users":1,"ci":[0.5,2]}],"stats":{}}`,
+		`{"steps":[],"groups":[{"a":1,"steps":[]},{"b":1,"steps":[]}],"stats":{}}`, `{"steps":[],"groups":[{"a":1,"steps":[]},{"other":false,"steps":[]}],"stats":{}}`,
+		`{"steps":[],"groups":[{"a":[],"steps":[]}],"stats":{}}`, `{"steps":[],"groups":[{"a":1,"steps":[{"users":1,"ci":[0.5,2]}]}],"stats":{}}`,
+		`{"steps":[],"groups":[{"steps":[],"a":1}],"stats":{}}`, `{"steps":[],"trend":[{"bucket":"","steps":[{"users":1,"ci":[0.5,2]}]}],"stats":{}}`,
+		`{"steps":[{"time":{"histogram":[{"below":"soon","users":1}]}}],"stats":{}}`, `{"steps":[{"time":{"histogram":[{"users":1,"ci":[0.5,2]}]}}],"stats":{}}`,
+		`{"rows":[{"bucket":"a","value":1},{"value":1}],"stats":{}}`, `{"rows":[{"a":1,"value":1},{"other":1,"value":1}],"stats":{}}`,
 		`{"cohorts":[{"periods":[1],"periods_ci":[]}],"stats":{}}`, `{"cohort":7,"stats":{}}`, `{"cohort":"","stats":{"through":"soon"}}`,
 	} {
 		got := Answer{Stats: Stats{Sample: 7}}

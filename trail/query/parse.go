@@ -112,9 +112,17 @@ type key struct {
 // meantKeys are other words for keys.
 var meantKeys = map[string]string{
 	"window": "within", "breakdown": "by", "group_by": "by", "groupby": "by", "group": "by", "filter": "where", "filters": "where",
+	"breakdowns": "by", "break_down": "by", "break_down_by": "by", "breakdown_by": "by", "split": "by", "split_by": "by", "segment_by": "by",
+	"at": "by_step", "by_at": "by_step", "at_step": "by_step", "breakdown_step": "by_step", "breakdown_at": "by_step", "attribution": "by_step",
+	"time_to_convert": "times", "conversion_time": "times", "time": "times", "timing": "times", "timings": "times", "durations": "times",
+	"trend": "bucket", "trends": "bucket", "over_time": "bucket", "others": "other", "rest": "other", "top": "limit", "max_groups": "limit",
 	"interval": "bucket or every", "granularity": "bucket", "tz": "timezone", "zone": "timezone", "time_zone": "timezone",
 	"since": "from", "until": "to", "end": "to", "events": "event", "names": "event", "modes": "mode", "exclusions": "exclude",
 	"aggregate": "measure", "metric": "measure", "period": "every", "length": "steps", "session_gap": "gap", "sampling": "sample",
+	"list_users": "users", "user_list": "users", "who": "users", "drilldown": "users", "drill_down": "users", "selection": "users",
+	"dropoff": "dropped", "drop_off": "dropped", "drop": "dropped", "dropped_off": "dropped", "lost": "dropped", "not_converted": "dropped",
+	"date": "bucket or cohort", "day": "bucket or cohort", "week": "bucket or cohort", "label": "bucket or cohort", "start": "cohort",
+	"value": "group", "values": "group", "by": "group",
 	"title": "name", "id": "name", "funnels": "funnel", "didnt": "did_not", "not_did": "did_not", "count": "times or measure",
 }
 
@@ -155,7 +163,7 @@ func (p *parser) unknown(f *doctree.Field, what string, names []string) {
 		}
 	}
 	hint := hintOf(f.Name, names, meant)
-	if (f.Name == "name" || f.Name == "sample") && !slices.Contains(names, f.Name) {
+	if (f.Name == "name" || f.Name == "sample" || f.Name == "users") && !slices.Contains(names, f.Name) && what != "a query" {
 		hint = f.Name + " stands at the top of the document, next to " + list(kindNames())
 	}
 	p.report(Pos(f.Pos), hint, "unknown key %s in %s", quote(f.Name), what)
@@ -189,8 +197,14 @@ func (p *parser) query(root *doctree.Node) *Query {
 	for _, k := range kinds() {
 		keys = append(keys, p.kind(k, q))
 	}
-	keys = append(keys, key{"sample", func(n *doctree.Node) { p.sample(n, &q.Sample) }})
+	var users *doctree.Node
+	keys = append(keys, key{"sample", func(n *doctree.Node) { p.sample(n, &q.Sample) }}, key{"users", func(n *doctree.Node) { users = n }})
 	p.keys(root, "a query", p.placed(root, keys))
+	if k := q.kind(); users != nil && k != nil { // its keys are those of the kind, which can stand after it
+		before := len(p.errs)
+		p.users(users, k, q)
+		p.bad["users"] = len(p.errs) > before
+	}
 	return q
 }
 
@@ -349,6 +363,13 @@ func (p *parser) unit(n *doctree.Node, what string, from Unit, to *Unit) {
 		p.report(Pos(n.Pos), hintOf(s, unitNames[from:], meantUnits), "%s must be a unit, got %s", what, quote(s))
 	}
 	*to = u
+}
+
+// bucket reads a unit of the calendar, or none.
+func (p *parser) bucket(n *doctree.Node, to *Unit) {
+	if !n.Scalar() || n.Text != "none" {
+		p.unit(n, "bucket", Minute, to)
+	}
 }
 
 // list reads one or many; each gets a node and its number from 1.

@@ -114,6 +114,9 @@ func same(a, b *Query) bool {
 func byName(q *Query) [2]any {
 	c, zone := *q, ""
 	switch {
+	case q.Funnel != nil:
+		f := *q.Funnel
+		zone, f.Zone, c.Funnel = f.Zone.String(), nil, &f
 	case q.Retention != nil:
 		r := *q.Retention
 		zone, r.Zone, c.Retention = r.Zone.String(), nil, &r

@@ -21,34 +21,6 @@ type Query struct {
 	Users *Selection
 }
 
-// A Selection selects one number of an answer. Fields for other kinds are zero.
-type Selection struct {
-	// Of a funnel: those who reached a step, from 1; with Dropped those who
-	// reached no step after it. With Bucket, those of a bucket of the trend.
-	Step    int
-	Dropped bool
-
-	// Of a retention: the label of a cohort as the answer has it, and a period from 0;
-	// without HasPeriod all users of the cohort.
-	Cohort    string
-	Period    int
-	HasPeriod bool
-
-	// Of a segment: those with an event in a row. A label as the answer has it;
-	// "" for all buckets.
-	Bucket string
-
-	// Of a funnel or segment with By: the values of a group, one for each By; nil for
-	// all groups. Other is the group of the rest.
-	Group []Literal
-	Other bool
-
-	// Of paths: those with this path.
-	Path []string
-
-	Pos Pos
-}
-
 // A kind is a kind of query. Each has a file that holds all about it.
 type kind interface {
 	name() string         // its key in a document
@@ -60,6 +32,10 @@ type kind interface {
 	read(p *parser, n *doctree.Node, q *Query)
 	check(c *checker, q *Query)
 	reach(q *Query) Bounds
+
+	// selects are the keys of a selection of users; selected checks one that has no others.
+	selects() []string
+	selected(c *checker, q *Query)
 
 	// write writes the keys of an answer; unmarshal reads them, if they are there.
 	write(w answerWriter, a *Answer)

@@ -29,7 +29,7 @@ type Retention struct {
 	Start, Return Match
 	Every         Every
 	Periods       int            // 1 to 366
-	Cohort        Unit           // Day, Week or Month; default that of Every, else Week if Every is whole weeks, else Day
+	Cohort        Unit           // Day, Week, WeekSunday or Month; default that of Every, else Week if Every is whole weeks, else Day
 	Unbounded     bool           // a user who comes back in period k counts in earlier periods, too
 	Zone          *time.Location // of calendar periods and cohorts; never nil after Parse or Check
 	Bounds                       // of the start event
@@ -121,7 +121,7 @@ func (retentionKind) check(c *checker, q *Query) {
 	}
 	fill(&r.Cohort, cohortOf(r.Every))
 	if r.Cohort < Day || r.Cohort > Month {
-		c.problem("cohort", "write day, week or month", "cohort: no such unit: %s", r.Cohort)
+		c.problem("cohort", "write day, week, week_sunday or month", "cohort: no such unit: %s", r.Cohort)
 	}
 	c.zone(&r.Zone)
 	c.bounds(r.Bounds)
@@ -130,7 +130,7 @@ func (retentionKind) check(c *checker, q *Query) {
 // cohortOf returns the default unit of cohorts for a length of periods.
 func cohortOf(e Every) Unit {
 	const week = 7 * 24 * time.Hour
-	if e.Unit == Week || e.Unit == Month {
+	if e.Unit >= Week {
 		return e.Unit
 	}
 	if e.Unit == NoUnit && e.Elapsed > 0 && e.Elapsed%week == 0 {

@@ -29,7 +29,7 @@ type Segment struct {
 	Bucket  Unit     // NoUnit puts all in one
 	By      []string // up to 3 properties
 	Measure Measure
-	Limit   int  // groups that are answered: those with the most events in all buckets, then by values; 0 for all
+	Limit   int  // groups that are answered, up to a million: those with the most events in all buckets, then by values; 0 for all
 	Other   bool // the groups beyond Limit are answered as one
 	Fill    bool // buckets without events are answered too, between the first and the last
 	Zone    *time.Location
@@ -148,10 +148,7 @@ func (segmentKind) read(p *parser, n *doctree.Node, q *Query) {
 		{"event", func(n *doctree.Node) { p.texts(n, "event", &s.Events) }},
 		{"where", func(n *doctree.Node) { s.Where = p.filter(n) }},
 		{"bucket", func(n *doctree.Node) {
-			if n.Scalar() && n.Text == "none" {
-				return
-			}
-			p.unit(n, "bucket", Minute, &s.Bucket)
+			p.bucket(n, &s.Bucket)
 		}},
 		{"by", func(n *doctree.Node) {
 			if n.Kind == doctree.List && len(n.Items) == 0 {
@@ -170,6 +167,8 @@ func (segmentKind) read(p *parser, n *doctree.Node, q *Query) {
 			}
 			s.Measure = m
 		}},
+		{"limit", func(n *doctree.Node) { p.counted(n, "limit", 1, maxGroups, &s.Limit) }},
+		{"other", func(n *doctree.Node) { p.boolean(n, "other", &s.Other) }},
 		{"fill", func(n *doctree.Node) { p.boolean(n, "fill", &s.Fill) }},
 		{"timezone", func(n *doctree.Node) { p.zone(n, &s.Zone) }},
 	}, p.bounds(&s.Bounds)...)))
@@ -181,20 +180,13 @@ func (segmentKind) check(c *checker, q *Query) {
 	if s.Bucket > Month {
 		c.problem("bucket", "", "bucket: no such unit: %s", s.Bucket)
 	}
-	if len(s.By) > maxBy {
-		c.problem("by", "", "by must be up to %d properties, got %d", maxBy, len(s.By))
-	}
-	for i, name := range s.By {
-		if name == "" {
-			c.problem("by", "", "by: a property has no name")
-		}
-		if slices.Contains(s.By[:i], name) {
-			c.problem("by", "", "by has %q twice", name)
-		}
-		if slices.Contains([]string{"bucket", "value", "ci"}, name) {
-			c.problem("by", "rename its column in the file before importing it; a where can test it", "rows cannot be by %q, which is a key of the answer", name)
-		}
-		c.property("by", name)
+	c.by(s.By, "rows", []string{"bucket", "value", "ci"}, s.Other)
+	c.needsBy(s.By, "limit", s.Limit != 0, "limit bounds the groups of by")
+	c.needsBy(s.By, "other", s.Other, "other is the groups of by beyond limit")
+	if s.Limit != 0 {
+		c.between("limit", s.Limit, 1, maxGroups)
+	} else if s.Other && len(s.By) > 0 && !c.bad["limit"] {
+		c.problem("other", "write limit: 10, or leave other out", "other without limit: no groups are beyond it")
 	}
 	m := s.Measure
 	switch {
@@ -222,10 +214,7 @@ func (segmentKind) write(w answerWriter, answer *Answer) {
 		if s.Bucketed {
 			w.text("bucket", row.Bucket)
 		}
-		for i, name := range s.By {
-			w.Key(name)
-			w.value(row.Group[i])
-		}
+		w.group(s.By, row.Group, row.Other)
 		w.measured(row.Value)
 	})
 }
@@ -255,6 +244,7 @@ func (segmentKind) unmarshal(in *answerJSON, a *Answer) error {
 	}
 	out := &SegmentAnswer{}
 	a.Segment = out
+	names := make([][]string, len(*in.Rows))
 	for i, text := range *in.Rows {
 		keys, values, err := inOrder(text)
 		if err != nil {
@@ -293,11 +283,12 @@ func (segmentKind) unmarshal(in *answerJSON, a *Answer) error {
 			keys, values = keys[1:], values[1:]
 		}
 		if i == 0 {
-			out.Bucketed, out.By = bucketed, append(out.By, keys...)
+			out.Bucketed = bucketed
 		}
-		if bucketed != out.Bucketed || !slices.Equal(keys, out.By) {
-			return errors.New("rows have different keys")
+		if bucketed != out.Bucketed {
+			return errors.New("rows with and without a bucket")
 		}
+		names[i] = keys
 		for _, text := range values {
 			v, err := valueOf(text)
 			if err != nil {
@@ -307,5 +298,7 @@ func (segmentKind) unmarshal(in *answerJSON, a *Answer) error {
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	return nil
+	var err error
+	out.By, err = groupKeys(names, func(i int) (*[]event.Value, *bool) { return &out.Rows[i].Group, &out.Rows[i].Other })
+	return err
 }

@@ -26,7 +26,10 @@ func (u Unit) String() string {
 // meantUnits are other words for units.
 var meantUnits = map[string]string{
 	"min": "minute", "minutes": "minute", "hours": "hour", "hourly": "hour", "days": "day", "daily": "day",
-	"date": "day", "weeks": "week", "weekly": "week", "months": "month", "monthly": "month",
+	"date": "day", "weeks": "week", "weekly": "week", "months": "month", "monthly": "month", "week_monday": "week", "weekly from monday": "week",
+	"isoweek": "week", "iso_week": "week", "sunday": "week_sunday", "sundays": "week_sunday", "week sunday": "week_sunday", "week-sunday": "week_sunday",
+	"sunday_week": "week_sunday", "weekly from sunday": "week_sunday", "week from sunday": "week_sunday", "weeks from sunday": "week_sunday",
+	"week_from_sunday": "week_sunday", "weekly_sunday": "week_sunday", "week(sunday)": "week_sunday", "us_week": "week_sunday",
 }
 
 // unitOf returns the unit with a name, from the unit from up to Month.
@@ -55,7 +58,14 @@ var meantOps = map[string]string{
 	">": "gt", ">=": "gte", "ge": "gte", "<": "lt", "<=": "lte", "le": "lte", "nin": "not_in", "notin": "not_in", "not in": "not_in",
 	"one_of": "in", "any_of": "in", "like": "contains, prefix, suffix or matches", "regex": "matches", "regexp": "matches", "re": "matches",
 	"starts_with": "prefix", "startswith": "prefix", "ends_with": "suffix", "endswith": "suffix", "includes": "contains",
-	"has": "contains", "range": "between", "exist": "exists", "null": "missing", "is_null": "missing", "min": "gte", "max": "lte",
+	"has":      "contains",
+	"not like": "not_contains or not_matches", "not_like": "not_contains or not_matches", "notlike": "not_contains or not_matches",
+	"not contains": "not_contains", "notcontains": "not_contains", "!contains": "not_contains", "doesn't contain": "not_contains",
+	"doesnt_contain": "not_contains", "does not contain": "not_contains", "does_not_contain": "not_contains", "excludes": "not_contains",
+	"not_includes": "not_contains", "not matches": "not_matches", "notmatches": "not_matches", "not_match": "not_matches", "not_regex": "not_matches",
+	"not_regexp": "not_matches", "nregex": "not_matches", "!~": "not_matches", "=~": "matches", "~": "matches", "match": "matches",
+	"doesn't match": "not_matches", "does_not_match": "not_matches", "not_exists": "missing", "not_null": "exists", "is_not_null": "exists",
+	"not_prefix": "not_matches with ^ before the text", "not_suffix": "not_matches with $ behind the text", "range": "between", "exist": "exists", "null": "missing", "is_null": "missing", "min": "gte", "max": "lte",
 }
 
 // maxDuration is the longest duration, about a century, so that 366 periods are

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +111,34 @@ func inOrder(object []byte) (keys []string, values []json.RawMessage, err error)
 		keys, values = append(keys, key.(string)), append(values, value) // what stands before a colon is a string
 	}
 	return keys, values, nil
+}
+
+// groupKeys returns the properties of groups whose keys are names. at returns the values
+// of a group and whether it is that of the rest, which has the key other; it is set here.
+// Where all groups have this key alone, it is a property.
+func groupKeys(names [][]string, at func(i int) (*[]event.Value, *bool)) (by []string, err error) {
+	rest := func(i int) bool {
+		values, _ := at(i)
+		return len(names[i]) == 1 && names[i][0] == "other" && (*values)[0] == event.BoolOf(true)
+	}
+	first := slices.IndexFunc(names, func(keys []string) bool { return !slices.Equal(keys, []string{"other"}) })
+	if first < 0 {
+		first = 0
+	}
+	for i, keys := range names {
+		if slices.Equal(keys, names[first]) {
+			if len(keys) > 0 {
+				by = keys
+			}
+			continue
+		}
+		if !rest(i) {
+			return nil, errors.New("groups have different keys")
+		}
+		values, other := at(i)
+		*values, *other = nil, true
+	}
+	return by, nil
 }
 
 // valueOf reads a value of a group or a measure; null and "" are missing.

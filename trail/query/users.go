@@ -1,0 +1,283 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
+)
+
+// A Selection selects one number of an answer. Fields for other kinds are zero.
+type Selection struct {
+	// Of a funnel: those who reached a step, from 1; with Dropped those who
+	// reached no step after it. With Bucket, those of a bucket of the trend.
+	Step    int
+	Dropped bool
+
+	// Of a retention: the label of a cohort as the answer has it, and a period from 0;
+	// without HasPeriod all users of the cohort.
+	Cohort    string
+	Period    int
+	HasPeriod bool
+
+	// Of a segment: those with an event in a row. A label as the answer has it;
+	// "" for all buckets.
+	Bucket string
+
+	// Of a funnel or segment with By: the values of a group, one for each By, the empty
+	// text for the missing one; nil for all groups. Other is the group of the rest.
+	Group []Literal
+	Other bool
+
+	// Of paths: those with this path, anchor included.
+	Path []string
+
+	Pos Pos
+}
+
+// set returns the keys of the fields that are not zero.
+func (s *Selection) set() []string {
+	var keys []string
+	for _, f := range []struct {
+		key string
+		is  bool
+	}{
+		{"step", s.Step != 0}, {"dropped", s.Dropped}, {"group", s.Group != nil}, {"other", s.Other}, {"bucket", s.Bucket != ""},
+		{"cohort", s.Cohort != ""}, {"period", s.HasPeriod || s.Period != 0}, {"path", s.Path != nil},
+	} {
+		if f.is {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
+}
+
+func (funnelKind) selects() []string    { return []string{"step", "dropped", "group", "other", "bucket"} }
+func (retentionKind) selects() []string { return []string{"cohort", "period"} }
+func (segmentKind) selects() []string   { return []string{"bucket", "group", "other"} }
+func (cohortKind) selects() []string    { return nil }
+func (pathsKind) selects() []string     { return []string{"path"} }
+
+const usersPrefix = "users." // of places and bad keys
+
+// users reads the selection of users of a kind.
+func (p *parser) users(n *doctree.Node, k kind, q *Query) {
+	names := k.selects()
+	if names == nil {
+		p.report(p.places["users"], "leave users out", "a %s answers its users already", k.name())
+		return
+	}
+	if n.Kind != doctree.Map {
+		p.report(Pos(n.Pos), "its keys are "+list(names)+", such as users: "+example(k), "users must be a map, got %s", shape(n))
+		return
+	}
+	s := &Selection{Pos: p.places["users"]}
+	q.Users = s
+	read := map[string]func(n *doctree.Node){
+		"step":    func(n *doctree.Node) { p.counted(n, "step", 1, maxSteps, &s.Step) },
+		"dropped": func(n *doctree.Node) { p.boolean(n, "dropped", &s.Dropped) },
+		"group":   func(n *doctree.Node) { p.group(n, &s.Group) },
+		"other":   func(n *doctree.Node) { p.boolean(n, "other", &s.Other) },
+		"bucket":  func(n *doctree.Node) { p.text(n, "bucket", &s.Bucket) },
+		"cohort":  func(n *doctree.Node) { p.text(n, "cohort", &s.Cohort) },
+		"period": func(n *doctree.Node) {
+			before := len(p.errs)
+			p.counted(n, "period", 0, maxPeriods-1, &s.Period)
+			s.HasPeriod = len(p.errs) == before
+		},
+		"path": func(n *doctree.Node) { p.texts(n, "path", &s.Path) },
+	}
+	var keys []key
+	for _, name := range names {
+		keys = append(keys, key{name, func(n *doctree.Node) {
+			before := len(p.errs)
+			read[name](n)
+			p.bad[usersPrefix+name] = len(p.errs) > before
+		}})
+	}
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		p.places[usersPrefix+f.Name] = Pos(f.Value.Pos)
+		p.bad[usersPrefix+f.Name] = f.Value.Wrong
+		if _, other := read[f.Name]; other && !slices.Contains(names, f.Name) {
+			p.report(Pos(f.Pos), usersHint(k), "users of a %s are not selected by %s", k.name(), f.Name)
+			f.Value.Wrong = true
+		}
+	}
+	known := slices.DeleteFunc(slices.Clone(n.Fields), func(f doctree.Field) bool {
+		_, known := read[f.Name]
+		return known && !slices.Contains(names, f.Name)
+	})
+	p.keys(&doctree.Node{Kind: doctree.Map, Pos: n.Pos, Fields: known}, "users", keys)
+}
+
+// group reads the values of a group: one, or a list of them.
+func (p *parser) group(n *doctree.Node, to *[]Literal) {
+	*to = []Literal{}
+	p.list(n, func(n *doctree.Node, _ int) {
+		if p.isLiteral(n, "group") {
+			*to = append(*to, literal(n))
+		}
+	})
+}
+
+func usersHint(k kind) string {
+	return fmt.Sprintf("those of a %s are selected by %s", k.name(), list(k.selects()))
+}
+
+// example is a selection for a hint.
+func example(k kind) string {
+	switch k {
+	case funnelKind{}:
+		return "{step: 2, dropped: true}"
+	case retentionKind{}:
+		return "{cohort: 2026-01-05, period: 3}"
+	case segmentKind{}:
+		return "{group: KR}"
+	}
+	return "{path: [signup, view]}"
+}
+
+// users checks a selection of users.
+func (c *checker) users(q *Query) {
+	k, ok := q.kind(), true
+	for _, key := range q.Users.set() {
+		if !slices.Contains(k.selects(), key) {
+			hint := usersHint(k)
+			if k.selects() == nil {
+				hint = "leave users out"
+			}
+			c.selection(q, key, hint, "users of a %s are not selected by %s", k.name(), key)
+			ok = false
+		}
+	}
+	if k.selects() == nil {
+		c.problem("users", "leave users out", "a %s answers its users already", k.name())
+		return
+	}
+	if ok {
+		k.selected(c, q)
+	}
+}
+
+// selection reports what is wrong with a key of a selection, unless it was reported.
+func (c *checker) selection(q *Query, key, hint, format string, args ...any) {
+	if c.bad[usersPrefix+key] {
+		return
+	}
+	at, ok := c.places[usersPrefix+key]
+	if !ok {
+		at = q.Users.Pos
+	}
+	c.report(at, hint, format, args...)
+}
+
+// selectedGroup checks which group of by is selected.
+func (c *checker) selectedGroup(q *Query, by []string, other bool) {
+	s := q.Users
+	switch {
+	case (s.Group != nil || s.Other) && len(by) == 0:
+		key := "group"
+		if s.Group == nil {
+			key = "other"
+		}
+		c.selection(q, key, "without by there are no groups", "users: %s without by", key)
+	case s.Group != nil && s.Other:
+		c.selection(q, "other", "leave one of the two out", "users: group and other")
+	case s.Other && !other:
+		c.selection(q, "other", "write other: true next to by as well", "users: other, but the answer has no group of the rest")
+	case s.Group != nil && len(s.Group) != len(by):
+		c.selection(q, "group", "write one value for each of "+strings.Join(by, ", ")+`, "" for a missing one`, "users: group needs %d values, got %d", len(by), len(s.Group))
+	}
+	for i, l := range s.Group {
+		if l.Text == "" && !l.Value.Missing() {
+			s.Group = slices.Clone(s.Group)
+			s.Group[i].Text = l.Value.String()
+		}
+	}
+}
+
+// label checks the label of a bucket or a cohort.
+func (c *checker) label(q *Query, key, label string, unit Unit) {
+	if unit >= Day {
+		if _, err := time.Parse(time.DateOnly, label); err != nil {
+			c.selection(q, key, fmt.Sprintf("write the label that the answer has, such as 2026-01-05 by %s", unit), "users: %s must be a date, got %s", key, quote(label))
+		}
+		return
+	}
+	if _, err := time.Parse(time.RFC3339, label); err != nil {
+		c.selection(q, key, fmt.Sprintf("write the label that the answer has, such as 2026-01-05T10:00:00Z by %s", unit), "users: %s must be a time, got %s", key, quote(label))
+	}
+}
+
+// selectedBucket checks which bucket is selected.
+func (c *checker) selectedBucket(q *Query, unit Unit) {
+	switch label := q.Users.Bucket; {
+	case label == "":
+	case unit == NoUnit:
+		c.selection(q, "bucket", "write bucket: day next to it as well", "users: bucket, but the answer has no buckets")
+	case unit <= Month:
+		c.label(q, "bucket", label, unit)
+	}
+}
+
+func (funnelKind) selected(c *checker, q *Query) {
+	f, s := q.Funnel, q.Users
+	steps := "there is one step, which is 1"
+	if n := len(f.Steps); n > 1 {
+		steps = fmt.Sprintf("the steps are 1 to %d", n)
+	}
+	switch {
+	case s.Step == 0:
+		c.selection(q, "step", "write users: {step: 1}; "+steps, "users of a funnel need a step")
+	case (s.Step < 1 || s.Step > len(f.Steps)) && !c.bad["steps"] && len(f.Steps) > 0:
+		c.selection(q, "step", steps, "users: no such step: %d", s.Step)
+	}
+	c.selectedGroup(q, f.By, f.Other)
+	c.selectedBucket(q, f.Bucket)
+}
+
+func (retentionKind) selected(c *checker, q *Query) {
+	r, s := q.Retention, q.Users
+	if s.Cohort == "" {
+		c.selection(q, "cohort", "write users: {cohort: 2026-01-05, period: 1}", "users of a retention need a cohort")
+	} else {
+		c.label(q, "cohort", s.Cohort, r.Cohort)
+	}
+	if s.HasPeriod && (s.Period < 0 || s.Period >= r.Periods) && r.Periods > 0 {
+		c.selection(q, "period", fmt.Sprintf("the periods are 0 to %d", r.Periods-1), "users: no such period: %d", s.Period)
+	} else if !s.HasPeriod && s.Period != 0 {
+		c.selection(q, "period", "", "users: period %d, but HasPeriod is not set", s.Period)
+	}
+}
+
+func (segmentKind) selected(c *checker, q *Query) {
+	s := q.Segment
+	c.selectedGroup(q, s.By, s.Other)
+	c.selectedBucket(q, s.Bucket)
+}
+
+func (cohortKind) selected(*checker, *Query) {}
+
+func (pathsKind) selected(c *checker, q *Query) {
+	a, s := q.Paths, q.Users
+	if len(s.Path) == 0 {
+		c.selection(q, "path", "write users: {path: [signup, view]}", "users of paths need a path")
+		return
+	}
+	if slices.Contains(s.Path, "") {
+		c.selection(q, "path", "", "users: an event has no name")
+	}
+	if n := len(s.Path); n > a.Steps+1 && !c.bad["steps"] {
+		c.selection(q, "path", "or ask for more steps", "users: a path of %d events; the answer has up to %d, the anchor included", n, a.Steps+1)
+	}
+	end, which := s.Path[0], "begin"
+	if a.Previous {
+		end, which = s.Path[len(s.Path)-1], "end"
+	}
+	if len(a.Anchor.Events) > 0 && !slices.Contains(a.Anchor.Events, end) && !c.bad["anchor"] {
+		c.selection(q, "path", "", "users: paths %s with the anchor, %s, not with %s", which, list(a.Anchor.Events), quote(end))
+	}
+}
