@@ -69,12 +69,12 @@ func prepare(q *query.Query, opt QueryOptions) (*query.Query, error) {
 		return &own, nil
 	}
 	switch {
-	case own.Cohort == nil:
-		return nil, errors.New("only a cohort can be kept")
+	case own.Cohort == nil && own.Users == nil:
+		return nil, errors.New("only a cohort, or the users of another query, can be kept")
 	case own.Name == "":
-		return nil, errors.New("a cohort is kept under the name of its query, which has none")
+		return nil, errors.New("users are kept under the name of their query, which has none")
 	case own.Sample < 1:
-		return nil, errors.New("a cohort of a sample cannot be kept")
+		return nil, errors.New("users of a sample cannot be kept")
 	}
 	return &own, nil
 }

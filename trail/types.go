@@ -80,15 +80,17 @@ func (e *RejectedError) Unwrap() []error {
 	return errs
 }
 
-// QueryOptions are how a query is run. Zero values are the defaults.
+// QueryOptions are how a query is run. Zero values are the defaults. Users, IDs and Save
+// are about a cohort and about a query with Users, whose answer is a cohort too; for
+// others Users and IDs change nothing, and Save is an error.
 type QueryOptions struct {
 	Sample  float64       // share of users, above 0 up to 1; 0 takes that of the query
 	Memory  int64         // bytes beyond the mapped files, of all workers: default 64 MiB
 	Timeout time.Duration // 0 for none but that of the context
 	Workers int           // at most; default and limit GOMAXPROCS
-	Users   bool          // a cohort lists the hashes of its users
+	Users   bool          // the answer has the hashes of the users
 	IDs     bool          // and their ids
-	Save    bool          // keeps the cohort under the name of the query
+	Save    bool          // keeps the users under the name of the query, which must have one; not of a sample
 }
 
 // ImportOptions say how files are read. Zero values are the defaults.
