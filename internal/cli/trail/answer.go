@@ -18,58 +18,17 @@ import (
 func answerText(q *query.Query, a *query.Answer) string {
 	switch {
 	case a.Funnel != nil:
-		return funnelText(a.Funnel)
+		return funnelText(q.Funnel, a.Funnel)
 	case a.Retention != nil:
 		return retentionText(q.Retention, a)
 	case a.Segment != nil:
 		return segmentText(q.Segment, a.Segment)
 	case a.Cohort != nil:
-		return cohortText(a.Cohort)
+		return cohortText(q, a.Cohort)
 	case a.Paths != nil:
 		return pathsText(a.Paths)
 	}
 	return ""
-}
-
-func funnelText(f *query.FunnelAnswer) string {
-	if len(f.Steps) == 0 {
-		return ""
-	}
-	var t show.Table
-	t.Text("STEP")
-	t.Figures("USERS", "OF FIRST", "OF PREVIOUS")
-	t.Text("")
-	first := f.Steps[0].Users
-	for i, s := range f.Steps {
-		previous := ""
-		if i > 0 {
-			previous = ratio(s.Users, f.Steps[i-1].Users)
-		}
-		t.Row(strconv.Itoa(i+1)+" "+s.Event, number(s.Users), ratio(s.Users, first), previous, show.Bar(float64(s.Users.N), float64(first.N)))
-	}
-	text := t.String()
-	if len(f.By) == 0 {
-		return text
-	}
-	var g show.Table
-	g.Text(strings.ToUpper(f.By[0]))
-	for i, s := range f.Steps {
-		g.Figures(strconv.Itoa(i+1) + " " + s.Event)
-		if i > 0 {
-			g.Figures("OF FIRST")
-		}
-	}
-	for _, group := range f.Groups {
-		cells := []string{shown(group.Values[0])}
-		for i, s := range group.Steps {
-			cells = append(cells, number(s.Users))
-			if i > 0 {
-				cells = append(cells, ratio(s.Users, group.Steps[0].Users))
-			}
-		}
-		g.Row(cells...)
-	}
-	return text + "\n" + g.String()
 }
 
 // retentionText writes a triangle: the share of each cohort that came back. A period that
@@ -131,7 +90,7 @@ func periodName(e query.Every, k int) string {
 		unit = "HOUR "
 	case e.Unit == query.Day, e.Elapsed == day:
 		unit = "DAY "
-	case e.Unit == query.Week, e.Elapsed == 7*day:
+	case e.Unit == query.Week, e.Unit == query.WeekSunday, e.Elapsed == 7*day:
 		unit = "WEEK "
 	case e.Unit == query.Month:
 		unit = "MONTH "
@@ -205,6 +164,8 @@ func periodBegin(e query.Every, zone *time.Location, t time.Time, k int) time.Ti
 		return t.Truncate(unit).Add(time.Duration(k) * unit)
 	case query.Week:
 		d -= (int(t.Weekday()) + 6) % 7
+	case query.WeekSunday:
+		d -= int(t.Weekday())
 	case query.Month:
 		d = 1
 	}
@@ -219,7 +180,7 @@ func addUnits(t time.Time, unit query.Unit, n int) time.Time {
 	switch unit {
 	case query.Month:
 		return t.AddDate(0, n, 0)
-	case query.Week:
+	case query.Week, query.WeekSunday:
 		return t.AddDate(0, 0, 7*n)
 	}
 	return t.AddDate(0, 0, n)
@@ -236,9 +197,7 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 	if s.Bucketed {
 		t.Text("TIME")
 	}
-	for _, by := range s.By {
-		t.Text(strings.ToUpper(by))
-	}
+	byHeads(&t, s.By)
 	t.Figures(measureName(q.Measure))
 	t.Text("")
 	most := 0.0
@@ -250,9 +209,7 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 		if s.Bucketed {
 			cells = append(cells, r.Bucket)
 		}
-		for _, v := range r.Group {
-			cells = append(cells, shown(v))
-		}
+		cells = append(cells, groupCells(s.By, r.Group, r.Other)...)
 		drawn := ""
 		if len(s.Rows) > 1 {
 			drawn = show.Bar(amount(r.Value), most)
@@ -262,31 +219,52 @@ func segmentText(q *query.Segment, s *query.SegmentAnswer) string {
 	return t.String()
 }
 
+// A column is a group that is shown as a column; of other, value is empty.
+type column struct {
+	value event.Value
+	other bool
+}
+
+func columnOf(r query.SegmentRow) column {
+	if r.Other {
+		return column{other: true}
+	}
+	return column{value: r.Group[0]}
+}
+
 // pivotGroups returns the groups of an answer by time and one property, the
-// largest first, if they are few enough for columns.
-func pivotGroups(s *query.SegmentAnswer) (groups []event.Value, ok bool) {
+// largest first and the others last, if they are few enough for columns.
+func pivotGroups(s *query.SegmentAnswer) (groups []column, ok bool) {
 	if !s.Bucketed || len(s.By) != 1 {
 		return nil, false
 	}
-	sums := make(map[event.Value]float64)
+	sums := make(map[column]float64)
 	for _, r := range s.Rows {
-		if _, seen := sums[r.Group[0]]; !seen {
-			groups = append(groups, r.Group[0])
+		c := columnOf(r)
+		if _, seen := sums[c]; !seen {
+			groups = append(groups, c)
 		}
-		sums[r.Group[0]] += amount(r.Value)
+		sums[c] += amount(r.Value)
 	}
-	slices.SortStableFunc(groups, func(a, b event.Value) int {
-		return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a.String(), b.String()))
+	slices.SortStableFunc(groups, func(a, b column) int {
+		if a.other != b.other {
+			return map[bool]int{true: 1, false: -1}[a.other]
+		}
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a.value.String(), b.value.String()))
 	})
 	return groups, len(groups) > 1 && len(groups) <= maxPivot
 }
 
 // pivotText has a line for each bucket and a column for each group.
-func pivotText(s *query.SegmentAnswer, groups []event.Value) string {
+func pivotText(s *query.SegmentAnswer, groups []column) string {
 	var t show.Table
 	t.Text("TIME")
 	for _, g := range groups {
-		t.Figures(shown(g))
+		if g.other {
+			t.Figures(others)
+		} else {
+			t.Figures(shown(g.value))
+		}
 	}
 	var cells []string
 	for i, r := range s.Rows {
@@ -295,7 +273,7 @@ func pivotText(s *query.SegmentAnswer, groups []event.Value) string {
 			cells[0] = r.Bucket
 			t.Row(cells...)
 		}
-		cells[1+slices.Index(groups, r.Group[0])] = measured(r.Value)
+		cells[1+slices.Index(groups, columnOf(r))] = measured(r.Value)
 	}
 	return t.String()
 }
@@ -319,20 +297,72 @@ func measureName(m query.Measure) string {
 	return fmt.Sprintf("P%d OF %s", m.Percentile, strings.ToUpper(m.Property))
 }
 
-func cohortText(c *query.CohortAnswer) string {
+// cohortText writes how many users a cohort has, or which of a question were selected.
+func cohortText(q *query.Query, c *query.CohortAnswer) string {
+	head, who := "COHORT", cmp.Or(c.Name, "-")
+	if q.Users != nil {
+		head, who = "WHO", selectedWho(q)
+	}
 	var t show.Table
-	t.Text("COHORT")
+	t.Text(head)
 	t.Figures("USERS")
-	t.Row(cmp.Or(c.Name, "-"), number(c.Users))
+	t.Row(who, number(c.Users))
 	return t.String()
 }
+
+// selectedWho says which users of a question were selected.
+func selectedWho(q *query.Query) string {
+	s := q.Users
+	var who, by []string
+	switch {
+	case q.Funnel != nil:
+		by = q.Funnel.By
+		step := func(n int) string { return fmt.Sprintf("step %d %s", n, strings.Join(q.Funnel.Steps[n-1].Events, "|")) }
+		text := "reached " + step(s.Step)
+		if s.Dropped && s.Step < len(q.Funnel.Steps) {
+			text += ", not " + step(s.Step+1)
+		}
+		who = append(who, text)
+	case q.Retention != nil:
+		text := "cohort " + s.Cohort
+		if s.HasPeriod {
+			text += fmt.Sprintf(", back in %s", strings.ToLower(periodName(q.Retention.Every, s.Period)))
+		}
+		who = append(who, text)
+	case q.Segment != nil:
+		by = q.Segment.By
+		text := "any event"
+		if len(q.Segment.Events) > 0 {
+			text = strings.Join(q.Segment.Events, "|")
+		}
+		who = append(who, text)
+	case q.Paths != nil:
+		who = append(who, pathText(s.Path))
+	}
+	for i, l := range s.Group {
+		text := l.Text
+		if l.Value.Missing() {
+			text = "(missing)"
+		}
+		who = append(who, by[i]+" "+text)
+	}
+	if s.Other {
+		who = append(who, "other "+strings.Join(by, ", "))
+	}
+	if s.Bucket != "" {
+		who = append(who, s.Bucket)
+	}
+	return strings.Join(who, "; ")
+}
+
+func pathText(events []string) string { return strings.Join(events, " → ") }
 
 func pathsText(p *query.PathsAnswer) string {
 	var t show.Table
 	t.Figures("USERS")
 	t.Text("PATH")
 	for _, path := range p.Paths {
-		t.Row(number(path.Users), strings.Join(path.Path, " → "))
+		t.Row(number(path.Users), pathText(path.Path))
 	}
 	return t.String()
 }

@@ -35,19 +35,20 @@ func TestAnswerText(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
+	funnel := &query.Query{Funnel: &query.Funnel{}}
 	steps := []query.FunnelStep{{Event: "view", Users: counted(2000)}, {Event: "cart|wish", Users: counted(800)}, {Event: "purchase", Users: counted(5)}}
-	f("funnel", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps}}, `
+	f("funnel", funnel, &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps}}, `
 STEP         USERS  OF FIRST  OF PREVIOUS
 1 view       2,000   100.0 %               ████████████████████████
 2 cart|wish    800    40.0 %       40.0 %  █████████▋
 3 purchase       5     0.2 %        0.6 %  ▏
 `)
-	f("funnel without users", nil, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}, {Event: "cart"}}}}, `
+	f("funnel without users", funnel, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}, {Event: "cart"}}}}, `
 STEP    USERS  OF FIRST  OF PREVIOUS
 1 view      0
 2 cart      0
 `)
-	f("funnel by country", nil, &query.Answer{Funnel: &query.FunnelAnswer{
+	f("funnel by country", funnel, &query.Answer{Funnel: &query.FunnelAnswer{
 		Steps: steps[:2], By: []string{"country"},
 		Groups: []query.FunnelGroup{
 			{Values: []event.Value{event.StringOf("KR")}, Steps: []query.FunnelStep{{Event: "view", Users: sampled(1500, 1400, 1620)}, {Event: "cart|wish", Users: sampled(300, 250, 350)}}},
@@ -61,6 +62,69 @@ STEP         USERS  OF FIRST  OF PREVIOUS
 COUNTRY        1 view  2 cart|wish  OF FIRST
 KR         1,500 ±120      300 ±50    20.0 %
 (missing)           0            0
+`)
+
+	timed := []query.FunnelStep{{Event: "view", Users: counted(2000)}, {Event: "cart", Users: counted(800), Time: &query.StepTime{Median: 59_999, P90: 5_400_000, Histogram: []query.TimeBucket{
+		{Below: time.Minute, Users: counted(500)}, {Below: 5 * time.Minute, Users: counted(0)}, {Below: 15 * time.Minute, Users: counted(300)},
+	}}}, {Event: "purchase", Users: counted(4), Time: &query.StepTime{Median: 90 * 86_400_000, P90: 100*86_400_000 + 3_600_000, Histogram: []query.TimeBucket{
+		{Below: 90 * 24 * time.Hour, Users: counted(1)}, {Users: sampled(3, 1, 5)},
+	}}}}
+	f("times of groups", &query.Query{Funnel: &query.Funnel{Times: query.FromPrevious}}, &query.Answer{Funnel: &query.FunnelAnswer{
+		Steps: timed, By: []string{"country", "device"}, Groups: []query.FunnelGroup{
+			{Values: []event.Value{event.StringOf("KR"), {}}, Steps: []query.FunnelStep{{Event: "view", Users: counted(1500)}, timed[1], {Event: "purchase"}}},
+			{Other: true, Steps: []query.FunnelStep{{Event: "view", Users: counted(500)}, {Event: "cart"}, {Event: "purchase"}}},
+		},
+	}}, `
+STEP        USERS  OF FIRST  OF PREVIOUS  MEDIAN         P90
+1 view      2,000   100.0 %                                   ████████████████████████
+2 cart        800    40.0 %       40.0 %    59 s  1 h 30 min  █████████▋
+3 purchase      4     0.2 %        0.5 %    90 d   100 d 1 h  ▏
+
+1 view → 2 cart  USERS
+less than 1 min    500  ████████████████████████
+1 min to 5 min       0
+5 min to 15 min    300  ██████████████▍
+
+2 cart → 3 purchase  USERS
+30 d to 90 d             1  ████████
+90 d or more          3 ±2  ████████████████████████
+
+COUNTRY  DEVICE     1 view  2 cart  OF FIRST  MEDIAN         P90  3 purchase  OF FIRST  MEDIAN  P90
+KR       (missing)   1,500     800    53.3 %    59 s  1 h 30 min           0     0.0 %
+(other)                500       0     0.0 %                               0     0.0 %
+`)
+	f("times from step 1", &query.Query{Funnel: &query.Funnel{Times: query.FromFirst}}, &query.Answer{Funnel: &query.FunnelAnswer{
+		Steps: []query.FunnelStep{{Event: "view", Users: counted(4)}, {Event: "cart"}, {Event: "purchase", Users: counted(4), Time: timed[2].Time}},
+	}}, `
+STEP        USERS  OF FIRST  OF PREVIOUS  MEDIAN        P90
+1 view          4   100.0 %                                  ████████████████████████
+2 cart          0     0.0 %        0.0 %
+3 purchase      4   100.0 %                 90 d  100 d 1 h  ████████████████████████
+
+1 view → 3 purchase  USERS
+30 d to 90 d             1  ████████
+90 d or more          3 ±2  ████████████████████████
+`)
+	f("trend", funnel, &query.Answer{Funnel: &query.FunnelAnswer{Steps: steps, Trend: []query.FunnelBucket{
+		{Bucket: "2026-01-05", Steps: []query.FunnelStep{{Event: "view", Users: counted(1000)}, {Event: "cart|wish", Users: counted(400)}, {Event: "purchase", Users: counted(20)}}},
+		{Bucket: "2026-01-12", Steps: []query.FunnelStep{{Event: "view", Users: counted(1100)}, {Event: "cart|wish", Users: counted(400)}, {Event: "purchase", Users: counted(0)}}},
+		{Bucket: "2026-01-19", Steps: []query.FunnelStep{{Event: "view", Users: sampled(500, 400, 600)}, {Event: "cart|wish", Users: counted(250)}, {Event: "purchase", Users: counted(5)}}},
+	}}}, `
+STEP         USERS  OF FIRST  OF PREVIOUS
+1 view       2,000   100.0 %               ████████████████████████
+2 cart|wish    800    40.0 %       40.0 %  █████████▋
+3 purchase       5     0.2 %        0.6 %  ▏
+
+TIME          1 view  2 cart|wish  OF FIRST  3 purchase  OF FIRST
+2026-01-05     1,000          400    40.0 %          20     2.0 %  ████████████████████████
+2026-01-12     1,100          400    36.4 %           0     0.0 %
+2026-01-19  500 ±100          250    50.0 %           5     1.0 %  ████████████
+`)
+	f("trend without buckets", funnel, &query.Answer{Funnel: &query.FunnelAnswer{Steps: []query.FunnelStep{{Event: "view"}}, Trend: []query.FunnelBucket{}}}, `
+STEP    USERS  OF FIRST  OF PREVIOUS
+1 view      0
+
+TIME  1 view
 `)
 
 	retention := &query.Query{Retention: &query.Retention{Every: query.Every{Elapsed: 168 * time.Hour}, Periods: 3, Cohort: query.Week, Zone: time.UTC}}
@@ -117,6 +181,19 @@ TIME                FR  KR
 2026-01-05           3   4
 2026-01-12  1,200 ±100   -
 `)
+	pivot.Rows = append(pivot.Rows, query.SegmentRow{Bucket: "2026-01-12", Other: true, Value: whole(5000)})
+	segment(&query.Segment{Bucket: query.Week}, pivot, "pivot with others", `
+TIME                FR  KR  (other)
+2026-01-05           3   4        -
+2026-01-12  1,200 ±100   -    5,000
+`)
+	segment(&query.Segment{}, &query.SegmentAnswer{By: []string{"country", "plan"}, Rows: []query.SegmentRow{
+		{Group: []event.Value{event.StringOf("KR"), event.IntOf(2)}, Value: whole(40)}, {Other: true, Value: whole(80)},
+	}}, "others", `
+COUNTRY  PLAN  COUNT
+KR       2        40  ████████████
+(other)           80  ████████████████████████
+`)
 	segment(&query.Segment{Bucket: query.Week}, &query.SegmentAnswer{Bucketed: true, Rows: []query.SegmentRow{
 		{Bucket: "2026-01-05", Value: whole(7)}, {Bucket: "2026-01-12", Value: whole(14)},
 	}}, "by week", `
@@ -124,10 +201,35 @@ TIME        COUNT
 2026-01-05      7  ████████████
 2026-01-12     14  ████████████████████████
 `)
-	f("cohort", nil, &query.Answer{Cohort: &query.CohortAnswer{Name: "buyers", Users: counted(1234)}}, `
+	f("cohort", &query.Query{Cohort: &query.Cohort{}}, &query.Answer{Cohort: &query.CohortAnswer{Name: "buyers", Users: counted(1234)}}, `
 COHORT  USERS
 buyers  1,234
 `)
+	who := func(doc, want string) {
+		t.Helper()
+		q, err := query.Parse("", []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := selectedWho(q); got != want {
+			t.Errorf("%s: got %s, want %s", doc, got, want)
+		}
+	}
+	funnel, err := query.Parse("", []byte("{funnel: {steps: [view, [cart, wish]], by: [country, n]}, users: {step: 1, dropped: true, group: [KR, \"\"]}, name: x}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f("users", funnel, &query.Answer{Cohort: &query.CohortAnswer{Name: "x", Users: counted(1234)}}, `
+WHO                                                                 USERS
+reached step 1 view, not step 2 cart|wish; country KR; n (missing)  1,234
+`)
+	who("{funnel: {steps: [a, b], bucket: day}, users: {step: 2, dropped: true, bucket: 2026-01-05}}", "reached step 2 b; 2026-01-05")
+	who("{funnel: {steps: [a, b], by: [c, d], other: true}, users: {step: 2, other: true}}", "reached step 2 b; other c, d")
+	who("{retention: {start: a, return: b, every: week, periods: 4}, users: {cohort: 2026-01-05}}", "cohort 2026-01-05")
+	who("{retention: {start: a, return: b, every: week, periods: 4}, users: {cohort: 2026-01-05, period: 0}}", "cohort 2026-01-05, back in week 0")
+	who("{segment: {bucket: day, by: c}, users: {bucket: 2026-01-05, group: 5}}", "any event; c 5; 2026-01-05")
+	who("{segment: {event: [a, b]}, users: {}}", "a|b")
+	who("{paths: {anchor: a}, users: {path: [a, b]}}", "a → b")
 	f("paths", nil, &query.Answer{Paths: &query.PathsAnswer{Paths: []query.Path{
 		{Path: []string{"signup", "view", "cart"}, Users: counted(41)}, {Path: []string{"signup"}, Users: counted(3)},
 	}}}, `

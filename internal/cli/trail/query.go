@@ -25,7 +25,7 @@ import (
 )
 
 const queryLong = `Query asks a store a question, which is a document of YAML or JSON: a funnel, a
-retention, a segment, a cohort or paths.
+retention, a segment, a cohort or paths. users: in it asks for the users behind a number.
 
 FOLDER is the store, FILE the document, and "-" is standard input.
 
@@ -47,6 +47,7 @@ go to standard error. A document with errors ends with exit code 1.`
 const queryExample = `  uniflow trail query shop.trail funnel.yaml
   uniflow trail query shop.trail -e '{funnel: {steps: [view, cart, purchase], within: 24h}}'
   uniflow trail query shop.trail retention.yaml --sample 0.1 --json
+  uniflow trail query shop.trail -e '{funnel: {steps: [view, cart]}, users: {step: 1, dropped: true}}' --ids
   uniflow trail query shop.trail funnel.yaml --explain clickhouse
   uniflow trail query --dsn clickhouse://reader:secret@localhost:8123/shop -f funnel.yaml`
 
@@ -94,8 +95,8 @@ func queryCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.dsn, "dsn", "", "ask the ClickHouse server at `URL` instead of the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
 	flags.Var(&o.timeout, "timeout", "stop after this `DURATION`; 0 for no limit")
 	flags.Var(&o.memory, "memory", "stop when the query needs more than `SIZE` of memory, not counting mapped files")
-	flags.BoolVar(&o.save, "save", false, "save the cohort under its name, for where: {cohort: NAME} in other questions")
-	flags.BoolVar(&o.ids, "ids", false, "print the users of the cohort, one per line")
+	flags.BoolVar(&o.save, "save", false, "save the users of a cohort, or of users: in another question, under the name of the document, for where: {cohort: NAME}")
+	flags.BoolVar(&o.ids, "ids", false, "print the users of a cohort, or of users: in another question, one per line")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not print the time and the bytes that it took")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	flags.Lookup("explain").NoOptDefVal = "plan"
@@ -194,8 +195,8 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 		q.Sample = float64(o.sample)
 	}
 	switch {
-	case (o.save || o.ids) && q.Cohort == nil:
-		return app.Usagef(command, "", "--save and --ids are about cohorts: the document asks for something else")
+	case (o.save || o.ids) && q.Cohort == nil && q.Users == nil:
+		return app.Usagef(command, usersHint(q), "--save and --ids are about users: the document asks for numbers")
 	case o.save && q.Name == "":
 		return app.Usagef(command, "add name: NAME to the document", "--save: the cohort has no name")
 	}
@@ -213,6 +214,20 @@ func (a commands) runQuery(ctx context.Context, command string, o *queryOptions)
 		return a.Print(strings.TrimRight(text, "\n") + "\n")
 	}
 	return a.showAnswer(o, q, answer)
+}
+
+// usersHint is what to add to a document that asks for numbers.
+func usersHint(q *query.Query) string {
+	users := "{step: 1}"
+	switch {
+	case q.Retention != nil:
+		users = "{cohort: 2026-01-05, period: 1}"
+	case q.Segment != nil:
+		users = "{}"
+	case q.Paths != nil:
+		users = "{path: [signup, view]}"
+	}
+	return "add users: " + users + " to the document for the users behind a number"
 }
 
 // limitError adds to an error of --timeout or --memory how to raise the limit. Other

@@ -1,7 +1,10 @@
 package trail
 
 import (
+	"fmt"
 	"math"
+	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -49,6 +52,52 @@ func shown(v event.Value) string {
 		return "(missing)"
 	}
 	return v.String()
+}
+
+// others stands for the groups beyond a limit.
+const others = "(other)"
+
+// byHeads adds a column for each property of groups.
+func byHeads(t *show.Table, by []string) {
+	for _, name := range by {
+		t.Text(strings.ToUpper(name))
+	}
+}
+
+// groupCells are the cells of a group below byHeads.
+func groupCells(by []string, values []event.Value, other bool) []string {
+	cells := make([]string, len(by))
+	if other {
+		cells[0] = others
+		return cells
+	}
+	for i, v := range values {
+		cells[i] = shown(v)
+	}
+	return cells
+}
+
+// taken writes how long people took, in the two largest units.
+func taken(d time.Duration) string {
+	const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
+	two := func(unit time.Duration, name string, part time.Duration, partName string) string {
+		text := fmt.Sprintf("%d %s", d/unit, name)
+		if rest := d % unit / part; rest > 0 {
+			text += fmt.Sprintf(" %d %s", rest, partName)
+		}
+		return text
+	}
+	switch {
+	case d >= day:
+		return two(day, "d", hour, "h")
+	case d >= hour:
+		return two(hour, "h", minute, "min")
+	case d >= minute:
+		return two(minute, "min", time.Second, "s")
+	case d >= time.Second:
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
 }
 
 // ratio writes one count as a share of another, empty if there is none.

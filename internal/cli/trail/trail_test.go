@@ -85,7 +85,7 @@ func TestTrailUsage(t *testing.T) {
 	f("--before 2999-01-01 is in the future: all events would be removed permanently", "drop", "--db", "x", "--before", "2999-01-01")
 	f("--timeout must not be negative", "query", "--db", "x", "-f", "q.yaml", "--timeout", "-1s")
 	f("--save and --ids need a store", "query", "--dsn", "clickhouse://localhost", "-f", "q.yaml", "--ids")
-	f("--save and --ids are about cohorts", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
+	f("--save and --ids are about users: the document asks for numbers", "query", "--db", "x", "--save", "-e", "paths: {anchor: a}")
 	f("--save: the cohort has no name\nhint: add name: NAME", "query", "--db", "x", "--save", "-e", "cohort: {did: {event: a}}")
 	f("--explain plan is not about --dsn", "query", "--dsn", "clickhouse://localhost", "-e", "paths: {anchor: a}", "--explain")
 	f("port 9000 is that of the native protocol", "query", "--dsn", "clickhouse://localhost:9000", "-e", "paths: {anchor: a}")
