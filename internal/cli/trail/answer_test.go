@@ -65,7 +65,7 @@ KR         1,500 ±120      300 ±50    20.0 %
 `)
 
 	timed := []query.FunnelStep{{Event: "view", Users: counted(2000)}, {Event: "cart", Users: counted(800), Time: &query.StepTime{Median: 59_999, P90: 5_400_000, Histogram: []query.TimeBucket{
-		{Below: time.Minute, Users: counted(500)}, {Below: 5 * time.Minute, Users: counted(0)}, {Below: 15 * time.Minute, Users: counted(300)},
+		{Below: time.Minute, Users: counted(500)}, {Below: 5 * time.Minute}, {Below: 15 * time.Minute}, {Below: 30 * time.Minute, Users: counted(300)}, {Below: time.Hour}, {Below: 3 * time.Hour, Users: counted(1)},
 	}}}, {Event: "purchase", Users: counted(4), Time: &query.StepTime{Median: 90 * 86_400_000, P90: 100*86_400_000 + 3_600_000, Histogram: []query.TimeBucket{
 		{Below: 90 * 24 * time.Hour, Users: counted(1)}, {Users: sampled(3, 1, 5)},
 	}}}}
@@ -80,10 +80,12 @@ STEP        USERS  OF FIRST  OF PREVIOUS  MEDIAN         P90
 2 cart        800    40.0 %       40.0 %    59 s  1 h 30 min  █████████▋
 3 purchase      4     0.2 %        0.5 %    90 d   100 d 1 h  ▏
 
-1 view → 2 cart  USERS
-less than 1 min    500  ████████████████████████
-1 min to 5 min       0
-5 min to 15 min    300  ██████████████▍
+1 view → 2 cart   USERS
+less than 1 min     500  ████████████████████████
+1 min to 15 min       0
+15 min to 30 min    300  ██████████████▍
+30 min to 1 h         0
+1 h to 3 h            1  ▏
 
 2 cart → 3 purchase  USERS
 30 d to 90 d             1  ████████

@@ -66,7 +66,8 @@ func timeCells(s query.FunnelStep) []string {
 	return []string{taken(time.Duration(s.Time.Median) * ms), taken(time.Duration(s.Time.P90) * ms)}
 }
 
-// histogramText has a line for each bucket of the time of a step.
+// histogramText has a line for each bucket of the time of a step. Empty buckets that
+// follow each other share one.
 func histogramText(name string, st *query.StepTime) string {
 	var t show.Table
 	t.Text(name)
@@ -76,31 +77,32 @@ func histogramText(name string, st *query.StepTime) string {
 	for _, b := range st.Histogram {
 		most = max(most, b.Users.N)
 	}
-	bounds := query.TimeBounds()
+	from := beginOf(st.Histogram[0])
 	for i, b := range st.Histogram {
-		below := time.Duration(0)
-		switch {
-		case i > 0:
-			below = st.Histogram[i-1].Below
-		case b.Below == 0:
-			below = bounds[len(bounds)-1]
-		default:
-			for _, bound := range bounds {
-				if bound < b.Below {
-					below = bound
-				}
-			}
+		if b.Users.N == 0 && i+1 < len(st.Histogram) && st.Histogram[i+1].Users.N == 0 {
+			continue
 		}
-		text := fmt.Sprintf("%s to %s", taken(below), taken(b.Below))
+		text := fmt.Sprintf("%s to %s", taken(from), taken(b.Below))
 		switch {
 		case b.Below == 0:
-			text = taken(below) + " or more"
-		case below == 0:
+			text = taken(from) + " or more"
+		case from == 0:
 			text = "less than " + taken(b.Below)
 		}
 		t.Row(text, number(b.Users), show.Bar(float64(b.Users.N), float64(most)))
+		from = b.Below
 	}
 	return t.String()
+}
+
+// beginOf returns the bound of the bucket before one.
+func beginOf(b query.TimeBucket) (from time.Duration) {
+	for _, bound := range query.TimeBounds() {
+		if b.Below == 0 || bound < b.Below {
+			from = bound
+		}
+	}
+	return from
 }
 
 // stepHeads adds the columns of stepCells.
