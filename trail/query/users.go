@@ -97,20 +97,18 @@ func (p *parser) users(n *doctree.Node, k kind, q *Query) {
 			p.bad[usersPrefix+name] = len(p.errs) > before
 		}})
 	}
-	for i := range n.Fields {
-		f := &n.Fields[i]
+	own := &doctree.Node{Kind: doctree.Map, Pos: n.Pos}
+	for _, f := range n.Fields {
+		if _, known := read[f.Name]; known && !slices.Contains(names, f.Name) {
+			p.report(Pos(f.Pos), usersHint(k), "users of a %s are not selected by %s", k.name(), f.Name)
+			p.errs[len(p.errs)-1].UnknownKey = f.Name
+			continue
+		}
 		p.places[usersPrefix+f.Name] = Pos(f.Value.Pos)
 		p.bad[usersPrefix+f.Name] = f.Value.Wrong
-		if _, other := read[f.Name]; other && !slices.Contains(names, f.Name) {
-			p.report(Pos(f.Pos), usersHint(k), "users of a %s are not selected by %s", k.name(), f.Name)
-			f.Value.Wrong = true
-		}
+		own.Fields = append(own.Fields, f)
 	}
-	known := slices.DeleteFunc(slices.Clone(n.Fields), func(f doctree.Field) bool {
-		_, known := read[f.Name]
-		return known && !slices.Contains(names, f.Name)
-	})
-	p.keys(&doctree.Node{Kind: doctree.Map, Pos: n.Pos, Fields: known}, "users", keys)
+	p.keys(own, "users", keys)
 }
 
 // group reads the values of a group: one, or a list of them.
