@@ -36,6 +36,7 @@ func trailQueryDef(o Options) *node.Def {
 			schema.Any("query").Required().Doc("The query: a map, or text in YAML."),
 			schema.Duration("timeout").Default("30s").Doc("The longest time for a query."),
 			schema.Bytes("memory").Default("64MiB").Range(1<<20, 1<<40).Doc("The most memory for a query, beyond the files of the store."),
+			schema.Bool("ids").Default(false).Doc("List the ids of the users of a cohort, or of a query with `users`, as `ids`."),
 			schema.Float("sample").Range(0, 1).Doc("The share of the users to look at, such as `0.1`; counts are scaled to all. Unset takes `sample` of the query."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "The payload for the expressions in the query."}},
@@ -62,7 +63,7 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	c := init.Config
 	n := &queryNode{
 		db: c.String("db"), pool: init.Pool, log: init.Log,
-		opt: trail.QueryOptions{Memory: c.Int("memory"), Timeout: c.Duration("timeout"), Sample: c.Float("sample")},
+		opt: trail.QueryOptions{Memory: c.Int("memory"), Timeout: c.Duration("timeout"), Sample: c.Float("sample"), IDs: c.Bool("ids")},
 	}
 	if c.Has("sample") && n.opt.Sample == 0 {
 		return nil, c.Errorf("sample", diag.CodeBadValue, "must be a share above 0, up to 1").WithHint("write one such as 0.1")

@@ -234,6 +234,8 @@ func TestTrailQuery(t *testing.T) {
 	f(`query: {segment: {event: view, where: {country: "$${c}"}}}`, `{"c":"R"}`, `{"rows":[{"value":0}]}`)
 	f(`query: {segment: {event: [view, buy], from: 2026-01-06T00:00:00Z, to: 2026-02-01}}`, `null`, `{"rows":[{"value":2}]}`)
 	f(`query: {segment: {event: [view, buy], from: "${from}"}}, sample: 1.0, timeout: 10s, memory: 8MiB`, `{"from":"2026-01-06T00:00:00Z"}`, `{"rows":[{"value":2}]}`)
+	f(`query: {cohort: {did: {event: buy, where: {country: "${c}"}}}}, ids: true`, `{"c":"FR"}`, `{"cohort":"","ids":["bob"],"users":1}`)
+	f(`query: {cohort: {did: buy}}`, `null`, `{"cohort":"","users":2}`)
 	// What a payload has stays data.
 	f(`query: "segment:\n  event: ${e}\n"`, `{"e":"view, fill: true}\n  by: country"}`, `{"rows":[{"value":0}]}`)
 
@@ -247,6 +249,7 @@ func TestTrailQuery(t *testing.T) {
 	}
 	bad(`query: {segment: {event: view, where: {price: {gt: "${1.0 / 0.0}"}}}}`, `{}`, "Infinity")
 	bad(`query: {funnel: {steps: [view, buy], within: "${within}"}}`, `{"within":"soon"}`, "soon")
+	bad(`query: {funnel: {steps: [view, buy]}, users: {step: "${n}"}}`, `{"n":5}`, "no such step: 5 (the steps are 1 to 2)")
 	bad(`query: {funnel: "${f}"}`, `{"f":{"stepz":[]}}`, `stepz`)
 	bad(`query: {segment: {where: {price: {contains: "${p}"}}}}`, `{"p":"x"}`, "price")
 	e := serve(t, `{kind: trail_query, name: n, db: %s, query: {funnel: "${f}"}}`, dir)
@@ -282,6 +285,9 @@ func TestTrailQueryDocument(t *testing.T) {
 	f("query: {funnel: {steps: '-${a'}}", "w.yaml:4:27: ", `a "${" has no "}"`)
 	f("query: |\n  funnel: {steps: '${a +}'}", "w.yaml:4:")
 	f("query: '{a: b: ${c}}'", "w.yaml:4:")
+	f("query:\n  users: {step: 3}\n  funnel: {steps: [a, b]}", "w.yaml:5:17: ", "query.users.step", "no such step: 3")
+	f("query:\n  users: {step: '${s}', stepp: 3}\n  funnel: {steps: [a, b]}", "w.yaml:5:", "query.users.stepp")
+	f("query:\n  users: {step: '${s}', period: 3}\n  funnel: {steps: [a, b]}", "w.yaml:5:", "query.users.period", "not selected by period")
 	f("query: null", "must be a query, got null")
 	f("query: 7", "must be a query, got an integer")
 	f("query: '${a}'", "must be a query, got a string")
