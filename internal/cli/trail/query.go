@@ -25,7 +25,7 @@ import (
 )
 
 const queryLong = `Query asks a store a question, which is a document of YAML or JSON: a funnel, a
-retention, a segment, a cohort or paths. users: in it asks for the users behind a number.
+retention, a segment, a cohort or paths. With users: it asks for the users behind a number.
 
 FOLDER is the store, FILE the document, and "-" is standard input.
 
@@ -95,8 +95,8 @@ func queryCommand(a commands) *cobra.Command {
 	flags.StringVar(&o.dsn, "dsn", "", "ask the ClickHouse server at `URL` instead of the store: clickhouse://USER:PASSWORD@HOST:PORT/DATABASE; better set as UNIFLOW_TRAIL_DSN if it has a password")
 	flags.Var(&o.timeout, "timeout", "stop after this `DURATION`; 0 for no limit")
 	flags.Var(&o.memory, "memory", "stop when the query needs more than `SIZE` of memory, not counting mapped files")
-	flags.BoolVar(&o.save, "save", false, "save the users of a cohort, or of users: in another question, under the name of the document, for where: {cohort: NAME}")
-	flags.BoolVar(&o.ids, "ids", false, "print the users of a cohort, or of users: in another question, one per line")
+	flags.BoolVar(&o.save, "save", false, "save the users of a cohort, or of a question with users, under its name, for where: {cohort: NAME}")
+	flags.BoolVar(&o.ids, "ids", false, "print the users of a cohort, or of a question with users, one per line")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "do not print the time and the bytes that it took")
 	flags.BoolVar(&o.asJSON, "json", false, "print JSON")
 	flags.Lookup("explain").NoOptDefVal = "plan"
