@@ -45,7 +45,7 @@ func TestCheckDefaults(t *testing.T) {
 	f(&Query{Cohort: &Cohort{Did: []Did{{Match: named("a")}, {AtMost: 3}}}}, "cohort:\n  did:\n    - a\n    - {times: {at_most: 3}}\n")
 	f(&Query{Paths: &Paths{Anchor: named("a")}}, "paths:\n  anchor: a\n")
 	f(&Query{Funnel: &Funnel{Steps: []Match{named("a")}, By: []string{"x"}}, Users: &Selection{Step: 1, Group: []Literal{lit}}},
-		"funnel: {steps: [a], by: x, by_step: first, limit: 1000, timezone: UTC}\nusers: {step: 1, group: 5}\n")
+		"funnel: {steps: [a], by: x, by_step: first, limit: 1000}\nusers: {step: 1, group: 5}\n")
 	q := &Query{Paths: &Paths{Anchor: named("a")}}
 	if err := q.Check(); err != nil || q.Sample != 1 || q.Paths.Steps != 4 || q.Paths.Top != 20 {
 		t.Errorf("got %+v, %+v, %v, want the defaults", q, q.Paths, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
+	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
@@ -244,19 +245,19 @@ func (p *parser) byStep(n *doctree.Node, to *ByStep) {
 
 // timesOf reads where the times of steps begin.
 func (p *parser) timesOf(n *doctree.Node, to *TimesOf) {
-	var s string
-	if p.text(n, "times", &s); s == "" {
+	if n.Wrong {
 		return
 	}
-	i := slices.Index(timesNames[:], s)
-	if i < 0 {
-		p.report(Pos(n.Pos), hintOf(s, timesNames[FromPrevious:], map[string]string{
-			"true": "previous, the time from the step before, or first", "yes": "previous or first", "step": "previous", "prev": "previous",
-			"before": "previous", "last": "previous", "start": "first", "total": "first", "1": "first",
-		}), "times must be from a step, got %s", quote(s))
+	i := slices.Index(timesNames[FromPrevious:], n.Text)
+	if !n.Scalar() || i < 0 {
+		hint := "previous is the time since the step before, first since step 1"
+		if near, ok := spell.Nearest(n.Text, timesNames[FromPrevious:]); ok && n.Scalar() {
+			hint = "did you mean " + near + "?"
+		}
+		p.report(Pos(n.Pos), hint, "times must be previous or first, got %s", p.got(n))
 		return
 	}
-	*to = TimesOf(i)
+	*to = FromPrevious + TimesOf(i)
 }
 
 func (p *parser) exclude(n *doctree.Node, number int, f *Funnel) {
@@ -336,7 +337,11 @@ func (funnelKind) check(c *checker, q *Query) {
 // trend checks the buckets of a funnel.
 func (c *checker) trend(f *Funnel) {
 	c.zone(&f.Zone)
+	_, zoned := c.places["timezone"]
+	_, bucketed := c.places["bucket"]
 	switch {
+	case zoned && !bucketed:
+		c.problem("timezone", "write bucket: day; from and to have their own, such as 2026-01-01T00:00:00+09:00", "timezone is that of buckets, and there is no bucket")
 	case f.Bucket > Month:
 		c.problem("bucket", "", "bucket: no such unit: %s", f.Bucket)
 	case f.Bucket == NoUnit:

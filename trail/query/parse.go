@@ -113,7 +113,7 @@ type key struct {
 var meantKeys = map[string]string{
 	"window": "within", "breakdown": "by", "group_by": "by", "groupby": "by", "group": "by", "filter": "where", "filters": "where",
 	"breakdowns": "by", "break_down": "by", "break_down_by": "by", "breakdown_by": "by", "split": "by", "split_by": "by", "segment_by": "by",
-	"at": "by_step", "by_at": "by_step", "at_step": "by_step", "breakdown_step": "by_step", "breakdown_at": "by_step", "attribution": "by_step",
+	"at": "by_step", "by_at": "by_step", "at_step": "by_step", "breakdown_step": "by_step", "breakdown_at": "by_step", "attribution": "by_step", "step": "steps or by_step",
 	"time_to_convert": "times", "conversion_time": "times", "time": "times", "timing": "times", "timings": "times", "durations": "times",
 	"trend": "bucket", "trends": "bucket", "over_time": "bucket", "others": "other", "rest": "other", "top": "limit", "max_groups": "limit",
 	"interval": "bucket or every", "granularity": "bucket", "tz": "timezone", "zone": "timezone", "time_zone": "timezone",
@@ -125,6 +125,9 @@ var meantKeys = map[string]string{
 	"value": "group", "values": "group", "by": "group",
 	"title": "name", "id": "name", "funnels": "funnel", "didnt": "did_not", "not_did": "did_not", "count": "times or measure",
 }
+
+// weekStarts are keys for the first day of a week, which is part of the unit here.
+var weekStarts = []string{"week_start", "weekstart", "week_starts", "week_starts_on", "first_day", "first_day_of_week", "start_of_week"}
 
 // keys reads a map with these keys; what is what messages call it.
 func (p *parser) keys(n *doctree.Node, what string, keys []key) {
@@ -163,6 +166,9 @@ func (p *parser) unknown(f *doctree.Field, what string, names []string) {
 		}
 	}
 	hint := hintOf(f.Name, names, meant)
+	if slices.Contains(weekStarts, strings.ToLower(f.Name)) {
+		hint = "weeks from Sunday are the unit week_sunday, those of week begin on Monday"
+	}
 	if (f.Name == "name" || f.Name == "sample" || f.Name == "users") && !slices.Contains(names, f.Name) && what != "a query" {
 		hint = f.Name + " stands at the top of the document, next to " + list(kindNames())
 	}
@@ -292,7 +298,14 @@ func (p *parser) boolean(n *doctree.Node, what string, to *bool) {
 	switch {
 	case n.Wrong:
 	case n.Kind != doctree.Bool:
-		p.report(Pos(n.Pos), "", "%s must be true or false, got %s", what, p.got(n))
+		hint := ""
+		switch strings.ToLower(n.Text) {
+		case "yes", "on", "y", "1":
+			hint = "write true"
+		case "no", "off", "n", "0":
+			hint = "write false"
+		}
+		p.report(Pos(n.Pos), hint, "%s must be true or false, got %s", what, p.got(n))
 	default:
 		*to = n.Bool()
 	}

@@ -76,7 +76,7 @@ func (p *parser) users(n *doctree.Node, k kind, q *Query) {
 	s := &Selection{Pos: p.places["users"]}
 	q.Users = s
 	read := map[string]func(n *doctree.Node){
-		"step":    func(n *doctree.Node) { p.counted(n, "step", 1, maxSteps, &s.Step) },
+		"step":    func(n *doctree.Node) { p.step(n, q.Funnel, &s.Step) },
 		"dropped": func(n *doctree.Node) { p.boolean(n, "dropped", &s.Dropped) },
 		"group":   func(n *doctree.Node) { p.group(n, &s.Group) },
 		"other":   func(n *doctree.Node) { p.boolean(n, "other", &s.Other) },
@@ -104,6 +104,10 @@ func (p *parser) users(n *doctree.Node, k kind, q *Query) {
 			p.errs[len(p.errs)-1].UnknownKey = f.Name
 			continue
 		}
+		if slices.Contains(q.by(), f.Name) && !slices.Contains(names, f.Name) {
+			p.report(Pos(f.Pos), "write group: with a value for each of "+strings.Join(q.by(), ", "), "unknown key %s in users", quote(f.Name))
+			continue
+		}
 		p.places[usersPrefix+f.Name] = Pos(f.Value.Pos)
 		p.bad[usersPrefix+f.Name] = f.Value.Wrong
 		own.Fields = append(own.Fields, f)
@@ -111,9 +115,37 @@ func (p *parser) users(n *doctree.Node, k kind, q *Query) {
 	p.keys(own, "users", keys)
 }
 
+// by returns the properties of the groups of a query.
+func (q *Query) by() []string {
+	switch {
+	case q.Funnel != nil:
+		return q.Funnel.By
+	case q.Segment != nil:
+		return q.Segment.By
+	}
+	return nil
+}
+
+// step reads the number of a step of a funnel.
+func (p *parser) step(n *doctree.Node, f *Funnel, to *int) {
+	if n.Kind != doctree.String {
+		p.counted(n, "step", 1, maxSteps, to)
+		return
+	}
+	hint := "write its number, from 1"
+	if i := slices.IndexFunc(f.Steps, func(m Match) bool { return slices.Contains(m.Events, n.Text) }); i >= 0 {
+		hint = fmt.Sprintf("write step: %d", i+1)
+	}
+	p.report(Pos(n.Pos), hint, "step must be the number of a step, got %s", quote(n.Text))
+}
+
 // group reads the values of a group: one, or a list of them.
 func (p *parser) group(n *doctree.Node, to *[]Literal) {
 	*to = []Literal{}
+	if n.Kind == doctree.Map {
+		p.report(Pos(n.Pos), "write the values alone, in the order of by: group: [KR, mobile]", "group must be a value or a list of them, got a map")
+		return
+	}
 	p.list(n, func(n *doctree.Node, _ int) {
 		if p.isLiteral(n, "group") {
 			*to = append(*to, literal(n))
@@ -276,6 +308,6 @@ func (pathsKind) selected(c *checker, q *Query) {
 		end, which = s.Path[len(s.Path)-1], "end"
 	}
 	if len(a.Anchor.Events) > 0 && !slices.Contains(a.Anchor.Events, end) && !c.bad["anchor"] {
-		c.selection(q, "path", "", "users: paths %s with the anchor, %s, not with %s", which, list(a.Anchor.Events), quote(end))
+		c.selection(q, "path", "write a list of the events in order of time, such as path: [signup, view]", "users: paths %s with the anchor, %s, not with %s", which, list(a.Anchor.Events), quote(end))
 	}
 }

@@ -125,7 +125,11 @@ func (p *parser) tests(property string, at Pos, n *doctree.Node) []Filter {
 		f := &n.Fields[i]
 		op := Op(slices.Index(opNames[:InCohort], f.Name))
 		if op > Between {
-			p.report(Pos(f.Pos), hintOf(f.Name, opNames[Exists:InCohort], meantOps), "%s: unknown operator %s", property, quote(f.Name))
+			hint := hintOf(f.Name, opNames[Exists:InCohort], meantOps)
+			if property == "not" || f.Name == "not" && f.Value.Kind == doctree.Map {
+				hint = "there is no not around a test: write ne, not_in, not_contains or not_matches"
+			}
+			p.report(Pos(f.Pos), hint, "%s: unknown operator %s", property, quote(f.Name))
 			continue
 		}
 		if f.Value.Wrong {
