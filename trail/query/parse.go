@@ -121,7 +121,7 @@ var meantKeys = map[string]string{
 	"aggregate": "measure", "metric": "measure", "period": "every", "length": "steps", "session_gap": "gap", "sampling": "sample",
 	"list_users": "users", "user_list": "users", "who": "users", "drilldown": "users", "drill_down": "users", "selection": "users",
 	"dropoff": "dropped", "drop_off": "dropped", "drop": "dropped", "dropped_off": "dropped", "lost": "dropped", "not_converted": "dropped",
-	"date": "bucket or cohort", "day": "bucket or cohort", "week": "bucket or cohort", "label": "bucket or cohort", "start": "cohort",
+	"date": "bucket or cohort", "day": "bucket or period", "week": "bucket or period", "month": "bucket or period", "label": "bucket or cohort", "start": "cohort",
 	"value": "group", "values": "group", "by": "group",
 	"title": "name", "id": "name", "funnels": "funnel", "didnt": "did_not", "not_did": "did_not", "count": "times or measure",
 }

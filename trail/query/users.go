@@ -105,7 +105,7 @@ func (p *parser) users(n *doctree.Node, k kind, q *Query) {
 			continue
 		}
 		if slices.Contains(q.by(), f.Name) && !slices.Contains(names, f.Name) {
-			p.report(Pos(f.Pos), "write group: with a value for each of "+strings.Join(q.by(), ", "), "unknown key %s in users", quote(f.Name))
+			p.report(Pos(f.Pos), "write group: in its place, with the value of "+strings.Join(q.by(), ", of "), "unknown key %s in users", quote(f.Name))
 			continue
 		}
 		p.places[usersPrefix+f.Name] = Pos(f.Value.Pos)
@@ -233,12 +233,12 @@ func (c *checker) selectedGroup(q *Query, by []string, other bool) {
 func (c *checker) label(q *Query, key, label string, unit Unit) {
 	if unit >= Day {
 		if _, err := time.Parse(time.DateOnly, label); err != nil {
-			c.selection(q, key, fmt.Sprintf("write the label that the answer has, such as 2026-01-05 by %s", unit), "users: %s must be a date, got %s", key, quote(label))
+			c.selection(q, key, "write the label that the answer has, such as 2026-01-05", "users: %s must be a date, got %s", key, quote(label))
 		}
 		return
 	}
 	if _, err := time.Parse(time.RFC3339, label); err != nil {
-		c.selection(q, key, fmt.Sprintf("write the label that the answer has, such as 2026-01-05T10:00:00Z by %s", unit), "users: %s must be a time, got %s", key, quote(label))
+		c.selection(q, key, "write the label that the answer has, such as 2026-01-05T10:00:00Z", "users: %s must be a time, got %s", key, quote(label))
 	}
 }
 
