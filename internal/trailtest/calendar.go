@@ -17,6 +17,8 @@ func periodOf(unit query.Unit, millis int64, zone *time.Location) int64 {
 		return int64(local.Year())*12 + int64(local.Month()) - 1
 	case query.Week:
 		return floorDiv(dayNumber(local)+3, 7) // 1970-01-01 was a Thursday
+	case query.WeekSunday:
+		return floorDiv(dayNumber(local)+4, 7)
 	case query.Day:
 		return dayNumber(local)
 	}
@@ -32,6 +34,8 @@ func periodLabel(unit query.Unit, n int64, zone *time.Location) string {
 		return time.Date(0, 1+time.Month(n), 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 	case query.Week:
 		return time.Unix((n*7-3)*86400, 0).UTC().Format(time.DateOnly)
+	case query.WeekSunday:
+		return time.Unix((n*7-4)*86400, 0).UTC().Format(time.DateOnly)
 	case query.Day:
 		return time.Unix(n*86400, 0).UTC().Format(time.DateOnly)
 	}

@@ -29,6 +29,11 @@ func (t *table) cohort(c *query.Cohort) *query.CohortAnswer {
 	return answer
 }
 
+func (t *table) cohortUsers(*query.Cohort, *query.Selection) []uint64 {
+	t.fail("a cohort is a list of users")
+	return nil
+}
+
 // didList returns for each entry whether a user has as many events as it asks for.
 func (t *table) didList(list []query.Did) []func(rows []row) bool {
 	var all []func([]row) bool

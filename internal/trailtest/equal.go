@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -73,10 +74,27 @@ func equalValue(what string, a, b event.Value) error {
 
 func quoted(v event.Value) string { return fmt.Sprintf("%s %q", v.Type(), v.String()) }
 
-func groupName(group []event.Value) string {
-	name := ""
-	for _, v := range group {
-		name += fmt.Sprintf(" %q", v.String())
+// equalGroup compares the values of two groups, each of which may be that of the rest.
+func equalGroup(what string, a, b []event.Value, otherA, otherB bool) error {
+	if err := first(differ(what+", other", otherA, otherB), differ(what+", properties", len(a), len(b))); err != nil {
+		return err
 	}
-	return name
+	for i := range a {
+		if err := equalValue(what, a[i], b[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupName names a group in errors.
+func groupName(values []event.Value, other bool) string {
+	if other {
+		return "other"
+	}
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = quoted(v)
+	}
+	return strings.Join(names, ", ")
 }

@@ -53,9 +53,9 @@ func TestEqual(t *testing.T) {
 	}
 	float := func(x float64) query.Measured { return query.Measured{Type: event.Float, Float: x} }
 	f(segment(row("x", float(1))), segment(row("x", float(1+1e-12))), "")
-	f(segment(row("x", float(1))), segment(row("x", float(1.001))), `row 1 ( "x"), value: number 1, and number 1.001`)
-	f(segment(row("x", float(1))), segment(row("x", query.Measured{Type: event.Int, Int: 1})), `row 1 ( "x"), value: number 1, and integer 1`)
-	f(segment(row("x", float(1))), segment(row("x", query.Measured{})), `row 1 ( "x"), value: number 1, and null`)
+	f(segment(row("x", float(1))), segment(row("x", float(1.001))), `row 1 ( string "x"), value: number 1, and number 1.001`)
+	f(segment(row("x", float(1))), segment(row("x", query.Measured{Type: event.Int, Int: 1})), `row 1 ( string "x"), value: number 1, and integer 1`)
+	f(segment(row("x", float(1))), segment(row("x", query.Measured{})), `row 1 ( string "x"), value: number 1, and null`)
 	f(segment(row("x", float(1+1e-12)), row("y", float(1))), segment(row("y", float(1+1e-12)), row("x", float(1))), "")
 	f(segment(row("x", float(1)), row("y", float(1))), segment(row("x", float(1))), "number of rows: 2, and 1")
 

@@ -67,7 +67,7 @@ func (t *table) test(x *query.Test) predicate {
 		return never
 	}
 	var expression *regexp.Regexp
-	if x.Op == query.Matches {
+	if x.Op == query.Matches || x.Op == query.NotMatches {
 		var err error
 		if expression, err = regexp.Compile(text(x.Literals[0])); err != nil {
 			t.fail("%w", err)
@@ -85,6 +85,10 @@ func (t *table) test(x *query.Test) predicate {
 			return equalsAny(v, x.Literals)
 		case query.Ne, query.NotIn:
 			return !equalsAny(v, x.Literals)
+		case query.NotContains:
+			return v.Missing() || !strings.Contains(v.Text(), text(x.Literals[0]))
+		case query.NotMatches:
+			return v.Missing() || !expression.MatchString(v.Text())
 		}
 		if v.Missing() {
 			return false
@@ -129,7 +133,7 @@ func sensible(x *query.Test, typ event.Type) error {
 		return nil
 	}
 	switch x.Op {
-	case query.Contains, query.Prefix, query.Suffix, query.Matches:
+	case query.Contains, query.Prefix, query.Suffix, query.Matches, query.NotContains, query.NotMatches:
 		if typ != event.String {
 			return fmt.Errorf("operator %d is for strings", x.Op)
 		}

@@ -6,39 +6,114 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A win is the level that a user, or one value of Same of a user, has reached.
+// A win is the winning chain of a user, or of one value of Same of a user: the longest
+// one, of several the one whose step 1 comes first, of those the one whose step 2 comes
+// first, and so on. Of a funnel in any order it is the window with the most steps, of
+// several the one that begins first.
 type win struct {
-	level int
-	first int64       // time of the first event of the winning chain
-	value event.Value // of By, at that event
+	hash   uint64 // of the user
+	level  int
+	times  []int64       // of its steps, of any order only of the first event; empty where nothing asks for them
+	values []event.Value // of By; all missing if the chain does not reach the step of ByStep
 }
 
-// better orders wins: the longest, then the earliest, then the smallest value.
+// better orders wins: the longest, then the earliest, then the smallest values.
 func better(a, b win) int {
-	return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(a.first, b.first), compareValues(a.value, b.value))
+	return cmp.Or(cmp.Compare(b.level, a.level), slices.Compare(a.times, b.times), slices.CompareFunc(a.values, b.values, compareValues))
+}
+
+// checkFunnel fails if parts of a funnel do not go together.
+func (t *table) checkFunnel(f *query.Funnel) {
+	t.require(f.Modes.StrictOrder || !f.Modes.AllowReentry, "allow_reentry goes with strict_order alone")
+	t.require(int(f.ByStep) >= int(query.LastStep) && int(f.ByStep) <= len(f.Steps), "there is no step %d", f.ByStep)
+	t.require(f.Bucket == query.NoUnit || len(f.By) == 0, "a trend goes without groups")
+	if f.AnyOrder {
+		t.require(f.Modes == query.Modes{} && len(f.Exclude) == 0, "order any goes without modes and exclusions")
+		t.require(f.ByStep == 0 || f.ByStep == 1, "order any goes without a chosen step")
+		t.require(f.Times == query.NoTimes && f.Bucket == query.NoUnit, "order any goes without times and a trend")
+	}
 }
 
 func (t *table) funnel(f *query.Funnel) *query.FunnelAnswer {
-	var steps, excludes []predicate
+	t.checkFunnel(f)
+	if t.err != nil {
+		return nil
+	}
+	all := t.wins(f, t.steps(f))
+	answer := &query.FunnelAnswer{Steps: funnelSteps(f, all, f.Times), By: f.By}
+	groups, rest := funnelGroups(f, all)
+	for _, g := range groups {
+		answer.Groups = append(answer.Groups, query.FunnelGroup{Values: g[0].values, Steps: funnelSteps(f, g, f.Times)})
+	}
+	if f.Other && len(rest) > 0 {
+		answer.Groups = append(answer.Groups, query.FunnelGroup{Other: true, Steps: funnelSteps(f, rest, f.Times)})
+	}
+	for _, b := range t.trend(f) {
+		answer.Trend = append(answer.Trend, query.FunnelBucket{Bucket: b.label, Steps: funnelSteps(f, b.wins, query.NoTimes)})
+	}
+	return answer
+}
+
+// funnelUsers returns the users behind a number of a funnel.
+func (t *table) funnelUsers(f *query.Funnel, s *query.Selection) []uint64 {
+	t.checkFunnel(f)
+	t.require(s.Step >= 1 && s.Step <= len(f.Steps), "there is no step %d", s.Step)
+	t.require(s.Bucket == "" || f.Bucket != query.NoUnit, "the funnel has no trend")
+	t.checkGroup(s, f.By, f.Other)
+	if t.err != nil {
+		return nil
+	}
+	wins := t.wins(f, t.steps(f))
+	groups, rest := funnelGroups(f, wins)
+	switch {
+	case s.Bucket != "":
+		wins = nil
+		for _, b := range t.trend(f) {
+			if b.label == s.Bucket {
+				wins = b.wins
+			}
+		}
+	case s.Other:
+		wins = rest
+	case s.Group != nil:
+		wins = nil
+		for _, g := range groups {
+			if isGroup(g[0].values, s.Group) {
+				wins = g
+			}
+		}
+	}
+	var users []uint64
+	for _, w := range wins {
+		if w.level == s.Step || w.level > s.Step && !s.Dropped {
+			users = append(users, w.hash)
+		}
+	}
+	return users
+}
+
+func (t *table) steps(f *query.Funnel) []predicate {
+	var steps []predicate
 	for _, m := range f.Steps {
 		steps = append(steps, t.match(m))
 	}
+	return steps
+}
+
+// wins returns the winning chain of each user who has one. The steps are those of the
+// funnel, or stricter ones.
+func (t *table) wins(f *query.Funnel, steps []predicate) []win {
+	var excludes []predicate
 	for _, x := range f.Exclude {
 		excludes = append(excludes, t.match(x.Match))
 	}
-	if f.Modes.AllowReentry && !f.Modes.StrictOrder {
-		t.fail("allow_reentry goes with strict_order alone")
-	}
-	if f.AnyOrder && (f.Modes != query.Modes{} || len(f.Exclude) > 0) {
-		t.fail("order any goes without modes and exclusions")
-	}
-	reached := make([]int, len(steps))
-	groups := map[event.Value][]int{}
+	var all []win
 	for _, rows := range t.users {
 		var wins []win
 		for _, part := range partition(bounded(rows, f.Bounds), f.Same) {
@@ -52,38 +127,115 @@ func (t *table) funnel(f *query.Funnel) *query.FunnelAnswer {
 			continue
 		}
 		best := slices.MinFunc(wins, better)
-		if best.level == 0 {
-			continue
-		}
-		if groups[best.value] == nil {
-			groups[best.value] = make([]int, len(steps))
-		}
-		for k := range best.level {
-			reached[k]++
-			groups[best.value][k]++
+		best.hash = rows[0].hash
+		if best.level > 0 {
+			all = append(all, best)
 		}
 	}
-	answer := &query.FunnelAnswer{Steps: funnelSteps(f, reached), By: f.By}
-	if len(f.By) == 0 {
-		return answer
-	}
-	for v, counts := range groups {
-		answer.Groups = append(answer.Groups, query.FunnelGroup{Values: []event.Value{v}, Steps: funnelSteps(f, counts)})
-	}
-	slices.SortFunc(answer.Groups, func(a, b query.FunnelGroup) int {
-		return cmp.Or(cmp.Compare(b.Steps[0].Users.N, a.Steps[0].Users.N), slices.CompareFunc(a.Values, b.Values, compareValues))
-	})
-	limit := cmp.Or(f.Limit, 1000)
-	answer.Groups = answer.Groups[:min(limit, len(answer.Groups))]
-	return answer
+	return all
 }
 
-func funnelSteps(f *query.Funnel, counts []int) []query.FunnelStep {
-	steps := make([]query.FunnelStep, len(counts))
-	for k, n := range counts {
-		steps[k] = query.FunnelStep{Event: strings.Join(f.Steps[k].Events, "|"), Users: number(n)}
+// funnelGroups divides wins by their values: into the groups that are answered, in
+// order, and the wins of all other groups.
+func funnelGroups(f *query.Funnel, all []win) (groups [][]win, rest []win) {
+	if len(f.By) == 0 {
+		return nil, nil
+	}
+	by := map[string][]win{}
+	for _, w := range all {
+		key := fmt.Sprintf("%q", w.values)
+		by[key] = append(by[key], w)
+	}
+	groups = slices.SortedFunc(maps.Values(by), func(a, b []win) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), slices.CompareFunc(a[0].values, b[0].values, compareValues))
+	})
+	limit := min(cmp.Or(f.Limit, 1000), len(groups))
+	return groups[:limit], slices.Concat(groups[limit:]...)
+}
+
+// A trendBucket is the funnel of one bucket.
+type trendBucket struct {
+	label string
+	wins  []win
+}
+
+// trend returns the funnel of each bucket that has users: that in which step 1 matches
+// only events of the bucket. An event of step 1 in a later bucket is an event like all
+// others there, so that it ends a chain with strict_order. What comes before the first
+// event of step 1 never changes a chain, so that events before the bucket can stay.
+func (t *table) trend(f *query.Funnel) []trendBucket {
+	if f.Bucket == query.NoUnit {
+		return nil
+	}
+	zone := cmp.Or(f.Zone, time.UTC)
+	steps := t.steps(f)
+	buckets := map[int64]bool{}
+	for _, rows := range t.users {
+		for _, r := range bounded(rows, f.Bounds) {
+			if steps[0](r) {
+				buckets[periodOf(f.Bucket, r.time, zone)] = true
+			}
+		}
+	}
+	var trend []trendBucket
+	for _, n := range slices.Sorted(maps.Keys(buckets)) {
+		inBucket := slices.Clone(steps)
+		inBucket[0] = func(r row) bool { return steps[0](r) && periodOf(f.Bucket, r.time, zone) == n }
+		if wins := t.wins(f, inBucket); len(wins) > 0 { // with Same, an event of step 1 may take no part
+			trend = append(trend, trendBucket{periodLabel(f.Bucket, n, zone), wins})
+		}
+	}
+	return trend
+}
+
+func funnelSteps(f *query.Funnel, wins []win, times query.TimesOf) []query.FunnelStep {
+	steps := make([]query.FunnelStep, len(f.Steps))
+	for k := range steps {
+		n := 0
+		var took []int64
+		for _, w := range wins {
+			if w.level <= k {
+				continue
+			}
+			n++
+			switch {
+			case k > 0 && times == query.FromPrevious:
+				took = append(took, w.times[k]-w.times[k-1])
+			case k > 0 && times == query.FromFirst:
+				took = append(took, w.times[k]-w.times[0])
+			}
+		}
+		steps[k] = query.FunnelStep{Event: strings.Join(f.Steps[k].Events, "|"), Users: number(n), Time: stepTime(took)}
 	}
 	return steps
+}
+
+// stepTime sums up how many milliseconds users took; nil if there are none.
+func stepTime(took []int64) *query.StepTime {
+	n := len(took)
+	if n == 0 {
+		return nil
+	}
+	slices.Sort(took)
+	s := &query.StepTime{Median: took[nearestRank(50, n)-1], P90: took[nearestRank(90, n)-1]}
+	var buckets []query.TimeBucket
+	from := int64(0)
+	for _, below := range append(query.TimeBounds(), 0) { // 0 for the bucket without a bound
+		users := 0
+		for _, ms := range took {
+			users += boolInt(ms >= from && (below == 0 || ms < below.Milliseconds()))
+		}
+		buckets = append(buckets, query.TimeBucket{Below: below, Users: number(users)})
+		from = below.Milliseconds()
+	}
+	for buckets[0].Users.N == 0 {
+		buckets = buckets[1:]
+	}
+	for buckets[len(buckets)-1].Users.N == 0 {
+		buckets = buckets[:len(buckets)-1]
+	}
+	s.Histogram = buckets
+	return s
 }
 
 // partition splits rows by the value of a property; those without one take no part.
@@ -121,14 +273,21 @@ func inOrder(f *query.Funnel, steps, excludes []predicate, rows []row) win {
 	sortEntries(entries)
 	s := search{steps: len(steps), window: f.Within.Milliseconds(), noLimit: f.NoLimit, modes: f.Modes}
 	level, seen := s.level(entries)
-	if level == 0 {
-		return win{}
-	}
 	w := win{level: level}
-	if len(f.By) > 0 {
-		w.first, _ = s.earliest(entries[:seen], level) // there is one: level found it
-		w.value = smallest(rows, f.By[0], func(r row) bool { return r.time == w.first && steps[0](r) })
+	if level == 0 || len(f.By) == 0 && f.Times == query.NoTimes {
+		return w
 	}
+	w.times = s.winner(entries[:seen], level)
+	step := int(f.ByStep)
+	switch f.ByStep {
+	case 0:
+		step = 1
+	case query.LastStep:
+		step = level
+	}
+	w.values = smallest(rows, f.By, func(r row) bool {
+		return step <= level && r.time == w.times[step-1] && steps[step-1](r)
+	})
 	return w
 }
 
@@ -154,18 +313,28 @@ func inTieOrder(steps []predicate, rows []row) []row {
 	return rows
 }
 
-// smallest returns the smallest value of a property among rows that pass.
-func smallest(rows []row, property string, pass predicate) event.Value {
-	var values []event.Value
+// smallest returns the smallest values of properties among rows that pass, compared
+// from left to right; all are of one row. If none passes all are missing.
+//
+// All rows of one time that match the step of ByStep pass, also those that the chain
+// could not use there: with strict_once the event may be another step, with
+// strict_deduplication it may end the chain. Which of them a chain took cannot be seen.
+func smallest(rows []row, properties []string, pass predicate) []event.Value {
+	var tuples [][]event.Value
 	for _, r := range rows {
-		if pass(r) {
-			values = append(values, r.values[property])
+		if !pass(r) {
+			continue
 		}
+		var values []event.Value
+		for _, p := range properties {
+			values = append(values, r.values[p])
+		}
+		tuples = append(tuples, values)
 	}
-	if len(values) == 0 {
-		return event.Value{}
+	if len(tuples) == 0 {
+		return make([]event.Value, len(properties))
 	}
-	return slices.MinFunc(values, compareValues)
+	return slices.MinFunc(tuples, func(a, b []event.Value) int { return slices.CompareFunc(a, b, compareValues) })
 }
 
 // anyOrder counts the distinct steps that lie in one window. The winner begins
@@ -189,11 +358,11 @@ func anyOrder(f *query.Funnel, steps []predicate, rows []row) win {
 			}
 		}
 		if level > best.level {
-			best = win{level: level, first: first.time}
+			best = win{level: level, times: []int64{first.time}}
 		}
 	}
 	if len(f.By) > 0 && best.level > 0 {
-		best.value = smallest(rows, f.By[0], func(r row) bool { return r.time == best.first && isStep(r) })
+		best.values = smallest(rows, f.By, func(r row) bool { return r.time == best.times[0] && isStep(r) })
 	}
 	return best
 }
@@ -208,12 +377,22 @@ func equalFunnel(a, b *query.FunnelAnswer, _ float64) error {
 	}
 	for i := range min(len(a.Groups), len(b.Groups)) {
 		x, y := a.Groups[i], b.Groups[i]
-		where := fmt.Sprintf("group %d (%s)", i+1, quoted(x.Values[0]))
-		if err := first(equalValue(where, x.Values[0], y.Values[0]), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
+		where := fmt.Sprintf("group %d (%s)", i+1, groupName(x.Values, x.Other))
+		if err := first(equalGroup(where, x.Values, y.Values, x.Other, y.Other), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
 			return err
 		}
 	}
-	return differ("number of groups", len(a.Groups), len(b.Groups))
+	if err := differ("number of groups", len(a.Groups), len(b.Groups)); err != nil {
+		return err
+	}
+	for i := range min(len(a.Trend), len(b.Trend)) {
+		x, y := a.Trend[i], b.Trend[i]
+		where := fmt.Sprintf("bucket %d (%s)", i+1, x.Bucket)
+		if err := first(differ(where, x.Bucket, y.Bucket), equalSteps(where+", ", x.Steps, y.Steps)); err != nil {
+			return err
+		}
+	}
+	return differ("number of buckets", len(a.Trend), len(b.Trend))
 }
 
 func equalSteps(where string, a, b []query.FunnelStep) error {
@@ -222,11 +401,23 @@ func equalSteps(where string, a, b []query.FunnelStep) error {
 	}
 	for i := range a {
 		at := fmt.Sprintf("%sstep %d", where, i+1)
-		if err := first(differ(at, a[i].Event, b[i].Event), differ(at+" ("+a[i].Event+"), users", a[i].Users, b[i].Users)); err != nil {
+		named := at + " (" + a[i].Event + ")"
+		if err := first(
+			differ(at, a[i].Event, b[i].Event),
+			differ(named+", users", a[i].Users, b[i].Users),
+			equalTime(named+", time", a[i].Time, b[i].Time),
+		); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func equalTime(what string, a, b *query.StepTime) error {
+	if a == nil || b == nil {
+		return differ(what+" is there", a != nil, b != nil)
+	}
+	return differ(what, *a, *b)
 }
 
 func (d *caseGenerator) funnel() *query.Funnel {

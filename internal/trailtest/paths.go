@@ -3,14 +3,41 @@ package trailtest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
 func (t *table) paths(p *query.Paths) *query.PathsAnswer {
+	answer := &query.PathsAnswer{}
+	for _, w := range t.walks(p) {
+		answer.Paths = append(answer.Paths, query.Path{Path: w.path, Users: number(len(w.users))})
+	}
+	return answer
+}
+
+// pathsUsers returns the users of a path that is answered.
+func (t *table) pathsUsers(p *query.Paths, s *query.Selection) []uint64 {
+	t.require(len(s.Path) > 0, "users of paths need a path")
+	for _, w := range t.walks(p) {
+		if slices.Equal(w.path, s.Path) {
+			return w.users
+		}
+	}
+	return nil
+}
+
+// A walk is a path and the users who went it.
+type walk struct {
+	path  []string
+	users []uint64
+}
+
+// walks returns the paths that are answered, in order.
+func (t *table) walks(p *query.Paths) []*walk {
 	anchors, where := t.match(p.Anchor), t.filter(p.Where)
-	counts, walked := map[string]int{}, map[string][]string{}
+	byPath := map[string]*walk{}
 	for _, rows := range t.users {
 		rows = slices.DeleteFunc(bounded(rows, p.Bounds), func(r row) bool { return !where(r) })
 		if p.Previous {
@@ -34,18 +61,15 @@ func (t *table) paths(p *query.Paths) *query.PathsAnswer {
 			slices.Reverse(path)
 		}
 		key := fmt.Sprintf("%q", path)
-		walked[key] = path
-		counts[key]++
+		if byPath[key] == nil {
+			byPath[key] = &walk{path: path}
+		}
+		byPath[key].users = append(byPath[key].users, rows[at].hash)
 	}
-	answer := &query.PathsAnswer{}
-	for key, n := range counts {
-		answer.Paths = append(answer.Paths, query.Path{Path: walked[key], Users: number(n)})
-	}
-	slices.SortFunc(answer.Paths, func(a, b query.Path) int {
-		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), slices.Compare(a.Path, b.Path))
+	walks := slices.SortedFunc(maps.Values(byPath), func(a, b *walk) int {
+		return cmp.Or(cmp.Compare(len(b.users), len(a.users)), slices.Compare(a.path, b.path))
 	})
-	answer.Paths = answer.Paths[:min(cmp.Or(p.Top, 20), len(answer.Paths))]
-	return answer
+	return walks[:min(cmp.Or(p.Top, 20), len(walks))]
 }
 
 func equalPaths(a, b *query.PathsAnswer, _ float64) error {

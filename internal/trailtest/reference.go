@@ -26,39 +26,42 @@ import (
 // A kind is a kind of query: how it is answered, compared and drawn.
 type kind struct {
 	name    string
-	weight  int // how many of 10 queries that are drawn are of the kind
+	keys    []string // of the selections of its users
+	weight  int      // how many of 10 queries that are drawn are of the kind
 	of      func(*query.Query) bool
 	answers func(*query.Answer) bool
 	answer  func(*table, *query.Query, *query.Answer)
+	users   func(*table, *query.Query) []uint64 // behind the number that Users of the query selects
 	equal   func(a, b *query.Answer, tolerance float64) error
 	draw    func(*caseGenerator, *query.Query)
 }
 
 // newKind makes a kind of the fields of queries and answers that it has.
-func newKind[Q, A any](name string, weight int, q func(*query.Query) **Q, a func(*query.Answer) **A,
-	answer func(*table, *Q) *A, equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
+func newKind[Q, A any](name string, weight int, keys []string, q func(*query.Query) **Q, a func(*query.Answer) **A,
+	answer func(*table, *Q) *A, users func(*table, *Q, *query.Selection) []uint64, equal func(a, b *A, tolerance float64) error, draw func(*caseGenerator) *Q,
 ) kind {
 	return kind{
-		name: name, weight: weight,
+		name: name, weight: weight, keys: keys,
 		of:      func(in *query.Query) bool { return *q(in) != nil },
 		answers: func(in *query.Answer) bool { return *a(in) != nil },
 		answer:  func(t *table, in *query.Query, out *query.Answer) { *a(out) = answer(t, *q(in)) },
+		users:   func(t *table, in *query.Query) []uint64 { return users(t, *q(in), in.Users) },
 		equal:   func(x, y *query.Answer, tolerance float64) error { return equal(*a(x), *a(y), tolerance) },
 		draw:    func(d *caseGenerator, to *query.Query) { *q(to) = draw(d) },
 	}
 }
 
 var kinds = []kind{
-	newKind("funnel", 4, func(q *query.Query) **query.Funnel { return &q.Funnel },
-		func(a *query.Answer) **query.FunnelAnswer { return &a.Funnel }, (*table).funnel, equalFunnel, (*caseGenerator).funnel),
-	newKind("retention", 2, func(q *query.Query) **query.Retention { return &q.Retention },
-		func(a *query.Answer) **query.RetentionAnswer { return &a.Retention }, (*table).retention, equalRetention, (*caseGenerator).retention),
-	newKind("segment", 2, func(q *query.Query) **query.Segment { return &q.Segment },
-		func(a *query.Answer) **query.SegmentAnswer { return &a.Segment }, (*table).segment, equalSegment, (*caseGenerator).segment),
-	newKind("cohort", 1, func(q *query.Query) **query.Cohort { return &q.Cohort },
-		func(a *query.Answer) **query.CohortAnswer { return &a.Cohort }, (*table).cohort, equalCohort, (*caseGenerator).cohort),
-	newKind("paths", 1, func(q *query.Query) **query.Paths { return &q.Paths },
-		func(a *query.Answer) **query.PathsAnswer { return &a.Paths }, (*table).paths, equalPaths, (*caseGenerator).paths),
+	newKind("funnel", 4, []string{"step", "dropped", "bucket", "group", "other"}, func(q *query.Query) **query.Funnel { return &q.Funnel },
+		func(a *query.Answer) **query.FunnelAnswer { return &a.Funnel }, (*table).funnel, (*table).funnelUsers, equalFunnel, (*caseGenerator).funnel),
+	newKind("retention", 2, []string{"cohort", "period"}, func(q *query.Query) **query.Retention { return &q.Retention },
+		func(a *query.Answer) **query.RetentionAnswer { return &a.Retention }, (*table).retention, (*table).retentionUsers, equalRetention, (*caseGenerator).retention),
+	newKind("segment", 2, []string{"bucket", "group", "other"}, func(q *query.Query) **query.Segment { return &q.Segment },
+		func(a *query.Answer) **query.SegmentAnswer { return &a.Segment }, (*table).segment, (*table).segmentUsers, equalSegment, (*caseGenerator).segment),
+	newKind("cohort", 1, nil, func(q *query.Query) **query.Cohort { return &q.Cohort },
+		func(a *query.Answer) **query.CohortAnswer { return &a.Cohort }, (*table).cohort, (*table).cohortUsers, equalCohort, (*caseGenerator).cohort),
+	newKind("paths", 1, []string{"path"}, func(q *query.Query) **query.Paths { return &q.Paths },
+		func(a *query.Answer) **query.PathsAnswer { return &a.Paths }, (*table).paths, (*table).pathsUsers, equalPaths, (*caseGenerator).paths),
 }
 
 // A row is an event as the reference sees it, its values in the types of the
@@ -81,13 +84,21 @@ type table struct {
 
 func (t *table) fail(format string, args ...any) { t.err = cmp.Or(t.err, fmt.Errorf(format, args...)) }
 
+// require fails unless something is so.
+func (t *table) require(ok bool, format string, args ...any) {
+	if !ok {
+		t.fail(format, args...)
+	}
+}
+
 // Answer answers a query the naive way. Events may come in any order; of those
 // that are equal in user, time and a non-empty id the first counts. Values must fit
 // the schema, integers also as numbers. Cohorts are the kept ones, by name, as
 // hashes of their users.
 //
 // Stats are left empty, warnings too, and Sample must be 0 or 1. A cohort always
-// comes with the users found, but without their ids.
+// comes with the users found, but without their ids; so does the answer to a query
+// that selects users.
 func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts map[string][]uint64) (*query.Answer, error) {
 	if q.Sample != 0 && q.Sample != 1 {
 		return nil, errors.New("the reference takes no samples")
@@ -99,7 +110,12 @@ func Answer(events []event.Event, schema event.Schema, q *query.Query, cohorts m
 	for _, k := range kinds {
 		if k.of(q) {
 			answer := &query.Answer{}
-			if k.answer(t, q, answer); t.err != nil {
+			if q.Users == nil {
+				k.answer(t, q, answer)
+			} else {
+				answer.Cohort = t.usersOf(k, q)
+			}
+			if t.err != nil {
 				return nil, t.err
 			}
 			if answer.Cohort != nil {

@@ -11,23 +11,60 @@ import (
 )
 
 func (t *table) retention(q *query.Retention) *query.RetentionAnswer {
+	cohorts := map[string]*query.RetentionCohort{}
+	for _, u := range t.returns(q) {
+		c := cohorts[u.cohort]
+		if c == nil {
+			c = &query.RetentionCohort{Start: u.cohort, Periods: make([]query.Number, q.Periods)}
+			cohorts[u.cohort] = c
+		}
+		c.Size.N++
+		for k, counts := range u.periods {
+			c.Periods[k].N += int64(boolInt(counts))
+		}
+	}
+	answer := &query.RetentionAnswer{}
+	for _, c := range cohorts {
+		answer.Cohorts = append(answer.Cohorts, *c)
+	}
+	slices.SortFunc(answer.Cohorts, func(a, b query.RetentionCohort) int { return strings.Compare(a.Start, b.Start) })
+	return answer
+}
+
+// retentionUsers returns the users of a cohort, or those of them who count in a period.
+func (t *table) retentionUsers(q *query.Retention, s *query.Selection) []uint64 {
+	t.require(s.Cohort != "", "users of a retention need a cohort")
+	t.require(!s.HasPeriod || s.Period >= 0 && s.Period < q.Periods, "there is no period %d", s.Period)
+	if t.err != nil {
+		return nil
+	}
+	var users []uint64
+	for _, u := range t.returns(q) {
+		if u.cohort == s.Cohort && (!s.HasPeriod || u.periods[s.Period]) {
+			users = append(users, u.hash)
+		}
+	}
+	return users
+}
+
+// A returning is a user who has a start event.
+type returning struct {
+	hash    uint64
+	cohort  string // its label
+	periods []bool // those that the user counts in
+}
+
+func (t *table) returns(q *query.Retention) []returning {
 	starts, returns := t.match(q.Start), t.match(q.Return)
 	zone := cmp.Or(q.Zone, time.UTC)
 	unit := cohortUnit(q)
-	cohorts := map[string]*query.RetentionCohort{}
+	var users []returning
 	for _, rows := range t.users {
 		first := slices.IndexFunc(rows, func(r row) bool { return within(q.Bounds, r.time) && starts(r) })
 		if first < 0 {
 			continue
 		}
 		t0 := rows[first].time
-		label := periodLabel(unit, periodOf(unit, t0, zone), zone)
-		c := cohorts[label]
-		if c == nil {
-			c = &query.RetentionCohort{Start: label, Periods: make([]query.Number, q.Periods)}
-			cohorts[label] = c
-		}
-		c.Size.N++
 		came := make([]bool, q.Periods)
 		for _, r := range rows {
 			if r.time < t0 || !returns(r) {
@@ -43,18 +80,13 @@ func (t *table) retention(q *query.Retention) *query.RetentionAnswer {
 				came[k] = true
 			}
 		}
+		u := returning{hash: rows[0].hash, cohort: periodLabel(unit, periodOf(unit, t0, zone), zone)}
 		for k := range came {
-			if came[k] || q.Unbounded && slices.Contains(came[k:], true) {
-				c.Periods[k].N++
-			}
+			u.periods = append(u.periods, came[k] || q.Unbounded && slices.Contains(came[k:], true))
 		}
+		users = append(users, u)
 	}
-	answer := &query.RetentionAnswer{}
-	for _, c := range cohorts {
-		answer.Cohorts = append(answer.Cohorts, *c)
-	}
-	slices.SortFunc(answer.Cohorts, func(a, b query.RetentionCohort) int { return strings.Compare(a.Start, b.Start) })
-	return answer
+	return users
 }
 
 // cohortUnit returns the unit of the cohorts: the one that was asked for, else the

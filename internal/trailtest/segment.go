@@ -3,6 +3,7 @@ package trailtest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -13,74 +14,145 @@ import (
 
 // An accumulator is what a segment gathers of one group in one bucket.
 type accumulator struct {
-	bucket int64
-	group  []event.Value
+	place
 	events int
 	users  map[string]bool
 	values []event.Value // of the measured property, without missing ones
 }
 
+// A place is where an event counts in a segment: a row of the answer.
+type place struct {
+	bucket int64
+	group  []event.Value // nil of other
+	other  bool          // one of the groups beyond the limit
+}
+
+func (p place) key() string { return fmt.Sprintf("%d %v %q", p.bucket, p.other, p.group) }
+
+// A placed is an event that a segment means. Those of groups that are not answered
+// have no place.
+type placed struct {
+	row
+	place
+	dropped bool
+}
+
 func (t *table) segment(s *query.Segment) *query.SegmentAnswer {
-	is := t.match(s.Match)
 	if s.Measure.Kind != query.Count && s.Measure.Kind != query.Users {
 		switch typ := t.schema.Type(s.Measure.Property); typ {
 		case event.String, event.Bool:
 			t.fail("property %q is a %s, which cannot be measured", s.Measure.Property, typ)
-			return nil
 		}
 	}
-	zone := cmp.Or(s.Zone, time.UTC)
-	groups := map[string]*accumulator{}
+	events := t.placed(s)
+	if t.err != nil {
+		return nil
+	}
+	rows := map[string]*accumulator{}
+	for _, e := range events {
+		if e.dropped {
+			continue
+		}
+		a := rows[e.key()]
+		if a == nil {
+			a = &accumulator{place: e.place, users: map[string]bool{}}
+			rows[e.key()] = a
+		}
+		a.events++
+		a.users[e.user] = true
+		if v := e.values[s.Measure.Property]; !v.Missing() {
+			a.values = append(a.values, v)
+		}
+	}
+	if s.Fill && s.Bucket != query.NoUnit {
+		fill(rows, events)
+	}
+	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(rows) == 0 {
+		rows[""] = &accumulator{}
+	}
+	return segmentAnswer(s, rows)
+}
+
+// segmentUsers returns the users with an event in a row, or in any of the rows.
+func (t *table) segmentUsers(s *query.Segment, sel *query.Selection) []uint64 {
+	t.require(sel.Bucket == "" || s.Bucket != query.NoUnit, "the segment has no buckets")
+	t.checkGroup(sel, s.By, s.Other)
+	events := t.placed(s)
+	if t.err != nil {
+		return nil
+	}
+	users := map[uint64]bool{}
+	for _, e := range events {
+		switch {
+		case sel.Bucket != "" && sel.Bucket != periodLabel(s.Bucket, e.bucket, cmp.Or(s.Zone, time.UTC)),
+			sel.Other && !e.other,
+			len(sel.Group) > 0 && (e.dropped || e.other || !isGroup(e.group, sel.Group)):
+		default:
+			users[e.hash] = true
+		}
+	}
+	return slices.Collect(maps.Keys(users))
+}
+
+// placed returns the events that a segment means, and where they count: in the groups
+// with the most events, as many as the limit allows, or in that of all others. Of groups
+// with equally many events the one with the smaller values comes first.
+func (t *table) placed(s *query.Segment) []placed {
+	t.require(len(s.By) > 0 || s.Limit == 0 && !s.Other, "a limit of groups and the others go with by")
+	is := t.match(s.Match)
+	var events []placed
+	groups := map[string][]placed{}
 	for _, rows := range t.users {
 		for _, r := range bounded(rows, s.Bounds) {
 			if !is(r) {
 				continue
 			}
-			b := accumulator{users: map[string]bool{}}
+			e := placed{row: r}
 			if s.Bucket != query.NoUnit {
-				b.bucket = periodOf(s.Bucket, r.time, zone)
+				e.bucket = periodOf(s.Bucket, r.time, cmp.Or(s.Zone, time.UTC))
 			}
 			for _, p := range s.By {
-				b.group = append(b.group, r.values[p])
+				e.group = append(e.group, r.values[p])
 			}
-			key := fmt.Sprintf("%d %q", b.bucket, b.group)
-			if groups[key] == nil {
-				groups[key] = &b
-			}
-			g := groups[key]
-			g.events++
-			g.users[r.user] = true
-			if v := r.values[s.Measure.Property]; !v.Missing() {
-				g.values = append(g.values, v)
-			}
+			events = append(events, e)
+			key := fmt.Sprintf("%q", e.group)
+			groups[key] = append(groups[key], e)
 		}
 	}
-	if s.Fill && s.Bucket != query.NoUnit {
-		fill(groups)
+	if s.Limit == 0 || len(groups) <= s.Limit {
+		return events
 	}
-	if s.Bucket == query.NoUnit && len(s.By) == 0 && len(groups) == 0 {
-		groups[""] = &accumulator{}
+	inOrder := slices.SortedFunc(maps.Values(groups), func(a, b []placed) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), slices.CompareFunc(a[0].group, b[0].group, compareValues))
+	})
+	events = slices.Concat(inOrder[:s.Limit]...)
+	for _, e := range slices.Concat(inOrder[s.Limit:]...) {
+		e.place = place{bucket: e.bucket, other: s.Other}
+		e.dropped = !s.Other
+		events = append(events, e)
 	}
-	return segmentAnswer(s, groups)
+	return events
 }
 
-// fill adds an empty accumulator for each group in each bucket, from the first bucket
-// that has events to the last.
-func fill(all map[string]*accumulator) {
-	if len(all) == 0 {
+// fill adds an empty row for each group in each bucket, from the first bucket that has
+// events to the last, also if those are of groups that are not answered.
+func fill(rows map[string]*accumulator, events []placed) {
+	if len(events) == 0 {
 		return
 	}
 	var buckets []int64
-	groups := map[string][]event.Value{}
-	for _, b := range all {
-		buckets = append(buckets, b.bucket)
-		groups[fmt.Sprintf("%q", b.group)] = b.group
+	groups := map[string]place{}
+	for _, e := range events {
+		buckets = append(buckets, e.bucket)
+		if !e.dropped {
+			groups[fmt.Sprintf("%v %q", e.other, e.group)] = e.place
+		}
 	}
 	for n := slices.Min(buckets); n <= slices.Max(buckets); n++ {
-		for g, values := range groups {
-			key := fmt.Sprintf("%d %s", n, g)
-			if all[key] == nil {
-				all[key] = &accumulator{bucket: n, group: values}
+		for _, p := range groups {
+			p.bucket = n
+			if rows[p.key()] == nil {
+				rows[p.key()] = &accumulator{place: p}
 			}
 		}
 	}
@@ -97,11 +169,12 @@ func segmentAnswer(s *query.Segment, groups map[string]*accumulator) *query.Segm
 		if s.Bucket != query.NoUnit {
 			label = periodLabel(s.Bucket, b.bucket, cmp.Or(s.Zone, time.UTC))
 		}
-		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Value: measure(s.Measure, b)}})
+		lines = append(lines, line{b.bucket, query.SegmentRow{Bucket: label, Group: b.group, Other: b.other, Value: measure(s.Measure, b)}})
 	}
 	slices.SortFunc(lines, func(a, b line) int {
 		return cmp.Or(
 			cmp.Compare(a.bucket, b.bucket),
+			cmp.Compare(boolInt(a.row.Other), boolInt(b.row.Other)),
 			compareMeasured(b.row.Value, a.row.Value),
 			slices.CompareFunc(a.row.Group, b.row.Group, compareValues),
 		)
@@ -139,9 +212,12 @@ func measure(m query.Measure, b *accumulator) query.Measured {
 	case query.Max:
 		return measured(b.values[n-1])
 	}
-	rank := (m.Percentile*n + 99) / 100 // nearest rank: the p/100*n th, rounded up
-	return measured(b.values[rank-1])
+	return measured(b.values[nearestRank(m.Percentile, n)-1])
 }
+
+// nearestRank returns the rank from 1 of a percentile of n values: p/100*n, rounded up.
+// The value of that rank is the smallest one that is not less than that share of them.
+func nearestRank(percentile, n int) int { return (percentile*n + 99) / 100 }
 
 // sum adds integers exactly, and gives a number if the sum fits no int64.
 func sum(values []event.Value) query.Measured {
@@ -199,17 +275,12 @@ func equalSegment(a, b *query.SegmentAnswer, tolerance float64) error {
 	// equal may have changed places; within a bucket they are put in order of group.
 	x, y := settled(a.Rows, tolerance), settled(b.Rows, tolerance)
 	for i := range min(len(x), len(y)) {
-		where := fmt.Sprintf("row %d (%s%s)", i+1, x[i].Bucket, groupName(x[i].Group))
+		where := fmt.Sprintf("row %d (%s %s)", i+1, x[i].Bucket, groupName(x[i].Group, x[i].Other))
 		if err := differ(where+", bucket", x[i].Bucket, y[i].Bucket); err != nil {
 			return err
 		}
-		if err := differ(where+", properties", len(x[i].Group), len(y[i].Group)); err != nil {
+		if err := equalGroup(where+", group", x[i].Group, y[i].Group, x[i].Other, y[i].Other); err != nil {
 			return err
-		}
-		for k := range x[i].Group {
-			if err := equalValue(where+", group", x[i].Group[k], y[i].Group[k]); err != nil {
-				return err
-			}
 		}
 		if err := equalMeasured(where+", value", x[i].Value, y[i].Value, tolerance); err != nil {
 			return err
@@ -224,7 +295,7 @@ func settled(rows []query.SegmentRow, tolerance float64) []query.SegmentRow {
 	rows = slices.Clone(rows)
 	for from := 0; from < len(rows); {
 		to := from + 1
-		for to < len(rows) && rows[to].Bucket == rows[from].Bucket &&
+		for to < len(rows) && rows[to].Bucket == rows[from].Bucket && rows[to].Other == rows[from].Other &&
 			rows[to].Value.Type == event.Float && rows[from].Value.Type == event.Float &&
 			near(rows[to-1].Value.Float, rows[to].Value.Float, tolerance) {
 			to++

@@ -138,14 +138,14 @@ func (s search) begin(e entry) chain {
 func mark(e entry) string { return fmt.Sprintf(",%d,", e.event) }
 
 // grow adds the chains that an entry makes to those of each level. Levels are counted
-// from 1; from reports whether a chain may begin with the entry.
-func (s search) grow(chains []map[chain]bool, e entry, from bool) {
+// from 1.
+func (s search) grow(chains []map[chain]bool, e entry) {
 	switch {
 	case e.step == exclusion:
 		for k := e.after; k < e.upto; k++ {
 			clear(chains[k])
 		}
-	case e.step == 1 && from:
+	case e.step == 1:
 		chains[1][s.begin(e)] = true
 	case e.step > 1:
 		for c := range chains[e.step-1] {
@@ -179,7 +179,7 @@ func (s search) levelOnce(entries []entry) (level, seen int) {
 				return count(at), i
 			}
 		default:
-			s.grow(chains, e, true)
+			s.grow(chains, e)
 		}
 		if e.step > 0 && len(chains[e.step]) > 0 {
 			at[e.step].reached = true
@@ -191,23 +191,37 @@ func (s search) levelOnce(entries []entry) (level, seen int) {
 	return count(at), len(entries)
 }
 
-// earliest returns the time of the first step of the winning chain: the earliest
-// one from which a chain of so many steps goes through the entries. It is not ok
-// if there is none.
-func (s search) earliest(entries []entry, level int) (time int64, ok bool) {
-	for i, first := range entries {
-		if first.step != 1 {
+// winner returns the times of the steps of the winning chain. Of the chains of so many
+// steps that go through the entries it is the one whose step 1 comes first, of those the
+// one whose step 2 comes first, and so on. It returns nil if there is none.
+//
+// The time of a step is found by trying: it is the earliest one with which a chain still
+// reaches the level, given the times of the steps before.
+func (s search) winner(entries []entry, level int) []int64 {
+	var times []int64
+	for len(times) < level {
+		next := slices.IndexFunc(entries, func(e entry) bool {
+			return e.step == len(times)+1 && s.passes(entries, level, append(times, e.time))
+		})
+		if next < 0 {
+			return nil
+		}
+		times = append(times, entries[next].time)
+	}
+	return times
+}
+
+// passes reports whether a chain of so many steps goes through the entries, the first
+// of which are at the given times.
+func (s search) passes(entries []entry, level int, times []int64) bool {
+	chains := s.noChains()
+	for _, e := range entries {
+		if e.step >= 1 && e.step <= len(times) && e.time != times[e.step-1] {
 			continue
 		}
-		chains := s.noChains()
-		for j, e := range entries {
-			if j >= i {
-				s.grow(chains, e, j == i)
-			}
-			if len(chains[level]) > 0 {
-				return first.time, true
-			}
+		if s.grow(chains, e); len(chains[level]) > 0 {
+			return true
 		}
 	}
-	return 0, false
+	return false
 }

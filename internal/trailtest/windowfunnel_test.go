@@ -47,8 +47,8 @@ func TestWinnerHasTheLevel(t *testing.T) {
 		if got != want && !(s.modes.StrictDeduplication && s.modes.StrictOnce) {
 			t.Errorf("shuffled: got level %d, want %d of %s", got, want, line)
 		}
-		if _, ok := s.earliest(entries[:seen], max(got, 1)); ok != (got > 0) {
-			t.Errorf("got a winning chain: %v, want %v of %s", ok, got > 0, line)
+		if times := s.winner(entries[:seen], max(got, 1)); (times != nil) != (got > 0) {
+			t.Errorf("got a winning chain: %v, want %v of %s", times != nil, got > 0, line)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestLevelIsTheBestStart(t *testing.T) {
 		if level == 0 {
 			continue
 		}
-		if got, _ := s.earliest(entries[:seen], level); got != at {
+		if got := s.winner(entries[:seen], level); len(got) != level || got[0] != at {
 			t.Errorf("got the winner at %d, want %d of %s", got, at, line)
 		}
 	}
