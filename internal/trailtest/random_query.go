@@ -3,6 +3,7 @@ package trailtest
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -20,11 +21,88 @@ func (d *caseGenerator) query() *query.Query {
 			q := &query.Query{}
 			if k.draw(d, q); q.Cohort != nil {
 				q.Name = "drawn"
+			} else if d.asks("users") && d.chance(0.2) {
+				q.Users = d.selection(q)
 			}
 			return q
 		}
 	}
 	panic("trailtest: the weights of the kinds sum to less than 10")
+}
+
+// selection draws a number of the answer to a query, now and then one that it does not
+// have.
+func (d *caseGenerator) selection(q *query.Query) *query.Selection {
+	answer, err := Answer(d.Events, d.Schema, q, d.Cohorts)
+	if err != nil {
+		panic("trailtest: a query was drawn that has no answer: " + err.Error())
+	}
+	has := func(n int) bool { return n > 0 && d.chance(0.95) }
+	s := &query.Selection{}
+	switch {
+	case q.Funnel != nil:
+		a := answer.Funnel
+		s.Step, s.Dropped = 1+d.low(len(a.Steps)), d.chance(0.4)
+		switch {
+		case q.Funnel.Bucket != query.NoUnit && d.chance(0.7):
+			if s.Bucket = "2026-01-05"; has(len(a.Trend)) {
+				s.Bucket = pick(d, a.Trend).Bucket
+			}
+		case len(q.Funnel.By) > 0 && d.chance(0.7):
+			g := query.FunnelGroup{Values: make([]event.Value, len(q.Funnel.By))}
+			if has(len(a.Groups)) {
+				g = pick(d, a.Groups)
+			}
+			s.Group, s.Other = d.group(g.Values), g.Other
+		}
+	case q.Retention != nil:
+		if s.Cohort = "2026-01-05"; has(len(answer.Retention.Cohorts)) {
+			s.Cohort = pick(d, answer.Retention.Cohorts).Start
+		}
+		if s.HasPeriod = d.chance(0.7); s.HasPeriod {
+			s.Period = d.low(q.Retention.Periods)
+		}
+	case q.Segment != nil:
+		row := query.SegmentRow{Bucket: "2026-01-05", Group: make([]event.Value, len(q.Segment.By))}
+		if has(len(answer.Segment.Rows)) {
+			row = pick(d, answer.Segment.Rows)
+		}
+		if q.Segment.Bucket != query.NoUnit && d.chance(0.7) {
+			s.Bucket = row.Bucket
+		}
+		if len(q.Segment.By) > 0 && d.chance(0.7) {
+			s.Group, s.Other = d.group(row.Group), row.Other
+		}
+	case q.Paths != nil:
+		if s.Path = []string{"never done"}; has(len(answer.Paths.Paths)) {
+			s.Path = pick(d, answer.Paths.Paths).Path
+		}
+	}
+	return s
+}
+
+// group returns the values of a group as a document may have them.
+func (d *caseGenerator) group(values []event.Value) []query.Literal {
+	var group []query.Literal
+	for _, v := range values {
+		l := query.Literal{Value: v, Text: v.String()}
+		if !v.Missing() && d.chance(0.2) { // in quotes
+			l.Value = event.StringOf(l.Text)
+		}
+		group = append(group, l)
+	}
+	return group
+}
+
+// by draws up to so many properties.
+func (d *caseGenerator) by(most int) []string {
+	var by []string
+	for range most {
+		if p := d.property(); !slices.Contains(by, p) {
+			by = append(by, p)
+		}
+	}
+	return by
 }
 
 // match draws which events are meant; named ones have at least one name.
@@ -87,6 +165,20 @@ func (d *caseGenerator) zone() *time.Location {
 	return zone
 }
 
+// unit returns one of the units; a week may begin on Sunday.
+func (d *caseGenerator) unit(units ...query.Unit) query.Unit {
+	u := pick(d, units)
+	if u == query.Week && d.asks("sunday") && d.chance(0.5) {
+		u = query.WeekSunday
+	}
+	return u
+}
+
+// bucket returns a unit of the calendar, the day more often.
+func (d *caseGenerator) bucket() query.Unit {
+	return d.unit(query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month)
+}
+
 // property returns the name of a property, now and then one that is not there.
 func (d *caseGenerator) property() string {
 	if d.chance(0.03) {
@@ -133,6 +225,9 @@ func (d *caseGenerator) test() *query.Test {
 	}
 	if f.Type == event.String {
 		ops = append(ops, query.Contains, query.Prefix, query.Suffix, query.Matches)
+		if d.asks("not") {
+			ops = append(ops, query.NotContains, query.NotMatches)
+		}
 	}
 	x := &query.Test{Property: f.Name, Op: pick(d, ops)}
 	want := 1
@@ -149,7 +244,7 @@ func (d *caseGenerator) test() *query.Test {
 		switch {
 		case equality && d.chance(0.08):
 			x.Literals = append(x.Literals, query.Literal{})
-		case x.Op >= query.Contains && x.Op <= query.Matches:
+		case x.Op >= query.Contains && x.Op <= query.NotMatches:
 			x.Literals = append(x.Literals, d.part(x.Op, f))
 		default:
 			x.Literals = append(x.Literals, d.literal(f))
@@ -200,7 +295,7 @@ func (d *caseGenerator) part(op query.Op, f fieldPlan) query.Literal {
 		to = len(runes)
 	}
 	text := string(runes[from:to])
-	if op == query.Matches {
+	if op == query.Matches || op == query.NotMatches {
 		text = regexp.QuoteMeta(text)
 		switch d.IntN(5) {
 		case 0:

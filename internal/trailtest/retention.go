@@ -129,14 +129,14 @@ func (d *caseGenerator) retention() *query.Retention {
 	r := &query.Retention{
 		Start: d.match(d.chance(0.8)), Return: d.match(d.chance(0.8)),
 		Periods: 1 + d.low(14), Unbounded: d.chance(0.3),
-		Cohort: pick(d, []query.Unit{query.NoUnit, query.Day, query.Week, query.Month}),
+		Cohort: d.unit(query.NoUnit, query.Day, query.Week, query.Month),
 		Zone:   d.zone(), Bounds: d.bounds(),
 	}
 	if d.chance(0.03) {
 		r.Periods = 366
 	}
 	if d.chance(0.5) {
-		r.Every.Unit = pick(d, []query.Unit{query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month})
+		r.Every.Unit = d.unit(query.Hour, query.Day, query.Day, query.Week, query.Week, query.Month)
 	} else {
 		r.Every.Elapsed = cmp.Or(pick(d, []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 36 * time.Hour, d.window()}), time.Minute)
 	}

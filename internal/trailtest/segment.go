@@ -334,15 +334,12 @@ func measuredName(m query.Measured) string {
 func (d *caseGenerator) segment() *query.Segment {
 	s := &query.Segment{Match: d.match(d.chance(0.7)), Zone: d.zone(), Bounds: d.bounds()}
 	if d.chance(0.7) {
-		s.Bucket = pick(d, []query.Unit{query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month})
+		s.Bucket = d.bucket()
 		// As fill makes a row for each bucket and group, it is left to long buckets.
 		s.Fill = d.chance(0.3) && (s.Bucket >= query.Day || d.span <= day)
 	}
-	for range d.low(4) {
-		p := d.property()
-		if !slices.Contains(s.By, p) {
-			s.By = append(s.By, p)
-		}
+	if s.By = d.by(d.low(4)); len(s.By) > 0 && d.asks("limit") && d.chance(0.3) {
+		s.Limit, s.Other = 1+d.low(5), d.asks("other") && d.chance(0.6)
 	}
 	var numeric []string
 	for _, f := range d.Schema {

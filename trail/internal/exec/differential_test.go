@@ -19,6 +19,7 @@ import (
 var (
 	seeds = flag.Uint64("seeds", 150, "how many random cases the differential test draws")
 	first = flag.Uint64("first", 1, "the seed of the first one")
+	asks  = flag.String("new", "", "what they ask besides what the executor answers already, see trailtest.DrawOptions")
 )
 
 // bucket is the width of a segment in milliseconds.
@@ -82,7 +83,7 @@ func once(c *trailtest.Case) {
 // many that overlap.
 func TestReference(t *testing.T) {
 	for seed := *first; seed < *first+*seeds; seed++ {
-		c := trailtest.Draw(seed, trailtest.DrawOptions{})
+		c := trailtest.Draw(seed, trailtest.DrawOptions{New: *asks})
 		once(&c)
 		random := rand.New(rand.NewPCG(seed, 2))
 		for _, runs := range []int{1, 4} {
