@@ -54,6 +54,9 @@ func (t *table) funnel(f *query.Funnel) *query.FunnelAnswer {
 	if f.Other && len(rest) > 0 {
 		answer.Groups = append(answer.Groups, query.FunnelGroup{Other: true, Steps: funnelSteps(f, rest, f.Times)})
 	}
+	if f.Bucket != query.NoUnit {
+		answer.Trend = []query.FunnelBucket{} // there is a trend, also without a bucket
+	}
 	for _, b := range t.trend(f) {
 		answer.Trend = append(answer.Trend, query.FunnelBucket{Bucket: b.label, Steps: funnelSteps(f, b.wins, query.NoTimes)})
 	}
@@ -383,6 +386,9 @@ func equalFunnel(a, b *query.FunnelAnswer, _ float64) error {
 		}
 	}
 	if err := differ("number of groups", len(a.Groups), len(b.Groups)); err != nil {
+		return err
+	}
+	if err := differ("trend is there", a.Trend != nil, b.Trend != nil); err != nil {
 		return err
 	}
 	for i := range min(len(a.Trend), len(b.Trend)) {

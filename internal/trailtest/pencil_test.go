@@ -119,24 +119,21 @@ func pencilValue(t *testing.T, name, text string) event.Value {
 	return v
 }
 
-// show writes an answer short: the users of the steps of a funnel, then of its
-// groups; cohorts as start size: periods; the rows of a segment; the names of the
-// users of a cohort; paths with users.
+// show writes an answer short: the users of the steps of a funnel, then of its groups
+// and buckets, each step with its times as users~median/p90[below:users …]; cohorts as
+// start size: periods; the rows of a segment; the names of the users of a cohort; paths
+// with users.
 func show(a *query.Answer, events []event.Event) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	steps := func(list []query.FunnelStep) string {
-		var ns []string
-		for _, s := range list {
-			ns = append(ns, fmt.Sprint(s.Users.N))
-		}
-		return strings.Join(ns, " ")
-	}
 	switch {
 	case a.Funnel != nil:
-		add("%s", steps(a.Funnel.Steps))
+		add("%s", showSteps(a.Funnel.Steps))
 		for _, g := range a.Funnel.Groups {
-			add("%q %s", g.Values[0].String(), steps(g.Steps))
+			add("%s %s", showGroup(g.Values, g.Other), showSteps(g.Steps))
+		}
+		for _, b := range a.Funnel.Trend {
+			add("%s: %s", b.Bucket, showSteps(b.Steps))
 		}
 	case a.Retention != nil:
 		for _, c := range a.Retention.Cohorts {
@@ -149,8 +146,8 @@ func show(a *query.Answer, events []event.Event) string {
 	case a.Segment != nil:
 		for _, r := range a.Segment.Rows {
 			line := r.Bucket
-			for _, v := range r.Group {
-				line += fmt.Sprintf(" %q", v.String())
+			if group := showGroup(r.Group, r.Other); group != "" {
+				line += " " + group
 			}
 			switch r.Value.Type {
 			case event.Int:
@@ -179,4 +176,31 @@ func show(a *query.Answer, events []event.Event) string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+func showSteps(list []query.FunnelStep) string {
+	var steps []string
+	for _, s := range list {
+		step := fmt.Sprint(s.Users.N)
+		if s.Time != nil {
+			var buckets []string
+			for _, b := range s.Time.Histogram {
+				buckets = append(buckets, fmt.Sprintf("%v:%d", b.Below, b.Users.N))
+			}
+			step += fmt.Sprintf("~%d/%d[%s]", s.Time.Median, s.Time.P90, strings.Join(buckets, " "))
+		}
+		steps = append(steps, step)
+	}
+	return strings.Join(steps, " ")
+}
+
+func showGroup(values []event.Value, other bool) string {
+	if other {
+		return "other"
+	}
+	var group []string
+	for _, v := range values {
+		group = append(group, fmt.Sprintf("%q", v.String()))
+	}
+	return strings.Join(group, " ")
 }

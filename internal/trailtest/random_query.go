@@ -45,7 +45,7 @@ func (d *caseGenerator) selection(q *query.Query) *query.Selection {
 		s.Step, s.Dropped = 1+d.low(len(a.Steps)), d.chance(0.4)
 		switch {
 		case q.Funnel.Bucket != query.NoUnit && d.chance(0.7):
-			if s.Bucket = "2026-01-05"; has(len(a.Trend)) {
+			if s.Bucket = monday(q.Funnel.Bucket); has(len(a.Trend)) {
 				s.Bucket = pick(d, a.Trend).Bucket
 			}
 		case len(q.Funnel.By) > 0 && d.chance(0.7):
@@ -56,14 +56,14 @@ func (d *caseGenerator) selection(q *query.Query) *query.Selection {
 			s.Group, s.Other = d.group(g.Values), g.Other
 		}
 	case q.Retention != nil:
-		if s.Cohort = "2026-01-05"; has(len(answer.Retention.Cohorts)) {
+		if s.Cohort = monday(query.Day); has(len(answer.Retention.Cohorts)) {
 			s.Cohort = pick(d, answer.Retention.Cohorts).Start
 		}
 		if s.HasPeriod = d.chance(0.7); s.HasPeriod {
 			s.Period = d.low(q.Retention.Periods)
 		}
 	case q.Segment != nil:
-		row := query.SegmentRow{Bucket: "2026-01-05", Group: make([]event.Value, len(q.Segment.By))}
+		row := query.SegmentRow{Bucket: monday(q.Segment.Bucket), Group: make([]event.Value, len(q.Segment.By))}
 		if has(len(answer.Segment.Rows)) {
 			row = pick(d, answer.Segment.Rows)
 		}
@@ -74,11 +74,24 @@ func (d *caseGenerator) selection(q *query.Query) *query.Selection {
 			s.Group, s.Other = d.group(row.Group), row.Other
 		}
 	case q.Paths != nil:
-		if s.Path = []string{"never done"}; has(len(answer.Paths.Paths)) {
+		if has(len(answer.Paths.Paths)) {
 			s.Path = pick(d, answer.Paths.Paths).Path
+			break
+		}
+		s.Path = []string{"never done"}
+		if len(q.Paths.Anchor.Events) > 0 {
+			s.Path = q.Paths.Anchor.Events[:1]
 		}
 	}
 	return s
+}
+
+// monday returns a label such as answers have, of a Monday.
+func monday(unit query.Unit) string {
+	if unit == query.Minute || unit == query.Hour {
+		return "2026-01-05T00:00:00Z"
+	}
+	return "2026-01-05"
 }
 
 // group returns the values of a group as a document may have them.
