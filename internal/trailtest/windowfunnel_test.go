@@ -3,6 +3,7 @@ package trailtest
 import (
 	_ "embed"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,6 +89,52 @@ func TestLevelIsTheBestStart(t *testing.T) {
 		}
 		if got := s.winner(entries[:seen], level); len(got) != level || got[0] != at {
 			t.Errorf("got the winner at %d, want %d of %s", got, at, line)
+		}
+	}
+}
+
+// TestWinnerIsTheFirstOfAllChains compares the winning chain with the first one of all
+// chains that go through the entries, every one of which is tried.
+func TestWinnerIsTheFirstOfAllChains(t *testing.T) {
+	for line := range strings.Lines(windowFunnelCases) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		s, _, events := parseWindowFunnel(t, line)
+		entries := entriesOf(events, s)
+		level, seen := s.level(entries)
+		if level == 0 {
+			continue
+		}
+		var want []int64
+		var try func(taken []entry, rest []entry)
+		try = func(taken, rest []entry) {
+			if len(taken) == level {
+				var times []int64
+				for _, e := range taken {
+					times = append(times, e.time)
+				}
+				if want == nil || slices.Compare(times, want) < 0 {
+					want = times
+				}
+				return
+			}
+			for i, e := range rest {
+				if e.step != len(taken)+1 {
+					continue
+				}
+				if len(taken) > 0 && (e.time > taken[0].time+s.window || s.modes.StrictIncrease && e.time == taken[len(taken)-1].time) {
+					continue
+				}
+				if s.modes.StrictOnce && slices.ContainsFunc(taken, func(x entry) bool { return x.event == e.event }) {
+					continue
+				}
+				try(append(taken, e), rest[i+1:])
+			}
+		}
+		try(nil, entries[:seen])
+		if got := s.winner(entries[:seen], level); !slices.Equal(got, want) {
+			t.Errorf("got the winner at %d, want %d of %s", got, want, line)
 		}
 	}
 }
