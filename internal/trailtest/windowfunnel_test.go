@@ -94,49 +94,67 @@ func TestLevelIsTheBestStart(t *testing.T) {
 }
 
 // TestWinnerIsTheFirstOfAllChains compares the winning chain with the first one of all
-// chains that go through the entries, every one of which is tried.
+// chains that go through the entries, every one of which is tried; also with exclusions
+// among them.
 func TestWinnerIsTheFirstOfAllChains(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
 	for line := range strings.Lines(windowFunnelCases) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		s, _, events := parseWindowFunnel(t, line)
 		entries := entriesOf(events, s)
-		level, seen := s.level(entries)
-		if level == 0 {
-			continue
-		}
-		var want []int64
-		var try func(taken []entry, rest []entry)
-		try = func(taken, rest []entry) {
-			if len(taken) == level {
-				var times []int64
-				for _, e := range taken {
-					times = append(times, e.time)
-				}
-				if want == nil || slices.Compare(times, want) < 0 {
-					want = times
-				}
-				return
+		for exclusions := range 3 {
+			if exclusions > 0 && s.steps > 1 && len(events) > 0 {
+				after := 1 + random.IntN(s.steps-1)
+				entries = append(entries, entry{
+					time: events[random.IntN(len(events))].time, step: exclusion, event: len(events) + exclusions,
+					after: after, upto: after + 1 + random.IntN(s.steps-after),
+				})
+				sortEntries(entries)
 			}
-			for i, e := range rest {
-				if e.step != len(taken)+1 {
-					continue
-				}
-				if len(taken) > 0 && (e.time > taken[0].time+s.window || s.modes.StrictIncrease && e.time == taken[len(taken)-1].time) {
-					continue
-				}
-				if s.modes.StrictOnce && slices.ContainsFunc(taken, func(x entry) bool { return x.event == e.event }) {
-					continue
-				}
+			level, seen := s.level(entries)
+			if level == 0 {
+				continue
+			}
+			want := firstChain(s, entries[:seen], level)
+			if got := s.winner(entries[:seen], level); !slices.Equal(got, want) {
+				t.Errorf("got the winner at %d, want %d of %+v and %s", got, want, entries, line)
+			}
+		}
+	}
+}
+
+// firstChain returns the smallest of the times of all chains of so many steps.
+func firstChain(s search, entries []entry, level int) (times []int64) {
+	var try func(taken []entry, rest []entry)
+	try = func(taken, rest []entry) {
+		n := len(taken)
+		if n == level {
+			var of []int64
+			for _, e := range taken {
+				of = append(of, e.time)
+			}
+			if times == nil || slices.Compare(of, times) < 0 {
+				times = of
+			}
+			return
+		}
+		for i, e := range rest {
+			switch {
+			case e.step == exclusion && e.after <= n && n < e.upto:
+				return
+			case e.step != n+1,
+				n > 0 && e.time > taken[0].time+s.window,
+				n > 0 && s.modes.StrictIncrease && e.time == taken[n-1].time,
+				s.modes.StrictOnce && slices.ContainsFunc(taken, func(x entry) bool { return x.event == e.event }):
+			default:
 				try(append(taken, e), rest[i+1:])
 			}
 		}
-		try(nil, entries[:seen])
-		if got := s.winner(entries[:seen], level); !slices.Equal(got, want) {
-			t.Errorf("got the winner at %d, want %d of %s", got, want, line)
-		}
 	}
+	try(nil, entries)
+	return times
 }
 
 type masked struct {
