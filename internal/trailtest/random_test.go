@@ -1,6 +1,7 @@
 package trailtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"testing"
@@ -45,6 +46,7 @@ func TestDraw(t *testing.T) {
 			if err := Equal(a, b, 1e-9); err != nil {
 				t.Errorf("seed %d, query %d: reversed: %v", seed, i, err)
 			}
+			sameText(t, a)
 			kinds[kindOf(a)]++
 			if err := Equal(a, &query.Answer{}, 0); err == nil {
 				t.Errorf("seed %d, query %d: got equal to an empty answer", seed, i)
@@ -61,5 +63,26 @@ func TestDraw(t *testing.T) {
 	}
 	if empty > kinds["funnel"]*2/5 {
 		t.Errorf("got %d empty funnels of %d", empty, kinds["funnel"])
+	}
+}
+
+// sameText checks that an answer is the same text again after it was read from JSON.
+func sameText(t *testing.T, a *query.Answer) {
+	t.Helper()
+	if a.Funnel != nil && len(a.Funnel.By) > 0 && len(a.Funnel.Groups) == 0 {
+		return // without a group nothing tells what they are by
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var read query.Answer
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Errorf("%v of %s", err, text)
+		return
+	}
+	if again, err := json.Marshal(&read); err != nil || string(again) != string(text) {
+		t.Errorf("got  %s, %v\nwant %s", again, err, text)
 	}
 }
