@@ -192,6 +192,18 @@ func (d *caseGenerator) bucket() query.Unit {
 	return d.unit(query.Minute, query.Hour, query.Day, query.Day, query.Week, query.Month)
 }
 
+// buckets returns about how many buckets of a unit the events span.
+func (d *caseGenerator) buckets(unit query.Unit) int64 {
+	length := int64(day)
+	if unit < query.Day {
+		length = unitMillis(unit)
+	}
+	if len(d.times) == 0 {
+		return 0
+	}
+	return (slices.Max(d.times)-slices.Min(d.times))/length + 1
+}
+
 // property returns the name of a property, now and then one that is not there.
 func (d *caseGenerator) property() string {
 	if d.chance(0.03) {

@@ -336,7 +336,7 @@ func (d *caseGenerator) segment() *query.Segment {
 	if d.chance(0.7) {
 		s.Bucket = d.bucket()
 		// As fill makes a row for each bucket and group, there must not be too many.
-		s.Fill = d.chance(0.3) && (s.Bucket >= query.Day || len(d.times) > 0 && (slices.Max(d.times)-slices.Min(d.times))/unitMillis(s.Bucket) < 1000)
+		s.Fill = d.chance(0.3) && d.buckets(s.Bucket) < 1000
 	}
 	if s.By = d.by(d.low(4)); len(s.By) > 0 && d.asks("limit") && d.chance(0.3) {
 		s.Limit, s.Other = 1+d.low(5), d.asks("other") && d.chance(0.6)
