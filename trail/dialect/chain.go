@@ -22,18 +22,22 @@ import (
 //	levels      level of the user, as far as the modes have not stopped the scan
 //	ends_k      of an entry of step k: when the earliest chain ends that goes on
 //	            from it to the level of the user
-//	winners     for each user the entry that the winning chain begins with
+//	times_k     t_k: when step k of the winning chain is
+//	winners     for each user the entry whose values of By count
 //
 // The best chain to continue is always the one that reached a level last, since it
 // also began last. So a maximum over the entries before is enough.
 
 // parts returns the columns that divide entries: each of their combinations has
 // its own chains.
-func parts(same string) string {
-	if same == "" {
-		return "user"
+func (c *compiler) parts(f *query.Funnel) string { return strings.Join(c.partColumns(f), ", ") }
+
+func (c *compiler) partColumns(f *query.Funnel) []string {
+	columns := c.runColumns(f)
+	if f.Same != "" {
+		columns = slices.Insert(columns, 1, "part")
 	}
-	return "user, part"
+	return columns
 }
 
 // A step of a chain sees these entries: those before it, or strictly before in
@@ -83,7 +87,7 @@ func (c *compiler) chains(f *query.Funnel, m query.Modes, k int) *selection {
 	return &selection{
 		columns: []string{"*", fmt.Sprintf("CASE WHEN %s THEN %s END AS began_%d", strings.Join(conditions, " AND "), began, k)},
 		from:    fmt.Sprintf("chains_%d", k-1),
-		window:  []string{fmt.Sprintf("earlier AS (PARTITION BY %s %s)", parts(f.Same)+era(f, k-1), frame)},
+		window:  []string{fmt.Sprintf("earlier AS (PARTITION BY %s %s)", c.parts(f)+era(f, k-1), frame)},
 	}
 }
 
@@ -103,8 +107,8 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 	exists, same := c.same(f)
 	var cases []string
 	var steps, relevant []cond
-	for k, step := range f.Steps {
-		match := c.match(step)
+	for k := range f.Steps {
+		match := c.step(f, k)
 		steps = append(steps, match)
 		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN %d END", match, k+1))
 	}
@@ -121,24 +125,28 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		relevant = []cond{always}
 		cases = append(cases, fmt.Sprintf("CASE WHEN %s THEN NULL ELSE 0 END", one(steps...)))
 	}
-	columns := []string{"user"}
-	at, step, part, value, id, mask, order := "ms", "step", "part", "value", "id", "mask", "ms, step"
+	columns := c.runColumns(f)
+	at, step, part, id, mask, order := "ms", "step", "part", "id", "mask", "ms, step"
+	names := []string{at, step, part, id, mask}
 	if same != "" {
 		columns = append(columns, same+" AS "+part)
 	}
 	columns = append(columns, c.millis("time")+" AS "+at)
-	if len(f.By) > 0 {
-		columns = append(columns, c.value(f.By[0])+" AS "+value)
+	for i, property := range f.By {
+		names = append(names, value(i))
+		columns = append(columns, c.value(property)+" AS "+value(i))
 	}
-	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists)
-	c.alias(at, step, part, value, id, mask)
+	where := all(one(relevant...), c.bounds(f.Bounds), c.sample(), exists, c.inRun(f))
+	c.alias(names...)
 	ordered := &selection{columns: []string{"*"}, from: "entries", where: []cond{is("step IS NOT NULL")}}
 	if c.disjoint(f) && len(f.Exclude) == 0 {
 		steps := make([]string, len(f.Steps))
 		for k := range f.Steps {
-			steps[k] = fmt.Sprintf("    WHEN %s THEN %d", c.match(f.Steps[k]), k+1)
+			steps[k] = fmt.Sprintf("    WHEN %s THEN %d", c.step(f, k), k+1)
 		}
-		ordered.where = nil
+		if f.Bucket == query.NoUnit {
+			ordered.where = nil
+		}
 		otherwise := ""
 		if m.StrictOrder {
 			otherwise = "    ELSE 0\n"
@@ -160,8 +168,8 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		}
 		columns = append(columns, c.pick("arrayJoin", "unnest")+"([\n    "+strings.Join(cases, ",\n    ")+"\n]) AS "+step)
 	}
-	entries := &selection{columns: columns, from: table, where: []cond{where}}
-	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY %s) AS pos", parts(f.Same), order))
+	entries := &selection{columns: columns, from: c.runTable(f), where: []cond{where}}
+	ordered.columns = append(ordered.columns, fmt.Sprintf("row_number() OVER (PARTITION BY %s ORDER BY %s) AS pos", c.parts(f), order))
 	for level := 1; level < len(f.Steps); level++ {
 		if era(f, level) == "" {
 			continue
@@ -174,9 +182,12 @@ func (c *compiler) entries(f *query.Funnel, m query.Modes) *selection {
 		}
 		ordered.columns = append(ordered.columns, fmt.Sprintf(
 			"sum(CASE WHEN step IN (%s) THEN 1 ELSE 0 END) OVER (PARTITION BY %s ORDER BY ms, step) AS era_%d",
-			strings.Join(ends, ", "), parts(f.Same), level))
+			strings.Join(ends, ", "), c.parts(f), level))
 	}
-	return &selection{with: []named{{name: "entries", is: entries}, {name: "ordered", is: ordered}}}
+	s := c.runs(f)
+	s.let("entries", entries)
+	s.let("ordered", ordered)
+	return s
 }
 
 // alias refuses names of results that are also properties of the query: in
@@ -212,7 +223,7 @@ func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from st
 	for k := 1; k <= n; k++ {
 		columns = append(columns, fmt.Sprintf("min(CASE WHEN began_%[1]d IS NOT NULL THEN pos END) OVER whole AS reached_%[1]d", k))
 	}
-	whole := []string{"whole AS (PARTITION BY " + parts(f.Same) + ")"}
+	whole := []string{"whole AS (PARTITION BY " + c.parts(f) + ")"}
 	s.let("reached", &selection{columns: columns, from: from, window: whole})
 	var ends []string
 	if m.StrictOrder {
@@ -243,69 +254,6 @@ func (c *compiler) scanned(s *selection, f *query.Funnel, m query.Modes, from st
 	return len(ends) > 0
 }
 
-// concluded ends the statement: it counts levels, by group if asked for.
-func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops bool) *selection {
-	n := len(f.Steps)
-	if len(f.By) == 0 {
-		return c.best(s, n)
-	}
-	scan := []cond{is("level > 0")}
-	if stops {
-		scan = append(scan, is("pos < stop"))
-	}
-	if n > 1 {
-		scan = append(scan, is(fmt.Sprintf("pos <= coalesce(reached_%d, %d)", n, farAway)))
-	}
-	previous := fmt.Sprintf("ends_%d", n)
-	s.let(previous, &selection{
-		columns: []string{"*", fmt.Sprintf("CASE WHEN step = level THEN ms END AS end_%d", n)}, from: "levels", where: scan,
-	})
-	frame := after
-	if m.StrictIncrease {
-		frame = afterInTime
-	}
-	for k := n - 1; k >= 1; k-- {
-		next := fmt.Sprintf("min(CASE WHEN step = %d THEN end_%d END) OVER later", k+1, k+1)
-		ends := &selection{
-			columns: []string{"*", fmt.Sprintf("CASE WHEN step = level THEN ms WHEN step = %d THEN %s END AS end_%d", k, next, k)},
-			from:    previous,
-			window:  []string{fmt.Sprintf("later AS (PARTITION BY %s %s)", parts(f.Same)+era(f, k), frame)},
-		}
-		s.with = append(s.with, named{fmt.Sprintf("ends_%d", k), ends, c.long(n - k)})
-		previous = fmt.Sprintf("ends_%d", k)
-	}
-	winning := []cond{is("step = 1"), is("end_1 IS NOT NULL")}
-	if !f.NoLimit {
-		winning[1] = is(fmt.Sprintf("end_1 - ms <= %d", window(f)))
-	}
-	c.winners(s, f, previous, winning)
-	return s
-}
-
-// best counts users by the highest of their levels.
-func (c *compiler) best(s *selection, steps int) *selection {
-	s.let("users", &selection{columns: []string{"user", "max(level) AS best"}, from: "levels", groupBy: []string{"user"}})
-	s.columns = c.reached("best", steps)
-	s.from = "users"
-	return s
-}
-
-// winners picks one entry of each user among those that pass, and counts the
-// levels by its value.
-func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning []cond) {
-	s.let("winners", &selection{
-		columns: []string{"user", "level", "value", "row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value NULLS FIRST) AS place"},
-		from:    from, where: winning,
-	})
-	c.note("One row for all users (total = 1), then one for each group.")
-	s.columns = append([]string{"grouping(value) AS total", "value"}, c.reached("level", len(f.Steps))...)
-	s.from = "winners"
-	s.where = []cond{is("place = 1")}
-	s.groupBy = []string{"GROUPING SETS ((), (value))"}
-	s.orderBy = []string{"total DESC", "step_1 DESC", "value NULLS FIRST"}
-	s.limit = f.Limit + 1
-}
-
 // anyOrder counts the distinct steps that lie in one window: from each event to the
 // next of every step.
 func (c *compiler) anyOrder(f *query.Funnel) *selection {
@@ -323,11 +271,11 @@ func (c *compiler) anyOrder(f *query.Funnel) *selection {
 	s.let("levels", &selection{
 		columns: []string{"*", "(\n" + strings.Join(terms, " +\n") + "\n) AS level"},
 		from:    "ordered",
-		window:  []string{fmt.Sprintf("onward AS (PARTITION BY %s ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", parts(f.Same))},
+		window:  []string{fmt.Sprintf("onward AS (PARTITION BY %s ORDER BY ms RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", c.parts(f))},
 	})
 	if len(f.By) == 0 {
-		return c.best(s, n)
+		return c.best(s, f)
 	}
-	c.winners(s, f, "levels", []cond{always})
-	return s
+	c.winners(s, f, "levels", []cond{always}, []string{"ms"})
+	return c.counted(s, f)
 }

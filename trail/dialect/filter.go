@@ -14,8 +14,8 @@ import (
 )
 
 // A cond is a condition. In ClickHouse it is never NULL, since aggregate functions
-// skip rows in which an argument is NULL. In DuckDB, NULL has the effect of false,
-// since no condition is negated.
+// skip rows in which an argument is NULL. In DuckDB, NULL has the effect of false:
+// what is negated has the missing values beside it.
 type cond struct {
 	sql   string
 	and   []cond // instead of sql: all of these
@@ -77,6 +77,9 @@ func one(list ...cond) cond {
 	}
 	return cond{or: parts}
 }
+
+// not returns the negation of a condition that is one comparison or function.
+func (c cond) not() cond { return is("NOT " + c.sql) }
 
 // String returns the condition on one line, without outer brackets.
 func (c cond) String() string {
@@ -201,7 +204,7 @@ func (c *compiler) test(t *query.Test) cond {
 	if typ == event.String {
 		return c.textTest(column, t.Op, literals)
 	}
-	if t.Op >= query.Contains && t.Op <= query.Matches {
+	if t.Op >= query.Contains && t.Op <= query.NotMatches {
 		c.fail(&query.Error{Pos: t.Pos, Msg: fmt.Sprintf("property %q is of type %s, not a string", t.Property, typ), Hint: "such tests are for strings"})
 		return never
 	}
@@ -260,6 +263,8 @@ func ofMissing(op query.Op, literals []event.Value) cond {
 		passes = empty
 	case query.Ne, query.NotIn:
 		passes = !empty
+	case query.NotContains, query.NotMatches:
+		passes = true
 	}
 	if passes {
 		return always
@@ -309,11 +314,9 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 		}
 		return other
 	case query.Matches:
-		if c.dialect == DuckDB {
-			return all(exists, is("regexp_matches("+column+", "+arg(0)+")"))
-		}
-		// Without the flag a dot would match the end of a line too.
-		return all(exists, is("match("+column+", "+c.text("(?-s)"+literals[0].Text())+")"))
+		return all(exists, c.expression(column, literals[0].Text()))
+	case query.NotMatches:
+		return one(missing, c.expression(column, literals[0].Text()).not())
 	}
 	if slices.ContainsFunc(literals, event.Value.Missing) {
 		return c.emptyTest(column, op, literals)
@@ -321,6 +324,8 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 	switch op {
 	case query.Contains:
 		return is(c.pick("position("+column+", "+arg(0)+") > 0", "contains("+column+", "+arg(0)+")"))
+	case query.NotContains:
+		return one(missing, is(c.pick("position("+column+", "+arg(0)+") = 0", "NOT contains("+column+", "+arg(0)+")")))
 	case query.Prefix:
 		return is(c.pick("startsWith(", "starts_with(") + column + ", " + arg(0) + ")")
 	case query.Suffix:
@@ -331,6 +336,15 @@ func (c *compiler) textTest(column string, op query.Op, literals []event.Value) 
 		return all(exists, compare(signs[op], arg(0)))
 	}
 	return is(column + " BETWEEN " + arg(0) + " AND " + arg(1))
+}
+
+// expression returns the condition that an RE2 expression is found in a string.
+func (c *compiler) expression(column, re string) cond {
+	if c.dialect == DuckDB {
+		return is("regexp_matches(" + column + ", " + c.text(re) + ")")
+	}
+	// Without the flag a dot would match the end of a line too.
+	return is("match(" + column + ", " + c.text("(?-s)"+re) + ")")
 }
 
 // signs are the operators of order in SQL.
@@ -352,6 +366,11 @@ func among(values []string, single, many string, none cond, compare func(operato
 func (c *compiler) emptyTest(column string, op query.Op, literals []event.Value) cond {
 	exists := is(column + " != ''")
 	switch op {
+	case query.NotContains:
+		if c.dialect == DuckDB {
+			return is("coalesce(" + column + ", '') = ''")
+		}
+		return is(column + " = ''")
 	case query.Lt, query.Lte:
 		return never
 	case query.Between:

@@ -14,15 +14,30 @@ import (
 // the years 1 to 9999 have, and the sum with any time fits 64 bits.
 const unlimited = 1 << 62
 
-// funnel picks the form. All of them end with one row for all users, or one for
-// each group, of the users who reached each step.
+// funnel picks the form. All of them end with one row for all users, one for each group
+// or bucket, of the users who reached each step; or with users.
 func (c *compiler) funnel(f *query.Funnel) *selection {
 	c.read = funnelAnswer
+	if remark := f.Overlap(); remark != "" {
+		c.warnings = append(c.warnings, remark)
+	}
+	if u := c.query.Users; u != nil {
+		c.read = usersAnswer
+		part := *f
+		part.Times = query.NoTimes
+		if u.Group == nil && !u.Other {
+			part.By, part.Other = nil, false
+		}
+		if u.Bucket == "" {
+			part.Bucket = query.NoUnit
+		}
+		f = &part
+	}
 	m := f.Modes
 	if c.disjoint(f) && !m.StrictIncrease {
 		m.StrictOnce = false // no event can be two steps
 	}
-	plain := len(f.By) == 0 && len(f.Exclude) == 0
+	plain := len(f.By) == 0 && f.Times == query.NoTimes && len(f.Exclude) == 0
 	switch {
 	case f.AnyOrder:
 		return c.anyOrder(f)
@@ -30,7 +45,7 @@ func (c *compiler) funnel(f *query.Funnel) *selection {
 		return c.windowFunnel(f)
 	case m.StrictOnce && !m.StrictIncrease:
 		return c.onceFunnel(f, m)
-	case plain && !m.StrictOnce && !m.StrictOrder && !m.StrictDeduplication:
+	case plain && f.Bucket == query.NoUnit && !m.StrictOnce && !m.StrictOrder && !m.StrictDeduplication:
 		return c.joinFunnel(f)
 	}
 	return c.chainFunnel(f, m)
@@ -110,8 +125,8 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 		modes.WriteString(", '" + mode + "'")
 	}
 	args := make([]string, len(f.Steps))
-	for k, step := range f.Steps {
-		args[k] = "    " + c.match(step).String()
+	for k := range f.Steps {
+		args[k] = "    " + c.step(f, k).String()
 	}
 	level := fmt.Sprintf("windowFunnel(%d%s)(\n    %s,\n%s\n) AS ", window(f), modes.String(), origin, strings.Join(args, ",\n"))
 	relevant := c.stepEvents(f)
@@ -119,17 +134,22 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 		relevant = always // it is judged over all events
 	}
 	exists, column := c.same(f)
+	runs := c.runColumns(f)
 	levels := &selection{
-		columns: []string{"user", level + "level"}, from: table,
-		where: []cond{relevant, c.bounds(f.Bounds), c.sample(), exists}, groupBy: []string{"user"},
+		columns: append(slices.Clone(runs), level+"level"), from: c.runTable(f),
+		where: []cond{relevant, c.bounds(f.Bounds), c.sample(), exists, c.inRun(f)}, groupBy: runs,
 	}
 	if column != "" {
-		// The level of a user is that of the best value.
-		levels.columns[1] = level + "part"
-		levels.groupBy = []string{"user", column}
-		levels = &selection{columns: []string{"user", "max(part) AS level"}, sub: levels, groupBy: []string{"user"}}
+		levels.groupBy = append(slices.Clone(runs), column)
 	}
-	return &selection{columns: c.reached("level", len(f.Steps)), sub: levels}
+	s := c.runs(f)
+	if column != "" || c.query.Users != nil || f.Bucket != query.NoUnit {
+		// The level of a user is that of the best value of column.
+		s.let("levels", levels)
+		return c.best(s, f)
+	}
+	s.columns, s.sub = c.reached("level", len(f.Steps)), levels
+	return s
 }
 
 // joinFunnel is the fast form of DuckDB, for the default mode and strict_increase.
@@ -155,7 +175,7 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 			// Counting step 1 from the table reads no times: that saves 20 % of the whole.
 			s.let("users_1", &selection{columns: []string{"count(DISTINCT user) AS n"}, from: table, where: where})
 			s.columns = []string{"(SELECT n FROM users_1) AS step_1"}
-			if len(f.Steps) > 1 {
+			if len(f.Steps) > 1 || c.query.Users != nil {
 				s.let("reached_1", &selection{columns: append(slices.Clone(keys), "time", "time AS began"), from: table, where: where})
 			}
 			continue
@@ -176,38 +196,84 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 		s.let(fmt.Sprintf("reached_%d", k+1), chain)
 		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM reached_%d) AS step_%d", k+1, k+1))
 	}
+	if u := c.query.Users; u != nil {
+		s.with = slices.DeleteFunc(s.with, func(n named) bool { return n.name == "users_1" })
+		s.distinct, s.columns, s.from = true, []string{"user"}, fmt.Sprintf("reached_%d", u.Step)
+		if u.Dropped && u.Step < len(f.Steps) {
+			s.where = []cond{is(fmt.Sprintf("user NOT IN (SELECT user FROM reached_%d)", u.Step+1))}
+		}
+	}
 	return s
 }
 
 func funnelAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
 	f := s.query.Funnel
-	steps := func(row []any, from int) []query.FunnelStep {
+	steps := func(row []any, from int, timed bool) []query.FunnelStep {
 		list := make([]query.FunnelStep, len(f.Steps))
 		for k := range list {
 			list[k].Event = strings.Join(f.Steps[k].Events, "|")
-			if row != nil {
-				list[k].Users = r.users(r.at(row, from+k))
+			if row == nil {
+				continue
+			}
+			list[k].Users = r.users(r.at(row, from))
+			from++
+			if k > 0 && f.Times != query.NoTimes {
+				if timed {
+					list[k].Time = r.stepTime(r.at(row, from), r.at(row, from+1), r.at(row, from+2))
+				}
+				from += 3
 			}
 		}
 		return list
 	}
-	a := &query.FunnelAnswer{Steps: steps(nil, 0), By: f.By}
-	t := event.Unknown
-	if len(f.By) > 0 {
-		t = s.schema.Type(f.By[0])
+	a := &query.FunnelAnswer{Steps: steps(nil, 0, false), By: f.By}
+	if f.Bucket != query.NoUnit {
+		a.Trend = []query.FunnelBucket{}
+	}
+	from := 1 + len(f.By)
+	if f.Other {
+		from++
 	}
 	for _, row := range rows {
 		switch {
-		case len(f.By) == 0:
-			a.Steps = steps(row, 0)
+		case len(f.By) == 0 && f.Bucket == query.NoUnit:
+			a.Steps = steps(row, 0, true)
+		case f.Bucket != query.NoUnit:
+			if r.integer(r.at(row, 0)) == 1 {
+				a.Steps = steps(row, 2, true)
+				continue
+			}
+			label := bucketLabel(f.Bucket, f.Zone, r.bucketAt(f.Bucket, r.at(row, 1)))
+			a.Trend = append(a.Trend, query.FunnelBucket{Bucket: label, Steps: steps(row, 2, false)})
 		case r.integer(r.at(row, 0)) == 1:
-			a.Steps = steps(row, 2)
+			a.Steps = steps(row, from, true)
 		default:
-			a.Groups = append(a.Groups, query.FunnelGroup{Values: []event.Value{r.value(r.at(row, 1), t)}, Steps: steps(row, 2)})
+			g := query.FunnelGroup{Steps: steps(row, from, true)}
+			if g.Other = f.Other && r.integer(r.at(row, 1)) > int64(f.Limit); !g.Other {
+				for i, property := range f.By {
+					g.Values = append(g.Values, r.value(r.at(row, from-len(f.By)+i), s.schema.Type(property)))
+				}
+			}
+			a.Groups = append(a.Groups, g)
 		}
 	}
 	slices.SortStableFunc(a.Groups, func(x, y query.FunnelGroup) int {
-		return cmp.Or(cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N), slices.CompareFunc(x.Values, y.Values, compareValues))
+		return cmp.Or(
+			compareBools(x.Other, y.Other),
+			cmp.Compare(y.Steps[0].Users.N, x.Steps[0].Users.N),
+			slices.CompareFunc(x.Values, y.Values, compareValues),
+		)
 	})
 	answer.Funnel = a
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

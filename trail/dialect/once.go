@@ -14,20 +14,20 @@ import (
 // the best.
 func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 	if c.dialect != DuckDB {
-		c.unsupported("strict_once with exclusions or a break-down, where an event can be two steps,")
+		c.unsupported("strict_once with exclusions, a break-down or times, where an event can be two steps,")
 		return &selection{}
 	}
-	if len(f.By) > 0 {
-		c.unsupported("strict_once with a break-down, where an event can be two steps,")
+	if len(f.By) > 0 || f.Times != query.NoTimes {
+		c.unsupported("strict_once with a break-down or times, where an event can be two steps,")
 		return &selection{}
 	}
 	s := c.entries(f, m)
-	s.with[1].kept = true // ids and places must be the same wherever they are used
+	s.with[len(s.with)-1].kept = true // ids and places must be the same wherever they are used
 	s.keep("chains_1", &selection{
 		columns: []string{"*", "ms AS began", "[id] AS used"}, from: "ordered", where: []cond{is("step = 1")},
 	})
 	for k := 2; k <= len(f.Steps); k++ {
-		keys := strings.Split(parts(f.Same)+era(f, k-1), ", ")
+		keys := strings.Split(c.parts(f)+era(f, k-1), ", ")
 		on := make([]string, len(keys))
 		for i, key := range keys {
 			on[i] = "e." + key + " = s." + key
@@ -62,7 +62,7 @@ func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 	var joins []string
 	for k := 1; k <= len(f.Steps); k++ {
 		columns = append(columns, fmt.Sprintf("r%d.began AS began_%d", k, k))
-		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", parts(f.Same), k, k, parts(f.Same)))
+		joins = append(joins, fmt.Sprintf("LEFT JOIN (SELECT %s, pos, max(began) AS began FROM chains_%d GROUP BY ALL) AS r%d USING (%s, pos)", c.parts(f), k, k, c.parts(f)))
 	}
 	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
 	stops := c.scanned(s, f, m, "chains")

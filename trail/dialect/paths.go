@@ -50,12 +50,20 @@ func (c *compiler) paths(q *query.Paths) *selection {
 	}
 	walked.columns = []string{"user", c.pick("arrayMap(x -> x.2, "+sort+"(x -> x.1, groupArray((step, event))))", "list(event ORDER BY step"+direction+")") + " AS path"}
 	s.let("walked", walked)
-	s.columns = []string{"path", "count(*) AS users"}
-	s.from = "walked"
-	s.groupBy = []string{"path"}
-	s.orderBy = []string{"users DESC", "path"}
-	s.limit = cmp.Or(q.Top, 20)
-	return &s
+	top := selection{
+		columns: []string{"path", "count(*) AS users"}, from: "walked",
+		groupBy: []string{"path"}, orderBy: []string{"users DESC", "path"}, limit: cmp.Or(q.Top, 20),
+	}
+	if u := c.query.Users; u != nil {
+		c.read = usersAnswer
+		path := c.texts(u.Path)
+		s.let("top", &top)
+		s.columns, s.from = []string{"user"}, "walked"
+		s.where = []cond{is("path = [" + path[1:len(path)-1] + "]"), is("path IN (SELECT path FROM top)")}
+		return &s
+	}
+	top.with = s.with
+	return &top
 }
 
 // flag returns a condition as 1 or 0.

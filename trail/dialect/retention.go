@@ -8,12 +8,12 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// maxBits is how many periods fit the bits of a number; beyond, there is one row
-// for each user and period.
+// maxBits is how many periods fit the bits of a number; beyond, they are a list.
 const maxBits = 63
 
-// retention joins the first start of each user with the returns. Columns of the
-// answer: cohort (a date), size, period from 0, users.
+// retention joins the first start of each user with the returns, keeps the periods in
+// which a user came as bits, and counts users of equal bits once. Columns of the
+// answer: cohort (a date), users, period from 0, returned.
 func (c *compiler) retention(q *query.Retention) *selection {
 	c.read = retentionAnswer
 	// t0 is only ever next to columns of the table under a name of its own.
@@ -24,45 +24,58 @@ func (c *compiler) retention(q *query.Retention) *selection {
 	}
 	sql, conditions := c.period(q, t0)
 	returns := &selection{
-		columns: []string{"user", t0, sql + " AS " + period}, from: table + " JOIN starts USING (user)",
+		columns: []string{"user", sql + " AS " + period}, from: table + " JOIN starts USING (user)",
 		where: append([]cond{c.match(q.Return), is("time >= " + t0)}, conditions...),
 	}
-	cohort := c.date(t0, cmp.Or(q.Cohort, query.Day), q.Zone)
 	s := &selection{}
-	s.with = []named{
-		{name: "starts", is: starts},
-		{name: "returns", is: returns},
-		{name: "sizes", is: &selection{columns: []string{cohort + " AS cohort", "count(*) AS size"}, from: "starts", groupBy: []string{"cohort"}}},
-	}
-	came, each := c.came(q, cohort, period)
-	s.let("came", came)
-	s.let("periods", &selection{columns: []string{c.pick("number", "range") + " AS k"}, from: c.pick("numbers", "range") + "(" + strconv.Itoa(q.Periods) + ")"})
-	s.columns = []string{"cohort", "any_value(size) AS users", "k AS period", each + " AS returned"}
-	s.from = "sizes CROSS JOIN periods LEFT JOIN came USING (cohort)"
-	s.groupBy = []string{"cohort", "k"}
-	s.orderBy = []string{"cohort", "k"}
 	if c.dialect == ClickHouse {
 		s.settings = extended + ", join_use_nulls = 1"
 	}
+	s.let("starts", starts)
+	unit := cmp.Or(q.Cohort, query.Day)
+	if u := c.query.Users; u != nil {
+		c.read = usersAnswer
+		s.columns, s.from = []string{"user"}, "starts"
+		s.where = []cond{c.labelled(c.date(t0, unit, q.Zone), unit, q.Zone, u.Cohort)}
+		if u.HasPeriod {
+			s.let("returns", returns)
+			to := u.Period + 1
+			if q.Unbounded {
+				to = q.Periods
+			}
+			s.where = append(s.where, is(fmt.Sprintf("user IN (SELECT user FROM returns WHERE %[1]s >= %[2]d AND %[1]s < %[3]d)", period, u.Period, to)))
+		}
+		return s
+	}
+	s.let("returns", returns)
+	came, kept, each := c.came(q, period)
+	s.let("came", came)
+	s.let("periods", &selection{columns: []string{c.pick("number", "range") + " AS k"}, from: c.pick("numbers", "range") + "(" + strconv.Itoa(q.Periods) + ")"})
+	s.let("counted", &selection{
+		columns: []string{c.date(t0, unit, q.Zone) + " AS cohort", kept, "count(*) AS n"},
+		from:    "starts LEFT JOIN came USING (user)", groupBy: []string{"cohort", kept},
+	})
+	s.columns = []string{"cohort", "sum(n)" + c.pick("", "::BIGINT") + " AS users", "k AS period", fmt.Sprintf(c.pick("sumIf(n, %s) AS returned", "coalesce(sum(n) FILTER (%s), 0)::BIGINT AS returned"), each)}
+	s.from = "counted CROSS JOIN periods"
+	s.groupBy = []string{"cohort", "k"}
+	s.orderBy = []string{"cohort", "k"}
 	return s
 }
 
-// came returns what is kept of the returns of a user, and the expression that counts
-// the users who came in period k.
-func (c *compiler) came(q *query.Retention, cohort, period string) (*selection, string) {
-	s := &selection{from: "returns", where: []cond{is(fmt.Sprintf("%s < %d", period, q.Periods))}, groupBy: []string{"user", "cohort"}}
-	s.columns = []string{"user", cohort + " AS cohort"}
+// came returns what is kept of the returns of a user, the column that has it, and the
+// condition that such a user came in period k.
+func (c *compiler) came(q *query.Retention, period string) (came *selection, kept, each string) {
+	s := &selection{columns: []string{"user"}, from: "returns", where: []cond{is(fmt.Sprintf("%s < %d", period, q.Periods))}, groupBy: []string{"user"}}
 	switch {
 	case q.Unbounded:
 		s.columns = append(s.columns, "max("+period+") AS last")
-		return s, c.pick("countIf(last >= k)", "count(*) FILTER (last >= k)")
+		return s, "last", c.pick("ifNull(last >= k, false)", "last >= k")
 	case q.Periods <= maxBits:
 		s.columns = append(s.columns, c.pick("groupBitOr(bitShiftLeft(toUInt64(1), "+period+"))", "bit_or(1::BIGINT << "+period+"::INTEGER)")+" AS bits")
-		return s, c.pick("countIf(bitTest(bits, k))", "count(*) FILTER ((bits >> k::INTEGER) & 1 = 1)")
+		return s, "bits", c.pick("ifNull(bitTest(bits, k), 0)", "(bits >> k::INTEGER) & 1 = 1")
 	}
-	s.columns = append(s.columns, period+" AS in_period")
-	s.groupBy = append(s.groupBy, "in_period")
-	return s, c.pick("countIf(in_period = k)", "count(*) FILTER (in_period = k)")
+	s.columns = append(s.columns, c.pick("groupUniqArray", "list_distinct(list")+"("+period+")"+c.pick("", ")")+" AS came_in")
+	return s, "came_in", c.pick("has(came_in, k)", "list_contains(came_in, k)")
 }
 
 // period returns the number of the period that a return is in, and conditions that

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -13,22 +12,37 @@ import (
 
 // segment groups events by bucket and properties. Columns of the answer: bucket,
 // if there is one (a date, or the number of hours or minutes since 1970), the
-// properties, value.
+// properties, other (1 for the groups beyond the limit) if there is a limit, value.
 func (c *compiler) segment(q *query.Segment) *selection {
+	if c.query.Users != nil {
+		c.read = usersAnswer
+		return c.segmentUsers(q)
+	}
 	c.read = segmentAnswer
-	s := &selection{from: table, where: []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}}
+	if q.Fill && q.Bucket != query.NoUnit {
+		c.note("Buckets without events are added when the rows are read.")
+	}
+	s, column := &selection{from: table, where: c.measured(q)}, ""
+	if q.Measure.Kind > query.Users {
+		column, _, _ = c.column(q.Measure.Property)
+	}
 	var names []string // of the columns before the value
 	if q.Bucket != query.NoUnit {
 		names = append(names, c.derived("bucket"))
-		s.columns = append(s.columns, c.bucket(s, q)+" AS "+names[0])
+		s.columns = append(s.columns, c.bucket(s, q.Bucket, q.Zone)+" AS "+names[0])
 		s.groupBy = append(s.groupBy, names[0])
 	}
-	for i, property := range q.By {
-		column, sql := c.group(property, i+1)
-		names = append(names, column)
-		s.columns = append(s.columns, sql)
-		if !strings.HasPrefix(sql, "''") {
-			s.groupBy = append(s.groupBy, column)
+	if q.Limit > 0 {
+		names = c.limited(s, q, names)
+		column = "measured"
+	} else {
+		for i, property := range q.By {
+			column, sql := c.group(property, i+1)
+			names = append(names, column)
+			s.columns = append(s.columns, sql)
+			if !strings.HasPrefix(sql, "''") {
+				s.groupBy = append(s.groupBy, column)
+			}
 		}
 	}
 	value := c.derived("value")
@@ -38,15 +52,19 @@ func (c *compiler) segment(q *query.Segment) *selection {
 		s.having = []cond{is("count(*) > 0")}
 	}
 	if c.share() < 1 && (q.Measure.Kind == query.Count || q.Measure.Kind == query.Sum) {
-		s = c.byUser(s, q.Measure, names, value)
+		s = c.byUser(s, q.Measure, column, names, value)
 	} else {
-		s.columns = append(s.columns, c.measure(q.Measure)+" AS "+value)
+		s.columns = append(s.columns, c.measure(q.Measure, column)+" AS "+value)
 	}
 	if grouped {
 		order := value + " DESC NULLS LAST"
 		if q.Bucket != query.NoUnit {
 			s.orderBy = append(s.orderBy, names[0])
 			names = names[1:]
+		}
+		if q.Limit > 0 {
+			s.orderBy = append(s.orderBy, "other")
+			names = names[:len(q.By)]
 		}
 		s.orderBy = append(s.orderBy, order)
 		for _, n := range names {
@@ -56,62 +74,143 @@ func (c *compiler) segment(q *query.Segment) *selection {
 	return s
 }
 
-// bucket returns the bucket of an event: a date, or a number.
-func (c *compiler) bucket(s *selection, q *query.Segment) string {
-	if q.Fill {
-		c.note("Buckets without events are added when the rows are read.")
+// measured returns the conditions of the events that are measured.
+func (c *compiler) measured(q *query.Segment) []cond {
+	return []cond{c.match(q.Match), c.bounds(q.Bounds), c.sample()}
+}
+
+// limited makes a segment one of the groups with the most events, and of the rest: the
+// events of matched, each with kept = 1 if its group is in top. It returns the names of
+// the columns before the value.
+func (c *compiler) limited(s *selection, q *query.Segment, names []string) []string {
+	matched := &selection{columns: s.columns, from: table, where: s.where}
+	s.let("top", c.top(q))
+	s.let("matched", matched)
+	s.columns, s.where = slices.Clone(names), nil
+	on, kept := make([]string, len(q.By)), c.derived("kept")
+	for i, property := range q.By {
+		group := fmt.Sprintf("group_%d", i+1)
+		matched.columns = append(matched.columns, c.groupValue(property)+" AS "+c.derived(group))
+		on[i] = fmt.Sprintf("m.%[1]s IS NOT DISTINCT FROM t.%[1]s", c.derived(group))
+		s.columns = append(s.columns, fmt.Sprintf("CASE WHEN t.%s = 1 THEN m.%s%s END AS of_%s", kept, c.derived(group), c.otherwise(property), group))
+		names = append(names, "of_"+group)
+		s.groupBy = append(s.groupBy, "of_"+group)
 	}
-	if q.Bucket < query.Day {
-		c.note("Buckets are " + q.Bucket.String() + "s since 1970.")
-		return c.ordinal("time", q.Bucket, q.Zone)
+	matched.columns = append(matched.columns, "user")
+	if q.Measure.Kind > query.Users {
+		column, _, ok := c.column(q.Measure.Property)
+		if !ok {
+			column = "NULL"
+		}
+		c.alias("measured")
+		matched.columns = append(matched.columns, column+" AS measured")
 	}
-	if c.dialect == ClickHouse {
-		s.settings = extended
+	join := "JOIN"
+	if q.Other || q.Fill {
+		join = "LEFT JOIN" // all buckets are filled, also those with events of the rest alone
 	}
-	return c.date("time", q.Bucket, q.Zone)
+	s.from = "matched AS m"
+	s.joins = []string{join + " top AS t ON " + strings.Join(on, " AND ")}
+	s.columns = append(s.columns, "CASE WHEN t."+kept+" = 1 THEN 0 ELSE 1 END AS other")
+	s.groupBy = append(s.groupBy, "other")
+	return append(names, "other")
+}
+
+// top returns the groups with the most events.
+func (c *compiler) top(q *query.Segment) *selection {
+	s := &selection{from: table, where: c.measured(q), limit: q.Limit, orderBy: []string{"count(*) DESC"}}
+	for i, property := range q.By {
+		group := c.derived(fmt.Sprintf("group_%d", i+1))
+		s.columns = append(s.columns, c.groupValue(property)+" AS "+group)
+		s.groupBy = append(s.groupBy, group)
+		s.orderBy = append(s.orderBy, group+" NULLS FIRST")
+	}
+	s.columns = append(s.columns, "1 AS "+c.derived("kept"))
+	return s
+}
+
+// segmentUsers selects the users with an event in a row.
+func (c *compiler) segmentUsers(q *query.Segment) *selection {
+	u := c.query.Users
+	s := &selection{distinct: true, columns: []string{"user"}, from: table, where: c.measured(q)}
+	if u.Bucket != "" {
+		s.where = append(s.where, c.labelled(c.bucket(s, q.Bucket, q.Zone), q.Bucket, q.Zone, u.Bucket))
+	}
+	if u.Group == nil && !u.Other {
+		return s
+	}
+	columns := make([]string, len(q.By))
+	for i, property := range q.By {
+		columns[i] = c.groupValue(property)
+	}
+	if q.Limit == 0 {
+		s.where = append(s.where, c.isGroup(q.By, columns))
+		return s
+	}
+	s.let("top", c.top(q))
+	on := make([]string, len(q.By))
+	for i := range columns {
+		on[i] = columns[i] + " IS NOT DISTINCT FROM t." + c.derived(fmt.Sprintf("group_%d", i+1))
+	}
+	if u.Other {
+		s.joins = []string{"LEFT JOIN top AS t ON " + strings.Join(on, " AND ")}
+		s.where = append(s.where, is(c.pick("t."+c.derived("kept")+" != 1", "t."+c.derived("kept")+" IS NULL")))
+		return s
+	}
+	s.joins = []string{"JOIN top AS t ON " + strings.Join(on, " AND ")}
+	s.where = append(s.where, c.isGroup(q.By, columns))
+	return s
+}
+
+// groupValue returns a property to group by, so that all missing values are one.
+func (c *compiler) groupValue(property string) string {
+	column, t, ok := c.column(property)
+	switch {
+	case !ok:
+		return "''"
+	case t == event.String && c.dialect == DuckDB:
+		return "nullif(" + column + ", '')" // so an ENUM stays one
+	}
+	return column
 }
 
 // group returns a property to group by, and how to select it; one that no event has
 // is an empty literal.
 func (c *compiler) group(property string, i int) (column, sql string) {
-	column, t, ok := c.column(property)
-	alias := c.derived(fmt.Sprintf("group_%d", i))
-	switch {
-	case !ok:
-		return alias, "'' AS " + alias
-	case t == event.String && c.dialect == DuckDB:
-		// So a missing string is one group, and an ENUM stays one.
-		return alias, "nullif(" + column + ", '') AS " + alias
+	column, _, ok := c.column(property)
+	if value := c.groupValue(property); !ok || value != column {
+		alias := c.derived(fmt.Sprintf("group_%d", i))
+		return alias, value + " AS " + alias
 	}
 	return column, column
 }
 
 // byUser measures a sample: as users are drawn, not events, the error depends on
 // how much each of them has. The answer has one column more, the sum of squares.
-func (c *compiler) byUser(s *selection, m query.Measure, names []string, value string) *selection {
+func (c *compiler) byUser(s *selection, m query.Measure, column string, names []string, value string) *selection {
 	part := c.derived("part")
-	outer := &selection{groupBy: s.groupBy, having: s.having, settings: s.settings, sub: s}
+	outer := &selection{with: s.with, groupBy: s.groupBy, having: s.having, settings: s.settings, sub: s}
 	sum := "sum(" + part + ")"
 	if m.Kind == query.Count {
 		sum = "coalesce(" + sum + ", 0)"
 	}
 	square := fmt.Sprintf(c.pick("toFloat64(%[1]s) * toFloat64(%[1]s)", "%[1]s::DOUBLE * %[1]s::DOUBLE"), part)
 	outer.columns = append(slices.Clone(names), sum+" AS "+value, "sum("+square+") AS squares")
-	s.columns = append(s.columns, "user", c.measure(m)+" AS "+part)
+	s.columns = append(s.columns, "user", c.measure(m, column)+" AS "+part)
 	s.groupBy = append(slices.Clone(s.groupBy), "user")
-	s.having, s.settings = nil, ""
+	s.with, s.having, s.settings = nil, nil, ""
 	return outer
 }
 
-// measure returns the SQL of a measure.
-func (c *compiler) measure(m query.Measure) string {
+// measure returns the SQL of a measure of a column.
+func (c *compiler) measure(m query.Measure, column string) string {
 	switch m.Kind {
 	case query.Count:
 		return "count(*)"
 	case query.Users:
 		return c.pick("uniqExact(user)", "count(DISTINCT user)")
 	}
-	column, t, ok := c.column(m.Property)
+	_, t, ok := c.column(m.Property)
 	switch {
 	case !ok:
 		return "NULL"
@@ -121,11 +220,8 @@ func (c *compiler) measure(m query.Measure) string {
 		return "sum(toInt128(" + column + "))" // a sum of Int64 wraps
 	case m.Kind == query.Avg && t == event.Int && c.dialect == ClickHouse:
 		return "toFloat64(sum(toInt128(" + column + "))) / count(" + column + ")"
-	case m.Kind == query.Percentile && c.dialect == DuckDB:
-		return fmt.Sprintf("quantile_disc(%s, 0.%02d)", column, m.Percentile)
 	case m.Kind == query.Percentile:
-		// The nearest rank; quantileExact takes the one after it if that is whole.
-		return fmt.Sprintf("arrayElementOrNull(arraySort(groupArray(%[1]s)), intDiv(%[2]d * count(%[1]s) + 99, 100))", column, m.Percentile)
+		return c.percentile(column, m.Percentile)
 	}
 	return map[query.MeasureKind]string{query.Sum: "sum", query.Avg: "avg", query.Min: "min", query.Max: "max"}[m.Kind] + "(" + column + ")"
 }
@@ -145,15 +241,17 @@ func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) 
 		var l segmentLine
 		column := 0
 		if a.Bucketed {
-			if q.Bucket >= query.Day {
-				l.bucket = bucketOf(q.Bucket, r.date(r.at(row, 0)), r)
-			} else {
-				l.bucket = r.integer(r.at(row, 0))
-			}
+			l.bucket = r.bucketAt(q.Bucket, r.at(row, 0))
 			column++
 		}
 		for _, property := range q.By {
 			l.row.Group = append(l.row.Group, r.value(r.at(row, column), s.schema.Type(property)))
+			column++
+		}
+		if q.Limit > 0 {
+			if l.row.Other = r.integer(r.at(row, column)) == 1; l.row.Other {
+				l.row.Group = nil
+			}
 			column++
 		}
 		l.row.Value = r.measured(row[min(column, len(row)):], q.Measure.Kind, s.schema.Type(q.Measure.Property))
@@ -165,49 +263,21 @@ func segmentAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) 
 	slices.SortStableFunc(lines, func(x, y segmentLine) int {
 		return cmp.Or(
 			cmp.Compare(x.bucket, y.bucket),
+			compareBools(x.row.Other, y.row.Other),
 			compareMeasured(y.row.Value, x.row.Value),
 			slices.CompareFunc(x.row.Group, y.row.Group, compareValues),
 		)
 	})
 	for _, l := range lines {
+		if l.row.Other && !q.Other {
+			continue
+		}
 		if a.Bucketed {
-			l.row.Bucket = s.label(q, l.bucket)
+			l.row.Bucket = bucketLabel(q.Bucket, q.Zone, l.bucket)
 		}
 		a.Rows = append(a.Rows, l.row)
 	}
 	answer.Segment = a
-}
-
-// bucketOf returns the number of the day, week or month that a date begins.
-func bucketOf(u query.Unit, date string, r *reader) int64 {
-	t, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		r.fail(err)
-		return 0
-	}
-	days := t.Unix() / 86400 // exact: t is midnight
-	switch u {
-	case query.Week:
-		return (days + 3) / 7 // exact: t is a Monday
-	case query.Month:
-		return int64(t.Year())*12 + int64(t.Month()) - 1
-	}
-	return days
-}
-
-// label names a bucket by its start.
-func (s *Statement) label(q *query.Segment, n int64) string {
-	switch q.Bucket {
-	case query.Month:
-		return time.Date(0, 1+time.Month(n), 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
-	case query.Week:
-		return time.Unix((n*7-3)*86400, 0).UTC().Format(time.DateOnly)
-	case query.Day:
-		return time.Unix(n*86400, 0).UTC().Format(time.DateOnly)
-	}
-	zone := cmp.Or(q.Zone, time.UTC)
-	shift := (&compiler{}).shift(q.Bucket, zone)
-	return time.UnixMilli(n*clockMillis(q.Bucket) - shift).In(zone).Format(time.RFC3339)
 }
 
 // filled adds to each bucket from the first to the last the groups that it lacks.
@@ -215,13 +285,15 @@ func filled(lines []segmentLine, kind query.MeasureKind) []segmentLine {
 	if len(lines) == 0 {
 		return nil
 	}
-	groups, have := map[string][]event.Value{}, map[string]bool{}
-	key := func(bucket int64, group []event.Value) string { return fmt.Sprintf("%d %q", bucket, group) }
+	groups, have := map[string]query.SegmentRow{}, map[string]bool{}
+	key := func(bucket int64, row query.SegmentRow) string {
+		return fmt.Sprintf("%d %t %q", bucket, row.Other, row.Group)
+	}
 	low, high := lines[0].bucket, lines[0].bucket
 	for _, l := range lines {
 		low, high = min(low, l.bucket), max(high, l.bucket)
-		groups[key(0, l.row.Group)] = l.row.Group
-		have[key(l.bucket, l.row.Group)] = true
+		groups[key(0, l.row)] = query.SegmentRow{Group: l.row.Group, Other: l.row.Other}
+		have[key(l.bucket, l.row)] = true
 	}
 	var empty query.Measured
 	if kind <= query.Users {
@@ -230,7 +302,8 @@ func filled(lines []segmentLine, kind query.MeasureKind) []segmentLine {
 	for bucket := low; bucket <= high; bucket++ {
 		for _, group := range groups {
 			if !have[key(bucket, group)] {
-				lines = append(lines, segmentLine{bucket, query.SegmentRow{Group: group, Value: empty}})
+				group.Value = empty
+				lines = append(lines, segmentLine{bucket, group})
 			}
 		}
 	}

@@ -97,15 +97,24 @@ func (c *compiler) local(column string, zone *time.Location) string {
 	return "toTimeZone(" + column + ", " + c.text(zone.String()) + ")"
 }
 
-// date returns the first day of the day, week or month that a time is in.
+// date returns the first day of the day, week or month that a time is in. It is an
+// expression that a comparison may follow.
 func (c *compiler) date(column string, unit query.Unit, zone *time.Location) string {
 	local := c.local(column, zone)
 	if c.dialect == DuckDB {
+		switch unit {
+		case query.Day:
+			return local + "::DATE" // a quarter less time than date_trunc
+		case query.WeekSunday:
+			return "(date_trunc('week', " + local + "::DATE + 1)::DATE - 1)"
+		}
 		return "date_trunc('" + unit.String() + "', " + local + ")::DATE"
 	}
 	switch unit {
 	case query.Week:
 		return "toMonday(" + local + ")"
+	case query.WeekSunday:
+		return "toStartOfWeek(" + local + ", 0)"
 	case query.Month:
 		return "toStartOfMonth(" + local + ")"
 	}
@@ -122,16 +131,18 @@ func (c *compiler) ordinal(column string, unit query.Unit, zone *time.Location) 
 	case query.Month:
 		local := c.local(column, zone)
 		return c.pick("(toYear("+local+") * 12 + toMonth("+local+"))", "(year("+local+") * 12 + month("+local+"))")
-	case query.Week:
-		if c.dialect == DuckDB {
-			return "date_diff('day', DATE '1969-12-29', " + c.date(column, unit, zone) + ") // 7"
+	case query.Day, query.Week, query.WeekSunday:
+		day := c.pick("toInt32("+c.date(column, query.Day, zone)+")", "("+c.date(column, query.Day, zone)+" - DATE '1970-01-01')")
+		if unit == query.Day {
+			return day
 		}
-		return "intDiv(toInt32(" + c.date(column, unit, zone) + ") + 3, 7)"
-	case query.Day:
-		if c.dialect == DuckDB {
-			return "date_diff('day', DATE '1970-01-01', " + c.date(column, unit, zone) + ")"
+		// Counted from a Monday or a Sunday before all times: whole numbers round
+		// towards zero.
+		shift := 719169
+		if unit == query.WeekSunday {
+			shift = 719170
 		}
-		return "toInt32(" + c.date(column, unit, zone) + ")"
+		return c.pick(fmt.Sprintf("intDiv(%s + %d, 7)", day, shift), fmt.Sprintf("((%s + %d) // 7)", day, shift))
 	}
 	length := clockMillis(unit)
 	millis := c.millis(column)
