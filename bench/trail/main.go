@@ -1,7 +1,7 @@
 // Command trail measures the event store next to DuckDB: how fast events come in,
 // how much room they take, and how long questions take.
 //
-//	go run ./bench/trail [-events 20000000] [-shape ecom|short|github|hits]
+//	go run ./bench/trail [-events 20000000] [-shape ecom|short|skew|github|hits]
 //	                     [-order sorted|shuffled] [-rounds 10] [-dir DIR] [-fresh] [-only REGEXP] [-skip-duckdb]
 //	                     [-skip-storms] [-seed N] [-out DIR]
 //
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &config{}
 	flags := program.Flags("trail")
 	flags.IntVar(&c.events, "events", 20_000_000, "how many `events`")
-	flags.StringVar(&c.shapeName, "shape", "ecom", "of the data: ecom, short, github, or hits")
+	flags.StringVar(&c.shapeName, "shape", "ecom", "of the data: ecom, short, skew, github, or hits")
 	flags.StringVar(&c.order, "order", orderSorted, "of the rows in the file: sorted, by user and time, or shuffled")
 	flags.IntVar(&c.rounds, "rounds", 10, "how many `rounds` a median is of")
 	flags.Uint64Var(&c.seed, "seed", 1, "of the data")
@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (c *config) check() (err error) {
 	var known bool
 	if c.shape, known = findShape(c.shapeName); !known {
-		return fmt.Errorf("-shape: %q is not ecom, short, github, or hits", c.shapeName)
+		return fmt.Errorf("-shape: %q is not ecom, short, skew, github, or hits", c.shapeName)
 	}
 	if c.order != orderSorted && c.order != orderShuffled {
 		return fmt.Errorf("-order: %q is not sorted or shuffled", c.order)

@@ -59,6 +59,11 @@ func shapes() []shape {
 			queries: questions("view, cart, purchase", "signup", "open", "item", "country", "-[1-3].*[57]$", "item", 0),
 		},
 		{
+			name:    "skew",
+			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Skew{Seed: seed, Events: n} },
+			queries: questions("view, cart, purchase", "signup", "open", "campaign", "country", "-(0[1-5]|1.)$", "page", 0),
+		},
+		{
 			name:    "github",
 			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.GitHub{Seed: seed, Events: n} },
 			queries: questions("push, pull_request, issue_comment", "[push, create]", "push", "action", "language", "^(c|r).*d$", "repo", large),

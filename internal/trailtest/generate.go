@@ -23,6 +23,7 @@ type Row struct {
 	Time   int64 // milliseconds since 1970 UTC, whole seconds
 	Name   string
 	Values []event.Value
+	Late   int64 // milliseconds from Time to when it arrives; of Skew alone
 }
 
 // Event returns the row as an event of its own, without missing properties.

@@ -1,15 +1,18 @@
 package trailtest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// Shuffled yields the rows of a generator in a random order, which the seed decides. It
-// holds all of them, in some 30 bytes each, and each value once.
+// Shuffled yields the rows of a generator in the order in which they arrive, those of
+// one time, or all if none is late, in a random order, which the seed decides. It holds
+// all of them, in some 30 to 60 bytes each, and each value once.
 func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		var (
@@ -18,9 +21,12 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 			users  values[string]
 			names  values[string]
 			fields = make([]values[event.Value], len(g.Schema()))
+			late   bool
 		)
 		for row := range g.Rows() {
 			starts = append(starts, uint64(len(packed)))
+			late = late || row.Late != 0
+			packed = binary.LittleEndian.AppendUint64(packed, uint64(row.Time+row.Late))
 			packed = binary.AppendUvarint(packed, users.number(row.User, strings.Clone))
 			packed = binary.AppendVarint(packed, row.Time)
 			packed = binary.AppendUvarint(packed, names.number(row.Name, strings.Clone))
@@ -33,9 +39,14 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 			j := s.below(uint64(i + 1))
 			starts[i], starts[j] = starts[j], starts[i]
 		}
+		if late {
+			arrival := func(at uint64) uint64 { return binary.LittleEndian.Uint64(packed[at:]) }
+			slices.SortStableFunc(starts, func(a, b uint64) int { return cmp.Compare(arrival(a), arrival(b)) })
+		}
 		row := &Row{Values: make([]event.Value, len(fields))}
 		for _, at := range starts {
-			rest := packed[at:]
+			arrives := binary.LittleEndian.Uint64(packed[at:])
+			rest := packed[at+8:]
 			next := func() uint64 {
 				v, n := binary.Uvarint(rest)
 				rest = rest[n:]
@@ -44,6 +55,7 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 			row.User = users.list[next()]
 			millis, n := binary.Varint(rest)
 			row.Time, rest = millis, rest[n:]
+			row.Late = int64(arrives) - millis
 			row.Name = names.list[next()]
 			for i := range fields {
 				row.Values[i] = fields[i].list[next()]
