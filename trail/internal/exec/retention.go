@@ -58,6 +58,12 @@ func (r *retention) settle(p *plan) (err error) {
 			return err
 		}
 	}
+	for _, src := range p.sources {
+		base, unit := src.times.Base(), src.times.Unit()
+		if src.bucketIndex, err = r.cohorts.index(base, unit, uint32((src.seg.MaxTime()-base)/unit), src.seg.Rows(), p.held); err != nil {
+			return err
+		}
+	}
 	n := r.cohorts.units() * (r.q.Periods + 1)
 	if err := p.held.take(8 * int64(n) * int64(p.opt.Workers+1)); err != nil {
 		return err
@@ -77,7 +83,7 @@ func (r *retention) fork(w *worker) fold {
 	return &retentionFold{
 		retention: r, w: w,
 		sizes: make([]int64, len(r.sizes)), counts: make([]int64, len(r.counts)),
-		bits: make([]uint64, (r.q.Periods+63)/64),
+		bits: make([]uint64, (r.q.Periods+63)/64), inverse: 1 / float64(r.every),
 	}
 }
 
@@ -103,11 +109,11 @@ func (r *retention) answer(p *plan) (*query.Answer, error) {
 // A retentionFold is the fold of a retention.
 type retentionFold struct {
 	*retention
-	w      *worker
-	sizes  []int64
-	counts []int64
-	bits   []uint64 // by period: whether the user came back
-	cohort int      // that of the last user
+	w       *worker
+	sizes   []int64
+	counts  []int64
+	bits    []uint64 // by period: whether the user came back
+	inverse float64  // of every
 }
 
 const (
@@ -122,124 +128,134 @@ func (r *retentionFold) shard(views []*view) error {
 		if u.selective && !u.relevant() {
 			continue
 		}
-		t0, ok := firstStart(u.parts)
-		if !ok {
+		at, row := firstStart(u.parts)
+		if at < 0 {
 			continue
 		}
-		for i := range u.parts {
-			if !r.returns(&u.parts[i], t0) {
-				break
-			}
+		p := &u.parts[at]
+		t0 := p.time(row)
+		cohort := 0
+		if p.bucketIndex != nil {
+			cohort = int(p.bucketIndex.find(p.times[row]))
+		} else {
+			cohort = r.cohorts.find(t0)
 		}
-		r.add(t0)
+		if r.every > 0 && r.q.Periods < 64 {
+			r.elapsed(u.parts, t0)
+		} else {
+			r.calendar(u.parts, t0)
+		}
+		r.add(cohort)
 	}
 	return nil
 }
 
-// firstStart returns the time of the first start event. Views come by the time of
-// their first event, but may overlap.
-func firstStart(parts []part) (t0 int64, ok bool) {
+// firstStart returns the part and the row of the first start event; the part is -1 if
+// there is none. Views come by the time of their first event, but may overlap.
+func firstStart(parts []part) (at, first int) {
+	at = -1
+	t0 := int64(0)
 	for i := range parts {
 		p := &parts[i]
-		if ok && p.seg.MinTime() >= t0 {
+		if at >= 0 && p.seg.MinTime() >= t0 {
 			break
 		}
-		for row := p.lo; row < p.hi; row++ {
-			if p.mask8[row]&startBit != 0 {
-				if t := p.time(row); !ok || t < t0 {
-					t0, ok = t, true
-				}
-				break
+		for row := p.lo; row < p.hi; row += 8 {
+			word := load(p.mask8, row) & (startBit * ones)
+			if word == 0 {
+				continue
 			}
+			if row += bits.TrailingZeros64(word) >> 3; row < p.hi {
+				if t := p.time(row); at < 0 || t < t0 {
+					at, first, t0 = i, row, t
+				}
+			}
+			break
 		}
 	}
-	return t0, ok
+	return at, first
 }
 
-// returns sets the periods in which the user came back in a part. It reports whether
-// later parts can add to them.
-func (r *retentionFold) returns(p *part, t0 int64) bool {
-	if r.every == 0 {
-		return r.calendar(p, t0)
-	}
+// elapsed sets the periods in which the user came back, for less than 64 periods of
+// a fixed length. It has no branch for a row: users come back at random times, so that
+// most branches would be mispredicted.
+func (r *retentionFold) elapsed(parts []part, t0 int64) {
+	var found uint64 // bit k+1 for period k; bit 0 for times before t0
 	end := t0 + r.every*int64(r.q.Periods)
 	if end < t0 { // beyond all times
 		end = math.MaxInt64
 	}
-	if p.base >= end {
-		return false
-	}
-	// Offsets instead of times, so that there is one comparison for most rows:
-	// those before until are of a period that is noted, or none.
-	times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
-	if len(times) == 0 {
-		return true
-	}
-	masks = masks[:len(times)]
-	until, last := uint32(max(0, min(offset(t0, p.view), math.MaxUint32))), offset(end, p.view)
-	for i, t := range times {
-		if t < until || masks[i]&returnBit == 0 {
+	for i := range parts {
+		p := &parts[i]
+		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
+		if len(times) == 0 || p.time(p.hi-1) < t0 {
 			continue
 		}
-		if int64(t) >= last {
-			break
+		// A multiplication finds the period. Half a millisecond is added so that rounding
+		// cannot make a full number of periods less than that.
+		scale := r.inverse * float64(p.unit)
+		start := (float64(p.base-t0)+0.5)*r.inverse + 1
+		for len(times) > 0 && p.base+p.unit*int64(times[0]) < end {
+			n := min(len(times), 128)
+			for i, t := range times[:n] {
+				found |= uint64(masks[:n][i]) / returnBit & 1 << uint64(int64(float64(t)*scale+start))
+			}
+			times, masks = times[n:], masks[n:]
 		}
-		k := (p.base + p.unit*int64(t) - t0) / r.every
-		if k < 0 {
-			continue
-		}
-		r.bits[k>>6] |= 1 << (k & 63)
-		until = uint32(min(offset(t0+(k+1)*r.every, p.view), math.MaxUint32))
 	}
-	return true
+	r.bits[0] = found >> 1 & (1<<r.q.Periods - 1)
 }
 
-// calendar does what returns does, for calendar periods.
-func (r *retentionFold) calendar(p *part, t0 int64) bool {
-	first := r.periods.find(t0)
-	end := r.periods.starts[min(first+r.q.Periods, len(r.periods.starts)-1)]
-	if p.base >= end {
-		return false
+// calendar does what elapsed does, for any periods.
+func (r *retentionFold) calendar(parts []part, t0 int64) {
+	first, end := 0, t0+r.every*int64(r.q.Periods)
+	if r.every == 0 {
+		first = r.periods.find(t0)
+		end = r.periods.starts[min(first+r.q.Periods, len(r.periods.starts)-1)]
+	} else if end < t0 {
+		end = math.MaxInt64
 	}
-	until := t0
-	for row := p.lo; row < p.hi; row++ {
-		t := p.time(row)
-		if t < until || p.mask8[row]&returnBit == 0 {
-			continue
+	for i := range parts {
+		p := &parts[i]
+		until := t0 // those before are of a period that is noted, or of none
+		for row := p.lo; row < p.hi; row++ {
+			t := p.time(row)
+			if t < until || p.mask8[row]&returnBit == 0 {
+				continue
+			}
+			if t >= end {
+				break
+			}
+			var k int
+			if r.every > 0 {
+				k = int((t - t0) / r.every)
+				until = t0 + int64(k+1)*r.every
+			} else {
+				k = r.periods.find(t) - first
+				until = r.periods.starts[first+k+1]
+			}
+			r.bits[k>>6] |= 1 << (k & 63)
 		}
-		if t >= end {
-			break
-		}
-		k := r.periods.find(t) - first
-		r.bits[k>>6] |= 1 << (k & 63)
-		until = r.periods.starts[first+k+1]
 	}
-	return true
 }
 
 // add counts a user, and forgets when the user came back.
-func (r *retentionFold) add(t0 int64) {
-	if starts := r.cohorts.starts; t0 < starts[r.cohort] || t0 >= starts[r.cohort+1] {
-		r.cohort = r.cohorts.find(t0)
-	}
-	r.sizes[r.cohort]++
-	counts := r.counts[r.cohort*r.q.Periods:][:r.q.Periods]
+func (r *retentionFold) add(cohort int) {
 	if r.q.Unbounded {
-		last := -1
-		for i, w := range r.bits {
-			if w != 0 {
-				last = i<<6 + bits.Len64(w) - 1
+		more := uint64(0) // all ones after the last period
+		for i := len(r.bits) - 1; i >= 0; i-- {
+			if more == 0 {
+				more = 1<<bits.Len64(r.bits[i]) - 1
+			} else {
+				more = math.MaxUint64
 			}
+			r.bits[i] = more
 		}
-		for k := range counts[:last+1] {
-			counts[k]++
-		}
-	} else {
-		for i, w := range r.bits {
-			for ; w != 0; w &= w - 1 {
-				counts[i<<6+bits.TrailingZeros64(w)]++
-			}
-		}
+	}
+	r.sizes[cohort]++
+	counts := r.counts[cohort*r.q.Periods:][:r.q.Periods]
+	for k := range counts {
+		counts[k] += int64(r.bits[k>>6] >> (k & 63) & 1)
 	}
 	clear(r.bits)
 }

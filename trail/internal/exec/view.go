@@ -170,18 +170,16 @@ func mask[M uint8 | uint64](dst []M, v *view, a *arena) {
 		}
 		return
 	}
-	m := a.mark()
-	defer a.release(m)
-	if v.events.Codes() <= 1<<8 {
-		var table [256]M
+	if masks, ok := any(dst).([]uint8); ok && len(v.table) <= 1<<8 {
+		var table [256]uint8
 		for c, t := range v.table {
-			table[c] = M(t)
+			table[c] = uint8(t)
 		}
-		for i, c := range v.events.Read8(a.bytes(len(dst)), v.RowLo, v.RowHi)[:len(dst)] {
-			dst[i] = table[c]
-		}
+		v.events.Map8(masks, &table, v.RowLo, v.RowHi)
 		return
 	}
+	m := a.mark()
+	defer a.release(m)
 	for i, c := range v.events.Read32(a.ints(len(dst)), v.RowLo, v.RowHi)[:len(dst)] {
 		dst[i] = M(v.table[c])
 	}

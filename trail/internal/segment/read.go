@@ -54,12 +54,42 @@ func (c *Column) Map8(dst []uint8, table *[256]uint8, lo, hi int) []uint8 {
 		spread(dst, c.s.rowStart, c.data8, table, c.s.userOf(lo), lo)
 	case c.enc == encRuns && c.width == 1:
 		expand(dst, c.runs, c.data8, table, c.blocks, lo)
+	case c.enc == encPacked && c.width <= 4:
+		mapPacked(dst, c.packed, table, lo, uint64(c.width))
 	default:
 		for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
 			dst[i] = table[code]
 		}
 	}
 	return dst
+}
+
+// mapPacked fills dst with what a table has for packed codes of at most four bits from
+// lo on. It looks up two codes at a time, and stores eight.
+func mapPacked(dst []uint8, b []byte, table *[256]uint8, lo int, w uint64) {
+	if len(dst) == 0 {
+		return
+	}
+	var pairs [256]uint16
+	for i := range pairs[:1<<(2*w&15)] {
+		pairs[i] = uint16(table[i&(1<<w-1)]) | uint16(table[i>>(w&7)])<<8
+	}
+	bit := uint64(lo) * w
+	_ = b[(bit+uint64(len(dst)-1)*w)>>3+7]
+	base := unsafe.Pointer(unsafe.SliceData(b))
+	mask, w2, w4, w6 := uint8(1<<(2*w)-1), 2*w&63, 4*w&63, 6*w&63
+	i := 0
+	for ; i+8 <= len(dst); i += 8 { // begun at any bit of a byte: 7 + 8*4 = 39
+		v := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
+		*(*uint64)(unsafe.Pointer(&dst[i])) = uint64(pairs[uint8(v)&mask]) | uint64(pairs[uint8(v>>w2)&mask])<<16 |
+			uint64(pairs[uint8(v>>w4)&mask])<<32 | uint64(pairs[uint8(v>>w6)&mask])<<48
+		bit += 8 * w
+	}
+	for ; i < len(dst); i++ {
+		v := *(*uint64)(unsafe.Add(base, bit>>3)) >> (bit & 7)
+		dst[i] = table[v&(1<<w-1)]
+		bit += w
+	}
 }
 
 // Read16 does the same as Read8 for a column with at most 65536 codes.
