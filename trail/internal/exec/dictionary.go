@@ -18,14 +18,15 @@ const maxRemap = 1 << 18
 // The codes of a segment are looked up when they are met, so that a column with many
 // values costs only the values that are seen.
 type dictionary struct {
-	plan    *plan
-	strings map[string]int32
-	others  map[other]int32
-	values  []event.Value               // by number
-	remaps  map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
-	held    int64                       // bytes of the budget
-	owed    int64                       // bytes not yet taken from the budget
-	err     error                       // of the budget; the first one stays
+	plan     *plan
+	lexicons []*lexicon // by column; nil for those that it numbers itself
+	strings  map[string]int32
+	others   map[other]int32
+	values   []event.Value               // by number
+	remaps   map[*segment.Column][]int32 // by code: number+1, 0 for not met yet
+	held     int64                       // bytes of the budget
+	owed     int64                       // bytes not yet taken from the budget
+	err      error                       // of the budget; the first one stays
 }
 
 // An other is a value that is not a string.
@@ -53,6 +54,10 @@ func (d *dictionary) open(views []*view) {
 	for _, v := range views {
 		for i := range v.codes {
 			c := &v.codes[i]
+			if d.lexicons != nil && d.lexicons[i] != nil {
+				c.remap = d.lexicons[i].ids[c.col]
+				continue
+			}
 			if c.col == nil || c.col.Codes() == 0 || c.col.Codes() > min(maxRemap, max(256, c.col.Rows())) {
 				continue
 			}
@@ -126,8 +131,42 @@ func (d *dictionary) number(value event.Value) int32 {
 	return id
 }
 
-// value returns the value with a number.
+// value returns the value with a number, of a column without a lexicon.
 func (d *dictionary) value(id int32) event.Value { return d.values[id] }
+
+// valueOf returns the value with a number, of any column.
+func (d *dictionary) valueOf(column int, id int32) event.Value {
+	if d.lexicons != nil && d.lexicons[column] != nil {
+		return d.lexicons[column].value(id)
+	}
+	return d.values[id]
+}
+
+// translate returns the number that another dictionary has for the value of a column;
+// it is not ok if that has none, and must not get a new one.
+func (d *dictionary) translate(column int, id int32, to *dictionary, add bool) (number int32, ok bool) {
+	if d.lexicons != nil && d.lexicons[column] != nil {
+		return id, true // they share it
+	}
+	value := d.values[id]
+	if !add && !to.has(value) {
+		return 0, false
+	}
+	return to.number(value), true
+}
+
+// has reports whether a value has a number.
+func (d *dictionary) has(value event.Value) (ok bool) {
+	switch {
+	case value.Missing():
+		return true
+	case value.Type() == event.String:
+		_, ok = d.strings[value.Text()]
+	default:
+		_, ok = d.others[other{value.Type(), value.Bits()}]
+	}
+	return ok
+}
 
 // take accounts for memory that goes with the dictionary, in steps, since workers
 // share the budget.

@@ -17,7 +17,8 @@
 //     matchers for each row. The fold then goes from user to user: segments are sorted
 //     by user, so the events of a user are a few ranges of rows, one after the other.
 //  3. When all workers have ended, the folds are joined into the kernel, and the kernel
-//     makes the answer.
+//     makes the answer. A segmentation with a limit of groups first has the rows gone
+//     over once more, with folds that know the groups.
 //
 // # Invariants
 //

@@ -62,8 +62,16 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 		if err := b.finish(ctx, k); err != nil {
 			return err
 		}
-		if cost, err = b.run(ctx, k); err != nil {
-			return err
+		for again := true; again; {
+			if cost, err = b.run(ctx, k); err != nil {
+				return err
+			}
+			again = false
+			if k, ok := k.(repeated); ok {
+				if again, err = k.again(b.plan); err != nil {
+					return err
+				}
+			}
 		}
 		answer, err = k.answer(b.plan)
 		return err
@@ -131,6 +139,12 @@ type kernel interface {
 
 	// answer makes the answer after all folds were joined.
 	answer(*plan) (*query.Answer, error)
+}
+
+// A repeated is a kernel that may need all rows again, with other folds.
+type repeated interface {
+	// again is called after the folds were joined.
+	again(*plan) (bool, error)
 }
 
 // A fold is what one worker has found so far.

@@ -12,7 +12,9 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
-// A segmentation measures events by time and by properties.
+// A segmentation measures events by time and by properties. With a limit of groups it
+// goes over the rows twice: the first time it counts the events of each group, the
+// second time it measures the groups that were chosen, and the others as one.
 type segmentation struct {
 	q        *query.Segment
 	typ      event.Type // of the property that is measured
@@ -21,20 +23,15 @@ type segmentation struct {
 	calendar *calendar  // nil without buckets
 	buckets  int        // 1 without
 
-	values    *dictionary // of by
-	totals    map[place]int32
-	cells     []cell      // by the number that totals has
-	quantiles []quantiles // of Percentile; nil for others
-}
-
-// A place is a bucket of a group.
-type place struct {
-	group  [3]int32 // numbers of the values of by
-	bucket int32
+	lexicons []*lexicon  // by column; nil for none
+	values   *dictionary // of by
+	grid     *grid       // of all workers; nil until the first is joined
+	ranking  bool        // groups are counted, to choose among them
+	chosen   *grid       // the groups that were chosen; nil for all. The others are the group after them
 }
 
 func (b *builder) segmentation(q *query.Segment) (kernel, error) {
-	s := &segmentation{q: q, value: -1, buckets: 1, totals: make(map[place]int32)}
+	s := &segmentation{q: q, value: -1, buckets: 1, ranking: q.Limit > 0}
 	lo, hi := b.bounds(q.Bounds)
 	b.match(q.Match, lo, hi)
 	for _, name := range q.By {
@@ -53,7 +50,13 @@ func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 // settle makes the calendar, and for each source what turns its times into
 // buckets and its codes into numbers.
 func (s *segmentation) settle(p *plan) (err error) {
-	s.values = newDictionary(p)
+	s.lexicons = make([]*lexicon, len(p.columns))
+	for _, column := range s.by {
+		if s.lexicons[column], err = p.newLexicon(column); err != nil {
+			return err
+		}
+	}
+	s.values = s.newDictionary(p)
 	m := p.matchers[0]
 	if s.q.Bucket != query.NoUnit {
 		spans := p.spans(m.lo, m.hi)
@@ -84,104 +87,270 @@ func (s *segmentation) settle(p *plan) (err error) {
 	return nil
 }
 
+// newDictionary returns a dictionary that knows the lexicons.
+func (s *segmentation) newDictionary(p *plan) *dictionary {
+	d := newDictionary(p)
+	d.lexicons = s.lexicons
+	return d
+}
+
 func (s *segmentation) explain() string {
-	return fmt.Sprintf("segmentation into %d buckets by %d properties", s.buckets, len(s.by))
+	text := fmt.Sprintf("segmentation into %d buckets by %d properties", s.buckets, len(s.by))
+	if s.q.Limit > 0 {
+		text += fmt.Sprintf(", after the %d groups with the most events were found", s.q.Limit)
+	}
+	return text
 }
 
 func (s *segmentation) need() need {
-	return need{times: s.calendar != nil, columns: len(s.by) > 0 || s.value >= 0}
+	return need{times: s.calendar != nil && !s.ranking, columns: len(s.by) > 0 || s.value >= 0}
 }
 
 func (s *segmentation) fork(w *worker) fold {
-	return &segmentationFold{
-		segmentation: s, w: w,
-		values: newDictionary(w.plan), tuples: make(map[[3]int32]uint32),
-		byUser: s.q.Measure.Kind == query.Users || w.share < 1 && s.q.Measure.Kind <= query.Sum, // those are scaled to the whole
+	f := &segmentationFold{segmentation: s, w: w, values: s.newDictionary(w.plan)}
+	if s.ranking {
+		f.grid = newGrid(w.plan, query.Count, len(s.by), 1)
+		f.grid.byUser, f.grid.sampled = false, false
+		return f
 	}
+	f.grid, f.calendar = newGrid(w.plan, s.q.Measure.Kind, len(s.by), s.buckets), s.calendar
+	if s.chosen != nil {
+		f.grid.groups = s.chosen.groups + 1
+	}
+	return f
 }
 
-// total returns the cell of all workers of a place.
-func (s *segmentation) total(at place) int32 {
-	i, ok := s.totals[at]
-	if ok {
-		return i
+// again chooses groups after the first time, and reports whether the rows must be gone
+// over again.
+func (s *segmentation) again(p *plan) (bool, error) {
+	if !s.ranking {
+		return false, nil
 	}
-	i = int32(len(s.cells))
-	s.totals[at] = i
-	s.cells = append(s.cells, cell{})
-	s.values.take(40 + int64(unsafe.Sizeof(cell{})))
-	if s.q.Measure.Kind == query.Percentile {
-		s.quantiles = append(s.quantiles, quantiles{})
-		s.values.take(int64(unsafe.Sizeof(quantiles{})))
+	s.ranking = false
+	counts := s.grid
+	if counts == nil {
+		return false, nil // no row at all
 	}
-	return i
+	var order []uint32
+	for group := range counts.groups {
+		if counts.counts[group] > 0 {
+			order = append(order, uint32(group))
+		}
+	}
+	if err := p.held.take(4 * int64(cap(order))); err != nil {
+		return false, err
+	}
+	slices.SortFunc(order, func(x, y uint32) int {
+		return cmp.Or(cmp.Compare(counts.counts[y], counts.counts[x]), s.compareKeys(counts.keys[x], counts.keys[y]))
+	})
+	n := min(s.q.Limit, len(order))
+	s.chosen = newGrid(p, query.Count, len(s.by), 1)
+	for _, group := range order[:n] {
+		s.chosen.add(counts.keys[group])
+	}
+	s.grid = nil
+	if s.q.Measure.Kind == query.Count && s.calendar == nil && p.share == 1 {
+		// That was all.
+		s.grid = newGrid(p, query.Count, len(s.by), 1)
+		s.grid.groups = n + 1
+		s.grid.counts = make([]int64, n+1)
+		for i, group := range order {
+			s.grid.counts[min(i, n)] += counts.counts[group]
+		}
+	}
+	p.held.give(4 * int64(cap(order)))
+	counts.release()
+	return s.grid == nil, nil
 }
 
-func (s *segmentation) answer(p *plan) (*query.Answer, error) {
-	a := &query.SegmentAnswer{Bucketed: s.calendar != nil, By: s.q.By}
-	if s.q.Fill && s.calendar != nil {
-		s.fill()
-	}
-	if s.calendar == nil && len(s.by) == 0 {
-		s.total(place{}) // the only row is answered even if no event is in it
-	}
-	type row struct {
-		bucket int32
-		query.SegmentRow
-	}
-	s.values.take(int64(len(s.totals)) * int64(2*unsafe.Sizeof(row{})+uintptr(len(s.by))*unsafe.Sizeof(event.Value{})))
-	if s.values.err != nil {
-		return nil, s.values.err
-	}
-	rows, values := make([]row, 0, len(s.totals)), make([]event.Value, len(s.totals)*len(s.by))
-	for at, i := range s.totals {
-		r := row{at.bucket, query.SegmentRow{Value: s.result(p, i)}}
-		r.Group, values = values[:len(s.by):len(s.by)], values[len(s.by):]
-		for k := range s.by {
-			r.Group[k] = s.values.value(at.group[k])
+// chosenGroup returns the group of values that another dictionary has numbered among
+// those that were chosen.
+func (s *segmentation) chosenGroup(from *dictionary, key [3]int32) uint32 {
+	for k, column := range s.by {
+		var ok bool
+		if key[k], ok = from.translate(column, key[k], s.values, false); !ok {
+			return uint32(s.chosen.groups)
 		}
-		if s.calendar != nil {
-			r.Bucket = s.calendar.label(int(at.bucket))
-		}
-		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(x, y row) int {
+	if group, ok := s.chosen.find(key); ok {
+		return group
+	}
+	return uint32(s.chosen.groups)
+}
+
+// compareKeys orders groups by their values.
+func (s *segmentation) compareKeys(x, y [3]int32) int {
+	for k, column := range s.by {
+		c := 0
+		if s.lexicons[column] != nil {
+			c = cmp.Compare(x[k], y[k]) // numbers are in the order of the values
+		} else if x[k] != y[k] {
+			c = compareValues(s.values.value(x[k]), s.values.value(y[k]))
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// keyOf returns the values of a group.
+func (s *segmentation) keyOf(group uint32) [3]int32 {
+	if s.chosen != nil {
+		return s.chosen.keys[group]
+	}
+	return s.grid.keys[group]
+}
+
+// isOther reports whether a group is all those that were not chosen.
+func (s *segmentation) isOther(group uint32) bool {
+	return s.chosen != nil && int(group) == s.chosen.groups
+}
+
+// A line is a row of an answer in the making.
+type line struct {
+	group, bucket uint32
+	cell          int32   // -1 if there is none: no event
+	order         float64 // the measure, as near as a float can be to it; -Inf for null
+}
+
+// lines returns the rows of the answer in order.
+func (s *segmentation) lines(p *plan) []line {
+	g := s.grid
+	n := 0
+	for at := range g.size() {
+		n += btoi(g.rows(at) > 0)
+	}
+	var lines []line
+	switch {
+	case s.q.Fill && s.calendar != nil:
+		lines = s.filled()
+	case n == 0 && s.calendar == nil && len(s.by) == 0:
+		lines = []line{{cell: -1}} // the only row is answered even if no event is in it
+	default:
+		lines = make([]line, 0, n)
+		for at := range g.size() {
+			if g.rows(at) > 0 {
+				group, bucket := g.split(at)
+				lines = append(lines, line{group: group, bucket: bucket, cell: int32(at)})
+			}
+		}
+	}
+	if s.chosen != nil && !s.q.Other {
+		lines = slices.DeleteFunc(lines, func(l line) bool { return s.isOther(l.group) })
+	}
+	for i := range lines {
+		l := &lines[i]
+		l.order = math.Inf(-1)
+		if m := s.result(p, l.cell); m.Type != event.Unknown {
+			l.order = float(m)
+		}
+	}
+	slices.SortFunc(lines, func(x, y line) int {
 		// One after the other: cmp.Or would compare the groups each time.
 		if c := cmp.Compare(x.bucket, y.bucket); c != 0 {
 			return c
 		}
-		if c := compareMeasured(y.Value, x.Value); c != 0 {
+		if other := s.isOther(x.group); other != s.isOther(y.group) {
+			return btoi(other) - btoi(!other)
+		}
+		if c := cmp.Compare(y.order, x.order); c != 0 {
 			return c
 		}
-		return slices.CompareFunc(x.Group, y.Group, compareValues)
+		if math.Abs(x.order) >= 1<<53 {
+			if c := compareMeasured(s.result(p, y.cell), s.result(p, x.cell)); c != 0 {
+				return c
+			}
+		}
+		if x.group == y.group {
+			return 0
+		}
+		return s.compareKeys(s.keyOf(x.group), s.keyOf(y.group))
 	})
-	a.Rows = make([]query.SegmentRow, len(rows))
-	for i := range rows {
-		a.Rows[i] = rows[i].SegmentRow
-	}
-	return &query.Answer{Segment: a}, nil
+	return lines
 }
 
-// fill adds the buckets without events, of each group between the first and the
-// last bucket of all.
-func (s *segmentation) fill() {
-	first, last := int32(math.MaxInt32), int32(-1)
-	groups := make(map[[3]int32]bool)
-	for at := range s.totals {
-		first, last = min(first, at.bucket), max(last, at.bucket)
-		groups[at.group] = true
+// filled returns a line for each bucket between the first and the last one, of each
+// group.
+func (s *segmentation) filled() (lines []line) {
+	g := s.grid
+	first, last := uint32(math.MaxUint32), uint32(0)
+	cells := make(map[[2]uint32]int32)
+	groups := make(map[uint32]bool)
+	for at := range g.size() {
+		if g.rows(at) == 0 {
+			continue
+		}
+		group, bucket := g.split(at)
+		first, last = min(first, bucket), max(last, bucket)
+		groups[group], cells[[2]uint32{group, bucket}] = true, int32(at)
+	}
+	const perCell = 48 // of the map
+	s.values.take(perCell*int64(len(cells)) + int64(unsafe.Sizeof(line{}))*int64(len(groups))*max(0, int64(last)-int64(first)+1))
+	if s.values.err != nil {
+		return nil
 	}
 	for group := range groups {
-		for b := first; b <= last && s.values.err == nil; b++ {
-			s.total(place{group, b})
+		for bucket := first; bucket <= last; bucket++ {
+			l := line{group: group, bucket: bucket, cell: -1}
+			if at, ok := cells[[2]uint32{group, bucket}]; ok {
+				l.cell = at
+			}
+			lines = append(lines, l)
 		}
 	}
+	return lines
+}
+
+func (s *segmentation) answer(p *plan) (*query.Answer, error) {
+	if s.grid == nil {
+		s.grid = newGrid(p, s.q.Measure.Kind, len(s.by), s.buckets)
+	}
+	lines := s.lines(p)
+	rowOf := make([]int32, s.grid.groups+1) // by group: the number of its first row, whose values the others share
+	s.values.take(int64(len(lines))*int64(unsafe.Sizeof(query.SegmentRow{})+unsafe.Sizeof(line{})) + 4*int64(len(rowOf)))
+	if s.values.err != nil {
+		return nil, s.values.err
+	}
+	a := &query.SegmentAnswer{Bucketed: s.calendar != nil, By: s.q.By, Rows: make([]query.SegmentRow, len(lines))}
+	label, labeled := "", uint32(math.MaxUint32)
+	for i, l := range lines {
+		r := &a.Rows[i]
+		r.Value, r.Other = s.result(p, l.cell), s.isOther(l.group)
+		if s.calendar != nil {
+			if l.bucket != labeled {
+				label, labeled = s.calendar.label(int(l.bucket)), l.bucket
+			}
+			r.Bucket = label
+		}
+		switch first := rowOf[l.group]; {
+		case r.Other:
+		case first > 0:
+			r.Group = a.Rows[first-1].Group
+		default:
+			rowOf[l.group] = int32(i) + 1
+			r.Group = make([]event.Value, len(s.by))
+			size := int64(unsafe.Sizeof(event.Value{})) * int64(len(s.by))
+			for k, column := range s.by {
+				r.Group[k] = s.values.valueOf(column, s.keyOf(l.group)[k])
+				size += int64(len(r.Group[k].Text()))
+			}
+			s.values.take(size)
+		}
+	}
+	return &query.Answer{Segment: a}, s.values.err
 }
 
 // result returns the measure of a cell.
 func (s *segmentation) result(p *plan, at int32) query.Measured {
-	c := &s.cells[at]
-	kind := s.q.Measure.Kind
+	c, kind := &cell{}, s.q.Measure.Kind
+	switch {
+	case at < 0:
+	case s.grid.counted():
+		c.rows = s.grid.counts[at]
+	default:
+		c = &s.grid.cells[at]
+	}
 	if kind == query.Count || kind == query.Users {
 		n := query.ScaleCount(c.rows, c.squares, p.share)
 		return query.Measured{Type: event.Int, Int: n.N, Low: float64(n.Low), High: float64(n.High), Sampled: n.Sampled}
@@ -211,7 +380,7 @@ func (s *segmentation) result(p *plan, at int32) query.Measured {
 		return query.Measured{Type: event.Float, Float: mean}
 	case query.Percentile:
 		rank := (c.n*int64(s.q.Measure.Percentile) + 99) / 100
-		return s.unkey(s.quantiles[at].at(rank))
+		return s.unkey(s.grid.quantiles[at].at(rank))
 	}
 	if integers {
 		return query.Measured{Type: event.Int, Int: c.i}

@@ -2,7 +2,7 @@ package exec
 
 import (
 	"math"
-	"unsafe"
+	"math/bits"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -11,55 +11,42 @@ import (
 // twice: once to find the cell of each row, once to measure.
 type segmentationFold struct {
 	*segmentation
-	w      *worker
-	values *dictionary
-	tuples map[[3]int32]uint32 // numbers of the values of by -> group
-	single []uint32            // instead, of one property: by number, group+1
-	keys   [][3]int32          // by group
-	byUser bool
-	user   uint32 // the number of the user, from 1
-
-	counts    []int64 // by cell, for Count without a sample
-	odd       []int64 // as counts, and to be added to them
-	cells     []cell  // by cell, else
-	quantiles []quantiles
-	held      int64 // bytes of these that were accounted for
-
-	// Cells are numbered by group and bucket while there are few of them. If there are
-	// many, most could be empty, and they are numbered in the order of appearance.
-	sparse map[uint64]uint32 // group<<32 | bucket -> cell
-	places []uint64          // by cell: group<<32 | bucket
+	w        *worker
+	grid     *grid
+	values   *dictionary
+	calendar *calendar // nil if rows are not told apart by time
+	user     uint32    // the number of the user, from 1
 }
-
-// maxDense is the number of cells up to which all cells of a worker have a number.
-const maxDense = 1 << 18
 
 // outside is the cell of rows that do not count.
 const outside = math.MaxUint32
 
 func (s *segmentationFold) shard(views []*view) error {
 	s.values.open(views)
-	if s.simple(views) {
+	switch {
+	case s.simple(views):
 		return s.count(views)
+	case s.grid.measure == query.Users && s.grid.counted() && len(s.by) == 0 && s.calendar == nil:
+		return s.countUsers(views)
 	}
 	for _, v := range views {
 		s.addGroups(v)
 	}
-	if s.sparse == nil && len(s.keys)*s.buckets > maxDense {
-		s.makeSparse()
+	if err := s.grid.grow(); err != nil {
+		return err
 	}
 	for _, v := range views {
 		s.place(v)
-		if err := s.grow(); err != nil {
+		if err := s.grid.grow(); err != nil {
 			return err
 		}
-		if !s.byUser {
+		if !s.grid.byUser {
 			if err := s.measure(v, 0, v.rows()); err != nil {
 				return err
 			}
 		}
 	}
-	if s.byUser {
+	if s.grid.byUser {
 		u := &s.w.users
 		u.open(views)
 		for u.next() {
@@ -75,10 +62,43 @@ func (s *segmentationFold) shard(views []*view) error {
 	return s.values.err
 }
 
+// countUsers counts the users who have any row.
+func (s *segmentationFold) countUsers(views []*view) error {
+	cell := s.group([3]int32{})
+	if err := s.grid.grow(); err != nil {
+		return err
+	}
+	u := &s.w.users
+	u.open(views)
+	for u.next() {
+		for i := range u.parts {
+			if u.parts[i].any() {
+				s.grid.counts[cell]++
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// any reports whether any row of the part has a mask. Masks must have eight bits.
+func (p *part) any() bool {
+	for row := p.lo; row < p.hi; row += 8 {
+		word := load(p.mask8, row)
+		if left := p.hi - row; left < 8 {
+			word &= 1<<(8*left) - 1
+		}
+		if word != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // simple reports whether rows can be counted in one pass: there is nothing to
 // measure, and at most one property with few values in every view.
 func (s *segmentationFold) simple(views []*view) bool {
-	if s.measured() || s.sparse != nil || len(s.by) > 1 {
+	if s.grid.measure != query.Count || s.grid.byUser || s.grid.sparse != nil || len(s.by) > 1 {
 		return false
 	}
 	values := 1
@@ -93,7 +113,7 @@ func (s *segmentationFold) simple(views []*view) bool {
 			}
 		}
 	}
-	return (len(s.keys)+values)*s.buckets <= maxDense
+	return s.grid.dense(2 * (s.grid.groups + values) * s.grid.buckets) // with those of odd
 }
 
 // count counts the rows of a shard.
@@ -103,19 +123,19 @@ func (s *segmentationFold) count(views []*view) error {
 		var bases [256]uint32 // by code: the first cell of its group
 		codes := []uint8(nil)
 		if len(s.by) == 0 {
-			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+			bases[0] = s.group([3]int32{}) * uint32(s.grid.buckets)
 		} else if c := &v.codes[s.by[0]]; c.col == nil {
-			bases[0] = s.group([3]int32{}) * uint32(s.buckets)
+			bases[0] = s.group([3]int32{}) * uint32(s.grid.buckets)
 		} else {
 			for code := range c.col.Codes() {
-				bases[code] = s.group([3]int32{s.values.code(c, s.by[0], uint32(code))}) * uint32(s.buckets)
+				bases[code] = s.group([3]int32{s.values.code(c, s.by[0], uint32(code))}) * uint32(s.grid.buckets)
 			}
 			codes = c.c8[:len(masks)]
 		}
-		if err := s.grow(); err != nil {
+		if err := s.grid.grow(); err != nil {
 			return err
 		}
-		counts := s.counts
+		counts := s.grid.counts
 		if s.calendar == nil && codes == nil {
 			n := int64(0)
 			for _, m := range masks {
@@ -146,7 +166,8 @@ func (s *segmentationFold) count(views []*view) error {
 		// Without branches, which would be mispredicted whenever a session begins. Rows
 		// of one cell often follow each other, so every second row is counted in odd:
 		// otherwise each would wait for the one before.
-		odd, times := s.odd, v.times[:len(masks)]
+		s.grid.odd = extend(s.grid.odd, len(counts))
+		odd, times := s.grid.odd, v.times[:len(masks)]
 		codes = codes[:len(masks)]
 		i := 0
 		for ; i+1 < len(masks); i += 2 {
@@ -188,6 +209,16 @@ func (s *segmentationFold) addGroups(v *view) {
 			}
 			v.cells[i] = g
 		}
+	case len(s.by) == 1 && v.codes[s.by[0]].remap != nil:
+		for i := range v.cells {
+			v.cells[i] = outside
+		}
+		switch c := &v.codes[s.by[0]]; {
+		case c.c16 != nil:
+			groupsOf(s, v.cells, v.mask8, c, c.c16)
+		default:
+			groupsOf(s, v.cells, v.mask8, c, c.c32)
+		}
 	default:
 		last, group := [3]int32{-1}, uint32(0)
 		for i, m := range masks {
@@ -207,19 +238,53 @@ func (s *segmentationFold) addGroups(v *view) {
 	}
 }
 
+// groupsOf finds the groups of rows by the one property. Rows that do not count are
+// skipped eight at a time; dst has outside for them.
+func groupsOf[C uint16 | uint32](s *segmentationFold, dst []uint32, masks []uint8, c *codes, column []C) {
+	column = column[:len(dst)]
+	for i := 0; i < len(dst); i += 8 {
+		word := load(masks, i)
+		for ; word != 0; word &= word - 1 { // the only matcher has bit 0
+			row := i + bits.TrailingZeros64(word)>>3
+			if row >= len(dst) {
+				break
+			}
+			code := uint32(column[row])
+			if id := c.remap[code] - 1; id >= 0 && int(id) < len(s.grid.single) && s.grid.single[id] > 0 {
+				dst[row] = uint32(s.grid.single[id] - 1)
+				continue
+			}
+			dst[row] = s.group([3]int32{s.values.code(c, s.by[0], code)})
+		}
+	}
+}
+
+// group returns the number of a tuple of values.
+func (s *segmentationFold) group(key [3]int32) uint32 {
+	if group, ok := s.grid.find(key); ok {
+		return group
+	}
+	if s.chosen == nil {
+		return s.grid.add(key)
+	}
+	group := s.chosenGroup(s.values, key)
+	s.grid.name(key, group)
+	return group
+}
+
 // place turns the groups of the rows of a view into cells.
 func (s *segmentationFold) place(v *view) {
 	if s.calendar == nil {
-		if s.sparse != nil {
+		if s.grid.sparse != nil {
 			for i, group := range v.cells {
 				if group != outside {
-					v.cells[i] = s.number(uint64(group) << 32)
+					v.cells[i] = s.grid.at(group, 0)
 				}
 			}
 		}
 		return
 	}
-	times, buckets := v.times[:len(v.cells)], uint32(s.buckets)
+	times := v.times[:len(v.cells)]
 	for i, group := range v.cells {
 		if group == outside {
 			continue
@@ -230,151 +295,40 @@ func (s *segmentationFold) place(v *view) {
 		} else {
 			bucket = uint32(s.calendar.find(v.time(i)))
 		}
-		if s.sparse == nil {
-			v.cells[i] = group*buckets + bucket
-		} else {
-			v.cells[i] = s.number(uint64(group)<<32 | uint64(bucket))
-		}
+		v.cells[i] = s.grid.at(group, bucket)
 	}
 }
-
-// number returns the number of a cell, a new one if it has none yet.
-func (s *segmentationFold) number(place uint64) uint32 {
-	at, ok := s.sparse[place]
-	if !ok {
-		at = uint32(len(s.places))
-		s.sparse[place] = at
-		s.places = append(s.places, place)
-	}
-	return at
-}
-
-// makeSparse changes from numbers for all cells to numbers for cells that exist.
-func (s *segmentationFold) makeSparse() {
-	s.even()
-	s.sparse = make(map[uint64]uint32)
-	counts, cells, quantiles := s.counts, s.cells, s.quantiles
-	s.counts, s.cells, s.quantiles = nil, nil, nil
-	for at := range max(len(counts), len(cells)) {
-		if counts != nil && counts[at] == 0 || cells != nil && cells[at].rows == 0 {
-			continue
-		}
-		s.number(uint64(at/s.buckets)<<32 | uint64(at%s.buckets))
-		if counts != nil {
-			s.counts = append(s.counts, counts[at])
-		} else {
-			s.cells = append(s.cells, cells[at])
-		}
-		if quantiles != nil {
-			s.quantiles = append(s.quantiles, quantiles[at])
-		}
-	}
-}
-
-// even adds odd to counts.
-func (s *segmentationFold) even() {
-	for at, n := range s.odd {
-		s.counts[at] += n
-	}
-	s.odd = nil
-}
-
-// split returns the group and the bucket of a cell.
-func (s *segmentationFold) split(at int) (group, bucket int) {
-	if s.sparse == nil {
-		return at / s.buckets, at % s.buckets
-	}
-	return int(s.places[at] >> 32), int(s.places[at] & math.MaxUint32)
-}
-
-// group returns the number of a tuple of values.
-func (s *segmentationFold) group(key [3]int32) uint32 {
-	if len(s.by) == 1 {
-		// Numbers of one dictionary are dense: no map is needed.
-		for int(key[0]) >= len(s.single) {
-			s.single = append(s.single, 0)
-		}
-		if g := s.single[key[0]]; g > 0 {
-			return g - 1
-		}
-	} else if g, ok := s.tuples[key]; ok {
-		return g
-	}
-	g := uint32(len(s.keys))
-	if len(s.by) == 1 {
-		s.single[key[0]] = g + 1
-	} else {
-		s.tuples[key] = g
-	}
-	s.keys = append(s.keys, key)
-	s.values.take(64) // of the map, which is at most half full, and the list
-	return g
-}
-
-// grow makes room for the cells that have a number.
-func (s *segmentationFold) grow() error {
-	n, size := len(s.keys)*s.buckets, int64(16)
-	if s.measured() {
-		size = int64(unsafe.Sizeof(cell{}))
-	}
-	if s.q.Measure.Kind == query.Percentile {
-		size += int64(unsafe.Sizeof(quantiles{}))
-	}
-	if s.sparse != nil {
-		n = len(s.places)
-		size += 40 // of the map and the places
-	}
-	if n >= outside {
-		return &MemoryError{s.w.held.limit}
-	}
-	if !s.measured() {
-		s.counts = extend(s.counts, n)
-		s.odd = extend(s.odd, n)
-	} else {
-		s.cells = extend(s.cells, n)
-	}
-	if s.q.Measure.Kind == query.Percentile {
-		s.quantiles = extend(s.quantiles, n)
-	}
-	if held := int64(max(cap(s.counts), cap(s.cells))) * size; held > s.held {
-		grown := held - s.held
-		s.held = held
-		return s.w.held.take(grown)
-	}
-	return nil
-}
-
-// extend makes a slice n long, if it is shorter.
-func extend[T any](s []T, n int) []T {
-	if n <= len(s) {
-		return s
-	}
-	return append(s, make([]T, n-len(s))...)
-}
-
-// measured reports whether cells are needed, and not counts alone.
-func (s *segmentationFold) measured() bool { return s.byUser || s.q.Measure.Kind != query.Count }
 
 // measure adds rows to their cells.
 func (s *segmentationFold) measure(v *view, lo, hi int) error {
-	if !s.measured() {
-		counts := s.counts
+	g := s.grid
+	if g.counted() {
+		if counts := g.counts; g.measure == query.Count {
+			for _, at := range v.cells[lo:hi] {
+				if at != outside {
+					counts[at]++
+				}
+			}
+			return nil
+		}
+		counts, last := g.counts, g.last[:len(g.counts)]
 		for _, at := range v.cells[lo:hi] {
-			if at != outside {
+			if at != outside && last[at] != s.user {
+				last[at] = s.user
 				counts[at]++
 			}
 		}
 		return nil
 	}
-	kind := s.q.Measure.Kind
+	kind := g.measure
 	var grown int64
 	for row := lo; row < hi; row++ {
 		at := v.cells[row]
 		if at == outside {
 			continue
 		}
-		c := &s.cells[at]
-		if s.byUser && c.user != s.user {
+		c := &g.cells[at]
+		if g.byUser && c.user != s.user {
 			c.squares += c.part * c.part
 			c.part, c.user = 0, s.user
 			if kind == query.Users {
@@ -408,51 +362,77 @@ func (s *segmentationFold) measure(v *view, lo, hi int) error {
 				c.i, c.f = i, f
 			}
 		case query.Percentile:
-			grown += s.quantiles[at].add(s.key(i, f))
+			grown += g.quantiles[at].add(s.key(i, f))
 		}
 	}
-	return s.w.held.take(grown)
+	return g.held.take(grown)
 }
 
+// join adds the grid to that of the kernel. The first one becomes it.
 func (s *segmentationFold) join() error {
-	s.even()
-	all := s.segmentation
-	if len(all.totals) == 0 {
-		n := min(len(s.keys)*s.buckets, max(len(s.counts), len(s.cells)))
-		all.totals, all.cells = make(map[place]int32, n), make([]cell, 0, n)
-	}
-	known := make([][3]int32, len(s.keys)) // groups in the numbers of all workers
-	for g := range known {
-		known[g] = s.translate(g)
-	}
-	for at := range max(len(s.counts), len(s.cells)) {
-		c := cell{}
-		if s.measured() {
-			c = s.cells[at]
+	all, g := s.segmentation, s.grid
+	g.even()
+	if !g.counted() {
+		for at := range g.cells {
+			c := &g.cells[at]
 			c.squares += c.part * c.part
-		} else {
-			c.rows = s.counts[at]
+			c.part = 0
 		}
-		if c.rows == 0 {
+	}
+	if all.grid == nil {
+		all.grid = g
+		if all.chosen == nil {
+			all.values.close()
+			all.values = s.values
+		} else {
+			s.values.close()
+		}
+		return all.values.err
+	}
+	known := make([]uint32, g.groups) // groups in the numbers of all workers
+	for group := range known {
+		known[group] = uint32(group)
+		if all.chosen == nil {
+			known[group] = s.translate(g.keys[group])
+		}
+	}
+	if err := all.grid.grow(); err != nil {
+		return err
+	}
+	for at := range g.size() {
+		if g.rows(at) == 0 {
 			continue
 		}
-		group, bucket := s.split(at)
-		to := all.total(place{known[group], int32(bucket)})
-		s.add(&all.cells[to], &c)
-		if s.quantiles != nil {
-			all.quantiles[to].join(&s.quantiles[at])
+		group, bucket := g.split(at)
+		to := all.grid.at(known[group], bucket)
+		if all.grid.sparse != nil {
+			if err := all.grid.grow(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case g.counted():
+			all.grid.counts[to] += g.counts[at]
+		default:
+			s.add(&all.grid.cells[to], &g.cells[at])
+		}
+		if g.quantiles != nil {
+			all.grid.quantiles[to].join(&g.quantiles[at])
 		}
 	}
-	s.counts, s.cells, s.quantiles, s.sparse, s.places, s.tuples, s.keys = nil, nil, nil, nil, nil, nil, nil
+	g.release()
 	s.values.close()
-	s.w.held.give(s.held)
 	return all.values.err
 }
 
-// translate returns a group in the numbers of all workers.
-func (s *segmentationFold) translate(group int) (numbers [3]int32) {
-	for k := range s.by {
-		numbers[k] = s.segmentation.values.number(s.values.value(s.keys[group][k]))
+// translate returns the group of all workers that has a key of this worker.
+func (s *segmentationFold) translate(key [3]int32) uint32 {
+	all := s.segmentation
+	for k, column := range s.by {
+		key[k], _ = s.values.translate(column, key[k], all.values, true)
 	}
-	return numbers
+	if group, ok := all.grid.find(key); ok {
+		return group
+	}
+	return all.grid.add(key)
 }
