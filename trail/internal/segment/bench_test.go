@@ -210,14 +210,20 @@ func BenchmarkRead(b *testing.B) {
 	f(encConstant, 60)
 	f(encPlain, 200)
 	f(encPlain, 60_000)
+	f(encDigits, 2)
+	f(encDigits, 4)
+	f(encDigits, 5)
+	f(encDigits, 9)
 	f(encPacked, 4)
 	f(encPacked, 60)
 	f(encPacked, 100_000)
 	f(encSparse, 4)
+	f(encPresent, 60_000)
 	f(encUser, 60)
+	f(encUserSparse, 60)
 	f(encRuns, 60)
 	s := open(b, shopImage(b, 1, rows))
-	b.Run("times of 22 bits", func(b *testing.B) {
+	b.Run("times", func(b *testing.B) {
 		each(b, func(lo, hi int) { d32 = s.Times().Read(d32[:cap(d32)], lo, hi) })
 	})
 	b.Run("copy/to 8", func(b *testing.B) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"sort"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -48,6 +49,11 @@ type Column struct {
 	places []uint32 // rows of exceptions
 	runs   []uint8  // lengths of runs
 	blocks []uint64 // index of runs
+	bits   []uint64 // which rows have a value
+	ranks  []uint32 // how many exceptions or values lie before a row
+	low16  []uint16 // rows of exceptions of user-sparse, without what their stripe tells
+
+	digits atomic.Pointer[digitTable] // by byte: its codes
 	values []uint64
 	offs   []uint32
 	bytes  []byte
@@ -58,8 +64,10 @@ func (c *Column) lend() {
 	s := c.s
 	c.who, c.dictWho = c.section(), c.dictSection()
 	switch c.enc {
-	case encPacked:
+	case encPacked, encPresent:
 		c.packed = viewOf[uint8](s, c.meta.data)
+	case encDigits:
+		c.data8 = viewOf[uint8](s, c.meta.data)
 	case encRaw, encRawSparse:
 		c.data64 = viewOf[uint64](s, c.meta.data)
 	default:
@@ -78,6 +86,12 @@ func (c *Column) lend() {
 	case encRuns:
 		c.runs = viewOf[uint8](s, c.meta.places)
 		c.blocks = viewOf[uint64](s, c.meta.index)
+	case encPresent:
+		c.bits = viewOf[uint64](s, c.meta.places)
+		c.ranks = viewOf[uint32](s, c.meta.index)
+	case encUserSparse:
+		c.low16 = viewOf[uint16](s, c.meta.places)
+		c.ranks = viewOf[uint32](s, c.meta.index)
 	}
 	switch c.dict {
 	case dictValues:
@@ -142,6 +156,13 @@ func (c *Column) Prepare(lo, hi int) (bytes int64, err error) {
 		return c.checkPlaces(lo, hi)
 	case encRuns:
 		return c.checkRuns(lo, hi)
+	case encDigits:
+		k := digitsIn(c.width)
+		return c.checkData(lo/k, (hi+k-1)/k, 1)
+	case encPresent:
+		return c.checkPresent(lo, hi)
+	case encUserSparse:
+		return c.checkUserSparse(lo, hi)
 	}
 	return 0, nil
 }

@@ -13,9 +13,13 @@ type packer struct {
 	acc  uint64
 	n    int64 // bits in acc
 	fill int
+	off  int64 // of the output when it began
 }
 
-func newPacker(o *output, bits int64) *packer { return &packer{o: o, bits: bits} }
+// written returns the whole bytes so far.
+func (p *packer) written() int64 { return p.o.off - p.off + int64(p.fill) }
+
+func newPacker(o *output, bits int64) *packer { return &packer{o: o, bits: bits, off: o.off} }
 
 // put writes v, which must fit into the packer's bits. They are at most 56.
 func (p *packer) put(v uint64) {
@@ -120,6 +124,11 @@ type shape struct {
 	exceptions int    // rows that do not have it
 	runs       int    // runs of at most 255 rows
 	perUser    bool   // all rows of a user have one code
+	least, top uint32 // codes
+	missing    int    // rows with code 0
+
+	each    []uint32 // by user, the code that most of the rows have; nil if that is not worth a look
+	patches int      // rows that do not have it
 }
 
 func measure(codes, rowStart []uint32) shape {
@@ -152,38 +161,68 @@ func measure(codes, rowStart []uint32) shape {
 		}
 		length++
 	}
+	s.least = ^uint32(0)
 	for _, c := range codes {
 		if c != s.common {
 			s.exceptions++
 		}
+		if c == 0 {
+			s.missing++
+		}
+		s.least, s.top = min(s.least, c), max(s.top, c)
+	}
+	if users := len(rowStart) - 1; !s.perUser && s.runs < len(codes)/2 && users < len(codes)/4 {
+		s.each, s.patches = patches(codes, rowStart)
 	}
 	return s
 }
 
-// choose returns the smallest encoding, with weights: those that must be unpacked
-// count a fifth more than they take, and those that queries can use without reading
-// all rows count a fifth less.
+// weights say how much a byte of each encoding counts. Those that must be unpacked count
+// more than they take, by how long that takes, and those that queries can use without
+// reading all rows count less. TestChoose and BenchmarkRead have what they are based on.
+var weights = [encEnd]float64{
+	encPlain: 1, encPacked: 1.2, encSparse: 0.8, encUser: 0.8, encRuns: 1.2,
+	encDigits: 1.05, encPresent: 1.15, encUserSparse: 1,
+}
+
+// weightGaps is the same for times as gaps, packed ones having 1.
+const weightGaps = 1.05
+
+// choose returns the smallest encoding by weight.
 func choose(s shape, rows, users, codes int) encoding {
 	if s.exceptions == 0 {
 		return encConstant
 	}
 	width := codeWidth(codes)
-	best, least := encPlain, float64(rows*width)
-	for _, e := range []struct {
-		enc  encoding
-		size float64
-	}{
-		{encPacked, 1.2 * (float64(rows*bits.Len(uint(codes-1)))/8 + slack)},
-		{encSparse, 0.8 * float64(s.exceptions*(4+width))},
-		{encRuns, 1.2 * (float64(s.runs*(1+width)) + float64(rows)*8/runBlock)},
-		{encUser, 0.8 * float64(users*width)},
-	} {
-		if e.size < least && (e.enc != encUser || s.perUser) {
-			best, least = e.enc, e.size
+	sizes := [encEnd]float64{
+		encPlain:  float64(rows * width),
+		encPacked: float64(rows*bits.Len(uint(codes-1)))/8 + slack,
+		encSparse: float64(s.exceptions * (4 + width)),
+		encRuns:   float64(s.runs*(1+width)) + float64(rows)*8/runBlock,
+	}
+	if s.perUser {
+		sizes[encUser] = float64(users * width)
+	}
+	if s.each != nil {
+		sizes[encUserSparse] = float64(users*width + s.patches*(2+width) + (rows/stripe+2)*4)
+	}
+	if base := int(s.top-s.least) + 1; base > 1 && base <= maxBase {
+		sizes[encDigits] = float64(digitBytes(int64(rows), base))
+	}
+	if s.missing > 0 {
+		sizes[encPresent] = presentBytes(rows, s.missing, codes)
+	}
+	best := encPlain
+	for enc, size := range sizes {
+		if size > 0 && size*weights[enc] < sizes[best]*weights[best] {
+			best = encoding(enc)
 		}
 	}
 	return best
 }
+
+// chooseGaps reports whether times are stored as gaps.
+func chooseGaps(asGaps, packed int64) bool { return float64(asGaps)*weightGaps < float64(packed) }
 
 // writeCodes writes the codes of a column in the encoding that choose returns.
 func writeCodes(o *output, m *meta, codes, rowStart []uint32) {
@@ -208,6 +247,12 @@ func writeCodesAs(o *output, m *meta, codes, rowStart []uint32, s shape, enc enc
 		writePerUser(o, m, codes, rowStart)
 	case encRuns:
 		writeRuns(o, m, codes, s)
+	case encDigits:
+		writeDigits(o, m, codes, int(s.least), int(s.top-s.least)+1)
+	case encPresent:
+		writePresent(o, m, codes)
+	case encUserSparse:
+		writeUserSparse(o, m, codes, rowStart, s.each, s.patches)
 	}
 }
 

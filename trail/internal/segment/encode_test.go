@@ -40,6 +40,9 @@ func forced(t testing.TB, rnd *rand.Rand, enc encoding, codes, rows, perUser int
 	}
 	m := &meta{name: "c", typ: event.Int, dict: dictFrame, codes: codes}
 	shape := measure(values, rowStart)
+	if shape.each == nil {
+		shape.each, shape.patches = patches(values, rowStart)
+	}
 	if enc == encConstant && shape.exceptions > 0 {
 		t.Fatal("a constant with exceptions")
 	}
@@ -74,6 +77,37 @@ func drawCodes(rnd *rand.Rand, enc encoding, codes int, rowStart []uint32) []uin
 			fill(values[at:at+n], one())
 			at += n
 		}
+	case encDigits:
+		base := uint32(min(codes, 2+rnd.IntN(maxBase-1)))
+		least := rnd.Uint32N(uint32(min(codes, 256)) - base + 1)
+		for i := range values {
+			values[i] = least + rnd.Uint32N(base)
+		}
+		values[0], values[1] = least, least+base-1
+	case encPresent:
+		share := rnd.IntN(110)
+		for at := 0; at < len(values); at++ {
+			switch n := min(1+rnd.IntN(300), len(values)-at); rnd.IntN(1000) {
+			case 0: // a stretch without values, or with nothing else
+				at += n - 1
+			case 1:
+				for i := range n {
+					values[at+i] = 1 + uint32(rnd.Int64N(int64(codes-1)))
+				}
+				at += n - 1
+			default:
+				if rnd.IntN(100) < share {
+					values[at] = one()
+				}
+			}
+		}
+	case encUserSparse:
+		for u := range len(rowStart) - 1 {
+			fill(values[rowStart[u]:rowStart[u+1]], one())
+		}
+		for range len(values) / 20 {
+			values[rnd.IntN(len(values))] = one()
+		}
 	default:
 		for i := range values {
 			values[i] = one()
@@ -95,7 +129,7 @@ func blind(s *Segment) {
 // nothing but the pages that Prepare checked.
 func TestEncodings(t *testing.T) {
 	rnd := seeded(t, 7)
-	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns} {
+	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns, encDigits, encPresent, encUserSparse} {
 		for _, codes := range []int{2, 5, 200, 256, 257, 9000, 65536, 65537, 1 << 24, maxCodes} {
 			for _, perUser := range []int{8, 1, 3000}[:min(rounds(8), 3)] {
 				t.Run(fmt.Sprintf("%s/%d/%d", enc, codes, perUser), func(t *testing.T) {
@@ -193,7 +227,7 @@ func TestReadAllocs(t *testing.T) {
 		return
 	}
 	rnd := seeded(t, 8)
-	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns} {
+	for _, enc := range []encoding{encConstant, encPlain, encPacked, encSparse, encUser, encRuns, encDigits, encPresent, encUserSparse} {
 		s, _ := forced(t, rnd, enc, 200, 50_000, 8)
 		c := s.Column("c")
 		d8, d16, d32 := make([]uint8, 4096), make([]uint16, 4096), make([]uint32, 4096)

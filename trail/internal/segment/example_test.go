@@ -253,6 +253,10 @@ func (d *dump) column(places *[]section) {
 		d.uvarint("exceptions: %d")
 		d.span(name+": rows of exceptions", places)
 		d.span(name+": codes of exceptions", places)
+	case encDigits:
+		d.uvarint("code of digit 0: %d")
+		d.uvarint("base: %d")
+		d.span(name+": digits", places)
 	case encPacked:
 		d.uvarint("bits of a code: %d")
 		d.span(name+": codes", places)

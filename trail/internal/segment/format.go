@@ -27,6 +27,7 @@ const (
 	tagTimes   = 5
 	tagColumn  = 7
 	tagPages   = 9
+	tagGaps    = 11 // in place of tagTimes
 	tagSets    = 2
 )
 
@@ -64,11 +65,14 @@ const (
 	encRuns
 	encRaw
 	encRawSparse
+	encDigits
+	encPresent
+	encUserSparse
 	encEnd
 )
 
 func (e encoding) String() string {
-	return [...]string{"constant", "plain", "packed", "sparse", "user", "runs", "raw", "raw-sparse"}[e]
+	return [...]string{"constant", "plain", "packed", "sparse", "user", "runs", "raw", "raw-sparse", "digits", "present", "user-sparse"}[e]
 }
 
 // maxCodes is the largest number of codes of a column. 32-bit machines support half
@@ -141,12 +145,13 @@ type meta struct {
 	text  span
 
 	enc    encoding
-	fixed  uint32 // the code of constant, the default of sparse
-	width  int    // bytes of a code, or bits of a packed one
-	count  int    // exceptions or runs
+	fixed  uint32 // the code of constant, the default of sparse, the least one of digits
+	width  int    // bytes of a code, bits of a packed one, or the base of digits
+	count  int    // exceptions, runs, or rows with a value
 	data   span   // codes or values
-	places span   // rows of exceptions, lengths of runs
-	index  span   // of runs
+	places span   // rows of exceptions, lengths of runs, or which rows have a value
+	index  span   // of runs, exceptions or rows with a value
+	others span   // codes of the exceptions of user-sparse
 }
 
 func (m *meta) append(r *record) {
@@ -185,6 +190,23 @@ func (m *meta) append(r *record) {
 		r.span(m.places)
 		r.span(m.data)
 		r.span(m.index)
+	case encDigits:
+		r.uint(uint64(m.fixed))
+		r.uint(uint64(m.width))
+		r.span(m.data)
+	case encPresent:
+		r.uint(uint64(m.width))
+		r.uint(uint64(m.count))
+		r.span(m.places)
+		r.span(m.index)
+		r.span(m.data)
+	case encUserSparse:
+		r.uint(uint64(m.width))
+		r.uint(uint64(m.count))
+		r.span(m.data)
+		r.span(m.places)
+		r.span(m.index)
+		r.span(m.others)
 	case encRaw:
 		r.span(m.data)
 	case encRawSparse:

@@ -101,8 +101,8 @@ func (s *Segment) footer(b []byte) error {
 			s.readSummary(c)
 		case tagUsers:
 			s.readUsers(c)
-		case tagTimes:
-			s.readTimes(c)
+		case tagTimes, tagGaps:
+			s.readTimes(c, tag == tagGaps)
 		case tagSets:
 			s.readSets(c)
 		case tagColumn:
@@ -121,8 +121,8 @@ func (s *Segment) footer(b []byte) error {
 			return s.damage(nameFooter, at, fmt.Sprintf("nonsense in a record of kind %d", tag))
 		}
 	}
-	const want = 1<<tagSummary | 1<<tagUsers | 1<<tagTimes | 1<<tagPages
-	if seen&want != want {
+	const want = 1<<tagSummary | 1<<tagUsers | 1<<tagPages
+	if seen&want != want || (seen>>tagTimes+seen>>tagGaps)&1 == 0 {
 		return s.damage(nameFooter, at, "records are missing")
 	}
 	return nil
@@ -150,11 +150,17 @@ func (s *Segment) readUsers(c *cursor) {
 	s.name1(nameIDs, s.ids.data)
 }
 
-func (s *Segment) readTimes(c *cursor) {
+func (s *Segment) readTimes(c *cursor, asGaps bool) {
 	t := &s.times
 	t.s = s
 	t.base = c.int()
 	t.unit = int64(c.uint(1000))
+	if asGaps {
+		t.gaps = &gaps{}
+		t.gaps.read(c, s)
+		c.bad = c.bad || t.unit != 1 && t.unit != 1000
+		return
+	}
 	t.bits = int64(c.uint(32))
 	t.at = c.span(s.body, 1, packedBytes(int64(s.rows), t.bits), 0)
 	if t.unit != 1 && t.unit != 1000 {
@@ -262,6 +268,28 @@ func (m *meta) readCodes(c *cursor, s *Segment) {
 		m.places = c.span(s.body, int64(m.count), 1, 0)
 		m.data = c.span(s.body, int64(m.count), int64(m.width), 0)
 		m.index = c.span(s.body, (rows+runBlock-1)/runBlock, 8, 0)
+	case encDigits:
+		m.fixed = uint32(c.uint(math.MaxUint32))
+		m.width = int(c.uint(maxBase))
+		if m.width < 2 {
+			c.bad = true
+			return
+		}
+		m.data = c.span(s.body, digitBytes(rows, m.width), 1, 0)
+		c.bad = c.bad || int64(m.fixed)+int64(m.width) > int64(min(m.codes, 256))
+	case encPresent:
+		m.width = int(c.uint(32))
+		m.count = int(c.uint(uint64(rows)))
+		m.places = c.span(s.body, (rows+63)/64, 8, 0)
+		m.index = c.span(s.body, (rows+runBlock-1)/runBlock, 4, 0)
+		m.data = c.span(s.body, 1, packedBytes(int64(m.count), int64(m.width)), 0)
+	case encUserSparse:
+		m.width = c.width()
+		m.count = int(c.uint(uint64(rows)))
+		m.data = c.span(s.body, int64(s.users), int64(m.width), 0)
+		m.places = c.span(s.body, int64(m.count), 2, 0)
+		m.index = c.span(s.body, (rows+stripe-1)/stripe+1, 4, 0)
+		m.others = c.span(s.body, int64(m.count), int64(m.width), 0)
 	case encRaw:
 		m.data = c.span(s.body, rows, 8, 0)
 		coded = false
@@ -301,7 +329,7 @@ func (s *Segment) addColumn(c *cursor, col *Column) error {
 	col.lend()
 	s.name1(m.dictSection(), m.terms)
 	s.name1(m.dictSection(), m.text)
-	for _, p := range []span{m.places, m.data, m.index} {
+	for _, p := range []span{m.places, m.data, m.index, m.others} {
 		s.name1(m.section(), p)
 	}
 	return nil

@@ -17,6 +17,7 @@ type rowRange struct{ input, lo, n uint32 }
 // input is gone through in the order of its rows.
 type plan struct {
 	inputs   []Input
+	times    []timesWindow // of the inputs
 	userOf   []rowRef
 	rowStart []uint32
 	spans    []rowRange
@@ -29,10 +30,11 @@ type plan struct {
 // newPlan checks the user indexes, the times and the ids of the inputs and merges
 // them.
 func newPlan(inputs []Input) (*plan, error) {
-	p := &plan{inputs: inputs, minTime: math.MaxInt64, maxTime: math.MinInt64}
+	p := &plan{inputs: inputs, times: make([]timesWindow, len(inputs)), minTime: math.MaxInt64, maxTime: math.MinInt64}
 	users, total := 0, int64(0)
-	for _, in := range inputs {
+	for i, in := range inputs {
 		s := in.Segment
+		p.times[i].t = &s.times
 		if _, _, err := s.Range(0, math.MaxUint64); err != nil {
 			return nil, err
 		}
@@ -163,7 +165,7 @@ type source struct {
 	lo, hi int
 	time   int64
 	id     uint64
-	times  *Times
+	times  *timesWindow
 	ids    *Column
 }
 
@@ -174,7 +176,7 @@ func (p *plan) user(parts []head) error {
 	sources := few[:0]
 	for _, h := range parts {
 		s := p.inputs[h.input].Segment
-		src := source{input: h.input, lo: int(s.rowStart[h.user]), hi: int(s.rowStart[h.user+1]), times: &s.times, ids: s.eventIDs}
+		src := source{input: h.input, lo: int(s.rowStart[h.user]), hi: int(s.rowStart[h.user+1]), times: &p.times[h.input], ids: s.eventIDs}
 		if from := p.inputs[h.input].From; from > s.minTime {
 			n := src.hi - src.lo
 			src.lo += sort.Search(n, func(i int) bool { return src.times.millis(src.lo+i) >= from })
@@ -249,8 +251,6 @@ func (s *source) load() {
 		s.id = s.ids.rawAt(s.lo)
 	}
 }
-
-func (t *Times) millis(row int) int64 { return t.base + t.unit*int64(t.At(row)) }
 
 func (c *Column) rawAt(row int) uint64 {
 	if c.enc == encRaw {

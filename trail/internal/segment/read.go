@@ -56,6 +56,13 @@ func (c *Column) Map8(dst []uint8, table *[256]uint8, lo, hi int) []uint8 {
 		expand(dst, c.runs, c.data8, table, c.blocks, lo)
 	case c.enc == encPacked && c.width <= 4:
 		mapPacked(dst, c.packed, table, lo, uint64(c.width))
+	case c.enc == encDigits && len(dst) >= digitsWorth:
+		var mapped digitTable
+		c.digitTable().through(&mapped, table, digitsIn(c.width))
+		readDigits(dst, c.data8, &mapped, digitsIn(c.width), lo)
+	case c.enc == encUserSparse && c.width == 1:
+		spread(dst, c.s.rowStart, c.data8, table, c.s.userOf(lo), lo)
+		patch(c, dst, viewOf[uint8](c.s, c.others), table, lo)
 	default:
 		for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
 			dst[i] = table[code]
@@ -159,6 +166,10 @@ func read[T code](c *Column, dst []T, lo, hi int) {
 		fill(dst, T(c.fixed))
 	case encPacked:
 		unpack(dst, c.packed, lo, int64(c.width))
+	case encDigits:
+		readDigits(dst, c.data8, c.digitTable(), digitsIn(c.width), lo)
+	case encPresent:
+		readPresent(c, dst, lo)
 	default:
 		switch c.width {
 		case 1:
@@ -183,6 +194,9 @@ func readCodes[D, S code](c *Column, dst []D, codes []S, lo, hi int) {
 		spread(dst, c.s.rowStart, codes, nil, c.s.userOf(lo), lo)
 	case encRuns:
 		expand(dst, c.runs, codes, nil, c.blocks, lo)
+	case encUserSparse:
+		spread(dst, c.s.rowStart, codes, nil, c.s.userOf(lo), lo)
+		patch(c, dst, viewOf[S](c.s, c.others), nil, lo)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 )
 
 // Times are the times of the rows, as offsets from a base in milliseconds or whole
-// seconds.
+// seconds. They are packed, or gaps between the rows of a user.
 type Times struct {
 	s     *Segment
 	base  int64
@@ -14,6 +14,7 @@ type Times struct {
 	at    span
 	data  []byte
 	plain []uint32 // if an offset takes 32 bits
+	gaps  *gaps    // in place of these
 }
 
 // Base returns the time of offset 0 in milliseconds since 1970.
@@ -24,12 +25,27 @@ func (t *Times) Unit() int64 { return t.unit }
 
 // Prepare checks the pages of the times of rows [lo,hi) and returns their bytes.
 func (t *Times) Prepare(lo, hi int) (bytes int64, err error) {
+	if t.gaps != nil {
+		return t.gaps.prepare(t.s, lo, hi)
+	}
 	p := packedSpan(t.at, lo, hi, t.bits)
 	return p.len, t.s.check(p, nameTimes)
 }
 
-// At returns the offset of a row: its time is Base + Unit*offset.
+// Encoding returns how the times are laid out, by the names in docs/trail-format.md.
+func (t *Times) Encoding() string {
+	if t.gaps != nil {
+		return "gaps"
+	}
+	return encPacked.String()
+}
+
+// At returns the offset of a row: its time is Base + Unit*offset. It takes up to a
+// microsecond; Read is meant for more than a few rows.
 func (t *Times) At(row int) uint32 {
+	if t.gaps != nil {
+		return t.gaps.at(t.s, row)
+	}
 	if t.plain != nil {
 		return t.plain[row]
 	}
@@ -44,8 +60,44 @@ func (t *Times) Read(dst []uint32, lo, hi int) []uint32 {
 		return t.plain[lo:hi:hi]
 	}
 	dst = sized(dst, hi-lo)
+	if t.gaps != nil {
+		t.gaps.readRows(dst, t.s, lo)
+		return dst
+	}
 	unpack(dst, t.data, lo, t.bits)
 	return dst
+}
+
+// A timesWindow reads the times of rows that are mostly asked for in ascending order.
+type timesWindow struct {
+	t   *Times
+	lo  int
+	now []uint32
+	buf []uint32
+}
+
+// windowTimes is the number of rows that a timesWindow decodes at a time.
+const windowTimes = 1024
+
+// millis returns the time of a row.
+func (w *timesWindow) millis(row int) int64 {
+	i := row - w.lo
+	if uint(i) >= uint(len(w.now)) {
+		w.lo, i = row, 0
+		w.now = w.t.Read(w.buf, row, min(row+windowTimes, w.t.s.rows))
+		if w.t.plain == nil {
+			w.buf = w.now
+		}
+	}
+	return w.t.base + w.t.unit*int64(w.now[i])
+}
+
+// place returns where the time of a row is, or all gaps.
+func (t *Times) place(row int) span {
+	if t.gaps != nil {
+		return t.gaps.gapAt
+	}
+	return packedSpan(t.at, row, row+1, t.bits)
 }
 
 // packedSpan returns where packed numbers [lo,hi) lie.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -117,12 +118,18 @@ const verifyRows = 16 << 10
 func (v *verifier) times() {
 	t := v.s.Times()
 	low, top := int64(math.MaxInt64), int64(math.MinInt64)
-	for u := range v.s.users {
-		last := uint32(0)
-		for row := int(v.s.rowStart[u]); row < int(v.s.rowStart[u+1]); row++ {
-			off := t.At(row)
-			if off < last {
-				v.fail(nameTimes, packedSpan(t.at, row, row+1, t.bits), "row %d is before the row before it", row)
+	if t.gaps != nil && !v.gaps(t.gaps) {
+		return
+	}
+	var buf []uint32
+	last, user := uint32(0), -1
+	for lo := 0; lo < v.s.rows; lo += verifyRows {
+		buf = t.Read(buf[:cap(buf):cap(buf)], lo, min(lo+verifyRows, v.s.rows))
+		for i, off := range buf {
+			if row := lo + i; row == int(v.s.rowStart[user+1]) {
+				user++
+			} else if off < last {
+				v.fail(nameTimes, t.place(row), "row %d is before the row before it", row)
 				return
 			}
 			last = off
@@ -131,8 +138,30 @@ func (v *verifier) times() {
 		}
 	}
 	if v.s.rows > 0 && (low != v.s.minTime || top != v.s.maxTime) {
-		v.fail(nameTimes, t.at, "times from %d to %d, the footer tells of %d to %d", low, top, v.s.minTime, v.s.maxTime)
+		v.fail(nameTimes, t.place(0), "times from %d to %d, the footer tells of %d to %d", low, top, v.s.minTime, v.s.maxTime)
 	}
+}
+
+// gaps checks what reading gaps relies on.
+func (v *verifier) gaps(g *gaps) bool {
+	if _, err := g.prepare(v.s, 0, v.s.rows); err != nil {
+		v.add(err)
+		return false
+	}
+	groups := gapGroups(g.rows)
+	if g.starts[0] != 0 || int64(g.starts[groups])+slack != g.gapAt.len {
+		v.fail(nameTimes, g.startAt, "groups do not cover the gaps")
+		return false
+	}
+	var rows [gapGroup]uint32
+	for k, user := 0, 0; k < groups; k++ {
+		if before := rows[gapGroup-1]; g.marks[k] != before {
+			v.fail(nameTimes, g.markAt.part(k, k+1, 4), "the mark of group %d is %d, the gaps give %d", k, g.marks[k], before)
+			return false
+		}
+		user = g.group(&rows, v.s, k, user, gapGroup)
+	}
+	return true
 }
 
 // column checks the dictionary of a column, how its codes are laid out, and them.
@@ -218,6 +247,63 @@ func (v *verifier) layout(c *Column) bool {
 		if row != c.rows {
 			v.fail(c.section(), c.meta.places, "runs of %d rows, there are %d", row, c.rows)
 			return false
+		}
+	case encDigits:
+		limit := uint8(1)
+		for range digitsIn(c.width) {
+			limit *= uint8(c.width) // 0 if all bytes have digits
+		}
+		for i, b := range c.data8 {
+			if limit > 0 && b >= limit {
+				v.fail(c.section(), c.meta.data.part(i, i+1, 1), "byte %d has more than its digits", i)
+				return false
+			}
+		}
+	case encPresent:
+		return v.present(c)
+	case encUserSparse:
+		return v.userSparse(c)
+	}
+	return true
+}
+
+func (v *verifier) present(c *Column) bool {
+	n := 0
+	for i, word := range c.bits {
+		if i%(runBlock/64) == 0 && int(c.ranks[i/(runBlock/64)]) != n {
+			v.fail(c.section(), c.meta.index.part(i/(runBlock/64), i/(runBlock/64)+1, 4), "the rank of row %d is not %d", i*64, n)
+			return false
+		}
+		n += bits.OnesCount64(word)
+	}
+	if last := len(c.bits) - 1; last >= 0 && c.rows&63 != 0 && c.bits[last]>>(c.rows&63) != 0 {
+		v.fail(c.section(), c.meta.places.part(last, last+1, 8), "rows after the last one have values")
+		return false
+	}
+	if n != c.count {
+		v.fail(c.section(), c.meta.places, "%d rows have values, the footer tells of %d", n, c.count)
+		return false
+	}
+	return true
+}
+
+func (v *verifier) userSparse(c *Column) bool {
+	last := len(c.ranks) - 1
+	if c.ranks[0] != 0 || int(c.ranks[last]) != c.count {
+		v.fail(c.section(), c.meta.index, "the index does not cover the exceptions")
+		return false
+	}
+	for i := range last {
+		from, to := c.ranks[i], c.ranks[i+1]
+		if from > to || int(to) > c.count {
+			v.fail(c.section(), c.meta.index.part(i, i+2, 4), "stripe %d is out of order", i)
+			return false
+		}
+		for j := from; j < to; j++ {
+			if j > from && c.low16[j] <= c.low16[j-1] || i*stripe+int(c.low16[j]) >= c.rows {
+				v.fail(c.section(), c.meta.places.part(int(j), int(j)+1, 2), "exception %d is out of order", j)
+				return false
+			}
 		}
 	}
 	return true

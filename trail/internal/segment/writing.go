@@ -21,6 +21,7 @@ type imageWriter struct {
 	minTime  int64
 	maxTime  int64
 	timesRec record
+	timesTag byte
 	setsRec  record
 	columns  []*meta
 }
@@ -48,9 +49,20 @@ func (w *imageWriter) times(offsets []uint32, base, unit, last int64, err error)
 	width := int64(bits.Len32(uint32((last - base) / unit)))
 	w.timesRec.int(base)
 	w.timesRec.uint(uint64(unit))
+	g := measureGaps(offsets, w.rowStart, width)
+	w.putTimes(offsets, width, g, chooseGaps(g.bytes, packedBytes(int64(len(offsets)), width)))
+	return nil
+}
+
+func (w *imageWriter) putTimes(offsets []uint32, width int64, g gapShape, asGaps bool) {
+	w.timesTag = tagTimes
+	if asGaps {
+		w.timesTag = tagGaps
+		writeGaps(w.o, offsets, w.rowStart, g, &w.timesRec)
+		return
+	}
 	w.timesRec.uint(uint64(width))
 	w.timesRec.span(pack(w.o, offsets, width))
-	return nil
 }
 
 // words writes a column of strings: code i stands for terms[i-1]. Strings that no
@@ -181,7 +193,7 @@ func (w *imageWriter) finish() error {
 	w.idIndex.record(&users)
 	footer := summary.end(tagSummary, nil)
 	footer = users.end(tagUsers, footer)
-	footer = w.timesRec.end(tagTimes, footer)
+	footer = w.timesRec.end(w.timesTag, footer)
 	for _, m := range w.columns {
 		var r record
 		m.append(&r)
