@@ -76,7 +76,7 @@ func (c *cursor) next() (bool, error) {
 func (c *cursor) fill() (err error) {
 	if c.row >= c.end {
 		c.ord++
-		c.end = int(c.seg.RowStart()[c.ord+1])
+		c.end = c.seg.FirstRow(c.ord + 1)
 		c.hash = c.seg.Hashes()[c.ord]
 		c.gone = c.dropped[c.hash]
 		if !c.gone {

@@ -87,10 +87,9 @@ func (x *seen) find(seg *segment.Segment, hash uint64, user string, millis int64
 	if err != nil || r.UserLo == r.UserHi {
 		return false, err
 	}
-	starts := seg.RowStart()
 	times, ids := seg.Times(), seg.IDs()
 	for ord := r.UserLo; ord < r.UserHi; ord++ {
-		lo, hi := int(starts[ord]), int(starts[ord+1])
+		lo, hi := seg.FirstRow(ord), seg.FirstRow(ord+1)
 		if _, err := times.Prepare(lo, hi); err != nil {
 			return false, err
 		}

@@ -154,7 +154,7 @@ func (c *cursor) next(tb testing.TB) *row {
 	if c.at >= c.lo+block {
 		c.read()
 	}
-	for c.user < 0 || c.at >= int(c.seg.RowStart()[c.user+1]) {
+	for c.user < 0 || c.at >= c.seg.FirstRow(c.user+1) {
 		c.user++
 		var err error
 		if c.id, err = c.seg.UserID(c.user); err != nil {
@@ -330,7 +330,7 @@ func (f *filtered) funnel(b *testing.B) (users [3]int64, read int64) {
 				if hash%10 != 0 {
 					continue
 				}
-				for row := s.RowStart()[f.users[i]]; row < s.RowStart()[f.users[i]+1]; row++ {
+				for row := s.FirstRow(f.users[i]); row < s.FirstRow(f.users[i]+1); row++ {
 					at := s.Times().Base() + s.Times().Unit()*int64(times[i][row])
 					switch step := f.steps[i][names[i][row]]; {
 					case step == 1:

@@ -79,7 +79,7 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 	}
 	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
-	v.starts = s.seg.RowStart()[r.UserLo : r.UserHi+1]
+	v.starts = s.seg.FirstRows(w.arena.ints(r.UserHi-r.UserLo+1), r.UserLo, r.UserHi+1)
 	if n.times || n.columns || !s.every || len(s.wheres) > 0 || len(s.cut) > 0 {
 		w.cost.rows += int64(v.rows())
 	}

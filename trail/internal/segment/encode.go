@@ -181,8 +181,8 @@ func measure(codes, rowStart []uint32) shape {
 // more than they take, by how long that takes, and those that queries can use without
 // reading all rows count less. TestChoose and BenchmarkRead have what they are based on.
 var weights = [encEnd]float64{
-	encPlain: 1, encPacked: 1.2, encSparse: 0.8, encUser: 0.8, encRuns: 1.2,
-	encDigits: 1.05, encPresent: 1.15, encUserSparse: 1,
+	encPlain: 1, encPacked: 1.2, encSparse: 0.7, encUser: 0.8, encRuns: 1.2,
+	encDigits: 1.1, encPresent: 1.15, encUserSparse: 1,
 }
 
 // weightGaps is the same for times as gaps, packed ones having 1.
@@ -222,7 +222,10 @@ func choose(s shape, rows, users, codes int) encoding {
 }
 
 // chooseGaps reports whether times are stored as gaps.
-func chooseGaps(asGaps, packed int64) bool { return float64(asGaps)*weightGaps < float64(packed) }
+func chooseGaps(asGaps, packed int64) bool {
+	const padding = 4 * 32 // of more sections
+	return float64(asGaps)*weightGaps+padding < float64(packed)
+}
 
 // writeCodes writes the codes of a column in the encoding that choose returns.
 func writeCodes(o *output, m *meta, codes, rowStart []uint32) {

@@ -28,7 +28,9 @@ const (
 	tagColumn  = 7
 	tagPages   = 9
 	tagGaps    = 11 // in place of tagTimes
-	tagSets    = 2
+
+	tagUsersHalf = 13 // in place of tagUsers
+	tagSets      = 2
 )
 
 // The names of sections in errors.

@@ -122,7 +122,7 @@ func (g *gaps) readRows(dst []uint32, s *Segment, lo int) {
 	}
 	k := lo / gapGroup
 	user := s.userOf(k * gapGroup)
-	if int(s.rowStart[user]) < k*gapGroup {
+	if s.FirstRow(user) < k*gapGroup {
 		user++
 	}
 	var part [gapGroup]uint32 // of which not all rows are asked for
@@ -145,8 +145,8 @@ func (g *gaps) group(dst *[gapGroup]uint32, s *Segment, k, user, n int) int {
 	lo := k * gapGroup
 	widths := (*[gapBytes]uint8)(g.widths[k*gapBytes:])
 	low, shift, rest := uint64(g.low), uint64(32-g.bits)&31, g.restBits()
-	for starts := s.rowStart[:g.users]; user < len(starts); user++ {
-		i := uint(int(starts[user]) - lo)
+	for ; user < g.users; user++ {
+		i := uint(s.FirstRow(user) - lo)
 		if i >= uint(n) {
 			break
 		}

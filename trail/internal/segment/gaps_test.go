@@ -168,7 +168,7 @@ func BenchmarkTimes(b *testing.B) {
 			read(fmt.Sprintf("%d/%d", perUser, top), s)
 			var buf bytes.Buffer
 			w := newImageWriter(&buf, rows)
-			w.begin(s.Hashes(), s.RowStart())
+			w.begin(s.Hashes(), s.FirstRows(nil, 0, s.Users()+1))
 			if err := w.userIDs(func(dst []byte, ord int) ([]byte, error) { return fmt.Append(dst, "u", ord), nil }); err != nil {
 				b.Fatal(err)
 			}

@@ -99,8 +99,8 @@ func (s *Segment) footer(b []byte) error {
 		switch tag {
 		case tagSummary:
 			s.readSummary(c)
-		case tagUsers:
-			s.readUsers(c)
+		case tagUsers, tagUsersHalf:
+			s.readUsers(c, tag == tagUsersHalf)
 		case tagTimes, tagGaps:
 			s.readTimes(c, tag == tagGaps)
 		case tagSets:
@@ -121,8 +121,8 @@ func (s *Segment) footer(b []byte) error {
 			return s.damage(nameFooter, at, fmt.Sprintf("nonsense in a record of kind %d", tag))
 		}
 	}
-	const want = 1<<tagSummary | 1<<tagUsers | 1<<tagPages
-	if seen&want != want || (seen>>tagTimes+seen>>tagGaps)&1 == 0 {
+	const want = 1<<tagSummary | 1<<tagPages
+	if seen&want != want || (seen>>tagTimes+seen>>tagGaps)&1 == 0 || (seen>>tagUsers+seen>>tagUsersHalf)&1 == 0 {
 		return s.damage(nameFooter, at, "records are missing")
 	}
 	return nil
@@ -135,17 +135,17 @@ func (s *Segment) readSummary(c *cursor) {
 	c.bad = c.bad || s.minTime > s.maxTime || (s.rows > 0) != (s.users > 0)
 }
 
-func (s *Segment) readUsers(c *cursor) {
+func (s *Segment) readUsers(c *cursor, inHalves bool) {
 	s.hashAt = c.span(s.body, int64(s.users), 8, 0)
-	s.startAt = c.span(s.body, int64(s.users)+1, 4, 0)
+	s.starts.parse(c, s, inHalves)
 	s.ids.read(c, s.body, s.users)
 	if c.bad {
 		return
 	}
 	s.hashes = viewOf[uint64](s, s.hashAt)
-	s.rowStart = viewOf[uint32](s, s.startAt)
 	s.name1(nameUsers, s.hashAt)
-	s.name1(nameUsers, s.startAt)
+	s.name1(nameUsers, s.starts.at)
+	s.name1(nameUsers, s.starts.baseAt)
 	s.name1(nameIDs, s.ids.offsets)
 	s.name1(nameIDs, s.ids.data)
 }

@@ -69,15 +69,16 @@ func newPlan(inputs []Input) (*plan, error) {
 
 // checkOrder checks that the row index ascends, on which the plan relies.
 func (s *Segment) checkOrder() error {
-	last := uint32(0)
-	for i, start := range s.rowStart {
-		if start < last || i == 0 && start != 0 || int(start) > s.rows {
-			return s.damage(nameUsers, s.startAt, "rows of users are out of order")
+	last := 0
+	for i := range s.users + 1 {
+		start := s.FirstRow(i)
+		if start < last || i == 0 && start != 0 || start > s.rows {
+			return s.damage(nameUsers, s.starts.at, "rows of users are out of order")
 		}
 		last = start
 	}
-	if int(last) != s.rows {
-		return s.damage(nameUsers, s.startAt, "rows without a user")
+	if last != s.rows {
+		return s.damage(nameUsers, s.starts.at, "rows without a user")
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (p *plan) user(parts []head) error {
 	sources := few[:0]
 	for _, h := range parts {
 		s := p.inputs[h.input].Segment
-		src := source{input: h.input, lo: int(s.rowStart[h.user]), hi: int(s.rowStart[h.user+1]), times: &p.times[h.input], ids: s.eventIDs}
+		src := source{input: h.input, lo: s.FirstRow(int(h.user)), hi: s.FirstRow(int(h.user) + 1), times: &p.times[h.input], ids: s.eventIDs}
 		if from := p.inputs[h.input].From; from > s.minTime {
 			n := src.hi - src.lo
 			src.lo += sort.Search(n, func(i int) bool { return src.times.millis(src.lo+i) >= from })

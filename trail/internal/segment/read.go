@@ -51,7 +51,7 @@ func (c *Column) Map8(dst []uint8, table *[256]uint8, lo, hi int) []uint8 {
 	dst = sized(dst, hi-lo)
 	switch {
 	case c.enc == encUser && c.width == 1:
-		spread(dst, c.s.rowStart, c.data8, table, c.s.userOf(lo), lo)
+		spread(dst, &c.s.starts, c.data8, table, c.s.userOf(lo), lo)
 	case c.enc == encRuns && c.width == 1:
 		expand(dst, c.runs, c.data8, table, c.blocks, lo)
 	case c.enc == encPacked && c.width <= 4:
@@ -61,7 +61,7 @@ func (c *Column) Map8(dst []uint8, table *[256]uint8, lo, hi int) []uint8 {
 		c.digitTable().through(&mapped, table, digitsIn(c.width))
 		readDigits(dst, c.data8, &mapped, digitsIn(c.width), lo)
 	case c.enc == encUserSparse && c.width == 1:
-		spread(dst, c.s.rowStart, c.data8, table, c.s.userOf(lo), lo)
+		spread(dst, &c.s.starts, c.data8, table, c.s.userOf(lo), lo)
 		patch(c, dst, viewOf[uint8](c.s, c.others), table, lo)
 	default:
 		for i, code := range c.Read8(dst, lo, hi)[:len(dst)] {
@@ -191,11 +191,11 @@ func readCodes[D, S code](c *Column, dst []D, codes []S, lo, hi int) {
 		from := searchRow(c.places, lo)
 		scatter(dst, c.places[from:], codes[from:], lo)
 	case encUser:
-		spread(dst, c.s.rowStart, codes, nil, c.s.userOf(lo), lo)
+		spread(dst, &c.s.starts, codes, nil, c.s.userOf(lo), lo)
 	case encRuns:
 		expand(dst, c.runs, codes, nil, c.blocks, lo)
 	case encUserSparse:
-		spread(dst, c.s.rowStart, codes, nil, c.s.userOf(lo), lo)
+		spread(dst, &c.s.starts, codes, nil, c.s.userOf(lo), lo)
 		patch(c, dst, viewOf[S](c.s, c.others), nil, lo)
 	}
 }
@@ -241,10 +241,10 @@ func scatter[D, S number](dst []D, places []uint32, codes []S, lo int) {
 
 // spread gives the rows from lo on the code of their user, or what a table has for
 // it.
-func spread[D, S code](dst []D, rowStart []uint32, codes []S, table *[256]uint8, user, lo int) {
+func spread[D, S code](dst []D, starts *rowStarts, codes []S, table *[256]uint8, user, lo int) {
 	at := 0
 	for ; at < len(dst) && user < len(codes); user++ {
-		end := int(rowStart[user+1]) - lo
+		end := starts.row(user+1) - lo
 		at = stretch(dst, at, end, through[D](codes[user], table))
 	}
 }

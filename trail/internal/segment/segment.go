@@ -44,9 +44,8 @@ type Segment struct {
 	schema           event.Schema
 
 	hashes   []uint64
-	rowStart []uint32
+	starts   rowStarts
 	hashAt   span
-	startAt  span
 	ids      idIndex
 	opened   atomic.Pointer[idOpened]
 	times    Times
@@ -156,10 +155,15 @@ func (s *Segment) EventSets() *Sets { return s.sets }
 // one. It lends the map: only ordinals inside a Range that was taken may be read.
 func (s *Segment) Hashes() []uint64 { return s.hashes }
 
-// RowStart returns the first row of each user by ordinal, and the number of rows
-// after the last one. It lends the map as Hashes does; the entry at UserHi is
-// inside, too.
-func (s *Segment) RowStart() []uint32 { return s.rowStart }
+// FirstRow returns the first row of a user by ordinal, or the number of rows for the
+// ordinal after the last one. Ordinals from UserLo to UserHi of a Range that was taken may
+// be asked for.
+func (s *Segment) FirstRow(ord int) int { return s.starts.row(ord) }
+
+// FirstRows returns the first rows of users [lo,hi) as FirstRow does. It lends the map if
+// they are stored as such, and fills dst otherwise, or a longer slice if it is too short.
+// The caller must not write to the result.
+func (s *Segment) FirstRows(dst []uint32, lo, hi int) []uint32 { return s.starts.read(dst, lo, hi) }
 
 // Range finds the users whose hash is at least from and at most to, and their rows.
 // It checks the pages of the user index that it reads, and those of the users found.
@@ -181,14 +185,14 @@ func (s *Segment) Range(from, to uint64) (r Range, bytes int64, err error) {
 	if err := s.check(s.hashAt.part(r.UserLo, r.UserHi, 8), nameUsers); err != nil {
 		return Range{}, 0, err
 	}
-	if err := s.check(s.startAt.part(r.UserLo, r.UserHi+1, 4), nameUsers); err != nil {
+	if err := s.starts.check(s, r.UserLo, r.UserHi+1, nameUsers); err != nil {
 		return Range{}, 0, err
 	}
-	r.RowLo, r.RowHi = int(s.rowStart[r.UserLo]), int(s.rowStart[r.UserHi])
+	r.RowLo, r.RowHi = s.FirstRow(r.UserLo), s.FirstRow(r.UserHi)
 	if r.UserLo > r.UserHi || r.RowLo > r.RowHi || r.RowHi > s.rows {
-		return Range{}, 0, s.damage(nameUsers, s.startAt, "rows of users are out of order")
+		return Range{}, 0, s.damage(nameUsers, s.starts.at, "rows of users are out of order")
 	}
-	return r, int64(r.UserHi-r.UserLo) * 12, nil
+	return r, int64(r.UserHi-r.UserLo) * (8 + s.starts.width()), nil
 }
 
 // searchHash returns the first user whose hash is not below h. It checks each page
@@ -211,7 +215,7 @@ func (s *Segment) searchHash(h uint64) (int, error) {
 
 // userOf returns the user who has a row. Pages must have been checked.
 func (s *Segment) userOf(row int) int {
-	return sort.Search(s.users, func(u int) bool { return int(s.rowStart[u+1]) > row })
+	return sort.Search(s.users, func(u int) bool { return s.FirstRow(u+1) > row })
 }
 
 // checkUsersOf checks the pages of the row index that finding and walking the users
@@ -221,10 +225,10 @@ func (s *Segment) checkUsersOf(lo, hi int, who string) (userLo, userHi int, err 
 		lo, hi := 0, s.users
 		for lo < hi {
 			mid := int(uint(lo+hi) / 2)
-			if err := s.check(s.startAt.part(mid+1, mid+2, 4), who); err != nil {
+			if err := s.starts.check(s, mid+1, mid+2, who); err != nil {
 				return 0, err
 			}
-			if int(s.rowStart[mid+1]) <= row {
+			if s.FirstRow(mid+1) <= row {
 				lo = mid + 1
 			} else {
 				hi = mid
@@ -242,7 +246,7 @@ func (s *Segment) checkUsersOf(lo, hi int, who string) (userLo, userHi int, err 
 		return 0, 0, err
 	}
 	userHi = min(userHi+1, s.users)
-	return userLo, userHi, s.check(s.startAt.part(userLo, userHi+1, 4), who)
+	return userLo, userHi, s.starts.check(s, userLo, userHi+1, who)
 }
 
 // UserID returns the id of a user by ordinal. It checks the pages it needs itself.

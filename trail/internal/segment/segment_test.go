@@ -95,8 +95,8 @@ func compare(t testing.TB, s *Segment, schema event.Schema, want []row) {
 		if got, want := s.Hashes()[u], event.Hash(id); got != want {
 			t.Fatalf("user %d %q: got hash %x, want %x", u, id, got, want)
 		}
-		if int(s.RowStart()[u]) != at {
-			t.Fatalf("user %d %q: got first row %d, want %d", u, id, s.RowStart()[u], at)
+		if s.FirstRow(u) != at {
+			t.Fatalf("user %d %q: got first row %d, want %d", u, id, s.FirstRow(u), at)
 		}
 		for ; at < len(want) && want[at].user == id; at++ {
 		}

@@ -31,7 +31,7 @@ func rowsOf(t testing.TB, s *Segment, schema event.Schema) []row {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := s.RowStart()[u]; i < s.RowStart()[u+1]; i++ {
+		for i := s.FirstRow(u); i < s.FirstRow(u+1); i++ {
 			rows[i].user = id
 		}
 	}

@@ -88,8 +88,8 @@ func (v *verifier) users() {
 	}
 	before := ""
 	for u := range s.users {
-		if s.rowStart[u] == s.rowStart[u+1] {
-			v.fail(nameUsers, s.startAt.part(u, u+1, 4), "user %d has no rows", u)
+		if s.FirstRow(u) == s.FirstRow(u+1) {
+			v.fail(nameUsers, s.starts.place(u), "user %d has no rows", u)
 			return
 		}
 		id, err := s.UserID(u)
@@ -126,7 +126,7 @@ func (v *verifier) times() {
 	for lo := 0; lo < v.s.rows; lo += verifyRows {
 		buf = t.Read(buf[:cap(buf):cap(buf)], lo, min(lo+verifyRows, v.s.rows))
 		for i, off := range buf {
-			if row := lo + i; row == int(v.s.rowStart[user+1]) {
+			if row := lo + i; row == v.s.FirstRow(user+1) {
 				user++
 			} else if off < last {
 				v.fail(nameTimes, t.place(row), "row %d is before the row before it", row)
@@ -316,7 +316,7 @@ func (v *verifier) eventIDs() {
 		return
 	}
 	for u := range v.s.users {
-		lo, hi := int(v.s.rowStart[u]), int(v.s.rowStart[u+1])
+		lo, hi := v.s.FirstRow(u), v.s.FirstRow(u+1)
 		for row := lo + 1; row < hi; row++ {
 			if t.At(row) != t.At(row-1) {
 				continue
@@ -337,7 +337,7 @@ func (v *verifier) sets() {
 	sets := x.Read(nil, 0, v.s.users)
 	var codes []uint32
 	for u, got := range sets {
-		codes = v.s.events.Read32(codes, int(v.s.rowStart[u]), int(v.s.rowStart[u+1]))
+		codes = v.s.events.Read32(codes, v.s.FirstRow(u), v.s.FirstRow(u+1))
 		want := uint64(0)
 		for _, c := range codes {
 			want |= 1 << ((c - 1) & 63)

@@ -39,9 +39,9 @@ func TestVerifyFinds(t *testing.T) {
 		}
 	}
 	f(s, s.hashAt, 7, 0x80, nameUsers, "not that of the id")
-	f(s, s.startAt, 0, 1, nameUsers, "out of order")
-	f(s, s.startAt, 4, 0x80, nameUsers, "out of order")
-	f(s, span{s.startAt.off, 0}, s.startAt.len-4, 1, nameUsers, "out of order")
+	f(s, s.starts.at, 0, 1, nameUsers, "out of order")
+	f(s, s.starts.at, 4, 0x80, nameUsers, "out of order")
+	f(s, span{s.starts.at.off, 0}, s.starts.at.len-4, 1, nameUsers, "out of order")
 	f(s, s.times.at, 1, 0xff, nameTimes, "")
 	f(s, s.sets.at, 0, 2, nameSets, "the set of user 0")
 	country, price := s.Column("country"), s.Column("price")

@@ -15,7 +15,7 @@ type imageWriter struct {
 	rowStart []uint32
 	users    int
 	hashAt   span
-	startAt  span
+	starts   rowStarts
 	rows     int
 	idIndex  idIndex
 	minTime  int64
@@ -33,7 +33,7 @@ func (w *imageWriter) begin(hashes []uint64, rowStart []uint32) {
 	w.rowStart, w.users = rowStart, len(hashes)
 	w.rows = int(rowStart[len(hashes)])
 	w.hashAt = w.o.section(bytesOf(hashes))
-	w.startAt = w.o.section(bytesOf(rowStart))
+	w.starts.write(w.o, rowStart)
 }
 
 func (w *imageWriter) userIDs(at func(dst []byte, ord int) ([]byte, error)) (err error) {
@@ -189,10 +189,10 @@ func (w *imageWriter) finish() error {
 	summary.int(w.minTime)
 	summary.int(w.maxTime)
 	users.span(w.hashAt)
-	users.span(w.startAt)
+	tag := w.starts.record(&users)
 	w.idIndex.record(&users)
 	footer := summary.end(tagSummary, nil)
-	footer = users.end(tagUsers, footer)
+	footer = users.end(tag, footer)
 	footer = w.timesRec.end(w.timesTag, footer)
 	for _, m := range w.columns {
 		var r record
