@@ -53,6 +53,8 @@ type Column struct {
 	ranks  []uint32 // how many exceptions or values lie before a row
 	low16  []uint16 // rows of exceptions of user-sparse, without what their stripe tells
 
+	summary summary // of blocks
+
 	digits atomic.Pointer[digitTable] // by byte: its codes
 	values []uint64
 	offs   []uint32

@@ -76,6 +76,13 @@ func use(s *Segment) error {
 				c.Search(c.Value(code))
 			}
 			c.Default(lo, r.RowHi)
+			if _, err := c.PrepareBlocks(lo, r.RowHi); err != nil {
+				return err
+			}
+			for b := lo / BlockRows; b < blocksOf(r.RowHi); b++ {
+				c.Occurs(b)
+				c.Span(b)
+			}
 		}
 	}
 	return nil

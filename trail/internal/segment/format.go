@@ -28,9 +28,9 @@ const (
 	tagColumn  = 7
 	tagPages   = 9
 	tagGaps    = 11 // in place of tagTimes
-
-	tagUsersHalf = 13 // in place of tagUsers
-	tagSets      = 2
+	tagHalves  = 13 // in place of tagUsers
+	tagSets    = 2
+	tagBlocks  = 4
 )
 
 // The names of sections in errors.
@@ -44,6 +44,7 @@ const (
 	nameEvents  = "events"
 	nameEventID = "event ids"
 	nameSets    = "event sets"
+	nameBlocks  = "block summaries"
 )
 
 // A role is what a column holds.

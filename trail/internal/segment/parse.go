@@ -99,12 +99,14 @@ func (s *Segment) footer(b []byte) error {
 		switch tag {
 		case tagSummary:
 			s.readSummary(c)
-		case tagUsers, tagUsersHalf:
-			s.readUsers(c, tag == tagUsersHalf)
+		case tagUsers, tagHalves:
+			s.readUsers(c, tag == tagHalves)
 		case tagTimes, tagGaps:
 			s.readTimes(c, tag == tagGaps)
 		case tagSets:
 			s.readSets(c)
+		case tagBlocks:
+			s.readBlocks(c)
 		case tagColumn:
 			if err := s.readColumn(c); err != nil {
 				return err
@@ -122,7 +124,7 @@ func (s *Segment) footer(b []byte) error {
 		}
 	}
 	const want = 1<<tagSummary | 1<<tagPages
-	if seen&want != want || (seen>>tagTimes+seen>>tagGaps)&1 == 0 || (seen>>tagUsers+seen>>tagUsersHalf)&1 == 0 {
+	if seen&want != want || (seen>>tagTimes+seen>>tagGaps)&1 == 0 || (seen>>tagUsers+seen>>tagHalves)&1 == 0 {
 		return s.damage(nameFooter, at, "records are missing")
 	}
 	return nil
@@ -310,6 +312,7 @@ func (c *cursor) width() int {
 
 func (s *Segment) addColumn(c *cursor, col *Column) error {
 	m := &col.meta
+	s.all = append(s.all, col)
 	switch m.role {
 	case roleEvents:
 		c.bad = c.bad || s.events != nil || m.typ != event.String
@@ -345,7 +348,7 @@ func (s *Segment) name1(name string, p span) {
 // complete checks what needs all records.
 func (s *Segment) complete() error {
 	pages := (s.body + pageSize - 1) >> pageBits
-	if int64(len(s.sums)) != pages*4 || s.events == nil || s.sets != nil && s.sets.names != s.events.codes-1 {
+	if int64(len(s.sums)) != pages*4 || s.events == nil || s.sets != nil && s.sets.names != s.events.codes-1 || !s.giveBlocks() {
 		return s.damage(nameFooter, span{s.body, int64(len(s.image)) - trailerSize - s.body}, "records do not go together")
 	}
 	s.checked = newBitmap(pages)

@@ -53,8 +53,10 @@ type Segment struct {
 	events   *Column
 	eventIDs *Column
 	columns  []*Column
+	all      []*Column // as in the footer
 	byName   map[string]*Column
-	sections []section // in the order of the file
+	sections []section      // in the order of the file
+	blocks   []columnBlocks // until the columns have them
 }
 
 // A Range is a range of users and their rows; the upper ends are exclusive.

@@ -110,5 +110,5 @@ func (x *rowStarts) record(r *record) (tag byte) {
 	}
 	r.span(x.baseAt)
 	r.span(x.at)
-	return tagUsersHalf
+	return tagHalves
 }

@@ -35,6 +35,9 @@ func (s *Segment) Verify() []DamageError {
 	if len(v.found) == 0 {
 		v.eventIDs()
 		v.sets()
+		for _, c := range s.allColumns() {
+			v.blocks(c)
+		}
 	}
 	return v.found
 }

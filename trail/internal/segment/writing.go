@@ -24,6 +24,7 @@ type imageWriter struct {
 	timesTag byte
 	setsRec  record
 	columns  []*meta
+	blocks   []columnBlocks
 }
 
 func newImageWriter(w io.Writer, rows int) *imageWriter { return &imageWriter{o: newOutput(w, rows)} }
@@ -78,6 +79,7 @@ func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	}
 	writeCodes(w.o, m, codes, w.rowStart)
 	w.columns = append(w.columns, m)
+	w.summarize(m, codes)
 	if m.role == roleEvents {
 		if at, ok := writeSets(w.o, len(terms), codes, w.rowStart); ok {
 			w.setsRec.uint(uint64(len(terms)))
@@ -178,6 +180,7 @@ func (w *imageWriter) dictionary(m *meta, codes []uint32, terms []uint64) {
 	}
 	writeCodes(w.o, m, codes, w.rowStart)
 	w.columns = append(w.columns, m)
+	w.summarize(m, codes)
 }
 
 func (w *imageWriter) finish() error {
@@ -201,6 +204,9 @@ func (w *imageWriter) finish() error {
 	}
 	if w.setsRec != nil {
 		footer = w.setsRec.end(tagSets, footer)
+	}
+	if r := w.blocksRecord(); r != nil {
+		footer = r.end(tagBlocks, footer)
 	}
 	var pages record
 	for _, sum := range sums {
