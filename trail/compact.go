@@ -29,8 +29,8 @@ func (s *Store) onCompactor(ctx context.Context, f func() error) error {
 	}
 }
 
-// Compact makes one segment of each bucket that has several, and carries out
-// deletions and the horizon. The progress is in bytes of segments read. Queries and
+// Compact makes one segment of each bucket that has several, or one for each part of
+// its users if they have many events, and carries out deletions and the horizon. The progress is in bytes of segments read. Queries and
 // appends go on meanwhile.
 //
 // A damaged segment stays as it is, with a warning in the log; users stay hidden
@@ -91,43 +91,94 @@ func (s *Store) compactTiers() {
 	}
 }
 
-// closedShare bounds the rewriting of closed buckets: the largest segment of one is
-// rewritten when its smaller segments have at least 1/closedShare as many rows. So
-// late events cost a row at most about closedShare writes.
+// closedShare bounds the rewriting of closed buckets: their files are merged when those
+// beside the largest of each part of the users have at least 1/closedShare as many rows
+// as these. So late events cost a row at most about closedShare writes.
 const closedShare = 8
 
-// crowdedFiles returns segments of one bucket to be merged: tierRuns of one tier,
-// with all smaller ones. Of a closed bucket, one that a later bucket follows, it
-// returns all segments if closedShare allows it.
+// crowdedFiles returns segments of one bucket to be merged: of one part of the users,
+// tierRuns of one tier, with all smaller ones. Of a closed bucket, one that a later
+// bucket follows, it returns all segments if closedShare allows it.
 func crowdedFiles(sources []*source) []*source {
 	buckets := byBucket(readable(sources))
 	for i, files := range buckets {
-		if i < len(buckets)-1 && len(files) > 1 {
-			var rows, largest int64
+		if i < len(buckets)-1 && !apart(files) {
+			var rows int64
 			for _, f := range files {
 				rows += f.Rows
-				largest = max(largest, f.Rows)
 			}
-			if (rows-largest)*closedShare >= largest {
+			if largest := largestParts(files); (rows-largest)*closedShare >= largest {
 				return files
 			}
 		}
-		slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
-		count := make(map[int]int)
-		for _, f := range files {
-			count[tier(f.Rows)]++
-		}
-		upTo := -1
-		for t, n := range count {
-			if n >= tierRuns {
-				upTo = max(upTo, t)
+		for len(files) > 0 {
+			var part []*source
+			part, files = samePart(files)
+			if crowded := crowdedTiers(part); crowded != nil {
+				return crowded
 			}
-		}
-		if upTo >= 0 {
-			return slices.DeleteFunc(files, func(f *source) bool { return tier(f.Rows) > upTo })
 		}
 	}
 	return nil
+}
+
+// apart reports whether no two files of a bucket have events of the same users.
+func apart(files []*source) bool {
+	for i, f := range files {
+		for _, g := range files[:i] {
+			lowF, _ := f.Hashes.Bounds()
+			lowG, _ := g.Hashes.Bounds()
+			if f.Hashes.Has(lowG) || g.Hashes.Has(lowF) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// largestParts returns the rows of the largest files of a bucket that are apart from
+// each other and have parts of one size.
+func largestParts(files []*source) (rows int64) {
+	largest := make(map[segment.HashRange]int64)
+	for _, f := range files {
+		largest[f.Hashes] = max(largest[f.Hashes], f.Rows)
+	}
+	sums := make(map[int]int64)
+	for h, n := range largest {
+		sums[h.Bits] += n
+		rows = max(rows, sums[h.Bits])
+	}
+	return rows
+}
+
+// samePart splits files into those of the users of the first and the others.
+func samePart(files []*source) (part, others []*source) {
+	for _, f := range files {
+		if f.Hashes == files[0].Hashes {
+			part = append(part, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return part, others
+}
+
+func crowdedTiers(files []*source) []*source {
+	slices.SortFunc(files, func(a, b *source) int { return cmp.Compare(a.Rows, b.Rows) })
+	count := make(map[int]int)
+	for _, f := range files {
+		count[tier(f.Rows)]++
+	}
+	upTo := -1
+	for t, n := range count {
+		if n >= tierRuns {
+			upTo = max(upTo, t)
+		}
+	}
+	if upTo < 0 {
+		return nil
+	}
+	return slices.DeleteFunc(files, func(f *source) bool { return tier(f.Rows) > upTo })
 }
 
 func byBucket(sources []*source) [][]*source {
@@ -145,7 +196,7 @@ func byBucket(sources []*source) [][]*source {
 	return buckets
 }
 
-// compactSources merges pinned segments of a bucket into one. The error wraps
+// compactSources merges pinned segments of a bucket. The error wraps
 // errDamaged if one of them is damaged; the next try leaves that one out.
 func (s *Store) compactSources(ctx context.Context, sources []*source) error {
 	made, err := s.writeBuckets(ctx, sources)
@@ -198,12 +249,20 @@ func (s *Store) compactAll(ctx context.Context, progress func(done, total int64)
 	var done, total int64
 	horizon := s.horizonAt(sn.horizon)
 	for _, files := range byBucket(readable(sn.sources)) {
-		if len(files) == 1 && files[0].MinTime >= horizon {
-			if has, err := s.hasDeleted(sn, files[0]); err != nil || !has {
-				continue
-			}
+		if !apart(files) {
+			todo = append(todo, files)
+			continue
 		}
-		todo = append(todo, files)
+		for _, f := range files {
+			if f.MinTime >= horizon {
+				if has, err := s.hasDeleted(sn, f); err != nil || !has {
+					continue
+				}
+			}
+			todo = append(todo, []*source{f})
+		}
+	}
+	for _, files := range todo {
 		for _, f := range files {
 			total += f.Bytes
 		}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/spool"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
 // retryFlush is the time between a flush that failed and the next try.
@@ -168,8 +170,8 @@ func (s *Store) deletedSince() bool {
 	return slices.ContainsFunc(s.manifest.current.Deleted, func(t tombstone) bool { return t.Commit > s.manifest.current.Flushed })
 }
 
-// writeBuckets merges sources into one segment file for each bucket, in place and
-// open. The sources are in memory, or pinned.
+// writeBuckets merges sources into segment files, mostly one for each bucket, in place
+// and open. The sources are in memory, or pinned.
 func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*source, err error) {
 	defer func() {
 		if err != nil {
@@ -183,12 +185,19 @@ func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*so
 		for n < len(sources) && sources[n].Bucket == sources[0].Bucket {
 			n++
 		}
-		src, err := s.writeSegment(ctx, sources[:n])
-		if err != nil {
-			return made, err
+		var rows int64
+		for _, src := range sources[:n] {
+			rows += src.Rows
 		}
-		if src != nil {
-			made = append(made, src)
+		within, parts := commonHashes(sources[:n]), s.hashBits(rows)
+		for i := range uint64(1) << parts {
+			src, err := s.writeSegment(ctx, sources[:n], within.Part(parts, i))
+			if err != nil {
+				return made, err
+			}
+			if src != nil {
+				made = append(made, src)
+			}
 		}
 		sources = sources[n:]
 	}
@@ -198,13 +207,40 @@ func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*so
 	return made, err
 }
 
-// writeSegment merges sources of a bucket into a segment file, whose name in the
-// folder is not durable yet. It returns nil if no rows are left.
-func (s *Store) writeSegment(ctx context.Context, sources []*source) (*source, error) {
+// segmentRows is how many rows a segment has at most: a merge of more makes several,
+// each of a part of the users. So it takes memory for one of them, however large the
+// bucket is. A user's events are never divided.
+const segmentRows = 4 << 20
+
+// hashBits returns k so that 2^k parts of the users have at most segmentRows each.
+func (s *Store) hashBits(rows int64) int {
+	return min(bits.Len64(uint64(max(rows-1, 0)/s.opt.rows)), maxHashBits/2)
+}
+
+// commonHashes returns the smallest range that has those of all sources.
+func commonHashes(sources []*source) segment.HashRange {
+	common := sources[0].Hashes
+	for _, src := range sources[1:] {
+		h := src.Hashes
+		for common.Bits > h.Bits || common.Bits > 0 && h.Index>>(h.Bits-common.Bits) != common.Index {
+			common.Bits--
+			common.Index >>= 1
+		}
+	}
+	return common
+}
+
+// writeSegment merges the rows of a bucket's sources that are of some users into a
+// segment file, whose name in the folder is not durable yet. It returns nil if no rows
+// are left.
+func (s *Store) writeSegment(ctx context.Context, sources []*source, users segment.HashRange) (*source, error) {
 	s.mu.Lock()
 	horizon, applied := s.horizonAt(s.mu.horizon), s.appliedLocked()
 	inputs := s.inputsLocked(sources, horizon)
 	s.mu.Unlock()
+	for i := range inputs {
+		inputs[i].Hashes = users
+	}
 	commit := lastCommit(sources)
 	name := s.segmentName(commit)
 	path, sum, err := s.merge(ctx, name, inputs)
@@ -214,6 +250,7 @@ func (s *Store) writeSegment(ctx context.Context, sources []*source) (*source, e
 	e := entry{
 		File: name, Bucket: sources[0].Bucket, Commit: commit, Applied: applied,
 		Rows: int64(sum.Rows), Users: int64(sum.Users), MinTime: sum.MinTime, MaxTime: sum.MaxTime, Bytes: sum.Bytes,
+		Hashes: users,
 	}
 	return s.install(path, e)
 }

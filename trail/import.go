@@ -179,7 +179,7 @@ func (im *importer) readAll(w *runWriter) error {
 			}
 			w.add(bucket, r.User, r.Time, r.Name, id, r.Values)
 		}
-		if err := w.spill(false); err != nil {
+		if err := w.flush(); err != nil {
 			return err
 		}
 		im.report("read")
@@ -271,8 +271,13 @@ func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 		if src.Commit <= before || !src.IDs || src.seg == nil || src.unmergeable.Load() {
 			continue
 		}
-		i := slices.IndexFunc(segments, func(seg *source) bool { return seg.Bucket == src.Bucket && seg.IDs })
-		if i < 0 {
+		var here []*source // that may have the same events
+		for _, seg := range segments {
+			if seg.Bucket == src.Bucket && seg.IDs {
+				here = append(here, seg)
+			}
+		}
+		if here == nil {
 			continue
 		}
 		var dropped []uint64
@@ -296,7 +301,11 @@ func (im *importer) findCommon(segments []*source) (map[eventKey]bool, error) {
 			if c.id() == 0 {
 				continue
 			}
-			has, err := im.seen.find(segments[i].seg, c.hash, c.user, c.time(), c.id())
+			i := slices.IndexFunc(here, func(seg *source) bool { return seg.Hashes.Has(c.hash) })
+			if i < 0 {
+				continue
+			}
+			has, err := im.seen.find(here[i].seg, c.hash, c.user, c.time(), c.id())
 			if err != nil {
 				return nil, err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
 // A manifest says what a store consists of. It is kept in two files. Each has JSON
@@ -37,7 +38,10 @@ type manifest struct {
 	Marks      map[string][]byte `json:"marks,omitempty"` // as of Flushed
 }
 
-const manifestVersion = 1
+const (
+	manifestVersion = 1
+	maxHashBits     = 32
+)
 
 var manifestNames = [2]string{"MANIFEST.a", "MANIFEST.b"}
 
@@ -53,6 +57,9 @@ type entry struct {
 	MaxTime int64  `json:"max_time"`
 	Bytes   int64  `json:"bytes"`
 	IDs     bool   `json:"ids,omitempty"`
+	// Hashes are the users whose events it may have: all, or a part of them if the
+	// bucket has many events.
+	Hashes segment.HashRange `json:"hashes,omitzero"`
 }
 
 // A field is a property of the schema.
@@ -160,6 +167,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 	for _, e := range m.Segments {
 		if e.File == "" || e.File != filepath.Base(e.File) {
 			return nil, fmt.Errorf("segment with the name %q", e.File)
+		}
+		if h := e.Hashes; h.Bits < 0 || h.Bits > maxHashBits || h.Index>>h.Bits != 0 {
+			return nil, fmt.Errorf("segment %s with part %d of 2^%d of the users", e.File, h.Index, h.Bits)
 		}
 	}
 	for _, c := range m.Cohorts {

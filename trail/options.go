@@ -47,6 +47,7 @@ type Options struct {
 	fs      vfs.FS           // nil: the real one, with mapped segments
 	now     func() time.Time // nil: time.Now
 	buckets int              // 0: maxBuckets
+	rows    int64            // of a segment, above which it is divided by users; 0: segmentRows
 }
 
 const (
@@ -85,6 +86,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.buckets == 0 {
 		o.buckets = maxBuckets
+	}
+	if o.rows == 0 {
+		o.rows = segmentRows
 	}
 	return o, nil
 }

@@ -1,12 +1,16 @@
 package trail
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"math/bits"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,50 +18,85 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
-// An import writes a run when it has this much in memory. It may hold three times as
-// much: a run that is filled, one that waits, and one that is sorted and encoded.
+// An import spills its rows to a temporary file when it has this many in memory, or
+// this many bytes. It may hold twice as much: rows that are added, and those that are
+// written.
 const (
-	runRows  = 1 << 20
-	runBytes = 128 << 20
-	maxRuns  = maxBuckets // each is a mapped file until they are merged
+	spillRows  = 1 << 20
+	spillBytes = 64 << 20
+	maxParts   = 1 << 20 // in the temporary file
 )
 
+// maxTerms bounds the strings of columns, with their tables. Then the rows so far
+// become segments, which are merged at the end: strings of nearly every row, such as
+// the addresses of pages, do not fit into memory.
+const maxTerms = 64 << 20
+
+// maxIDs bounds the ids of the users of a segment that an import makes.
+const maxIDs = 64 << 20
+
 // A runWriter makes temporary segments of any number of rows in any order, one for
-// each bucket, without a commit. One goroutine adds rows, another sorts and encodes.
+// each bucket and part of the users, without a commit. One goroutine adds rows, another
+// spills them.
 type runWriter struct {
 	s      *Store
 	ctx    context.Context
 	schema event.Schema
 	set    *builderSet
-	spare  chan *builderSet // capacity 2: those that are not in use
-	full   chan *builderSet // capacity 1; closed by finish
+	spare  chan *builderSet // capacity 1: the one that is not in use
+	full   chan *builderSet // unbuffered; closed by finish
 	done   chan struct{}    // closed by the goroutine
 	err    error            // of the goroutine, when done is closed
 	failed chan struct{}    // closed by the goroutine when it has an error
-	runs   []*source        // of the goroutine, until done is closed
 	ended  bool
+
+	// Of the goroutine, until done is closed.
+	spill *spillFile // rows that are in no segment; nil for none
+	runs  []*source
 }
 
 // A builderSet has a builder for each bucket.
 type builderSet struct {
 	builders map[int64]*segment.Builder
+	terms    *segment.Terms
 	rows     int
+	end      bool // the rows after it have other terms
 	// last is the builder of the row before, mostly that of the next.
 	last   *segment.Builder
 	bucket int64
 }
 
+// A spillFile has rows in any order.
+type spillFile struct {
+	file    *fileWriter
+	to      *bufio.Writer
+	spill   *segment.Spill
+	terms   *segment.Terms
+	buckets map[int64]*spilledBucket
+	parts   int
+}
+
+type spilledBucket struct {
+	parts []*segment.Part
+	rows  int64
+	ids   int64 // bytes
+}
+
+func newBuilderSet(terms *segment.Terms) *builderSet {
+	return &builderSet{builders: make(map[int64]*segment.Builder), terms: terms}
+}
+
 func newRunWriter(ctx context.Context, s *Store) *runWriter {
 	w := &runWriter{
 		s: s, ctx: ctx,
-		set:    &builderSet{builders: make(map[int64]*segment.Builder)},
-		spare:  make(chan *builderSet, 2),
-		full:   make(chan *builderSet, 1),
+		set:    newBuilderSet(segment.NewTerms()),
+		spare:  make(chan *builderSet, 1),
+		full:   make(chan *builderSet),
 		done:   make(chan struct{}),
 		failed: make(chan struct{}),
 	}
-	w.spare <- &builderSet{builders: make(map[int64]*segment.Builder)}
-	s.calls.Go(w.encode) // the caller is in s.calls, too
+	w.spare <- newBuilderSet(w.set.terms)
+	s.calls.Go(w.run) // the caller is in s.calls, too
 	return w
 }
 
@@ -79,6 +118,7 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 		b := set.builders[bucket]
 		if b == nil {
 			b = segment.NewBuilder(w.schema)
+			b.Share(set.terms)
 			set.builders[bucket] = b
 		}
 		set.last, set.bucket = b, bucket
@@ -87,152 +127,281 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 	set.rows++
 }
 
-// spill hands the rows over to be encoded if there are enough, or if all is set. It
-// waits for the run before.
-func (w *runWriter) spill(all bool) error {
+// flush hands the rows over to be spilled if there are enough. It waits for those
+// before.
+func (w *runWriter) flush() error {
+	end := w.set.terms.Bytes() > maxTerms
 	if w.set.rows == 0 {
 		return nil
 	}
-	if !all && w.set.rows < runRows {
+	if !end && w.set.rows < spillRows {
 		var bytes int64
 		for _, b := range w.set.builders {
 			bytes += b.Bytes()
 		}
-		if bytes < runBytes {
+		if bytes < spillBytes {
 			return nil
 		}
 	}
+	terms := w.set.terms
+	w.set.end = end
 	select {
 	case w.full <- w.set:
 	case <-w.failed:
 		<-w.done
 		return w.err
 	}
+	if end {
+		terms = segment.NewTerms()
+	}
 	select {
 	case w.set = <-w.spare:
 	case <-w.failed:
-		w.set = &builderSet{builders: make(map[int64]*segment.Builder)}
+		w.set = newBuilderSet(terms)
 		<-w.done
 		return w.err
 	}
+	w.set.terms = terms
 	for _, b := range w.set.builders {
+		b.Share(terms)
 		b.Extend(w.schema)
 	}
 	return nil
 }
 
-func (w *runWriter) encode() {
+func (w *runWriter) run() {
 	defer close(w.done)
 	for set := range w.full {
-		if w.err = w.write(set); w.err != nil {
+		end := set.end
+		w.err = w.write(set)
+		if w.err == nil && !end {
+			w.spare <- set
+		}
+		if w.err == nil && end {
+			w.err = w.build()
+			set.end = false
+			w.spare <- set
+		}
+		if w.err != nil {
 			close(w.failed)
 			return
 		}
-		w.spare <- set
 	}
 }
 
-// write makes a run for each bucket of a set, and empties it.
-func (w *runWriter) write(set *builderSet) error {
+// write spills the rows of a set, and empties it.
+func (w *runWriter) write(set *builderSet) (err error) {
+	f := w.spill
+	if f == nil {
+		f = &spillFile{terms: set.terms, buckets: make(map[int64]*spilledBucket)}
+		if f.file, err = createFile(w.ctx, w.s.fs, w.s.tmpPath()); err != nil {
+			return err
+		}
+		f.to = bufio.NewWriterSize(f.file, 256<<10)
+		f.spill = segment.NewSpill(f.to)
+		w.spill = f
+	}
 	for bucket, b := range set.builders {
 		if b.Rows() == 0 {
 			delete(set.builders, bucket) // a file sorted by time is done with the bucket
 			continue
 		}
-		if len(w.runs) == maxRuns {
-			return fmt.Errorf("the rows are scattered over too many buckets of time: more than %d sorted runs; sort the file by time, or split it", maxRuns)
+		if f.parts++; f.parts > maxParts {
+			return fmt.Errorf("the rows are scattered over too many buckets of time: more than %d parts; sort the file by time, or split it", maxParts)
 		}
-		image, err := b.Image()
+		p, err := f.spill.Write(b)
 		if err != nil {
 			return err
 		}
-		f, err := createFile(w.ctx, w.s.fs, w.s.tmpPath())
-		if err != nil {
-			return err
+		at := f.buckets[bucket]
+		if at == nil {
+			at = &spilledBucket{}
+			f.buckets[bucket] = at
 		}
-		_, err = f.Write(image)
-		if err = f.finish(err); err != nil {
-			return err
-		}
-		run, err := w.openRun(f.path, bucket)
-		if err != nil {
-			return err
-		}
-		w.runs = append(w.runs, run)
+		at.parts = append(at.parts, p)
+		at.rows += int64(p.Rows())
+		at.ids += int64(p.IDs())
 	}
 	set.rows, set.last = 0, nil
 	return nil
+}
+
+// close deletes the file.
+func (f *spillFile) close(s *Store) {
+	if err := f.file.f.Close(); err != nil {
+		s.log.Warn("trail: close a temporary file", "path", f.file.path, "err", err)
+	}
+	s.discard(f.file.path)
+}
+
+// build makes segments of the rows that were spilled: one for each bucket and part of
+// the users, in parallel.
+func (w *runWriter) build() error {
+	f := w.spill
+	if f == nil {
+		return nil
+	}
+	w.spill = nil
+	defer f.close(w.s)
+	if err := f.to.Flush(); err != nil {
+		return err
+	}
+	var jobs []func(ctx context.Context, b *segment.Builder) (*source, error)
+	for bucket, at := range f.buckets {
+		parts := min(max(w.s.hashBits(at.rows), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
+		for i := range uint64(1) << parts {
+			jobs = append(jobs, func(ctx context.Context, b *segment.Builder) (*source, error) {
+				n := segment.SpillRanges >> parts
+				if err := b.Load(f.file.f, at.parts, int(i)*n, int(i+1)*n); err != nil {
+					return nil, err
+				}
+				return w.makeRun(ctx, b, bucket, segment.HashRange{Bits: parts, Index: i})
+			})
+		}
+	}
+	return w.inParallel(len(jobs), func(ctx context.Context, b *segment.Builder, i int) (*source, error) { return jobs[i](ctx, b) }, f.terms)
+}
+
+// inParallel makes n runs. Each of a few goroutines has a builder of its own.
+func (w *runWriter) inParallel(n int, job func(ctx context.Context, b *segment.Builder, i int) (*source, error), terms *segment.Terms) error {
+	var next atomic.Int64
+	made := make([]*source, n)
+	g, ctx := errgroup.WithContext(w.ctx)
+	for range min(runtime.GOMAXPROCS(0), n) {
+		g.Go(func() error {
+			b := segment.NewBuilder(w.schema)
+			b.Share(terms)
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return nil
+				}
+				var err error
+				if made[i], err = job(ctx, b, i); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	err := g.Wait()
+	for _, src := range made {
+		if src != nil {
+			w.runs = append(w.runs, src)
+		}
+	}
+	return err
+}
+
+// makeRun writes a temporary segment. It returns nil without rows.
+func (w *runWriter) makeRun(ctx context.Context, b *segment.Builder, bucket int64, users segment.HashRange) (*source, error) {
+	if b.Rows() == 0 {
+		return nil, nil
+	}
+	f, err := createFile(ctx, w.s.fs, w.s.tmpPath())
+	if err != nil {
+		return nil, err
+	}
+	to := bufio.NewWriterSize(f, 256<<10)
+	err = b.Write(to)
+	if err == nil {
+		err = to.Flush()
+	}
+	if err = f.finish(err); err != nil {
+		return nil, err
+	}
+	return w.openRun(f.path, bucket, users)
 }
 
 func (s *Store) tmpPath() string {
 	return filepath.Join(s.dir, tmpDir, fmt.Sprintf("%012d.run", s.nextFile.Add(1)-1))
 }
 
-func (w *runWriter) openRun(path string, bucket int64) (*source, error) {
+func (w *runWriter) openRun(path string, bucket int64, users segment.HashRange) (*source, error) {
 	seg, err := openSegment(w.s.fs, w.s.mapped, path)
 	if err != nil {
 		w.s.discard(path)
 		return nil, err
 	}
-	return &source{entry: entryOf(seg, filepath.Base(path), bucket, 0, 0), seg: seg}, nil
+	src := &source{entry: entryOf(seg, filepath.Base(path), bucket, 0, 0), seg: seg}
+	src.Hashes = users
+	return src, nil
 }
 
-// finish encodes the rest and merges the runs into one for each bucket. The caller
-// owns them.
+// finish makes segments of all rows, one for each bucket and part of the users. The
+// caller owns them.
 func (w *runWriter) finish() ([]*source, error) {
-	if err := w.spill(true); err != nil {
-		return nil, err
-	}
 	w.stop()
 	if w.err != nil {
 		return nil, w.err
 	}
-	w.set = nil
+	if err := w.buildRest(); err != nil {
+		return nil, err
+	}
 	buckets := make(map[int64][]*source)
 	for _, r := range w.runs {
 		buckets[r.Bucket] = append(buckets[r.Bucket], r)
 	}
-	var single []*source
-	results := make(chan *source, len(buckets))
-	g, ctx := errgroup.WithContext(w.ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for bucket, runs := range buckets {
-		if len(runs) == 1 {
-			single = append(single, runs[0])
+	var made []*source
+	for _, runs := range buckets {
+		if apart(runs) {
+			made = append(made, runs...)
 			continue
 		}
-		g.Go(func() error {
-			src, err := w.mergeRuns(ctx, bucket, runs)
-			if src != nil {
-				results <- src
-			}
-			return err
-		})
+		merged, err := w.mergeRuns(runs)
+		made = append(made, merged...)
+		if err != nil {
+			w.runs = append(w.runs, merged...)
+			return nil, err
+		}
 	}
-	err := g.Wait()
-	close(results)
-	var made []*source
-	for src := range results {
-		made = append(made, src)
-	}
-	if err != nil {
-		w.s.dropFiles(made)
-		return nil, err
-	}
-	w.runs = slices.DeleteFunc(w.runs, func(r *source) bool { return slices.Contains(single, r) })
-	return append(made, single...), nil
+	w.runs = slices.DeleteFunc(w.runs, func(r *source) bool { return slices.Contains(made, r) })
+	return made, nil
 }
 
-func (w *runWriter) mergeRuns(ctx context.Context, bucket int64, runs []*source) (*source, error) {
-	inputs := make([]segment.Input, len(runs))
-	for i, r := range runs {
-		inputs[i] = segment.Input{Segment: r.seg, From: math.MinInt64}
+// buildRest makes segments of the rows that are in none: those in memory alone, which
+// are few, without spilling them.
+func (w *runWriter) buildRest() error {
+	set := w.set
+	w.set = nil
+	if w.spill != nil {
+		if err := w.write(set); err != nil {
+			return err
+		}
+		return w.build()
 	}
-	path, _, err := w.s.merge(ctx, filepath.Base(w.s.tmpPath()), inputs)
-	if err != nil {
-		return nil, err
+	buckets := slices.Collect(maps.Keys(set.builders))
+	return w.inParallel(len(buckets), func(ctx context.Context, _ *segment.Builder, i int) (*source, error) {
+		return w.makeRun(ctx, set.builders[buckets[i]], buckets[i], segment.HashRange{})
+	}, set.terms)
+}
+
+// mergeRuns merges the runs of a bucket, of which several have the same users.
+func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
+	var rows int64
+	for _, r := range runs {
+		rows += r.Rows
 	}
-	return w.openRun(path, bucket)
+	parts := w.s.hashBits(rows)
+	for i := range uint64(1) << parts {
+		users := segment.HashRange{Bits: parts, Index: i}
+		var inputs []segment.Input
+		for _, r := range runs {
+			inputs = append(inputs, segment.Input{Segment: r.seg, Hashes: users, From: math.MinInt64})
+		}
+		path, _, err := w.s.merge(w.ctx, filepath.Base(w.s.tmpPath()), inputs)
+		if err != nil {
+			return made, err
+		}
+		if path == "" {
+			continue
+		}
+		src, err := w.openRun(path, runs[0].Bucket, users)
+		if err != nil {
+			return made, err
+		}
+		made = append(made, src)
+	}
+	return made, nil
 }
 
 func (w *runWriter) stop() {
@@ -243,9 +412,13 @@ func (w *runWriter) stop() {
 	<-w.done
 }
 
-// close ends the goroutine and deletes the runs that finish did not return.
+// close ends the goroutine and deletes what finish did not return.
 func (w *runWriter) close() {
 	w.stop()
+	if w.spill != nil {
+		w.spill.close(w.s)
+		w.spill = nil
+	}
 	w.s.dropFiles(w.runs)
 	w.runs = nil
 }
@@ -273,7 +446,7 @@ func (w *runWriter) rewriteWithout(segments []*source, out map[eventKey]bool) ([
 			values = c.values(values[:0])
 			w.add(src.Bucket, c.user, c.time(), c.name(), c.id(), values)
 			if w.set.rows%importBatch == 0 {
-				if err := w.spill(false); err != nil {
+				if err := w.flush(); err != nil {
 					return nil, err
 				}
 			}

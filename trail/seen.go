@@ -61,7 +61,7 @@ func (x *seen) has(bucket int64, user string, millis int64, id uint64) bool {
 	}
 	hash := event.Hash(user)
 	for _, k := range sources {
-		if millis < k.src.MinTime || millis > k.src.MaxTime {
+		if millis < k.src.MinTime || millis > k.src.MaxTime || !k.src.Hashes.Has(hash) {
 			continue
 		}
 		if _, gone := slices.BinarySearch(k.dropped, hash); gone {

@@ -158,11 +158,16 @@ func (v *verifier) segment(e entry) error {
 	if err != nil {
 		v.add(path, err, hint)
 	}
-	if got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied); got != e {
+	got := entryOf(seg, e.File, e.Bucket, e.Commit, e.Applied)
+	got.Hashes = e.Hashes
+	if got != e {
 		v.damage(Damage{File: v.within(path), Section: "footer", Reason: "it is not the segment that the manifest describes"})
 	}
 	if w := v.man.Bucket; seg.Rows() > 0 && (bucketOf(seg.MinTime(), w) != e.Bucket || bucketOf(seg.MaxTime(), w) != e.Bucket) {
 		v.damage(Damage{File: v.within(path), Section: "times", Reason: "events outside of its bucket"})
+	}
+	if n := seg.Users(); err == nil && n > 0 && !(e.Hashes.Has(seg.Hashes()[0]) && e.Hashes.Has(seg.Hashes()[n-1])) {
+		v.damage(Damage{File: v.within(path), Section: "user index", Reason: "users outside of its part"})
 	}
 	return seg.Close()
 }

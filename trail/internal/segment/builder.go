@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"math"
+	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -16,69 +17,43 @@ import (
 // used concurrently.
 type Builder struct {
 	schema  event.Schema
-	users   termTable // users.at has the user of each row
+	terms   *Terms
+	shared  bool // terms belongs to the caller
+	users   []userRun
+	text    []byte   // the ids of users
+	at      []uint32 // by row: of users
 	times   []int64
-	names   termTable
+	names   []uint32 // codes
 	ids     []uint64 // nil if no event has one
 	columns []columnBuffer
-	strings int64 // bytes of strings that were copied
+	loaded  *loaded // the rows are in a file, except for users, at, times and ids
+}
+
+// A userRun is the user of rows that were added one after another. A user may have
+// many.
+type userRun struct {
+	hash   uint64
+	off, n uint32 // of the id in text
 }
 
 // A columnBuffer has the values of rows as they were added. Rows beyond its end have
 // missing values.
 type columnBuffer struct {
-	words termTable // of String
-	raw   []uint64  // of the other types; Bool as 1 and 2, 0 for missing
+	codes []uint32 // of String
+	raw   []uint64 // of the other types; Bool as 1 and 2, 0 for missing
 }
-
-// A termTable has the strings of a column, each once.
-type termTable struct {
-	codes map[string]uint32
-	terms []string // by code
-	at    []uint32 // code of each row
-	last  uint32   // code of the row before
-}
-
-// put adds the string of the next row and returns how many bytes it copied.
-func (w *termTable) put(s string) int64 {
-	if len(w.at) > 0 && int(w.last) < len(w.terms) && w.terms[w.last] == s {
-		w.at = append(w.at, w.last)
-		return 0
-	}
-	code, ok := w.codes[s]
-	var grown int64
-	if !ok {
-		if w.codes == nil {
-			w.codes = make(map[string]uint32)
-		}
-		code = uint32(len(w.terms))
-		s = strings.Clone(s)
-		grown = int64(len(s))
-		w.terms = append(w.terms, s)
-		w.codes[s] = code
-	}
-	w.last = code
-	w.at = append(w.at, code)
-	return grown
-}
-
-func (w *termTable) reset() {
-	if len(w.codes) > 1<<12 {
-		w.codes = nil // clearing takes time by the largest size of the map
-	}
-	clear(w.codes)
-	clear(w.terms)
-	w.terms, w.at, w.last = w.terms[:0], w.at[:0], 0
-}
-
-// bytes returns the memory of the arrays. A map takes about 48 bytes for a string.
-func (w *termTable) bytes() int64 { return int64(cap(w.at))*4 + int64(len(w.terms))*(16+48) }
 
 // NewBuilder returns a builder of events with these properties.
 func NewBuilder(schema event.Schema) *Builder {
-	b := &Builder{}
+	b := &Builder{terms: NewTerms()}
 	b.Extend(schema)
 	return b
+}
+
+// Share makes an empty builder take its strings from terms, and put new ones there.
+func (b *Builder) Share(terms *Terms) {
+	b.terms, b.shared = terms, true
+	b.terms.extend(len(b.schema))
 }
 
 // Extend changes the properties: it may add some and turn integers into numbers.
@@ -93,6 +68,7 @@ func (b *Builder) Extend(schema event.Schema) {
 	for len(b.columns) < len(schema) {
 		b.columns = append(b.columns, columnBuffer{})
 	}
+	b.terms.extend(len(schema))
 	b.schema = slices.Clone(schema)
 }
 
@@ -111,8 +87,14 @@ func toFloats(raw []uint64) {
 // stands for a missing one.
 func (b *Builder) Add(user string, millis int64, name string, id uint64, values []event.Value) {
 	row := len(b.times)
-	b.strings += b.users.put(user)
-	b.strings += b.names.put(name)
+	last := len(b.users) - 1
+	if last < 0 || string(b.id(&b.users[last])) != user {
+		b.users = append(b.users, userRun{event.Hash(user), uint32(len(b.text)), uint32(len(user))})
+		b.text = append(b.text, user...)
+		last++
+	}
+	b.at = append(b.at, uint32(last))
+	b.names = append(b.names, b.terms.names.code(name))
 	b.times = append(b.times, millis)
 	if id != 0 && b.ids == nil {
 		b.ids = make([]uint64, row, max(row+1, 64))
@@ -120,34 +102,38 @@ func (b *Builder) Add(user string, millis int64, name string, id uint64, values 
 	if b.ids != nil {
 		b.ids = append(b.ids, id)
 	}
-	for i, v := range values {
-		b.value(&b.columns[i], b.schema[i].Type, row, v)
+	for i := range values {
+		if v := &values[i]; !v.Missing() { // the next value fills up to its row
+			b.value(i, row, *v)
+		}
 	}
 }
 
-func (b *Builder) value(c *columnBuffer, t event.Type, row int, v event.Value) {
-	if v.Missing() {
-		return // the next value fills up to its row
-	}
+// id lends the id of a user.
+func (b *Builder) id(u *userRun) []byte { return b.text[u.off:][:u.n] }
+
+func (b *Builder) value(i, row int, v event.Value) {
+	c, t := &b.columns[i], b.schema[i].Type
 	v, ok := v.As(t)
 	invariant.Check(ok, "segment.Builder: a value of type %s for a property of type %s", v.Type(), t)
 	if !ok {
 		return
 	}
-	if t == event.String {
-		for len(c.words.at) < row {
-			c.words.put("")
-		}
-		b.strings += c.words.put(v.Text())
-		return
-	}
-	c.pad(row, t)
 	switch t {
+	case event.String:
+		for len(c.codes) < row {
+			c.codes = append(c.codes, 0)
+		}
+		c.codes = append(c.codes, b.terms.columns[i].code(v.Text()))
+		return
 	case event.Int:
+		c.pad(row, t)
 		c.raw = append(c.raw, uint64(v.Int()))
 	case event.Float:
+		c.pad(row, t)
 		c.raw = append(c.raw, math.Float64bits(v.Float()))
 	case event.Bool:
+		c.pad(row, t)
 		c.raw = append(c.raw, uint64(1+b2i(v.Bool())))
 	}
 }
@@ -161,24 +147,28 @@ func (c *columnBuffer) pad(row int, t event.Type) {
 // Rows returns how many events were added since the last Image or Reset.
 func (b *Builder) Rows() int { return len(b.times) }
 
-// Bytes returns approximately the memory of the builder.
+// Bytes returns approximately the memory of the builder, without shared terms.
 func (b *Builder) Bytes() int64 {
-	n := b.strings + b.users.bytes() + b.names.bytes() + int64(cap(b.times)+cap(b.ids))*8
+	n := int64(cap(b.users))*16 + int64(cap(b.text)) + int64(cap(b.at)+cap(b.names))*4 + int64(cap(b.times)+cap(b.ids))*8
 	for i := range b.columns {
-		n += b.columns[i].words.bytes() + int64(cap(b.columns[i].raw))*8
+		n += int64(cap(b.columns[i].codes))*4 + int64(cap(b.columns[i].raw))*8
+	}
+	if !b.shared {
+		n += b.terms.Bytes()
 	}
 	return n
 }
 
 // Reset removes all events, and keeps the schema and the memory.
 func (b *Builder) Reset() {
-	b.users.reset()
-	b.names.reset()
-	b.times, b.ids = b.times[:0], nil
-	b.strings = 0
+	b.users, b.text, b.at = b.users[:0], b.text[:0], b.at[:0]
+	b.names, b.times, b.ids, b.loaded = b.names[:0], b.times[:0], nil, nil
+	if !b.shared {
+		b.terms.reset()
+	}
 	for i := range b.columns {
-		b.columns[i].words.reset()
-		b.columns[i].raw = b.columns[i].raw[:0]
+		c := &b.columns[i]
+		c.codes, c.raw = c.codes[:0], c.raw[:0]
 	}
 }
 
@@ -187,29 +177,35 @@ func (b *Builder) Reset() {
 // far apart (49 days if one is not in whole seconds), or if there is too much text.
 func (b *Builder) Image() ([]byte, error) {
 	defer b.Reset()
-	if len(b.times) > MaxRows {
-		return nil, fmt.Errorf("segment: %d rows, at most %d fit", len(b.times), MaxRows)
-	}
-	if !littleEndian() {
-		return nil, errOrder("in memory")
-	}
 	buf := bytes.NewBuffer(make([]byte, 0, 1024+len(b.times)*(8+2*len(b.columns))))
-	w := newImageWriter(buf, len(b.times))
-	ord := b.order()
-	w.begin(ord.hashes, ord.rowStart)
-	if err := w.userIDs(func(dst []byte, i int) ([]byte, error) { return append(dst, b.users.terms[ord.users[i]]...), nil }); err != nil {
-		return nil, err
-	}
-	if err := w.times(b.gatherTimes(ord.perm)); err != nil {
-		return nil, err
-	}
-	if err := b.writeColumns(w, ord); err != nil {
-		return nil, err
-	}
-	if err := w.finish(); err != nil {
+	if err := b.Write(buf); err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+// Write writes what Image returns, and keeps the events.
+func (b *Builder) Write(to io.Writer) error {
+	if len(b.times) > MaxRows {
+		return fmt.Errorf("segment: %d rows, at most %d fit", len(b.times), MaxRows)
+	}
+	if !littleEndian() {
+		return errOrder("in memory")
+	}
+	w := newImageWriter(to, len(b.times))
+	ord := b.order()
+	w.begin(ord.hashes, ord.rowStart)
+	if err := w.userIDs(func(dst []byte, i int) ([]byte, error) { return append(dst, b.id(&b.users[ord.users[i]])...), nil }); err != nil {
+		return err
+	}
+	ord.hashes, ord.users = nil, nil
+	if err := w.times(b.gatherTimes(ord.perm)); err != nil {
+		return err
+	}
+	if err := b.writeColumns(w, ord.perm); err != nil {
+		return err
+	}
+	return w.finish()
 }
 
 func (b *Builder) gatherTimes(perm []uint32) (offsets []uint32, base, unit, last int64, err error) {
@@ -247,23 +243,31 @@ func errSpan(base, last int64) error {
 	return fmt.Errorf("segment: events from %s to %s do not fit into one", event.Time(base), event.Time(last))
 }
 
-func (b *Builder) writeColumns(w *imageWriter, ord order) error {
-	codes := make([]uint32, len(ord.perm))
+func (b *Builder) writeColumns(w *imageWriter, perm []uint32) error {
+	codes := make([]uint32, len(perm))
 	m := &meta{role: roleEvents, typ: event.String}
-	if err := w.words(m, gatherWords(&b.names, ord.perm, codes), codes); err != nil {
+	names, err := b.namesOf()
+	if err != nil {
+		return err
+	}
+	if err := w.words(m, gatherWords(&b.terms.names, names, perm, codes), codes); err != nil {
 		return err
 	}
 	if b.ids != nil {
-		w.ids(gatherRaw(b.ids, ord.perm, 0))
+		w.ids(gatherRaw(b.ids, perm, 0))
 	}
-	for i := range b.columns {
-		f := b.schema[i]
+	for i, f := range b.schema {
 		m := &meta{name: f.Name, typ: f.Type}
-		var err error
+		c, err := b.column(i)
+		if err != nil {
+			return err
+		}
 		if f.Type == event.String {
-			err = w.words(m, gatherWords(&b.columns[i].words, ord.perm, codes), codes)
-		} else if len(b.columns[i].raw) > 0 {
-			err = w.numbers(m, gatherRaw(b.columns[i].raw, ord.perm, RawMissing(f.Type)))
+			if len(c.codes) > 0 {
+				err = w.words(m, gatherWords(b.terms.columns[i], c.codes, perm, codes), codes)
+			}
+		} else if len(c.raw) > 0 {
+			err = w.numbers(m, gatherRaw(c.raw, perm, RawMissing(f.Type)))
 		}
 		if err != nil {
 			return err
@@ -273,22 +277,16 @@ func (b *Builder) writeColumns(w *imageWriter, ord order) error {
 }
 
 // gatherWords sets the codes of the rows in order and returns the sorted strings
-// that they stand for, from code 1 on.
-func gatherWords(w *termTable, perm, codes []uint32) []string {
-	sorted, to := sortTerms(w.terms)
-	if len(sorted) > 0 && sorted[0] == "" { // is the missing value, code 0
-		sorted = sorted[1:]
-		for i := range to {
-			to[i]--
-		}
-	}
+// that they stand for, from code 1 on. The caller may change the strings.
+func gatherWords(w *termTable, from, perm, codes []uint32) []string {
+	sorted, to := w.sort()
 	for i, row := range perm {
 		codes[i] = 0
-		if int(row) < len(w.at) {
-			codes[i] = to[w.at[row]]
+		if int(row) < len(from) {
+			codes[i] = to[from[row]]
 		}
 	}
-	return sorted
+	return slices.Clone(sorted)
 }
 
 func gatherRaw(raw []uint64, perm []uint32, none uint64) []uint64 {
@@ -305,51 +303,124 @@ func gatherRaw(raw []uint64, perm []uint32, none uint64) []uint64 {
 
 // An order is the order of a builder's rows in a segment.
 type order struct {
-	users    []uint32 // code of each user
+	users    []uint32 // a run of rows of each user
 	hashes   []uint64
 	rowStart []uint32
 	perm     []uint32 // row of the builder by row of the segment
 }
 
-// order sorts the rows: users by hash and id, which are few, the rows into the
-// users' places in one pass, then the rows of each user by time and id, which mostly
-// came that way. Duplicates are left out.
+// order sorts the rows: users by hash and id, the rows into the users' places in one
+// pass, then the rows of each user by time and id. Duplicates are left out.
 func (b *Builder) order() order {
-	n := len(b.users.terms)
-	type user struct {
-		hash uint64
-		code uint32
-	}
-	users := make([]user, n)
-	for i, id := range b.users.terms {
-		users[i] = user{event.Hash(id), uint32(i)}
-	}
-	slices.SortFunc(users, func(x, y user) int {
-		if x.hash != y.hash {
-			return cmp.Compare(x.hash, y.hash)
+	keys := b.sortUsers()
+	var o order
+	rank := make([]uint32, len(b.users))
+	for i, k := range keys {
+		if i == 0 || k.hash != keys[i-1].hash || !b.sameUser(k.run, keys[i-1].run) {
+			o.users = append(o.users, k.run)
+			o.hashes = append(o.hashes, k.hash)
 		}
-		return strings.Compare(b.users.terms[x.code], b.users.terms[y.code])
-	})
-	o := order{make([]uint32, n), make([]uint64, n), make([]uint32, n+1), make([]uint32, len(b.times))}
-	rank := make([]uint32, n)
-	for i, u := range users {
-		o.users[i], o.hashes[i] = u.code, u.hash
-		rank[u.code] = uint32(i)
+		rank[k.run] = uint32(len(o.users) - 1)
 	}
-	for _, code := range b.users.at {
-		o.rowStart[rank[code]+1]++
+	n := len(o.users)
+	o.rowStart = make([]uint32, n+1)
+	o.perm = make([]uint32, len(b.times))
+	for _, run := range b.at {
+		o.rowStart[rank[run]+1]++
 	}
 	for i := range n {
 		o.rowStart[i+1] += o.rowStart[i]
 	}
 	next := slices.Clone(o.rowStart[:n])
-	for row, code := range b.users.at {
-		at := &next[rank[code]]
+	for row, run := range b.at {
+		at := &next[rank[run]]
 		o.perm[*at] = uint32(row)
 		*at++
 	}
 	b.orderUsers(&o)
 	return o
+}
+
+func (b *Builder) sameUser(x, y uint32) bool {
+	return bytes.Equal(b.id(&b.users[x]), b.id(&b.users[y]))
+}
+
+// A userKey is the sort key of a run of rows of a user.
+type userKey struct {
+	hash uint64
+	run  uint32
+}
+
+// sortUsers returns the runs by hash and id. Hashes are evenly distributed, so two
+// passes over their upper bits leave groups of a few.
+func (b *Builder) sortUsers() []userKey {
+	n := len(b.users)
+	keys := make([]userKey, n)
+	low, top := uint64(math.MaxUint64), uint64(0)
+	for i := range b.users {
+		h := b.users[i].hash
+		keys[i] = userKey{h, uint32(i)}
+		low, top = min(low, h), max(top, h)
+	}
+	half := min(bits.Len(uint(n))/2+1, 11)
+	shift := max(bits.Len64(low^top)-2*half, 0)
+	if n > 32 && top != low {
+		other := make([]userKey, n)
+		radixPass(other, keys, shift, half)
+		radixPass(keys, other, shift+half, half)
+	} else {
+		shift = 64
+	}
+	for rest := keys; len(rest) > 0; {
+		g := 1
+		for g < len(rest) && rest[g].hash>>shift == rest[0].hash>>shift {
+			g++
+		}
+		if g > 1 {
+			b.sortGroup(rest[:g])
+		}
+		rest = rest[g:]
+	}
+	return keys
+}
+
+// radixPass sorts keys by some bits of their hashes. It keeps the order of equal ones.
+func radixPass(to, from []userKey, shift, width int) {
+	var next [1 << 11]uint32
+	mask := uint64(1)<<width - 1
+	for i := range from {
+		next[from[i].hash>>shift&mask]++
+	}
+	at := uint32(0)
+	for i := range next[:mask+1] {
+		at, next[i] = at+next[i], at
+	}
+	for _, k := range from {
+		place := &next[k.hash>>shift&mask]
+		to[*place] = k
+		*place++
+	}
+}
+
+// sortGroup sorts runs by hash, and those of one hash by id. Nearly always they are of
+// one user.
+func (b *Builder) sortGroup(keys []userKey) {
+	if slices.ContainsFunc(keys, func(k userKey) bool { return k.hash != keys[0].hash }) {
+		slices.SortFunc(keys, func(x, y userKey) int { return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.run, y.run)) })
+	}
+	for len(keys) > 0 {
+		n, same := 1, true
+		for n < len(keys) && keys[n].hash == keys[0].hash {
+			same = same && b.sameUser(keys[0].run, keys[n].run)
+			n++
+		}
+		if !same {
+			slices.SortFunc(keys[:n], func(x, y userKey) int {
+				return cmp.Or(bytes.Compare(b.id(&b.users[x.run]), b.id(&b.users[y.run])), cmp.Compare(x.run, y.run))
+			})
+		}
+		keys = keys[n:]
+	}
 }
 
 // orderUsers sorts the rows of each user and drops duplicates.

@@ -73,7 +73,7 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 	data = data[lo/k : (lo+len(dst)+k-1)/k]
 	at := 0
 	if skip := lo % k; skip > 0 {
-		at = spill(dst, table[data[0]]>>(8*skip), k-skip)
+		at = setDigits(dst, table[data[0]]>>(8*skip), k-skip)
 		data = data[1:]
 	}
 	if len(dst)-at >= 8 {
@@ -100,12 +100,12 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 		data = data[n:]
 	}
 	for _, b := range data {
-		at += spill(dst[at:], table[b], k)
+		at += setDigits(dst[at:], table[b], k)
 	}
 }
 
-// spill sets up to n entries to the bytes of v and returns how many it has set.
-func spill[T code](dst []T, v uint64, n int) int {
+// setDigits sets up to n entries to the bytes of v and returns how many it has set.
+func setDigits[T code](dst []T, v uint64, n int) int {
 	n = min(n, len(dst))
 	for i := range dst[:n] {
 		dst[i] = T(v & 0xff)

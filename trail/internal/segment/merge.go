@@ -14,8 +14,9 @@ import (
 // An Input is a segment to be merged.
 type Input struct {
 	Segment *Segment
-	Dropped []uint64 // hashes of users whose rows are left out, ascending
-	From    int64    // rows before this time are left out; math.MinInt64 for none
+	Hashes  HashRange // the others' rows are left out
+	Dropped []uint64  // hashes of users whose rows are left out, ascending
+	From    int64     // rows before this time are left out; math.MinInt64 for none
 }
 
 // A Summary describes the segment that Merge wrote.

@@ -7,6 +7,33 @@ import (
 	"sort"
 )
 
+// A HashRange is a part of the hashes of users: those whose upper Bits bits are Index.
+// The zero HashRange has all hashes.
+type HashRange struct {
+	Bits  int    `json:"bits"`
+	Index uint64 `json:"index"`
+}
+
+// Bounds returns the least and the greatest hash.
+func (r HashRange) Bounds() (low, top uint64) {
+	if r.Bits == 0 {
+		return 0, math.MaxUint64
+	}
+	low = r.Index << (64 - r.Bits)
+	return low, low | math.MaxUint64>>r.Bits
+}
+
+// Has reports whether a hash is in the range.
+func (r HashRange) Has(hash uint64) bool {
+	low, top := r.Bounds()
+	return low <= hash && hash <= top
+}
+
+// Part returns one of 1<<bits equal parts.
+func (r HashRange) Part(bits int, index uint64) HashRange {
+	return HashRange{r.Bits + bits, r.Index<<bits | index}
+}
+
 // A rowRef is a row or a user of an input.
 type rowRef struct{ input, row uint32 }
 
@@ -18,6 +45,7 @@ type rowRange struct{ input, lo, n uint32 }
 type plan struct {
 	inputs   []Input
 	times    []timesWindow // of the inputs
+	ranges   []Range       // of the inputs: what is not left out
 	userOf   []rowRef
 	rowStart []uint32
 	spans    []rowRange
@@ -32,12 +60,18 @@ type plan struct {
 func newPlan(inputs []Input) (*plan, error) {
 	p := &plan{inputs: inputs, times: make([]timesWindow, len(inputs)), minTime: math.MaxInt64, maxTime: math.MinInt64}
 	users, total := 0, int64(0)
+	rows := int64(0)
 	for i, in := range inputs {
 		s := in.Segment
 		p.times[i].t = &s.times
 		if _, _, err := s.Range(0, math.MaxUint64); err != nil {
 			return nil, err
 		}
+		r, _, err := s.Range(in.Hashes.Bounds())
+		if err != nil {
+			return nil, err
+		}
+		p.ranges = append(p.ranges, r)
 		if err := s.checkOrder(); err != nil {
 			return nil, err
 		}
@@ -52,11 +86,12 @@ func newPlan(inputs []Input) (*plan, error) {
 				return nil, err
 			}
 		}
-		users = max(users, s.users)
+		users = max(users, r.UserHi-r.UserLo)
+		rows += int64(r.RowHi - r.RowLo)
 		total += int64(s.rows)
 	}
-	if total > MaxRows {
-		return nil, fmt.Errorf("segment: %d rows to merge, at most %d fit", total, MaxRows)
+	if rows > MaxRows {
+		return nil, fmt.Errorf("segment: %d rows to merge, at most %d fit", rows, MaxRows)
 	}
 	p.userOf = make([]rowRef, 0, users)
 	p.rowStart = append(make([]uint32, 0, users+1), 0)
@@ -95,8 +130,8 @@ func (p *plan) users() error {
 	less := func(a, b head) bool { return a.hash < b.hash || a.hash == b.hash && a.input < b.input }
 	var heads heap[head]
 	for i, in := range p.inputs {
-		if in.Segment.users > 0 {
-			heads.push(head{in.Segment.hashes[0], uint32(i), 0}, less)
+		if r := p.ranges[i]; r.UserLo < r.UserHi {
+			heads.push(head{in.Segment.hashes[r.UserLo], uint32(i), uint32(r.UserLo)}, less)
 		}
 	}
 	dropped := make([]int, len(p.inputs)) // how far Dropped was gone through
@@ -114,7 +149,7 @@ func (p *plan) users() error {
 			if *at == len(in.Dropped) || in.Dropped[*at] != h.hash {
 				same = append(same, next)
 			}
-			if next.user++; int(next.user) < in.Segment.users {
+			if next.user++; int(next.user) < p.ranges[next.input].UserHi {
 				next.hash = in.Segment.hashes[next.user]
 				if next.hash < h.hash {
 					return in.Segment.damage(nameUsers, in.Segment.hashAt, "users are out of order")
