@@ -109,6 +109,7 @@ func (im *importer) run() (err error) {
 	defer func() { im.sn.unpin() }()
 	im.seen.reset(s, im.sn.sources, im.sn.tombs)
 	columns := im.opt.tabular(im.sn.schema)
+	columns.Coded = true
 	times := s.opt.Times.window(s.now())
 	columns.Times = times.plausible
 	im.reader, err = tabular.Open(im.file.File, im.opt.Stdin, columns)
@@ -162,6 +163,7 @@ func (im *importer) readAll(w *runWriter) error {
 			return err
 		}
 		w.extend(im.reader.Schema())
+		w.dictionaries(im.reader.Terms)
 		for i := range rows[:n] {
 			r := &rows[i]
 			im.read++
@@ -177,7 +179,10 @@ func (im *importer) readAll(w *runWriter) error {
 					continue
 				}
 			}
-			w.add(bucket, r.User, r.Time, r.Name, id, r.Values)
+			if r.Codes != nil {
+				w.recode(r.Codes)
+			}
+			w.add(bucket, r.User, r.Time, r.Name, id, r.Values, r.Codes)
 		}
 		if err := w.flush(); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sync/errgroup"
 
@@ -49,6 +50,9 @@ type runWriter struct {
 	err    error            // of the goroutine, when done is closed
 	failed chan struct{}    // closed by the goroutine when it has an error
 	ended  bool
+
+	recoded   *segment.Terms // that recodings is for
+	recodings []recoding     // by field
 
 	// Of the goroutine, until done is closed.
 	spill *spillFile // rows that are in no segment; nil for none
@@ -111,8 +115,45 @@ func (w *runWriter) extend(schema event.Schema) {
 	}
 }
 
+// A recoding turns the codes of a file's dictionary into those of the terms, so that a
+// string is looked up once for each dictionary that has it.
+type recoding struct {
+	of []string
+	to []uint32 // by code-1; 0 if it was not looked up yet
+}
+
+// dictionaries prepares recode for the rows of a batch.
+func (w *runWriter) dictionaries(of func(field int) []string) {
+	if w.recoded != w.set.terms {
+		w.recoded, w.recodings = w.set.terms, nil
+	}
+	for i := range w.schema {
+		if i == len(w.recodings) {
+			w.recodings = append(w.recodings, recoding{})
+		}
+		r, terms := &w.recodings[i], of(i)
+		if len(r.of) != len(terms) || unsafe.SliceData(r.of) != unsafe.SliceData(terms) {
+			*r = recoding{terms, make([]uint32, len(terms))}
+		}
+	}
+}
+
+// recode turns the codes of a row.
+func (w *runWriter) recode(codes []uint32) {
+	for i, code := range codes {
+		if code == 0 {
+			continue
+		}
+		r := &w.recodings[i]
+		if r.to[code-1] == 0 {
+			r.to[code-1] = w.recoded.Code(i, r.of[code-1])
+		}
+		codes[i] = r.to[code-1]
+	}
+}
+
 // add takes a row; strings are copied.
-func (w *runWriter) add(bucket int64, user string, millis int64, name string, id uint64, values []event.Value) {
+func (w *runWriter) add(bucket int64, user string, millis int64, name string, id uint64, values []event.Value, codes []uint32) {
 	set := w.set
 	if set.last == nil || set.bucket != bucket {
 		b := set.builders[bucket]
@@ -123,7 +164,7 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 		}
 		set.last, set.bucket = b, bucket
 	}
-	set.last.Add(user, millis, name, id, values)
+	set.last.AddCoded(user, millis, name, id, values, codes)
 	set.rows++
 }
 
@@ -444,7 +485,7 @@ func (w *runWriter) rewriteWithout(segments []*source, out map[eventKey]bool) ([
 				continue
 			}
 			values = c.values(values[:0])
-			w.add(src.Bucket, c.user, c.time(), c.name(), c.id(), values)
+			w.add(src.Bucket, c.user, c.time(), c.name(), c.id(), values, nil)
 			if w.set.rows%importBatch == 0 {
 				if err := w.flush(); err != nil {
 					return nil, err

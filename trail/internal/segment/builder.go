@@ -86,6 +86,12 @@ func toFloats(raw []uint64) {
 // values are missing. Strings are copied. The id 0 means none. The smallest integer
 // stands for a missing one.
 func (b *Builder) Add(user string, millis int64, name string, id uint64, values []event.Value) {
+	b.AddCoded(user, millis, name, id, values, nil)
+}
+
+// AddCoded is Add, but where codes has an entry other than 0, that is the string's code
+// in the builder's terms, and the entry of values is not looked at.
+func (b *Builder) AddCoded(user string, millis int64, name string, id uint64, values []event.Value, codes []uint32) {
 	row := len(b.times)
 	last := len(b.users) - 1
 	if last < 0 || string(b.id(&b.users[last])) != user {
@@ -103,7 +109,9 @@ func (b *Builder) Add(user string, millis int64, name string, id uint64, values 
 		b.ids = append(b.ids, id)
 	}
 	for i := range values {
-		if v := &values[i]; !v.Missing() { // the next value fills up to its row
+		if i < len(codes) && codes[i] != 0 {
+			b.columns[i].code(row, codes[i])
+		} else if v := &values[i]; !v.Missing() { // the next value fills up to its row
 			b.value(i, row, *v)
 		}
 	}
@@ -121,11 +129,7 @@ func (b *Builder) value(i, row int, v event.Value) {
 	}
 	switch t {
 	case event.String:
-		for len(c.codes) < row {
-			c.codes = append(c.codes, 0)
-		}
-		c.codes = append(c.codes, b.terms.columns[i].code(v.Text()))
-		return
+		c.code(row, b.terms.columns[i].code(v.Text()))
 	case event.Int:
 		c.pad(row, t)
 		c.raw = append(c.raw, uint64(v.Int()))
@@ -136,6 +140,13 @@ func (b *Builder) value(i, row int, v event.Value) {
 		c.pad(row, t)
 		c.raw = append(c.raw, uint64(1+b2i(v.Bool())))
 	}
+}
+
+func (c *columnBuffer) code(row int, code uint32) {
+	for len(c.codes) < row {
+		c.codes = append(c.codes, 0)
+	}
+	c.codes = append(c.codes, code)
 }
 
 func (c *columnBuffer) pad(row int, t event.Type) {

@@ -25,6 +25,12 @@ func (t *Terms) Bytes() int64 {
 	return n
 }
 
+// Code returns the code of a string of a property, which it adds if it is new.
+func (t *Terms) Code(property int, s string) uint32 {
+	t.extend(property + 1)
+	return t.columns[property].code(s)
+}
+
 func (t *Terms) extend(columns int) {
 	for len(t.columns) < columns {
 		t.columns = append(t.columns, &termTable{})

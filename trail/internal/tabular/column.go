@@ -57,13 +57,17 @@ type column struct {
 	done   int     // of them read
 
 	dict     []event.Value
+	terms    []string         // of dict, if strings are wanted as codes
+	coded    bool             // they are
+	empty    bool             // terms has an empty one
 	dictBad  map[uint32]error // entries that cannot be a value of the type
 	dictHeld int64
 
-	level   []uint32
-	codes   []uint32
-	scratch []event.Value
-	errs    []valueError // of the batch
+	level        []uint32
+	codes        []uint32
+	scratch      []event.Value
+	scratchCodes []uint32
+	errs         []valueError // of the batch
 }
 
 // A valueError is a value that cannot be taken.
@@ -93,12 +97,14 @@ func (c *column) start(chunk *format.ColumnChunk, rows int64) error {
 	c.end = c.at + m.TotalCompressedSize
 	c.codec = m.Codec
 	c.left, c.unseen = 0, rows
-	c.dict, c.dictBad = nil, nil
+	c.dict, c.dictBad, c.terms = nil, nil, nil
 	return nil
 }
 
-// read reads the next n rows into dst[0], dst[stride] and so on.
-func (c *column) read(dst []event.Value, stride, n int) error {
+// read reads the next n rows into dst[0], dst[stride] and so on. If strings are wanted
+// as codes, it sets the same places of codes: to 0, or to the place in terms, from 1
+// on, instead of the value.
+func (c *column) read(dst []event.Value, codes []uint32, stride, n int) error {
 	c.errs, c.built = c.errs[:0], 0
 	for row := 0; row < n; {
 		if c.left == 0 {
@@ -108,7 +114,11 @@ func (c *column) read(dst []event.Value, stride, n int) error {
 			continue
 		}
 		m := min(n-row, c.left)
-		if err := c.rows(dst[row*stride:], stride, m, row); err != nil {
+		var to []uint32
+		if c.coded {
+			to = codes[row*stride:]
+		}
+		if err := c.rows(dst[row*stride:], to, stride, m, row); err != nil {
 			return err
 		}
 		row += m
@@ -118,9 +128,9 @@ func (c *column) read(dst []event.Value, stride, n int) error {
 }
 
 // rows reads m rows of the page; the first is row base of the batch.
-func (c *column) rows(dst []event.Value, stride, m, base int) error {
+func (c *column) rows(dst []event.Value, codes []uint32, stride, m, base int) error {
 	if c.maxDef == 0 {
-		return c.values(dst, stride, m, base)
+		return c.values(dst, codes, stride, m, base)
 	}
 	c.level = grown(c.level, m)
 	if err := c.levels.read(c.level); err != nil {
@@ -133,18 +143,29 @@ func (c *column) rows(dst []event.Value, stride, m, base int) error {
 		}
 	}
 	if present == m {
-		return c.values(dst, stride, m, base)
+		return c.values(dst, codes, stride, m, base)
 	}
 	c.scratch = grown(c.scratch, present)
+	var scratch []uint32
+	if codes != nil {
+		c.scratchCodes = grown(c.scratchCodes, present)
+		scratch = c.scratchCodes
+	}
 	fails := len(c.errs)
-	if err := c.values(c.scratch, 1, present, 0); err != nil {
+	if err := c.values(c.scratch, scratch, 1, present, 0); err != nil {
 		return err
 	}
 	k := 0
 	for i, l := range c.level {
 		if int(l) != c.maxDef {
 			dst[i*stride] = event.Value{}
+			if codes != nil {
+				codes[i*stride] = 0
+			}
 			continue
+		}
+		if codes != nil {
+			codes[i*stride] = scratch[k]
 		}
 		if fails < len(c.errs) && c.errs[fails].row == k {
 			c.errs[fails].row = base + i
@@ -172,7 +193,13 @@ func (c *column) put(dst []event.Value, stride, i, base int, v event.Value, err 
 	}
 }
 
-func (c *column) values(dst []event.Value, stride, n, base int) error {
+func (c *column) values(dst []event.Value, codes []uint32, stride, n, base int) error {
+	indexed := c.enc == plainDictionary || c.enc == format.RLEDictionary
+	if codes != nil && !indexed {
+		for i := range n {
+			codes[i*stride] = 0
+		}
+	}
 	switch c.enc {
 	case plainDictionary, format.RLEDictionary:
 		c.codes = grown(c.codes, n)
@@ -183,7 +210,18 @@ func (c *column) values(dst []event.Value, stride, n, base int) error {
 			if int64(code) >= int64(len(c.dict)) {
 				return errors.New("a page refers to a value that its dictionary has not")
 			}
-			dst[i*stride] = c.dict[code]
+			if codes != nil {
+				codes[i*stride] = code + 1
+			} else {
+				dst[i*stride] = c.dict[code]
+			}
+		}
+		if codes != nil && c.empty {
+			for i, code := range c.codes {
+				if c.terms[code] == "" {
+					codes[i*stride], dst[i*stride] = 0, event.Value{}
+				}
+			}
 		}
 		if len(c.dictBad) > 0 {
 			for i, code := range c.codes {
@@ -451,6 +489,9 @@ func (c *column) dictionary(h *format.PageHeader) error {
 	if !h.DictionaryPageHeader.Valid {
 		return errThrift
 	}
+	if c.dict != nil {
+		return errors.New("it has two dictionaries")
+	}
 	n := int(h.DictionaryPageHeader.V.NumValues)
 	var err error
 	if c.data, err = c.file.unpack(c.codec, &c.buf, c.packed, int(h.UncompressedPageSize)); err != nil {
@@ -463,8 +504,12 @@ func (c *column) dictionary(h *format.PageHeader) error {
 	if c.physical == format.Boolean || n < 0 || n > len(c.data)/least {
 		return errPage
 	}
-	c.dictHeld = int64(len(c.data)) + 32*int64(n)
-	if err := c.hold(c.held + 32*int64(n)); err != nil {
+	entries := 32 * int64(n)
+	if c.coded {
+		entries += 16 * int64(n)
+	}
+	c.dictHeld = int64(len(c.data)) + entries
+	if err := c.hold(c.held + entries); err != nil {
 		return err
 	}
 	c.dict, c.dictBad = make([]event.Value, n), nil
@@ -479,6 +524,14 @@ func (c *column) dictionary(h *format.PageHeader) error {
 		c.dictBad[uint32(f.row)] = f.err
 	}
 	c.errs = c.errs[:fails]
+	if c.coded {
+		c.terms = make([]string, n)
+		c.empty = false
+		for i := range c.terms {
+			c.terms[i] = c.dict[i].Text()
+			c.empty = c.empty || c.terms[i] == ""
+		}
+	}
 	return nil
 }
 

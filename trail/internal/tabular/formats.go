@@ -20,7 +20,7 @@ var (
 	formats = []fileFormat{
 		{"CSV", []string{"csv"}, true, opens(newCSV)},
 		{"NDJSON", []string{"ndjson", "jsonl"}, true, opens(newNDJSON)},
-		{"Parquet", []string{"parquet"}, false, opens(newParquet)},
+		{"Parquet", []string{"parquet"}, false, opens(newParquetAhead)},
 	}
 	packings = []string{"gz", "zst"}
 )

@@ -34,9 +34,19 @@ type parquetSource struct {
 	left  int64 // rows of the current one that were not read yet
 	row   int64 // rows read
 
-	values []event.Value
-	roles  [roles][]event.Value
+	// What next lends; it alternates between two, because one is read while the
+	// other is filled.
+	lent   [2]parquetBatch
+	turn   int
 	reason []string
+}
+
+// A parquetBatch has the values of a batch.
+type parquetBatch struct {
+	values []event.Value
+	codes  []uint32 // as values, nil unless strings are wanted as codes
+	roles  [roles][]event.Value
+	terms  [][]string // by field
 	bad    []BadRow
 }
 
@@ -46,6 +56,15 @@ type leaf struct {
 	name    string // the names on the way to it, with dots between; of a list, that of the list
 	maxDef  int
 	list    bool
+}
+
+// newParquetAhead returns a source of Parquet that decodes in a goroutine of its own.
+func newParquetAhead(in *input, opt Options) (*ahead, error) {
+	s, err := newParquet(in, opt)
+	if err != nil {
+		return nil, err
+	}
+	return readAhead(s), nil
 }
 
 func newParquet(in *input, opt Options) (s *parquetSource, err error) {
@@ -221,6 +240,7 @@ func (s *parquetSource) choose(leaves []leaf, opt Options) error {
 			c.role = roles + len(s.fields)
 			s.fields = append(s.fields, event.Field{Name: c.name, Type: c.typ})
 		}
+		c.coded = opt.Coded && c.role >= roles && c.typ == event.String
 		s.columns = append(s.columns, c)
 	}
 	return nil
@@ -255,24 +275,40 @@ func (s *parquetSource) next(rows []Row) (n int, bad []BadRow, err error) {
 	width := len(s.fields)
 	n = min(len(rows), maxRows, max(1, maxValues/max(1, width)))
 	n = int(min(int64(n), s.left))
-	s.values = grown(s.values, n*width)
+	s.turn = 1 - s.turn
+	b := &s.lent[s.turn]
+	b.values = grown(b.values, n*width)
+	if s.opt.Coded {
+		b.codes = grown(b.codes, n*width)
+	}
 	for _, c := range s.columns {
-		dst, stride := s.values, width
+		dst, codes, stride := b.values, b.codes, width
 		if c.role < roles {
-			s.roles[c.role] = grown(s.roles[c.role], n)
-			dst, stride = s.roles[c.role], 1
+			b.roles[c.role] = grown(b.roles[c.role], n)
+			dst, stride = b.roles[c.role], 1
 		} else {
 			dst = dst[c.role-roles:]
+			if codes != nil {
+				codes = codes[c.role-roles:]
+			}
 		}
-		if err := c.read(dst, stride, n); err != nil {
+		if err := c.read(dst, codes, stride, n); err != nil {
 			return 0, nil, fmt.Errorf("row group %d, column %q: %w", s.group, c.name, err)
 		}
 	}
-	taken := s.makeRows(rows, n)
+	b.terms = grown(b.terms, width)
+	for _, c := range s.columns {
+		if c.role >= roles {
+			b.terms[c.role-roles] = c.terms
+		}
+	}
+	taken := s.makeRows(b, rows, n)
 	s.left -= int64(n)
 	s.row += int64(n)
-	return taken, s.bad, nil
+	return taken, b.bad, nil
 }
+
+func (s *parquetSource) terms(field int) []string { return s.lent[s.turn].terms[field] }
 
 func (s *parquetSource) begin(g *format.RowGroup) error {
 	s.group++
@@ -289,8 +325,8 @@ func (s *parquetSource) begin(g *format.RowGroup) error {
 }
 
 // makeRows makes rows of the n values of each column and returns how many are good.
-func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
-	s.bad = s.bad[:0]
+func (s *parquetSource) makeRows(b *parquetBatch, rows []Row, n int) (taken int) {
+	b.bad = b.bad[:0]
 	s.reason = grown(s.reason, n)
 	clear(s.reason)
 	failed := false
@@ -304,9 +340,9 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 	}
 	var ids []event.Value
 	if s.name(colID) != "" {
-		ids = s.roles[colID][:n]
+		ids = b.roles[colID][:n]
 	}
-	users, times, names := s.roles[colUser][:n], s.roles[colTime][:n], s.roles[colEvent][:n]
+	users, times, names := b.roles[colUser][:n], b.roles[colTime][:n], b.roles[colEvent][:n]
 	width := len(s.fields)
 	for i := range n {
 		reason := ""
@@ -325,7 +361,7 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 			}
 		}
 		if reason != "" {
-			s.bad = append(s.bad, BadRow{Line: s.row + int64(i) + 1, Reason: reason})
+			b.bad = append(b.bad, BadRow{Line: s.row + int64(i) + 1, Reason: reason})
 			continue
 		}
 		row := &rows[taken]
@@ -333,7 +369,10 @@ func (s *parquetSource) makeRows(rows []Row, n int) (taken int) {
 		if ids != nil {
 			row.ID = ids[i].Text()
 		}
-		row.Values = s.values[i*width : (i+1)*width : (i+1)*width]
+		row.Values = b.values[i*width : (i+1)*width : (i+1)*width]
+		if b.codes != nil {
+			row.Codes = b.codes[i*width : (i+1)*width : (i+1)*width]
+		}
 		taken++
 	}
 	return taken

@@ -46,6 +46,9 @@ type Options struct {
 	// must come in its type or, between integers and numbers, widens.
 	Known event.Schema
 
+	// Coded lets rows have codes instead of strings; see Row.Codes.
+	Coded bool
+
 	// Advice returns what to do about an error, or "". It is appended to the message.
 	// The error is a *ColumnError, a *PropertyError, an *event.TypeError or an
 	// *event.InexactError. nil gives no advice.
@@ -70,6 +73,11 @@ type Row struct {
 	Name   string
 	ID     string        // empty for none
 	Values []event.Value // Values[i] is of field i of the schema; missing beyond its end
+
+	// Codes are nil unless Options.Coded is set and the file has dictionaries. If
+	// Codes[i] is not 0, the value of field i is Terms(i)[Codes[i]-1], and Values[i] has
+	// no meaning. The caller may change them.
+	Codes []uint32
 }
 
 // A BadRow is a row that was left out.
@@ -102,6 +110,11 @@ type source interface {
 	next(rows []Row) (n int, bad []BadRow, err error)
 	schema() event.Schema
 	close()
+}
+
+// A coded source has dictionaries.
+type coded interface {
+	terms(field int) []string
 }
 
 // Open opens a file for reading. Its name tells its format; see formats.go. "-" is
@@ -161,6 +174,15 @@ func (r *Reader) Next(rows []Row) (n int, bad []BadRow, err error) {
 		r.err = err
 	}
 	return n, bad, err
+}
+
+// Terms returns the dictionary of a field for the rows of the last call of Next. It is
+// another slice whenever the dictionary is another one; its strings stay as they are.
+func (r *Reader) Terms(field int) []string {
+	if c, ok := r.src.(coded); ok {
+		return c.terms(field)
+	}
+	return nil
 }
 
 // Progress returns how many bytes of the file, compressed or not, were read, and its
