@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -21,18 +22,19 @@ import (
 	"github.com/uniflow-labs/uniflow/trail/event"
 )
 
-// A dataSet is the Parquet file, the store and DuckDB's file of a data set, with the
+// A dataSet is the Parquet file, the store and the databases of a data set, with the
 // figures of making them for later runs.
 type dataSet struct {
-	base string // what the names begin with
-	made made
+	order string // of the rows in the file
+	base  string // what the names begin with
+	made  made
 }
 
 // A made has the figures of making a data set; nil for what was not made.
 type made struct {
-	Parquet *parquetFigures `json:"parquet,omitempty"`
-	Import  *importFigures  `json:"import,omitempty"`
-	Load    *loadFigures    `json:"duckdb,omitempty"`
+	Parquet *parquetFigures         `json:"parquet,omitempty"`
+	Import  *importFigures          `json:"import,omitempty"`
+	Loads   map[string]*loadFigures `json:"loads,omitempty"` // by engine
 }
 
 type parquetFigures struct {
@@ -56,18 +58,22 @@ type loadFigures struct {
 	Seconds   float64   `json:"seconds"`
 	PerSecond float64   `json:"events_per_second"`
 	PeakRSS   int64     `json:"peak_rss_bytes"`
-	Bytes     int64     `json:"bytes"`
+	Bytes     int64     `json:"bytes"` // of the table events
 	PerEvent  float64   `json:"bytes_per_event"`
+	Version   string    `json:"version"` // of the engine
+	rows      int64
 }
 
-func newDataSet(c *config, dir string) *dataSet {
-	return &dataSet{base: filepath.Join(dir, fmt.Sprintf("%s-%s-%d-%d", c.shape.name, c.order, c.events, c.seed))}
+func newDataSet(c *config, order, dir string) *dataSet {
+	return &dataSet{order: order, base: filepath.Join(dir, fmt.Sprintf("%s-%s-%d-%d", c.shape.name, order, c.events, c.seed))}
 }
 
 func (d *dataSet) parquet() string { return d.base + ".parquet" }
 func (d *dataSet) store() string   { return d.base + ".trail" }
-func (d *dataSet) duckdb() string  { return d.base + ".duckdb" }
-func (d *dataSet) notes() string   { return d.base + ".json" }
+func (d *dataSet) database(engine string) string {
+	return d.base + "." + strings.ToLower(engine)
+}
+func (d *dataSet) notes() string { return d.base + ".json" }
 
 func (d *dataSet) recall() error {
 	data, err := os.ReadFile(d.notes())
@@ -90,7 +96,11 @@ func (d *dataSet) keep() error {
 
 func (d *dataSet) remove() error {
 	d.made = made{}
-	return errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()), os.RemoveAll(d.duckdb()), os.RemoveAll(d.duckdb()+".wal"))
+	err := errors.Join(os.RemoveAll(d.notes()), os.RemoveAll(d.parquet()), os.RemoveAll(d.store()))
+	for _, engine := range []string{engineDuck, engineHouse} {
+		err = errors.Join(err, d.removeDatabase(engine))
+	}
+	return err
 }
 
 // A parquetWriter gathers rows into the groups of a Parquet file.
@@ -190,7 +200,7 @@ func (d *dataSet) generate(ctx context.Context, c *config, progress func(string,
 	begin := time.Now()
 	data := c.shape.data(c.seed, c.events)
 	rows := data.Rows()
-	if c.order == orderShuffled {
+	if d.order == orderShuffled {
 		rows = trailtest.Shuffled(data, c.seed)
 	}
 	out := bufio.NewWriterSize(f, 1<<20)
@@ -264,30 +274,32 @@ func (d *dataSet) fillStore(ctx context.Context, progress func(string, ...any)) 
 	return d.keep()
 }
 
-// fillDuck loads the Parquet file into DuckDB, or opens what was loaded.
-func (d *dataSet) fillDuck(db *duck, threads int) error {
-	op := request{Op: "open", DB: d.duckdb(), Threads: threads}
-	if d.made.Load == nil {
-		op.Op, op.Parquet = "load", d.parquet()
-	}
-	a, err := db.ask(op)
+// fillPeer loads the Parquet file into another engine, or opens what was loaded. Only with
+// numbered are there all tables that questions are asked of.
+func (d *dataSet) fillPeer(p *peer, c *config, numbered bool) error {
+	path, err := filepath.Abs(d.database(p.engine))
 	if err != nil {
 		return err
 	}
-	sizes, err := a.pairs()
-	if err != nil || len(sizes) != 1 {
-		return fmt.Errorf("duckdb has not told its size: %w", err)
+	if d.made.Loads[p.engine] == nil {
+		f, err := p.load(path, d.parquet(), c.shape.data(0, 0).Schema(), numbered)
+		if err != nil {
+			return err
+		}
+		if f.rows != d.made.Parquet.Events {
+			return fmt.Errorf("%s has %d events of %d", p.engine, f.rows, d.made.Parquet.Events)
+		}
+		if d.made.Loads == nil {
+			d.made.Loads = map[string]*loadFigures{}
+		}
+		d.made.Loads[p.engine] = f
+		if err := errors.Join(d.keep(), p.shut()); err != nil {
+			return err
+		}
 	}
-	rows, bytes := sizes[0][0], sizes[0][1]
-	if rows != d.made.Parquet.Events {
-		return fmt.Errorf("duckdb has %d events of %d", rows, d.made.Parquet.Events)
-	}
-	if d.made.Load != nil {
-		return nil
-	}
-	d.made.Load = &loadFigures{
-		Time: time.Now().UTC().Truncate(time.Second), Seconds: float64(a.ElapsedUS) / 1e6, PeakRSS: a.PeakRSS,
-		PerSecond: float64(rows) / (float64(a.ElapsedUS) / 1e6), Bytes: bytes, PerEvent: float64(bytes) / float64(rows),
-	}
-	return d.keep()
+	return p.open(path, false)
+}
+
+func (d *dataSet) removeDatabase(engine string) error {
+	return errors.Join(os.RemoveAll(d.database(engine)), os.RemoveAll(d.database(engine)+".wal"))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,17 +18,19 @@ import (
 const cores = 2
 
 // A lab is where measurements are made: the data set, the store that is open, and
-// DuckDB. It must be closed.
+// the other engines. It must be closed.
 type lab struct {
 	*config
-	data  *dataSet
-	store *trail.Store
-	duck  *duck // nil without
+	data     *dataSet
+	shuffled *made // figures of the shuffled file; nil without
+	store    *trail.Store
+	peers    []*peer
 	*program.Log
-	log    io.Writer // of DuckDB
-	notes  []string  // remarks on the figures
-	remove string    // a folder; "" for none
-	procs  int       // GOMAXPROCS before
+	log     io.Writer // of the other engines
+	notes   []string  // remarks on the figures
+	program string    // the program itself, for questions by a new process; "" for none
+	remove  string    // a folder; "" for none
+	procs   int       // GOMAXPROCS before
 }
 
 func newLab(ctx context.Context, c *config, log io.Writer) (*lab, error) {
@@ -58,31 +59,34 @@ func (l *lab) open(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	l.data = newDataSet(l.config, dir)
-	if err := l.data.recall(); err != nil && !l.fresh {
+	if err := l.startPeers(ctx, dir); err != nil {
 		return err
 	}
-	if l.fresh || l.data.made.Parquet == nil {
-		if err := l.data.remove(); err != nil {
+	if l.order == orderSorted && !l.skipShuffled {
+		if err := l.measureShuffled(ctx, dir); err != nil {
 			return err
 		}
 	}
-	if err := l.data.generate(ctx, l.config, l.Progress); err != nil {
+	var err error
+	if l.data, err = l.make(ctx, dir, l.order); err != nil {
 		return err
 	}
-	if l.data.made.Import == nil { // left by a run that was interrupted
-		if err := os.RemoveAll(l.data.store()); err != nil {
+	for _, p := range l.peers {
+		l.Progress("loading into %s", p.engine)
+		if was := l.data.made.Loads[p.engine]; was != nil {
+			l.note("the figures of loading into %s are of %s", p.engine, was.Time.Format(time.RFC3339))
+		}
+		if err := l.data.fillPeer(p, l.config, true); err != nil {
 			return err
 		}
-	} else {
-		l.note("the figures of importing are of %s", l.data.made.Import.Time.Format(time.RFC3339))
 	}
-	if err := l.data.fillStore(ctx, l.Progress); err != nil {
-		return err
-	}
-	if !l.skipDuck {
-		if err := l.openDuck(ctx, dir); err != nil {
+	if !l.skipProcess {
+		l.Progress("building the program")
+		if l.program, err = filepath.Abs(filepath.Join(dir, "uniflow")); err != nil {
 			return err
+		}
+		if _, err := (program.Toolchain{}).Do(ctx, "build", "-o", l.program, "github.com/uniflow-labs/uniflow/cmd/uniflow"); err != nil {
+			return fmt.Errorf("%w (-skip-process measures without)", err)
 		}
 	}
 	if runtime.GOMAXPROCS(0) < cores {
@@ -91,29 +95,49 @@ func (l *lab) open(ctx context.Context, dir string) error {
 	return l.reopen()
 }
 
-// openDuck builds and starts DuckDB, and has it load the file.
-func (l *lab) openDuck(ctx context.Context, dir string) error {
-	l.Progress("building the command duck")
-	program := filepath.Join(dir, "duck")
-	if err := buildDuck(ctx, l.oracle, program); err != nil {
-		return fmt.Errorf("%w (-skip-duckdb measures without)", err)
+// make makes the file and the store of a data set, if they are not there.
+func (l *lab) make(ctx context.Context, dir, order string) (*dataSet, error) {
+	d := newDataSet(l.config, order, dir)
+	if err := d.recall(); err != nil && !l.fresh {
+		return nil, err
 	}
-	program, err := filepath.Abs(program)
+	if l.fresh || d.made.Parquet == nil {
+		if err := d.remove(); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.generate(ctx, l.config, l.Progress); err != nil {
+		return nil, err
+	}
+	if d.made.Import == nil { // left by a run that was interrupted
+		if err := os.RemoveAll(d.store()); err != nil {
+			return nil, err
+		}
+	} else {
+		l.note("the figures of importing what is %s are of %s", order, d.made.Import.Time.Format(time.RFC3339))
+	}
+	return d, d.fillStore(ctx, l.Progress)
+}
+
+// measureShuffled imports a shuffled file. Nothing is asked of it: what a store or a
+// sorted table has in the end is the same.
+func (l *lab) measureShuffled(ctx context.Context, dir string) error {
+	d, err := l.make(ctx, dir, orderShuffled)
 	if err != nil {
 		return err
 	}
-	if l.duck, err = startDuck(ctx, program, l.log); err != nil {
-		return err
-	}
-	if l.data.made.Load == nil {
-		l.Progress("loading into DuckDB")
-		if err := errors.Join(os.RemoveAll(l.data.duckdb()), os.RemoveAll(l.data.duckdb()+".wal")); err != nil {
+	for _, p := range l.peers {
+		if d.made.Loads[p.engine] != nil {
+			continue
+		}
+		l.Progress("loading what is shuffled into %s", p.engine)
+		err := errors.Join(d.fillPeer(p, l.config, false), p.shut(), d.removeDatabase(p.engine))
+		if err != nil {
 			return err
 		}
-	} else {
-		l.note("the figures of loading into DuckDB are of %s", l.data.made.Load.Time.Format(time.RFC3339))
 	}
-	return l.data.fillDuck(l.duck, cores)
+	l.shuffled = &d.made
+	return nil
 }
 
 // reopen opens the store, having closed it if it was open.
@@ -140,31 +164,23 @@ func (l *lab) forgetStore() error {
 	if err := l.closeStore(); err != nil {
 		return err
 	}
-	err := filepath.WalkDir(l.data.store(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		return program.Forget(path)
-	})
-	return errors.Join(err, l.reopen())
+	return errors.Join(forget(l.data.store()), l.reopen())
 }
 
-// forgetDuck does the same with DuckDB's file.
-func (l *lab) forgetDuck() error {
-	if _, err := l.duck.ask(request{Op: "close"}); err != nil {
-		return err
+// peer returns the engine of a name, nil without.
+func (l *lab) peer(engine string) *peer {
+	for _, p := range l.peers {
+		if p.engine == engine {
+			return p
+		}
 	}
-	if err := program.Forget(l.data.duckdb()); err != nil {
-		return err
-	}
-	_, err := l.duck.ask(request{Op: "open", DB: l.data.duckdb(), Threads: cores})
-	return err
+	return nil
 }
 
 func (l *lab) close() error {
 	err := l.closeStore()
-	if l.duck != nil {
-		err = errors.Join(err, l.duck.close())
+	for _, p := range l.peers {
+		err = errors.Join(err, p.close())
 	}
 	runtime.GOMAXPROCS(l.procs)
 	if l.remove != "" {
@@ -179,7 +195,7 @@ func (l *lab) note(format string, args ...any) {
 
 // fill takes all measurements.
 func (l *lab) fill(ctx context.Context, f *figures) error {
-	f.Made = l.data.made
+	f.Made, f.Shuffled = l.data.made, l.shuffled
 	all, err := l.chosen()
 	if err != nil {
 		return err

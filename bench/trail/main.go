@@ -1,27 +1,34 @@
-// Command trail measures the event store next to DuckDB: how fast events come in,
-// how much room they take, and how long questions take.
+// Command trail measures the event store next to DuckDB and ClickHouse: how fast events
+// come in, how much room they take, and how long questions take.
 //
-//	go run ./bench/trail [-events 20000000] [-shape ecom|short|skew|github|hits]
-//	                     [-order sorted|shuffled] [-rounds 10] [-dir DIR] [-fresh] [-only REGEXP] [-skip-duckdb]
+//	go run ./bench/trail [-events 20000000] [-shape ecom,short,skew,github,hits]
+//	                     [-order sorted|shuffled] [-rounds 10] [-dir DIR] [-fresh] [-only REGEXP]
+//	                     [-skip-duckdb] [-skip-clickhouse] [-skip-shuffled] [-skip-process]
 //	                     [-skip-storms] [-seed N] [-out DIR]
 //
-// It generates events into a Parquet file, imports that into a store, and loads it
-// into DuckDB's own format. Every question is first asked of both, and the exit
-// code is 1 if the answers differ. Then they take turns, on two processors and on
-// one; then each question is asked once of files that are not in memory; then many
-// clients ask concurrently. It prints tables, says which targets are met, and
-// writes DIR/trail.json.
+// For each shape of data it generates events into a Parquet file, imports that into a
+// store, and loads it into the other engines. Every question is asked of them in several
+// forms of SQL: those that trail/dialect makes and those of forms.go, users as text and as
+// integers. All answers are compared first, and the exit code is 1 if any
+// differs. The fastest form of each engine takes part in what follows: all take turns, on two
+// processors and on one; then each question is asked once of files that are not in memory;
+// then many clients ask concurrently. It prints tables, says which targets are
+// met, and writes DIR/trail.json, which has all forms with their times.
 //
-// With -dir the data set stays, and a later run takes the figures of importing and
-// loading from the first one; -fresh makes it again.
+// The questions are asked of the sorted file. The same events in another order, all
+// mixed or as late as they arrive, are imported only, unless -order asks for them.
 //
-// DuckDB runs as a process of its own, the command test/oracle/duck, which needs a
-// C compiler to build. Both get the same Parquet file, both keep what they need in
-// memory between questions, and DuckDB is asked by the SQL that trail/dialect makes
-// of the document.
+// With -dir the data sets stay, and a later run takes the figures of importing and
+// loading from the first one; -fresh makes them again.
 //
-// Reading order: main.go, lab.go (the run), data.go (files), queries.go, duck.go,
-// measure.go, report.go. The benchmarks of
+// The other engines run as processes of their own, test/oracle/engines, of the packages
+// duckdb and chdb-core, which pip installs next to the data. Without Python, DuckDB is
+// the command test/oracle/duck, which needs a C compiler to build and is of an older
+// version, and ClickHouse is left out; a note says so. All get the same
+// Parquet file, and keep what they need in memory between questions.
+//
+// Reading order: main.go, lab.go (the run), data.go (files), queries.go, forms.go,
+// peer.go, layout.go (the other engines), measure.go, report.go. The benchmarks of
 // lessons_test.go are two of the founding lessons.
 package main
 
@@ -32,6 +39,7 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
 )
@@ -45,34 +53,41 @@ const (
 )
 
 type config struct {
-	events     int
-	shapeName  string
-	shape      shape // of that name
-	order      string
-	rounds     int
-	seed       uint64
-	dir        string // "" for one that is removed at the end
-	fresh      bool
-	pattern    string
-	only       *regexp.Regexp // made of pattern
-	skipDuck   bool
-	skipStorms bool
-	out        string
-	oracle     string // the folder of the module with the DuckDB driver
+	events       int
+	shapeNames   string
+	shapes       []shape // of those names
+	shape        shape   // that is measured
+	order        string
+	rounds       int
+	seed         uint64
+	dir          string // "" for one that is removed at the end
+	fresh        bool
+	pattern      string
+	only         *regexp.Regexp // made of pattern
+	skipDuck     bool
+	skipHouse    bool
+	skipShuffled bool
+	skipProcess  bool
+	skipStorms   bool
+	out          string
+	oracle       string // the folder of the module with the other engines
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &config{}
 	flags := program.Flags("trail")
 	flags.IntVar(&c.events, "events", 20_000_000, "how many `events`")
-	flags.StringVar(&c.shapeName, "shape", "ecom", "of the data: ecom, short, skew, github, or hits")
+	flags.StringVar(&c.shapeNames, "shape", "ecom", "of the data, a `list`: ecom, short, skew, github, hits")
 	flags.StringVar(&c.order, "order", orderSorted, "of the rows in the file: sorted, by user and time, or shuffled")
 	flags.IntVar(&c.rounds, "rounds", 10, "how many `rounds` a median is of")
 	flags.Uint64Var(&c.seed, "seed", 1, "of the data")
 	flags.StringVar(&c.dir, "dir", "", "the `folder` of the data set, which stays; a temporary one if empty")
 	flags.BoolVar(&c.fresh, "fresh", false, "make the data set again")
 	flags.StringVar(&c.pattern, "only", "", "ask only the questions whose name matches a `regexp`")
-	flags.BoolVar(&c.skipDuck, "skip-duckdb", false, "measure the store alone, without comparing answers")
+	flags.BoolVar(&c.skipDuck, "skip-duckdb", false, "measure without DuckDB and ClickHouse, and without comparing answers")
+	flags.BoolVar(&c.skipHouse, "skip-clickhouse", false, "measure without ClickHouse")
+	flags.BoolVar(&c.skipShuffled, "skip-shuffled", false, "leave out the import of a shuffled file")
+	flags.BoolVar(&c.skipProcess, "skip-process", false, "leave out the questions by new processes")
 	flags.BoolVar(&c.skipStorms, "skip-storms", false, "leave out the concurrent questions")
 	flags.StringVar(&c.out, "out", filepath.Join("bench", "out"), "where to write the figures, a `folder`")
 	flags.StringVar(&c.oracle, "oracle", filepath.Join("test", "oracle"), "the `folder` of the module with the command duck")
@@ -88,35 +103,59 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func (c *config) check() (err error) {
-	var known bool
-	if c.shape, known = findShape(c.shapeName); !known {
-		return fmt.Errorf("-shape: %q is not ecom, short, skew, github, or hits", c.shapeName)
+	for name := range strings.SplitSeq(c.shapeNames, ",") {
+		s, known := findShape(strings.TrimSpace(name))
+		if !known {
+			return fmt.Errorf("-shape: %q is not ecom, short, skew, github, or hits", name)
+		}
+		c.shapes = append(c.shapes, s)
 	}
+	c.shape = c.shapes[0]
 	if c.order != orderSorted && c.order != orderShuffled {
 		return fmt.Errorf("-order: %q is not sorted or shuffled", c.order)
 	}
 	if c.events < 1 || c.rounds < 1 {
 		return errors.New("-events and -rounds must be above 0")
 	}
+	if c.skipDuck {
+		c.skipHouse, c.skipShuffled, c.skipProcess = true, true, true
+	}
 	c.only, err = regexp.Compile(c.pattern)
 	return err
 }
 
-// measure makes the data, measures, prints and writes what was found.
-func measure(ctx context.Context, c *config, stdout, stderr io.Writer) (err error) {
-	f := &figures{Machine: program.Inspect(ctx), Shape: c.shape.name, Seed: c.seed, Rounds: c.rounds}
-	fmt.Fprintln(stdout, f.Machine)
+// measure makes the data of each shape, measures, prints and writes what was found.
+func measure(ctx context.Context, c *config, stdout, stderr io.Writer) error {
+	r := &results{Machine: program.Inspect(ctx)}
+	fmt.Fprintln(stdout, r.Machine)
+	for _, s := range c.shapes {
+		of := *c
+		of.shape = s
+		f, err := measureShape(ctx, &of, stderr)
+		if err != nil {
+			return err
+		}
+		f.judge()
+		if err := f.print(stdout); err != nil {
+			return err
+		}
+		r.Shapes = append(r.Shapes, f)
+	}
+	if err := r.printRatios(stdout); err != nil {
+		return err
+	}
+	return program.Write(filepath.Join(c.out, "trail.json"), r)
+}
+
+func measureShape(ctx context.Context, c *config, stderr io.Writer) (f *figures, err error) {
+	f = &figures{Shape: c.shape.name, Order: c.order, Seed: c.seed, Rounds: c.rounds, Engines: map[string]string{}}
 	l, err := newLab(ctx, c, stderr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	if err := l.fill(ctx, f); err != nil {
-		return err
+	for _, p := range l.peers {
+		f.Engines[p.engine] = p.version
 	}
-	f.judge()
-	if err := f.print(stdout); err != nil {
-		return err
-	}
-	return program.Write(filepath.Join(c.out, "trail.json"), f)
+	return f, l.fill(ctx, f)
 }

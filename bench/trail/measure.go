@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -36,13 +37,25 @@ func (e *wrongError) Unwrap() error { return e.err }
 const (
 	engineTrail = "trail"
 	engineDuck  = "DuckDB"
+	engineHouse = "ClickHouse"
 )
 
-// A subject is a question, its SQL, and the answer on which all agree.
+// A subject is a question, its fastest form of SQL for each engine, and the answer on
+// which all agree.
 type subject struct {
 	question
-	statement *dialect.Statement
-	answer    *query.Answer
+	answer *query.Answer
+	forms  []formFigures
+	best   map[string]*formFigures // by engine; of forms
+}
+
+// A formFigures is how long a form of a question took on two processors, at least.
+type formFigures struct {
+	Engine  string  `json:"engine"`
+	Form    string  `json:"form"`
+	SQL     string  `json:"sql"`
+	Min     float64 `json:"min_ms"`
+	Fastest bool    `json:"fastest,omitempty"`
 }
 
 func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer, error) {
@@ -57,14 +70,11 @@ func (l *lab) ask(ctx context.Context, q *question, workers int) (*query.Answer,
 // taken in another order.
 const tolerance = 1e-9
 
-// compare asks a question of the store with one worker and with two, and of DuckDB.
-// All answers must be equal.
+// compare asks a question of the store with one worker and with two, and in every form of
+// the other engines. All answers must be equal.
 func (l *lab) compare(ctx context.Context, q question) (*subject, error) {
-	s := &subject{question: q}
+	s := &subject{question: q, best: map[string]*formFigures{}}
 	var err error
-	if s.statement, err = dialect.Compile(dialect.DuckDB, q.parsed, l.shape.data(0, 0).Schema()); err != nil {
-		return nil, err
-	}
 	if s.answer, err = l.ask(ctx, &q, cores); err != nil {
 		return nil, err
 	}
@@ -75,25 +85,86 @@ func (l *lab) compare(ctx context.Context, q question) (*subject, error) {
 	if err := trailtest.Equal(s.answer, alone, tolerance); err != nil {
 		return nil, &wrongError{q.name, fmt.Errorf("with two workers and with one: %w", err)}
 	}
-	if l.duck == nil {
-		return s, nil
+	for _, p := range l.peers {
+		if err := l.compareForms(s, p); err != nil {
+			return nil, fmt.Errorf("%s: %w", q.name, err)
+		}
 	}
-	r, err := l.duck.ask(request{Op: "query", SQL: s.statement.SQL, Threads: cores})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", q.name, err)
-	}
-	theirs, err := s.statement.Answer(r.Rows)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", q.name, err)
-	}
-	if q.full != "" {
-		return s, nil // DuckDB draws other users: compareSamples
-	}
-	if err := trailtest.Equal(s.answer, theirs, tolerance); err != nil {
-		return nil, &wrongError{q.name, fmt.Errorf("trail and DuckDB: %w", err)}
+	for i := range s.forms { // the list does not grow any more
+		if f := &s.forms[i]; f.Fastest {
+			s.best[f.Engine] = f
+		}
 	}
 	return s, nil
 }
+
+// again is how often a form is asked after the first answer, to find the fastest, and
+// hopeless how many times the fastest it may take so that it is worth that.
+const (
+	again    = 3
+	hopeless = 3
+)
+
+// compareForms asks an engine in every form, and finds the fastest.
+func (l *lab) compareForms(s *subject, p *peer) error {
+	statement, err := dialect.Compile(p.dialect, s.parsed, l.shape.data(0, 0).Schema())
+	if unsupported := (*dialect.UnsupportedError)(nil); errors.As(err, &unsupported) {
+		l.note("%s: %v", s.name, err)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	first := len(s.forms)
+	for _, form := range l.shape.forms(&s.question, statement) {
+		l.Progress("%s: %s: %s", s.name, p.engine, form.name)
+		r, err := p.ask(request{Op: "query", SQL: form.sql, Threads: cores})
+		if err != nil {
+			return fmt.Errorf("%s: %w", form.name, err)
+		}
+		theirs, err := statement.Answer(r.Rows)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", p.engine, form.name, err)
+		}
+		if s.full == "" { // others draw other users: compareSamples
+			if err := trailtest.Equal(s.answer, theirs, tolerance); err != nil {
+				return &wrongError{s.name, fmt.Errorf("trail and %s, %s: %w", p.engine, form.name, err)}
+			}
+		}
+		s.forms = append(s.forms, formFigures{Engine: p.engine, Form: form.name, SQL: form.sql, Min: millis(r.elapsed())})
+	}
+	all := s.forms[first:]
+	fastest := func() *formFigures {
+		best := &all[0]
+		for i := range all {
+			if all[i].Min < best.Min {
+				best = &all[i]
+			}
+		}
+		return best
+	}
+	for range again {
+		limit := fastest().Min * hopeless
+		for i := range all {
+			if all[i].Min > limit {
+				continue
+			}
+			r, err := p.ask(request{Op: "query", SQL: all[i].SQL, Threads: cores})
+			if err != nil {
+				return err
+			}
+			all[i].Min = min(all[i].Min, millis(r.elapsed()))
+		}
+		if limit > hopeless*slow {
+			break
+		}
+	}
+	fastest().Fastest = true
+	return nil
+}
+
+// slow is how many milliseconds are enough to tell which form is the fastest by two
+// rounds.
+const slow = 2000
 
 // compareSamples checks that the exact numbers are in the intervals of samples. One
 // in twenty may be outside: that is noted. Twice as far away as the bound is wrong.
@@ -146,6 +217,7 @@ func millis(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
 type armFigures struct {
 	Engine string `json:"engine"`
 	Cores  int    `json:"cores"`
+	Form   string `json:"form,omitempty"` // of SQL, the fastest
 	spread
 	Cold float64 `json:"cold_ms,omitempty"` // of the first question after the files were dropped from memory
 	RSS  int64   `json:"peak_rss_bytes,omitempty"`
@@ -154,21 +226,25 @@ type armFigures struct {
 
 // A queryFigures is what measuring a question found.
 type queryFigures struct {
-	Name       string       `json:"name"`
-	Document   string       `json:"document"`
-	Rounds     int          `json:"rounds"`
-	EventsRead int64        `json:"events_read"`
-	BytesRead  int64        `json:"bytes_read"`
-	Memory     int64        `json:"memory_bytes"` // heap beyond that of the open store, at most
-	Anon       int64        `json:"anon_bytes"`   // resident memory that is of no file, of the process, at most
-	Arms       []armFigures `json:"arms"`
+	Name       string        `json:"name"`
+	Document   string        `json:"document"`
+	Rounds     int           `json:"rounds"`
+	EventsRead int64         `json:"events_read"`
+	BytesRead  int64         `json:"bytes_read"`
+	Memory     int64         `json:"memory_bytes"` // heap beyond that of the open store, at most
+	Anon       int64         `json:"anon_bytes"`   // resident memory that is of no file, of the process, at most
+	Arms       []armFigures  `json:"arms"`
+	Process    *spread       `json:"new_process,omitempty"` // of the program, from its start to its end
+	Forms      []formFigures `json:"forms,omitempty"`
 }
 
 // arms are who is measured: two processors first.
-func (l *lab) arms() []armFigures {
+func (l *lab) arms(s *subject) []armFigures {
 	all := []armFigures{{Engine: engineTrail, Cores: cores, cold: true}, {Engine: engineTrail, Cores: 1}}
-	if l.duck != nil {
-		all = append(all, armFigures{Engine: engineDuck, Cores: cores, cold: true}, armFigures{Engine: engineDuck, Cores: 1})
+	for _, p := range l.peers {
+		if best := s.best[p.engine]; best != nil {
+			all = append(all, armFigures{Engine: p.engine, Cores: cores, Form: best.Form, cold: true}, armFigures{Engine: p.engine, Cores: 1, Form: best.Form})
+		}
 	}
 	return all
 }
@@ -184,16 +260,16 @@ func (f *queryFigures) arm(engine string, n int) *armFigures {
 }
 
 // once asks one engine, and returns how long it took: the store from the call to
-// the answer, DuckDB from its driver's call to the last row.
+// the answer, the others from the call of their driver to the last row.
 func (l *lab) once(ctx context.Context, s *subject, a *armFigures) (time.Duration, error) {
 	if a.Engine == engineTrail {
 		begin := time.Now()
 		_, err := l.ask(ctx, &s.question, a.Cores)
 		return time.Since(begin), err
 	}
-	r, err := l.duck.ask(request{Op: "query", SQL: s.statement.SQL, Threads: a.Cores})
+	r, err := l.peer(a.Engine).ask(request{Op: "query", SQL: s.best[a.Engine].SQL, Threads: a.Cores})
 	a.RSS = max(a.RSS, r.PeakRSS)
-	return time.Duration(r.ElapsedUS) * time.Microsecond, err
+	return r.elapsed(), err
 }
 
 // patience is how long one question is measured, about, if a few rounds take longer.
@@ -207,7 +283,7 @@ func roundsWithin(most int, round time.Duration) int {
 // takeTurns measures one question: the engines take turns, in rotating order, after a
 // round that does not count.
 func (l *lab) takeTurns(ctx context.Context, s *subject) (*queryFigures, error) {
-	f := &queryFigures{Name: s.name, Document: s.doc, Arms: l.arms()}
+	f := &queryFigures{Name: s.name, Document: s.doc, Arms: l.arms(s), Forms: s.forms}
 	times := make([][]time.Duration, len(f.Arms))
 	begin := time.Now()
 	f.Rounds = l.rounds
@@ -230,7 +306,34 @@ func (l *lab) takeTurns(ctx context.Context, s *subject) (*queryFigures, error) 
 		f.Arms[i].spread = spreadOf(times[i])
 	}
 	f.EventsRead, f.BytesRead = s.answer.Stats.EventsRead, s.answer.Stats.BytesRead
+	if err := l.processes(ctx, s, f); err != nil {
+		return nil, err
+	}
 	return f, l.memory(ctx, s, f)
+}
+
+// processes asks by the program itself, which a target is about: each time by a new
+// process, whose data the system has in memory.
+func (l *lab) processes(ctx context.Context, s *subject, f *queryFigures) error {
+	if l.program == "" || (s.name != nameFunnel && s.name != nameRetention && s.name != nameSegment) {
+		return nil
+	}
+	var times []time.Duration
+	for round := 0; round <= f.Rounds; round++ {
+		cmd := exec.CommandContext(ctx, l.program, "trail", "query", l.data.store(), "-e", s.doc, "--json", "-q")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
+		cmd.Stderr = l.log
+		begin := time.Now()
+		if _, err := cmd.Output(); err != nil {
+			return fmt.Errorf("%s: a new process: %w", s.name, err)
+		}
+		if round > 0 {
+			times = append(times, time.Since(begin))
+		}
+	}
+	got := spreadOf(times)
+	f.Process = &got
+	return nil
 }
 
 // memory measures the memory of a question in a store that was just opened, so that
@@ -262,8 +365,8 @@ func (l *lab) cold(ctx context.Context, s *subject, f *queryFigures) error {
 			continue
 		}
 		drop := l.forgetStore
-		if a.Engine == engineDuck {
-			drop = l.forgetDuck
+		if p := l.peer(a.Engine); p != nil {
+			drop = p.forget
 		}
 		if err := drop(); err != nil {
 			return err
@@ -308,10 +411,11 @@ func (l *lab) storms(ctx context.Context, all []*subject) ([]stormFigures, error
 			return nil, err
 		}
 		got = append(got, f)
-		if l.duck == nil {
+		p := l.peer(engineDuck) // an embedded ClickHouse takes one question at a time
+		if p == nil {
 			continue
 		}
-		if f, err = l.stormDuck(s, mixed); err != nil {
+		if f, err = p.storm(s, mixed); err != nil {
 			return nil, err
 		}
 		got = append(got, f)
@@ -351,21 +455,24 @@ func (l *lab) stormTrail(ctx context.Context, s storm, mixed []*subject) (stormF
 	return f, err
 }
 
-func (l *lab) stormDuck(s storm, mixed []*subject) (stormFigures, error) {
+func (p *peer) storm(s storm, mixed []*subject) (stormFigures, error) {
 	r := request{Op: "storm", Clients: s.clients, Rounds: s.rounds, Threads: cores}
 	for _, m := range mixed {
-		r.SQLs = append(r.SQLs, m.statement.SQL)
+		r.SQLs = append(r.SQLs, m.best[engineDuck].SQL)
 	}
-	a, err := l.duck.ask(r)
+	a, err := p.ask(r)
 	if err != nil {
 		return stormFigures{}, err
 	}
-	rows, err := a.pairs() // index, microseconds
 	var times []time.Duration
-	for _, row := range rows {
-		times = append(times, time.Duration(row[1])*time.Microsecond)
+	for _, row := range a.Rows { // index, microseconds
+		numbers, err := whole(row)
+		if err != nil {
+			return stormFigures{}, err
+		}
+		times = append(times, time.Duration(numbers[1])*time.Microsecond)
 	}
-	return stormOf(engineDuck, s, times, time.Duration(a.ElapsedUS)*time.Microsecond), err
+	return stormOf(engineDuck, s, times, a.elapsed()), nil
 }
 
 func stormOf(engine string, s storm, times []time.Duration, elapsed time.Duration) stormFigures {

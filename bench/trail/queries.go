@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/internal/trailtest"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -11,19 +12,34 @@ import (
 type shape struct {
 	name    string
 	data    func(seed uint64, events int) trailtest.Generator
+	asked   // by the questions that every shape has
 	queries []question
+}
+
+// An asked has the events and properties that the questions are about.
+type asked struct {
+	steps       []string // of the funnel: three
+	start, back []string // of the retention
+	optional    string   // a property that some events do not have
+	group       string   // one of few values
+	pattern     string   // of the optional one
+	wide        string   // one of many values
+	budget      int64    // for grouping by it, in bytes; 0 for the default
 }
 
 // The questions that targets are about.
 const (
-	nameFunnel    = "funnel"
-	nameRetention = "retention"
-	nameSegment   = "segmentation"
-	nameExists    = "exists"
-	nameSample    = "funnel, 10 % sample"
+	nameFunnel       = "funnel"
+	nameRetention    = "retention"
+	nameRetentionAny = "retention, any event"
+	nameSegment      = "segmentation"
+	nameExists       = "exists"
+	nameExistsUsers  = "exists, users"
+	nameSample       = "funnel, 10 % sample"
+	nameWide         = "group by " // and a property of many values
 )
 
-// A question is asked of the store and of DuckDB.
+// A question is asked of the store and of the other engines.
 type question struct {
 	name   string
 	doc    string
@@ -47,54 +63,75 @@ func findShape(name string) (shape, bool) {
 const large = 1 << 30
 
 func shapes() []shape {
-	return []shape{
+	all := []shape{
 		{
-			name:    "ecom",
-			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Ecom{Seed: seed, Events: n} },
-			queries: questions("view, cart, purchase", "[view, signup]", "view", "campaign", "country", "-(0[1-5]|1.)$", "item", 0),
+			name: "ecom",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Ecom{Seed: seed, Events: n} },
+			asked: asked{
+				steps: []string{"view", "cart", "purchase"}, start: []string{"view", "signup"}, back: []string{"view"},
+				optional: "campaign", group: "country", pattern: "-(0[1-5]|1.)$", wide: "item",
+			},
 		},
 		{
-			name:    "short",
-			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Short{Seed: seed, Events: n} },
-			queries: questions("view, cart, purchase", "signup", "open", "item", "country", "-[1-3].*[57]$", "item", 0),
+			name: "short",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Short{Seed: seed, Events: n} },
+			asked: asked{
+				steps: []string{"view", "cart", "purchase"}, start: []string{"signup"}, back: []string{"open"},
+				optional: "item", group: "country", pattern: "-[1-3].*[57]$", wide: "item",
+			},
 		},
 		{
-			name:    "skew",
-			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.Skew{Seed: seed, Events: n} },
-			queries: questions("view, cart, purchase", "signup", "open", "campaign", "country", "-(0[1-5]|1.)$", "page", 0),
+			name: "skew",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Skew{Seed: seed, Events: n} },
+			asked: asked{
+				steps: []string{"view", "cart", "purchase"}, start: []string{"signup"}, back: []string{"open"},
+				optional: "campaign", group: "country", pattern: "-(0[1-5]|1.)$", wide: "page",
+			},
 		},
 		{
-			name:    "github",
-			data:    func(seed uint64, n int) trailtest.Generator { return trailtest.GitHub{Seed: seed, Events: n} },
-			queries: questions("push, pull_request, issue_comment", "[push, create]", "push", "action", "language", "^(c|r).*d$", "repo", large),
+			name: "github",
+			data: func(seed uint64, n int) trailtest.Generator { return trailtest.GitHub{Seed: seed, Events: n} },
+			asked: asked{
+				steps: []string{"push", "pull_request", "issue_comment"}, start: []string{"push", "create"}, back: []string{"push"},
+				optional: "action", group: "language", pattern: "^(c|r).*d$", wide: "repo", budget: large,
+			},
 		},
 		{
 			name: "hits",
 			data: func(seed uint64, n int) trailtest.Generator { return trailtest.Hits{Seed: seed, Events: n} },
-			queries: append(questions("hit, click, leave", "hit", "click", "referrer", "browser", `site1?\d\.`, "url", large), question{
+			asked: asked{
+				steps: []string{"hit", "click", "leave"}, start: []string{"hit"}, back: []string{"click"},
+				optional: "referrer", group: "browser", pattern: `site1?\d\.`, wide: "url", budget: large,
+			},
+			queries: []question{{
 				name: "regular expression, a million values", doc: "segment: {where: {url: {matches: '/(help|docs)/.*[37]$'}}}",
-			}),
+			}},
 		},
 	}
+	for i := range all {
+		all[i].queries = append(all[i].questions(), all[i].queries...)
+	}
+	return all
 }
 
-// questions returns those that are asked of every shape. Sorting by user does not
-// help with the last three. The budget is for the last.
-func questions(steps, start, back, optional, group, pattern, wide string, budget int64) []question {
-	funnel := fmt.Sprintf("funnel: {steps: [%s], within: 7d}", steps)
+// questions returns those that are asked of every shape. Sorting by user does not help
+// with the last three.
+func (a *asked) questions() []question {
+	list := func(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
+	funnel := fmt.Sprintf("funnel: {steps: %s, within: 7d}", list(a.steps))
 	retention := "retention: {start: %s, return: %s, every: 7d, periods: 8, cohort: week}"
-	exists := fmt.Sprintf("where: {%s: exists}", optional)
+	exists := fmt.Sprintf("where: {%s: exists}", a.optional)
 	return []question{
 		{name: nameFunnel, doc: funnel, mixed: true},
-		{name: nameRetention, doc: fmt.Sprintf(retention, start, back), mixed: true},
-		{name: nameRetention + ", any event", doc: fmt.Sprintf(retention, start, "{}")},
-		{name: nameSegment, doc: fmt.Sprintf("segment: {%s, bucket: day, by: [%s]}", exists, group), mixed: true},
+		{name: nameRetention, doc: fmt.Sprintf(retention, list(a.start), list(a.back)), mixed: true},
+		{name: nameRetentionAny, doc: fmt.Sprintf(retention, list(a.start), "{}")},
+		{name: nameSegment, doc: fmt.Sprintf("segment: {%s, bucket: day, by: [%s]}", exists, a.group), mixed: true},
 		{name: nameExists, doc: fmt.Sprintf("segment: {%s}", exists), mixed: true},
-		{name: nameExists + ", users", doc: fmt.Sprintf("segment: {%s, measure: users}", exists)},
+		{name: nameExistsUsers, doc: fmt.Sprintf("segment: {%s, measure: users}", exists)},
 		{name: nameSample, doc: "sample: 0.1\n" + funnel, mixed: true, full: nameFunnel},
-		{name: "funnel by " + group, doc: fmt.Sprintf("funnel: {steps: [%s], within: 7d, by: %s}", steps, group)},
-		{name: "regular expression", doc: fmt.Sprintf("segment: {where: {%s: {matches: '%s'}}, bucket: day}", optional, pattern)},
-		{name: "group by " + wide, doc: fmt.Sprintf("segment: {by: [%s]}", wide), memory: budget},
+		{name: "funnel by " + a.group, doc: fmt.Sprintf("funnel: {steps: %s, within: 7d, by: %s}", list(a.steps), a.group)},
+		{name: "regular expression", doc: fmt.Sprintf("segment: {where: {%s: {matches: '%s'}}, bucket: day}", a.optional, a.pattern)},
+		{name: nameWide + a.wide, doc: fmt.Sprintf("segment: {by: [%s]}", a.wide), memory: a.budget},
 	}
 }
 

@@ -1,15 +1,15 @@
 // Command duck is DuckDB behind a pipe, for programs without cgo: bench/trail
-// starts it and times the SQL of trail/dialect in it.
+// starts it and times SQL in it, if it cannot have the script engines/engines.py, which
+// speaks the same protocol.
 //
 // It reads one JSON object a line from standard input and answers each by one line
 // on standard output, in order. Requests, with defaults in brackets:
 //
-//	{"op":"load","parquet":FILE,"db":FILE,"threads":2}
-//	    makes the database file of a Parquet file (which must not exist yet) and
-//	    opens it: table events, rows by (user, time), strings of up to 65,535
-//	    values as ENUM. Answers [[rows, bytes of the file]].
-//	{"op":"open","db":FILE,"threads":2}
-//	    opens a database file that load made, to read. Answers [[rows, bytes of the file]].
+//	{"op":"open","db":FILE,"write":false,"threads":2}
+//	    opens a database, having closed the one before; with write it is made if it is
+//	    not there, else it is open to read. Answers [[version of DuckDB]].
+//	{"op":"exec","sqls":[SQL,…],"threads":n [as before]}
+//	    runs statements. Answers no rows.
 //	{"op":"query","sql":SQL,"threads":n [as before]}
 //	    answers the rows of the statement.
 //	{"op":"storm","sqls":[SQL,…],"clients":8,"rounds":10,"threads":n}
@@ -43,8 +43,8 @@ import (
 
 type request struct {
 	Op      string   `json:"op"`
-	Parquet string   `json:"parquet"`
 	DB      string   `json:"db"`
+	Write   bool     `json:"write"`
 	SQL     string   `json:"sql"`
 	SQLs    []string `json:"sqls"`
 	Threads int      `json:"threads"`
@@ -113,21 +113,29 @@ func (s *server) close() error {
 
 func (s *server) do(ctx context.Context, req request) ([][]any, error) {
 	switch req.Op {
-	case "load", "open":
+	case "open":
 		return s.open(ctx, req)
 	case "close":
 		return nil, s.close()
-	case "query", "storm":
+	case "exec", "query", "storm":
 	default:
-		return nil, fmt.Errorf("op is %q, want load, open, query, storm or close", req.Op)
+		return nil, fmt.Errorf("op is %q, want open, exec, query, storm or close", req.Op)
 	}
 	if s.db == nil {
-		return nil, errors.New("no database is open: send load or open first")
+		return nil, errors.New("no database is open: send open first")
 	}
 	if err := s.threads(ctx, req); err != nil {
 		return nil, err
 	}
-	if req.Op == "storm" {
+	switch req.Op {
+	case "exec":
+		for _, sql := range req.SQLs {
+			if err := s.db.Exec(ctx, sql); err != nil {
+				return nil, err
+			}
+		}
+		return [][]any{}, nil
+	case "storm":
 		return s.storm(ctx, req)
 	}
 	return s.db.Query(ctx, req.SQL)
@@ -144,30 +152,13 @@ func (s *server) open(ctx context.Context, req request) (rows [][]any, err error
 	if err := s.close(); err != nil {
 		return nil, err
 	}
-	load := req.Op == "load"
-	if _, err := os.Stat(req.DB); load && err == nil {
-		return nil, fmt.Errorf("%s is already there", req.DB)
-	}
-	if s.db, err = oracle.Open(ctx, req.DB, !load); err != nil {
+	if s.db, err = oracle.Open(ctx, req.DB, !req.Write); err != nil {
 		return nil, err
 	}
 	if err := s.threads(ctx, req); err != nil {
 		return nil, err
 	}
-	if load {
-		if _, err := s.db.Load(ctx, req.Parquet); err != nil {
-			return nil, err
-		}
-	}
-	rows, err = s.db.Query(ctx, "SELECT count(*) FROM events")
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.Stat(req.DB)
-	if err != nil {
-		return nil, err
-	}
-	return [][]any{{rows[0][0], file.Size()}}, nil
+	return s.db.Query(ctx, "SELECT version()")
 }
 
 // storm runs the queries of many clients concurrently.

@@ -8,34 +8,23 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
-	"github.com/uniflow-labs/uniflow/test/oracle"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
-	parquet, db := filepath.Join(dir, "events.parquet"), filepath.Join(dir, "events.db")
-	maker, err := oracle.Open(t.Context(), "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = maker.Exec(t.Context(), `COPY (SELECT 'u' || i % 7 AS "user", TIMESTAMPTZ '2026-01-05 00:00:00+00' - to_milliseconds(i) AS "time", 'view' AS event, CASE WHEN i % 2 = 0 THEN 'KR' END AS country
-		FROM range(100) t(i)) TO '`+parquet+`' (FORMAT parquet)`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := maker.Close(); err != nil {
-		t.Fatal(err)
-	}
+	db := filepath.Join(dir, "events.db")
+	make := `CREATE TABLE events AS SELECT 'u' || i % 7 AS "user", TIMESTAMP '2026-01-05 00:00:00' - to_milliseconds(i) AS "time", CASE WHEN i % 2 = 0 THEN 'KR' END AS country
+		FROM range(100) t(i) ORDER BY "user", "time"`
 	requests := []request{
 		{Op: "query", SQL: "SELECT 1"},
-		{Op: "load", Parquet: parquet, DB: db, Threads: 2},
+		{Op: "open", DB: db, Write: true, Threads: 2},
+		{Op: "exec", SQLs: []string{make, "CHECKPOINT"}},
 		{Op: "query", SQL: "SELECT user, time, country FROM events LIMIT 2"},
-		{Op: "query", SQL: "SELECT column_type LIKE 'ENUM%' FROM (DESCRIBE events) WHERE column_name = 'country'"},
 		{Op: "storm", SQLs: []string{"SELECT 1", "SELECT count(*) FROM events"}, Clients: 3, Rounds: 4, Threads: 1},
-		{Op: "load", Parquet: parquet, DB: db},
 		{Op: "open", DB: db},
+		{Op: "exec", SQLs: []string{"DROP TABLE events"}},
 		{Op: "query", SQL: "SELECT count(*), sum(1.5), [1, 2] FROM events", Threads: 1},
 		{Op: "dance"},
 		{Op: "close"},
@@ -52,17 +41,17 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"no database is open: send load or open first",
-		"[[100",
-		"[[u0 2026-01-04 23:59:59.902 KR] [u0 2026-01-04 23:59:59.909 <nil>]]",
-		"[[true]]",
-		"12 rows",
-		db + " is already there",
-		"[[100",
-		"[[100 150 [1 2]]]",
-		`op is "dance", want load, open, query, storm or close`,
+		"no database is open: send open first",
+		"[[v",
 		"[]",
-		"no database is open: send load or open first",
+		"[[u0 2026-01-04 23:59:59.902 KR] [u0 2026-01-04 23:59:59.909 <nil>]]",
+		"12 rows",
+		"[[v",
+		"Invalid Input Error",
+		"[[100 150 [1 2]]]",
+		`op is "dance", want open, exec, query, storm or close`,
+		"[]",
+		"no database is open: send open first",
 	}
 	answers := json.NewDecoder(strings.NewReader(out.String()))
 	for i := range requests {
