@@ -47,6 +47,7 @@ func catalogue() []item {
 		{"lock", "lock", "^Benchmark(Uncontended|Contended)", "(^|/)lock(/|$)", 2},
 		{"trail append", "trail", "^BenchmarkAppendBatch$", "", 1},
 		{"trail kernels", "trail/internal/exec", "^BenchmarkRun$", "^Run/(funnel|retention|segment|paths)$", 1},
+		{"trail kernels, no sessions", "trail/internal/exec", "^BenchmarkRunShort$", "^RunShort/(funnel|retention|segment|paths)$", 1},
 	}
 }
 

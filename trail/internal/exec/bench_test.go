@@ -17,10 +17,15 @@ import (
 
 var events = flag.Int("events", 200_000, "events of the benchmarks; the published figures are those of bench/trail")
 
-// ecom returns segments of the ecom shape, one a bucket.
+// ecom returns segments of the ecom shape.
 func ecom(b *testing.B) exec.Input {
 	b.Helper()
-	g := trailtest.Ecom{Seed: 1, Events: *events}
+	return sealed(b, trailtest.Ecom{Seed: 1, Events: *events})
+}
+
+// sealed returns segments of generated events, one a bucket.
+func sealed(b *testing.B, g trailtest.Generator) exec.Input {
+	b.Helper()
 	schema := g.Schema()
 	builders := make(map[int64]*segment.Builder)
 	parts := make(map[int64][]*segment.Segment)
@@ -77,22 +82,7 @@ func ecom(b *testing.B) exec.Input {
 
 // BenchmarkRun runs the queries of bench/trail over fewer events.
 func BenchmarkRun(b *testing.B) {
-	in := ecom(b)
-	var rows, size int64
-	for _, s := range in.Sources {
-		rows += int64(s.Segment.Rows())
-		size += s.Segment.Size()
-		if testing.Verbose() {
-			b.Log(s.Segment.Name(), s.Segment.Rows(), s.Segment.Users(), s.Segment.Size())
-			for _, f := range in.Schema {
-				if c := s.Segment.Column(f.Name); c != nil {
-					b.Log(f.Name, c.Codes(), c.Encoding())
-				}
-			}
-			b.Log(s.Segment.Events().Encoding(), s.Segment.Times().Unit())
-		}
-	}
-	for _, c := range []struct{ name, doc string }{
+	run(b, ecom(b), []named{
 		{"funnel", "funnel: {steps: [view, cart, purchase], within: 7d}"},
 		{"funnel-signup", "funnel: {steps: [signup, purchase], within: 7d}"},
 		{"funnel-cart", "funnel: {steps: [cart, purchase], within: 7d}"},
@@ -109,7 +99,41 @@ func BenchmarkRun(b *testing.B) {
 		{"cohort", "cohort: {did: {event: cart, times: {at_least: 3}}}"},
 		{"paths", "paths: {anchor: cart, steps: 4, gap: 30m}"},
 		{"sample", "sample: 0.1\nfunnel: {steps: [view, cart, purchase], within: 7d}"},
-	} {
+	})
+}
+
+// BenchmarkRunShort runs the queries of bench/trail over events without sessions: kernels that
+// are fast where steps are rare or values repeat can be slow here.
+func BenchmarkRunShort(b *testing.B) {
+	run(b, sealed(b, trailtest.Short{Seed: 1, Events: *events}), []named{
+		{"funnel", "funnel: {steps: [view, cart, purchase], within: 7d}"},
+		{"retention", "retention: {start: signup, return: open, every: 7d, periods: 8}"},
+		{"retention-any", "retention: {start: signup, return: {}, every: 7d, periods: 8}"},
+		{"segment", "segment: {where: {item: exists}, bucket: day, by: country}"},
+		{"by-item", "segment: {by: item}"},
+		{"paths", "paths: {anchor: cart, steps: 4, gap: 30m}"},
+	})
+}
+
+// A named is a query with a name for the benchmark.
+type named struct{ name, doc string }
+
+func run(b *testing.B, in exec.Input, queries []named) {
+	var rows, size int64
+	for _, s := range in.Sources {
+		rows += int64(s.Segment.Rows())
+		size += s.Segment.Size()
+		if testing.Verbose() {
+			b.Log(s.Segment.Name(), s.Segment.Rows(), s.Segment.Users(), s.Segment.Size())
+			for _, f := range in.Schema {
+				if c := s.Segment.Column(f.Name); c != nil {
+					b.Log(f.Name, c.Codes(), c.Encoding())
+				}
+			}
+			b.Log(s.Segment.Events().Encoding(), s.Segment.Times().Unit())
+		}
+	}
+	for _, c := range queries {
 		b.Run(c.name, func(b *testing.B) {
 			q, err := query.Parse("bench", []byte(c.doc))
 			if err != nil {
