@@ -130,6 +130,10 @@ func (cohortKind) check(c *checker, q *Query) {
 	c.bounds(h.Bounds)
 }
 
+func (cohortKind) selects() (keys []string, example string) { return nil, "" }
+
+func (cohortKind) selected(*checker, *Query) {}
+
 func (cohortKind) write(w answerWriter, answer *Answer) {
 	w.text("cohort", answer.Cohort.Name)
 	w.users(answer.Cohort.Users)

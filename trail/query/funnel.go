@@ -352,6 +352,26 @@ func (c *checker) trend(f *Funnel) {
 	}
 }
 
+func (funnelKind) selects() (keys []string, example string) {
+	return []string{"step", "dropped", "group", "other", "bucket"}, "{step: 2, dropped: true}"
+}
+
+func (funnelKind) selected(c *checker, q *Query) {
+	f, s := q.Funnel, q.Users
+	steps := "there is one step, which is 1"
+	if n := len(f.Steps); n > 1 {
+		steps = fmt.Sprintf("the steps are 1 to %d", n)
+	}
+	switch {
+	case s.Step == 0:
+		c.selection(q, "step", "write users: {step: 1}; "+steps, "users of a funnel need a step")
+	case (s.Step < 1 || s.Step > len(f.Steps)) && !c.bad["steps"] && len(f.Steps) > 0:
+		c.selection(q, "step", steps, "users: no such step: %d", s.Step)
+	}
+	c.selectedGroup(q, f.By, f.Other)
+	c.selectedBucket(q, f.Bucket)
+}
+
 func (c *checker) exclude(x *Exclude, what string, steps int) {
 	if len(x.Events) == 0 && x.Where == nil {
 		c.missing("exclude", x.Pos, what)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
@@ -84,6 +85,31 @@ func (pathsKind) check(c *checker, q *Query) {
 	c.between("top", a.Top, 1, maxTop)
 	c.filter(&a.Where, "paths")
 	c.bounds(a.Bounds)
+}
+
+func (pathsKind) selects() (keys []string, example string) {
+	return []string{"path"}, "{path: [signup, view]}"
+}
+
+func (pathsKind) selected(c *checker, q *Query) {
+	a, s := q.Paths, q.Users
+	if len(s.Path) == 0 {
+		c.selection(q, "path", "write users: {path: [signup, view]}", "users of paths need a path")
+		return
+	}
+	if slices.Contains(s.Path, "") {
+		c.selection(q, "path", "", "users: an event has no name")
+	}
+	if n := len(s.Path); n > a.Steps+1 && !c.bad["steps"] {
+		c.selection(q, "path", "or ask for more steps", "users: a path of %d events; the answer has up to %d, the anchor included", n, a.Steps+1)
+	}
+	end, which := s.Path[0], "begin"
+	if a.Previous {
+		end, which = s.Path[len(s.Path)-1], "end"
+	}
+	if len(a.Anchor.Events) > 0 && !slices.Contains(a.Anchor.Events, end) && !c.bad["anchor"] {
+		c.selection(q, "path", "write a list of the events in order of time, such as path: [signup, view]", "users: paths %s with the anchor, %s, not with %s", which, list(a.Anchor.Events), quote(end))
+	}
 }
 
 func (pathsKind) write(w answerWriter, answer *Answer) {

@@ -33,8 +33,9 @@ type kind interface {
 	check(c *checker, q *Query)
 	reach(q *Query) Bounds
 
-	// selects are the keys of a selection of users; selected checks one that has no others.
-	selects() []string
+	// selects returns the keys of a selection of users, nil if there is nothing to select,
+	// and an example for messages; selected checks one that has no other keys.
+	selects() (keys []string, example string)
 	selected(c *checker, q *Query)
 
 	// write writes the keys of an answer; unmarshal reads them, if they are there.

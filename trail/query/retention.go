@@ -127,6 +127,24 @@ func (retentionKind) check(c *checker, q *Query) {
 	c.bounds(r.Bounds)
 }
 
+func (retentionKind) selects() (keys []string, example string) {
+	return []string{"cohort", "period"}, "{cohort: 2026-01-05, period: 1}"
+}
+
+func (retentionKind) selected(c *checker, q *Query) {
+	r, s := q.Retention, q.Users
+	if s.Cohort == "" {
+		c.selection(q, "cohort", "write users: {cohort: 2026-01-05, period: 1}", "users of a retention need a cohort")
+	} else {
+		c.label(q, "cohort", s.Cohort, r.Cohort)
+	}
+	if s.HasPeriod && (s.Period < 0 || s.Period >= r.Periods) && r.Periods > 0 {
+		c.selection(q, "period", fmt.Sprintf("the periods are 0 to %d", r.Periods-1), "users: no such period: %d", s.Period)
+	} else if !s.HasPeriod && s.Period != 0 {
+		c.selection(q, "period", "", "users: period %d, but HasPeriod is not set", s.Period)
+	}
+}
+
 // cohortOf returns the default unit of cohorts for a length of periods.
 func cohortOf(e Every) Unit {
 	const week = 7 * 24 * time.Hour

@@ -208,6 +208,16 @@ func (segmentKind) check(c *checker, q *Query) {
 	c.bounds(s.Bounds)
 }
 
+func (segmentKind) selects() (keys []string, example string) {
+	return []string{"bucket", "group", "other"}, "{group: KR}"
+}
+
+func (segmentKind) selected(c *checker, q *Query) {
+	s := q.Segment
+	c.selectedGroup(q, s.By, s.Other)
+	c.selectedBucket(q, s.Bucket)
+}
+
 func (segmentKind) write(w answerWriter, answer *Answer) {
 	s := answer.Segment
 	writeObjects(w, "rows", s.Rows, func(row SegmentRow) {

@@ -54,23 +54,17 @@ func (s *Selection) set() []string {
 	return keys
 }
 
-func (funnelKind) selects() []string    { return []string{"step", "dropped", "group", "other", "bucket"} }
-func (retentionKind) selects() []string { return []string{"cohort", "period"} }
-func (segmentKind) selects() []string   { return []string{"bucket", "group", "other"} }
-func (cohortKind) selects() []string    { return nil }
-func (pathsKind) selects() []string     { return []string{"path"} }
-
 const usersPrefix = "users." // of places and bad keys
 
 // users reads the selection of users of a kind.
 func (p *parser) users(n *doctree.Node, k kind, q *Query) {
-	names := k.selects()
+	names, example := k.selects()
 	if names == nil {
 		p.report(p.places["users"], "leave users out", "a %s answers its users already", k.name())
 		return
 	}
 	if n.Kind != doctree.Map {
-		p.report(Pos(n.Pos), "its keys are "+list(names)+", such as users: "+example(k), "users must be a map, got %s", shape(n))
+		p.report(Pos(n.Pos), "its keys are "+list(names)+", such as users: "+example, "users must be a map, got %s", shape(n))
 		return
 	}
 	s := &Selection{Pos: p.places["users"]}
@@ -154,36 +148,25 @@ func (p *parser) group(n *doctree.Node, to *[]Literal) {
 }
 
 func usersHint(k kind) string {
-	return fmt.Sprintf("those of a %s are selected by %s", k.name(), list(k.selects()))
-}
-
-// example is a selection for a hint.
-func example(k kind) string {
-	switch k {
-	case funnelKind{}:
-		return "{step: 2, dropped: true}"
-	case retentionKind{}:
-		return "{cohort: 2026-01-05, period: 3}"
-	case segmentKind{}:
-		return "{group: KR}"
-	}
-	return "{path: [signup, view]}"
+	names, _ := k.selects()
+	return fmt.Sprintf("those of a %s are selected by %s", k.name(), list(names))
 }
 
 // users checks a selection of users.
 func (c *checker) users(q *Query) {
 	k, ok := q.kind(), true
+	names, _ := k.selects()
 	for _, key := range q.Users.set() {
-		if !slices.Contains(k.selects(), key) {
+		if !slices.Contains(names, key) {
 			hint := usersHint(k)
-			if k.selects() == nil {
+			if names == nil {
 				hint = "leave users out"
 			}
 			c.selection(q, key, hint, "users of a %s are not selected by %s", k.name(), key)
 			ok = false
 		}
 	}
-	if k.selects() == nil {
+	if names == nil {
 		c.problem("users", "leave users out", "a %s answers its users already", k.name())
 		return
 	}
@@ -250,64 +233,5 @@ func (c *checker) selectedBucket(q *Query, unit Unit) {
 		c.selection(q, "bucket", "write bucket: day next to it as well", "users: bucket, but the answer has no buckets")
 	case unit <= Month:
 		c.label(q, "bucket", label, unit)
-	}
-}
-
-func (funnelKind) selected(c *checker, q *Query) {
-	f, s := q.Funnel, q.Users
-	steps := "there is one step, which is 1"
-	if n := len(f.Steps); n > 1 {
-		steps = fmt.Sprintf("the steps are 1 to %d", n)
-	}
-	switch {
-	case s.Step == 0:
-		c.selection(q, "step", "write users: {step: 1}; "+steps, "users of a funnel need a step")
-	case (s.Step < 1 || s.Step > len(f.Steps)) && !c.bad["steps"] && len(f.Steps) > 0:
-		c.selection(q, "step", steps, "users: no such step: %d", s.Step)
-	}
-	c.selectedGroup(q, f.By, f.Other)
-	c.selectedBucket(q, f.Bucket)
-}
-
-func (retentionKind) selected(c *checker, q *Query) {
-	r, s := q.Retention, q.Users
-	if s.Cohort == "" {
-		c.selection(q, "cohort", "write users: {cohort: 2026-01-05, period: 1}", "users of a retention need a cohort")
-	} else {
-		c.label(q, "cohort", s.Cohort, r.Cohort)
-	}
-	if s.HasPeriod && (s.Period < 0 || s.Period >= r.Periods) && r.Periods > 0 {
-		c.selection(q, "period", fmt.Sprintf("the periods are 0 to %d", r.Periods-1), "users: no such period: %d", s.Period)
-	} else if !s.HasPeriod && s.Period != 0 {
-		c.selection(q, "period", "", "users: period %d, but HasPeriod is not set", s.Period)
-	}
-}
-
-func (segmentKind) selected(c *checker, q *Query) {
-	s := q.Segment
-	c.selectedGroup(q, s.By, s.Other)
-	c.selectedBucket(q, s.Bucket)
-}
-
-func (cohortKind) selected(*checker, *Query) {}
-
-func (pathsKind) selected(c *checker, q *Query) {
-	a, s := q.Paths, q.Users
-	if len(s.Path) == 0 {
-		c.selection(q, "path", "write users: {path: [signup, view]}", "users of paths need a path")
-		return
-	}
-	if slices.Contains(s.Path, "") {
-		c.selection(q, "path", "", "users: an event has no name")
-	}
-	if n := len(s.Path); n > a.Steps+1 && !c.bad["steps"] {
-		c.selection(q, "path", "or ask for more steps", "users: a path of %d events; the answer has up to %d, the anchor included", n, a.Steps+1)
-	}
-	end, which := s.Path[0], "begin"
-	if a.Previous {
-		end, which = s.Path[len(s.Path)-1], "end"
-	}
-	if len(a.Anchor.Events) > 0 && !slices.Contains(a.Anchor.Events, end) && !c.bad["anchor"] {
-		c.selection(q, "path", "write a list of the events in order of time, such as path: [signup, view]", "users: paths %s with the anchor, %s, not with %s", which, list(a.Anchor.Events), quote(end))
 	}
 }

@@ -267,6 +267,11 @@ func TestPeriods(t *testing.T) {
 	f(months, "2026-01-26", 1, "2026-02-28T13:00:00Z", periodRunning)
 	f(months, "2026-01-26", 1, "2026-03-31T03:00:00Z", periodRunning) // some may have started on 1 February
 	f(months, "2026-01-26", 1, "2026-04-01T00:00:00Z", periodOver)
+	sundays := &query.Retention{Every: query.Every{Unit: query.WeekSunday}, Cohort: query.WeekSunday, Zone: zone}
+	f(sundays, "2026-03-22", 0, "2026-03-28T20:00:00Z", periodRunning)
+	f(sundays, "2026-03-22", 0, "2026-03-28T23:00:00Z", periodOver) // midnight before Sunday
+	f(sundays, "2026-03-22", 1, "2026-04-04T20:00:00Z", periodRunning)
+	f(sundays, "2026-03-22", 1, "2026-04-04T22:00:00Z", periodOver)
 	minutes := &query.Retention{Every: query.Every{Unit: query.Minute}, Cohort: query.Day, Zone: time.UTC}
 	f(minutes, "2026-01-05", 1, "2026-01-05T00:00:30Z", periodAhead)
 	f(minutes, "2026-01-05", 1, "2026-01-06T00:00:29Z", periodRunning)
