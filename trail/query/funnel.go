@@ -346,7 +346,7 @@ func (c *checker) trend(f *Funnel) {
 		c.problem("bucket", "", "bucket: no such unit: %s", f.Bucket)
 	case f.Bucket == NoUnit:
 	case len(f.By) > 0:
-		c.problem("bucket", "ask for one group with where: {"+f.By[0]+": …}, or leave one of the two out", "bucket and by: a trend has no groups")
+		c.problem("bucket", "ask for one group with where: {"+f.By[0]+": …} in step 1, or leave one of the two out", "bucket and by: a trend has no groups")
 	case f.AnyOrder:
 		c.problem("bucket", "leave one of the two out", "order: any has no step 1 that could lie in a bucket")
 	}
