@@ -69,8 +69,9 @@ bench-lock: ## the four-byte lock and others: prints the table, writes bench/out
 bench-batch: ## the batch processor and others: prints the table, writes bench/out/batch.json
 	$(GO) run ./bench/batch -seconds $(or $(SECONDS),60) -rate $(or $(RATE),2000)
 
-bench-trail: ## the event store and DuckDB: prints the table, writes bench/out/trail.json
-	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000)
+SHAPES ?= ecom,short,skew
+bench-trail: ## the event store, DuckDB and ClickHouse: prints the tables, writes bench/out/trail.json; EVENTS=1000000 for a look
+	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000) -shape $(SHAPES)
 
 bench-trail-lessons: ## the five founding lessons of the event store, each next to the naive way
 	$(GO) test -run '^$$' -bench Lesson -count 5 ./trail/internal/exec -args -events 1000000

@@ -59,7 +59,7 @@ func (l *lab) open(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := l.startPeers(ctx, dir); err != nil {
+	if err := l.startPeers(ctx); err != nil {
 		return err
 	}
 	if l.order == orderSorted && !l.skipShuffled {

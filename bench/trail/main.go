@@ -12,7 +12,7 @@
 // integers. All answers are compared first, and the exit code is 1 if any
 // differs. The fastest form of each engine takes part in what follows: all take turns, on two
 // processors and on one; then each question is asked once of files that are not in memory;
-// then many clients ask concurrently. It prints tables, says which targets are
+// then, of the first shape, many clients ask concurrently. It prints tables, says which targets are
 // met, and writes DIR/trail.json, which has all forms with their times.
 //
 // The questions are asked of the sorted file. The same events in another order, all
@@ -22,7 +22,7 @@
 // loading from the first one; -fresh makes them again.
 //
 // The other engines run as processes of their own, test/oracle/engines, of the packages
-// duckdb and chdb-core, which pip installs next to the data. Without Python, DuckDB is
+// duckdb and chdb-core, which pip installs into -dir, or else -out. Without Python, DuckDB is
 // the command test/oracle/duck, which needs a C compiler to build and is of an older
 // version, and ClickHouse is left out; a note says so. All get the same
 // Parquet file, and keep what they need in memory between questions.
@@ -128,9 +128,10 @@ func (c *config) check() (err error) {
 func measure(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	r := &results{Machine: program.Inspect(ctx)}
 	fmt.Fprintln(stdout, r.Machine)
-	for _, s := range c.shapes {
+	for i, s := range c.shapes {
 		of := *c
 		of.shape = s
+		of.skipStorms = c.skipStorms || i > 0 // they would tell the same
 		f, err := measureShape(ctx, &of, stderr)
 		if err != nil {
 			return err

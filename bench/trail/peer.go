@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
@@ -168,8 +169,12 @@ func forget(path string) error {
 func (p *peer) close() error { return errors.Join(p.out.Close(), p.wait()) }
 
 // startPeers starts the engines that are wanted and can be had; a note says which cannot.
-// What it builds and installs is in the folder.
-func (l *lab) startPeers(ctx context.Context, dir string) error {
+// What it installs stays, if need be among the figures.
+func (l *lab) startPeers(ctx context.Context) error {
+	dir := l.dir
+	if dir == "" {
+		dir = l.out
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -231,7 +236,7 @@ func (l *lab) install(ctx context.Context, target, name, module string) error {
 	l.Progress("installing the package %s", name)
 	out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--target", target, name).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("pip install %s: %w: %.300s", name, err, out)
+		return fmt.Errorf("pip install %s: %w: %.300s", name, err, strings.Join(strings.Fields(string(out)), " "))
 	}
 	return nil
 }
