@@ -23,7 +23,11 @@ func (s *shape) forms(q *question, statement *dialect.Statement) []form {
 		{"dialect, users as text", statement.SQL},
 		{"dialect, users as integers", tableName.ReplaceAllString(statement.SQL, tableNumbered)},
 	}
-	for _, t := range formsOf[statement.Dialect][q.name] {
+	name := q.name
+	if strings.HasPrefix(name, nameBy) {
+		name = nameBy
+	}
+	for _, t := range formsOf[statement.Dialect][name] {
 		all = append(all,
 			form{t.name + ", users as text", s.fill(t.sql, statement.Dialect, false)},
 			form{t.name + ", users as integers", s.fill(t.sql, statement.Dialect, true)})
@@ -79,6 +83,7 @@ var formsOf = map[dialect.Dialect]map[string][]form{
 		nameFunnel:       duckFunnels,
 		nameRetention:    duckRetentions,
 		nameRetentionAny: anyReturn(duckRetentions),
+		nameBy:           duckGroups,
 		nameSegment:      duckSegments,
 		nameExists:       {{"not null", "SELECT count(*) FROM «table» WHERE «there»"}},
 		nameExistsUsers:  {{"distinct, then count", "SELECT count(*) FROM (SELECT DISTINCT user FROM «table» WHERE «there»)"}},
@@ -87,6 +92,7 @@ var formsOf = map[dialect.Dialect]map[string][]form{
 		nameFunnel:       houseFunnels,
 		nameRetention:    houseRetentions,
 		nameRetentionAny: anyReturn(houseRetentions),
+		nameBy:           houseGroups,
 		nameSegment:      houseSegments,
 		nameExists:       {{"not null", "SELECT count() FROM «table» WHERE «there»"}},
 		nameExistsUsers:  {{"in order of users", "SELECT count() FROM (SELECT user FROM «table» WHERE «there» GROUP BY user) SETTINGS optimize_aggregation_in_order = 1"}},
@@ -165,6 +171,34 @@ SELECT (SELECT count(*) FROM lists WHERE a IS NOT NULL),
 FROM pairs`},
 }
 
+// From each start the earliest second step, and the earliest third step after one, are enough;
+// times that begin with the steps that are missing put the winning chain first.
+const duckGroup = `
+SELECT grouping(code) AS total, any_value(enum_range(NULL::values_of_«group»)[code]), sum(a)::BIGINT, sum(b)::BIGINT, sum(c)::BIGINT
+FROM (
+    SELECT best % 65536 AS code, count(*) AS a, count(*) FILTER (best >> 58 <= 1) AS b, count(*) FILTER (best >> 58 = 0) AS c
+    FROM winners GROUP BY code)
+GROUP BY GROUPING SETS ((), (code)) ORDER BY 1 DESC, 3 DESC, 2 NULLS FIRST LIMIT 1001`
+
+const duckLater = `
+timed AS (
+    SELECT user, event, «group» AS value, «ms» AS t, min(CASE WHEN event = «step 3» THEN «ms» END) OVER (PARTITION BY user ORDER BY «ms» DESC) AS third
+    FROM «candidates» WHERE «steps»),
+next AS (
+    SELECT *, min(CASE WHEN event = «step 2» THEN t END) OVER later AS b, min(CASE WHEN event = «step 2» THEN third END) OVER later AS c
+    FROM timed WINDOW later AS (PARTITION BY user ORDER BY t DESC)),
+winners AS (
+    SELECT min((CASE WHEN c - t <= «window» THEN 0 WHEN b - t <= «window» THEN 1 ELSE 2 END * (1::BIGINT << 42) + t) * 65536 + coalesce(enum_code(value) + 1, 0)) AS best
+    FROM next WHERE event = «step 1» GROUP BY user`
+
+var duckGroups = []form{
+	{"cumulative minima", "WITH" + strings.Replace(duckLater, "«candidates»", "«table»", 1) + ")" + duckGroup},
+	{"cumulative minima of users of the second step", `
+WITH candidates AS (SELECT DISTINCT user FROM «table» WHERE event = «step 2»),` + strings.Replace(duckLater, "«candidates»", "«table» SEMI JOIN candidates USING (user)", 1) + `
+    UNION ALL
+    SELECT min(((2::BIGINT << 42) + «ms») * 65536 + coalesce(enum_code(«group») + 1, 0)) FROM «table» ANTI JOIN candidates USING (user) WHERE event = «step 1» GROUP BY user)` + duckGroup},
+}
+
 const duckStarts = `
 WITH starts AS (SELECT user, min(«ms») AS began FROM «table» WHERE «start» GROUP BY user),
 sizes AS (SELECT (began // «day» + 3) // 7 AS number, count(*) AS size FROM starts GROUP BY number),`
@@ -234,6 +268,23 @@ SELECT (SELECT uniqExact(user) FROM «table» WHERE event = «step 1»), countIf
 FROM (
     SELECT user, windowFunnel(«window»)(toUInt64(«ms»), event = «step 1», event = «step 2», event = «step 3») AS level
     FROM «table» WHERE «steps» AND user IN (SELECT user FROM «table» WHERE event = «step 2») GROUP BY user)`},
+}
+
+var houseGroups = []form{
+	{"cumulative minima", `
+SELECT grouping(value) AS total, value, count() AS step_1, countIf(best.1 <= 1), countIf(best.1 = 0)
+FROM (
+    SELECT best, best.3 AS value
+    FROM (
+        SELECT min((multiIf(ifNull(c - t <= «window», false), 0, ifNull(b - t <= «window», false), 1, 2), t, value)) AS best
+        FROM (
+            SELECT user, event, value, t, min(if(event = «step 2», t, NULL)) OVER later AS b, min(if(event = «step 2», third, NULL)) OVER later AS c
+            FROM (
+                SELECT user, event, toString(ifNull(«group», '')) AS value, «ms» AS t, min(if(event = «step 3», «ms», NULL)) OVER (PARTITION BY user ORDER BY «ms» DESC) AS third
+                FROM «table» WHERE «steps»)
+            WINDOW later AS (PARTITION BY user ORDER BY t DESC))
+        WHERE event = «step 1» GROUP BY user))
+GROUP BY GROUPING SETS ((), (value)) ORDER BY total DESC, step_1 DESC, value LIMIT 1001`},
 }
 
 const houseJoin = `

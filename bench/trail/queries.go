@@ -36,7 +36,8 @@ const (
 	nameExists       = "exists"
 	nameExistsUsers  = "exists, users"
 	nameSample       = "funnel, 10 % sample"
-	nameWide         = "group by " // and a property of many values
+	nameBy           = "funnel by " // and a property of few values
+	nameWide         = "group by "  // and a property of many values
 )
 
 // A question is asked of the store and of the other engines.
@@ -129,7 +130,7 @@ func (a *asked) questions() []question {
 		{name: nameExists, doc: fmt.Sprintf("segment: {%s}", exists), mixed: true},
 		{name: nameExistsUsers, doc: fmt.Sprintf("segment: {%s, measure: users}", exists)},
 		{name: nameSample, doc: "sample: 0.1\n" + funnel, mixed: true, full: nameFunnel},
-		{name: "funnel by " + a.group, doc: fmt.Sprintf("funnel: {steps: %s, within: 7d, by: %s}", list(a.steps), a.group)},
+		{name: nameBy + a.group, doc: fmt.Sprintf("funnel: {steps: %s, within: 7d, by: %s}", list(a.steps), a.group)},
 		{name: "regular expression", doc: fmt.Sprintf("segment: {where: {%s: {matches: '%s'}}, bucket: day}", a.optional, a.pattern)},
 		{name: nameWide + a.wide, doc: fmt.Sprintf("segment: {by: [%s]}", a.wide), memory: a.budget},
 	}
