@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,15 +56,8 @@ func (p *peer) load(path, parquet string, schema event.Schema, numbered bool) (*
 	if err != nil {
 		return nil, err
 	}
-	if f.Bytes, err = folderSize(path); err != nil {
+	if f.Bytes, err = p.size(path); err != nil {
 		return nil, err
-	}
-	if p.dialect == dialect.ClickHouse { // whose folder has parts that were merged, for a while
-		sizes, err := p.numbers("SELECT toInt64(sum(bytes_on_disk)) FROM system.parts WHERE active AND table = 'events'")
-		if err != nil {
-			return nil, err
-		}
-		f.Bytes = sizes[0]
 	}
 	f.rows, f.PerSecond, f.PerEvent = rows[0], float64(rows[0])/f.Seconds, float64(f.Bytes)/float64(rows[0])
 	if numbered {
@@ -74,19 +66,21 @@ func (p *peer) load(path, parquet string, schema event.Schema, numbered bool) (*
 	return f, err
 }
 
-// folderSize returns the bytes of the files below a path.
-func folderSize(path string) (size int64, err error) {
-	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
+// size returns the bytes of the table events, the only one so far. ClickHouse's folder also
+// has, for a while, parts that were merged.
+func (p *peer) size(path string) (int64, error) {
+	if p.dialect == dialect.ClickHouse {
+		sizes, err := p.numbers("SELECT toInt64(sum(bytes_on_disk)) FROM system.parts WHERE active AND table = 'events'")
+		if err != nil {
+			return 0, err
 		}
-		info, err := d.Info()
-		if err == nil {
-			size += info.Size()
-		}
-		return err
-	})
-	return size, err
+		return sizes[0], nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // countValues tells which strings have few values.
