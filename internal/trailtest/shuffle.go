@@ -40,8 +40,7 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 			starts[i], starts[j] = starts[j], starts[i]
 		}
 		if late {
-			arrival := func(at uint64) uint64 { return binary.LittleEndian.Uint64(packed[at:]) }
-			slices.SortStableFunc(starts, func(a, b uint64) int { return cmp.Compare(arrival(a), arrival(b)) })
+			sortByArrival(starts, packed)
 		}
 		row := &Row{Values: make([]event.Value, len(fields))}
 		for _, at := range starts {
@@ -67,14 +66,34 @@ func Shuffled(g Generator, seed uint64) iter.Seq[*Row] {
 	}
 }
 
+// sortByArrival sorts rows by the time at their start, and keeps the order of those of one time.
+func sortByArrival(starts []uint64, packed []byte) {
+	type arrived struct{ at, place, start uint64 }
+	all := make([]arrived, len(starts))
+	for i, start := range starts {
+		all[i] = arrived{binary.LittleEndian.Uint64(packed[start:]), uint64(i), start}
+	}
+	slices.SortFunc(all, func(a, b arrived) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place))
+	})
+	for i := range all {
+		starts[i] = all[i].start
+	}
+}
+
 // values are different values, with numbers in order of appearance.
 type values[T comparable] struct {
 	list    []T
 	numbers map[T]uint64
+	last    uint64 // the number that was asked for before; many repeat
 }
 
 func (v *values[T]) number(value T, clone func(T) T) uint64 {
+	if len(v.list) > 0 && v.list[v.last] == value {
+		return v.last
+	}
 	if n, ok := v.numbers[value]; ok {
+		v.last = n
 		return n
 	}
 	if v.numbers == nil {
@@ -83,6 +102,6 @@ func (v *values[T]) number(value T, clone func(T) T) uint64 {
 	n := uint64(len(v.list))
 	value = clone(value)
 	v.list = append(v.list, value)
-	v.numbers[value] = n
+	v.numbers[value], v.last = n, n
 	return n
 }
