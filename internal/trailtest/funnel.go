@@ -14,8 +14,9 @@ import (
 
 // A win is the winning chain of a user, or of one value of Same of a user: the longest
 // one, of several the one whose step 1 comes first, of those the one whose step 2 comes
-// first, and so on. Of a funnel in any order it is the window with the most steps, of
-// several the one that begins first.
+// first, and so on. With Same the chains of all values compete; of those with equal
+// times the smallest values win. Of a funnel in any order it is the window with the most
+// steps, of several the one that begins first.
 type win struct {
 	hash   uint64 // of the user
 	level  int
