@@ -107,6 +107,8 @@ func TestFunnelTimesByHand(t *testing.T) {
 		{"the last bucket has no bound", "u1 A@0 B@90d\nu2 A@0 B@89.99d", "funnel: {steps: [A, B], times: first}", "2 2~7775136000/7776000000[2160h0m0s:1 0s:1]"},
 		{"of the winning chain, not the shortest way", "u1 A@0 A@5 B@6 B@7", "funnel: {steps: [A, B], times: first}", "1 1~6000/6000[1m0s:1]"},
 		{"of the chain that reaches the level", "u1 A@0 A@5 B@6 C@11", "funnel: {steps: [A, B, C], within: 10s, times: first}", "1 1~1000/1000[1m0s:1] 1~6000/6000[1m0s:1]"},
+		// The last start counts, 3 before B, so that the level is found by 3, 8, 9. The first chain of it is another.
+		{"strict_increase: the first chain that there is", "u1 A@0 A@2 A@3 B@8 A@9", "funnel: {steps: [A, [A, B], A], within: 6s, mode: [strict_increase], times: first}", "1 1~2000/2000[1m0s:1] 1~3000/3000[1m0s:1]"},
 		{"nobody reached it", "u1 A@0", "funnel: {steps: [A, B], times: first}", "1 0"},
 		{"of groups, and of other", "u1 A@0{c=a} B@1\nu2 A@0{c=b} B@2\nu3 A@0{c=c} B@4", "funnel: {steps: [A, B], times: first, by: c, limit: 1, other: true}", `3 3~2000/4000[1m0s:3]; "a" 1 1~1000/1000[1m0s:1]; other 2 2~2000/4000[1m0s:2]`},
 		{"same: the quicker of two that begin together", "u1 A@0{i=1} A@0{i=2} B@9{i=1} B@5{i=2}", "funnel: {steps: [A, B], same: i, times: first}", "1 1~5000/5000[1m0s:1]"},
