@@ -117,6 +117,88 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestReferenceOfSamples has the answers to samples equal those of the reference over
+// the users of the sample, scaled. Counts and sums of segments are left out, as their
+// intervals depend on what each user contributes.
+func TestReferenceOfSamples(t *testing.T) {
+	for seed := *first; seed < *first+*seeds/3; seed++ {
+		c := trailtest.Draw(seed, trailtest.DrawOptions{New: *asks})
+		once(&c)
+		random := rand.New(rand.NewPCG(seed, 3))
+		in := exec.Input{Sources: split(t, &c, 2, random), Schema: c.Schema, Horizon: math.MinInt64, Cohort: func(name string) ([]uint64, error) { return c.Cohorts[name], nil }}
+		for i, q := range c.Queries {
+			if s := q.Segment; s != nil && q.Users == nil && (s.Measure.Kind == query.Count || s.Measure.Kind == query.Sum) {
+				continue
+			}
+			q.Sample = []float64{0.25, 0.5, 0.9}[random.IntN(3)]
+			if err := q.Check(); err != nil {
+				t.Fatalf("seed %d, query %d: %v", seed, i, err)
+			}
+			got, err := exec.Run(t.Context(), in, q, exec.Options{Users: true})
+			if err != nil {
+				t.Fatalf("seed %d, query %d: %v\n%s", seed, i, err, text(q))
+			}
+			share := got.Stats.Sample
+			among := slices.DeleteFunc(slices.Clone(c.Events), func(e event.Event) bool { return event.Hash(e.User) > uint64(share*(1<<63)*2) })
+			q.Sample = 1
+			want, err := trailtest.Answer(among, c.Schema, q, c.Cohorts)
+			if err != nil {
+				t.Fatalf("seed %d, query %d: the reference: %v", seed, i, err)
+			}
+			scale(q, want, share)
+			if err := trailtest.Equal(got, want, 1e-9); err != nil {
+				t.Fatalf("seed %d, query %d, sample %v: got and want differ: %v\n%s", seed, i, share, err, text(q))
+			}
+		}
+	}
+}
+
+// scale scales all numbers of users of an answer.
+func scale(q *query.Query, a *query.Answer, share float64) {
+	users := func(n *query.Number) { *n = query.ScaleCount(n.N, float64(n.N), share) }
+	steps := func(list []query.FunnelStep) {
+		for i := range list {
+			users(&list[i].Users)
+			if list[i].Time != nil {
+				for k := range list[i].Time.Histogram {
+					users(&list[i].Time.Histogram[k].Users)
+				}
+			}
+		}
+	}
+	switch {
+	case a.Funnel != nil:
+		steps(a.Funnel.Steps)
+		for _, g := range a.Funnel.Groups {
+			steps(g.Steps)
+		}
+		for _, b := range a.Funnel.Trend {
+			steps(b.Steps)
+		}
+	case a.Retention != nil:
+		for i := range a.Retention.Cohorts {
+			c := &a.Retention.Cohorts[i]
+			users(&c.Size)
+			for k := range c.Periods {
+				users(&c.Periods[k])
+			}
+		}
+	case a.Segment != nil:
+		for i := range a.Segment.Rows {
+			if v := &a.Segment.Rows[i].Value; q.Segment.Measure.Kind == query.Users {
+				n := query.ScaleCount(v.Int, float64(v.Int), share)
+				v.Int, v.Low, v.High, v.Sampled = n.N, float64(n.Low), float64(n.High), n.Sampled
+			}
+		}
+	case a.Cohort != nil:
+		users(&a.Cohort.Users)
+	case a.Paths != nil:
+		for i := range a.Paths.Paths {
+			users(&a.Paths.Paths[i].Users)
+		}
+	}
+}
+
 // text shows a query.
 func text(q *query.Query) string {
 	doc, err := json.Marshal(q)
