@@ -20,7 +20,8 @@ import (
 // Answer reads the rows that the statement gave as the answer of the query. Values
 // are what drivers and JSON decoders make of SQL: nil, bool, integers, floats,
 // json.Number, *big.Int, time.Time, strings (of numbers and dates too), and []any
-// of these. Numbers of a sample are scaled to the whole here.
+// of these. Numbers of a sample are scaled to the whole here. Users who were asked for
+// come with their ids.
 func (s *Statement) Answer(rows [][]any) (*query.Answer, error) {
 	a := &query.Answer{Stats: query.Stats{Sample: share(s.query), Warnings: slices.Clone(s.Warnings)}}
 	r := &reader{sample: share(s.query)}

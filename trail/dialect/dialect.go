@@ -4,7 +4,9 @@
 //
 // Read Compile and Statement, then funnel.go, retention.go, segment.go, cohort.go
 // and paths.go, one for each kind of query; chain.go has the funnels that neither
-// windowFunnel nor joins can express. Table makes the table that they ask.
+// windowFunnel nor joins can express, winner.go finds the chain of a user whose values
+// and times count, trend.go does buckets, and users.go who is behind a number. Table
+// makes the table that they ask.
 //
 // The table is called events. Its columns are user, time and event, then one for
 // each property, by name:
@@ -35,6 +37,7 @@ package dialect
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
@@ -63,8 +66,9 @@ type Statement struct {
 	Dialect Dialect
 	SQL     string // one SELECT, without a semicolon; ends with a newline
 
-	// Warnings tell of properties that the schema does not have. (Events that
-	// no user has done are not known here.)
+	// Warnings tell of properties that the schema does not have, and of steps that
+	// overlap. (Events that no user has done, and labels and groups that the answer
+	// does not have, are not known here.)
 	Warnings []string
 
 	query  *query.Query
@@ -177,7 +181,11 @@ func (c *compiler) unsupported(format string, args ...any) {
 	c.fail(&UnsupportedError{Dialect: c.dialect, Construct: fmt.Sprintf(format, args...)})
 }
 
-func (c *compiler) note(line string) { c.notes = append(c.notes, line) }
+func (c *compiler) note(line string) {
+	if !slices.Contains(c.notes, line) {
+		c.notes = append(c.notes, line)
+	}
+}
 
 func (c *compiler) comments() string {
 	text := ""

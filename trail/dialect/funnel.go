@@ -45,7 +45,7 @@ func (c *compiler) funnel(f *query.Funnel) *selection {
 		return c.windowFunnel(f)
 	case m.StrictOnce && !m.StrictIncrease:
 		return c.onceFunnel(f, m)
-	case plain && f.Bucket == query.NoUnit && !m.StrictOnce && !m.StrictOrder && !m.StrictDeduplication:
+	case plain && !m.StrictOnce && !m.StrictOrder && !m.StrictDeduplication:
 		return c.joinFunnel(f)
 	}
 	return c.chainFunnel(f, m)
@@ -158,33 +158,36 @@ func (c *compiler) windowFunnel(f *query.Funnel) *selection {
 // has an earlier began, so no other event would do better.
 func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 	exists, column := c.same(f)
-	keys, on := []string{"user"}, "e.user = s.user"
+	s, runs := c.runs(f), c.runColumns(f)
+	keys := slices.Clone(runs)
 	if column != "" {
 		keys = append(keys, column+" AS part")
-		on += " AND e.part = s.part"
 	}
-	carried := []string{"e.user"}
-	if column != "" {
-		carried = append(carried, "e.part")
+	parts := c.partColumns(f)
+	carried, on := make([]string, len(parts)), make([]string, len(parts))
+	for i, part := range parts {
+		carried[i], on[i] = "e."+part, "e."+part+" = s."+part
 	}
-	s := &selection{}
-	common := []cond{c.bounds(f.Bounds), c.sample(), exists}
-	for k, step := range f.Steps {
-		where := append([]cond{c.match(step)}, common...)
+	selected := c.query.Users != nil
+	levels := []*selection{{columns: append(slices.Clone(runs), "1 AS level"), from: "runs"}}
+	for k := range f.Steps {
+		where := []cond{c.step(f, k), c.bounds(f.Bounds), c.sample(), exists, c.inRun(f)}
 		if k == 0 {
-			// Counting step 1 from the table reads no times: that saves 20 % of the whole.
-			s.let("users_1", &selection{columns: []string{"count(DISTINCT user) AS n"}, from: table, where: where})
+			if f.Bucket == query.NoUnit && !selected {
+				// Counting step 1 from the table reads no times: that saves 20 % of the whole.
+				s.let("users_1", &selection{columns: []string{"count(DISTINCT user) AS n"}, from: table, where: where})
+			}
 			s.columns = []string{"(SELECT n FROM users_1) AS step_1"}
-			if len(f.Steps) > 1 || c.query.Users != nil {
-				s.let("reached_1", &selection{columns: append(slices.Clone(keys), "time", "time AS began"), from: table, where: where})
+			if len(f.Steps) > 1 || selected {
+				s.let("reached_1", &selection{columns: append(slices.Clone(keys), "time", "time AS began"), from: c.runTable(f), where: where})
 			}
 			continue
 		}
-		events := &selection{columns: append(slices.Clone(keys), "time"), from: table, where: where}
+		events := &selection{columns: append(slices.Clone(keys), "time"), from: c.runTable(f), where: where}
 		chain := &selection{
 			columns: append(slices.Clone(carried), "e.time", "s.began"),
 			from:    fmt.Sprintf("events_%d AS e", k+1),
-			joins:   []string{fmt.Sprintf("ASOF JOIN reached_%d AS s ON %s AND e.time >= s.time", k, on)},
+			joins:   []string{fmt.Sprintf("ASOF JOIN reached_%d AS s ON %s AND e.time >= s.time", k, strings.Join(on, " AND "))},
 		}
 		if !f.NoLimit {
 			chain.where = append(chain.where, is("e.time <= s.began + "+interval(window(f))))
@@ -192,12 +195,17 @@ func (c *compiler) joinFunnel(f *query.Funnel) *selection {
 		if f.Modes.StrictIncrease {
 			chain.where = append(chain.where, is("s.time < e.time"))
 		}
+		reached := fmt.Sprintf("reached_%d", k+1)
 		s.let(fmt.Sprintf("events_%d", k+1), events)
-		s.let(fmt.Sprintf("reached_%d", k+1), chain)
-		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM reached_%d) AS step_%d", k+1, k+1))
+		s.let(reached, chain)
+		s.columns = append(s.columns, fmt.Sprintf("(SELECT count(DISTINCT user) FROM %s) AS step_%d", reached, k+1))
+		levels = append(levels, &selection{columns: append(slices.Clone(runs), fmt.Sprintf("%d AS level", k+1)), from: reached})
 	}
-	if u := c.query.Users; u != nil {
-		s.with = slices.DeleteFunc(s.with, func(n named) bool { return n.name == "users_1" })
+	if f.Bucket != query.NoUnit {
+		s.let("levels", &selection{union: levels})
+		return c.best(s, f)
+	}
+	if u := c.query.Users; selected {
 		s.distinct, s.columns, s.from = true, []string{"user"}, fmt.Sprintf("reached_%d", u.Step)
 		if u.Dropped && u.Step < len(f.Steps) {
 			s.where = []cond{is(fmt.Sprintf("user NOT IN (SELECT user FROM reached_%d)", u.Step+1))}

@@ -17,10 +17,6 @@ func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 		c.unsupported("strict_once with exclusions, a break-down or times, where an event can be two steps,")
 		return &selection{}
 	}
-	if len(f.By) > 0 || f.Times != query.NoTimes {
-		c.unsupported("strict_once with a break-down or times, where an event can be two steps,")
-		return &selection{}
-	}
 	s := c.entries(f, m)
 	s.with[len(s.with)-1].kept = true // ids and places must be the same wherever they are used
 	s.keep("chains_1", &selection{
@@ -67,4 +63,49 @@ func (c *compiler) onceFunnel(f *query.Funnel, m query.Modes) *selection {
 	s.let("chains", &selection{columns: columns, from: "ordered AS o", joins: joins})
 	stops := c.scanned(s, f, m, "chains")
 	return c.concluded(s, f, m, stops)
+}
+
+// walks finds the winning chain where an event can be two steps: it follows every chain
+// from each start, and of those that used the same events by the same time it keeps the
+// one with the smallest times. It returns the name of the entries with t_k.
+func (c *compiler) walks(s *selection, f *query.Funnel, seen cond, where []cond) string {
+	keys := c.partColumns(f)
+	s.keep("seen", &selection{columns: []string{"*"}, from: "levels", where: append(slices.Clone(where), seen)})
+	ends := &selection{}
+	for k := range len(f.Steps) {
+		name := fmt.Sprintf("walks_%d", k+1)
+		walk := &selection{columns: []string{"*", "[ms] AS moments", "[id] AS used"}, from: "seen", where: []cond{is("step = 1")}}
+		if k > 0 {
+			var on []string
+			for _, key := range strings.Split(c.parts(f)+era(f, k), ", ") {
+				on = append(on, "e."+key+" = w."+key)
+			}
+			walk = &selection{
+				columns: []string{
+					"e.*", "list_append(w.moments, e.ms) AS moments",
+					"CASE WHEN e.ms > w.ms THEN [e.id] ELSE list_sort(list_append(w.used, e.id)) END AS used",
+				},
+				from:  "seen AS e",
+				joins: []string{fmt.Sprintf("JOIN walks_%d AS w ON %s", k, strings.Join(on, " AND "))},
+				where: []cond{is(fmt.Sprintf("e.step = %d", k+1)), is("(e.ms > w.ms OR (e.ms = w.ms AND NOT list_contains(w.used, e.id)))")},
+			}
+			if !f.NoLimit {
+				walk.where = append(walk.where, is(fmt.Sprintf("e.ms - w.moments[1] <= %d", window(f))))
+			}
+		}
+		// All that a chain can still reach depends on these: its end, what it used there, its start.
+		s.keep(name, &selection{
+			columns: []string{"* EXCLUDE (moments)", "min(moments) AS moments"}, sub: &selection{columns: []string{"*", "moments[1] AS began"}, sub: walk}, groupBy: []string{"ALL"},
+		})
+		ends.union = append(ends.union, &selection{
+			columns: append(slices.Clone(keys), "moments"), from: name, where: []cond{is(fmt.Sprintf("level = %d", k+1))},
+		})
+	}
+	s.let("won", &selection{columns: append(slices.Clone(keys), "min(moments) AS moments"), sub: ends, groupBy: keys})
+	columns := []string{"levels.*"}
+	for k := range len(f.Steps) {
+		columns = append(columns, fmt.Sprintf("won.moments[%d] AS t_%d", k+1, k+1))
+	}
+	s.let("timed", &selection{columns: columns, from: "levels JOIN won USING (" + strings.Join(keys, ", ") + ")", where: where})
+	return "timed"
 }

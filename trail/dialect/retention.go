@@ -65,7 +65,10 @@ func (c *compiler) retention(q *query.Retention) *selection {
 // came returns what is kept of the returns of a user, the column that has it, and the
 // condition that such a user came in period k.
 func (c *compiler) came(q *query.Retention, period string) (came *selection, kept, each string) {
-	s := &selection{columns: []string{"user"}, from: "returns", where: []cond{is(fmt.Sprintf("%s < %d", period, q.Periods))}, groupBy: []string{"user"}}
+	s := &selection{columns: []string{"user"}, from: "returns", groupBy: []string{"user"}}
+	if q.Every.Unit != query.NoUnit { // else returns has no others
+		s.where = []cond{is(fmt.Sprintf("%s < %d", period, q.Periods))}
+	}
 	switch {
 	case q.Unbounded:
 		s.columns = append(s.columns, "max("+period+") AS last")

@@ -22,6 +22,9 @@ func (c *compiler) segment(q *query.Segment) *selection {
 	if q.Fill && q.Bucket != query.NoUnit {
 		c.note("Buckets without events are added when the rows are read.")
 	}
+	if c.countsRaw(q) {
+		return c.rawCounts(q)
+	}
 	s, column := &selection{from: table, where: c.measured(q)}, ""
 	if q.Measure.Kind > query.Users {
 		column, _, _ = c.column(q.Measure.Property)
@@ -57,20 +60,66 @@ func (c *compiler) segment(q *query.Segment) *selection {
 		s.columns = append(s.columns, c.measure(q.Measure, column)+" AS "+value)
 	}
 	if grouped {
-		order := value + " DESC NULLS LAST"
-		if q.Bucket != query.NoUnit {
-			s.orderBy = append(s.orderBy, names[0])
-			names = names[1:]
-		}
-		if q.Limit > 0 {
-			s.orderBy = append(s.orderBy, "other")
-			names = names[:len(q.By)]
-		}
-		s.orderBy = append(s.orderBy, order)
-		for _, n := range names {
-			s.orderBy = append(s.orderBy, n+" NULLS FIRST")
-		}
+		s.orderBy = segmentOrder(q, names, value)
 	}
+	return s
+}
+
+// segmentOrder returns the order of rows, whose columns before the value have names.
+func segmentOrder(q *query.Segment, names []string, value string) (order []string) {
+	if q.Bucket != query.NoUnit {
+		order = append(order, names[0])
+		names = names[1:]
+	}
+	if q.Limit > 0 {
+		order = append(order, "other")
+		names = names[:len(q.By)]
+	}
+	order = append(order, value+" DESC NULLS LAST")
+	for _, n := range names {
+		order = append(order, n+" NULLS FIRST")
+	}
+	return order
+}
+
+// countsRaw reports whether events are counted by rawCounts.
+func (c *compiler) countsRaw(q *query.Segment) bool {
+	texts := slices.ContainsFunc(q.By, func(p string) bool { return c.schema.Type(p) == event.String })
+	return c.dialect == DuckDB && q.Measure.Kind == query.Count && c.share() == 1 && q.Limit == 0 && (texts || q.Bucket > query.Day)
+}
+
+// rawCounts counts events in DuckDB by the day and by the values as they are, and only
+// then puts together the days of a week or month, and empty strings and NULL. That takes
+// a quarter less time than to compute such groups of each event, of months four fifths.
+func (c *compiler) rawCounts(q *query.Segment) *selection {
+	part, value := c.derived("part"), c.derived("value")
+	inner := &selection{from: table, where: c.measured(q)}
+	s := &selection{sub: inner}
+	var names []string
+	if q.Bucket != query.NoUnit {
+		day, bucket := c.derived("day"), c.derived("bucket")
+		names = append(names, bucket)
+		if q.Bucket > query.Day {
+			inner.columns = append(inner.columns, c.date("time", query.Day, q.Zone)+" AS "+day)
+			s.columns = append(s.columns, c.date(day, q.Bucket, nil)+" AS "+bucket)
+		} else {
+			day = bucket
+			inner.columns = append(inner.columns, c.bucket(s, q.Bucket, q.Zone)+" AS "+bucket)
+			s.columns = append(s.columns, bucket)
+		}
+		inner.groupBy, s.groupBy = append(inner.groupBy, day), append(s.groupBy, bucket)
+	}
+	for i, property := range q.By {
+		group, sql := c.group(property, i+1)
+		if column, _, ok := c.column(property); ok {
+			inner.columns, inner.groupBy = append(inner.columns, column), append(inner.groupBy, column)
+			s.groupBy = append(s.groupBy, group)
+		}
+		names, s.columns = append(names, group), append(s.columns, sql)
+	}
+	inner.columns = append(inner.columns, "count(*) AS "+part)
+	s.columns = append(s.columns, "sum("+part+")::BIGINT AS "+value)
+	s.orderBy = segmentOrder(q, names, value)
 	return s
 }
 
@@ -92,7 +141,7 @@ func (c *compiler) limited(s *selection, q *query.Segment, names []string) []str
 		group := fmt.Sprintf("group_%d", i+1)
 		matched.columns = append(matched.columns, c.groupValue(property)+" AS "+c.derived(group))
 		on[i] = fmt.Sprintf("m.%[1]s IS NOT DISTINCT FROM t.%[1]s", c.derived(group))
-		s.columns = append(s.columns, fmt.Sprintf("CASE WHEN t.%s = 1 THEN m.%s%s END AS of_%s", kept, c.derived(group), c.otherwise(property), group))
+		s.columns = append(s.columns, fmt.Sprintf("CASE WHEN t.%s = 1 THEN m.%s%s END AS of_%s", kept, c.derived(group), c.pick(c.otherwise(property), ""), group))
 		names = append(names, "of_"+group)
 		s.groupBy = append(s.groupBy, "of_"+group)
 	}

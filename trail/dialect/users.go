@@ -59,9 +59,6 @@ func (c *compiler) isGroup(by, columns []string) cond {
 	return all(parts...)
 }
 
-// isText reports whether a property is a string.
-func (c *compiler) isText(property string) bool { return c.schema.Type(property) == event.String }
-
 func usersAnswer(s *Statement, r *reader, rows [][]any, answer *query.Answer) {
 	a := &query.CohortAnswer{Name: s.query.Name, Users: r.users(int64(len(rows)))}
 	for _, row := range rows {

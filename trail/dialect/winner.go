@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -38,32 +39,65 @@ func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops
 	if len(f.By) == 0 && f.Times == query.NoTimes {
 		return c.best(s, f)
 	}
-	scan := []cond{}
+	var seen []cond
 	if stops {
-		scan = append(scan, is("pos < stop"))
+		seen = append(seen, is("pos < stop"))
 	}
 	if n > 1 {
-		scan = append(scan, is(fmt.Sprintf("pos <= coalesce(reached_%d, %d)", n, farAway)))
+		seen = append(seen, is(fmt.Sprintf("pos <= coalesce(reached_%d, %d)", n, farAway)))
 	}
 	where := []cond{is("level > 0")}
 	if f.Bucket != query.NoUnit {
 		where = append(where, is(c.derived("total")+" = 1"))
 	}
+	timed := c.timed(f)
+	if c.dialect == ClickHouse && n+timed > 50 {
+		s.settings = strings.TrimPrefix(s.settings+", max_subquery_depth = 200", ", ")
+	}
+	var from string
+	if m.StrictOnce && !m.StrictIncrease {
+		from, timed = c.walks(s, f, all(seen...), where), n
+	} else if from = c.ends(s, f, m, all(seen...), where); timed == 0 {
+		c.winners(s, f, from, []cond{is("step = 1"), c.reaches(f, "end_1", "ms")}, []string{"ms"})
+		return c.counted(s, f)
+	} else {
+		for k := 1; k <= timed; k++ {
+			s.with = append(s.with, named{fmt.Sprintf("times_%d", k), c.times(f, m, k, from), c.long(k)})
+			from = fmt.Sprintf("times_%d", k)
+		}
+	}
+	times, latest := make([]string, timed), make([]string, timed)
+	for k := range times {
+		times[k] = fmt.Sprintf("t_%d", k+1)
+		latest[timed-k-1] = times[k]
+	}
+	winning := all(is("step = 1"), is("ms = t_1"))
+	switch k := byStep(f); {
+	case len(f.By) == 0 || k == 1:
+	case k == 0:
+		winning = all(is("step = level"), is("ms = coalesce("+strings.Join(latest, ", ")+")"))
+	default:
+		winning = one(all(is(fmt.Sprintf("step = %d", k)), is(fmt.Sprintf("ms = t_%d", k))), all(is(fmt.Sprintf("level < %d", k)), winning))
+	}
+	c.winners(s, f, from, []cond{winning}, times)
+	return c.counted(s, f)
+}
+
+// ends adds end_k of the entries that the scan has seen, from the last step to the first.
+func (c *compiler) ends(s *selection, f *query.Funnel, m query.Modes, seen cond, where []cond) (last string) {
+	n := len(f.Steps)
 	// Values may be those of an event of the same time that the scan did not come to.
-	seen, by := all(scan...), "1"
 	switch k := byStep(f); {
 	case len(f.By) == 0 || k == 1:
 		where, seen = append(where, seen), always
 	case k == 0:
-		by = "level"
 		where = append(where, one(seen, is("step = level")))
 	default:
-		by = strconv.Itoa(k)
-		where = append(where, one(seen, is("step = "+by)))
+		where = append(where, one(seen, is(fmt.Sprintf("step = %d", k))))
 	}
-	last := "CASE WHEN " + all(is("step = level"), seen).String() + " THEN ms"
+	end := "CASE WHEN " + all(is("step = level"), seen).String() + " THEN ms"
 	previous := fmt.Sprintf("ends_%d", n)
-	s.let(previous, &selection{columns: []string{"*", fmt.Sprintf("%s END AS end_%d", last, n)}, from: "levels", where: where})
+	s.let(previous, &selection{columns: []string{"*", fmt.Sprintf("%s END AS end_%d", end, n)}, from: "levels", where: where})
 	frame := after
 	if m.StrictIncrease {
 		frame = afterInTime
@@ -71,36 +105,14 @@ func (c *compiler) concluded(s *selection, f *query.Funnel, m query.Modes, stops
 	for k := n - 1; k >= 1; k-- {
 		next := fmt.Sprintf("min(CASE WHEN step = %d THEN end_%d END) OVER later", k+1, k+1)
 		ends := &selection{
-			columns: []string{"*", fmt.Sprintf("%s WHEN step = %d THEN %s END AS end_%d", last, k, next, k)},
+			columns: []string{"*", fmt.Sprintf("%s WHEN step = %d THEN %s END AS end_%d", end, k, next, k)},
 			from:    previous,
 			window:  []string{fmt.Sprintf("later AS (PARTITION BY %s %s)", c.parts(f)+era(f, k), frame)},
 		}
 		previous = fmt.Sprintf("ends_%d", k)
 		s.with = append(s.with, named{previous, ends, c.long(n - k)})
 	}
-	timed := c.timed(f)
-	if timed == 0 {
-		c.winners(s, f, previous, []cond{is("step = 1"), c.reaches(f, "end_1", "ms")}, []string{"ms"})
-		return c.counted(s, f)
-	}
-	times := make([]string, timed)
-	for k := 1; k <= timed; k++ {
-		s.with = append(s.with, named{fmt.Sprintf("times_%d", k), c.times(f, m, k, previous), c.long(k)})
-		previous = fmt.Sprintf("times_%d", k)
-		times[k-1] = fmt.Sprintf("t_%d", k)
-	}
-	latest := slices.Clone(times)
-	slices.Reverse(latest)
-	winning := all(is("step = 1"), is("ms = t_1"))
-	switch by {
-	case "1":
-	case "level":
-		winning = all(is("step = level"), is("ms = coalesce("+strings.Join(latest, ", ")+")"))
-	default:
-		winning = one(all(is("step = "+by), is("ms = t_"+by)), all(is("level < "+by), winning))
-	}
-	c.winners(s, f, previous, []cond{winning}, times)
-	return c.counted(s, f)
+	return previous
 }
 
 // timed returns of how many steps the times are needed to tell which chain wins, and
@@ -197,7 +209,7 @@ func (c *compiler) winners(s *selection, f *query.Funnel, from string, winning [
 
 // otherwise returns the ELSE that makes a value of a property missing.
 func (c *compiler) otherwise(property string) string {
-	if strings.HasPrefix(c.value(property), "''") || c.isText(property) {
+	if _, t, ok := c.column(property); !ok || t == event.String {
 		return " ELSE ''"
 	}
 	return ""

@@ -5,7 +5,7 @@ WITH
             user,
             item AS part,
             toUnixTimestamp64Milli(time) AS ms,
-            toString(country) AS value,
+            toString(country) AS value_1,
             CASE
                 WHEN event = 'view' THEN 1
                 WHEN event = 'cart' THEN 2
@@ -90,24 +90,45 @@ WITH
         FROM ends_2
         WINDOW later AS (PARTITION BY user, part ORDER BY ms DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     ),
+    times_1 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 1 AND end_1 - ms <= 86400000 THEN ms END) OVER whole AS t_1
+        FROM ends_1
+        WINDOW whole AS (PARTITION BY user, part)
+    ),
+    times_2 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 2 AND ms > t_1 AND end_2 - t_1 <= 86400000 THEN ms END) OVER whole AS t_2
+        FROM times_1
+        WINDOW whole AS (PARTITION BY user, part)
+    ),
+    times_3 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 3 AND ms > t_2 AND end_3 - t_1 <= 86400000 THEN ms END) OVER whole AS t_3
+        FROM times_2
+        WINDOW whole AS (PARTITION BY user, part)
+    ),
     winners AS (
         SELECT
             user,
             level,
-            value,
-            row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value NULLS FIRST) AS place
-        FROM ends_1
+            value_1,
+            row_number() OVER (PARTITION BY user ORDER BY level DESC, t_1, t_2, t_3, value_1 NULLS FIRST) AS place
+        FROM times_3
         WHERE step = 1
-          AND end_1 - ms <= 86400000
+          AND ms = t_1
     )
 SELECT
-    grouping(value) AS total,
-    value,
+    grouping(value_1) AS total,
+    value_1,
     countIf(level >= 1) AS step_1,
     countIf(level >= 2) AS step_2,
     countIf(level >= 3) AS step_3
 FROM winners
 WHERE place = 1
-GROUP BY GROUPING SETS ((), (value))
-ORDER BY total DESC, step_1 DESC, value NULLS FIRST
+GROUP BY GROUPING SETS ((), (value_1))
+ORDER BY total DESC, step_1 DESC, value_1 NULLS FIRST
 LIMIT 1001

@@ -1,11 +1,6 @@
 -- Times are given to windowFunnel in milliseconds since 1900.
-SELECT
-    countIf(level >= 1) AS step_1,
-    countIf(level >= 2) AS step_2,
-    countIf(level >= 3) AS step_3
-FROM (
-    SELECT user, max(part) AS level
-    FROM (
+WITH
+    levels AS (
         SELECT
             user,
             windowFunnel(86400000)(
@@ -13,11 +8,19 @@ FROM (
                 event = 'view',
                 event = 'cart',
                 event = 'purchase'
-            ) AS part
+            ) AS level
         FROM events
         WHERE event IN ('view', 'cart', 'purchase')
           AND item != ''
         GROUP BY user, item
+    ),
+    users AS (
+        SELECT user, max(level) AS best
+        FROM levels
+        GROUP BY user
     )
-    GROUP BY user
-)
+SELECT
+    countIf(best >= 1) AS step_1,
+    countIf(best >= 2) AS step_2,
+    countIf(best >= 3) AS step_3
+FROM users

@@ -8,35 +8,32 @@ WITH
         GROUP BY user
     ),
     returns AS (
-        SELECT
-            user,
-            began,
-            toInt32(toDate32(time)) - toInt32(toDate32(began)) AS period
+        SELECT user, toInt32(toDate32(time)) - toInt32(toDate32(began)) AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'visit'
           AND time >= began
     ),
-    sizes AS (
-        SELECT toStartOfMonth(began) AS cohort, count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT user, toStartOfMonth(began) AS cohort, period AS in_period
+        SELECT user, groupUniqArray(period) AS came_in
         FROM returns
         WHERE period < 70
-        GROUP BY user, cohort, in_period
+        GROUP BY user
     ),
     periods AS (
         SELECT number AS k
         FROM numbers(70)
+    ),
+    counted AS (
+        SELECT toStartOfMonth(began) AS cohort, came_in, count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, came_in
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n) AS users,
     k AS period,
-    countIf(in_period = k) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    sumIf(n, has(came_in, k)) AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k
 SETTINGS enable_extended_results_for_datetime_functions = 1, join_use_nulls = 1

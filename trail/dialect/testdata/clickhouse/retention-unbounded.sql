@@ -8,34 +8,32 @@ WITH
     returns AS (
         SELECT
             user,
-            began,
             intDiv(toUnixTimestamp64Milli(time) - toUnixTimestamp64Milli(began), 604800000) AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'open'
           AND time >= began
           AND toUnixTimestamp64Milli(time) - toUnixTimestamp64Milli(began) < 2419200000
     ),
-    sizes AS (
-        SELECT toMonday(began) AS cohort, count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT user, toMonday(began) AS cohort, max(period) AS last
+        SELECT user, max(period) AS last
         FROM returns
-        WHERE period < 4
-        GROUP BY user, cohort
+        GROUP BY user
     ),
     periods AS (
         SELECT number AS k
         FROM numbers(4)
+    ),
+    counted AS (
+        SELECT toMonday(began) AS cohort, last, count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, last
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n) AS users,
     k AS period,
-    countIf(last >= k) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    sumIf(n, ifNull(last >= k, false)) AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k
 SETTINGS enable_extended_results_for_datetime_functions = 1, join_use_nulls = 1

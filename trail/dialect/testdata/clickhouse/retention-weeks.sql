@@ -8,36 +8,35 @@ WITH
     returns AS (
         SELECT
             user,
-            began,
-            intDiv(toInt32(toMonday(toTimeZone(time, 'Asia/Seoul'))) + 3, 7) - intDiv(toInt32(toMonday(toTimeZone(began, 'Asia/Seoul'))) + 3, 7) AS period
+            intDiv(toInt32(toDate32(toTimeZone(time, 'Asia/Seoul'))) + 719169, 7) - intDiv(toInt32(toDate32(toTimeZone(began, 'Asia/Seoul'))) + 719169, 7) AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'purchase'
           AND time >= began
     ),
-    sizes AS (
-        SELECT toMonday(toTimeZone(began, 'Asia/Seoul')) AS cohort, count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT
-            user,
-            toMonday(toTimeZone(began, 'Asia/Seoul')) AS cohort,
-            groupBitOr(bitShiftLeft(toUInt64(1), period)) AS bits
+        SELECT user, groupBitOr(bitShiftLeft(toUInt64(1), period)) AS bits
         FROM returns
         WHERE period < 6
-        GROUP BY user, cohort
+        GROUP BY user
     ),
     periods AS (
         SELECT number AS k
         FROM numbers(6)
+    ),
+    counted AS (
+        SELECT
+            toMonday(toTimeZone(began, 'Asia/Seoul')) AS cohort,
+            bits,
+            count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, bits
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n) AS users,
     k AS period,
-    countIf(bitTest(bits, k)) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    sumIf(n, ifNull(bitTest(bits, k), 0)) AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k
 SETTINGS enable_extended_results_for_datetime_functions = 1, join_use_nulls = 1

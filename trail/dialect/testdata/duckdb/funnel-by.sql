@@ -4,7 +4,7 @@ WITH
         SELECT
             user,
             epoch_ms(time) AS ms,
-            coalesce(country, '') AS value,
+            coalesce(country, '') AS value_1,
             CASE
                 WHEN event = 'view' THEN 1
                 WHEN event = 'cart' THEN 2
@@ -79,20 +79,20 @@ WITH
         SELECT
             user,
             level,
-            value,
-            row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value NULLS FIRST) AS place
+            value_1,
+            row_number() OVER (PARTITION BY user ORDER BY level DESC, ms, value_1 NULLS FIRST) AS place
         FROM ends_1
         WHERE step = 1
           AND end_1 - ms <= 604800000
     )
 SELECT
-    grouping(value) AS total,
-    value,
+    grouping(value_1) AS total,
+    value_1,
     count(*) FILTER (level >= 1) AS step_1,
     count(*) FILTER (level >= 2) AS step_2,
     count(*) FILTER (level >= 3) AS step_3
 FROM winners
 WHERE place = 1
-GROUP BY GROUPING SETS ((), (value))
-ORDER BY total DESC, step_1 DESC, value NULLS FIRST
+GROUP BY GROUPING SETS ((), (value_1))
+ORDER BY total DESC, step_1 DESC, value_1 NULLS FIRST
 LIMIT 1001

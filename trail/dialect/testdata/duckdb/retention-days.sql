@@ -10,32 +10,31 @@ WITH
     returns AS (
         SELECT
             user,
-            began,
-            date_diff('day', DATE '1970-01-01', date_trunc('day', time)::DATE) - date_diff('day', DATE '1970-01-01', date_trunc('day', began)::DATE) AS period
+            (time::DATE - DATE '1970-01-01') - (began::DATE - DATE '1970-01-01') AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'visit'
           AND time >= began
     ),
-    sizes AS (
-        SELECT date_trunc('month', began)::DATE AS cohort, count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT user, date_trunc('month', began)::DATE AS cohort, period AS in_period
+        SELECT user, list_distinct(list(period)) AS came_in
         FROM returns
         WHERE period < 70
-        GROUP BY user, cohort, in_period
+        GROUP BY user
     ),
     periods AS (
         SELECT range AS k
         FROM range(70)
+    ),
+    counted AS (
+        SELECT date_trunc('month', began)::DATE AS cohort, came_in, count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, came_in
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n)::BIGINT AS users,
     k AS period,
-    count(*) FILTER (in_period = k) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    coalesce(sum(n) FILTER (list_contains(came_in, k)), 0)::BIGINT AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k

@@ -8,37 +8,34 @@ WITH
     returns AS (
         SELECT
             user,
-            began,
-            date_diff('day', DATE '1969-12-29', date_trunc('week', timezone('Asia/Seoul', timezone('UTC', time)))::DATE) // 7 - date_diff('day', DATE '1969-12-29', date_trunc('week', timezone('Asia/Seoul', timezone('UTC', began)))::DATE) // 7 AS period
+            (((timezone('Asia/Seoul', timezone('UTC', time))::DATE - DATE '1970-01-01') + 719169) // 7) - (((timezone('Asia/Seoul', timezone('UTC', began))::DATE - DATE '1970-01-01') + 719169) // 7) AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'purchase'
           AND time >= began
     ),
-    sizes AS (
-        SELECT
-            date_trunc('week', timezone('Asia/Seoul', timezone('UTC', began)))::DATE AS cohort,
-            count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT
-            user,
-            date_trunc('week', timezone('Asia/Seoul', timezone('UTC', began)))::DATE AS cohort,
-            bit_or(1::BIGINT << period::INTEGER) AS bits
+        SELECT user, bit_or(1::BIGINT << period::INTEGER) AS bits
         FROM returns
         WHERE period < 6
-        GROUP BY user, cohort
+        GROUP BY user
     ),
     periods AS (
         SELECT range AS k
         FROM range(6)
+    ),
+    counted AS (
+        SELECT
+            date_trunc('week', timezone('Asia/Seoul', timezone('UTC', began)))::DATE AS cohort,
+            bits,
+            count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, bits
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n)::BIGINT AS users,
     k AS period,
-    count(*) FILTER ((bits >> k::INTEGER) & 1 = 1) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    coalesce(sum(n) FILTER ((bits >> k::INTEGER) & 1 = 1), 0)::BIGINT AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k

@@ -6,35 +6,31 @@ WITH
         GROUP BY user
     ),
     returns AS (
-        SELECT user, began, (epoch_ms(time) - epoch_ms(began)) // 604800000 AS period
+        SELECT user, (epoch_ms(time) - epoch_ms(began)) // 604800000 AS period
         FROM events JOIN starts USING (user)
         WHERE event = 'open'
           AND time >= began
           AND time < began + INTERVAL 56 DAY
     ),
-    sizes AS (
-        SELECT date_trunc('week', began)::DATE AS cohort, count(*) AS size
-        FROM starts
-        GROUP BY cohort
-    ),
     came AS (
-        SELECT
-            user,
-            date_trunc('week', began)::DATE AS cohort,
-            bit_or(1::BIGINT << period::INTEGER) AS bits
+        SELECT user, bit_or(1::BIGINT << period::INTEGER) AS bits
         FROM returns
-        WHERE period < 8
-        GROUP BY user, cohort
+        GROUP BY user
     ),
     periods AS (
         SELECT range AS k
         FROM range(8)
+    ),
+    counted AS (
+        SELECT date_trunc('week', began)::DATE AS cohort, bits, count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, bits
     )
 SELECT
     cohort,
-    any_value(size) AS users,
+    sum(n)::BIGINT AS users,
     k AS period,
-    count(*) FILTER ((bits >> k::INTEGER) & 1 = 1) AS returned
-FROM sizes CROSS JOIN periods LEFT JOIN came USING (cohort)
+    coalesce(sum(n) FILTER ((bits >> k::INTEGER) & 1 = 1), 0)::BIGINT AS returned
+FROM counted CROSS JOIN periods
 GROUP BY cohort, k
 ORDER BY cohort, k

@@ -1,12 +1,13 @@
-SELECT
-    date_trunc('day', time)::DATE AS bucket,
-    nullif(country, '') AS group_1,
-    count(*) AS value
-FROM events
-WHERE event = 'purchase'
-  AND campaign != ''
-  AND price >= 20
-  AND price <= 70
-  AND time < TIMESTAMP '2026-01-19 00:00:00'
+SELECT bucket, nullif(country, '') AS group_1, sum(part)::BIGINT AS value
+FROM (
+    SELECT time::DATE AS bucket, country, count(*) AS part
+    FROM events
+    WHERE event = 'purchase'
+      AND campaign != ''
+      AND price >= 20
+      AND price <= 70
+      AND time < TIMESTAMP '2026-01-19 00:00:00'
+    GROUP BY bucket, country
+)
 GROUP BY bucket, group_1
 ORDER BY bucket, value DESC NULLS LAST, group_1 NULLS FIRST

@@ -1,0 +1,42 @@
+WITH
+    starts AS (
+        SELECT user, min(time) AS began
+        FROM events
+        WHERE event = 'signup'
+        GROUP BY user
+    ),
+    returns AS (
+        SELECT
+            user,
+            intDiv(toInt32(toDate32(toTimeZone(time, 'America/New_York'))) + 719170, 7) - intDiv(toInt32(toDate32(toTimeZone(began, 'America/New_York'))) + 719170, 7) AS period
+        FROM events JOIN starts USING (user)
+        WHERE event = 'open'
+          AND time >= began
+    ),
+    came AS (
+        SELECT user, groupBitOr(bitShiftLeft(toUInt64(1), period)) AS bits
+        FROM returns
+        WHERE period < 8
+        GROUP BY user
+    ),
+    periods AS (
+        SELECT number AS k
+        FROM numbers(8)
+    ),
+    counted AS (
+        SELECT
+            toStartOfWeek(toTimeZone(began, 'America/New_York'), 0) AS cohort,
+            bits,
+            count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, bits
+    )
+SELECT
+    cohort,
+    sum(n) AS users,
+    k AS period,
+    sumIf(n, ifNull(bitTest(bits, k), 0)) AS returned
+FROM counted CROSS JOIN periods
+GROUP BY cohort, k
+ORDER BY cohort, k
+SETTINGS enable_extended_results_for_datetime_functions = 1, join_use_nulls = 1

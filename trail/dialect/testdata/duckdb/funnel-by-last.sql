@@ -1,0 +1,124 @@
+-- One row for all users (total = 1), then one for each group.
+WITH
+    entries AS (
+        SELECT
+            user,
+            epoch_ms(time) AS ms,
+            coalesce(item, '') AS value_1,
+            coalesce(country, '') AS value_2,
+            CASE
+                WHEN event = 'view' THEN 1
+                WHEN event = 'cart' THEN 2
+                WHEN event = 'purchase' THEN 3
+            END AS step
+        FROM events
+        WHERE event IN ('view', 'cart', 'purchase')
+    ),
+    ordered AS (
+        SELECT *, row_number() OVER (PARTITION BY user ORDER BY ms, step) AS pos
+        FROM entries
+    ),
+    chains_1 AS (
+        SELECT *, CASE WHEN step = 1 THEN ms END AS began_1
+        FROM ordered
+    ),
+    chains_2 AS (
+        SELECT
+            *,
+            CASE WHEN step = 2 AND ms - max(began_1) OVER earlier <= 604800000 THEN max(began_1) OVER earlier END AS began_2
+        FROM chains_1
+        WINDOW earlier AS (PARTITION BY user ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    chains_3 AS (
+        SELECT
+            *,
+            CASE WHEN step = 3 AND ms - max(began_2) OVER earlier <= 604800000 THEN max(began_2) OVER earlier END AS began_3
+        FROM chains_2
+        WINDOW earlier AS (PARTITION BY user ORDER BY pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    reached AS (
+        SELECT
+            *,
+            min(CASE WHEN began_1 IS NOT NULL THEN pos END) OVER whole AS reached_1,
+            min(CASE WHEN began_2 IS NOT NULL THEN pos END) OVER whole AS reached_2,
+            min(CASE WHEN began_3 IS NOT NULL THEN pos END) OVER whole AS reached_3
+        FROM chains_3
+        WINDOW whole AS (PARTITION BY user)
+    ),
+    levels AS (
+        SELECT
+            *,
+            CASE
+                WHEN reached_3 IS NOT NULL THEN 3
+                WHEN reached_2 IS NOT NULL THEN 2
+                WHEN reached_1 IS NOT NULL THEN 1
+                ELSE 0
+            END AS level
+        FROM reached
+    ),
+    ends_3 AS (
+        SELECT
+            *,
+            CASE WHEN step = level AND pos <= coalesce(reached_3, 9223372036854775807) THEN ms END AS end_3
+        FROM levels
+        WHERE level > 0
+          AND (pos <= coalesce(reached_3, 9223372036854775807) OR step = level)
+    ),
+    ends_2 AS (
+        SELECT
+            *,
+            CASE WHEN step = level AND pos <= coalesce(reached_3, 9223372036854775807) THEN ms WHEN step = 2 THEN min(CASE WHEN step = 3 THEN end_3 END) OVER later END AS end_2
+        FROM ends_3
+        WINDOW later AS (PARTITION BY user ORDER BY pos DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    ends_1 AS (
+        SELECT
+            *,
+            CASE WHEN step = level AND pos <= coalesce(reached_3, 9223372036854775807) THEN ms WHEN step = 1 THEN min(CASE WHEN step = 2 THEN end_2 END) OVER later END AS end_1
+        FROM ends_2
+        WINDOW later AS (PARTITION BY user ORDER BY pos DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ),
+    times_1 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 1 AND end_1 - ms <= 604800000 THEN ms END) OVER whole AS t_1
+        FROM ends_1
+        WINDOW whole AS (PARTITION BY user)
+    ),
+    times_2 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 2 AND ms >= t_1 AND end_2 - t_1 <= 604800000 THEN ms END) OVER whole AS t_2
+        FROM times_1
+        WINDOW whole AS (PARTITION BY user)
+    ),
+    times_3 AS (
+        SELECT
+            *,
+            min(CASE WHEN step = 3 AND ms >= t_2 AND end_3 - t_1 <= 604800000 THEN ms END) OVER whole AS t_3
+        FROM times_2
+        WINDOW whole AS (PARTITION BY user)
+    ),
+    winners AS (
+        SELECT
+            user,
+            level,
+            value_1,
+            value_2,
+            row_number() OVER (PARTITION BY user ORDER BY level DESC, t_1, t_2, t_3, value_1 NULLS FIRST, value_2 NULLS FIRST) AS place
+        FROM times_3
+        WHERE step = level
+          AND ms = coalesce(t_3, t_2, t_1)
+    )
+SELECT
+    grouping(value_1) AS total,
+    value_1,
+    value_2,
+    count(*) FILTER (level >= 1) AS step_1,
+    count(*) FILTER (level >= 2) AS step_2,
+    count(*) FILTER (level >= 3) AS step_3
+FROM winners
+WHERE place = 1
+GROUP BY GROUPING SETS ((), (value_1, value_2))
+ORDER BY total DESC, step_1 DESC, value_1 NULLS FIRST, value_2 NULLS FIRST
+LIMIT 11

@@ -1,0 +1,41 @@
+WITH
+    starts AS (
+        SELECT user, min(time) AS began
+        FROM events
+        WHERE event = 'signup'
+        GROUP BY user
+    ),
+    returns AS (
+        SELECT
+            user,
+            (((timezone('America/New_York', timezone('UTC', time))::DATE - DATE '1970-01-01') + 719170) // 7) - (((timezone('America/New_York', timezone('UTC', began))::DATE - DATE '1970-01-01') + 719170) // 7) AS period
+        FROM events JOIN starts USING (user)
+        WHERE event = 'open'
+          AND time >= began
+    ),
+    came AS (
+        SELECT user, bit_or(1::BIGINT << period::INTEGER) AS bits
+        FROM returns
+        WHERE period < 8
+        GROUP BY user
+    ),
+    periods AS (
+        SELECT range AS k
+        FROM range(8)
+    ),
+    counted AS (
+        SELECT
+            (date_trunc('week', timezone('America/New_York', timezone('UTC', began))::DATE + 1)::DATE - 1) AS cohort,
+            bits,
+            count(*) AS n
+        FROM starts LEFT JOIN came USING (user)
+        GROUP BY cohort, bits
+    )
+SELECT
+    cohort,
+    sum(n)::BIGINT AS users,
+    k AS period,
+    coalesce(sum(n) FILTER ((bits >> k::INTEGER) & 1 = 1), 0)::BIGINT AS returned
+FROM counted CROSS JOIN periods
+GROUP BY cohort, k
+ORDER BY cohort, k
