@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,11 +42,24 @@ func seeds(t *testing.T) uint64 {
 
 // TestAgree asks random questions three times: the reference, a store, and DuckDB
 // by the SQL that the question compiles to. All answers must be equal.
-func TestAgree(t *testing.T) {
+func TestAgree(t *testing.T) { agree(t, trailtest.DrawOptions{}, true) }
+
+// TestAgreeNew asks what the draw of TestAgree leaves out, the reference and DuckDB.
+func TestAgreeNew(t *testing.T) {
+	asked := agree(t, trailtest.DrawOptions{New: "all"}, false)
+	for _, what := range []string{"several properties", "another step", "other", "limit", "times", "trend", "weeks from Sunday", "users"} {
+		if asked[what] == 0 {
+			t.Errorf("no question asked for %s", what)
+		}
+	}
+}
+
+// agree returns how many questions DuckDB was asked, by kind and by what they ask for.
+func agree(t *testing.T, draw trailtest.DrawOptions, withStore bool) (asked map[string]int) {
 	asked, refused := map[string]int{}, map[string]int{}
 	n := seeds(t)
 	for seed := range n {
-		c := trailtest.Draw(seed, trailtest.DrawOptions{New: "all"})
+		c := trailtest.Draw(seed, draw)
 		store := fill(t, c)
 		for i, f := range c.Schema {
 			// Of numbers that all came as integers the store cannot know more.
@@ -56,7 +70,6 @@ func TestAgree(t *testing.T) {
 		db := load(t, c)
 		for i, q := range c.Queries {
 			if err := q.Check(); err != nil {
-				if q.Users != nil { continue }
 				t.Fatalf("seed %d, query %d: %v", seed, i, err)
 			}
 			want, err := trailtest.Answer(c.Events, c.Schema, q, c.Cohorts)
@@ -71,7 +84,9 @@ func TestAgree(t *testing.T) {
 			} else if err != nil {
 				t.Fatalf("seed %d, query %d: %v", seed, i, err)
 			}
-			asked[kind(q)]++
+			for _, what := range asks(q) {
+				asked[what]++
+			}
 			got, err := ask(t, db, s)
 			if err == nil {
 				err = trailtest.Equal(want, got, tolerance)
@@ -79,7 +94,7 @@ func TestAgree(t *testing.T) {
 			if err != nil {
 				t.Errorf("seed %d, query %d (%s), reference and DuckDB: %v\n%s", seed, i, kind(q), err, s.SQL)
 			}
-			if os.Getenv("NOSTORE") != "" {
+			if !withStore {
 				continue
 			}
 			got, err = store.Query(t.Context(), q, trail.QueryOptions{})
@@ -95,6 +110,32 @@ func TestAgree(t *testing.T) {
 		}
 	}
 	t.Logf("seeds 0 to %d (TRAIL_SEEDS sets how many): asked %v, refused by the compiler %v", n-1, asked, refused)
+	return asked
+}
+
+// asks returns the kind of a question and what it asks for besides.
+func asks(q *query.Query) []string {
+	list := []string{kind(q)}
+	add := func(what string, is bool) {
+		if is {
+			list = append(list, what)
+		}
+	}
+	add("users", q.Users != nil)
+	if f := q.Funnel; f != nil {
+		add("several properties", len(f.By) > 1)
+		add("another step", f.ByStep > 1 || f.ByStep == query.LastStep)
+		add("other", f.Other)
+		add("times", f.Times != query.NoTimes)
+		add("trend", f.Bucket != query.NoUnit)
+		add("weeks from Sunday", f.Bucket == query.WeekSunday)
+	}
+	if s := q.Segment; s != nil {
+		add("other", s.Other)
+		add("limit", s.Limit > 0)
+		add("weeks from Sunday", s.Bucket == query.WeekSunday)
+	}
+	return list
 }
 
 // ask has DuckDB answer a statement.
@@ -131,12 +172,12 @@ func TestShop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var csv strings.Builder
-	if err := trailtest.WriteSample(&csv); err != nil {
+	var text strings.Builder
+	if err := trailtest.WriteSample(&text); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "shop.csv")
-	if err := os.WriteFile(file, []byte(csv.String()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	store, err := trail.Open(filepath.Join(t.TempDir(), "store"), trail.Options{NoSync: true, Log: slog.New(slog.DiscardHandler)})
@@ -166,6 +207,7 @@ func TestShop(t *testing.T) {
 	if rows != 2019 {
 		t.Errorf("got %d rows from the exported file, want 2019", rows)
 	}
+	events := shop(t, text.String())
 	compared := 0
 	for _, part := range strings.Split(string(src), "\n== ")[1:] {
 		name, doc, _ := strings.Cut(part, "\n")
@@ -182,7 +224,7 @@ func TestShop(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		want, err := store.Query(t.Context(), q, trail.QueryOptions{})
+		want, err := trailtest.Answer(events, store.Schema(), q, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,16 +233,46 @@ func TestShop(t *testing.T) {
 			err = trailtest.Equal(want, got, tolerance)
 		}
 		if err != nil {
-			t.Errorf("%s: store and DuckDB: %v\n%s", name, err, s.SQL)
+			t.Errorf("%s: reference and DuckDB: %v\n%s", name, err, s.SQL)
 		}
 		compared++
 	}
-	if compared < 36 {
-		t.Errorf("compared %d answers, want 36 or more", compared)
+	if compared < 60 {
+		t.Errorf("compared %d answers, want 60 or more", compared)
 	}
 	if err := errors.Join(db.Close(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// shop reads the events of the small shop; prices are numbers, all else is text.
+func shop(t *testing.T, text string) []event.Event {
+	t.Helper()
+	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []event.Event
+	for _, line := range lines[1:] {
+		at, err := time.Parse(time.RFC3339, line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := event.Event{User: line[0], Time: at.UnixMilli(), Name: line[2]}
+		for i, name := range lines[0][3:] {
+			value := event.StringOf(line[3+i])
+			if name == "price" && line[3+i] != "" {
+				price, err := strconv.ParseFloat(line[3+i], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				value = event.FloatOf(price)
+			}
+			e.Properties = append(e.Properties, event.Property{Name: name, Value: value})
+		}
+		events = append(events, e)
+	}
+	return events
 }
 
 func kind(q *query.Query) string {
