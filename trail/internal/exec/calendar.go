@@ -11,7 +11,7 @@ import (
 )
 
 // floor returns the beginning of the calendar unit that a time is in, in the
-// zone of the time. Weeks begin on Monday.
+// zone of the time.
 func floor(t time.Time, unit query.Unit) time.Time {
 	y, m, d := t.Date()
 	switch unit {
@@ -21,6 +21,8 @@ func floor(t time.Time, unit query.Unit) time.Time {
 		return t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
 	case query.Week:
 		d -= (int(t.Weekday()) + 6) % 7
+	case query.WeekSunday:
+		d -= int(t.Weekday())
 	case query.Month:
 		d = 1
 	}
@@ -56,7 +58,7 @@ func next(t time.Time, unit query.Unit) time.Time {
 		return nextClock(t, time.Minute, unit)
 	case query.Hour:
 		return nextClock(t, time.Hour, unit)
-	case query.Week:
+	case query.Week, query.WeekSunday:
 		return dayStart(y, m, d+7, t.Location())
 	case query.Month:
 		return dayStart(y, m+1, 1, t.Location())
@@ -141,6 +143,28 @@ func (c *calendar) label(i int) string {
 		return t.Format(time.RFC3339)
 	}
 	return t.Format(time.DateOnly)
+}
+
+// labelled returns the times of the unit with a label, the end excluded. If there is no
+// such unit, both are later than all events.
+func labelled(label string, unit query.Unit, zone *time.Location) (from, to int64) {
+	zone = cmp.Or(zone, time.UTC)
+	layout := time.DateOnly
+	if unit == query.Minute || unit == query.Hour {
+		layout = time.RFC3339
+	}
+	t, err := time.Parse(layout, label)
+	if layout == time.DateOnly {
+		y, m, d := t.Date()
+		t = dayStart(y, m, d, zone)
+	}
+	t = t.In(zone)
+	changed, _ := t.ZoneBounds() // where a unit may begin, too
+	c := calendar{starts: []int64{t.UnixMilli()}, zone: zone, unit: unit}
+	if err != nil || c.label(0) != label || !floor(t, unit).Equal(t) && !changed.Equal(t) {
+		return math.MaxInt64, math.MaxInt64
+	}
+	return t.UnixMilli(), next(t, unit).UnixMilli()
 }
 
 // A bucketIndex finds the units of a segment's times without a division: a time's offset

@@ -1,11 +1,8 @@
 package exec
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
@@ -13,20 +10,15 @@ import (
 // A cohort finds users by how often they did things. Its matchers are those of
 // Did, then those of DidNot.
 type cohort struct {
-	name   string
+	listing
 	limits []limit // by matcher
-	users  bool    // they are listed
-	ids    bool
-
-	count int64
-	found []query.User
 }
 
 // A limit is how often something must be done.
 type limit struct{ least, most int }
 
 func (b *builder) cohort(q *query.Query) kernel {
-	c := &cohort{name: q.Name, users: b.opt.Users || b.opt.IDs, ids: b.opt.IDs}
+	c := &cohort{listing: b.listing(q)}
 	lo, hi := b.bounds(q.Cohort.Bounds)
 	for i, list := range [][]query.Did{q.Cohort.Did, q.Cohort.DidNot} {
 		for _, d := range list {
@@ -62,22 +54,14 @@ func (c *cohort) settle(*plan) error { return nil }
 func (c *cohort) need() need { return need{} }
 
 func (c *cohort) fork(w *worker) fold {
-	return &cohortFold{cohort: c, w: w, counts: make([]int, len(c.limits))}
-}
-
-func (c *cohort) answer(p *plan) (*query.Answer, error) {
-	slices.SortFunc(c.found, func(a, b query.User) int { return cmp.Compare(a.Hash, b.Hash) })
-	return &query.Answer{Cohort: &query.CohortAnswer{Name: c.name, Users: p.users(c.count), Found: c.found}}, nil
+	return &cohortFold{cohort: c, lister: lister{to: &c.listing, w: w}, counts: make([]int, len(c.limits))}
 }
 
 // A cohortFold is the fold of a cohort.
 type cohortFold struct {
 	*cohort
-	w      *worker
+	lister
 	counts []int // by matcher, of one user
-	count  int64
-	found  []query.User
-	held   int
 }
 
 func (c *cohortFold) shard(views []*view) error {
@@ -96,11 +80,8 @@ func (c *cohortFold) shard(views []*view) error {
 		if !c.holds() {
 			continue
 		}
-		c.count++
-		if c.users {
-			if err := c.list(&u.parts[0]); err != nil {
-				return err
-			}
+		if err := c.add(&u.parts[0]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -115,26 +96,7 @@ func (c *cohortFold) holds() bool {
 	return true
 }
 
-// list notes a user.
-func (c *cohortFold) list(p *part) error {
-	user := query.User{Hash: p.hashes[p.at]}
-	if c.ids {
-		id, err := p.seg.UserID(p.UserLo + p.at)
-		if err != nil {
-			return err
-		}
-		user.ID = strings.Clone(id) // it may be the map's
-	}
-	c.found = append(c.found, user)
-	if grown := cap(c.found) - c.held; grown > 0 {
-		c.held += grown
-		return c.w.held.take(int64(grown) * 40)
-	}
-	return nil
-}
-
 func (c *cohortFold) join() error {
-	c.cohort.count += c.count
-	c.cohort.found = append(c.cohort.found, c.found...)
+	c.lister.join()
 	return nil
 }

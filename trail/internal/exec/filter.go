@@ -36,7 +36,7 @@ type test struct {
 func missingPasses(t *query.Test) bool {
 	empty := slices.ContainsFunc(t.Literals, func(l query.Literal) bool { return l.Text == "" })
 	switch t.Op {
-	case query.Missing:
+	case query.Missing, query.NotContains, query.NotMatches:
 		return true
 	case query.Eq, query.In:
 		return empty
@@ -129,7 +129,7 @@ func (b *builder) test(q *query.Test) (*test, error) {
 		return t, nil
 	}
 	switch {
-	case q.Op >= query.Contains && q.Op <= query.Matches && t.typ != event.String:
+	case q.Op >= query.Contains && q.Op <= query.NotMatches && t.typ != event.String:
 		return nil, errorAt(q.Pos, "such tests are for strings", "%s is %s, not a string", q.Property, typeName(t.typ))
 	case q.Op >= query.Gt && q.Op <= query.Between && t.typ == event.Bool:
 		return nil, errorAt(q.Pos, "compare with true or false", "%s is a boolean, which has no order", q.Property)
@@ -162,11 +162,11 @@ func (t *test) compile(q *query.Test) error {
 	}
 	text := q.Literals[0].Text
 	switch t.op {
-	case query.Contains:
+	case query.Contains, query.NotContains:
 		t.match = func(s string) bool { return strings.Contains(s, text) }
 	case query.Suffix:
 		t.match = func(s string) bool { return strings.HasSuffix(s, text) }
-	case query.Matches:
+	case query.Matches, query.NotMatches:
 		re, err := regexp.Compile(text)
 		if err != nil {
 			return errorAt(q.Literals[0].Pos, "write an RE2 expression", "%v", err)

@@ -1,14 +1,13 @@
 package exec
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
-	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -17,28 +16,40 @@ import (
 // Its matchers are the steps, then the exclusions, then, for strict_order, every
 // event.
 type funnel struct {
-	q      *query.Funnel
-	steps  int
-	window int64 // in milliseconds, inclusive; math.MaxInt64 for none
-	order  int   // matcher of every event, of strict_order; else -1
-	by     int   // column, -1 for none
-	same   int   // column, -1 for none
+	q         *query.Funnel
+	steps     int
+	stepMask  uint64      // of the steps among the matchers
+	orderMask uint64      // of every event, of strict_order; else 0
+	window    int64       // in milliseconds, inclusive; math.MaxInt64 for none
+	modes     query.Modes // those that can make a difference
+	by        []int       // columns
+	same      int         // column, -1 for none
+	trend     *calendar   // nil for none
+	picked    *picked     // the users that are asked for, nil to count
 
-	reached []int64           // users by level-1
-	values  *dictionary       // of by
-	groups  map[int32][]int64 // by value: users by level-1
+	tally   *tally
+	buckets []int64 // of the trend: users by bucket and level-1
 }
 
-func (b *builder) funnel(q *query.Funnel) kernel {
-	f := &funnel{q: q, steps: len(q.Steps), window: q.Within.Milliseconds(), order: -1, by: -1, same: -1,
-		reached: make([]int64, len(q.Steps))}
+func (b *builder) funnel(q *query.Funnel, users *query.Selection) kernel {
+	f := &funnel{q: q, steps: len(q.Steps), window: q.Within.Milliseconds(), modes: q.Modes, same: -1}
+	f.stepMask = upTo(f.steps)
 	if q.NoLimit {
 		f.window = math.MaxInt64
 	}
 	lo, hi := b.bounds(q.Bounds)
+	first := hi // the end of the times of step 1
+	if users != nil && users.Bucket != "" {
+		from, to := labelled(users.Bucket, q.Bucket, q.Zone)
+		lo, first = max(lo, from), min(hi, to)
+	}
 	for i, s := range q.Steps {
+		if i == 0 {
+			b.match(s, lo, first)
+			continue
+		}
 		b.match(s, lo, hi)
-		if i > 0 && slices.Equal(q.Steps[i-1].Events, s.Events) && b.matchers[i-1].where == b.matchers[i].where && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
+		if slices.Equal(q.Steps[i-1].Events, s.Events) && b.matchers[i-1].where == b.matchers[i].where && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
 			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each needs its own", i, i+1)
 		}
 	}
@@ -46,11 +57,11 @@ func (b *builder) funnel(q *query.Funnel) kernel {
 		b.match(x.Match, lo, hi)
 	}
 	if q.Modes.StrictOrder {
-		f.order = len(b.matchers)
+		f.orderMask = 1 << len(b.matchers)
 		b.match(query.Match{}, lo, hi)
 	}
-	if len(q.By) > 0 {
-		f.by = b.column(q.By[0])
+	for _, name := range q.By {
+		f.by = append(f.by, b.column(name))
 	}
 	if q.Same != "" {
 		f.same = b.column(q.Same)
@@ -61,9 +72,9 @@ func (b *builder) funnel(q *query.Funnel) kernel {
 // fast reports whether the levels can be found by scanning masks, without collecting
 // the events of a user.
 func (f *funnel) fast() bool {
-	modes := f.q.Modes
+	modes := f.modes
 	modes.StrictIncrease = false
-	return modes == query.Modes{} && !f.q.AnyOrder && len(f.q.Exclude) == 0 && f.same < 0 && f.steps <= 8
+	return modes == query.Modes{} && !f.q.AnyOrder && len(f.q.Exclude) == 0 && f.same < 0 && f.steps <= 8 && (f.q.Bucket == query.NoUnit || f.picked != nil)
 }
 
 func (f *funnel) explain() string {
@@ -73,21 +84,48 @@ func (f *funnel) explain() string {
 	return fmt.Sprintf("funnel of %d steps: the events of each user that match are collected, then followed", f.steps)
 }
 
-func (f *funnel) settle(p *plan) error {
-	f.values, f.groups = newDictionary(p), make(map[int32][]int64)
-	return nil
+// wins reports whether the winning chain of a user must be known, and not its length
+// alone.
+func (f *funnel) wins() bool { return len(f.by) > 0 || f.q.Times != query.NoTimes }
+
+func (f *funnel) settle(p *plan) (err error) {
+	f.tally = newTally(f, p)
+	if f.modes.StrictOnce && !slices.ContainsFunc(p.sources, func(s *source) bool { return f.shared(s) }) {
+		// No event is two steps, so that each has its own. With strict_increase the
+		// mode makes a difference all the same.
+		f.modes.StrictOnce = f.modes.StrictIncrease
+	}
+	if f.picked != nil || f.q.Bucket == query.NoUnit {
+		return nil
+	}
+	m := p.matchers[0]
+	if f.trend, err = newCalendar(p.spans(m.lo, m.hi), f.q.Bucket, f.q.Zone, 0, p.held); err != nil {
+		return err
+	}
+	n := f.trend.units() * f.steps
+	f.buckets = make([]int64, n)
+	return p.held.take(8 * int64(n) * int64(p.opt.Workers+1))
+}
+
+// shared reports whether an event of a source may be several steps.
+func (f *funnel) shared(s *source) bool {
+	return slices.ContainsFunc(s.table, func(t uint64) bool { return t&f.stepMask&(t&f.stepMask-1) != 0 })
 }
 
 func (f *funnel) need() need {
 	required := uint64(1) // step 1
 	if f.q.AnyOrder {
-		required = 1<<f.steps - 1
+		required = f.stepMask
 	}
-	return need{times: true, columns: f.by >= 0 || f.same >= 0, required: required}
+	return need{times: true, columns: len(f.by) > 0 || f.same >= 0, required: required}
 }
 
 func (f *funnel) fork(w *worker) fold {
-	fold := &funnelFold{funnel: f, w: w, reached: make([]int64, f.steps), values: newDictionary(w.plan), groups: make(map[int32][]int64)}
+	fold := &funnelFold{funnel: f, w: w, tally: newTally(f, w.plan), buckets: make([]int64, len(f.buckets))}
+	fold.values = fold.tally.values
+	if f.picked != nil {
+		fold.lister = f.picked.fork(w, fold.values)
+	}
 	if f.fast() {
 		return &funnelScan{funnelFold: fold}
 	}
@@ -95,43 +133,39 @@ func (f *funnel) fork(w *worker) fold {
 }
 
 func (f *funnel) answer(p *plan) (*query.Answer, error) {
-	a := &query.FunnelAnswer{Steps: f.answerSteps(p, f.reached), By: f.q.By}
-	type group struct {
-		value   event.Value
-		users   int64
-		reached []int64
+	if f.picked != nil {
+		return f.picked.answer(p)
 	}
-	groups := make([]group, 0, len(f.groups))
-	for v, reached := range f.groups {
-		g := group{f.values.value(v), 0, reached}
-		for _, n := range reached {
-			g.users += n
-		}
-		groups = append(groups, g)
-	}
-	slices.SortFunc(groups, func(x, y group) int {
-		return cmp.Or(cmp.Compare(y.users, x.users), compareValues(x.value, y.value))
-	})
-	if limit := f.q.Limit; limit > 0 && len(groups) > limit {
-		groups = groups[:limit]
-	}
-	if err := p.held.take(int64(len(groups)) * int64(f.steps) * int64(unsafe.Sizeof(query.FunnelStep{}))); err != nil {
+	a := &query.FunnelAnswer{By: f.q.By}
+	a.Steps = f.answerSteps(p, f.tally.reached, f.tally.all)
+	var err error
+	if a.Groups, err = f.tally.answer(f, p); err != nil {
 		return nil, err
 	}
-	for _, g := range groups {
-		a.Groups = append(a.Groups, query.FunnelGroup{Values: []event.Value{g.value}, Steps: f.answerSteps(p, g.reached)})
+	for i := 0; i < len(f.buckets); i += f.steps {
+		reached := f.buckets[i : i+f.steps]
+		if !slices.ContainsFunc(reached, func(n int64) bool { return n > 0 }) {
+			continue
+		}
+		if err := p.held.take(int64(f.steps) * int64(unsafe.Sizeof(query.FunnelStep{}))); err != nil {
+			return nil, err
+		}
+		a.Trend = append(a.Trend, query.FunnelBucket{Bucket: f.trend.label(i / f.steps), Steps: f.answerSteps(p, reached, nil)})
 	}
 	return &query.Answer{Funnel: a}, nil
 }
 
 // answerSteps makes counts by level cumulative: users who reached a step have reached
-// the steps before.
-func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
+// the steps before. Times are those of the steps from 2 on, or none.
+func (f *funnel) answerSteps(p *plan, reached []int64, took []took) []query.FunnelStep {
 	steps := make([]query.FunnelStep, f.steps)
 	var users int64
 	for k := f.steps - 1; k >= 0; k-- {
 		users += reached[k]
 		steps[k] = query.FunnelStep{Event: strings.Join(f.q.Steps[k].Events, "|"), Users: p.users(users)}
+		if k > 0 && took != nil {
+			steps[k].Time = took[k-1].answer(p)
+		}
 	}
 	return steps
 }
@@ -139,169 +173,56 @@ func (f *funnel) answerSteps(p *plan, reached []int64) []query.FunnelStep {
 // within reports whether t is at most window after first, without overflow.
 func within(first, t, window int64) bool { return uint64(t)-uint64(first) <= uint64(window) }
 
-// A funnelFold is the fold of all other funnels. It collects the events of a user.
-type funnelFold struct {
-	*funnel
-	w       *worker
-	reached []int64
-	groups  map[int32][]int64 // by value in values
-	values  *dictionary       // of by and same
-	chain   chain
-	entries []entry
-	held    int // entries that were accounted for
+// A took has how long users took for a step.
+type took struct {
+	buckets [16]int64 // users by query.TimeBounds, and without one
+	values  quantiles // milliseconds
 }
 
-// An entry is an event of a user that the funnel looks at.
-type entry struct {
-	t    int64
-	mask uint64 // of matchers
-	key  int32  // of same
-	part int32
-	row  int32
+// timeBounds are query.TimeBounds in milliseconds.
+func timeBounds() []int64 {
+	var bounds []int64
+	for _, b := range query.TimeBounds() {
+		bounds = append(bounds, b.Milliseconds())
+	}
+	return bounds
 }
 
-func (f *funnelFold) shard(views []*view) error {
-	f.values.open(views)
-	u := &f.w.users
-	u.open(views)
-	for u.next() {
-		if u.selective && !u.relevant() {
-			continue
-		}
-		if err := f.collect(u.parts); err != nil {
-			return err
-		}
-		if len(f.entries) > 0 {
-			f.user(u.parts)
-		}
-	}
-	return f.values.err
+// add adds a user; it returns by how many bytes the memory grew.
+func (t *took) add(ms int64, bounds []int64) int64 {
+	i, exact := slices.BinarySearch(bounds, ms)
+	t.buckets[i+btoi(exact)]++
+	return t.values.add(uint64(ms))
 }
 
-// collect gathers the entries of a user in order of key and time.
-func (f *funnelFold) collect(parts []part) error {
-	f.entries = f.entries[:0]
-	sorted := true
-	for i := range parts {
-		p := &parts[i]
-		for r := p.lo; r < p.hi; r++ {
-			m := p.mask(r)
-			if m == 0 {
-				continue
-			}
-			e := entry{t: p.time(r), mask: m, part: int32(i), row: int32(r)}
-			if f.same >= 0 {
-				if e.key = f.values.id(p.view, f.same, r); e.key == 0 {
-					continue // missing takes no part
-				}
-			}
-			if n := len(f.entries); n > 0 && (f.entries[n-1].key > e.key || f.entries[n-1].key == e.key && f.entries[n-1].t > e.t) {
-				sorted = false
-			}
-			f.entries = append(f.entries, e)
-		}
+// join adds what another has; it returns by how many bytes the memory grew.
+func (t *took) join(o *took) int64 {
+	for i, n := range o.buckets {
+		t.buckets[i] += n
 	}
-	if !sorted {
-		slices.SortStableFunc(f.entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.t, b.t)) })
-	}
-	if grown := cap(f.entries) - f.held; grown > 0 {
-		f.held += grown
-		return f.w.held.take(int64(grown) * int64(unsafe.Sizeof(entry{})))
-	}
-	return nil
+	before := t.values.bytes()
+	t.values.join(&o.values)
+	return t.values.bytes() - before
 }
 
-// user finds the level of the user whose entries were collected, and the group.
-func (f *funnelFold) user(parts []part) {
-	best, bestStart, bestValue := 0, int64(0), int32(0)
-	for lo := 0; lo < len(f.entries); {
-		hi := lo + 1
-		for hi < len(f.entries) && f.entries[hi].key == f.entries[lo].key {
-			hi++
-		}
-		trail := f.entries[lo:hi]
-		lo = hi
-		var level int
-		if f.q.AnyOrder {
-			level = f.chain.anyOrder(f.funnel, trail)
-		} else {
-			level = f.chain.run(f.funnel, trail)
-		}
-		if level == 0 || level < best {
-			continue
-		}
-		if f.by < 0 {
-			best = level
-			continue
-		}
-		start := f.chain.start(f.funnel, level)
-		if level == best && start > bestStart {
-			continue
-		}
-		value := f.valueAt(parts, trail, start)
-		if level == best && start == bestStart && compareValues(f.values.value(value), f.values.value(bestValue)) >= 0 {
-			continue
-		}
-		best, bestStart, bestValue = level, start, value
+func (t *took) answer(p *plan) *query.StepTime {
+	n := t.values.n
+	if n == 0 {
+		return nil
 	}
-	if best > 0 {
-		f.count(best, bestValue)
+	at := func(percent int64) int64 { return int64(t.values.at((n*percent + 99) / 100)) }
+	s := &query.StepTime{Median: at(50), P90: at(90)}
+	bounds := append(query.TimeBounds(), 0)
+	first, last := 0, len(bounds)-1
+	for t.buckets[first] == 0 {
+		first++
 	}
-}
-
-// count counts a user of a group.
-func (f *funnelFold) count(level int, group int32) {
-	f.reached[level-1]++
-	if f.by < 0 {
-		return
+	for t.buckets[last] == 0 {
+		last--
 	}
-	g := f.groups[group]
-	if g == nil {
-		g = make([]int64, f.steps)
-		f.groups[group] = g
-		f.values.take(8*int64(f.steps) + 80)
+	s.Histogram = make([]query.TimeBucket, 0, last-first+1)
+	for i := first; i <= last; i++ {
+		s.Histogram = append(s.Histogram, query.TimeBucket{Below: time.Duration(bounds[i]), Users: p.users(t.buckets[i])})
 	}
-	g[level-1]++
-}
-
-// valueAt returns the smallest value of by among the events at a time that may
-// begin a chain.
-func (f *funnelFold) valueAt(parts []part, trail []entry, start int64) int32 {
-	begins := uint64(1)
-	if f.q.AnyOrder {
-		begins = 1<<f.steps - 1
-	}
-	i, _ := slices.BinarySearchFunc(trail, start, func(e entry, t int64) int { return cmp.Compare(e.t, t) })
-	smallest := int32(-1)
-	for ; i < len(trail) && trail[i].t == start; i++ {
-		if trail[i].mask&begins == 0 {
-			continue
-		}
-		id := f.values.id(parts[trail[i].part].view, f.by, int(trail[i].row))
-		if smallest < 0 || compareValues(f.values.value(id), f.values.value(smallest)) < 0 {
-			smallest = id
-		}
-	}
-	return smallest
-}
-
-func (f *funnelFold) join() error {
-	for i, n := range f.reached {
-		f.funnel.reached[i] += n
-	}
-	all := f.funnel
-	for id, reached := range f.groups {
-		v := all.values.number(f.values.value(id))
-		g := all.groups[v]
-		if g == nil {
-			all.groups[v] = reached
-			all.values.take(8*int64(f.steps) + 120) // of the map, and of the list to sort
-			continue
-		}
-		for i, n := range reached {
-			g[i] += n
-		}
-	}
-	f.values.close()
-	return all.values.err
+	return s
 }

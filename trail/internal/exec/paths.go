@@ -18,6 +18,7 @@ type paths struct {
 	gap   int64 // milliseconds; 0 for none
 	event int   // column of the events' names
 
+	picked *picked // the users that are asked for, nil to count
 	counts map[[maxPath]string]int64
 }
 
@@ -26,7 +27,7 @@ const (
 	anchorBit = 2
 )
 
-func (b *builder) paths(q *query.Paths) (kernel, error) {
+func (b *builder) paths(q *query.Paths) (*paths, error) {
 	p := &paths{q: q, gap: q.Gap.Milliseconds(), event: b.column(eventName), counts: make(map[[maxPath]string]int64)}
 	if q.Steps < 1 || q.Steps >= maxPath {
 		return nil, errorAt(query.Pos{}, "", "paths have 1 to %d steps, got %d", maxPath-1, q.Steps)
@@ -46,10 +47,17 @@ func (p *paths) settle(*plan) error { return nil }
 func (p *paths) need() need { return need{times: true, columns: true} }
 
 func (p *paths) fork(w *worker) fold {
-	return &pathsFold{paths: p, w: w, names: newDictionary(w.plan), counts: make(map[[maxPath]int32]int64)}
+	fold := &pathsFold{paths: p, w: w, names: newDictionary(w.plan), counts: make(map[[maxPath]int32]int64)}
+	if p.picked != nil {
+		fold.lister = p.picked.fork(w, fold.names)
+	}
+	return fold
 }
 
 func (p *paths) answer(pl *plan) (*query.Answer, error) {
+	if p.picked != nil {
+		return p.picked.answer(pl)
+	}
 	a := &query.PathsAnswer{}
 	for key, n := range p.counts {
 		path := key[:]
@@ -71,6 +79,7 @@ func (p *paths) answer(pl *plan) (*query.Answer, error) {
 type pathsFold struct {
 	*paths
 	w      *worker
+	lister *lister // of the users that are asked for; else nil
 	names  *dictionary
 	counts map[[maxPath]int32]int64 // by numbers in names; 0 behind the last
 	steps  []step
@@ -97,6 +106,15 @@ func (p *pathsFold) shard(views []*view) error {
 			if err := p.w.held.take(int64(grown) * 16); err != nil {
 				return err
 			}
+		}
+		if p.lister != nil {
+			if !p.picked.absent && p.is(p.path()) {
+				p.lister.seen = true
+				if err := p.lister.add(&u.parts[0]); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		before := len(p.counts)
 		p.counts[p.path()]++
@@ -164,7 +182,25 @@ func (p *pathsFold) path() (key [maxPath]int32) {
 	return key
 }
 
+// is reports whether a path is the one whose users are asked for.
+func (p *pathsFold) is(key [maxPath]int32) bool {
+	want := p.picked.selection.Path
+	for i, id := range key {
+		if id == 0 || i == len(want) {
+			return id == 0 && i == len(want)
+		}
+		if p.names.value(id).Text() != want[i] {
+			return false
+		}
+	}
+	return len(want) == len(key)
+}
+
 func (p *pathsFold) join() error {
+	if p.lister != nil {
+		p.lister.join()
+		return nil
+	}
 	for key, n := range p.counts {
 		var path [maxPath]string
 		for i, id := range key {

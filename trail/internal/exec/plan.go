@@ -87,6 +87,8 @@ type builder struct {
 	names      []string // of all events, once they were asked for
 	err        error    // the first one of the matchers
 
+	ranked *query.Answer // of a query for users, what it answers without them; nil if that does not matter
+
 	// Of the segment that is looked at:
 	selectors map[*condition]*selector
 	opened    []*segment.Column

@@ -111,3 +111,11 @@ func (q *quantiles) at(rank int64) uint64 {
 	}
 	return all[len(all)-1].key
 }
+
+// bytes returns how much memory the numbers take.
+func (q *quantiles) bytes() (n int64) {
+	for _, keys := range q.levels {
+		n += int64(cap(keys)) * 8
+	}
+	return n
+}

@@ -54,7 +54,10 @@ func Run(ctx context.Context, in Input, q *query.Query, opt Options) (*query.Ans
 		cost   stats
 		answer *query.Answer
 	)
-	err := guard(in, func() error {
+	err := guard(in, func() (err error) {
+		if b.ranked, err = ranked(ctx, in, q, opt); err != nil {
+			return err
+		}
 		k, err := b.kernel(q)
 		if err != nil {
 			return err
@@ -160,8 +163,10 @@ type fold interface {
 // kernel makes the kernel of a query, and adds its matchers and columns to the plan.
 func (b *builder) kernel(q *query.Query) (k kernel, err error) {
 	switch {
+	case q.Users != nil:
+		k, err = b.behind(q)
 	case q.Funnel != nil:
-		k = b.funnel(q.Funnel)
+		k = b.funnel(q.Funnel, nil)
 	case q.Retention != nil:
 		k = b.retention(q.Retention)
 	case q.Segment != nil:

@@ -44,39 +44,11 @@ func (f *funnelScan) shard(views []*view) error {
 			continue
 		}
 		f.set = [9]bool{}
-		if f.by < 0 {
-			f.reached[level-1]++
-			continue
-		}
-		if group, ok := f.constant(u.parts); ok {
-			f.count(level, group)
-			continue
-		}
-		if err := f.collect(u.parts); err != nil {
+		if err := f.won(u.parts, level); err != nil {
 			return err
-		}
-		f.user(u.parts)
-		if f.values.err != nil {
-			break
 		}
 	}
 	return f.values.err
-}
-
-// constant returns the value of by if all rows of a user have the same one, so
-// that it does not matter where the user's chain began.
-func (f *funnelScan) constant(parts []part) (group int32, ok bool) {
-	group = f.values.id(parts[0].view, f.by, parts[0].lo)
-	for i := range parts {
-		p := &parts[i]
-		if i > 0 && f.values.id(p.view, f.by, p.lo) != group {
-			return 0, false
-		}
-		if !p.codes[f.by].constant(p.lo, p.hi) {
-			return 0, false
-		}
-	}
-	return group, true
 }
 
 // level returns the highest level that is set.

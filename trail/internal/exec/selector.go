@@ -158,12 +158,12 @@ func (t *test) decide(l *leaf) {
 	case query.Between:
 		l.lo, _ = t.span(col, 0)
 		_, l.hi = t.span(col, 1)
-	case query.Contains, query.Suffix, query.Matches:
+	case query.Contains, query.Suffix, query.Matches, query.NotContains, query.NotMatches:
+		not := t.op == query.NotContains || t.op == query.NotMatches
 		l.table = make([]uint8, codes)
+		l.table[0] = verdict(t.missing)
 		for c := uint32(1); c < codes; c++ {
-			if t.match(col.Value(c).Text()) {
-				l.table[c] = pass
-			}
+			l.table[c] = verdict(t.match(col.Value(c).Text()) != not)
 		}
 	}
 	l.hi = max(l.hi, l.lo)
