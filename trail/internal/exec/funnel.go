@@ -44,14 +44,14 @@ func (b *builder) funnel(q *query.Funnel, users *query.Selection) kernel {
 		lo, first = max(lo, from), min(hi, to)
 	}
 	for i, s := range q.Steps {
+		end := hi
 		if i == 0 {
-			b.match(s, lo, first)
-			continue
+			end = first
 		}
-		b.match(s, lo, hi)
-		if slices.Equal(q.Steps[i-1].Events, s.Events) && b.matchers[i-1].where == b.matchers[i].where && !q.AnyOrder && !q.Modes.StrictOnce && !q.Modes.StrictIncrease {
-			b.warn("steps %d and %d are the same, so that one event is enough for both; with mode: [strict_once] each needs its own", i, i+1)
-		}
+		b.match(s, lo, end)
+	}
+	if remark := q.Overlap(); remark != "" {
+		b.warn("%s", remark)
 	}
 	for _, x := range q.Exclude {
 		b.match(x.Match, lo, hi)
@@ -137,6 +137,9 @@ func (f *funnel) answer(p *plan) (*query.Answer, error) {
 		return f.picked.answer(p)
 	}
 	a := &query.FunnelAnswer{By: f.q.By}
+	if f.trend != nil {
+		a.Trend = []query.FunnelBucket{}
+	}
 	a.Steps = f.answerSteps(p, f.tally.reached, f.tally.all)
 	var err error
 	if a.Groups, err = f.tally.answer(f, p); err != nil {

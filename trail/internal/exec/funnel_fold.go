@@ -72,7 +72,7 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 	case f.same >= 0:
 		f.sameUser(parts, ordered)
 	case ordered && !f.modes.StrictOnce:
-		f.chain.addParts(f.funnel, parts)
+		f.chain.addParts(f.funnel, parts, math.MinInt64, math.MaxInt64)
 		f.follow(parts, 0)
 	default:
 		f.collect(parts)
@@ -90,15 +90,25 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 	return f.w.held.take(grown)
 }
 
-// addParts adds the events of parts whose rows are by time.
-func (c *chain) addParts(f *funnel, parts []part) {
+// addParts adds the events of parts whose rows are by time, from a time to another.
+func (c *chain) addParts(f *funnel, parts []part, from, to int64) {
 	c.moments, c.trail = c.moments[:0], nil
 	for i := range parts {
 		p := &parts[i]
-		for r := p.lo; r < p.hi; r++ {
-			if m := p.mask(r); m != 0 {
-				c.add(f, p.time(r), m)
+		r := p.lo
+		if from != math.MinInt64 {
+			r += sort.Search(p.hi-p.lo, func(i int) bool { return p.time(p.lo+i) >= from })
+		}
+		for ; r < p.hi; r++ {
+			m := p.mask(r)
+			if m == 0 {
+				continue
 			}
+			t := p.time(r)
+			if t > to {
+				return
+			}
+			c.add(f, t, m)
 		}
 	}
 }

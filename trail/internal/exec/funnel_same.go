@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"math/bits"
 	"slices"
 )
 
@@ -12,38 +13,99 @@ import (
 //
 // The values of a user whose rows are in one view are told apart by their codes.
 func (f *funnelFold) sameUser(parts []part, ordered bool) {
-	later := f.stepMask & 2
-	if f.q.AnyOrder {
-		later = f.stepMask &^ 1
-	}
 	f.keys.open(slices.ContainsFunc(parts, func(p part) bool { return p.view != parts[0].view }))
 	for i := range parts {
-		p := &parts[i]
-		for r := p.lo; r < p.hi; r++ {
-			if p.mask(r)&later != 0 {
-				if key := f.key(p, r); key != 0 {
-					f.keys.add(key)
-				}
-			}
-		}
+		f.addKeys(&parts[i])
 	}
 	if len(f.keys.list) > 0 {
-		f.sift(parts, ordered)
-		for lo := 0; lo < len(f.sorted); {
-			hi := lo + 1
-			for hi < len(f.sorted) && f.sorted[hi].key == f.sorted[lo].key {
-				hi++
-			}
-			f.chain.addTrail(f.funnel, f.sorted[lo:hi])
-			f.follow(parts, f.keys.list[f.sorted[lo].key])
-			if !f.wins() && f.trend == nil && f.best.level == f.steps {
-				return
-			}
-			lo = hi
+		for i := range parts {
+			f.mark(&parts[i])
+		}
+		if f.keys.choose(f.q.AnyOrder) {
+			f.sift(parts, ordered)
+			f.followAll(parts)
 		}
 	}
 	if f.best.level < 2 || f.trend != nil {
 		f.begin(parts)
+	}
+}
+
+// addKeys puts the values of a part into the table that have an event of a later step:
+// of step 2, or, in any order, of another step than the first.
+func (f *funnelFold) addKeys(p *part) {
+	later := f.stepMask & 2
+	if f.q.AnyOrder {
+		later = f.stepMask &^ 1
+	}
+	if p.mask8 == nil {
+		for r := p.lo; r < p.hi; r++ {
+			if p.mask(r)&later != 0 {
+				f.keys.add(f.key(p, r))
+			}
+		}
+		return
+	}
+	eight := later * ones
+	for at := p.lo; at < p.hi; at += 8 {
+		for word := load(p.mask8, at) & eight; word != 0; {
+			n := bits.TrailingZeros64(word) >> 3
+			if at+n >= p.hi {
+				break
+			}
+			f.keys.add(f.key(p, at+n))
+			word &^= 0xff << (8 * n)
+		}
+	}
+}
+
+// mark notes which steps the values in the table have in a part.
+func (f *funnelFold) mark(p *part) {
+	c := &p.codes[f.same]
+	switch {
+	case p.mask8 == nil || c.c16 == nil || f.keys.several && c.remap == nil:
+	case f.keys.several:
+		codes := c.c16[p.lo:p.hi]
+		for i, m := range p.mask8[p.lo:p.hi] {
+			if m == 0 {
+				continue
+			}
+			key := c.remap[codes[i]] - 1
+			if key < 0 {
+				key = f.values.code(c, f.same, uint32(codes[i]))
+			}
+			f.keys.mark(uint32(key), uint64(m))
+		}
+		return
+	default:
+		codes := c.c16[p.lo:p.hi]
+		for i, m := range p.mask8[p.lo:p.hi] {
+			if m != 0 {
+				f.keys.mark(uint32(codes[i]), uint64(m))
+			}
+		}
+		return
+	}
+	for r := p.lo; r < p.hi; r++ {
+		if m := p.mask(r); m != 0 {
+			f.keys.mark(f.key(p, r), m)
+		}
+	}
+}
+
+// followAll follows the events of each value that was sifted.
+func (f *funnelFold) followAll(parts []part) {
+	for lo := 0; lo < len(f.sorted); {
+		hi := lo + 1
+		for hi < len(f.sorted) && f.sorted[hi].key == f.sorted[lo].key {
+			hi++
+		}
+		f.chain.addTrail(f.funnel, f.sorted[lo:hi])
+		f.follow(parts, f.keys.list[f.sorted[lo].key])
+		if !f.wins() && f.trend == nil && f.best.level == f.steps {
+			return
+		}
+		lo = hi
 	}
 }
 
@@ -79,7 +141,7 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift collects the entries of the values in the table: by value, and then by time.
+// sift collects the entries of the values that were chosen: by value, and then by time.
 func (f *funnelFold) sift(parts []part, ordered bool) {
 	f.entries = f.entries[:0]
 	for i := range parts {
@@ -89,7 +151,7 @@ func (f *funnelFold) sift(parts []part, ordered bool) {
 			if m == 0 {
 				continue
 			}
-			if at := f.keys.find(f.key(p, r)); at >= 0 {
+			if at := f.keys.find(f.key(p, r)); at >= 0 && f.keys.counts[at] >= 0 {
 				f.entries = append(f.entries, entry{t: p.time(r), mask: m, key: at})
 				f.keys.counts[at]++
 			}
@@ -102,7 +164,7 @@ func (f *funnelFold) sift(parts []part, ordered bool) {
 	at := int32(0)
 	for i, n := range f.keys.counts {
 		f.keys.counts[i] = at
-		at += n
+		at += max(n, 0)
 	}
 	for _, e := range f.entries {
 		f.sorted[f.keys.counts[e.key]] = e
@@ -139,13 +201,14 @@ type keyTable struct {
 	several bool      // keys are numbers of the dictionary, not codes
 	slots   []keySlot // a power of two, at most a quarter of them used
 	list    []uint32  // keys by number
-	counts  []int32   // of entries, by number
+	counts  []int32   // of entries, by number; -1 if the key was not chosen
 }
 
-// A keySlot is a key and its number; key 0 is free.
+// A keySlot is a key, its number, and the matchers of its events; key 0 is free.
 type keySlot struct {
-	key uint32
-	at  int32
+	key  uint32
+	at   int32
+	mask uint64
 }
 
 // open begins with a user.
@@ -156,42 +219,63 @@ func (k *keyTable) open(several bool) {
 	for _, key := range slices.Backward(k.list) { // so that a key is found until it is cleared
 		k.slots[k.place(key)] = keySlot{}
 	}
-	k.list, k.counts = k.list[:0], k.counts[:0]
+	k.list = k.list[:0]
 }
 
 // place returns the slot of a key, or that in which it would be.
 func (k *keyTable) place(key uint32) int {
 	mask := len(k.slots) - 1
-	i := int(key*0x9e3779b1>>7) & mask
+	i := int(key*0x9e3779b1>>8) & mask
 	for k.slots[i].key != 0 && k.slots[i].key != key {
 		i = (i + 1) & mask
 	}
 	return i
 }
 
-// add gives a key a number, if it has none.
+// add gives a key a number, if it has none; key 0 gets none.
 func (k *keyTable) add(key uint32) {
 	i := k.place(key)
 	if k.slots[i].key == key {
 		return
 	}
-	k.slots[i] = keySlot{key, int32(len(k.list))}
-	k.list, k.counts = append(k.list, key), append(k.counts, 0)
+	k.slots[i] = keySlot{key: key, at: int32(len(k.list))}
+	k.list = append(k.list, key)
 	if 4*len(k.list) <= len(k.slots) {
 		return
 	}
 	k.slots = make([]keySlot, 4*len(k.slots))
 	for n, key := range k.list {
-		k.slots[k.place(key)] = keySlot{key, int32(n)}
+		k.slots[k.place(key)] = keySlot{key: key, at: int32(n)}
 	}
+}
+
+// mark notes matchers of an event of a key, if the key has a number.
+func (k *keyTable) mark(key uint32, mask uint64) {
+	i := int(key*0x9e3779b1>>8) & (len(k.slots) - 1)
+	if k.slots[i].key == 0 {
+		return // most keys
+	}
+	if i = k.place(key); k.slots[i].key != 0 {
+		k.slots[i].mask |= mask
+	}
+}
+
+// choose chooses the keys that can reach level 2. It reports whether there is one.
+func (k *keyTable) choose(anyOrder bool) (some bool) {
+	k.counts = k.counts[:0]
+	for _, key := range k.list {
+		mask, n := k.slots[k.place(key)].mask, int32(-1)
+		if mask&3 == 3 || anyOrder && mask&(mask-1) != 0 {
+			n, some = 0, true
+		}
+		k.counts = append(k.counts, n)
+	}
+	return some
 }
 
 // find returns the number of a key, -1 if it has none.
 func (k *keyTable) find(key uint32) int32 {
-	if key == 0 {
-		return -1
-	}
-	if s := k.slots[k.place(key)]; s.key == key {
+	if s := k.slots[k.place(key)]; s.key == key && key != 0 {
 		return s.at
 	}
 	return -1
