@@ -227,7 +227,9 @@ func TestOverlap(t *testing.T) {
 	in := shop(t, 10)
 	warned := func(doc string) bool {
 		t.Helper()
-		return slices.ContainsFunc(ask(t, in, doc).Stats.Warnings, func(w string) bool { return strings.HasPrefix(w, "steps 2 and ") && strings.Contains(w, " overlap: one ") })
+		return slices.ContainsFunc(ask(t, in, doc).Stats.Warnings, func(w string) bool {
+			return strings.HasPrefix(w, "steps 2 and ") && strings.Contains(w, " overlap: one ")
+		})
 	}
 	for _, doc := range []string{
 		"funnel: {steps: [cart, view, view]}",

@@ -2,12 +2,14 @@ package exec
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 	"unsafe"
 
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -27,6 +29,7 @@ type funnel struct {
 	trend     *calendar   // nil for none
 	picked    *picked     // the users that are asked for, nil to count
 
+	keys    map[*segment.Column][]int32 // of same, by code: what stands for the value; nil if workers find out
 	tally   *tally
 	buckets []int64 // of the trend: users by bucket and level-1
 }
@@ -95,6 +98,9 @@ func (f *funnel) settle(p *plan) (err error) {
 		// mode makes a difference all the same.
 		f.modes.StrictOnce = f.modes.StrictIncrease
 	}
+	if err := f.mergeKeys(p); err != nil {
+		return err
+	}
 	if f.picked != nil || f.q.Bucket == query.NoUnit {
 		return nil
 	}
@@ -123,6 +129,7 @@ func (f *funnel) need() need {
 func (f *funnel) fork(w *worker) fold {
 	fold := &funnelFold{funnel: f, w: w, tally: newTally(f, w.plan), buckets: make([]int64, len(f.buckets))}
 	fold.values = fold.tally.values
+	maps.Copy(fold.values.remaps, f.keys)
 	if f.picked != nil {
 		fold.lister = f.picked.fork(w, fold.values)
 	}

@@ -82,10 +82,11 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 	if err := f.count(parts); err != nil {
 		return err
 	}
-	held := int64(cap(f.entries)+cap(f.sorted))*int64(unsafe.Sizeof(entry{})) + int64(cap(f.keys.slots))*int64(unsafe.Sizeof(keySlot{}))
-	grown := f.chain.grown() + held - f.held
-	if f.held = held; grown <= 0 {
-		return nil
+	grown := f.chain.grown()
+	held := int64(cap(f.entries)+cap(f.sorted))*int64(unsafe.Sizeof(entry{})) + int64(len(f.keys.slots))*int64(unsafe.Sizeof(keySlot{}))
+	if held > f.held {
+		grown += held - f.held
+		f.held = held
 	}
 	return f.w.held.take(grown)
 }

@@ -3,6 +3,9 @@ package exec
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
 // sameUser finds the winning chain of a user whose steps must have the same value.
@@ -18,8 +21,12 @@ func (f *funnelFold) sameUser(parts []part, ordered bool) {
 		f.addKeys(&parts[i])
 	}
 	if len(f.keys.list) > 0 {
+		first := f.stepMask & 1
+		if f.q.AnyOrder {
+			first = f.stepMask
+		}
 		for i := range parts {
-			f.mark(&parts[i])
+			f.mark(&parts[i], first)
 		}
 		if f.keys.choose(f.q.AnyOrder) {
 			f.sift(parts, ordered)
@@ -40,8 +47,8 @@ func (f *funnelFold) addKeys(p *part) {
 	}
 	if p.mask8 == nil {
 		for r := p.lo; r < p.hi; r++ {
-			if p.mask(r)&later != 0 {
-				f.keys.add(f.key(p, r))
+			if m := p.mask(r); m&later != 0 {
+				f.keys.add(f.key(p, r), m)
 			}
 		}
 		return
@@ -53,42 +60,56 @@ func (f *funnelFold) addKeys(p *part) {
 			if at+n >= p.hi {
 				break
 			}
-			f.keys.add(f.key(p, at+n))
+			f.keys.add(f.key(p, at+n), uint64(p.mask8[at+n]))
 			word &^= 0xff << (8 * n)
 		}
 	}
 }
 
-// mark notes which steps the values in the table have in a part.
-func (f *funnelFold) mark(p *part) {
+// mark notes which of some matchers the values in the table have in a part.
+func (f *funnelFold) mark(p *part, matchers uint64) {
 	c := &p.codes[f.same]
+	direct := p.mask8 != nil && c.raw == nil && (!f.keys.several || c.remap != nil)
 	switch {
-	case p.mask8 == nil || c.c16 == nil || f.keys.several && c.remap == nil:
-	case f.keys.several:
-		codes := c.c16[p.lo:p.hi]
-		for i, m := range p.mask8[p.lo:p.hi] {
-			if m == 0 {
-				continue
-			}
-			key := c.remap[codes[i]] - 1
-			if key < 0 {
-				key = f.values.code(c, f.same, uint32(codes[i]))
-			}
-			f.keys.mark(uint32(key), uint64(m))
-		}
-		return
+	case c.col == nil:
+	case direct && c.c8 != nil:
+		markCodes(f, p, c, c.c8, matchers)
+	case direct && c.c16 != nil:
+		markCodes(f, p, c, c.c16, matchers)
+	case direct:
+		markCodes(f, p, c, c.c32, matchers)
 	default:
-		codes := c.c16[p.lo:p.hi]
-		for i, m := range p.mask8[p.lo:p.hi] {
-			if m != 0 {
-				f.keys.mark(uint32(codes[i]), uint64(m))
+		for r := p.lo; r < p.hi; r++ {
+			if m := p.mask(r) & matchers; m != 0 {
+				f.keys.mark(f.key(p, r), m)
+			}
+		}
+	}
+}
+
+// markCodes is mark for a column with codes. Which events are step 1 cannot be foreseen,
+// so nothing depends on that but for the few values that are in the table, by a filter,
+// or have not been met yet.
+func markCodes[T uint8 | uint16 | uint32](f *funnelFold, p *part, c *codes, all []T, matchers uint64) {
+	masks, codes := p.mask8[p.lo:p.hi], all[p.lo:p.hi]
+	codes = codes[:len(masks)]
+	filter := &f.keys.filter
+	if !f.keys.several {
+		for i, code := range codes {
+			m, key := masks[i]&uint8(matchers), uint32(code)
+			if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
+				f.keys.mark(key, uint64(m))
 			}
 		}
 		return
 	}
-	for r := p.lo; r < p.hi; r++ {
-		if m := p.mask(r); m != 0 {
-			f.keys.mark(f.key(p, r), m)
+	remap := c.remap
+	filter[0] |= 1 // values that have not been met
+	for i, code := range codes {
+		m := masks[i] & uint8(matchers)
+		key := uint32(remap[code])
+		if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
+			f.keys.mark(f.key(p, p.lo+i), uint64(m))
 		}
 	}
 }
@@ -172,7 +193,8 @@ func (f *funnelFold) sift(parts []part, ordered bool) {
 	}
 }
 
-// key returns what stands for the value of same in a row, 0 for the missing one.
+// key returns what stands for the value of same in a row, 0 for the missing one: its code,
+// or, of a user in several views, its number in the dictionary and one.
 func (f *funnelFold) key(p *part, row int) uint32 {
 	c := &p.codes[f.same]
 	if c.col == nil {
@@ -184,10 +206,13 @@ func (f *funnelFold) key(p *part, row int) uint32 {
 			return code
 		}
 		if c.remap != nil && c.remap[code] > 0 {
-			return uint32(c.remap[code] - 1)
+			return uint32(c.remap[code])
 		}
 	}
-	return uint32(f.values.id(p.view, f.same, row))
+	if id := f.values.id(p.view, f.same, row); id > 0 {
+		return uint32(id + 1)
+	}
+	return 0
 }
 
 // has reports whether a row has a value of same; a key of 0 stands for any.
@@ -198,11 +223,16 @@ func (f *funnelFold) has(p *part, row int, key uint32) bool {
 
 // A keyTable numbers the keys of one user, with open addressing.
 type keyTable struct {
-	several bool      // keys are numbers of the dictionary, not codes
-	slots   []keySlot // a power of two, at most a quarter of them used
-	list    []uint32  // keys by number
-	counts  []int32   // of entries, by number; -1 if the key was not chosen
+	several bool               // keys are numbers of the dictionary and one, not codes
+	few     []keySlot          // slots for most users
+	slots   []keySlot          // a power of two, at most a quarter of them used
+	list    []uint32           // keys by number
+	counts  []int32            // of entries, by number; -1 if the key was not chosen
+	filter  [filterBytes]uint8 // a bit for each key, by its lowest bits
 }
+
+// filterBytes is long enough that most users have few keys with equal bits.
+const filterBytes = 1 << 10
 
 // A keySlot is a key, its number, and the matchers of its events; key 0 is free.
 type keySlot struct {
@@ -213,12 +243,21 @@ type keySlot struct {
 
 // open begins with a user.
 func (k *keyTable) open(several bool) {
-	if k.several = several; k.slots == nil {
-		k.slots = make([]keySlot, 64)
+	if k.several = several; k.few == nil {
+		k.few = make([]keySlot, 256)
+		k.slots = k.few
+	}
+	if len(k.slots) > len(k.few) { // a large table would not stay in the cache
+		k.slots = k.few
+		clear(k.slots)
 	}
 	for _, key := range slices.Backward(k.list) { // so that a key is found until it is cleared
-		k.slots[k.place(key)] = keySlot{}
+		if i := k.place(key); k.slots[i].key != 0 {
+			k.slots[i] = keySlot{}
+		}
+		k.filter[key>>3&(filterBytes-1)] = 0
 	}
+	k.filter[0] = 0
 	k.list = k.list[:0]
 }
 
@@ -232,30 +271,34 @@ func (k *keyTable) place(key uint32) int {
 	return i
 }
 
-// add gives a key a number, if it has none; key 0 gets none.
-func (k *keyTable) add(key uint32) {
+// add gives a key a number, if it has none, and notes matchers of an event of it. Key 0
+// gets none.
+func (k *keyTable) add(key uint32, mask uint64) {
 	i := k.place(key)
 	if k.slots[i].key == key {
+		if key != 0 {
+			k.slots[i].mask |= mask
+		}
 		return
 	}
-	k.slots[i] = keySlot{key: key, at: int32(len(k.list))}
+	k.slots[i] = keySlot{key: key, at: int32(len(k.list)), mask: mask}
+	k.filter[key>>3&(filterBytes-1)] |= 1 << (key & 7)
 	k.list = append(k.list, key)
 	if 4*len(k.list) <= len(k.slots) {
 		return
 	}
-	k.slots = make([]keySlot, 4*len(k.slots))
-	for n, key := range k.list {
-		k.slots[k.place(key)] = keySlot{key: key, at: int32(n)}
+	old := k.slots
+	k.slots = make([]keySlot, 4*len(old))
+	for _, slot := range old {
+		if slot.key != 0 {
+			k.slots[k.place(slot.key)] = slot
+		}
 	}
 }
 
 // mark notes matchers of an event of a key, if the key has a number.
 func (k *keyTable) mark(key uint32, mask uint64) {
-	i := int(key*0x9e3779b1>>8) & (len(k.slots) - 1)
-	if k.slots[i].key == 0 {
-		return // most keys
-	}
-	if i = k.place(key); k.slots[i].key != 0 {
+	if i := k.place(key); k.slots[i].key != 0 {
 		k.slots[i].mask |= mask
 	}
 }
@@ -279,4 +322,76 @@ func (k *keyTable) find(key uint32) int32 {
 		return s.at
 	}
 	return -1
+}
+
+// mergeKeys numbers the values of same in all sources, by their sorted dictionaries, so
+// that workers need not look up each value. It does not if there are many sources, or
+// so many values that a query would rather look up those that it meets.
+func (f *funnel) mergeKeys(p *plan) error {
+	const (
+		sources = 16
+		perRow  = 16
+	)
+	if f.same < 0 || len(p.sources) < 2 || len(p.sources) > sources || slices.Contains(f.by, f.same) {
+		return nil
+	}
+	var cols []*segment.Column
+	codes := 0
+	for _, s := range p.sources {
+		col := s.columns[f.same]
+		if col == nil {
+			continue
+		}
+		if col.Codes() == 0 || col.Codes() > maxRemap || col.Type() != p.types[f.same] {
+			return nil
+		}
+		cols = append(cols, col)
+		codes += col.Codes()
+	}
+	if int64(codes)*perRow > p.rows {
+		return nil
+	}
+	f.keys = make(map[*segment.Column][]int32, len(cols))
+	next, heads := make([]uint32, len(cols)), make([]event.Value, len(cols))
+	for i, col := range cols {
+		f.keys[col] = make([]int32, col.Codes())
+		f.keys[col][0] = 1
+		next[i] = 1
+		if col.Codes() > 1 {
+			heads[i] = col.Value(1)
+		}
+	}
+	for number := int32(2); ; number++ {
+		least := -1
+		var equal [sources]int8 // how a head compares to the least one
+		for i, col := range cols {
+			if int(next[i]) == col.Codes() {
+				equal[i] = 1
+				continue
+			}
+			if least >= 0 {
+				if c := compare(heads[i], heads[least]); c >= 0 {
+					equal[i] = int8(min(c, 1))
+					continue
+				}
+			}
+			least = i
+			for j := range i {
+				equal[j] = 1
+			}
+			equal[i] = 0
+		}
+		if least < 0 {
+			return p.held.take(4 * int64(codes))
+		}
+		for i, col := range cols {
+			if equal[i] != 0 {
+				continue
+			}
+			f.keys[col][next[i]] = number
+			if next[i]++; int(next[i]) < col.Codes() {
+				heads[i] = col.Value(next[i])
+			}
+		}
+	}
 }

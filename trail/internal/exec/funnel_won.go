@@ -40,6 +40,8 @@ func (f *funnelScan) won(parts []part, level int) error {
 		f.best.times = append(f.best.times, f.firstOf(parts))
 	case first && level == f.steps:
 		f.best.times = append(f.best.times, f.startOf(parts, lo, hi))
+	case first:
+		f.best.times = append(f.best.times, f.startAt(parts, level))
 	default:
 		f.chain.addParts(f.funnel, parts, lo, hi)
 		f.best.times = append(f.best.times, f.chain.winner(f.funnel, f.chain.level(f.funnel, 0, math.MaxInt64))...)
@@ -116,6 +118,53 @@ func (f *funnelScan) startOf(parts []part, from, end int64) int64 {
 			}
 			if begins&1 != 0 {
 				start = p.base + p.unit*int64(t)
+			}
+		}
+	}
+	return start
+}
+
+// startAt returns when the first chain of a level begins: from the end backwards, done has
+// when the steps from one to the level can be finished.
+func (f *funnelScan) startAt(parts []part, level int) int64 {
+	var done [10]int64
+	for k := range done {
+		done[k] = none
+	}
+	start, steps := int64(none), uint8(upTo(level))
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		times, masks := p.times[p.lo:p.hi], p.mask8[p.lo:p.hi]
+		for r := len(masks) - 1; r >= 0; {
+			m := masks[r] & steps
+			if m == 0 {
+				r--
+				continue
+			}
+			at := times[r]
+			for r--; r >= 0 && times[r] == at; r-- {
+				m |= masks[r] & steps
+			}
+			t := p.base + p.unit*int64(at)
+			if f.modes.StrictIncrease {
+				for k := 1; k < level; k++ { // done[k+1] is still that of later events
+					if m>>(k-1)&1 != 0 && done[k+1] != none {
+						done[k] = done[k+1]
+					}
+				}
+			}
+			if m>>(level-1) != 0 {
+				done[level] = t
+			}
+			if !f.modes.StrictIncrease {
+				for k := level - 1; k > 0; k-- {
+					if m>>(k-1)&1 != 0 && done[k+1] != none {
+						done[k] = done[k+1]
+					}
+				}
+			}
+			if m&1 != 0 && done[1] != none && within(t, done[1], f.window) {
+				start = t
 			}
 		}
 	}
