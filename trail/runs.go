@@ -24,7 +24,7 @@ import (
 // written.
 const (
 	spillRows  = 1 << 20
-	spillBytes = 64 << 20
+	spillBytes = 96 << 20
 	maxParts   = 1 << 20 // in the temporary file
 )
 
@@ -375,6 +375,7 @@ func (w *runWriter) finish() ([]*source, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
+	<-w.spare // its memory is needed now
 	if err := w.buildRest(); err != nil {
 		return nil, err
 	}

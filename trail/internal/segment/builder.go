@@ -26,7 +26,18 @@ type Builder struct {
 	names   []uint32 // codes
 	ids     []uint64 // nil if no event has one
 	columns []columnBuffer
-	loaded  *loaded // the rows are in a file, except for users, at, times and ids
+	loaded  *loaded // nil unless the rows are in a file; then the columns above have those of a range
+
+	// Scratch of order.
+	keys, other []userKey
+	rank, next  []uint32
+	perm        []uint32
+	starts      []uint32
+	heads       []uint32
+	rowKeys     []rowKey
+	sorted      order
+	values      []uint64
+	codes       []uint32
 }
 
 // A userRun is the user of rows that were added one after another. A user may have
@@ -156,7 +167,12 @@ func (c *columnBuffer) pad(row int, t event.Type) {
 }
 
 // Rows returns how many events were added since the last Image or Reset.
-func (b *Builder) Rows() int { return len(b.times) }
+func (b *Builder) Rows() int {
+	if b.loaded != nil {
+		return b.loaded.rows
+	}
+	return len(b.times)
+}
 
 // Bytes returns approximately the memory of the builder, without shared terms.
 func (b *Builder) Bytes() int64 {
@@ -197,39 +213,39 @@ func (b *Builder) Image() ([]byte, error) {
 
 // Write writes what Image returns, and keeps the events.
 func (b *Builder) Write(to io.Writer) error {
-	if len(b.times) > MaxRows {
-		return fmt.Errorf("segment: %d rows, at most %d fit", len(b.times), MaxRows)
+	if b.Rows() > MaxRows {
+		return fmt.Errorf("segment: %d rows, at most %d fit", b.Rows(), MaxRows)
 	}
 	if !littleEndian() {
 		return errOrder("in memory")
 	}
-	w := newImageWriter(to, len(b.times))
-	ord := b.order()
-	w.begin(ord.hashes, ord.rowStart)
-	if err := w.userIDs(func(dst []byte, i int) ([]byte, error) { return append(dst, b.id(&b.users[ord.users[i]])...), nil }); err != nil {
+	w := newImageWriter(to, b.Rows())
+	o, err := b.order()
+	if err != nil {
 		return err
 	}
-	ord.hashes, ord.users = nil, nil
-	if err := w.times(b.gatherTimes(ord.perm)); err != nil {
+	w.begin(o.hashes, o.rowStart)
+	if err := w.userIDs(o.id); err != nil {
 		return err
 	}
-	if err := b.writeColumns(w, ord.perm); err != nil {
+	if err := w.times(offsetsOf(o.times)); err != nil {
+		return err
+	}
+	if err := b.writeColumns(w, o); err != nil {
 		return err
 	}
 	return w.finish()
 }
 
-func (b *Builder) gatherTimes(perm []uint32) (offsets []uint32, base, unit, last int64, err error) {
-	if len(perm) == 0 {
+// offsetsOf returns times as offsets from the first of them.
+func offsetsOf(times []int64) (offsets []uint32, base, unit, last int64, err error) {
+	if len(times) == 0 {
 		return nil, 0, 1, 0, nil
 	}
-	base, last = math.MaxInt64, math.MinInt64
-	for _, row := range perm {
-		base, last = min(base, b.times[row]), max(last, b.times[row])
-	}
+	base, last = slices.Min(times), slices.Max(times)
 	unit = 1000
-	for _, row := range perm {
-		if (b.times[row]-base)%1000 != 0 {
+	for _, t := range times {
+		if (t-base)%1000 != 0 {
 			unit = 1
 			break
 		}
@@ -237,14 +253,14 @@ func (b *Builder) gatherTimes(perm []uint32) (offsets []uint32, base, unit, last
 	if (last-base)/unit > math.MaxUint32 {
 		return nil, 0, 0, 0, errSpan(base, last)
 	}
-	offsets = make([]uint32, len(perm))
+	offsets = make([]uint32, len(times))
 	if unit == 1 {
-		for i, row := range perm {
-			offsets[i] = uint32(b.times[row] - base)
+		for i, t := range times {
+			offsets[i] = uint32(t - base)
 		}
 	} else {
-		for i, row := range perm {
-			offsets[i] = uint32(uint64(b.times[row]-base) / 1000)
+		for i, t := range times {
+			offsets[i] = uint32(uint64(t-base) / 1000)
 		}
 	}
 	return offsets, base, unit, last, nil
@@ -254,8 +270,10 @@ func errSpan(base, last int64) error {
 	return fmt.Errorf("segment: events from %s to %s do not fit into one", event.Time(base), event.Time(last))
 }
 
-func (b *Builder) writeColumns(w *imageWriter, perm []uint32) error {
-	codes := make([]uint32, len(perm))
+func (b *Builder) writeColumns(w *imageWriter, o *order) error {
+	perm := o.perm
+	b.codes = sized(b.codes, len(perm))
+	codes := b.codes
 	m := &meta{role: roleEvents, typ: event.String}
 	names, err := b.namesOf()
 	if err != nil {
@@ -264,8 +282,8 @@ func (b *Builder) writeColumns(w *imageWriter, perm []uint32) error {
 	if err := w.words(m, gatherWords(&b.terms.names, names, perm, codes), codes); err != nil {
 		return err
 	}
-	if b.ids != nil {
-		w.ids(gatherRaw(b.ids, perm, 0))
+	if o.eventIDs != nil {
+		w.ids(o.eventIDs)
 	}
 	for i, f := range b.schema {
 		m := &meta{name: f.Name, typ: f.Type}
@@ -278,7 +296,9 @@ func (b *Builder) writeColumns(w *imageWriter, perm []uint32) error {
 				err = w.words(m, gatherWords(b.terms.columns[i], c.codes, perm, codes), codes)
 			}
 		} else if len(c.raw) > 0 {
-			err = w.numbers(m, gatherRaw(c.raw, perm, RawMissing(f.Type)))
+			b.values = sized(b.values, len(perm))
+			gatherRaw(b.values, c.raw, perm, RawMissing(f.Type))
+			err = w.numbers(m, b.values)
 		}
 		if err != nil {
 			return err
@@ -300,8 +320,7 @@ func gatherWords(w *termTable, from, perm, codes []uint32) []string {
 	return slices.Clone(sorted)
 }
 
-func gatherRaw(raw []uint64, perm []uint32, none uint64) []uint64 {
-	values := make([]uint64, len(perm))
+func gatherRaw(values, raw []uint64, perm []uint32, none uint64) {
 	for i, row := range perm {
 		if int(row) < len(raw) {
 			values[i] = raw[row]
@@ -309,47 +328,121 @@ func gatherRaw(raw []uint64, perm []uint32, none uint64) []uint64 {
 			values[i] = none
 		}
 	}
-	return values
 }
 
-// An order is the order of a builder's rows in a segment.
+// An order is the rows of a builder as they stand in a segment.
 type order struct {
-	users    []uint32 // a run of rows of each user
 	hashes   []uint64
+	ids      []byte   // of users
+	idEnds   []uint32 // of each user, in ids
 	rowStart []uint32
 	perm     []uint32 // row of the builder by row of the segment
+	times    []int64
+	eventIDs []uint64 // nil if no event has one
 }
 
-// order sorts the rows: users by hash and id, the rows into the users' places in one
-// pass, then the rows of each user by time and id. Duplicates are left out.
-func (b *Builder) order() order {
-	keys := b.sortUsers()
-	var o order
-	rank := make([]uint32, len(b.users))
-	for i, k := range keys {
-		if i == 0 || k.hash != keys[i-1].hash || !b.sameUser(k.run, keys[i-1].run) {
-			o.users = append(o.users, k.run)
-			o.hashes = append(o.hashes, k.hash)
-		}
-		rank[k.run] = uint32(len(o.users) - 1)
+// id adds the id of a user to dst.
+func (o *order) id(dst []byte, user int) ([]byte, error) {
+	from := uint32(0)
+	if user > 0 {
+		from = o.idEnds[user-1]
 	}
-	n := len(o.users)
-	o.rowStart = make([]uint32, n+1)
-	o.perm = make([]uint32, len(b.times))
+	return append(dst, o.ids[from:o.idEnds[user]]...), nil
+}
+
+// sortedRows is about how many rows of a file are sorted at a time: fewer would need more
+// reads.
+const sortedRows = 256 << 10
+
+// order sorts the rows. Those in a file are sorted some ranges at a time, which takes
+// memory for these alone.
+func (b *Builder) order() (*order, error) {
+	n := b.Rows()
+	o := &b.sorted
+	*o = order{hashes: o.hashes[:0], ids: o.ids[:0], idEnds: o.idEnds[:0], rowStart: append(o.rowStart[:0], 0), perm: slices.Grow(o.perm[:0], n), times: slices.Grow(o.times[:0], n)}
+	if b.loaded == nil {
+		return o, b.sortRange(o, nil)
+	}
+	l := b.loaded
+	step := max(1, min(sortedRows*(l.hi-l.lo)/max(n, 1), l.hi-l.lo))
+	for r := l.lo; r < l.hi; r += step {
+		rows, err := b.loadUsers(r, min(r+step, l.hi))
+		if err == nil {
+			err = b.sortRange(o, rows)
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// sortRange adds the users and rows of the builder to an order: users by hash and id,
+// the rows into the users' places in one pass, then the rows of each user by time and
+// id. Duplicates are left out. rows are the numbers of the rows; nil means from 0 on.
+func (b *Builder) sortRange(o *order, rows []uint32) error {
+	b.sortUsers()
+	b.rank = sized(b.rank, len(b.users))
+	b.heads = b.heads[:0]
+	for i, k := range b.keys {
+		if i == 0 || k.hash != b.keys[i-1].hash || !b.sameUser(k.run, b.keys[i-1].run) {
+			b.heads = append(b.heads, k.run)
+		}
+		b.rank[k.run] = uint32(len(b.heads) - 1)
+	}
+	n := len(b.heads)
+	b.starts = sized(b.starts, n+1)
+	clear(b.starts)
 	for _, run := range b.at {
-		o.rowStart[rank[run]+1]++
+		b.starts[b.rank[run]+1]++
 	}
 	for i := range n {
-		o.rowStart[i+1] += o.rowStart[i]
+		b.starts[i+1] += b.starts[i]
 	}
-	next := slices.Clone(o.rowStart[:n])
+	b.next = append(b.next[:0], b.starts[:n]...)
+	b.perm = sized(b.perm, len(b.at))
 	for row, run := range b.at {
-		at := &next[rank[run]]
-		o.perm[*at] = uint32(row)
+		at := &b.next[b.rank[run]]
+		b.perm[*at] = uint32(row)
 		*at++
 	}
-	b.orderUsers(&o)
-	return o
+	if b.ids != nil && o.eventIDs == nil {
+		o.eventIDs = make([]uint64, len(o.perm), cap(o.perm))
+	}
+	for i, head := range b.heads {
+		u := &b.users[head]
+		if int64(len(o.ids))+int64(u.n) > math.MaxUint32 {
+			return errText
+		}
+		o.hashes = append(o.hashes, u.hash)
+		o.ids = append(o.ids, b.id(u)...)
+		o.idEnds = append(o.idEnds, uint32(len(o.ids)))
+		b.sortUserRows(o, b.perm[b.starts[i]:b.starts[i+1]], rows)
+		o.rowStart = append(o.rowStart, uint32(len(o.perm)))
+	}
+	return nil
+}
+
+// sortUserRows adds the rows of a user to an order.
+func (b *Builder) sortUserRows(o *order, mine, rows []uint32) {
+	if !b.inOrder(mine) {
+		b.sortRows(mine)
+	}
+	for i, row := range mine {
+		if b.ids != nil && i > 0 && b.ids[row] != 0 && b.ids[row] == b.ids[mine[i-1]] && b.times[row] == b.times[mine[i-1]] {
+			continue
+		}
+		o.times = append(o.times, b.times[row])
+		if b.ids != nil {
+			o.eventIDs = append(o.eventIDs, b.ids[row])
+		} else if o.eventIDs != nil {
+			o.eventIDs = append(o.eventIDs, 0)
+		}
+		if rows != nil {
+			row = rows[row]
+		}
+		o.perm = append(o.perm, row)
+	}
 }
 
 func (b *Builder) sameUser(x, y uint32) bool {
@@ -362,27 +455,27 @@ type userKey struct {
 	run  uint32
 }
 
-// sortUsers returns the runs by hash and id. Hashes are evenly distributed, so two
+// sortUsers sets keys to the runs by hash and id. Hashes are evenly distributed, so two
 // passes over their upper bits leave groups of a few.
-func (b *Builder) sortUsers() []userKey {
+func (b *Builder) sortUsers() {
 	n := len(b.users)
-	keys := make([]userKey, n)
+	b.keys = slices.Grow(b.keys[:0], n)[:n]
 	low, top := uint64(math.MaxUint64), uint64(0)
 	for i := range b.users {
 		h := b.users[i].hash
-		keys[i] = userKey{h, uint32(i)}
+		b.keys[i] = userKey{h, uint32(i)}
 		low, top = min(low, h), max(top, h)
 	}
 	half := min(bits.Len(uint(n))/2+1, 11)
 	shift := max(bits.Len64(low^top)-2*half, 0)
 	if n > 32 && top != low {
-		other := make([]userKey, n)
-		radixPass(other, keys, shift, half)
-		radixPass(keys, other, shift+half, half)
+		b.other = slices.Grow(b.other[:0], n)[:n]
+		radixPass(b.other, b.keys, shift, half)
+		radixPass(b.keys, b.other, shift+half, half)
 	} else {
 		shift = 64
 	}
-	for rest := keys; len(rest) > 0; {
+	for rest := b.keys; len(rest) > 0; {
 		g := 1
 		for g < len(rest) && rest[g].hash>>shift == rest[0].hash>>shift {
 			g++
@@ -392,7 +485,6 @@ func (b *Builder) sortUsers() []userKey {
 		}
 		rest = rest[g:]
 	}
-	return keys
 }
 
 // radixPass sorts keys by some bits of their hashes. It keeps the order of equal ones.
@@ -434,29 +526,7 @@ func (b *Builder) sortGroup(keys []userKey) {
 	}
 }
 
-// orderUsers sorts the rows of each user and drops duplicates.
-func (b *Builder) orderUsers(o *order) {
-	var keys []rowKey
-	kept := uint32(0)
-	for u := range o.hashes {
-		rows := o.perm[o.rowStart[u]:o.rowStart[u+1]]
-		if !b.sorted(rows) {
-			keys = b.sortRows(rows, keys)
-		}
-		o.rowStart[u] = kept
-		for i, row := range rows {
-			if b.ids != nil && i > 0 && b.ids[row] != 0 && b.ids[row] == b.ids[rows[i-1]] && b.times[row] == b.times[rows[i-1]] {
-				continue
-			}
-			o.perm[kept] = row
-			kept++
-		}
-	}
-	o.rowStart[len(o.hashes)] = kept
-	o.perm = o.perm[:kept]
-}
-
-func (b *Builder) sorted(rows []uint32) bool {
+func (b *Builder) inOrder(rows []uint32) bool {
 	for i := 1; i < len(rows); i++ {
 		x, y := rows[i-1], rows[i]
 		if b.times[x] > b.times[y] || b.ids != nil && b.times[x] == b.times[y] && b.ids[x] > b.ids[y] {
@@ -473,8 +543,8 @@ type rowKey struct {
 	row  uint32
 }
 
-func (b *Builder) sortRows(rows []uint32, keys []rowKey) []rowKey {
-	keys = keys[:0]
+func (b *Builder) sortRows(rows []uint32) {
+	keys := b.rowKeys[:0]
 	for _, row := range rows {
 		k := rowKey{time: b.times[row], row: row}
 		if b.ids != nil {
@@ -494,5 +564,5 @@ func (b *Builder) sortRows(rows []uint32, keys []rowKey) []rowKey {
 	for i, k := range keys {
 		rows[i] = k.row
 	}
-	return keys
+	b.rowKeys = keys
 }

@@ -241,85 +241,109 @@ func firstRows(starts *[SpillRanges + 1]spillStart) (next [SpillRanges]uint32) {
 
 // A loaded is rows of a builder that are in a file, column by column.
 type loaded struct {
-	r     io.ReaderAt
-	parts []loadedPart
-	rows  int
-	buf   []uint64 // scratch
+	r      io.ReaderAt
+	parts  []loadedPart
+	lo, hi int // ranges
+	rows   int
+
+	// Scratch.
+	buf     []uint64
+	at      []uint32 // numbers of rows
+	hashes  []uint64
+	lengths []uint32
 }
 
 type loadedPart struct {
 	*Part
+	starts *[SpillRanges + 1]spillStart
 	lo, hi int // rows
+	first  int // number of row lo in the builder
 }
 
-// Load adds the rows of some ranges of parts that Spill wrote, from range lo on up to
-// hi, which is exclusive. The builder must be empty and have the terms that the parts
-// were made with. It reads the properties when it writes, one at a time.
+// Load sets the rows of a builder to those of some ranges of parts that Spill wrote,
+// from range lo on up to hi, which is exclusive. The builder must have the terms that
+// the parts were made with. It reads when it writes: a range of users and times at a
+// time, and then one column.
 func (b *Builder) Load(r io.ReaderAt, parts []*Part, lo, hi int) error {
 	b.Reset()
-	l := &loaded{r: r}
-	type place struct {
-		*Part
-		from, to spillStart
-	}
-	var places []place
-	var runs, text int
+	l := &loaded{r: r, lo: lo, hi: hi}
 	for _, p := range parts {
-		var starts [SpillRanges + 1]spillStart
-		if _, err := r.ReadAt(startBytes(&starts), p.starts); err != nil {
-			return fmt.Errorf("read a temporary file: %w", err)
-		}
-		from, to := starts[lo], starts[hi]
-		if from.row == to.row {
-			continue
-		}
-		places = append(places, place{p, from, to})
-		l.parts = append(l.parts, loadedPart{p, int(from.row), int(to.row)})
-		l.rows += int(to.row - from.row)
-		runs += int(to.run - from.run)
-		text += int(to.text - from.text)
-	}
-	if int64(text) > math.MaxUint32 {
-		return errText
-	}
-	b.users, b.text = slices.Grow(b.users, runs), slices.Grow(b.text, text)
-	b.at = slices.Grow(b.at, l.rows)
-	hashes, lengths := make([]uint64, 0), make([]uint32, 0)
-	for _, p := range places {
-		n, first, off := int(p.to.run-p.from.run), len(b.users), uint32(len(b.text))
-		hashes, lengths = sized(hashes, n), sized(lengths, n)
-		if err := l.read(hashes, p.hashes, int(p.from.run)); err != nil {
+		starts := new([SpillRanges + 1]spillStart)
+		if err := l.readAt(startBytes(starts), p.starts); err != nil {
 			return err
 		}
-		if err := l.read32(lengths, p.lengths, int(p.from.run)); err != nil {
-			return err
+		from, to := int(starts[lo].row), int(starts[hi].row)
+		if from < to {
+			l.parts = append(l.parts, loadedPart{p, starts, from, to, l.rows})
+			l.rows += to - from
 		}
-		for i, h := range hashes {
-			b.users = append(b.users, userRun{h, off, lengths[i]})
-			off += lengths[i]
-		}
-		b.text = b.text[:off]
-		if err := l.readAt(b.text[int(off)-int(p.to.text-p.from.text):], p.ids+int64(p.from.text)); err != nil {
-			return err
-		}
-		row := len(b.at)
-		b.at = b.at[:row+int(p.to.row-p.from.row)]
-		if err := l.read32(b.at[row:], p.at, int(p.from.row)); err != nil {
-			return err
-		}
-		for i := range b.at[row:] {
-			b.at[row+i] += uint32(first) - p.from.run
-		}
-	}
-	var err error
-	if b.ids, err = l.words(b.ids[:0:0], func(p *Part) spilled { return p.eventIDs }, 0, nil); err != nil {
-		return err
-	}
-	b.times = slices.Grow(b.times, l.rows)[:l.rows]
-	if _, err := l.words(timesOf(b.times), func(p *Part) spilled { return p.times }, 1<<63, nil); err != nil {
-		return err
 	}
 	b.loaded = l
+	return nil
+}
+
+// loadUsers reads users, times and ids of ranges, and returns the numbers of the rows.
+func (b *Builder) loadUsers(lo, hi int) (rows []uint32, err error) {
+	l := b.loaded
+	b.users, b.text, b.at, b.times, b.ids = b.users[:0], b.text[:0], b.at[:0], b.times[:0], b.ids[:0]
+	l.at = l.at[:0]
+	ids := false
+	for _, p := range l.parts {
+		from, to := p.starts[lo], p.starts[hi]
+		n, row := int(to.row-from.row), len(b.at)
+		if n == 0 {
+			continue
+		}
+		for i := range n {
+			l.at = append(l.at, uint32(p.first+int(from.row)-p.lo+i))
+		}
+		first := uint32(len(b.users))
+		if err := b.loadPart(p.Part, from, to); err != nil {
+			return nil, err
+		}
+		b.at = slices.Grow(b.at, n)[:row+n]
+		if err := load(l, b.at[row:], p.at, int(from.row)); err != nil {
+			return nil, err
+		}
+		for i := range b.at[row:] {
+			b.at[row+i] += first - from.run
+		}
+		b.times = slices.Grow(b.times, n)[:row+n]
+		if err := load(l, timesOf(b.times[row:]), p.times, int(from.row)); err != nil {
+			return nil, err
+		}
+		b.ids = slices.Grow(b.ids, n)[:row+n]
+		clear(b.ids[row:])
+		if err := load(l, b.ids[row:], p.eventIDs, int(from.row)); err != nil {
+			return nil, err
+		}
+		ids = ids || p.eventIDs.width > 0
+	}
+	if !ids {
+		b.ids = nil
+	}
+	return l.at, nil
+}
+
+func (b *Builder) loadPart(p *Part, from, to spillStart) error {
+	l, n := b.loaded, int(to.run-from.run)
+	l.hashes, l.lengths = sized(l.hashes, n), sized(l.lengths, n)
+	hashes, lengths := l.hashes, l.lengths
+	if err := load(l, hashes, p.hashes, int(from.run)); err != nil {
+		return err
+	}
+	if err := load(l, lengths, p.lengths, int(from.run)); err != nil {
+		return err
+	}
+	size, off := int(to.text-from.text), len(b.text)
+	b.text = slices.Grow(b.text, size)[:off+size]
+	if err := l.readAt(b.text[off:], p.ids+int64(from.text)); err != nil {
+		return err
+	}
+	for i, h := range hashes {
+		b.users = append(b.users, userRun{h, uint32(off), lengths[i]})
+		off += int(lengths[i])
+	}
 	return nil
 }
 
@@ -372,7 +396,7 @@ func (l *loaded) codes(dst []uint32, at func(p *Part) spilled) ([]uint32, error)
 		part := dst[row:][:p.hi-p.lo]
 		row += len(part)
 		clear(part)
-		if err := l.read32(part, at(p.Part), p.lo); err != nil {
+		if err := load(l, part, at(p.Part), p.lo); err != nil {
 			return nil, err
 		}
 	}
@@ -394,7 +418,7 @@ func (l *loaded) words(dst []uint64, at func(p *Part) spilled, none uint64, adap
 			fill(part, none)
 			continue
 		}
-		if err := l.read(part, col, p.lo); err != nil {
+		if err := load(l, part, col, p.lo); err != nil {
 			return nil, err
 		}
 		if adapt != nil {
@@ -408,15 +432,11 @@ func (l *loaded) readAt(b []byte, off int64) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if _, err := l.r.ReadAt(b, off); err != nil {
+	if n, err := l.r.ReadAt(b, off); n < len(b) {
 		return fmt.Errorf("read a temporary file: %w", err)
 	}
 	return nil
 }
-
-func (l *loaded) read(dst []uint64, c spilled, lo int) error { return load(l, dst, c, lo) }
-
-func (l *loaded) read32(dst []uint32, c spilled, lo int) error { return load(l, dst, c, lo) }
 
 // load reads the values of a column from row lo on.
 func load[T uint32 | uint64](l *loaded, dst []T, c spilled, lo int) error {
