@@ -116,10 +116,10 @@ func (im *importer) run() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, im.reader.Close()) }()
 	w := newRunWriter(im.ctx, s)
 	defer w.close()
-	if err := im.readAll(w); err != nil {
+	err = im.readAll(w)
+	if err = errors.Join(err, im.reader.Close()); err != nil { // what it holds would be in the way
 		return err
 	}
 	im.report("merge")

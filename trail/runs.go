@@ -33,6 +33,14 @@ const (
 // the addresses of pages, do not fit into memory.
 const maxTerms = 64 << 20
 
+// An import makes two segments at a time, which are therefore smaller than those of
+// merges.
+const (
+	importing  = 2
+	importedOf = 8 // a segment has at most importedTo/importedOf of segmentRows
+	importedTo = 5
+)
+
 // maxIDs bounds the ids of the users of a segment that an import makes.
 const maxIDs = 64 << 20
 
@@ -289,7 +297,7 @@ func (w *runWriter) build() error {
 	}
 	var jobs []func(ctx context.Context, b *segment.Builder) (*source, error)
 	for bucket, at := range f.buckets {
-		parts := min(max(w.s.hashBits(at.rows), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
+		parts := min(max(w.s.hashBits(at.rows*importedOf/importedTo), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
 		for i := range uint64(1) << parts {
 			jobs = append(jobs, func(ctx context.Context, b *segment.Builder) (*source, error) {
 				n := segment.SpillRanges >> parts
@@ -308,7 +316,7 @@ func (w *runWriter) inParallel(n int, job func(ctx context.Context, b *segment.B
 	var next atomic.Int64
 	made := make([]*source, n)
 	g, ctx := errgroup.WithContext(w.ctx)
-	for range min(runtime.GOMAXPROCS(0), n) {
+	for range min(runtime.GOMAXPROCS(0), importing, n) {
 		g.Go(func() error {
 			b := segment.NewBuilder(w.schema)
 			b.Share(terms)

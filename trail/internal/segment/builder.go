@@ -271,15 +271,12 @@ func errSpan(base, last int64) error {
 }
 
 func (b *Builder) writeColumns(w *imageWriter, o *order) error {
-	perm := o.perm
-	b.codes = sized(b.codes, len(perm))
-	codes := b.codes
-	m := &meta{role: roleEvents, typ: event.String}
-	names, err := b.namesOf()
+	b.codes = sized(b.codes, w.rows)
+	names, _, err := b.words(-1, o)
 	if err != nil {
 		return err
 	}
-	if err := w.words(m, gatherWords(&b.terms.names, names, perm, codes), codes); err != nil {
+	if err := w.words(&meta{role: roleEvents, typ: event.String}, names, b.codes); err != nil {
 		return err
 	}
 	if o.eventIDs != nil {
@@ -287,47 +284,85 @@ func (b *Builder) writeColumns(w *imageWriter, o *order) error {
 	}
 	for i, f := range b.schema {
 		m := &meta{name: f.Name, typ: f.Type}
-		c, err := b.column(i)
+		if f.Type == event.String {
+			terms, ok, err := b.words(i, o)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if err := w.words(m, terms, b.codes); err != nil {
+				return err
+			}
+			continue
+		}
+		ok, err := b.numbers(i, o)
 		if err != nil {
 			return err
 		}
-		if f.Type == event.String {
-			if len(c.codes) > 0 {
-				err = w.words(m, gatherWords(b.terms.columns[i], c.codes, perm, codes), codes)
-			}
-		} else if len(c.raw) > 0 {
-			b.values = sized(b.values, len(perm))
-			gatherRaw(b.values, c.raw, perm, RawMissing(f.Type))
-			err = w.numbers(m, b.values)
+		if !ok {
+			continue
 		}
-		if err != nil {
+		if err := w.numbers(m, b.values); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gatherWords sets the codes of the rows in order and returns the sorted strings
-// that they stand for, from code 1 on. The caller may change the strings.
-func gatherWords(w *termTable, from, perm, codes []uint32) []string {
-	sorted, to := w.sort()
-	for i, row := range perm {
-		codes[i] = 0
-		if int(row) < len(from) {
-			codes[i] = to[from[row]]
+// words sets codes to those of a property, or of the names for -1, by row of the
+// segment, and returns the sorted strings that they stand for, from code 1 on. The
+// caller may change the strings. It is not ok if no row has any.
+func (b *Builder) words(property int, o *order) (terms []string, ok bool, err error) {
+	table := &b.terms.names
+	if property >= 0 {
+		table = b.terms.columns[property]
+	}
+	sorted, to := table.sort()
+	clear(b.codes)
+	place := func(from []uint32, row int) {
+		for i, code := range from {
+			if at := o.places[row+i]; at != dropped {
+				b.codes[at] = to[code]
+			}
 		}
 	}
-	return slices.Clone(sorted)
+	switch {
+	case b.loaded != nil:
+		ok, err = eachPart(b.loaded, property, &b.loaded.codes, func(_ *Part, from []uint32, row int) { place(from, row) })
+	case property < 0:
+		ok = true
+		place(b.names, 0)
+	default:
+		ok = len(b.columns[property].codes) > 0
+		place(b.columns[property].codes, 0)
+	}
+	return slices.Clone(sorted), ok, err
 }
 
-func gatherRaw(values, raw []uint64, perm []uint32, none uint64) {
-	for i, row := range perm {
-		if int(row) < len(raw) {
-			values[i] = raw[row]
-		} else {
-			values[i] = none
+// numbers sets values to those of a property that is no string, by row of the segment.
+func (b *Builder) numbers(property int, o *order) (ok bool, err error) {
+	t := b.schema[property].Type
+	b.values = sized(b.values, len(b.codes))
+	fill(b.values, RawMissing(t))
+	place := func(from []uint64, row int) {
+		for i, v := range from {
+			if at := o.places[row+i]; at != dropped {
+				b.values[at] = v
+			}
 		}
 	}
+	if b.loaded == nil {
+		place(b.columns[property].raw, 0)
+		return len(b.columns[property].raw) > 0, nil
+	}
+	return eachPart(b.loaded, property, &b.loaded.words, func(p *Part, from []uint64, row int) {
+		if t == event.Float && p.schema[property].Type == event.Int {
+			toFloats(from)
+		}
+		place(from, row)
+	})
 }
 
 // An order is the rows of a builder as they stand in a segment.
@@ -336,10 +371,13 @@ type order struct {
 	ids      []byte   // of users
 	idEnds   []uint32 // of each user, in ids
 	rowStart []uint32
-	perm     []uint32 // row of the builder by row of the segment
+	places   []uint32 // row of the segment by row of the builder, or dropped
 	times    []int64
 	eventIDs []uint64 // nil if no event has one
 }
+
+// dropped is the place of a row that is left out.
+const dropped = math.MaxUint32
 
 // id adds the id of a user to dst.
 func (o *order) id(dst []byte, user int) ([]byte, error) {
@@ -359,7 +397,7 @@ const sortedRows = 256 << 10
 func (b *Builder) order() (*order, error) {
 	n := b.Rows()
 	o := &b.sorted
-	*o = order{hashes: o.hashes[:0], ids: o.ids[:0], idEnds: o.idEnds[:0], rowStart: append(o.rowStart[:0], 0), perm: slices.Grow(o.perm[:0], n), times: slices.Grow(o.times[:0], n)}
+	*o = order{hashes: o.hashes[:0], ids: o.ids[:0], idEnds: o.idEnds[:0], rowStart: append(o.rowStart[:0], 0), places: sized(o.places, n), times: slices.Grow(o.times[:0], n)}
 	if b.loaded == nil {
 		return o, b.sortRange(o, nil)
 	}
@@ -407,7 +445,7 @@ func (b *Builder) sortRange(o *order, rows []uint32) error {
 		*at++
 	}
 	if b.ids != nil && o.eventIDs == nil {
-		o.eventIDs = make([]uint64, len(o.perm), cap(o.perm))
+		o.eventIDs = make([]uint64, len(o.times), cap(o.times))
 	}
 	for i, head := range b.heads {
 		u := &b.users[head]
@@ -418,7 +456,7 @@ func (b *Builder) sortRange(o *order, rows []uint32) error {
 		o.ids = append(o.ids, b.id(u)...)
 		o.idEnds = append(o.idEnds, uint32(len(o.ids)))
 		b.sortUserRows(o, b.perm[b.starts[i]:b.starts[i+1]], rows)
-		o.rowStart = append(o.rowStart, uint32(len(o.perm)))
+		o.rowStart = append(o.rowStart, uint32(len(o.times)))
 	}
 	return nil
 }
@@ -430,19 +468,25 @@ func (b *Builder) sortUserRows(o *order, mine, rows []uint32) {
 	}
 	for i, row := range mine {
 		if b.ids != nil && i > 0 && b.ids[row] != 0 && b.ids[row] == b.ids[mine[i-1]] && b.times[row] == b.times[mine[i-1]] {
+			o.places[numberOf(rows, row)] = dropped
 			continue
 		}
+		o.places[numberOf(rows, row)] = uint32(len(o.times))
 		o.times = append(o.times, b.times[row])
 		if b.ids != nil {
 			o.eventIDs = append(o.eventIDs, b.ids[row])
 		} else if o.eventIDs != nil {
 			o.eventIDs = append(o.eventIDs, 0)
 		}
-		if rows != nil {
-			row = rows[row]
-		}
-		o.perm = append(o.perm, row)
 	}
+}
+
+// numberOf returns the number of a row.
+func numberOf(rows []uint32, row uint32) uint32 {
+	if rows == nil {
+		return row
+	}
+	return rows[row]
 }
 
 func (b *Builder) sameUser(x, y uint32) bool {

@@ -251,6 +251,8 @@ type loaded struct {
 	at      []uint32 // numbers of rows
 	hashes  []uint64
 	lengths []uint32
+	codes   []uint32
+	words   []uint64
 }
 
 type loadedPart struct {
@@ -347,85 +349,38 @@ func (b *Builder) loadPart(p *Part, from, to spillStart) error {
 	return nil
 }
 
-// namesOf returns the codes of the names by row.
-func (b *Builder) namesOf() ([]uint32, error) {
-	if b.loaded == nil {
-		return b.names, nil
+// column returns where a part has a property, or the names for -1.
+func (p *Part) column(property int) spilled {
+	switch {
+	case property < 0:
+		return p.names
+	case property < len(p.columns):
+		return p.columns[property]
 	}
-	var err error
-	b.names, err = b.loaded.codes(b.names, func(p *Part) spilled { return p.names })
-	return b.names, err
+	return spilled{}
 }
 
-// column returns the values of a property by row. They are good until the next call.
-func (b *Builder) column(i int) (columnBuffer, error) {
-	l := b.loaded
-	if l == nil {
-		return b.columns[i], nil
-	}
-	at := func(p *Part) spilled {
-		if i < len(p.columns) {
-			return p.columns[i]
-		}
-		return spilled{}
-	}
-	// All columns share the memory of the first.
-	var err error
-	c := &b.columns[0]
-	if b.schema[i].Type == event.String {
-		c.codes, err = l.codes(c.codes, at)
-		return columnBuffer{codes: c.codes}, err
-	}
-	t := b.schema[i].Type
-	c.raw, err = l.words(c.raw, at, RawMissing(t), func(p *Part, part []uint64) {
-		if t == event.Float && p.schema[i].Type == event.Int {
-			toFloats(part)
-		}
-	})
-	return columnBuffer{raw: c.raw}, err
-}
+// loadedRows is how many rows of a column are read at a time.
+const loadedRows = 64 << 10
 
-// codes reads a column of codes into dst, or returns nothing if no part has it.
-func (l *loaded) codes(dst []uint32, at func(p *Part) spilled) ([]uint32, error) {
-	if !slices.ContainsFunc(l.parts, func(p loadedPart) bool { return at(p.Part).width > 0 }) {
-		return dst[:0], nil
-	}
-	dst = sized(dst, l.rows)
-	row := 0
+// eachPart calls f with the values of a column, in buf, and the number of the first
+// row. It passes over parts without the column, and is not ok if there are no others.
+func eachPart[T uint32 | uint64](l *loaded, property int, buf *[]T, f func(p *Part, values []T, row int)) (ok bool, err error) {
 	for _, p := range l.parts {
-		part := dst[row:][:p.hi-p.lo]
-		row += len(part)
-		clear(part)
-		if err := load(l, part, at(p.Part), p.lo); err != nil {
-			return nil, err
-		}
-	}
-	return dst, nil
-}
-
-// words is codes for values of eight bytes. adapt may change those of a part.
-func (l *loaded) words(dst []uint64, at func(p *Part) spilled, none uint64, adapt func(p *Part, part []uint64)) ([]uint64, error) {
-	if !slices.ContainsFunc(l.parts, func(p loadedPart) bool { return at(p.Part).width > 0 }) {
-		return dst[:0], nil
-	}
-	dst = sized(dst, l.rows)
-	row := 0
-	for _, p := range l.parts {
-		part := dst[row:][:p.hi-p.lo]
-		row += len(part)
-		col := at(p.Part)
-		if col.width == 0 {
-			fill(part, none)
+		c := p.column(property)
+		if c.width == 0 {
 			continue
 		}
-		if err := load(l, part, col, p.lo); err != nil {
-			return nil, err
-		}
-		if adapt != nil {
-			adapt(p.Part, part)
+		ok = true
+		for lo := p.lo; lo < p.hi; lo += loadedRows {
+			*buf = sized(*buf, min(loadedRows, p.hi-lo))
+			if err := load(l, *buf, c, lo); err != nil {
+				return false, err
+			}
+			f(p.Part, *buf, p.first+lo-p.lo)
 		}
 	}
-	return dst, nil
+	return ok, nil
 }
 
 func (l *loaded) readAt(b []byte, off int64) error {

@@ -13,14 +13,15 @@ const aheadRows = 4096
 // must leave what it lent for a batch as it is during the next call, and its schema
 // must not change.
 type ahead struct {
-	src  source
-	full chan *aheadBatch // capacity 0: the goroutine is one batch ahead
-	free chan *aheadBatch // capacity 2, all there are
-	end  chan struct{}    // closed by close
-	wg   sync.WaitGroup
-	now  *aheadBatch // the caller has it
-	left []Row       // of now
-	bad  []BadRow    // of now, until they are returned
+	src    source
+	fields event.Schema
+	full   chan *aheadBatch // capacity 0: the goroutine is one batch ahead
+	free   chan *aheadBatch // capacity 2, all there are
+	end    chan struct{}    // closed by close
+	wg     sync.WaitGroup
+	now    *aheadBatch // the caller has it
+	left   []Row       // of now
+	bad    []BadRow    // of now, until they are returned
 }
 
 type aheadBatch struct {
@@ -32,7 +33,7 @@ type aheadBatch struct {
 }
 
 func readAhead(src source) *ahead {
-	a := &ahead{src: src, full: make(chan *aheadBatch), free: make(chan *aheadBatch, 2), end: make(chan struct{})}
+	a := &ahead{src: src, fields: src.schema(), full: make(chan *aheadBatch), free: make(chan *aheadBatch, 2), end: make(chan struct{})}
 	for range cap(a.free) {
 		a.free <- &aheadBatch{rows: make([]Row, aheadRows)}
 	}
@@ -41,7 +42,6 @@ func readAhead(src source) *ahead {
 }
 
 func (a *ahead) run() {
-	fields := len(a.src.schema())
 	for {
 		select {
 		case <-a.end:
@@ -51,7 +51,7 @@ func (a *ahead) run() {
 			err := b.err
 			b.terms = b.terms[:0]
 			if c, ok := a.src.(coded); ok && err == nil {
-				for i := range fields {
+				for i := range a.fields {
 					b.terms = append(b.terms, c.terms(i))
 				}
 			}
@@ -93,10 +93,11 @@ func (a *ahead) terms(field int) []string {
 	return a.now.terms[field]
 }
 
-func (a *ahead) schema() event.Schema { return a.src.schema() }
+func (a *ahead) schema() event.Schema { return a.fields }
 
 func (a *ahead) close() {
 	close(a.end)
 	a.wg.Wait()
 	a.src.close()
+	a.src, a.now, a.left, a.free, a.full = nil, nil, nil, nil, nil // they hold pages
 }
