@@ -126,9 +126,7 @@ func crowdedFiles(sources []*source) []*source {
 func apart(files []*source) bool {
 	for i, f := range files {
 		for _, g := range files[:i] {
-			lowF, _ := f.Hashes.Bounds()
-			lowG, _ := g.Hashes.Bounds()
-			if f.Hashes.Has(lowG) || g.Hashes.Has(lowF) {
+			if f.Hashes.Overlaps(g.Hashes) {
 				return false
 			}
 		}

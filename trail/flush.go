@@ -234,14 +234,18 @@ func commonHashes(sources []*source) segment.HashRange {
 // segment file, whose name in the folder is not durable yet. It returns nil if no rows
 // are left.
 func (s *Store) writeSegment(ctx context.Context, sources []*source, users segment.HashRange) (*source, error) {
+	commit := lastCommit(sources)
+	mine := slices.DeleteFunc(slices.Clone(sources), func(src *source) bool { return !src.Hashes.Overlaps(users) })
+	if len(mine) == 0 {
+		return nil, nil
+	}
 	s.mu.Lock()
 	horizon, applied := s.horizonAt(s.mu.horizon), s.appliedLocked()
-	inputs := s.inputsLocked(sources, horizon)
+	inputs := s.inputsLocked(mine, horizon)
 	s.mu.Unlock()
 	for i := range inputs {
 		inputs[i].Hashes = users
 	}
-	commit := lastCommit(sources)
 	name := s.segmentName(commit)
 	path, sum, err := s.merge(ctx, name, inputs)
 	if err != nil || path == "" {

@@ -436,7 +436,13 @@ func (w *runWriter) mergeRuns(runs []*source) (made []*source, err error) {
 		users := segment.HashRange{Bits: parts, Index: i}
 		var inputs []segment.Input
 		for _, r := range runs {
+			if !r.Hashes.Overlaps(users) {
+				continue
+			}
 			inputs = append(inputs, segment.Input{Segment: r.seg, Hashes: users, From: math.MinInt64})
+		}
+		if inputs == nil {
+			continue
 		}
 		path, _, err := w.s.merge(w.ctx, filepath.Base(w.s.tmpPath()), inputs)
 		if err != nil {

@@ -29,6 +29,14 @@ func (r HashRange) Has(hash uint64) bool {
 	return low <= hash && hash <= top
 }
 
+// Overlaps reports whether two ranges have hashes in common: then one has all those of
+// the other.
+func (r HashRange) Overlaps(other HashRange) bool {
+	low, _ := r.Bounds()
+	otherLow, _ := other.Bounds()
+	return r.Has(otherLow) || other.Has(low)
+}
+
 // Part returns one of 1<<bits equal parts.
 func (r HashRange) Part(bits int, index uint64) HashRange {
 	return HashRange{r.Bits + bits, r.Index<<bits | index}
