@@ -29,7 +29,7 @@ const (
 )
 
 func killOptions(round int) Options {
-	return Options{Bucket: 24 * time.Hour, FlushRows: 3000, FlushEvery: 40 * time.Millisecond, NoSync: round%2 == 0}
+	return Options{Bucket: 24 * time.Hour, FlushRows: 3000, FlushEvery: 40 * time.Millisecond, NoSync: round%2 == 0, rows: 5000}
 }
 
 // eventOf returns the n-th event of a writer: its user, time, id and one property

@@ -48,6 +48,8 @@ type Options struct {
 	now     func() time.Time // nil: time.Now
 	buckets int              // 0: maxBuckets
 	rows    int64            // of a segment, above which it is divided by users; 0: segmentRows
+	spill   int              // rows of an import in memory; 0: spillRows
+	terms   int64            // bytes of their strings; 0: maxTerms
 }
 
 const (
@@ -89,6 +91,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.rows == 0 {
 		o.rows = segmentRows
+	}
+	if o.spill == 0 {
+		o.spill = spillRows
+	}
+	if o.terms == 0 {
+		o.terms = maxTerms
 	}
 	return o, nil
 }

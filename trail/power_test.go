@@ -22,7 +22,7 @@ import (
 )
 
 func powerOptions(fsys vfs.FS) Options {
-	return Options{Bucket: 24 * time.Hour, FlushEvery: -1, fs: fsys}
+	return Options{Bucket: 24 * time.Hour, FlushEvery: -1, rows: 200, spill: 100, fs: fsys}
 }
 
 // TestPowerLoss takes the power from a store that is appended to, flushed, imported

@@ -179,11 +179,11 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 // flush hands the rows over to be spilled if there are enough. It waits for those
 // before.
 func (w *runWriter) flush() error {
-	end := w.set.terms.Bytes() > maxTerms
+	end := w.set.terms.Bytes() > w.s.opt.terms
 	if w.set.rows == 0 {
 		return nil
 	}
-	if !end && w.set.rows < spillRows {
+	if !end && w.set.rows < w.s.opt.spill {
 		var bytes int64
 		for _, b := range w.set.builders {
 			bytes += b.Bytes()
