@@ -17,7 +17,8 @@ type grid struct {
 	room    int64 // bytes that all cells may take to have a number each
 
 	groups int                // how many there are
-	keys   [][3]int32         // by group: numbers of the values of by
+	direct bool               // the group is the number of the value, of one property with a lexicon
+	keys   [][3]int32         // by group: numbers of the values of by; nil if direct
 	tuples map[[3]int32]int32 // numbers of the values of by -> group+1
 	single []int32            // instead, of one property: by number, group+1
 
@@ -58,7 +59,9 @@ func (g *grid) counted() bool { return g.measure <= query.Users && !g.sampled }
 // find returns the group of a tuple of values; it is not ok if there is none yet.
 func (g *grid) find(key [3]int32) (group uint32, ok bool) {
 	var at int32
-	if g.tuples != nil {
+	if g.direct {
+		return uint32(key[0]), true
+	} else if g.tuples != nil {
 		at = g.tuples[key]
 	} else if int(key[0]) < len(g.single) {
 		// Numbers of one dictionary are dense: no map is needed.
@@ -86,10 +89,21 @@ func (g *grid) add(key [3]int32) uint32 {
 	return group
 }
 
+// key returns the numbers of the values of a group.
+func (g *grid) key(group uint32) [3]int32 {
+	if g.direct {
+		return [3]int32{int32(group)}
+	}
+	return g.keys[group]
+}
+
 // groupBytes is about what a group takes in a grid: in the list and the table, or in
 // the map, which is at most half full.
 func (g *grid) groupBytes() int64 {
-	if g.tuples != nil {
+	switch {
+	case g.direct:
+		return 0
+	case g.tuples != nil:
 		return 64
 	}
 	return 24

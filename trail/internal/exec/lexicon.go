@@ -41,8 +41,8 @@ func (p *plan) newLexicon(column int) (*lexicon, error) {
 			codes, most = codes+col.Codes(), max(most, col.Codes())
 		}
 	}
-	size := int64(codes) * int64(unsafe.Sizeof(int32(0))+unsafe.Sizeof(term{}))
-	if most <= 1<<8 || float64(codes) > float64(p.rows)*p.share/4 || size > p.held.limit/4 {
+	size := 4*int64(codes) + 2*int64(unsafe.Sizeof(term{}))*int64(most) // if half of the values are in the largest
+	if most <= 1<<8 || float64(codes) > float64(p.rows)*p.share/4 || size > p.held.limit/8*5 {
 		return nil, nil
 	}
 	l := &lexicon{plan: p, column: column, typ: p.types[column], ids: make(map[*segment.Column][]int32), first: make([]term, 1, most)}

@@ -284,7 +284,7 @@ func (e *MemoryError) Error() string {
 	if e.Limit < 1<<20 {
 		limit = fmt.Sprintf("%d bytes", e.Limit)
 	}
-	return fmt.Sprintf("the query needs more than its %s of memory: allow more, or ask for less time, fewer groups or a sample", limit)
+	return fmt.Sprintf("the query needs more than its %s of memory: allow more, or ask for less time, a limit of groups or a sample", limit)
 }
 
 // A budget is the memory that a query may hold. Its workers share it, and take memory

@@ -111,11 +111,13 @@ func (s *segmentation) fork(w *worker) fold {
 	if s.ranking {
 		f.grid = newGrid(w.plan, query.Count, len(s.by), 1)
 		f.grid.byUser, f.grid.sampled = false, false
-		return f
+	} else {
+		f.grid, f.calendar = newGrid(w.plan, s.q.Measure.Kind, len(s.by), s.buckets), s.calendar
 	}
-	f.grid, f.calendar = newGrid(w.plan, s.q.Measure.Kind, len(s.by), s.buckets), s.calendar
 	if s.chosen != nil {
 		f.grid.groups = s.chosen.groups + 1
+	} else if len(s.by) == 1 && s.lexicons[s.by[0]] != nil {
+		f.grid.direct, f.grid.groups = true, len(s.lexicons[s.by[0]].first)
 	}
 	return f
 }
@@ -131,36 +133,52 @@ func (s *segmentation) again(p *plan) (bool, error) {
 	if counts == nil {
 		return false, nil // no row at all
 	}
-	var order []uint32
-	for group := range counts.groups {
-		if counts.counts[group] > 0 {
-			order = append(order, uint32(group))
-		}
-	}
-	if err := p.held.take(4 * int64(cap(order))); err != nil {
-		return false, err
-	}
-	slices.SortFunc(order, func(x, y uint32) int {
-		return cmp.Or(cmp.Compare(counts.counts[y], counts.counts[x]), s.compareKeys(counts.keys[x], counts.keys[y]))
-	})
-	n := min(s.q.Limit, len(order))
+	best, total := s.largest(counts)
 	s.chosen = newGrid(p, query.Count, len(s.by), 1)
-	for _, group := range order[:n] {
-		s.chosen.add(counts.keys[group])
+	for _, cell := range best {
+		group, _ := counts.split(int(cell))
+		s.chosen.add(counts.key(group))
 	}
 	s.grid = nil
 	if s.q.Measure.Kind == query.Count && s.calendar == nil && p.share == 1 {
 		// That was all.
 		s.grid = newGrid(p, query.Count, len(s.by), 1)
-		s.grid.groups = n + 1
-		s.grid.counts = make([]int64, n+1)
-		for i, group := range order {
-			s.grid.counts[min(i, n)] += counts.counts[group]
+		s.grid.groups = len(best) + 1
+		for _, cell := range best {
+			s.grid.counts = append(s.grid.counts, counts.counts[cell])
+			total -= counts.counts[cell]
+		}
+		s.grid.counts = append(s.grid.counts, total)
+	}
+	counts.release()
+	return s.grid == nil, s.chosen.account()
+}
+
+// largest returns the cells with the most events, as many as the limit, and the events
+// of all.
+func (s *segmentation) largest(g *grid) (best []uint32, total int64) {
+	compare := func(x, y uint32) int {
+		if c := cmp.Compare(g.counts[y], g.counts[x]); c != 0 {
+			return c
+		}
+		a, _ := g.split(int(x))
+		b, _ := g.split(int(y))
+		return s.compareKeys(g.key(a), g.key(b))
+	}
+	least := int64(1) // what a cell must have to be among the best
+	for cell, n := range g.counts {
+		total += n
+		if n < least {
+			continue
+		}
+		if best = append(best, uint32(cell)); len(best) > 2*s.q.Limit+1000 {
+			slices.SortFunc(best, compare)
+			best = best[:s.q.Limit]
+			least = g.counts[best[s.q.Limit-1]]
 		}
 	}
-	p.held.give(4 * int64(cap(order)))
-	counts.release()
-	return s.grid == nil, nil
+	slices.SortFunc(best, compare)
+	return best[:min(s.q.Limit, len(best))], total
 }
 
 // chosenGroup returns the group of values that another dictionary has numbered among
@@ -197,9 +215,9 @@ func (s *segmentation) compareKeys(x, y [3]int32) int {
 // keyOf returns the values of a group.
 func (s *segmentation) keyOf(group uint32) [3]int32 {
 	if s.chosen != nil {
-		return s.chosen.keys[group]
+		return s.chosen.key(group)
 	}
-	return s.grid.keys[group]
+	return s.grid.key(group)
 }
 
 // isOther reports whether a group is all those that were not chosen.

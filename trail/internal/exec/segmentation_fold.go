@@ -250,7 +250,10 @@ func groupsOf[C uint16 | uint32](s *segmentationFold, dst []uint32, masks []uint
 				break
 			}
 			code := uint32(column[row])
-			if id := c.remap[code] - 1; id >= 0 && int(id) < len(s.grid.single) && s.grid.single[id] > 0 {
+			if id := c.remap[code] - 1; s.grid.direct {
+				dst[row] = uint32(id)
+				continue
+			} else if id >= 0 && int(id) < len(s.grid.single) && s.grid.single[id] > 0 {
 				dst[row] = uint32(s.grid.single[id] - 1)
 				continue
 			}
@@ -389,10 +392,10 @@ func (s *segmentationFold) join() error {
 		}
 		return all.values.err
 	}
-	known := make([]uint32, g.groups) // groups in the numbers of all workers
-	for group := range known {
-		known[group] = uint32(group)
-		if all.chosen == nil {
+	var known []uint32 // groups in the numbers of all workers; nil if these are the same
+	if all.chosen == nil && !g.direct {
+		known = make([]uint32, g.groups)
+		for group := range known {
 			known[group] = s.translate(g.keys[group])
 		}
 	}
@@ -404,7 +407,10 @@ func (s *segmentationFold) join() error {
 			continue
 		}
 		group, bucket := g.split(at)
-		to := all.grid.at(known[group], bucket)
+		if known != nil {
+			group = known[group]
+		}
+		to := all.grid.at(group, bucket)
 		if all.grid.sparse != nil {
 			if err := all.grid.grow(); err != nil {
 				return err
