@@ -1,6 +1,8 @@
 package segment
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,6 +38,64 @@ func smallImage(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return image
+}
+
+// compactImage returns a segment with the sections that smallImage is too small for.
+func compactImage(t testing.TB) []byte {
+	t.Helper()
+	const users = 140
+	ids := make([]string, users)
+	for i := range ids {
+		ids[i] = fmt.Sprint("u", i)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(event.Hash(a), event.Hash(b)) })
+	hashes, rowStart := make([]uint64, users), []uint32{0}
+	for u, id := range ids {
+		hashes[u] = event.Hash(id)
+		rowStart = append(rowStart, rowStart[u]+uint32(2+u%5))
+	}
+	rows := int(rowStart[users])
+	offsets, names := make([]uint32, rows), make([]uint32, rows)
+	places, kinds := make([]uint32, rows), make([]uint32, rows)
+	for u := range users {
+		off := uint32(u*7919%1000) * 50
+		for row := rowStart[u]; row < rowStart[u+1]; row++ {
+			off += row * 31 % 100
+			offsets[row], names[row] = off, 1+row%5
+			places[row] = uint32(u % 3)
+			if row%17 == 0 {
+				places[row] = 3
+			}
+			if row%4 != 0 {
+				kinds[row] = 1 + row*13%300
+			}
+		}
+	}
+	base := slices.Min(offsets)
+	for row := range offsets {
+		offsets[row] -= base
+	}
+	var buf bytes.Buffer
+	w := newImageWriter(&buf, rows)
+	w.begin(hashes, rowStart)
+	err := w.userIDs(func(dst []byte, ord int) ([]byte, error) { return append(dst, ids[ord]...), nil })
+	timesAs(w, offsets, true)
+	as := func(m *meta, codes []uint32, enc encoding) {
+		m.missing = missingIn(codes, 0)
+		shape := measure(codes, rowStart)
+		shape.each, shape.patches = patches(codes, rowStart)
+		writeCodesAs(w.o, m, codes, rowStart, shape, enc)
+		w.columns = append(w.columns, m)
+	}
+	events := &meta{role: roleEvents, typ: event.String, dict: dictText, codes: 6}
+	err = errors.Join(err, writeText(w.o, events, []string{"a", "b", "c", "d", "e"}))
+	as(events, names, encDigits)
+	as(&meta{name: "place", typ: event.Int, dict: dictFrame, codes: 4}, places, encUserSparse)
+	as(&meta{name: "kind", typ: event.Int, dict: dictFrame, codes: 301}, kinds, encPresent)
+	if err = errors.Join(err, w.finish()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
 }
 
 // use does everything with a segment that queries do, and returns the first error.
@@ -91,7 +151,11 @@ func use(s *Segment) error {
 // TestEveryByte damages every byte of a segment, one at a time: it must not open, or
 // Verify must name the place, and so must whatever reads it.
 func TestEveryByte(t *testing.T) {
-	sound := smallImage(t)
+	t.Run("small", func(t *testing.T) { everyByte(t, smallImage(t)) })
+	t.Run("compact", func(t *testing.T) { everyByte(t, compactImage(t)) })
+}
+
+func everyByte(t *testing.T, sound []byte) {
 	if found := open(t, slices.Clone(sound)).Verify(); len(found) > 0 {
 		t.Fatal(found[0].Error())
 	}
@@ -201,7 +265,11 @@ func resum(image []byte) []byte {
 // TestForged damages every byte and sets the checksums right: what opens must be
 // safe to read, and be found by Verify unless the change makes another sound segment.
 func TestForged(t *testing.T) {
-	sound := smallImage(t)
+	t.Run("small", func(t *testing.T) { forge(t, smallImage(t)) })
+	t.Run("compact", func(t *testing.T) { forge(t, compactImage(t)) })
+}
+
+func forge(t *testing.T, sound []byte) {
 	unseen := 0
 	step := 1
 	if invariant.Race { // which makes it ten times slower, and sees nothing here
@@ -251,6 +319,7 @@ const fuzzRows = 1 << 16
 func FuzzOpen(f *testing.F) {
 	sound := smallImage(f)
 	f.Add(sound)
+	f.Add(compactImage(f))
 	f.Add(sound[:len(sound)/2])
 	f.Add([]byte(headMagic))
 	empty, err := NewBuilder(nil).Image()

@@ -57,6 +57,37 @@ func TestVerifyFinds(t *testing.T) {
 	f(runs, c.meta.data, 0, 0x80, "column c", "row 0 has code")
 }
 
+// TestVerifyFindsCompact does the same for the sections of larger segments.
+func TestVerifyFindsCompact(t *testing.T) {
+	s := open(t, compactImage(t))
+	g, place, kind := s.times.gaps, s.Column("place"), s.Column("kind")
+	f := func(at span, i int64, flip byte, section, reason string) {
+		t.Helper()
+		image := slices.Clone(s.image)
+		image[at.off+i] ^= flip
+		found := open(t, resum(image)).Verify()
+		if len(found) == 0 || found[0].Section != section || !strings.Contains(found[0].Reason, reason) {
+			t.Errorf("%s, byte %d: got %v, want %s with %q", section, i, found, section, reason)
+		}
+	}
+	f(s.starts.baseAt, 4, 1, nameUsers, "")
+	f(s.starts.at, 2, 0x80, nameUsers, "out of order")
+	f(s.starts.at, s.starts.at.len-2, 1, nameUsers, "")
+	f(g.restAt, 0, 1, nameTimes, "")
+	f(g.widthAt, 0, 1, nameTimes, "does not end where the next one begins")
+	f(g.gapAt, 0, 1, nameTimes, "")
+	f(g.startAt, 0, 1, nameTimes, "does not end where the next one begins")
+	f(g.markAt, 4, 1, nameTimes, "the mark of group 1 is")
+	f(s.events.meta.data, 3, 0x80, nameEvents, "byte 3 has more than its digits")
+	f(place.meta.data, 0, 0x80, "column place", "row 0 has code")
+	f(place.meta.places, 2, 0xff, "column place", "is out of order")
+	f(place.meta.index, 0, 1, "column place", "the index does not cover")
+	f(place.others, 0, 0x80, "column place", "has code")
+	f(kind.meta.places, 0, 1, "column kind", "row")
+	f(kind.meta.index, 0, 1, "column kind", "the rank of row 0")
+	f(kind.meta.data, 4, 8, "column kind", "has code 322 of 301")
+}
+
 func TestOpenFails(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {

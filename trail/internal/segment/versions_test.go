@@ -1,9 +1,11 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +60,34 @@ func TestReadExample(t *testing.T) {
 		{"u3", start + 63_000, "view", 0, de},
 		{"u2", start + 3_000, "view", 0, de},
 	})
+}
+
+// TestReadFirst reads a segment that was written before times could be gaps, first rows
+// halves, and codes digits, and writes it as this version does.
+func TestReadFirst(t *testing.T) {
+	s, err := Open(filepath.Join("testdata", "first.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Verify(); len(found) > 0 {
+		t.Fatal(found[0].Error())
+	}
+	if got := s.Times().Encoding(); got != "packed" || s.starts.plain == nil {
+		t.Errorf("got times as %s, want the layout of then", got)
+	}
+	var buf bytes.Buffer
+	if _, err := Merge(&buf, []Input{{Segment: s, From: math.MinInt64}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := shopImage(t, 9, 3000); !bytes.Equal(buf.Bytes(), want) {
+		t.Errorf("got %d bytes of merging, want the %d that the rows make now", buf.Len(), len(want))
+	}
+	if buf.Len() >= int(s.Size()) {
+		t.Errorf("got %d bytes, want less than %d", buf.Len(), s.Size())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // refooter changes the footer of an image and rewrites the trailer.
@@ -145,6 +175,16 @@ func TestFooterNonsense(t *testing.T) {
 	f("a crooked place", with(func(m *meta) { m.enc = encPlain; m.width = 1; m.data = span{65, 6} }))
 	f("too few bytes", with(func(m *meta) { m.enc = encPlain; m.width = 1; m.data = span{64, 5} }))
 	f("a width of three", with(func(m *meta) { m.enc = encPlain; m.width = 3; m.data = span{64, 18} }))
+	f("a base of one", with(func(m *meta) { m.enc, m.width, m.data = encDigits, 1, span{64, 1} }))
+	f("a base of seventeen", with(func(m *meta) { m.codes, m.enc, m.width, m.data = 18, encDigits, 17, span{64, 3} }))
+	f("digits beyond the codes", with(func(m *meta) { m.enc, m.fixed, m.width, m.data = encDigits, 1, 2, span{64, 1} }))
+	f("digits beyond a byte", with(func(m *meta) { m.codes, m.enc, m.fixed, m.width, m.data = 300, encDigits, 255, 2, span{64, 1} }))
+	f("more values than rows", with(func(m *meta) {
+		m.enc, m.width, m.count, m.places, m.index, m.data = encPresent, 1, 7, span{64, 8}, span{64, 4}, span{64, 9}
+	}))
+	f("more exceptions of users than rows", with(func(m *meta) {
+		m.enc, m.width, m.count, m.data, m.places, m.index, m.others = encUserSparse, 1, 7, span{64, 3}, span{64, 14}, span{64, 8}, span{64, 7}
+	}))
 	f("more exceptions than rows", with(func(m *meta) {
 		m.enc, m.width, m.count, m.places, m.data = encSparse, 1, 7, span{64, 28}, span{64, 7}
 	}))
