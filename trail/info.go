@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func (s *Store) Info() Info {
 		info.MinTime, info.MaxTime = first, last
 	}
 	counts := make(map[string]int64)
+	sizes := make(partSizes)
 	for _, src := range sn.sources {
 		info.Rows += src.Rows
 		if src.memory {
@@ -45,6 +47,9 @@ func (s *Store) Info() Info {
 				File: src.File, From: src.Bucket*s.width + epochMonday, Rows: src.Rows, Users: src.Users,
 				Bytes: src.Bytes, MinTime: src.MinTime, MaxTime: src.MaxTime,
 			})
+			if src.seg != nil {
+				sizes.add(src.seg)
+			}
 		}
 		err := src.damage
 		if err == nil {
@@ -65,6 +70,7 @@ func (s *Store) Info() Info {
 		info.Damaged = append(info.Damaged, err.Error())
 		info.Users = -1
 	}
+	info.Parts = sizes.list()
 	for name, n := range counts {
 		info.Events = append(info.Events, EventCount{name, n})
 	}
@@ -96,6 +102,37 @@ func (s *Store) Info() Info {
 		s.mu.Unlock()
 	}
 	return info
+}
+
+// partSizes are the bytes of parts by name and layout.
+type partSizes map[string]map[string]int64
+
+func (p partSizes) add(seg *segment.Segment) {
+	for name, part := range seg.Parts() {
+		name = strings.Clone(name) // the map may go
+		if p[name] == nil {
+			p[name] = make(map[string]int64)
+		}
+		p[name][part.Layout] += part.Bytes
+	}
+}
+
+func (p partSizes) list() []PartInfo {
+	var parts []PartInfo
+	for name, layouts := range p {
+		names := slices.SortedFunc(maps.Keys(layouts), func(a, b string) int {
+			return cmp.Or(cmp.Compare(layouts[b], layouts[a]), strings.Compare(a, b))
+		})
+		part := PartInfo{Name: name, Layout: strings.Join(names, ", ")}
+		for _, bytes := range layouts {
+			part.Bytes += bytes
+		}
+		parts = append(parts, part)
+	}
+	slices.SortFunc(parts, func(a, b PartInfo) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Name, b.Name))
+	})
+	return parts
 }
 
 // countEvents adds the number of events of each name in a segment.

@@ -369,3 +369,30 @@ func TestUnknownFilesAreDeleted(t *testing.T) {
 	}
 	wantSound(t, dir)
 }
+
+// TestInfoParts holds that Info tells what takes the bytes of segments.
+func TestInfoParts(t *testing.T) {
+	s := open(t, t.TempDir(), quiet())
+	add(t, s, draw(rand.New(rand.NewPCG(1, 8)), 2000, "a")...)
+	if got := s.Info().Parts; len(got) > 0 {
+		t.Errorf("events in memory: got parts %v", got)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info := s.Info()
+	total, layouts := int64(0), make(map[string]string)
+	for i, p := range info.Parts {
+		total += p.Bytes
+		layouts[p.Name] = p.Layout
+		if i > 0 && p.Bytes > info.Parts[i-1].Bytes {
+			t.Errorf("%s: got %d bytes after %d", p.Name, p.Bytes, info.Parts[i-1].Bytes)
+		}
+	}
+	if total <= info.Bytes/2 || total > info.Bytes {
+		t.Errorf("got parts of %d bytes, want most of %d", total, info.Bytes)
+	}
+	if layouts["times"] == "" || layouts["column country"] != "digits" || layouts["dictionary country"] != "" {
+		t.Errorf("got layouts %v", layouts)
+	}
+}

@@ -181,6 +181,7 @@ type Info struct {
 	Schema     event.Schema
 	Events     []EventCount // by count descending, then name
 	Segments   []SegmentInfo
+	Parts      []PartInfo   // what takes the bytes of segments; by bytes descending, then name
 	Cohorts    []CohortInfo // by name
 	Damaged    []string     // what cannot be read or is lost, with the reason and what to do; each once
 }
@@ -206,6 +207,13 @@ type SegmentInfo struct {
 	Rows, Users      int64
 	Bytes            int64
 	MinTime, MaxTime int64
+}
+
+// A PartInfo is a part of all segments, such as a column.
+type PartInfo struct {
+	Name   string // "times", "user index", "column price", "dictionary country", as in errors
+	Layout string // how it is stored, by the names in docs/trail-format.md, the smallest share last; "" where there is one way alone
+	Bytes  int64
 }
 
 // A CohortInfo is a cohort that was kept.

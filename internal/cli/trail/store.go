@@ -45,7 +45,7 @@ func infoCommand(a commands) *cobra.Command {
 		Use: "info FOLDER", Short: "Show what is in a store", Long: infoLong,
 		Example: "  uniflow trail info shop.trail\n  uniflow trail info shop.trail --segments",
 	}, &db)
-	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too")
+	cmd.Flags().BoolVar(&segments, "segments", false, "list the segments, too, and what takes their bytes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var info trail.Info
@@ -132,6 +132,14 @@ func infoText(info trail.Info, segments bool) string {
 			s.Row(one.File, momentText(one.MinTime), momentText(one.MaxTime), show.Thousands(one.Rows), show.Thousands(one.Users), show.Bytes(one.Bytes))
 		}
 		text += "\n" + s.String()
+		var p show.Table
+		p.Text("PART", "LAYOUT")
+		p.Figures("SIZE", "BYTES AN EVENT")
+		stored := max(info.Rows-info.MemoryRows, 1)
+		for _, one := range info.Parts {
+			p.Row(one.Name, one.Layout, show.Bytes(one.Bytes), fmt.Sprintf("%.3f", float64(one.Bytes)/float64(stored)))
+		}
+		text += "\n" + p.String()
 	}
 	return text
 }
@@ -158,6 +166,7 @@ type (
 		Properties    []propertyJSON `json:"properties"`
 		Cohorts       []cohortJSON   `json:"cohorts"`
 		Segments      []segmentJSON  `json:"segments"`
+		Parts         []partJSON     `json:"parts"`
 		Damaged       []string       `json:"damaged"`
 	}
 	countJSON struct {
@@ -171,6 +180,11 @@ type (
 	cohortJSON struct {
 		Name  string `json:"name"`
 		Users int64  `json:"users"`
+	}
+	partJSON struct {
+		Part   string `json:"part"`
+		Layout string `json:"layout,omitempty"`
+		Bytes  int64  `json:"bytes"`
 	}
 	segmentJSON struct {
 		File   string `json:"file"`
@@ -187,7 +201,7 @@ func newInfoJSON(info trail.Info) infoJSON {
 	out := infoJSON{
 		Events: info.Rows, InMemory: info.MemoryRows, Bytes: info.Bytes, BytesPerEvent: info.BytesPerEvent(),
 		LogBytes: info.WALBytes, LogRecords: info.WALRecords, BucketSeconds: int64(info.Bucket / time.Second), Deleted: info.Deleted,
-		Names: []countJSON{}, Properties: []propertyJSON{}, Cohorts: []cohortJSON{}, Segments: []segmentJSON{},
+		Names: []countJSON{}, Properties: []propertyJSON{}, Cohorts: []cohortJSON{}, Segments: []segmentJSON{}, Parts: []partJSON{},
 		Damaged: append([]string{}, info.Damaged...),
 	}
 	if info.Rows > 0 {
@@ -210,6 +224,9 @@ func newInfoJSON(info trail.Info) infoJSON {
 	}
 	for _, s := range info.Segments {
 		out.Segments = append(out.Segments, segmentJSON{s.File, s.Rows, s.Users, s.Bytes, moment(s.MinTime), moment(s.MaxTime)})
+	}
+	for _, p := range info.Parts {
+		out.Parts = append(out.Parts, partJSON{p.Name, p.Layout, p.Bytes})
 	}
 	return out
 }
