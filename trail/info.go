@@ -108,7 +108,7 @@ func (s *Store) Info() Info {
 type partSizes map[string]map[string]int64
 
 func (p partSizes) add(seg *segment.Segment) {
-	for name, part := range seg.Parts() {
+	for name, part := range seg.Sizes() {
 		name = strings.Clone(name) // the map may go
 		if p[name] == nil {
 			p[name] = make(map[string]int64)
