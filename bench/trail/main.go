@@ -141,11 +141,12 @@ func measure(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 			return err
 		}
 		r.Shapes = append(r.Shapes, f)
+		// Whatever ends the run, the shapes before are there.
+		if err := program.Write(filepath.Join(c.out, "trail.json"), r); err != nil {
+			return err
+		}
 	}
-	if err := r.printRatios(stdout); err != nil {
-		return err
-	}
-	return program.Write(filepath.Join(c.out, "trail.json"), r)
+	return r.printRatios(stdout)
 }
 
 func measureShape(ctx context.Context, c *config, stderr io.Writer) (f *figures, err error) {
