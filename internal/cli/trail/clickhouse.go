@@ -273,6 +273,9 @@ func (a commands) queryClickHouse(ctx context.Context, command string, o *queryO
 		if answer, err = statement.Answer(found.rows); err != nil {
 			return fmt.Errorf("clickhouse: %w", err)
 		}
+		if answer.Cohort != nil {
+			answer.Cohort.Found = nil // --ids needs a store
+		}
 		answer.Stats.EventsRead, answer.Stats.BytesRead = found.stats.EventsRead, found.stats.BytesRead
 		answer.Stats.ElapsedUS = time.Since(begun).Microseconds()
 		return nil
