@@ -2,14 +2,12 @@ package exec
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 	"unsafe"
 
-	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -29,7 +27,7 @@ type funnel struct {
 	trend     *calendar   // nil for none
 	picked    *picked     // the users that are asked for, nil to count
 
-	keys    map[*segment.Column][]int32 // of same, by code: what stands for the value; nil if workers find out
+	merged  merged // the values of same; nil if workers number them
 	tally   *tally
 	buckets []int64 // of the trend: users by bucket and level-1
 }
@@ -98,7 +96,7 @@ func (f *funnel) settle(p *plan) (err error) {
 		// mode makes a difference all the same.
 		f.modes.StrictOnce = f.modes.StrictIncrease
 	}
-	if err := f.mergeKeys(p); err != nil {
+	if err := f.merge(p); err != nil {
 		return err
 	}
 	if f.picked != nil || f.q.Bucket == query.NoUnit {
@@ -129,7 +127,10 @@ func (f *funnel) need() need {
 func (f *funnel) fork(w *worker) fold {
 	fold := &funnelFold{funnel: f, w: w, tally: newTally(f, w.plan), buckets: make([]int64, len(f.buckets))}
 	fold.values = fold.tally.values
-	maps.Copy(fold.values.remaps, f.keys)
+	for _, m := range f.merged {
+		fold.values.remaps[m.col] = m.numbers
+	}
+	fold.markRow = fold.mark
 	if f.picked != nil {
 		fold.lister = f.picked.fork(w, fold.values)
 	}

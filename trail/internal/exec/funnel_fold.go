@@ -23,7 +23,8 @@ type funnelFold struct {
 	entries []entry
 	keys    keyTable // of same
 	sorted  []entry  // scratch of same
-	held    int64    // bytes of entries that were accounted for
+	markRow func(p *part, row int)
+	held    int64 // bytes of entries that were accounted for
 
 	best    win
 	reached []reached // of a trend: by bucket of the user

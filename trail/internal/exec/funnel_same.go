@@ -17,19 +17,23 @@ import (
 // The values of a user whose rows are in one view are told apart by their codes.
 func (f *funnelFold) sameUser(parts []part, ordered bool) {
 	f.keys.open(slices.ContainsFunc(parts, func(p part) bool { return p.view != parts[0].view }))
+	f.entries = f.entries[:0]
+	end := 0 // of the parts that can have step 1 before a later step
 	for i := range parts {
-		f.addKeys(&parts[i])
+		if f.addKeys(&parts[i]) || f.q.AnyOrder || !ordered {
+			end = i + 1
+		}
 	}
 	if len(f.keys.list) > 0 {
 		first := f.stepMask & 1
 		if f.q.AnyOrder {
 			first = f.stepMask
 		}
-		for i := range parts {
-			f.mark(&parts[i], first)
+		for i := range parts[:end] {
+			f.hits(&parts[i], first, f.markRow)
 		}
-		if f.keys.choose(f.q.AnyOrder) {
-			f.sift(parts, ordered)
+		if len(f.entries) > 0 && f.keys.choose(f.q.AnyOrder) {
+			f.sift(parts, first)
 			f.followAll(parts)
 		}
 	}
@@ -39,8 +43,9 @@ func (f *funnelFold) sameUser(parts []part, ordered bool) {
 }
 
 // addKeys puts the values of a part into the table that have an event of a later step:
-// of step 2, or, in any order, of another step than the first.
-func (f *funnelFold) addKeys(p *part) {
+// of step 2, or, in any order, of another step than the first. It reports whether there
+// is one.
+func (f *funnelFold) addKeys(p *part) (some bool) {
 	later := f.stepMask & 2
 	if f.q.AnyOrder {
 		later = f.stepMask &^ 1
@@ -49,9 +54,10 @@ func (f *funnelFold) addKeys(p *part) {
 		for r := p.lo; r < p.hi; r++ {
 			if m := p.mask(r); m&later != 0 {
 				f.keys.add(f.key(p, r), m)
+				some = true
 			}
 		}
-		return
+		return some
 	}
 	eight := later * ones
 	for at := p.lo; at < p.hi; at += 8 {
@@ -61,56 +67,64 @@ func (f *funnelFold) addKeys(p *part) {
 				break
 			}
 			f.keys.add(f.key(p, at+n), uint64(p.mask8[at+n]))
+			some = true
 			word &^= 0xff << (8 * n)
 		}
 	}
+	return some
 }
 
-// mark notes which of some matchers the values in the table have in a part.
-func (f *funnelFold) mark(p *part, matchers uint64) {
+// hits calls hit for the rows of a part that match some matchers and whose value may be
+// in the filter of the table.
+func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) {
 	c := &p.codes[f.same]
-	direct := p.mask8 != nil && c.raw == nil && (!f.keys.several || c.remap != nil)
-	switch {
-	case c.col == nil:
-	case direct && c.c8 != nil:
-		markCodes(f, p, c, c.c8, matchers)
-	case direct && c.c16 != nil:
-		markCodes(f, p, c, c.c16, matchers)
-	case direct:
-		markCodes(f, p, c, c.c32, matchers)
-	default:
-		for r := p.lo; r < p.hi; r++ {
-			if m := p.mask(r) & matchers; m != 0 {
-				f.keys.mark(f.key(p, r), m)
-			}
-		}
-	}
-}
-
-// markCodes is mark for a column with codes. Which events are step 1 cannot be foreseen,
-// so nothing depends on that but for the few values that are in the table, by a filter,
-// or have not been met yet.
-func markCodes[T uint8 | uint16 | uint32](f *funnelFold, p *part, c *codes, all []T, matchers uint64) {
-	masks, codes := p.mask8[p.lo:p.hi], all[p.lo:p.hi]
-	codes = codes[:len(masks)]
-	filter := &f.keys.filter
-	if !f.keys.several {
-		for i, code := range codes {
-			m, key := masks[i]&uint8(matchers), uint32(code)
-			if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
-				f.keys.mark(key, uint64(m))
-			}
-		}
+	if c.col == nil {
 		return
 	}
-	remap := c.remap
-	filter[0] |= 1 // values that have not been met
-	for i, code := range codes {
-		m := masks[i] & uint8(matchers)
-		key := uint32(remap[code])
-		if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
-			f.keys.mark(f.key(p, p.lo+i), uint64(m))
+	filter, direct := &f.keys.filter, p.mask8 != nil && c.raw == nil
+	if f.keys.several {
+		codes := f.merged.codes(c.col)
+		direct = direct && codes != nil
+		filter = &f.keys.codes
+		if direct {
+			defer f.keys.filterCodes(codes)()
 		}
+	}
+	switch {
+	case direct && c.c8 != nil:
+		hitCodes(filter, p, c.c8, uint8(matchers), hit)
+	case direct && c.c16 != nil:
+		hitCodes(filter, p, c.c16, uint8(matchers), hit)
+	case direct:
+		hitCodes(filter, p, c.c32, uint8(matchers), hit)
+	default:
+		for r := p.lo; r < p.hi; r++ {
+			if p.mask(r)&matchers != 0 {
+				hit(p, r)
+			}
+		}
+	}
+}
+
+// hitCodes is hits for a column with codes. Which events are step 1 cannot be foreseen, so
+// nothing depends on that but for the few values that are in the filter.
+func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, all []T, matchers uint8, hit func(p *part, row int)) {
+	masks, codes := p.mask8[p.lo:p.hi], all[p.lo:p.hi]
+	codes = codes[:len(masks)]
+	for i, code := range codes {
+		m, key := masks[i]&matchers, uint32(code)
+		if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
+			hit(p, p.lo+i)
+		}
+	}
+}
+
+// mark makes an entry of a row whose value is in the table.
+func (f *funnelFold) mark(p *part, row int) {
+	if s := f.keys.find(f.key(p, row)); s != nil {
+		m := p.mask(row)
+		s.mask |= m
+		f.entries = append(f.entries, entry{t: p.time(row), mask: m, key: s.at})
 	}
 }
 
@@ -121,6 +135,7 @@ func (f *funnelFold) followAll(parts []part) {
 		for hi < len(f.sorted) && f.sorted[hi].key == f.sorted[lo].key {
 			hi++
 		}
+		byTime(f.sorted[lo:hi])
 		f.chain.addTrail(f.funnel, f.sorted[lo:hi])
 		f.follow(parts, f.keys.list[f.sorted[lo].key])
 		if !f.wins() && f.trend == nil && f.best.level == f.steps {
@@ -162,34 +177,45 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift collects the entries of the values that were chosen: by value, and then by time.
-func (f *funnelFold) sift(parts []part, ordered bool) {
-	f.entries = f.entries[:0]
+// sift adds the entries of the values that were chosen which do not match first, whose
+// entries are there, and sorts all by value, and then by time.
+func (f *funnelFold) sift(parts []part, first uint64) {
+	counts := f.keys.counts
+	for i := range f.entries {
+		if e := &f.entries[i]; counts[e.key] >= 0 {
+			counts[e.key]++
+		}
+	}
 	for i := range parts {
 		p := &parts[i]
 		for r := p.lo; r < p.hi; r++ {
-			m := p.mask(r)
-			if m == 0 {
+			if p.mask8 != nil && load(p.mask8, r)&^(first*ones) == 0 {
+				r += 7
 				continue
 			}
-			if at := f.keys.find(f.key(p, r)); at >= 0 && f.keys.counts[at] >= 0 {
-				f.entries = append(f.entries, entry{t: p.time(r), mask: m, key: at})
-				f.keys.counts[at]++
+			m := p.mask(r)
+			if m&first != 0 || m == 0 {
+				continue
+			}
+			if s := f.keys.find(f.key(p, r)); s != nil && counts[s.at] >= 0 {
+				f.entries = append(f.entries, entry{t: p.time(r), mask: m, key: s.at})
+				counts[s.at]++
 			}
 		}
 	}
-	if !ordered {
-		byTime(f.entries)
+	n := int32(0)
+	for i, count := range counts {
+		if count >= 0 {
+			counts[i] = n
+			n += count
+		}
 	}
-	f.sorted = slices.Grow(f.sorted[:0], len(f.entries))[:len(f.entries)]
-	at := int32(0)
-	for i, n := range f.keys.counts {
-		f.keys.counts[i] = at
-		at += max(n, 0)
-	}
+	f.sorted = slices.Grow(f.sorted[:0], int(n))[:n]
 	for _, e := range f.entries {
-		f.sorted[f.keys.counts[e.key]] = e
-		f.keys.counts[e.key]++
+		if at := counts[e.key]; at >= 0 {
+			f.sorted[at] = e
+			counts[e.key]++
+		}
 	}
 }
 
@@ -229,6 +255,7 @@ type keyTable struct {
 	list    []uint32           // keys by number
 	counts  []int32            // of entries, by number; -1 if the key was not chosen
 	filter  [filterBytes]uint8 // a bit for each key, by its lowest bits
+	codes   [filterBytes]uint8 // a bit for the code of each key in the view that is looked at
 }
 
 // filterBytes is long enough that most users have few keys with equal bits.
@@ -257,8 +284,7 @@ func (k *keyTable) open(several bool) {
 		}
 		k.filter[key>>3&(filterBytes-1)] = 0
 	}
-	k.filter[0] = 0
-	k.list = k.list[:0]
+	k.list, k.counts = k.list[:0], k.counts[:0]
 }
 
 // place returns the slot of a key, or that in which it would be.
@@ -296,16 +322,8 @@ func (k *keyTable) add(key uint32, mask uint64) {
 	}
 }
 
-// mark notes matchers of an event of a key, if the key has a number.
-func (k *keyTable) mark(key uint32, mask uint64) {
-	if i := k.place(key); k.slots[i].key != 0 {
-		k.slots[i].mask |= mask
-	}
-}
-
 // choose chooses the keys that can reach level 2. It reports whether there is one.
 func (k *keyTable) choose(anyOrder bool) (some bool) {
-	k.counts = k.counts[:0]
 	for _, key := range k.list {
 		mask, n := k.slots[k.place(key)].mask, int32(-1)
 		if mask&3 == 3 || anyOrder && mask&(mask-1) != 0 {
@@ -316,82 +334,119 @@ func (k *keyTable) choose(anyOrder bool) (some bool) {
 	return some
 }
 
-// find returns the number of a key, -1 if it has none.
-func (k *keyTable) find(key uint32) int32 {
-	if s := k.slots[k.place(key)]; s.key == key && key != 0 {
-		return s.at
+// filterCodes puts the codes of the keys into a filter, and returns what clears it.
+func (k *keyTable) filterCodes(codes []uint32) (done func()) {
+	for _, key := range k.list {
+		if code := codes[key]; code > 0 {
+			k.codes[code>>3&(filterBytes-1)] |= 1 << (code & 7)
+		}
 	}
-	return -1
+	return func() {
+		for _, key := range k.list {
+			k.codes[codes[key]>>3&(filterBytes-1)] = 0
+		}
+	}
 }
 
-// mergeKeys numbers the values of same in all sources, by their sorted dictionaries, so
-// that workers need not look up each value. It does not if there are many sources, or
-// so many values that a query would rather look up those that it meets.
-func (f *funnel) mergeKeys(p *plan) error {
+// find returns the slot of a key, nil if it has none.
+func (k *keyTable) find(key uint32) *keySlot {
+	if s := &k.slots[k.place(key)]; key != 0 && s.key == key {
+		return s
+	}
+	return nil
+}
+
+// merged are the values of a column in all sources, numbered from 2 on in their order,
+// as remaps of a dictionary have it.
+type merged []mergedColumn
+
+type mergedColumn struct {
+	col     *segment.Column
+	numbers []int32  // by code
+	codes   []uint32 // by number; 0 if the column does not have the value
+}
+
+// codes returns the codes of a column by number, nil if it was not merged.
+func (m merged) codes(col *segment.Column) []uint32 {
+	for i := range m {
+		if m[i].col == col {
+			return m[i].codes
+		}
+	}
+	return nil
+}
+
+// merge numbers the values of same in all sources by their sorted dictionaries, so that
+// workers need not look up each value. It does not if there are many sources, or so many
+// values that a query would rather look up those that it meets.
+func (f *funnel) merge(p *plan) error {
 	const (
-		sources = 16
-		perRow  = 16
+		maxSources = 16
+		minRows    = 16 // for each code
 	)
-	if f.same < 0 || len(p.sources) < 2 || len(p.sources) > sources || slices.Contains(f.by, f.same) {
+	if f.same < 0 || len(p.sources) < 2 || len(p.sources) > maxSources || slices.Contains(f.by, f.same) {
 		return nil
 	}
-	var cols []*segment.Column
-	codes := 0
+	var (
+		all   merged
+		codes int
+		heads []event.Value // by column: the value of next
+		next  []int         // by column: the first code that has no number
+	)
 	for _, s := range p.sources {
 		col := s.columns[f.same]
-		if col == nil {
+		switch {
+		case col == nil:
 			continue
-		}
-		if col.Codes() == 0 || col.Codes() > maxRemap || col.Type() != p.types[f.same] {
+		case col.Codes() < 2 || col.Codes() > maxRemap || col.Type() != p.types[f.same]:
 			return nil
 		}
-		cols = append(cols, col)
+		all = append(all, mergedColumn{col: col, numbers: make([]int32, col.Codes())})
+		heads, next = append(heads, col.Value(1)), append(next, 1)
 		codes += col.Codes()
 	}
-	if int64(codes)*perRow > p.rows {
+	if int64(codes)*minRows > p.rows {
 		return nil
 	}
-	f.keys = make(map[*segment.Column][]int32, len(cols))
-	next, heads := make([]uint32, len(cols)), make([]event.Value, len(cols))
-	for i, col := range cols {
-		f.keys[col] = make([]int32, col.Codes())
-		f.keys[col][0] = 1
-		next[i] = 1
-		if col.Codes() > 1 {
-			heads[i] = col.Value(1)
-		}
-	}
-	for number := int32(2); ; number++ {
+	number := int32(1)
+	for {
+		var equal uint // columns that have the least value next
 		least := -1
-		var equal [sources]int8 // how a head compares to the least one
-		for i, col := range cols {
-			if int(next[i]) == col.Codes() {
-				equal[i] = 1
+		for i := range all {
+			if next[i] == len(all[i].numbers) {
 				continue
 			}
+			order := -1
 			if least >= 0 {
-				if c := compare(heads[i], heads[least]); c >= 0 {
-					equal[i] = int8(min(c, 1))
-					continue
-				}
+				order = compare(heads[i], heads[least])
 			}
-			least = i
-			for j := range i {
-				equal[j] = 1
+			if order < 0 {
+				least, equal = i, 0
 			}
-			equal[i] = 0
+			if order <= 0 {
+				equal |= 1 << i
+			}
 		}
 		if least < 0 {
-			return p.held.take(4 * int64(codes))
+			break
 		}
-		for i, col := range cols {
-			if equal[i] != 0 {
-				continue
-			}
-			f.keys[col][next[i]] = number
-			if next[i]++; int(next[i]) < col.Codes() {
-				heads[i] = col.Value(next[i])
+		number++
+		for ; equal != 0; equal &= equal - 1 {
+			i := bits.TrailingZeros(equal)
+			all[i].numbers[next[i]] = number
+			if next[i]++; next[i] < len(all[i].numbers) {
+				heads[i] = all[i].col.Value(uint32(next[i]))
 			}
 		}
 	}
+	for i := range all {
+		m := &all[i]
+		m.numbers[0] = 1 // the missing value
+		m.codes = make([]uint32, number+1)
+		for code, n := range m.numbers {
+			m.codes[n] = uint32(code)
+		}
+	}
+	f.merged = all
+	return p.held.take(4*int64(codes) + 4*int64(number+1)*int64(len(all)))
 }
