@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -339,9 +340,20 @@ func (c *chain) start(f *funnel, level int, each func(i int)) int {
 				}
 			}
 		default:
-			for k := level; k > 0; k-- {
-				if steps>>(k-1)&1 != 0 {
-					later(k, k)
+			for ; steps != 0; steps &^= 1 << (bits.Len64(steps) - 1) {
+				k := bits.Len64(steps)
+				fin := m.t
+				if k < level {
+					fin = done[k+1]
+				}
+				if fin == none {
+					continue
+				}
+				if done[k] == none || fin < done[k] {
+					done[k] = fin
+				}
+				if k == 1 {
+					begin = fin
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"unsafe"
@@ -72,6 +73,8 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 	switch {
 	case f.same >= 0:
 		f.sameUser(parts, ordered)
+	case ordered && f.q.AnyOrder && !f.wins() && f.w.width == 8:
+		f.best.level = f.anyLevel(parts)
 	case ordered && !f.modes.StrictOnce:
 		f.chain.addParts(f.funnel, parts, math.MinInt64, math.MaxInt64)
 		f.follow(parts, 0)
@@ -90,6 +93,38 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 		f.held = held
 	}
 	return f.w.held.take(grown)
+}
+
+// anyLevel returns the largest number of different steps within one window: of the steps
+// up to a time, those whose last event is near enough.
+func (f *funnelFold) anyLevel(parts []part) (level int) {
+	var last [8]int64
+	var seen uint8
+	for i := range parts {
+		p := &parts[i]
+		masks := p.mask8[p.lo:p.hi]
+		for r, m := range masks {
+			if m == 0 {
+				continue
+			}
+			t := p.time(p.lo + r)
+			seen |= m
+			for ; m != 0; m &= m - 1 {
+				last[bits.TrailingZeros8(m)] = t
+			}
+			if bits.OnesCount8(seen) <= level {
+				continue
+			}
+			near := 0
+			for s := seen; s != 0; s &= s - 1 {
+				near += btoi(within(last[bits.TrailingZeros8(s)], t, f.window))
+			}
+			if level = max(level, near); level == f.steps {
+				return level
+			}
+		}
+	}
+	return level
 }
 
 // addParts adds the events of parts whose rows are by time, from a time to another.

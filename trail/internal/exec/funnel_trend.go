@@ -32,8 +32,10 @@ func (f *funnelFold) trends(best int) {
 		// The level of a bucket is the longest chain that begins in it.
 		c.end, c.endMask, c.endHits = len(c.moments), math.MaxUint64, 0
 		f.levels = slices.Grow(f.levels[:0], len(c.moments))[:len(c.moments)]
-		clear(f.levels)
-		for level := 1; level <= best; level++ {
+		for i := range c.moments {
+			f.levels[i] = uint8(c.moments[i].mask & 1)
+		}
+		for level := 2; level <= best; level++ {
 			c.start(f.funnel, level, func(i int) { f.levels[i] = uint8(level) })
 		}
 		for i, level := range f.levels {
