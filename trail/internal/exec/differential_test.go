@@ -102,7 +102,7 @@ func TestReference(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d, query %d: the reference: %v", seed, i, err)
 				}
-				got, err := exec.Run(t.Context(), in, q, exec.Options{Workers: 1 + int(seed%3), Users: true})
+				got, err := exec.Run(t.Context(), in, q, exec.Options{Workers: 1 + int(seed%3), Users: true, Memory: 1 << 30})
 				if err != nil {
 					t.Fatalf("seed %d, query %d: %v\n%s", seed, i, err, text(q))
 				}
