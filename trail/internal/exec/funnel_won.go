@@ -11,8 +11,9 @@ import (
 // the winning chain as far as that is asked for, and where it can be.
 //
 // A chain of all steps is finished when the scan found the first one, or another one
-// with the same times would be. So it is looked for in the window before that time,
-// which is mostly a small part of the events.
+// with the same start would be. So it is looked for in the window before that time,
+// which is mostly a small part of the events. With strict_increase the scan may not have
+// seen an earlier one, as windowFunnel keeps the latest chain alone.
 func (f *funnelScan) won(parts []part, level int) error {
 	f.best.level, f.best.times, f.best.group = level, f.best.times[:0], group{}
 	if !f.wins() {
@@ -31,14 +32,15 @@ func (f *funnelScan) won(parts []part, level int) error {
 		return f.user(parts, false)
 	}
 	lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
-	if level == f.steps && f.window != math.MaxInt64 {
+	ends := level == f.steps && f.window != math.MaxInt64 && !f.modes.StrictIncrease
+	if ends {
 		hi = f.last[f.steps]
 		lo = hi - f.window
 	}
 	switch first := step == 1 && !times; {
 	case level == 1 || first && f.window == math.MaxInt64:
 		f.best.times = append(f.best.times, f.firstOf(parts))
-	case first && level == f.steps:
+	case first && ends:
 		f.best.times = append(f.best.times, f.startOf(parts, lo, hi))
 	case first:
 		f.best.times = append(f.best.times, f.startAt(parts, level))
@@ -109,12 +111,8 @@ func (f *funnelScan) startOf(parts []part, from, end int64) int64 {
 				open &^= 1 << f.steps // another event of the last step is too early
 			}
 			begins := m & (open >> 1) // steps that can be taken here
-			if f.modes.StrictIncrease {
+			for ; begins&^open != 0; begins = m & (open >> 1) {
 				open |= begins
-			} else {
-				for ; begins&^open != 0; begins = m & (open >> 1) {
-					open |= begins
-				}
 			}
 			if begins&1 != 0 {
 				start = p.base + p.unit*int64(t)

@@ -144,7 +144,7 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 	}
 	p.missing = "the answer has no other groups"
 	if b.ranked != nil {
-		p.shown = answeredGroups(b.ranked)
+		p.shown = shownGroups(b.ranked)
 	}
 	if s.Other {
 		return nil
@@ -176,8 +176,8 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 	return nil
 }
 
-// answeredGroups returns the groups of an answer, without that of the others.
-func answeredGroups(a *query.Answer) (groups [][]event.Value) {
+// shownGroups returns the groups of an answer, without that of the others.
+func shownGroups(a *query.Answer) (groups [][]event.Value) {
 	if a.Funnel != nil {
 		for _, g := range a.Funnel.Groups {
 			if !g.Other {
