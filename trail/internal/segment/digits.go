@@ -79,9 +79,9 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 	if len(dst)-at >= 8 {
 		// Eight entries are set at a time; those after the k-th are set again.
 		n := min((len(dst)-at-8)/k+1, len(data))
-		p := unsafe.Pointer(&dst[at])
-		for _, b := range data[:n] {
-			v := table[b]
+		base, step := unsafe.Pointer(&dst[at]), uintptr(k)*unsafe.Sizeof(dst[0])
+		for i, b := range data[:n] {
+			v, p := table[b], unsafe.Add(base, uintptr(i)*step)
 			switch unsafe.Sizeof(dst[0]) {
 			case 1:
 				*(*uint64)(p) = v
@@ -94,7 +94,6 @@ func readDigits[T code](dst []T, data []uint8, table *digitTable, k, lo int) {
 					*(*[4]uint32)(unsafe.Add(p, 16)) = [4]uint32{uint32(v >> 32 & 0xff), uint32(v >> 40 & 0xff), uint32(v >> 48 & 0xff), uint32(v >> 56)}
 				}
 			}
-			p = unsafe.Add(p, uintptr(k)*unsafe.Sizeof(dst[0]))
 		}
 		at += n * k
 		data = data[n:]

@@ -177,7 +177,7 @@ func (g *gaps) decode(dst *[gapGroup]uint32, k int) {
 	widths := (*[gapBytes]uint8)(g.widths[k*gapBytes:])
 	at, low := g.starts[k], uint64(g.low)
 	if size := uint64(len(g.data)); at > size || at+g.length(k)+slack > size {
-		clear(dst[:]) // nobody has prepared it
+		clear(dst[:]) // was not prepared
 		return
 	}
 	p := unsafe.Add(unsafe.Pointer(unsafe.SliceData(g.data)), at)
