@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/bits"
 	"path/filepath"
@@ -28,10 +27,14 @@ const (
 	maxParts   = 1 << 20 // in the temporary file
 )
 
-// maxTerms bounds the strings of columns, with their tables. Then the rows so far
-// become segments, which are merged at the end: strings of nearly every row, such as
-// the addresses of pages, do not fit into memory.
-const maxTerms = 64 << 20
+// maxTerms bounds the strings of columns, with their tables, and maxSpilled the rows of
+// a temporary file. Then the rows so far become segments, which are merged at the end:
+// strings of nearly every row, such as the addresses of pages, do not fit into memory,
+// and a file is divided into SpillRanges only.
+const (
+	maxTerms   = 64 << 20
+	maxSpilled = 256 << 20
+)
 
 // An import makes two segments at a time, which are therefore smaller than those of
 // merges.
@@ -59,6 +62,7 @@ type runWriter struct {
 	failed chan struct{}    // closed by the goroutine when it has an error
 	ended  bool
 
+	spilled   int            // rows that were handed over since the terms are in use
 	recoded   *segment.Terms // that recodings is for
 	recodings []recoding     // by field
 
@@ -71,6 +75,7 @@ type runWriter struct {
 type builderSet struct {
 	builders map[int64]*segment.Builder
 	terms    *segment.Terms
+	schema   event.Schema // when it was handed over
 	rows     int
 	end      bool // the rows after it have other terms
 	// last is the builder of the row before, mostly that of the next.
@@ -84,6 +89,7 @@ type spillFile struct {
 	to      *bufio.Writer
 	spill   *segment.Spill
 	terms   *segment.Terms
+	schema  event.Schema
 	buckets map[int64]*spilledBucket
 	parts   int
 }
@@ -179,7 +185,7 @@ func (w *runWriter) add(bucket int64, user string, millis int64, name string, id
 // flush hands the rows over to be spilled if there are enough. It waits for those
 // before.
 func (w *runWriter) flush() error {
-	end := w.set.terms.Bytes() > w.s.opt.terms
+	end := w.set.terms.Bytes() > w.s.opt.terms || w.spilled+w.set.rows > maxSpilled
 	if w.set.rows == 0 {
 		return nil
 	}
@@ -193,7 +199,10 @@ func (w *runWriter) flush() error {
 		}
 	}
 	terms := w.set.terms
-	w.set.end = end
+	if w.spilled += w.set.rows; end {
+		w.spilled = 0
+	}
+	w.set.end, w.set.schema = end, w.schema
 	select {
 	case w.full <- w.set:
 	case <-w.failed:
@@ -221,20 +230,15 @@ func (w *runWriter) flush() error {
 func (w *runWriter) run() {
 	defer close(w.done)
 	for set := range w.full {
-		end := set.end
 		w.err = w.write(set)
-		if w.err == nil && !end {
-			w.spare <- set
-		}
-		if w.err == nil && end {
+		if w.err == nil && set.end {
 			w.err = w.build()
-			set.end = false
-			w.spare <- set
 		}
 		if w.err != nil {
 			close(w.failed)
 			return
 		}
+		w.spare <- set
 	}
 }
 
@@ -250,6 +254,7 @@ func (w *runWriter) write(set *builderSet) (err error) {
 		f.spill = segment.NewSpill(f.to)
 		w.spill = f
 	}
+	f.schema = set.schema
 	for bucket, b := range set.builders {
 		if b.Rows() == 0 {
 			delete(set.builders, bucket) // a file sorted by time is done with the bucket
@@ -295,38 +300,41 @@ func (w *runWriter) build() error {
 	if err := f.to.Flush(); err != nil {
 		return err
 	}
-	var jobs []func(ctx context.Context, b *segment.Builder) (*source, error)
+	var jobs []runJob
 	for bucket, at := range f.buckets {
 		parts := min(max(w.s.hashBits(at.rows*importedOf/importedTo), bits.Len64(uint64(at.ids/maxIDs))), segment.SpillBits)
-		for i := range uint64(1) << parts {
+		ranges := segment.SpillRanges >> parts
+		for i := range 1 << parts {
 			jobs = append(jobs, func(ctx context.Context, b *segment.Builder) (*source, error) {
-				n := segment.SpillRanges >> parts
-				if err := b.Load(f.file.f, at.parts, int(i)*n, int(i+1)*n); err != nil {
+				if err := b.Load(f.file.f, at.parts, i*ranges, (i+1)*ranges); err != nil {
 					return nil, err
 				}
-				return w.makeRun(ctx, b, bucket, segment.HashRange{Bits: parts, Index: i})
+				return w.makeRun(ctx, b, bucket, segment.HashRange{Bits: parts, Index: uint64(i)})
 			})
 		}
 	}
-	return w.inParallel(len(jobs), func(ctx context.Context, b *segment.Builder, i int) (*source, error) { return jobs[i](ctx, b) }, f.terms)
+	return w.inParallel(jobs, f.schema, f.terms)
 }
 
-// inParallel makes n runs. Each of a few goroutines has a builder of its own.
-func (w *runWriter) inParallel(n int, job func(ctx context.Context, b *segment.Builder, i int) (*source, error), terms *segment.Terms) error {
+// A runJob makes a run, with a builder that is lent to it.
+type runJob func(ctx context.Context, b *segment.Builder) (*source, error)
+
+// inParallel makes runs. Each of a few goroutines has a builder of its own.
+func (w *runWriter) inParallel(jobs []runJob, schema event.Schema, terms *segment.Terms) error {
 	var next atomic.Int64
-	made := make([]*source, n)
+	made := make([]*source, len(jobs))
 	g, ctx := errgroup.WithContext(w.ctx)
-	for range min(runtime.GOMAXPROCS(0), importing, n) {
+	for range min(runtime.GOMAXPROCS(0), importing, len(jobs)) {
 		g.Go(func() error {
-			b := segment.NewBuilder(w.schema)
+			b := segment.NewBuilder(schema)
 			b.Share(terms)
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n {
+				if i >= len(jobs) {
 					return nil
 				}
 				var err error
-				if made[i], err = job(ctx, b, i); err != nil {
+				if made[i], err = jobs[i](ctx, b); err != nil {
 					return err
 				}
 			}
@@ -412,17 +420,20 @@ func (w *runWriter) finish() ([]*source, error) {
 // are few, without spilling them.
 func (w *runWriter) buildRest() error {
 	set := w.set
-	w.set = nil
+	w.set, set.schema = nil, w.schema
 	if w.spill != nil {
 		if err := w.write(set); err != nil {
 			return err
 		}
 		return w.build()
 	}
-	buckets := slices.Collect(maps.Keys(set.builders))
-	return w.inParallel(len(buckets), func(ctx context.Context, _ *segment.Builder, i int) (*source, error) {
-		return w.makeRun(ctx, set.builders[buckets[i]], buckets[i], segment.HashRange{})
-	}, set.terms)
+	var jobs []runJob
+	for bucket, rows := range set.builders {
+		jobs = append(jobs, func(ctx context.Context, _ *segment.Builder) (*source, error) {
+			return w.makeRun(ctx, rows, bucket, segment.HashRange{})
+		})
+	}
+	return w.inParallel(jobs, set.schema, set.terms)
 }
 
 // mergeRuns merges the runs of a bucket, of which several have the same users.
