@@ -3,7 +3,8 @@
 // docs/trail-format.md describes the bytes.
 //
 // Read Segment and Column, which is what queries see; then Builder, which makes a
-// segment of unsorted rows, and Merge, which makes one of several. format.go has
+// segment of unsorted rows, with Spill for rows that do not fit into memory, and Merge,
+// which makes one of several. format.go has
 // the footer, pages.go the checksums, encode.go the choice of encodings.
 //
 // Rows are sorted by (hash of the user, user, time, id). Bytes are checked page by

@@ -31,9 +31,6 @@ type Spill struct {
 // NewSpill returns a Spill that writes to the beginning of a file.
 func NewSpill(w io.Writer) *Spill { return &Spill{w: w} }
 
-// Size returns how many bytes were written.
-func (s *Spill) Size() int64 { return s.off }
-
 // A Part is where the rows of one builder are in the file of a Spill. It is immutable.
 type Part struct {
 	rows, users, text int

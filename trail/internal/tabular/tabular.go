@@ -3,8 +3,8 @@
 //
 // Read Options, Row and Reader here, then columns.go (which column is what, and of
 // which type), scalar.go and time.go (what a text means), and one file for each
-// format: csv.go, ndjson.go over json.go, parquet.go over column.go. write.go is the
-// other direction.
+// format: csv.go, ndjson.go over json.go, parquet.go over column.go, which ahead.go
+// reads in a goroutine of its own. write.go is the other direction.
 //
 // Invariants: input is not trusted. Any bytes give rows, bad rows or an error,
 // never a panic; memory is bounded by the batch, the longest record (1 MiB) and,
