@@ -57,7 +57,8 @@ type Column struct {
 
 	digits atomic.Pointer[digitTable] // by byte: its codes
 	values []uint64
-	offs   []uint32
+	offs   []uint32 // ends of strings, of dictText
+	packs  []byte   // the same, of dictPackedText
 	bytes  []byte
 }
 
@@ -100,6 +101,9 @@ func (c *Column) lend() {
 		c.values = viewOf[uint64](s, c.terms)
 	case dictText:
 		c.offs = viewOf[uint32](s, c.terms)
+		c.bytes = viewOf[uint8](s, c.text)
+	case dictPackedText:
+		c.packs = viewOf[uint8](s, c.terms)
 		c.bytes = viewOf[uint8](s, c.text)
 	}
 }
@@ -254,16 +258,24 @@ func (c *Column) Value(code uint32) event.Value {
 			return event.IntOf(int64(c.values[code-1]))
 		}
 		return event.FloatOf(math.Float64frombits(c.values[code-1]))
-	case dictText:
+	case dictText, dictPackedText:
 		return event.StringOf(c.term(code))
 	}
 	return event.Value{}
 }
 
-// term returns the string of a code, lent from the map; empty if the offsets are
+// end returns where the string of a code ends in the text; that of code 0 is empty.
+func (c *Column) end(code uint32) uint32 {
+	if c.offs != nil {
+		return c.offs[code]
+	}
+	return unpackOne(c.packs, int(code), int64(c.ends))
+}
+
+// term returns the string of a code, lent from the map; empty if the ends are
 // out of order.
 func (c *Column) term(code uint32) string {
-	from, to := c.offs[code-1], c.offs[code]
+	from, to := c.end(code-1), c.end(code)
 	if from >= to || int(to) > len(c.bytes) {
 		return ""
 	}
@@ -295,7 +307,7 @@ func (c *Column) Search(v event.Value) (code uint32, exact bool) {
 
 // compare orders the value of a code and v.
 func (c *Column) compare(code uint32, v event.Value) int {
-	if c.dict == dictText {
+	if c.typ == event.String {
 		return cmp.Compare(c.term(code), v.Text())
 	}
 	x := c.Value(code)

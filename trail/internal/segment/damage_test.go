@@ -87,7 +87,7 @@ func compactImage(t testing.TB) []byte {
 		writeCodesAs(w.o, m, codes, rowStart, shape, enc)
 		w.columns = append(w.columns, m)
 	}
-	events := &meta{role: roleEvents, typ: event.String, dict: dictText, codes: 6}
+	events := &meta{role: roleEvents, typ: event.String, codes: 6}
 	err = errors.Join(err, writeText(w.o, events, []string{"a", "b", "c", "d", "e"}))
 	as(events, names, encDigits)
 	as(&meta{name: "place", typ: event.Int, dict: dictFrame, codes: 4}, places, encUserSparse)

@@ -235,7 +235,8 @@ func (d *dump) column(places *[]section) {
 	case dictFrame:
 		d.varint("value of code 1: %d")
 		d.uvarint("decimals: %d")
-	case dictText:
+	case dictPackedText:
+		d.uvarint("bits of an end: %d")
 		d.span(name+": ends of strings", places)
 		d.span(name+": strings", places)
 	default:
@@ -275,14 +276,14 @@ func values(image []byte, p section) string {
 			list = append(list, fmt.Sprintf("%016x", binary.LittleEndian.Uint64(b)))
 		}
 		return strings.Join(list, ", ")
-	case strings.HasSuffix(p.name, "rows") || strings.HasSuffix(p.name, "ends of strings") || strings.HasSuffix(p.name, "rows of exceptions"):
+	case strings.HasSuffix(p.name, "rows") || strings.HasSuffix(p.name, "rows of exceptions"):
 		for ; len(b) > 0; b = b[4:] {
 			list = append(list, fmt.Sprint(binary.LittleEndian.Uint32(b)))
 		}
 		return strings.Join(list, ", ")
-	case strings.HasSuffix(p.name, "strings"):
+	case strings.HasSuffix(p.name, ": strings"):
 		return string(b)
-	case p.name == "times" || p.name == "ids" || len(b) > slack && strings.HasSuffix(p.name, "codes"):
+	case p.name == "times" || strings.HasSuffix(p.name, "ends of strings") || p.name == "ids" || len(b) > slack && strings.HasSuffix(p.name, "codes"):
 		return "packed, and 8 bytes of zero"
 	}
 	for _, c := range b {

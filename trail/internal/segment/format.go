@@ -86,11 +86,12 @@ const maxCodes = min(math.MaxUint32, math.MaxInt)
 type dictKind uint8
 
 const (
-	dictNone   dictKind = iota // raw values
-	dictFrame                  // (min + code - 1) / 10^scale
-	dictValues                 // sorted values of eight bytes
-	dictText                   // sorted strings
-	dictBool                   // 1 false, 2 true
+	dictNone       dictKind = iota // raw values
+	dictFrame                      // (min + code - 1) / 10^scale
+	dictValues                     // sorted values of eight bytes
+	dictText                       // sorted strings, whose ends have four bytes
+	dictBool                       // 1 false, 2 true
+	dictPackedText                 // sorted strings, whose ends are packed
 	dictEnd
 )
 
@@ -144,8 +145,9 @@ type meta struct {
 	dict  dictKind
 	min   int64
 	scale int
-	terms span // dictValues: values; dictText: offsets
+	terms span // dictValues: values; of strings: ends
 	text  span
+	ends  int // bits of an end, of dictPackedText
 
 	enc    encoding
 	fixed  uint32 // the code of constant, the default of sparse, the least one of digits
@@ -171,6 +173,10 @@ func (m *meta) append(r *record) {
 	case dictValues:
 		r.span(m.terms)
 	case dictText:
+		r.span(m.terms)
+		r.span(m.text)
+	case dictPackedText:
+		r.uint(uint64(m.ends))
 		r.span(m.terms)
 		r.span(m.text)
 	}

@@ -235,6 +235,11 @@ func (m *meta) readDict(c *cursor, body int64) {
 		m.terms = c.span(body, n+1, 4, 0)
 		m.text = c.anySpan(body)
 		c.bad = c.bad || m.typ != event.String
+	case dictPackedText:
+		m.ends = int(c.uint(32))
+		m.terms = c.span(body, 1, packedBytes(n+1, int64(m.ends)), 0)
+		m.text = c.anySpan(body)
+		c.bad = c.bad || m.typ != event.String
 	case dictBool:
 		c.bad = c.bad || m.codes != 3 || m.typ != event.Bool
 	}

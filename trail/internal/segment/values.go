@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -203,9 +204,9 @@ func decimals(values []uint64, none uint64) (scale int, low, top int64, ok bool)
 	return scale, low, top, top-low <= maxCodes-2
 }
 
-// writeText writes a dictionary of sorted strings, which each yields in order.
+// writeText writes a dictionary of sorted strings.
 func writeText(o *output, m *meta, terms []string) error {
-	offsets := make([]uint32, 1, len(terms)+1)
+	offsets := make([]uint32, 1, len(terms)+1) // where each ends
 	total := int64(0)
 	for _, t := range terms {
 		if total += int64(len(t)); total > math.MaxUint32 {
@@ -213,7 +214,8 @@ func writeText(o *output, m *meta, terms []string) error {
 		}
 		offsets = append(offsets, uint32(total))
 	}
-	m.terms = o.section(bytesOf(offsets))
+	m.dict, m.ends = dictPackedText, bits.Len64(uint64(total))
+	m.terms = pack(o, offsets, int64(m.ends))
 	off := o.begin()
 	fill := 0
 	for _, t := range terms {

@@ -76,7 +76,7 @@ func TestDictionaries(t *testing.T) {
 	f(event.Float, dictNone, 0, floats(math.Pi, 2))
 	f(event.Float, dictValues, 4, many(floats(-math.Pi, 2, 1e300)))
 	f(event.Bool, dictBool, 3, []event.Value{event.BoolOf(false), {}, event.BoolOf(true)})
-	f(event.String, dictText, 3, []event.Value{event.StringOf("b"), {}, event.StringOf("a"), event.StringOf("b")})
+	f(event.String, dictPackedText, 3, []event.Value{event.StringOf("b"), {}, event.StringOf("a"), event.StringOf("b")})
 }
 
 func TestSearch(t *testing.T) {

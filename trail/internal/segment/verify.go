@@ -199,15 +199,15 @@ func (v *verifier) column(c *Column) {
 
 func (v *verifier) dictionary(c *Column) bool {
 	switch c.dict {
-	case dictText:
-		if c.offs[0] != 0 || int(c.offs[c.codes-1]) != len(c.bytes) {
-			v.fail(c.dictSection(), c.terms, "offsets do not cover the text")
+	case dictText, dictPackedText:
+		if c.end(0) != 0 || int(c.end(uint32(c.codes-1))) != len(c.bytes) {
+			v.fail(c.dictSection(), c.terms, "ends do not cover the text")
 			return false
 		}
 		for code := 1; code < c.codes; code++ {
-			if c.offs[code] <= c.offs[code-1] || int(c.offs[code]) > len(c.bytes) ||
+			if end := c.end(uint32(code)); end <= c.end(uint32(code-1)) || int(end) > len(c.bytes) ||
 				code > 1 && c.term(uint32(code)) <= c.term(uint32(code-1)) {
-				v.fail(c.dictSection(), c.terms.part(code, code+1, 4), "the string of code %d is out of order", code)
+				v.fail(c.dictSection(), c.terms, "the string of code %d is out of order", code)
 				return false
 			}
 		}

@@ -70,7 +70,7 @@ func (w *imageWriter) putTimes(offsets []uint32, width int64, g gapShape, asGaps
 // row has are left out, and codes are changed accordingly.
 func (w *imageWriter) words(m *meta, terms []string, codes []uint32) error {
 	terms = prune(terms, codes)
-	m.dict, m.codes, m.missing = dictText, len(terms)+1, missingIn(codes, 0)
+	m.codes, m.missing = len(terms)+1, missingIn(codes, 0)
 	if m.role == roleProperty && m.missing == w.rows {
 		return nil
 	}
