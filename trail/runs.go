@@ -40,8 +40,8 @@ const (
 // merges.
 const (
 	importing  = 2
-	importedOf = 8 // a segment has at most importedTo/importedOf of segmentRows
-	importedTo = 5
+	importedOf = 4 // a segment has at most importedTo/importedOf of segmentRows
+	importedTo = 3
 )
 
 // maxIDs bounds the ids of the users of a segment that an import makes.
