@@ -189,7 +189,8 @@ func (s *Store) writeBuckets(ctx context.Context, sources []*source) (made []*so
 		for _, src := range sources[:n] {
 			rows += src.Rows
 		}
-		within, parts := commonHashes(sources[:n]), s.hashBits(rows)
+		within := commonHashes(sources[:n])
+		parts := min(s.hashBits(rows), maxHashBits-within.Bits) // a user alone stays undivided
 		for i := range uint64(1) << parts {
 			src, err := s.writeSegment(ctx, sources[:n], within.Part(parts, i))
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
@@ -273,4 +274,33 @@ func TestMergeMemory(t *testing.T) {
 	if many > few*1.3 {
 		t.Errorf("got %.0f bytes allocated for each segment of a bucket of 240,000 rows, and %.0f of one of 60,000; want the same", many, few)
 	}
+}
+
+// TestHeavyUser merges the events of one user, which are more than a segment should
+// have, again and again: the parts get no smaller than a manifest can tell.
+func TestHeavyUser(t *testing.T) {
+	dir := t.TempDir()
+	opt := parted()
+	opt.rows = 10
+	now := base + 2000
+	opt.Retention, opt.now = time.Second, func() time.Time { return event.Time(now) }
+	s := open(t, dir, opt)
+	var events []event.Event
+	for i := range 1000 {
+		events = append(events, ev("everybody", base+1000+int64(i), "view"))
+	}
+	add(t, s, events...)
+	for range 40 {
+		now++ // one event is too old now, so that the segment is written again
+		if err := s.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCount(t, s, 960)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, opt)
+	wantCount(t, again, 960)
+	wantSound(t, dir)
 }
