@@ -174,6 +174,16 @@ func (b *Builder) Rows() int {
 	return len(b.times)
 }
 
+// Filled returns how many bytes the events take that were added, without their terms and
+// without the memory that is kept for more.
+func (b *Builder) Filled() int64 {
+	n := int64(len(b.users))*16 + int64(len(b.text)) + int64(len(b.at)+len(b.names))*4 + int64(len(b.times)+len(b.ids))*8
+	for i := range b.columns {
+		n += int64(len(b.columns[i].codes))*4 + int64(len(b.columns[i].raw))*8
+	}
+	return n
+}
+
 // Bytes returns approximately the memory of the builder, without shared terms.
 func (b *Builder) Bytes() int64 {
 	n := int64(cap(b.users))*16 + int64(cap(b.text)) + int64(cap(b.at)+cap(b.names))*4 + int64(cap(b.times)+cap(b.ids))*8

@@ -325,3 +325,17 @@ func TestMerge(t *testing.T) {
 		})
 	}
 }
+
+// TestFilled tells the events of a builder from the memory that it keeps.
+func TestFilled(t *testing.T) {
+	b := NewBuilder(event.Schema{{Name: "n", Type: event.Int}, {Name: "s", Type: event.String}})
+	for i := range 1000 {
+		b.Add("u", int64(i), "view", 1, []event.Value{event.IntOf(1), event.StringOf("x")})
+	}
+	if got, want := b.Filled(), int64(17+1000*(4+4+8+8+8+4)); got != want {
+		t.Errorf("got %d bytes of 1000 events, want %d", got, want)
+	}
+	if b.Reset(); b.Filled() != 0 || b.Bytes() == 0 {
+		t.Errorf("got %d bytes of no events, and %d kept; want 0, and some", b.Filled(), b.Bytes())
+	}
+}
