@@ -192,7 +192,7 @@ func (w *runWriter) flush() error {
 	if !end && w.set.rows < w.s.opt.spill {
 		var bytes int64
 		for _, b := range w.set.builders {
-			bytes += b.Bytes()
+			bytes += b.Filled() // not the memory that it kept: with that, each batch would be enough
 		}
 		if bytes < spillBytes {
 			return nil
