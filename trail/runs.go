@@ -407,8 +407,8 @@ func (w *runWriter) finish() ([]*source, error) {
 		}
 		merged, err := w.mergeRuns(runs)
 		made = append(made, merged...)
+		w.runs = append(w.runs, merged...) // for close, until all buckets are done
 		if err != nil {
-			w.runs = append(w.runs, merged...)
 			return nil, err
 		}
 	}
