@@ -2,6 +2,7 @@ package trail
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/vfs"
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
@@ -303,4 +305,82 @@ func TestHeavyUser(t *testing.T) {
 	again := open(t, dir, opt)
 	wantCount(t, again, 960)
 	wantSound(t, dir)
+}
+
+// TestSchemaWithoutRows has a property come up after the last rows were spilled, as from
+// a batch whose rows are all too old: segments are made in parallel then, of strings that
+// nobody may add to any more.
+func TestSchemaWithoutRows(t *testing.T) {
+	s := open(t, t.TempDir(), parted())
+	w := newRunWriter(t.Context(), s)
+	defer w.close()
+	schema := event.Schema{{Name: "a", Type: event.String}}
+	w.extend(schema)
+	for i := range 3000 {
+		w.add(0, fmt.Sprint("u", i), int64(i), "view", 0, []event.Value{event.StringOf("x")}, nil)
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "c", "d"} {
+		schema = append(schema, event.Field{Name: name, Type: event.String})
+	}
+	w.extend(schema)
+	runs, err := w.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows int64
+	for _, r := range runs {
+		rows += r.Rows
+	}
+	if rows != 3000 || len(runs) < 4 {
+		t.Errorf("got %d rows in %d segments, want 3000 in several", rows, len(runs))
+	}
+	s.dropFiles(runs)
+}
+
+// TestFailedMergeOfImport fails when the first bucket of an import was merged. Nothing is
+// left of it.
+func TestFailedMergeOfImport(t *testing.T) {
+	opt := parted()
+	opt.terms = 1
+	s := open(t, t.TempDir(), opt)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := newRunWriter(ctx, s)
+	for range 3 { // the same users each time
+		for i := range 1000 {
+			w.add(int64(i%2), fmt.Sprint("u", i%100), int64(i), "view", 0, nil, nil)
+		}
+		if err := w.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.stop()
+	merges := 0
+	s.fs = countedFS{s.fs, func() {
+		if merges++; merges > 6 {
+			cancel()
+		}
+	}}
+	if _, err := w.finish(); err == nil {
+		t.Fatal("got no error of an import that was cancelled")
+	}
+	w.close()
+	names, err := os.ReadDir(filepath.Join(s.dir, tmpDir))
+	if err != nil || len(names) > 0 {
+		t.Errorf("got %v and %v in the folder for temporary files, want nothing", names, err)
+	}
+}
+
+// A countedFS calls created for each file.
+type countedFS struct {
+	vfs.FS
+	created func()
+}
+
+func (f countedFS) Create(path string) (vfs.File, error) {
+	f.created()
+	return f.FS.Create(path)
 }

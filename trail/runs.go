@@ -24,7 +24,8 @@ import (
 const (
 	spillRows  = 1 << 20
 	spillBytes = 96 << 20
-	maxParts   = 1 << 20 // in the temporary file
+	maxParts   = 1 << 20    // in the temporary file
+	maxRuns    = maxBuckets // each is a mapped file until they are merged
 )
 
 // maxTerms bounds the strings of columns, with their tables, and maxSpilled the rows of
@@ -321,13 +322,16 @@ type runJob func(ctx context.Context, b *segment.Builder) (*source, error)
 
 // inParallel makes runs. Each of a few goroutines has a builder of its own.
 func (w *runWriter) inParallel(jobs []runJob, schema event.Schema, terms *segment.Terms) error {
+	if len(w.runs)+len(jobs) > maxRuns {
+		return fmt.Errorf("the rows are scattered over too many buckets of time: more than %d sorted runs; sort the file by time, or split it", maxRuns)
+	}
 	var next atomic.Int64
 	made := make([]*source, len(jobs))
 	g, ctx := errgroup.WithContext(w.ctx)
 	for range min(runtime.GOMAXPROCS(0), importing, len(jobs)) {
+		b := segment.NewBuilder(schema)
+		b.Share(terms) // not in the goroutine: it may add columns to the terms
 		g.Go(func() error {
-			b := segment.NewBuilder(schema)
-			b.Share(terms)
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(jobs) {
