@@ -131,6 +131,9 @@ type shape struct {
 	patches int      // rows that do not have it
 }
 
+// other returns 1 if two codes differ and 0 if they do not, without a branch.
+func other(a, b uint32) uint64 { return (uint64(a^b) + 1<<32 - 1) >> 32 }
+
 func measure(codes, rowStart []uint32) shape {
 	var s shape
 	votes, length := 0, 0
@@ -161,14 +164,10 @@ func measure(codes, rowStart []uint32) shape {
 		}
 		length++
 	}
-	s.least = ^uint32(0)
+	s.least, s.missing = ^uint32(0), len(codes)
 	for _, c := range codes {
-		if c != s.common {
-			s.exceptions++
-		}
-		if c == 0 {
-			s.missing++
-		}
+		s.exceptions += int(other(c, s.common))
+		s.missing -= int(other(c, 0))
 		s.least, s.top = min(s.least, c), max(s.top, c)
 	}
 	if users := len(rowStart) - 1; !s.perUser && s.runs < len(codes)/2 && users < len(codes)/4 {

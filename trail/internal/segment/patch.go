@@ -25,9 +25,7 @@ func patches(codes, rowStart []uint32) (each []uint32, exceptions int) {
 			}
 		}
 		for _, c := range rows {
-			if c != common {
-				exceptions++
-			}
+			exceptions += int(other(c, common))
 		}
 		each[u] = common
 	}
