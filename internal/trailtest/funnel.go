@@ -463,23 +463,23 @@ func (d *caseGenerator) funnel() *query.Funnel {
 	if d.chance(0.2) {
 		f.Same = d.property()
 	}
-	if !f.AnyOrder && d.asks("times") && d.chance(0.3) {
+	if !f.AnyOrder && d.chance(0.3) {
 		f.Times = pick(d, []query.TimesOf{query.FromPrevious, query.FromFirst})
 	}
 	switch {
 	case d.chance(0.4):
 		f.By = d.by(1)
-		if d.asks("by") && d.chance(0.5) {
+		if d.chance(0.5) {
 			f.By = d.by(3)
 		}
-		if !f.AnyOrder && d.asks("step") && d.chance(0.5) {
+		if !f.AnyOrder && d.chance(0.5) {
 			f.ByStep = pick(d, []query.ByStep{query.LastStep, query.ByStep(1 + d.IntN(len(f.Steps)))})
 		}
 		if d.chance(0.3) {
 			f.Limit = 1 + d.IntN(3)
 		}
-		f.Other = d.asks("other") && d.chance(0.4)
-	case !f.AnyOrder && d.asks("trend") && d.chance(0.3):
+		f.Other = d.chance(0.4)
+	case !f.AnyOrder && d.chance(0.3):
 		if f.Bucket, f.Zone = d.bucket(), d.zone(); d.buckets(f.Bucket) > 10_000 {
 			f.Bucket = query.Day // an engine may keep all buckets in memory
 		}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/uniflow-labs/uniflow/trail/event"
 	"github.com/uniflow-labs/uniflow/trail/query"
@@ -17,12 +16,6 @@ type DrawOptions struct {
 	Users   int // at most; 0 is 30
 	Events  int // at most; 0 is 400
 	Queries int // exactly; 0 is 10
-
-	// What queries may ask besides what the engine answers already, separated by
-	// commas: not (negated contains and matches), sunday, by (several properties of a
-	// funnel), step (whose values they are), other, limit (of a segment), times, trend,
-	// users; or all.
-	New string
 }
 
 // A Case is a random set of events and queries about it.
@@ -46,7 +39,6 @@ type caseGenerator struct {
 	from   int64 // of the events, milliseconds
 	span   int64
 	times  []int64 // of all events
-	new    string  // of DrawOptions
 	dense  bool    // few kinds of events, many at one time: hard for funnels
 }
 
@@ -65,7 +57,7 @@ type fieldPlan struct {
 // may ask for events and properties that do not exist. Sums of numbers do not depend
 // much on the order of adding.
 func Draw(seed uint64, opt DrawOptions) Case {
-	d := &caseGenerator{Rand: rand.New(rand.NewPCG(seed, 0x747261696c)), Case: Case{Seed: seed}, new: opt.New}
+	d := &caseGenerator{Rand: rand.New(rand.NewPCG(seed, 0x747261696c)), Case: Case{Seed: seed}}
 	d.dense = d.chance(0.15)
 	d.drawSchema()
 	d.drawNames()
@@ -79,11 +71,6 @@ func Draw(seed uint64, opt DrawOptions) Case {
 }
 
 func (d *caseGenerator) chance(p float64) bool { return d.Float64() < p }
-
-// asks reports whether queries may ask something new.
-func (d *caseGenerator) asks(name string) bool {
-	return d.new == "all" || slices.Contains(strings.Split(d.new, ","), name)
-}
 
 func pick[T any](d *caseGenerator, list []T) T { return list[d.IntN(len(list))] }
 

@@ -21,7 +21,7 @@ func (d *caseGenerator) query() *query.Query {
 			q := &query.Query{}
 			if k.draw(d, q); q.Cohort != nil {
 				q.Name = "drawn"
-			} else if d.asks("users") && d.chance(0.2) {
+			} else if d.chance(0.2) {
 				q.Users = d.selection(q)
 			}
 			return q
@@ -181,7 +181,7 @@ func (d *caseGenerator) zone() *time.Location {
 // unit returns one of the units; a week may begin on Sunday.
 func (d *caseGenerator) unit(units ...query.Unit) query.Unit {
 	u := pick(d, units)
-	if u == query.Week && d.asks("sunday") && d.chance(0.5) {
+	if u == query.Week && d.chance(0.5) {
 		u = query.WeekSunday
 	}
 	return u
@@ -249,10 +249,7 @@ func (d *caseGenerator) test() *query.Test {
 		ops = append(ops, query.Gt, query.Gte, query.Lt, query.Lte, query.Between)
 	}
 	if f.Type == event.String {
-		ops = append(ops, query.Contains, query.Prefix, query.Suffix, query.Matches)
-		if d.asks("not") {
-			ops = append(ops, query.NotContains, query.NotMatches)
-		}
+		ops = append(ops, query.Contains, query.Prefix, query.Suffix, query.Matches, query.NotContains, query.NotMatches)
 	}
 	x := &query.Test{Property: f.Name, Op: pick(d, ops)}
 	want := 1

@@ -338,8 +338,8 @@ func (d *caseGenerator) segment() *query.Segment {
 		// As fill makes a row for each bucket and group, there must not be too many.
 		s.Fill = d.chance(0.3) && d.buckets(s.Bucket) < 1000
 	}
-	if s.By = d.by(d.low(4)); len(s.By) > 0 && d.asks("limit") && d.chance(0.3) {
-		s.Limit, s.Other = 1+d.low(5), d.asks("other") && d.chance(0.6)
+	if s.By = d.by(d.low(4)); len(s.By) > 0 && d.chance(0.3) {
+		s.Limit, s.Other = 1+d.low(5), d.chance(0.6)
 	}
 	var numeric []string
 	for _, f := range d.Schema {

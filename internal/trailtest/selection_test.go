@@ -11,7 +11,7 @@ import (
 // and counts them.
 func TestUsersAreAsManyAsTheNumber(t *testing.T) {
 	for seed := range uint64(25) {
-		c := Draw(seed, DrawOptions{New: "all"})
+		c := Draw(seed, DrawOptions{})
 		for i, q := range c.Queries {
 			q.Users = nil
 			a, err := Answer(c.Events, c.Schema, q, c.Cohorts)

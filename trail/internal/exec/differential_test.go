@@ -19,7 +19,6 @@ import (
 var (
 	seeds = flag.Uint64("seeds", 150, "how many random cases the differential test draws")
 	first = flag.Uint64("first", 1, "the seed of the first one")
-	asks  = flag.String("new", "", "what they ask besides what the executor answers already, see trailtest.DrawOptions")
 )
 
 // bucket is the width of a segment in milliseconds.
@@ -83,7 +82,7 @@ func once(c *trailtest.Case) {
 // many that overlap.
 func TestReference(t *testing.T) {
 	for seed := *first; seed < *first+*seeds; seed++ {
-		c := trailtest.Draw(seed, trailtest.DrawOptions{New: *asks})
+		c := trailtest.Draw(seed, trailtest.DrawOptions{})
 		once(&c)
 		random := rand.New(rand.NewPCG(seed, 2))
 		for _, runs := range []int{1, 4} {
@@ -122,7 +121,7 @@ func TestReference(t *testing.T) {
 // intervals depend on what each user contributes.
 func TestReferenceOfSamples(t *testing.T) {
 	for seed := *first; seed < *first+*seeds/3; seed++ {
-		c := trailtest.Draw(seed, trailtest.DrawOptions{New: *asks})
+		c := trailtest.Draw(seed, trailtest.DrawOptions{})
 		once(&c)
 		random := rand.New(rand.NewPCG(seed, 3))
 		in := exec.Input{Sources: split(t, &c, 2, random), Schema: c.Schema, Horizon: math.MinInt64, Cohort: func(name string) ([]uint64, error) { return c.Cohorts[name], nil }}
