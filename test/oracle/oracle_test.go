@@ -42,24 +42,11 @@ func seeds(t *testing.T) uint64 {
 
 // TestAgree asks random questions three times: the reference, a store, and DuckDB
 // by the SQL that the question compiles to. All answers must be equal.
-func TestAgree(t *testing.T) { agree(t, trailtest.DrawOptions{}, true) }
-
-// TestAgreeNew asks what the draw of TestAgree leaves out, the reference and DuckDB.
-func TestAgreeNew(t *testing.T) {
-	asked := agree(t, trailtest.DrawOptions{New: "all"}, false)
-	for _, what := range []string{"several properties", "another step", "other", "limit", "times", "trend", "weeks from Sunday", "users"} {
-		if asked[what] == 0 {
-			t.Errorf("no question asked for %s", what)
-		}
-	}
-}
-
-// agree returns how many questions DuckDB was asked, by kind and by what they ask for.
-func agree(t *testing.T, draw trailtest.DrawOptions, withStore bool) (asked map[string]int) {
+func TestAgree(t *testing.T) {
 	asked, refused := map[string]int{}, map[string]int{}
 	n := seeds(t)
 	for seed := range n {
-		c := trailtest.Draw(seed, draw)
+		c := trailtest.Draw(seed, trailtest.DrawOptions{})
 		store := fill(t, c)
 		for i, f := range c.Schema {
 			// Of numbers that all came as integers the store cannot know more.
@@ -94,9 +81,6 @@ func agree(t *testing.T, draw trailtest.DrawOptions, withStore bool) (asked map[
 			if err != nil {
 				t.Errorf("seed %d, query %d (%s), reference and DuckDB: %v\n%s", seed, i, kind(q), err, s.SQL)
 			}
-			if !withStore {
-				continue
-			}
 			got, err = store.Query(t.Context(), q, trail.QueryOptions{})
 			if err == nil {
 				err = trailtest.Equal(want, got, tolerance)
@@ -110,7 +94,11 @@ func agree(t *testing.T, draw trailtest.DrawOptions, withStore bool) (asked map[
 		}
 	}
 	t.Logf("seeds 0 to %d (TRAIL_SEEDS sets how many): asked %v, refused by the compiler %v", n-1, asked, refused)
-	return asked
+	for _, what := range []string{"several properties", "another step", "other", "limit", "times", "trend", "weeks from Sunday", "users"} {
+		if asked[what] == 0 {
+			t.Errorf("no question asked for %s", what)
+		}
+	}
 }
 
 // asks returns the kind of a question and what it asks for besides.
