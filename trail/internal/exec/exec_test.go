@@ -338,6 +338,36 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainAsked says what a question asks for besides its kind.
+func TestExplainAsked(t *testing.T) {
+	in := shop(t, 500)
+	f := func(doc string, want ...string) {
+		t.Helper()
+		got, err := exec.Explain(in, parse(t, doc))
+		if err != nil {
+			t.Fatalf("%s: %v", doc, err)
+		}
+		for _, line := range want {
+			if !strings.Contains(got, line+"\n") {
+				t.Errorf("%s: got\n%s\nwant %q in it", doc, got, line)
+			}
+		}
+	}
+	f("{funnel: {steps: [view, cart], by: [country, price], by_step: last, limit: 2, other: true, times: first}}",
+		"groups    by country, price at the last step reached; up to 2, and the others as one", "times     since step 1: median, p90, histogram")
+	f("{funnel: {steps: [view, cart], by: country, by_step: 2, times: previous}}",
+		"groups    by country at step 2; up to 1000", "times     since the step before: median, p90, histogram")
+	f("{funnel: {steps: [view, cart], by: country, order: any}}", "groups    by country at the first event; up to 1000")
+	f("{funnel: {steps: [view, cart], bucket: week_sunday, timezone: Asia/Seoul}, users: {step: 1, dropped: true, bucket: 2026-01-04}}",
+		"trend     by the week_sunday of step 1, Asia/Seoul", "number    the users behind step 1 who reached no later step; bucket 2026-01-04")
+	f(`{funnel: {steps: [view, cart], by: country}, users: {step: 2, group: ""}}`, "number    the users behind step 2; group (missing)")
+	f("{segment: {by: country, limit: 1, other: true, bucket: day}, users: {other: true}}",
+		"groups    by country; up to 1, and the others as one", "buckets   by day, UTC", "number    the users behind the matching events; the other groups")
+	f("{retention: {start: view, return: cart, every: week, periods: 3}, users: {cohort: 2026-01-05, period: 1}}",
+		"number    the users behind cohort 2026-01-05; period 1")
+	f("{paths: {anchor: view}, users: {path: [view, cart]}}", "number    the users behind the path view, cart")
+}
+
 // TestAllocations keeps a query from allocating by row: what it allocates is that
 // of its workers and shards.
 func TestAllocations(t *testing.T) {

@@ -24,18 +24,21 @@ func Explain(in Input, q *query.Query) (text string, err error) {
 		if err := b.finish(context.Background(), k); err != nil {
 			return err
 		}
-		text = b.explain(k)
+		text = b.explain(q, k)
 		return nil
 	})
 	return text, err
 }
 
-func (b *builder) explain(k kernel) string {
+func (b *builder) explain(q *query.Query, k kernel) string {
 	var out strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&out, "%-9s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("kernel", "%s", k.explain())
+	for _, part := range asked(q) {
+		line(part.name, "%s", part.text)
+	}
 	share := "all users"
 	if b.share < 1 {
 		share = fmt.Sprintf("the first %g %% of the hashes of users, one range of each segment", 100*b.share)
@@ -57,6 +60,97 @@ func (b *builder) explain(k kernel) string {
 		line("warning", "%s", w)
 	}
 	return out.String()
+}
+
+// A said is a line of an explanation.
+type said struct{ name, text string }
+
+// asked says what a query asks for besides its kind, in the order of explanations.
+func asked(q *query.Query) (lines []said) {
+	add := func(name, text string) { lines = append(lines, said{name, text}) }
+	groups := func(by []string, of string, limit int, other bool) {
+		if len(by) == 0 {
+			return
+		}
+		text := "by " + strings.Join(by, ", ") + of
+		if limit > 0 {
+			text += fmt.Sprintf("; up to %d", limit)
+		}
+		if other {
+			text += ", and the others as one"
+		}
+		add("groups", text)
+	}
+	switch {
+	case q.Funnel != nil:
+		f := q.Funnel
+		of := fmt.Sprintf(" at step %d", max(f.ByStep, 1))
+		if f.ByStep == query.LastStep {
+			of = " at the last step reached"
+		}
+		if f.AnyOrder {
+			of = " at the first event"
+		}
+		groups(f.By, of, f.Limit, f.Other)
+		switch f.Times {
+		case query.FromPrevious:
+			add("times", "since the step before: median, p90, histogram")
+		case query.FromFirst:
+			add("times", "since step 1: median, p90, histogram")
+		case query.NoTimes:
+		}
+		if f.Bucket != query.NoUnit {
+			add("trend", fmt.Sprintf("by the %s of step 1, %s", f.Bucket, f.Zone))
+		}
+	case q.Segment != nil:
+		groups(q.Segment.By, "", q.Segment.Limit, q.Segment.Other)
+		if q.Segment.Bucket != query.NoUnit {
+			add("buckets", fmt.Sprintf("by %s, %s", q.Segment.Bucket, q.Segment.Zone))
+		}
+	}
+	if s := q.Users; s != nil {
+		add("number", "the users behind "+numberText(q))
+	}
+	return lines
+}
+
+// numberText says which number of an answer users are asked of.
+func numberText(q *query.Query) string {
+	s := q.Users
+	var parts []string
+	switch {
+	case q.Funnel != nil:
+		text := fmt.Sprintf("step %d", s.Step)
+		if s.Dropped {
+			text += " who reached no later step"
+		}
+		parts = append(parts, text)
+	case q.Retention != nil:
+		parts = append(parts, "cohort "+s.Cohort)
+		if s.HasPeriod {
+			parts = append(parts, fmt.Sprintf("period %d", s.Period))
+		}
+	case q.Segment != nil:
+		parts = append(parts, "the matching events")
+	case q.Paths != nil:
+		parts = append(parts, "the path "+strings.Join(s.Path, ", "))
+	}
+	if len(s.Group) > 0 {
+		values := make([]string, len(s.Group))
+		for i, l := range s.Group {
+			if values[i] = l.Text; l.Value.Missing() {
+				values[i] = "(missing)"
+			}
+		}
+		parts = append(parts, "group "+strings.Join(values, ", "))
+	}
+	if s.Other {
+		parts = append(parts, "the other groups")
+	}
+	if s.Bucket != "" {
+		parts = append(parts, "bucket "+s.Bucket)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // describe says what a matcher means.
