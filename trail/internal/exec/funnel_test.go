@@ -86,6 +86,8 @@ func TestUsersBehind(t *testing.T) {
 		"funnel: {steps: [view, cart], bucket: week}\nusers: {step: 1, bucket: 2026-01-06}":                                                      `the answer has no bucket "2026-01-06"`,
 		"retention: {start: view, return: cart, every: week, periods: 3}\nusers: {cohort: 2001-01-01}":                                           `the answer has no cohort "2001-01-01"`,
 		"segment: {by: country, bucket: day}\nusers: {group: XX}":                                                                                `the answer has no group "XX"`,
+		"segment: {by: country, bucket: day, fill: true}\nusers: {bucket: 1999-01-01, group: KR}":                                                `the answer has no group "KR" in bucket "1999-01-01"`,
+		"segment: {bucket: day, fill: true}\nusers: {bucket: 1999-01-01}":                                                                        `the answer has no bucket "1999-01-01"`,
 		"paths: {anchor: view, steps: 2}\nusers: {path: [view, nowhere]}":                                                                        "the answer has no path view, nowhere",
 		"funnel: {steps: [view, {event: cart, where: {price: {gt: 99999}}}], by: country, other: true, limit: 2}\nusers: {step: 2, other: true}": "",
 	} {
@@ -94,6 +96,31 @@ func TestUsersBehind(t *testing.T) {
 		if a.Cohort.Users.N != 0 || missing == "" && len(warnings) > 0 || missing != "" && !slices.Equal(warnings, []string{missing}) {
 			t.Errorf("%s: got %d users and %q, want none and %q", doc, a.Cohort.Users.N, warnings, missing)
 		}
+	}
+}
+
+// TestUsersOfFilledRows asks for the users of rows without events, which an answer with
+// fill has: there are none, and nothing to warn of.
+func TestUsersOfFilledRows(t *testing.T) {
+	in := shop(t, 200)
+	const doc = "segment: {by: country, limit: 2, other: true, bucket: hour, fill: true, measure: users}"
+	empty := 0
+	for _, r := range ask(t, in, doc).Segment.Rows {
+		if r.Value.Int > 0 || empty == 30 {
+			continue
+		}
+		empty++
+		row := "other: true"
+		if !r.Other {
+			row = fmt.Sprintf("group: %q", r.Group[0].String())
+		}
+		a := ask(t, in, fmt.Sprintf("%s\nusers: {bucket: %q, %s}", doc, r.Bucket, row))
+		if a.Cohort.Users.N != 0 || len(a.Stats.Warnings) > 0 {
+			t.Errorf("%s, %s: got %d users and %q, want none and no warning", r.Bucket, row, a.Cohort.Users.N, a.Stats.Warnings)
+		}
+	}
+	if empty == 0 {
+		t.Error("no row was without events")
 	}
 }
 

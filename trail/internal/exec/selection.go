@@ -93,8 +93,9 @@ func ranked(ctx context.Context, in Input, q *query.Query, opt Options) (*query.
 		return nil, nil
 	}
 	s := q.Users
-	switch {
-	case q.Funnel != nil && (len(s.Group) > 0 || s.Other), q.Segment != nil && q.Segment.Limit > 0 && (len(s.Group) > 0 || s.Other), q.Paths != nil:
+	switch grouped := len(s.Group) > 0 || s.Other; {
+	case q.Funnel != nil && grouped, q.Segment != nil && q.Segment.Limit > 0 && grouped, q.Paths != nil:
+	case q.Segment != nil && q.Segment.Fill && s.Bucket != "": // the answer has rows without events
 	default:
 		return nil, nil
 	}
@@ -123,6 +124,9 @@ func (b *builder) behind(q *query.Query) (k kernel, err error) {
 			p.missing = fmt.Sprintf("the answer has no bucket %q", s.Bucket)
 		}
 		k, err = b.segmentUsers(q.Segment, p), b.pickGroup(p, q.Segment.By)
+		if q.Segment.Fill && b.ranked != nil && slices.ContainsFunc(b.ranked.Segment.Rows, p.has) {
+			p.missing = ""
+		}
 	case q.Paths != nil:
 		p.missing = fmt.Sprintf("the answer has no path %s", strings.Join(s.Path, ", "))
 		p.absent = b.ranked != nil && !slices.ContainsFunc(b.ranked.Paths.Paths, func(path query.Path) bool { return slices.Equal(path.Path, s.Path) })
@@ -142,7 +146,11 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 	if !s.Other && len(s.Group) == 0 {
 		return nil
 	}
-	p.missing = "the answer has no other groups"
+	in := ""
+	if s.Bucket != "" {
+		in = fmt.Sprintf(" in bucket %q", s.Bucket)
+	}
+	p.missing = "the answer has no other groups" + in
 	if b.ranked != nil {
 		p.shown = shownGroups(b.ranked)
 	}
@@ -169,7 +177,7 @@ func (b *builder) pickGroup(p *picked, by []string) error {
 		}
 		p.group = append(p.group, v)
 	}
-	p.missing = "the answer has no group " + strings.Join(texts, ", ")
+	p.missing = "the answer has no group " + strings.Join(texts, ", ") + in
 	if b.ranked != nil {
 		p.absent = p.absent || !slices.ContainsFunc(p.shown, func(g []event.Value) bool { return equalGroups(g, p.group) })
 	}
@@ -196,6 +204,15 @@ func shownGroups(a *query.Answer) (groups [][]event.Value) {
 }
 
 func equalGroups(a, b []event.Value) bool { return slices.CompareFunc(a, b, compareValues) == 0 }
+
+// has reports whether a row of a segment is one that is asked for.
+func (p *picked) has(r query.SegmentRow) bool {
+	s := p.selection
+	if s.Bucket != "" && s.Bucket != r.Bucket || s.Other && !r.Other {
+		return false
+	}
+	return len(s.Group) == 0 || !r.Other && equalGroups(r.Group, p.group)
+}
 
 func (p *picked) answer(pl *plan) (*query.Answer, error) {
 	if p.missing != "" && !p.seen {
