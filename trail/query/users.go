@@ -229,8 +229,10 @@ func (c *checker) label(q *Query, key, label string, unit Unit) {
 func (c *checker) selectedBucket(q *Query, unit Unit) {
 	switch label := q.Users.Bucket; {
 	case label == "":
+	case unit == NoUnit && q.Funnel != nil && len(q.Funnel.By) > 0:
+		c.selection(q, "bucket", "leave it out; a funnel has by or bucket, not both", "users: bucket, but the answer has no buckets")
 	case unit == NoUnit:
-		c.selection(q, "bucket", "write bucket: day next to it as well", "users: bucket, but the answer has no buckets")
+		c.selection(q, "bucket", "write bucket: day in the "+q.kind().name()+" as well", "users: bucket, but the answer has no buckets")
 	case unit <= Month:
 		c.label(q, "bucket", label, unit)
 	}
