@@ -32,6 +32,7 @@ type leaf struct {
 	lo, hi  uint32   // without table and set: codes from lo up to, not including, hi pass, for raw columns see raw
 	missing bool     // whether code 0 passes
 	not     bool     // lo and hi, set or users are negated
+	bare    bool     // all that matters is whether there is a value: missing, or else not, passes
 	raw     func(event.Value) bool
 	users   []uint64 // of cohorts
 	cohort  bool
@@ -222,6 +223,8 @@ func (l *leaf) narrow() {
 		*l = leaf{same: false}
 	} else if all && (l.missing || missing == 0) {
 		*l = leaf{same: true}
+	} else {
+		l.bare = (none || all) && l.column.KeepsPresence()
 	}
 }
 
@@ -266,10 +269,14 @@ func (s *selector) prepare(v *view, w *worker) error {
 			}
 		}
 	}
-	if s.leaf != nil && s.leaf.column != nil {
-		return w.prepare(v, s.leaf.column)
+	switch l := s.leaf; {
+	case l == nil || l.column == nil:
+		return nil
+	case l.bare:
+		return w.preparePresence(v, l.column)
+	default:
+		return w.prepare(v, l.column)
 	}
-	return nil
 }
 
 // pass is the byte of a row that passes, in what selectors fill; others are 0.
@@ -312,6 +319,9 @@ func (l *leaf) eval(dst []uint8, v *view, a *arena) {
 		return
 	case l.column == nil:
 		paint(dst, verdict(l.same))
+		return
+	case l.bare:
+		l.column.Presence(dst, l.missing, v.RowLo, v.RowHi)
 		return
 	}
 	m := a.mark()

@@ -27,6 +27,7 @@ type view struct {
 	user   int      // the next one
 
 	prepared []*segment.Column // whose rows can be read
+	present  []*segment.Column // of which only the presence of values can be read
 }
 
 // prepare makes the rows of a column readable, and counts them once a view.
@@ -36,6 +37,18 @@ func (w *worker) prepare(v *view, col *segment.Column) error {
 	}
 	v.prepared = append(v.prepared, col)
 	n, err := col.Prepare(v.RowLo, v.RowHi)
+	w.cost.bytes += n
+	return err
+}
+
+// preparePresence makes the bits of a column readable that tell which rows have a value,
+// and counts them once a view.
+func (w *worker) preparePresence(v *view, col *segment.Column) error {
+	if slices.Contains(v.prepared, col) || slices.Contains(v.present, col) {
+		return nil
+	}
+	v.present = append(v.present, col)
+	n, err := col.PreparePresence(v.RowLo, v.RowHi)
 	w.cost.bytes += n
 	return err
 }
@@ -77,7 +90,7 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 	if err != nil || r.UserLo >= r.UserHi {
 		return false, err
 	}
-	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
+	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], present: v.present[:0], base: s.times.Base(), unit: s.times.Unit()}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
 	v.starts = s.seg.FirstRows(w.arena.ints(r.UserHi-r.UserLo+1), r.UserLo, r.UserHi+1)
 	if n.times || n.columns || !s.every || len(s.wheres) > 0 || len(s.cut) > 0 {

@@ -220,6 +220,35 @@ func TestChoose(t *testing.T) {
 	f(shape{exceptions: 900_000, runs: 900_000}, 1e6, 1e5, 100_000, encPacked)
 }
 
+// TestPresence reads random stretches of the presence of values, and nothing but the
+// pages that PreparePresence checked.
+func TestPresence(t *testing.T) {
+	rnd := seeded(t, 11)
+	whole, want := forced(t, rnd, encPresent, 9000, 70_000, 8)
+	for i := range 40 {
+		s := open(t, slices.Clone(whole.image))
+		c := s.Column("c")
+		lo := rnd.IntN(s.Rows())
+		hi := lo + rnd.IntN(min(s.Rows()-lo, []int{3, 300, 70_000}[i%3])+1)
+		if n, err := c.PreparePresence(lo, hi); err != nil || n > int64(hi-lo)/8+16 {
+			t.Fatalf("[%d,%d): got %d bytes, %v", lo, hi, n, err)
+		}
+		blind(s)
+		for _, without := range []bool{false, true} {
+			got := make([]uint8, hi-lo)
+			c.Presence(got, without, lo, hi)
+			for row, p := range got {
+				if has := want[lo+row] != 0; (p == 0xff) != (has != without) || p != 0 && p != 0xff {
+					t.Fatalf("[%d,%d): got %#x for row %d, which has a value: %v", lo, hi, p, lo+row, has)
+				}
+			}
+		}
+	}
+	if c := whole.Column("c"); !c.KeepsPresence() {
+		t.Error("got no presence")
+	}
+}
+
 // TestReadAllocs holds that reading into memory that is large enough takes none.
 func TestReadAllocs(t *testing.T) {
 	if invariant.Race {

@@ -1,6 +1,9 @@
 package segment
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // Present: a bit for each row tells whether it has a value; the codes of those that do
 // lie packed one after another, less one. Every 1024th row has a rank: how many values
@@ -82,6 +85,52 @@ func readPresent[T code](c *Column, dst []T, lo int) {
 		row = end
 	}
 }
+
+// KeepsPresence reports whether the column has a bit for each row that tells whether the
+// row has a value, so that Presence can be asked.
+func (c *Column) KeepsPresence() bool { return c.enc == encPresent }
+
+// PreparePresence checks the bits of rows [lo,hi), and returns their bytes. Presence may
+// be asked for these rows from then on. The values are not looked at.
+func (c *Column) PreparePresence(lo, hi int) (bytes int64, err error) {
+	words := c.meta.places.part(lo/64, (hi+63)/64, 8)
+	return words.len, c.s.check(words, c.who)
+}
+
+// Presence sets dst to 0xff for those of the rows [lo,hi) that have a value, and to 0 for
+// the others; without, it is the other way round. dst must have a byte for each row.
+func (c *Column) Presence(dst []uint8, without bool, lo, hi int) {
+	flip := uint64(0)
+	if without {
+		flip = ^flip
+	}
+	for row := lo; row < hi; {
+		end := min(row|63+1, hi)
+		word := (c.bits[row/64] ^ flip) >> (row & 63)
+		out := dst[row-lo : end-lo]
+		if len(out) == 64 {
+			to := (*[8]uint64)(unsafe.Pointer(unsafe.SliceData(out)))
+			for i := range to {
+				to[i] = spreadBits[uint8(word>>(8*i))]
+			}
+		} else {
+			for i := range out {
+				out[i] = -uint8(word >> i & 1)
+			}
+		}
+		row = end
+	}
+}
+
+// spreadBits has a byte of 0xff for each bit that is set in a byte.
+var spreadBits = func() (table [256]uint64) {
+	for b := range table {
+		for i := range 8 {
+			table[b] |= 0xff * uint64(b>>i&1) << (8 * i)
+		}
+	}
+	return table
+}()
 
 func presentBytes(rows, missing, codes int) float64 {
 	return float64(rows)/8 + float64(rows)*4/runBlock + float64((rows-missing)*bits.Len(uint(codes-2)))/8 + slack
