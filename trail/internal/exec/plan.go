@@ -59,6 +59,7 @@ type source struct {
 	events      *segment.Column
 	times       *segment.Times
 	table       []uint64 // by event code: the matchers that mean it
+	live        uint64   // all matchers of table
 	every       bool     // table gives the same mask for every event
 	wheres      []filtered
 	cut         []window // of matchers whose times do not hold the segment as a whole
@@ -317,7 +318,7 @@ func (b *builder) source(in Source, seen map[string]bool) (*source, error) {
 	if live == 0 {
 		return nil, nil
 	}
-	s.every = true
+	s.live, s.every = live, true
 	for _, t := range s.table[1:] {
 		s.every = s.every && t == s.table[1]
 	}

@@ -189,6 +189,9 @@ type worker struct {
 	views []view
 	used  []*view
 	users users
+
+	stretches []stretch // of the view that is opened
+	undecided []stretch // of a filter
 }
 
 // stats are what was read.

@@ -260,44 +260,40 @@ func successor(prefix string) string {
 	return ""
 }
 
-// prepare makes sure that the rows of a view can be read, for every column.
-func (s *selector) prepare(v *view, w *worker) error {
+// prepare makes sure that rows [lo,hi) of the segment can be read, for every column.
+func (s *selector) prepare(v *view, w *worker, lo, hi int) error {
 	for _, list := range [][]*selector{s.all, s.any} {
 		for _, sub := range list {
-			if err := sub.prepare(v, w); err != nil {
+			if err := sub.prepare(v, w, lo, hi); err != nil {
 				return err
 			}
 		}
 	}
-	switch l := s.leaf; {
-	case l == nil || l.column == nil:
+	if s.leaf == nil || s.leaf.column == nil {
 		return nil
-	case l.bare:
-		return w.preparePresence(v, l.column)
-	default:
-		return w.prepare(v, l.column)
 	}
+	return w.prepare(v, s.leaf.column, s.leaf.bare, lo, hi)
 }
 
 // pass is the byte of a row that passes, in what selectors fill; others are 0.
 const pass = 0xff
 
-// eval sets dst, which is of the arena, to pass for the rows of the view that pass
-// and to 0 for the others.
-func (s *selector) eval(dst []uint8, v *view, a *arena) {
+// eval sets dst, which is of the arena, to pass for those rows of the segment from lo on
+// that pass, and to 0 for the others.
+func (s *selector) eval(dst []uint8, v *view, lo int, a *arena) {
 	if s.leaf != nil {
-		s.leaf.eval(dst, v, a)
+		s.leaf.eval(dst, v, lo, a)
 		return
 	}
 	list, and := s.all, true
 	if list == nil {
 		list, and = s.any, false
 	}
-	list[0].eval(dst, v, a)
+	list[0].eval(dst, v, lo, a)
 	m := a.mark()
 	other := a.bytes(len(dst))
 	for i := range list[1:] {
-		list[i+1].eval(other, v, a)
+		list[i+1].eval(other, v, lo, a)
 		to, from := words8(dst), words8(other)
 		if and {
 			for j, w := range from {
@@ -312,46 +308,46 @@ func (s *selector) eval(dst []uint8, v *view, a *arena) {
 	a.release(m)
 }
 
-func (l *leaf) eval(dst []uint8, v *view, a *arena) {
+func (l *leaf) eval(dst []uint8, v *view, lo int, a *arena) {
+	n := len(dst)
 	switch {
 	case l.cohort:
-		l.evalUsers(dst, v)
+		l.evalUsers(dst, v, lo)
 		return
 	case l.column == nil:
 		paint(dst, verdict(l.same))
 		return
 	case l.bare:
-		l.column.Presence(dst, l.missing, v.RowLo, v.RowHi)
+		l.column.Presence(dst, l.missing, lo, lo+n)
 		return
 	}
 	m := a.mark()
 	defer a.release(m)
-	n := len(dst)
 	switch codes := l.column.Codes(); {
 	case codes == 0:
-		for i, bits := range l.column.ReadRaw(a.words(n), v.RowLo, v.RowHi)[:n] {
+		for i, bits := range l.column.ReadRaw(a.words(n), lo, lo+n)[:n] {
 			value, ok := rawValue(l.column.Type(), bits)
 			dst[i] = verdict(ok && l.raw(value) || !ok && l.missing)
 		}
 	case codes <= 1<<8:
 		var table [256]uint8 // of its own, so that no bounds are checked
 		copy(table[:], l.table)
-		l.column.Map8(dst, &table, v.RowLo, v.RowHi)
+		l.column.Map8(dst, &table, lo, lo+n)
 	case l.table != nil && codes <= maxTable:
-		for i, c := range l.column.Read16(a.halves(n), v.RowLo, v.RowHi)[:n] {
+		for i, c := range l.column.Read16(a.halves(n), lo, lo+n)[:n] {
 			dst[i] = l.table[c]
 		}
 	case l.table != nil:
-		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+		for i, c := range l.column.Read32(a.ints(n), lo, lo+n)[:n] {
 			dst[i] = l.table[c]
 		}
 	case l.set != nil:
-		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+		for i, c := range l.column.Read32(a.ints(n), lo, lo+n)[:n] {
 			dst[i] = verdict(l.passes(c))
 		}
 	default:
 		width, not, missing := l.hi-l.lo, verdict(l.not), verdict(l.missing)
-		for i, c := range l.column.Read32(a.ints(n), v.RowLo, v.RowHi)[:n] {
+		for i, c := range l.column.Read32(a.ints(n), lo, lo+n)[:n] {
 			in := verdict(c-l.lo < width) ^ not
 			if c == 0 {
 				in = missing
@@ -369,14 +365,18 @@ func verdict(passes bool) uint8 {
 }
 
 // evalUsers decides by the user of a row.
-func (l *leaf) evalUsers(dst []uint8, v *view) {
-	at, _ := slices.BinarySearch(l.users, v.first())
-	for u, h := range v.hashes {
+func (l *leaf) evalUsers(dst []uint8, v *view, lo int) {
+	first := lo - v.RowLo
+	u, _ := slices.BinarySearch(v.starts, uint32(lo)+1) // the first user behind the row's
+	u--
+	at, _ := slices.BinarySearch(l.users, v.hashes[u])
+	for ; u < len(v.hashes) && v.row(u) < first+len(dst); u++ {
+		h := v.hashes[u]
 		for at < len(l.users) && l.users[at] < h {
 			at++
 		}
 		in := at < len(l.users) && l.users[at] == h
-		paint(dst[v.row(u):v.row(u+1)], verdict(in != l.not))
+		paint(dst[max(v.row(u)-first, 0):min(v.row(u+1)-first, len(dst))], verdict(in != l.not))
 	}
 }
 

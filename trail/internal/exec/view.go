@@ -26,29 +26,40 @@ type view struct {
 	wanted uint64   // the codes of required events as bits
 	user   int      // the next one
 
-	prepared []*segment.Column // whose rows can be read
-	present  []*segment.Column // of which only the presence of values can be read
+	prepared []prepared
+	setBytes int64 // of the event sets, counted so far
 }
 
-// prepare makes the rows of a column readable, and counts them once a view.
-func (w *worker) prepare(v *view, col *segment.Column) error {
-	if slices.Contains(v.prepared, col) {
-		return nil
-	}
-	v.prepared = append(v.prepared, col)
-	n, err := col.Prepare(v.RowLo, v.RowHi)
-	w.cost.bytes += n
-	return err
+// A prepared is rows of a column that can be read.
+type prepared struct {
+	*segment.Column
+	bare bool // only whether there are values
+	stretch
+	bytes int64
 }
 
-// preparePresence makes the bits of a column readable that tell which rows have a value,
-// and counts them once a view.
-func (w *worker) preparePresence(v *view, col *segment.Column) error {
-	if slices.Contains(v.prepared, col) || slices.Contains(v.present, col) {
-		return nil
+// prepare makes rows [lo,hi) of a column readable, if bare only whether they have
+// values, and counts what was not counted for the view before.
+func (w *worker) prepare(v *view, col *segment.Column, bare bool, lo, hi int) error {
+	before := int64(0)
+	for _, p := range v.prepared {
+		if p.Column != col || p.bare && !bare {
+			continue
+		}
+		if p.lo <= lo && hi <= p.hi {
+			return nil
+		}
+		if lo <= p.lo && p.hi <= hi && p.bare == bare {
+			before += p.bytes
+		}
 	}
-	v.present = append(v.present, col)
-	n, err := col.PreparePresence(v.RowLo, v.RowHi)
+	prepare := col.Prepare
+	if bare {
+		prepare = col.PreparePresence
+	}
+	n, err := prepare(lo, hi)
+	n = max(n-before, 0)
+	v.prepared = append(v.prepared, prepared{col, bare, stretch{lo, hi}, n})
 	w.cost.bytes += n
 	return err
 }
@@ -90,27 +101,39 @@ func (w *worker) view(v *view, s *source, from, to uint64, n need) (ok bool, err
 	if err != nil || r.UserLo >= r.UserHi {
 		return false, err
 	}
-	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], present: v.present[:0], base: s.times.Base(), unit: s.times.Unit()}
+	*v = view{source: s, Range: r, codes: v.codes[:0], prepared: v.prepared[:0], base: s.times.Base(), unit: s.times.Unit()}
+	if err := w.possible(v); err != nil || len(w.stretches) == 0 {
+		return false, err
+	}
 	v.hashes = s.seg.Hashes()[r.UserLo:r.UserHi]
 	v.starts = s.seg.FirstRows(w.arena.ints(r.UserHi-r.UserLo+1), r.UserLo, r.UserHi+1)
-	if n.times || n.columns || !s.every || len(s.wheres) > 0 || len(s.cut) > 0 {
-		w.cost.rows += int64(v.rows())
+	evaluated := 0 // rows
+	defer func() { w.cost.rows += int64(evaluated) }()
+	if !s.every || len(s.wheres) > 0 {
+		for _, rows := range w.stretches {
+			evaluated += rows.hi - rows.lo
+		}
+	}
+	if some, err := w.masks(v); err != nil || !some {
+		return false, err
 	}
 	if n.times || len(s.cut) > 0 {
+		evaluated = v.rows()
 		touched, err := s.times.Prepare(r.RowLo, r.RowHi)
 		w.cost.bytes += touched
 		if err != nil {
 			return false, err
 		}
 		v.times = s.times.Read(w.arena.ints(v.rows()), r.RowLo, r.RowHi)[:v.rows()]
-	}
-	if err := w.masks(v); err != nil {
-		return false, err
+		if len(s.cut) > 0 && !w.clip(v) {
+			return false, nil
+		}
 	}
 	if err := w.eventSets(v, n.required); err != nil {
 		return false, err
 	}
 	if n.columns {
+		evaluated = v.rows()
 		for _, col := range s.columns {
 			c, err := w.codes(v, col)
 			if err != nil {
@@ -135,7 +158,7 @@ func (w *worker) eventSets(v *view, required uint64) error {
 		}
 	}
 	touched, err := sets.Prepare(v.UserLo, v.UserHi)
-	w.cost.bytes += touched
+	w.cost.bytes += touched - v.setBytes
 	if err != nil {
 		return err
 	}
@@ -153,33 +176,50 @@ func (w *worker) eventSets(v *view, required uint64) error {
 	return nil
 }
 
-// masks fills in the masks of a view.
-func (w *worker) masks(v *view) error {
-	if !v.every {
-		if err := w.prepare(v, v.events); err != nil {
-			return err
-		}
-	}
+// masks fills in the masks of a view, as far as they do not depend on times. It reports
+// whether any row has one.
+func (w *worker) masks(v *view) (some bool, err error) {
 	if w.width == 8 {
 		v.mask8 = w.arena.bytes(v.rows())
-		mask(v.mask8, v, w.arena)
-		return restrict(v.mask8, v, w)
+		return masks(v.mask8, v, w)
 	}
 	v.mask64 = w.arena.words(v.rows())
-	mask(v.mask64, v, w.arena)
-	return restrict(v.mask64, v, w)
+	return masks(v.mask64, v, w)
 }
 
-// mask looks up the events in the source's table.
-func mask[M uint8 | uint64](dst []M, v *view, a *arena) {
+func masks[M uint8 | uint64](dst []M, v *view, w *worker) (some bool, err error) {
+	at := 0 // rows before have their masks
+	for _, rows := range w.stretches {
+		lo, hi := rows.lo-v.RowLo, rows.hi-v.RowLo
+		clear(dst[at:lo])
+		at = hi
+		if !v.every {
+			if err := w.prepare(v, v.events, false, rows.lo, rows.hi); err != nil {
+				return false, err
+			}
+		}
+		mask(dst[lo:hi], v, rows, w.arena)
+		if err := restrict(dst, v, rows, w); err != nil {
+			return false, err
+		}
+	}
+	clear(dst[at:])
+	if len(v.dropped) > 0 {
+		drop(dst, v)
+	}
+	return anyOf(dst, ^M(0)), nil
+}
+
+// mask looks up the events of a stretch in the source's table.
+func mask[M uint8 | uint64](dst []M, v *view, rows stretch, a *arena) {
 	if v.every {
 		paint(dst, M(v.table[1]))
 		return
 	}
-	if common, rows, codes, ok := v.events.Default(v.RowLo, v.RowHi); ok {
+	if common, others, codes, ok := v.events.Default(rows.lo, rows.hi); ok {
 		paint(dst, M(v.table[common]))
-		for i, row := range rows {
-			dst[int(row)-v.RowLo] = M(v.table[codes.At(i)])
+		for i, row := range others {
+			dst[int(row)-rows.lo] = M(v.table[codes.At(i)])
 		}
 		return
 	}
@@ -188,12 +228,12 @@ func mask[M uint8 | uint64](dst []M, v *view, a *arena) {
 		for c, t := range v.table {
 			table[c] = uint8(t)
 		}
-		v.events.Map8(masks, &table, v.RowLo, v.RowHi)
+		v.events.Map8(masks, &table, rows.lo, rows.hi)
 		return
 	}
 	m := a.mark()
 	defer a.release(m)
-	for i, c := range v.events.Read32(a.ints(len(dst)), v.RowLo, v.RowHi)[:len(dst)] {
+	for i, c := range v.events.Read32(a.ints(len(dst)), rows.lo, rows.hi)[:len(dst)] {
 		dst[i] = M(v.table[c])
 	}
 }
@@ -212,29 +252,51 @@ func paint[T uint8 | uint64](dst []T, t T) {
 // ones has a one in each byte of a word.
 const ones = 0x0101010101010101
 
-// restrict removes from the masks the rows that filters, times or deletions exclude.
-func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
+// restrict removes from the masks of a stretch the rows that filters exclude.
+func restrict[M uint8 | uint64](dst []M, v *view, in stretch, w *worker) error {
 	for _, f := range v.wheres {
-		if err := f.prepare(v, w); err != nil {
-			return err
-		}
-		m := w.arena.mark()
-		passed := w.arena.bytes(len(dst))
-		f.eval(passed, v, w.arena)
-		if masks, ok := any(dst).([]uint8); ok {
-			rest := ^(f.mask * ones)
-			to := words8(masks)
-			for i, p := range words8(passed) {
-				to[i] &= p | rest
+		w.undecided = undecided(w.undecided[:0], dst, v.RowLo, in, M(f.mask))
+		for _, rows := range w.undecided {
+			if err := f.prepare(v, w, rows.lo, rows.hi); err != nil {
+				return err
 			}
-		} else {
-			rest := ^M(f.mask)
-			for i, p := range passed[:len(dst)] {
-				dst[i] &= M(int8(p)) | rest
-			}
+			m := w.arena.mark()
+			passed := w.arena.bytes(rows.hi - rows.lo)
+			f.eval(passed, v, rows.lo, w.arena)
+			exclude(dst[rows.lo-v.RowLo:rows.hi-v.RowLo], passed, f.mask)
+			w.arena.release(m)
 		}
-		w.arena.release(m)
 	}
+	return nil
+}
+
+// exclude removes some matchers from the masks of rows that did not pass.
+func exclude[M uint8 | uint64](dst []M, passed []uint8, mask uint64) {
+	rest := ^M(mask)
+	n := 0
+	if masks, ok := any(dst).([]uint8); ok {
+		n = len(masks) &^ 7
+		rest := ^(mask * ones)
+		to := words8(masks[:n])
+		for i, p := range words8(passed[:n]) {
+			to[i] &= p | rest
+		}
+	}
+	for i, p := range passed[n:] {
+		dst[n+i] &= M(int8(p)) | rest
+	}
+}
+
+// clip removes from the masks of a view the rows that are outside of a matcher's
+// times. It reports whether any row has a mask left.
+func (w *worker) clip(v *view) bool {
+	if v.mask8 != nil {
+		return clip(v.mask8, v)
+	}
+	return clip(v.mask64, v)
+}
+
+func clip[M uint8 | uint64](dst []M, v *view) bool {
 	for _, c := range v.cut {
 		lo, hi := offset(c.lo, v), offset(c.hi, v)
 		mask := ^M(c.mask)
@@ -244,21 +306,23 @@ func restrict[M uint8 | uint64](dst []M, v *view, w *worker) error {
 			}
 		}
 	}
-	if len(v.dropped) > 0 {
-		at, _ := slices.BinarySearch(v.dropped, v.first())
-		for u, h := range v.hashes {
-			for at < len(v.dropped) && v.dropped[at] < h {
-				at++
-			}
-			if at == len(v.dropped) {
-				break
-			}
-			if v.dropped[at] == h {
-				clear(dst[v.row(u):v.row(u+1)])
-			}
+	return anyOf(dst, ^M(0))
+}
+
+// drop removes the rows of deleted users.
+func drop[M uint8 | uint64](dst []M, v *view) {
+	at, _ := slices.BinarySearch(v.dropped, v.first())
+	for u, h := range v.hashes {
+		for at < len(v.dropped) && v.dropped[at] < h {
+			at++
+		}
+		if at == len(v.dropped) {
+			break
+		}
+		if v.dropped[at] == h {
+			clear(dst[v.row(u):v.row(u+1)])
 		}
 	}
-	return nil
 }
 
 // offset returns the first offset whose time is not before millis.
@@ -291,7 +355,7 @@ func (w *worker) codes(v *view, col *segment.Column) (codes, error) {
 	if col == nil {
 		return c, nil
 	}
-	if err := w.prepare(v, col); err != nil {
+	if err := w.prepare(v, col, false, v.RowLo, v.RowHi); err != nil {
 		return c, err
 	}
 	n := v.rows()
