@@ -169,6 +169,20 @@ func (l *leaf) possible(block int) bool {
 	return lo < l.hi && hi >= l.lo
 }
 
+// presence returns the leaf of a selector that passes only rows with a value, and whose
+// column tells which these are; nil for none. Its bits are much cheaper than its codes.
+func (s *selector) presence() *leaf {
+	if l := s.leaf; l != nil && l.column != nil && !l.bare && !l.missing && l.column.KeepsPresence() {
+		return l
+	}
+	for _, sub := range s.all {
+		if l := sub.presence(); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
 // undecided lists the rows of a stretch that some matchers still mean, by chunks.
 func undecided[M uint8 | uint64](dst []stretch, masks []M, base int, in stretch, mask M) []stretch {
 	for lo := in.lo; lo < in.hi; {

@@ -256,6 +256,12 @@ const ones = 0x0101010101010101
 func restrict[M uint8 | uint64](dst []M, v *view, in stretch, w *worker) error {
 	for _, f := range v.wheres {
 		w.undecided = undecided(w.undecided[:0], dst, v.RowLo, in, M(f.mask))
+		if l := f.presence(); l != nil {
+			if err := present(dst, v, l, M(f.mask), w); err != nil {
+				return err
+			}
+			w.undecided = undecided(w.undecided[:0], dst, v.RowLo, in, M(f.mask))
+		}
 		for _, rows := range w.undecided {
 			if err := f.prepare(v, w, rows.lo, rows.hi); err != nil {
 				return err
@@ -265,6 +271,29 @@ func restrict[M uint8 | uint64](dst []M, v *view, in stretch, w *worker) error {
 			f.eval(passed, v, rows.lo, w.arena)
 			exclude(dst[rows.lo-v.RowLo:rows.hi-v.RowLo], passed, f.mask)
 			w.arena.release(m)
+		}
+	}
+	return nil
+}
+
+// present removes some matchers from the undecided rows that have no value. It ends with
+// the first rows that have one: there are likely to be more, and then it saves nothing.
+func present[M uint8 | uint64](dst []M, v *view, l *leaf, mask M, w *worker) error {
+	for _, rows := range w.undecided {
+		for lo := rows.lo; lo < rows.hi; lo += segment.BlockRows {
+			hi := min(lo+segment.BlockRows, rows.hi)
+			if err := w.prepare(v, l.column, true, lo, hi); err != nil {
+				return err
+			}
+			m := w.arena.mark()
+			passed := w.arena.bytes(hi - lo)
+			l.column.Presence(passed, false, lo, hi)
+			part := dst[lo-v.RowLo : hi-v.RowLo]
+			exclude(part, passed, uint64(mask))
+			w.arena.release(m)
+			if anyOf(part, mask) {
+				return nil
+			}
 		}
 	}
 	return nil
