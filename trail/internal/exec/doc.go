@@ -14,11 +14,19 @@
 //     of some 64 Ki rows.
 //  2. Each worker gets a fold from the kernel, and takes shards. For a shard, it finds
 //     the one range of rows in every segment, which is a view, and computes a mask of
-//     matchers for each row. The fold then goes from user to user: segments are sorted
+//     matchers for each row, as far as summaries of blocks and sets of events do not
+//     tell that none matches (stretch.go). A view without a mask is left out before its
+//     times and other columns are read. The fold then goes from user to user: segments are sorted
 //     by user, so the events of a user are a few ranges of rows, one after the other.
 //  3. When all workers have ended, the folds are joined into the kernel, and the kernel
-//     makes the answer. A segmentation with a limit of groups first has the rows gone
-//     over once more, with folds that know the groups.
+//     makes the answer. A segmentation with limit takes two passes: the first counts the
+//     events of each group, and the second measures the groups with the most, and the
+//     others as one.
+//
+// Groups of a segmentation are numbered by a lexicon (lexicon.go), which joins the
+// dictionaries of the segments before any row is read, or else by the dictionary of each
+// worker (dictionary.go). Their measures are the cells of a grid (grid.go) of groups and
+// buckets.
 //
 // # Invariants
 //
