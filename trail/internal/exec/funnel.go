@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 	"github.com/uniflow-labs/uniflow/trail/query"
 )
 
@@ -27,7 +28,7 @@ type funnel struct {
 	trend     *calendar   // nil for none
 	picked    *picked     // the users that are asked for, nil to count
 
-	merged  merged // the values of same; nil if workers number them
+	numbers map[*segment.Column]numbers // of same; nil if workers number its values
 	tally   *tally
 	buckets []int64 // of the trend: users by bucket and level-1
 }
@@ -96,7 +97,7 @@ func (f *funnel) settle(p *plan) (err error) {
 		// mode makes a difference all the same.
 		f.modes.StrictOnce = f.modes.StrictIncrease
 	}
-	if err := f.merge(p); err != nil {
+	if err := f.number(p); err != nil {
 		return err
 	}
 	if f.picked != nil || f.q.Bucket == query.NoUnit {
@@ -109,6 +110,37 @@ func (f *funnel) settle(p *plan) (err error) {
 	n := f.trend.units() * f.steps
 	f.buckets = make([]int64, n)
 	return p.held.take(8 * int64(n) * int64(p.opt.Workers+1))
+}
+
+// number numbers the values of same in all sources, so that workers need not look up each
+// one. It does not if there are many sources, or so many values that a query would
+// rather look up those that it meets.
+func (f *funnel) number(p *plan) error {
+	const (
+		maxSources = 16
+		minRows    = 16 // for each code
+	)
+	if f.same < 0 || len(p.sources) < 2 || len(p.sources) > maxSources {
+		return nil
+	}
+	codes := 0
+	for _, s := range p.sources {
+		if col := s.columns[f.same]; col != nil {
+			codes += col.Codes()
+		}
+	}
+	if int64(codes)*minRows > p.rows {
+		return nil
+	}
+	l, err := p.newLexicon(f.same)
+	if l == nil || err != nil {
+		return err
+	}
+	f.numbers = make(map[*segment.Column]numbers, len(l.ids))
+	for col, ids := range l.ids {
+		f.numbers[col] = newNumbers(ids)
+	}
+	return nil
 }
 
 // shared reports whether an event of a source may be several steps.
@@ -127,9 +159,6 @@ func (f *funnel) need() need {
 func (f *funnel) fork(w *worker) fold {
 	fold := &funnelFold{funnel: f, w: w, tally: newTally(f, w.plan), buckets: make([]int64, len(f.buckets))}
 	fold.values = fold.tally.values
-	for _, m := range f.merged {
-		fold.values.remaps[m.col] = m.numbers
-	}
 	fold.markRow = fold.mark
 	if f.picked != nil {
 		fold.lister = f.picked.fork(w, fold.values)

@@ -48,6 +48,12 @@ type win struct {
 
 func (f *funnelFold) shard(views []*view) error {
 	f.values.open(views)
+	if f.numbers != nil {
+		for _, v := range views {
+			c := &v.codes[f.same]
+			c.numbers = f.numbers[c.col]
+		}
+	}
 	u := &f.w.users
 	u.open(views)
 	for u.next() {

@@ -3,9 +3,6 @@ package exec
 import (
 	"math/bits"
 	"slices"
-
-	"github.com/uniflow-labs/uniflow/trail/event"
-	"github.com/uniflow-labs/uniflow/trail/internal/segment"
 )
 
 // sameUser finds the winning chain of a user whose steps must have the same value.
@@ -81,22 +78,20 @@ func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) 
 	if c.col == nil {
 		return
 	}
-	filter, direct := &f.keys.filter, p.mask8 != nil && c.raw == nil
+	n := numbers{}
+	direct := p.mask8 != nil && c.raw == nil
 	if f.keys.several {
-		codes := f.merged.codes(c.col)
-		direct = direct && codes != nil
-		filter = &f.keys.codes
-		if direct {
-			defer f.keys.filterCodes(codes)()
-		}
+		n = c.numbers
+		direct = direct && n.ids != nil
 	}
+	filter := &f.keys.filter
 	switch {
 	case direct && c.c8 != nil:
-		hitCodes(filter, p, c.c8, uint8(matchers), hit)
+		hitCodes(filter, p, c.c8, n, uint8(matchers), hit)
 	case direct && c.c16 != nil:
-		hitCodes(filter, p, c.c16, uint8(matchers), hit)
+		hitCodes(filter, p, c.c16, n, uint8(matchers), hit)
 	case direct:
-		hitCodes(filter, p, c.c32, uint8(matchers), hit)
+		hitCodes(filter, p, c.c32, n, uint8(matchers), hit)
 	default:
 		for r := p.lo; r < p.hi; r++ {
 			if p.mask(r)&matchers != 0 {
@@ -106,13 +101,23 @@ func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) 
 	}
 }
 
-// hitCodes is hits for a column with codes. Which events are step 1 cannot be foreseen, so
-// nothing depends on that but for the few values that are in the filter.
-func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, all []T, matchers uint8, hit func(p *part, row int)) {
+// hitCodes is hits for a column with codes, which are the keys if there are no numbers.
+// Which events are step 1 cannot be foreseen, so nothing depends on that but for the few
+// values that are in the filter.
+func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, all []T, n numbers, matchers uint8, hit func(p *part, row int)) {
 	masks, codes := p.mask8[p.lo:p.hi], all[p.lo:p.hi]
 	codes = codes[:len(masks)]
+	if n.ids == nil {
+		for i, code := range codes {
+			m, key := masks[i]&matchers, uint32(code)
+			if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
+				hit(p, p.lo+i)
+			}
+		}
+		return
+	}
 	for i, code := range codes {
-		m, key := masks[i]&matchers, uint32(code)
+		m, key := masks[i]&matchers, n.key(uint32(code))
 		if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
 			hit(p, p.lo+i)
 		}
@@ -155,8 +160,12 @@ func (f *funnelFold) begin(parts []part) {
 	for i := range parts {
 		p := &parts[i]
 		for r := p.lo; r < p.hi; r++ {
-			if p.mask(r)&begins == 0 || f.key(p, r) == 0 {
+			if p.mask(r)&begins == 0 || !f.valued(p, r) {
 				continue
+			}
+			if f.trend == nil && !f.wins() {
+				f.best.level = max(f.best.level, 1)
+				return
 			}
 			t := p.time(r)
 			if !found || t < first {
@@ -220,7 +229,8 @@ func (f *funnelFold) sift(parts []part, first uint64) {
 }
 
 // key returns what stands for the value of same in a row, 0 for the missing one: its code,
-// or, of a user in several views, its number in the dictionary and one.
+// or, of a user in several views, its number and one: that of the lexicon, or if there is
+// none, of the dictionary.
 func (f *funnelFold) key(p *part, row int) uint32 {
 	c := &p.codes[f.same]
 	if c.col == nil {
@@ -230,6 +240,9 @@ func (f *funnelFold) key(p *part, row int) uint32 {
 		code := c.at(row)
 		if !f.keys.several || code == 0 {
 			return code
+		}
+		if c.numbers.ids != nil {
+			return c.numbers.key(code)
 		}
 		if c.remap != nil && c.remap[code] > 0 {
 			return uint32(c.remap[code])
@@ -241,6 +254,15 @@ func (f *funnelFold) key(p *part, row int) uint32 {
 	return 0
 }
 
+// valued reports whether a row has a value of same.
+func (f *funnelFold) valued(p *part, row int) bool {
+	c := &p.codes[f.same]
+	if c.col != nil && c.raw == nil {
+		return c.at(row) != 0
+	}
+	return f.key(p, row) != 0
+}
+
 // has reports whether a row has a value of same; a key of 0 stands for any.
 func (f *funnelFold) has(p *part, row int, key uint32) bool {
 	k := f.key(p, row)
@@ -249,13 +271,12 @@ func (f *funnelFold) has(p *part, row int, key uint32) bool {
 
 // A keyTable numbers the keys of one user, with open addressing.
 type keyTable struct {
-	several bool               // keys are numbers of the dictionary and one, not codes
+	several bool               // keys are numbers of values and one, not codes
 	few     []keySlot          // slots for most users
 	slots   []keySlot          // a power of two, at most a quarter of them used
 	list    []uint32           // keys by number
 	counts  []int32            // of entries, by number; -1 if the key was not chosen
 	filter  [filterBytes]uint8 // a bit for each key, by its lowest bits
-	codes   [filterBytes]uint8 // a bit for the code of each key in the view that is looked at
 }
 
 // filterBytes is long enough that most users have few keys with equal bits.
@@ -334,119 +355,10 @@ func (k *keyTable) choose(anyOrder bool) (some bool) {
 	return some
 }
 
-// filterCodes puts the codes of the keys into a filter, and returns what clears it.
-func (k *keyTable) filterCodes(codes []uint32) (done func()) {
-	for _, key := range k.list {
-		if code := codes[key]; code > 0 {
-			k.codes[code>>3&(filterBytes-1)] |= 1 << (code & 7)
-		}
-	}
-	return func() {
-		for _, key := range k.list {
-			k.codes[codes[key]>>3&(filterBytes-1)] = 0
-		}
-	}
-}
-
 // find returns the slot of a key, nil if it has none.
 func (k *keyTable) find(key uint32) *keySlot {
 	if s := &k.slots[k.place(key)]; key != 0 && s.key == key {
 		return s
 	}
 	return nil
-}
-
-// merged are the values of a column in all sources, numbered from 2 on in their order,
-// as remaps of a dictionary have it.
-type merged []mergedColumn
-
-type mergedColumn struct {
-	col     *segment.Column
-	numbers []int32  // by code
-	codes   []uint32 // by number; 0 if the column does not have the value
-}
-
-// codes returns the codes of a column by number, nil if it was not merged.
-func (m merged) codes(col *segment.Column) []uint32 {
-	for i := range m {
-		if m[i].col == col {
-			return m[i].codes
-		}
-	}
-	return nil
-}
-
-// merge numbers the values of same in all sources by their sorted dictionaries, so that
-// workers need not look up each value. It does not if there are many sources, or so many
-// values that a query would rather look up those that it meets.
-func (f *funnel) merge(p *plan) error {
-	const (
-		maxSources = 16
-		minRows    = 16 // for each code
-	)
-	if f.same < 0 || len(p.sources) < 2 || len(p.sources) > maxSources || slices.Contains(f.by, f.same) {
-		return nil
-	}
-	var (
-		all   merged
-		codes int
-		heads []event.Value // by column: the value of next
-		next  []int         // by column: the first code that has no number
-	)
-	for _, s := range p.sources {
-		col := s.columns[f.same]
-		switch {
-		case col == nil:
-			continue
-		case col.Codes() < 2 || col.Codes() > maxRemap || col.Type() != p.types[f.same]:
-			return nil
-		}
-		all = append(all, mergedColumn{col: col, numbers: make([]int32, col.Codes())})
-		heads, next = append(heads, col.Value(1)), append(next, 1)
-		codes += col.Codes()
-	}
-	if int64(codes)*minRows > p.rows {
-		return nil
-	}
-	number := int32(1)
-	for {
-		var equal uint // columns that have the least value next
-		least := -1
-		for i := range all {
-			if next[i] == len(all[i].numbers) {
-				continue
-			}
-			order := -1
-			if least >= 0 {
-				order = compare(heads[i], heads[least])
-			}
-			if order < 0 {
-				least, equal = i, 0
-			}
-			if order <= 0 {
-				equal |= 1 << i
-			}
-		}
-		if least < 0 {
-			break
-		}
-		number++
-		for ; equal != 0; equal &= equal - 1 {
-			i := bits.TrailingZeros(equal)
-			all[i].numbers[next[i]] = number
-			if next[i]++; next[i] < len(all[i].numbers) {
-				heads[i] = all[i].col.Value(uint32(next[i]))
-			}
-		}
-	}
-	for i := range all {
-		m := &all[i]
-		m.numbers[0] = 1 // the missing value
-		m.codes = make([]uint32, number+1)
-		for code, n := range m.numbers {
-			m.codes[n] = uint32(code)
-		}
-	}
-	f.merged = all
-	return p.held.take(4*int64(codes) + 4*int64(number+1)*int64(len(all)))
 }

@@ -127,3 +127,42 @@ func (l *lexicon) value(id int32) event.Value {
 	}
 	return v
 }
+
+// numbers are those of the values of a column of a source.
+type numbers struct {
+	ids []int32 // by code: number+1; nil if the column is not in the lexicon
+
+	// Most dictionaries lack few values of the others, so that from code to code the
+	// number grows by one, too. near has, for codes that differ in their lowest bits
+	// alone, what is to be added to each; 0 if it is not the same for all. It is
+	// small enough to stay in the cache.
+	near []int32
+}
+
+// nearBits are the codes of an entry of near, as a power of two.
+const nearBits = 6
+
+// newNumbers makes near.
+func newNumbers(ids []int32) numbers {
+	n := numbers{ids: ids, near: make([]int32, (len(ids)-1)>>nearBits+1)}
+	for i := range n.near {
+		lo := i << nearBits
+		add := ids[lo] - int32(lo)
+		for code, id := range ids[lo:min(lo+1<<nearBits, len(ids))] {
+			if id-int32(lo+code) != add {
+				add = 0
+				break
+			}
+		}
+		n.near[i] = add
+	}
+	return n
+}
+
+// key returns the number of a code and one.
+func (n *numbers) key(code uint32) uint32 {
+	if add := n.near[code>>nearBits]; add != 0 {
+		return code + uint32(add)
+	}
+	return uint32(n.ids[code])
+}

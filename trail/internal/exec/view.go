@@ -375,7 +375,8 @@ type codes struct {
 	c32 []uint32
 	raw []uint64
 
-	remap []int32 // of the worker's dictionary, by code: number+1, 0 for not met yet
+	remap   []int32 // of the worker's dictionary, by code: number+1, 0 for not met yet
+	numbers numbers // of a lexicon; none unless the kernel has one
 }
 
 // codes reads a column.
