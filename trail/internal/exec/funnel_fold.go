@@ -22,8 +22,9 @@ type funnelFold struct {
 	buckets []int64
 	chain   chain
 	entries []entry
-	keys    keyTable // of same
-	sorted  []entry  // scratch of same
+	keys    keyTable   // of same
+	sorted  []entry    // scratch of same
+	ranges  []rowRange // scratch of same: by part
 	markRow func(p *part, row int)
 	held    int64 // bytes of entries that were accounted for
 

@@ -3,6 +3,7 @@ package exec
 import (
 	"math/bits"
 	"slices"
+	"sort"
 )
 
 // sameUser finds the winning chain of a user whose steps must have the same value.
@@ -14,20 +15,20 @@ import (
 // The values of a user whose rows are in one view are told apart by their codes.
 func (f *funnelFold) sameUser(parts []part, ordered bool) {
 	f.keys.open(slices.ContainsFunc(parts, func(p part) bool { return p.view != parts[0].view }))
-	f.entries = f.entries[:0]
-	end := 0 // of the parts that can have step 1 before a later step
+	f.entries, f.ranges = f.entries[:0], f.ranges[:0]
 	for i := range parts {
-		if f.addKeys(&parts[i]) || f.q.AnyOrder || !ordered {
-			end = i + 1
-		}
+		f.ranges = append(f.ranges, f.addKeys(&parts[i]))
 	}
 	if len(f.keys.list) > 0 {
 		first := f.stepMask & 1
 		if f.q.AnyOrder {
 			first = f.stepMask
 		}
-		for i := range parts[:end] {
-			f.hits(&parts[i], first, f.markRow)
+		f.narrow(parts, ordered)
+		for i := range parts {
+			if r := f.ranges[i]; r.lo < r.hi {
+				f.hits(&parts[i], r, first)
+			}
 		}
 		if len(f.entries) > 0 && f.keys.choose(f.q.AnyOrder) {
 			f.sift(parts, first)
@@ -39,10 +40,21 @@ func (f *funnelFold) sameUser(parts []part, ordered bool) {
 	}
 }
 
+// A rowRange is the rows from lo on that come before hi.
+type rowRange struct{ lo, hi int }
+
+// take adds a row behind those that there are.
+func (r *rowRange) take(row int) {
+	if r.hi == 0 {
+		r.lo = row
+	}
+	r.hi = row + 1
+}
+
 // addKeys puts the values of a part into the table that have an event of a later step:
-// of step 2, or, in any order, of another step than the first. It reports whether there
-// is one.
-func (f *funnelFold) addKeys(p *part) (some bool) {
+// of step 2, or, in any order, of another step than the first. It returns a range from
+// the first such event to the last one.
+func (f *funnelFold) addKeys(p *part) (found rowRange) {
 	later := f.stepMask & 2
 	if f.q.AnyOrder {
 		later = f.stepMask &^ 1
@@ -51,10 +63,10 @@ func (f *funnelFold) addKeys(p *part) (some bool) {
 		for r := p.lo; r < p.hi; r++ {
 			if m := p.mask(r); m&later != 0 {
 				f.keys.add(f.key(p, r), m)
-				some = true
+				found.take(r)
 			}
 		}
-		return some
+		return found
 	}
 	eight := later * ones
 	for at := p.lo; at < p.hi; at += 8 {
@@ -64,16 +76,47 @@ func (f *funnelFold) addKeys(p *part) (some bool) {
 				break
 			}
 			f.keys.add(f.key(p, at+n), uint64(p.mask8[at+n]))
-			some = true
+			found.take(at + n)
 			word &^= 0xff << (8 * n)
 		}
 	}
-	return some
+	return found
 }
 
-// hits calls hit for the rows of a part that match some matchers and whose value may be
-// in the filter of the table.
-func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) {
+// narrow turns the ranges of step 2 into those of the events of step 1 that can begin a
+// chain to one of them: no later, and within the window. With strict_order and in any
+// order, and where the rows are not by time, they are all rows.
+func (f *funnelFold) narrow(parts []part, ordered bool) {
+	const few = 16                // rows that are sooner looked at than left out
+	next, some := int64(0), false // the first event of step 2 in the parts behind
+	for i := len(parts) - 1; i >= 0; i-- {
+		p, r := &parts[i], &f.ranges[i]
+		if !ordered || f.q.AnyOrder || f.orderMask != 0 {
+			*r = rowRange{p.lo, p.hi}
+			continue
+		}
+		reaches := some && within(p.time(p.hi-1), next, f.window)
+		if r.hi > 0 {
+			for ; r.hi < p.hi && p.times[r.hi] == p.times[r.hi-1]; r.hi++ {
+			}
+			next, some = p.time(r.lo), true
+		}
+		if reaches {
+			r.hi = p.hi
+		}
+		if r.lo = p.lo; r.hi-r.lo <= few {
+			continue
+		}
+		r.lo += sort.Search(r.hi-r.lo, func(i int) bool {
+			t := p.time(p.lo + i)
+			return t >= next || within(t, next, f.window)
+		})
+	}
+}
+
+// hits marks the rows of a range of a part that match some matchers and whose value may
+// be in the filter of the table.
+func (f *funnelFold) hits(p *part, rows rowRange, matchers uint64) {
 	c := &p.codes[f.same]
 	if c.col == nil {
 		return
@@ -87,15 +130,15 @@ func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) 
 	filter := &f.keys.filter
 	switch {
 	case direct && c.c8 != nil:
-		hitCodes(filter, p, c.c8, n, uint8(matchers), hit)
+		hitCodes(filter, p, rows, c.c8, n, uint8(matchers), f.markRow)
 	case direct && c.c16 != nil:
-		hitCodes(filter, p, c.c16, n, uint8(matchers), hit)
+		hitCodes(filter, p, rows, c.c16, n, uint8(matchers), f.markRow)
 	case direct:
-		hitCodes(filter, p, c.c32, n, uint8(matchers), hit)
+		hitCodes(filter, p, rows, c.c32, n, uint8(matchers), f.markRow)
 	default:
-		for r := p.lo; r < p.hi; r++ {
+		for r := rows.lo; r < rows.hi; r++ {
 			if p.mask(r)&matchers != 0 {
-				hit(p, r)
+				f.mark(p, r)
 			}
 		}
 	}
@@ -104,14 +147,14 @@ func (f *funnelFold) hits(p *part, matchers uint64, hit func(p *part, row int)) 
 // hitCodes is hits for a column with codes, which are the keys if there are no numbers.
 // Which events are step 1 cannot be foreseen, so nothing depends on that but for the few
 // values that are in the filter.
-func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, all []T, n numbers, matchers uint8, hit func(p *part, row int)) {
-	masks, codes := p.mask8[p.lo:p.hi], all[p.lo:p.hi]
+func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, rows rowRange, all []T, n numbers, matchers uint8, hit func(p *part, row int)) {
+	masks, codes := p.mask8[rows.lo:rows.hi], all[rows.lo:rows.hi]
 	codes = codes[:len(masks)]
 	if n.ids == nil {
 		for i, code := range codes {
 			m, key := masks[i]&matchers, uint32(code)
 			if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
-				hit(p, p.lo+i)
+				hit(p, rows.lo+i)
 			}
 		}
 		return
@@ -119,7 +162,7 @@ func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, al
 	for i, code := range codes {
 		m, key := masks[i]&matchers, n.key(uint32(code))
 		if filter[key>>3&(filterBytes-1)]>>(key&7)&((m|-m)>>7) != 0 {
-			hit(p, p.lo+i)
+			hit(p, rows.lo+i)
 		}
 	}
 }
@@ -186,8 +229,9 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift adds the entries of the values that were chosen which do not match first, whose
-// entries are there, and sorts all by value, and then by time.
+// sift adds the entries of the values that were chosen but for those that match first:
+// those in the ranges are there, and of the others it takes what matches a later step as
+// well. It sorts all by value, and then by time.
 func (f *funnelFold) sift(parts []part, first uint64) {
 	counts := f.keys.counts
 	for i := range f.entries {
@@ -203,7 +247,7 @@ func (f *funnelFold) sift(parts []part, first uint64) {
 				continue
 			}
 			m := p.mask(r)
-			if m&first != 0 || m == 0 {
+			if m&^first == 0 || m&first != 0 && r >= f.ranges[i].lo && r < f.ranges[i].hi {
 				continue
 			}
 			if s := f.keys.find(f.key(p, r)); s != nil && counts[s.at] >= 0 {

@@ -3,6 +3,8 @@ package exec_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -190,5 +192,26 @@ func TestNoTrend(t *testing.T) {
 	}
 	if a.Funnel.Trend == nil {
 		t.Error("got no trend")
+	}
+}
+
+// TestSameLater has an event of step 1 be a later step of a chain as well, in a segment
+// in which no event of step 2 follows.
+func TestSameLater(t *testing.T) {
+	const day = 86400_000
+	c := &trailtest.Case{Schema: event.Schema{{Name: "v", Type: event.String}}}
+	for _, e := range []struct {
+		name  string
+		day   int64
+		value string
+	}{{"view", 0, "a"}, {"cart", 1, "a"}, {"view", 40, "b"}, {"cart", 41, "c"}, {"view", 70, "a"}} {
+		c.Events = append(c.Events, event.Event{User: "u", Name: e.name, Time: e.day * day, Properties: []event.Property{{Name: "v", Value: event.StringOf(e.value)}}})
+	}
+	in := exec.Input{Schema: c.Schema, Sources: split(t, c, 1, rand.New(rand.NewPCG(1, 1))), Horizon: math.MinInt64}
+	for rest, want := range map[string]int64{"": 1, ", within: 80d": 1, ", within: 69d": 0, ", bucket: day": 1, ", mode: strict_increase": 1} {
+		steps := ask(t, in, "funnel: {steps: [view, cart, view], same: v"+rest+"}").Funnel.Steps
+		if steps[1].Users.N != 1 || steps[2].Users.N != want {
+			t.Errorf("%q: got %d and %d users at steps 2 and 3, want 1 and %d", rest, steps[1].Users.N, steps[2].Users.N, want)
+		}
 	}
 }
