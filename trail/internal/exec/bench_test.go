@@ -84,6 +84,7 @@ func sealed(b *testing.B, g trailtest.Generator) exec.Input {
 func BenchmarkRun(b *testing.B) {
 	run(b, ecom(b), []named{
 		{"funnel", "funnel: {steps: [view, cart, purchase], within: 7d}"},
+		{"funnel-same", "funnel: {steps: [view, cart, purchase], within: 7d, same: item}"},
 		{"funnel-signup", "funnel: {steps: [signup, purchase], within: 7d}"},
 		{"funnel-cart", "funnel: {steps: [cart, purchase], within: 7d}"},
 		{"funnel-any", "funnel: {steps: [cart, purchase], within: 7d, order: any}"},
@@ -107,6 +108,7 @@ func BenchmarkRun(b *testing.B) {
 func BenchmarkRunShort(b *testing.B) {
 	run(b, sealed(b, trailtest.Short{Seed: 1, Events: *events}), []named{
 		{"funnel", "funnel: {steps: [view, cart, purchase], within: 7d}"},
+		{"funnel-same", "funnel: {steps: [view, cart, purchase], within: 7d, same: item}"},
 		{"retention", "retention: {start: signup, return: open, every: 7d, periods: 8}"},
 		{"retention-any", "retention: {start: signup, return: {}, every: 7d, periods: 8}"},
 		{"segment", "segment: {where: {item: exists}, bucket: day, by: country}"},
