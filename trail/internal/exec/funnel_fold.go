@@ -25,6 +25,7 @@ type funnelFold struct {
 	keys    keyTable   // of same
 	sorted  []entry    // scratch of same
 	ranges  []rowRange // scratch of same: by part
+	others  []place    // scratch of same: rows that are not step 1 alone
 	markRow func(p *part, row int)
 	held    int64 // bytes of entries that were accounted for
 
@@ -94,7 +95,8 @@ func (f *funnelFold) user(parts []part, ordered bool) error {
 		return err
 	}
 	grown := f.chain.grown()
-	held := int64(cap(f.entries)+cap(f.sorted))*int64(unsafe.Sizeof(entry{})) + int64(len(f.keys.slots))*int64(unsafe.Sizeof(keySlot{}))
+	held := int64(cap(f.entries)+cap(f.sorted))*int64(unsafe.Sizeof(entry{})) + int64(len(f.keys.slots))*int64(unsafe.Sizeof(keySlot{})) +
+		int64(cap(f.others))*int64(unsafe.Sizeof(place{}))
 	if held > f.held {
 		grown += held - f.held
 		f.held = held

@@ -15,15 +15,15 @@ import (
 // The values of a user whose rows are in one view are told apart by their codes.
 func (f *funnelFold) sameUser(parts []part, ordered bool) {
 	f.keys.open(slices.ContainsFunc(parts, func(p part) bool { return p.view != parts[0].view }))
-	f.entries, f.ranges = f.entries[:0], f.ranges[:0]
+	f.entries, f.ranges, f.others = f.entries[:0], f.ranges[:0], f.others[:0]
+	first := f.stepMask & 1
+	if f.q.AnyOrder {
+		first = f.stepMask
+	}
 	for i := range parts {
-		f.ranges = append(f.ranges, f.addKeys(&parts[i]))
+		f.ranges = append(f.ranges, f.addKeys(parts, i, first))
 	}
 	if len(f.keys.list) > 0 {
-		first := f.stepMask & 1
-		if f.q.AnyOrder {
-			first = f.stepMask
-		}
 		f.narrow(parts, ordered)
 		for i := range parts {
 			if r := f.ranges[i]; r.lo < r.hi {
@@ -43,6 +43,9 @@ func (f *funnelFold) sameUser(parts []part, ordered bool) {
 // A rowRange is the rows from lo on that come before hi.
 type rowRange struct{ lo, hi int }
 
+// A place is a row of a part.
+type place struct{ part, row int }
+
 // take adds a row behind those that there are.
 func (r *rowRange) take(row int) {
 	if r.hi == 0 {
@@ -53,30 +56,42 @@ func (r *rowRange) take(row int) {
 
 // addKeys puts the values of a part into the table that have an event of a later step:
 // of step 2, or, in any order, of another step than the first. It returns a range from
-// the first such event to the last one.
-func (f *funnelFold) addKeys(p *part) (found rowRange) {
+// the first such event to the last one. The rows that do not match first alone are noted
+// for sift.
+func (f *funnelFold) addKeys(parts []part, i int, first uint64) (found rowRange) {
+	p := &parts[i]
 	later := f.stepMask & 2
 	if f.q.AnyOrder {
 		later = f.stepMask &^ 1
 	}
 	if p.mask8 == nil {
 		for r := p.lo; r < p.hi; r++ {
-			if m := p.mask(r); m&later != 0 {
+			m := p.mask(r)
+			if m&^first != 0 {
+				f.others = append(f.others, place{i, r})
+			}
+			if m&later != 0 {
 				f.keys.add(f.key(p, r), m)
 				found.take(r)
 			}
 		}
 		return found
 	}
-	eight := later * ones
+	eight := (later | ^first&0xff) * ones
 	for at := p.lo; at < p.hi; at += 8 {
 		for word := load(p.mask8, at) & eight; word != 0; {
 			n := bits.TrailingZeros64(word) >> 3
 			if at+n >= p.hi {
 				break
 			}
-			f.keys.add(f.key(p, at+n), uint64(p.mask8[at+n]))
-			found.take(at + n)
+			m := uint64(p.mask8[at+n])
+			if m&^first != 0 {
+				f.others = append(f.others, place{i, at + n})
+			}
+			if m&later != 0 {
+				f.keys.add(f.key(p, at+n), m)
+				found.take(at + n)
+			}
 			word &^= 0xff << (8 * n)
 		}
 	}
@@ -239,21 +254,15 @@ func (f *funnelFold) sift(parts []part, first uint64) {
 			counts[e.key]++
 		}
 	}
-	for i := range parts {
-		p := &parts[i]
-		for r := p.lo; r < p.hi; r++ {
-			if p.mask8 != nil && load(p.mask8, r)&^(first*ones) == 0 {
-				r += 7
-				continue
-			}
-			m := p.mask(r)
-			if m&^first == 0 || m&first != 0 && r >= f.ranges[i].lo && r < f.ranges[i].hi {
-				continue
-			}
-			if s := f.keys.find(f.key(p, r)); s != nil && counts[s.at] >= 0 {
-				f.entries = append(f.entries, entry{t: p.time(r), mask: m, key: s.at})
-				counts[s.at]++
-			}
+	for _, o := range f.others {
+		p, rows := &parts[o.part], f.ranges[o.part]
+		m := p.mask(o.row)
+		if m&first != 0 && o.row >= rows.lo && o.row < rows.hi {
+			continue
+		}
+		if s := f.keys.find(f.key(p, o.row)); s != nil && counts[s.at] >= 0 {
+			f.entries = append(f.entries, entry{t: p.time(o.row), mask: m, key: s.at})
+			counts[s.at]++
 		}
 	}
 	n := int32(0)
