@@ -23,7 +23,7 @@ import (
 // written.
 const (
 	spillRows  = 1 << 20
-	spillBytes = 96 << 20
+	spillBytes = 72 << 20   // slices that grow take up to a third more
 	maxParts   = 1 << 20    // in the temporary file
 	maxRuns    = maxBuckets // each is a mapped file until they are merged
 )
