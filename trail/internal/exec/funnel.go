@@ -132,7 +132,7 @@ func (f *funnel) number(p *plan) error {
 	if int64(codes)*minRows > p.rows {
 		return nil
 	}
-	l, err := p.newLexicon(f.same)
+	l, err := p.newLexicon(f.same, 2)
 	if l == nil || err != nil {
 		return err
 	}

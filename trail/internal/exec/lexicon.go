@@ -29,9 +29,9 @@ type term struct {
 }
 
 // newLexicon merges the dictionaries of a column. It returns nil where that would not
-// pay: for few values, for values that are not in dictionaries, and for dictionaries
-// that are large for the rows that are read or for the budget.
-func (p *plan) newLexicon(column int) (*lexicon, error) {
+// pay: if none of them has at least some codes, for values that are not in dictionaries,
+// and for dictionaries that are large for the rows that are read or for the budget.
+func (p *plan) newLexicon(column, least int) (*lexicon, error) {
 	codes, most := 0, 0
 	for _, src := range p.sources {
 		if col := src.columns[column]; col != nil {
@@ -42,7 +42,7 @@ func (p *plan) newLexicon(column int) (*lexicon, error) {
 		}
 	}
 	size := 4*int64(codes) + 2*int64(unsafe.Sizeof(term{}))*int64(most) // if half of the values are in the largest
-	if most <= 1<<8 || float64(codes) > float64(p.rows)*p.share/4 || size > p.held.limit/8*5 {
+	if most < least || float64(codes) > float64(p.rows)*p.share/4 || size > p.held.limit/8*5 {
 		return nil, nil
 	}
 	l := &lexicon{plan: p, column: column, typ: p.types[column], ids: make(map[*segment.Column][]int32), first: make([]term, 1, most)}

@@ -52,7 +52,7 @@ func (b *builder) segmentation(q *query.Segment) (kernel, error) {
 func (s *segmentation) settle(p *plan) (err error) {
 	s.lexicons = make([]*lexicon, len(p.columns))
 	for _, column := range s.by {
-		if s.lexicons[column], err = p.newLexicon(column); err != nil {
+		if s.lexicons[column], err = p.newLexicon(column, 1<<8+1); err != nil {
 			return err
 		}
 	}
