@@ -91,9 +91,9 @@ func (s *Store) compactTiers() {
 	}
 }
 
-// closedShare bounds the rewriting of closed buckets: their files are merged when those
-// beside the largest of each part of the users have at least 1/closedShare as many rows
-// as these. So late events cost a row at most about closedShare writes.
+// closedShare bounds the rewriting of closed buckets. Each part of the users has a largest
+// file. The files of a bucket are merged when the others have at least 1/closedShare as many
+// rows as the largest ones. So late events cost a row at most about closedShare writes.
 const closedShare = 8
 
 // crowdedFiles returns segments of one bucket to be merged: of one part of the users,

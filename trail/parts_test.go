@@ -309,7 +309,7 @@ func TestHeavyUser(t *testing.T) {
 
 // TestSchemaWithoutRows has a property come up after the last rows were spilled, as from
 // a batch whose rows are all too old: segments are made in parallel then, of strings that
-// nobody may add to any more.
+// no goroutine may add to any more.
 func TestSchemaWithoutRows(t *testing.T) {
 	s := open(t, t.TempDir(), parted())
 	w := newRunWriter(t.Context(), s)

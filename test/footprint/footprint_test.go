@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 const maxResident = 32e6
 
 // maxSize is the largest that the file may be, in bytes.
-const maxSize = 75e6
+const maxSize = 76e6
 
 const ping = `
 - {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: router}]}}

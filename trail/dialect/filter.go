@@ -15,7 +15,7 @@ import (
 
 // A cond is a condition. In ClickHouse it is never NULL, since aggregate functions
 // skip rows in which an argument is NULL. In DuckDB, NULL has the effect of false:
-// what is negated has the missing values beside it.
+// what is negated names the missing values as well.
 type cond struct {
 	sql   string
 	and   []cond // instead of sql: all of these

@@ -46,7 +46,7 @@ type moment struct {
 	mask   uint64 // of steps and exclusions
 	twice  uint64 // of steps that several events are
 	lo, hi int32  // the events, in the trail
-	other  bool   // strict_order: an event is no step
+	other  bool   // strict_order: an event matches no step
 	lone   bool   // an event is step 1 and no other step
 	shared bool   // strict_once: an event is several steps
 }

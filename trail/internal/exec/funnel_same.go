@@ -160,8 +160,8 @@ func (f *funnelFold) hits(p *part, rows rowRange, matchers uint64) {
 }
 
 // hitCodes is hits for a column with codes, which are the keys if there are no numbers.
-// Which events are step 1 cannot be foreseen, so nothing depends on that but for the few
-// values that are in the filter.
+// Which events are step 1 cannot be foreseen, so only the few values that are in the filter
+// cause a branch.
 func hitCodes[T uint8 | uint16 | uint32](filter *[filterBytes]uint8, p *part, rows rowRange, all []T, n numbers, matchers uint8, hit func(p *part, row int)) {
 	masks, codes := p.mask8[rows.lo:rows.hi], all[rows.lo:rows.hi]
 	codes = codes[:len(masks)]
@@ -244,7 +244,7 @@ func (f *funnelFold) begin(parts []part) {
 	}
 }
 
-// sift adds the entries of the values that were chosen but for those that match first:
+// sift adds the entries of the values that were chosen, except for those that match first:
 // those in the ranges are there, and of the others it takes what matches a later step as
 // well. It sorts all by value, and then by time.
 func (f *funnelFold) sift(parts []part, first uint64) {

@@ -183,7 +183,7 @@ func TestSameWidely(t *testing.T) {
 	}
 }
 
-// TestNoTrend has the trend of nobody be an empty list.
+// TestNoTrend checks that a trend without users is an empty list.
 func TestNoTrend(t *testing.T) {
 	a := ask(t, shop(t, 3), "funnel: {steps: [nothing, cart], bucket: day}")
 	text, err := json.Marshal(a)

@@ -351,7 +351,7 @@ func (b *Builder) words(property int, o *order) (terms []string, ok bool, err er
 	return slices.Clone(sorted), ok, err
 }
 
-// numbers sets values to those of a property that is no string, by row of the segment.
+// numbers sets values to those of a property of another type than string, by row of the segment.
 func (b *Builder) numbers(property int, o *order) (ok bool, err error) {
 	t := b.schema[property].Type
 	b.values = sized(b.values, len(b.codes))
