@@ -26,6 +26,7 @@ func (f *funnelScan) shard(views []*view) error {
 	f.values.open(views)
 	u := &f.w.users
 	u.open(views)
+	alone := !f.wins() && f.trend == nil && f.lister == nil // only the level is asked for
 	for u.next() {
 		if u.selective && !u.relevant() {
 			continue
@@ -44,6 +45,10 @@ func (f *funnelScan) shard(views []*view) error {
 			continue
 		}
 		f.set = [9]bool{}
+		if alone {
+			f.tally.reached[level-1]++
+			continue
+		}
 		if err := f.won(u.parts, level); err != nil {
 			return err
 		}
