@@ -200,6 +200,12 @@ func (s source) Run(ctx context.Context, r node.Result) node.Response {
 	return s.flow.call(ctx, func(ctx context.Context) node.Response { return src.Run(ctx, r) }).Response()
 }
 
+// Start implements [node.Starter].
+func (s source) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+	s.flow.tb.Helper()
+	s.starter().Start(ctx, r, done)
+}
+
 // RunID implements [node.Starter].
 func (s source) RunID(ctx context.Context, r node.Result) (resp node.Response, named string) {
 	s.flow.tb.Helper()

@@ -43,6 +43,10 @@ type Def struct {
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
 
+	// Parts reports whether a node may send parts of the answer before its end: see
+	// [PartsOf]. Nil is a kind that never does.
+	Parts func(schema.Config) bool
+
 	// Recall says what must be remembered of a packet's result to resume a process
 	// after a crash, under a config. Nil is [Effects].
 	Recall func(schema.Config) Recall
@@ -134,7 +138,7 @@ func Linked(schema.Config) int { return AsLinked }
 // A panic becomes an error response and ends the process.
 //
 // A node may also implement [Opener], [Trigger], [Stopper], [Concurrent],
-// [Measured], [Screener] and io.Closer.
+// [Measured], [Screener], [Readier], [Finite] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
 }
@@ -165,6 +169,7 @@ type Init struct {
 	InLinks    []int // number of links to each in-port, where each member of a family counts
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
+	Parts      bool  // a node that this one's packets may reach sends parts of the answer
 	Log        *slog.Logger
 	Pool       *Pool  // resources shared with earlier and later generations
 	Clock      Clock  // what the node waits by, instead of package time
@@ -228,6 +233,37 @@ type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
+// A Readier is not ready immediately when it has opened: it goes on to connect in the
+// background. The program is ready when all nodes of its generation are.
+type Readier interface {
+	// Ready returns nil, or why the node is not ready. Any goroutine may call it
+	// while the node is open; it must not block.
+	Ready() error
+}
+
+// A Finite node is a trigger whose work may come to an end, such as one that reads a
+// file. A batch job ends when all triggers have ended.
+type Finite interface {
+	// Ends reports whether the work ends by itself.
+	Ends() bool
+
+	// Progress returns how far the work is. Any goroutine may call it while the node
+	// is open; it must not block.
+	Progress() Progress
+
+	// Finished is closed when the work has ended and all that it took is settled.
+	Finished() <-chan struct{}
+}
+
+// Progress is how far a [Finite] node is.
+type Progress struct {
+	Messages    uint64 // settled, in all
+	Failed      uint64 // attempts that failed
+	DeadLetters uint64 // messages that the port "error" took
+	Done, Total int64  // in bytes, or in what else the work is measured in; Total 0 is unknown
+	Err         error  // why the work ended early; nil while it has not
+}
+
 // A Starter runs processes that start at one node.
 type Starter interface {
 	// Run starts a process, applies r as if the node had returned it, and returns
@@ -235,6 +271,13 @@ type Starter interface {
 	// process's context derives from ctx. The response is [ErrStopped] if the
 	// generation takes no new processes.
 	Run(ctx context.Context, r Result) Response
+
+	// Start is Run for a trigger that holds no goroutine while the process waits for
+	// something outside: it returns when the process has ended or waits. done gets the
+	// response, once, from the goroutine that ends the process, which may be the
+	// caller's; it must not block. Blocking work of such a process, its deferred
+	// functions included, has goroutines of its own.
+	Start(ctx context.Context, r Result, done func(Response))
 
 	// RunID is Run for a trigger that names the process in a log or an answer.
 	RunID(ctx context.Context, r Result) (resp Response, id string)

@@ -37,6 +37,7 @@ type more struct {
 	Children []Result
 	Limit    int
 	Block    func(context.Context) Result
+	Await    func(ctx context.Context, done func(Result))
 	Inner    Result
 	Delay    time.Duration
 
@@ -139,6 +140,17 @@ func UntilError(r Result) Result {
 // is done. A nil function is a mistake of the node, and is answered with F7006.
 func Block(f func(ctx context.Context) Result) Result {
 	return Result{contents{Op: effect.Block, More: &more{Block: f}}}
+}
+
+// Await answers the packet with the result given to done, without a goroutine that waits
+// for it. begin starts what the packet waits for: it gets the process's context and must
+// not block. done is called once, from any goroutine, by begin itself or later. If ctx
+// ends first, call it soon after that; the process waits for it.
+//
+// As with [Block], other nodes of the process continue meanwhile, and packets at the
+// same in-port wait. A nil function is a mistake of the node, and is answered with F7006.
+func Await(begin func(ctx context.Context, done func(Result))) Result {
+	return Result{contents{Op: effect.Await, More: &more{Await: begin}}}
 }
 
 // Sleep continues after a time of the engine's [Clock], as a [Block] that waits for

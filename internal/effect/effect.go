@@ -18,6 +18,7 @@ const (
 	Call             // send Payload on out-port Port, continue with More.Then
 	Many             // send More.Packets or run More.Children, continue with More.ThenAll
 	Block            // run More.Block without the process's token, apply its result
+	Await            // call More.Await, apply the result that it is given later
 	Fork             // apply More.Inner in a detached child process; answer None
 	After            // apply More.Inner, continue with More.Then when its response has come
 	Sleep            // continue with More.Then after More.Delay

@@ -303,6 +303,18 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 			}
 			p.block(work{run: e.More.Block, node: at, port: port, to: to})
 			return task{}, false
+		case effect.Await:
+			if e.More.Await == nil {
+				*r = node.Answer(value.Error(p.misuse(at, "node.Await was given a nil function")))
+				continue
+			}
+			begin := e.More.Await
+			p.block(work{run: func(ctx context.Context) node.Result {
+				result := make(chan node.Result, 1)
+				begin(ctx, func(r node.Result) { result <- r })
+				return <-result
+			}, node: at, port: port, to: to})
+			return task{}, false
 		case effect.Sleep:
 			f := p.newFrame(to, at, 1)
 			f.then = e.More.Then

@@ -487,6 +487,10 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
+func (s starter) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+	s.gen.goroutine(func() { done(s.Run(ctx, r)) })
+}
+
 func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
 	ctx, end := s.gen.begin(ctx)
 	p := s.gen.startRoot(ctx, s.at, fromTrigger)

@@ -6,7 +6,10 @@
 // a conn. The package must not know how processes are run.
 package data
 
-import "github.com/uniflow-labs/uniflow/node"
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
 
 // Defs returns the kinds of the package, freshly made.
-func Defs() []*node.Def { return []*node.Def{sqlDef()} }
+func Defs(stream.Options) []*node.Def { return []*node.Def{sqlDef()} }

@@ -4,10 +4,16 @@ package std
 import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/data"
 	"github.com/uniflow-labs/uniflow/nodes/events"
+	"github.com/uniflow-labs/uniflow/nodes/files"
+	"github.com/uniflow-labs/uniflow/nodes/kafka"
+	"github.com/uniflow-labs/uniflow/nodes/nats"
 	"github.com/uniflow-labs/uniflow/nodes/schedule"
+	"github.com/uniflow-labs/uniflow/nodes/sockets"
+	"github.com/uniflow-labs/uniflow/nodes/streams"
 	"github.com/uniflow-labs/uniflow/nodes/web"
 )
 
@@ -22,7 +28,12 @@ func Defs(language string, worker ...string) []*node.Def {
 	languages := builtin.Languages(worker...)
 	defs := core.Defs(core.Options{Languages: languages, Language: language})
 	defs = append(defs, events.Defs(events.Options{Languages: languages, Language: language})...)
-	defs = append(defs, data.Defs()...)
 	defs = append(defs, schedule.Defs()...)
-	return append(defs, web.Defs()...)
+	o := stream.Options{Languages: languages, Language: language}
+	for _, of := range []func(stream.Options) []*node.Def{
+		data.Defs, files.Defs, kafka.Defs, nats.Defs, sockets.Defs, streams.Defs, web.Defs,
+	} {
+		defs = append(defs, of(o)...)
+	}
+	return defs
 }

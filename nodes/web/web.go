@@ -20,7 +20,10 @@
 // package node.
 package web
 
-import "github.com/uniflow-labs/uniflow/node"
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
 
 // Defs returns the kinds of this package.
-func Defs() []*node.Def { return []*node.Def{listenerDef(), routerDef(), clientDef()} }
+func Defs(stream.Options) []*node.Def { return []*node.Def{listenerDef(), routerDef(), clientDef()} }

@@ -60,6 +60,10 @@ func (s *source) Run(ctx context.Context, r node.Result) node.Response {
 	return resp
 }
 
+func (s *source) Start(ctx context.Context, r node.Result, done func(node.Response)) {
+	done(s.Run(ctx, r))
+}
+
 func (s *source) RunID(ctx context.Context, r node.Result) (node.Response, string) {
 	if s.stopped.Load() {
 		return reply(value.Error(node.ErrStopped)), ""

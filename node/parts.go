@@ -1,0 +1,30 @@
+package node
+
+import (
+	"context"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Parts take an answer in pieces. A trigger that can pass pieces on, such as a server
+// of HTTP, puts them into the context of its processes with [WithParts]; nodes that have
+// a part of the answer look for them with [PartsOf]. What the process answers is the end.
+type Parts interface {
+	// Part passes one piece on, and returns when the receiver has taken it: so a slow
+	// receiver slows its process. It blocks: call it in a [Block]. The error says that
+	// the receiver has left, or that ctx has ended.
+	Part(ctx context.Context, v value.Value) error
+}
+
+type partsKey struct{}
+
+// WithParts returns a context whose processes can answer in pieces.
+func WithParts(ctx context.Context, p Parts) context.Context {
+	return context.WithValue(ctx, partsKey{}, p)
+}
+
+// PartsOf returns what takes the answer of a process in pieces, if there is one.
+func PartsOf(ctx context.Context) (p Parts, ok bool) {
+	p, ok = ctx.Value(partsKey{}).(Parts)
+	return p, ok
+}

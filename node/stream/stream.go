@@ -1,0 +1,306 @@
+// Package stream makes kinds that take messages from another system, and kinds that
+// give messages to one, of small connectors.
+//
+// A [Source] is a literal with a [Reader]; a [Sink] is one with a [Writer]. All else is
+// here: the common fields, decoding, how many messages are in flight, order, batches,
+// retries, dead letters, positions, draining, and readers that outlive a reload.
+//
+// The answer of a process acknowledges its message. Nothing is lost: a message is given
+// back, or read again, until a process has answered it well or the port error has taken
+// it. It may come twice, after a failure.
+//
+// Read [Message] and [Reader] for sources, [Record] and [Writer] for sinks. The package
+// must not know any system.
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Options are what the kinds of a host have in common.
+type Options struct {
+	Languages *lang.Set
+	Language  string // of expressions, such as "cel"
+}
+
+// A Source describes a kind that takes messages in. [Source.Def] makes the kind.
+type Source struct {
+	Kind, Summary, Doc, Example string
+
+	// Config are the kind's own fields. The common ones are added as Traits say.
+	Config schema.Object
+	Traits Traits
+
+	// Open makes a reader, and checks what can be checked without a connection. It
+	// acquires nothing, as [node.Def.New]. The reader may outlive the node: of init it
+	// keeps only Config, Log and Clock.
+	Open func(init *node.Init) (Reader, error)
+
+	// Ends reports whether the messages come to an end under a config: Read returns
+	// io.EOF. Nil is a kind that never ends.
+	Ends func(schema.Config) bool
+}
+
+// Traits are what a system can do. They decide which common fields a source has.
+type Traits struct {
+	// Redelivers says that the system delivers a message again that is given back.
+	// Otherwise, and wherever messages have an order, attempts are repeated here.
+	Redelivers bool
+
+	// Lanes says that messages come in several sequences (partitions, files,
+	// connections), which [Message.Lane] numbers, and Offset orders. Without it there
+	// is the one lane 0.
+	Lanes bool
+
+	// Positions says that what is settled is one position for each lane, which the
+	// reader commits: see [Settled]. It adds the field checkpoint.interval.
+	Positions bool
+
+	// Checkpoints says that the system does not keep positions: it adds the field
+	// checkpoint.file. The runtime keeps them there, and a reader that is a
+	// [Resumer] gets them back.
+	Checkpoints bool
+
+	// Overflows says that the system cannot be slowed: a message that finds no room is
+	// dropped by the reader, which counts it in [Counts].
+	Overflows bool
+
+	// Order is the default of the field order.
+	Order Order
+
+	// Raw says that messages have a Body of their own, which is not decoded: there is
+	// no field decode.
+	Raw bool
+
+	// Decode is the default of the field decode; json unless set.
+	Decode string
+}
+
+// An Order says which messages of a source wait for others.
+type Order uint8
+
+// The orders.
+const (
+	OrderNone  Order = iota // none: all in flight run concurrently
+	OrderKey                // one at a time for each key, or for each lane without the field key
+	OrderTotal              // one at a time
+)
+
+// A Message is one message of a source. The reader gives up what Raw, Body and Token
+// refer to.
+type Message struct {
+	// Raw is the encoded body; nil if the system has typed values: then Body is it.
+	Raw  []byte
+	Body value.Value
+
+	Key    string    // for the field key of the payload; may be empty
+	Time   time.Time // of the message, as the system has it; may be zero
+	Lane   int32
+	Offset int64 // within the lane, growing; 0 without lanes
+
+	// Attempt is how often the system has delivered the message before: 0 at first.
+	Attempt int
+
+	// Token is what the reader needs to settle the message, and to make the fields of
+	// its payload.
+	Token any
+}
+
+// A Room is how much a source can take now.
+type Room struct {
+	Messages int
+	Bytes    int64 // a reader stops reading ahead past it; one message may be larger
+}
+
+// A Reader reads the messages of one source. One goroutine calls Connect, Read and Close,
+// and another Settle, concurrently with Read; Fields is called by any. Each call of
+// Connect but the first comes after a Read or a Settle that returned [ErrLost].
+//
+// A reader may also be a [Resumer], a [Sized], a [Replier] or a [Counter].
+type Reader interface {
+	// Connect connects. A [*RefusedError] is a reason that will not go away by itself;
+	// at the start of a workflow it is reported at the spec. After any other error,
+	// Connect is called again after a back-off.
+	Connect(ctx context.Context, h Host) error
+
+	// Read waits for the first message, and returns those that are there, as far as
+	// there is room. io.EOF, with or without messages, ends the source. [ErrLost]
+	// says that the connection is gone. Another error ends the source as failed.
+	Read(ctx context.Context, room Room) ([]Message, error)
+
+	// Settle tells the system which messages are done. An error other than ErrLost is
+	// logged; the messages count as not settled and may come again.
+	Settle(ctx context.Context, s Settled) error
+
+	// Fields adds the system's own fields to the payload of a message, "id" among
+	// them: the same at each delivery, and different for each message. Body, key,
+	// time and attempt are there already. It must not need the connection.
+	Fields(m *Message, b *value.MapBuilder)
+
+	// Close disconnects. What was not settled comes again for the next reader.
+	Close(ctx context.Context) error
+}
+
+// ErrLost says that a connection is lost, and that connecting again may help. Wrap it
+// with the reason.
+var ErrLost = errors.New("connection lost")
+
+// A RefusedError is a reason not to connect that does not go away by itself: wrong
+// credentials, a file that may not be read.
+type RefusedError struct {
+	Field string // of the config, such as "sasl.password"; may be empty
+	Err   error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap lets errors.Is find the reason.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Settled is what a reader must tell its system.
+type Settled struct {
+	// Outcomes are messages that are done, in the order in which they were.
+	Outcomes []Outcome
+
+	// Marks are the lanes whose position has changed: every message of the lane up to
+	// it, itself included, is settled. Only for [Traits.Positions].
+	Marks []Mark
+}
+
+// An Outcome is how a message ended.
+type Outcome struct {
+	Message *Message // without Raw and Body
+
+	// Err is nil if the message is to be acknowledged. Otherwise it is given back, to
+	// be delivered again after Delay: it failed, or (with [ErrUnused]) was not begun.
+	Err   error
+	Delay time.Duration
+
+	// DeadLetter says that the port error has taken the message: it is acknowledged,
+	// and a system that counts refusals may be told.
+	DeadLetter bool
+}
+
+// ErrUnused is the outcome of a message that is given back although no process has begun
+// with it, because the source stops.
+var ErrUnused = errors.New("not begun")
+
+// A Mark is a position of a lane.
+type Mark struct {
+	Lane   int32
+	Offset int64 // of the last message below which, itself included, all are settled
+	Token  any   // of that message
+}
+
+// A Host is what a reader may ask of the runtime.
+type Host interface {
+	// Release lets go of lanes that another reader takes over, such as partitions at
+	// a rebalance. Messages that have not begun are forgotten; it waits for the
+	// others until ctx ends, and forgets what is left. It returns how far the lanes
+	// are settled, for a last commit. The numbers of the lanes may be used again.
+	Release(ctx context.Context, lanes []int32) []Mark
+
+	// InFlight calls f for each message that is held and not settled, for systems
+	// that must be told that work is in progress. f must not block.
+	InFlight(f func(m *Message))
+}
+
+// A Resumer continues at positions that the runtime has kept. Resume is called before
+// the first Connect, with what Position returned for the last marks.
+type Resumer interface {
+	// Position returns what is kept of a mark, as short text: a name of the lane, and
+	// where it is.
+	Position(m Mark) (lane, position string)
+
+	// Resume gets the positions of all lanes, by name.
+	Resume(positions map[string]string) error
+}
+
+// A Sized reader knows how much there is to read.
+type Sized interface {
+	// Size returns how much has been read, and how much there is in all, in bytes. Any
+	// goroutine may call it.
+	Size() (done, total int64)
+}
+
+// A Replier passes the answer of a process on, for a message with an address for it.
+// Reply is called before the message is settled; an answer of kind error is an attempt
+// that is not repeated. An error is logged.
+type Replier interface {
+	Reply(ctx context.Context, m *Message, resp node.Response) error
+}
+
+// A Counter has metrics of its own.
+type Counter interface {
+	// Counts reports them, as [node.Measured].
+	Counts(report func(node.Metric))
+}
+
+// A Sink describes a kind that gives messages to another system. [Sink.Def] makes the
+// kind.
+type Sink struct {
+	Kind, Summary, Doc, Example string
+
+	// Config are the kind's own fields. The common ones are added.
+	Config schema.Object
+
+	// Texts names fields of Config whose text may hold expressions over the payload,
+	// such as orders.${self.body.country}. What they make of a record is in
+	// [Record.Texts], in this order. Read them there and not in the config.
+	Texts []string
+
+	// Batches says that the writer is faster with many records in one call, and has no
+	// batches of its own: it adds the field batch.
+	Batches bool
+
+	// Raw says that the writer takes values, which are not encoded: there is no field
+	// encode. Encode is the default of that field; json unless set.
+	Raw    bool
+	Encode string
+
+	// Keys are the fields of a payload that the writer knows, apart from body, key,
+	// header, time and id, such as topic and partition. A map of no other fields than
+	// those, and with body, is a record; anything else is its body.
+	Keys []string
+
+	// Open makes a writer; see [Source.Open].
+	Open func(init *node.Init) (Writer, error)
+}
+
+// A Record is one message for a sink. The writer must not change it.
+type Record struct {
+	Raw    []byte      // the encoded body
+	Body   value.Value // the body
+	Key    string
+	HasKey bool
+	Header value.Value // a map of texts, or of lists of texts; null without
+	Time   time.Time   // zero without
+	ID     string      // a key of idempotency; may be empty
+	Texts  []string    // what the fields of [Sink.Texts] say
+	Fields value.Value // the whole payload, for the fields of [Sink.Keys]; null if it is the body
+}
+
+// A Writer writes records. Connect and Close are as those of a [Reader], but Write comes
+// concurrently with each of them, from several goroutines.
+type Writer interface {
+	Connect(ctx context.Context) error
+
+	// Write begins to write records. It calls done once for each of them, from any
+	// goroutine, when the system has confirmed it, or with an error. It may block as
+	// long as the system takes no more, until ctx ends. The writer may keep records
+	// until then. An error is a failure of the one record; with [ErrLost], the runtime
+	// connects again. A receipt tells where the record is, such as {topic, partition,
+	// offset}; null without. It is asked for by the field answer: receipt.
+	Write(ctx context.Context, records []Record, done func(i int, receipt value.Value, err error))
+
+	// Close waits until what was written is confirmed, or ctx ends, and disconnects.
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,13 @@
+// Package files has the kinds whose nodes read and write files, and the standard streams of the program.
+//
+// Each kind is one literal, in a file of its name. The package must not know how
+// processes are run.
+package files
+
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// Defs returns the kinds of the package, freshly made.
+func Defs(o stream.Options) []*node.Def { return nil }
