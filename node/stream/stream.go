@@ -159,7 +159,7 @@ type RefusedError struct {
 	Err   error
 }
 
-// Error implements error.
+// Error is the message of Err alone: the field is for the place.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap lets errors.Is find the reason.
