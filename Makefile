@@ -27,7 +27,7 @@ needs-all:
 test: needs ## every test of the engine and its libraries; installs the databases that tests run on
 	$(GO) test work
 
-test-peers: needs-all ## tests against DuckDB, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
+test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
 
 test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards

@@ -46,7 +46,7 @@ type starter struct {
 }
 
 var (
-	postgres = starter{start: startPostgres}
+	postgres = starter{start: StartPostgres}
 	mariadb  = starter{start: startMariaDB}
 )
 
@@ -70,10 +70,15 @@ func (s *starter) get(tb testing.TB) *Server {
 func Stop() {
 	for _, s := range []*starter{&postgres, &mariadb} {
 		if s.server != nil {
-			s.server.stop()
-			os.RemoveAll(s.server.dir)
+			s.server.Close()
 		}
 	}
+}
+
+// Close stops the server and removes its folder.
+func (s *Server) Close() {
+	s.stop()
+	os.RemoveAll(s.dir)
 }
 
 // find returns the path of a program of a server.
@@ -125,7 +130,9 @@ func freePort() (string, error) {
 	return port, err
 }
 
-func startPostgres() (*Server, error) {
+// StartPostgres starts a server of PostgreSQL as [Postgres] does, for programs that measure.
+// The caller closes it.
+func StartPostgres() (*Server, error) {
 	initdb, err := find("initdb")
 	if err != nil {
 		return nil, err
