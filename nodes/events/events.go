@@ -2,9 +2,9 @@
 // query them.
 //
 // [Defs] lists them; each kind has a file of its own. shared_processor.go and
-// shared_store.go have what outlives a generation of nodes. template.go puts payloads
-// into queries, and query_tree.go makes them what package query reads. The package must not know how batches are sent, which
-// is package batch's, how events are stored, which is package trail's, nor how
+// shared_store.go have what outlives a generation of nodes. query_tree.go makes queries
+// what package query reads. The package must not know how batches are sent, which is
+// package batch's, how events are stored, which is package trail's, nor how
 // processes are run.
 package events
 

@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/doctree"
 	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/trail"
@@ -50,7 +51,7 @@ func trailQueryDef(o Options) *node.Def {
 type queryNode struct {
 	db       string
 	query    *query.Query // nil if it depends on the payload
-	template template
+	template template.Template
 	opt      trail.QueryOptions
 	pool     *node.Pool
 	log      *slog.Logger
@@ -91,15 +92,15 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	if doc.Kind != schema.RawMap {
 		return nil, c.Errorf("query", diag.CodeBadValue, "must be a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
 	}
-	n.template, err = newTemplate(doc, func(code diag.Text) (lang.Program, error) {
+	n.template, err = template.New(doc, func(code diag.Text) (lang.Program, error) {
 		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
 	})
 	if err != nil {
 		return nil, inQuery(c, err)
 	}
-	tree := newQueryTree(doc, unescape)
+	tree := newQueryTree(doc, template.Unescape)
 	q, err := query.FromTree(&tree.root)
-	if n.template.constant() {
+	if n.template.Constant() {
 		n.query = q
 		return n, found(c, err, tree.locate, func(*query.Error) bool { return true })
 	}
@@ -179,7 +180,7 @@ func (n *queryNode) Concurrency() int { return 4 }
 func (n *queryNode) answer(ctx context.Context, payload value.Value) (value.Value, error) {
 	q := n.query
 	if q == nil {
-		doc, _, err := n.template.render(ctx, payload)
+		doc, _, err := n.template.Render(ctx, payload)
 		if err != nil {
 			return value.Null(), fmt.Errorf("query: %w", err)
 		}

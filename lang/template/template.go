@@ -1,4 +1,11 @@
-package events
+// Package template makes documents of payloads: texts in a document may have expressions
+// in them, as in orders.${self.country}.
+//
+// [New] reads a document as its author wrote it; [Template.Render] makes one of a payload.
+// What a payload has ends up as data: it cannot change the shape of the document.
+//
+// The package must not know nodes, nor in which language the expressions are written.
+package template
 
 import (
 	"context"
@@ -11,64 +18,64 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A template is a document whose texts may have expressions in them: ${limit}.
-// A text that is one expression and nothing else becomes what the expression
-// makes, whatever its type; if that is null, the field is left out. In other texts
-// the expression makes a part of the text. "$${" is "${". What a payload has ends up
-// as data: it cannot change the shape of the document.
-type template struct {
+// A Template is a document whose texts may have expressions in them: ${limit}. A text
+// that is one expression and nothing else becomes what the expression makes, whatever its
+// type; if that is null, the field is left out. In other texts the expression makes a part
+// of the text. "$${" is "${". Any goroutine may use it. The zero Template makes null.
+type Template struct {
 	whole  value.Value // of a document without expressions
 	fields []field     // of a map
-	items  []template  // of a list
+	items  []Template  // of a list
 	texts  []string    // of a text, around the expressions
 	codes  []lang.Program
-	kind   templateKind
+	kind   kind
 }
 
 type field struct {
 	name string
-	made template
+	made Template
 }
 
-type templateKind uint8
+type kind uint8
 
 const (
-	templateWhole templateKind = iota
-	templateMap
-	templateList
-	templateText
+	kindWhole kind = iota
+	kindMap
+	kindList
+	kindText
 )
 
-// compileExpr compiles an expression that stands within a text.
-type compileExpr func(code diag.Text) (lang.Program, error)
+// A CompileFunc compiles an expression that stands within a text.
+type CompileFunc func(code diag.Text) (lang.Program, error)
 
-// newTemplate reads a document. An error has the place of its text.
-func newTemplate(doc *schema.Raw, compile compileExpr) (template, error) {
+// New reads a document. The error is that of compile, or a *diag.Diagnostic with the
+// place of the text, but not with the path of a config.
+func New(doc *schema.Raw, compile CompileFunc) (Template, error) {
 	switch doc.Kind {
 	case schema.RawMap:
-		t := template{kind: templateMap}
+		t := Template{kind: kindMap}
 		constant := true
 		for i := range doc.Fields {
-			made, err := newTemplate(doc.Fields[i].Value, compile)
+			made, err := New(doc.Fields[i].Value, compile)
 			if err != nil {
 				return t, err
 			}
 			t.fields = append(t.fields, field{doc.Fields[i].Name, made})
-			constant = constant && made.constant()
+			constant = constant && made.Constant()
 		}
 		if !constant {
 			return t, nil
 		}
 	case schema.RawList:
-		t := template{kind: templateList}
+		t := Template{kind: kindList}
 		constant := true
 		for _, item := range doc.Items {
-			made, err := newTemplate(item, compile)
+			made, err := New(item, compile)
 			if err != nil {
 				return t, err
 			}
 			t.items = append(t.items, made)
-			constant = constant && made.constant()
+			constant = constant && made.Constant()
 		}
 		if !constant {
 			return t, nil
@@ -78,7 +85,7 @@ func newTemplate(doc *schema.Raw, compile compileExpr) (template, error) {
 			return textTemplate(text, doc, compile)
 		}
 	}
-	return template{whole: literal(doc)}, nil
+	return Template{whole: literal(doc)}, nil
 }
 
 // literal returns the value of a document without expressions.
@@ -98,17 +105,17 @@ func literal(doc *schema.Raw) value.Value {
 		return value.List(items...)
 	}
 	if text, ok := doc.Value.AsString(); ok {
-		return value.String(unescape(text))
+		return value.String(Unescape(text))
 	}
 	return doc.Value
 }
 
-// unescape returns what a text without expressions means.
-func unescape(text string) string { return strings.ReplaceAll(text, "$${", "${") }
+// Unescape returns what a text without expressions means.
+func Unescape(text string) string { return strings.ReplaceAll(text, "$${", "${") }
 
 // textTemplate reads a text of a document.
-func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, error) {
-	t := template{kind: templateText}
+func textTemplate(text string, raw *schema.Raw, compile CompileFunc) (Template, error) {
+	t := Template{kind: kindText}
 	var before strings.Builder
 	for rest := text; ; {
 		i := strings.Index(rest, "${")
@@ -140,7 +147,7 @@ func textTemplate(text string, raw *schema.Raw, compile compileExpr) (template, 
 		rest = after
 	}
 	if len(t.codes) == 0 {
-		return template{whole: value.String(before.String())}, nil
+		return Template{whole: value.String(before.String())}, nil
 	}
 	t.texts = append(t.texts, before.String())
 	return t, nil
@@ -179,17 +186,17 @@ func expression(text string) (code, after string, ok bool) {
 	return "", "", false
 }
 
-// constant reports whether the template does not depend on the payload.
-func (t *template) constant() bool { return t.kind == templateWhole }
+// Constant reports whether the template does not depend on the payload.
+func (t *Template) Constant() bool { return t.kind == kindWhole }
 
-// render makes a document of a payload. there is false if an expression that is a
-// whole text made null.
-func (t *template) render(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
+// Render makes a document of a payload. there is false if the whole document is one
+// expression, which made null.
+func (t *Template) Render(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
 	switch t.kind {
-	case templateMap:
+	case kindMap:
 		fields := make([]value.Field, 0, len(t.fields))
 		for i := range t.fields {
-			v, there, err := t.fields[i].made.render(ctx, payload)
+			v, there, err := t.fields[i].made.Render(ctx, payload)
 			if err != nil {
 				return doc, false, fmt.Errorf("%s: %w", t.fields[i].name, err)
 			}
@@ -198,10 +205,10 @@ func (t *template) render(ctx context.Context, payload value.Value) (doc value.V
 			}
 		}
 		return value.Map(fields...), true, nil
-	case templateList:
+	case kindList:
 		items := make([]value.Value, 0, len(t.items))
 		for i := range t.items {
-			v, there, err := t.items[i].render(ctx, payload)
+			v, there, err := t.items[i].Render(ctx, payload)
 			if err != nil {
 				return doc, false, err
 			}
@@ -210,13 +217,23 @@ func (t *template) render(ctx context.Context, payload value.Value) (doc value.V
 			}
 		}
 		return value.List(items...), true, nil
-	case templateText:
+	case kindText:
 		return t.renderText(ctx, payload)
 	}
 	return t.whole, true, nil
 }
 
-func (t *template) renderText(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
+// Text is Render for a document that is one text. What an expression makes becomes text:
+// null is empty, a list or a map is JSON.
+func (t *Template) Text(ctx context.Context, payload value.Value) (string, error) {
+	v, _, err := t.Render(ctx, payload)
+	if err != nil || v.IsNull() {
+		return "", err
+	}
+	return v.String(), nil
+}
+
+func (t *Template) renderText(ctx context.Context, payload value.Value) (doc value.Value, there bool, err error) {
 	var b strings.Builder
 	b.WriteString(t.texts[0])
 	for i, code := range t.codes {

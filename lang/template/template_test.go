@@ -1,4 +1,4 @@
-package events
+package template
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -30,6 +31,8 @@ func compileEcho(code diag.Text) (lang.Program, error) {
 	return echo(code.Code), nil
 }
 
+func TestMain(m *testing.M) { leak.Main(m) }
+
 func TestTemplate(t *testing.T) {
 	f := func(doc, want string) {
 		t.Helper()
@@ -37,14 +40,14 @@ func TestTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := newTemplate(schema.RawOf(v), compileEcho)
+		made, err := New(schema.RawOf(v), compileEcho)
 		if err != nil {
 			if got := "error: " + err.Error(); got != want {
 				t.Errorf("%s: got %s, want %s", doc, got, want)
 			}
 			return
 		}
-		got, _, err := made.render(t.Context(), value.Null())
+		got, _, err := made.Render(t.Context(), value.Null())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +73,7 @@ func TestTemplateTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := newTemplate(schema.RawOf(doc), func(code diag.Text) (lang.Program, error) {
+	made, err := New(schema.RawOf(doc), func(code diag.Text) (lang.Program, error) {
 		return languages.Compile("cel", code, lang.Options{Mode: lang.ModeExpression})
 	})
 	if err != nil {
@@ -80,13 +83,41 @@ func TestTemplateTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, there, err := made.render(t.Context(), in)
+	got, there, err := made.Render(t.Context(), in)
 	if err != nil || !there {
 		t.Fatal(err)
 	}
 	if want := `{"n":2,"l":[{"a":true}],"t":"n=1 l=[{\"a\":true}]"}`; got.String() != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+// TestText makes text of what is not.
+func TestText(t *testing.T) {
+	languages := builtin.Languages()
+	f := func(text, want string) {
+		t.Helper()
+		made, err := New(schema.RawOf(value.String(text)), func(code diag.Text) (lang.Program, error) {
+			return languages.Compile("cel", code, lang.Options{Mode: lang.ModeExpression})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := made.Text(t.Context(), value.Map(value.Field{Name: "n", Value: value.Int(7)}, value.Field{Name: "z", Value: value.Null()}))
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	f("orders", "orders")
+	f("", "")
+	f("${n}", "7")
+	f("${z}", "")
+	f("a.${n}.${z}b", "a.7.b")
+	f("${[n]}", "[7]")
+	f("${missing}", "error: unknown name \"missing\"")
 }
 
 // FuzzTemplate reads or refuses any text. Texts without expressions
@@ -100,7 +131,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, there, err := made.render(t.Context(), value.Null())
+		got, there, err := made.Render(t.Context(), value.Null())
 		if err != nil {
 			t.Fatal(err)
 		}
