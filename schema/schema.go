@@ -225,6 +225,11 @@ func Fields(fields ...*Field) Object {
 	return o
 }
 
+// With returns an object that has more fields, after its own.
+func (o Object) With(fields ...*Field) Object {
+	return Fields(append(o.fields[:len(o.fields):len(o.fields)], fields...)...)
+}
+
 // check panics if the default does not fit the field, and decodes it.
 func (f *Field) check() {
 	if f.def.IsNull() {

@@ -234,6 +234,24 @@ func TestMistakesOfTheKindPanic(t *testing.T) {
 	f("odd default", func() { Int("a").Default(struct{}{}) })
 }
 
+func TestWith(t *testing.T) {
+	own := Fields(String("topic").Required(), Duration("every").Default(time.Second))
+	both := own.With(Int("count").Default(7))
+	c, list := both.Decode(RawOf(value.Map(value.Field{Name: "topic", Value: value.String("a")})))
+	if len(list) > 0 {
+		t.Fatal(list)
+	}
+	if c.String("topic") != "a" || c.Duration("every") != time.Second || c.Int("count") != 7 || own.Has("count") {
+		t.Errorf("got %v, %v, %v, and own.Has(count) %v", c.String("topic"), c.Duration("every"), c.Int("count"), own.Has("count"))
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a field that is declared twice did not panic")
+		}
+	}()
+	both.With(Int("topic"))
+}
+
 func TestMarkdown(t *testing.T) {
 	want := "| field | type | default | description |\n| --- | --- | --- | --- |\n" +
 		"| `method` | `GET`, `POST` | `GET` | The method. |\n" +
