@@ -14,14 +14,3 @@ func (s Source) Def(o Options) *node.Def {
 		New: func(*node.Init) (node.Node, error) { return nil, errors.New("not yet") },
 	}
 }
-
-// Def returns the kind. It panics if the sink is not complete.
-func (s Sink) Def(o Options) *node.Def {
-	return &node.Def{
-		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: s.Config,
-		In:           []node.Port{{Name: "in", Doc: "A message, or a list of them."}},
-		Out:          []node.Port{{Name: "out", Doc: "None, or with `answer: receipt` where the message is."}},
-		HasErrorPort: true,
-		New:          func(*node.Init) (node.Node, error) { return nil, errors.New("not yet") },
-	}
-}

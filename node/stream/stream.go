@@ -261,6 +261,11 @@ type Sink struct {
 	// batches of its own: it adds the field batch.
 	Batches bool
 
+	// Calls is how many calls of Write may run at the same time; below 2 it is one.
+	// Records keep their order from one call to the next only if it is one. It is for
+	// a writer that returns only when its records are confirmed.
+	Calls int
+
 	// Raw says that the writer takes values, which are not encoded: there is no field
 	// encode. Encode is the default of that field; json unless set.
 	Raw    bool
@@ -275,7 +280,9 @@ type Sink struct {
 	Open func(init *node.Init) (Writer, error)
 }
 
-// A Record is one message for a sink. The writer must not change it.
+// A Record is one message for a sink. The writer must not change it. Apart from Raw and
+// Body, it is what a payload of body, key, header, time and id says; a payload that is a
+// message of a [Source] is one, too.
 type Record struct {
 	Raw    []byte      // the encoded body
 	Body   value.Value // the body
@@ -285,19 +292,22 @@ type Record struct {
 	Time   time.Time   // zero without
 	ID     string      // a key of idempotency; may be empty
 	Texts  []string    // what the fields of [Sink.Texts] say
-	Fields value.Value // the whole payload, for the fields of [Sink.Keys]; null if it is the body
+	Fields value.Value // the whole payload, for the fields of [Sink.Keys]; null if it is the body, or a source's message
 }
 
-// A Writer writes records. Connect and Close are as those of a [Reader], but Write comes
-// concurrently with each of them, from several goroutines.
+// A Writer writes records. One goroutine calls Connect and Close, as those of a [Reader],
+// and others Write, concurrently with Connect; see [Sink.Calls]. A writer that loses its
+// connection without having anything to write need not tell before the next Write.
 type Writer interface {
 	Connect(ctx context.Context) error
 
 	// Write begins to write records. It calls done once for each of them, from any
 	// goroutine, when the system has confirmed it, or with an error. It may block as
-	// long as the system takes no more, until ctx ends. The writer may keep records
-	// until then. An error is a failure of the one record; with [ErrLost], the runtime
-	// connects again. A receipt tells where the record is, such as {topic, partition,
+	// long as the system takes no more, until ctx ends: that is when the call lasts
+	// longer than the field timeout, or the sink is closed, and not when Write returns.
+	// A record is the writer's until its done is called. An error is a failure of
+	// the one record; with [ErrLost], the runtime connects again, and calls Write when
+	// it has. A panic fails the records that are not done. A receipt tells where the record is, such as {topic, partition,
 	// offset}; null without. It is asked for by the field answer: receipt.
 	Write(ctx context.Context, records []Record, done func(i int, receipt value.Value, err error))
 

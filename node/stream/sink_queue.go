@@ -1,0 +1,391 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A delivery is a packet on its way: one record, or those of a list. It is used again
+// when the writer has answered for all its records, and not if it was given up before.
+type delivery struct {
+	outlet   *outlet
+	begin    func(ctx context.Context, done func(node.Result)) // of Await
+	one      [1]Record
+	texts    [2]string // of one
+	records  []Record
+	list     bool
+	receipt  bool
+	payload  value.Value
+	ctx      context.Context
+	done     func(node.Result)
+	deadline time.Time
+
+	// Guarded by the outlet's lock.
+	open       bool // not answered
+	left       int  // records that are not done
+	queued     int  // records that no flight has
+	inFlight   int
+	errs       []error
+	receipts   []value.Value
+	next, prev *delivery
+}
+
+func (o *outlet) makeDelivery() *delivery {
+	d := &delivery{outlet: o}
+	d.begin = func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) }
+	return d
+}
+
+func (o *outlet) newDelivery(receipt bool, payload value.Value) *delivery {
+	d := o.pool.Get().(*delivery)
+	d.receipt, d.payload = receipt, payload
+	return d
+}
+
+// discard takes back a delivery that no one has.
+func (o *outlet) discard(d *delivery) {
+	*d = delivery{outlet: d.outlet, begin: d.begin}
+	o.pool.Put(d)
+}
+
+// add queues the records of a delivery.
+func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
+	now := time.Now()
+	d.ctx, d.done, d.deadline = ctx, done, now.Add(o.timeout)
+	o.mu.Lock()
+	if o.ctx.Err() != nil {
+		o.mu.Unlock()
+		d.fail(errSinkClosed)
+		return
+	}
+	d.open, d.left = true, len(d.records)
+	if d.prev = o.mu.last; d.prev != nil {
+		d.prev.next = d
+	} else {
+		o.mu.first = d
+	}
+	o.mu.last = d
+	for i := range d.records {
+		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
+	}
+	d.queued = len(d.records)
+	if o.mu.changed.Signal(); o.mu.closing {
+		o.mu.changed.Broadcast() // Close waits, too
+	}
+	stir := !o.mu.sweeping
+	o.mu.sweeping = true
+	o.mu.Unlock()
+	if stir {
+		select {
+		case o.stir <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// size is what a record counts towards the bytes of a batch.
+func size(r *Record) int {
+	if r.Raw != nil {
+		return len(r.Raw) + len(r.Key)
+	}
+	return r.Body.Size()
+}
+
+// abandonLocked takes a delivery from those that are not answered. What the writer still
+// says of it is ignored.
+func (o *outlet) abandonLocked(d *delivery) {
+	d.open = false
+	o.mu.queue.dead += d.queued
+	o.mu.inFlight -= d.inFlight
+	o.counts.failed.Add(uint64(d.left))
+	o.unlinkLocked(d)
+}
+
+func (o *outlet) unlinkLocked(d *delivery) {
+	if d.prev != nil {
+		d.prev.next = d.next
+	} else {
+		o.mu.first = d.next
+	}
+	if d.next != nil {
+		d.next.prev = d.prev
+	} else {
+		o.mu.last = d.prev
+	}
+	if o.mu.first == nil && o.mu.closing {
+		o.mu.changed.Broadcast()
+	}
+}
+
+// fail answers a packet whose records are not done.
+func (d *delivery) fail(err error) { d.done(node.Fail(undelivered(err, d.payload))) }
+
+// result is the answer when all records are done.
+func (d *delivery) result() node.Result {
+	switch {
+	case len(d.errs) == 1:
+		return node.Fail(d.errs[0])
+	case len(d.errs) > 1:
+		return node.Fail(errors.Join(d.errs...))
+	case !d.receipt:
+		return node.None()
+	case d.list:
+		return node.Send(0, value.List(d.receipts...))
+	}
+	return node.Send(0, d.receipts[0])
+}
+
+// An item is a record in the queue.
+type item struct {
+	d     *delivery
+	index int
+	size  int
+	at    time.Time
+}
+
+// live reports whether someone still waits for the record.
+func (i *item) live() bool { return i.d.open }
+
+// A queue is the records that no flight has, in the order of arrival.
+type queue struct {
+	items []item // from head on
+	head  int
+	dead  int    // how many are not live
+	bytes int    // of those that are
+	end   uint64 // how many have ever been pushed
+}
+
+func (q *queue) waiting() int { return len(q.items) - q.head - q.dead }
+
+func (q *queue) push(i item) {
+	if q.head > 64 && q.head > len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, i)
+	q.bytes += i.size
+	q.end++
+}
+
+// skip drops items in front that are not live, and returns the first that is.
+func (q *queue) skip() *item {
+	for q.head < len(q.items) {
+		i := &q.items[q.head]
+		if i.live() {
+			return i
+		}
+		q.drop()
+		q.dead--
+	}
+	q.items, q.head, q.dead, q.bytes = q.items[:0], 0, 0, 0
+	return nil
+}
+
+// drop takes the first item.
+func (q *queue) drop() {
+	q.bytes -= q.items[q.head].size
+	q.items[q.head] = item{}
+	q.head++
+}
+
+// compact drops the items that are not live, if they are many: without a connection,
+// nothing takes them.
+func (q *queue) compact() {
+	if q.dead <= 64 || q.dead <= (len(q.items)-q.head)/2 {
+		return
+	}
+	n := 0
+	for i := q.head; i < len(q.items); i++ {
+		if q.items[i].live() {
+			q.items[n] = q.items[i]
+			n++
+			continue
+		}
+		q.bytes -= q.items[i].size
+	}
+	clear(q.items[n:])
+	q.items, q.head, q.dead = q.items[:n], 0, 0
+}
+
+// A flight is the records of one call of Write. It is used again when the writer has
+// answered for all of them, and the call has returned; turn tells the uses apart.
+type flight struct {
+	outlet   *outlet
+	records  []Record
+	items    []item
+	epoch    int
+	left     int // records that the writer has not answered for
+	returned bool
+	turn     uint64
+}
+
+// maxFlight is the most records of a call of Write without batches.
+const maxFlight = 512
+
+// takeLocked waits until records are due and there is a connection, and returns them as
+// a flight; nil when the outlet is closed.
+func (o *outlet) takeLocked() *flight {
+	for {
+		if o.ctx.Err() != nil {
+			return nil
+		}
+		if n := o.dueLocked(); n > 0 && o.mu.connected {
+			return o.flightLocked(n)
+		}
+		o.mu.changed.Wait()
+	}
+}
+
+// dueLocked returns how many records a flight may take now; 0 if it must wait.
+func (o *outlet) dueLocked() int {
+	q := &o.mu.queue
+	first := q.skip()
+	if first == nil {
+		return 0
+	}
+	room := o.most - o.mu.inFlight
+	if o.mu.full = !o.roomyLocked(); o.mu.full {
+		return 0
+	}
+	if o.count == 0 {
+		return min(q.waiting(), room, maxFlight)
+	}
+	most := min(o.count, room)
+	left := o.linger - time.Since(first.at)
+	if q.waiting() >= o.count || q.bytes >= o.bytes || left <= 0 || o.mu.closing ||
+		q.end-uint64(len(q.items)-q.head) < o.mu.flushed {
+		return most
+	}
+	if o.mu.lingering == nil {
+		o.mu.lingering = time.AfterFunc(left, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.mu.changed.Broadcast()
+		})
+	} else {
+		o.mu.lingering.Reset(left)
+	}
+	return 0
+}
+
+// roomyLocked reports whether there is room for all that waits, or for a quarter of what
+// may be in flight: room for one record at a time would make many small calls.
+func (o *outlet) roomyLocked() bool {
+	return o.most-o.mu.inFlight >= min(o.mu.queue.waiting(), max(1, o.most/4))
+}
+
+// flightLocked takes up to n records from the queue.
+func (o *outlet) flightLocked(n int) *flight {
+	var f *flight
+	if last := len(o.mu.flights) - 1; last >= 0 {
+		f = o.mu.flights[last]
+		o.mu.flights = o.mu.flights[:last]
+	} else {
+		f = &flight{outlet: o}
+	}
+	f.epoch = o.mu.epoch
+	for bytes := 0; len(f.items) < n; {
+		i := o.mu.queue.skip()
+		if i == nil || o.count > 0 && bytes > 0 && bytes+i.size > o.bytes {
+			break
+		}
+		bytes += i.size
+		f.items = append(f.items, *i)
+		f.records = append(f.records, i.d.records[i.index])
+		i.d.queued--
+		i.d.inFlight++
+		o.mu.inFlight++
+		o.mu.queue.drop()
+	}
+	f.left = len(f.items)
+	if o.calls > 1 && o.mu.queue.waiting() > 0 {
+		o.mu.changed.Signal() // another worker
+	}
+	return f
+}
+
+// recycleLocked keeps a flight for later.
+func (o *outlet) recycleLocked(f *flight) {
+	clear(f.items)
+	clear(f.records)
+	*f = flight{outlet: o, items: f.items[:0], records: f.records[:0], turn: f.turn + 1}
+	if len(o.mu.flights) < 16 {
+		o.mu.flights = append(o.mu.flights, f)
+	}
+}
+
+// doneFunc makes what the writer calls for each record. What it calls twice is ignored.
+func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
+	o, turn := f.outlet, f.turn
+	return func(i int, receipt value.Value, err error) {
+		o.mu.Lock()
+		if f.turn != turn || i < 0 || i >= len(f.items) || f.items[i].d == nil {
+			o.mu.Unlock()
+			return
+		}
+		it := f.items[i]
+		f.items[i].d = nil
+		if errors.Is(err, ErrLost) {
+			o.lostLocked(f.epoch, err)
+		}
+		d := o.doneLocked(&it, receipt, err)
+		if f.left--; f.left == 0 && f.returned {
+			o.recycleLocked(f)
+		}
+		o.mu.Unlock()
+		if d != nil {
+			done, result := d.done, d.result()
+			o.discard(d)
+			done(result)
+		}
+	}
+}
+
+// doneLocked notes how a record ended, and returns its delivery if that is done now.
+func (o *outlet) doneLocked(it *item, receipt value.Value, err error) *delivery {
+	d := it.d
+	if !it.live() {
+		return nil
+	}
+	d.inFlight--
+	if o.mu.inFlight--; o.mu.full && o.roomyLocked() {
+		o.mu.full = false
+		o.mu.changed.Broadcast()
+	}
+	switch {
+	case err != nil:
+		o.counts.failed.Add(1)
+		d.errs = append(d.errs, d.failure(it.index, err))
+	default:
+		o.counts.records.Add(1)
+		if d.receipt {
+			if d.receipts == nil {
+				d.receipts = make([]value.Value, len(d.records))
+			}
+			d.receipts[it.index] = receipt
+		}
+	}
+	if d.left--; d.left > 0 {
+		return nil
+	}
+	d.open = false
+	o.unlinkLocked(d)
+	return d
+}
+
+// failure is the error of one record, with its payload.
+func (d *delivery) failure(i int, err error) error {
+	if errors.Is(err, ErrLost) {
+		err = &node.Error{Err: err, Code: "lost", Status: http.StatusServiceUnavailable}
+	}
+	if !d.list {
+		return undelivered(err, d.payload)
+	}
+	return undeliveredAt(i, err, d.payload.At(i))
+}
