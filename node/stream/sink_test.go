@@ -479,7 +479,7 @@ func TestSinkCalls(t *testing.T) {
 	for _, calls := range []int{1, 4} {
 		bubble(t, func(t *testing.T) {
 			m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				for i := range records {
 					done(i, value.Null(), nil)
 				}
