@@ -137,7 +137,7 @@ func Linked(schema.Config) int { return AsLinked }
 // Receive must not wait for anything: see [Block]. The payload of pkt is immutable.
 // A panic becomes an error response and ends the process.
 //
-// A node may also implement [Opener], [Trigger], [Stopper], [Concurrent],
+// A node may also implement [Opener], [Trigger], [Drainer], [Stopper], [Concurrent],
 // [Measured], [Screener], [Readier], [Finite] and io.Closer.
 type Node interface {
 	Receive(p Process, pkt Packet) Result
@@ -224,6 +224,14 @@ type Opener interface {
 // ticks. Any goroutine may use src from then on.
 type Trigger interface {
 	Serve(src Starter) error
+}
+
+// A Drainer holds packets that wait for others, or for no end. Drain is called once, when
+// the generation begins to stop and before any [Stopper.Stop], which may wait for the
+// processes of these packets. It lets them go, and those that come later pass without
+// waiting; it does not block.
+type Drainer interface {
+	Drain()
 }
 
 // A Stopper ends what Serve began. Stop takes no new work, and returns when all that

@@ -353,15 +353,25 @@ func (g *Generation) Serve() error {
 
 // Stop ends the generation's work:
 //
-//  1. the triggers take no new work and answer what they took;
-//  2. no process starts any more, and Stop waits for those in progress, detached
+//  1. the nodes that hold packets let them go;
+//  2. the triggers take no new work and answer what they took;
+//  3. no process starts any more, and Stop waits for those in progress, detached
 //     children included;
-//  3. when ctx is done, Stop cancels the contexts of all that are left, and waits
+//  4. when ctx is done, Stop cancels the contexts of all that are left, and waits
 //     for them, as nodes must obey their context;
-//  4. Stop abandons those that have not ended [Abandon] later: the error is then
+//  5. Stop abandons those that have not ended [Abandon] later: the error is then
 //     [ErrAbandoned], and the generation may be closed nevertheless.
 func (g *Generation) Stop(ctx context.Context) error {
 	var errs []error
+	for i := len(g.prog.Order) - 1; i >= 0; i-- {
+		v := &g.prog.Vertices[g.prog.Order[i]]
+		if drainer, ok := v.Node.(node.Drainer); ok {
+			errs = append(errs, atNode(v.Ref, "drain", compile.Guard(g.log, v.Ref, "Drain", func() error {
+				drainer.Drain()
+				return nil
+			})))
+		}
+	}
 	for i := len(g.prog.Order) - 1; i >= 0; i-- {
 		v := &g.prog.Vertices[g.prog.Order[i]]
 		if stopper, ok := v.Node.(node.Stopper); ok {

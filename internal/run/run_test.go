@@ -666,6 +666,40 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// holding is a node that holds packets until it is drained, or one that waits for them.
+type holding struct {
+	node.ReceiverFunc
+	name  string
+	steps *[]string
+}
+
+func (h holding) Drain() { *h.steps = append(*h.steps, "drain "+h.name) }
+
+func (h holding) Stop(context.Context) error {
+	*h.steps = append(*h.steps, "stop "+h.name)
+	return nil
+}
+
+// TestDrain lets go what nodes hold before any Stop, from upstream to downstream.
+func TestDrain(t *testing.T) {
+	g := &graph{}
+	var steps []string
+	first, second := g.fn(1, pass), g.fn(1, pass)
+	g.link(first, 0, second)
+	g.vertices[first].Node = holding{pass, "first", &steps}
+	g.vertices[second].Node = holding{pass, "second", &steps}
+	gen := run.New(&compile.Program{Vertices: g.vertices, Order: []int32{second, first}}, run.Options{})
+	if err := gen.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, want := fmt.Sprint(steps), "[drain first drain second stop first stop second]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if err := gen.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHammer runs many concurrent processes through all that passes tokens between
 // goroutines, for the race detector and the invariants.
 func TestHammer(t *testing.T) {

@@ -244,10 +244,12 @@ func (n *sinkNode) refused(r *RefusedError) error {
 // Ready reports whether the sink has connected once.
 func (n *sinkNode) Ready() error { return n.outlet.ready() }
 
-// Stop notes how long Close may take, and lets nothing wait for a full batch.
+// Drain lets the messages that are there wait for no others.
+func (n *sinkNode) Drain() { n.outlet.flush() }
+
+// Stop notes how long Close may take.
 func (n *sinkNode) Stop(ctx context.Context) error {
 	n.grace, _ = ctx.Deadline()
-	n.outlet.flush()
 	return nil
 }
 
