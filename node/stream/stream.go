@@ -123,7 +123,7 @@ type Room struct {
 // and another Settle, concurrently with Read; Fields is called by any. Each call of
 // Connect but the first comes after a Read or a Settle that returned [ErrLost].
 //
-// A reader may also be a [Resumer], a [Sized], a [Replier] or a [Counter].
+// A reader may also be a [Resumer], a [Decoder], a [Sized], a [Replier] or a [Counter].
 type Reader interface {
 	// Connect connects. A [*RefusedError] is a reason that will not go away by itself;
 	// at the start of a workflow it is reported at the spec. After any other error,
@@ -217,7 +217,8 @@ type Host interface {
 // the first Connect, with what Position returned for the last marks.
 type Resumer interface {
 	// Position returns what is kept of a mark, as short text: a name of the lane, and
-	// where it is.
+	// where it is. An empty position forgets the lane. It is called from the goroutine
+	// that calls Settle, after it.
 	Position(m Mark) (lane, position string)
 
 	// Resume gets the positions of all lanes, by name.
@@ -236,6 +237,16 @@ type Sized interface {
 // that is not repeated. An error is logged.
 type Replier interface {
 	Reply(ctx context.Context, m *Message, resp node.Response) error
+}
+
+// A Decoder makes the bodies of its messages itself, such as maps of rows of CSV, instead
+// of the runtime.
+type Decoder interface {
+	// Decode makes the body of a message that has Raw. The error says why it is
+	// undecodable: such a message goes to the port error. Decode is called from the
+	// goroutines that run processes, concurrently for different messages, and must not
+	// need the connection.
+	Decode(m *Message) (value.Value, error)
 }
 
 // A Counter has metrics of its own.
