@@ -357,6 +357,13 @@ func (b *MapBuilder) find(name string) int {
 	return -1
 }
 
+// Fields returns the fields and leaves the builder empty. The caller owns the slice.
+func (b *MapBuilder) Fields() []Field {
+	fields := b.fields
+	*b = MapBuilder{}
+	return fields
+}
+
 // Build returns the map and leaves the builder empty.
 func (b *MapBuilder) Build() Value {
 	v := mapOf(b.fields)

@@ -156,3 +156,19 @@ func TestMaxDepth(t *testing.T) {
 		t.Errorf("the deepest value does not survive: %v", err)
 	}
 }
+
+func TestDepthAndFields(t *testing.T) {
+	t.Parallel()
+	inner := value.List(value.Int(1))
+	for want, v := range []value.Value{value.String("x"), inner, value.Map(value.Field{Name: "a", Value: inner})} {
+		if got := v.Depth(); got != want {
+			t.Errorf("depth of %s: got %d, want %d", v, got, want)
+		}
+	}
+	var b value.MapBuilder
+	b.Set("a", value.Int(1))
+	b.Set("a", value.Int(2))
+	if got := b.Fields(); len(got) != 1 || !got[0].Value.Equal(value.Int(2)) || b.Len() != 0 {
+		t.Errorf("got %v, and a builder of %d fields", got, b.Len())
+	}
+}

@@ -265,6 +265,9 @@ func (v Value) Truth() bool {
 	return true
 }
 
+// Depth returns how deep a list or a map nests, itself included; 0 for other kinds.
+func (v Value) Depth() int { return int(v.meta.depth()) }
+
 // Size returns approximately how many bytes v keeps alive. It does not walk the value,
 // and counts what is shared within v as often as it occurs.
 func (v Value) Size() int {
