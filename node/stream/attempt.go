@@ -1,0 +1,403 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A task is what one process gets: a message, or a batch. A batch whose attempts are
+// used up goes on in pieces: messages is the one that runs, rest those that follow.
+// A worker owns a task while its process runs, and else the session.
+type task struct {
+	session  *session
+	messages []*message
+	rest     [][]*message // the next one last
+	halved   bool         // the attempts of the batch are used up
+	letter   bool         // it goes to the port error
+	failed   int          // attempts of the piece
+	err      error        // of the last attempt
+
+	front   *front // whose process runs
+	resp    node.Response
+	verdict verdict
+	phase   atomic.Uint32
+	finish  func(node.Response)
+}
+
+// The phases of a task: its process is being started, has ended, or waits.
+const (
+	phaseStarts uint32 = iota
+	phaseOver
+	phaseParked
+)
+
+// A verdict is what follows from how a process has ended.
+type verdict uint8
+
+const (
+	verdictNone      verdict = iota
+	verdictGood              // it has answered
+	verdictAgain             // another attempt
+	verdictExhausted         // an error, and the attempts are used up
+	verdictBroken            // a message is undecodable
+	verdictStopped           // it could not run to its end, as its generation has ended
+)
+
+// newTask returns an empty task. The caller holds the lock.
+func (s *session) newTask() *task {
+	if n := len(s.mu.spare); n > 0 {
+		t := s.mu.spare[n-1]
+		s.mu.spare = s.mu.spare[:n-1]
+		return t
+	}
+	t := &task{session: s}
+	t.finish = t.finished
+	return t
+}
+
+// recycle takes a task back that is done. The caller holds the lock.
+func (s *session) recycle(t *task) {
+	clear(t.messages)
+	if len(s.mu.spare) >= mostSpare || cap(t.messages) > mostTasks {
+		return
+	}
+	t.messages, t.rest = t.messages[:0], nil
+	t.halved, t.letter, t.failed, t.err, t.resp = false, false, 0, nil, node.Response{}
+	s.mu.spare = append(s.mu.spare, t)
+}
+
+// mostSpare is how many tasks are kept for later messages.
+const mostSpare = 256
+
+// finished gets the response of the process. Any goroutine calls it.
+func (t *task) finished(resp node.Response) {
+	t.resp = resp
+	if t.phase.CompareAndSwap(phaseStarts, phaseOver) {
+		return // the worker that starts it sees to it
+	}
+	s := t.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.over.push(t)
+	if s.mu.idle > 0 {
+		s.work.Signal()
+	}
+}
+
+// judge decides what follows from how the process of a task has ended.
+func (s *session) judge(t *task) {
+	if t.verdict == verdictBroken {
+		return
+	}
+	if !t.resp.IsError() {
+		t.verdict = verdictGood
+		s.reply(t)
+		return
+	}
+	err := t.resp.Payload.AsError()
+	retry := &t.front.settings.retry
+	switch {
+	case t.front.ctx.Err() != nil || errors.Is(err, node.ErrStopped):
+		t.verdict = verdictStopped
+		return
+	case t.letter:
+		t.verdict = verdictAgain
+		return
+	case t.attempts() < retry.threshold && retry.again(t.front.ctx, t.resp):
+		t.verdict = verdictAgain
+	default:
+		t.verdict = verdictExhausted
+		s.reply(t)
+	}
+	t.err = err
+}
+
+// attempts is how many attempts of the task have failed before this one; all of them,
+// for a piece.
+func (t *task) attempts() int {
+	switch {
+	case t.halved:
+		return int(^uint(0) >> 1)
+	case len(t.messages) > 1:
+		return t.failed
+	}
+	return t.messages[0].Attempt + t.messages[0].failed
+}
+
+// reply passes the answer on, for messages with an address for it.
+func (s *session) reply(t *task) {
+	if s.replier == nil || t.letter {
+		return
+	}
+	for i, m := range t.messages {
+		if m.replied {
+			continue
+		}
+		resp := t.resp
+		if s.settings.batch.count > 0 && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(t.messages) {
+			resp.Payload = resp.Payload.At(i)
+		}
+		m.replied = true
+		if err := s.guard("Reply", func() error { return s.replier.Reply(s.settling, &m.Message, resp) }); err != nil {
+			s.log.Warn("an answer could not be passed on", "error", err)
+		}
+	}
+}
+
+// conclude does what the verdict on a task says. The caller holds the lock.
+func (s *session) conclude(t *task) {
+	f := t.front
+	t.front = nil
+	if f.running--; f.running == 0 && f.idle != nil {
+		close(f.idle)
+	}
+	switch t.verdict {
+	case verdictGood:
+		for _, m := range t.messages {
+			s.settled(m, Outcome{DeadLetter: t.letter})
+			s.mu.order.release(m)
+		}
+		s.proceed(t)
+	case verdictStopped:
+		s.rest(t)
+		if s.mu.front == f {
+			s.later(t)
+		} else {
+			s.mu.again.push(t)
+		}
+	case verdictAgain:
+		s.failed(t)
+		s.repeat(t)
+	case verdictExhausted:
+		s.failed(t)
+		s.exhausted(t)
+	case verdictBroken:
+		s.broken(t)
+	}
+}
+
+// failed counts a failure. The caller holds the lock.
+func (s *session) failed(t *task) {
+	s.counts.failed.Add(1)
+	t.failed++
+	for _, m := range t.messages {
+		m.failed++
+		m.err = t.err
+	}
+	s.rest(t)
+}
+
+// rest says that the messages of a task are in no process. The caller holds the lock.
+func (s *session) rest(t *task) {
+	for _, m := range t.messages {
+		if m.state == stateRuns {
+			m.state = stateQueued
+		}
+	}
+}
+
+// repeat arranges for the next attempt: here, or by the system, if it delivers again and
+// messages have no order. The caller holds the lock.
+func (s *session) repeat(t *task) {
+	if !t.letter && s.givesBack() {
+		s.returned(t, s.wait(t))
+		return
+	}
+	s.later(t)
+}
+
+// givesBack reports whether the system repeats attempts.
+func (s *session) givesBack() bool {
+	return s.source.Traits.Redelivers && s.settings.order == OrderNone && s.settings.batch.count == 0
+}
+
+// wait returns how long the next attempt waits. The caller holds the lock.
+func (s *session) wait(t *task) time.Duration {
+	failed := 1
+	for _, m := range t.messages {
+		failed = max(failed, m.failed+m.Attempt)
+	}
+	asked := time.Duration(0)
+	if t.err != nil {
+		asked = node.Describe(t.err).RetryAfter
+	}
+	return s.mu.front.settings.retry.backoff.wait(failed, asked)
+}
+
+// later repeats a task after a while. The caller holds the lock.
+func (s *session) later(t *task) {
+	if s.mu.expired || s.mu.draining && s.returns() {
+		s.returned(t, 0)
+		return
+	}
+	s.mu.waiting[t] = s.clock.AfterFunc(s.wait(t), func(context.Context) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.resume(t)
+	})
+}
+
+// resume ends the wait of a task. The caller holds the lock.
+func (s *session) resume(t *task) {
+	if _, waits := s.mu.waiting[t]; waits {
+		delete(s.mu.waiting, t)
+		s.mu.again.push(t)
+		s.work.Signal()
+	}
+}
+
+// returned gives the messages of a task back to the system. The caller holds the lock.
+func (s *session) returned(t *task, delay time.Duration) {
+	for _, m := range t.messages {
+		s.settled(m, Outcome{Err: m.failure(), Delay: delay})
+		s.mu.order.release(m)
+	}
+	s.proceed(t)
+}
+
+// proceed goes on with the next piece of a batch. The caller holds the lock.
+func (s *session) proceed(t *task) {
+	for len(t.rest) > 0 {
+		last := len(t.rest) - 1
+		t.messages, t.rest = t.rest[last], t.rest[:last]
+		t.failed = 0
+		if s.drop(t) {
+			s.mu.again.push(t)
+			return
+		}
+	}
+	s.recycle(t)
+}
+
+// drop leaves out the messages of a task that are gone. It reports whether others are
+// left; otherwise the task has gone on. The caller holds the lock.
+func (s *session) drop(t *task) (left bool) {
+	kept := t.messages[:0]
+	for _, m := range t.messages {
+		if m.state == stateGone {
+			s.mu.order.release(m)
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	clear(t.messages[len(kept):])
+	t.messages = kept
+	return len(kept) > 0
+}
+
+// exhausted goes on after the last attempt: with halves of a batch, or with the port
+// error. The caller holds the lock.
+func (s *session) exhausted(t *task) {
+	if s.mu.expired {
+		s.returned(t, 0)
+		return
+	}
+	if n := len(t.messages); n > 1 {
+		half := n / 2
+		t.rest = append(t.rest, t.messages[half:])
+		t.messages = t.messages[:half:half]
+		t.halved, t.failed = true, 0
+		s.mu.again.push(t)
+		return
+	}
+	if len(t.rest) > 0 { // others need not wait for the port error
+		alone := s.part(t)
+		s.proceed(t)
+		t = alone
+	}
+	s.bury(t)
+}
+
+// part makes a task of its own of the one message of a task, and of those that must
+// wait for it. The caller holds the lock.
+func (s *session) part(t *task) *task {
+	m := t.messages[0]
+	alone := s.newTask()
+	alone.messages = append(alone.messages, m)
+	alone.halved, alone.err, alone.failed = t.halved, t.err, t.failed
+	var wait []*message
+	if m.line != nil && !m.line.loose {
+		for i := len(t.rest) - 1; i >= 0; i-- {
+			var others []*message
+			for _, o := range t.rest[i] {
+				if o.line == m.line {
+					wait = append(wait, o)
+				} else {
+					others = append(others, o)
+				}
+			}
+			t.rest[i] = others
+		}
+	}
+	if len(wait) > 0 {
+		alone.rest = append(alone.rest, wait)
+	}
+	t.messages = nil
+	return alone
+}
+
+// bury sends a message to the port error. Without a link there, the message is stuck:
+// it is tried again without a limit. The caller holds the lock.
+func (s *session) bury(t *task) {
+	m := t.messages[0]
+	if s.mu.front.letters {
+		t.letter = true
+		s.mu.again.push(t)
+		return
+	}
+	s.stuck(m)
+	s.repeat(t)
+}
+
+// broken sends the undecodable messages of a task to the port error, and goes on with
+// the others. The caller holds the lock.
+func (s *session) broken(t *task) {
+	s.rest(t)
+	var whole []*message
+	for _, m := range t.messages {
+		if m.broken == nil {
+			whole = append(whole, m)
+			continue
+		}
+		s.counts.failed.Add(1)
+		m.failed++
+		m.err = m.broken
+		alone := s.newTask()
+		alone.messages, alone.err = append(alone.messages, m), m.broken
+		if s.mu.expired {
+			s.returned(alone, 0)
+		} else {
+			s.bury(alone)
+		}
+	}
+	if t.messages = whole; len(whole) > 0 {
+		s.mu.again.push(t)
+	} else {
+		s.proceed(t)
+	}
+}
+
+// failure is why a message is given back.
+func (m *message) failure() error {
+	switch {
+	case m.err != nil:
+		return m.err
+	case m.begun:
+		return errGrace
+	}
+	return ErrUnused
+}
+
+// keyError is the failure of a message whose key is not known.
+func keyError(err error) error {
+	e := *node.Describe(err)
+	e.Err = fmt.Errorf("key: %w", err)
+	e.Code = "undecodable"
+	return &e
+}

@@ -1,0 +1,177 @@
+package stream
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// maxWait is the longest span of time that a field takes.
+const maxWait = float64(365 * 24 * time.Hour)
+
+// defaultWhen is the default of retry.when. [retry.again] has it in Go, as an engine
+// without that language has sources as well.
+const defaultWhen = "!has(self.status) || self.status > 499"
+
+// fields returns the common fields that the traits allow.
+func (s Source) fields() []*schema.Field {
+	t := s.Traits
+	var fields []*schema.Field
+	if !t.Raw {
+		decode := t.Decode
+		if decode == "" {
+			decode = "json"
+		}
+		fields = append(fields, schema.Enum("decode", "json", "text", "raw").Default(decode).Doc("What a body is: JSON, text in UTF-8, or bytes as they are."))
+	}
+	fields = append(fields,
+		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. At that, reading stops."),
+		schema.Bytes("bytes").Default("64MiB").Range(1, 1<<40).Doc("How many bytes of messages may be held. At that, reading stops; a message may be larger."),
+		schema.Enum("order", "none", "key", "total").Default(t.Order.String()).Doc("Which messages wait for others: `none`, those of the same `key`, or all of them (`total`)."),
+		schema.Expr("key").Doc("What messages have in common that wait for each other, over the payload, with `order: key`. Without it: the partition, file or connection that a message comes from."),
+		schema.Group("batch", schema.Fields(
+			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most messages in a batch."),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("A batch of so many bytes is not filled further."),
+			schema.Duration("linger").Default(50*time.Millisecond).Range(0, maxWait).Doc("How long the first message waits for more. Where `max_in_flight` messages are held, it does not wait."),
+		)).Doc("Sends lists of messages. Without it, there is a process for each message."),
+		schema.Group("retry", schema.Fields(
+			schema.Int("threshold").Default(4).Range(0, 1_000_000).Doc("How many times a message is tried again."),
+			schema.Group("backoff", schema.Fields(
+				schema.Duration("initial").Default(100*time.Millisecond).Range(0, maxWait).Doc("The first wait."),
+				schema.Float("factor").Default(2.0).Range(1, 1000).Doc("How much longer each wait is than the one before."),
+				schema.Duration("max").Default(30*time.Second).Range(0, maxWait).Doc("The longest wait, except if an error asks for a longer one."),
+				schema.Float("jitter").Default(1.0).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
+			)).Doc("How long to wait before a message is tried again."),
+			schema.Expr("when").Doc("Whether to try again, over the error as `self`; `"+defaultWhen+"` unless set."),
+		)).Doc("What happens after an error."),
+	)
+	var kept []*schema.Field
+	if t.Positions {
+		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, and at the end."))
+	}
+	if t.Checkpoints {
+		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again."))
+	}
+	if len(kept) > 0 {
+		fields = append(fields, schema.Group("checkpoint", schema.Fields(kept...)).Doc("How positions are kept."))
+	}
+	return fields
+}
+
+// String returns the word of the field order.
+func (o Order) String() string {
+	switch o {
+	case OrderKey:
+		return "key"
+	case OrderTotal:
+		return "total"
+	}
+	return "none"
+}
+
+// settings are the common fields of one node.
+type settings struct {
+	decode string
+	limit  int   // messages in flight
+	bytes  int64 // of messages in flight
+	order  Order
+	key    lang.Program // nil: the lane
+
+	batch batching
+	retry retry
+
+	interval time.Duration
+	file     string // of checkpoints; empty for none
+
+	// reader are the values of all fields but those that a later generation may change
+	// without another reader.
+	reader []value.Value
+}
+
+// batching says when a batch is full. A count of 0 is no batches.
+type batching struct {
+	count  int
+	bytes  int64
+	linger time.Duration
+}
+
+// swapped are the fields that a later generation may change without another reader.
+var swapped = map[string]bool{"retry": true, "decode": true}
+
+// read reads the common fields.
+func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
+	cfg := init.Config
+	set := &settings{limit: int(cfg.Int("max_in_flight")), bytes: cfg.Int("bytes")}
+	if !s.Traits.Raw {
+		set.decode = cfg.String("decode")
+	}
+	for _, order := range []Order{OrderNone, OrderKey, OrderTotal} {
+		if cfg.String("order") == order.String() {
+			set.order = order
+		}
+	}
+	if cfg.Has("batch") {
+		b := cfg.Group("batch")
+		set.batch = batching{int(b.Int("count")), b.Int("bytes"), b.Duration("linger")}
+	}
+	if s.Traits.Positions {
+		set.interval = cfg.Group("checkpoint").Duration("interval")
+	}
+	if s.Traits.Checkpoints {
+		set.file = cfg.Group("checkpoint").String("file")
+	}
+	for _, f := range fields {
+		if !swapped[f.Name] {
+			set.reader = append(set.reader, cfg.Value(f.Name))
+		}
+	}
+	var found diag.List
+	if cfg.Has("key") {
+		if set.order != OrderKey {
+			found.Add(cfg.Errorf("key", diag.CodeBadValue, "key is used with order: key only").WithHint("set order: key, or remove it"))
+		}
+		program, err := o.compile(init, cfg, "key")
+		found.Append(listOf(err))
+		set.key = program
+	}
+	err := set.retry.read(init, o)
+	found.Append(listOf(err))
+	return set, found.Err()
+}
+
+// compile compiles an expression field.
+func (o Options) compile(init *node.Init, cfg schema.Config, field string) (lang.Program, error) {
+	if o.Languages == nil {
+		return nil, cfg.Errorf(field, diag.CodeUnknownLanguage, "this program has no language for expressions").WithHint("remove the field")
+	}
+	return o.Languages.Compile(o.Language, cfg.Text(field), lang.Options{Mode: lang.ModeExpression, Timeout: evaluation, Log: init.Log})
+}
+
+// evaluation is how long one evaluation of an expression may take.
+const evaluation = 10 * time.Second
+
+// listOf returns an error as findings.
+func listOf(err error) diag.List {
+	var list diag.List
+	var one *diag.Diagnostic
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &list):
+		return list
+	case errors.As(err, &one):
+		return diag.List{one}
+	}
+	return diag.List{diag.Errorf(diag.CodeBadNode, "%v", err)}
+}
+
+// equal reports whether a reader that was made for a can serve b.
+func (a *settings) equal(b *settings) bool {
+	return slices.EqualFunc(a.reader, b.reader, value.Value.Equal)
+}

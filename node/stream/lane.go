@@ -1,0 +1,168 @@
+package stream
+
+// A lane is one sequence of a source. Its ring has a slot for each message from the
+// oldest that is not settled on, ordered by offset. The session guards it.
+type lane struct {
+	number int32
+	line   line // of its messages, if they wait for each other
+	ring   ring
+
+	mark   Mark
+	marked bool // mark has been set
+	dirty  bool // mark is not committed
+	held   int  // messages that are not settled
+}
+
+// A slot is a message that is held, settled, or (neither) given back.
+type slot struct {
+	offset  int64
+	token   any
+	message *message
+	settled bool
+}
+
+// A ring is a queue of slots that grows and shrinks.
+type ring struct {
+	buf     []slot // of a length that is a power of two
+	head, n int
+}
+
+const leastRing = 16
+
+func (r *ring) at(i int) *slot { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
+
+// push adds a slot at the end.
+func (r *ring) push(s slot) {
+	if r.n == len(r.buf) {
+		r.resize(max(leastRing, 2*len(r.buf)))
+	}
+	r.n++
+	*r.at(r.n - 1) = s
+}
+
+// insert adds a slot before the one at i.
+func (r *ring) insert(i int, s slot) {
+	r.push(s)
+	for j := r.n - 1; j > i; j-- {
+		*r.at(j) = *r.at(j - 1)
+	}
+	*r.at(i) = s
+}
+
+// pop removes the first slot.
+func (r *ring) pop() slot {
+	first := *r.at(0)
+	*r.at(0) = slot{}
+	r.head = (r.head + 1) & (len(r.buf) - 1)
+	r.n--
+	if len(r.buf) > 4*leastRing && r.n < len(r.buf)/8 {
+		r.resize(len(r.buf) / 2)
+	}
+	return first
+}
+
+// keep removes the slots that f refuses.
+func (r *ring) keep(f func(*slot) bool) {
+	kept := 0
+	for i := range r.n {
+		if f(r.at(i)) {
+			*r.at(kept) = *r.at(i)
+			kept++
+		}
+	}
+	for i := kept; i < r.n; i++ {
+		*r.at(i) = slot{}
+	}
+	r.n = kept
+}
+
+func (r *ring) resize(n int) {
+	buf := make([]slot, n)
+	for i := range r.n {
+		buf[i] = *r.at(i)
+	}
+	r.buf, r.head = buf, 0
+}
+
+// find returns where the offset is, or would be.
+func (r *ring) find(offset int64) (i int, found bool) {
+	low, high := 0, r.n
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if r.at(middle).offset < offset {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < r.n && r.at(low).offset == offset
+}
+
+// A delivery says what a message is that has been read.
+type delivery uint8
+
+const (
+	deliveryNew     delivery = iota
+	deliveryHeld             // of a message that is held: this one settles it
+	deliverySettled          // of a message that is settled
+)
+
+// add takes a message in, unless the lane has it. numbered says that offsets identify
+// messages.
+func (l *lane) add(m *message, numbered bool) delivery {
+	if last := l.ring.n - 1; !numbered || (last < 0 || m.Offset > l.ring.at(last).offset) && (!l.marked || m.Offset > l.mark.Offset) {
+		l.ring.push(slot{offset: m.Offset, token: m.Token, message: m})
+		return deliveryNew
+	}
+	if l.marked && m.Offset <= l.mark.Offset {
+		return deliverySettled
+	}
+	i, found := l.ring.find(m.Offset)
+	if !found {
+		l.ring.insert(i, slot{offset: m.Offset, token: m.Token, message: m})
+		return deliveryNew
+	}
+	s := l.ring.at(i)
+	s.token = m.Token
+	switch {
+	case s.settled:
+		return deliverySettled
+	case s.message != nil:
+		s.message.receipt = &m.Message
+		return deliveryHeld
+	}
+	s.message = m
+	return deliveryNew
+}
+
+// leave says that a message is settled, or else given back. A lane with positions keeps
+// a slot until all before it are settled; another one needs only what is held. It
+// reports whether the mark has moved.
+func (l *lane) leave(m *message, settled, numbered, positions bool) (moved bool) {
+	i := 0
+	if numbered {
+		i, _ = l.ring.find(m.Offset)
+	}
+	for i < l.ring.n && l.ring.at(i).message != m { // without numbers, in order of arrival
+		i++
+	}
+	if i == l.ring.n {
+		return false
+	}
+	s := l.ring.at(i)
+	s.message, s.settled = nil, settled
+	if !positions {
+		for l.ring.n > 0 && l.ring.at(0).message == nil {
+			l.ring.pop()
+		}
+		if l.ring.n > 2*l.held+leastRing {
+			l.ring.keep(func(s *slot) bool { return s.message != nil })
+		}
+		return false
+	}
+	for l.ring.n > 0 && l.ring.at(0).settled {
+		first := l.ring.pop()
+		l.mark, l.marked, moved = Mark{l.number, first.offset, first.token}, true, true
+	}
+	return moved
+}

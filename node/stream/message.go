@@ -1,0 +1,152 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A message is one that a session holds. It is the source of its payload's fields, which
+// are made when something reads them: possibly long after the message was settled. So
+// it is not used again for another one.
+type message struct {
+	Message // without Raw and Body; immutable, so that Fields may read it at any time
+	session *session
+
+	raw    []byte // until it is decoded
+	body   value.Value
+	broken error // why it is undecodable
+
+	size    int64
+	key     string // of its line, if order is by an expression
+	replied bool   // of the worker that has it
+
+	// Guarded by the session.
+	receipt  *Message // what settles it: the latest delivery
+	state    state
+	prepared bool // decoded, and its key is known
+	begun    bool
+	stuck    bool
+	failed   int   // attempts here that failed
+	err      error // of the last one
+	lane     *lane
+	line     *line
+	next     *message // in its line
+	before   *message // among those held
+	after    *message
+}
+
+// A state is where a message is.
+type state uint8
+
+const (
+	stateQueued state = iota // has not begun, or waits for its next attempt
+	stateRuns                // a process has it, or a task that waits
+	stateGone                // settled, given back or forgotten
+)
+
+// here reports whether the message is held.
+func (m *message) here() bool { return m.state != stateGone }
+
+// streamMessage tells a sink that a payload is a message of a source.
+func (m *message) streamMessage() {}
+
+// Fields implements [value.FieldSource] for the first attempt.
+func (m *message) Fields() []value.Field { return m.fields(m.Attempt) }
+
+func (m *message) fields(attempt int) []value.Field {
+	var b value.MapBuilder
+	b.Grow(12)
+	b.Set("body", m.body)
+	if m.Key != "" {
+		b.Set("key", value.String(m.Key))
+	}
+	if !m.Time.IsZero() {
+		b.Set("time", value.Time(m.Time))
+	}
+	b.Set("attempt", value.Int(int64(attempt)))
+	m.session.reader.Fields(&m.Message, &b)
+	return b.Fields()
+}
+
+// A laterAttempt is the source of the fields of a message that is tried again here.
+type laterAttempt struct {
+	*message
+	failed int
+}
+
+// Fields implements [value.FieldSource].
+func (a *laterAttempt) Fields() []value.Field { return a.message.fields(a.Attempt + a.failed) }
+
+// payload returns the map of the message. The caller has the message for an attempt.
+func (m *message) payload() value.Value {
+	var source value.FieldSource = m
+	if m.failed > 0 {
+		source = &laterAttempt{m, m.failed}
+	}
+	return value.LazyMap(source, m.body.Size()+mapOverhead, max(m.body.Depth()+1, ownDepth))
+}
+
+const (
+	mapOverhead = 512 // bytes of a payload's fields other than body
+	ownDepth    = 16  // how deep the fields of a system may nest
+)
+
+// decode makes the body. One goroutine calls it.
+func (m *message) decode(how string) {
+	if m.raw == nil {
+		return
+	}
+	raw := m.raw
+	m.raw = nil
+	var err error
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic while decoding: %v", v)
+		}
+		if err != nil {
+			m.body = asText(raw)
+			m.broken = &node.Error{Err: fmt.Errorf("undecodable: %w", err), Status: 422, Code: "undecodable"}
+		}
+	}()
+	switch decoder, ok := m.session.reader.(Decoder); {
+	case ok:
+		whole := m.Message
+		whole.Raw = raw
+		m.body, err = decoder.Decode(&whole)
+	case how == "json":
+		m.body, err = value.ParseJSON(raw)
+	case how == "text":
+		if !utf8.Valid(raw) {
+			err = errors.New("it is not text in UTF-8; decode: raw takes any bytes")
+			return
+		}
+		m.body = asText(raw)
+	default:
+		m.body = value.Binary(raw)
+	}
+}
+
+// asText returns bytes as text, or as they are. It takes ownership.
+func asText(raw []byte) value.Value {
+	if !utf8.Valid(raw) {
+		return value.Binary(raw)
+	}
+	return value.String(unsafe.String(unsafe.SliceData(raw), len(raw)))
+}
+
+// deadLetter returns what the port error gets.
+func (m *message) deadLetter(err error) error {
+	letter := *node.Describe(err)
+	if letter.Node.Kind != "" { // the node of the last failure is in the message
+		letter.Err = errors.New(letter.Error())
+		letter.Node = node.Ref{}
+	}
+	letter.Data = m.payload()
+	letter.RetryAfter = 0
+	return &letter
+}

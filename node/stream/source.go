@@ -1,0 +1,171 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// Def returns the kind. It panics if the source is not complete.
+func (s Source) Def(o Options) *node.Def {
+	if s.Kind == "" || s.Open == nil {
+		panic("stream: a source needs a kind and Open")
+	}
+	config := s.Config.With(s.fields()...)
+	fields := config.All()
+	return &node.Def{
+		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
+		Out:    []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			set, err := s.read(init, o, fields)
+			if err != nil {
+				return nil, err
+			}
+			reader, err := s.Open(init)
+			if err != nil {
+				return nil, err
+			}
+			return &sourceNode{
+				source: &s, settings: set, init: init, log: init.Log, reader: reader, letters: init.ErrorLinks > 0,
+				ends: s.Ends != nil && s.Ends(init.Config), finished: make(chan struct{}),
+			}, nil
+		},
+	}
+}
+
+// A sourceNode is a source in one generation. What it reads with is in its seat.
+type sourceNode struct {
+	source   *Source
+	settings *settings
+	init     *node.Init
+	log      *slog.Logger
+	reader   Reader // until a session has it
+	letters  bool   // the port error is linked
+	ends     bool
+	finished chan struct{}
+	once     sync.Once
+
+	seat    *seat
+	release func() error
+
+	// Guarded by the seat.
+	session *session
+	front   *front // nil until it serves
+}
+
+// Receive is never called: a source has no in-port.
+func (n *sourceNode) Receive(node.Process, node.Packet) node.Result { return node.None() }
+
+// Open connects, unless an earlier generation has a connection. Without one, it goes on
+// to try in the background.
+func (n *sourceNode) Open(ctx context.Context) error {
+	key := fmt.Sprintf("source %q %q %q", n.source.Kind, n.init.Node.Namespace, n.init.Node.String())
+	seat, release, err := node.Acquire(n.init.Pool, key, func() (*seat, error) { return new(seat), nil })
+	if err != nil {
+		return err
+	}
+	n.seat, n.release = seat, release
+	if err := seat.open(ctx, n); err != nil {
+		return errors.Join(n.place(err), release())
+	}
+	return nil
+}
+
+// place reports a refusal at its field.
+func (n *sourceNode) place(err error) error {
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	cfg := n.init.Config
+	object, field := n.source.Config, refused.Field
+	for {
+		group, rest, nested := strings.Cut(field, ".")
+		if !object.Has(group) {
+			field = ""
+			break
+		}
+		if !nested {
+			break
+		}
+		at := -1
+		for i, f := range object.All() {
+			if f.Name == group && f.Type == schema.TypeGroup {
+				at = i
+			}
+		}
+		if at < 0 {
+			field = group
+			break
+		}
+		cfg, object, field = cfg.Group(group), object.All()[at].Fields, rest
+	}
+	d := cfg.Errorf(field, diag.CodeBadValue, "%v", err)
+	d.Err = err
+	return d
+}
+
+// Serve begins to read, or takes over what an earlier generation reads.
+func (n *sourceNode) Serve(src node.Starter) error { return n.seat.serve(n, src) }
+
+// Stop ends what Serve began.
+func (n *sourceNode) Stop(ctx context.Context) error { return n.seat.leave(ctx, n) }
+
+// Close lets go of the seat.
+func (n *sourceNode) Close() error {
+	n.seat.drop(n)
+	return n.release()
+}
+
+// Ready implements [node.Readier].
+func (n *sourceNode) Ready() error {
+	s := n.seat.newest()
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.failure != nil:
+		return s.mu.failure
+	case s.mu.ready:
+		return nil
+	}
+	return fmt.Errorf("not connected: %w", s.mu.reason)
+}
+
+// Ends implements [node.Finite].
+func (n *sourceNode) Ends() bool { return n.ends }
+
+// Finished implements [node.Finite].
+func (n *sourceNode) Finished() <-chan struct{} { return n.finished }
+
+// finish says that all messages are settled.
+func (n *sourceNode) finish() { n.once.Do(func() { close(n.finished) }) }
+
+// Progress implements [node.Finite].
+func (n *sourceNode) Progress() node.Progress {
+	c := &n.seat.counts
+	p := node.Progress{
+		Messages: c.acknowledged.Load() + c.letters.Load(), Failed: c.failed.Load(), DeadLetters: c.letters.Load(),
+	}
+	s := n.seat.newest()
+	if s == nil {
+		return p
+	}
+	if sized, ok := s.reader.(Sized); ok {
+		p.Done, p.Total = sized.Size()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.Err = s.mu.failure
+	return p
+}
