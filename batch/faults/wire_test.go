@@ -13,21 +13,22 @@ import (
 
 	"github.com/uniflow-labs/uniflow/batch"
 	"github.com/uniflow-labs/uniflow/batch/internal/oracle"
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 )
 
 // TestFault03_Reset: connections break at any byte, in either direction.
 func TestFault03_Reset(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		leg  oracle.Break
+		leg  faultproxy.Break
 		up   bool
 		most int64 // bytes before the break, at random
 	}{
-		{"reset in the head", oracle.Sever, true, 150},
-		{"reset in the body", oracle.Sever, true, 12_000},
-		{"reset of the answer", oracle.Sever, false, 250},
-		{"half closed in the body", oracle.Half, true, 12_000},
-		{"half closed answer", oracle.Half, false, 250},
+		{"reset in the head", faultproxy.Sever, true, 150},
+		{"reset in the body", faultproxy.Sever, true, 12_000},
+		{"reset of the answer", faultproxy.Sever, false, 250},
+		{"half closed in the body", faultproxy.Half, true, 12_000},
+		{"half closed answer", faultproxy.Half, false, 250},
 	} {
 		for _, order := range []batch.Order{batch.OrderNone, batch.OrderPerKey} {
 			t.Run(name(c.name, " ", order), func(t *testing.T) {
@@ -35,15 +36,15 @@ func TestFault03_Reset(t *testing.T) {
 				rnd := random(t)
 				store := oracle.NewStore(oracle.Rules{})
 				server := oracle.NewServer(t, store, nil)
-				proxy := oracle.NewProxy(t, server.Addr, func(n int) oracle.Plan {
+				proxy := faultproxy.New(t, server.Addr, func(n int) faultproxy.Plan {
 					if n%4 == 0 {
-						return oracle.Plan{}
+						return faultproxy.Plan{}
 					}
-					leg := oracle.Leg{Do: c.leg, After: rnd.Int64N(c.most) + 1}
+					leg := faultproxy.Leg{Do: c.leg, After: rnd.Int64N(c.most) + 1}
 					if c.up {
-						return oracle.Plan{Up: leg}
+						return faultproxy.Plan{Up: leg}
 					}
-					return oracle.Plan{Down: leg}
+					return faultproxy.Plan{Down: leg}
 				})
 				r := start(t, config{
 					Send:    viaHTTP(t, proxy.Addr, batch.HTTPOptions{Timeout: 5 * time.Second}),
@@ -373,8 +374,8 @@ func TestFault05_Slow(t *testing.T) {
 		t.Parallel()
 		testSlow(t, batch.PolicyReject, func(t *testing.T, store *oracle.Store) (string, func()) {
 			server := oracle.NewServer(t, store, nil)
-			proxy := oracle.NewProxy(t, server.Addr, func(int) oracle.Plan {
-				return oracle.Plan{Up: oracle.Leg{Do: oracle.Hole, After: 500}}
+			proxy := faultproxy.New(t, server.Addr, func(int) faultproxy.Plan {
+				return faultproxy.Plan{Up: faultproxy.Leg{Do: faultproxy.Hole, After: 500}}
 			})
 			return proxy.Addr, func() { proxy.Set(nil) }
 		})

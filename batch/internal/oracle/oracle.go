@@ -7,8 +7,7 @@
 // can be verified and memory that was reused too early is noticed. A Store is the
 // durable side of the receiver: it recognises batches by their key and keeps what
 // it has taken. A Server puts a Store behind HTTP and
-// fails as its Script says, before or after the Store has taken a batch; a Proxy
-// in front of it breaks connections at a given byte. Check compares the
+// fails as its Script says, before or after the Store has taken a batch. Check compares the
 // Ledger with the Store.
 //
 // The package does not import package batch, so that tests inside batch can use

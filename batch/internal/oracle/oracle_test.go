@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 )
 
@@ -304,23 +305,23 @@ func TestJudge(t *testing.T) {
 func TestProxy(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		plan Plan
+		plan faultproxy.Plan
 		act  Act
 		ok   bool
 		took bool
 	}{
-		{"pass", Plan{}, Act{}, true, true},
-		{"slow", Plan{Up: Leg{Rate: 1 << 20}, Down: Leg{Delay: 1}}, Act{}, true, true},
-		{"severed immediately", Plan{Up: Leg{Do: Sever}}, Act{}, false, false},
-		{"severed in the body", Plan{Up: Leg{Do: Sever, After: 1000}}, Act{}, false, false},
-		{"half closed in the body", Plan{Up: Leg{Do: Half, After: 1000}}, Act{}, false, false},
-		{"answer severed", Plan{Down: Leg{Do: Sever, After: 20}}, Act{}, false, true},
-		{"answer cut", Plan{Down: Leg{Do: Half, After: 5}}, Act{}, false, true},
+		{"pass", faultproxy.Plan{}, Act{}, true, true},
+		{"slow", faultproxy.Plan{Up: faultproxy.Leg{Rate: 1 << 20}, Down: faultproxy.Leg{Delay: 1}}, Act{}, true, true},
+		{"severed immediately", faultproxy.Plan{Up: faultproxy.Leg{Do: faultproxy.Sever}}, Act{}, false, false},
+		{"severed in the body", faultproxy.Plan{Up: faultproxy.Leg{Do: faultproxy.Sever, After: 1000}}, Act{}, false, false},
+		{"half closed in the body", faultproxy.Plan{Up: faultproxy.Leg{Do: faultproxy.Half, After: 1000}}, Act{}, false, false},
+		{"answer severed", faultproxy.Plan{Down: faultproxy.Leg{Do: faultproxy.Sever, After: 20}}, Act{}, false, true},
+		{"answer cut", faultproxy.Plan{Down: faultproxy.Leg{Do: faultproxy.Half, After: 5}}, Act{}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l Ledger
 			s := NewServer(t, NewStore(Rules{}), func(*Request) Act { return c.act })
-			p := NewProxy(t, s.Addr, func(int) Plan { return c.plan })
+			p := faultproxy.New(t, s.Addr, func(int) faultproxy.Plan { return c.plan })
 			_, body := lines(&l, 40)
 			status, _, err := post(t, "http://"+p.Addr+"/batch", "p/1/0/1", "", body)
 			if (err == nil) != c.ok {
@@ -339,8 +340,8 @@ func TestProxy(t *testing.T) {
 func TestHang(t *testing.T) {
 	var l Ledger
 	s := NewServer(t, NewStore(Rules{}), func(*Request) Act { return Act{At: AfterTake, Do: Hang} })
-	p := NewProxy(t, s.Addr, func(n int) Plan {
-		return []Plan{{}, {Up: Leg{Do: Hole, After: 100}}}[(n-1)%2]
+	p := faultproxy.New(t, s.Addr, func(n int) faultproxy.Plan {
+		return []faultproxy.Plan{{}, {Up: faultproxy.Leg{Do: faultproxy.Hole, After: 100}}}[(n-1)%2]
 	})
 	_, body := lines(&l, 4)
 	client := make(chan error, 2)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 )
 
 var errTooLarge = errors.New("the body is too large")
@@ -349,12 +351,12 @@ func (s *Server) do(w http.ResponseWriter, act Act, set func(func(*Visit))) {
 	}
 	switch act.Do {
 	case Reset:
-		reset(conn)
+		faultproxy.Reset(conn)
 	case Cut:
 		_ = conn.Close() // the client may have done so
 	case Tear:
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n{\"accepted\":")
-		reset(conn)
+		faultproxy.Reset(conn)
 	case Deny:
 		head := "HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) + "\r\nConnection: close\r\n"
 		if act.RetryAfter != "" {
@@ -379,9 +381,17 @@ func (s *Server) hold(c net.Conn) {
 	s.mu.held[c] = struct{}{}
 }
 
-func reset(c net.Conn) {
-	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetLinger(0) // fails only on a connection that is gone
+// waited waits, and reports whether quit is still open.
+func waited(d time.Duration, quit <-chan struct{}) bool {
+	if d <= 0 {
+		return true
 	}
-	_ = c.Close() // the same
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-quit:
+		return false
+	}
 }

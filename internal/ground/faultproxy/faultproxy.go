@@ -1,4 +1,9 @@
-package oracle
+// Package faultproxy passes TCP connections on to a server, and breaks them, for tests of
+// programs that must live with that.
+//
+// A [Proxy] breaks a connection at a given byte as its [Plan] says; and, with
+// [Proxy.Disturb], all connections that there are, until [Proxy.Heal].
+package faultproxy
 
 import (
 	"errors"
@@ -15,18 +20,32 @@ type Proxy struct {
 	// Addr is the host and port it listens on.
 	Addr string
 
-	target  string
 	listen  net.Listener
 	work    sync.WaitGroup
 	quit    chan struct{}
 	closing sync.Once
 	mu      struct {
 		sync.Mutex
-		plan  func(n int) Plan
-		conns map[net.Conn]struct{}
-		seen  int
-		up    int64 // bytes passed from clients
+		target  string
+		plan    func(n int) Plan
+		conns   map[net.Conn]struct{}
+		seen    int
+		open    int
+		trouble Trouble
+		changed chan struct{} // closed when trouble changes
 	}
+}
+
+// Trouble is what happens to all connections. The zero value is none.
+type Trouble struct {
+	// Hole passes nothing on, in any direction, and says so to neither side. What was
+	// sent meanwhile arrives after it, as it does when packets were lost.
+	Hole bool
+	// Rate is how many bytes pass in a second, in each direction of each connection; 0
+	// means no limit.
+	Rate int
+	// Refuse resets new connections. Those that there are stay.
+	Refuse bool
 }
 
 // A Plan is what happens to one connection.
@@ -62,15 +81,17 @@ const (
 	Hole
 )
 
-// NewProxy starts a proxy to the server at the address target. plan is asked for
+// New starts a proxy to the server at the address target. plan is asked for
 // each connection, which are counted from 1; nil passes everything on.
-func NewProxy(t testing.TB, target string, plan func(n int) Plan) *Proxy {
+func New(t testing.TB, target string, plan func(n int) Plan) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), target: target, listen: l, quit: make(chan struct{})}
+	p := &Proxy{Addr: l.Addr().String(), listen: l, quit: make(chan struct{})}
+	p.mu.target = target
+	p.mu.changed = make(chan struct{})
 	p.mu.conns = make(map[net.Conn]struct{})
 	p.Set(plan)
 	p.work.Go(p.accept)
@@ -88,11 +109,38 @@ func (p *Proxy) Set(plan func(n int) Plan) {
 	p.mu.plan = plan
 }
 
-// Up returns how many bytes of clients were passed on.
-func (p *Proxy) Up() int64 {
+// Retarget makes connections that come from now on go to another address.
+func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.up
+	p.mu.target = target
+}
+
+// Disturb makes trouble for all connections, those that there are and new ones, in place
+// of the trouble before.
+func (p *Proxy) Disturb(t Trouble) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.trouble = t
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+}
+
+// Heal ends what Disturb began.
+func (p *Proxy) Heal() { p.Disturb(Trouble{}) }
+
+// Seen returns how many connections have come since the proxy was made.
+func (p *Proxy) Seen() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.seen
+}
+
+// Open returns how many connections there are.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.open
 }
 
 // Break resets all connections. New ones are accepted.
@@ -100,7 +148,7 @@ func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.mu.conns {
-		reset(c)
+		Reset(c)
 	}
 }
 
@@ -122,8 +170,8 @@ func (p *Proxy) accept() {
 		}
 		plan, ok := p.meet(c)
 		if !ok {
-			reset(c)
-			return
+			Reset(c)
+			continue // Accept tells whether the proxy has ended
 		}
 		p.work.Go(func() { p.join(c.(*net.TCPConn), plan) })
 	}
@@ -132,6 +180,9 @@ func (p *Proxy) accept() {
 func (p *Proxy) meet(c net.Conn) (Plan, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.mu.trouble.Refuse {
+		return Plan{}, false
+	}
 	p.mu.seen++
 	return p.mu.plan(p.mu.seen), p.keepLocked(c)
 }
@@ -158,37 +209,40 @@ func (p *Proxy) forget(c net.Conn) {
 func (p *Proxy) join(client *net.TCPConn, plan Plan) {
 	defer p.forget(client)
 	defer client.Close()
-	conn, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.mu.target
+	p.mu.Unlock()
+	conn, err := net.Dial("tcp", target)
 	if err != nil {
-		reset(client) // as if the target were here
+		Reset(client) // as if the target were here
 		return
 	}
 	server := conn.(*net.TCPConn)
 	defer server.Close()
 	p.mu.Lock()
 	ok := p.keepLocked(server)
+	p.mu.open++
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.mu.open--
+	}()
 	if !ok {
 		return
 	}
 	defer p.forget(server)
 	sever := func() {
-		reset(client)
-		reset(server)
+		Reset(client)
+		Reset(server)
 	}
 	var legs sync.WaitGroup
-	legs.Go(func() {
-		p.pass(server, client, plan.Up, sever, func(n int) {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.mu.up += int64(n)
-		})
-	})
-	legs.Go(func() { p.pass(client, server, plan.Down, sever, func(int) {}) })
+	legs.Go(func() { p.pass(server, client, plan.Up, sever) })
+	legs.Go(func() { p.pass(client, server, plan.Down, sever) })
 	legs.Wait()
 }
 
-func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(int)) {
+func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func()) {
 	buf := make([]byte, 32<<10)
 	left := leg.After
 	for {
@@ -221,12 +275,16 @@ func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(i
 		if !waited(wait, p.quit) {
 			return
 		}
-		if n > 0 {
-			if _, err := to.Write(room[:n]); err != nil {
+		for rest := room[:n]; len(rest) > 0; {
+			k := p.allowed(len(rest))
+			if k == 0 {
+				return
+			}
+			if _, err := to.Write(rest[:k]); err != nil {
 				sever()
 				return
 			}
-			passed(n)
+			rest = rest[k:]
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -235,6 +293,35 @@ func (p *Proxy) pass(to, from *net.TCPConn, leg Leg, sever func(), passed func(i
 			}
 			sever()
 			return
+		}
+	}
+}
+
+// allowed waits until trouble lets bytes pass, and returns how many of them may; 0 if the
+// proxy has ended.
+func (p *Proxy) allowed(n int) int {
+	for {
+		p.mu.Lock()
+		trouble, changed := p.mu.trouble, p.mu.changed
+		p.mu.Unlock()
+		var turn <-chan time.Time
+		k := n
+		switch {
+		case trouble.Hole:
+		case trouble.Rate > 0:
+			k = min(n, max(1, trouble.Rate/20))
+			timer := time.NewTimer(time.Duration(k) * time.Second / time.Duration(trouble.Rate))
+			defer timer.Stop()
+			turn = timer.C
+		default:
+			return n
+		}
+		select {
+		case <-turn:
+			return k
+		case <-changed:
+		case <-p.quit:
+			return 0
 		}
 	}
 }
@@ -252,4 +339,12 @@ func waited(d time.Duration, quit <-chan struct{}) bool {
 	case <-quit:
 		return false
 	}
+}
+
+// Reset closes a connection so that the other side sees a RST.
+func Reset(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // fails only on a connection that is gone
+	}
+	_ = c.Close() // the same
 }
