@@ -1,0 +1,349 @@
+package streamtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const (
+	// patience limits waits that have no limit of their own. It is reached only if
+	// something hangs.
+	patience = 30 * time.Second
+
+	// resume is how soon work goes on after a fault has healed.
+	resume = 5 * time.Second
+
+	// calm is how long what must not happen is looked for.
+	calm = 200 * time.Millisecond
+)
+
+// A rig is what a row runs on.
+type rig struct {
+	*testing.T
+	subject *Subject
+	system  *System
+	proxy   *faultproxy.Proxy // nil without an address
+	addr    string            // that of the proxy
+	ledger  *ledger
+	rnd     *rand.Rand
+	log     logBuffer
+
+	engine *uniflow.Engine // the one that runs, nil without
+	mu     struct {
+		sync.Mutex
+		made int            // messages, which are numbered from 1
+		seqs map[string]int // the last number of each key
+	}
+}
+
+func (s *Subject) rig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, subject: s, ledger: newLedger(s.bodyOf)}
+	r.mu.seqs = make(map[string]int)
+	seed := rand.Uint64()
+	r.rnd = rand.New(rand.NewPCG(seed, 0))
+	r.system = s.System(t)
+	if r.system.Addr != "" {
+		r.proxy = faultproxy.New(t, r.system.Addr, nil)
+		r.addr = r.proxy.Addr
+		if r.system.Advertise != nil {
+			r.system.Advertise(r.addr)
+		}
+	}
+	t.Cleanup(func() {
+		if r.proxy != nil {
+			r.proxy.Heal()
+		}
+		r.stop()
+		r.ledger.mu.Lock()
+		defer r.ledger.mu.Unlock()
+		for _, problem := range r.ledger.mu.problems {
+			t.Error(problem)
+		}
+		if t.Failed() {
+			t.Logf("seed %d; the end of the log:\n%s", seed, r.log.tail())
+		}
+	})
+	return r
+}
+
+func (s *Subject) bodyOf(payload value.Value) value.Value {
+	if s.Body != nil {
+		return s.Body(payload)
+	}
+	body, _ := payload.Get("body")
+	return body
+}
+
+// start makes an engine that serves nothing.
+func (r *rig) start(grace time.Duration) {
+	r.Helper()
+	engine, err := uniflow.New(uniflow.Options{
+		Kinds:   append(r.subject.Kinds[:len(r.subject.Kinds):len(r.subject.Kinds)], r.ledger.defs()...),
+		Log:     slog.New(slog.NewTextHandler(&r.log, nil)),
+		Grace:   grace,
+		Metrics: true,
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.engine = engine
+}
+
+// stop shuts the engine down.
+func (r *rig) stop() {
+	r.Helper()
+	if r.engine == nil {
+		return
+	}
+	engine := r.engine
+	r.engine = nil
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := engine.Shutdown(ctx); err != nil && !r.Failed() {
+		r.Errorf("shutdown: %v", err)
+	}
+}
+
+// apply serves specs.
+func (r *rig) apply(document string) (diag.List, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return r.engine.Apply(ctx, uniflow.Source{Documents: []spec.Document{{File: "streamtest.yaml", Data: []byte(document)}}})
+}
+
+// load serves specs, or ends the row.
+func (r *rig) load(document string) {
+	r.Helper()
+	if r.engine == nil {
+		r.start(patience)
+	}
+	list, err := r.apply(document)
+	if err == nil && list.HasErrors() {
+		err = list
+	}
+	if err != nil {
+		r.Fatalf("%v\nof the document\n%s", err, document)
+	}
+}
+
+// fields are some of a spec.
+type fields = map[string]any
+
+// source returns a document: the source, with common fields that its kind has, and the
+// kinds of the kit.
+func (r *rig) source(common fields) string {
+	r.Helper()
+	node := r.system.Source(r.addr)
+	node["name"] = "source"
+	r.merge(node, fields{
+		"checkpoint": fields{"interval": "50ms"},
+		"retry":      fields{"threshold": 1000, "backoff": fields{"initial": "1ms", "max": "20ms"}},
+	})
+	r.merge(node, common)
+	node["ports"] = fields{
+		"out":   []fields{{"name": "work", "port": "in"}},
+		"error": []fields{{"name": "dead", "port": "in"}},
+	}
+	return document(node, fields{"kind": "streamtest_work", "name": "work"}, fields{"kind": "streamtest_dead", "name": "dead"})
+}
+
+// sink returns a document likewise.
+func (r *rig) sink(common fields) string {
+	r.Helper()
+	node := r.system.Sink(r.addr)
+	node["name"] = "sink"
+	r.merge(node, common)
+	return document(node)
+}
+
+// merge adds common fields that the kind of a node has, maps to maps.
+func (r *rig) merge(node, common fields) {
+	for name, v := range common {
+		if !r.has(node["kind"].(string), name) {
+			continue
+		}
+		if into, ok := node[name].(fields); ok {
+			if more, ok := v.(fields); ok {
+				maps.Copy(into, more)
+				continue
+			}
+		}
+		node[name] = v
+	}
+}
+
+// has reports whether a kind has a field.
+func (r *rig) has(kind, field string) bool {
+	for _, def := range r.subject.Kinds {
+		if def.Kind == kind {
+			return def.Config.Has(field)
+		}
+	}
+	return false
+}
+
+func document(nodes ...fields) string {
+	var b strings.Builder
+	for _, n := range nodes {
+		text, err := json.Marshal(n) // JSON is YAML
+		if err != nil {
+			panic(fmt.Sprintf("streamtest: a spec of the Subject: %v", err))
+		}
+		b.WriteString("- " + string(text) + "\n")
+	}
+	return b.String()
+}
+
+// A body is what the kit produces.
+type body struct {
+	ID  int    `json:"id"`
+	Key string `json:"key"`
+	Seq int    `json:"seq"`
+	Pad string `json:"pad"`
+}
+
+// next makes the next message, of a key, with a pad of some bytes.
+func (r *rig) next(key string, pad int) body {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.made++
+	r.mu.seqs[key]++
+	return body{ID: r.mu.made, Key: key, Seq: r.mu.seqs[key], Pad: strings.Repeat("x", pad)}
+}
+
+// made returns how many messages there are.
+func (r *rig) made() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.made
+}
+
+// produce makes n messages of some keys, and gives them to the system.
+func (r *rig) produce(n, keys, pad int) {
+	r.Helper()
+	messages := make([]Message, n)
+	for i := range messages {
+		b := r.next(fmt.Sprintf("k%d", i%keys), pad)
+		messages[i] = Message{Key: b.Key, Body: encode(b)}
+	}
+	r.system.Produce(r, messages)
+}
+
+// until waits for a condition, and ends the row if it does not come.
+func (r *rig) until(what string, within time.Duration, ok func() bool) {
+	r.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			r.Fatalf("waited %v in vain until %s; %s", within, what, r.state())
+		}
+	}
+}
+
+// never watches for a while that a condition does not come.
+func (r *rig) never(what string, wrong func() bool) {
+	r.Helper()
+	deadline := time.NewTimer(calm)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if wrong() {
+			r.Fatalf("%s; %s", what, r.state())
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return
+		}
+	}
+}
+
+func (r *rig) state() string {
+	text := fmt.Sprintf("%d made, %+v", r.made(), r.ledger.tally())
+	if r.system.Unsettled != nil {
+		text += fmt.Sprintf(", %d unsettled", r.system.Unsettled(r))
+	}
+	if r.proxy != nil {
+		text += fmt.Sprintf(", %d connections of %d", r.proxy.Open(), r.proxy.Seen())
+	}
+	return text
+}
+
+// allDone waits until each message was answered well.
+func (r *rig) allDone() {
+	r.Helper()
+	r.until("each message is answered", patience, func() bool { return r.ledger.tally().done == r.made() })
+	r.settled()
+}
+
+// settled waits until the system knows it.
+func (r *rig) settled() {
+	r.Helper()
+	if r.system.Unsettled != nil {
+		r.until("each message is settled", patience, func() bool { return r.system.Unsettled(r) == 0 })
+	}
+}
+
+// once checks that each message was answered well once.
+func (r *rig) once() {
+	r.Helper()
+	if t := r.ledger.tally(); t.twice > 0 {
+		r.Errorf("%d messages more than were made: %s", t.twice, r.state())
+	}
+}
+
+// A logBuffer is a buffer that any goroutine may use.
+type logBuffer struct {
+	mu struct {
+		sync.Mutex
+		text bytes.Buffer
+	}
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.text.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.text.String()
+}
+
+// tail returns the last 4 KB.
+func (b *logBuffer) tail() string {
+	text := b.String()
+	return text[max(0, len(text)-4096):]
+}
+
+func encode(b body) []byte {
+	raw, err := json.Marshal(b)
+	if err != nil {
+		panic(err) // it has only texts and numbers
+	}
+	return raw
+}

@@ -1,0 +1,128 @@
+package streamtest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
+)
+
+// load of a row with faults: messages come in groups, until stop is closed.
+const group = 20
+
+// produceUntil produces on a goroutine of its own. end stops it, and returns when it has
+// ended.
+func (r *rig) produceUntil() (end func()) {
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				r.produce(group, group, 100)
+			}
+		}
+	})
+	return func() {
+		close(stop)
+		work.Wait()
+	}
+}
+
+// progress waits until more messages than before are answered.
+func (r *rig) progress(what string, within time.Duration) {
+	r.Helper()
+	before := r.ledger.tally().done
+	r.until(what, within, func() bool { return r.ledger.tally().done > before })
+}
+
+// sourceResets: connections break at any byte, of messages and of acknowledgements.
+func sourceResets(r *rig) {
+	var mu sync.Mutex // the plan is asked for by another goroutine
+	breaks := func(n int) faultproxy.Plan {
+		mu.Lock()
+		defer mu.Unlock()
+		if n%4 == 0 {
+			return faultproxy.Plan{}
+		}
+		leg := faultproxy.Leg{Do: faultproxy.Sever, After: r.rnd.Int64N(20_000) + 1}
+		if n%2 == 0 {
+			leg.After /= 10
+			return faultproxy.Plan{Up: leg}
+		}
+		return faultproxy.Plan{Down: leg}
+	}
+	r.load(r.source(nil))
+	end := r.produceUntil()
+	defer func() { end() }()
+	r.progress("messages come", patience)
+	for range scale(3, 30) {
+		r.proxy.Set(breaks)
+		r.proxy.Break()
+		seen := r.proxy.Seen()
+		r.until("it has connected again", resume, func() bool { return r.proxy.Seen() > seen })
+		r.progress("messages come between resets", patience)
+		r.proxy.Set(nil)
+		r.progress("messages come after the resets", resume)
+	}
+	end()
+	end = func() {}
+	r.proxy.Set(nil)
+	r.proxy.Break()
+	r.allDone()
+}
+
+func hole(r *rig) { r.proxy.Disturb(faultproxy.Trouble{Hole: true}) }
+func slow(r *rig) { r.proxy.Disturb(faultproxy.Trouble{Rate: 1}) }
+
+// last is how long trouble lasts.
+func last() time.Duration { return time.Duration(scale(500, 10_000)) * time.Millisecond }
+
+// sourceTrouble: nothing passes, or nearly so; then it goes on.
+func sourceTrouble(begin func(*rig)) func(*rig) {
+	return func(r *rig) {
+		r.load(r.source(nil))
+		end := r.produceUntil()
+		defer func() { end() }()
+		for range scale(2, 5) {
+			r.progress("messages come", patience)
+			begin(r)
+			r.pause(last())
+			r.proxy.Heal()
+			r.progress("messages come after it has healed", resume)
+		}
+		end()
+		end = func() {}
+		r.allDone()
+	}
+}
+
+// pause waits, while there is trouble.
+func (r *rig) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}
+
+// sourceRestarts: the system ends, and comes back with what it had.
+func sourceRestarts(r *rig) {
+	r.load(r.source(nil))
+	for range scale(3, 20) {
+		r.produce(200, 50, 100)
+		r.progress("messages come", patience)
+		r.system.Restart(r)
+		if r.proxy != nil {
+			r.proxy.Retarget(r.system.Addr)
+		}
+		r.produce(50, 50, 100)
+		r.progress("messages come after the restart", resume)
+	}
+	r.allDone()
+}
