@@ -1,0 +1,255 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// clientFields are the fields of all kinds that connect, in front of their own.
+func clientFields(own ...*schema.Field) schema.Object {
+	return schema.Fields(append([]*schema.Field{
+		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They tell where the others are."),
+		schema.Group("tls", schema.Fields(
+			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
+			schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
+			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
+			schema.String("server_name").Doc("The name that the certificates of the brokers must have, if it is not that of their addresses."),
+			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
+		)).Doc("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
+		schema.Group("sasl", schema.Fields(
+			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("How the password is proved. `plain` sends it, so use TLS."),
+			schema.String("user").Required().Doc("The user."),
+			schema.String("password").Secret().Doc("The password of the user."),
+		)).Doc("Who connects."),
+	}, own...)...)
+}
+
+// A connector makes the clients of one node.
+type connector struct {
+	config schema.Config
+	log    *slog.Logger
+	clock  node.Clock
+}
+
+func newConnector(init *node.Init) (connector, error) {
+	c := connector{init.Config, init.Log, init.Clock}
+	if len(c.config.Strings("brokers")) == 0 {
+		return c, c.config.Errorf("brokers", diag.CodeMissingField, "has no address").WithHint("write one such as 127.0.0.1:9092")
+	}
+	for _, address := range c.config.Strings("brokers") {
+		if strings.Contains(address, "://") || strings.ContainsAny(address, "@/, ") {
+			return c, c.config.Errorf("brokers", diag.CodeBadValue, "is not a list of addresses").
+				WithHint("write a host and a port for each broker, such as 127.0.0.1:9092; users belong into sasl")
+		}
+	}
+	return c, nil
+}
+
+// connect makes a client, and returns it when a broker has answered.
+func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, error) {
+	w := &watcher{connector: c}
+	opts := append([]kgo.Opt{
+		kgo.SeedBrokers(c.config.Strings("brokers")...),
+		kgo.ClientID("uniflow"),
+		kgo.SoftwareNameAndVersion("uniflow", "1"),
+		kgo.DisableClientMetrics(),
+		kgo.MetadataMinAge(500 * time.Millisecond), // how soon a broker that moved is found
+		kgo.RetryBackoffFn(func(n int) time.Duration { return min(100*time.Millisecond<<min(n, 5), 2*time.Second) }),
+		kgo.WithHooks(w),
+	}, more...)
+	if c.config.Has("tls") {
+		config, err := c.tls()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
+	if c.config.Has("sasl") {
+		group := c.config.Group("sasl")
+		user, password := group.String("user"), group.String("password")
+		switch group.String("mechanism") {
+		case "plain":
+			opts = append(opts, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		case "scram-sha-256":
+			opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+		case "scram-sha-512":
+			opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+		}
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, &stream.RefusedError{Err: err}
+	}
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, refused(err)
+	}
+	w.begin()
+	return client, nil
+}
+
+func (c *connector) tls() (*tls.Config, error) {
+	group := c.config.Group("tls")
+	config := &tls.Config{ServerName: group.String("server_name"), InsecureSkipVerify: group.Bool("skip_verify")}
+	read := func(field string) ([]byte, error) {
+		text := group.String(field)
+		if text == "" || strings.Contains(text, "-----BEGIN") {
+			return []byte(text), nil
+		}
+		data, err := os.ReadFile(text)
+		if err != nil {
+			return nil, &stream.RefusedError{Field: "tls." + field, Err: err}
+		}
+		return data, nil
+	}
+	ca, err := read("ca")
+	if err != nil {
+		return nil, err
+	}
+	if len(ca) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, &stream.RefusedError{Field: "tls.ca", Err: errors.New("there are no certificates in it")}
+		}
+	}
+	cert, err := read("cert")
+	if err != nil {
+		return nil, err
+	}
+	key, err := read("key")
+	if err != nil {
+		return nil, err
+	}
+	if len(cert)+len(key) > 0 {
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, &stream.RefusedError{Field: "tls.cert", Err: fmt.Errorf("certificate and key: %w", err)}
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// refused tells reasons that do not go away from others.
+func refused(err error) error {
+	field := ""
+	var verify *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var header tls.RecordHeaderError
+	var closed *kgo.ErrFirstReadEOF
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		field, err = "sasl.password", errors.New("the broker does not accept the user with this password")
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		field = "sasl.mechanism"
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		field = "topics"
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		field = "group"
+	case errors.As(err, &verify):
+		field = "tls.ca"
+	case errors.As(err, &alert):
+		field = "tls.cert"
+	case errors.As(err, &header):
+		field, err = "tls", errors.New("the broker does not speak TLS at this address")
+	case errors.As(err, &closed):
+		return fmt.Errorf("the broker has closed the connection, as one does that needs tls or sasl: %w", err)
+	default:
+		return err
+	}
+	return &stream.RefusedError{Field: field, Err: err}
+}
+
+// missing asks which topics there are, and returns an error that names those that are
+// not. It makes none.
+func missing(ctx context.Context, client *kgo.Client, topics []string) error {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, topic := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return refused(err)
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case err == nil:
+		case isMissing(err):
+			errs = append(errs, fmt.Errorf("the topic %q does not exist", *t.Topic))
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			return &stream.RefusedError{Field: "topics", Err: fmt.Errorf("the user may not use the topic %q", *t.Topic)}
+		default:
+			errs = append(errs, fmt.Errorf("topic %q: %w", *t.Topic, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isMissing(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
+
+// A watcher logs when a client that was connected loses its brokers, as the client goes on
+// by itself: at first, and then each time the pause has doubled.
+type watcher struct {
+	*connector
+	mu struct {
+		sync.Mutex
+		begun  bool // the first connection was reported by whoever asked for it
+		pause  time.Duration
+		next   time.Time
+		failed bool
+	}
+}
+
+func (w *watcher) begin() {
+	w.mu.Lock()
+	w.mu.begun = true
+	w.mu.Unlock()
+}
+
+// OnBrokerConnect implements [kgo.HookBrokerConnect].
+func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	address, now := net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), w.clock.Now()
+	w.mu.Lock()
+	again := err == nil && w.mu.failed
+	warn := err != nil && w.mu.begun && !now.Before(w.mu.next) && !errors.Is(err, context.Canceled)
+	switch {
+	case err == nil:
+		w.mu.failed, w.mu.pause, w.mu.next = false, 0, time.Time{}
+	case warn:
+		w.mu.failed = true
+		w.mu.pause = min(max(2*w.mu.pause, time.Second), time.Minute)
+		w.mu.next = now.Add(w.mu.pause)
+	}
+	w.mu.Unlock()
+	if again {
+		w.log.Info("connected again", "broker", address)
+	}
+	if warn {
+		w.log.Warn("the broker cannot be reached, and is tried again", "broker", address, "error", err)
+	}
+}

@@ -1,0 +1,225 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func sinkDef() stream.Sink {
+	return stream.Sink{
+		Kind:    "kafka_sink",
+		Summary: "Writes messages to topics of Kafka.",
+		Doc:     sinkDoc,
+		Example: "- kind: kafka_sink\n  name: orders\n  brokers: ['127.0.0.1:9092']\n  topic: orders\n  key: ${self.body.customer}\n",
+		Config: clientFields(
+			schema.String("topic").Required().Doc("The topic, such as `orders` or `orders.${self.body.country}`."),
+			schema.String("key").Doc("The key of the message; without it, the field `key` of the payload."),
+			schema.String("partition").Doc("The number of the partition, such as `${self.partition}`. Without it, the key decides, in the way of the Java client; messages without a key go to any."),
+			schema.Enum("compression", "none", "gzip", "snappy", "lz4", "zstd").Default("snappy").Doc("How batches are compressed."),
+			schema.Bytes("max_message").Default("1MB").Range(1, 1<<30).Doc("The most bytes of a batch of the client, and so of a message. The topic must allow as many."),
+			schema.Bool("create").Default(false).Doc("Lets the brokers make topics that do not exist, if they do so."),
+		),
+		Texts: []string{"topic", "key", "partition"},
+		Keys:  []string{"topic", "partition", "offset"},
+		Open:  openSink,
+	}
+}
+
+const sinkDoc = `A message is written when all replicas that are in sync have it (` + "`acks: all`" + `), and the client writes it once, however often it tries (idempotent), as long as the process runs. What follows a failure may come twice.
+
+The client makes the batches by itself: what arrives while another one is on its way goes together. With ` + "`answer: receipt`" + ` the answer is ` + "`{topic, partition, offset}`" + `.
+
+The fields of a payload that ` + "`kafka_source`" + ` has made are known, so its message may be passed on as it is; ` + "`topic`, `partition` and `offset`" + ` of the payload count only where a field names them. A ` + "`body`" + ` of null is a message without a value, which deletes its key from a compacted topic.
+
+| error | status | |
+| --- | --- | --- |
+| ` + "`too_large`" + ` | 413 | larger than ` + "`max_message`" + `, or than the topic allows |
+| ` + "`refused`" + ` | 422 | the broker does not take the message |
+| ` + "`bad_partition`" + ` | 422 | ` + "`partition`" + ` is not the number of one |
+| ` + "`unknown_topic`" + ` | | the topic does not exist; the next attempt may find it |
+
+Transactions are not supported yet.
+`
+
+var compressions = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+// A sinkWriter writes records. The client connects again by itself.
+type sinkWriter struct {
+	connector
+	hasKey, hasPartition, receipts bool
+
+	client atomic.Pointer[kgo.Client]
+}
+
+func openSink(init *node.Init) (stream.Writer, error) {
+	c, err := newConnector(init)
+	if err != nil {
+		return nil, err
+	}
+	if c.config.String("topic") == "" {
+		return nil, c.config.Errorf("topic", diag.CodeMissingField, "is empty").WithHint("write the name of a topic")
+	}
+	return &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt"}, nil
+}
+
+// Connect implements [stream.Writer].
+func (w *sinkWriter) Connect(ctx context.Context) error {
+	opts := []kgo.Opt{
+		kgo.MaxBufferedRecords(int(max(w.config.Int("max_in_flight"), 1024))),
+		kgo.ProducerBatchMaxBytes(int32(w.config.Int("max_message"))),
+		kgo.BrokerMaxWriteBytes(int32(max(w.config.Int("max_message")+1<<20, 100<<20))),
+		kgo.ProducerBatchCompression(compressions[w.config.String("compression")]),
+		kgo.ProducerLinger(0), // what waits for the batch before makes the next one
+		kgo.UnknownTopicRetries(2),
+		kgo.RecordDeliveryTimeout(w.config.Duration("timeout")), kgo.AllowIdempotentProduceCancellation(),
+	}
+	if w.hasPartition {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	create, topic := w.config.Bool("create"), w.config.String("topic")
+	if create {
+		opts = append(opts, kgo.AllowAutoTopicCreation())
+	}
+	client, err := w.connect(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	if !create && !strings.Contains(topic, "${") {
+		if err := missing(ctx, client, []string{topic}); err != nil {
+			client.Close()
+			var refused *stream.RefusedError
+			if errors.As(err, &refused) {
+				refused.Field = "topic"
+			}
+			return err
+		}
+	}
+	if old := w.client.Swap(client); old != nil {
+		old.Close()
+	}
+	return nil
+}
+
+// Write implements [stream.Writer].
+func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
+	client := w.client.Load()
+	if client == nil {
+		for i := range records {
+			done(i, value.Null(), stream.ErrLost)
+		}
+		return
+	}
+	made := make([]kgo.Record, len(records))
+	for i := range records {
+		if err := w.record(&made[i], &records[i]); err != nil {
+			done(i, value.Null(), err)
+			continue
+		}
+		client.Produce(ctx, &made[i], func(rec *kgo.Record, err error) {
+			switch {
+			case err != nil:
+				done(i, value.Null(), failure(rec.Topic, err))
+			case w.receipts:
+				done(i, value.UniqueMap([]value.Field{
+					{Name: "topic", Value: value.String(rec.Topic)},
+					{Name: "partition", Value: value.Int(int64(rec.Partition))},
+					{Name: "offset", Value: value.Int(rec.Offset)},
+				}), nil)
+			default:
+				done(i, value.Null(), nil)
+			}
+		})
+	}
+}
+
+// record fills a record of the client.
+func (w *sinkWriter) record(to *kgo.Record, from *stream.Record) error {
+	to.Topic, to.Timestamp = from.Texts[0], from.Time
+	if to.Topic == "" {
+		return failed(errors.New("the topic is empty"), http.StatusUnprocessableEntity, "refused")
+	}
+	if !from.Body.IsNull() {
+		to.Value = from.Raw
+	}
+	switch {
+	case w.hasKey:
+		to.Key = []byte(from.Texts[1])
+	case from.HasKey:
+		to.Key = []byte(from.Key)
+	}
+	if w.hasPartition {
+		n, err := strconv.ParseInt(from.Texts[2], 10, 32)
+		if err != nil || n < 0 {
+			return failed(fmt.Errorf("partition: want the number of one, got %q", from.Texts[2]), http.StatusUnprocessableEntity, "bad_partition")
+		}
+		to.Partition = int32(n)
+	}
+	for name, v := range from.Header.Fields() {
+		if v.Kind() != value.KindList {
+			to.Headers = append(to.Headers, kgo.RecordHeader{Key: name, Value: headerBytes(v)})
+			continue
+		}
+		for _, e := range v.Elems() {
+			to.Headers = append(to.Headers, kgo.RecordHeader{Key: name, Value: headerBytes(e)})
+		}
+	}
+	return nil
+}
+
+func headerBytes(v value.Value) []byte {
+	if b, ok := v.AsBinary(); ok {
+		return b
+	}
+	if s, ok := v.AsString(); ok {
+		return []byte(s)
+	}
+	return []byte(v.String())
+}
+
+// failure is an error of the client as workflows see it.
+func failure(topic string, err error) error {
+	switch {
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return failed(fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err), http.StatusRequestEntityTooLarge, "too_large")
+	case isMissing(err):
+		return failed(fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), 0, "unknown_topic")
+	case errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
+		return failed(fmt.Errorf("topic %q: %w", topic, err), http.StatusUnprocessableEntity, "refused")
+	case strings.Contains(err.Error(), "invalid record partitioning choice"):
+		return failed(fmt.Errorf("the topic %q has no such partition: %w", topic, err), http.StatusUnprocessableEntity, "bad_partition")
+	case errors.Is(err, kgo.ErrClientClosed):
+		return fmt.Errorf("%w: %w", stream.ErrLost, err)
+	}
+	return fmt.Errorf("topic %q: %w", topic, err)
+}
+
+func failed(err error, status int, code string) error {
+	return &node.Error{Err: err, Status: status, Code: code}
+}
+
+// Close implements [stream.Writer].
+func (w *sinkWriter) Close(ctx context.Context) error {
+	client := w.client.Swap(nil)
+	if client == nil {
+		return nil
+	}
+	err := client.Flush(ctx)
+	client.Close()
+	return err
+}

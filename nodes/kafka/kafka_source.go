@@ -1,0 +1,232 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func sourceDef() stream.Source {
+	return stream.Source{
+		Kind:    "kafka_source",
+		Summary: "Starts a process for each message of topics of Kafka.",
+		Doc:     sourceDoc,
+		Example: "- kind: kafka_source\n  name: orders\n  brokers: ['127.0.0.1:9092']\n  topics: [orders]\n  group: shop\n  ports:\n    out:\n      - name: price\n        port: in\n\n" +
+			"- kind: snippet\n  name: price\n  language: cel\n  code: self.body\n",
+		Config: clientFields(
+			schema.Strings("topics").Required().Doc("The topics to read."),
+			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps how far each partition is. Without it, this node reads all partitions: see `checkpoint.file`."),
+			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where a partition begins that nothing is kept of: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
+		),
+		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderKey},
+		Open:   openSource,
+	}
+}
+
+const sourceDoc = `The payload has, apart from what every source gives, ` + "`topic`, `partition`, `offset` and `header`" + `. ` + "`id` is `topic/partition/offset`" + `. A message without a value has a ` + "`body`" + ` of null. A header that occurs several times is a list.
+
+**Group.** The positions are committed to Kafka. When a partition goes to another member, the processes of its messages that run have 30 seconds to end, and those that have not begun are left to that member. Partitions are assigned as cooperative-sticky: those that stay are read on meanwhile.
+
+**Without a group** the positions are kept in ` + "`checkpoint.file`" + `; without that one, too, every start begins at ` + "`start`" + `.
+
+**Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
+
+The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB. It connects again by itself; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+
+Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
+`
+
+// handOver is how long processes may run on whose partition another member gets. It is
+// half of the time that the group waits.
+const handOver = 30 * time.Second
+
+// A sourceReader reads the partitions of topics. The client connects again by itself, so
+// Read does not lose the connection.
+type sourceReader struct {
+	connector
+	topics []string
+	group  string
+	start  kgo.Offset
+	ahead  int32 // bytes of one fetch
+	resume map[string]map[int32]kgo.Offset
+
+	host   stream.Host
+	client *kgo.Client
+	warned map[string]time.Time // by error; owned by Read
+
+	mu struct {
+		sync.Mutex
+		reading bool                          // the messages that Read has returned last are with the runtime
+		closing bool                          // the runtime has settled what it will
+		lanes   map[partition]int32           // of those that were read
+		used    []bool                        // by lane
+		pending []stream.Message              // read, but past the room
+		commit  map[partition]kgo.EpochOffset // not yet accepted
+	}
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+func openSource(init *node.Init) (stream.Reader, error) {
+	c, err := newConnector(init)
+	if err != nil {
+		return nil, err
+	}
+	r := &sourceReader{connector: c, topics: c.config.Strings("topics"), group: c.config.String("group"), warned: map[string]time.Time{}}
+	r.mu.lanes, r.mu.commit = map[partition]int32{}, map[partition]kgo.EpochOffset{}
+	if len(r.topics) == 0 || slices.Contains(r.topics, "") {
+		return nil, c.config.Errorf("topics", diag.CodeMissingField, "has no name of a topic").WithHint("write one such as orders")
+	}
+	if r.group != "" && c.config.Group("checkpoint").Has("file") {
+		return nil, c.config.Group("checkpoint").Errorf("file", diag.CodeBadValue, "is not used with a group, whose positions are kept by Kafka").WithHint("remove group, or checkpoint.file")
+	}
+	switch text := c.config.String("start"); text {
+	case "first":
+		r.start = kgo.NewOffset().AtStart()
+	case "last":
+		r.start = kgo.NewOffset().AtEnd()
+	default:
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return nil, c.config.Errorf("start", diag.CodeBadValue, "is not a place to start at").WithHint("write first, last, or a time such as 2026-01-31T00:00:00Z")
+		}
+		r.start = kgo.NewOffset().AfterMilli(at.UnixMilli())
+	}
+	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20), 64<<10))
+	return r, nil
+}
+
+// Position implements [stream.Resumer].
+func (r *sourceReader) Position(m stream.Mark) (lane, position string) {
+	rec := m.Token.(*kgo.Record)
+	return rec.Topic + "/" + strconv.Itoa(int(rec.Partition)), strconv.FormatInt(rec.Offset+1, 10)
+}
+
+// Resume implements [stream.Resumer].
+func (r *sourceReader) Resume(positions map[string]string) error {
+	r.resume = map[string]map[int32]kgo.Offset{}
+	for lane, position := range positions {
+		slash := strings.LastIndexByte(lane, '/')
+		offset, err := strconv.ParseInt(position, 10, 64)
+		number, numberErr := strconv.ParseInt(lane[slash+1:], 10, 32)
+		if slash < 1 || err != nil || numberErr != nil || offset < 0 || number < 0 {
+			return fmt.Errorf("position %q of %q: want an offset, of topic/partition", position, lane)
+		}
+		topic := lane[:slash]
+		if !slices.Contains(r.topics, topic) {
+			continue // it was read once
+		}
+		if r.resume[topic] == nil {
+			r.resume[topic] = map[int32]kgo.Offset{}
+		}
+		r.resume[topic][int32(number)] = kgo.NewOffset().At(offset)
+	}
+	return nil
+}
+
+// Connect implements [stream.Reader].
+func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
+	r.host = h
+	opts := []kgo.Opt{
+		kgo.ConsumeTopics(r.topics...),
+		kgo.ConsumeStartOffset(r.start),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxBytes(r.ahead), kgo.FetchMaxPartitionBytes(min(r.ahead, 1<<20)),
+		kgo.FetchMaxWait(time.Second),
+		kgo.KeepRetryableFetchErrors(), // to say which topic is gone
+	}
+	if r.group != "" {
+		opts = append(opts, r.groupOptions()...)
+	} else if len(r.resume) > 0 {
+		opts = append(opts, kgo.ConsumePartitions(r.resume))
+	}
+	// Another client asks first: this one would be a member of the group immediately.
+	probe, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	err = missing(ctx, probe, r.topics)
+	probe.Close()
+	if err != nil {
+		return err
+	}
+	r.client, err = r.connect(ctx, opts...)
+	return err
+}
+
+// Settle implements [stream.Reader].
+func (r *sourceReader) Settle(ctx context.Context, s stream.Settled) error {
+	if r.group == "" {
+		return nil
+	}
+	r.mark(s.Marks)
+	return r.commit(ctx)
+}
+
+// Fields implements [stream.Reader].
+func (r *sourceReader) Fields(m *stream.Message, b *value.MapBuilder) {
+	rec := m.Token.(*kgo.Record)
+	b.Set("id", value.String(rec.Topic+"/"+strconv.Itoa(int(rec.Partition))+"/"+strconv.FormatInt(rec.Offset, 10)))
+	b.Set("topic", value.String(rec.Topic))
+	b.Set("partition", value.Int(int64(rec.Partition)))
+	b.Set("offset", value.Int(rec.Offset))
+	if len(rec.Headers) > 0 {
+		b.Set("header", header(rec.Headers))
+	}
+}
+
+// header is a map of texts, with lists where a name occurs several times. What is not
+// UTF-8 is binary.
+func header(headers []kgo.RecordHeader) value.Value {
+	var names []string
+	values := map[string][]value.Value{}
+	for _, h := range headers {
+		if values[h.Key] == nil {
+			names = append(names, h.Key)
+		}
+		v := value.Binary(h.Value)
+		if utf8.Valid(h.Value) {
+			v = value.String(string(h.Value))
+		}
+		values[h.Key] = append(values[h.Key], v)
+	}
+	fields := make([]value.Field, len(names))
+	for i, name := range names {
+		fields[i] = value.Field{Name: name, Value: values[name][0]}
+		if len(values[name]) > 1 {
+			fields[i].Value = value.List(values[name]...)
+		}
+	}
+	return value.UniqueMap(fields)
+}
+
+// Close implements [stream.Reader]. Leaving the group calls revoked, with the last commit.
+func (r *sourceReader) Close(ctx context.Context) error {
+	if r.client == nil {
+		return nil
+	}
+	r.mu.Lock()
+	r.mu.closing = true
+	r.mu.Unlock()
+	r.client.AllowRebalance()
+	err := r.client.LeaveGroupContext(ctx)
+	r.client.Close()
+	return err
+}

@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// Read implements [stream.Reader]. The group waits with a new assignment from when a
+// message is taken from the client until the next call, by when the runtime has it.
+func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	r.mu.Lock()
+	r.mu.reading = true
+	held := len(r.mu.pending) > 0
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.mu.reading = false
+		r.mu.Unlock()
+	}()
+	for {
+		r.client.AllowRebalance()
+		if held { // an empty poll holds the group
+			ended, end := context.WithCancel(ctx)
+			end()
+			r.client.PollRecords(ended, 1)
+		} else {
+			fetches := r.client.PollRecords(ctx, max(room.Messages, 1))
+			if err := ctx.Err(); err != nil {
+				r.keep(fetches)
+				return nil, context.Cause(ctx)
+			}
+			if fetches.IsClientClosed() {
+				return nil, fmt.Errorf("%w: %w", stream.ErrLost, kgo.ErrClientClosed)
+			}
+			fetches.EachError(r.warn)
+			r.keep(fetches)
+		}
+		if taken := r.take(room); len(taken) > 0 {
+			return taken, nil
+		}
+		held = false
+	}
+}
+
+// keep makes messages of records.
+func (r *sourceReader) keep(fetches kgo.Fetches) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		if len(f.Records) == 0 {
+			return
+		}
+		p := partition{f.Topic, f.Partition}
+		lane, ok := r.mu.lanes[p]
+		if !ok {
+			lane = int32(max(slices.Index(r.mu.used, false), 0))
+			if len(r.mu.used) == 0 || r.mu.used[lane] {
+				lane, r.mu.used = int32(len(r.mu.used)), append(r.mu.used, false)
+			}
+			r.mu.used[lane], r.mu.lanes[p] = true, lane
+		}
+		for _, rec := range f.Records {
+			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: string(rec.Key), Time: rec.Timestamp, Lane: lane, Offset: rec.Offset, Token: rec})
+		}
+	})
+}
+
+// take takes what there is room for, and at least one message.
+func (r *sourceReader) take(room stream.Room) []stream.Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, size := 0, int64(0)
+	for n < min(len(r.mu.pending), max(room.Messages, 1)) && (n == 0 || size < room.Bytes) {
+		size += int64(len(r.mu.pending[n].Raw))
+		n++
+	}
+	taken := r.mu.pending[:n:n]
+	if r.mu.pending = r.mu.pending[n:]; len(r.mu.pending) == 0 {
+		r.mu.pending = nil
+	}
+	return taken
+}
+
+// warn logs an error of reading, the same one once a minute.
+func (r *sourceReader) warn(topic string, number int32, err error) {
+	if isMissing(err) {
+		err = fmt.Errorf("the topic does not exist any more: %w", err)
+	} else if kerr.IsRetriable(err) {
+		return // as a broker that has moved
+	}
+	now, key := r.clock.Now(), topic+" "+err.Error()
+	if now.Sub(r.warned[key]) < time.Minute {
+		return
+	}
+	maps.DeleteFunc(r.warned, func(_ string, at time.Time) bool { return now.Sub(at) >= time.Minute })
+	r.warned[key] = now
+	r.log.Warn("reading a topic fails, and goes on", "topic", topic, "partition", number, "error", err)
+}
