@@ -1,6 +1,7 @@
 // Package data holds the kinds that keep data in databases.
 //
-// [Defs] lists them; sql.go has the kind sql. statement.go takes the text of a
+// [Defs] lists them; sql.go has the kind sql, sql_source.go and sql_sink.go those of
+// streams, with rows_write.go for statements of many rows. statement.go takes the text of a
 // statement apart, pool.go keeps the connections, transaction.go the transaction of a
 // process. sqlite.go, postgres.go, mysql.go and internal.go are the drivers: each makes
 // a conn. The package must not know how processes are run.
@@ -12,4 +13,6 @@ import (
 )
 
 // Defs returns the kinds of the package, freshly made.
-func Defs(stream.Options) []*node.Def { return []*node.Def{sqlDef()} }
+func Defs(o stream.Options) []*node.Def {
+	return []*node.Def{sqlDef(), sourceDef().Def(o), sinkDef().Def(o)}
+}

@@ -133,20 +133,9 @@ func newSQL(init *node.Init) (node.Node, error) {
 		n.driver, n.key, n.maxConns = &internalDriver{init.System}, fmt.Sprintf("sql internal %p", init.System), 1
 		return n, nil
 	}
-	if source == "" {
-		return nil, c.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[name])
-	}
 	var err error
-	switch name {
-	case "sqlite":
-		n.driver, err = newSQLite(source, n.timeout)
-	case "postgres":
-		n.driver, err = newPostgres(source)
-	case "mysql":
-		n.driver, err = newMySQL(source, n.connect)
-	}
-	if err != nil { // may quote the source, which is secret
-		return nil, c.Errorf("source", diag.CodeBadValue, "is not one of %s", name).WithHint("write one such as %s", exampleSources[name])
+	if n.driver, err = openDriver(c, n.timeout, n.connect); err != nil {
+		return nil, err
 	}
 	if text := c.String("isolation"); text != "" {
 		var ok bool
@@ -156,6 +145,26 @@ func newSQL(init *node.Init) (node.Node, error) {
 		}
 	}
 	return n, nil
+}
+
+// openDriver makes the driver that a config names, for the database that it names.
+func openDriver(c schema.Config, timeout, connect time.Duration) (d dbDriver, err error) {
+	name, source := c.String("driver"), c.String("source")
+	if source == "" {
+		return nil, c.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[name])
+	}
+	switch name {
+	case "sqlite":
+		d, err = newSQLite(source, timeout)
+	case "postgres":
+		d, err = newPostgres(source)
+	case "mysql":
+		d, err = newMySQL(source, connect)
+	}
+	if err != nil { // may quote the source, which is secret
+		return nil, c.Errorf("source", diag.CodeBadValue, "is not one of %s", name).WithHint("write one such as %s", exampleSources[name])
+	}
+	return d, nil
 }
 
 var exampleSources = map[string]string{

@@ -1,0 +1,226 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func sinkDef() stream.Sink {
+	return stream.Sink{
+		Kind:    "sql_sink",
+		Summary: "Writes rows into a table of SQLite, PostgreSQL or MySQL, many at a time.",
+		Doc:     sinkDoc,
+		Example: "- kind: snippet\n  name: total\n  language: cel\n  code: '{\"id\": self.id, \"total\": self.price * self.n}'\n  ports:\n    out:\n      - name: totals\n        port: in\n\n" +
+			"- kind: sql_sink\n  name: totals\n  driver: sqlite\n  source: ':memory:'\n  table: totals\n  mode: upsert\n  keys: [id]\n",
+		Config: streamFields(
+			schema.String("table").Required().Doc("The table, such as `orders` or `shop.orders`, in the letters that the database has."),
+			schema.Enum("mode", modeInsert, modeUpsert, modeCopy).Default(modeInsert).Doc("`insert` adds rows, `upsert` changes those whose keys are there, and `copy` adds them as `COPY` of PostgreSQL does, which is the fastest."),
+			schema.Strings("columns").Doc("The columns to write; a body without one of them writes NULL, and its other fields are left out. Without it, each body writes its own fields."),
+			schema.Strings("keys").Doc("The columns that tell rows apart, for `upsert`. The table has a unique index on them."),
+		),
+		Batches: true,
+		Raw:     true,
+		Open:    openSink,
+	}
+}
+
+const sinkDoc = `The body of a message is a map: a field for each column. What the types of columns accept, and how values become theirs, is as for the arguments of ` + "`sql`" + `.
+
+**Batches.** The rows of a batch are written together: by one ` + "`INSERT`" + ` of up to 512 rows after the other in a transaction, or by one ` + "`COPY`" + `. Without ` + "`columns`" + `, bodies with other fields, or with the same in another order, make a new transaction. A batch that the database refuses for what is in it is written again in halves, until the rows that it refuses are alone; only they fail, and the others are written.
+
+**Twice.** A row whose message comes again, after a failure, is added again by ` + "`insert` and `copy`" + `, unless a unique index refuses it; with ` + "`upsert`" + ` it stays one row. Of the rows of a batch with equal keys the last one counts.
+
+The errors are those of ` + "`sql`" + `; texts and numbers that do not fit their column have the code ` + "`data`" + ` and status 422. What is wrong with the connection, and what another transaction has caused, fails the whole batch.
+`
+
+// streamFields are the fields of sources and sinks, in front of their own.
+func streamFields(own ...*schema.Field) schema.Object {
+	return schema.Fields(append([]*schema.Field{
+		schema.Enum("driver", "sqlite", "postgres", "mysql").Required().Doc("The database. `mysql` is for MariaDB, too."),
+		schema.String("source").Required().Secret().Doc("Where the database is, as for `sql`."),
+	}, own...)...)
+}
+
+// A sinkWriter writes rows. Its pool has one connection.
+type sinkWriter struct {
+	pool    *pool
+	columns []string
+	check   string // a statement that tells whether there is such a table
+	table   tableWriter
+}
+
+func openSink(init *node.Init) (stream.Writer, error) {
+	c := init.Config
+	timeout := c.Duration("timeout")
+	driver, err := openDriver(c, timeout, timeout)
+	if err != nil {
+		return nil, err
+	}
+	name := c.String("driver")
+	w := &sinkWriter{
+		columns: c.Strings("columns"), pool: newPool(driver, 1, init.Clock, init.Log),
+		table: tableWriter{driver: name, table: quote(name, c.String("table")), mode: c.String("mode"), keys: c.Strings("keys"), texts: map[string]*statement{}},
+	}
+	switch {
+	case w.table.mode == modeCopy && name != "postgres":
+		return nil, c.Errorf("mode", diag.CodeBadValue, "copy is for postgres").WithHint("write insert")
+	case w.table.mode == modeUpsert && len(w.table.keys) == 0:
+		return nil, c.Errorf("keys", diag.CodeMissingField, "is missing, which upsert needs").WithHint("write the columns of the primary key")
+	case w.table.mode != modeUpsert && len(w.table.keys) > 0:
+		return nil, c.Errorf("keys", diag.CodeBadValue, "is for upsert").WithHint("write mode: upsert, or remove keys")
+	}
+	for i, column := range w.columns {
+		if slices.Contains(w.columns[:i], column) {
+			return nil, c.Errorf("columns", diag.CodeBadValue, "names %q twice", column)
+		}
+	}
+	for _, key := range w.table.keys {
+		if len(w.columns) > 0 && !slices.Contains(w.columns, key) {
+			return nil, c.Errorf("keys", diag.CodeBadValue, "names %q, which columns do not have", key).WithHint("add it to columns")
+		}
+	}
+	names := "*"
+	if len(w.columns) > 0 {
+		names = w.table.names(w.columns)
+	}
+	w.check = "SELECT " + names + " FROM " + w.table.table + " WHERE 1 = 0"
+	return w, nil
+}
+
+// Connect implements [stream.Writer].
+func (w *sinkWriter) Connect(ctx context.Context) error {
+	return w.pool.reach(ctx, w.check)
+}
+
+// reach returns when a statement that reads has worked. A reason that will not go away is
+// a [*stream.RefusedError].
+func (p *pool) reach(ctx context.Context, text string) error {
+	c, err := p.acquire(ctx)
+	if err != nil {
+		var fatal *fatalError
+		if errors.As(err, &fatal) {
+			return &stream.RefusedError{Field: "source", Err: err}
+		}
+		return p.failed(ctx, err)
+	}
+	defer p.release(c)
+	if err := c.run(ctx, &statement{text: text, rows: true}, [][]value.Value{nil}, new(result)); err != nil {
+		return p.failed(ctx, err)
+	}
+	return nil
+}
+
+// Write implements [stream.Writer]. It returns when the rows are written.
+func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
+	var b rowBatch
+	flush := func() {
+		if len(b.rows) > 0 {
+			w.write(ctx, b, done)
+		}
+	}
+	for i := range records {
+		body := records[i].Body
+		switch {
+		case body.Kind() != value.KindMap:
+			done(i, value.Null(), badQuery("want a map with a field for each column, got %s", what(body)))
+			continue
+		case len(w.columns) > 0:
+			b.columns = w.columns
+		case body.Len() == 0:
+			done(i, value.Null(), badQuery("the body has no fields"))
+			continue
+		case !b.fits(body):
+			flush()
+			b = rowBatch{}
+			for name := range body.Fields() {
+				b.columns = append(b.columns, name)
+			}
+		}
+		b.at = append(b.at, i)
+		row := make([]value.Value, len(b.columns))
+		for j, name := range b.columns {
+			row[j], _ = body.Get(name)
+		}
+		b.rows = append(b.rows, row)
+	}
+	flush()
+}
+
+// A rowBatch is rows of the same columns.
+type rowBatch struct {
+	columns []string
+	rows    [][]value.Value
+	at      []int // the record of each row
+}
+
+// fits reports whether the fields of a map are the columns, in order.
+func (b *rowBatch) fits(body value.Value) bool {
+	if body.Len() != len(b.columns) {
+		return false
+	}
+	i := 0
+	for name := range body.Fields() {
+		if b.columns[i] != name {
+			return false
+		}
+		i++
+	}
+	return true
+}
+
+// write writes rows, and those that are refused in halves.
+func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, receipt value.Value, err error)) {
+	err := w.attempt(ctx, b)
+	if n := len(b.rows); n > 1 && err != nil && ctx.Err() == nil && ofRow(err) {
+		w.write(ctx, rowBatch{b.columns, b.rows[:n/2], b.at[:n/2]}, done)
+		w.write(ctx, rowBatch{b.columns, b.rows[n/2:], b.at[n/2:]}, done)
+		return
+	}
+	for _, i := range b.at {
+		done(i, value.Null(), err)
+	}
+}
+
+func (w *sinkWriter) attempt(ctx context.Context, b rowBatch) error {
+	c, err := w.pool.acquire(ctx)
+	if err != nil {
+		return lost(w.pool.failed(ctx, err))
+	}
+	defer w.pool.release(c)
+	if err = w.table.write(ctx, c, b.columns, b.rows); err == nil {
+		return nil
+	}
+	wrong := ofRow(err)
+	err = w.pool.failed(ctx, err)
+	if e := node.Describe(err); wrong && e.Status == 0 {
+		described := *e
+		described.Status, described.Code = http.StatusUnprocessableEntity, codeData
+		return &described
+	}
+	if c.state() == stateLost && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", stream.ErrLost, err)
+	}
+	return lost(err)
+}
+
+const codeData = "data"
+
+// lost marks an error of a connection.
+func lost(err error) error {
+	if node.Describe(err).Code == codeConnection {
+		return fmt.Errorf("%w: %w", stream.ErrLost, err)
+	}
+	return err
+}
+
+// Close implements [stream.Writer].
+func (w *sinkWriter) Close(context.Context) error { return w.pool.Close() }
