@@ -179,8 +179,8 @@ func (b *rowBatch) fits(body value.Value) bool {
 
 // write writes rows, and those that are refused in halves.
 func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, receipt value.Value, err error)) {
-	err := w.attempt(ctx, b)
-	if n := len(b.rows); n > 1 && err != nil && ctx.Err() == nil && ofRow(err) {
+	rows, err := w.attempt(ctx, b)
+	if n := len(b.rows); n > 1 && rows && ctx.Err() == nil {
 		w.write(ctx, rowBatch{b.columns, b.rows[:n/2], b.at[:n/2]}, done)
 		w.write(ctx, rowBatch{b.columns, b.rows[n/2:], b.at[n/2:]}, done)
 		return
@@ -190,26 +190,27 @@ func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, rec
 	}
 }
 
-func (w *sinkWriter) attempt(ctx context.Context, b rowBatch) error {
+// attempt writes rows once. rows reports that what is in them may be why it failed.
+func (w *sinkWriter) attempt(ctx context.Context, b rowBatch) (rows bool, err error) {
 	c, err := w.pool.acquire(ctx)
 	if err != nil {
-		return lost(w.pool.failed(ctx, err))
+		return false, lost(w.pool.failed(ctx, err))
 	}
 	defer w.pool.release(c)
 	if err = w.table.write(ctx, c, b.columns, b.rows); err == nil {
-		return nil
+		return false, nil
 	}
-	wrong := ofRow(err)
+	rows = ofRow(err)
 	err = w.pool.failed(ctx, err)
-	if e := node.Describe(err); wrong && e.Status == 0 {
+	switch e := node.Describe(err); {
+	case rows && e.Status == 0:
 		described := *e
 		described.Status, described.Code = http.StatusUnprocessableEntity, codeData
-		return &described
+		return true, &described
+	case c.state() == stateLost && ctx.Err() == nil:
+		return false, fmt.Errorf("%w: %w", stream.ErrLost, err)
 	}
-	if c.state() == stateLost && ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", stream.ErrLost, err)
-	}
-	return lost(err)
+	return rows, lost(err)
 }
 
 const codeData = "data"

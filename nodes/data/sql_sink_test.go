@@ -1,0 +1,187 @@
+package data_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// sink is a spec of a sql_sink on a database.
+func (d database) sink(name string, fields ...string) string {
+	return fmt.Sprintf("- {kind: sql_sink, name: %s, driver: %s, source: '%s'%s}\n", name, d.driver, d.source, strings.Join(append([]string{""}, fields...), ", "))
+}
+
+// TestSinkModes writes rows in each mode to each database.
+func TestSinkModes(t *testing.T) {
+	onEach(t, func(t *testing.T, d database) {
+		modes := []string{"insert", "upsert, keys: [id]"}
+		if d.driver == "postgres" {
+			modes = append(modes, "copy")
+		}
+		for _, mode := range modes {
+			e := engine(t, d.node("n")+d.sink("sink", "table: item", "mode: "+mode))
+			must(t, e, "n", "DROP TABLE IF EXISTS item", "CREATE TABLE item (id INTEGER PRIMARY KEY, name VARCHAR(200) DEFAULT 'none', n DOUBLE PRECISION)")
+			f := func(in, want string) {
+				t.Helper()
+				if got := send(t, e, "sink", json(t, in)); !strings.HasPrefix(got, want) {
+					t.Errorf("%s: %s: got %s, want %s", mode, in, got, want)
+				}
+			}
+			f(`{"id": 1, "name": "a\tb\\n\nc", "n": 1.5}`, "null")
+			f(`{"body": {"id": 2, "name": "b"}}`, "null")
+			f(`[{"id": 3}, {"body": {"id": 4, "n": null}}]`, "null")
+			f(`"text"`, "error: want a map with a field for each column, got a string [bad_query]")
+			f(`{}`, "error: the body has no fields")
+			f(`{"id": 5, "no_such": 1}`, "error: ")
+			f(`{"id": 5, "n": "text"}`, map[bool]string{true: "null", false: "error: "}[d.driver == "sqlite"])
+			got := send(t, e, "n", value.String("SELECT id, name, n FROM item WHERE id < 5 ORDER BY id"))
+			want := `[{"id":1,"name":"a\tb\\n\nc","n":1.5},{"id":2,"name":"b","n":null},{"id":3,"name":"none","n":null},{"id":4,"name":"none","n":null}]`
+			if got != want {
+				t.Errorf("%s: got  %s\nwant %s", mode, got, want)
+			}
+			if mode == "insert" || mode == "copy" {
+				f(`{"id": 1, "name": "z"}`, "error: ")
+				continue
+			}
+			f(`[{"id": 1, "name": "x"}, {"id": 1, "name": "y"}, {"id": 6, "name": "six"}]`, "null")
+			f(`{"id": 6}`, "null") // the key alone
+			got = send(t, e, "n", value.String("SELECT id, name, n FROM item WHERE id IN (1, 6) ORDER BY id"))
+			if want := `[{"id":1,"name":"y","n":1.5},{"id":6,"name":"six","n":null}]`; got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		}
+	})
+}
+
+// TestSinkColumns writes the columns that are named, with NULL for what is missing.
+func TestSinkColumns(t *testing.T) {
+	onEach(t, func(t *testing.T, d database) {
+		e := engine(t, d.node("n")+d.sink("sink", "table: wide", "columns: [b, a]"))
+		must(t, e, "n", "DROP TABLE IF EXISTS wide", "CREATE TABLE wide (a VARCHAR(20), b VARCHAR(20), c VARCHAR(20) DEFAULT 'c')")
+		for _, in := range []string{`{"a": "1", "b": "2", "c": "3", "d": "4"}`, `{"b": "5"}`, `{}`} {
+			if got := send(t, e, "sink", json(t, in)); got != "null" {
+				t.Errorf("%s: got %s", in, got)
+			}
+		}
+		got := send(t, e, "n", value.String("SELECT a, b, c FROM wide"))
+		if want := `[{"a":"1","b":"2","c":"c"},{"a":null,"b":"5","c":"c"},{"a":null,"b":null,"c":"c"}]`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+// TestSinkHalves finds the rows that a database refuses among many.
+func TestSinkHalves(t *testing.T) {
+	onEach(t, func(t *testing.T, d database) {
+		modes := []string{"insert", "upsert, keys: [id]"}
+		if d.driver == "postgres" {
+			modes = append(modes, "copy")
+		}
+		for _, mode := range modes {
+			e := engine(t, d.node("n")+d.sink("sink", "table: strict", "batch: {count: 1000, linger: 50ms}", "mode: "+mode))
+			must(t, e, "n", "DROP TABLE IF EXISTS strict", "CREATE TABLE strict (id INTEGER PRIMARY KEY, name VARCHAR(10) NOT NULL)")
+			var refused atomic.Int64
+			var all sync.WaitGroup
+			for i := range 1000 {
+				all.Go(func() {
+					bad := i == 17 || i == 990
+					name := value.String("ok")
+					if bad {
+						name = value.Null()
+					}
+					_, _, err := e.Run(t.Context(), "sink", value.Map(value.Field{Name: "id", Value: value.Int(int64(i))}, value.Field{Name: "name", Value: name}))
+					switch {
+					case (err != nil) != bad:
+						t.Errorf("%s: row %d: got error %v", mode, i, err)
+					case err != nil && node.Describe(err).Code == "not_null":
+						refused.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			got := send(t, e, "n", value.String("SELECT count(*) AS n FROM strict"))
+			if refused.Load() != 2 || got != `[{"n":998}]` {
+				t.Errorf("%s: %d refused, and %s rows written; want 2 and 998", mode, refused.Load(), got)
+			}
+		}
+	})
+}
+
+// TestSinkTypes copies values into columns of PostgreSQL as arguments would go there.
+func TestSinkTypes(t *testing.T) {
+	d := postgres(t)
+	e := engine(t, d.node("n")+d.sink("sink", "table: typed", "mode: copy"))
+	must(t, e, "n", "DROP TABLE IF EXISTS typed", "CREATE TABLE typed (a int[], b jsonb, c timestamptz, d numeric, e bool, f bytea, g text, h int)")
+	in := `{"a": [1, null, 3], "b": {"x": ["a\tb", "\\"]}, "c": "2024-02-29T10:00:00Z", "d": "12345678901234567890.5", "e": true, "g": "\\N", "h": 5.0}`
+	if got := send(t, e, "sink", json(t, in).With("f", value.Binary([]byte{0, '\\', '\n'}))); got != "null" {
+		t.Fatal(got)
+	}
+	got := send(t, e, "n", value.String("SELECT * FROM typed"))
+	if want := `[{"a":[1,null,3],"b":{"x":["a\tb","\\"]},"c":"2024-02-29T10:00:00Z","d":"12345678901234567890.5","e":true,"f":"AFwK","g":"\\N","h":5}]`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for in, want := range map[string]string{
+		`{"h": "x"}`:         "invalid input syntax for type integer: \"x\" (SQLSTATE 22P02) [data]",
+		`{"h": 99999999999}`: "is out of range for type integer (SQLSTATE 22003) [data]",
+		`{"g": "a\u0000b"}`:  "invalid byte sequence for encoding \"UTF8\": 0x00 (SQLSTATE 22021) [data]",
+	} {
+		if got := send(t, e, "sink", json(t, in)); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestSinkLostConnection goes on when the server has ended the connection.
+func TestSinkLostConnection(t *testing.T) {
+	d := postgres(t)
+	source := strings.Replace(d.source, "?", "?application_name=lost_sink&", 1)
+	e := engine(t, d.node("n")+database{d.driver, source}.sink("sink", "table: lossy", "mode: copy"))
+	must(t, e, "n", "DROP TABLE IF EXISTS lossy", "CREATE TABLE lossy (id int)")
+	if got := send(t, e, "sink", json(t, `{"id": 1}`)); got != "null" {
+		t.Fatal(got)
+	}
+	must(t, e, "n", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lost_sink'")
+	if got := send(t, e, "sink", json(t, `{"id": 2}`)); got != "null" && !strings.HasSuffix(got, "[lost]") {
+		t.Errorf("got %s", got)
+	}
+	if got := send(t, e, "sink", json(t, `{"id": 3}`)); got != "null" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSinkMistakes reports what cannot be, at its field and without the source.
+func TestSinkMistakes(t *testing.T) {
+	f := func(fields, want string) {
+		t.Helper()
+		list := check(t, "- {kind: sql_sink, name: sink, table: t, "+fields+"}\n")
+		if !strings.Contains(list, want) || strings.Contains(list, "s3cret") {
+			t.Errorf("%s: got %s, want %s", fields, list, want)
+		}
+	}
+	f("driver: sqlite, source: ':memory:', mode: copy", "mode: copy is for postgres")
+	f("driver: sqlite, source: ':memory:', mode: upsert", "keys: is missing")
+	f("driver: sqlite, source: ':memory:', keys: [a]", "keys: is for upsert")
+	f("driver: sqlite, source: ':memory:', mode: upsert, keys: [a], columns: [b]", "keys: names \"a\"")
+	f("driver: sqlite, source: ':memory:', columns: [b, b]", "columns: names \"b\" twice")
+	f("driver: postgres, source: 'postgres://u:s3cret@[', mode: copy", "source: is not one of postgres")
+}
+
+// check returns what is wrong with a document.
+func check(tb testing.TB, doc string) string {
+	tb.Helper()
+	e, err := uniflow.New(uniflow.Options{Kinds: std.Defs("")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer e.Shutdown(tb.Context())
+	list, err := e.Apply(tb.Context(), uniflow.Source{Documents: []spec.Document{{File: "w.yaml", Data: []byte(doc)}}})
+	return fmt.Sprint(list, err)
+}
