@@ -1,0 +1,267 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// A connection is one connection to a server, for all nodes of all generations that name
+// it in the same way and only send: sinks, requests and buckets. Its goroutine connects,
+// and connects again. Any goroutine may call its methods.
+type connection struct {
+	settings *settings
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+	kick     chan struct{} // has one if the next attempt is to be made now
+
+	mu struct {
+		sync.Mutex
+		conn    *nats.Conn // nil while there is none
+		err     error      // of the last attempt, if there is no conn
+		outcome chan struct{}
+		inbox   string // of conn, without the number of the request
+		open    map[string]*request
+		last    uint64 // number of a request
+	}
+}
+
+// A request waits for one answer.
+type request struct {
+	subject string
+	done    func(*nats.Msg, error) // must not block
+}
+
+// How long a connection waits between attempts; a user who waits ends the pause.
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 5 * time.Second
+)
+
+// acquire returns the connection of the settings. It may still be connecting.
+func (s *settings) acquire(pool *node.Pool) (*connection, func() error, error) {
+	return node.Acquire(pool, s.poolKey(), func() (*connection, error) {
+		ctx, stop := context.WithCancel(context.Background())
+		c := &connection{settings: s, stop: stop, kick: make(chan struct{}, 1)}
+		c.mu.outcome = make(chan struct{})
+		c.mu.open = make(map[string]*request)
+		c.work.Go(func() { c.keep(ctx) })
+		return c, nil
+	})
+}
+
+// Close disconnects. What is sent is flushed before; requests without an answer fail.
+func (c *connection) Close() error {
+	c.stop()
+	c.work.Wait()
+	return nil
+}
+
+// keep connects, and again when the connection has ended, until ctx ends.
+func (c *connection) keep(ctx context.Context) {
+	for pause := firstPause; ctx.Err() == nil; {
+		ended := make(chan struct{})
+		conn, inbox, err := c.connect(ctx, ended)
+		c.mu.Lock()
+		c.mu.conn, c.mu.inbox, c.mu.err = conn, inbox, err
+		close(c.mu.outcome)
+		c.mu.outcome = make(chan struct{})
+		c.mu.Unlock()
+		if err == nil {
+			pause = firstPause
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				conn.Close()
+			}
+			c.lose(conn)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+			pause = min(2*pause, longPause)
+		case <-c.kick:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// connect makes a connection, and the subscription for the answers. ended is closed when
+// the connection has ended.
+func (c *connection) connect(ctx context.Context, ended chan struct{}) (conn *nats.Conn, inbox string, err error) {
+	conn, err = c.settings.dial(ctx, func() { close(ended) }, c.refused)
+	if err != nil {
+		return nil, "", err
+	}
+	inbox = conn.NewInbox() + "."
+	if _, err = conn.Subscribe(inbox+"*", c.answer); err != nil {
+		conn.Close()
+		return nil, "", err
+	}
+	return conn, inbox, nil
+}
+
+// lose fails what waits for an answer of a connection that has ended.
+func (c *connection) lose(conn *nats.Conn) {
+	reason := conn.LastError()
+	if reason == nil {
+		reason = nats.ErrConnectionClosed
+	}
+	err := fmt.Errorf("%s: %w: %w", strings.Join(c.settings.urls, ", "), stream.ErrLost, reason)
+	c.mu.Lock()
+	c.mu.conn, c.mu.err = nil, err
+	open := c.mu.open
+	c.mu.open = make(map[string]*request)
+	c.mu.Unlock()
+	for _, r := range open {
+		r.done(nil, err)
+	}
+}
+
+// live returns the connection. If there is none, it waits for the outcome of an attempt,
+// which is made now.
+func (c *connection) live(ctx context.Context) (*nats.Conn, error) {
+	c.mu.Lock()
+	conn, outcome := c.mu.conn, c.mu.outcome
+	c.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	select {
+	case c.kick <- struct{}{}:
+	default: // there is one already
+	}
+	select {
+	case <-outcome:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%s: %w", strings.Join(c.settings.urls, ", "), context.Cause(ctx))
+	}
+	return c.now()
+}
+
+// now returns the connection, or why there is none.
+func (c *connection) now() (*nats.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.conn == nil && c.mu.err == nil {
+		return nil, fmt.Errorf("%s: %w: not connected yet", strings.Join(c.settings.urls, ", "), stream.ErrLost)
+	}
+	return c.mu.conn, c.mu.err
+}
+
+// request sends a message, whose field Reply it sets, and returns. done gets the answer,
+// once, unless the error is not nil. The result ends the request early.
+func (c *connection) request(m *nats.Msg, done func(*nats.Msg, error)) (end func(error), err error) {
+	c.mu.Lock()
+	conn := c.mu.conn
+	if conn == nil {
+		c.mu.Unlock()
+		_, err := c.now()
+		return nil, lostError(err)
+	}
+	c.mu.last++
+	id := strconv.FormatUint(c.mu.last, 36)
+	c.mu.open[id] = &request{m.Subject, done}
+	m.Reply = c.mu.inbox + id
+	c.mu.Unlock()
+	if err := conn.PublishMsg(m); err != nil {
+		if c.take(id) == nil {
+			return func(error) {}, nil // the connection has ended meanwhile, and done knows
+		}
+		return nil, publishError(err)
+	}
+	return func(err error) {
+		if r := c.take(id); r != nil {
+			r.done(nil, err)
+		}
+	}, nil
+}
+
+// take removes a request that waits; nil if it does not any more.
+func (c *connection) take(id string) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.mu.open[id]
+	delete(c.mu.open, id)
+	return r
+}
+
+// answer is called for each message to the inbox, one after the other.
+func (c *connection) answer(m *nats.Msg) {
+	r := c.take(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
+	switch {
+	case r == nil: // it came too late
+	case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+		r.done(nil, nats.ErrNoResponders)
+	default:
+		r.done(m, nil)
+	}
+}
+
+// refused fails the requests to a subject that the user must not publish to: the server
+// does not say which message it was.
+func (c *connection) refused(err error) {
+	subject := deniedSubject(err)
+	if subject == "" {
+		return
+	}
+	var denied []*request
+	c.mu.Lock()
+	for id, r := range c.mu.open {
+		if r.subject == subject {
+			denied = append(denied, r)
+			delete(c.mu.open, id)
+		}
+	}
+	c.mu.Unlock()
+	for _, r := range denied {
+		r.done(nil, denial(subject))
+	}
+}
+
+var deniedPattern = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]*)"`)
+
+// deniedSubject returns the subject of an error that says that it must not be published
+// to; empty for other errors.
+func deniedSubject(err error) string {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return ""
+	}
+	if found := deniedPattern.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+func denial(subject string) error {
+	return &node.Error{Err: fmt.Errorf("the user must not publish to %q", subject), Status: 403}
+}
+
+// publishError returns an error of the library as workflows see it.
+func publishError(err error) error {
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &node.Error{Err: errors.New("the message is larger than the server takes"), Status: 413}
+	case errors.Is(err, nats.ErrBadSubject):
+		return &node.Error{Err: errors.New("not a subject"), Status: 400}
+	}
+	return lostError(err)
+}
+
+func lostError(err error) error {
+	if errors.Is(err, stream.ErrLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", stream.ErrLost, err)
+}

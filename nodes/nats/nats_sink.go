@@ -1,0 +1,263 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func sink() stream.Sink {
+	return stream.Sink{
+		Kind:    "nats_sink",
+		Summary: "Publishes messages to NATS, and answers when a stream has stored them.",
+		Doc: `With ` + "`mode: jetstream`" + `, each message is confirmed by the stream that takes its subject: it is stored as the stream says. Many are under way at a time, over one connection for all nodes with the same settings.
+` + "`Nats-Msg-Id`" + ` is the ` + "`id`" + ` of the payload: a message that comes again within the window of the stream (two minutes by default) is stored once, so a source and this sink together deliver exactly once within it.
+Without a stream for the subject, the answer is an error with status 503.
+
+With ` + "`mode: core`" + `, the answer means that the server has read the message, not that anything has received it: at most once beyond the server. It costs a round trip for all that is sent meanwhile.
+
+The payload is a body, or a map of ` + "`body`" + ` and of nothing but ` + "`header`, `id`" + ` and what a message of ` + "`nats_source`" + ` has. The subject is always that of the field, which may be ` + "`${self.subject}`" + `.
+With ` + "`answer: receipt`" + `, ` + "`{stream, sequence}`" + ` goes to ` + "`out`" + `, with ` + "`duplicate: true`" + ` if the stream had it already.
+
+A message that is larger than the server takes fails with status 413, a subject that the user must not publish to with 403.`,
+		Example: `- kind: nats_sink
+  name: store
+  urls: nats://127.0.0.1:4222
+  subject: orders.${self.body.country}
+`,
+		Config: withConnection(
+			schema.String("subject").Required().Doc("The subject. It may have expressions over the payload in it: `orders.${self.body.country}`."),
+			schema.Enum("mode", "jetstream", "core").Default("jetstream").Doc("Who confirms: the stream that takes the subject, or the server."),
+			schema.String("expect").Doc("With `mode: jetstream`: the name of the stream that must take the messages. Another one refuses them."),
+		),
+		Texts: []string{"subject"},
+		Keys:  []string{"subject", "stream", "sequence", "reply", "attempt"},
+		Open:  openSink,
+	}
+}
+
+func openSink(init *node.Init) (stream.Writer, error) {
+	c := init.Config
+	s, err := newSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect")}
+	if w.core && w.expect != "" {
+		return nil, c.Errorf("expect", diag.CodeBadValue, "without JetStream, there is no stream to expect").WithHint("remove expect, or mode: core")
+	}
+	return w, nil
+}
+
+// A writer publishes records over the shared connection.
+type writer struct {
+	settings *settings
+	pool     *node.Pool
+	core     bool
+	expect   string // the name of a stream; may be empty
+
+	conn      *connection // set by the first Connect
+	release   func() error
+	connected bool // owned by the goroutine that connects
+
+	pending sync.WaitGroup // records without an outcome
+	flushes struct {
+		sync.Mutex
+		waiting []flushed
+		running sync.WaitGroup
+		active  bool
+	}
+}
+
+// A flushed record is confirmed by the server when it has read all that was sent.
+type flushed struct {
+	conn    *nats.Conn
+	before  error // the last error of the connection when the record was sent
+	subject string
+	done    func(error)
+}
+
+// Connect implements [stream.Writer].
+func (w *writer) Connect(ctx context.Context) error {
+	if w.conn == nil {
+		conn, release, err := w.settings.acquire(w.pool)
+		if err != nil {
+			return err
+		}
+		w.conn, w.release = conn, release
+	}
+	_, err := w.conn.live(ctx)
+	var refused *stream.RefusedError
+	if errors.As(err, &refused) && w.connected {
+		return refused.Err // it may go away: it was right before
+	}
+	w.connected = w.connected || err == nil
+	return err
+}
+
+// Write implements [stream.Writer].
+func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
+	for i := range records {
+		w.pending.Add(1)
+		finish := func(receipt value.Value, err error) {
+			done(i, receipt, err)
+			w.pending.Done()
+		}
+		m, err := w.message(&records[i])
+		if err == nil && w.core {
+			err = w.publish(ctx, m, func(err error) { finish(value.Null(), err) })
+		} else if err == nil {
+			err = w.request(ctx, m, finish)
+		}
+		if err != nil {
+			finish(value.Null(), err)
+		}
+	}
+}
+
+func (w *writer) message(r *stream.Record) (*nats.Msg, error) {
+	if err := checkSubject(r.Texts[0]); err != nil {
+		return nil, err
+	}
+	m := &nats.Msg{Subject: r.Texts[0], Data: r.Raw}
+	if r.ID == "" && w.expect == "" && r.Header.IsNull() {
+		return m, nil
+	}
+	header, err := headerOf(r.Header, 2)
+	if err != nil {
+		return nil, err
+	}
+	if r.ID != "" {
+		header[nats.MsgIdHdr] = []string{r.ID}
+	}
+	if w.expect != "" {
+		header[jetstream.ExpectedStreamHeader] = []string{w.expect}
+	}
+	m.Header = header
+	return m, nil
+}
+
+// request publishes a message to a stream. An error is the outcome, finish is not called.
+func (w *writer) request(ctx context.Context, m *nats.Msg, finish func(value.Value, error)) error {
+	var stop func() bool
+	ready := make(chan struct{}) // stop is set
+	end, err := w.conn.request(m, func(answer *nats.Msg, err error) {
+		<-ready
+		stop()
+		if err != nil {
+			if errors.Is(err, nats.ErrNoResponders) {
+				err = &node.Error{Err: fmt.Errorf("no stream takes the subject %q", m.Subject), Status: 503}
+			}
+			finish(value.Null(), err)
+			return
+		}
+		ack, err := parsePubAck(answer.Data)
+		finish(ack.receipt(), err)
+	})
+	if err != nil {
+		return err
+	}
+	stop = context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	close(ready)
+	return nil
+}
+
+// publish sends a message, and has it confirmed by the next flush.
+func (w *writer) publish(ctx context.Context, m *nats.Msg, done func(error)) error {
+	conn, err := w.conn.now()
+	if err != nil {
+		return lostError(err)
+	}
+	before := conn.LastError()
+	if err := conn.PublishMsg(m); err != nil {
+		return publishError(err)
+	}
+	f := &w.flushes
+	f.Lock()
+	defer f.Unlock()
+	f.waiting = append(f.waiting, flushed{conn, before, m.Subject, done})
+	if !f.active {
+		f.active = true
+		f.running.Go(func() { w.flush(context.WithoutCancel(ctx)) })
+	}
+	return nil
+}
+
+// flush confirms what was published, until nothing waits.
+func (w *writer) flush(ctx context.Context) {
+	f := &w.flushes
+	for {
+		f.Lock()
+		batch := f.waiting
+		f.waiting = nil
+		if len(batch) == 0 {
+			f.active = false
+			f.Unlock()
+			return
+		}
+		f.Unlock()
+		var flushedTo *nats.Conn
+		var err error
+		for _, r := range batch {
+			if r.conn != flushedTo {
+				flushedTo = r.conn
+				if err = flushOnce(ctx, r.conn); err != nil {
+					err = lostError(err)
+				}
+			}
+			r.done(errors.Join(err, r.refusal()))
+		}
+	}
+}
+
+// flushOnce returns when the server has read all that was sent before.
+func flushOnce(ctx context.Context, conn *nats.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return conn.FlushWithContext(ctx)
+}
+
+// refusal returns why the server did not take a record that was flushed. It reports one
+// subject of those that it has refused since; so a record of another subject may have been
+// refused, too.
+func (r *flushed) refusal() error {
+	after := r.conn.LastError()
+	if after == nil || after == r.before {
+		return nil
+	}
+	switch subject := deniedSubject(after); subject {
+	case "":
+		return nil
+	case r.subject:
+		return denial(subject)
+	default:
+		return fmt.Errorf("the server has refused a message to %q meanwhile, and perhaps this one", subject)
+	}
+}
+
+// Close implements [stream.Writer].
+func (w *writer) Close(ctx context.Context) error {
+	if w.conn == nil {
+		return nil
+	}
+	idle := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() { w.pending.Wait(); close(idle) })
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	err := w.release() // if it was the last one, what is pending fails
+	w.flushes.running.Wait()
+	return err
+}

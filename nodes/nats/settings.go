@@ -1,0 +1,254 @@
+package nats
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// withConnection adds the fields that say how to connect, which all kinds have.
+func withConnection(own ...*schema.Field) schema.Object {
+	return schema.Fields(append(own,
+		schema.Strings("urls").Default([]string{nats.DefaultURL}).Doc("The servers of one cluster, such as `nats://127.0.0.1:4222`, or with `tls`, `ws` or `wss`. A URL has no credentials."),
+		schema.String("user").Doc("The user, with `password`."),
+		schema.String("password").Secret().Doc("The password of the user."),
+		schema.String("token").Secret().Doc("A token, instead of a user."),
+		schema.String("nkey").Doc("The path of a file with the seed of an nkey, instead of a user."),
+		schema.String("credentials").Doc("The path of a file of credentials (a JWT and a seed), instead of a user. It is read at each connect."),
+		schema.Group("tls", schema.Fields(
+			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
+			schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
+			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
+			schema.String("server_name").Doc("The name that the certificate of the server must have, if it is not that of the URL."),
+			schema.Bool("insecure").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
+		)).Doc("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
+	)...)
+}
+
+// settings are how to connect. They are immutable, and comparable by their key.
+type settings struct {
+	urls                                     []string
+	user, password, token, nkey, credentials string
+	ca, cert, key, serverName                string
+	insecure, secure                         bool
+	given                                    string // the field of the credentials; "user" without
+}
+
+// connectTimeout bounds connecting to one server.
+const connectTimeout = 4 * time.Second
+
+// newSettings reads and checks the fields of withConnection.
+func newSettings(c schema.Config) (*settings, error) {
+	t := c.Group("tls")
+	s := &settings{
+		urls: c.Strings("urls"), user: c.String("user"), password: c.String("password"), token: c.String("token"),
+		nkey: c.String("nkey"), credentials: c.String("credentials"),
+		ca: t.String("ca"), cert: t.String("cert"), key: t.String("key"), serverName: t.String("server_name"), insecure: t.Bool("insecure"),
+		secure: c.Has("tls"), given: "user",
+	}
+	if len(s.urls) == 0 {
+		return nil, c.Errorf("urls", diag.CodeMissingField, "no server").WithHint("write one such as %s", nats.DefaultURL)
+	}
+	for _, text := range s.urls {
+		if problem := checkURL(text); problem != "" {
+			return nil, c.Errorf("urls", diag.CodeBadValue, "%s", problem).WithHint("write a URL such as nats://127.0.0.1:4222; credentials have fields of their own")
+		}
+	}
+	var ways []string
+	for _, name := range []string{"user", "token", "nkey", "credentials"} {
+		if c.String(name) != "" {
+			ways = append(ways, name)
+			s.given = name
+		}
+	}
+	if len(ways) > 1 {
+		return nil, c.Errorf(ways[1], diag.CodeBadValue, "%s and %s are two ways to log in", ways[0], ways[1]).WithHint("keep one of them")
+	}
+	if s.user != "" {
+		s.given = "password"
+	}
+	if (s.user == "") != (s.password == "") {
+		return nil, c.Errorf("", diag.CodeBadValue, "user and password belong together")
+	}
+	if (s.cert == "") != (s.key == "") {
+		return nil, t.Errorf("", diag.CodeBadValue, "a client certificate needs both cert and key")
+	}
+	if isPEM(s.cert) && isPEM(s.key) {
+		if _, err := tls.X509KeyPair([]byte(s.cert), []byte(s.key)); err != nil {
+			return nil, t.Errorf("cert", diag.CodeBadValue, "certificate and key: %v", err)
+		}
+	}
+	if isPEM(s.ca) && !x509.NewCertPool().AppendCertsFromPEM([]byte(s.ca)) {
+		return nil, t.Errorf("ca", diag.CodeBadValue, "no certificate in PEM form")
+	}
+	return s, nil
+}
+
+// checkURL returns what is wrong with the URL of a server, without showing it.
+func checkURL(text string) string {
+	if !strings.Contains(text, "://") {
+		text = "nats://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return "not the URL of a server"
+	case u.User != nil:
+		return "a URL must not contain credentials"
+	}
+	switch u.Scheme {
+	case "nats", "tls", "ws", "wss":
+		return ""
+	}
+	return "want a URL of nats, tls, ws or wss"
+}
+
+func isPEM(text string) bool { return strings.Contains(text, "-----BEGIN") }
+
+// poolKey tells settings apart, and shows nothing of them.
+func (s *settings) poolKey() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *s))
+	return "nats " + hex.EncodeToString(sum[:])
+}
+
+// tlsConfig reads the certificates; nil without TLS.
+func (s *settings) tlsConfig() (*tls.Config, error) {
+	if !s.secure {
+		return nil, nil
+	}
+	config := &tls.Config{ServerName: s.serverName, InsecureSkipVerify: s.insecure} // only by a field that check warns of
+	pem := map[string][]byte{}
+	for name, text := range map[string]string{"ca": s.ca, "cert": s.cert, "key": s.key} {
+		pem[name] = []byte(text)
+		if text != "" && !isPEM(text) {
+			data, err := os.ReadFile(text)
+			if err != nil {
+				return nil, &stream.RefusedError{Field: "tls." + name, Err: err}
+			}
+			pem[name] = data
+		}
+	}
+	if s.ca != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem["ca"]) {
+			return nil, &stream.RefusedError{Field: "tls.ca", Err: errors.New("no certificate in PEM form")}
+		}
+	}
+	if s.cert != "" {
+		pair, err := tls.X509KeyPair(pem["cert"], pem["key"])
+		if err != nil {
+			return nil, &stream.RefusedError{Field: "tls.cert", Err: fmt.Errorf("certificate and key: %w", err)}
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// dial connects once. lost is called when the connection has ended: the library does not
+// connect again by itself. refused gets the errors that the server reports meanwhile. Both
+// are called on a goroutine of the library. The error is a *stream.RefusedError if trying
+// again does not help.
+func (s *settings) dial(ctx context.Context, lost func(), refused func(error)) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name("uniflow"), nats.NoReconnect(), nats.Timeout(connectTimeout), nats.PingInterval(20 * time.Second),
+		nats.SetCustomDialer(contextDialer{ctx}), nats.ClosedHandler(func(*nats.Conn) { lost() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused(err) }),
+	}
+	switch {
+	case s.user != "":
+		options = append(options, nats.UserInfo(s.user, s.password))
+	case s.token != "":
+		options = append(options, nats.Token(s.token))
+	case s.credentials != "":
+		options = append(options, nats.UserCredentials(s.credentials))
+	case s.nkey != "":
+		key, err := nats.NkeyOptionFromSeed(s.nkey)
+		if err != nil {
+			return nil, &stream.RefusedError{Field: "nkey", Err: errors.New("the file cannot be read, or is not the seed of an nkey")}
+		}
+		options = append(options, key)
+	}
+	config, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		options = append(options, nats.Secure(config))
+	}
+	if s.credentials != "" {
+		if _, err := os.Stat(s.credentials); err != nil {
+			return nil, &stream.RefusedError{Field: "credentials", Err: err}
+		}
+	}
+	conn, err := nats.Connect(strings.Join(s.urls, ","), options...)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return conn, nil
+}
+
+type contextDialer struct{ ctx context.Context }
+
+// Dial implements [nats.CustomDialer].
+func (d contextDialer) Dial(network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: connectTimeout}).DialContext(d.ctx, network, address)
+}
+
+// explain says why connecting failed, and at which field if it is the config's.
+func (s *settings) explain(err error) error {
+	refused := func(field, text string) error {
+		return &stream.RefusedError{Field: field, Err: fmt.Errorf("%s: %s", strings.Join(s.urls, ", "), text)}
+	}
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
+		if s.given == "user" {
+			return refused("", "the server requires credentials: add user and password, token, nkey or credentials")
+		}
+		return refused(s.given, "the server refuses the credentials")
+	case errors.Is(err, nats.ErrSecureConnRequired):
+		return refused("urls", "the server requires TLS: write a URL of tls, or add tls")
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return refused("tls", "the server does not offer TLS")
+	case errors.As(err, &unknown):
+		return refused("tls.ca", "the certificate of the server is of an authority that is not trusted")
+	case errors.As(err, &name):
+		return refused("tls.server_name", name.Error())
+	case errors.As(err, &invalid):
+		return refused("tls.ca", invalid.Error())
+	case strings.Contains(err.Error(), "remote error: tls: "):
+		return refused("tls.cert", err.Error())
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+		return &stream.RefusedError{Field: s.given, Err: err}
+	}
+	return fmt.Errorf("%s: %w", strings.Join(s.urls, ", "), err)
+}
+
+// lintTLS warns of certificates that are not verified.
+func lintTLS(specs []node.WrittenSpec) (list diag.List) {
+	for _, s := range specs {
+		if skip := s.Config.Field("tls").Field("insecure"); skip != nil && skip.Text.Code != "false" && !skip.Value.IsNull() {
+			list.Add(s.Finding(skip.Pos, "tls.insecure", diag.Warningf(diag.CodeInsecure, "the certificate of the server is not verified").
+				WithHint("put the certificate of its authority into tls.ca")))
+		}
+	}
+	return list
+}
