@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,21 +25,22 @@ type connection struct {
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 	kick     chan struct{} // has one if the next attempt is to be made now
+	last     atomic.Uint64 // number of a request
 
 	mu struct {
 		sync.Mutex
 		conn    *nats.Conn // nil while there is none
 		err     error      // of the last attempt, if there is no conn
 		outcome chan struct{}
-		inbox   string // of conn, without the number of the request
-		open    map[string]*request
-		last    uint64 // number of a request
+		inbox   string              // of conn, without the number of the request
+		open    map[string]*request // by number
 	}
 }
 
 // A request waits for one answer.
 type request struct {
 	subject string
+	until   time.Time
 	done    func(*nats.Msg, error) // must not block
 }
 
@@ -47,6 +49,9 @@ const (
 	firstPause = 100 * time.Millisecond
 	longPause  = 5 * time.Second
 )
+
+// expireInterval is how late a request without an answer may end.
+const expireInterval = time.Second
 
 // acquire returns the connection of the settings. It may still be connecting.
 func (s *settings) acquire(pool *node.Pool) (*connection, func() error, error) {
@@ -79,11 +84,7 @@ func (c *connection) keep(ctx context.Context) {
 		c.mu.Unlock()
 		if err == nil {
 			pause = firstPause
-			select {
-			case <-ended:
-			case <-ctx.Done():
-				conn.Close()
-			}
+			c.serve(ctx, conn, ended)
 			c.lose(conn)
 		}
 		timer := time.NewTimer(pause)
@@ -94,6 +95,23 @@ func (c *connection) keep(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		timer.Stop()
+	}
+}
+
+// serve ends requests that take too long, until the connection has ended.
+func (c *connection) serve(ctx context.Context, conn *nats.Conn, ended <-chan struct{}) {
+	tick := time.NewTicker(expireInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.expire()
+		case <-ended:
+			return
+		case <-ctx.Done():
+			conn.Close()
+			return
+		}
 	}
 }
 
@@ -160,40 +178,58 @@ func (c *connection) now() (*nats.Conn, error) {
 	return c.mu.conn, c.mu.err
 }
 
-// request sends a message, whose field Reply it sets, and returns. done gets the answer,
-// once, unless the error is not nil. The result ends the request early.
-func (c *connection) request(m *nats.Msg, done func(*nats.Msg, error)) (end func(error), err error) {
+// number returns the number of a request to come.
+func (c *connection) number() string { return strconv.FormatUint(c.last.Add(1), 36) }
+
+// request sends a message, whose field Reply it sets. done gets the answer, once, unless
+// the error is not nil; without one within the timeout, or soon after, it gets an error.
+func (c *connection) request(number string, m *nats.Msg, timeout time.Duration, done func(*nats.Msg, error)) error {
 	c.mu.Lock()
 	conn := c.mu.conn
 	if conn == nil {
 		c.mu.Unlock()
 		_, err := c.now()
-		return nil, lostError(err)
+		return lostError(err)
 	}
-	c.mu.last++
-	id := strconv.FormatUint(c.mu.last, 36)
-	c.mu.open[id] = &request{m.Subject, done}
-	m.Reply = c.mu.inbox + id
+	c.mu.open[number] = &request{m.Subject, time.Now().Add(timeout), done}
+	m.Reply = c.mu.inbox + number
 	c.mu.Unlock()
-	if err := conn.PublishMsg(m); err != nil {
-		if c.take(id) == nil {
-			return func(error) {}, nil // the connection has ended meanwhile, and done knows
-		}
-		return nil, publishError(err)
+	if err := conn.PublishMsg(m); err != nil && c.take(number) != nil {
+		return publishError(err)
 	}
-	return func(err error) {
-		if r := c.take(id); r != nil {
-			r.done(nil, err)
+	return nil // if the connection has ended meanwhile, done knows
+}
+
+// end ends a request that waits.
+func (c *connection) end(number string, err error) {
+	if r := c.take(number); r != nil {
+		r.done(nil, err)
+	}
+}
+
+// expire ends the requests whose time is over.
+func (c *connection) expire() {
+	now := time.Now()
+	var over []*request
+	c.mu.Lock()
+	for id, r := range c.mu.open {
+		if now.After(r.until) {
+			over = append(over, r)
+			delete(c.mu.open, id)
 		}
-	}, nil
+	}
+	c.mu.Unlock()
+	for _, r := range over {
+		r.done(nil, nats.ErrTimeout)
+	}
 }
 
 // take removes a request that waits; nil if it does not any more.
-func (c *connection) take(id string) *request {
+func (c *connection) take(number string) *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.mu.open[id]
-	delete(c.mu.open, id)
+	r := c.mu.open[number]
+	delete(c.mu.open, number)
 	return r
 }
 

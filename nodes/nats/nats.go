@@ -1,18 +1,19 @@
 // Package nats has the kinds whose nodes exchange messages with NATS and JetStream.
 //
-// Each kind is one literal, in a file of its name. The package must not know how
-// processes are run.
+// Each kind is one literal, in a file of its name. nats_source opens a jetStreamReader,
+// whose consumer consumer.go looks after, or a coreReader. The other kinds share one
+// connection for each settings: conn.go keeps it, client.go is a node's use of it. The
+// package must not know how processes are run.
 package nats
 
 import (
-	"github.com/nats-io/nats.go"
-
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // Defs returns the kinds of the package, freshly made.
-func Defs(o stream.Options) []*node.Def { return nil }
-
-// The library of the kinds to come.
-var _ = nats.Connect
+func Defs(o stream.Options) []*node.Def {
+	in, out := source().Def(o), sink().Def(o)
+	in.Lint, out.Lint = lintTLS, lintTLS
+	return []*node.Def{in, out, requestDef(o), kvDef(o)}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,7 +27,7 @@ Without a stream for the subject, the answer is an error with status 503.
 
 With ` + "`mode: core`" + `, the answer means that the server has read the message, not that anything has received it: at most once beyond the server. It costs a round trip for all that is sent meanwhile.
 
-The payload is a body, or a map of ` + "`body`" + ` and of nothing but ` + "`header`, `id`" + ` and what a message of ` + "`nats_source`" + ` has. The subject is always that of the field, which may be ` + "`${self.subject}`" + `.
+The subject is always that of the field, which may be ` + "`${self.subject}`" + `.
 With ` + "`answer: receipt`" + `, ` + "`{stream, sequence}`" + ` goes to ` + "`out`" + `, with ` + "`duplicate: true`" + ` if the stream had it already.
 
 A message that is larger than the server takes fails with status 413, a subject that the user must not publish to with 403.`,
@@ -41,7 +42,7 @@ A message that is larger than the server takes fails with status 413, a subject 
 			schema.String("expect").Doc("With `mode: jetstream`: the name of the stream that must take the messages. Another one refuses them."),
 		),
 		Texts: []string{"subject"},
-		Keys:  []string{"subject", "stream", "sequence", "reply", "attempt"},
+		Keys:  []string{"subject"},
 		Open:  openSink,
 	}
 }
@@ -52,7 +53,7 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect")}
+	w := &writer{settings: s, pool: init.Pool, core: c.String("mode") == "core", expect: c.String("expect"), timeout: c.Duration("timeout")}
 	if w.core && w.expect != "" {
 		return nil, c.Errorf("expect", diag.CodeBadValue, "without JetStream, there is no stream to expect").WithHint("remove expect, or mode: core")
 	}
@@ -65,12 +66,12 @@ type writer struct {
 	pool     *node.Pool
 	core     bool
 	expect   string // the name of a stream; may be empty
+	timeout  time.Duration
 
 	conn      *connection // set by the first Connect
 	release   func() error
 	connected bool // owned by the goroutine that connects
 
-	pending sync.WaitGroup // records without an outcome
 	flushes struct {
 		sync.Mutex
 		waiting []flushed
@@ -108,21 +109,29 @@ func (w *writer) Connect(ctx context.Context) error {
 // Write implements [stream.Writer].
 func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	for i := range records {
-		w.pending.Add(1)
-		finish := func(receipt value.Value, err error) {
-			done(i, receipt, err)
-			w.pending.Done()
-		}
 		m, err := w.message(&records[i])
 		if err == nil && w.core {
-			err = w.publish(ctx, m, func(err error) { finish(value.Null(), err) })
+			err = w.publish(ctx, m, func(err error) { done(i, value.Null(), err) })
 		} else if err == nil {
-			err = w.request(ctx, m, finish)
+			err = w.conn.request(w.conn.number(), m, w.timeout, func(answer *nats.Msg, err error) { w.confirm(i, m, answer, err, done) })
 		}
 		if err != nil {
-			finish(value.Null(), err)
+			done(i, value.Null(), err)
 		}
 	}
+}
+
+// confirm passes on what a stream has answered.
+func (w *writer) confirm(i int, m, answer *nats.Msg, err error, done func(i int, receipt value.Value, err error)) {
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = &node.Error{Err: fmt.Errorf("no stream takes the subject %q", m.Subject), Status: 503}
+	}
+	if err != nil {
+		done(i, value.Null(), err)
+		return
+	}
+	ack, err := parsePubAck(answer.Data)
+	done(i, ack.receipt(), err)
 }
 
 func (w *writer) message(r *stream.Record) (*nats.Msg, error) {
@@ -145,31 +154,6 @@ func (w *writer) message(r *stream.Record) (*nats.Msg, error) {
 	}
 	m.Header = header
 	return m, nil
-}
-
-// request publishes a message to a stream. An error is the outcome, finish is not called.
-func (w *writer) request(ctx context.Context, m *nats.Msg, finish func(value.Value, error)) error {
-	var stop func() bool
-	ready := make(chan struct{}) // stop is set
-	end, err := w.conn.request(m, func(answer *nats.Msg, err error) {
-		<-ready
-		stop()
-		if err != nil {
-			if errors.Is(err, nats.ErrNoResponders) {
-				err = &node.Error{Err: fmt.Errorf("no stream takes the subject %q", m.Subject), Status: 503}
-			}
-			finish(value.Null(), err)
-			return
-		}
-		ack, err := parsePubAck(answer.Data)
-		finish(ack.receipt(), err)
-	})
-	if err != nil {
-		return err
-	}
-	stop = context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	close(ready)
-	return nil
 }
 
 // publish sends a message, and has it confirmed by the next flush.
@@ -245,19 +229,11 @@ func (r *flushed) refusal() error {
 	}
 }
 
-// Close implements [stream.Writer].
-func (w *writer) Close(ctx context.Context) error {
+// Close implements [stream.Writer]. The runtime calls it when all records are done.
+func (w *writer) Close(context.Context) error {
 	if w.conn == nil {
 		return nil
 	}
-	idle := make(chan struct{})
-	var waiting sync.WaitGroup
-	waiting.Go(func() { w.pending.Wait(); close(idle) })
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
-	err := w.release() // if it was the last one, what is pending fails
 	w.flushes.running.Wait()
-	return err
+	return w.release()
 }

@@ -98,4 +98,3 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	return &jetStreamReader{settings: s, spec: spec, clock: init.Clock}, nil
 }
-

@@ -2,6 +2,7 @@
 // where the broker listens:
 //
 //	broker kafka [-dir DIR] [-port PORT] [-partitions N] [TOPIC…]
+//	broker nats -dir DIR [-port PORT]
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 // commands start a broker each. stop ends it.
 var commands = map[string]func(args []string) (addr string, stop func(), err error){
 	"kafka": kafka,
+	"nats":  natsServer,
 }
 
 func main() {

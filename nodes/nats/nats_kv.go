@@ -1,0 +1,296 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func kvDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "nats_kv",
+		Summary: "Reads and writes the keys of a bucket of JetStream.",
+		Doc: `| ` + "`operation`" + ` | what leaves at ` + "`out`" + ` |
+| --- | --- |
+| ` + "`get`" + ` | ` + "`{key, value, revision, time}`" + `; an error with status 404 if there is no such key. With ` + "`revision`" + `, the key as it was then |
+| ` + "`put`" + ` | ` + "`{key, revision}`" + ` |
+| ` + "`create`" + ` | the same; an error with status 409 if there is such a key |
+| ` + "`update`" + ` | the same; an error with status 409 if the key has another ` + "`revision`" + ` than that of the field |
+| ` + "`delete`, `purge`" + ` | ` + "`{key}`" + `. A key that is deleted keeps its history, one that is purged does not. With ` + "`revision`" + `, only if the key has that one |
+| ` + "`keys`" + ` | a list of the keys, in order; with ` + "`key`" + `, of those that match it, such as ` + "`user.*`" + ` |
+| ` + "`history`" + ` | a list of ` + "`{key, value, revision, time, operation}`" + `, the oldest first: as many as the bucket keeps |
+
+A write that was answered is stored as the bucket says. One that failed without a status, or with 503 or 504, may have been stored nevertheless: ` + "`create` and `update`" + ` then tell, when they are repeated.
+The bucket must be there. To watch it, read its stream with a ` + "`nats_source`" + `.`,
+		Example: `- kind: nats_kv
+  name: remember
+  urls: nats://127.0.0.1:4222
+  bucket: settings
+  operation: put
+  key: user.${self.id}
+  value: self.settings
+`,
+		Config: withClient(append([]*schema.Field{
+			schema.String("bucket").Required().Doc("The name of the bucket."),
+			schema.Enum("operation", "get", "put", "create", "update", "delete", "purge", "keys", "history").Required().Doc("What to do."),
+			schema.String("key").Doc("The key. It may have expressions over the payload in it: `user.${self.id}`."),
+			schema.Expr("value").Default("self").Doc("What `put`, `create` and `update` store."),
+			schema.Expr("revision").Doc("The revision that the key must have."),
+		}, bodyFields()...)...),
+		In:  []node.Port{{Name: "in", Doc: "What the expressions see."}},
+		Out: []node.Port{{Name: "out", Doc: "The result."}},
+		Recall: func(c schema.Config) node.Recall {
+			if slices.Contains([]string{"get", "keys", "history"}, c.String("operation")) {
+				return node.Reads
+			}
+			return node.Effects
+		},
+		Lint: lintTLS,
+		New:  func(init *node.Init) (node.Node, error) { return newBucket(o, init) },
+	}
+}
+
+// A bucket is a node of the kind nats_kv.
+type bucket struct {
+	*client
+	bodies
+	name, operation string
+	key             template.Template
+	stored          lang.Program
+	revision        lang.Program // nil without
+
+	mu struct {
+		sync.Mutex
+		conn *nats.Conn // of kv
+		kv   jetstream.KeyValue
+	}
+}
+
+func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
+	c := init.Config
+	client, err := newClient(init)
+	if err != nil {
+		return nil, err
+	}
+	n := &bucket{client: client, bodies: newBodies(c), name: c.String("bucket"), operation: c.String("operation")}
+	if n.name == "" || strings.ContainsAny(n.name, " \t\r\n.*>/\\") {
+		return nil, c.Errorf("bucket", diag.CodeBadValue, "%q cannot be the name of a bucket", n.name).WithHint("names have letters, digits, _ and -")
+	}
+	if n.operation != "keys" && !c.Has("key") {
+		return nil, c.Errorf("", diag.CodeMissingField, "%s needs a key", n.operation).WithHint("add key")
+	}
+	if n.operation == "update" && !c.Has("revision") {
+		return nil, c.Errorf("", diag.CodeMissingField, "update needs the revision that the key must have").WithHint("add revision, or write put")
+	}
+	if c.Has("revision") && !slices.Contains([]string{"get", "update", "delete", "purge"}, n.operation) {
+		return nil, c.Errorf("revision", diag.CodeBadValue, "%s has no revision", n.operation).WithHint("remove revision, or write update")
+	}
+	if n.key, err = compileText(o, c, "key"); err != nil {
+		return nil, err
+	}
+	if n.stored, err = o.Languages.Compile(o.Language, c.Text("value"), lang.Options{Mode: lang.ModeExpression}); err != nil {
+		return nil, err
+	}
+	if c.Has("revision") {
+		n.revision, err = o.Languages.Compile(o.Language, c.Text("revision"), lang.Options{Mode: lang.ModeExpression})
+	}
+	return n, err
+}
+
+// Receive implements [node.Node].
+func (n *bucket) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		ctx, cancel := context.WithTimeout(ctx, n.timeout)
+		defer cancel()
+		out, err := n.do(ctx, pkt.Payload)
+		if err != nil {
+			return node.Fail(n.describe(err))
+		}
+		return node.Send(0, out)
+	})
+}
+
+// do does the operation.
+func (n *bucket) do(ctx context.Context, payload value.Value) (out value.Value, err error) {
+	key, err := n.key.Text(ctx, payload)
+	if err != nil {
+		return out, err
+	}
+	var revision uint64
+	if n.revision != nil {
+		v, err := n.revision.Eval(ctx, payload)
+		if err != nil {
+			return out, err
+		}
+		var ok bool
+		if revision, ok = v.AsUint(); !ok {
+			return out, &node.Error{Err: fmt.Errorf("revision: must be a whole number, got %s", v.Kind()), Status: 422}
+		}
+	}
+	kv, err := n.open(ctx)
+	if err != nil {
+		return out, err
+	}
+	switch n.operation {
+	case "get":
+		var entry jetstream.KeyValueEntry
+		if n.revision != nil {
+			entry, err = kv.GetRevision(ctx, key, revision)
+		} else {
+			entry, err = kv.Get(ctx, key)
+		}
+		if err != nil {
+			return out, err
+		}
+		return n.entry(entry)
+	case "keys":
+		return listKeys(ctx, kv, key)
+	case "history":
+		return n.history(ctx, kv, key)
+	case "delete", "purge":
+		var opts []jetstream.KVDeleteOpt
+		if n.revision != nil {
+			opts = append(opts, jetstream.LastRevision(revision))
+		}
+		if n.operation == "purge" {
+			err = kv.Purge(ctx, key, opts...)
+		} else {
+			err = kv.Delete(ctx, key, opts...)
+		}
+		return keyShape.Map(value.String(key)), err
+	}
+	return n.store(ctx, kv, key, revision, payload)
+}
+
+func (n *bucket) store(ctx context.Context, kv jetstream.KeyValue, key string, revision uint64, payload value.Value) (out value.Value, err error) {
+	v, err := n.stored.Eval(ctx, payload)
+	if err != nil {
+		return out, err
+	}
+	data, err := n.bytes(v)
+	if err != nil {
+		return out, err
+	}
+	switch n.operation {
+	case "put":
+		revision, err = kv.Put(ctx, key, data)
+	case "create":
+		revision, err = kv.Create(ctx, key, data)
+	case "update":
+		revision, err = kv.Update(ctx, key, data, revision)
+	}
+	return revisionShape.Map(value.String(key), value.Uint(revision)), err
+}
+
+var (
+	keyShape      = value.NewShape("key")
+	revisionShape = value.NewShape("key", "revision")
+	entryShape    = value.NewShape("key", "value", "revision", "time")
+)
+
+// listKeys returns the keys that match a filter; without one, all.
+func listKeys(ctx context.Context, kv jetstream.KeyValue, filter string) (out value.Value, err error) {
+	if filter == "" {
+		filter = ">"
+	}
+	lister, err := kv.ListKeysFiltered(ctx, filter)
+	if err != nil {
+		return out, err
+	}
+	var keys []string
+	for key := range lister.Keys() {
+		keys = append(keys, key)
+	}
+	if err := errors.Join(context.Cause(ctx), lister.Stop()); err != nil {
+		return out, err
+	}
+	slices.Sort(keys)
+	list := make([]value.Value, len(keys))
+	for i, key := range keys {
+		list[i] = value.String(key)
+	}
+	return value.List(list...), nil
+}
+
+func (n *bucket) history(ctx context.Context, kv jetstream.KeyValue, key string) (out value.Value, err error) {
+	entries, err := kv.History(ctx, key)
+	if err != nil {
+		return out, err
+	}
+	list := make([]value.Value, len(entries))
+	for i, e := range entries {
+		v := keyShape.Map(value.String(e.Key()))
+		if e.Operation() == jetstream.KeyValuePut {
+			if v, err = n.entry(e); err != nil {
+				return out, err
+			}
+		}
+		list[i] = v.With("revision", value.Uint(e.Revision())).With("time", value.Time(e.Created())).With("operation", value.String(operations[e.Operation()]))
+	}
+	return value.List(list...), nil
+}
+
+var operations = map[jetstream.KeyValueOp]string{jetstream.KeyValuePut: "put", jetstream.KeyValueDelete: "delete", jetstream.KeyValuePurge: "purge"}
+
+func (n *bucket) entry(e jetstream.KeyValueEntry) (value.Value, error) {
+	v, err := n.value(e.Value())
+	return entryShape.Map(value.String(e.Key()), v, value.Uint(e.Revision()), value.Time(e.Created())), err
+}
+
+// open returns the bucket over the connection there is now.
+func (n *bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
+	conn, err := n.conn.now()
+	if err != nil {
+		return nil, lostError(err)
+	}
+	n.mu.Lock()
+	kv := n.mu.kv
+	known := n.mu.conn == conn
+	n.mu.Unlock()
+	if known {
+		return kv, nil
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	if kv, err = js.KeyValue(ctx, n.name); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	n.mu.conn, n.mu.kv = conn, kv
+	n.mu.Unlock()
+	return kv, nil
+}
+
+// describe returns an error as workflows see it.
+func (n *bucket) describe(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
+		return &node.Error{Err: errors.New("no such key"), Status: 404, Code: "not_found"}
+	case errors.Is(err, jetstream.ErrKeyExists) && n.operation == "create":
+		return &node.Error{Err: errors.New("the key exists"), Status: 409, Code: "exists"}
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return &node.Error{Err: errors.New("the key has another revision"), Status: 409, Code: "revision"}
+	case errors.Is(err, jetstream.ErrInvalidKey):
+		return &node.Error{Err: errors.New("not a key: it has letters, digits and -/_=. only"), Status: 422}
+	case errors.Is(err, jetstream.ErrBucketNotFound):
+		return &node.Error{Err: fmt.Errorf("there is no bucket %q", n.name), Status: 500, Code: "bucket"}
+	}
+	return n.failure(err, n.name)
+}

@@ -1,0 +1,158 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func requestDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "nats_request",
+		Summary: "Sends a request over NATS, and passes the answer on.",
+		Doc: `The first answer to the request leaves at ` + "`out`" + `, as a map of ` + "`body`, `header` and `subject`" + `. A payload that is a map of ` + "`body`" + `, and of nothing but ` + "`header`, `key`, `time` and `id`" + `, is a body with a header; any other payload is the body.
+
+While it waits, a packet holds no goroutine: many requests of a process, or of many, are under way over one connection for all nodes with the same settings.
+
+If nothing answers requests to the subject, the server says so immediately: status 503, code ` + "`no_responders`" + `. Without an answer in time: 504, ` + "`timeout`" + `. Without a connection: 503, ` + "`lost`" + `; the request may have arrived.
+An answer with the headers ` + "`Nats-Service-Error` and `Nats-Service-Error-Code`" + `, as services send them, is an error with that text and status; one that cannot be decoded has the status 502.
+Nothing is sent again by itself: put a ` + "`retry`" + ` in front if what answers can take a request twice.`,
+		Example: `- kind: nats_request
+  name: price
+  urls: nats://127.0.0.1:4222
+  subject: prices.${self.country}
+  timeout: 2s
+  ports:
+    out:
+      - name: answer
+        port: in
+
+- kind: snippet
+  name: answer
+  language: cel
+  code: body.amount
+`,
+		Config: withClient(append([]*schema.Field{
+			schema.String("subject").Required().Doc("The subject. It may have expressions over the payload in it: `prices.${self.country}`."),
+		}, bodyFields()...)...),
+		In:     []node.Port{{Name: "in", Doc: "The body of a request, or a message."}},
+		Out:    []node.Port{{Name: "out", Doc: "The answer."}},
+		Recall: node.Always(node.Effects),
+		Lint:   lintTLS,
+		New:    func(init *node.Init) (node.Node, error) { return newRequester(o, init) },
+	}
+}
+
+// A requester is a node of the kind nats_request.
+type requester struct {
+	*client
+	bodies
+	subject template.Template
+}
+
+func newRequester(o stream.Options, init *node.Init) (node.Node, error) {
+	c, err := newClient(init)
+	if err != nil {
+		return nil, err
+	}
+	n := &requester{client: c, bodies: newBodies(init.Config)}
+	if n.subject, err = compileText(o, init.Config, "subject"); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Receive implements [node.Node].
+func (n *requester) Receive(p node.Process, pkt node.Packet) node.Result {
+	m, err := n.message(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) { n.send(ctx, m, done) })
+}
+
+// message makes the request of a payload.
+func (n *requester) message(ctx context.Context, payload value.Value) (*nats.Msg, error) {
+	subject, err := n.subject.Text(ctx, payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSubject(subject); err != nil {
+		return nil, err
+	}
+	m := &nats.Msg{Subject: subject}
+	body := payload
+	if isMessage(payload) {
+		body, _ = payload.Get("body")
+		header, _ := payload.Get("header")
+		if m.Header, err = headerOf(header, 0); err != nil {
+			return nil, err
+		}
+	}
+	m.Data, err = n.bytes(body)
+	return m, err
+}
+
+// isMessage reports whether a payload is a message, and not a body.
+func isMessage(payload value.Value) (ok bool) {
+	if payload.Kind() != value.KindMap {
+		return false
+	}
+	for name := range payload.Fields() {
+		switch name {
+		case "body":
+			ok = true
+		case "header", "key", "time", "id":
+		default:
+			return false
+		}
+	}
+	return ok
+}
+
+// send sends a request; done gets what its answer makes of the packet.
+func (n *requester) send(ctx context.Context, m *nats.Msg, done func(node.Result)) {
+	number := n.conn.number()
+	late := time.AfterFunc(n.timeout, func() { n.conn.end(number, nats.ErrTimeout) })
+	stop := context.AfterFunc(ctx, func() { n.conn.end(number, context.Cause(ctx)) })
+	err := n.conn.request(number, m, n.timeout, func(answer *nats.Msg, err error) {
+		late.Stop()
+		stop()
+		done(n.result(answer, err, m.Subject))
+	})
+	if err != nil {
+		late.Stop()
+		stop()
+		done(node.Fail(n.failure(err, m.Subject)))
+	}
+}
+
+// result is what becomes of a packet.
+func (n *requester) result(answer *nats.Msg, err error, subject string) node.Result {
+	if err != nil {
+		return node.Fail(n.failure(err, subject))
+	}
+	if text := answer.Header.Get(errorHeader); text != "" {
+		status, err := strconv.Atoi(answer.Header.Get(statusHeader))
+		if err != nil || status < 400 || status > 599 {
+			status = 502
+		}
+		return node.Fail(&node.Error{Err: errors.New(text), Status: status, Code: "service"})
+	}
+	body, err := n.value(answer.Data)
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Send(0, answerShape.Map(body, headerValue(answer.Header), value.String(subject)))
+}
+
+var answerShape = value.NewShape("body", "header", "subject")
