@@ -1,0 +1,86 @@
+package format
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A Decoder makes values of records. Any goroutine may use it.
+type Decoder struct {
+	name      string
+	delimiter byte
+	columns   []string
+	shape     *value.Shape
+}
+
+func newDecoder(o Options) *Decoder {
+	return &Decoder{name: o.Name, delimiter: o.Delimiter, columns: o.Columns, shape: value.NewShape(o.Columns...)}
+}
+
+// NewDecoder returns a decoder of the records of a format. CSV needs Options.Columns.
+func NewDecoder(o Options) *Decoder { return newDecoder(o.withDefaults()) }
+
+// Decode makes the value of a record: text of a line, what JSON says, a map of texts of a
+// row of CSV, and binary of what is raw. Raw is shared by binary, and copied otherwise.
+func (d *Decoder) Decode(raw []byte) (value.Value, error) {
+	switch d.name {
+	case Lines:
+		if !utf8.Valid(raw) {
+			return value.Value{}, errUTF8
+		}
+		return value.String(string(raw)), nil
+	case CSV:
+		return d.row(raw)
+	case Raw:
+		return value.Binary(raw), nil
+	}
+	v, err := value.ParseJSON(raw)
+	if err != nil {
+		return value.Value{}, err
+	}
+	return v, nil
+}
+
+// All makes a list of the records of a text that is not longer than limit bytes, and of
+// JSON and raw bytes the one value. Damaged records are an error.
+func All(text string, o Options, limit int64) (value.Value, error) {
+	if int64(len(text)) > limit {
+		return value.Value{}, fmt.Errorf("the text has %d bytes, and at most %d are allowed", len(text), limit)
+	}
+	o.MaxRecord = max(1, len(text))
+	r := NewReader(strings.NewReader(text), o, 0, 1)
+	r.End()
+	var elems []value.Value
+	var records []Record
+	for {
+		var err error
+		if records, err = r.Read(records[:0], 1024, limit); err == io.EOF {
+			break
+		} else if err != nil {
+			return value.Value{}, err
+		}
+		elems = slices.Grow(elems, len(records))
+		for _, rec := range records {
+			v, err := value.Value{}, rec.Err
+			if err == nil {
+				v, err = r.Decoder().Decode(rec.Raw)
+			}
+			if err != nil {
+				if o.whole() {
+					return value.Value{}, err
+				}
+				return value.Value{}, fmt.Errorf("line %d: %w", rec.Line, err)
+			}
+			if o.whole() {
+				return v, nil
+			}
+			elems = append(elems, v)
+		}
+	}
+	return value.List(elems...), nil
+}
