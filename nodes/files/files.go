@@ -10,4 +10,6 @@ import (
 )
 
 // Defs returns the kinds of the package, freshly made.
-func Defs(o stream.Options) []*node.Def { return nil }
+func Defs(o stream.Options) []*node.Def {
+	return []*node.Def{fileSource().Def(o), fileSink().Def(o)}
+}

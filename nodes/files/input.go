@@ -1,0 +1,143 @@
+package files
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// An input says how the bytes of a file are read.
+type input struct {
+	options format.Options // without a name if the extension says it
+	packing string         // "", ".gz" or ".zst"
+}
+
+// inputFields are the fields of kinds that read.
+func inputFields(auto string, names ...string) []*schema.Field {
+	words := names
+	doc := ""
+	if auto != "" {
+		words = append([]string{"auto"}, names...)
+		doc = "`auto` goes by the extension: `.ndjson`, `.jsonl`, `.csv`, `.tsv`, `.json`; anything else is lines. "
+	}
+	return []*schema.Field{
+		schema.Enum("format", words...).Default(words[0]).Doc(doc +
+			"`lines` are texts. `ndjson` is a JSON value in each line; empty lines are passed over. `csv` is RFC 4180: a map of texts for each row. `json` is one value for all; `raw` is all as binary."),
+		schema.String("delimiter").Default(",").Doc("Between the fields of CSV: one ASCII character."),
+		schema.Strings("columns").Doc("The names of the columns of CSV. Unset takes them from the first row."),
+		schema.Bytes("max_record").Default("8MiB").Range(1, 1<<30).Doc("The longest record. A longer one goes to `error`, with its beginning."),
+	}
+}
+
+// newInput reads the fields of inputFields.
+func newInput(c schema.Config) (input, error) {
+	in := input{options: format.Options{Name: c.String("format"), Columns: c.Strings("columns"), MaxRecord: int(c.Int("max_record"))}}
+	delimiter := c.String("delimiter")
+	if len(delimiter) != 1 {
+		return in, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter)
+	}
+	in.options.Delimiter = delimiter[0]
+	check := in.options
+	if in.options.Name == "auto" {
+		in.options.Name, check.Name = "", format.CSV
+	}
+	if err := check.Check(); err != nil {
+		field := "delimiter"
+		if len(check.Columns) > 0 && (format.Options{Name: format.CSV, Columns: check.Columns}).Check() != nil {
+			field = "columns"
+		}
+		return in, c.Errorf(field, diag.CodeBadValue, "%s", err)
+	}
+	return in, nil
+}
+
+// of completes the input for a file, by its extensions.
+func (in input) of(path string) input {
+	ext := strings.ToLower(filepath.Ext(path))
+	if ext == ".gz" || ext == ".zst" {
+		in.packing = ext
+		ext = strings.ToLower(filepath.Ext(path[:len(path)-len(ext)]))
+	}
+	if in.options.Name != "" {
+		return in
+	}
+	switch ext {
+	case ".ndjson", ".jsonl":
+		in.options.Name = format.NDJSON
+	case ".csv":
+		in.options.Name = format.CSV
+	case ".tsv":
+		in.options.Name, in.options.Delimiter = format.CSV, '\t'
+	case ".json":
+		in.options.Name = format.JSON
+	default:
+		in.options.Name = format.Lines
+	}
+	return in
+}
+
+// packed reports whether the file is compressed: it is read when it is whole, and not
+// followed.
+func (in input) packed() bool { return in.packing != "" }
+
+// maxWindow is the memory that a zstd stream may ask for: that of zstd --long=27.
+const maxWindow = 128 << 20
+
+// unpack returns a reader of what a file has from an offset on, after unpacking.
+func (in input) unpack(f *os.File, offset int64) (io.Reader, error) {
+	at := offset
+	if in.packed() {
+		at = 0
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var src io.Reader
+	var err error
+	switch in.packing {
+	case "":
+		return f, nil
+	case ".gz":
+		src, err = gzip.NewReader(f)
+	default:
+		// Without concurrency it starts no goroutine, and need not be closed.
+		src, err = zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	}
+	if err == nil {
+		_, err = io.CopyN(io.Discard, src, offset)
+	}
+	if err != nil && !(err == io.EOF && offset > 0) {
+		return nil, unpackError(in.packing, err)
+	}
+	return unpacker{src, in.packing}, nil
+}
+
+// An unpacker says what is wrong with a compressed file.
+type unpacker struct {
+	src     io.Reader
+	packing string
+}
+
+func (u unpacker) Read(b []byte) (int, error) {
+	n, err := u.src.Read(b)
+	if err != nil && err != io.EOF {
+		err = unpackError(u.packing, err)
+	}
+	return n, err
+}
+
+func unpackError(packing string, err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("the file is not complete, or not packed as its extension %s says", packing)
+	}
+	return fmt.Errorf("the file is not packed as its extension %s says: %w", packing, err)
+}

@@ -1,0 +1,366 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func fileSink() stream.Sink {
+	return stream.Sink{
+		Kind:    "file_sink",
+		Summary: "Appends records to files.",
+		Doc: "A record is confirmed when it is in the file, or with `fsync: each` on the disk; those that come meanwhile are written together. A record that cannot be written, as the disk is full, fails, and what there is of it is cut off: the next one is tried again. " +
+			"When a file is opened, a torn last line, which only a crash leaves behind, is cut off if it is not JSON under `encode: json`, and ended otherwise. A file that another program renames or deletes is made again.\n\n" +
+			"A path may hold expressions over the message, such as `out/${self.body.country}.csv`. What they give must stay in the folder in front of the first one. Missing folders are made. The receipt is `{path, offset}`.",
+		Example: "- kind: file_sink\n  name: keep\n  path: orders.ndjson\n  rotate: {bytes: 100MiB, keep: 10}\n",
+		Config: schema.Fields(append([]*schema.Field{
+			schema.Text("path").Required().Doc("The file, made if it is missing."),
+			schema.Bool("append").Default(true).Doc("Keep what the file has. Without it, a file is emptied when the workflow starts and opens it."),
+			schema.Group("rotate", schema.Fields(
+				schema.Bytes("bytes").Default(0).Doc("How long a file gets; a longer record has one of its own. 0 is no limit."),
+				schema.Duration("interval").Default("0s").Doc("The time that a file is for, such as `1h`, counted from midnight UTC; the next record after it begins another. 0 is no limit."),
+				schema.Int("keep").Default(0).Range(0, 100_000).Doc("How many old files are kept, except for the one that is written. 0 keeps all."),
+			)).Doc("When to begin another file. The old one gets the time in its name: `orders.ndjson` becomes `orders.20260105T100000.000Z.ndjson`."),
+			schema.Enum("fsync", "none", "interval", "each").Default("none").Doc("When data is made durable against a loss of power: when the system likes, once a second, or before records are confirmed."),
+		}, outputFields()...)...),
+		Texts: []string{"path"},
+		Raw:   true,
+		Open:  openFileSink,
+	}
+}
+
+// outputFields are the fields of kinds that write.
+func outputFields() []*schema.Field {
+	return []*schema.Field{
+		schema.Enum("encode", "json", "text", "csv", "raw").Default("json").Doc("`json` is a line of JSON; `text` a line of text, which is JSON for lists and maps; `csv` a row, of a map or a list; `raw` is text or binary as it is, without a line end."),
+		schema.String("delimiter").Default(",").Doc("Between the fields of CSV: one ASCII character."),
+		schema.Strings("columns").Doc("The columns of CSV. Unset takes those of the file, or else the fields of the first record."),
+	}
+}
+
+// newOutput reads the fields of outputFields.
+func newOutput(c schema.Config) (format.Options, error) {
+	names := map[string]string{"json": format.NDJSON, "text": format.Lines, "csv": format.CSV, "raw": format.Raw}
+	o := format.Options{Name: names[c.String("encode")], Columns: c.Strings("columns")}
+	delimiter := c.String("delimiter")
+	if len(delimiter) != 1 {
+		return o, c.Errorf("delimiter", diag.CodeBadValue, "must be one ASCII character, got %q", delimiter)
+	}
+	o.Delimiter = delimiter[0]
+	if err := (format.Options{Name: format.Lines, Columns: o.Columns}).Check(); err != nil {
+		return o, c.Errorf("columns", diag.CodeBadValue, "%s", err)
+	}
+	if err := o.Check(); err != nil {
+		return o, c.Errorf("delimiter", diag.CodeBadValue, "%s", err)
+	}
+	return o, nil
+}
+
+// A sink writes files. One goroutine writes what Write has encoded.
+type sink struct {
+	root    string // the folder that paths stay in, with templates
+	path    string // without templates
+	options outputOptions
+	receipt bool
+	log     *slog.Logger
+
+	wg      sync.WaitGroup
+	pending chan struct{} // capacity 1: there is something to write, or the end
+	room    chan struct{} // capacity 1: something was written
+
+	mu struct {
+		sync.Mutex
+		batches map[string]*batch // by path
+		bytes   int               // of them
+		open    map[string]*held
+		closing bool
+	}
+}
+
+// A batch is what is written to one file together.
+type batch struct {
+	out     *output
+	data    []byte
+	records []pending
+}
+
+// A pending record is in the data of its batch up to end.
+type pending struct {
+	end  int
+	i    int
+	done func(i int, receipt value.Value, err error)
+}
+
+// A held output is in use by a sink, or may be again.
+type held struct {
+	out  *output
+	used time.Time
+}
+
+const (
+	maxPending = 4 << 20 // bytes that wait for being written; one record may be longer
+	maxOpen    = 128     // files of one sink
+)
+
+func openFileSink(init *node.Init) (stream.Writer, error) {
+	c := init.Config
+	o, err := newOutput(c)
+	rotate := c.Group("rotate")
+	s := &sink{
+		options: outputOptions{
+			format: o, empty: !c.Bool("append"), sync: c.String("fsync"),
+			bytes: rotate.Int("bytes"), interval: rotate.Duration("interval"), keep: int(rotate.Int("keep")),
+			clock: init.Clock, log: init.Log,
+		},
+		receipt: c.String("answer") == "receipt", log: init.Log,
+		pending: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	s.mu.batches, s.mu.open = map[string]*batch{}, map[string]*held{}
+	text := c.Text("path").Code
+	if literal, _, found := strings.Cut(text, "${"); found {
+		s.root = filepath.Dir(literal + "x")
+	} else if s.path = text; text == "" {
+		err = errors.Join(err, c.Errorf("path", diag.CodeBadValue, "must not be empty"))
+	}
+	return s, err
+}
+
+// Connect opens the file, if there is one.
+func (s *sink) Connect(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path != "" {
+		if _, err := s.outputLocked(s.path); err != nil {
+			return refuse(err)
+		}
+	} else if err := os.MkdirAll(s.root, 0o777); err != nil {
+		return refuse(err)
+	}
+	s.mu.closing = false
+	s.wg.Go(s.run)
+	return nil
+}
+
+// refuse returns what Connect says about an error: a full disk may get room.
+func refuse(err error) error {
+	if isFull(err) {
+		return err
+	}
+	return &stream.RefusedError{Field: "path", Err: err}
+}
+
+// outputLocked returns the open file of a path.
+func (s *sink) outputLocked(path string) (*output, error) {
+	if h := s.mu.open[path]; h != nil {
+		h.used = time.Now()
+		return h.out, nil
+	}
+	out, err := outputs.acquire(path, s.options)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.open[path] = &held{out, time.Now()}
+	return out, nil
+}
+
+// Write encodes records, for the goroutine to write them.
+func (s *sink) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
+	for i := range records {
+		if err := s.wait(ctx); err != nil {
+			done(i, value.Null(), err)
+			continue
+		}
+		if err := s.put(&records[i], i, done); err != nil {
+			done(i, value.Null(), err)
+		}
+	}
+}
+
+// wait waits for room.
+func (s *sink) wait(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		full := s.mu.bytes >= maxPending
+		s.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *sink) put(r *stream.Record, i int, done func(i int, receipt value.Value, err error)) error {
+	path := s.path
+	if s.root != "" {
+		path = filepath.Clean(r.Texts[0])
+		if err := inside(s.root, path); err != nil {
+			return &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.mu.batches[path]
+	if b == nil {
+		out, err := s.outputLocked(path)
+		if err != nil {
+			return err
+		}
+		b = out.newBatch()
+		s.mu.batches[path] = b
+	}
+	data, err := b.out.encode(b.data, r.Body)
+	if err != nil {
+		return &node.Error{Err: err, Code: "encode", Status: http.StatusUnprocessableEntity}
+	}
+	s.mu.bytes += len(data) - len(b.data)
+	b.data = data
+	b.records = append(b.records, pending{len(data), i, done})
+	select {
+	case s.pending <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// inside returns why a path leaves its folder.
+func inside(root, path string) error {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || !filepath.IsLocal(rel) || rel == "." || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("the path %q is not in the folder %s", path, root)
+	}
+	return nil
+}
+
+// run writes batches until the sink closes.
+func (s *sink) run() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		tick := false
+		select {
+		case <-s.pending:
+		case <-ticker.C:
+			tick = true
+		}
+		s.mu.Lock()
+		batches, closing := s.mu.batches, s.mu.closing
+		if len(batches) > 0 {
+			s.mu.batches = make(map[string]*batch, len(batches))
+			s.mu.bytes = 0
+		}
+		s.mu.Unlock()
+		select {
+		case s.room <- struct{}{}:
+		default:
+		}
+		for _, b := range batches {
+			s.write(b)
+		}
+		if tick {
+			s.tick()
+		}
+		if closing {
+			return
+		}
+	}
+}
+
+// write writes a batch, and tells its records.
+func (s *sink) write(b *batch) {
+	at := b.out.write(b)
+	for i, r := range b.records {
+		switch receipt := value.Null(); {
+		case at[i].err != nil:
+			r.done(r.i, receipt, at[i].err)
+		case s.receipt:
+			r.done(r.i, receiptShape.Map(value.String(b.out.path), value.Int(at[i].offset)), nil)
+		default:
+			r.done(r.i, receipt, nil)
+		}
+	}
+	b.out.reuse(b)
+}
+
+var receiptShape = value.NewShape("path", "offset")
+
+// tick makes files durable that have to be, and closes those that are too many.
+func (s *sink) tick() {
+	s.mu.Lock()
+	open := make([]*held, 0, len(s.mu.open))
+	for _, h := range s.mu.open {
+		open = append(open, h)
+	}
+	s.mu.Unlock()
+	for _, h := range open {
+		if err := h.out.tick(); err != nil {
+			s.log.Warn("a file was not made durable", "path", h.out.path, "err", err)
+		}
+	}
+	for s.evict() {
+	}
+}
+
+// evict closes the file that was not used for longest, if there are too many.
+func (s *sink) evict() bool {
+	s.mu.Lock()
+	var oldest string
+	for path, h := range s.mu.open {
+		if s.mu.batches[path] == nil && (oldest == "" || h.used.Before(s.mu.open[oldest].used)) {
+			oldest = path
+		}
+	}
+	if len(s.mu.open) <= maxOpen || oldest == "" {
+		s.mu.Unlock()
+		return false
+	}
+	h := s.mu.open[oldest]
+	delete(s.mu.open, oldest)
+	s.mu.Unlock()
+	if err := outputs.release(h.out); err != nil {
+		s.log.Warn("a file was not closed", "path", h.out.path, "err", err)
+	}
+	return true
+}
+
+// Close writes what is pending, and closes the files.
+func (s *sink) Close(context.Context) error {
+	s.mu.Lock()
+	s.mu.closing = true
+	s.mu.Unlock()
+	select {
+	case s.pending <- struct{}{}:
+	default:
+	}
+	s.wg.Wait() // files do not block for long
+	s.mu.Lock()
+	open := s.mu.open
+	s.mu.open = map[string]*held{}
+	s.mu.Unlock()
+	var errs []error
+	for _, h := range open {
+		if err := outputs.release(h.out); err != nil && !errors.Is(err, fs.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,398 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func fileSource() stream.Source {
+	return stream.Source{
+		Kind:    "file_source",
+		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
+		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
+			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
+			"A file is known by its inode and a hash of its first KiB, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. The patterns should match the names of rotated files, too, if files may be rotated while nothing reads them. " +
+			"With `checkpoint.file`, a file is read on where it was settled.",
+		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n",
+		Config: schema.Fields(append([]*schema.Field{
+			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`. A file that two of them name is read once."),
+			schema.Bool("follow").Default(false).Doc("Wait for more in the files, and for more files, instead of ending."),
+			schema.Enum("settled", "keep", "delete", "move").Default("keep").Doc("What becomes of a file when all its records are settled. With `follow`, a file counts as whole when nothing was added to it for `idle`. A file that cannot be read stays."),
+			schema.String("move_to").Doc("The folder that `settled: move` moves to, made if it is missing. A file of that name there gets a number behind it."),
+			schema.Duration("idle").Default("10s").Range(0, float64(24*time.Hour)).Doc("With `follow`: how long after the last change a file is whole, for `settled`, and how long a file that is gone may still grow."),
+			schema.Duration("rescan").Default("1s").Range(float64(time.Millisecond), float64(time.Hour)).Doc("With `follow`: how often to look for changes that the system does not report, such as those on network drives."),
+		}, inputFields("auto", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...)...),
+		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Raw: true},
+		Open:   openFileSource,
+		Ends:   func(c schema.Config) bool { return !c.Bool("follow") },
+	}
+}
+
+// A source reads files. The goroutine that calls Read owns what mu does not guard.
+type source struct {
+	paths        []string
+	follow       bool
+	settled      string
+	moveTo       string
+	idle, rescan time.Duration
+	input        input
+	log          *slog.Logger
+
+	watch  *watcher // nil unless it follows
+	queue  []*tail  // that may have something to read
+	scans  time.Time
+	warned map[string]bool // paths that a warning has named
+
+	mu struct {
+		sync.Mutex
+		tails       map[fileID]*tail  // the newest of each file
+		marks       map[string]string // that were kept, by name
+		lanes       int32             // in use
+		total, done int64             // bytes, as files have them
+	}
+}
+
+// A token is what a message knows of its place.
+type token struct {
+	tail    *tail
+	end     position
+	decoder *format.Decoder
+	err     error // the record is damaged
+	line    int64
+	path    string
+}
+
+func openFileSource(init *node.Init) (stream.Reader, error) {
+	c := init.Config
+	s := &source{
+		paths: c.Strings("paths"), follow: c.Bool("follow"), settled: c.String("settled"), moveTo: c.String("move_to"),
+		idle: c.Duration("idle"), rescan: c.Duration("rescan"), log: init.Log, warned: map[string]bool{},
+	}
+	s.mu.tails = map[fileID]*tail{}
+	var errs []error
+	var err error
+	if s.input, err = newInput(c); err != nil {
+		errs = append(errs, err)
+	}
+	if err := checkPatterns(s.paths); err != nil {
+		errs = append(errs, c.Errorf("paths", diag.CodeBadValue, "%s", err))
+	}
+	if (s.settled == "move") != (s.moveTo != "") {
+		errs = append(errs, c.Errorf("move_to", diag.CodeBadValue, "settled: move needs move_to, and nothing else takes it"))
+	} else if slices.ContainsFunc(s.paths, func(p string) bool { return s.moveTo != "" && inFolder(p, s.moveTo) }) {
+		errs = append(errs, c.Errorf("move_to", diag.CodeBadValue, "%s is a folder that is read: files would come back", s.moveTo))
+	}
+	return s, errors.Join(errs...)
+}
+
+// Connect looks for the files, and fails if one that is named without a pattern cannot be
+// read.
+func (s *source) Connect(context.Context, stream.Host) error {
+	if s.follow && s.watch == nil {
+		s.watch = newWatcher(s.log)
+	}
+	for _, path := range s.paths {
+		if isPattern(path) {
+			continue
+		}
+		f, err := openRegular(path)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !(s.follow && errors.Is(err, fs.ErrNotExist)) {
+			return &stream.RefusedError{Field: "paths", Err: err}
+		}
+	}
+	if err := s.scan(time.Now()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.tails) == 0 {
+		s.log.Warn("no file is there to read", "paths", s.paths, "follow", s.follow)
+	}
+	return nil
+}
+
+// Read returns records of one file.
+func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.follow {
+			if err := s.look(time.Now()); err != nil {
+				return nil, err
+			}
+		}
+		if len(s.queue) == 0 {
+			if !s.follow {
+				return nil, io.EOF
+			}
+			if err := s.watch.wait(ctx, s.rescan); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		t := s.queue[0]
+		messages, err := s.readTail(t, room)
+		if s.follow || !t.ready { // take turns, so that a file that grows fast does not hold the others up
+			s.queue = s.queue[1:]
+			if t.ready {
+				s.queue = append(s.queue, t)
+			}
+		}
+		if err != nil || len(messages) > 0 {
+			return messages, err
+		}
+	}
+}
+
+// readTail reads from one file as far as there is room.
+func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
+	if t.done {
+		t.ready = false
+		return nil, nil
+	}
+	if t.file == nil {
+		t.last = t.last || !s.follow || s.input.of(t.path).packed()
+		fp, err := t.open(s.input)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) { // a scan sees what is there now
+			s.forget(t)
+			s.scans = time.Time{}
+			return nil, nil
+		}
+		if err != nil {
+			return s.damaged(t, err), nil
+		}
+		s.setPrint(t, fp)
+	} else if !t.quiet.IsZero() && !t.last {
+		fp, changed, err := t.changed()
+		if err != nil {
+			return s.damaged(t, err), nil
+		}
+		if changed {
+			return s.truncated(t), nil
+		}
+		s.setPrint(t, fp)
+	}
+	records, err := t.reader.Read(nil, max(1, room.Messages), max(1, room.Bytes))
+	if len(records) > 0 {
+		t.quiet = time.Time{}
+		return s.messages(t, records, t.reader.Decoder()), nil
+	}
+	t.ready = false
+	if err != io.EOF {
+		return s.damaged(t, err), nil
+	}
+	if t.quiet.IsZero() {
+		t.quiet = time.Now()
+	}
+	if t.last {
+		s.end(t)
+	}
+	return nil, nil
+}
+
+func (s *source) setPrint(t *tail, fp fingerprint) {
+	s.mu.Lock()
+	t.print = fp
+	s.mu.Unlock()
+}
+
+// messages makes messages of the records of a file.
+func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
+	messages := make([]stream.Message, len(records))
+	tokens := make([]token, len(records))
+	for i := range records {
+		r, line := &records[i], int64(0)
+		if i+1 < len(records) {
+			line = records[i+1].Line
+		} else {
+			_, line = t.reader.Offset()
+		}
+		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+		messages[i] = stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]}
+	}
+	at := t.at()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.done += at - t.raw
+	t.raw = at
+	t.end = tokens[len(tokens)-1].end
+	return messages
+}
+
+// damaged ends a file that cannot be read: it is a message with the reason, at the place
+// where the reading stopped.
+func (s *source) damaged(t *tail, err error) []stream.Message {
+	at := t.start
+	if t.reader != nil {
+		at.offset, at.line = t.reader.Offset()
+	}
+	if in := (*fs.PathError)(nil); errors.As(err, &in) {
+		err = in.Err
+	}
+	s.mu.Lock()
+	t.failed = true
+	s.mu.Unlock()
+	s.end(t)
+	s.log.Warn("a file cannot be read", "path", t.path, "err", err)
+	// Its position stays in front of it: it may be repaired.
+	return []stream.Message{{Raw: []byte{}, Lane: t.lane, Offset: at.offset, Token: &token{tail: t, end: at, err: err, line: max(1, at.line), path: t.path}}}
+}
+
+// truncated goes on at the beginning of a file that has less than was read of it, or
+// something else. What had been read of a record is damaged.
+func (s *source) truncated(t *tail) []stream.Message {
+	s.log.Info("a file was truncated, and is read from its beginning", "path", t.path)
+	t.reader.End()
+	records, err := t.reader.Read(nil, 1, 1)
+	decoder := t.reader.Decoder()
+	for i := range records {
+		records[i].Err = errors.New("the file was truncated within the record")
+	}
+	var messages []stream.Message
+	if err == nil && len(records) > 0 {
+		messages = s.messages(t, records, decoder)
+	}
+	s.end(t)
+	s.begin(t.id, t.path, position{}, t.cut+1)
+	return messages
+}
+
+// Fields adds the place of a record.
+func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
+	tok := m.Token.(*token)
+	var buf [64]byte
+	id := strconv.AppendUint(buf[:0], tok.tail.id.inode, 16)
+	if tok.tail.cut > 0 {
+		id = append(id, '.')
+		id = strconv.AppendInt(id, int64(tok.tail.cut), 10)
+	}
+	id = append(id, ':')
+	id = strconv.AppendInt(id, m.Offset, 10)
+	b.Set("id", value.String(string(id)))
+	b.Set("path", value.String(tok.path))
+	b.Set("line", value.Int(tok.line))
+	b.Set("offset", value.Int(m.Offset))
+}
+
+// Decode makes the body of a record.
+func (s *source) Decode(m *stream.Message) (v value.Value, err error) {
+	tok := m.Token.(*token)
+	if err = tok.err; err == nil {
+		v, err = tok.decoder.Decode(m.Raw)
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s:%d: %w", tok.path, tok.line, err)
+	}
+	return v, nil
+}
+
+// Size returns how many bytes were read, and how many the files have that are known.
+func (s *source) Size() (done, total int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.done, max(s.mu.done, s.mu.total)
+}
+
+// Close closes the files.
+func (s *source) Close(context.Context) error {
+	var errs []error
+	if s.watch != nil {
+		errs = append(errs, s.watch.close())
+		s.watch = nil
+	}
+	s.mu.Lock()
+	tails := make([]*tail, 0, len(s.mu.tails))
+	for _, t := range s.mu.tails {
+		tails = append(tails, t)
+	}
+	s.mu.Unlock()
+	for _, t := range append(tails, s.queue...) {
+		errs = append(errs, t.close())
+	}
+	s.queue = nil
+	return errors.Join(errs...)
+}
+
+// warnOnce logs what is wrong with a path, once until it is right.
+func (s *source) warnOnce(path string, err error) {
+	if s.warned[path] {
+		return
+	}
+	s.warned[path] = true
+	s.log.Warn("a path is passed over", "path", path, "err", err)
+}
+
+// Settle deals with files that are settled as a whole.
+func (s *source) Settle(_ context.Context, settled stream.Settled) error {
+	var whole []away
+	s.mu.Lock()
+	for _, m := range settled.Marks {
+		tok := m.Token.(*token)
+		t := tok.tail
+		t.settled = tok.end
+		whole = s.wholeLocked(whole, t)
+	}
+	s.mu.Unlock()
+	return s.putAway(whole)
+}
+
+// An away is a file that is to be deleted or moved, with its path now.
+type away struct {
+	tail *tail
+	path string
+}
+
+// wholeLocked appends a file if it is to be dealt with now, as the field settled says.
+func (s *source) wholeLocked(whole []away, t *tail) []away {
+	if !t.done || t.failed || t.away || t.settled.offset < t.end.offset || s.settled == "keep" {
+		return whole
+	}
+	t.away = true
+	return append(whole, away{t, t.path})
+}
+
+// putAway deletes or moves files, if their names still lead to them.
+func (s *source) putAway(whole []away) error {
+	var errs []error
+	for _, a := range whole {
+		info, err := os.Stat(a.path)
+		switch {
+		case err != nil || identity(info, a.path) != a.tail.id: // it was rotated, or is gone
+			continue
+		case s.settled == "delete":
+			err = os.Remove(a.path)
+		default:
+			err = moveInto(a.path, s.moveTo)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("%s a settled file: %w", s.settled, err))
+			continue
+		}
+		s.mu.Lock()
+		if s.mu.tails[a.tail.id] == a.tail { // another file may get the inode
+			delete(s.mu.tails, a.tail.id)
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
