@@ -53,6 +53,8 @@ type exchange struct {
 	cause       error       // the error of the process, also if a handler has turned it into an answer
 	id          string      // of the process; empty while no one has asked for it
 	writeErr    error       // why the answer did not arrive
+	parts       *parts      // nil unless something downstream may send parts, or take the answer over
+	cut         bool        // the connection, or the stream, must end as if it had failed
 }
 
 // reusable is what an exchange keeps for the next request.
@@ -84,6 +86,9 @@ func (x *exchange) run() {
 		x.gen.log.Info("request", keyLogMethod, clip(x.r.Method, maxQuote), keyLogHost, clip(x.r.Host, maxQuote), keyLogPath, clip(x.r.URL.Path, maxLogged),
 			keyLogStatus, status, keyLogBytes, size, keyLogDuration, elapsed, keyLogRemote, x.r.RemoteAddr, keyLogProcess, x.id)
 	}
+	if x.cut {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // keepsChunked reports whether the connection of a chunked request may be used
@@ -102,7 +107,7 @@ func (x *exchange) serve() (status, size int) {
 		return x.refuse()
 	}
 	ctx := traced(x.r)
-	if x.gen.limits.requestTimeout > 0 {
+	if x.gen.limits.requestTimeout > 0 && !x.gen.parts { // an answer in parts has a timer of its own
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, x.gen.limits.requestTimeout)
 		defer cancel()
@@ -114,6 +119,15 @@ func (x *exchange) serve() (status, size int) {
 	}
 	if x.req != nil {
 		x.route = x.req.header.route.Load()
+	}
+	if p := x.parts; p != nil {
+		if p.close() {
+			return p.finish(resp)
+		}
+		if h := p.slot.Take(); h != nil && !resp.IsError() {
+			return x.handOver(h)
+		}
+		ctx = p.ctx
 	}
 	if !resp.IsError() {
 		status, size, err := x.s.answerWriter.writeResponse(x, resp)
@@ -140,6 +154,9 @@ func traced(r *http.Request) context.Context {
 // may need a body that was skipped. started is false if there is no next one.
 func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, started bool) {
 	for {
+		if x.gen.parts && x.parts == nil {
+			ctx = x.openParts(ctx)
+		}
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
@@ -225,7 +242,7 @@ func (x *exchange) fail(ctx context.Context, err error) (status, size int) {
 // describeFailure returns the error to answer a request with this context with.
 func describeFailure(ctx context.Context, err error) *node.Error {
 	e := node.Describe(err)
-	if e.Status == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if e.Status == 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		late := *e
 		late.Status = http.StatusServiceUnavailable
 		e = &late

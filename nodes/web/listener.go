@@ -81,6 +81,7 @@ type listener struct {
 	settings  serverSettings
 	limits    limits
 	accessLog bool
+	parts     bool   // something downstream may send parts of an answer, or take it over
 	certPEM   string // or a path; empty without TLS
 	keyPEM    string
 
@@ -99,6 +100,7 @@ func newListener(init *node.Init) (node.Node, error) {
 		log:       init.Log,
 		pool:      init.Pool,
 		accessLog: c.Bool("access_log"),
+		parts:     init.Parts,
 		settings: serverSettings{
 			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
 			headerBytes:    int(lim.Int("header_bytes")),
@@ -197,6 +199,7 @@ func (n *listener) Serve(src node.Starter) error {
 		log:       n.log,
 		limits:    n.limits,
 		accessLog: n.accessLog,
+		parts:     n.parts,
 		cert:      n.cert,
 	}
 	if screening, ok := src.(node.ScreeningStarter); ok {

@@ -64,6 +64,7 @@ type generation struct {
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
+	parts     bool             // something downstream may send parts of an answer, or take it over
 	cert      *tls.Certificate // nil without TLS
 }
 
@@ -301,6 +302,10 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 		panicked := recover()
 		if panicked != nil && panicked != http.ErrAbortHandler {
 			x.gen.log.Error("panic while answering a request", keyLogRemote, r.RemoteAddr, keyLogError, panicked, "stack", string(debug.Stack()))
+		}
+		if p := x.parts; p != nil {
+			p.close()
+			p.cancel(nil)
 		}
 		x.release()
 		*x = exchange{reusable: x.reusable}

@@ -126,9 +126,10 @@ func (b *logBuffer) String() string {
 
 // A world is the pool and the log that listeners of several generations share.
 type world struct {
-	t    testing.TB
-	pool node.Pool
-	logs logBuffer
+	t     testing.TB
+	pool  node.Pool
+	logs  logBuffer
+	parts bool // something downstream may send parts
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
@@ -141,6 +142,7 @@ func (w *world) make(name, config string) *listener {
 		Config:   decodeConfig(w.t, def, parse(w.t, config)),
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		OutLinks: []int{1},
+		Parts:    w.parts,
 		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Pool:     &w.pool,
 	})
@@ -202,7 +204,11 @@ func start(t testing.TB, config string, f flow) *site {
 
 func startSource(t testing.TB, config string, src *source) *site {
 	t.Helper()
-	w := newWorld(t)
+	return startIn(t, newWorld(t), config, src)
+}
+
+func startIn(t testing.TB, w *world, config string, src *source) *site {
+	t.Helper()
 	all := "{" + loopback
 	if config != "" {
 		all += "," + config

@@ -1,0 +1,422 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// commentEvery is how long a stream of events may be silent before a comment is sent.
+const commentEvery = 15 * time.Second
+
+var (
+	errClientLeft = errors.New("the client has left")
+	errPartsEnded = errors.New("the answer has ended")
+	errHeadOnly   = errors.New("the client has asked for the header only")
+)
+
+// parts is an answer in parts: see [node.Parts]. The first part sends the status and the
+// header, and each one returns when the socket has taken it. A listener makes one for
+// each request, if something downstream may send parts; it also has room for the handler
+// of a node that takes the answer over.
+//
+// A part that the client does not take obeys the limits of any answer (pending.go):
+// over HTTP/1 those of the trackedConn, over HTTP/2 those of late.
+type parts struct {
+	ctx    context.Context // of the process
+	cancel context.CancelCauseFunc
+	x      *exchange // until close
+	rc     *http.ResponseController
+	limit  time.Duration // of a process without a part; 0 is none
+	slot   handover.Slot
+
+	mu struct {
+		sync.Mutex // held while a part is sent
+		form       partForm
+		committed  bool
+		ended      bool
+		status     int
+		size       int
+		buf        []byte
+		err        error       // why nothing can be sent any more
+		timeout    *time.Timer // ends the process; nil without a limit
+		comment    *time.Timer // nil unless the form is events
+	}
+
+	// slow is about the part that is being sent, for the goroutine of its timer.
+	slow struct {
+		sync.Mutex
+		timer  *time.Timer // calls late
+		ctx    context.Context
+		bytes  int // of the part; 0 while none is being sent
+		until  time.Time
+		taken  int64 // conn.piecesTaken when it became late
+		write  *pendingWrite
+		forget func() // undoes what late has asked of ctx
+	}
+}
+
+// openParts returns the context of a process that may answer in parts.
+func (x *exchange) openParts(ctx context.Context) context.Context {
+	p := &parts{x: x, rc: http.NewResponseController(x.w), limit: x.gen.limits.requestTimeout}
+	ctx, p.cancel = context.WithCancelCause(ctx)
+	if p.limit > 0 {
+		p.mu.timeout = time.AfterFunc(p.limit, func() { p.cancel(context.DeadlineExceeded) })
+	}
+	x.parts = p
+	p.ctx = handover.With(node.WithParts(ctx, p), &p.slot)
+	return p.ctx
+}
+
+// Part implements [node.Parts].
+func (p *parts) Part(ctx context.Context, v value.Value) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.readyLocked(ctx); err != nil {
+		return err
+	}
+	e, ok, err := partOf(p.x, node.Response{Payload: v})
+	if err != nil {
+		return err
+	}
+	data, err := p.beginLocked(e)
+	if err == nil && ok {
+		data, err = p.mu.form.append(data, e.body, "")
+	}
+	if err != nil {
+		return fmt.Errorf("part of an answer: %w", err)
+	}
+	if p.mu.timeout != nil {
+		p.mu.timeout.Stop() // the client has limits of its own
+	}
+	p.commitLocked(e.status)
+	if err := p.sendLocked(ctx, data); err != nil {
+		return err
+	}
+	if p.mu.timeout != nil {
+		p.mu.timeout.Reset(p.limit)
+	}
+	if p.x.r.Method == http.MethodHead {
+		return p.failLocked(errHeadOnly)
+	}
+	return nil
+}
+
+func (p *parts) readyLocked(ctx context.Context) error {
+	switch {
+	case p.mu.err != nil:
+		return p.mu.err
+	case p.mu.ended:
+		return errPartsEnded
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// beginLocked sets the header if e is the first part, and returns the beginning of what
+// is to be sent.
+func (p *parts) beginLocked(e envelope) ([]byte, error) {
+	data := p.mu.buf[:0]
+	if p.mu.committed {
+		return data, nil
+	}
+	h := p.x.w.Header()
+	clear(h)
+	if !bodyAllowed(e.status) {
+		return nil, fmt.Errorf("an answer with status %d has no parts", e.status)
+	}
+	contentType, err := setHeaders(h, e.header, isServerHeader)
+	if err != nil {
+		clear(h)
+		return nil, err
+	}
+	p.mu.form = formOf(p.x.r.Header["Accept"], contentType)
+	if contentType == "" {
+		h["Content-Type"] = p.mu.form.contentType(e.body)
+		h["Vary"] = append(h["Vary"], "Accept")
+	}
+	h["Cache-Control"] = headerNoStore
+	if p.x.closeConn {
+		h["Connection"] = headerClose
+	}
+	if p.mu.form == partEvents {
+		data = append(data, eventsHead...)
+	}
+	return data, nil
+}
+
+func (p *parts) commitLocked(status int) {
+	if p.mu.committed {
+		return
+	}
+	p.mu.committed, p.mu.status = true, status
+	p.x.w.WriteHeader(status)
+	p.slow.timer = time.AfterFunc(time.Hour, p.late)
+	p.slow.timer.Stop()
+	if p.mu.form == partEvents {
+		p.mu.comment = time.AfterFunc(commentEvery, p.sendComment)
+	}
+}
+
+// failLocked ends the process, as the client has left.
+func (p *parts) failLocked(err error) error {
+	p.mu.err = err
+	p.cancel(err)
+	return err
+}
+
+// sendLocked sends bytes and returns when the socket has taken them.
+func (p *parts) sendLocked(ctx context.Context, data []byte) error {
+	if cap(data) <= maxPooledBuffer {
+		p.mu.buf = data
+	} else {
+		p.mu.buf = nil
+	}
+	for first := true; first || len(data) > 0; first = false { // an empty part sends the header
+		piece := data
+		if p.x.r.ProtoMajor > 1 {
+			piece = data[:min(pieceBytes, len(data))]
+		}
+		data = data[len(piece):]
+		p.watch(ctx, len(piece))
+		_, err := p.x.w.Write(piece)
+		if err == nil || errors.Is(err, http.ErrBodyNotAllowed) {
+			err = p.rc.Flush()
+		}
+		p.unwatch(err)
+		if err != nil {
+			return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
+		}
+		p.mu.size += len(piece)
+	}
+	if p.mu.comment != nil {
+		p.mu.comment.Reset(commentEvery)
+	}
+	return nil
+}
+
+// sendComment keeps a stream of events alive.
+func (p *parts) sendComment() {
+	if !p.mu.TryLock() {
+		return // a part is being sent, and asks for the next comment
+	}
+	defer p.mu.Unlock()
+	if p.readyLocked(p.ctx) == nil {
+		// An error has ended the process.
+		_ = p.sendLocked(p.ctx, append(p.mu.buf[:0], eventsComment...))
+	}
+}
+
+// watch begins to watch a piece that is being sent.
+func (p *parts) watch(ctx context.Context, bytes int) {
+	p.slow.Lock()
+	defer p.slow.Unlock()
+	p.slow.ctx, p.slow.bytes = ctx, max(bytes, 1)
+	p.slow.timer.Reset(p.x.s.settings.h2PendingAfter)
+}
+
+// late is called when a client takes its time with a piece. From now on the end of the
+// process ends the waiting; over HTTP/2 the piece counts as pending, with a deadline. A
+// call that comes too late is for the next piece, which is then late early.
+func (p *parts) late() {
+	p.slow.Lock()
+	defer p.slow.Unlock()
+	s := &p.slow
+	if s.bytes == 0 || s.forget != nil {
+		return
+	}
+	s.forget = interrupt(s.ctx, p.rc)
+	if c, ok := p.conn(); ok && p.x.r.ProtoMajor > 1 {
+		s.write, s.taken = p.x.s.pending.add(c, s.bytes), c.piecesTaken.Load()
+		if s.until = p.x.s.pending.deadline(s.bytes); !s.until.IsZero() {
+			p.x.setDeadline(p.rc.SetWriteDeadline, s.until)
+		}
+	}
+}
+
+// interrupt makes a write fail when ctx ends. After forget, it does so no more.
+func interrupt(ctx context.Context, rc *http.ResponseController) (forget func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = rc.SetWriteDeadline(time.Now().Add(-time.Second)) // fails if the connection has: so does the write
+	})
+	return func() {
+		if !stop() {
+			<-done
+		}
+	}
+}
+
+// unwatch ends watch. If a client has not taken a piece in its time, its connection is
+// closed, over HTTP/2 only if it takes nothing else.
+func (p *parts) unwatch(err error) {
+	p.slow.Lock()
+	defer p.slow.Unlock()
+	s := &p.slow
+	s.bytes, s.ctx = 0, nil
+	s.timer.Stop()
+	c, ok := p.conn()
+	if ok && err == nil {
+		c.piecesTaken.Add(1)
+	}
+	if s.forget == nil {
+		return
+	}
+	s.forget()
+	s.forget = nil
+	if err == nil {
+		p.x.setDeadline(p.rc.SetWriteDeadline, time.Time{})
+	}
+	if s.write == nil {
+		return
+	}
+	p.x.s.pending.remove(s.write)
+	s.write = nil
+	switch {
+	case err == nil:
+	case s.until.IsZero() || time.Now().Before(s.until): // the client has gone
+	case c.piecesTaken.Load() == s.taken:
+		p.x.s.pending.closeSlow(c)
+	default:
+		p.x.gen.metrics.slowAnswers.Add(1) // only this stream is closed
+	}
+}
+
+func (p *parts) conn() (*trackedConn, bool) {
+	c, ok := p.x.r.Context().Value(connKey{}).(*trackedConn)
+	return c, ok
+}
+
+// close ends the parts, and reports whether there were any. Nothing is sent afterwards,
+// except for the end.
+func (p *parts) close() (begun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.ended = true
+	for _, timer := range []*time.Timer{p.mu.timeout, p.mu.comment} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	p.mu.comment = nil
+	return p.mu.committed
+}
+
+// finish sends the end of an answer whose parts have begun. The status is that of the
+// failure, if it ends with one.
+func (p *parts) finish(resp node.Response) (status, size int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(p.mu.err, errHeadOnly) {
+		return p.mu.status, 0
+	}
+	if p.mu.err == nil && !resp.IsError() && p.slot.Take() != nil {
+		resp = node.Response{Payload: value.Error(errors.New("a node has taken over an answer whose parts have begun"))}
+	}
+	var end []byte
+	if !resp.IsError() && p.mu.err == nil {
+		e, ok, err := partOf(p.x, resp)
+		if ok || p.mu.form == partEvents {
+			if !ok {
+				e.body = value.String("")
+			}
+			end, err = p.mu.form.append(p.mu.buf[:0], e.body, "end")
+		}
+		if err != nil {
+			resp = node.Response{Payload: value.Error(fmt.Errorf("end of an answer: %w", err))}
+		}
+	}
+	status = p.mu.status
+	if resp.IsError() {
+		status, end = p.failureLocked(resp.Payload.AsError())
+	}
+	if p.mu.err == nil && len(end) > 0 {
+		_ = p.sendLocked(p.ctx, end) // p.mu.err is noted below
+	}
+	p.x.writeErr = p.mu.err
+	return status, p.mu.size
+}
+
+// failureLocked logs an error that ends an answer, and returns how to tell the client.
+func (p *parts) failureLocked(err error) (status int, end []byte) {
+	x := p.x
+	x.cause = err
+	x.ensureID()
+	e := describeFailure(p.ctx, err)
+	status = failureStatus(e)
+	level := slog.LevelInfo
+	switch {
+	case p.mu.err != nil || x.r.Context().Err() != nil: // most likely the client has gone
+		level = slog.LevelDebug
+	case status >= http.StatusInternalServerError:
+		level = slog.LevelError
+	}
+	x.gen.log.LogAttrs(p.ctx, level, "answer in parts ended with an error", slog.String(keyLogProcess, x.id), slog.Int(keyLogStatus, status),
+		slog.String(keyLogMethod, clip(x.r.Method, maxQuote)), slog.String(keyLogPath, clip(x.r.URL.Path, maxQuote)), slog.String(keyLogError, clip(err.Error(), maxLogged)))
+	// A process that ended because this program stops says nothing: its client comes back.
+	if x.cut = p.mu.form != partEvents || e.Code == string(diag.CodeCancelled); x.cut && e.Code == string(diag.CodeCancelled) {
+		return status, nil
+	}
+	part := failurePart(e)
+	switch p.mu.form {
+	case partEvents:
+		end, err = appendEvent(p.mu.buf[:0], value.UniqueMap([]value.Field{{Name: "data", Value: part}}), "error")
+	case partLines:
+		end, err = partLines.append(p.mu.buf[:0], value.UniqueMap([]value.Field{{Name: "error", Value: part}}), "")
+	}
+	if err != nil {
+		x.cut = true
+	}
+	return status, end
+}
+
+// A handedWriter counts what a handler answers that has taken over an exchange.
+type handedWriter struct {
+	http.ResponseWriter
+	status, size int
+}
+
+func (w *handedWriter) WriteHeader(status int) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *handedWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.size += n
+	return n, err
+}
+
+// Unwrap lets a handler flush, set deadlines and take the connection.
+func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// handOver lets a handler answer in place of the process, which has ended.
+func (x *exchange) handOver(h http.Handler) (status, size int) {
+	x.dropPayload()
+	x.release()
+	if x.closeConn {
+		x.w.Header()["Connection"] = headerClose
+	}
+	w := &handedWriter{ResponseWriter: x.w}
+	h.ServeHTTP(w, x.r)
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.status, w.size
+}

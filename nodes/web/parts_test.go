@@ -1,0 +1,388 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// startParts is start for a flow that may send parts.
+func startParts(t testing.TB, config string, f flow) *site {
+	t.Helper()
+	w := newWorld(t)
+	w.parts = true
+	return startIn(t, w, config, &source{flow: f})
+}
+
+// emit sends parts and answers with the last value; None if that is a nil Response.
+func emit(end node.Response, list ...value.Value) flow {
+	return func(ctx context.Context, _ value.Value) node.Response {
+		p, ok := node.PartsOf(ctx)
+		if !ok {
+			return reply(value.Error(errors.New("no parts")))
+		}
+		for _, v := range list {
+			if err := p.Part(ctx, v); err != nil {
+				return reply(value.Error(err))
+			}
+		}
+		return end
+	}
+}
+
+var none = node.Response{None: true}
+
+func TestPartsForms(t *testing.T) {
+	str := value.String
+	obj := parse(t, `{"n":1}`)
+	list := []value.Value{str("a\nb"), obj}
+	for _, c := range []struct {
+		name, accept string
+		parts        []value.Value
+		end          node.Response
+		contentType  string
+		want         string
+		cut          bool
+	}{
+		{"text", "", list, none, typeText, "a\nb{\"n\":1}\n", false},
+		{"any", "*/*", list, reply(str("!")), typeText, "a\nb{\"n\":1}\n!", false},
+		{"value first", "", []value.Value{obj, obj}, none, typeLines, "{\"n\":1}\n{\"n\":1}\n", false},
+		{"binary", "", []value.Value{value.Binary([]byte{0, 1})}, none, typeOctets, "\x00\x01", false},
+		{"lines", typeLines, list, reply(obj), typeLines, "\"a\\nb\"\n{\"n\":1}\n{\"n\":1}\n", false},
+		{"events", typeEvents, list, reply(obj), typeEvents, "retry: 1000\n\ndata: a\ndata: b\n\ndata: {\"n\":1}\n\nevent: end\ndata: {\"n\":1}\n\n", false},
+		{"end without data", typeEvents, list[:1], none, typeEvents, "retry: 1000\n\ndata: a\ndata: b\n\nevent: end\ndata: \n\n", false},
+		{"an event", "text/event-stream, */*;q=0.1", []value.Value{parse(t, `{"event":"tick","id":7,"data":{"x":1},"retry":50}`), parse(t, `{"event":"bare"}`), parse(t, `{"id":"8"}`)}, none, typeEvents,
+			"retry: 1000\n\nid: 7\nretry: 50\nevent: tick\ndata: {\"x\":1}\n\nevent: bare\ndata: \n\nid: 8\n\nevent: end\ndata: \n\n", false},
+		{"lines of any kind", typeEvents, []value.Value{str("a\rb\r\nc\n")}, none, typeEvents, "retry: 1000\n\ndata: a\ndata: b\ndata: c\ndata: \n\nevent: end\ndata: \n\n", false},
+		{"prefers lines", typeEvents + ";q=0.5," + typeLines, list[1:], none, typeLines, "{\"n\":1}\n", false},
+		{"header", "", []value.Value{parse(t, `{"status":201,"header":{"content-type":"text/csv","x-a":"1"},"body":"a,b\n"}`), parse(t, `{"status":500,"body":"1,2\n"}`)}, none, "text/csv", "a,b\n1,2\n", false},
+		{"header alone", "", []value.Value{parse(t, `{"header":{"content-type":"text/event-stream"}}`), obj}, none, typeEvents, "retry: 1000\n\ndata: {\"n\":1}\n\nevent: end\ndata: \n\n", false},
+		{"error in chunks", "", list[:1], reply(value.Error(errTest)), typeText, "a\nb", true},
+		{"error in lines", typeLines, list[1:], reply(value.Error(errTest)), typeLines, "{\"n\":1}\n{\"error\":{\"status\":500}}\n", true},
+		{"error in events", typeEvents, list[1:], reply(value.Error(&node.Error{Err: errTest, Status: 429, Public: true})), typeEvents,
+			"retry: 1000\n\ndata: {\"n\":1}\n\nevent: error\ndata: {\"status\":429,\"message\":\"the till is on fire\"}\n\n", false},
+		{"stopped", typeEvents, list[1:], reply(value.Error(&node.Error{Err: errTest, Code: string(diag.CodeCancelled)})), typeEvents,
+			"retry: 1000\n\ndata: {\"n\":1}\n\n", true},
+	} {
+		s := startParts(t, "", emit(c.end, c.parts...))
+		for _, proto := range []string{"1.1", "2"} {
+			client := s.client
+			if proto == "2" {
+				client = s.h2c()
+			}
+			r, _ := http.NewRequest("GET", s.url+"/", nil)
+			r.Header.Set("Accept", c.accept)
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if string(data) != c.want || resp.Header.Get("Content-Type") != c.contentType || (err != nil) != c.cut {
+				t.Errorf("%s over HTTP/%s: got %s %q, error %v; want %s %q, cut %v", c.name, proto, resp.Header.Get("Content-Type"), data, err, c.contentType, c.want, c.cut)
+			}
+			if got := resp.Header.Get("Cache-Control"); got != "no-store" || resp.Header.Get("Content-Encoding") != "" {
+				t.Errorf("%s: got Cache-Control %q, Content-Encoding %q", c.name, got, resp.Header.Get("Content-Encoding"))
+			}
+		}
+	}
+}
+
+// What cannot be a part is an error of the node that sends it, and the answer can still
+// have any status.
+func TestPartsRefused(t *testing.T) {
+	for _, bad := range []string{`{"event":"a\nb"}`, `{"id":"a\u0000"}`, `{"retry":-1}`, `{"retry":"soon"}`, `{"status":204}`, `{"status":99,"body":1}`, `{"header":{"a b":"c"},"body":1}`, `{"event":{}}`} {
+		s := startParts(t, "", emit(none, parse(t, bad)))
+		got := s.do("GET", "/", "", "Accept: "+typeEvents)
+		got.want(t, 500, "Internal Server Error", "Cache-Control: ")
+	}
+	s := startParts(t, "", always(value.String("whole")))
+	s.do("GET", "/", "", "Accept: "+typeEvents).want(t, 200, "whole", "Cache-Control: ")
+}
+
+func TestPartsOfHead(t *testing.T) {
+	cancelled := make(chan error, 1)
+	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
+		p, _ := node.PartsOf(ctx)
+		err := p.Part(ctx, value.String("x"))
+		<-ctx.Done()
+		cancelled <- err
+		return reply(value.Error(context.Cause(ctx)))
+	})
+	s.do("HEAD", "/", "").want(t, 200, "", "Content-Type: "+typeText)
+	if err := <-cancelled; !errors.Is(err, errHeadOnly) {
+		t.Errorf("got %v, want %v", err, errHeadOnly)
+	}
+	s.do("HEAD", "/", "").want(t, 200, "") // the connection still serves
+}
+
+// openStream begins a request and returns the reader of its answer.
+func openStream(t testing.TB, s *site, accept string) (*http.Response, *bufio.Reader) {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.url+"/", nil)
+	r.Header.Set("Accept", accept)
+	resp, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp, bufio.NewReader(resp.Body)
+}
+
+// A part arrives when it is sent, not when the answer ends.
+func TestPartsArrive(t *testing.T) {
+	next := make(chan string, 1)
+	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
+		p, _ := node.PartsOf(ctx)
+		for text := range next {
+			if err := p.Part(ctx, value.String(text)); err != nil {
+				return reply(value.Error(err))
+			}
+		}
+		return none
+	})
+	next <- "one\n"
+	_, r := openStream(t, s, "")
+	for i, want := range []string{"one\n", "two\n", "three\n"} {
+		if i > 0 {
+			next <- want
+		}
+		if got, err := r.ReadString('\n'); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	close(next)
+}
+
+func TestPartsOfClientThatLeaves(t *testing.T) {
+	for _, proto := range []string{"1.1", "2"} {
+		ended := make(chan error, 1)
+		s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
+			p, _ := node.PartsOf(ctx)
+			if err := p.Part(ctx, value.String("x")); err != nil {
+				ended <- fmt.Errorf("first part: %w", err)
+				return none
+			}
+			<-ctx.Done()
+			ended <- p.Part(ctx, value.String("y"))
+			return reply(value.Error(context.Cause(ctx)))
+		})
+		if proto == "2" {
+			s.client = s.h2c()
+		}
+		resp, _ := openStream(t, s, "")
+		resp.Body.Close()
+		if err := <-ended; err == nil {
+			t.Errorf("HTTP/%s: a part to a client that has left is not an error", proto)
+		}
+	}
+}
+
+// A client that does not read slows its own process, and is cut off as one that does not
+// take an answer; others go on meanwhile.
+func TestPartsOfSlowClient(t *testing.T) {
+	for _, proto := range []string{"1.1", "2"} {
+		const grace = 300 * time.Millisecond
+		piece := value.String(strings.Repeat("x", 1<<20))
+		ended := make(chan error, 1)
+		s := startParts(t, fmt.Sprintf(`"limits":{"header_timeout":"%s"}`, grace), func(ctx context.Context, in value.Value) node.Response {
+			p, _ := node.PartsOf(ctx)
+			if path, _ := in.Get("path"); path.Equal(value.String("/quick")) {
+				return emit(none, value.String("quick"))(ctx, in)
+			}
+			for {
+				if err := p.Part(ctx, piece); err != nil {
+					ended <- err
+					return reply(value.Error(err))
+				}
+			}
+		})
+		s.node.server.settings.minRate = 1 << 20
+		if proto == "2" {
+			s.client = s.h2c()
+		}
+		openStream(t, s, "")
+		s.do("GET", "/quick", "").want(t, 200, "quick")
+		if err := <-ended; !errors.Is(err, errClientLeft) {
+			t.Errorf("HTTP/%s: got %v", proto, err)
+		}
+		writes, bytes := s.node.server.pending.totals()
+		if writes != 0 || bytes != 0 {
+			t.Errorf("HTTP/%s: %d answers of %d bytes are still pending", proto, writes, bytes)
+		}
+	}
+}
+
+// A process that ends while its client does not read does not wait for that client.
+func TestPartsInterrupted(t *testing.T) {
+	for _, proto := range []string{"1.1", "2"} {
+		kill := make(chan context.CancelFunc, 1)
+		ended := make(chan error, 1)
+		s := startParts(t, `"limits":{"header_timeout":"0s"}`, func(ctx context.Context, _ value.Value) node.Response {
+			p, _ := node.PartsOf(ctx)
+			ctx, cancel := context.WithCancel(ctx)
+			kill <- cancel
+			piece := value.String(strings.Repeat("x", 1<<20))
+			for {
+				if err := p.Part(ctx, piece); err != nil {
+					ended <- err
+					return reply(value.Error(err))
+				}
+			}
+		})
+		if proto == "2" {
+			s.client = s.h2c()
+		}
+		openStream(t, s, "")
+		cancel := <-kill
+		for s.node.server.pendingWrites() == 0 { // until the client's buffers are full
+			pause(t)
+		}
+		cancel()
+		<-ended
+	}
+}
+
+func (s *server) pendingWrites() int {
+	n, _ := s.pending.totals()
+	return n
+}
+
+// pause lets other goroutines go on, for a moment.
+func pause(t testing.TB) {
+	select {
+	case <-time.After(time.Millisecond):
+	case <-t.Context().Done():
+		t.Fatal("the test has ended")
+	}
+}
+
+// request_timeout is for the first part, and for the time from one part to the next.
+func TestPartsAndRequestTimeout(t *testing.T) {
+	s := startParts(t, `"limits":{"request_timeout":"200ms"}`, func(ctx context.Context, in value.Value) node.Response {
+		p, _ := node.PartsOf(ctx)
+		if path, _ := in.Get("path"); !path.Equal(value.String("/never")) {
+			for range 8 {
+				if err := p.Part(ctx, value.String("x")); err != nil {
+					return reply(value.Error(err))
+				}
+				<-time.After(50 * time.Millisecond)
+			}
+		}
+		<-ctx.Done()
+		return reply(value.Error(context.Cause(ctx)))
+	})
+	got := s.do("GET", "/", "", "Accept: "+typeEvents)
+	if n := strings.Count(got.body, "data: x\n"); n != 8 || !strings.HasSuffix(got.body, "event: error\ndata: {\"status\":503}\n\n") {
+		t.Errorf("got %q", got.body)
+	}
+	s.do("GET", "/never", "", "Accept: "+typeEvents).want(t, 503, "Service Unavailable")
+}
+
+func TestPartsComment(t *testing.T) {
+	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
+		p, _ := node.PartsOf(ctx)
+		if err := p.Part(ctx, value.String("x")); err != nil {
+			return reply(value.Error(err))
+		}
+		p.(*parts).sendComment()
+		return none
+	})
+	got := s.do("GET", "/", "", "Accept: "+typeEvents)
+	got.want(t, 200, "retry: 1000\n\ndata: x\n\n:\n\nevent: end\ndata: \n\n")
+}
+
+// A forked process may outlive its request; what it sends must not reach the next one.
+func TestPartsAfterTheEnd(t *testing.T) {
+	var late context.Context
+	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
+		late = ctx
+		return reply(value.String("done"))
+	})
+	s.do("GET", "/", "").want(t, 200, "done")
+	p, _ := node.PartsOf(late)
+	if err := p.Part(context.WithoutCancel(late), value.String("x")); !errors.Is(err, errPartsEnded) {
+		t.Errorf("got %v, want %v", err, errPartsEnded)
+	}
+	if handover.Leave(late, http.NotFoundHandler()) {
+		t.Error("a handler was taken after the answer")
+	}
+}
+
+// Without Init.Parts a process has neither parts nor room for a handler.
+func TestPartsNotOffered(t *testing.T) {
+	s := start(t, "", func(ctx context.Context, _ value.Value) node.Response {
+		_, ok := node.PartsOf(ctx)
+		return reply(value.Bool(ok || handover.Leave(ctx, http.NotFoundHandler())))
+	})
+	s.do("GET", "/", "").want(t, 200, "false")
+}
+
+func TestHandover(t *testing.T) {
+	teapot := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Path", r.URL.Path)
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, "short and stout")
+	})
+	s := startParts(t, "", func(ctx context.Context, in value.Value) node.Response {
+		if !handover.Leave(ctx, teapot) || handover.Leave(ctx, teapot) {
+			return reply(value.Error(errors.New("want one handler")))
+		}
+		switch path, _ := in.Get("path"); path.String() {
+		case "/error":
+			return reply(value.Error(errTest))
+		case "/part/":
+			return emit(none, value.String("x"))(ctx, in)
+		}
+		return reply(value.String("not sent"))
+	})
+	s.do("GET", "/tea", "").want(t, 418, "short and stout", "X-Path: /tea")
+	s.do("POST", "/tea", strings.Repeat("x", 100000)).want(t, 418, "short and stout")
+	s.do("GET", "/error", "").want(t, 500, "Internal Server Error", "X-Path: ")
+	resp, r := openStream(t, &site{t: t, client: s.client, url: s.url + "/part"}, "")
+	if data, err := io.ReadAll(r); string(data) != "x" || err == nil || resp.StatusCode != 200 {
+		t.Errorf("a handler after a part: got %q, %v, want a cut answer", data, err)
+	}
+	if n := s.node.server.inFlight.Load(); n != 0 {
+		t.Errorf("%d processes are in flight", n)
+	}
+}
+
+// A handler may take the connection, over TLS as well.
+func TestHandoverHijack(t *testing.T) {
+	cert, key := certificate(t, 1)
+	s := startParts(t, fmt.Sprintf(`"tls":{"cert":%q,"key":%q}`, cert, key), func(ctx context.Context, _ value.Value) node.Response {
+		handover.Leave(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			io.WriteString(c, "HTTP/1.1 299 Mine\r\nContent-Length: 0\r\n\r\n")
+		}))
+		return none
+	})
+	c, err := tls.Dial("tcp", s.node.addr(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || line != "HTTP/1.1 299 Mine\r\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
