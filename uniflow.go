@@ -442,7 +442,7 @@ const abandon = 800 * time.Millisecond
 // and returns nil.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.end()
-	grace, cancel := context.WithTimeout(ctx, e.opts.Grace)
+	grace, cancel := context.WithTimeout(node.Stopping(ctx), e.opts.Grace)
 	defer cancel()
 	defer context.AfterFunc(grace, e.cancelDrain)()
 	done := make(chan error, 1)

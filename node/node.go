@@ -241,6 +241,16 @@ type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
+// Stopping returns the context of a [Stopper.Stop] that ends the whole program. It is for
+// the engine.
+func Stopping(ctx context.Context) context.Context { return context.WithValue(ctx, stoppingKey{}, true) }
+
+type stoppingKey struct{}
+
+// IsStopping reports whether a [Stopper.Stop] with this context ends the whole program,
+// and not only a generation that another one has replaced.
+func IsStopping(ctx context.Context) bool { return ctx.Value(stoppingKey{}) != nil }
+
 // A Readier is not ready immediately when it has opened: it goes on to connect in the
 // background. The program is ready when all nodes of its generation are.
 type Readier interface {
