@@ -98,41 +98,41 @@ func (r *ring) find(offset int64) (i int, found bool) {
 	return low, low < r.n && r.at(low).offset == offset
 }
 
-// A delivery says what a message is that has been read.
-type delivery uint8
+// An arrival says what a message is that has been read.
+type arrival uint8
 
 const (
-	deliveryNew     delivery = iota
-	deliveryHeld             // of a message that is held: this one settles it
-	deliverySettled          // of a message that is settled
+	arrivalNew     arrival = iota
+	arrivalHeld             // of a message that is held: this one settles it
+	arrivalSettled          // of a message that is settled
 )
 
 // add takes a message in, unless the lane has it. numbered says that offsets identify
 // messages.
-func (l *lane) add(m *message, numbered bool) delivery {
+func (l *lane) add(m *message, numbered bool) arrival {
 	if last := l.ring.n - 1; !numbered || (last < 0 || m.Offset > l.ring.at(last).offset) && (!l.marked || m.Offset > l.mark.Offset) {
 		l.ring.push(slot{offset: m.Offset, token: m.Token, message: m})
-		return deliveryNew
+		return arrivalNew
 	}
 	if l.marked && m.Offset <= l.mark.Offset {
-		return deliverySettled
+		return arrivalSettled
 	}
 	i, found := l.ring.find(m.Offset)
 	if !found {
 		l.ring.insert(i, slot{offset: m.Offset, token: m.Token, message: m})
-		return deliveryNew
+		return arrivalNew
 	}
 	s := l.ring.at(i)
 	s.token = m.Token
 	switch {
 	case s.settled:
-		return deliverySettled
+		return arrivalSettled
 	case s.message != nil:
 		s.message.receipt = &m.Message
-		return deliveryHeld
+		return arrivalHeld
 	}
 	s.message = m
-	return deliveryNew
+	return arrivalNew
 }
 
 // leave says that a message is settled, or else given back. A lane with positions keeps

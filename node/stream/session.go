@@ -178,7 +178,7 @@ func (s *session) run() {
 	}
 	var workers sync.WaitGroup
 	for range s.workers {
-		workers.Go(func() { (&worker{session: s, size: 1}).run() })
+		workers.Go(func() { (&runner{session: s, size: 1}).run() })
 	}
 	workers.Go(s.settleAll)
 	err := s.read()

@@ -56,9 +56,9 @@ func (s *session) hold(in *Message) {
 	l := s.lane(m.Lane)
 	if s.numbered() {
 		switch l.add(m, s.source.Traits.Lanes || m.Offset != 0) {
-		case deliveryHeld:
+		case arrivalHeld:
 			return
-		case deliverySettled:
+		case arrivalSettled:
 			s.mu.outcomes = append(s.mu.outcomes, Outcome{Message: &m.Message})
 			s.settleSoon()
 			return

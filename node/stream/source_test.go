@@ -20,9 +20,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A run is an engine that reads a memory. What its processes get goes to handle.
+// A run is an engine that reads a shelf. What its processes get goes to handle.
 type run struct {
-	*memory
+	*shelf
 	t      testing.TB
 	engine *uniflow.Engine
 	log    safeBuffer
@@ -51,10 +51,10 @@ func (b *safeBuffer) String() string {
 	return b.text.String()
 }
 
-// start serves a document that reads a memory: kind mem, and kind take, which calls
+// start serves a document that reads a shelf: kind mem, and kind take, which calls
 // handle and notes what it was given.
-func start(t testing.TB, s *memory, document string, handle func(ctx context.Context, port string, v value.Value) error) *run {
-	r := &run{memory: s, t: t}
+func start(t testing.TB, s *shelf, document string, handle func(ctx context.Context, port string, v value.Value) error) *run {
+	r := &run{shelf: s, t: t}
 	r.mu.handle, r.mu.change = handle, make(chan struct{})
 	take := &node.Def{
 		Kind: "take", Summary: "Takes.", Example: "kind: take\n",
@@ -147,9 +147,9 @@ func (r *run) until(what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("waited in vain for %s; got %q\n%s", what, r.got(), r.log.String())
 		}
-		r.memory.mu.Lock()
-		changed := r.memory.mu.changed
-		r.memory.mu.Unlock()
+		r.shelf.mu.Lock()
+		changed := r.shelf.mu.changed
+		r.shelf.mu.Unlock()
 		select {
 		case <-changed:
 		case <-time.After(2 * time.Millisecond):
@@ -177,17 +177,17 @@ var systems = map[string]stream.Traits{
 }
 
 // each runs a test for each kind of system.
-func each(t *testing.T, f func(t *testing.T, s *memory)) {
+func each(t *testing.T, f func(t *testing.T, s *shelf)) {
 	for name, traits := range systems {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f(t, newMemory(traits))
+			f(t, newShelf(traits))
 		})
 	}
 }
 
 func TestMessagesRunAndAreSettled(t *testing.T) {
-	each(t, func(t *testing.T, s *memory) {
+	each(t, func(t *testing.T, s *shelf) {
 		s.add(0, "k", "1", "2", "3")
 		r := start(t, s, plain, nil)
 		r.until("all to be settled", s.settledAll)
@@ -198,7 +198,7 @@ func TestMessagesRunAndAreSettled(t *testing.T) {
 }
 
 func TestFailuresAreTriedAgainAndBecomeDeadLetters(t *testing.T) {
-	each(t, func(t *testing.T, s *memory) {
+	each(t, func(t *testing.T, s *shelf) {
 		s.add(0, "k", `"poison"`, "{", "2")
 		var attempts []string
 		var mu sync.Mutex

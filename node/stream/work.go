@@ -8,9 +8,9 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A worker is a goroutine that starts processes, and looks at how they have ended. It
+// A runner is a goroutine that starts processes, and looks at how they have ended. It
 // takes the lock once for several messages.
-type worker struct {
+type runner struct {
 	*session
 	size    int // how many tasks it takes
 	tasks   []*task
@@ -22,7 +22,7 @@ type worker struct {
 // others may be idle meanwhile.
 const mostTasks = 32
 
-func (w *worker) run() {
+func (w *runner) run() {
 	for w.next() {
 		for _, m := range w.unready {
 			m.prepare(w.settling)
@@ -51,7 +51,7 @@ func (w *worker) run() {
 
 // next hands in what the worker has done, and waits for more to do. It returns false in
 // the end.
-func (w *worker) next() bool {
+func (w *runner) next() bool {
 	s := w.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A memory is a system in memory that a source reads. With Positions it is a log with a
+// A shelf is a system in memory that a source reads. With Positions it is a log with a
 // committed offset for each lane, else a queue that delivers again what is given back or
 // was lost with a connection.
-type memory struct {
+type shelf struct {
 	traits stream.Traits
 	ends   bool // io.EOF after the last message
 	mu     struct {
@@ -57,8 +57,8 @@ type record struct {
 	due       time.Time
 }
 
-func newMemory(traits stream.Traits) *memory {
-	s := &memory{traits: traits}
+func newShelf(traits stream.Traits) *shelf {
+	s := &shelf{traits: traits}
 	s.mu.changed = make(chan struct{})
 	s.mu.lanes = make(map[int32][]*record)
 	s.mu.read = make(map[int32]int)
@@ -66,13 +66,13 @@ func newMemory(traits stream.Traits) *memory {
 	return s
 }
 
-func (s *memory) change() {
+func (s *shelf) change() {
 	close(s.mu.changed)
 	s.mu.changed = make(chan struct{})
 }
 
 // add adds messages with JSON bodies.
-func (s *memory) add(lane int32, key string, bodies ...string) {
+func (s *shelf) add(lane int32, key string, bodies ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, body := range bodies {
@@ -83,7 +83,7 @@ func (s *memory) add(lane int32, key string, bodies ...string) {
 }
 
 // lose cuts the connection.
-func (s *memory) lose() {
+func (s *shelf) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.cut = true
@@ -91,7 +91,7 @@ func (s *memory) lose() {
 }
 
 // settledAll reports whether all messages are.
-func (s *memory) settledAll() bool {
+func (s *shelf) settledAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for lane, records := range s.mu.lanes {
@@ -108,24 +108,24 @@ func (s *memory) settledAll() bool {
 }
 
 // source is the kind mem that reads the system.
-func (s *memory) source(o stream.Options) *node.Def {
+func (s *shelf) source(o stream.Options) *node.Def {
 	return stream.Source{
 		Kind: "mem", Summary: "Reads memory.", Example: "kind: mem\n", Traits: s.traits,
 		Config: schema.Fields(schema.String("topic"), schema.Group("auth", schema.Fields(schema.String("password").Secret()))),
-		Open:   func(*node.Init) (stream.Reader, error) { return &memoryReader{memory: s}, nil },
+		Open:   func(*node.Init) (stream.Reader, error) { return &shelfReader{shelf: s}, nil },
 		Ends:   func(schema.Config) bool { return s.ends },
 	}.Def(o)
 }
 
-type memoryReader struct {
-	*memory
+type shelfReader struct {
+	*shelf
 	epoch int
 	host  stream.Host
 
 }
 
-func (r *memoryReader) Connect(_ context.Context, h stream.Host) error {
-	s := r.memory
+func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
+	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.refuse != nil {
@@ -144,7 +144,7 @@ func (r *memoryReader) Connect(_ context.Context, h stream.Host) error {
 	return nil
 }
 
-func (r *memoryReader) lost() error {
+func (r *shelfReader) lost() error {
 	r.mu.connected--
 	r.mu.cut = false
 	r.redeliver()
@@ -152,7 +152,7 @@ func (r *memoryReader) lost() error {
 }
 
 // redeliver makes the system deliver again what is not settled.
-func (r *memoryReader) redeliver() {
+func (r *shelfReader) redeliver() {
 	for _, records := range r.mu.lanes {
 		for _, rec := range records {
 			if rec.out && !rec.done {
@@ -164,8 +164,8 @@ func (r *memoryReader) redeliver() {
 	}
 }
 
-func (r *memoryReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
-	s := r.memory
+func (r *shelfReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	s := r.shelf
 	for {
 		s.mu.Lock()
 		if s.mu.panics {
@@ -204,7 +204,7 @@ func (r *memoryReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 
 
 // next returns messages to deliver. The caller holds the lock.
-func (s *memory) next(room stream.Room) (messages []stream.Message, wait time.Duration, more bool) {
+func (s *shelf) next(room stream.Room) (messages []stream.Message, wait time.Duration, more bool) {
 	now := time.Now()
 	bytes := room.Bytes
 	take := func(rec *record) {
@@ -249,8 +249,8 @@ func (s *memory) next(room stream.Room) (messages []stream.Message, wait time.Du
 	return messages, wait, more
 }
 
-func (r *memoryReader) Settle(_ context.Context, told stream.Settled) error {
-	s := r.memory
+func (r *shelfReader) Settle(_ context.Context, told stream.Settled) error {
+	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.cut {
@@ -282,13 +282,13 @@ func (r *memoryReader) Settle(_ context.Context, told stream.Settled) error {
 	return nil
 }
 
-func (r *memoryReader) Fields(m *stream.Message, b *value.MapBuilder) {
+func (r *shelfReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("id", value.String(m.Token.(*record).id))
 	b.Set("lane", value.Int(int64(m.Lane)))
 }
 
-func (r *memoryReader) Close(context.Context) error {
-	s := r.memory
+func (r *shelfReader) Close(context.Context) error {
+	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.connected--
