@@ -119,8 +119,9 @@ func fileForm(_ context.Context, args []string) (err error) {
 // mapPipeline reads lines on one goroutine, and maps and writes them on another.
 func mapPipeline(in io.Reader, out io.Writer, m mapper) error {
 	batches, free := make(chan [][]byte, 16), make(chan [][]byte, 16)
-	scanned := make(chan error, 1)
-	go func() {
+	var reader sync.WaitGroup
+	var scanned error
+	reader.Go(func() {
 		defer close(batches)
 		s := bufio.NewScanner(in)
 		s.Buffer(make([]byte, 1<<20), 16<<20)
@@ -147,8 +148,8 @@ func mapPipeline(in io.Reader, out io.Writer, m mapper) error {
 		if len(batch) > 0 {
 			batches <- batch
 		}
-		scanned <- s.Err()
-	}()
+		scanned = s.Err()
+	})
 	w := bufio.NewWriterSize(out, 1<<20)
 	var b []byte
 	for batch := range batches {
@@ -166,7 +167,8 @@ func mapPipeline(in io.Reader, out io.Writer, m mapper) error {
 		default:
 		}
 	}
-	return errors.Join(<-scanned, w.Flush())
+	reader.Wait()
+	return errors.Join(scanned, w.Flush())
 }
 
 // A chunk is whole lines, and what they become.
@@ -195,9 +197,9 @@ func mapChunks(in io.Reader, out io.Writer, m mapper) error {
 			}
 		})
 	}
-	read := make(chan error, 1)
+	var failed error
 	spare := make(chan *chunk, 8)
-	go func() {
+	workers.Go(func() {
 		defer close(order)
 		defer close(work)
 		var left []byte
@@ -220,14 +222,13 @@ func mapChunks(in io.Reader, out io.Writer, m mapper) error {
 				work <- c
 			}
 			if err != nil {
-				if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-					err = nil
+				if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					failed = err
 				}
-				read <- err
 				return
 			}
 		}
-	}()
+	})
 	for c := range order {
 		<-c.done
 		if c.err != nil {
@@ -242,5 +243,5 @@ func mapChunks(in io.Reader, out io.Writer, m mapper) error {
 		}
 	}
 	workers.Wait()
-	return <-read
+	return failed
 }
