@@ -200,10 +200,11 @@ func (s source) Run(ctx context.Context, r node.Result) node.Response {
 	return s.flow.call(ctx, func(ctx context.Context) node.Response { return src.Run(ctx, r) }).Response()
 }
 
-// Start implements [node.Starter].
+// Start implements [node.Starter]. The process runs on the goroutine of the test until it
+// waits for something; see [Flow.Sleep] for how time passes then.
 func (s source) Start(ctx context.Context, r node.Result, done func(node.Response)) {
 	s.flow.tb.Helper()
-	s.starter().Start(ctx, r, done)
+	s.starter().Start(s.flow.context(ctx), r, done)
 }
 
 // RunID implements [node.Starter].

@@ -38,6 +38,7 @@ type more struct {
 	Limit    int
 	Block    func(context.Context) Result
 	Await    func(ctx context.Context, done func(Result))
+	Awaited  func(p Process, r Result) Result // of the engine: what it makes of Await's result
 	Inner    Result
 	Delay    time.Duration
 
@@ -145,7 +146,12 @@ func Block(f func(ctx context.Context) Result) Result {
 // Await answers the packet with the result given to done, without a goroutine that waits
 // for it. begin starts what the packet waits for: it gets the process's context and must
 // not block. done is called once, from any goroutine, by begin itself or later. If ctx
-// ends first, call it soon after that; the process waits for it.
+// ends first, call it soon after that; the process waits for it. Do not use ctx after
+// done was called.
+//
+// done may run the rest of the process before it returns, other nodes included: hold no
+// lock when you call it. It does not block. A second call of done is a mistake of the
+// node: it is logged with F7006, and does nothing else.
 //
 // As with [Block], other nodes of the process continue meanwhile, and packets at the
 // same in-port wait. A nil function is a mistake of the node, and is answered with F7006.

@@ -80,15 +80,45 @@ func (c *Fake) Sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 	}
+	if !c.interrupt(t) {
+		return nil // it has fired, which has begun for this goroutine
+	}
+	return context.Cause(ctx)
+}
+
+// SleepFunc is Sleep without a goroutine: it calls f with what Sleep would return, on a
+// goroutine of its own, which counts as begun until f returns. The caller is one of
+// those that have begun.
+func (c *Fake) SleepFunc(ctx context.Context, d time.Duration, f func(error)) {
+	t := &timer{done: ctx.Done()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	forget := context.AfterFunc(ctx, func() {
+		if c.interrupt(t) {
+			defer c.End()
+			f(context.Cause(ctx))
+		}
+	})
+	t.f = func(context.Context) {
+		forget()
+		f(nil)
+	}
+	c.set(t, d)
+	c.mu.asleep[t.done]++
+}
+
+// interrupt ends a sleep whose context is done, and begins. It reports false if the sleep
+// was over before.
+func (c *Fake) interrupt(t *timer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.at < 0 {
-		return nil // it has fired, which has begun for this goroutine
+		return false
 	}
 	heap.Remove(&c.mu.timers, t.at)
 	c.woken(t)
 	c.mu.busy++
-	return context.Cause(ctx)
+	return true
 }
 
 // Wait waits until ready is closed, or for ctx. The goroutine is one of those that
@@ -168,8 +198,10 @@ func (c *Fake) jump() {
 		c.mu.now = t.due
 	}
 	c.mu.busy++
-	if t.f == nil {
+	if t.done != nil {
 		c.woken(t)
+	}
+	if t.f == nil {
 		close(t.woken)
 		return
 	}
@@ -236,9 +268,9 @@ type timer struct {
 	serial uint64
 	at     int // index among the timers; -1 once it has fired or was stopped
 
-	f     func(context.Context) // nil for a sleeper
-	done  <-chan struct{}       // of a sleeper's context
-	woken chan struct{}         // closed when a sleeper's time is over
+	f     func(context.Context) // nil for a goroutine that sleeps
+	done  <-chan struct{}       // of a sleeper's context; nil for AfterFunc
+	woken chan struct{}         // closed when the time of a goroutine that sleeps is over
 }
 
 type timers []*timer

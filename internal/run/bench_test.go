@@ -2,6 +2,9 @@ package run_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/run"
@@ -82,5 +85,125 @@ func BenchmarkParallel(b *testing.B) {
 				b.Fatal(resp.Payload)
 			}
 		}
+	})
+}
+
+// awaiting is a trigger linked to a node that awaits a result for each packet. It passes
+// the function that ends the wait to parked.
+func awaiting(tb testing.TB, parked func(done func(node.Result))) (start func(value.Value, func(node.Response))) {
+	g := &graph{}
+	src := &starter{}
+	from := g.add(src, 1)
+	begin := func(_ context.Context, done func(node.Result)) { parked(done) }
+	g.link(from, 0, g.fn(1, func(node.Process, node.Packet) node.Result { return node.Await(begin) }))
+	gen := g.open(tb, run.Options{})
+	if err := gen.Serve(); err != nil {
+		tb.Fatal(err)
+	}
+	ctx := context.Background()
+	return func(v value.Value, done func(node.Response)) { src.src.Start(ctx, node.Send(0, v), done) }
+}
+
+// BenchmarkAwait is a process that a trigger starts, and that waits once for a result
+// (S7). The baseline is a goroutine for each process, or one that is used again.
+func BenchmarkAwait(b *testing.B) {
+	in := value.String("ping")
+	answers := 0
+	answered := func(node.Response) { answers++ }
+	b.Run("uniflow", func(b *testing.B) {
+		var pending func(node.Result)
+		start := awaiting(b, func(done func(node.Result)) { pending = done })
+		b.ReportAllocs()
+		for b.Loop() {
+			start(in, answered)
+			pending(node.Answer(in))
+		}
+	})
+	b.Run("goroutine", func(b *testing.B) {
+		b.ReportAllocs()
+		ended := make(chan struct{})
+		for b.Loop() {
+			result := make(chan node.Result, 1)
+			go func() {
+				<-result
+				answered(node.Response{Payload: in})
+				ended <- struct{}{}
+			}()
+			result <- node.Answer(in)
+			<-ended
+		}
+	})
+	b.Run("worker", func(b *testing.B) {
+		b.ReportAllocs()
+		result, ended := make(chan node.Result), make(chan struct{})
+		var worker sync.WaitGroup
+		worker.Go(func() {
+			for range result {
+				answered(node.Response{Payload: in})
+				ended <- struct{}{}
+			}
+		})
+		for b.Loop() {
+			result <- node.Answer(in)
+			<-ended
+		}
+		close(result)
+		worker.Wait()
+	})
+}
+
+// parkedProcesses is how many processes wait in BenchmarkParked.
+const parkedProcesses = 100_000
+
+// BenchmarkParked is the memory of many processes that wait for a result (S7), each with
+// a payload of its own, and that of goroutines that wait for one.
+func BenchmarkParked(b *testing.B) {
+	memory := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapInuse + m.StackInuse)
+	}
+	report := func(b *testing.B, park, release func()) {
+		for b.Loop() {
+			before := memory()
+			park()
+			b.ReportMetric((memory()-before)/1e6, "MB")
+			release()
+		}
+	}
+	b.Run("uniflow", func(b *testing.B) {
+		pending := make([]func(node.Result), 0, parkedProcesses)
+		start := awaiting(b, func(done func(node.Result)) { pending = append(pending, done) })
+		report(b, func() {
+			for i := range parkedProcesses {
+				start(value.String(fmt.Sprintf("message %300d", i)), func(node.Response) {})
+			}
+		}, func() {
+			for _, done := range pending {
+				done(node.None())
+			}
+			clear(pending)
+			pending = pending[:0]
+		})
+	})
+	b.Run("goroutine", func(b *testing.B) {
+		pending := make([]chan node.Result, parkedProcesses)
+		var waiting sync.WaitGroup
+		report(b, func() {
+			for i := range parkedProcesses {
+				payload, result := value.String(fmt.Sprintf("message %300d", i)), make(chan node.Result, 1)
+				pending[i] = result
+				waiting.Go(func() {
+					<-result
+					runtime.KeepAlive(payload)
+				})
+			}
+		}, func() {
+			for _, result := range pending {
+				result <- node.None()
+			}
+			waiting.Wait()
+		})
 	})
 }

@@ -41,7 +41,7 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 		root = p.family
 	}
 	p.gen.goroutine(func() {
-		p.resume(arrival{child: to, value: node.Respond(p.gen.runChild(ctx, parent, root, at, r))})
+		p.gen.startChild(ctx, parent, at).runChild(root, ending{up: p, to: to}, at, r)
 	})
 }
 
@@ -74,13 +74,24 @@ func (p *process) fork(at int32, r node.Result) node.Result {
 		ctx = observe.WithTrace(ctx, p.rec.in)
 	}
 	gen.goroutine(func() {
-		defer func() {
-			gen.forks.Add(-1)
-			gen.signal()
-		}()
-		if resp := gen.runChild(ctx, parent, nil, at, r); resp.IsError() {
-			gen.log.Error("forked process", "error", resp.Payload.AsError())
-		}
+		gen.startChild(ctx, parent, at).runChild(nil, ending{forked: true}, at, r)
 	})
 	return node.None()
+}
+
+// forkEnded is the end of a detached child.
+func (g *Generation) forkEnded(resp node.Response) {
+	if resp.IsError() {
+		g.log.Error("forked process", "error", resp.Payload.AsError())
+	}
+	g.forks.Add(-1)
+	g.signal()
+}
+
+// runChild runs a result in a child process that has started, until it ends or waits for
+// something. root is the process that ends last of those that wait for it, nil for a
+// forked child.
+func (p *process) runChild(root *process, end ending, at int32, r node.Result) {
+	p.family, p.ending = root, end
+	p.proceed(true, at, &r)
 }

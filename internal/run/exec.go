@@ -16,17 +16,23 @@ import (
 // runQueue delivers packets until the process is finished, or has to wait and so
 // releases the token. If node code panics, it aborts the process, and the caller calls
 // it again for the rest of the queue.
-func (p *process) runQueue() (finished, panicked bool) {
+// If first is not nil, it is applied before, as a result of the node at.
+func (p *process) runQueue(at int32, first *node.Result) (finished, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
 			at := p.current
 			p.failed(at.node)
 			p.abort(p.panicked(p.vertices[at.node].Ref, v))
-			p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
+			if p.beginFailed() {
+				p.answer(at.node, at.to, node.Response{Payload: value.Error(p.aborted)})
+			}
 			p.openGates()
 		}
 	}()
+	if first != nil {
+		p.applyFirst(at, first)
+	}
 	for {
 		switch {
 		case p.queue.n > 0:
@@ -77,7 +83,11 @@ func (p *process) takeArrivals() (token bool) {
 		}
 		return true
 	case idle.run != nil:
-		return p.post(p.runWork(idle))
+		if !p.post(p.runWork(idle)) {
+			return false
+		}
+		p.mayBlock = true // the last holder's goroutine perhaps not, but this one may
+		return true
 	}
 	return false
 }
@@ -94,12 +104,9 @@ func (p *process) post(a arrival) (token bool) {
 }
 
 // resume posts an arrival, and runs the process if this goroutine gets the token.
-func (p *process) resume(a arrival) {
-	if p.post(a) && p.runLoop() {
-		if p.gen.busyClock != nil {
-			p.gen.busyClock.Begin()
-		}
-		p.done <- struct{}{}
+func (p *process) resume(a arrival, mayBlock bool) {
+	if p.post(a) {
+		p.proceed(mayBlock, 0, nil)
 	}
 }
 
@@ -123,12 +130,17 @@ func (p *process) runWork(w work) (a arrival) {
 func (p *process) worked(at int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.workedLocked(at)
+}
+
+// workedLocked is worked for a caller that holds the lock.
+func (p *process) workedLocked(at int32) {
 	i := slices.Index(p.mu.working, at)
 	p.mu.working = slices.Delete(p.mu.working, i, i+1)
 }
 
 func (p *process) spawnWork(w work) {
-	p.gen.goroutine(func() { p.resume(p.runWork(w)) })
+	p.gen.goroutine(func() { p.resume(p.runWork(w), true) })
 }
 
 // arrive uses what another goroutine has posted.
@@ -140,12 +152,15 @@ func (p *process) arrive(a arrival) {
 		return
 	}
 	w := a.work
+	p.leaveGate(w)
+	if a.awaited != nil {
+		p.freeAwait(a.awaited)
+	}
 	if p.aborted != nil {
 		a.value = node.Answer(value.Error(p.aborted))
-	}
-	g := p.gateAt(w.node, w.port)
-	if g != nil {
-		g.inside--
+	} else if w.awaited != nil {
+		p.current.node, p.current.to = w.node, w.to
+		a.value = w.awaited(p.facade(), a.value)
 	}
 	if t, direct := p.apply(w.node, w.port, w.to, &a.value); direct {
 		p.deliver(t)
@@ -308,17 +323,12 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 				*r = node.Answer(value.Error(p.misuse(at, "node.Await was given a nil function")))
 				continue
 			}
-			begin := e.More.Await
-			p.block(work{run: func(ctx context.Context) node.Result {
-				result := make(chan node.Result, 1)
-				begin(ctx, func(r node.Result) { result <- r })
-				return <-result
-			}, node: at, port: port, to: to})
+			p.await(e.More.Await, work{awaited: e.More.Awaited, node: at, port: port, to: to})
 			return task{}, false
 		case effect.Sleep:
 			f := p.newFrame(to, at, 1)
 			f.then = e.More.Then
-			p.block(work{run: p.gen.sleep(e.More.Delay), node: at, port: port, to: continuation{frame: f}})
+			p.sleep(e.More.Delay, work{node: at, port: port, to: continuation{frame: f}})
 			return task{}, false
 		case effect.Fork:
 			*r = p.fork(at, e.More.Inner)

@@ -20,22 +20,35 @@ func (p *process) gateAt(at, port int32) *gate {
 }
 
 // block arranges for blocking work to run without the token: on this goroutine
-// once the queue is empty, or else on another one.
+// once the queue is empty, if it may, or else on another one.
 func (p *process) block(w work) {
-	p.outside++
-	if w.port != noInPort {
-		g := p.gateAt(w.node, w.port)
-		if g == nil {
-			p.gates = append(p.gates, gate{node: w.node, port: w.port})
-			g = &p.gates[len(p.gates)-1]
-		}
-		g.inside++
-	}
-	if p.queue.n == 0 && p.idle.run == nil {
+	p.leave(w)
+	if p.mayBlock && p.queue.n == 0 && p.idle.run == nil {
 		p.idle = w
 		return
 	}
 	p.spawnWork(w)
+}
+
+// leave counts work that goes on outside of the token, and shuts the gate of its in-port.
+func (p *process) leave(w work) {
+	p.outside++
+	if w.port == noInPort {
+		return
+	}
+	g := p.gateAt(w.node, w.port)
+	if g == nil {
+		p.gates = append(p.gates, gate{node: w.node, port: w.port})
+		g = &p.gates[len(p.gates)-1]
+	}
+	g.inside++
+}
+
+// leaveGate takes work from the gate of its in-port, which it does not open.
+func (p *process) leaveGate(w work) {
+	if g := p.gateAt(w.node, w.port); g != nil {
+		g.inside--
+	}
 }
 
 // wait keeps a packet at the gate of its in-port if the gate is shut.

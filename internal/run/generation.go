@@ -20,11 +20,14 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
 	"github.com/uniflow-labs/uniflow/internal/redact"
@@ -68,9 +71,15 @@ type Options struct {
 }
 
 // A BusyClock is told which goroutines do something, so that it can jump ahead once
-// none does. A goroutine that sleeps by it does nothing.
+// none does. A goroutine that sleeps by it does nothing, and neither does a process that
+// awaits a result.
 type BusyClock interface {
 	node.Clock
+
+	// SleepFunc is Sleep without a goroutine: it calls f with what Sleep would return, on
+	// a goroutine that has begun and ends when f returns.
+	SleepFunc(ctx context.Context, d time.Duration, f func(error))
+
 	Begin()
 	End()
 	Begun(context.Context) bool              // the goroutine with this context needs no Begin
@@ -130,7 +139,7 @@ type shard struct {
 
 	mu struct {
 		sync.Mutex
-		cancellable map[*process]context.CancelCauseFunc
+		waited *process // list of those that have waited for something, by process.link
 	}
 	_ [64]byte // keeps the counters of two shards on different cache lines
 }
@@ -138,20 +147,39 @@ type shard struct {
 // errGrace ends the processes that are left when the grace of a stop is over.
 var errGrace = errors.New("the grace of the shutdown is over")
 
-// remember makes cancelAll end the context of a process, too.
-func (s *shard) remember(p *process, cancel context.CancelCauseFunc) {
+// list adds a process to those that have waited for something. If cancel is not nil,
+// cancelAll calls it.
+func (s *shard) list(p *process, cancel context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.cancellable == nil {
-		s.mu.cancellable = make(map[*process]context.CancelCauseFunc)
+	if cancel != nil {
+		p.link.cancel = cancel
 	}
-	s.mu.cancellable[p] = cancel
+	if p.link.listed {
+		return
+	}
+	p.link.listed = true
+	p.link.next = s.mu.waited
+	if p.link.next != nil {
+		p.link.next.link.prev = p
+	}
+	s.mu.waited = p
 }
 
+// forget takes a process from those that have waited.
 func (s *shard) forget(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.mu.cancellable, p)
+	prev, next := p.link.prev, p.link.next
+	if prev != nil {
+		prev.link.next = next
+	} else {
+		s.mu.waited = next
+	}
+	if next != nil {
+		next.link.prev = prev
+	}
+	p.link.listed, p.link.prev, p.link.next, p.link.cancel = false, nil, nil, nil
 }
 
 // Waiting calls f for each process that has waited for something, with its id and the
@@ -169,7 +197,7 @@ func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
 	}
 	var all []found
 	s.mu.Lock()
-	for p := range s.mu.cancellable {
+	for p := s.mu.waited; p != nil; p = p.link.next {
 		if !p.mu.TryLock() { // to wait for it could deadlock: it comes before the lock of the shard
 			continue
 		}
@@ -320,7 +348,7 @@ func (g *Generation) lifecycle(ctx context.Context, at int32, phase lifecycle.Ph
 		p.push(t)
 	}
 	resp := p.run(at, nil)
-	g.finish(p, resp)
+	g.finish(p, resp, nil)
 	if err := resp.Payload.AsError(); err != nil {
 		return fmt.Errorf("%s: %w", phase, err)
 	}
@@ -427,8 +455,10 @@ func (g *Generation) cancelAll() {
 	for i := range g.shards {
 		s := &g.shards[i]
 		s.mu.Lock()
-		for _, cancel := range s.mu.cancellable {
-			cancel(errGrace)
+		for p := s.mu.waited; p != nil; p = p.link.next {
+			if p.link.cancel != nil {
+				p.link.cancel(errGrace)
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -473,7 +503,7 @@ func (g *Generation) Send(ctx context.Context, at, port int32, payload value.Val
 	}
 	p.push(task{payload: payload, to: continuation{frame: &p.root}, node: at, port: port})
 	resp := p.run(at, nil)
-	g.finish(p, resp)
+	g.finish(p, resp, nil)
 	end()
 	return resp
 }
@@ -492,13 +522,26 @@ func (s starter) Run(ctx context.Context, r node.Result) node.Response {
 		return node.Response{Payload: value.Error(node.ErrStopped)}
 	}
 	resp := p.run(s.at, &r)
-	s.gen.finish(p, resp)
+	s.gen.finish(p, resp, nil)
 	end()
 	return resp
 }
 
 func (s starter) Start(ctx context.Context, r node.Result, done func(node.Response)) {
-	s.gen.goroutine(func() { done(s.Run(ctx, r)) })
+	ctx, end := s.gen.begin(ctx)
+	p := s.gen.startRoot(ctx, s.at, fromTrigger)
+	if p == nil {
+		end()
+		done(node.Response{Payload: value.Error(node.ErrStopped)})
+		return
+	}
+	p.ending.answered = done
+	label := p.label
+	p.proceed(false, s.at, &r)
+	if label != nil {
+		pprof.SetGoroutineLabels(label)
+	}
+	end()
 }
 
 func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, id string) {
@@ -518,7 +561,7 @@ func (s starter) RunID(ctx context.Context, r node.Result) (resp node.Response, 
 	} else {
 		id = p.mu.id
 	}
-	s.gen.finish(p, resp)
+	s.gen.finish(p, resp, nil)
 	end()
 	return resp, id
 }
@@ -564,27 +607,33 @@ func (g *Generation) startChild(ctx context.Context, parent *storage, at int32) 
 	return p
 }
 
-// runChild runs a result in a child process. root is the process that ends last of
-// those that wait for it, nil for a forked child.
-func (g *Generation) runChild(ctx context.Context, parent *storage, root *process, at int32, r node.Result) node.Response {
-	p := g.startChild(ctx, parent, at)
-	p.family = root
-	resp := p.run(at, &r)
-	g.finish(p, resp)
-	return resp
-}
-
-// finish releases a process that has ended with a response.
-func (g *Generation) finish(p *process, resp node.Response) {
-	s, outcome := p.shard, p.outcome(resp)
+// finish releases a process that has ended with a response. The function, which may be
+// nil, gets the response before the process counts as ended, so that Stop waits for it.
+func (g *Generation) finish(p *process, resp node.Response, answered func(node.Response)) {
+	s, outcome, at := p.shard, p.outcome(resp), p.startedAt
 	if p.packets != nil {
 		p.detach(outcome, resp)
 	}
 	p.release()
+	if answered != nil {
+		g.tell(answered, resp, at)
+	}
 	s.ended[outcome].Add(1)
 	if g.draining.Load() {
 		g.signal()
 	}
+}
+
+// tell calls the function that a trigger has given to Start. A panic is logged.
+func (g *Generation) tell(answered func(node.Response), resp node.Response, at int32) {
+	defer func() {
+		if v := recover(); v != nil {
+			ref := g.prog.Vertices[at].Ref
+			g.log.Error("panic in node code", "code", string(diag.CodePanic), "node", ref.String(),
+				"at", ref.Pos.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		}
+	}()
+	answered(resp)
 }
 
 // signal makes Stop check again whether processes are in progress.
@@ -617,14 +666,4 @@ func (g *Generation) begin(ctx context.Context) (begun context.Context, end func
 	}
 	g.busyClock.Begin()
 	return g.busyClock.Context(ctx), g.busyClock.End
-}
-
-// sleep returns blocking work that waits.
-func (g *Generation) sleep(d time.Duration) func(context.Context) node.Result {
-	return func(ctx context.Context) node.Result {
-		if err := g.clock.Sleep(ctx, d); err != nil {
-			return node.Answer(value.Error(err))
-		}
-		return node.None()
-	}
 }

@@ -87,7 +87,7 @@ func labels(vertices []compile.Vertex) []context.Context {
 // stays until the next node sets its own, so the engine's work on a result counts
 // towards the node that returned it.
 func labelled(n node.Node, labels context.Context) node.Node {
-	label := func(_ node.Process, _ bool, run func() node.Result) node.Result {
+	label := func(_ node.Process, _ stage, run func() node.Result) node.Result {
 		pprof.SetGoroutineLabels(labels)
 		return run()
 	}

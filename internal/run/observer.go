@@ -10,10 +10,20 @@ import (
 )
 
 // A middleware runs each piece of a node's code about one packet: its Receive, the
-// functions that continue after responses, and blocking work. It calls run exactly
-// once and returns the result. It is called for one piece after the other, on any
-// goroutine; during blocking work it may only use the methods of the process.
-type middleware func(p node.Process, blocking bool, run func() node.Result) node.Result
+// functions that continue after responses, blocking work, and the begin of an Await. It
+// calls run exactly once and returns the result. It is called for one piece after the
+// other, on any goroutine; during blocking work it may only use the methods of the
+// process.
+type middleware func(p node.Process, s stage, run func() node.Result) node.Result
+
+// A stage is what a piece of a node's code does.
+type stage uint8
+
+const (
+	running  stage = iota // it holds the token
+	blocking              // it waits for something
+	awaited               // the time since the last piece was that of an Await, whose result run returns
+)
 
 // instrument returns a node that does what n does, each piece within the
 // middleware that enter returns for the packet. What a child process does first is
@@ -29,7 +39,7 @@ type instrumented struct {
 
 func (n instrumented) Receive(p node.Process, pkt node.Packet) node.Result {
 	m := n.enter(p, pkt)
-	return m.follow(p, m(p, false, func() node.Result { return n.Node.Receive(p, pkt) }))
+	return m.follow(p, m(p, running, func() node.Result { return n.Node.Receive(p, pkt) }))
 }
 
 // follow instruments the functions in a result. It changes a copy, as a node may
@@ -42,17 +52,32 @@ func (m middleware) follow(p node.Process, r node.Result) node.Result {
 	more := *e.More
 	if then := more.Then; then != nil {
 		more.Then = func(p node.Process, resp node.Response) node.Result {
-			return m.follow(p, m(p, false, func() node.Result { return then(p, resp) }))
+			return m.follow(p, m(p, running, func() node.Result { return then(p, resp) }))
 		}
 	}
 	if all := more.ThenAll; all != nil {
 		more.ThenAll = func(p node.Process, resps []node.Response) node.Result {
-			return m.follow(p, m(p, false, func() node.Result { return all(p, resps) }))
+			return m.follow(p, m(p, running, func() node.Result { return all(p, resps) }))
 		}
 	}
 	if block := more.Block; block != nil {
 		more.Block = func(ctx context.Context) node.Result {
-			return m.follow(p, m(p, true, func() node.Result { return block(ctx) }))
+			return m.follow(p, m(p, blocking, func() node.Result { return block(ctx) }))
+		}
+	}
+	if begin := more.Await; begin != nil {
+		more.Await = func(ctx context.Context, done func(node.Result)) {
+			m(p, running, func() node.Result {
+				begin(ctx, done)
+				return node.None()
+			})
+		}
+		inner := more.Awaited
+		more.Awaited = func(p node.Process, r node.Result) node.Result {
+			if inner != nil {
+				r = inner(p, r)
+			}
+			return m.follow(p, m(p, awaited, func() node.Result { return r }))
 		}
 	}
 	if e.Op == effect.After {
@@ -78,7 +103,7 @@ func observedStart(p node.Process, r node.Result, ref node.Ref, o *observe.Obser
 	w := watched{ref: ref, o: o}
 	payload := r.Effect().Payload
 	m := w.run(value.Null())
-	r = m.follow(p, m(p, false, func() node.Result { return r }))
+	r = m.follow(p, m(p, running, func() node.Result { return r }))
 	return w.answered(r, observe.TriggerPort, payload)
 }
 
@@ -117,7 +142,7 @@ func (w watched) run(cause value.Value) middleware {
 	if w.o.Sent == nil {
 		return plainly
 	}
-	return func(p node.Process, _ bool, run func() node.Result) node.Result {
+	return func(p node.Process, _ stage, run func() node.Result) node.Result {
 		r := run()
 		w.reportSent(p, &r, cause)
 		return r

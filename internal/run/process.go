@@ -25,7 +25,7 @@ import (
 // Four verbs describe how it proceeds:
 //
 //   - start prepares a pooled process, or makes another goroutine its child;
-//   - run executes it: run to its end, runLoop until it ends or the token is
+//   - run executes it: run to its end, proceed and runLoop until it ends or the token is
 //     released, runQueue until a node panics, runWork for one blocking function;
 //   - deliver calls a node with a packet;
 //   - apply carries out the result that the node returned.
@@ -41,11 +41,13 @@ type process struct {
 	unsent     []unsent
 	gates      []gate
 	idle       work // blocking work for the holder of the token, once the queue is empty
+	mayBlock   bool // so may the goroutine of the holder; else another one has to
+	parked     parking
 	deliveries int64
 	checkpoint int64     // number of deliveries at which to check budget and context
 	waiting    int       // packets at gates
 	bytes      int       // pending bytes
-	outside    int       // blocking work and children in progress
+	outside    int       // blocking work, awaited results and children in progress
 	arrivals   []arrival // taken from the inbox
 	taken      int       // number of them that are done
 	aborted    error     // set once the process has to end early: nothing more is delivered
@@ -61,6 +63,7 @@ type process struct {
 	observer  *observe.Observer // of the trigger that started the process; mostly nil
 	label     context.Context   // labels of the goroutine that started the process; nil without labels
 	origin    origin
+	startedAt int32 // the node
 	published struct{ packets, bytes int }
 
 	// For the samples of metrics; kept from run to run.
@@ -71,6 +74,13 @@ type process struct {
 	parent *storage        // immutable during the run
 	family *process        // the last to end of those that wait for this one; nil for itself; immutable during the run
 	done   chan struct{}   // gets one signal if the process finishes on another goroutine
+	ending ending          // immutable during the run
+
+	link struct { // guarded by the lock of the shard
+		listed     bool // among the processes that have waited
+		prev, next *process
+		cancel     context.CancelCauseFunc
+	}
 
 	mu struct {
 		sync.Mutex
@@ -80,7 +90,7 @@ type process struct {
 		cancel  context.CancelCauseFunc
 		cause   error // set if the context has to end; it may not have been made yet
 		id      string
-		working []int32 // nodes whose blocking functions run
+		working []int32 // nodes whose blocking functions run, or whose results are awaited
 		storage *storage
 		defers  []func(context.Context, node.Response) error
 	}
@@ -95,20 +105,31 @@ const (
 	fromCaller                // a caller of the engine, on its goroutine
 )
 
-// An arrival is what another goroutine posts to the process: the result of
-// blocking work, or the response of a child.
-type arrival struct {
-	work  work // of blocking work
-	child continuation
-	value node.Result
+// An ending says what to do when the process ends. The zero ending is for a process
+// whose starter waits for it in run.
+type ending struct {
+	answered func(node.Response) // of a Start
+	up       *process            // the one that waits for a child of a Spawn
+	to       continuation        // in up
+	forked   bool
 }
 
-// A work is a blocking function of a node.
+// An arrival is what another goroutine posts to the process: the result of
+// blocking work or of an Await, or the response of a child.
+type arrival struct {
+	work    work // of blocking work or an Await
+	awaited *await
+	child   continuation
+	value   node.Result
+}
+
+// A work is a blocking function of a node, or a result that it awaits.
 type work struct {
-	run  func(context.Context) node.Result
-	node int32
-	port int32 // the in-port whose gate it holds, or noInPort
-	to   continuation
+	run     func(context.Context) node.Result           // nil for what is awaited
+	awaited func(node.Process, node.Result) node.Result // mostly nil; see node.Await
+	node    int32
+	port    int32 // the in-port whose gate it holds, or noInPort
+	to      continuation
 }
 
 // noInPort stands for the in-port where a result does not belong to a packet at
@@ -122,7 +143,7 @@ const checkEvery = 256
 // start prepares a pooled process for a run that begins at a node.
 func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.base, p.parent = base, parent
-	p.current.node = at
+	p.current.node, p.startedAt = at, at
 	p.vertices = p.gen.prog.Vertices
 	if watched := p.gen.watched.Load(); watched != nil {
 		p.attach(watched, at)
@@ -139,8 +160,11 @@ func (p *process) release() {
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
 	// Without the lock: all packets have been answered, so no other goroutine
 	// touches the process, and those that did have posted to the inbox since.
-	if p.mu.cancel != nil {
+	if p.mu.cancel != nil || p.parked.listed {
 		p.shard.forget(p)
+		p.parked.listed = false
+	}
+	if p.mu.cancel != nil {
 		p.mu.cancel(nil)
 	}
 	if p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil {
@@ -151,6 +175,7 @@ func (p *process) release() {
 		p.mu.defers = p.mu.defers[:0]
 	}
 	p.base, p.parent, p.family, p.aborted = nil, nil, nil, nil
+	p.ending = ending{}
 	p.resp = node.Response{}
 	p.root = frame{}
 	p.gates = p.gates[:0]
@@ -169,10 +194,8 @@ const keepQueue = 1024
 // run runs the process to its end and returns its response. If first is not nil,
 // it is applied before, as a result of the node. The caller holds the token.
 func (p *process) run(at int32, first *node.Result) node.Response {
-	if first != nil {
-		p.applyFirst(at, first)
-	}
-	if !p.runLoop() {
+	p.mayBlock = true
+	if !p.runLoop(at, first) {
 		if p.gen.busyClock != nil {
 			p.gen.busyClock.End() // the goroutine that sends to done begins for this one
 		}
@@ -181,24 +204,64 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 	return p.end()
 }
 
-// runLoop runs the process until it is finished or the token is released.
-func (p *process) runLoop() (finished bool) {
-	for {
-		finished, panicked := p.runQueue()
-		if !panicked {
-			return finished
-		}
+// proceed runs the process until it ends or the token is released. The caller holds the
+// token; mayBlock says whether its goroutine may run blocking work.
+func (p *process) proceed(mayBlock bool, at int32, first *node.Result) {
+	p.mayBlock = mayBlock
+	if p.runLoop(at, first) {
+		p.conclude(mayBlock)
 	}
 }
 
+// conclude ends a process all of whose packets have been answered.
+func (p *process) conclude(mayBlock bool) {
+	gen, end := p.gen, p.ending
+	held := end.answered == nil && end.up == nil && !end.forked
+	if held {
+		if gen.busyClock != nil {
+			gen.busyClock.Begin()
+		}
+		p.done <- struct{}{}
+		return
+	}
+	if !mayBlock && len(p.mu.defers) > 0 {
+		gen.goroutine(func() { p.conclude(true) })
+		return
+	}
+	resp := p.end()
+	if end.answered != nil {
+		gen.finish(p, resp, end.answered)
+		return
+	}
+	gen.finish(p, resp, nil)
+	if end.forked {
+		gen.forkEnded(resp)
+		return
+	}
+	end.up.resume(arrival{child: end.to, value: node.Respond(resp)}, mayBlock)
+}
+
+// runLoop runs the process until it is finished or the token is released. If first is
+// not nil, it is applied before.
+func (p *process) runLoop(at int32, first *node.Result) (finished bool) {
+	for {
+		finished, panicked := p.runQueue(at, first)
+		if !panicked {
+			return finished
+		}
+		first = nil
+	}
+}
+
+// applyFirst applies the result that the process starts with.
 func (p *process) applyFirst(at int32, r *node.Result) {
+	p.current.node, p.current.to = at, continuation{frame: &p.root}
 	if p.observer != nil {
 		told := observedStart(p.facade(), *r, p.gen.prog.Vertices[at].Ref, p.observer)
 		r = &told
 	}
-	t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r)
-	if direct {
-		p.push(t)
+	if t, direct := p.apply(at, noInPort, continuation{frame: &p.root}, r); direct {
+		p.deliver(t)
 	}
 }
 
@@ -317,7 +380,7 @@ func (c *lazyContext) made() context.Context {
 	defer p.mu.Unlock()
 	if p.mu.ctx == nil {
 		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
-		p.shard.remember(p, p.mu.cancel)
+		p.shard.list(p, p.mu.cancel)
 		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
 			p.mu.cause = errGrace
 		}

@@ -195,15 +195,18 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 		s.Start = now - s.Queue
 	}
 	start, tracing := r.start, r.tracing
-	return func(_ node.Process, isBlocking bool, run func() node.Result) node.Result {
+	return func(_ node.Process, what stage, run func() node.Result) node.Result {
 		if tracing != nil {
 			defer trace.StartRegion(tracing, s.Node.String()).End()
 		}
 		begin := time.Since(start)
+		if what == awaited {
+			begin = s.End // that of the piece that began to wait
+		}
 		s.Error = "panic" // until run returns
 		defer func() {
 			s.End = time.Since(start)
-			if isBlocking {
+			if what != running {
 				s.Wait += s.End - begin
 			} else {
 				s.Run += s.End - begin
@@ -216,7 +219,7 @@ func (n recorded) enter(facade node.Process, pkt node.Packet) middleware {
 	}
 }
 
-func plainly(_ node.Process, _ bool, run func() node.Result) node.Result { return run() }
+func plainly(_ node.Process, _ stage, run func() node.Result) node.Result { return run() }
 
 // note keeps the failure in a result, unless it is that of another node.
 func (s *span) note(r node.Result) {

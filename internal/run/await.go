@@ -1,0 +1,170 @@
+package run
+
+import (
+	"context"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A parking holds what the process awaits. The holder of the token owns it.
+type parking struct {
+	free      *await // those not in use
+	beginning *await // the one whose begin runs
+	use       uint64 // of beginning
+	listed    bool   // the process is among those of its shard that have waited
+}
+
+// An await is one result that the process waits for, without a goroutine. It belongs to
+// one process object, is used again and again, and counts its uses, so that a function
+// of an earlier one is recognized.
+type await struct {
+	p    *process // immutable
+	uses atomic.Uint64
+	work work   // written by the holder of the token, read by the goroutine that ends the use
+	next *await // on the free list
+}
+
+// await calls the function of a [node.Await].
+func (p *process) await(begin func(context.Context, func(node.Result)), w work) {
+	a := p.park(w)
+	use := a.uses.Load()
+	p.current.node, p.current.to = w.node, w.to
+	p.parked.beginning, p.parked.use = a, use
+	begin((*lazyContext)(p), func(r node.Result) { a.done(use, w.node, r) })
+	p.parked.beginning = nil
+}
+
+// park makes the process wait for a result.
+func (p *process) park(w work) *await {
+	p.leave(w)
+	if !p.parked.listed {
+		p.parked.listed = true
+		p.shard.list(p, nil)
+	}
+	p.mu.Lock()
+	p.mu.working = append(p.mu.working, w.node)
+	p.mu.Unlock()
+	a := p.parked.free
+	if a == nil {
+		a = &await{p: p}
+	} else {
+		p.parked.free = a.next
+	}
+	a.work, a.next = w, nil
+	return a
+}
+
+func (p *process) freeAwait(a *await) {
+	a.work = work{}
+	a.next, p.parked.free = p.parked.free, a
+}
+
+// beginFailed is called after each panic. If it was that of a function of an Await, the
+// result is not awaited any longer. It reports whether the packet has to be answered:
+// not if the function's result has come already.
+func (p *process) beginFailed() (unanswered bool) {
+	a := p.parked.beginning
+	if a == nil {
+		return true
+	}
+	p.parked.beginning = nil
+	if use := p.parked.use; !a.uses.CompareAndSwap(use, use+1) {
+		return false
+	}
+	p.mu.Lock()
+	p.workedLocked(a.work.node)
+	p.mu.Unlock()
+	p.outside--
+	p.leaveGate(a.work)
+	p.freeAwait(a)
+	return true
+}
+
+// done ends one use with a result. Any goroutine may call it.
+func (a *await) done(use uint64, at int32, r node.Result) {
+	if !a.uses.CompareAndSwap(use, use+1) {
+		a.p.gen.doneTwice(at)
+		return
+	}
+	p, w := a.p, a.work
+	gen := p.gen
+	if gen.busyClock != nil {
+		gen.busyClock.Begin()
+		defer gen.busyClock.End()
+	}
+	p.mu.Lock()
+	p.workedLocked(w.node)
+	p.mu.inbox = append(p.mu.inbox, arrival{work: w, awaited: a, value: r})
+	token := !p.mu.busy
+	p.mu.busy = true
+	p.mu.Unlock()
+	if !token {
+		return
+	}
+	labelled := p.label != nil
+	p.proceed(false, 0, nil)
+	if labelled {
+		pprof.SetGoroutineLabels(context.Background())
+	}
+}
+
+// doneTwice logs a mistake of a node.
+func (g *Generation) doneTwice(at int32) {
+	ref := g.prog.Vertices[at].Ref
+	gate := g.gate(ref, at)
+	skipped, ok := gate.pass(time.Since(g.faults.since))
+	if !ok {
+		return
+	}
+	g.log.Error("a node ended an Await twice", "code", string(diag.CodeMisuse),
+		"node", ref.String(), "kind", ref.Kind, "at", ref.Pos.String(), "skipped", skipped)
+}
+
+// sleep waits for a time of the clock, or for the context, without a goroutine.
+func (p *process) sleep(d time.Duration, w work) {
+	ctx := (*lazyContext)(p).made()
+	a := p.park(w)
+	use := a.uses.Load()
+	woken := func(err error) {
+		r := node.None()
+		if err != nil {
+			r = node.Answer(value.Error(err))
+		}
+		a.done(use, w.node, r)
+	}
+	if c := p.gen.busyClock; c != nil {
+		c.SleepFunc(ctx, d, woken)
+		return
+	}
+	sleepFunc(ctx, p.gen.clock, d, woken)
+}
+
+// sleepFunc calls woken, on a goroutine of its own, after d or when ctx has ended.
+func sleepFunc(ctx context.Context, c node.Clock, d time.Duration, woken func(error)) {
+	if ctx.Err() != nil {
+		woken(context.Cause(ctx))
+		return
+	}
+	var mu sync.Mutex // until stop is set
+	var stop func() bool
+	mu.Lock()
+	defer mu.Unlock()
+	forget := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		inTime := stop()
+		mu.Unlock()
+		if inTime {
+			woken(context.Cause(ctx))
+		}
+	})
+	stop = c.AfterFunc(d, func(context.Context) {
+		forget()
+		woken(nil)
+	})
+}
