@@ -103,8 +103,8 @@ type arrival uint8
 
 const (
 	arrivalNew     arrival = iota
-	arrivalHeld             // of a message that is held: this one settles it
-	arrivalSettled          // of a message that is settled
+	arrivalHeld            // of a message that is held: this one settles it
+	arrivalSettled         // of a message that is settled
 )
 
 // add takes a message in, unless the lane has it. numbered says that offsets identify

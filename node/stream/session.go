@@ -83,6 +83,7 @@ type session struct {
 		toldStuck time.Time
 
 		outcomes  []Outcome
+		telling   int // outcomes that Settle is told of
 		unsettled int // messages settled since the last commit
 		dirty     []*lane
 		due       bool // for a commit
@@ -133,6 +134,9 @@ func newSession(n *sourceNode, reader Reader, after *session) *session {
 		after: after, closed: make(chan struct{}), workers: runtime.GOMAXPROCS(0),
 	}
 	s.replier, _ = reader.(Replier)
+	if n.settings.file != "" {
+		s.keeper = &keeper{path: n.settings.file}
+	}
 	s.reading, s.stopRead = context.WithCancel(context.Background())
 	s.settling, s.stopWrite = context.WithCancel(context.Background())
 	s.mu.lanes, s.mu.waiting = make(map[int32]*lane), make(map[*task]func() bool)
@@ -200,7 +204,8 @@ func (s *session) read() error {
 		err := s.connect(s.reading)
 		if err == nil {
 			var got bool
-			if got, err = s.readOn(); got {
+			began := s.clock.Now()
+			if got, err = s.readOn(); got || s.clock.Now().Sub(began) > time.Second {
 				failed = 0
 			}
 			if !errors.Is(err, ErrLost) {
@@ -250,9 +255,9 @@ func (s *session) connect(ctx context.Context) error {
 	if connected {
 		return nil
 	}
-	if !ready && s.keeper != nil {
+	if s.keeper != nil && s.keeper.positions == nil {
 		if err := s.keeper.resume(s.reader); err != nil {
-			return err
+			return &RefusedError{"checkpoint.file", err}
 		}
 	}
 	if err := s.guard("Connect", func() error { return s.reader.Connect(ctx, host{s}) }); err != nil {
@@ -329,16 +334,25 @@ func (s *session) waitRoom() (room Room, ok bool) {
 	}
 	s.mu.wants = false
 	// At least 1: if the connection is lost, Read returns anyhow.
-	return Room{max(s.settings.limit-s.mu.inFlight, 1), max(s.settings.bytes-s.mu.bytes, 1)}, !s.mu.draining
+	return Room{max(s.settings.limit-s.taken(), 1), max(s.settings.bytes-s.mu.bytes, 1)}, !s.mu.draining
 }
 
 // roomy reports whether to read: there is room for a quarter of all messages, as few
 // large reads are cheaper, or for any if the workers have nothing left to begin. The
 // caller holds the lock.
 func (s *session) roomy() bool {
-	room := s.settings.limit - s.mu.inFlight
+	room := s.settings.limit - s.taken()
 	return room > 0 && s.mu.bytes < s.settings.bytes && !s.backlog() &&
 		(room >= s.settings.limit/4 || s.mu.order.n+s.mu.unready.len() == 0)
+}
+
+// taken returns how many messages the system has given that it counts as not settled. The
+// caller holds the lock.
+func (s *session) taken() int {
+	if s.source.Traits.Positions {
+		return s.mu.inFlight // it counts nothing
+	}
+	return s.mu.inFlight + len(s.mu.outcomes) + s.mu.telling
 }
 
 // roomier wakes those who wait for room, or for messages to be settled. The caller holds

@@ -232,8 +232,7 @@ func (s *session) toSettle(spare []Outcome) (told Settled, ctx context.Context, 
 			}
 		}
 		if len(told.Outcomes)+len(told.Marks) > 0 {
-			s.mu.calling = true
-			s.roomier()
+			s.mu.calling, s.mu.telling = true, len(told.Outcomes)
 			return told, s.settling, true
 		}
 		if s.mu.closing {
@@ -247,7 +246,7 @@ func (s *session) toSettle(spare []Outcome) (told Settled, ctx context.Context, 
 func (s *session) told(told Settled, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.calling = false
+	s.mu.calling, s.mu.telling = false, 0
 	s.room.Broadcast()
 	if err == nil {
 		return

@@ -119,9 +119,8 @@ func (s *shelf) source(o stream.Options) *node.Def {
 
 type shelfReader struct {
 	*shelf
-	epoch int
-	host  stream.Host
-
+	host stream.Host
+	up   bool
 }
 
 func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
@@ -135,7 +134,7 @@ func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
 	s.mu.connected++
 	s.mu.most = max(s.mu.most, s.mu.connected)
 	s.mu.cut = false
-	r.host = h
+	r.host, r.up = h, true
 	if s.traits.Positions {
 		for lane := range s.mu.lanes {
 			s.mu.read[lane] = s.mu.committed[lane]
@@ -146,7 +145,7 @@ func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
 
 func (r *shelfReader) lost() error {
 	r.mu.connected--
-	r.mu.cut = false
+	r.mu.cut, r.up = false, false
 	r.redeliver()
 	return fmt.Errorf("%w: reset by the test", stream.ErrLost)
 }
@@ -170,12 +169,15 @@ func (r *shelfReader) Read(ctx context.Context, room stream.Room) ([]stream.Mess
 		s.mu.Lock()
 		if s.mu.panics {
 			s.mu.panics = false
-			s.mu.connected--
-			r.redeliver()
+			_ = r.lost()
 			s.mu.Unlock()
 			panic("of the reader")
 		}
-		if s.mu.cut {
+		switch {
+		case !r.up:
+			s.mu.Unlock()
+			return nil, stream.ErrLost
+		case s.mu.cut:
 			err := r.lost()
 			s.mu.Unlock()
 			return nil, err
@@ -201,7 +203,6 @@ func (r *shelfReader) Read(ctx context.Context, room stream.Room) ([]stream.Mess
 		}
 	}
 }
-
 
 // next returns messages to deliver. The caller holds the lock.
 func (s *shelf) next(room stream.Room) (messages []stream.Message, wait time.Duration, more bool) {
@@ -253,7 +254,10 @@ func (r *shelfReader) Settle(_ context.Context, told stream.Settled) error {
 	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.cut {
+	switch {
+	case !r.up:
+		return stream.ErrLost
+	case s.mu.cut:
 		return r.lost()
 	}
 	for _, o := range told.Outcomes {
@@ -291,9 +295,12 @@ func (r *shelfReader) Close(context.Context) error {
 	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.connected--
 	s.mu.closes++
-	r.redeliver()
+	if r.up {
+		s.mu.connected--
+		r.up = false
+		r.redeliver()
+	}
 	s.change()
 	return nil
 }

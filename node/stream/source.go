@@ -33,8 +33,11 @@ func (s Source) Def(o Options) *node.Def {
 			if err != nil {
 				return nil, err
 			}
+			if _, ok := reader.(Resumer); !ok && set.file != "" {
+				return nil, errors.New("the reader of a source with checkpoints is not a Resumer")
+			}
 			return &sourceNode{
-				source: &s, settings: set, init: init, log: init.Log, reader: reader, letters: init.ErrorLinks > 0,
+				source: &s, config: config, settings: set, init: init, log: init.Log, reader: reader, letters: init.ErrorLinks > 0,
 				ends: s.Ends != nil && s.Ends(init.Config), finished: make(chan struct{}),
 			}, nil
 		},
@@ -44,6 +47,7 @@ func (s Source) Def(o Options) *node.Def {
 // A sourceNode is a source in one generation. What it reads with is in its seat.
 type sourceNode struct {
 	source   *Source
+	config   schema.Object
 	settings *settings
 	init     *node.Init
 	log      *slog.Logger
@@ -73,8 +77,15 @@ func (n *sourceNode) Open(ctx context.Context) error {
 		return err
 	}
 	n.seat, n.release = seat, release
+	if n.settings.file != "" {
+		unclaim, err := n.claim()
+		if err != nil {
+			return errors.Join(err, release())
+		}
+		n.release = func() error { return errors.Join(unclaim(), release()) }
+	}
 	if err := seat.open(ctx, n); err != nil {
-		return errors.Join(n.place(err), release())
+		return errors.Join(n.place(err), n.release())
 	}
 	return nil
 }
@@ -86,7 +97,7 @@ func (n *sourceNode) place(err error) error {
 		return err
 	}
 	cfg := n.init.Config
-	object, field := n.source.Config, refused.Field
+	object, field := n.config, refused.Field
 	for {
 		group, rest, nested := strings.Cut(field, ".")
 		if !object.Has(group) {
