@@ -9,6 +9,7 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -86,6 +87,48 @@ func New(doc *schema.Raw, compile CompileFunc) (Template, error) {
 		}
 	}
 	return Template{whole: literal(doc)}, nil
+}
+
+// OfField is New for a field of a config, or its default. Errors have the path of the
+// field.
+func OfField(c schema.Config, name string, compile CompileFunc) (Template, error) {
+	doc := c.Raw(name)
+	if doc == nil {
+		doc = schema.RawOf(c.Value(name))
+	}
+	t, err := New(doc, compile)
+	return t, Place(c, name, err)
+}
+
+// Place gives the errors of New the path of a field, and its position if they have none.
+func Place(c schema.Config, name string, err error) error {
+	var all diag.List
+	var d *diag.Diagnostic
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &all):
+	case errors.As(err, &d):
+		all = diag.List{d}
+	default:
+		return c.Errorf(name, diag.CodeBadValue, "%s", err)
+	}
+	for _, d := range all {
+		if d.Path == "" {
+			d.Path = c.Path(name)
+		}
+		if !d.Pos.IsValid() {
+			d.Pos = c.Pos(name)
+		}
+	}
+	return all.Err()
+}
+
+// Compiler returns the function that compiles expressions in a language.
+func Compiler(languages *lang.Set, language string) CompileFunc {
+	return func(code diag.Text) (lang.Program, error) {
+		return languages.Compile(language, code, lang.Options{Mode: lang.ModeExpression})
+	}
 }
 
 // literal returns the value of a document without expressions.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -107,7 +106,7 @@ func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 	var errs []error
 	constant := true
 	for _, name := range s.Texts {
-		t, err := compileText(o, c, name)
+		t, err := template.OfField(c, name, template.Compiler(o.Languages, o.Language))
 		errs = append(errs, err)
 		n.texts = append(n.texts, t)
 		constant = constant && t.Constant()
@@ -129,37 +128,6 @@ func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 		}
 	}
 	return n, nil
-}
-
-// compileText reads a field whose text may have expressions.
-func compileText(o Options, c schema.Config, name string) (template.Template, error) {
-	doc := c.Raw(name)
-	if doc == nil { // its default
-		doc = schema.RawOf(c.Value(name))
-	}
-	t, err := template.New(doc, func(code diag.Text) (lang.Program, error) {
-		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
-	})
-	var all diag.List
-	var d *diag.Diagnostic
-	switch {
-	case err == nil:
-		return t, nil
-	case errors.As(err, &all):
-	case errors.As(err, &d):
-		all = diag.List{d}
-	default:
-		return t, c.Errorf(name, diag.CodeBadValue, "%s", err)
-	}
-	for _, d := range all {
-		if d.Path == "" {
-			d.Path = c.Path(name)
-		}
-		if !d.Pos.IsValid() {
-			d.Pos = c.Pos(name)
-		}
-	}
-	return t, all.Err()
 }
 
 // Concurrency lets a process have many messages in flight.

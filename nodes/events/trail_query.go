@@ -92,11 +92,9 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	if doc.Kind != schema.RawMap {
 		return nil, c.Errorf("query", diag.CodeBadValue, "must be a query, got %s", doc.What()).WithHint("write one such as {segment: {event: signup}}")
 	}
-	n.template, err = template.New(doc, func(code diag.Text) (lang.Program, error) {
-		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
-	})
-	if err != nil {
-		return nil, inQuery(c, err)
+	n.template, err = template.New(doc, template.Compiler(o.Languages, o.Language))
+	if err != nil { // it may have no place: the query is a text, and the expression a part of it
+		return nil, template.Place(c, "query", err)
 	}
 	tree := newQueryTree(doc, template.Unescape)
 	q, err := query.FromTree(&tree.root)
@@ -106,28 +104,6 @@ func newQueryNode(o Options, init *node.Init) (*queryNode, error) {
 	}
 	// Until there is a payload, only keys that no query has are certain to be wrong.
 	return n, found(c, err, tree.locate, func(e *query.Error) bool { return e.UnknownKey != "" && !strings.Contains(e.Msg, "${") })
-}
-
-// inQuery gives the error of an expression the path of the query.
-func inQuery(c schema.Config, err error) error {
-	var all diag.List
-	var d *diag.Diagnostic
-	switch {
-	case errors.As(err, &all):
-	case errors.As(err, &d):
-		all = diag.List{d}
-	default:
-		return c.Errorf("query", diag.CodeBadValue, "%s", err)
-	}
-	for _, d := range all {
-		if d.Path == "" {
-			d.Path = c.Path("query")
-		}
-		if !d.Pos.IsValid() { // the query is a text, and the expression a part of it
-			d.Pos = c.Pos("query")
-		}
-	}
-	return all.Err()
 }
 
 // A locate sets the place of a finding in the workflow. in is its place in the query.

@@ -1,7 +1,8 @@
 // Package streams has the kinds that stand between the processes of a stream: they
 // collect and distribute payloads, and pass parts of answers on.
 //
-// Each kind is one literal, in a file of its name. The package must not know how
+// Each kind is one literal, in a file of its name. topics.go has what publish and
+// subscribe share, waiting.go the packets that are parked. The package must not know how
 // processes are run.
 package streams
 
@@ -11,4 +12,14 @@ import (
 )
 
 // Defs returns the kinds of the package, freshly made.
-func Defs(o stream.Options) []*node.Def { return nil }
+func Defs(o stream.Options) []*node.Def {
+	return []*node.Def{
+		collectDef(o),
+		dedupeDef(o),
+		emitDef(o),
+		generateDef(o),
+		logDef(o),
+		publishDef(o),
+		subscribeDef(o),
+	}
+}

@@ -1,0 +1,240 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func collectDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "collect",
+		Summary: "Makes one process of the payloads of many.",
+		Doc: "Payloads wait until there are `count` of them, or `bytes`, or until `linger` after the first. Then a new process sends them on `out` as a list, in the order of their arrival. With `key`, payloads of equal keys make a list.\n\n" +
+			"The packets that have brought them wait meanwhile, and get the answer: an error is the answer to each of them; a list of as many elements is dealt out, one element each; otherwise each is answered None. So a source acknowledges its messages when the list is done.\n\n" +
+			"A packet whose process ends leaves the list, unless that is on its way. If the workflow is replaced or ends, what waits is sent on immediately, in shorter lists, and what still comes to the old workflow in lists of one: nothing is lost.\n\n" +
+			"A list can only be full if as many messages may be in flight: `max_in_flight` of a source must not be below `count`.",
+		Example: "- kind: collect\n  name: rows\n  count: 500\n  linger: 100ms\n  ports:\n    out: [{name: store, port: in}]\n\n- kind: snippet\n  name: store\n  language: cel\n  code: self.size()\n",
+		Config: schema.Fields(
+			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most payloads of a list."),
+			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<40).Doc("The size at which a list is sent, approximately as in memory."),
+			schema.Duration("linger").Default("1s").Doc("How long the first payload of a list waits for others."),
+			schema.Expr("key").Doc("An expression over the payload: a list has payloads of one key only. Unset makes one list of all."),
+		),
+		In:     []node.Port{{Name: "in", Doc: "A payload to collect."}},
+		Out:    []node.Port{{Name: "out", Doc: "A list of payloads, in a process of its own."}},
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			c := init.Config
+			n := &collector{
+				count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), clock: init.Clock,
+				groups: make(map[string]*group),
+			}
+			var err error
+			n.key, err = compileKey(o, c)
+			return n, err
+		},
+	}
+}
+
+// compileKey compiles the field key; nil if there is none.
+func compileKey(o stream.Options, c schema.Config) (lang.Program, error) {
+	if !c.Has("key") {
+		return nil, nil
+	}
+	return o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+}
+
+// A collector is a node of kind collect.
+type collector struct {
+	count, bytes int
+	linger       time.Duration
+	key          lang.Program // nil for one group
+	clock        node.Clock
+	source       node.Starter // immutable after Serve
+
+	mu       sync.Mutex
+	groups   map[string]*group // that are not full, by key
+	draining bool
+	waiting  int
+	lists    uint64
+}
+
+// A group is the payloads of a list. The collector guards it until it is sent.
+type group struct {
+	key   string
+	items []*waiting
+	bytes int
+	stop  func() bool // of the timer
+}
+
+// Concurrency lets the packets of one process wait together.
+func (n *collector) Concurrency() int { return 1 << 20 }
+
+// Serve starts processes with src from now on.
+func (n *collector) Serve(src node.Starter) error {
+	n.source = src
+	return nil
+}
+
+// Receive makes the packet wait for its list.
+func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
+	key := ""
+	if n.key != nil {
+		k, err := n.key.Eval(p.Context(), pkt.Payload)
+		if err != nil {
+			return node.Fail(fmt.Errorf("key: %w", err))
+		}
+		key = keyText(k)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		n.add(ctx, key, pkt.Payload, done)
+	})
+}
+
+// add puts a payload into the group of its key, and sends the group if it is full.
+func (n *collector) add(ctx context.Context, key string, payload value.Value, done func(node.Result)) {
+	w := &waiting{payload: payload, done: done}
+	n.mu.Lock()
+	if n.draining {
+		n.mu.Unlock()
+		n.lead(&group{items: []*waiting{w}})
+		return
+	}
+	g := n.groups[key]
+	if g == nil {
+		g = &group{key: key}
+		n.groups[key] = g
+		g.stop = n.clock.AfterFunc(n.linger, func(ctx context.Context) {
+			if n.take(g) {
+				n.run(ctx, g)
+			}
+		})
+	}
+	g.items = append(g.items, w)
+	g.bytes += payload.Size()
+	n.waiting++
+	full := len(g.items) >= n.count || g.bytes >= n.bytes
+	n.mu.Unlock()
+	w.watch(ctx, func() { n.leave(g, w) })
+	if full && n.take(g) {
+		g.stop()
+		// The list has a goroutine of its own, as its end continues these processes.
+		n.clock.AfterFunc(0, func(ctx context.Context) { n.run(ctx, g) })
+	}
+}
+
+// leave takes a payload whose process ends from its group, if that is not sent.
+func (n *collector) leave(g *group, w *waiting) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.groups[g.key] != g {
+		return
+	}
+	for i, other := range g.items {
+		if other == w {
+			g.items = append(g.items[:i:i], g.items[i+1:]...)
+			g.bytes -= w.payload.Size()
+			n.waiting--
+			break
+		}
+	}
+	if len(g.items) == 0 {
+		delete(n.groups, g.key)
+		g.stop()
+	}
+}
+
+// take takes a group to send it; not ok if another goroutine has, or all have left it.
+func (n *collector) take(g *group) (ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.groups[g.key] != g {
+		return false
+	}
+	delete(n.groups, g.key)
+	n.waiting -= len(g.items)
+	n.lists++
+	return true
+}
+
+// run sends a list in a process of its own, and answers the packets.
+func (n *collector) run(ctx context.Context, g *group) {
+	n.source.Start(ctx, node.Send(0, g.list()), func(resp node.Response) {
+		if errors.Is(resp.Payload.AsError(), node.ErrStopped) {
+			n.lead(g)
+			return
+		}
+		g.deal(resp)
+	})
+}
+
+// lead sends a list in the process of its first packet, because no new one may start.
+func (n *collector) lead(g *group) {
+	for i, w := range g.items {
+		if w.answer(node.SendThen(0, g.list(), func(_ node.Process, resp node.Response) node.Result {
+			g.deal(resp)
+			return g.share(i, resp)
+		})) {
+			return
+		}
+	}
+}
+
+func (g *group) list() value.Value {
+	elems := make([]value.Value, len(g.items))
+	for i, w := range g.items {
+		elems[i] = w.payload
+	}
+	return value.List(elems...)
+}
+
+// deal answers the packets of a list.
+func (g *group) deal(resp node.Response) {
+	for i, w := range g.items {
+		w.answer(g.share(i, resp))
+	}
+}
+
+// share is what one packet gets of the response to its list.
+func (g *group) share(i int, resp node.Response) node.Result {
+	switch {
+	case resp.IsError():
+		return node.Respond(resp)
+	case !resp.None && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(g.items):
+		return node.Answer(resp.Payload.At(i))
+	}
+	return node.None()
+}
+
+// Drain sends what waits.
+func (n *collector) Drain() {
+	n.mu.Lock()
+	n.draining = true
+	groups := n.groups
+	n.groups = make(map[string]*group)
+	n.lists += uint64(len(groups))
+	n.waiting = 0
+	n.mu.Unlock()
+	for _, g := range groups {
+		g.stop()
+		n.run(context.Background(), g)
+	}
+}
+
+// Measure reports what waits.
+func (n *collector) Measure(report func(node.Metric)) {
+	n.mu.Lock()
+	waiting, lists := n.waiting, n.lists
+	n.mu.Unlock()
+	report(node.Metric{Name: "collect_waiting", Help: "Payloads that wait for their list.", Value: float64(waiting)})
+	report(node.Metric{Name: "collect_lists_total", Help: "Lists that were sent.", Type: node.MetricCounter, Value: float64(lists)})
+}

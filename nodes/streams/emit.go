@@ -1,0 +1,75 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func emitDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "emit",
+		Summary: "Sends a payload as a part of the answer, before its end.",
+		Doc: "A listener whose client takes events or lines, a WebSocket and `uniflow run` pass parts on as they come; the answer of the process is the end. The packet is answered None when the receiver has taken the part: a slow receiver slows the workflow, and one that has left ends the process.\n\n" +
+			"With `event`, the part is `{\"event\": …, \"data\": payload}`, which is an event of that name for a client of `text/event-stream`.\n\n" +
+			"Where no one takes parts, `otherwise` decides: `error` fails with the code `no_parts`, `drop` answers None.",
+		Example: "- kind: emit\n  name: part\n  event: price\n",
+		Config: schema.Fields(
+			schema.String("event").Doc("The name of the event. It may hold expressions over the payload. Unset makes the payload itself the part."),
+			schema.Enum("otherwise", "error", "drop").Default("error").Doc("What happens where no one takes parts."),
+		),
+		In:           []node.Port{{Name: "in", Doc: "A part of the answer."}},
+		HasErrorPort: true,
+		Parts:        func(schema.Config) bool { return true },
+		Recall:       node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			c := init.Config
+			n := &emitter{named: c.Has("event"), drop: c.String("otherwise") == "drop"}
+			var err error
+			n.event, err = template.OfField(c, "event", template.Compiler(o.Languages, o.Language))
+			return n, err
+		},
+	}
+}
+
+// An emitter is a node of kind emit.
+type emitter struct {
+	event template.Template
+	named bool
+	drop  bool
+}
+
+// errNoParts is the failure where no one takes parts.
+var errNoParts = &node.Error{Err: errors.New("the trigger of this process takes no parts of its answer"), Code: "no_parts", Status: http.StatusNotAcceptable}
+
+// Receive sends a part.
+func (n *emitter) Receive(p node.Process, pkt node.Packet) node.Result {
+	parts, ok := node.PartsOf(p.Context())
+	switch {
+	case !ok && n.drop:
+		return node.None()
+	case !ok:
+		return node.Fail(errNoParts)
+	}
+	part := pkt.Payload
+	if n.named {
+		event, err := n.event.Text(p.Context(), part)
+		if err != nil {
+			return node.Fail(fmt.Errorf("event: %w", err))
+		}
+		part = value.Map(value.Field{Name: "event", Value: value.String(event)}, value.Field{Name: "data", Value: part})
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		if err := parts.Part(ctx, part); err != nil {
+			return node.Fail(err)
+		}
+		return node.None()
+	})
+}

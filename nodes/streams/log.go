@@ -1,0 +1,82 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"unicode/utf8"
+
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func logDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "log",
+		Summary: "Writes a payload to the program's log, and sends it on.",
+		Doc: "The record has the node, the message and, as `payload`, the payload in JSON, which is cut at `bytes`. Nothing is made of the payload if the log does not show the level.\n\n" +
+			"A log is not a place to keep data: what must not be lost goes to a sink.",
+		Example: "- kind: log\n  name: seen\n  level: info\n  message: order ${self.id} came\n",
+		Config: schema.Fields(
+			schema.Enum("level", "debug", "info", "warn", "error").Default("info").Doc("The level of the record."),
+			schema.String("message").Default("payload").Doc("The message. It may hold expressions over the payload."),
+			schema.Bytes("bytes").Default("4KiB").Range(0, 1<<20).Doc("How much of the payload is written; 0 is nothing."),
+		),
+		In:     []node.Port{{Name: "in", Doc: "A payload."}},
+		Out:    []node.Port{{Name: "out", Doc: "The same payload."}},
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			c := init.Config
+			n := &logger{level: levels[c.String("level")], most: int(c.Int("bytes")), log: init.Log}
+			var err error
+			n.message, err = template.OfField(c, "message", template.Compiler(o.Languages, o.Language))
+			return n, err
+		},
+	}
+}
+
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+// A logger is a node of kind log.
+type logger struct {
+	level   slog.Level
+	message template.Template
+	most    int // bytes of a payload
+	log     *slog.Logger
+}
+
+// Receive writes a record.
+func (n *logger) Receive(p node.Process, pkt node.Packet) node.Result {
+	if !n.log.Enabled(context.Background(), n.level) {
+		return node.Send(0, pkt.Payload)
+	}
+	message, err := n.message.Text(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(fmt.Errorf("message: %w", err))
+	}
+	var attrs []slog.Attr
+	if n.most > 0 {
+		attrs = append(attrs, slog.String("payload", n.text(pkt.Payload)))
+	}
+	n.log.LogAttrs(context.Background(), n.level, message, attrs...)
+	return node.Send(0, pkt.Payload)
+}
+
+// text returns a payload as JSON, or its beginning.
+func (n *logger) text(payload value.Value) string {
+	text, err := payload.AppendJSON(nil)
+	if err != nil { // a number that JSON does not have
+		text = []byte(payload.String())
+	}
+	if len(text) <= n.most {
+		return string(text)
+	}
+	end := n.most
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end]) + "…"
+}

@@ -1,0 +1,62 @@
+package streams
+
+import (
+	"context"
+
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func publishDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "publish",
+		Summary: "Gives a payload to all that have subscribed to a topic.",
+		Doc: "Each `subscribe` node of this namespace whose process holds a subscription to the topic gets the payload, in this program; nothing is stored, and a topic without subscriptions takes payloads, too. " +
+			"The packet is answered `{\"subscriptions\": N}`: how many took the payload. It does not wait for what they do with it.\n\nTopics survive a reload.",
+		Example: "- kind: publish\n  name: tell\n  topic: room.${self.room}\n",
+		Config: schema.Fields(
+			schema.String("topic").Required().Doc("The topic. It may hold expressions over the payload, such as `room.${self.room}`."),
+		),
+		In:           []node.Port{{Name: "in", Doc: "What to publish."}},
+		HasErrorPort: true,
+		Recall:       node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			n := &publisher{namespace: init.Node.Namespace, pool: init.Pool}
+			var err error
+			n.topic, err = template.OfField(init.Config, "topic", template.Compiler(o.Languages, o.Language))
+			return n, err
+		},
+	}
+}
+
+// A publisher is a node of kind publish.
+type publisher struct {
+	topic     template.Template
+	namespace string
+	pool      *node.Pool
+
+	hub     *hub
+	release func() error
+}
+
+// Open finds the topics.
+func (n *publisher) Open(context.Context) (err error) {
+	n.hub, n.release, err = acquireHub(n.pool, n.namespace)
+	return err
+}
+
+// Close lets the topics go.
+func (n *publisher) Close() error { return n.release() }
+
+// Receive publishes a payload.
+func (n *publisher) Receive(p node.Process, pkt node.Packet) node.Result {
+	topic, err := n.topic.Text(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	took := n.hub.publish(topic, pkt.Payload)
+	return node.Answer(value.Map(value.Field{Name: "subscriptions", Value: value.Int(int64(took))}))
+}

@@ -1,0 +1,132 @@
+package streams
+
+import (
+	"context"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+func subscribeDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "subscribe",
+		Summary: "Holds its process, and sends on what is published on a topic.",
+		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, or when the workflow is replaced or ends: then it is answered None. " +
+			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser, which connects again after a reload.\n\n" +
+			"While `out` is busy, up to `buffer` payloads wait. When there are more, `full` decides: `drop_oldest` drops the one that waits longest, `close` ends the process with the code `slow`.",
+		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
+		Config: schema.Fields(
+			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),
+			schema.Int("buffer").Default(64).Range(1, 65_536).Doc("How many payloads wait while `out` is busy."),
+			schema.Enum("full", "drop_oldest", "close").Default("drop_oldest").Doc("What happens to a payload that finds the buffer full."),
+		),
+		In:     []node.Port{{Name: "in", Doc: "A packet that subscribes."}},
+		Out:    []node.Port{{Name: "out", Doc: "Each payload that is published."}},
+		Recall: node.Always(node.Holds),
+		New: func(init *node.Init) (node.Node, error) {
+			c := init.Config
+			n := &subscriber{
+				namespace: init.Node.Namespace, buffer: int(c.Int("buffer")), drop: c.String("full") == "drop_oldest",
+				pool: init.Pool, subscriptions: make(map[*subscription]struct{}),
+			}
+			var err error
+			n.topic, err = template.OfField(c, "topic", template.Compiler(o.Languages, o.Language))
+			return n, err
+		},
+	}
+}
+
+// A subscriber is a node of kind subscribe.
+type subscriber struct {
+	topic     template.Template
+	namespace string
+	buffer    int
+	drop      bool
+	pool      *node.Pool
+
+	hub     *hub
+	release func() error
+
+	mu            sync.Mutex
+	subscriptions map[*subscription]struct{}
+	drained       bool
+}
+
+// Concurrency lets one process have several subscriptions.
+func (n *subscriber) Concurrency() int { return 1024 }
+
+// Open finds the topics.
+func (n *subscriber) Open(context.Context) (err error) {
+	n.hub, n.release, err = acquireHub(n.pool, n.namespace)
+	return err
+}
+
+// Close lets the topics go.
+func (n *subscriber) Close() error { return n.release() }
+
+// Receive subscribes.
+func (n *subscriber) Receive(p node.Process, pkt node.Packet) node.Result {
+	topic, err := n.topic.Text(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	s, ok := n.enter(topic)
+	if !ok {
+		return node.None()
+	}
+	p.Defer(func(context.Context, node.Response) error {
+		n.leave(s)
+		return nil
+	})
+	return node.Await(s.resume)
+}
+
+// enter makes a subscription, unless the node is drained.
+func (n *subscriber) enter(topic string) (s *subscription, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.drained {
+		return nil, false
+	}
+	s = newSubscription(n.hub, topic, n.buffer, n.drop)
+	n.subscriptions[s] = struct{}{}
+	return s, true
+}
+
+func (n *subscriber) leave(s *subscription) {
+	s.close(node.None())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.subscriptions, s)
+}
+
+// Drain ends all subscriptions.
+func (n *subscriber) Drain() {
+	n.mu.Lock()
+	n.drained = true
+	all := make([]*subscription, 0, len(n.subscriptions))
+	for s := range n.subscriptions {
+		all = append(all, s)
+	}
+	n.mu.Unlock()
+	for _, s := range all {
+		s.close(node.None())
+	}
+}
+
+// Measure reports what the topics of the namespace have carried.
+func (n *subscriber) Measure(report func(node.Metric)) {
+	n.mu.Lock()
+	held := len(n.subscriptions)
+	n.mu.Unlock()
+	n.hub.Lock()
+	published, delivered, dropped := n.hub.published, n.hub.delivered, n.hub.dropped
+	n.hub.Unlock()
+	report(node.Metric{Name: "subscribe_subscriptions", Help: "Processes that are subscribed.", Value: float64(held)})
+	report(node.Metric{Name: "topics_published_total", Help: "Payloads that were published on the topics of the namespace.", Type: node.MetricCounter, Value: float64(published)})
+	report(node.Metric{Name: "topics_delivered_total", Help: "Payloads that subscriptions took.", Type: node.MetricCounter, Value: float64(delivered)})
+	report(node.Metric{Name: "topics_dropped_total", Help: "Payloads that found a buffer full.", Type: node.MetricCounter, Value: float64(dropped)})
+}

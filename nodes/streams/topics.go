@@ -1,0 +1,188 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A hub has the topics of a namespace, for the nodes of all generations.
+type hub struct {
+	sync.Mutex
+	topics    map[string]map[*subscription]struct{}
+	published uint64
+	delivered uint64
+	dropped   uint64
+}
+
+// Close has nothing to release.
+func (h *hub) Close() error { return nil }
+
+// acquireHub returns the hub of a node's namespace.
+func acquireHub(pool *node.Pool, namespace string) (*hub, func() error, error) {
+	return node.Acquire(pool, "topics "+namespace, func() (*hub, error) {
+		return &hub{topics: make(map[string]map[*subscription]struct{})}, nil
+	})
+}
+
+// publish gives a payload to the subscriptions of a topic, and returns how many they are.
+func (h *hub) publish(topic string, payload value.Value) int {
+	h.Lock()
+	h.published++
+	ready := make([]*subscription, 0, len(h.topics[topic]))
+	for s := range h.topics[topic] {
+		ready = append(ready, s)
+	}
+	h.Unlock()
+	var delivered, dropped uint64
+	for _, s := range ready {
+		ok, lost := s.push(payload)
+		if ok {
+			delivered++
+		}
+		if lost {
+			dropped++
+		}
+	}
+	h.Lock()
+	defer h.Unlock()
+	h.delivered += delivered
+	h.dropped += dropped
+	return int(delivered)
+}
+
+func (h *hub) enter(s *subscription) {
+	h.Lock()
+	defer h.Unlock()
+	subs := h.topics[s.topic]
+	if subs == nil {
+		subs = make(map[*subscription]struct{})
+		h.topics[s.topic] = subs
+	}
+	subs[s] = struct{}{}
+}
+
+func (h *hub) leave(s *subscription) {
+	h.Lock()
+	defer h.Unlock()
+	subs := h.topics[s.topic]
+	if delete(subs, s); len(subs) == 0 {
+		delete(h.topics, s.topic)
+	}
+}
+
+// A subscription is a packet of subscribe: its process waits for the next payload, or
+// for the answer to the one before.
+type subscription struct {
+	topic  string
+	hub    *hub
+	most   int
+	drop   bool // the oldest, when full
+	resume func(ctx context.Context, done func(node.Result))
+	send   *node.Call
+
+	mu     sync.Mutex
+	buffer []value.Value // that wait, the oldest first
+	parked func(node.Result)
+	forget func() bool  // ends the watch for the end of the process
+	end    *node.Result // set when it is over
+}
+
+// errSubscriberSlow is the end of a subscription with full: close.
+var errSubscriberSlow = &node.Error{Err: errors.New("the subscriber is too slow: its buffer is full"), Code: "slow", Status: http.StatusServiceUnavailable}
+
+func newSubscription(h *hub, topic string, most int, drop bool) *subscription {
+	s := &subscription{topic: topic, hub: h, most: most, drop: drop}
+	s.resume = s.park
+	s.send = node.NewCall(func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			s.close(node.Respond(resp))
+		}
+		return node.Await(s.resume)
+	})
+	h.enter(s)
+	return s
+}
+
+// park waits for the next payload, or for the end.
+func (s *subscription) park(ctx context.Context, done func(node.Result)) {
+	s.mu.Lock()
+	if s.forget == nil && s.end == nil {
+		s.forget = context.AfterFunc(ctx, func() { s.close(node.Answer(value.Error(context.Cause(ctx)))) })
+	}
+	r, ok := s.nextLocked()
+	if !ok {
+		s.parked = done
+	}
+	s.mu.Unlock()
+	if ok {
+		done(r)
+	}
+}
+
+// nextLocked returns what the process does now, unless it has to wait.
+func (s *subscription) nextLocked() (r node.Result, ok bool) {
+	switch {
+	case s.end != nil:
+		return *s.end, true
+	case len(s.buffer) == 0:
+		return r, false
+	}
+	v := s.buffer[0]
+	if s.buffer = s.buffer[1:]; len(s.buffer) == 0 {
+		s.buffer = nil
+	}
+	return s.send.Send(0, v), true
+}
+
+// push adds a payload. lost says that there was no room, for it or for an earlier one.
+func (s *subscription) push(v value.Value) (ok, lost bool) {
+	s.mu.Lock()
+	switch {
+	case s.end != nil:
+		s.mu.Unlock()
+		return false, false
+	case s.parked != nil:
+		done := s.parked
+		s.parked = nil
+		s.mu.Unlock()
+		done(s.send.Send(0, v))
+		return true, false
+	case len(s.buffer) < s.most:
+		s.buffer = append(s.buffer, v)
+		s.mu.Unlock()
+		return true, false
+	case s.drop:
+		s.buffer = append(s.buffer[1:], v)
+		s.mu.Unlock()
+		return true, true
+	}
+	s.mu.Unlock()
+	s.close(node.Fail(errSubscriberSlow))
+	return false, true
+}
+
+// close ends the subscription with a result, unless it has ended. Payloads that wait are
+// dropped.
+func (s *subscription) close(r node.Result) {
+	s.mu.Lock()
+	if s.end != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.end = &r
+	done, forget := s.parked, s.forget
+	s.parked, s.buffer = nil, nil
+	s.mu.Unlock()
+	s.hub.leave(s)
+	if forget != nil {
+		forget()
+	}
+	if done != nil {
+		done(r)
+	}
+}
