@@ -30,9 +30,11 @@ test: needs ## every test of the engine and its libraries; installs the database
 test-peers: needs-all ## tests with DuckDB, brokers, Chromium, the OpenTelemetry Collector and posthog-go; installs compilers of C and C++
 	@for m in $(PEERS); do (cd $$m && GOWORK=off CGO_ENABLED=1 $(GO) test ./...) || exit 1; done
 
-test-faults: ## the fault tests of batch and trail at full length, and batch without its safeguards
+test-faults: ## the fault tests of batch, trail and connectors at full length, and without safeguards
 	BATCH_FAULTS=full TRAIL_FAULTS=full $(GO) test -timeout 60m ./batch/... ./trail/...
-	$(GO) run ./batch/faults/mutation
+	STREAM_FAULTS=full $(GO) test -timeout 60m ./node/stream/... ./nodes/...
+	cd test/brokers && STREAM_FAULTS=full GOWORK=off $(GO) test -timeout 60m ./...
+	$(GO) run ./test/mutation
 
 test-hostile: build ## attacks on the built program from outside, under limits of memory, with the figures
 	UNIFLOW=$(CURDIR)/dist/uniflow $(GO) test -v -count=1 -timeout 30m ./test/hostile -args -full

@@ -22,6 +22,6 @@
 // which make test-faults sets, the long tests run at full length; otherwise they are
 // shorter.
 //
-// batch/faults/mutation shows that the tests notice mistakes: it removes one safeguard of
+// test/mutation shows that the tests notice mistakes: it removes one safeguard of
 // the library at a time.
 package faults

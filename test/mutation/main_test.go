@@ -8,9 +8,9 @@ import (
 
 // TestTableApplies finds each safeguard in the code as it is.
 func TestTableApplies(t *testing.T) {
-	b := bench{root: filepath.Join("..", "..", ".."), work: t.TempDir()}
+	b := bench{root: filepath.Join("..", ".."), work: t.TempDir()}
 	names := make(map[string]bool)
-	for _, m := range table() {
+	for _, m := range append(ofBatch(), ofStreams()...) {
 		if _, err := b.overlay(m); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -22,8 +22,8 @@ func TestTableApplies(t *testing.T) {
 }
 
 func TestDrift(t *testing.T) {
-	b := bench{root: filepath.Join("..", "..", ".."), work: t.TempDir()}
-	m := mutation{name: "gone", file: "batch/ship.go", test: "TestX", cuts: []cut{{"no such text", ""}}}
+	b := bench{root: filepath.Join("..", ".."), work: t.TempDir()}
+	m := mutation{name: "gone", file: "batch/ship.go", in: "batch/faults", test: "TestX", cuts: []cut{{"no such text", ""}}}
 	if _, err := b.overlay(m); err == nil || !strings.Contains(err.Error(), "no such text") || !strings.Contains(err.Error(), m.file) {
 		t.Errorf("got %v, want an error with the file and the text", err)
 	}

@@ -1,11 +1,12 @@
-// Command mutation shows that the tests of batch/faults notice mistakes: it removes one
-// safeguard of package batch at a time, and the test for it must fail. It does not change
-// the working copy: the compiler gets the changed file with go test -overlay.
+// Command mutation shows that the tests of faults notice mistakes: it removes one safeguard
+// at a time, and the test for it must fail. It does not change the working copy: the
+// compiler gets the changed file with go test -overlay.
 //
-//	go run ./batch/faults/mutation [-run regexp] [-v]
+//	go run ./test/mutation [-run regexp] [-v]
 //
-// table.go has the safeguards, as a text in a file and its replacement. If a file does not
-// have the text exactly once, the code has changed and the table must change too. The exit
+// batch.go and streams.go have the safeguards, as a text in a file and its replacement. If a
+// file does not have the text exactly once, the code has changed and the table must change
+// too. The exit
 // status is 1 after such an error, if a test did not notice, or if one fails without a
 // change.
 package main
@@ -28,15 +29,13 @@ import (
 	"time"
 )
 
-const (
-	module = "github.com/uniflow-labs/uniflow"
-	tests  = module + "/batch/faults"
-)
+const module = "github.com/uniflow-labs/uniflow"
 
 // A mutation removes a safeguard, which a test must notice.
 type mutation struct {
 	name string
 	file string // within the module, with slashes
+	in   string // the folder of the test's package, likewise
 	test string // the name of a test, perhaps with subtests
 	cuts []cut
 }
@@ -77,7 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	b := bench{root: root, work: work, out: out, verbose: *verbose, passes: make(map[string]error)}
 	var errs []error
-	for _, m := range table() {
+	for _, m := range append(ofBatch(), ofStreams()...) {
 		if !match.MatchString(m.name) {
 			continue
 		}
@@ -112,7 +111,7 @@ type bench struct {
 	root, work string
 	out        io.Writer
 	verbose    bool
-	passes     map[string]error // whether each test passes without a change
+	passes     map[string]error // whether each test passes without a change, by folder and name
 }
 
 // try returns nil if the test notices the mutation.
@@ -121,10 +120,10 @@ func (b *bench) try(ctx context.Context, m mutation) error {
 	if err != nil {
 		return err
 	}
-	if err := b.passesNow(ctx, m.test); err != nil {
+	if err := b.passesNow(ctx, m); err != nil {
 		return err
 	}
-	said, err := b.test(ctx, m.test, "-overlay", overlay)
+	said, err := b.test(ctx, m, "-overlay", overlay)
 	top, _, _ := strings.Cut(m.test, "/")
 	var exit *exec.ExitError
 	switch {
@@ -167,25 +166,26 @@ func (b *bench) overlay(m mutation) (string, error) {
 }
 
 // passesNow checks, once for each test, that it passes without a change.
-func (b *bench) passesNow(ctx context.Context, test string) error {
-	err, known := b.passes[test]
+func (b *bench) passesNow(ctx context.Context, m mutation) error {
+	name := m.in + " " + m.test
+	err, known := b.passes[name]
 	if !known {
 		var said []byte
-		if said, err = b.test(ctx, test); err != nil {
-			err = fmt.Errorf("%s fails without a change: %w\n%s", test, err, said)
+		if said, err = b.test(ctx, m); err != nil {
+			err = fmt.Errorf("%s fails without a change: %w\n%s", m.test, err, said)
 		}
-		b.passes[test] = err
+		b.passes[name] = err
 	}
 	return err
 }
 
-func (b *bench) test(ctx context.Context, test string, flags ...string) ([]byte, error) {
-	parts := strings.Split(test, "/")
+func (b *bench) test(ctx context.Context, m mutation, flags ...string) ([]byte, error) {
+	parts := strings.Split(m.test, "/")
 	for i, p := range parts {
 		parts[i] = "^" + p + "$"
 	}
 	args := append([]string{"test", "-count=1", "-timeout=120s", "-run", strings.Join(parts, "/")}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, tests)...)
+	cmd := exec.CommandContext(ctx, "go", append(args, module+"/"+m.in)...)
 	cmd.Dir = b.root
 	// After an interrupt, it ends its children itself.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
