@@ -4,12 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 )
 
 func TestMain(m *testing.M) {
-	code := leak.Run(m)
+	programMain()
+	code := m.Run()
 	brokers.Clean()
 	os.Exit(code)
 }
