@@ -351,7 +351,7 @@ func (e *Engine) Run(ctx context.Context, name string, payload value.Value) (ans
 	for {
 		g := e.current.Load()
 		if g == nil {
-			return value.Value{}, false, errors.New("the engine serves nothing yet")
+			return value.Value{}, false, errNothing
 		}
 		at, found := g.Program().Find(e.opts.Namespace, name)
 		if !found || g.Program().Vertices[at].In == 0 {

@@ -243,7 +243,9 @@ type Stopper interface {
 
 // Stopping returns the context of a [Stopper.Stop] that ends the whole program. It is for
 // the engine.
-func Stopping(ctx context.Context) context.Context { return context.WithValue(ctx, stoppingKey{}, true) }
+func Stopping(ctx context.Context) context.Context {
+	return context.WithValue(ctx, stoppingKey{}, true)
+}
 
 type stoppingKey struct{}
 

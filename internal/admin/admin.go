@@ -5,7 +5,7 @@
 //
 //	GET /                  a page of links to the rest
 //	GET /healthz           200 while the program runs
-//	GET /readyz            200 while it serves, 503 before that and while it shuts down
+//	GET /readyz            200 while it serves and all nodes are ready, 503 before that and while it shuts down
 //	GET /metrics           for Prometheus
 //	GET /api/v1/           the paths of the API
 //	GET /api/v1/status     generation, when it began to serve, nodes, processes in progress, last reload
@@ -45,7 +45,7 @@ import (
 	"github.com/uniflow-labs/uniflow/observe/prom"
 )
 
-// Options are what to serve. Kinds, Version, Log, Slow, Links, Reload and Cmdline
+// Options are what to serve. Kinds, Version, Log, Slow, Ready, Links, Reload and Cmdline
 // may be left out.
 type Options struct {
 	Address string                // host:port; see [CheckAddress]
@@ -59,6 +59,7 @@ type Options struct {
 	Metrics func() observe.Metrics // called from any goroutine
 	Slow    http.Handler           // of /api/v1/slow/, its prefix stripped; nil for none
 
+	Ready  func() []error        // why nodes are not ready; called from any goroutine
 	Links  func() []uniflow.Link // called from any goroutine
 	Reload func() Reload         // the last; called from any goroutine
 
@@ -132,6 +133,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Links == nil {
 		opts.Links = func() []uniflow.Link { return nil }
 	}
+	if opts.Ready == nil {
+		opts.Ready = func() []error { return nil }
+	}
 	if opts.Reload == nil {
 		opts.Reload = func() Reload { return Reload{} }
 	}
@@ -161,7 +165,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 // Addr returns the address of the listener, with the port that it got for port 0.
 func (s *Server) Addr() net.Addr { return s.addr }
 
-// SetReady sets the answer of /readyz.
+// SetReady says whether the program serves. /readyz answers 503 if it does not, or if a
+// node is not ready.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
 // Close ends the server, and profiles that are being taken. It returns when all

@@ -358,3 +358,29 @@ func TestAddressInUse(t *testing.T) {
 		t.Errorf("got %v, want an error of the admin server", err)
 	}
 }
+
+// TestWaiting answers 503 with the reasons while nodes are not ready.
+func TestWaiting(t *testing.T) {
+	var reasons []error
+	s := start(t, Options{
+		Status: func() uniflow.Status { return uniflow.Status{Generation: 1} },
+		Ready:  func() []error { return reasons },
+	})
+	f := func(wantStatus int, want, wantAPI string) {
+		t.Helper()
+		if status, body := get(t, s, "GET", "/readyz"); status != wantStatus || body != want {
+			t.Errorf("got %d %q, want %d %q", status, body, wantStatus, want)
+		}
+		if _, body := get(t, s, "GET", "/api/v1/status"); !strings.Contains(body, wantAPI) {
+			t.Errorf("got no %s in %s", wantAPI, body)
+		}
+	}
+	f(503, "not ready\n", `"ready": false`)
+	s.SetReady(true)
+	f(200, "ready\n", `"ready": true`)
+	reasons = []error{errors.New("no broker"), errors.New("no database")}
+	f(503, "not ready\nno broker\nno database\n", `"waiting_for": [
+    "no broker",
+    "no database"
+  ]`)
+}

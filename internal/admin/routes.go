@@ -45,7 +45,7 @@ type endpoint struct {
 func (s *Server) endpoints() []endpoint {
 	all := []endpoint{
 		{"/healthz", "200 while the program runs"},
-		{"/readyz", "200 while it serves"},
+		{"/readyz", "200 while it serves and all nodes are ready"},
 		{"/metrics", "metrics for Prometheus"},
 		{"/api/v1/status", "the generation that serves, and how the last reload went"},
 		{"/api/v1/nodes", "the nodes that are served, and their links"},
@@ -119,6 +119,14 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		s.text(w, http.StatusServiceUnavailable, "not ready")
 		return
 	}
+	if reasons := s.opts.Ready(); len(reasons) > 0 {
+		text := "not ready"
+		for _, reason := range reasons {
+			text += "\n" + reason.Error()
+		}
+		s.text(w, http.StatusServiceUnavailable, text)
+		return
+	}
 	// After a failed reload the old workflow is still served, so the program is
 	// ready; the answer has the reason of the failure below.
 	text := "ready"
@@ -143,6 +151,7 @@ type statusBody struct {
 	Since      *time.Time `json:"since,omitempty"` // when the generation began to serve
 	Nodes      int        `json:"nodes"`
 	InFlight   int        `json:"in_flight"`
+	WaitingFor []string   `json:"waiting_for,omitempty"` // why nodes are not ready
 
 	Reload *reloadBody `json:"reload,omitempty"` // the last; nil while the program starts
 }
@@ -162,6 +171,9 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	if now.Generation > 0 {
 		body.Since = &now.Since
+	}
+	for _, reason := range s.opts.Ready() {
+		body.Ready, body.WaitingFor = false, append(body.WaitingFor, reason.Error())
 	}
 	if last := s.opts.Reload(); !last.Time.IsZero() {
 		body.Reload = &reloadBody{Time: last.Time, Successful: last.OK, Findings: last.Findings}

@@ -42,6 +42,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c.link()
 	c.endless()
 	c.shorten()
+	c.reachParts()
 	for i := range c.units {
 		c.make(int32(i))
 	}
@@ -73,6 +74,7 @@ type unit struct {
 	broken bool      // its config has errors, so it is linked but not made
 	in     []int     // number of links to each in-port
 	out    []int     // number of links from each out-port
+	parts  bool      // its packets may reach a node that sends parts of an answer
 }
 
 // A scoped name is one of a document, or of a sub-graph.
@@ -210,6 +212,7 @@ func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
 		InLinks:    u.in,
 		OutLinks:   u.out,
 		ErrorLinks: len(v.Err),
+		Parts:      u.parts,
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Clock:      c.opts.Clock,

@@ -605,3 +605,44 @@ func TestParkedMemory(t *testing.T) {
 		done(node.None())
 	}
 }
+
+// A taker takes parts of an answer.
+type taker struct{}
+
+func (taker) Part(context.Context, value.Value) error { return nil }
+
+// TestPartsOf finds what takes an answer in pieces in the process and in its children, but
+// not in forks, which outlive the client.
+func TestPartsOf(t *testing.T) {
+	g := &graph{}
+	forked := make(chan bool, 1)
+	found := func(p node.Process) bool {
+		_, ok := node.PartsOf(p.Context())
+		return ok
+	}
+	leaf := g.fn(0, func(p node.Process, pkt node.Packet) node.Result {
+		if pkt.Payload.IsNull() {
+			forked <- found(p)
+		}
+		return node.Answer(value.Bool(found(p)))
+	})
+	root := g.fn(1, func(p node.Process, pkt node.Packet) node.Result {
+		return node.After(node.Fork(node.Send(0, value.Null())), func(p node.Process, _ node.Response) node.Result {
+			return node.Spawn([]node.Result{node.Send(0, value.Int(1)), node.Block(func(ctx context.Context) node.Result {
+				_, ok := node.PartsOf(ctx)
+				return node.Answer(value.Bool(ok))
+			})}, 0, func(p node.Process, resps []node.Response) node.Result {
+				return node.Answer(value.List(value.Bool(found(p)), resps[0].Payload, resps[1].Payload))
+			})
+		})
+	})
+	g.link(root, 0, leaf)
+	gen := g.open(t, run.Options{})
+	resp := gen.Send(node.WithParts(t.Context(), taker{}), root, 0, value.Null())
+	if got := resp.Payload.String(); got != "[true,true,true]" {
+		t.Errorf("got %s", got)
+	}
+	if <-forked {
+		t.Error("a fork finds what takes the parts")
+	}
+}

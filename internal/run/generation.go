@@ -111,11 +111,13 @@ type Generation struct {
 	meter   meter
 	faults  faults
 
-	// measured are the nodes with figures of their own. The read lock is held while
-	// they report these, which does not block, so that none is closed meanwhile.
+	// measured are the nodes with figures of their own, and those that may not be ready.
+	// The read lock is held while they report these, which does not block, so that none
+	// is closed meanwhile.
 	measured struct {
 		sync.RWMutex
-		nodes []measuredNode
+		nodes    []measuredNode
+		readiers []readyNode
 	}
 
 	processes sync.Pool // of *process
@@ -317,6 +319,11 @@ func (g *Generation) openNode(ctx context.Context, at int32) error {
 		g.measured.nodes = append(g.measured.nodes, measuredNode{v.Ref, m})
 		g.measured.Unlock()
 	}
+	if r, ok := v.Node.(node.Readier); ok {
+		g.measured.Lock()
+		g.measured.readiers = append(g.measured.readiers, readyNode{v.Ref, r})
+		g.measured.Unlock()
+	}
 	if err := g.lifecycle(ctx, at, lifecycle.Active); err != nil {
 		return err
 	}
@@ -470,7 +477,7 @@ func (g *Generation) cancelAll() {
 func (g *Generation) Close(ctx context.Context) error {
 	g.draining.Store(true)
 	g.measured.Lock()
-	g.measured.nodes = nil
+	g.measured.nodes, g.measured.readiers = nil, nil
 	g.measured.Unlock()
 	var errs []error
 	for i := len(g.undo) - 1; i >= 0; i-- {

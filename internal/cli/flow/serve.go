@@ -52,6 +52,9 @@ type server struct {
 	results  chan outcome // of an apply; buffer of one
 	ready    bool         // the first apply succeeded
 
+	told  bool             // the log says what is waited for
+	check <-chan time.Time // fires when to look whether all nodes are ready; nil once they are
+
 	// After a reload that could not be started:
 	wait   time.Duration    // until the next try; 0 for none
 	again  <-chan time.Time // fires for the next try; nil for none
@@ -119,7 +122,7 @@ func (a commands) serve(ctx context.Context, o *startOptions, r *reading) (err e
 func (s *server) startAdmin(ctx context.Context, kinds []*node.Def) error {
 	opts := admin.Options{
 		Address: s.opts.Admin, Token: s.opts.AdminToken, Status: s.engine.Status, Kinds: kinds, Version: app.Version(), Log: s.log,
-		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Links: s.engine.Links, Cmdline: s.cmdline(),
+		Metrics: s.metrics, Label: s.engine.LabelGoroutines, Ready: s.engine.Ready, Links: s.engine.Links, Cmdline: s.cmdline(),
 		Reload: func() admin.Reload {
 			if last := s.last.Load(); last != nil {
 				return *last
@@ -181,6 +184,8 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 			return s.shutdown(context.WithoutCancel(ctx), syscall.SIGTERM, signals)
 		case script := <-s.watch.changes():
 			wanted, forced, retried = true, forced || script, false
+		case <-s.check:
+			s.lookReady()
 		case <-s.again:
 			wanted, forced, retried = true, true, !wanted
 			s.again = nil
@@ -329,9 +334,30 @@ func (s *server) applied(r outcome) error {
 			s.admin.SetReady(true)
 		}
 		releaseStart()
-		s.log.Info("ready", keyLogNodes, len(status.Nodes), keyLogNamespace, s.opts.Namespace, keyLogVersion, app.Version())
+		s.lookReady()
+		return nil
+	}
+	if reasons := s.engine.Ready(); len(reasons) > 0 {
+		s.told = false
+		s.lookReady()
 	}
 	return nil
+}
+
+// readyPace is how often the program looks whether all nodes are ready, until they are.
+const readyPace = 200 * time.Millisecond
+
+// lookReady logs that all nodes are ready, or, once, what is waited for.
+func (s *server) lookReady() {
+	if reasons := s.engine.Ready(); len(reasons) > 0 {
+		if !s.told {
+			s.log.Info("not ready yet", keyLogError, errors.Join(reasons...))
+		}
+		s.told, s.check = true, time.After(readyPace)
+		return
+	}
+	s.told, s.check = false, nil
+	s.log.Info("ready", keyLogNodes, len(s.engine.Status().Nodes), keyLogNamespace, s.opts.Namespace, keyLogVersion, app.Version())
 }
 
 func errorText(err error) string {
