@@ -266,7 +266,7 @@ func (s *session) proceed(t *task) {
 	for len(t.rest) > 0 {
 		last := len(t.rest) - 1
 		t.messages, t.rest = t.rest[last], t.rest[:last]
-		t.failed = 0
+		t.failed, t.letter, t.err = 0, false, nil
 		if s.drop(t) {
 			s.mu.again.push(t)
 			return

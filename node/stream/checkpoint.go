@@ -80,6 +80,11 @@ func (k *keeper) keep(r Resumer, marks []Mark) error {
 			delete(k.positions, lane)
 		}
 	}
+	if f, ok := r.(forgetter); ok {
+		for _, lane := range f.Forgotten() {
+			delete(k.positions, lane)
+		}
+	}
 	text, err := json.MarshalIndent(kept{k.positions}, "", "  ")
 	if err != nil {
 		return err
@@ -89,6 +94,10 @@ func (k *keeper) keep(r Resumer, marks []Mark) error {
 	}
 	return nil
 }
+
+// A forgetter is a [Resumer] whose lanes come to an end. Forgotten returns the names of
+// those that have since the last call.
+type forgetter interface{ Forgotten() []string }
 
 // replaceFile writes a file next to the one of that name, and renames it when the disk
 // has it.

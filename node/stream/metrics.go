@@ -8,7 +8,7 @@ import (
 
 // counts are what the sessions of a seat count. They only grow.
 type counts struct {
-	messages, acknowledged, failed, letters, lost, connects atomic.Uint64
+	messages, acknowledged, failed, letters, connects atomic.Uint64
 }
 
 // Measure implements [node.Measured].

@@ -116,10 +116,11 @@ func (p *seat) leave(ctx context.Context, n *sourceNode) error {
 	timer := time.NewTimer(lastAnswers)
 	defer timer.Stop()
 	select {
-	case <-idle:
+	case <-idle: // the later generation has the messages
+		return nil
 	case <-timer.C:
+		return context.Cause(ctx)
 	}
-	return context.Cause(ctx)
 }
 
 // drop closes the session of a node that has opened and never served.

@@ -53,6 +53,7 @@ type session struct {
 		draining  bool  // nothing is read any more
 		ended     bool  // the messages have come to an end
 		failure   error // why they have
+		lostAtEnd int   // messages that were given up, and do not come again
 		expired   bool  // the grace is over
 		closing   bool  // the goroutines end
 		idle      int   // workers that wait
@@ -199,7 +200,7 @@ func (s *session) run() {
 // read connects and reads until that is stopped, or the messages end. The error is why
 // they have: io.EOF, or what went wrong.
 func (s *session) read() error {
-	wait := backoff{initial: 100 * time.Millisecond, max: 10 * time.Second, factor: 2, jitter: 0.5}
+	wait := backoff{initial: 100 * time.Millisecond, max: 3 * time.Second, factor: 2, jitter: 0.5}
 	for failed := 0; s.reading.Err() == nil; {
 		err := s.connect(s.reading)
 		if err == nil {
@@ -488,10 +489,20 @@ func (s *session) drain(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-s.closed:
+		return s.lostMessages()
 	case <-timer.C:
-		s.log.Error("the reader does not close although its context is done: it is abandoned")
+		return errors.New("the reader does not close although its context is done: it is abandoned")
 	}
-	return context.Cause(ctx)
+}
+
+// lostMessages returns an error if messages were given up that do not come again.
+func (s *session) lostMessages() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.lostAtEnd == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d messages are lost that were read", errGrace, s.mu.lostAtEnd)
 }
 
 // close closes the reader, and ends the nodes of a source that has ended.

@@ -161,7 +161,7 @@ func (s *session) giveBack(meant func(*message) bool, why error) {
 			err = m.failure()
 		}
 		if !s.returns() {
-			s.counts.lost.Add(1)
+			s.mu.lostAtEnd++
 		}
 		s.settled(m, Outcome{Err: err})
 	}
