@@ -15,8 +15,10 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	return []*node.Def{
 		collectDef(o),
+		decodeDef(),
 		dedupeDef(o),
 		emitDef(o),
+		encodeDef(),
 		generateDef(o),
 		logDef(o),
 		publishDef(o),
