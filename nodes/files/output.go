@@ -59,12 +59,11 @@ type output struct {
 	enc struct {
 		sync.Mutex
 		*format.Encoder
-		spare *batch
 	}
 }
 
 // acquire returns the output of a path, which it opens. The options of the last call count.
-func (set *outputSet) acquire(path string, o outputOptions) (*output, error) {
+func (set *outputSet) acquire(path string, o outputOptions) (target, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -92,7 +91,8 @@ func (set *outputSet) acquire(path string, o outputOptions) (*output, error) {
 }
 
 // release closes the output after its last use.
-func (set *outputSet) release(out *output) error {
+func (set *outputSet) release(t target) error {
+	out := t.(*output)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	if out.uses--; out.uses > 0 {
@@ -210,28 +210,7 @@ func (out *output) encode(dst []byte, v value.Value) ([]byte, error) {
 	return out.enc.Append(dst, v)
 }
 
-func (out *output) newBatch() *batch {
-	out.enc.Lock()
-	defer out.enc.Unlock()
-	b := out.enc.spare
-	out.enc.spare = nil
-	if b == nil {
-		b = &batch{out: out}
-	}
-	return b
-}
-
-// reuse takes the memory of a batch back.
-func (out *output) reuse(b *batch) {
-	if cap(b.data) > 1<<20 {
-		return
-	}
-	clear(b.records)
-	b.data, b.records = b.data[:0], b.records[:0]
-	out.enc.Lock()
-	out.enc.spare = b
-	out.enc.Unlock()
-}
+func (out *output) name() string { return out.path }
 
 // A written record is at an offset, or has an error.
 type written struct {

@@ -72,11 +72,21 @@ func newOutput(c schema.Config) (format.Options, error) {
 	return o, nil
 }
 
+// A target is what a sink writes to at its end. The goroutine of the sink calls write and
+// tick; the others are called by any.
+type target interface {
+	encode(dst []byte, v value.Value) ([]byte, error)
+	write(b *batch) []written // one for each record
+	tick() error              // about once a second
+	name() string
+}
+
 // A sink writes files. One goroutine writes what Write has encoded.
 type sink struct {
 	root    string // the folder that paths stay in, with templates
 	path    string // without templates
-	options outputOptions
+	acquire func(path string) (target, error)
+	release func(target) error
 	receipt bool
 	log     *slog.Logger
 
@@ -88,6 +98,7 @@ type sink struct {
 		sync.Mutex
 		batches map[string]*batch // by path
 		bytes   int               // of them
+		spare   *batch            // was written
 		open    map[string]*held
 		closing bool
 	}
@@ -95,7 +106,7 @@ type sink struct {
 
 // A batch is what is written to one file together.
 type batch struct {
-	out     *output
+	out     target
 	data    []byte
 	records []pending
 }
@@ -109,29 +120,35 @@ type pending struct {
 
 // A held output is in use by a sink, or may be again.
 type held struct {
-	out  *output
+	out  target
 	used time.Time
 }
 
 const (
 	maxPending = 4 << 20 // bytes that wait for being written; one record may be longer
+	maxSpare   = 1 << 20 // bytes that are kept for the next batch
 	maxOpen    = 128     // files of one sink
 )
 
-func openFileSink(init *node.Init) (stream.Writer, error) {
-	c := init.Config
-	o, err := newOutput(c)
-	rotate := c.Group("rotate")
+func newSink(init *node.Init, acquire func(path string) (target, error), release func(target) error) *sink {
 	s := &sink{
-		options: outputOptions{
-			format: o, empty: !c.Bool("append"), sync: c.String("fsync"),
-			bytes: rotate.Int("bytes"), interval: rotate.Duration("interval"), keep: int(rotate.Int("keep")),
-			clock: init.Clock, log: init.Log,
-		},
-		receipt: c.String("answer") == "receipt", log: init.Log,
+		acquire: acquire, release: release, receipt: init.Config.String("answer") == "receipt", log: init.Log,
 		pending: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	s.mu.batches, s.mu.open = map[string]*batch{}, map[string]*held{}
+	return s
+}
+
+func openFileSink(init *node.Init) (stream.Writer, error) {
+	c := init.Config
+	f, err := newOutput(c)
+	rotate := c.Group("rotate")
+	o := outputOptions{
+		format: f, empty: !c.Bool("append"), sync: c.String("fsync"),
+		bytes: rotate.Int("bytes"), interval: rotate.Duration("interval"), keep: int(rotate.Int("keep")),
+		clock: init.Clock, log: init.Log,
+	}
+	s := newSink(init, func(path string) (target, error) { return outputs.acquire(path, o) }, outputs.release)
 	text := c.Text("path").Code
 	if literal, _, found := strings.Cut(text, "${"); found {
 		s.root = filepath.Dir(literal + "x")
@@ -145,7 +162,7 @@ func openFileSink(init *node.Init) (stream.Writer, error) {
 func (s *sink) Connect(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.path != "" {
+	if s.root == "" {
 		if _, err := s.outputLocked(s.path); err != nil {
 			return refuse(err)
 		}
@@ -166,12 +183,12 @@ func refuse(err error) error {
 }
 
 // outputLocked returns the open file of a path.
-func (s *sink) outputLocked(path string) (*output, error) {
+func (s *sink) outputLocked(path string) (target, error) {
 	if h := s.mu.open[path]; h != nil {
 		h.used = time.Now()
 		return h.out, nil
 	}
-	out, err := outputs.acquire(path, s.options)
+	out, err := s.acquire(path)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +242,10 @@ func (s *sink) put(r *stream.Record, i int, done func(i int, receipt value.Value
 		if err != nil {
 			return err
 		}
-		b = out.newBatch()
+		if b, s.mu.spare = s.mu.spare, nil; b == nil {
+			b = new(batch)
+		}
+		b.out = out
 		s.mu.batches[path] = b
 	}
 	data, err := b.out.encode(b.data, r.Body)
@@ -293,12 +313,19 @@ func (s *sink) write(b *batch) {
 		case at[i].err != nil:
 			r.done(r.i, receipt, at[i].err)
 		case s.receipt:
-			r.done(r.i, receiptShape.Map(value.String(b.out.path), value.Int(at[i].offset)), nil)
+			r.done(r.i, receiptShape.Map(value.String(b.out.name()), value.Int(at[i].offset)), nil)
 		default:
 			r.done(r.i, receipt, nil)
 		}
 	}
-	b.out.reuse(b)
+	if cap(b.data) > maxSpare {
+		return
+	}
+	clear(b.records)
+	b.out, b.data, b.records = nil, b.data[:0], b.records[:0]
+	s.mu.Lock()
+	s.mu.spare = b
+	s.mu.Unlock()
 }
 
 var receiptShape = value.NewShape("path", "offset")
@@ -313,7 +340,7 @@ func (s *sink) tick() {
 	s.mu.Unlock()
 	for _, h := range open {
 		if err := h.out.tick(); err != nil {
-			s.log.Warn("a file was not made durable", "path", h.out.path, "err", err)
+			s.log.Warn("a file was not made durable", "path", h.out.name(), "err", err)
 		}
 	}
 	for s.evict() {
@@ -336,8 +363,8 @@ func (s *sink) evict() bool {
 	h := s.mu.open[oldest]
 	delete(s.mu.open, oldest)
 	s.mu.Unlock()
-	if err := outputs.release(h.out); err != nil {
-		s.log.Warn("a file was not closed", "path", h.out.path, "err", err)
+	if err := s.release(h.out); err != nil {
+		s.log.Warn("a file was not closed", "path", h.out.name(), "err", err)
 	}
 	return true
 }
@@ -358,7 +385,7 @@ func (s *sink) Close(context.Context) error {
 	s.mu.Unlock()
 	var errs []error
 	for _, h := range open {
-		if err := outputs.release(h.out); err != nil && !errors.Is(err, fs.ErrClosed) {
+		if err := s.release(h.out); err != nil && !errors.Is(err, fs.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}

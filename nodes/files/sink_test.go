@@ -192,7 +192,7 @@ func TestFileSinkRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range w.sink.mu.open {
-		h.out.checked = time.Time{}
+		h.out.(*output).checked = time.Time{}
 	}
 	same(t, "errors", w.write("", "6"), "")
 	same(t, "the next file", read(t, "out/x.log"), "6\n")
