@@ -103,7 +103,7 @@ func (r *Reader) Read(dst []Record, limit int, room int64) ([]Record, error) {
 			if r.ended && r.eof {
 				return dst, io.EOF
 			}
-			if err := r.fill(); err != nil {
+			if err := r.Fill(); err != nil {
 				if err == io.EOF && r.ended {
 					continue // what is left is a record now
 				}
@@ -121,6 +121,26 @@ func (r *Reader) Read(dst []Record, limit int, room int64) ([]Record, error) {
 		room -= int64(len(rec.Raw))
 	}
 	return dst, nil
+}
+
+// Buffered is [Reader.Read] of what was read before: it does not read, and returns none if
+// it would have to.
+func (r *Reader) Buffered(limit int, room int64) (records []Record, err error) {
+	for len(records) < limit && room > 0 {
+		rec, ok := r.next()
+		if !ok {
+			break
+		}
+		if r.decoder == nil {
+			if err := r.header(rec); err != nil {
+				return records, err
+			}
+			continue
+		}
+		records = append(records, rec)
+		room -= int64(len(rec.Raw))
+	}
+	return records, nil
 }
 
 func (r *Reader) header(rec Record) error {
@@ -264,8 +284,9 @@ func (r *Reader) skip(rest []byte, last bool) (rec Record, ok bool) {
 	return rec, true
 }
 
-// fill reads more. The error is io.EOF if there is nothing now.
-func (r *Reader) fill() error {
+// Fill reads once from src, for [Reader.Buffered]. The error is io.EOF if there is nothing
+// now.
+func (r *Reader) Fill() error {
 	rest := r.hi - r.lo
 	if len(r.buf)-r.hi < 4<<10 {
 		size := chunkSize

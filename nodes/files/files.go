@@ -11,5 +11,7 @@ import (
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{fileSource().Def(o), fileSink().Def(o)}
+	return []*node.Def{
+		fileSource().Def(o), fileSink().Def(o), stdinSource().Def(o), stdoutSink().Def(o), watchSource().Def(o),
+	}
 }
