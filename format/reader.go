@@ -73,6 +73,12 @@ func (r *Reader) Offset() (offset, line int64) { return r.offset, r.line }
 // record.
 func (r *Reader) End() { r.ended, r.eof = true, false }
 
+// Rest returns what was read of a record whose end will not come, without reading.
+func (r *Reader) Rest() (rec Record, ok bool) {
+	r.ended, r.eof = true, true
+	return r.next()
+}
+
 // A HeaderError says why the first record of CSV does not name the columns. Nothing can be
 // read then.
 type HeaderError struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -240,11 +241,27 @@ func (s *source) miss(t *tail, now time.Time) {
 func (s *source) forget(t *tail) {
 	s.mu.Lock()
 	t.done = true
-	if s.mu.tails[t.id] == t {
-		delete(s.mu.tails, t.id)
-	}
+	s.forgetLocked(t)
 	s.mu.Unlock()
 	t.ready = false
+}
+
+func (s *source) forgetLocked(t *tail) {
+	if s.mu.tails[t.id] == t {
+		delete(s.mu.tails, t.id)
+		if s.mu.kept {
+			s.mu.forgotten = append(s.mu.forgotten, t.id.name())
+		}
+	}
+}
+
+// Forgotten returns the lanes of files that are gone.
+func (s *source) Forgotten() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lanes := s.mu.forgotten
+	s.mu.forgotten = nil
+	return lanes
 }
 
 // Position keeps the inode of a file, and where it is settled. That of a file that was
@@ -254,6 +271,7 @@ func (s *source) Position(m stream.Mark) (lane, kept string) {
 	t := tok.tail
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.kept = true
 	now := s.mu.tails[t.id]
 	if now != nil && now != t {
 		return fmt.Sprintf("%s.%d", t.id.name(), t.lane), ""
@@ -269,7 +287,7 @@ func (s *source) Position(m stream.Mark) (lane, kept string) {
 func (s *source) Resume(positions map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.marks = positions
+	s.mu.marks = maps.Clone(positions)
 	return nil
 }
 

@@ -63,7 +63,9 @@ type source struct {
 		sync.Mutex
 		tails       map[fileID]*tail  // the newest of each file
 		marks       map[string]string // that were kept, by name
+		kept        bool              // positions are
 		lanes       int32             // in use
+		forgotten   []string          // lanes of files that are gone, until the runtime asks
 		total, done int64             // bytes, as files have them
 	}
 }
@@ -182,7 +184,7 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 			return s.damaged(t, err), nil
 		}
 		s.setPrint(t, fp)
-	} else if !t.quiet.IsZero() && !t.last {
+	} else if !t.last { // also without an end in between: a file is cut and filled in no time
 		fp, changed, err := t.changed()
 		if err != nil {
 			return s.damaged(t, err), nil
@@ -262,15 +264,10 @@ func (s *source) damaged(t *tail, err error) []stream.Message {
 // something else. What had been read of a record is damaged.
 func (s *source) truncated(t *tail) []stream.Message {
 	s.log.Info("a file was truncated, and is read from its beginning", "path", t.path)
-	t.reader.End()
-	records, err := t.reader.Read(nil, 1, 1)
-	decoder := t.reader.Decoder()
-	for i := range records {
-		records[i].Err = errors.New("the file was truncated within the record")
-	}
 	var messages []stream.Message
-	if err == nil && len(records) > 0 {
-		messages = s.messages(t, records, decoder)
+	if rec, ok := t.reader.Rest(); ok {
+		rec.Err = errors.New("the file was truncated within the record")
+		messages = s.messages(t, []format.Record{rec}, t.reader.Decoder())
 	}
 	s.end(t)
 	s.begin(t.id, t.path, position{}, t.cut+1)
@@ -389,9 +386,7 @@ func (s *source) putAway(whole []away) error {
 			continue
 		}
 		s.mu.Lock()
-		if s.mu.tails[a.tail.id] == a.tail { // another file may get the inode
-			delete(s.mu.tails, a.tail.id)
-		}
+		s.forgetLocked(a.tail) // another file may get the inode
 		s.mu.Unlock()
 	}
 	return errors.Join(errs...)

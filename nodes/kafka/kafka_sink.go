@@ -87,7 +87,7 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 		kgo.ProducerBatchCompression(compressions[w.config.String("compression")]),
 		kgo.ProducerLinger(0), // what waits for the batch before makes the next one
 		kgo.UnknownTopicRetries(2),
-		kgo.RecordDeliveryTimeout(w.config.Duration("timeout")), kgo.AllowIdempotentProduceCancellation(),
+		kgo.AllowIdempotentProduceCancellation(), // by the context; RecordDeliveryTimeout counts from Record.Timestamp
 	}
 	if w.hasPartition {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -125,24 +125,33 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 		}
 		return
 	}
+	ctx, end := context.WithTimeout(ctx, w.config.Duration("timeout"))
+	left := new(atomic.Int64)
+	left.Store(int64(len(records)))
+	ended := func(i int, receipt value.Value, err error) {
+		done(i, receipt, err)
+		if left.Add(-1) == 0 {
+			end()
+		}
+	}
 	made := make([]kgo.Record, len(records))
 	for i := range records {
 		if err := w.record(&made[i], &records[i]); err != nil {
-			done(i, value.Null(), err)
+			ended(i, value.Null(), err)
 			continue
 		}
 		client.Produce(ctx, &made[i], func(rec *kgo.Record, err error) {
 			switch {
 			case err != nil:
-				done(i, value.Null(), failure(rec.Topic, err))
+				ended(i, value.Null(), failure(rec.Topic, err))
 			case w.receipts:
-				done(i, value.UniqueMap([]value.Field{
+				ended(i, value.UniqueMap([]value.Field{
 					{Name: "topic", Value: value.String(rec.Topic)},
 					{Name: "partition", Value: value.Int(int64(rec.Partition))},
 					{Name: "offset", Value: value.Int(rec.Offset)},
 				}), nil)
 			default:
-				done(i, value.Null(), nil)
+				ended(i, value.Null(), nil)
 			}
 		})
 	}

@@ -24,6 +24,7 @@ import (
 // A Kafka is a cluster of one broker, at the same address whenever it runs.
 type Kafka struct {
 	Addr string
+	SASL string         // of an Apache Kafka: the address for the user ann, with the password r1ght
 	Fake *kfake.Cluster // of a cluster in this process, while it runs
 
 	start func(tb testing.TB)
@@ -83,17 +84,21 @@ func ApacheKafka(tb testing.TB) *Kafka {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k := &Kafka{Addr: freeAddr(tb)}
+	k := &Kafka{Addr: freeAddr(tb), SASL: freeAddr(tb)}
 	dir := tb.TempDir()
 	properties := filepath.Join(dir, "server.properties")
 	controller := freeAddr(tb)
 	text := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s
-listeners=PLAINTEXT://%[1]s,CONTROLLER://%[2]s
-advertised.listeners=PLAINTEXT://%[1]s
+listeners=PLAINTEXT://%[1]s,SASL_PLAINTEXT://%[4]s,CONTROLLER://%[2]s
+advertised.listeners=PLAINTEXT://%[1]s,SASL_PLAINTEXT://%[4]s
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="r1ght";
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 log.dirs=%[3]s/data
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
@@ -101,14 +106,15 @@ offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
-`, k.Addr, controller, dir)
+`, k.Addr, controller, dir, k.SASL)
 	if err := os.WriteFile(properties, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	java := func(args ...string) *exec.Cmd {
 		return exec.Command("java", append([]string{"-Xmx512m", "-cp", filepath.Join(libs, "*")}, args...)...)
 	}
-	if out, err := java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", properties).CombinedOutput(); err != nil {
+	if out, err := java("kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", properties,
+		"-S", "SCRAM-SHA-256=[name=ann,password=r1ght]", "-S", "SCRAM-SHA-512=[name=ann,password=r1ght]").CombinedOutput(); err != nil {
 		tb.Fatalf("formatting the storage of Apache Kafka: %v\n%s", err, out)
 	}
 	var cmd *exec.Cmd
@@ -282,3 +288,7 @@ func portOf(addr string) int {
 	n, _ := strconv.Atoi(port)
 	return n
 }
+
+// Full reports whether tests run at full length, and on Apache Kafka: under the target
+// test-faults, which sets STREAM_FAULTS=full.
+func Full() bool { return os.Getenv("STREAM_FAULTS") == "full" }

@@ -1,15 +1,13 @@
 package brokers_test
 
 import (
-	"os"
 	"testing"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 )
 
 func TestMain(m *testing.M) {
 	programMain()
-	code := m.Run()
-	brokers.Clean()
-	os.Exit(code)
+	leak.Main(m, brokers.Clean)
 }
