@@ -134,7 +134,7 @@ func (r *sourceReader) commit(ctx context.Context) error {
 		for _, t := range resp.Topics {
 			for _, answer := range t.Partitions {
 				p := partition{t.Topic, answer.Partition}
-				if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
+				if err := kerr.ErrorForCode(answer.ErrorCode); err != nil && !isMissing(err) { // a topic that is gone has none
 					errs = append(errs, fmt.Errorf("%s/%d: %w", t.Topic, answer.Partition, err))
 				} else if r.mu.commit[p] == sent[p] {
 					delete(r.mu.commit, p)

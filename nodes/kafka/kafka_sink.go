@@ -206,6 +206,8 @@ func failure(topic string, err error) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return failed(fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err), http.StatusRequestEntityTooLarge, "too_large")
+	case errors.Is(err, kerr.UnknownTopicID): // made again: another client has to find it
+		return fmt.Errorf("%w: the topic %q was deleted: %w", stream.ErrLost, topic, err)
 	case isMissing(err):
 		return failed(fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), 0, "unknown_topic")
 	case errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,14 +41,43 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 			if fetches.IsClientClosed() {
 				return nil, fmt.Errorf("%w: %w", stream.ErrLost, kgo.ErrClientClosed)
 			}
-			fetches.EachError(r.warn)
 			r.keep(fetches)
+			again := map[string]bool{}
+			fetches.EachError(func(topic string, number int32, err error) {
+				r.warn(topic, number, err)
+				again[topic] = again[topic] || errors.Is(err, kerr.UnknownTopicID)
+			})
+			for topic := range again {
+				if again[topic] && missing(ctx, r.client, []string{topic}) == nil {
+					r.readAgain(topic)
+				}
+			}
 		}
 		if taken := r.take(room); len(taken) > 0 {
 			return taken, nil
 		}
 		held = false
 	}
+}
+
+// readAgain begins with a topic that was deleted and made again: to the client it is
+// another one. What is under way of the old one has no position any more.
+func (r *sourceReader) readAgain(topic string) {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	r.client.AllowRebalance()
+	r.client.PurgeTopicsFromConsuming(topic)
+	r.mu.Lock()
+	gone := map[string][]int32{}
+	for p := range r.mu.lanes {
+		if p.topic == topic {
+			gone[topic] = append(gone[topic], p.number)
+		}
+	}
+	r.mu.Unlock()
+	r.lost(ctx, r.client, gone)
+	r.client.AddConsumeTopics(topic)
+	r.log.Info("the topic was made again, and is read from its begin", "topic", topic)
 }
 
 // keep makes messages of records.
@@ -68,7 +98,7 @@ func (r *sourceReader) keep(fetches kgo.Fetches) {
 			r.mu.used[lane], r.mu.lanes[p] = true, lane
 		}
 		for _, rec := range f.Records {
-			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: string(rec.Key), Time: rec.Timestamp, Lane: lane, Offset: rec.Offset, Token: rec})
+			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: string(rec.Key), Time: rec.Timestamp, Lane: lane, Offset: rec.Offset + 1, Token: rec})
 		}
 	})
 }
