@@ -253,7 +253,9 @@ func (k *Kafka) Committed(tb testing.TB, group, topic string, partition int32) i
 	gt.Topic, gt.Partitions = topic, []int32{partition}
 	g.Group, g.Topics = group, append(g.Topics, gt)
 	req.Groups = append(req.Groups, g)
-	resp, err := req.RequestWith(tb.Context(), k.Client(tb))
+	client := k.Client(tb)
+	defer client.Close()
+	resp, err := req.RequestWith(tb.Context(), client)
 	if err != nil {
 		tb.Fatal(err)
 	}
