@@ -169,6 +169,10 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
 	}),
+	"websocket": plain(flowtest.Case{
+		Document: "- {kind: websocket, name: n, topics: ['room/${self.params.room}'], ports: {out: [{name: message}], open: [{name: open}], close: [{name: closed}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+	}),
 }
 
 func plain(c flowtest.Case) conformCase { return func(*testing.T) flowtest.Case { return c } }

@@ -48,6 +48,7 @@ type world struct {
 	logs      records
 	addr      string
 	listener  node.Node // of the latest generation
+	socket    node.Node // likewise, of kind websocket
 	timelines chan *observe.Timeline
 	client    *http.Client
 }
@@ -58,13 +59,21 @@ var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 func serve(t *testing.T, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	kinds := std.Defs("")
+	kinds := append(std.Defs(""), partDef)
 	for _, def := range kinds {
-		if def.Kind == "listener" {
+		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New
 			def.New = func(init *node.Init) (node.Node, error) {
+				if strings.Contains(document, "websocket") || strings.Contains(document, partDef.Kind) {
+					init.Parts = true
+				}
 				n, err := make(init)
-				w.listener = n
+				if def.Kind == "websocket" {
+					w.socket = n
+				}
+				if def.Kind == "listener" {
+					w.listener = n
+				}
 				return n, err
 			}
 		}

@@ -26,4 +26,6 @@ import (
 )
 
 // Defs returns the kinds of this package.
-func Defs(stream.Options) []*node.Def { return []*node.Def{listenerDef(), routerDef(), clientDef()} }
+func Defs(o stream.Options) []*node.Def {
+	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o)}
+}

@@ -1,6 +1,332 @@
 package web
 
-import "github.com/coder/websocket"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
 
-// The library of the kinds to come.
-var _ = websocket.Accept
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Ports of a websocket.
+const (
+	wsIn, wsSend            = 0, 1
+	wsOut, wsOpen, wsClosed = 0, 1, 2
+)
+
+func websocketDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "websocket",
+		Summary: "Makes a WebSocket of a request, and starts a process for each message.",
+		Doc: `The request of a listener comes in at ` + "`in`" + `. Link ` + "`open`" + ` to look at it first: an error there, or an answer with a status of 300 or more, is the answer, and there is no WebSocket.
+
+Each message starts a process at ` + "`out`, with `body`, `connection` (an id) and `params`" + ` of a router. Messages of one connection are handled one after the other. The answer is sent back: a string as text, a binary as binary, all else as JSON; none is silence.
+An error goes to ` + "`error`" + `, also that of a message which cannot be decoded. If that has no link, the connection is closed, with code 1011, or 1007 for a message which cannot be decoded.
+
+A packet ` + "`{to, body}`" + ` at ` + "`send`" + ` goes to one connection, and is answered when its socket has taken it. ` + "`{topic, body}`" + ` goes to all connections with that topic; a client that falls 1,024 messages behind is closed with code 1013.
+When a connection has ended, ` + "`close`" + ` gets ` + "`connection`, `params`, `code` and `reason`" + `.
+
+A change of the workflow keeps the connections. If the node is removed, they are closed with code 1012; when the program stops, with 1001.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: chat, port: in}]}}
+- {kind: websocket, name: chat, topics: [room], ports: {out: [{name: tell, port: in}]}}
+- kind: snippet
+  name: tell
+  language: cel
+  code: '{"topic": "room", "body": body}'
+  ports:
+    out: [{name: chat, port: send}]
+`,
+		Config: schema.Fields(
+			schema.Enum("decode", "json", "text", "raw").Default("json").Doc("What messages become: values of JSON, texts, or with `raw` texts and binaries."),
+			schema.Strings("topics").Doc("Topics of a connection. `${…}` in a topic is an expression over the request, such as `room/${self.params.room}`."),
+			schema.Strings("origins").Doc("Other hosts whose pages may connect, such as `*.example.com`. Pages of the same host always may; `*` is all."),
+			schema.Bytes("max_message").Default("1MiB").Range(1, 1<<30).Doc("Longest message from a client; past it the connection is closed with code 1009."),
+			schema.Int("connections").Default(10000).Range(1, 1<<24).Doc("How many there may be; past it the answer is 503."),
+			schema.Duration("ping").Default(30*time.Second).Doc("How often to ask whether the client is still there. 0 is never."),
+		),
+		In: []node.Port{
+			{Name: "in", Doc: "The request of a listener."},
+			{Name: "send", Doc: "A message to send: `to` or `topic`, and `body`."},
+		},
+		Out: []node.Port{
+			{Name: "out", Doc: "A message."},
+			{Name: "open", Doc: "The request, before it becomes a WebSocket."},
+			{Name: "close", Doc: "A connection that has ended."},
+		},
+		Parts:  func(schema.Config) bool { return true },
+		Recall: node.Always(node.Effects),
+		New:    func(init *node.Init) (node.Node, error) { return newWebsocket(init, o) },
+	}
+}
+
+// A wsNode is the part of a WebSocket server that belongs to one generation. The
+// connections belong to its wsHub.
+type wsNode struct {
+	ref      node.Ref
+	pool     *node.Pool
+	log      *slog.Logger
+	settings wsSettings
+	topics   template.Template
+	opens    bool // open is linked
+	closes   bool // close is linked
+	fails    bool // error is linked
+	parts    bool
+
+	hub        *wsHub        // from Open on
+	release    func() error  // from Open on
+	generation *wsGeneration // from Serve on
+}
+
+// wsSettings are those of the fields.
+type wsSettings struct {
+	decode      string
+	origins     []string
+	maxMessage  int64
+	connections int
+	ping        time.Duration
+}
+
+func newWebsocket(init *node.Init, o stream.Options) (node.Node, error) {
+	c := init.Config
+	n := &wsNode{
+		ref: init.Node, pool: init.Pool, log: init.Log,
+		opens:  init.OutLinks[wsOpen] > 0,
+		closes: init.OutLinks[wsClosed] > 0,
+		fails:  init.ErrorLinks > 0,
+		parts:  init.Parts,
+		settings: wsSettings{
+			decode:      c.String("decode"),
+			origins:     c.Strings("origins"),
+			maxMessage:  c.Int("max_message"),
+			connections: int(c.Int("connections")),
+			ping:        c.Duration("ping"),
+		},
+	}
+	for _, origin := range n.settings.origins {
+		if _, err := path.Match(origin, ""); err != nil {
+			return nil, c.Errorf("origins", diag.CodeBadValue, "%q is not a pattern of a host: %v", origin, err).WithHint("write one such as *.example.com")
+		}
+	}
+	if !c.Has("topics") {
+		return n, nil
+	}
+	var err error
+	n.topics, err = template.New(c.Raw("topics"), func(code diag.Text) (lang.Program, error) {
+		return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
+	})
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		d.Path = c.Path("topics")
+	}
+	return n, err
+}
+
+// Open finds the connections of the generation before.
+func (n *wsNode) Open(context.Context) (err error) {
+	n.hub, n.release, err = node.Acquire(n.pool, "web.websocket "+n.ref.Namespace+"/"+n.ref.String(), func() (*wsHub, error) {
+		return newWSHub(), nil
+	})
+	return err
+}
+
+// Serve makes new messages start their processes here.
+func (n *wsNode) Serve(src node.Starter) error {
+	g := &wsGeneration{starter: src, settings: n.settings, closes: n.closes, fails: n.fails, parts: n.parts, log: n.log}
+	n.hub.attach(g, n.generation)
+	n.generation = g
+	return nil
+}
+
+// Stop closes the connections, unless a later generation has taken them over, when the
+// messages that were received are answered.
+func (n *wsNode) Stop(ctx context.Context) error {
+	if n.generation == nil {
+		return nil
+	}
+	return n.hub.detach(ctx, n.generation)
+}
+
+// Close releases the connections.
+func (n *wsNode) Close() error { return n.release() }
+
+// Measure reports the connections and their messages.
+func (n *wsNode) Measure(report func(node.Metric)) { n.hub.measure(report) }
+
+// Receive takes a request over, or sends a message.
+func (n *wsNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	if pkt.Port == wsSend {
+		return n.send(pkt.Payload)
+	}
+	if err := n.refusal(pkt.Payload); err != nil {
+		return node.Fail(err)
+	}
+	if !n.opens {
+		return n.take(p, pkt.Payload)
+	}
+	return node.SendThen(wsOpen, pkt.Payload, func(p node.Process, resp node.Response) node.Result {
+		if e, ok, _ := openEnvelope(resp.Payload); resp.IsError() || ok && !resp.None && e.status >= 300 {
+			return node.Respond(resp)
+		}
+		return n.take(p, pkt.Payload)
+	})
+}
+
+// refusal returns why a request cannot become a WebSocket, or nil. What is left is found
+// when its handler runs.
+func (n *wsNode) refusal(request value.Value) error {
+	header, _ := request.Get(keyHeader)
+	view, ok := viewOf(header)
+	if !ok {
+		return errors.New("want the request of a listener: nothing else can become a WebSocket")
+	}
+	public := func(status int, format string, args ...any) error {
+		return &node.Error{Err: fmt.Errorf(format, args...), Status: status, Public: true}
+	}
+	if !strings.EqualFold(http.Header(view.header).Get("Upgrade"), "websocket") {
+		return public(http.StatusUpgradeRequired, "this is a WebSocket: ask for an upgrade over HTTP/1.1")
+	}
+	host, _ := request.Get(keyHost)
+	if name, _ := host.AsString(); !n.admitsOrigin(view.header["Origin"], name) {
+		return public(http.StatusForbidden, "pages of this origin may not connect")
+	}
+	if n.hub.full(n.settings.connections) {
+		return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// admitsOrigin reports whether a page may connect to a host. Clients that are not
+// browsers have no origin.
+func (n *wsNode) admitsOrigin(origins []string, host string) bool {
+	if len(origins) == 0 || origins[0] == "" {
+		return true
+	}
+	u, err := url.Parse(origins[0])
+	if err != nil || len(origins) > 1 {
+		return false
+	}
+	if strings.EqualFold(u.Host, host) && host != "" {
+		return true
+	}
+	for _, pattern := range n.settings.origins {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Host)); err == nil && ok || pattern == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// take leaves the handler that makes the connection.
+func (n *wsNode) take(p node.Process, request value.Value) node.Result {
+	u := &wsUpgrade{hub: n.hub}
+	u.params, _ = request.Get(keyParams)
+	topics, _, err := n.topics.Render(p.Context(), request)
+	if err == nil {
+		u.topics, err = topicsOf(topics)
+	}
+	if err != nil {
+		return node.Fail(fmt.Errorf("topics: %w", err))
+	}
+	if !handover.Leave(p.Context(), u) {
+		return node.Fail(errors.New("there is no request to take over: another node has taken it, or it has been answered"))
+	}
+	return node.None()
+}
+
+// maxTopics is how many topics a connection may have.
+const maxTopics = 1000
+
+func topicsOf(v value.Value) ([]string, error) {
+	if v.IsNull() {
+		return nil, nil
+	}
+	if s, ok := text(v); ok {
+		return []string{s}, nil
+	}
+	var list []string
+	for _, elem := range v.Elems() {
+		more, err := topicsOf(elem)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	switch {
+	case v.Kind() != value.KindList:
+		return nil, fmt.Errorf("want text, got %s", v.Kind())
+	case len(list) > maxTopics:
+		return nil, fmt.Errorf("got %d topics, want at most %d", len(list), maxTopics)
+	}
+	return list, nil
+}
+
+// send sends a message to one connection, or to those of a topic.
+func (n *wsNode) send(v value.Value) node.Result {
+	to, topic, body, err := addressOf(v)
+	if err != nil {
+		return node.Fail(err)
+	}
+	kind, data, err := encodeMessage(body, nil)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if topic != "" {
+		n.hub.publish(topic, kind, data)
+		return node.None()
+	}
+	c := n.hub.find(to)
+	if c == nil {
+		return node.Fail(&node.Error{Err: fmt.Errorf("connection %q has ended", clip(to, maxQuote)), Status: http.StatusGone})
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		var once sync.Once
+		finish := func(err error) {
+			once.Do(func() {
+				if err != nil {
+					done(node.Fail(&node.Error{Err: err, Status: http.StatusGone}))
+				} else {
+					done(node.None())
+				}
+			})
+		}
+		stop := context.AfterFunc(ctx, func() { finish(context.Cause(ctx)) })
+		c.post(kind, data, func(err error) {
+			stop()
+			finish(err)
+		})
+	})
+}
+
+// addressOf reads a packet of the port send.
+func addressOf(v value.Value) (to, topic string, body value.Value, err error) {
+	hasBody := false
+	if v.Kind() == value.KindMap {
+		body, hasBody = v.Get(keyBody)
+	}
+	if hasBody {
+		if field, ok := v.Get("to"); ok {
+			to, _ = field.AsString()
+		}
+		if field, ok := v.Get("topic"); ok {
+			topic, _ = text(field)
+		}
+	}
+	if (to == "") == (topic == "") {
+		return "", "", value.Value{}, errors.New("want a map of body, and of to (the id of a connection) or topic")
+	}
+	return to, topic, body, nil
+}
