@@ -43,7 +43,7 @@ func (b *records) String() string {
 
 // A world is an engine that serves one listener.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	engine    *uniflow.Engine
 	logs      records
 	addr      string
@@ -56,7 +56,7 @@ type world struct {
 var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 
 // serve starts a workflow. If record is set, each process has a timeline.
-func serve(t *testing.T, document string, record bool) *world {
+func serve(t testing.TB, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
 	kinds := append(std.Defs(""), partDef)
