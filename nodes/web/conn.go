@@ -25,6 +25,7 @@ type trackedConn struct {
 	ended       atomic.Bool  // closed by the server because of its client
 	piecesTaken atomic.Int64 // pieces of answers over HTTP/2 that the client has taken
 	connPending connPending
+	stream      atomic.Pointer[parts] // the answer in parts that is being sent over HTTP/1; may be nil
 
 	writing struct {
 		sync.Mutex                 // held while something is sent
@@ -134,6 +135,9 @@ func (c *trackedConn) Write(p []byte) (n int, err error) {
 		if n, err = c.tryWrite(p); n == len(p) || err != nil {
 			return n, err
 		}
+	}
+	if p := c.stream.Load(); p != nil {
+		p.late()
 	}
 	w := c.pending.add(c, len(p)-n)
 	defer c.pending.remove(w)

@@ -59,12 +59,12 @@ var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
 func serve(t testing.TB, document string, record bool) *world {
 	t.Helper()
 	w := &world{t: t, timelines: make(chan *observe.Timeline, 100)}
-	kinds := append(std.Defs(""), partDef)
+	kinds := append(std.Defs(""), partDef, eventsDef)
 	for _, def := range kinds {
 		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New
 			def.New = func(init *node.Init) (node.Node, error) {
-				if strings.Contains(document, "websocket") || strings.Contains(document, partDef.Kind) {
+				if strings.Contains(document, "websocket") || strings.Contains(document, "kind: test_") {
 					init.Parts = true
 				}
 				n, err := make(init)

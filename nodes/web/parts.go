@@ -15,7 +15,8 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// commentEvery is how long a stream of events may be silent before a comment is sent.
+// commentEvery is how long a stream of events may be silent, at most, before a comment is
+// sent. It is looked at twice in that time.
 const commentEvery = 15 * time.Second
 
 var (
@@ -36,6 +37,7 @@ type parts struct {
 	cancel context.CancelCauseFunc
 	x      *exchange // until close
 	rc     *http.ResponseController
+	flush  func() error
 	limit  time.Duration // of a process without a part; 0 is none
 	slot   handover.Slot
 
@@ -50,12 +52,13 @@ type parts struct {
 		err        error       // why nothing can be sent any more
 		timeout    *time.Timer // ends the process; nil without a limit
 		comment    *time.Timer // nil unless the form is events
+		sent       bool        // something, since the timer was set
 	}
 
 	// slow is about the part that is being sent, for the goroutine of its timer.
 	slow struct {
 		sync.Mutex
-		timer  *time.Timer // calls late
+		timer  *time.Timer // calls late; nil over HTTP/1
 		ctx    context.Context
 		bytes  int // of the part; 0 while none is being sent
 		until  time.Time
@@ -68,6 +71,10 @@ type parts struct {
 // openParts returns the context of a process that may answer in parts.
 func (x *exchange) openParts(ctx context.Context) context.Context {
 	p := &parts{x: x, rc: http.NewResponseController(x.w), limit: x.gen.limits.requestTimeout}
+	p.flush = p.rc.Flush
+	if f, ok := x.w.(interface{ FlushError() error }); ok { // the same without a search
+		p.flush = f.FlushError
+	}
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	if p.limit > 0 {
 		p.mu.timeout = time.AfterFunc(p.limit, func() { p.cancel(context.DeadlineExceeded) })
@@ -161,10 +168,14 @@ func (p *parts) commitLocked(status int) {
 	}
 	p.mu.committed, p.mu.status = true, status
 	p.x.w.WriteHeader(status)
-	p.slow.timer = time.AfterFunc(time.Hour, p.late)
-	p.slow.timer.Stop()
+	if c, ok := p.conn(); ok && p.x.r.ProtoMajor < 2 {
+		c.stream.Store(p)
+	} else {
+		p.slow.timer = time.AfterFunc(time.Hour, p.late)
+		p.slow.timer.Stop()
+	}
 	if p.mu.form == partEvents {
-		p.mu.comment = time.AfterFunc(commentEvery, p.sendComment)
+		p.mu.comment = time.AfterFunc(commentEvery/2, p.sendComment)
 	}
 }
 
@@ -191,7 +202,7 @@ func (p *parts) sendLocked(ctx context.Context, data []byte) error {
 		p.watch(ctx, len(piece))
 		_, err := p.x.w.Write(piece)
 		if err == nil || errors.Is(err, http.ErrBodyNotAllowed) {
-			err = p.rc.Flush()
+			err = p.flush()
 		}
 		p.unwatch(err)
 		if err != nil {
@@ -199,22 +210,22 @@ func (p *parts) sendLocked(ctx context.Context, data []byte) error {
 		}
 		p.mu.size += len(piece)
 	}
-	if p.mu.comment != nil {
-		p.mu.comment.Reset(commentEvery)
-	}
+	p.mu.sent = true
 	return nil
 }
 
-// sendComment keeps a stream of events alive.
+// sendComment keeps a stream of events alive, unless something was sent lately.
 func (p *parts) sendComment() {
-	if !p.mu.TryLock() {
-		return // a part is being sent, and asks for the next comment
-	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.readyLocked(p.ctx) == nil {
-		// An error has ended the process.
-		_ = p.sendLocked(p.ctx, append(p.mu.buf[:0], eventsComment...))
+	if p.readyLocked(p.ctx) != nil {
+		return
 	}
+	if !p.mu.sent && p.sendLocked(p.ctx, append(p.mu.buf[:0], eventsComment...)) != nil {
+		return // that has ended the process
+	}
+	p.mu.sent = false
+	p.mu.comment.Reset(commentEvery / 2)
 }
 
 // watch begins to watch a piece that is being sent.
@@ -222,10 +233,13 @@ func (p *parts) watch(ctx context.Context, bytes int) {
 	p.slow.Lock()
 	defer p.slow.Unlock()
 	p.slow.ctx, p.slow.bytes = ctx, max(bytes, 1)
-	p.slow.timer.Reset(p.x.s.settings.h2PendingAfter)
+	if p.slow.timer != nil {
+		p.slow.timer.Reset(p.x.s.settings.h2PendingAfter)
+	}
 }
 
-// late is called when a client takes its time with a piece. From now on the end of the
+// late is called when a client takes its time with a piece: over HTTP/1 by the
+// trackedConn. From now on the end of the
 // process ends the waiting; over HTTP/2 the piece counts as pending, with a deadline. A
 // call that comes too late is for the next piece, which is then late early.
 func (p *parts) late() {
@@ -265,10 +279,12 @@ func (p *parts) unwatch(err error) {
 	defer p.slow.Unlock()
 	s := &p.slow
 	s.bytes, s.ctx = 0, nil
-	s.timer.Stop()
-	c, ok := p.conn()
-	if ok && err == nil {
-		c.piecesTaken.Add(1)
+	var c *trackedConn
+	if s.timer != nil {
+		s.timer.Stop()
+		if c, _ = p.conn(); c != nil && err == nil {
+			c.piecesTaken.Add(1)
+		}
 	}
 	if s.forget == nil {
 		return
@@ -310,6 +326,11 @@ func (p *parts) close() (begun bool) {
 		}
 	}
 	p.mu.comment = nil
+	if p.x != nil {
+		if c, ok := p.conn(); ok {
+			c.stream.CompareAndSwap(p, nil)
+		}
+	}
 	return p.mu.committed
 }
 

@@ -297,6 +297,7 @@ func TestPartsComment(t *testing.T) {
 		if err := p.Part(ctx, value.String("x")); err != nil {
 			return reply(value.Error(err))
 		}
+		p.(*parts).sendComment() // something was sent lately
 		p.(*parts).sendComment()
 		return none
 	})
