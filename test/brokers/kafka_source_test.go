@@ -201,7 +201,9 @@ func TestKafkaSourceGone(t *testing.T) {
 		k.Start(t)
 		produce(t, k, "orders", 10, 10, 3)
 		eventually(t, "the messages after the restart", func() bool { return got.len() >= 20 })
-		eventually(t, "the last positions", func() bool { return max(k.Committed(t, "g", "orders", 0), 0)+max(k.Committed(t, "g", "orders", 1), 0) >= 20 })
+		eventually(t, "the last positions", func() bool {
+			return max(k.Committed(t, "g", "orders", 0), 0)+max(k.Committed(t, "g", "orders", 1), 0) >= 20
+		})
 		before := strings.Count(w.log.String(), "does not exist any more")
 		k.Delete(t, "orders")
 		eventually(t, "a warning", func() bool { return strings.Count(w.log.String(), "does not exist any more") > before })

@@ -232,7 +232,7 @@ func (p *example) until(what string, is func() bool) {
 	defer ticker.Stop()
 	for limit := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(limit) {
-			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.said.end(4000))
+			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.said.end())
 		}
 	}
 }
@@ -254,20 +254,8 @@ func freeAddr(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-// A lockedBuffer keeps what a program writes.
-type lockedBuffer struct {
-	sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) end(n int) string {
-	b.Lock()
-	defer b.Unlock()
-	return string(b.Bytes()[max(0, b.Len()-n):])
+// end returns the last of what was written.
+func (b *lockedBuffer) end() string {
+	text := b.String()
+	return text[max(0, len(text)-4000):]
 }
