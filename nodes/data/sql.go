@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -225,6 +226,9 @@ func (n *sqlNode) Close() error {
 
 // Receive runs the statement of a packet.
 func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	if n.pool == nil {
+		return node.Fail(errNotOpen)
+	}
 	q, err := n.query(pkt.Payload)
 	if err != nil {
 		return node.Fail(err)
@@ -237,6 +241,9 @@ func (n *sqlNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Send(0, answer)
 	})
 }
+
+// errNotOpen is for a workflow at the port init, which runs before its node opens.
+var errNotOpen = errors.New("the node has not connected yet: link the port active, which runs when it has, and not init")
 
 // A query is what a payload asks for.
 type query struct {

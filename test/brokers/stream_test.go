@@ -68,17 +68,18 @@ func TestStreamExample(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range reloads + kills {
-		p.counted(lines * i / (reloads + kills + 1))
-		if random.IntN(reloads+kills-i) < kills {
+	random, began := rand.New(rand.NewPCG(1, 2)), time.Now()
+	steps := reloads + kills
+	for left := steps; left > 0; left-- {
+		p.counted(lines * (steps - left) / steps)
+		if random.IntN(left) < kills {
 			kills--
 			p.kill()
 			p.start()
 		} else {
-			reloads--
 			p.write()
 		}
+		t.Logf("%v: %d steps to go", time.Since(began).Round(time.Millisecond), left-1)
 	}
 	p.counted(lines)
 	want, err := logs()
