@@ -1,0 +1,121 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/lang/builtin"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// body is a message of 150 bytes; customers have numbers from 0 to 15.
+func body(i int) []byte {
+	return fmt.Appendf(nil, `{"customer": "c%d", "amount": %d, "currency": "EUR", "items": [{"sku": "a-1", "n": 2}, {"sku": "b-2", "n": 1}], "note": "leave it at the door"}`, i%16, i%1000)
+}
+
+// A burst is a reader of a number of messages that are there immediately.
+type burst struct {
+	left, total int
+	bodies      [][]byte
+	messages    []stream.Message
+	offset      int64
+}
+
+func (r *burst) Connect(context.Context, stream.Host) error { return nil }
+
+func (r *burst) Read(_ context.Context, room stream.Room) ([]stream.Message, error) {
+	if r.left == 0 {
+		return nil, io.EOF
+	}
+	r.messages = r.messages[:0]
+	for range min(room.Messages, r.left) {
+		r.offset++
+		r.messages = append(r.messages, stream.Message{Raw: r.bodies[r.offset%16], Offset: r.offset})
+	}
+	r.left -= len(r.messages)
+	return r.messages, nil
+}
+
+func (r *burst) Settle(context.Context, stream.Settled) error { return nil }
+func (r *burst) Fields(*stream.Message, *value.MapBuilder)    {}
+func (r *burst) Close(context.Context) error                  { return nil }
+
+// BenchmarkSource is one message from the reader through a process of one node to its
+// acknowledgement, and the same by hand: a channel, and as many goroutines as processors
+// that decode and call a function.
+func BenchmarkSource(b *testing.B) {
+	bodies := make([][]byte, 16)
+	for i := range bodies {
+		bodies[i] = body(i)
+	}
+	for _, positions := range []bool{false, true} {
+		for _, fields := range []string{"order: none", "order: key, key: self.body.customer", "order: key", "order: total", "order: none, batch: {count: 100, linger: 0}", "order: none, decode: raw"} {
+			name := strings.NewReplacer(": ", "=", ", ", " ", "{", "", "}", "").Replace(fields)
+			if positions {
+				name += " positions"
+			}
+			b.Run(name, func(b *testing.B) {
+				b.ReportAllocs()
+				reader := &burst{left: b.N, bodies: bodies}
+				source := stream.Source{
+					Kind: "burst", Summary: "Reads.", Example: "kind: burst\n", Traits: stream.Traits{Positions: positions}, Config: schema.Fields(),
+					Open: func(*node.Init) (stream.Reader, error) { return reader, nil },
+				}.Def(stream.Options{Languages: builtin.Languages(), Language: "cel"})
+				var finite node.Finite
+				made := source.New
+				source.New = func(init *node.Init) (node.Node, error) {
+					n, err := made(init)
+					if err == nil {
+						finite = n.(node.Finite)
+					}
+					return n, err
+				}
+				engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), source)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				text := "- {kind: burst, name: s, max_in_flight: 1024, " + fields + ", ports: {out: [{name: n}]}}\n- {kind: nop, name: n}\n"
+				b.ResetTimer()
+				if list, err := engine.Apply(b.Context(), uniflow.Source{Documents: []spec.Document{{File: "b.yaml", Data: []byte(text)}}}); err != nil || list.HasErrors() {
+					b.Fatal(list, err)
+				}
+				<-finite.Finished()
+				b.StopTimer()
+				if err := engine.Shutdown(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+	b.Run("by hand", func(b *testing.B) {
+		b.ReportAllocs()
+		messages := make(chan []byte, 1024)
+		var workers sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			workers.Go(func() {
+				for raw := range messages {
+					v, err := value.ParseJSON(raw)
+					if err != nil || v.IsNull() {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		for i := range b.N {
+			messages <- bodies[i%16]
+		}
+		close(messages)
+		workers.Wait()
+	})
+}
