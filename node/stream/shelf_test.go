@@ -112,8 +112,13 @@ func (s *shelf) source(o stream.Options) *node.Def {
 	return stream.Source{
 		Kind: "mem", Summary: "Reads memory.", Example: "kind: mem\n", Traits: s.traits,
 		Config: schema.Fields(schema.String("topic"), schema.Group("auth", schema.Fields(schema.String("password").Secret()))),
-		Open:   func(*node.Init) (stream.Reader, error) { return &shelfReader{shelf: s}, nil },
-		Ends:   func(schema.Config) bool { return s.ends },
+		Open: func(*node.Init) (stream.Reader, error) {
+			if s.traits.Checkpoints {
+				return resuming{&shelfReader{shelf: s}}, nil
+			}
+			return &shelfReader{shelf: s}, nil
+		},
+		Ends: func(schema.Config) bool { return s.ends },
 	}.Def(o)
 }
 

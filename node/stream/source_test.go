@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type run struct {
 	t      testing.TB
 	engine *uniflow.Engine
 	log    safeBuffer
+	finite atomic.Pointer[finite] // the newest source
 	mu     struct {
 		sync.Mutex
 		handle func(ctx context.Context, port string, v value.Value) error
@@ -33,6 +35,8 @@ type run struct {
 		change chan struct{}
 	}
 }
+
+type finite struct{ node.Finite }
 
 type safeBuffer struct {
 	mu   sync.Mutex
@@ -54,6 +58,12 @@ func (b *safeBuffer) String() string {
 // start serves a document that reads a shelf: kind mem, and kind take, which calls
 // handle and notes what it was given.
 func start(t testing.TB, s *shelf, document string, handle func(ctx context.Context, port string, v value.Value) error) *run {
+	t.Helper()
+	return startWith(t, s, document, handle)
+}
+
+// startWith is start with more kinds.
+func startWith(t testing.TB, s *shelf, document string, handle func(ctx context.Context, port string, v value.Value) error, more ...*node.Def) *run {
 	r := &run{shelf: s, t: t}
 	r.mu.handle, r.mu.change = handle, make(chan struct{})
 	take := &node.Def{
@@ -81,9 +91,18 @@ func start(t testing.TB, s *shelf, document string, handle func(ctx context.Cont
 		},
 	}
 	languages := builtin.Languages()
+	mem := s.source(stream.Options{Languages: languages, Language: "cel"})
+	made := mem.New
+	mem.New = func(init *node.Init) (node.Node, error) {
+		n, err := made(init)
+		if err == nil {
+			r.finite.Store(&finite{n.(node.Finite)})
+		}
+		return n, err
+	}
 	var err error
 	r.engine, err = uniflow.New(uniflow.Options{
-		Kinds: append(std.Defs(""), s.source(stream.Options{Languages: languages, Language: "cel"}), take),
+		Kinds: append(append(std.Defs(""), mem, take), more...),
 		Log:   slog.New(slog.NewTextHandler(&r.log, nil)), Grace: 5 * time.Second,
 	})
 	if err != nil {
@@ -230,6 +249,9 @@ func TestFailuresAreTriedAgainAndBecomeDeadLetters(t *testing.T) {
 }
 
 func (r *run) apply(document string) (interface{ HasErrors() bool }, error) {
+	if r.traits.Positions && !strings.Contains(document, "checkpoint:") { // so that tests need not wait
+		document = strings.Replace(document, "kind: mem, name: s,", "kind: mem, name: s, checkpoint: {interval: 5ms},", 1)
+	}
 	list, err := r.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "t.yaml", Data: []byte(document)}}})
 	return list, err
 }

@@ -1,0 +1,390 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// numbers adds messages whose bodies are the numbers from first on.
+func (s *shelf) numbers(lane int32, first, n int) {
+	for i := range n {
+		s.add(lane, "", fmt.Sprint(first+i))
+	}
+}
+
+// source returns a document of a source with more fields, and of what takes its messages.
+func source(fields string) string {
+	return "- {kind: mem, name: s, " + fields + "retry: {threshold: 2, backoff: {initial: 1ms, max: 5ms}}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
+}
+
+func TestAReloadKeepsTheConnection(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		r := start(t, s, source(""), nil)
+		for i := range 20 {
+			s.numbers(0, 10*i, 10)
+			r.load(source("") + fmt.Sprintf("- {kind: nop, name: n%d}\n", i))
+		}
+		r.until("all to be settled", s.settledAll)
+		s.mu.Lock()
+		connects := s.mu.connects
+		s.mu.Unlock()
+		if connects != 1 || len(r.got()) != 200 {
+			t.Errorf("got %d connections and %d messages, want 1 and 200", connects, len(r.got()))
+		}
+		r.load(source("topic: other, "))
+		r.until("another connection", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.mu.connects == 2
+		})
+		s.numbers(0, 200, 1)
+		r.until("all to be settled", s.settledAll)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.mu.connects != 2 || s.mu.most != 1 || s.mu.closes != 1 {
+			t.Errorf("got %d connections, %d together, %d closed; want 2, 1, 1", s.mu.connects, s.mu.most, s.mu.closes)
+		}
+	})
+}
+
+// TestAReloadWaitsForWhatHasBegun lets processes of the old settings go on, and the new
+// reader connects when they have ended.
+func TestAReloadWaitsForWhatHasBegun(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		release := make(chan struct{})
+		var began atomic.Int32
+		r := start(t, s, source(""), func(ctx context.Context, _ string, v value.Value) error {
+			if began.Add(1) == 1 {
+				<-release
+			}
+			return nil
+		})
+		s.numbers(0, 0, 1)
+		r.until("a process to begin", func() bool { return began.Load() == 1 })
+		r.load(source("topic: other, "))
+		s.numbers(0, 1, 3)
+		s.mu.Lock()
+		if s.mu.connects != 1 {
+			t.Errorf("the new reader connected before the old one let go")
+		}
+		s.mu.Unlock()
+		close(release)
+		r.until("all to be settled", s.settledAll)
+		if n := began.Load(); n != 4 {
+			t.Errorf("%d processes for 4 messages", n)
+		}
+	})
+}
+
+func TestADrainWaitsForProcesses(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		var began atomic.Int32
+		r := start(t, s, source(""), func(context.Context, string, value.Value) error {
+			began.Add(1)
+			time.Sleep(50 * time.Millisecond)
+			return nil
+		})
+		s.numbers(0, 0, 1)
+		r.until("a process to begin", func() bool { return began.Load() == 1 })
+		r.shutdown(5 * time.Second)
+		if !s.settledAll() {
+			t.Error("the message is not settled")
+		}
+	})
+}
+
+func TestADrainEndsWithTheGrace(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		var began atomic.Int32
+		r := start(t, s, source(""), func(ctx context.Context, _ string, _ value.Value) error {
+			began.Add(1)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		s.numbers(0, 0, 10)
+		r.until("processes to begin", func() bool { return began.Load() > 0 })
+		at := time.Now()
+		r.shutdown(100 * time.Millisecond)
+		if took := time.Since(at); took > 500*time.Millisecond {
+			t.Errorf("the drain took %v", took)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.mu.connected != 0 || s.mu.held != 0 && !s.traits.Positions {
+			t.Errorf("%d readers are connected, %d messages held", s.mu.connected, s.mu.held)
+		}
+		for _, rec := range s.mu.lanes[0] {
+			if rec.done || s.mu.committed[0] > 0 {
+				t.Error("a message counts as settled")
+			}
+		}
+	})
+}
+
+func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		if s.traits.Order != stream.OrderNone {
+			s.traits.Order = stream.OrderNone
+		}
+		s.add(0, "", `"poison"`)
+		s.numbers(0, 1, 50)
+		r := start(t, s, source(""), func(_ context.Context, port string, v value.Value) error {
+			if body, _ := v.Get("body"); body.String() == "poison" {
+				return errors.New("no")
+			}
+			return nil
+		})
+		done := func() int {
+			n := 0
+			for _, text := range r.got() {
+				if text != "in poison" {
+					n++
+				}
+			}
+			return n
+		}
+		r.until("the others to be done", func() bool { return done() == 50 })
+		r.until("the log to tell", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
+		s.mu.Lock()
+		if s.traits.Positions && s.mu.committed[0] > 0 {
+			t.Errorf("committed %d, past the message that is stuck", s.mu.committed[0])
+		}
+		s.mu.Unlock()
+		r.load(strings.Replace(source(""), "out: [{name: t}]", "out: [{name: t}], error: [{name: t, port: dead}]", 1))
+		r.until("the dead letter", s.settledAll)
+	})
+}
+
+func TestAPoisonedBatchRunsInHalves(t *testing.T) {
+	for _, order := range []string{"none", "key", "total"} {
+		each(t, func(t *testing.T, s *shelf) {
+			const n = 1000
+			s.numbers(0, 0, n)
+			var runs, dead atomic.Int32
+			r := start(t, s, strings.Replace(letters, "name: s,", "name: s, order: "+order+", max_in_flight: 1000, batch: {count: 1000, linger: 10s},", 1),
+				func(_ context.Context, port string, v value.Value) error {
+					if port == "dead" {
+						dead.Add(1)
+						return nil
+					}
+					runs.Add(1)
+					for _, e := range v.Elems() {
+						if body, _ := e.Get("body"); body.String() == "617" {
+							return errors.New("no")
+						}
+					}
+					return nil
+				})
+			r.until("all to be settled", s.settledAll)
+			if runs.Load() > 3+20 || dead.Load() != 1 {
+				t.Errorf("got %d runs and %d dead letters", runs.Load(), dead.Load())
+			}
+		})
+	}
+}
+
+func TestDeadLettersAreTriedUntilTheyAreTaken(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		s.add(0, "", "{")
+		var tries atomic.Int32
+		r := start(t, s, letters, func(_ context.Context, port string, v value.Value) error {
+			e := node.Describe(v.AsError())
+			if body, _ := e.Data.Get("body"); body.String() != "{" || e.Status != 422 {
+				t.Errorf("got %v of status %d", e.Data, e.Status)
+			}
+			if tries.Add(1) < 10 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		r.until("it to be taken", s.settledAll)
+		if tries.Load() != 10 {
+			t.Errorf("tried %d times", tries.Load())
+		}
+	})
+}
+
+func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		r := start(t, s, source(""), nil)
+		s.mu.Lock()
+		s.mu.panics = true
+		s.change()
+		s.mu.Unlock()
+		s.numbers(0, 0, 3)
+		r.until("all to be settled", s.settledAll)
+		if !strings.Contains(r.log.String(), "panic in a reader") {
+			t.Error("the log does not tell")
+		}
+	})
+}
+
+func TestASystemThatIsDownAtStart(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		s.mu.refuse = errors.New("connection refused")
+		r := start(t, s, source(""), nil)
+		if err := r.finite.Load().Finite.(node.Readier).Ready(); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("ready: %v", err)
+		}
+		s.mu.Lock()
+		s.mu.refuse = nil
+		s.mu.Unlock()
+		s.numbers(0, 0, 3)
+		r.until("all to be settled", s.settledAll)
+		if err := r.finite.Load().Finite.(node.Readier).Ready(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestARefusalStopsTheStart(t *testing.T) {
+	s := newShelf(stream.Traits{})
+	r := start(t, s, source(""), nil)
+	s2 := newShelf(stream.Traits{})
+	s2.mu.refuse = &stream.RefusedError{Field: "auth.password", Err: errors.New("wrong password")}
+	other := start(t, s2, "- {kind: nop, name: n}\n", nil)
+	_, err := other.apply("- kind: mem\n  name: s\n  auth:\n    password: secret123\n")
+	if err == nil || !strings.Contains(err.Error(), "auth.password") || !strings.Contains(err.Error(), "wrong password") || strings.Contains(err.Error(), "secret123") {
+		t.Errorf("got %v", err)
+	}
+	_ = r
+}
+
+func TestFindings(t *testing.T) {
+	s := newShelf(stream.Traits{Raw: true})
+	r := start(t, s, "- {kind: nop, name: n}\n", nil)
+	for fields, want := range map[string]string{
+		"decode: json":                  "F2001",
+		"checkpoint: {file: x}":         "F2001",
+		"key: self.x":                   "key is used with order: key only",
+		"order: key, key: 'self.'":      "the expression ends too early",
+		"max_in_flight: 0":              "F2004",
+		"retry: {when: 'self ='}":       "there is no \"=\" in expressions",
+		"batch: {count: 0}":             "F2004",
+		"retry: {backoff: {jitter: 2}}": "F2004",
+		"order: sometimes":              "F2005",
+		"batch: {cuont: 3}":             "batch.cuont: unknown field",
+	} {
+		list, err := r.apply("- {kind: mem, name: s, " + fields + "}\n")
+		if err != nil || !strings.Contains(fmt.Sprint(list), want) {
+			t.Errorf("%s: got %v %v, want %q", fields, list, err, want)
+		}
+	}
+}
+
+// resuming makes the shelf one whose positions are kept in a file.
+type resuming struct{ *shelfReader }
+
+func (r resuming) Position(m stream.Mark) (lane, position string) {
+	return fmt.Sprint(m.Lane), fmt.Sprint(m.Offset)
+}
+
+func (r resuming) Resume(positions map[string]string) error {
+	r.shelf.mu.Lock()
+	defer r.shelf.mu.Unlock()
+	for lane, position := range positions {
+		var l, at int
+		if _, err := fmt.Sscan(lane+" "+position, &l, &at); err != nil {
+			return fmt.Errorf("position %q: %w", position, err)
+		}
+		r.shelf.mu.committed[int32(l)] = at
+	}
+	return nil
+}
+
+func TestCheckpoints(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "positions.json")
+	document := "- {kind: mem, name: s, checkpoint: {file: " + file + ", interval: 1ms}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n"
+	fresh := func() *shelf {
+		s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+		s.numbers(0, 0, 10)
+		s.numbers(1, 10, 10)
+		return s
+	}
+	first := fresh()
+	r := start(t, first, document, nil)
+	r.until("all to be settled", first.settledAll)
+	if _, err := r.apply(document + strings.Replace(document[:strings.Index(document, "\n")+1], "name: s", "name: s2", 1)); err == nil || !strings.Contains(err.Error(), `checkpoint.file: node "s" keeps its positions there`) {
+		t.Errorf("two sources of one file: %v", err)
+	}
+	r.load(document + "- {kind: nop, name: n}\n")
+	r.shutdown(time.Second)
+	second := fresh()
+	second.numbers(1, 20, 1)
+	r = start(t, second, document, nil)
+	r.until("the rest to be settled", second.settledAll)
+	r.want("in 20")
+	r.shutdown(time.Second)
+	for text, want := range map[string]string{
+		"{":                            "is damaged",
+		"{}":                           "is damaged",
+		`{"positions": {"0": "zero"}}`: `position "zero"`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, fresh(), "- {kind: nop, name: n}\n", nil)
+		if _, err := r.apply(document); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "checkpoint.file") {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestASourceThatEnds(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		s.ends = true
+		s.numbers(0, 0, 100)
+		s.add(0, "", "{")
+		r := start(t, s, strings.Replace(letters, "name: s,", "name: s, batch: {count: 7, linger: 20ms},", 1), nil)
+		finite := r.finite.Load()
+		select {
+		case <-finite.Finished():
+		case <-time.After(10 * time.Second):
+			t.Fatal("it does not end")
+		}
+		if p := finite.Progress(); !finite.Ends() || p.Messages != 101 || p.DeadLetters != 1 || p.Err != nil || !s.settledAll() {
+			t.Errorf("got %+v", p)
+		}
+		r.load(letters) // another reader of other settings reads again
+	})
+}
+
+// TestALaterNodeThatFailsToServe brings the source back that was replaced.
+func TestALaterNodeThatFailsToServe(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		bad := &node.Def{
+			Kind: "bad", Summary: "Fails.", Example: "kind: bad\n", Out: []node.Port{{Name: "out", Doc: "None."}},
+			New: func(*node.Init) (node.Node, error) { return badTrigger{}, nil },
+		}
+		r := startWith(t, s, source(""), nil, bad)
+		for _, fields := range []string{"", "topic: other, "} {
+			for _, document := range []string{source(fields) + "- {kind: bad, name: b}\n", "- {kind: bad, name: b}\n" + source(fields)} {
+				if _, err := r.apply(document); err == nil {
+					t.Fatal("it was served")
+				}
+				s.numbers(0, 0, 5)
+				r.until("all to be settled", s.settledAll)
+			}
+		}
+		if n := len(r.got()); n != 20 {
+			t.Errorf("got %d messages", n)
+		}
+	})
+}
+
+type badTrigger struct{}
+
+func (badTrigger) Receive(node.Process, node.Packet) node.Result { return node.None() }
+func (badTrigger) Serve(node.Starter) error                      { return errors.New("no") }
