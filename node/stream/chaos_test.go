@@ -82,7 +82,7 @@ func (j *judge) all(_ context.Context, batch []value.Value, fail float64) error 
 		}()
 	}
 	if rand.IntN(4) == 0 {
-		time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+		<-time.After(time.Duration(rand.IntN(300)) * time.Microsecond)
 	}
 	if r < fail*0.98 {
 		return errors.New("by chance")
@@ -169,7 +169,7 @@ func TestChaos(t *testing.T) {
 					return j.one(ctx, v, 0.1)
 				})
 				for generation := 1; !s.settledAll() && generation < 60; generation++ {
-					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+					<-time.After(time.Duration(rand.IntN(20)) * time.Millisecond)
 					switch rand.IntN(3) {
 					case 0:
 						s.lose()

@@ -94,7 +94,7 @@ type settings struct {
 	reader []value.Value
 }
 
-// batching says when a batch is full. A count of 0 is no batches.
+// batching says when a batch is full. With a count of 0 there are none.
 type batching struct {
 	count  int
 	bytes  int64

@@ -19,7 +19,7 @@ func (n *sourceNode) Measure(report func(node.Metric)) {
 	}
 	c := s.counts
 	s.mu.Lock()
-	inFlight, bytes, stuck := s.mu.inFlight, s.mu.bytes, s.mu.stuck
+	inFlight, bytes, stuck := s.mu.inFlight, s.mu.bytes, s.mu.stuck+s.mu.away
 	s.mu.Unlock()
 	for _, m := range []node.Metric{
 		{Name: "source_messages_total", Help: "Messages that were read.", Type: node.MetricCounter, Value: float64(c.messages.Load())},

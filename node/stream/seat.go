@@ -133,10 +133,10 @@ func (p *seat) drop(n *sourceNode) {
 	}
 }
 
-// stopping reports whether the session takes no more nodes. One whose messages have come
-// to an end does: nothing is read again.
+// stopping reports whether the session takes no more nodes: it stops, or reading has
+// failed. One whose messages have come to an end does: nothing is read again.
 func (s *session) stopping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.draining
+	return s.mu.draining || s.mu.failure != nil
 }

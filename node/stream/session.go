@@ -66,10 +66,13 @@ type session struct {
 		last     *message
 		inFlight int
 		bytes    int64
-		stuck    int
+		stuck    int      // of those held
+		away     int      // stuck messages that were given back, as far as is known
+		news     []func() // to log without the lock
 
 		lanes   map[int32]*lane
 		recent  *lane // used last
+		gap     *lane // that had too many slots
 		all     line  // of messages that do not wait for their lane or key
 		order   order
 		unready fifo[*message] // to be decoded for their key, in order
@@ -364,17 +367,16 @@ func (s *session) roomier() {
 	}
 }
 
-// backlog reports whether too much waits to be settled.
+// backlog reports whether too much waits to be settled, or in a lane for one message that
+// is stuck. The caller holds the lock.
 func (s *session) backlog() bool {
-	if len(s.mu.outcomes) > max(2*commitAfter, s.settings.limit) {
-		return true
-	}
-	longest := max(16*s.settings.limit, 1<<16)
-	if r := s.mu.recent; r != nil && r.ring.n > longest {
-		return true
-	}
-	return false
+	gap := s.mu.gap
+	return len(s.mu.outcomes) > max(2*commitAfter, s.settings.limit) || gap != nil && gap.ring.n > s.longest()
 }
+
+// longest is how many slots a lane may have: what is in flight, and what was settled
+// after it.
+func (s *session) longest() int { return max(16*s.settings.limit, 1<<16) }
 
 // guard calls a reader. A panic counts as a lost connection.
 func (s *session) guard(what string, f func() error) (err error) {

@@ -34,6 +34,7 @@ func (s *session) admit(messages []Message) {
 	if len(messages) == 0 {
 		return
 	}
+	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range messages {
@@ -64,6 +65,13 @@ func (s *session) hold(in *Message) {
 			return
 		}
 	}
+	if l.ring.n > s.longest() && s.mu.gap != l {
+		s.mu.gap = l
+		settled := l.ring.n - l.held
+		s.mu.news = append(s.mu.news, func() {
+			s.log.Error("reading waits: a message holds back the position of too many that are settled", "lane", l.number, "settled", settled)
+		})
+	}
 	m.lane = l
 	l.held++
 	if m.before = s.mu.last; m.before == nil {
@@ -75,6 +83,11 @@ func (s *session) hold(in *Message) {
 	s.mu.inFlight++
 	s.mu.bytes += m.size
 	s.counts.messages.Add(1)
+	if f := s.mu.front; s.mu.away > 0 && f != nil && m.Attempt > f.settings.retry.threshold {
+		s.mu.away--
+		m.stuck = true
+		s.mu.stuck++
+	}
 	switch {
 	case s.settings.key != nil:
 		s.mu.unready.push(m)
@@ -112,6 +125,9 @@ func (s *session) letGo(m *message) {
 func (s *session) settled(m *message, o Outcome) {
 	if m.state == stateGone {
 		return
+	}
+	if m.stuck && o.Err != nil && s.source.Traits.Redelivers {
+		s.mu.away++
 	}
 	s.letGo(m)
 	t := s.source.Traits
@@ -353,8 +369,24 @@ func (s *session) stuck(m *message) {
 		m.stuck = true
 		s.mu.stuck++
 	}
-	if now := s.clock.Now(); now.Sub(s.mu.toldStuck) >= time.Minute {
-		s.mu.toldStuck = now
-		s.log.Error("a message is stuck: it fails, and the port error is not linked", "stuck", s.mu.stuck, "attempts", m.failed+m.Attempt, "error", m.err)
+	now := s.clock.Now()
+	if now.Sub(s.mu.toldStuck) < time.Minute {
+		return
+	}
+	s.mu.toldStuck = now
+	stuck, attempts, err := s.mu.stuck+s.mu.away, m.failed+m.Attempt, m.err
+	s.mu.news = append(s.mu.news, func() {
+		s.log.Error("a message is stuck: it fails, and the port error is not linked", "stuck", stuck, "attempts", attempts, "error", err)
+	})
+}
+
+// tell logs what could not be logged while the lock was held.
+func (s *session) tell() {
+	s.mu.Lock()
+	news := s.mu.news
+	s.mu.news = nil
+	s.mu.Unlock()
+	for _, log := range news {
+		log()
 	}
 }

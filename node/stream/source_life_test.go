@@ -92,7 +92,7 @@ func TestADrainWaitsForProcesses(t *testing.T) {
 		var began atomic.Int32
 		r := start(t, s, source(""), func(context.Context, string, value.Value) error {
 			began.Add(1)
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 			return nil
 		})
 		s.numbers(0, 0, 1)

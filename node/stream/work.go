@@ -24,6 +24,7 @@ const mostTasks = 32
 
 func (w *runner) run() {
 	for w.next() {
+		w.tell()
 		for _, m := range w.unready {
 			m.prepare(w.settling)
 		}
