@@ -5,17 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
-
-	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/spec"
 )
 
 // Environment variables of a child, which is this test binary.
@@ -29,7 +26,7 @@ const (
 // child runs a workflow until it is killed, and prints what it has done: "done ID" before
 // a source's message is answered, and after a sink has confirmed one. A line that begins
 // with ! makes the test fail.
-func (s *Subject) child() int {
+func (s *Subject) child(t *testing.T) int {
 	var work sync.WaitGroup
 	defer work.Wait()
 	orphan := make(chan struct{})
@@ -62,19 +59,13 @@ func (s *Subject) child() int {
 			return verdict{}
 		}
 	}
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds: append(s.Kinds[:len(s.Kinds):len(s.Kinds)], l.defs()...),
-		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
-	})
-	if err != nil {
-		say("! %v", err)
-		return 1
-	}
-	list, err := engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "child.yaml", Data: doc}}})
+	flow := s.flow(t, l, os.Stderr)
+	list, err := flow.Apply(string(doc))
 	if err != nil || list.HasErrors() {
 		say("! %v %v", list, err)
 		return 1
 	}
+	engine := flow.Engine()
 	say("ready")
 	if text := os.Getenv(childFirst); text != "" {
 		first, err := strconv.Atoi(text)
@@ -250,14 +241,16 @@ func sourceKill(r *rig) {
 // sinkKill: what was confirmed to a process that was killed has arrived.
 func sinkKill(r *rig) {
 	const apart = 1_000_000 // between the numbers of two children
+	kills := scale(5, 50)
 	doc := r.sink(nil)
 	confirmed := make(map[int]bool)
-	for i := range scale(3, 50) {
+	for i := range scale(5, 50) {
 		k := r.child(doc, childFirst+"="+fmt.Sprint(i*apart+1))
 		k.wait(1 + r.rnd.IntN(100))
 		for _, id := range k.kill() {
 			confirmed[id] = true
 		}
 	}
-	r.holds(confirmed)
+	copies := r.holds(confirmed)
+	r.Logf("%d kills, %d messages confirmed, %d arrived", kills, len(confirmed), len(copies))
 }

@@ -4,27 +4,31 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
-	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
-	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-const (
-	// patience limits waits that have no limit of their own. It is reached only if
-	// something hangs.
-	patience = 30 * time.Second
+// patience limits waits that have no limit of their own. It is reached only if something
+// hangs. The tests of the kit, where something does, change it.
+var patience = 30 * time.Second
 
+const (
 	// resume is how soon work goes on after a fault has healed.
 	resume = 5 * time.Second
 
@@ -43,7 +47,8 @@ type rig struct {
 	rnd     *rand.Rand
 	log     logBuffer
 
-	engine *uniflow.Engine // the one that runs, nil without
+	flow   *flowtest.Flow
+	engine *uniflow.Engine // that of the flow while it runs; nil otherwise
 	mu     struct {
 		sync.Mutex
 		made int            // messages, which are numbered from 1
@@ -90,19 +95,21 @@ func (s *Subject) bodyOf(payload value.Value) value.Value {
 	return body
 }
 
+// flow returns what runs workflows of the subject's kinds and of the kit's, by the time of
+// the machine.
+func (s *Subject) flow(t testing.TB, l *ledger, log io.Writer) *flowtest.Flow {
+	f := flowtest.New(t, append(s.Kinds[:len(s.Kinds):len(s.Kinds)], l.defs()...)...)
+	f.Options.Clock = node.SystemClock{}
+	f.Options.Log = slog.New(slog.NewTextHandler(log, nil))
+	return f
+}
+
 // start makes an engine that serves nothing.
 func (r *rig) start(grace time.Duration) {
 	r.Helper()
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds:   append(r.subject.Kinds[:len(r.subject.Kinds):len(r.subject.Kinds)], r.ledger.defs()...),
-		Log:     slog.New(slog.NewTextHandler(&r.log, nil)),
-		Grace:   grace,
-		Metrics: true,
-	})
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.engine = engine
+	r.flow = r.subject.flow(r, r.ledger, &r.log)
+	r.flow.Options.Grace, r.flow.Options.Metrics = grace, true
+	r.engine = r.flow.Engine()
 }
 
 // stop shuts the engine down.
@@ -113,18 +120,13 @@ func (r *rig) stop() {
 	}
 	engine := r.engine
 	r.engine = nil
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	if err := engine.Shutdown(ctx); err != nil && !r.Failed() {
+	err := engine.Shutdown(ctx)
+	if errors.Is(err, uniflow.ErrAbandoned) || err != nil && r.flow.Options.Grace == patience {
 		r.Errorf("shutdown: %v", err)
 	}
-}
-
-// apply serves specs.
-func (r *rig) apply(document string) (diag.List, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return r.engine.Apply(ctx, uniflow.Source{Documents: []spec.Document{{File: "streamtest.yaml", Data: []byte(document)}}})
+	r.flow.Close()
 }
 
 // load serves specs, or ends the row.
@@ -133,7 +135,7 @@ func (r *rig) load(document string) {
 	if r.engine == nil {
 		r.start(patience)
 	}
-	list, err := r.apply(document)
+	list, err := r.flow.Apply(document)
 	if err == nil && list.HasErrors() {
 		err = list
 	}
@@ -151,9 +153,11 @@ func (r *rig) source(common fields) string {
 	r.Helper()
 	node := r.system.Source(r.addr)
 	node["name"] = "source"
+	if r.has(node["kind"].(string), "checkpoint", "interval") {
+		r.merge(node, fields{"checkpoint": fields{"interval": "50ms"}})
+	}
 	r.merge(node, fields{
-		"checkpoint": fields{"interval": "50ms"},
-		"retry":      fields{"threshold": 1000, "backoff": fields{"initial": "1ms", "max": "20ms"}},
+		"retry": fields{"threshold": 1000, "backoff": fields{"initial": "1ms", "max": "20ms"}},
 	})
 	r.merge(node, common)
 	node["ports"] = fields{
@@ -188,12 +192,23 @@ func (r *rig) merge(node, common fields) {
 	}
 }
 
-// has reports whether a kind has a field.
-func (r *rig) has(kind, field string) bool {
+// has reports whether a kind has a field, or one within it.
+func (r *rig) has(kind string, path ...string) bool {
 	for _, def := range r.subject.Kinds {
-		if def.Kind == kind {
-			return def.Config.Has(field)
+		if def.Kind != kind {
+			continue
 		}
+		within := def.Config
+		for i, name := range path {
+			if !within.Has(name) {
+				return false
+			}
+			if i+1 < len(path) {
+				all := within.All()
+				within = all[slices.IndexFunc(all, func(f schema.FieldInfo) bool { return f.Name == name })].Fields
+			}
+		}
+		return true
 	}
 	return false
 }

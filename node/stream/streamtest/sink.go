@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -27,10 +28,10 @@ func payload(b body) value.Value {
 }
 
 // send sends a payload to the sink, and returns its failure.
-func (r *rig) send(v value.Value) error {
+func (r *rig) send(engine *uniflow.Engine, v value.Value) error {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	_, _, err := r.engine.Run(ctx, "sink", v)
+	_, _, err := engine.Run(ctx, "sink", v)
 	return err
 }
 
@@ -51,9 +52,8 @@ func (r *rig) arrived() map[int]int {
 // A load sends messages until it ends.
 type load struct {
 	rig      *rig
-	again    bool // what has failed
-	stop     chan struct{}
-	work     sync.WaitGroup
+	again    bool   // what has failed
+	halt     func() // stops it, and waits
 	confirms atomic.Int64
 	mu       struct {
 		sync.Mutex
@@ -66,27 +66,37 @@ type load struct {
 const senders = 8
 
 func (r *rig) startLoad(again bool) *load {
-	l := &load{rig: r, again: again, stop: make(chan struct{})}
+	l := &load{rig: r, again: again}
 	l.mu.ids = make(map[int]bool)
+	stop := make(chan struct{})
+	var work sync.WaitGroup
 	for i := range senders {
-		l.work.Go(func() { l.send(fmt.Sprint("k", i)) })
+		work.Go(func() { l.send(stop, r.engine, fmt.Sprint("k", i)) })
 	}
+	l.halt = sync.OnceFunc(func() {
+		close(stop)
+		if r.proxy != nil {
+			r.proxy.Heal()
+		}
+		work.Wait()
+	})
+	r.Cleanup(l.halt) // if the row ends early
 	return l
 }
 
-func (l *load) send(key string) {
+func (l *load) send(stop <-chan struct{}, engine *uniflow.Engine, key string) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case <-l.stop:
+		case <-stop:
 			return
 		case <-tick.C:
 		}
 		b := l.rig.next(key, 100)
-		err := l.rig.send(payload(b))
+		err := l.rig.send(engine, payload(b))
 		for err != nil && l.again && l.rig.Context().Err() == nil && !l.rig.Failed() {
-			err = l.rig.send(payload(b))
+			err = l.rig.send(engine, payload(b))
 		}
 		l.mu.Lock()
 		if err != nil {
@@ -108,8 +118,7 @@ func (l *load) progress(what string, within time.Duration) {
 // end stops the load and checks that what was confirmed has arrived.
 func (l *load) end() (copies map[int]int) {
 	l.rig.Helper()
-	close(l.stop)
-	l.work.Wait()
+	l.halt()
 	for _, err := range l.mu.failed[:min(3, len(l.mu.failed))] {
 		l.rig.Errorf("a message was not confirmed: %v", err)
 	}
@@ -143,7 +152,7 @@ func sinkConfirms(r *rig) {
 		var work sync.WaitGroup
 		defer work.Wait()
 		v := payload(body{ID: 1 << 30, Key: "k", Seq: 1})
-		work.Go(func() { sent <- r.send(v) })
+		work.Go(func() { sent <- r.send(r.engine, v) })
 		r.never("a message was confirmed although nothing passes", func() bool { return len(sent) > 0 })
 		r.proxy.Heal()
 		r.until("the message is confirmed after that", resume, func() bool { return len(sent) > 0 })
@@ -161,7 +170,7 @@ func sinkResets(r *rig) {
 	r.load(r.sink(nil))
 	l := r.startLoad(true)
 	var mu sync.Mutex // the plan is asked for by another goroutine
-	for range scale(3, 30) {
+	for range scale(5, 50) {
 		l.progress("messages are confirmed", patience)
 		r.proxy.Set(func(n int) faultproxy.Plan {
 			mu.Lock()
@@ -173,8 +182,9 @@ func sinkResets(r *rig) {
 			}
 			return faultproxy.Plan{Up: leg}
 		})
+		seen := r.proxy.Seen()
 		r.proxy.Break()
-		l.progress("messages are confirmed between resets", patience)
+		r.until("three connections were made and reset", patience, func() bool { return r.proxy.Seen() > seen+3 })
 		r.proxy.Set(nil)
 		l.progress("messages are confirmed after the resets", resume)
 	}
@@ -218,8 +228,11 @@ func sinkReloads(r *rig) {
 	l := r.startLoad(false)
 	l.progress("messages are confirmed", patience)
 	before := r.connections()
-	for range scale(40, 1000) {
+	for i := range scale(200, 1000) {
 		r.load(doc)
+		if i%10 == 0 {
+			l.progress("messages are confirmed between reloads", patience)
+		}
 	}
 	if after := r.connections(); after != before {
 		r.Errorf("reloads with equal settings have made %d connections", after-before)
@@ -235,10 +248,10 @@ func sinkReloads(r *rig) {
 func sinkChanges(r *rig) {
 	r.load(r.sink(nil))
 	l := r.startLoad(false)
-	for i := range scale(10, 100) {
+	for i := range scale(20, 200) {
 		r.load(r.sink(fields{"max_in_flight": 64 + i%2}))
+		l.progress("messages are confirmed after a reload", patience)
 	}
-	l.progress("messages are confirmed after reloads", patience)
 	l.end()
 }
 
@@ -246,7 +259,7 @@ func sinkChanges(r *rig) {
 // they are under way.
 func (r *rig) stall(n int) (answers chan error, work *sync.WaitGroup) {
 	r.Helper()
-	if err := r.send(payload(r.next("k", 10))); err != nil {
+	if err := r.send(r.engine, payload(r.next("k", 10))); err != nil {
 		r.Fatal(err)
 	}
 	if r.proxy != nil {
@@ -339,7 +352,7 @@ func sinkBodies(r *rig) {
 		value.Int(1),
 		value.Error(errOnPurpose),
 	} {
-		_ = r.send(v) // payload or error: it has an answer in time, see below
+		_ = r.send(r.engine, v) // payload or error: it has an answer in time, see below
 	}
 	if ctx := r.Context(); ctx.Err() != nil {
 		r.Fatal(context.Cause(ctx))
@@ -366,7 +379,7 @@ func sinkParts(r *rig) {
 			b := r.next(fmt.Sprint("k", i%7), 10)
 			v, id = payload(b), b.ID
 		}
-		work.Go(func() { answers <- answer{id, r.send(v)} })
+		work.Go(func() { answers <- answer{id, r.send(r.engine, v)} })
 	}
 	work.Wait()
 	close(answers)

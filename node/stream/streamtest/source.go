@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,10 +50,8 @@ func sourceAcknowledges(r *rig) {
 }
 
 // chance returns a number from 0 to 1 that depends on its arguments alone.
-func chance(of ...any) float64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, of...)
-	return float64(h.Sum64()>>11) / (1 << 53)
+func chance(seed uint64, id, attempt int) float64 {
+	return rand.New(rand.NewPCG(seed, uint64(id)<<32|uint64(attempt))).Float64()
 }
 
 // sourceErrors: processes fail with some probability, in several ways. Each message is
@@ -62,13 +60,13 @@ func sourceErrors(r *rig) {
 	const more = 3 // attempts after the first
 	seed := r.rnd.Uint64()
 	share := make(map[int]float64)
-	fails := func(id, attempt int) bool { return chance(seed, "fails", id, attempt) < share[id] }
+	fails := func(id, attempt int) bool { return chance(seed, id, attempt) < share[id] }
 	r.ledger.decide = func(run []took) verdict {
 		id := run[0].id
 		if !fails(id, r.ledger.fate(id).begun-1) {
 			return verdict{}
 		}
-		switch how := chance(seed, "how", id, r.ledger.fate(id).begun); {
+		switch how := chance(seed+1, id, r.ledger.fate(id).begun); {
 		case how < 0.4:
 			return verdict{err: errOnPurpose}
 		case how < 0.7:
@@ -142,7 +140,7 @@ func sourceOrder(r *rig) {
 		return verdict{}
 	}
 	r.load(r.ordered())
-	for range scale(10, 100) {
+	for range scale(50, 100) {
 		r.produce(3*keys, keys, 10)
 		r.load(r.ordered())
 	}
@@ -218,7 +216,7 @@ func sourceReloads(r *rig) {
 	r.load(doc)
 	r.allDone()
 	before := r.connections()
-	r.reload(scale(40, 1000), func(int) string { return doc })
+	r.reload(scale(100, 1000), func(int) string { return doc })
 	r.once()
 	if after := r.connections(); after != before {
 		r.Errorf("reloads with equal settings have made %d connections", after-before)
@@ -246,7 +244,7 @@ func (r *rig) reload(times int, doc func(i int) string) {
 func sourceChanges(r *rig) {
 	r.ledger.decide = func([]took) verdict { return verdict{after: time.Millisecond} }
 	r.load(r.source(nil))
-	r.reload(scale(10, 100), func(i int) string { return r.source(fields{"max_in_flight": 64 + i%2}) })
+	r.reload(scale(20, 200), func(i int) string { return r.source(fields{"max_in_flight": 64 + i%2}) })
 }
 
 // sourceDrain: a shutdown waits for what has begun; what has not is given back.
@@ -391,7 +389,7 @@ func (r *rig) refused(_, doc string) {
 	field, secret := r.system.Refuse(node)
 	r.start(patience)
 	begin := time.Now()
-	list, err := r.apply(document(node) + rest)
+	list, err := r.flow.Apply(document(node) + rest)
 	if took := time.Since(begin); took > 10*time.Second {
 		r.Errorf("the start failed after %v", took)
 	}
@@ -402,7 +400,7 @@ func (r *rig) refused(_, doc string) {
 	case !list.HasErrors():
 		r.Fatalf("the workflow has started with wrong credentials")
 	}
-	if !strings.Contains(text, "streamtest.yaml:1") || !strings.Contains(text, field) {
+	if !strings.Contains(text, "test.yaml:1:") || !strings.Contains(text, field) {
 		r.Errorf("the error does not say where it is, and that it is about %s: %s", field, text)
 	}
 	if all := text + r.log.String(); strings.Contains(all, secret) {

@@ -7,11 +7,8 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 )
 
-// load of a row with faults: messages come in groups, until stop is closed.
-const group = 20
-
-// produceUntil produces on a goroutine of its own. end stops it, and returns when it has
-// ended.
+// produceUntil produces on a goroutine of its own, until end is called, which returns when
+// that has ended.
 func (r *rig) produceUntil() (end func()) {
 	stop := make(chan struct{})
 	var work sync.WaitGroup
@@ -23,14 +20,16 @@ func (r *rig) produceUntil() (end func()) {
 			case <-stop:
 				return
 			case <-tick.C:
-				r.produce(group, group, 100)
+				r.produce(20, 20, 100)
 			}
 		}
 	})
-	return func() {
+	end = sync.OnceFunc(func() {
 		close(stop)
 		work.Wait()
-	}
+	})
+	r.Cleanup(end) // if the row ends early
+	return end
 }
 
 // progress waits until more messages than before are answered.
@@ -46,9 +45,6 @@ func sourceResets(r *rig) {
 	breaks := func(n int) faultproxy.Plan {
 		mu.Lock()
 		defer mu.Unlock()
-		if n%4 == 0 {
-			return faultproxy.Plan{}
-		}
 		leg := faultproxy.Leg{Do: faultproxy.Sever, After: r.rnd.Int64N(20_000) + 1}
 		if n%2 == 0 {
 			leg.After /= 10
@@ -58,19 +54,16 @@ func sourceResets(r *rig) {
 	}
 	r.load(r.source(nil))
 	end := r.produceUntil()
-	defer func() { end() }()
 	r.progress("messages come", patience)
 	for range scale(3, 30) {
 		r.proxy.Set(breaks)
 		r.proxy.Break()
 		seen := r.proxy.Seen()
-		r.until("it has connected again", resume, func() bool { return r.proxy.Seen() > seen })
-		r.progress("messages come between resets", patience)
+		r.until("three connections were made and reset", patience, func() bool { return r.proxy.Seen() > seen+3 })
 		r.proxy.Set(nil)
 		r.progress("messages come after the resets", resume)
 	}
 	end()
-	end = func() {}
 	r.proxy.Set(nil)
 	r.proxy.Break()
 	r.allDone()
@@ -87,7 +80,6 @@ func sourceTrouble(begin func(*rig)) func(*rig) {
 	return func(r *rig) {
 		r.load(r.source(nil))
 		end := r.produceUntil()
-		defer func() { end() }()
 		for range scale(2, 5) {
 			r.progress("messages come", patience)
 			begin(r)
@@ -96,7 +88,6 @@ func sourceTrouble(begin func(*rig)) func(*rig) {
 			r.progress("messages come after it has healed", resume)
 		}
 		end()
-		end = func() {}
 		r.allDone()
 	}
 }

@@ -176,7 +176,7 @@ func lacks(missing bool, what string) string {
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	if os.Getenv(childOf) == t.Name() {
-		os.Exit(s.child())
+		os.Exit(s.child(t))
 	}
 	if problem := s.problem(); problem != "" {
 		t.Fatal("streamtest: ", problem)

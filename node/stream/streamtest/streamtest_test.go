@@ -64,8 +64,9 @@ func log() streamtest.Subject {
 	})
 }
 
-func sink() streamtest.Subject {
-	s := reference.Sink()
+func sink() streamtest.Subject { return sinkOf(reference.Sink()) }
+
+func sinkOf(s stream.Sink) streamtest.Subject {
 	return streamtest.Subject{
 		Kinds: []*node.Def{s.Def(options())},
 		Sink:  true,
