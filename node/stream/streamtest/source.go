@@ -141,7 +141,7 @@ func sourceOrder(r *rig) {
 	}
 	r.load(r.ordered())
 	for range scale(50, 100) {
-		r.produce(3*keys, keys, 10)
+		r.produce(scale(3, 10)*keys, keys, 10)
 		r.load(r.ordered())
 	}
 	r.allDone()
