@@ -39,6 +39,22 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("sku", value.String("a-1"))},
 	}),
+	"collect": plain(flowtest.Case{
+		Document: "- {kind: collect, name: n, linger: 0s, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{value.Int(1)},
+		Allocs:   -1, // of the process and the goroutine of each list
+	}),
+	"dedupe": plain(flowtest.Case{
+		Document: "- {kind: dedupe, name: n, key: self, ports: {out: [{name: next}], duplicate: [{name: again}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("order", value.String("a-1"))},
+		Allocs:   3, // of the key
+	}),
+	"emit": plain(flowtest.Case{
+		Document: "- {kind: emit, name: n, otherwise: drop, ports: {error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+	}),
 	"for": plain(flowtest.Case{
 		Document: "- {kind: for, name: n, ports: {'out[0]': [{name: body}], 'out[1]': [{name: after}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(1), value.Int(2)),
@@ -49,6 +65,9 @@ var cases = map[string]conformCase{
 		Document: "- {kind: fork, name: n, ports: {out: [{name: later}], error: [{name: failed}]}}",
 		Example:  []value.Value{value.Int(1)},
 		Allocs:   10, // of the child process
+	}),
+	"generate": plain(flowtest.Case{
+		Document: "- {kind: generate, name: n, interval: 1h, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
 	"http": func(*testing.T) flowtest.Case {
 		service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -75,6 +94,12 @@ var cases = map[string]conformCase{
 	"listener": plain(flowtest.Case{
 		Document: "- {kind: listener, name: n, host: 127.0.0.1, port: 0, ports: {out: [{name: handler}]}}",
 	}),
+	"log": plain(flowtest.Case{
+		Document: "- {kind: log, name: n, level: debug, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("id", value.Int(1))},
+		Allocs:   -1, // of the log
+	}),
 	"merge": plain(flowtest.Case{
 		Document: "- {kind: merge, name: n, timeout: 1s, ports: {out: [{name: next}], error: [{name: late}]}}\n" +
 			"- {kind: probe, name: one, ports: {out: [{name: n, port: 'in[0]'}]}}\n- {kind: probe, name: two, ports: {out: [{name: n, port: 'in[1]'}]}}",
@@ -89,6 +114,12 @@ var cases = map[string]conformCase{
 		Document: "- {kind: pipe, name: n, ports: {'out[0]': [{name: first}], 'out[1]': [{name: second}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
+	}),
+	"publish": plain(flowtest.Case{
+		Document: "- {kind: publish, name: n, topic: all, ports: {error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("room", value.Int(1))},
+		Allocs:   3, // of the answer
 	}),
 	"reduce": plain(flowtest.Case{
 		Document: "- {kind: reduce, name: n, init: 0, step: acc + item, ports: {out: [{name: next}], error: [{name: failed}]}}",
@@ -135,6 +166,10 @@ var cases = map[string]conformCase{
 			Allocs:   -1, // those of the driver
 		}
 	},
+	"subscribe": plain(flowtest.Case{
+		Document: "- {kind: subscribe, name: n, topic: all, lifetime: 1s, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   -1, // of a subscription
+	}),
 	"switch": plain(flowtest.Case{
 		Document: "- {kind: switch, name: n, matches: [{when: self > 3, port: out}], default: 'out[1]', ports: {'out[0]': [{name: many}], 'out[1]': [{name: few}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),

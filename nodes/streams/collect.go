@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,14 +104,26 @@ func (n *collector) Receive(p node.Process, pkt node.Packet) node.Result {
 // add puts a payload into the group of its key, and sends the group if it is full.
 func (n *collector) add(ctx context.Context, key string, payload value.Value, done func(node.Result)) {
 	w := &waiting{payload: payload, done: done}
-	n.mu.Lock()
-	if n.draining {
-		n.mu.Unlock()
+	w.watch(ctx, func() { n.leave(key, w) })
+	g, full := n.join(key, w)
+	switch {
+	case g == nil: // the node is drained
 		n.lead(&group{items: []*waiting{w}})
-		return
+	case full && n.take(g):
+		g.stop()
+		// The list has a goroutine of its own, as its end continues these processes.
+		n.clock.AfterFunc(0, func(ctx context.Context) { n.run(ctx, g) })
 	}
-	g := n.groups[key]
-	if g == nil {
+}
+
+// join adds a packet to its group; nil if the node is drained.
+func (n *collector) join(key string, w *waiting) (g *group, full bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.draining {
+		return nil, false
+	}
+	if g = n.groups[key]; g == nil {
 		g = &group{key: key}
 		n.groups[key] = g
 		g.stop = n.clock.AfterFunc(n.linger, func(ctx context.Context) {
@@ -119,41 +132,30 @@ func (n *collector) add(ctx context.Context, key string, payload value.Value, do
 			}
 		})
 	}
-	g.items = append(g.items, w)
-	g.bytes += payload.Size()
-	n.waiting++
-	full := len(g.items) >= n.count || g.bytes >= n.bytes
-	n.mu.Unlock()
-	w.watch(ctx, func() { n.leave(g, w) })
-	if full && n.take(g) {
-		g.stop()
-		// The list has a goroutine of its own, as its end continues these processes.
-		n.clock.AfterFunc(0, func(ctx context.Context) { n.run(ctx, g) })
+	if w.open() { // else its process has ended
+		g.items = append(g.items, w)
+		g.bytes += w.payload.Size()
+		n.waiting++
 	}
+	return g, len(g.items) >= n.count || g.bytes >= n.bytes
 }
 
-// leave takes a payload whose process ends from its group, if that is not sent.
-func (n *collector) leave(g *group, w *waiting) {
+// leave takes a packet whose process ends from its group, unless that is sent.
+func (n *collector) leave(key string, w *waiting) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.groups[g.key] != g {
+	g := n.groups[key]
+	if g == nil {
 		return
 	}
-	for i, other := range g.items {
-		if other == w {
-			g.items = append(g.items[:i:i], g.items[i+1:]...)
-			g.bytes -= w.payload.Size()
-			n.waiting--
-			break
-		}
-	}
-	if len(g.items) == 0 {
-		delete(n.groups, g.key)
-		g.stop()
+	if i := slices.Index(g.items, w); i >= 0 {
+		g.items = slices.Delete(g.items, i, i+1)
+		g.bytes -= w.payload.Size()
+		n.waiting--
 	}
 }
 
-// take takes a group to send it; not ok if another goroutine has, or all have left it.
+// take takes a group to send it; not ok if another goroutine has, or it is empty.
 func (n *collector) take(g *group) (ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,6 +163,9 @@ func (n *collector) take(g *group) (ok bool) {
 		return false
 	}
 	delete(n.groups, g.key)
+	if len(g.items) == 0 {
+		return false
+	}
 	n.waiting -= len(g.items)
 	n.lists++
 	return true
@@ -221,12 +226,12 @@ func (n *collector) Drain() {
 	n.draining = true
 	groups := n.groups
 	n.groups = make(map[string]*group)
-	n.lists += uint64(len(groups))
 	n.waiting = 0
 	n.mu.Unlock()
 	for _, g := range groups {
-		g.stop()
-		n.run(context.Background(), g)
+		if g.stop(); len(g.items) > 0 {
+			n.run(context.Background(), g)
+		}
 	}
 }
 

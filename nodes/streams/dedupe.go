@@ -118,37 +118,37 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
 		w := &rival{waiting: waiting{payload: pkt.Payload, done: done}, process: p}
-		r, waits := n.enter(p, key, pkt.Payload, w)
-		if !waits {
-			done(r)
-			return
-		}
 		w.watch(ctx, func() {})
+		if r, waits := n.enter(p, key, pkt.Payload, w); !waits {
+			done(r)
+		}
 	})
 }
 
 // enter returns what to do with a payload, or that it has to wait: as w, if that is
-// not nil.
+// not nil. It claims w if it need not wait.
 func (n *dedupe) enter(p node.Process, key string, payload value.Value, w *rival) (r node.Result, waits bool) {
 	m := n.marks
 	m.Lock()
-	if until, ok := m.seen.Peek(key); ok && (until.IsZero() || n.clock.Now().Before(until)) {
+	defer m.Unlock()
+	until, marked := m.seen.Peek(key)
+	marked = marked && (until.IsZero() || n.clock.Now().Before(until))
+	a := m.flights[key]
+	switch {
+	case !marked && a != nil:
+		if w != nil {
+			a.others = append(a.others, w)
+		}
+		return r, true
+	case w != nil && !w.claim():
+		return r, true // its process has ended
+	case marked:
 		m.duplicates++
-		m.Unlock()
 		return n.duplicate(payload), false
 	}
-	a := m.flights[key]
-	if a == nil {
-		a = &attempt{key: key}
-		m.flights[key] = a
-		m.Unlock()
-		return n.first(p, a, payload), false
-	}
-	if w != nil {
-		a.others = append(a.others, w)
-	}
-	m.Unlock()
-	return r, true
+	a = &attempt{key: key}
+	m.flights[key] = a
+	return n.first(p, a, payload), false
 }
 
 func (n *dedupe) duplicate(payload value.Value) node.Result {

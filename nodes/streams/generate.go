@@ -62,7 +62,7 @@ type generator struct {
 // maxGenerated is the most messages of a call of Read.
 const maxGenerated = 512
 
-// Connect implements [stream.Reader].
+// Connect has nothing to connect to.
 func (g *generator) Connect(context.Context, stream.Host) error { return nil }
 
 // Read makes the messages that are due. If it has fallen behind, it makes up for that.
@@ -122,7 +122,7 @@ func (g *generator) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("n", value.Int(n))
 }
 
-// Close implements [stream.Reader].
+// Close has nothing to release.
 func (g *generator) Close(context.Context) error { return nil }
 
 // Size returns how many messages have been made, and how many there are to be.

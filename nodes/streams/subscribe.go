@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
@@ -14,13 +15,14 @@ func subscribeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "subscribe",
 		Summary: "Holds its process, and sends on what is published on a topic.",
-		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, when the answer to a payload is an error, or when the workflow is replaced or ends: then it is answered None. " +
+		Doc: "The packet subscribes: from then on, each payload that a `publish` node of this namespace gives to the topic is sent on `out`, in order, one at a time. The process ends when its client leaves, after `lifetime`, when the answer to a payload is an error, or when the workflow is replaced or ends: then it is answered None. " +
 			"With `emit` behind `out`, each payload is a part of the answer, such as an event for a browser, which connects again after a reload.\n\n" +
 			"While `out` is busy, up to `buffer` payloads wait. When there are more, `full` decides: `drop_oldest` drops the one that waits longest, `close` ends the process with the code `slow`.",
 		Example: "- kind: subscribe\n  name: live\n  topic: room.${self.params.room}\n  ports:\n    out: [{name: part, port: in}]\n\n- {kind: emit, name: part}\n",
 		Config: schema.Fields(
 			schema.String("topic").Required().Doc("The topic. It may hold expressions over the packet that subscribes."),
 			schema.Int("buffer").Default(64).Range(1, 65_536).Doc("How many payloads wait while `out` is busy."),
+			schema.Duration("lifetime").Default("0s").Doc("How long a subscription lasts until it is answered None; 0 sets no limit."),
 			schema.Enum("full", "drop_oldest", "close").Default("drop_oldest").Doc("What happens to a payload that finds the buffer full."),
 		),
 		In:     []node.Port{{Name: "in", Doc: "A packet that subscribes."}},
@@ -30,7 +32,7 @@ func subscribeDef(o stream.Options) *node.Def {
 			c := init.Config
 			n := &subscriber{
 				namespace: init.Node.Namespace, buffer: int(c.Int("buffer")), drop: c.String("full") == "drop_oldest",
-				pool: init.Pool, subscriptions: make(map[*subscription]struct{}),
+				lifetime: c.Duration("lifetime"), pool: init.Pool, clock: init.Clock, subscriptions: make(map[*subscription]struct{}),
 			}
 			var err error
 			n.topic, err = template.OfField(c, "topic", template.Compiler(o.Languages, o.Language))
@@ -45,7 +47,9 @@ type subscriber struct {
 	namespace string
 	buffer    int
 	drop      bool
+	lifetime  time.Duration // 0 is for ever
 	pool      *node.Pool
+	clock     node.Clock
 
 	hub     *hub
 	release func() error
@@ -77,7 +81,12 @@ func (n *subscriber) Receive(p node.Process, pkt node.Packet) node.Result {
 	if !ok {
 		return node.None()
 	}
+	stop := func() bool { return false }
+	if n.lifetime > 0 {
+		stop = n.clock.AfterFunc(n.lifetime, func(context.Context) { s.close(node.None()) })
+	}
 	p.Defer(func(context.Context, node.Response) error {
+		stop()
 		n.leave(s)
 		return nil
 	})

@@ -112,7 +112,7 @@ func newSubscription(h *hub, topic string, most int, drop bool) *subscription {
 func (s *subscription) park(ctx context.Context, done func(node.Result)) {
 	s.mu.Lock()
 	if s.forget == nil && s.end == nil {
-		s.forget = context.AfterFunc(ctx, func() { s.close(node.Answer(value.Error(context.Cause(ctx)))) })
+		s.forget = context.AfterFunc(ctx, func() { s.cancel(ctx) })
 	}
 	r, ok := s.nextLocked()
 	if !ok {
@@ -170,18 +170,34 @@ func (s *subscription) push(v value.Value) (ok, lost bool) {
 // dropped.
 func (s *subscription) close(r node.Result) {
 	s.mu.Lock()
+	s.finishLocked(r)
+}
+
+// cancel ends the subscription because its process ends. As long as the subscription has
+// not ended, ctx is that of the process.
+func (s *subscription) cancel(ctx context.Context) {
+	s.mu.Lock()
+	if s.end != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.finishLocked(node.Answer(value.Error(context.Cause(ctx))))
+}
+
+// finishLocked ends the subscription, and unlocks it.
+func (s *subscription) finishLocked(r node.Result) {
 	if s.end != nil {
 		s.mu.Unlock()
 		return
 	}
 	s.end = &r
-	done, forget := s.parked, s.forget
+	done := s.parked
 	s.parked, s.buffer = nil, nil
+	if s.forget != nil {
+		s.forget() // while there is a process
+	}
 	s.mu.Unlock()
 	s.hub.leave(s)
-	if forget != nil {
-		forget()
-	}
 	if done != nil {
 		done(r)
 	}

@@ -17,21 +17,22 @@ type waiting struct {
 
 	mu       sync.Mutex
 	answered bool
-	forget   func() bool // ends the watch
+	forget   func() bool // ends the watch; it must be called before done
 }
 
-// watch answers the packet with an error when ctx ends, after it has called leave.
+// watch answers the packet with an error when ctx ends, after it has called leave. It is
+// called before another goroutine can answer: ctx must not be used after that.
 func (w *waiting) watch(ctx context.Context, leave func()) {
-	forget := context.AfterFunc(ctx, func() {
-		leave()
-		w.answer(node.Answer(value.Error(context.Cause(ctx))))
-	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.answered {
-		forget()
-	}
-	w.forget = forget
+	w.forget = context.AfterFunc(ctx, func() {
+		if !w.claim() {
+			return
+		}
+		err := context.Cause(ctx)
+		leave()
+		w.done(node.Answer(value.Error(err)))
+	})
 }
 
 // answer answers the packet; not ok if it is answered already.
@@ -47,13 +48,20 @@ func (w *waiting) answer(r node.Result) (ok bool) {
 // has.
 func (w *waiting) claim() (ok bool) {
 	w.mu.Lock()
-	answered, forget := w.answered, w.forget
-	w.answered = true
-	w.mu.Unlock()
-	if !answered && forget != nil {
-		forget()
+	defer w.mu.Unlock()
+	if w.answered {
+		return false
 	}
-	return !answered
+	w.answered = true
+	w.forget()
+	return true
+}
+
+// open reports whether the packet is not answered.
+func (w *waiting) open() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.answered
 }
 
 // maxKey is the longest key that is kept as it is.
