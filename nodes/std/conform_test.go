@@ -3,6 +3,7 @@ package std_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -55,6 +56,30 @@ var cases = map[string]conformCase{
 		Document: "- {kind: emit, name: n, otherwise: drop, ports: {error: [{name: failed}]}}",
 		Payload:  value.Int(7),
 	}),
+	"decode": plain(flowtest.Case{
+		Document: "- {kind: decode, name: n, format: csv, columns: [a], ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.String("1\n2\n"),
+		Example:  []value.Value{value.String("a\n1\n")},
+		Allocs:   20, // of the reader and the rows
+	}),
+	"encode": plain(flowtest.Case{
+		Document: "- {kind: encode, name: n, format: ndjson, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.List(value.Int(1)),
+		Example:  []value.Value{object("id", value.Int(1), "total", value.Int(2))},
+		Allocs:   7,
+	}),
+	"file_sink": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: file_sink, name: n, path: '" + filepath.Join(t.TempDir(), "out") + "', answer: receipt, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+			Allocs:   20, // of the outlet, and the receipt
+		}
+	},
+	"file_source": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: file_source, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', follow: true, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		}
+	},
 	"for": plain(flowtest.Case{
 		Document: "- {kind: for, name: n, ports: {'out[0]': [{name: body}], 'out[1]': [{name: after}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(1), value.Int(2)),
@@ -170,6 +195,28 @@ var cases = map[string]conformCase{
 		Document: "- {kind: subscribe, name: n, topic: all, lifetime: 1s, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   -1, // of a subscription
 	}),
+	"stdin": plain(flowtest.Case{
+		Document: "- {kind: stdin, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
+	"stdout": func(t *testing.T) flowtest.Case {
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := os.Stdout
+		os.Stdout = null
+		return flowtest.Case{
+			Close: func() {
+				os.Stdout = before
+				if err := null.Close(); err != nil {
+					t.Error(err)
+				}
+			},
+			Document: "- {kind: stdout, name: n, answer: receipt, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.Int(7),
+			Allocs:   20, // of the outlet, and the receipt
+		}
+	},
 	"switch": plain(flowtest.Case{
 		Document: "- {kind: switch, name: n, matches: [{when: self > 3, port: out}], default: 'out[1]', ports: {'out[0]': [{name: many}], 'out[1]': [{name: few}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -204,6 +251,11 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
 	}),
+	"watch": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: watch, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+		}
+	},
 	"websocket": plain(flowtest.Case{
 		Document: "- {kind: websocket, name: n, topics: ['room/${self.params.room}'], ports: {out: [{name: message}], open: [{name: open}], close: [{name: closed}], error: [{name: failed}]}}",
 		Allocs:   20, // of the error, as there is no request
