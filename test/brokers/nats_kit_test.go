@@ -1,0 +1,190 @@
+package brokers_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/test/brokers"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A natsSystem is a server with one stream.
+type natsSystem struct {
+	server *brokers.NATS
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+}
+
+// largest is the largest body of the tests; the server takes some more, for the header.
+const largest = 8 << 20
+
+func newNATSSystem(t testing.TB) *natsSystem {
+	t.Helper()
+	n := &natsSystem{server: brokers.StartNATS(t, brokers.NATSOptions{User: "ann", Password: "correct", MaxPayload: largest + 1<<16})}
+	n.conn = n.server.Connect(t)
+	var err error
+	if n.js, err = jetstream.New(n.conn); err != nil {
+		t.Fatal(err)
+	}
+	n.stream = n.make(t, "ORDERS", "orders.>")
+	return n
+}
+
+func (n *natsSystem) make(t testing.TB, name string, subjects ...string) jetstream.Stream {
+	t.Helper()
+	s, err := n.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: subjects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fields are those of each kind, for a server at an address.
+func (n *natsSystem) fields(kind, addr string) map[string]any {
+	return map[string]any{"kind": kind, "urls": "nats://" + addr, "user": "ann", "password": "correct"}
+}
+
+func (n *natsSystem) produce(t testing.TB, subject string, messages []streamtest.Message) {
+	t.Helper()
+	for _, m := range messages {
+		for n.conn.Status() != nats.CONNECTED { // after a restart
+			if err := n.conn.FlushTimeout(time.Second); err != nil && t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := n.js.PublishAsync(subject, m.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-n.js.PublishAsyncComplete():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the stream does not confirm what is produced")
+	}
+}
+
+func refuseNATS(fields map[string]any) (field, secret string) {
+	fields["password"] = "a wrong horse"
+	return "password", "a wrong horse"
+}
+
+func TestNATSSource(t *testing.T) {
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Source:  true,
+		Largest: largest,
+		System: func(t testing.TB) *streamtest.System {
+			n := newNATSSystem(t)
+			return &streamtest.System{
+				Addr:    n.server.Addr(),
+				Restart: func(t testing.TB) { n.server.Restart(t) },
+				Source: func(addr string) map[string]any {
+					f := n.fields("nats_source", addr)
+					f["stream"], f["durable"], f["ack_wait"] = "ORDERS", "kit", "3s"
+					return f
+				},
+				Produce: func(t testing.TB, messages []streamtest.Message) { n.produce(t, "orders.made", messages) },
+				Unsettled: func(t testing.TB) int {
+					c := n.consumer(t)
+					if c == nil {
+						return int(n.stream.CachedInfo().State.Msgs)
+					}
+					return c.NumAckPending + int(c.NumPending)
+				},
+				Ahead: func(t testing.TB) int {
+					if c := n.consumer(t); c != nil {
+						return c.NumAckPending
+					}
+					return 0
+				},
+				Refuse: refuseNATS,
+			}
+		},
+	})
+}
+
+// consumer returns the state of the kit's consumer; nil if there is none.
+func (n *natsSystem) consumer(t testing.TB) *jetstream.ConsumerInfo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := n.js.Consumer(ctx, "ORDERS", "kit")
+	if err != nil {
+		return nil
+	}
+	return c.CachedInfo()
+}
+
+func TestNATSSink(t *testing.T) {
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Sink:    true,
+		Largest: largest,
+		System: func(t testing.TB) *streamtest.System {
+			n := newNATSSystem(t)
+			return &streamtest.System{
+				Addr:    n.server.Addr(),
+				Restart: func(t testing.TB) { n.server.Restart(t) },
+				Sink: func(addr string) map[string]any {
+					f := n.fields("nats_sink", addr)
+					f["subject"] = "${has(self.subject) ? self.subject : 'orders.made'}"
+					return f
+				},
+				Consume: func(t testing.TB) [][]byte { return n.consume(t, "ORDERS") },
+				Reject: func() value.Value {
+					return value.Map(
+						value.Field{Name: "body", Value: value.String("x")},
+						value.Field{Name: "subject", Value: value.String("orders.*")},
+					)
+				},
+				Refuse: refuseNATS,
+			}
+		},
+	})
+}
+
+// consume returns the bodies of a stream, in order.
+func (n *natsSystem) consume(t testing.TB, name string) (bodies [][]byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	s, err := n.js.Stream(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := s.CachedInfo().State.LastSeq
+	if last == 0 {
+		return nil
+	}
+	c, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, m.Data())
+		meta, err := m.Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meta.Sequence.Stream >= last {
+			return bodies
+		}
+	}
+}
+
