@@ -56,6 +56,8 @@ type coreToken struct {
 // Connect implements [stream.Reader].
 func (r *coreReader) Connect(ctx context.Context, _ stream.Host) error {
 	r.disconnect()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout) // the library asks for a deadline
+	defer cancel()
 	lost := make(chan struct{})
 	conn, err := r.settings.dial(ctx, func() { close(lost) }, func(err error) {
 		if !errors.Is(err, nats.ErrSlowConsumer) {

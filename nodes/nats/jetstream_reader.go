@@ -63,6 +63,8 @@ const (
 // Connect implements [stream.Reader].
 func (r *jetStreamReader) Connect(ctx context.Context, h stream.Host) error {
 	r.drop()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout) // the library asks for a deadline
+	defer cancel()
 	lost := make(chan struct{})
 	conn, err := r.settings.dial(ctx, func() { close(lost) }, func(error) {})
 	if err != nil {
