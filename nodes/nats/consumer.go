@@ -31,6 +31,7 @@ type consumerSpec struct {
 	connected bool
 	name      string
 	created   time.Time // of the stream
+	lane      int32     // another one for each stream of the name: its sequences begin again
 
 	// What a new consumer needs, if the old one vanishes.
 	mu struct {
@@ -101,6 +102,10 @@ func (s *consumerSpec) ensure(ctx context.Context, conn *nats.Conn, h stream.Hos
 		return "", fmt.Errorf("stream %s: %w", s.stream, err)
 	}
 	info := of.CachedInfo()
+	another := s.connected && !info.Created.Equal(s.created)
+	if another {
+		s.forget()
+	}
 	want := s.config()
 	existing, err := of.Consumer(ctx, s.name)
 	switch {
@@ -116,7 +121,7 @@ func (s *consumerSpec) ensure(ctx context.Context, conn *nats.Conn, h stream.Hos
 		}
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
 		return "", fmt.Errorf("consumer %s: %w", s.name, err)
-	case s.connected && !info.Created.Equal(s.created): // another stream of that name
+	case another:
 		want.DeliverPolicy, want.OptStartTime, want.OptStartSeq = jetstream.DeliverAllPolicy, nil, 0
 	case s.connected:
 		if first := s.oldest(h); first > 0 {
@@ -171,6 +176,15 @@ func update(have, want jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 		c.MaxAckPending = max(have.MaxAckPending, want.MaxAckPending)
 	}
 	return c
+}
+
+// forget forgets what is known of a stream, as there is another one of that name.
+func (s *consumerSpec) forget() {
+	s.lane++
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.last = 0
+	clear(s.mu.returned)
 }
 
 // deliver remembers that a message has come.

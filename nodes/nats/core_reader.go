@@ -173,7 +173,7 @@ func (r *coreReader) take(room stream.Room) (read []stream.Message) {
 }
 
 func (t *coreToken) message() stream.Message {
-	return stream.Message{Raw: t.msg.Data, Time: t.time, Attempt: t.attempt, Token: t}
+	return stream.Message{Raw: t.msg.Data, Time: t.time, Offset: int64(t.number), Attempt: t.attempt, Token: t}
 }
 
 // Settle implements [stream.Reader]. A message that is given back comes again from here;

@@ -131,7 +131,7 @@ func (r *jetStreamReader) Read(ctx context.Context, room stream.Room) ([]stream.
 			read = make([]stream.Message, 0, min(room.Messages, len(r.msgs)+1))
 		}
 		read = append(read, stream.Message{
-			Raw: m.Data, Time: meta.time, Attempt: meta.delivered - 1, Token: &delivery{m, meta},
+			Raw: m.Data, Time: meta.time, Lane: r.spec.lane, Offset: int64(meta.sequence), Attempt: meta.delivered - 1, Token: &delivery{m, meta},
 		})
 		if len(read) >= room.Messages || room.Bytes <= 0 {
 			return read, nil

@@ -54,7 +54,7 @@ To watch a bucket of ` + "`nats_kv`" + `, read its stream: ` + "`stream: KV_sett
 			schema.Duration("ack_wait").Default("30s").Range(float64(100*time.Millisecond), float64(24*time.Hour)).Doc("How long the server waits for a sign of life before it sends a message again."),
 			schema.Any("start").Default("all").Doc("Where a new consumer begins: `all`, `new`, `last`, a sequence, or a time such as `2026-01-31T12:00:00Z`. One that exists goes on where it is."),
 		),
-		Traits: stream.Traits{Redelivers: true, Overflows: true},
+		Traits: stream.Traits{Redelivers: true, Lanes: true, Overflows: true},
 		Open:   openSource,
 	}
 }

@@ -1,7 +1,8 @@
 // Package sockets has the kinds whose nodes read from and write to sockets: TCP, UDP and those of Unix.
 //
-// Each kind is one literal, in a file of its name. The package must not know how
-// processes are run.
+// Each kind is one literal, in a file of its name. reader.go serves the connections of a
+// socket_source, conn.go one of them; frame.go tells messages apart; settings.go connects
+// and listens. The package must not know how processes are run.
 package sockets
 
 import (
@@ -10,4 +11,8 @@ import (
 )
 
 // Defs returns the kinds of the package, freshly made.
-func Defs(o stream.Options) []*node.Def { return nil }
+func Defs(o stream.Options) []*node.Def {
+	in, out := source().Def(o), sink().Def(o)
+	in.Lint, out.Lint = lintTLS, lintTLS
+	return []*node.Def{in, out}
+}

@@ -1,0 +1,194 @@
+package sockets
+
+import (
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// An inbox holds messages that have come and were not read, as many as the source may
+// have in flight.
+type inbox struct {
+	most      int
+	mostBytes int64
+	wake      chan struct{} // has one if there may be something to read
+
+	mu struct {
+		sync.Mutex
+		space   sync.Cond // of what puts messages in
+		waiting []stream.Message
+		bytes   int64
+		closed  bool
+		dropped uint64
+	}
+}
+
+func newInbox(most int, mostBytes int64) *inbox {
+	b := &inbox{most: most, mostBytes: mostBytes, wake: make(chan struct{}, 1)}
+	b.mu.space.L = &b.mu
+	return b
+}
+
+// full reports whether there is no room for a message. The caller holds the lock.
+func (b *inbox) full(bytes int64) bool {
+	return len(b.mu.waiting) >= b.most || len(b.mu.waiting) > 0 && b.mu.bytes+bytes > b.mostBytes
+}
+
+// put waits for room, and reports whether it has put the message in: not if the inbox is
+// closed.
+func (b *inbox) put(m stream.Message) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.full(int64(len(m.Raw))) && !b.mu.closed {
+		b.mu.space.Wait()
+	}
+	if b.mu.closed {
+		return false
+	}
+	b.add(m)
+	return true
+}
+
+// offer puts a message in, or drops it if there is no room.
+func (b *inbox) offer(m stream.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.full(int64(len(m.Raw))) {
+		b.mu.dropped++
+		return
+	}
+	b.add(m)
+}
+
+func (b *inbox) add(m stream.Message) {
+	b.mu.waiting = append(b.mu.waiting, m)
+	b.mu.bytes += int64(len(m.Raw))
+	select {
+	case b.wake <- struct{}{}:
+	default: // it has one
+	}
+}
+
+// take returns what waits, as far as there is room.
+func (b *inbox) take(room stream.Room) []stream.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for n < len(b.mu.waiting) && n < room.Messages && (n == 0 || room.Bytes > 0) {
+		size := int64(len(b.mu.waiting[n].Raw))
+		room.Bytes -= size
+		b.mu.bytes -= size
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	taken := b.mu.waiting[:n:n]
+	b.mu.waiting = b.mu.waiting[n:]
+	if len(b.mu.waiting) == 0 {
+		b.mu.waiting = nil // taken belongs to the caller
+	} else {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+	b.mu.space.Broadcast()
+	return taken
+}
+
+// reopen lets messages in again; what waits stays.
+func (b *inbox) reopen() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = false
+}
+
+// close ends the waits of put.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = true
+	b.mu.space.Broadcast()
+}
+
+func (b *inbox) dropped() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.dropped
+}
+
+// lanes numbers connections. A number is used again when its connection has ended and all
+// its messages are settled.
+type lanes struct {
+	mu struct {
+		sync.Mutex
+		all  []*lane // by number
+		free []*lane
+	}
+}
+
+// A lane is the number of a connection. lanes guards it.
+type lane struct {
+	number int32
+	offset int64 // of the last message
+	held   int   // messages that are not settled
+	open   bool  // the connection has not ended
+}
+
+func (ls *lanes) enter() *lane {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if n := len(ls.mu.free); n > 0 {
+		l := ls.mu.free[n-1]
+		ls.mu.free = ls.mu.free[:n-1]
+		l.open = true
+		return l
+	}
+	l := &lane{number: int32(len(ls.mu.all)), open: true}
+	ls.mu.all = append(ls.mu.all, l)
+	return l
+}
+
+// next counts one more message, and returns its offset.
+func (ls *lanes) next(l *lane) int64 {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.offset++
+	l.held++
+	return l.offset
+}
+
+// leave says that the connection has ended, and settle that a message is.
+func (ls *lanes) leave(l *lane) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.open = false
+	ls.free(l)
+}
+
+func (ls *lanes) settle(number int32) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.mu.all[number]
+	l.held--
+	ls.free(l)
+}
+
+func (ls *lanes) free(l *lane) {
+	if !l.open && l.held == 0 {
+		ls.mu.free = append(ls.mu.free, l)
+	}
+}
+
+// handshakeTimeout is how long a client may take for TLS, and replyTimeout how long it may
+// take nothing of what is sent to it.
+const handshakeTimeout, replyTimeout = 10 * time.Second, 30 * time.Second
+
+// idle reports whether all messages of a lane are settled.
+func (ls *lanes) idle(l *lane) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return l.held == 0
+}
