@@ -28,6 +28,7 @@ type jetStreamReader struct {
 
 	// Owned by the goroutine that reads.
 	pull     pullSubject
+	sub      *nats.Subscription
 	msgs     chan *nats.Msg // from the connection; larger than what can be under way
 	lost     chan struct{}  // closed when the connection has ended
 	asked    int            // messages that were asked for and have not been read
@@ -91,7 +92,7 @@ func (r *jetStreamReader) subscribe(ctx context.Context, conn *nats.Conn, h stre
 	}
 	r.pull = pullSubject{"$JS.API.CONSUMER.MSG.NEXT." + r.spec.stream + "." + name, conn.NewInbox()}
 	r.msgs = make(chan *nats.Msg, r.spec.most+pullControls)
-	if _, err = conn.ChanSubscribe(r.pull.inbox, r.msgs); err != nil {
+	if r.sub, err = conn.ChanSubscribe(r.pull.inbox, r.msgs); err != nil {
 		return err
 	}
 	return conn.FlushWithContext(ctx)
@@ -288,19 +289,27 @@ func (r *jetStreamReader) Close(context.Context) error {
 	return nil
 }
 
-// drop disconnects. It gives back what has come and was not read.
+// drop disconnects. It gives back what has come, or is on its way, and was not read.
 func (r *jetStreamReader) drop() {
 	conn := r.conn.Load()
-	if conn == nil {
+	if conn == nil || conn.IsClosed() {
 		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
+	defer cancel()
+	if r.sub.Drain() == nil { // ends the request for messages
+		_ = conn.FlushWithContext(ctx) // then all that were sent are here; otherwise they come again after ack_wait
 	}
 	for range len(r.msgs) {
 		if m := <-r.msgs; strings.HasPrefix(m.Reply, ackPrefix) && conn.Publish(m.Reply, []byte("-NAK")) != nil {
-			break // they come again after ack_wait
+			break
 		}
 	}
-	conn.Close()
+	conn.Close() // flushes
 }
+
+// dropTimeout is how long a server may take to stop sending.
+const dropTimeout = time.Second
 
 func (r *jetStreamReader) lostError(err error) error {
 	if err == nil {

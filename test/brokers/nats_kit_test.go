@@ -51,22 +51,36 @@ func (n *natsSystem) fields(kind, addr string) map[string]any {
 	return map[string]any{"kind": kind, "urls": "nats://" + addr, "user": "ann", "password": "correct"}
 }
 
+// produce publishes messages, again until each is confirmed: the stream stores it once.
 func (n *natsSystem) produce(t testing.TB, subject string, messages []streamtest.Message) {
 	t.Helper()
-	for _, m := range messages {
-		for n.conn.Status() != nats.CONNECTED { // after a restart
-			if err := n.conn.FlushTimeout(time.Second); err != nil && t.Context().Err() != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := n.js.PublishAsync(subject, m.Body); err != nil {
-			t.Fatal(err)
-		}
+	ids := make([]string, len(messages))
+	for i := range ids {
+		ids[i] = nats.NewInbox()
 	}
-	select {
-	case <-n.js.PublishAsyncComplete():
-	case <-time.After(30 * time.Second):
-		t.Fatal("the stream does not confirm what is produced")
+	deadline := time.After(30 * time.Second)
+	for left := messages; len(left) > 0; {
+		futures := make([]jetstream.PubAckFuture, len(left))
+		for i, m := range left {
+			futures[i], _ = n.js.PublishAsync(subject, m.Body, jetstream.WithMsgID(ids[i])) // without one, it is published again
+		}
+		var again []streamtest.Message
+		var againIDs []string
+		for i, f := range futures {
+			if f != nil {
+				select {
+				case <-f.Ok():
+					continue
+				case <-f.Err():
+				case <-deadline:
+					t.Fatal("the stream does not confirm what is produced")
+				}
+			}
+			again, againIDs = append(again, left[i]), append(againIDs, ids[i])
+		}
+		if left, ids = again, againIDs; len(left) > 0 {
+			n.conn.FlushTimeout(100 * time.Millisecond) // the server may be away
+		}
 	}
 }
 
@@ -187,4 +201,3 @@ func (n *natsSystem) consume(t testing.TB, name string) (bodies [][]byte) {
 		}
 	}
 }
-
