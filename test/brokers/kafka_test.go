@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,24 +26,25 @@ import (
 // A workflow is an engine that a test runs documents on.
 type workflow struct {
 	*uniflow.Engine
-	log lockedBuffer
+	log logText
 }
 
-type lockedBuffer struct {
-	sync.Mutex
-	bytes.Buffer
+// A logText is the text of a log.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.Write(p)
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
 }
 
-func (b *lockedBuffer) String() string {
-	b.Lock()
-	defer b.Unlock()
-	return b.Buffer.String()
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // start applies a document with kinds of the test, and shuts down at its end.
@@ -239,5 +239,3 @@ func onKafka(t *testing.T, f func(t *testing.T, k *brokers.Kafka)) {
 		t.Run("apache", func(t *testing.T) { f(t, brokers.ApacheKafka(t)) })
 	}
 }
-
-var _ = slices.Sort[[]int]
