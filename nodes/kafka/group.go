@@ -17,7 +17,9 @@ import (
 
 // groupOptions make the client a member of the group.
 func (r *sourceReader) groupOptions() []kgo.Opt {
+	session := r.config.Duration("session")
 	return []kgo.Opt{
+		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session / 4),
 		kgo.ConsumerGroup(r.group), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.RebalanceTimeout(2 * handOver), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), kgo.OnPartitionsCallbackBlocked(r.blocked), kgo.OnPartitionsRevoked(r.revoked), kgo.OnPartitionsLost(r.lost),
 	}

@@ -29,6 +29,7 @@ func sourceDef() stream.Source {
 		Config: clientFields(
 			schema.Strings("topics").Required().Doc("The topics to read."),
 			schema.String("group").Doc("The consumer group: its members share the partitions, and Kafka keeps how far each partition is. Without it, this node reads all partitions: see `checkpoint.file`."),
+			schema.Duration("session").Default("10s").Range(float64(500*time.Millisecond), float64(30*time.Minute)).Doc("How long a member of the group may be silent, as one that was killed is, before others get its partitions. The brokers have limits, such as 6s."),
 			schema.String("start").Default("first").Words(true, "first", "last").Doc("Where a partition begins that nothing is kept of: at its `first` message, after its `last`, or at a time such as `2026-01-31T00:00:00Z`."),
 		),
 		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Order: stream.OrderKey},

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // A Kafka is a cluster of one broker, at the same address whenever it runs.
@@ -27,8 +30,36 @@ type Kafka struct {
 	SASL string         // of an Apache Kafka: the address for the user ann, with the password r1ght
 	Fake *kfake.Cluster // of a cluster in this process, while it runs
 
+	named atomic.Pointer[net.TCPAddr] // what clients are told; nil for Addr
+	user  []kgo.Opt                   // of clients of tests
 	start func(tb testing.TB)
 	stop  func()
+}
+
+// Advertise lets a fake cluster in this process name another address to its clients, such
+// as that of a proxy. Clients of [Kafka.Client] go to the cluster all the same.
+func (k *Kafka) Advertise(addr string) {
+	if named, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+		k.named.Store(named)
+	}
+}
+
+// A namedListener has the address that a cluster names.
+type namedListener struct {
+	net.Listener
+	of *Kafka
+}
+
+func (l namedListener) Addr() net.Addr {
+	if named := l.of.named.Load(); named != nil {
+		return named
+	}
+	return l.Listener.Addr()
+}
+
+// Login lets the clients of tests log in with a password.
+func (k *Kafka) Login(user, password string) {
+	k.user = []kgo.Opt{kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())}
 }
 
 // FakeKafka starts a fake cluster in this process. Topics and positions survive Stop.
@@ -38,7 +69,10 @@ func FakeKafka(tb testing.TB, opts ...kfake.Opt) *Kafka {
 	dir, port := tb.TempDir(), portOf(k.Addr)
 	k.start = func(tb testing.TB) {
 		tb.Helper()
-		cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir),
+		cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			l, err := net.Listen(network, address)
+			return namedListener{l, k}, err
+		}),
 			kfake.BrokerConfigs(map[string]string{"group.initial.rebalance.delay.ms": "0"})}, opts...)...)
 		if err != nil {
 			tb.Fatal(err)
@@ -200,7 +234,13 @@ func (k *Kafka) Stop() { k.stop() }
 // Client returns a client of the cluster, closed at the end of the test.
 func (k *Kafka) Client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
 	tb.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(k.Addr), kgo.DisableClientMetrics(), kgo.MetadataMinAge(100 * time.Millisecond)}, opts...)...)
+	all := slices.Concat([]kgo.Opt{kgo.SeedBrokers(k.Addr), kgo.DisableClientMetrics(), kgo.MetadataMinAge(100 * time.Millisecond)}, k.user, opts)
+	if k.named.Load() != nil {
+		all = append(all, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, k.Addr)
+		}))
+	}
+	client, err := kgo.NewClient(all...)
 	if err != nil {
 		tb.Fatal(err)
 	}
