@@ -108,7 +108,7 @@ type example struct {
 	args  []string
 	wrote int // how often the document was written
 	cmd   *exec.Cmd
-	said  lockedBuffer
+	said  logText
 }
 
 // write writes the document, each time with another annotation, which the program reloads.
@@ -256,7 +256,7 @@ func freeAddr(tb testing.TB) string {
 }
 
 // end returns the last of what was written.
-func (b *lockedBuffer) end() string {
+func (b *logText) end() string {
 	text := b.String()
 	return text[max(0, len(text)-4000):]
 }
