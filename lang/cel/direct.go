@@ -323,7 +323,9 @@ func (p *directPlanner) unary(function string, arg direct) direct {
 			return value.Value{}, false
 		}
 	default:
-		return nil
+		if do = p.conversion(function); do == nil {
+			return nil
+		}
 	}
 	return func(f *frame) (value.Value, bool) {
 		v, ok := arg(f)

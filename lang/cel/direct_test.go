@@ -126,7 +126,7 @@ func (a *author) expr(depth int) string {
 	case 8:
 		return "(" + sub() + " in " + sub() + ")"
 	case 9:
-		return a.one("!", "-", "size", "has") + "(" + a.one(sub(), a.leaf()+".a", "m.b") + ")"
+		return a.one("!", "-", "size", "has", "double", "int", "string") + "(" + a.one(sub(), a.leaf()+".a", "m.b") + ")"
 	case 10:
 		return "[" + sub() + ", " + sub() + "]"
 	case 11:
@@ -158,7 +158,7 @@ func (a *author) leaf() string {
 	}
 	return a.one("a", "b", "l", "n", "m", "f", "i", "s", "x", "z", "z.q", "m.a", "m.b", "m['x y']", "self", "self.a", "missing", "m.missing", "l[0]", "l[0].a", "n[0]",
 		"1", "-1", "0", "2.5", "0.0", "-0.0", "9223372036854775807", "-9223372036854775808", "3u", "'a'", "''", "'ab'", "'äö'", "true", "false", "null", "b'a'",
-		"[]", "{}", "[1, 2.0]", "['a', 'b']", "{'a': 1, 'b': 2}", "int", ".a", ".x", "type(a)", "dyn(a)", "string(i)")
+		"[]", "{}", "[1, 2.0]", "['a', 'b']", "{'a': 1, 'b': 2}", "int", ".a", ".x", "type(a)", "dyn(a)", "string(i)", "'12'", "'-3.5e2'", "double('1.5')", "string(f)")
 }
 
 // TestDirectIsInterpreted compares random expressions on many payloads.
