@@ -26,9 +26,12 @@ type Trigger struct {
 	Node node.Ref
 	Ends bool // its work comes to an end by itself
 
-	// Finite tells how far the work is; nil if the node does not say. Its methods may be
-	// called while the generation is served.
-	Finite node.Finite
+	// Finished is closed when the work has ended; nil for a node that never says so.
+	Finished <-chan struct{}
+
+	// Progress returns how far the work is, or was when the node was closed. It is nil if
+	// the node does not say. Any goroutine may call it.
+	Progress func() node.Progress
 }
 
 // Triggers returns the triggers of what the engine serves now, in spec order. Triggers
@@ -38,24 +41,20 @@ func (e *Engine) Triggers() []Trigger {
 	if g == nil {
 		return nil
 	}
-	return triggersOf(g.Program())
+	return triggersOf(g.Program(), g.Progress)
 }
 
 // TriggersOf is [Engine.Triggers] of a source before it is served: it starts nothing, and
-// the result has no Finite. The list is that of [Engine.Check].
+// the results have only Node and Ends. The list is that of [Engine.Check].
 func (e *Engine) TriggersOf(source Source) ([]Trigger, diag.List) {
 	prog, list := e.compile(source, false)
 	if prog == nil {
 		return nil, list
 	}
-	all := triggersOf(prog)
-	for i := range all {
-		all[i].Finite = nil
-	}
-	return all, list
+	return triggersOf(prog, nil), list
 }
 
-func triggersOf(prog *compile.Program) []Trigger {
+func triggersOf(prog *compile.Program, progress func(at int32) node.Progress) []Trigger {
 	linked := make([]bool, len(prog.Vertices))
 	for _, l := range prog.Links {
 		linked[l.To] = true
@@ -67,9 +66,10 @@ func triggersOf(prog *compile.Program) []Trigger {
 		if _, starts := v.Node.(node.Trigger); !ok && (!starts || linked[i]) {
 			continue
 		}
-		t := Trigger{Node: v.Ref, Finite: finite}
-		if ok {
-			t.Ends = finite.Ends()
+		t := Trigger{Node: v.Ref, Ends: ok && finite.Ends()}
+		if ok && progress != nil {
+			t.Finished = finite.Finished()
+			t.Progress = func() node.Progress { return progress(int32(i)) }
 		}
 		all = append(all, t)
 	}

@@ -118,6 +118,7 @@ type Generation struct {
 		sync.RWMutex
 		nodes    []measuredNode
 		readiers []readyNode
+		last     map[int32]node.Progress // of finite nodes, once they are closed
 	}
 
 	processes sync.Pool // of *process
@@ -478,6 +479,9 @@ func (g *Generation) Close(ctx context.Context) error {
 	g.draining.Store(true)
 	g.measured.Lock()
 	g.measured.nodes, g.measured.readiers = nil, nil
+	if g.measured.last == nil {
+		g.measured.last = g.progress()
+	}
 	g.measured.Unlock()
 	var errs []error
 	for i := len(g.undo) - 1; i >= 0; i-- {

@@ -45,10 +45,10 @@ const (
 func ExitCodes() [][]string {
 	return [][]string{
 		{"0", "success; also after SIGTERM or SIGINT, if all processes ended within the grace period"},
-		{"1", "the documents have findings, or are not formatted; a file that was named as input is not there"},
+		{"1", "the documents have findings, or are not formatted; a file that was named as input is not there; a job had an error or dead letters"},
 		{"2", "the command line, the environment or the config file cannot be used"},
 		{"3", "something failed: an address is in use, a file cannot be written, processes took too long to end"},
-		{"130, 143", "ended immediately by a second SIGINT or SIGTERM"},
+		{"130, 143", "ended immediately by a second SIGINT or SIGTERM; a job was ended by the first"},
 	}
 }
 

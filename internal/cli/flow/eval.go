@@ -43,7 +43,9 @@ payload for a listener is a request, which goes on as if a client had sent it. A
 other nodes really run, so nodes that write still write.
 
 NODE may be left out if the workflow has one listener. For an error response call names
-the node where the error began, and exits with 1.`
+the node where the error began, and exits with 1. Call is for trying a workflow out;
+"uniflow run" is for work: it has no time limit, prints an answer in pieces as it comes,
+and runs the sources of a workflow.`
 
 const callExample = `  uniflow call examples/ping.yaml --input '{"method": "GET", "path": "/ping"}'
   uniflow call examples/orders.yaml price --input '{"body": {"item": "tea", "count": 2}}'
@@ -55,8 +57,12 @@ type payloadFlag struct {
 	timeout time.Duration
 }
 
-func (p *payloadFlag) addFlags(flags *pflag.FlagSet) {
+func (p *payloadFlag) addInput(flags *pflag.FlagSet) {
 	flags.StringVarP(&p.input, "input", "i", "null", "the payload as `JSON`; @FILE reads a file, and \"-\" standard input")
+}
+
+func (p *payloadFlag) addFlags(flags *pflag.FlagSet) {
+	p.addInput(flags)
 	flags.DurationVar(&p.timeout, "timeout", 10*time.Second, "stop with an error after `DURATION`; 0 for no limit")
 }
 
@@ -221,7 +227,7 @@ func callCommand(a commands) *cobra.Command {
 			ctx, cancel = context.WithTimeout(ctx, p.timeout)
 			defer cancel()
 		}
-		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in)
+		return a.call(ctx, cmd.CommandPath(), r, s, args[1:], in, a.printValue)
 	}
 	return cmd
 }
@@ -246,8 +252,8 @@ func completeCall(cmd *cobra.Command, args []string, word string) (names []strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// call sends the payload to the named node, or to the only trigger.
-func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value) (err error) {
+// call sends the payload to the named node, or to the only trigger, and prints the answer.
+func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value, print func(value.Value) error) (err error) {
 	src, list, err := r.read()
 	if err != nil {
 		return err
@@ -291,7 +297,7 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 		a.Talk("no response: the node did not answer\n")
 		return nil
 	}
-	return a.printValue(out)
+	return print(out)
 }
 
 // passive returns a kind whose nodes start nothing on their own: a trigger passes its

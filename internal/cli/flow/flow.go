@@ -1,8 +1,8 @@
 // Package flow has the commands about workflows: to write, check, format, try and
 // serve them, and to look up kinds and codes.
 //
-// Read [Commands] first, then sources.go (what a run reads), and serve.go with
-// watch.go (a program that serves until a signal ends it).
+// Read [Commands] first, then sources.go (what a run reads), serve.go with watch.go (a
+// program that serves until a signal ends it), and run.go (one that ends with its work).
 //
 // The package must not know how workflows are compiled or run.
 package flow
@@ -22,7 +22,7 @@ type commands struct{ *app.App }
 func Commands(shared *app.App) []*cobra.Command {
 	a := commands{shared}
 	return []*cobra.Command{
-		initCommand(a), startCommand(a), checkCommand(a), callCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
+		initCommand(a), startCommand(a), runCommand(a), checkCommand(a), callCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
 		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a), workerCommand(a),
 	}
 }

@@ -45,13 +45,19 @@ func serve(t *testing.T, args ...string) *served {
 // serveKinds is serve with more kinds than those of package std.
 func serveKinds(t *testing.T, kinds []*node.Def, args ...string) *served {
 	t.Helper()
+	return launch(t, kinds, append([]string{"start"}, args...)...)
+}
+
+// launch runs a command line that a signal may end.
+func launch(t *testing.T, kinds []*node.Def, args ...string) *served {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &served{t: t, signals: make(chan os.Signal, 8), cancel: cancel, code: make(chan int, 1)}
 	s.mu.more = make(chan struct{})
 	m := apptest.Machine(s, s, nil)
 	m.Kinds = kinds
 	m.Signals = func(...os.Signal) (<-chan os.Signal, func()) { return s.signals, func() {} }
-	go func() { s.code <- app.Main(ctx, append([]string{"start"}, args...), m, root) }()
+	go func() { s.code <- app.Main(ctx, args, m, root) }()
 	return s
 }
 

@@ -1,0 +1,371 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/internal/ground/show"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const runLong = `Run does the work of a workflow and ends.
+
+With NODE, or if there is a node named main, it starts one process there with the
+payload of --input, and prints the answer as a line of JSON. An answer that comes in
+pieces is printed as it comes, a line each. No trigger is opened, as in "uniflow call",
+which is for trying a workflow out: it has a time limit, and takes requests.
+
+Without a NODE it runs the sources of the workflow to their end: files, queries,
+standard input. A trigger that does not end, such as a listener, is refused unless
+--for says how long to run.
+
+On a terminal, standard error shows how much is done, the rate, errors and the time
+left; --progress json writes a line of JSON each second, and none writes nothing. The
+last line is a summary.
+
+The exit code is 1 for an error, or if more messages than --allow-dead ended at the
+port error of their source. After SIGINT or SIGTERM nothing new is read, what has
+begun is finished within --grace, and the exit code is 130 or 143: the next run goes on
+where a source with a checkpoint has stopped. A second signal ends run immediately.`
+
+const runExample = `  uniflow run examples/job-csv.yaml -e DATABASE=postgres://127.0.0.1/shop
+  uniflow run flow.yaml report --input '{"month": "2026-11"}' > report.ndjson
+  uniflow run stream.yaml --for 30s --progress json`
+
+// runMain is the node that run starts a process at if none is named.
+const runMain = "main"
+
+// runOptions are the settings and flags of run.
+type runOptions struct {
+	*settings.Settings
+	payload   payloadFlag
+	limit     time.Duration // of sources; 0 for none
+	progress  string
+	allowDead int
+	given     bool // --input was given
+}
+
+func runCommand(a commands) *cobra.Command {
+	o := &runOptions{Settings: settings.New()}
+	cmd := &cobra.Command{
+		Use:     "run FILE... [NODE]",
+		Short:   "Run a job to its end",
+		Long:    runLong,
+		Example: runExample,
+
+		ValidArgsFunction: completeRun,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return app.Usagef(cmd.CommandPath(), "write run FILE, or run FILE NODE --input JSON", "run takes files, and maybe the name of a node, got nothing")
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	o.payload.addInput(flags)
+	flags.DurationVar(&o.limit, "for", 0, "run the sources for at most `DURATION`, also those that do not end")
+	flags.StringVar(&o.progress, "progress", progressAuto, "show `HOW` far the sources are: auto, none or json")
+	app.CompleteFlag(cmd, "progress", progressForms)
+	flags.IntVar(&o.allowDead, "allow-dead", 0, "exit with 0 if up to `N` messages ended at the port error of their source")
+	o.AddFlags(cmd, settings.FromSpecs, settings.FromValues, settings.Environment, settings.Namespace, "language", "grace", "debug", "log-format")
+	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		files, name := splitRun(args)
+		o.given = flags.Changed("input")
+		if err := o.Resolve(a.App, cmd, files...); err != nil {
+			return err
+		}
+		return a.run(cmd.Context(), cmd.CommandPath(), o, name)
+	}
+	return cmd
+}
+
+// splitRun tells the name of a node from files: it is the last of several arguments if it
+// does not look like a path, and there is no such file.
+func splitRun(args []string) (files, name []string) {
+	last := args[len(args)-1]
+	_, err := os.Stat(last)
+	if len(args) < 2 || err == nil || last == app.StdinPath || filepath.Base(last) != last || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(last)) {
+		return args, nil
+	}
+	return args[:len(args)-1], args[len(args)-1:]
+}
+
+// completeRun completes files, and after the first one the names of nodes as well.
+func completeRun(cmd *cobra.Command, args []string, word string) (names []string, directive cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return completeDocuments(cmd, args, word)
+	}
+	names, _ = completeCall(cmd, args[:1], word)
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// run starts a process at a node, or runs the sources.
+func (a commands) run(ctx context.Context, command string, o *runOptions, name []string) error {
+	if err := app.OneOf(command, "progress", o.progress, progressForms); err != nil {
+		return err
+	}
+	if err := app.OneOf(command, "log-format", o.LogFormat, app.LogFormats()); err != nil {
+		return err
+	}
+	for flag, d := range map[string]time.Duration{"for": o.limit, "grace": o.Grace} {
+		if err := app.NotNegative(command, flag, d); err != nil {
+			return err
+		}
+	}
+	if o.allowDead < 0 {
+		return app.Usagef(command, "", "--allow-dead must not be negative, got %d", o.allowDead)
+	}
+	if err := checkLanguage(command, o.Language); err != nil {
+		return err
+	}
+	r, err := newReading(command, o.Settings, a.App)
+	if err != nil {
+		return err
+	}
+	if len(name) == 0 && r.hasMain(o.Namespace) {
+		name = []string{runMain}
+	}
+	if len(name) == 0 {
+		if o.given {
+			return app.Usagef(command, "write run FILE NODE --input JSON, or name a node main", "--input is for a node, and none is named")
+		}
+		return a.job(ctx, command, o, r)
+	}
+	if o.limit > 0 {
+		return app.Usagef(command, "leave out --for, or the node", "--for is for sources, and node %q is named", name[0])
+	}
+	in, err := o.payload.read(command, a.Stdin)
+	if err != nil {
+		return err
+	}
+	return a.Interruptible(ctx, func(ctx context.Context) error {
+		return a.call(node.WithParts(ctx, &printer{a: a}), command, r, o.Settings, name, in, a.printLine)
+	})
+}
+
+// hasMain reports whether the documents have a node main. What is wrong with them is
+// reported later.
+func (r *reading) hasMain(namespace string) bool {
+	src, _, err := r.read()
+	if err != nil {
+		return false
+	}
+	for _, doc := range src.specs {
+		nodes, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace})
+		if slices.ContainsFunc(nodes, func(n *spec.Node) bool { return n.Name == runMain && n.Namespace == namespace }) {
+			return true
+		}
+	}
+	return false
+}
+
+// printLine writes a payload as a line of JSON.
+func (a commands) printLine(v value.Value) error {
+	data, err := v.AppendJSON(nil)
+	if err != nil {
+		return &app.ExitError{Code: app.ExitFindings, Err: fmt.Errorf("the result is not JSON: %w", err)}
+	}
+	return a.Print(string(data) + "\n")
+}
+
+// A printer prints the parts of an answer. Any goroutine may call it.
+type printer struct {
+	a  commands
+	mu sync.Mutex
+}
+
+// Part implements [node.Parts].
+func (p *printer) Part(_ context.Context, v value.Value) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.a.printLine(v)
+}
+
+// A job is a run of sources.
+type job struct {
+	commands
+	opts    *runOptions
+	engine  *uniflow.Engine
+	show    *jobProgress
+	endless bool              // a trigger does not end
+	left    []uniflow.Trigger // that have not ended yet
+}
+
+// job runs the sources of the documents.
+func (a commands) job(ctx context.Context, command string, o *runOptions, r *reading) (err error) {
+	src, list, err := r.read()
+	if err != nil {
+		return err
+	}
+	j := &job{commands: a, opts: o, show: a.newJobProgress(o.progress)}
+	grace := o.Grace
+	if grace == 0 {
+		grace = time.Nanosecond // 0 means the default to the engine
+	}
+	j.engine, err = uniflow.New(uniflow.Options{
+		Kinds: a.kinds(o.Language), Namespace: o.Namespace, Grace: grace, Log: j.show.logger(o.Debug, o.LogFormat),
+	})
+	if err != nil {
+		return err
+	}
+	triggers, found := j.engine.TriggersOf(src.source())
+	list.Append(found)
+	list.Sort()
+	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+		return errors.Join(err, j.engine.Shutdown(ctx))
+	}
+	if list.HasErrors() {
+		return errors.Join(app.ErrFindings(), j.engine.Shutdown(ctx))
+	}
+	if err := j.refuse(command, triggers); err != nil {
+		return errors.Join(err, j.engine.Shutdown(ctx))
+	}
+	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return j.run(ctx, src, signals)
+}
+
+// refuse returns why the triggers are not those of a job.
+func (j *job) refuse(command string, triggers []uniflow.Trigger) error {
+	if len(triggers) == 0 {
+		return app.Usagef(command, "name a node: run FILE NODE --input JSON; or add a source, such as file_source", "nothing to run: the documents have neither a source nor a node main")
+	}
+	for _, t := range triggers {
+		if t.Ends {
+			continue
+		}
+		if j.opts.limit == 0 {
+			return app.Usagef(command, "say for how long with --for DURATION, serve it with uniflow start, or name a node to run",
+				"%s: node %q: a %s does not end by itself", t.Node.Pos, t.Node, t.Node.Kind)
+		}
+		j.endless = true
+	}
+	return nil
+}
+
+// run serves until the sources have ended, the time is over, or a signal comes.
+func (j *job) run(ctx context.Context, src *sources, signals <-chan os.Signal) error {
+	applying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	applied := make(chan error, 1)
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		list, err := j.engine.Apply(applying, src.source())
+		applied <- errors.Join(list.Err(), err)
+	})
+	var sig os.Signal
+	select {
+	case err := <-applied:
+		if err != nil {
+			return errors.Join(err, j.engine.Shutdown(ctx))
+		}
+	case sig = <-signals:
+		cancel()
+		<-applied // nodes that open obey their context
+		return j.ended(ctx, sig, signals, nil)
+	}
+	worker.Wait()
+	triggers := j.engine.Triggers()
+	j.left = slices.DeleteFunc(slices.Clone(triggers), func(t uniflow.Trigger) bool { return !t.Ends })
+	j.show.begin(triggers)
+	var over <-chan time.Time
+	if j.opts.limit > 0 {
+		over = time.After(j.opts.limit)
+	}
+	tick := time.NewTicker(progressPace)
+	defer tick.Stop()
+	for sig == nil && (j.endless || len(j.left) > 0) {
+		select {
+		case <-j.next():
+			j.left = j.left[1:]
+		case <-tick.C:
+			j.show.tick()
+			j.left = slices.DeleteFunc(j.left, func(t uniflow.Trigger) bool { return t.Progress().Err != nil })
+		case <-over:
+			j.left, j.endless = nil, false
+		case sig = <-signals:
+		case <-ctx.Done():
+			sig = syscall.SIGTERM
+		}
+	}
+	return j.ended(context.WithoutCancel(ctx), sig, signals, triggers)
+}
+
+// next is closed when the first of the sources that are left has ended; nil without one.
+func (j *job) next() <-chan struct{} {
+	if len(j.left) == 0 {
+		return nil
+	}
+	return j.left[0].Finished
+}
+
+// ended drains the engine and says how the job went. sig is the signal that has ended it,
+// or nil.
+func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal, triggers []uniflow.Trigger) error {
+	done := make(chan error, 1)
+	var worker sync.WaitGroup
+	worker.Go(func() { done <- j.engine.Shutdown(ctx) })
+	if sig != nil {
+		j.Deadline = time.Now().Add(j.opts.Grace + gone)
+		j.show.note("ending: what has begun is finished; a second %s ends it immediately", sig)
+	}
+	for {
+		select {
+		case err := <-done:
+			worker.Wait()
+			j.show.summary()
+			if err != nil {
+				return err
+			}
+			return j.outcome(sig, triggers)
+		case more := <-signals:
+			if sig != nil {
+				j.Deadline = time.Now()
+				return &app.ExitError{Code: app.SignalCode(more), Err: errors.New("ended immediately")}
+			}
+			sig = more
+		}
+	}
+}
+
+// outcome returns the error whose exit code is that of the job.
+func (j *job) outcome(sig os.Signal, triggers []uniflow.Trigger) error {
+	var errs []error
+	if sig != nil {
+		errs = append(errs, &app.ExitError{Code: app.SignalCode(sig), Err: fmt.Errorf("ended early (%s)", sig)})
+	}
+	dead := uint64(0)
+	for _, t := range triggers {
+		if t.Progress == nil {
+			continue
+		}
+		p := t.Progress()
+		dead += p.DeadLetters
+		if p.Err != nil {
+			errs = append(errs, &app.ExitError{Code: app.ExitFindings, Err: p.Err})
+		}
+	}
+	if dead > uint64(j.opts.allowDead) {
+		errs = append(errs, &app.ExitError{
+			Code: app.ExitFindings, Err: fmt.Errorf("%s ended at the port error of their source", show.Count(int64(dead), "message")),
+			Hint: fmt.Sprintf("--allow-dead %d accepts them", dead),
+		})
+	}
+	return errors.Join(errs...)
+}
