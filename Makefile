@@ -7,7 +7,7 @@ LIBS    := internal/ground internal/trailtest lock batch trail
 PEERS   := test/otlp test/oracle test/brokers bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -17,6 +17,9 @@ run: build ## build, and serve examples/ping.yaml on port 8000
 
 build: ## the binary, at dist/uniflow
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/uniflow ./cmd/uniflow
+
+size: ## what the program consists of, package by package; fails above the limits of its size, memory and start
+	$(GO) test ./test/footprint -count=1 -v -args -packages
 
 needs:
 	@test/needs
