@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/invariant"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -51,14 +52,49 @@ func (r *burst) Settle(context.Context, stream.Settled) error { return nil }
 func (r *burst) Fields(*stream.Message, *value.MapBuilder)    {}
 func (r *burst) Close(context.Context) error                  { return nil }
 
-// BenchmarkSource is one message from the reader through a process of one node to its
-// acknowledgement, and the same by hand: a channel, and as many goroutines as processors
-// that decode and call a function.
-func BenchmarkSource(b *testing.B) {
+// benchmarkSource reads n messages in one run.
+func benchmarkSource(b testing.TB, n int, traits stream.Traits, fields string) {
+	reader := &burst{left: n, bodies: bodies()}
+	source := stream.Source{
+		Kind: "burst", Summary: "Reads.", Example: "kind: burst\n", Traits: traits, Config: schema.Fields(),
+		Open: func(*node.Init) (stream.Reader, error) { return reader, nil },
+	}.Def(stream.Options{Languages: builtin.Languages(), Language: "cel"})
+	var finite node.Finite
+	made := source.New
+	source.New = func(init *node.Init) (node.Node, error) {
+		n, err := made(init)
+		if err == nil {
+			finite = n.(node.Finite)
+		}
+		return n, err
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), source)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := "- {kind: burst, name: s, max_in_flight: 1024, " + fields + ", ports: {out: [{name: n}]}}\n- {kind: nop, name: n}\n"
+	if list, err := engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "b.yaml", Data: []byte(text)}}}); err != nil || list.HasErrors() {
+		b.Fatal(list, err)
+	}
+	<-finite.Finished()
+	if err := engine.Shutdown(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func bodies() [][]byte {
 	bodies := make([][]byte, 16)
 	for i := range bodies {
 		bodies[i] = body(i)
 	}
+	return bodies
+}
+
+// BenchmarkSource is one message from the reader through a process of one node to its
+// acknowledgement, and the same by hand: a channel, and as many goroutines as processors
+// that decode and call a function.
+func BenchmarkSource(b *testing.B) {
+	bodies := bodies()
 	for _, positions := range []bool{false, true} {
 		for _, fields := range []string{"order: none", "order: key, key: self.body.customer", "order: key", "order: total", "order: none, batch: {count: 100, linger: 0}", "order: none, decode: raw"} {
 			name := strings.NewReplacer(": ", "=", ", ", " ", "{", "", "}", "").Replace(fields)
@@ -67,34 +103,7 @@ func BenchmarkSource(b *testing.B) {
 			}
 			b.Run(name, func(b *testing.B) {
 				b.ReportAllocs()
-				reader := &burst{left: b.N, bodies: bodies}
-				source := stream.Source{
-					Kind: "burst", Summary: "Reads.", Example: "kind: burst\n", Traits: stream.Traits{Positions: positions}, Config: schema.Fields(),
-					Open: func(*node.Init) (stream.Reader, error) { return reader, nil },
-				}.Def(stream.Options{Languages: builtin.Languages(), Language: "cel"})
-				var finite node.Finite
-				made := source.New
-				source.New = func(init *node.Init) (node.Node, error) {
-					n, err := made(init)
-					if err == nil {
-						finite = n.(node.Finite)
-					}
-					return n, err
-				}
-				engine, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), source)})
-				if err != nil {
-					b.Fatal(err)
-				}
-				text := "- {kind: burst, name: s, max_in_flight: 1024, " + fields + ", ports: {out: [{name: n}]}}\n- {kind: nop, name: n}\n"
-				b.ResetTimer()
-				if list, err := engine.Apply(b.Context(), uniflow.Source{Documents: []spec.Document{{File: "b.yaml", Data: []byte(text)}}}); err != nil || list.HasErrors() {
-					b.Fatal(list, err)
-				}
-				<-finite.Finished()
-				b.StopTimer()
-				if err := engine.Shutdown(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				benchmarkSource(b, b.N, stream.Traits{Positions: positions}, fields)
 			})
 		}
 	}
@@ -118,4 +127,20 @@ func BenchmarkSource(b *testing.B) {
 		close(messages)
 		workers.Wait()
 	})
+}
+
+// TestSourceAllocs is the budget of a message that is not decoded: what its payload is
+// made of, and the map.
+func TestSourceAllocs(t *testing.T) {
+	if invariant.Race || invariant.Enabled {
+		return // the detector and the checks allocate, too
+	}
+	const n = 20_000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	benchmarkSource(t, n, stream.Traits{}, "order: key, decode: raw")
+	runtime.ReadMemStats(&after)
+	if got := float64(after.Mallocs-before.Mallocs) / n; got > 2.5 { // those of an engine included
+		t.Errorf("got %.2f allocations for a message, want 2", got)
+	}
 }
