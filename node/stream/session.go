@@ -264,6 +264,8 @@ func (s *session) connect(ctx context.Context) error {
 			return &RefusedError{"checkpoint.file", err}
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, longestConnect)
+	defer cancel()
 	if err := s.guard("Connect", func() error { return s.reader.Connect(ctx, host{s}) }); err != nil {
 		return err
 	}
@@ -277,6 +279,10 @@ func (s *session) connect(ctx context.Context) error {
 	s.settle.Broadcast()
 	return nil
 }
+
+// longestConnect is how long one attempt to connect may take, or a network that swallows
+// packets would hold it long after it works again.
+const longestConnect = 10 * time.Second
 
 // readOn reads until an error. It reports whether there were messages.
 func (s *session) readOn() (got bool, err error) {

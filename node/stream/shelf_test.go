@@ -38,6 +38,7 @@ type shelf struct {
 		marks     []stream.Mark
 		outcomes  []stream.Outcome
 		closes    int
+		host      stream.Host
 	}
 }
 
@@ -124,8 +125,7 @@ func (s *shelf) source(o stream.Options) *node.Def {
 
 type shelfReader struct {
 	*shelf
-	host stream.Host
-	up   bool
+	up bool
 }
 
 func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
@@ -139,7 +139,7 @@ func (r *shelfReader) Connect(_ context.Context, h stream.Host) error {
 	s.mu.connected++
 	s.mu.most = max(s.mu.most, s.mu.connected)
 	s.mu.cut = false
-	r.host, r.up = h, true
+	s.mu.host, r.up = h, true
 	if s.traits.Positions {
 		for lane := range s.mu.lanes {
 			s.mu.read[lane] = s.mu.committed[lane]

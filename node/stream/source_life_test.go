@@ -388,3 +388,56 @@ type badTrigger struct{}
 
 func (badTrigger) Receive(node.Process, node.Packet) node.Result { return node.None() }
 func (badTrigger) Serve(node.Starter) error                      { return errors.New("no") }
+
+// TestReleasedLanes lets go of a lane while one of its messages runs and others wait.
+func TestReleasedLanes(t *testing.T) {
+	s := newShelf(stream.Traits{Lanes: true, Positions: true, Order: stream.OrderKey})
+	s.numbers(0, 0, 5)
+	s.numbers(1, 10, 1)
+	began, release := make(chan string, 10), make(chan struct{})
+	r := start(t, s, source(""), func(_ context.Context, _ string, v value.Value) error {
+		body, _ := v.Get("body")
+		began <- body.String()
+		if n, _ := body.AsInt(); n < 10 {
+			<-release
+		}
+		return nil
+	})
+	for range 2 {
+		<-began
+	}
+	r.until("the other lane to be committed", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mu.committed[1] == 1
+	})
+	s.mu.Lock()
+	host := s.mu.host
+	s.mu.Unlock()
+	held := 0
+	host.InFlight(func(*stream.Message) { held++ })
+	if held != 5 {
+		t.Errorf("%d messages are held, want 5", held)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if marks := host.Release(ended, []int32{1, 7}); len(marks) != 1 || marks[0].Offset != 1 {
+		t.Errorf("got marks %v", marks)
+	}
+	marks := make(chan []stream.Mark)
+	go func() { marks <- host.Release(context.Background(), []int32{0}) }()
+	r.until("what has not begun to be forgotten", func() bool {
+		held = 0
+		host.InFlight(func(*stream.Message) { held++ })
+		return held == 1
+	})
+	close(release)
+	if got := <-marks; len(got) != 1 || got[0].Offset != 1 {
+		t.Errorf("got marks %v, want the one message that ran", got)
+	}
+	held = 0
+	host.InFlight(func(*stream.Message) { held++ })
+	if held != 0 || len(began) != 0 {
+		t.Errorf("%d messages are held, %d began", held, len(began))
+	}
+}

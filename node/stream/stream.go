@@ -51,7 +51,9 @@ type Source struct {
 // Traits are what a system can do. They decide which common fields a source has.
 type Traits struct {
 	// Redelivers says that the system delivers a message again that is given back.
-	// Otherwise, and wherever messages have an order, attempts are repeated here.
+	// Otherwise, and wherever messages have an order, attempts are repeated here. A
+	// source that neither redelivers nor has Positions goes on with all that it has
+	// read until the grace of a shutdown is over, as nothing would bring it back.
 	Redelivers bool
 
 	// Lanes says that messages come in several sequences (partitions, files,
@@ -103,9 +105,14 @@ type Message struct {
 	Key    string    // for the field key of the payload; may be empty
 	Time   time.Time // of the message, as the system has it; may be zero
 	Lane   int32
-	Offset int64 // within the lane, growing; 0 without lanes
 
-	// Attempt is how often the system has delivered the message before: 0 at first.
+	// Offset is where the message is in its lane, growing from 1, with [Traits.Lanes]
+	// or [Traits.Positions]. One that comes again while it is held, or settled and not
+	// committed, has the same: it does not begin a second time.
+	Offset int64
+
+	// Attempt is how often the system has delivered the message before: 0 at first. A
+	// system that redelivers must count: the field retry.threshold is compared with it.
 	Attempt int
 
 	// Token is what the reader needs to settle the message, and to make the fields of
@@ -127,7 +134,8 @@ type Room struct {
 type Reader interface {
 	// Connect connects. A [*RefusedError] is a reason that will not go away by itself;
 	// at the start of a workflow it is reported at the spec. After any other error,
-	// Connect is called again after a back-off.
+	// Connect is called again after a back-off. ctx is for the call alone, and ends
+	// with it.
 	Connect(ctx context.Context, h Host) error
 
 	// Read waits for the first message, and returns those that are there, as far as
@@ -135,7 +143,9 @@ type Reader interface {
 	// says that the connection is gone. Another error ends the source as failed.
 	Read(ctx context.Context, room Room) ([]Message, error)
 
-	// Settle tells the system which messages are done. An error other than ErrLost is
+	// Settle tells the system which messages are done. A Token may be of an earlier
+	// connection: what means nothing any more is left out. s.Outcomes is used again
+	// after the call; a Message may be kept. An error other than ErrLost is
 	// logged; the messages count as not settled and may come again.
 	Settle(ctx context.Context, s Settled) error
 
@@ -233,8 +243,9 @@ type Sized interface {
 }
 
 // A Replier passes the answer of a process on, for a message with an address for it.
-// Reply is called before the message is settled; an answer of kind error is an attempt
-// that is not repeated. An error is logged.
+// Reply is called once for a message, before it is settled: with a good answer, or with
+// the error after which it is not tried again, and which goes to the port error
+// nevertheless. It should not wait for the system. An error is logged.
 type Replier interface {
 	Reply(ctx context.Context, m *Message, resp node.Response) error
 }
