@@ -1,7 +1,23 @@
 package main
 
-// ofStreams are safeguards of sources and sinks. Mistakes of connectors are in the tests of
+// ofStreams are safeguards of sources. Mistakes of connectors are in the tests of
 // node/stream/streamtest.
 func ofStreams() []mutation {
-	return []mutation{}
+	const in = "node/stream/streamtest"
+	return []mutation{
+		{name: "an error does not acknowledge", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/2_errors",
+			cuts: []cut{{"	if !t.resp.IsError() {\n		t.verdict = verdictGood\n", "	if true {\n		t.verdict = verdictGood\n"}}},
+		{name: "marked when it was answered", file: "nodes/streams/dedupe.go", in: in, test: "TestDedupe/source/2_errors",
+			cuts: []cut{{"	return node.SendThen(0, payload, func(", "	n.land(a, true)\n	return node.SendThen(0, payload, func("}}},
+		{name: "a key waits for retries", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/3_order",
+			cuts: []cut{{"	s.later(t)\n}\n\n// givesBack", "	for _, m := range t.messages {\n		s.mu.order.release(m)\n	}\n	s.later(t)\n}\n\n// givesBack"}}},
+		{name: "equal settings share a reader", file: "node/stream/seat.go", in: in, test: "TestLog/source/6_reloads",
+			cuts: []cut{{"!old.settings.equal(n.settings)", "true"}}},
+		{name: "a position stops at a gap", file: "node/stream/lane.go", in: in, test: "TestLog/source/8_kill",
+			cuts: []cut{{"	for l.ring.n > 0 && l.ring.at(0).settled {", "	for l.ring.n > 0 && (settled || l.ring.at(0).settled) {"}}},
+		{name: "halves of a batch", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/9_poison",
+			cuts: []cut{{"		half := n / 2\n", "		half := 1\n"}}},
+		{name: "a piece is not a dead letter", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/9_poison",
+			cuts: []cut{{"t.failed, t.letter, t.err = 0, false, nil", "t.failed = 0"}}},
+	}
 }

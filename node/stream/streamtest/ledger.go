@@ -52,12 +52,9 @@ type ledger struct {
 		of       map[int]*fate
 		last     map[string]int
 		running  map[string]int
-		inFlight int
-		most     int
+		tally    tally
 		bytes    int
-		mostByte int
 		runs     []int // their sizes
-		strange  int   // runs of what the kit has not produced
 		problems []string
 	}
 }
@@ -132,7 +129,7 @@ func (l *ledger) work(payload value.Value) node.Result {
 		m, ok := l.read(p)
 		if !ok {
 			l.mu.Lock()
-			l.mu.strange++
+			l.mu.tally.strange++
 			l.mu.Unlock()
 			return node.None()
 		}
@@ -169,9 +166,11 @@ func (l *ledger) begin(run []took) {
 	l.mu.runs = append(l.mu.runs, len(run))
 	for _, m := range run {
 		f := l.fateLocked(m.id)
-		f.begun++
+		if f.begun++; f.begun == 1 {
+			l.mu.tally.begun++
+		}
 		f.attempts = append(f.attempts, m.attempt)
-		l.mu.inFlight++
+		l.mu.tally.inFlight++
 		l.mu.bytes += m.size
 		if !l.ordered {
 			continue
@@ -185,8 +184,9 @@ func (l *ledger) begin(run []took) {
 		}
 		l.mu.last[m.key] = max(l.mu.last[m.key], m.seq)
 	}
-	l.mu.most = max(l.mu.most, l.mu.inFlight)
-	l.mu.mostByte = max(l.mu.mostByte, l.mu.bytes)
+	t := &l.mu.tally
+	t.runs = len(l.mu.runs)
+	t.most, t.mostBytes = max(t.most, t.inFlight), max(t.mostBytes, l.mu.bytes)
 }
 
 func (l *ledger) end(run []took, v verdict) node.Result {
@@ -197,15 +197,20 @@ func (l *ledger) end(run []took, v verdict) node.Result {
 	l.mu.Lock()
 	for _, m := range run {
 		f := l.fateLocked(m.id)
-		l.mu.inFlight--
+		l.mu.tally.inFlight--
 		l.mu.bytes -= m.size
 		if l.ordered {
 			l.mu.running[m.key]--
 		}
-		if ok {
-			f.done++
-		} else {
+		switch {
+		case !ok:
 			f.failed++
+		case f.done > 0:
+			f.done++
+			l.mu.tally.twice++
+		default:
+			f.done++
+			l.mu.tally.done++
 		}
 	}
 	l.mu.Unlock()
@@ -238,7 +243,7 @@ func (l *ledger) dead(payload value.Value) node.Result {
 		if _, has := e.Data.Get("body"); !has {
 			l.problemLocked("%v: %v", errNoMessage, e)
 		}
-		l.mu.strange++
+		l.mu.tally.strange++
 		return node.None()
 	}
 	l.mu.Lock()
@@ -250,7 +255,9 @@ func (l *ledger) dead(payload value.Value) node.Result {
 			return node.Fail(err)
 		}
 	}
-	f.dead++
+	if f.dead++; f.dead == 1 {
+		l.mu.tally.dead++
+	}
 	return node.None()
 }
 
@@ -297,18 +304,5 @@ type tally struct {
 func (l *ledger) tally() tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := tally{runs: len(l.mu.runs), strange: l.mu.strange, inFlight: l.mu.inFlight, most: l.mu.most, mostBytes: l.mu.mostByte}
-	for _, f := range l.mu.of {
-		if f.begun > 0 {
-			t.begun++
-		}
-		if f.done > 0 {
-			t.done++
-			t.twice += f.done - 1
-		}
-		if f.dead > 0 {
-			t.dead++
-		}
-	}
-	return t
+	return l.mu.tally
 }

@@ -160,11 +160,16 @@ func (r *rig) source(common fields) string {
 		"retry": fields{"threshold": 1000, "backoff": fields{"initial": "1ms", "max": "20ms"}},
 	})
 	r.merge(node, common)
-	node["ports"] = fields{
-		"out":   []fields{{"name": "work", "port": "in"}},
-		"error": []fields{{"name": "dead", "port": "in"}},
+	work := []fields{{"name": "work", "port": "in"}}
+	node["ports"] = fields{"out": work, "error": []fields{{"name": "dead", "port": "in"}}}
+	nodes := []fields{node, {"kind": "streamtest_work", "name": "work"}, {"kind": "streamtest_dead", "name": "dead"}}
+	if r.subject.Via != nil {
+		via := maps.Clone(r.subject.Via)
+		via["name"], via["ports"] = "via", fields{"out": work}
+		node["ports"].(fields)["out"] = []fields{{"name": "via", "port": "in"}}
+		nodes = append(nodes, via)
 	}
-	return document(node, fields{"kind": "streamtest_work", "name": "work"}, fields{"kind": "streamtest_dead", "name": "dead"})
+	return document(nodes...)
 }
 
 // sink returns a document likewise.

@@ -7,6 +7,9 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 )
 
+// backlog is how many messages produceUntil is ahead at most.
+const backlog = 2000
+
 // produceUntil produces on a goroutine of its own, until end is called, which returns when
 // that has ended.
 func (r *rig) produceUntil() (end func()) {
@@ -20,7 +23,9 @@ func (r *rig) produceUntil() (end func()) {
 			case <-stop:
 				return
 			case <-tick.C:
-				r.produce(20, 20, 100)
+				if r.made()-r.ledger.tally().done < backlog {
+					r.produce(20, 20, 100)
+				}
 			}
 		}
 	})

@@ -46,6 +46,10 @@ type Subject struct {
 	// what the kit has produced; self.body.key by default.
 	Key string
 
+	// Via is the kind and the fields of a node between the source and the work of the
+	// row, with a port out; nil links them directly.
+	Via map[string]any
+
 	// Largest is the size of the largest body that the system takes, in bytes; 8 MiB by
 	// default.
 	Largest int

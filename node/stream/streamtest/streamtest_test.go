@@ -10,6 +10,7 @@ import (
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest/reference"
+	"github.com/uniflow-labs/uniflow/nodes/streams"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -97,6 +98,19 @@ func sinkOf(s stream.Sink) streamtest.Subject {
 func TestQueue(t *testing.T) { streamtest.Run(t, queue()) }
 func TestLog(t *testing.T)   { streamtest.Run(t, log()) }
 func TestSink(t *testing.T)  { streamtest.Run(t, sink()) }
+
+// TestDedupe shows that a node dedupe voids no guarantee: what fails after it comes again.
+func TestDedupe(t *testing.T) {
+	s := queue()
+	s.Kinds = append(s.Kinds, streams.Defs(options())...)
+	s.Via = map[string]any{"kind": "dedupe"}
+	s.Without = make(map[streamtest.Row]string)
+	for _, row := range []streamtest.Row{streamtest.Backlog, streamtest.Slow, streamtest.BlackHole, streamtest.Poison, streamtest.Bodies, streamtest.Password} {
+		s.Without[row] = "TestQueue has it: dedupe makes no difference."
+	}
+	s.Without[streamtest.Kill] = "The marks are in memory."
+	streamtest.Run(t, s)
+}
 
 func TestTable(t *testing.T) {
 	lossy := streamtest.Subject{Source: true, Without: map[streamtest.Row]string{

@@ -38,7 +38,8 @@ func (in *intake) connect(ctx context.Context, mode int) error {
 func (in *intake) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	c := in.client.Load()
 	more := frame{Op: opCredit, Number: min(int64(room.Messages), ahead) - in.messages, Size: room.Bytes - in.bytes}
-	if more.Number > 0 || more.Size > 0 {
+	// Not for a few: each time is a frame, and an answer of as few messages.
+	if in.messages == 0 || more.Number >= int64(room.Messages)/4 || in.bytes <= 0 {
 		more.Number, more.Size = max(more.Number, 0), max(more.Size, 0)
 		if err := c.send(more); err != nil {
 			return nil, err
