@@ -37,11 +37,11 @@ func (r *rig) produceUntil() (end func()) {
 	return end
 }
 
-// progress waits until more messages than before are answered.
+// progress waits until more messages than before are answered, or all.
 func (r *rig) progress(what string, within time.Duration) {
 	r.Helper()
 	before := r.ledger.tally().done
-	r.until(what, within, func() bool { return r.ledger.tally().done > before })
+	r.until(what, within, func() bool { done := r.ledger.tally().done; return done > before || done == r.made() })
 }
 
 // sourceResets: connections break at any byte, of messages and of acknowledgements.
