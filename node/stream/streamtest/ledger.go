@@ -50,7 +50,7 @@ type ledger struct {
 	mu struct {
 		sync.Mutex
 		of       map[int]*fate
-		last     map[string]int
+		last     map[string]int // the highest number of each key that is settled
 		running  map[string]int
 		tally    tally
 		bytes    int
@@ -164,6 +164,13 @@ func (l *ledger) begin(run []took) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.runs = append(l.mu.runs, len(run))
+	if l.ordered { // a batch may have several messages of a key
+		for _, m := range run {
+			if l.mu.running[m.key] > 0 {
+				l.problemLocked("message %d of key %s began while another of it was under way", m.id, m.key)
+			}
+		}
+	}
 	for _, m := range run {
 		f := l.fateLocked(m.id)
 		if f.begun++; f.begun == 1 {
@@ -175,14 +182,10 @@ func (l *ledger) begin(run []took) {
 		if !l.ordered {
 			continue
 		}
-		if l.mu.running[m.key] > 0 {
-			l.problemLocked("message %d of key %s began while another of it was under way", m.id, m.key)
-		}
 		l.mu.running[m.key]++
 		if last := l.mu.last[m.key]; m.seq < last {
-			l.problemLocked("message %d, number %d of key %s, came after number %d", m.id, m.seq, m.key, last)
+			l.problemLocked("message %d, number %d of key %s, came after number %d was settled", m.id, m.seq, m.key, last)
 		}
-		l.mu.last[m.key] = max(l.mu.last[m.key], m.seq)
 	}
 	t := &l.mu.tally
 	t.runs = len(l.mu.runs)
@@ -201,6 +204,9 @@ func (l *ledger) end(run []took, v verdict) node.Result {
 		l.mu.bytes -= m.size
 		if l.ordered {
 			l.mu.running[m.key]--
+		}
+		if ok {
+			l.mu.last[m.key] = max(l.mu.last[m.key], m.seq)
 		}
 		switch {
 		case !ok:
@@ -255,6 +261,7 @@ func (l *ledger) dead(payload value.Value) node.Result {
 			return node.Fail(err)
 		}
 	}
+	l.mu.last[m.key] = max(l.mu.last[m.key], m.seq)
 	if f.dead++; f.dead == 1 {
 		l.mu.tally.dead++
 	}

@@ -122,12 +122,12 @@ func sourceErrors(r *rig) {
 }
 
 // sourceOrder: of each key one message at a time, in order, while processes fail and the
-// workflow is loaded again.
+// workflow is loaded again; then the same with batches that are halved.
 func sourceOrder(r *rig) {
 	const keys = 64
 	seed := r.rnd.Uint64()
 	r.ledger.ordered = true
-	r.ledger.decide = func(run []took) verdict {
+	single := func(run []took) verdict {
 		id := run[0].id
 		switch x := chance(seed, id, r.ledger.fate(id).begun); {
 		case x < 0.1:
@@ -139,21 +139,46 @@ func sourceOrder(r *rig) {
 		}
 		return verdict{}
 	}
-	r.load(r.ordered())
-	for range scale(50, 100) {
-		r.produce(scale(3, 10)*keys, keys, 10)
-		r.load(r.ordered())
+	batches := func(run []took) verdict {
+		v := verdict{}
+		for _, m := range run {
+			if x := chance(seed, m.id, r.ledger.fate(m.id).begun); x < 0.02 || m.id%100 == 7 {
+				v.err = errOnPurpose
+			} else if x < 0.04 {
+				v.after = time.Millisecond
+			}
+		}
+		return v
 	}
-	r.allDone()
-	r.once()
-}
-
-func (r *rig) ordered() string {
 	key := r.subject.Key
 	if key == "" {
 		key = "self.body.key"
 	}
-	return r.source(fields{"order": "key", "key": key, "max_in_flight": 200})
+	common := fields{"order": "key", "key": key, "max_in_flight": 200}
+	for i, decide := range []func([]took) verdict{single, batches} {
+		if i > 0 && r.subject.Via != nil {
+			break // it need not take lists
+		}
+		r.ledger.decide = decide
+		doc := r.source(common)
+		r.load(doc)
+		for range scale(30, 100) {
+			r.produce(scale(3, 10)*keys, keys, 10)
+			r.load(doc)
+		}
+		r.until("each message is answered or dead", 2*patience, func() bool {
+			t := r.ledger.tally()
+			return t.done+t.dead == r.made()
+		})
+		r.settled()
+		r.once()
+		if t := r.ledger.tally(); t.dead > r.made()/20 {
+			r.Errorf("got %d dead letters, want about one in 100; %s", t.dead, r.state())
+		}
+		r.stop()
+		common["batch"] = fields{"count": 20, "linger": "1ms"}
+		common["retry"] = fields{"threshold": 1, "backoff": fields{"initial": "1ms", "max": "5ms"}}
+	}
 }
 
 // sourceBacklog: with a backlog, and processes that do not answer, the source stops
