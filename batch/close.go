@@ -167,6 +167,7 @@ func (p *pipeline) close(ctx context.Context) (Report, error) {
 		err = errors.Join(err, p.spool.Close())
 	}
 	p.bodies.wait(ctx)
+	p.notifying.Wait()
 	if report.Undelivered > 0 {
 		if why == nil {
 			why = errGap

@@ -167,7 +167,7 @@ func (p *Processor[T]) put(v *T, ack bool) (Ticket, <-chan struct{}, error) {
 	var t Ticket
 	if ack {
 		if c.receipt == nil {
-			c.receipt = new(receipt)
+			c.receipt = &receipt{notifying: &p.pipe.notifying}
 		}
 		t = Ticket{c.receipt, len(a.ends) - 1}
 	}

@@ -58,6 +58,8 @@ type pipeline struct {
 	cancel   context.CancelFunc
 	work     sync.WaitGroup // the dispatcher, the spool writer and the flights
 
+	notifying sync.WaitGroup // the goroutines of Ticket.Notify
+
 	closeOnce sync.Once
 	closed    Report
 	closeErr  error

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,6 +257,50 @@ func TestTickets(t *testing.T) {
 		}
 		finish(t, p)
 	})
+}
+
+// TestNotify calls a function for each event, also when the processor is closed before
+// the event is delivered.
+func TestNotify(t *testing.T) {
+	f := func(outcome batch.Outcome, want string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			r := receiver{answer: func(int, *batch.Batch, []string) batch.Outcome { return outcome }}
+			var d drops
+			p := start(t, batch.Options[int]{Send: r.send, OnDrop: d.add, Trigger: batch.Trigger{Linger: time.Second}})
+			var mu sync.Mutex
+			got := make(map[string]int)
+			var last batch.Ticket
+			for i := range 100 {
+				ticket, err := p.AddAck(t.Context(), &i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = ticket
+				ticket.Notify(batch.StateDelivered, func(err error) {
+					_ = p.Stats() // it may call the processor
+					mu.Lock()
+					defer mu.Unlock()
+					got[fmt.Sprint(err)]++
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, _ = p.Close(ctx)
+			mu.Lock()
+			if text := fmt.Sprint(got); text != want {
+				t.Errorf("got %s, want %s", text, want)
+			}
+			mu.Unlock()
+			called := false
+			last.Notify(batch.StateDelivered, func(error) { called = true })
+			if !called {
+				t.Error("the result is known, and the function was not called")
+			}
+		})
+	}
+	f(batch.Outcome{}, "map[<nil>:100]")
+	f(batch.Outcome{Verdict: batch.VerdictRetry}, "map[batch: event not delivered: returned: batch: processor is closed:100]")
 }
 
 // TestEncode covers mistakes of Encode. Such events are not sent, and others do not change.

@@ -40,10 +40,28 @@ func (t Ticket) Wait(ctx context.Context, until State) error {
 	}
 }
 
+// Notify calls f once with what Wait would return, and holds no goroutine until then. If
+// that is known, it calls f before it returns; otherwise a goroutine of the processor
+// does, which serves other events as well: f must not block. Close waits for it.
+func (t Ticket) Notify(until State, f func(error)) {
+	if err, known := t.receipt.enter(waiter{t.index, until, f}); known {
+		f(err)
+	}
+}
+
+// A waiter is a function that waits for a state of an event.
+type waiter struct {
+	index int
+	until State
+	f     func(error)
+}
+
 // A receipt is shared by the tickets of one chunk.
 type receipt struct {
-	mu struct {
+	notifying *sync.WaitGroup // goroutines that call waiters; of the processor
+	mu        struct {
 		sync.Mutex
+		waiters []waiter
 		durable int           // events on disk, from the first
 		settled bool          // every event is delivered, except failed
 		failed  map[int]error // by index
@@ -55,14 +73,8 @@ type receipt struct {
 func (r *receipt) poll(index int, until State) (changed <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if until == StateDurable && index < r.mu.durable {
-		return nil, nil
-	}
-	if err, ok := r.mu.failed[index]; ok {
+	if err, known := r.resultLocked(index, until); known {
 		return nil, err
-	}
-	if r.mu.settled {
-		return nil, nil
 	}
 	if r.mu.changed == nil {
 		r.mu.changed = make(chan struct{})
@@ -70,7 +82,29 @@ func (r *receipt) poll(index int, until State) (changed <-chan struct{}, err err
 	return r.mu.changed, nil
 }
 
-// change calls f and wakes the waiting goroutines. A nil receipt has no tickets.
+// resultLocked returns the result for an event, if it is known.
+func (r *receipt) resultLocked(index int, until State) (err error, known bool) {
+	if until == StateDurable && index < r.mu.durable {
+		return nil, true
+	}
+	if err, ok := r.mu.failed[index]; ok {
+		return err, true
+	}
+	return nil, r.mu.settled
+}
+
+// enter makes a waiter wait, unless its result is known.
+func (r *receipt) enter(w waiter) (err error, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err, known = r.resultLocked(w.index, w.until); !known {
+		r.mu.waiters = append(r.mu.waiters, w)
+	}
+	return err, known
+}
+
+// change calls f and wakes those that wait. A nil receipt has no tickets. The caller may
+// hold locks, so the waiters' functions are called by another goroutine.
 func (r *receipt) change(f func()) {
 	if r == nil {
 		return
@@ -81,6 +115,27 @@ func (r *receipt) change(f func()) {
 	if r.mu.changed != nil {
 		close(r.mu.changed)
 		r.mu.changed = nil
+	}
+	if len(r.mu.waiters) == 0 {
+		return
+	}
+	var due []func()
+	left := r.mu.waiters[:0]
+	for _, w := range r.mu.waiters {
+		if err, known := r.resultLocked(w.index, w.until); known {
+			due = append(due, func() { w.f(err) })
+			continue
+		}
+		left = append(left, w)
+	}
+	clear(r.mu.waiters[len(left):])
+	r.mu.waiters = left
+	if len(due) > 0 {
+		r.notifying.Go(func() {
+			for _, f := range due {
+				f()
+			}
+		})
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/batch"
@@ -162,10 +164,11 @@ func encode(dst []byte, e *batchEvent) ([]byte, error) { return e.payload.Append
 
 // Receive accepts an event or a list of them.
 func (n *batchNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	payloads := eventsOf(pkt.Payload)
 	if n.settings.delivered || n.settings.spool != "" {
-		return node.Block(func(ctx context.Context) node.Result { return n.addAndWait(ctx, p, pkt.Payload) })
+		return n.addConfirmed(p, payloads)
 	}
-	return n.add(p, eventsOf(pkt.Payload))
+	return n.add(p, payloads)
 }
 
 // eventsOf returns the elements of a list. Any other payload is one event.
@@ -218,29 +221,115 @@ func (n *batchNode) addOne(ctx context.Context, p node.Process, payload value.Va
 	return n.processor.add(ctx, &n.settings, &e)
 }
 
-// addAndWait accepts events and waits until they are on disk, or delivered.
-func (n *batchNode) addAndWait(ctx context.Context, p node.Process, payload value.Value) node.Result {
-	payloads := eventsOf(payload)
+// addConfirmed accepts events, and answers when they are on disk, or delivered. It holds
+// a goroutine only while there is no room in the queue.
+func (n *batchNode) addConfirmed(p node.Process, payloads []value.Value) node.Result {
+	d := &delivery{node: n, payloads: payloads, tickets: make([]batch.Ticket, len(payloads)), errs: make([]error, len(payloads))}
+	for i := range payloads {
+		if full := d.add(expired, p, i); full {
+			return node.Block(func(ctx context.Context) node.Result {
+				for ; i < len(payloads); i++ {
+					d.add(ctx, p, i)
+				}
+				return node.Await(d.await)
+			})
+		}
+	}
+	return node.Await(d.await)
+}
+
+// A delivery is a packet whose events are not confirmed yet.
+type delivery struct {
+	node     *batchNode
+	payloads []value.Value
+	tickets  []batch.Ticket // zero for events that were not accepted
+
+	mu       sync.Mutex
+	errs     []error // by event
+	waits    []bool
+	left     int
+	answered bool
+}
+
+// add adds an event. full says that there was no room until ctx ended.
+func (d *delivery) add(ctx context.Context, p node.Process, i int) (full bool) {
+	e, err := d.node.event(p, d.payloads[i])
+	if err == nil {
+		d.tickets[i], err = d.node.processor.addAck(ctx, &d.node.settings, &e)
+	}
+	if ctx == expired && errors.Is(err, context.Canceled) {
+		return true
+	}
+	d.errs[i] = err
+	return false
+}
+
+// await answers when all events are confirmed, or the process ends.
+func (d *delivery) await(ctx context.Context, done func(node.Result)) {
 	until := batch.StateDurable
-	if n.settings.delivered {
+	if d.node.settings.delivered {
 		until = batch.StateDelivered
 	}
-	tickets := make([]batch.Ticket, len(payloads))
-	var failed []error
-	for i, payload := range payloads {
-		e, err := n.event(p, payload)
-		if err == nil {
-			tickets[i], err = n.processor.addAck(ctx, &n.settings, &e)
-		}
-		if err != nil {
-			failed = append(failed, n.rejected(payload, err))
+	d.waits = make([]bool, len(d.tickets))
+	for i, t := range d.tickets {
+		if d.waits[i] = t != (batch.Ticket{}); d.waits[i] {
+			d.left++
 		}
 	}
-	for i, t := range tickets {
+	if d.left == 0 {
+		done(d.result())
+		return
+	}
+	d.mu.Lock()
+	forget := context.AfterFunc(ctx, func() { d.cancel(ctx, done) })
+	d.mu.Unlock()
+	for i, t := range d.tickets {
 		if t == (batch.Ticket{}) {
 			continue
 		}
-		if err := t.Wait(ctx, until); err != nil {
+		t.Notify(until, func(err error) {
+			d.mu.Lock()
+			d.waits[i], d.errs[i] = false, err
+			d.left--
+			last := d.left == 0 && !d.answered
+			if last {
+				d.answered = true
+				forget()
+			}
+			d.mu.Unlock()
+			if last {
+				done(d.result())
+			}
+		})
+	}
+}
+
+// cancel answers because the process ends. ctx is that of the process until the packet
+// is answered.
+func (d *delivery) cancel(ctx context.Context, done func(node.Result)) {
+	d.mu.Lock()
+	if d.answered {
+		d.mu.Unlock()
+		return
+	}
+	d.answered = true
+	errs := slices.Clone(d.errs)
+	for i, waits := range d.waits {
+		if waits {
+			errs[i] = ctx.Err()
+		}
+	}
+	d.mu.Unlock()
+	done(d.node.resultOf(d.payloads, errs))
+}
+
+// result is the answer when nothing is waited for.
+func (d *delivery) result() node.Result { return d.node.resultOf(d.payloads, d.errs) }
+
+func (n *batchNode) resultOf(payloads []value.Value, errs []error) node.Result {
+	var failed []error
+	for i, err := range errs {
+		if err != nil {
 			failed = append(failed, n.rejected(payloads[i], err))
 		}
 	}
