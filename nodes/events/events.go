@@ -2,7 +2,8 @@
 // query them.
 //
 // [Defs] lists them; each kind has a file of its own. shared_processor.go and
-// shared_store.go have what outlives a generation of nodes. query_tree.go makes queries
+// shared_store.go have what outlives a generation of nodes. trail_events.go makes events of
+// payloads, and query_tree.go makes queries
 // what package query reads. The package must not know how batches are sent, which is
 // package batch's, how events are stored, which is package trail's, nor how
 // processes are run.
@@ -21,5 +22,5 @@ type Options struct {
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o Options) []*node.Def {
-	return []*node.Def{batchDef(o), trailAppendDef(o), trailQueryDef(o)}
+	return []*node.Def{batchDef(o), trailAppendDef(o), trailQueryDef(o), trailSinkDef(o)}
 }

@@ -246,6 +246,13 @@ var cases = map[string]conformCase{
 			Allocs: -1, // those of package trail
 		}
 	},
+	"trail_sink": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: trail_sink, name: n, db: '" + filepath.Join(t.TempDir(), "db") + "', ports: {error: [{name: refused}]}}",
+			Payload:  object("user", value.String("ann"), "event", value.String("came")),
+			Allocs:   -1, // those of package trail
+		}
+	},
 	"try": plain(flowtest.Case{
 		Document: "- {kind: try, name: n, ports: {out: [{name: risky}], error: [{name: caught}]}}",
 		Payload:  value.Int(7),

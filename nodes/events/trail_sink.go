@@ -1,0 +1,125 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/trail"
+	"github.com/uniflow-labs/uniflow/trail/event"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func trailSinkDef(o Options) *node.Def {
+	return stream.Sink{
+		Kind:    "trail_sink",
+		Summary: "Writes the messages of a stream to a store of events.",
+		Doc: "The body of a message is one event, as `trail_append` takes it: a user, a time and a name; its other fields are its properties. The expressions are over the body. " +
+			"An event without a time has that of the message, and one without an id the `id` of the message, so that a message that comes twice is kept once.\n\n" +
+			"The packet is answered when the events survive a loss of power and queries see them. An event that cannot be taken fails with the code `refused`, and the others of its batch are kept.\n\n" +
+			"All nodes of a process that name one folder share its store. No other process may write to it at the same time.",
+		Example: "- kind: trail_sink\n  name: keep\n  db: shop.trail\n  user: customer\n  event: \"'order.' + status\"\n",
+		Config:  schema.Fields(eventFields("Null is none. Unset takes the `id` of the message.")...),
+		Batches: true,
+		Raw:     true,
+		Calls:   4,
+		Open: func(init *node.Init) (stream.Writer, error) {
+			w := &trailWriter{db: init.Config.String("db"), pool: init.Pool, log: init.Log}
+			return w, w.events.compile(o, init.Config)
+		},
+	}.Def(stream.Options{Languages: o.Languages, Language: o.Language})
+}
+
+// A trailWriter writes records to a store of events.
+type trailWriter struct {
+	db     string
+	events eventMaker
+	pool   *node.Pool
+	log    *slog.Logger
+
+	store   *sharedStore
+	release func() error
+}
+
+// Connect opens the store, or finds that of another node. A store that cannot be opened
+// is a reason not to start.
+func (w *trailWriter) Connect(context.Context) error {
+	store, release, err := acquireStore(w.pool, w.log, w.db, true)
+	if err != nil {
+		return &stream.RefusedError{Field: "db", Err: err}
+	}
+	w.store, w.release = store, release
+	return nil
+}
+
+// Write adds records, and returns when they are durable.
+func (w *trailWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
+	events := make([]event.Event, 0, len(records))
+	index := make([]int, 0, len(records)) // of the record of each event
+	var line []byte
+	now := time.Now()
+	for i := range records {
+		r := &records[i]
+		given := eventDefaults{time: r.Time, now: now}
+		if r.Time.IsZero() {
+			given.time = now
+		}
+		if r.ID != "" {
+			given.id = value.String(r.ID)
+		}
+		e, err := w.events.make(ctx, r.Body, given, &line)
+		if err != nil {
+			done(i, value.Null(), refusedEvent(err))
+			continue
+		}
+		events, index = append(events, e), append(index, i)
+	}
+	for len(events) > 0 {
+		err := w.append(ctx, events)
+		var rejected *trail.RejectedError
+		if !errors.As(err, &rejected) || len(rejected.Refused) == 0 {
+			if err != nil {
+				err = &node.Error{Err: err, Status: http.StatusServiceUnavailable, Code: "unwritable"}
+			}
+			for _, i := range index {
+				done(i, value.Null(), err)
+			}
+			return
+		}
+		refused := make([]bool, len(events))
+		for _, r := range rejected.Refused {
+			refused[r.Index] = true
+			done(index[r.Index], value.Null(), refusedEvent(r.Err))
+		}
+		kept := 0 // they are added without the others
+		for i := range events {
+			if !refused[i] {
+				events[kept], index[kept] = events[i], index[i]
+				kept++
+			}
+		}
+		events, index = events[:kept], index[:kept]
+	}
+}
+
+func (w *trailWriter) append(ctx context.Context, events []event.Event) error {
+	s, done, err := w.store.writer()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.Append(ctx, events)
+}
+
+// Close releases the store.
+func (w *trailWriter) Close(context.Context) error {
+	if w.release == nil { // it was never connected
+		return nil
+	}
+	return w.release()
+}
