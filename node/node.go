@@ -47,6 +47,10 @@ type Def struct {
 	// [PartsOf]. Nil is a kind that never does.
 	Parts func(schema.Config) bool
 
+	// InFlight says how many packets of a trigger are not answered at a time, at most. Nil
+	// is a kind whose packets have no such limit.
+	InFlight func(schema.Config) int
+
 	// Recall says what must be remembered of a packet's result to resume a process
 	// after a crash, under a config. Nil is [Effects].
 	Recall func(schema.Config) Recall
@@ -170,6 +174,7 @@ type Init struct {
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
 	Parts      bool  // a node that this one's packets may reach sends parts of the answer
+	InFlight   int   // how many packets may be here at a time, by [Def.InFlight] upstream; 0 if that is not known
 	Log        *slog.Logger
 	Pool       *Pool  // resources shared with earlier and later generations
 	Clock      Clock  // what the node waits by, instead of package time

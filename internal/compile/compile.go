@@ -43,6 +43,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c.endless()
 	c.shorten()
 	c.reachParts()
+	c.boundPackets()
 	for i := range c.units {
 		c.make(int32(i))
 	}
@@ -67,14 +68,15 @@ type compiler struct {
 
 // A unit is a spec on its way to becoming a vertex.
 type unit struct {
-	spec   *spec.Node
-	def    *node.Def // nil if the kind is unknown
-	config schema.Config
-	found  diag.List // in its config
-	broken bool      // its config has errors, so it is linked but not made
-	in     []int     // number of links to each in-port
-	out    []int     // number of links from each out-port
-	parts  bool      // its packets may reach a node that sends parts of an answer
+	spec     *spec.Node
+	def      *node.Def // nil if the kind is unknown
+	config   schema.Config
+	found    diag.List // in its config
+	broken   bool      // its config has errors, so it is linked but not made
+	in       []int     // number of links to each in-port
+	out      []int     // number of links from each out-port
+	inFlight int       // packets at the node at a time; 0 if that is not known
+	parts    bool      // its packets may reach a node that sends parts of an answer
 }
 
 // A scoped name is one of a document, or of a sub-graph.
@@ -213,6 +215,7 @@ func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
 		OutLinks:   u.out,
 		ErrorLinks: len(v.Err),
 		Parts:      u.parts,
+		InFlight:   u.inFlight,
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Clock:      c.opts.Clock,

@@ -22,8 +22,9 @@ func (s Source) Def(o Options) *node.Def {
 	fields := config.All()
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
-		Out:    []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
-		Recall: node.Always(node.Effects),
+		Out:      []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
+		InFlight: func(c schema.Config) int { return int(c.Int("max_in_flight")) },
+		Recall:   node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			set, err := s.read(init, o, fields)
 			if err != nil {

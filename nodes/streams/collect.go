@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -22,7 +23,7 @@ func collectDef(o stream.Options) *node.Def {
 		Doc: "Payloads wait until there are `count` of them, or `bytes`, or until `linger` after the first. Then a new process sends them on `out` as a list, in the order of their arrival. With `key`, payloads of equal keys make a list.\n\n" +
 			"The packets that have brought them wait meanwhile, and get the answer: an error is the answer to each of them; a list of as many elements is dealt out, one element each; otherwise each is answered None. So a source acknowledges its messages when the list is done.\n\n" +
 			"A packet whose process ends leaves the list, unless that is on its way. If the workflow is replaced or ends, what waits is sent on immediately, in shorter lists, and what still comes to the old workflow in lists of one: nothing is lost.\n\n" +
-			"A list can only be full if as many messages may be in flight: `max_in_flight` of a source must not be below `count`.",
+			"A list can only be full if as many messages may be in flight. Where sources lead here, and what is in between makes one payload of one, a `count` above their `max_in_flight` is an error; unset, it is as many.",
 		Example: "- kind: collect\n  name: rows\n  count: 500\n  linger: 100ms\n  ports:\n    out: [{name: store, port: in}]\n\n- kind: snippet\n  name: store\n  language: cel\n  code: self.size()\n",
 		Config: schema.Fields(
 			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most payloads of a list."),
@@ -38,6 +39,13 @@ func collectDef(o stream.Options) *node.Def {
 			n := &collector{
 				count: int(c.Int("count")), bytes: int(c.Int("bytes")), linger: c.Duration("linger"), clock: init.Clock,
 				groups: make(map[string]*group),
+			}
+			if most := init.InFlight; most > 0 && n.count > most {
+				if c.Has("count") {
+					return nil, c.Errorf("count", diag.CodeBadValue, "a list can never be full: what leads here has at most %d messages in flight", most).
+						WithHint("write at most %d, or raise max_in_flight of the source", most)
+				}
+				n.count = most
 			}
 			var err error
 			n.key, err = compileKey(o, c)

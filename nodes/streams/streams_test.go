@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
@@ -137,6 +138,37 @@ func TestCollectDrain(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// TestCollectNeverFull refuses a count that the sources upstream cannot reach.
+func TestCollectNeverFull(t *testing.T) {
+	f := flowtest.New(t, std.Defs("")...)
+	check := func(count, links, want string) {
+		t.Helper()
+		list := f.Check("- {kind: generate, name: a, max_in_flight: 10, ports: {out: [{name: s, port: in}], error: [{name: x, port: in}]}}\n" +
+			"- {kind: generate, name: b, max_in_flight: 5, " + links + "}\n" +
+			"- {kind: log, name: s, ports: {out: [{name: n, port: in}]}}\n- {kind: split, name: x, ports: {'out[0]': []}}\n" +
+			"- {kind: collect, name: n, " + count + "ports: {out: [{name: end}]}}")
+		got := ""
+		for _, d := range list {
+			if d.Severity == diag.SeverityError {
+				got += d.Path + ": " + d.Msg
+			}
+		}
+		expect(t, count+links, got, want)
+	}
+	never := func(n int) string {
+		return fmt.Sprintf("count: a list can never be full: what leads here has at most %d messages in flight", n)
+	}
+	check("count: 10, ", "ports: {}", "")
+	check("count: 11, ", "ports: {}", never(10))
+	check("", "ports: {}", "")
+	check("count: 15, ", "ports: {out: [{name: n, port: in}]}", "")
+	check("count: 16, ", "ports: {out: [{name: n, port: in}]}", never(15))
+	check("count: 20, ", "ports: {out: [{name: n, port: in}], error: [{name: n, port: in}]}", "")
+	check("count: 99, ", "ports: {out: [{name: split, port: in}]}}\n- {kind: split, name: split, ports: {'out[0]': [{name: n, port: in}]}", "")
+	check("count: 99, ", "ports: {}}\n- {kind: listener, name: l, protocol: http, port: 0, ports: {out: [{name: n, port: in}]}", "")
+	check("count: 99, ", "ports: {out: [{name: c1, port: in}]}}\n- {kind: log, name: c1, ports: {out: [{name: c2, port: in}]}}\n- {kind: log, name: c2, ports: {out: [{name: c1, port: in}, {name: n, port: in}]}", "")
 }
 
 func TestDedupe(t *testing.T) {
