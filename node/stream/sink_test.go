@@ -553,6 +553,58 @@ func TestSinkReload(t *testing.T) {
 	}
 }
 
+// TestSinkHammer cancels processes, reloads, and has a writer with all faults, while
+// lists and single messages come. Each call ends.
+func TestSinkHammer(t *testing.T) {
+	m := &memory{write: func(_ context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
+		if call%97 == 0 {
+			panic("ouch")
+		}
+		for i := range records {
+			switch rand.IntN(16) {
+			case 0:
+				time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, func() { done(i, value.Null(), nil) })
+			case 1:
+				done(i, value.Null(), errors.New("refused"))
+			case 2:
+				done(i, value.Null(), stream.ErrLost)
+			case 3: // never
+			case 4:
+				done(i, value.Null(), nil)
+				done(i, value.Null(), nil)
+			default:
+				done(i, value.Null(), nil)
+			}
+		}
+	}}
+	s := sink(m)
+	s.Calls = 3
+	document := "- {kind: memory_sink, name: n, timeout: 20ms, answer: receipt, max_in_flight: 64}"
+	f := serve(t, s, document)
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var ended atomic.Int64
+	for range 16 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				own, leave := context.WithTimeout(context.Background(), time.Duration(rand.IntN(10_000))*time.Microsecond)
+				payload := value.Int(1)
+				if rand.IntN(4) == 0 {
+					payload = value.List(value.Int(1), value.Int(2), value.Int(3))
+				}
+				_, _, _ = f.Engine().Run(own, "n", payload)
+				leave()
+				ended.Add(1)
+			}
+		})
+	}
+	for i := 0; i < 40 || ended.Load() < 200; i++ {
+		f.Load(document)
+	}
+	stop()
+	group.Wait()
+}
+
 // TestSinkClose writes what lingers, and gives up what is not confirmed in time.
 func TestSinkClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -171,6 +171,46 @@ func TestCollectNeverFull(t *testing.T) {
 	check("count: 99, ", "ports: {out: [{name: c1, port: in}]}}\n- {kind: log, name: c1, ports: {out: [{name: c2, port: in}]}}\n- {kind: log, name: c2, ports: {out: [{name: c1, port: in}, {name: n, port: in}]}", "")
 }
 
+// TestHammer cancels processes and reloads, while packets are collected and deduplicated.
+func TestHammer(t *testing.T) {
+	f := flowtest.New(t, std.Defs("")...)
+	f.Options.Clock = node.SystemClock{}
+	const document = "- {kind: dedupe, name: once, key: self, ttl: 1ms, ports: {out: [{name: n, port: in}]}}\n" +
+		"- {kind: collect, name: n, count: 3, linger: 500us, ports: {out: [{name: list}]}}"
+	f.Load(document)
+	f.Probe("list").Do(func(_ node.Process, pkt node.Packet) node.Result {
+		if pkt.Payload.Len() == 2 {
+			return node.Fail(errors.New("two"))
+		}
+		return node.Answer(pkt.Payload)
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var good atomic.Int64
+	for i := range 16 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				own, leave := context.WithTimeout(context.Background(), time.Duration(50+100*i)*time.Microsecond)
+				want := value.Int(int64(i / 2))
+				got, ok, err := f.Engine().Run(own, "once", want)
+				leave()
+				switch {
+				case err != nil:
+				case ok && !got.Equal(want):
+					t.Errorf("got %s, want %s", got, want)
+				default:
+					good.Add(1)
+				}
+			}
+		})
+	}
+	for i := 0; i < 40 || good.Load() < 200; i++ {
+		f.Load(document)
+	}
+	stop()
+	group.Wait()
+}
+
 func TestDedupe(t *testing.T) {
 	const document = "- {kind: dedupe, name: n, ttl: 10s, capacity: 3, ports: {out: [{name: next}]}}"
 	f := func(payloads, wantSeen, wantAnswers string) {
