@@ -283,9 +283,10 @@ func (s *sink) run() {
 			tick = true
 		}
 		s.mu.Lock()
-		batches, closing := s.mu.batches, s.mu.closing
-		if len(batches) > 0 {
-			s.mu.batches = make(map[string]*batch, len(batches))
+		var batches map[string]*batch
+		closing := s.mu.closing
+		if len(s.mu.batches) > 0 {
+			batches, s.mu.batches = s.mu.batches, make(map[string]*batch, len(s.mu.batches))
 			s.mu.bytes = 0
 		}
 		s.mu.Unlock()
