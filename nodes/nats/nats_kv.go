@@ -215,8 +215,8 @@ func listKeys(ctx context.Context, kv jetstream.KeyValue, filter string) (out va
 	for key := range lister.Keys() {
 		keys = append(keys, key)
 	}
-	if err := errors.Join(context.Cause(ctx), lister.Stop()); err != nil {
-		return out, err
+	if ctx.Err() != nil {
+		return out, errors.Join(context.Cause(ctx), lister.Stop())
 	}
 	slices.Sort(keys)
 	list := make([]value.Value, len(keys))
