@@ -123,7 +123,7 @@ func isMessage(payload value.Value) (ok bool) {
 func (n *requester) send(ctx context.Context, m *nats.Msg, done func(node.Result)) {
 	number := n.conn.number()
 	late := time.AfterFunc(n.timeout, func() { n.conn.end(number, nats.ErrTimeout) })
-	stop := context.AfterFunc(ctx, func() { n.conn.end(number, context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { n.conn.end(number, context.Canceled) }) // ctx may be used no more by then
 	err := n.conn.request(number, m, n.timeout, func(answer *nats.Msg, err error) {
 		late.Stop()
 		stop()

@@ -131,6 +131,21 @@ var cases = map[string]conformCase{
 		Example: []value.Value{value.Int(1)},
 		Allocs:  28, // of the process that waits, and of a row that is dropped
 	}),
+	"nats_kv": plain(flowtest.Case{
+		Document: "- {kind: nats_kv, name: n, urls: 'nats://127.0.0.1:1', bucket: b, operation: get, key: k, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
+	"nats_request": plain(flowtest.Case{
+		Document: "- {kind: nats_request, name: n, urls: 'nats://127.0.0.1:1', subject: s, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
+	"nats_sink": plain(flowtest.Case{
+		Document: "- {kind: nats_sink, name: n, urls: 'nats://127.0.0.1:1', subject: s, timeout: 1ms, ports: {error: [{name: failed}]}}",
+		Allocs:   -1, // there is no server
+	}),
+	"nats_source": plain(flowtest.Case{
+		Document: "- {kind: nats_source, name: n, urls: 'nats://127.0.0.1:1', stream: S, ports: {out: [{name: next}], error: [{name: failed}]}}",
+	}),
 	"nop": plain(flowtest.Case{
 		Document: "- {kind: nop, name: n}",
 		Example:  []value.Value{value.Int(1)},
@@ -177,6 +192,13 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("name", value.String("ann"))},
 		Allocs:   3, // of the language
+	}),
+	"socket_sink": plain(flowtest.Case{
+		Document: "- {kind: socket_sink, name: n, address: '127.0.0.1:1', timeout: 1ms, ports: {error: [{name: failed}]}}",
+		Allocs:   -1, // nothing listens
+	}),
+	"socket_source": plain(flowtest.Case{
+		Document: "- {kind: socket_source, name: n, address: '127.0.0.1:0', ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
 	"split": plain(flowtest.Case{
 		Document: "- {kind: split, name: n, ports: {'out[0]': [{name: one}], 'out[1]': [{name: two}], error: [{name: failed}]}}",
