@@ -70,6 +70,7 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
 	github.com/twpayne/go-geom v1.6.1 // indirect
 	github.com/uniflow-labs/uniflow/batch v0.0.0
 	github.com/uniflow-labs/uniflow/internal/ground v0.0.0

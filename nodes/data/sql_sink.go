@@ -74,7 +74,7 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	case w.table.mode == modeCopy && name != "postgres":
 		return nil, c.Errorf("mode", diag.CodeBadValue, "copy is for postgres").WithHint("write insert")
 	case w.table.mode == modeUpsert && len(w.table.keys) == 0:
-		return nil, c.Errorf("keys", diag.CodeMissingField, "is missing, which upsert needs").WithHint("write the columns of the primary key")
+		return nil, c.Errorf("keys", diag.CodeBadValue, "is missing, which upsert needs").WithHint("write the columns of the primary key")
 	case w.table.mode != modeUpsert && len(w.table.keys) > 0:
 		return nil, c.Errorf("keys", diag.CodeBadValue, "is for upsert").WithHint("write mode: upsert, or remove keys")
 	}
@@ -223,5 +223,5 @@ func lost(err error) error {
 	return err
 }
 
-// Close implements [stream.Writer].
+// Close closes the connection. Write has returned.
 func (w *sinkWriter) Close(context.Context) error { return w.pool.Close() }

@@ -40,7 +40,7 @@ func sourceDef() stream.Source {
 
 const sourceDoc = `The ` + "`body`" + ` of a message is the row, as ` + "`sql`" + ` gives it, and ` + "`cursor`" + ` the value of its cursor. ` + "`id`" + ` is the table, or the name of the node, with that value.
 
-The cursor must be unique, and no row may appear below one that was read, or it is left out. A number that the database gives to new rows is such a cursor, but for transactions that take it and commit late: let a ` + "`query`" + ` leave out what is only seconds old, as in ` + "`SELECT * FROM orders WHERE id > :cursor AND created < now() - interval '10 seconds' ORDER BY id LIMIT 1000`" + `. Changes of rows that were read, and rows that are gone, are not seen.
+The cursor must be unique, and no row may appear below one that was read, or it is left out. A number that the database gives to new rows is such a cursor, unless transactions take it and commit late: let a ` + "`query`" + ` leave out what is only seconds old, as in ` + "`SELECT * FROM orders WHERE id > :cursor AND created < now() - interval '10 seconds' ORDER BY id LIMIT 1000`" + `. Changes of rows that were read, and rows that are gone, are not seen.
 
 A start goes on after the last row that is settled, if the position is kept: in ` + "`checkpoint.file`" + `, or in the table ` + "`track`" + `, next to the rows. Without both, each start begins at ` + "`start`" + `.
 `
@@ -85,7 +85,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	text := c.String("query")
 	switch {
 	case (text == "") == (table == ""):
-		return nil, c.Errorf("table", diag.CodeMissingField, "or query says what to read: want one of them").WithHint("write table: orders")
+		return nil, c.Errorf("table", diag.CodeBadValue, "or query says what to read: want one of them").WithHint("write table: orders")
 	case text == "":
 		column := quote(kind, r.cursor)
 		end := fmt.Sprintf(" ORDER BY %s LIMIT %d", column, c.Int("rows"))
@@ -96,7 +96,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	default:
 		r.name = init.Node.String()
 		if !c.Has("start") {
-			return nil, c.Errorf("start", diag.CodeMissingField, "is missing: a query begins after it").WithHint("write a value below those of the cursor, such as 0")
+			return nil, c.Errorf("start", diag.CodeBadValue, "is missing: a query begins after it").WithHint("write a value below those of the cursor, such as 0")
 		}
 	}
 	if r.query, err = r.statement(text); err != nil {
@@ -183,7 +183,7 @@ func (r *sourceReader) run(ctx context.Context, st *statement, args []value.Valu
 	return to.rows, nil
 }
 
-// Read implements [stream.Reader].
+// Read asks for rows until there are some, with a pause in between.
 func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	for len(r.page) == 0 {
 		st, args := r.first, []value.Value(nil)
@@ -291,5 +291,5 @@ func cursorOf(position string) (value.Value, error) {
 	return v, nil
 }
 
-// Close implements [stream.Reader].
+// Close closes the connections.
 func (r *sourceReader) Close(context.Context) error { return r.pool.Close() }

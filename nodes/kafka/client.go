@@ -53,9 +53,6 @@ type connector struct {
 
 func newConnector(init *node.Init) (connector, error) {
 	c := connector{init.Config, init.Log, init.Clock}
-	if len(c.config.Strings("brokers")) == 0 {
-		return c, c.config.Errorf("brokers", diag.CodeMissingField, "has no address").WithHint("write one such as 127.0.0.1:9092")
-	}
 	for _, address := range c.config.Strings("brokers") {
 		if strings.Contains(address, "://") || strings.ContainsAny(address, "@/, ") {
 			return c, c.config.Errorf("brokers", diag.CodeBadValue, "is not a list of addresses").
@@ -218,7 +215,7 @@ type watcher struct {
 	*connector
 	mu struct {
 		sync.Mutex
-		begun  bool // the first connection was reported by whoever asked for it
+		begun  bool // the first connection is reported by the runtime
 		pause  time.Duration
 		next   time.Time
 		failed bool

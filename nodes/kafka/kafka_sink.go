@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -72,9 +71,6 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.config.String("topic") == "" {
-		return nil, c.config.Errorf("topic", diag.CodeMissingField, "is empty").WithHint("write the name of a topic")
-	}
 	return &sinkWriter{connector: c, hasKey: c.config.Has("key"), hasPartition: c.config.Has("partition"), receipts: c.config.String("answer") == "receipt"}, nil
 }
 
@@ -116,7 +112,7 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Write implements [stream.Writer].
+// Write gives records to the client, which makes batches of them.
 func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	client := w.client.Load()
 	if client == nil {
@@ -224,7 +220,7 @@ func failed(err error, status int, code string) error {
 	return &node.Error{Err: err, Status: status, Code: code}
 }
 
-// Close implements [stream.Writer].
+// Close waits until the client has written what it has.
 func (w *sinkWriter) Close(ctx context.Context) error {
 	client := w.client.Swap(nil)
 	if client == nil {

@@ -91,8 +91,8 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	}
 	r := &sourceReader{connector: c, topics: c.config.Strings("topics"), group: c.config.String("group"), warned: map[string]time.Time{}}
 	r.mu.lanes, r.mu.commit = map[partition]int32{}, map[partition]kgo.EpochOffset{}
-	if len(r.topics) == 0 || slices.Contains(r.topics, "") {
-		return nil, c.config.Errorf("topics", diag.CodeMissingField, "has no name of a topic").WithHint("write one such as orders")
+	if slices.Contains(r.topics, "") {
+		return nil, c.config.Errorf("topics", diag.CodeBadValue, "has an empty name").WithHint("write one such as orders")
 	}
 	if r.group != "" && c.config.Group("checkpoint").Has("file") {
 		return nil, c.config.Group("checkpoint").Errorf("file", diag.CodeBadValue, "is not used with a group, whose positions are kept by Kafka").WithHint("remove group, or checkpoint.file")

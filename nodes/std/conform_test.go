@@ -1,6 +1,7 @@
 package std_test
 
 import (
+	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -109,6 +110,14 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("total", value.Int(5))},
 		Allocs:   3, // of the language
+	}),
+	"kafka_sink": plain(flowtest.Case{ // no broker: the module test/brokers has them
+		Document: "- {kind: kafka_sink, name: n, brokers: ['127.0.0.1:1'], topic: t, timeout: 20ms, ports: {error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Allocs:   -1, // those of the deadline
+	}),
+	"kafka_source": plain(flowtest.Case{
+		Document: "- {kind: kafka_source, name: n, brokers: ['127.0.0.1:1'], topics: [t], ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),
 	"limit": plain(flowtest.Case{
 		Document: "- {kind: limit, name: n, rate: 1000, concurrency: 10, ports: {out: [{name: next}], error: [{name: refused}]}}",
@@ -239,6 +248,18 @@ var cases = map[string]conformCase{
 			Allocs:   20, // of the outlet, and the receipt
 		}
 	},
+	"sql_sink": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: sql_sink, name: n, driver: sqlite, source: '" + table(t, "CREATE TABLE t (a)") + "', table: t, ports: {error: [{name: failed}]}}",
+			Payload:  object("a", value.Int(7)),
+			Allocs:   -1, // those of the driver
+		}
+	},
+	"sql_source": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: sql_source, name: n, driver: sqlite, source: '" + table(t, "CREATE TABLE t (a)") + "', table: t, cursor: a, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		}
+	},
 	"switch": plain(flowtest.Case{
 		Document: "- {kind: switch, name: n, matches: [{when: self > 3, port: out}], default: 'out[1]', ports: {'out[0]': [{name: many}], 'out[1]': [{name: few}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -318,4 +339,19 @@ func TestConform(t *testing.T) {
 			flowtest.Conform(t, c)
 		})
 	}
+}
+
+// table returns the path of a database of SQLite in which a statement was run.
+func table(t *testing.T, statement string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -34,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "broker:", err)
 		os.Exit(1)
 	}
-	fmt.Println(addr)
+	fmt.Fprintln(os.Stdout, addr)
 	io.Copy(io.Discard, os.Stdin)
 	stop()
 }
