@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
@@ -304,6 +305,22 @@ var cases = map[string]conformCase{
 	"watch": func(t *testing.T) flowtest.Case {
 		return flowtest.Case{
 			Document: "- {kind: watch, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+	"sse_source": func(*testing.T) flowtest.Case {
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		return flowtest.Case{
+			Close:    service.Close,
+			Document: "- {kind: sse_source, name: n, url: '" + service.URL + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Allocs:   -1, // those of package net/http
+		}
+	},
+	"websocket_client": func(*testing.T) flowtest.Case {
+		// What is not a WebSocket is tried again.
+		service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		return flowtest.Case{
+			Close:    service.Close,
+			Document: "- {kind: websocket_client, name: n, url: '" + strings.Replace(service.URL, "http", "ws", 1) + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  value.String("x"),
+			Allocs:   -1, // a goroutine that waits
 		}
 	},
 	"websocket": plain(flowtest.Case{

@@ -74,27 +74,14 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 		Config: schema.Fields(
 			schema.String("url").Required().Doc("Where requests go, such as https://api.example.com/v1. It may have a query."),
 			schema.String("method").Words(true, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS").Doc("The method, unless the payload has one."),
-			schema.Any("header").Doc("Headers of each request: a map of strings or lists of strings. `Host` names another host than that of `url` to the service. A key belongs into a variable that is secret."),
-			schema.Group("auth", schema.Fields(
-				schema.String("user").Doc("The user, for basic authentication."),
-				schema.String("password").Secret().Doc("The password of the user."),
-				schema.String("token").Secret().Doc("The token, for bearer authentication."),
-			)).Doc("The credentials: `user` and `password`, or `token`."),
+			headerField(),
+			authField(),
 			schema.Duration("timeout").Default("30s").Doc("How long a call may take, from its beginning to the end of the answer, with all redirects. 0 means no limit."),
 			schema.Enum("redirects", "follow", "same_host", "none").Default("follow").Doc("Which redirects are followed: all, those to the same host, port and scheme, or none. One that is not followed is the answer."),
-			schema.Enum("egress", "any", "public").Default("any").Doc("Which addresses may be connected to: any, or public ones only."),
-			schema.String("proxy").Doc("The URL of a proxy (`http`, `https` or `socks5`), or `none`. If left out, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of the environment decide, except with `egress: public`."),
-			schema.Group("proxy_auth", schema.Fields(
-				schema.String("user").Required().Doc("The user."),
-				schema.String("password").Secret().Doc("The password of the user."),
-			)).Doc("The credentials for the proxy."),
-			schema.Group("tls", schema.Fields(
-				schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
-				schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
-				schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
-				schema.String("server_name").Doc("The name that the certificate of the service must have, if it is not that of `url`."),
-				schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
-			)).Doc("How services are trusted over HTTPS. The files are read when the node starts, so also at each reload."),
+			egressField(),
+			proxyField(),
+			proxyAuthField(),
+			tlsField(),
 			schema.Group("limits", schema.Fields(
 				schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
 				schema.Duration("header_timeout").Default(time.Duration(0)).Doc("How long the service may take from the end of the request to the header of its answer. 0 means no limit."),
@@ -186,7 +173,7 @@ func newClient(init *node.Init) (node.Node, error) {
 			found.Add(d)
 		}
 	}
-	add(n.setURL(c))
+	add(n.setURL(c, "http"))
 	add(n.setMethod(c))
 	add(n.setAuth(c))
 	add(n.setHeader(c))
@@ -197,17 +184,18 @@ func newClient(init *node.Init) (node.Node, error) {
 	return n, nil
 }
 
-// setURL checks the field url. Nothing of it is in a message, as it may be a secret.
-func (n *client) setURL(c schema.Config) *diag.Diagnostic {
+// setURL checks the field url, whose scheme is "http" or "ws", or that with TLS. Nothing
+// of it is in a message, as it may be a secret.
+func (n *client) setURL(c schema.Config, scheme string) *diag.Diagnostic {
 	bad := func(format string) *diag.Diagnostic {
-		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as https://api.example.com/v1")
+		return c.Errorf("url", diag.CodeBadValue, "%s", format).WithHint("write one such as %ss://api.example.com/v1", scheme)
 	}
 	u, err := url.Parse(c.String("url"))
 	switch {
 	case err != nil:
 		return bad("not a URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return bad("want a URL of http or https")
+	case u.Scheme != scheme && u.Scheme != scheme+"s":
+		return bad("want a URL of " + scheme + " or " + scheme + "s")
 	case u.Hostname() == "":
 		return bad("the URL has no host")
 	case u.User != nil:

@@ -64,9 +64,6 @@ func serve(t testing.TB, document string, record bool) *world {
 		if def.Kind == "listener" || def.Kind == "websocket" {
 			make := def.New
 			def.New = func(init *node.Init) (node.Node, error) {
-				if strings.Contains(document, "websocket") || strings.Contains(document, "kind: test_") {
-					init.Parts = true
-				}
 				n, err := make(init)
 				if def.Kind == "websocket" {
 					w.socket = n

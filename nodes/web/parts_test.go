@@ -387,3 +387,5 @@ func TestHandoverHijack(t *testing.T) {
 		t.Errorf("got %q, %v", line, err)
 	}
 }
+
+func textValue(s string) value.Value { return value.String(s) }

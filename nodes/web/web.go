@@ -27,5 +27,5 @@ import (
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o)}
+	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o), websocketClientDef(o), sseSource().Def(o)}
 }
