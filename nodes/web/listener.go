@@ -30,6 +30,8 @@ The bare request as a response gives its body back.
 
 An error, and a request whose body cannot be decoded, goes to ` + "`error`" + `. If that has no link, the answer is the error's status (500 unless it has one) without the message.
 
+If nodes send parts of the answer (` + "`emit`" + `), a client that accepts ` + "`text/event-stream`" + ` gets events, one that accepts ` + "`application/x-ndjson`" + ` lines of JSON, others the parts as they are.
+
 HTTP/1.1 and HTTP/2 are served on one port, with TLS or without it.
 A client must send a body, and take an answer, at 1 KiB a second at least, once ` + "`limits.header_timeout`" + ` has passed; while it sends a body it must not be silent for longer than 10 seconds, or that timeout. Otherwise its connection is closed.
 A change of the workflow keeps the port and the connections.`,
@@ -59,7 +61,7 @@ code: hello
 				schema.Int("processes").Default(16384).Range(1, 1<<30).Doc("How many requests may be in flight; past it the answer is 503. The same applies when their bodies, decoded, would take more than 256 MiB in all, or 32 times `body_bytes` if that is more. 4,096 answers may wait for their clients; past it the connection without progress for the longest time is closed."),
 				schema.Duration("header_timeout").Default(5*time.Second).Doc("How long a client may take to send the header, and how long until the minimum rate of 1 KiB a second applies to its body and its answer. 0 means no limit for all of these."),
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
-				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. 0 means no limit."),
+				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. An answer in parts has that time to its first part, and from one part to the next. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
 		),

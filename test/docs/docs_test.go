@@ -230,8 +230,8 @@ func execute(t *testing.T, before, command string) string {
 	return ""
 }
 
-// curl sends a request to a server of the workflow that the page shows. The only
-// option is --json DATA.
+// curl sends a request to a server of the workflow that the page shows. The options are
+// --json DATA and -H HEADER.
 func curl(t *testing.T, before, url string, options ...string) string {
 	t.Helper()
 	data, err := os.ReadFile("examples/ping.yaml")
@@ -254,12 +254,22 @@ func curl(t *testing.T, before, url string, options ...string) string {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	var resp *http.Response
-	if len(options) == 0 {
-		resp, err = client.Get("http://" + url)
-	} else {
-		resp, err = client.Post("http://"+url, "application/json", strings.NewReader(options[1]))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+url, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for i := 0; i+1 < len(options); i += 2 {
+		switch name, text, _ := strings.Cut(options[i+1], ": "); options[i] {
+		case "-H":
+			req.Header.Set(name, text)
+		case "--json":
+			req.Method, req.Body = http.MethodPost, io.NopCloser(strings.NewReader(options[i+1]))
+			req.Header.Set("Content-Type", "application/json")
+		default:
+			t.Errorf("do not know the option %q of curl", options[i])
+		}
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
