@@ -305,6 +305,8 @@ var cases = map[string]conformCase{
 	"watch": func(t *testing.T) flowtest.Case {
 		return flowtest.Case{
 			Document: "- {kind: watch, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', ports: {out: [{name: next}], error: [{name: failed}]}}",
+		}
+	},
 	"sse_source": func(*testing.T) flowtest.Case {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 		return flowtest.Case{
