@@ -21,12 +21,10 @@ type judge struct {
 	running  map[string]int64
 	done     map[string]int64 // the newest that was answered well
 	answered map[string]int   // by id
-	poison   map[string]bool
-	faults   int
 }
 
 func newJudge(t *testing.T, by func(v value.Value) string) *judge {
-	return &judge{t: t, by: by, running: make(map[string]int64), done: make(map[string]int64), answered: make(map[string]int), poison: make(map[string]bool)}
+	return &judge{t: t, by: by, running: make(map[string]int64), done: make(map[string]int64), answered: make(map[string]int)}
 }
 
 func field(v value.Value, name string) string {

@@ -34,7 +34,6 @@ type shelf struct {
 		held      int   // delivered and not settled
 		mostHeld  int
 		panics    bool // the next Read panics
-		again     []error
 		marks     []stream.Mark
 		outcomes  []stream.Outcome
 		closes    int
@@ -44,18 +43,17 @@ type shelf struct {
 
 // A record is a message of the system.
 type record struct {
-	id        string
-	raw       []byte
-	key       string
-	lane      int32
-	offset    int64
-	attempt   int
-	out       bool // delivered
-	done      bool
-	dead      bool
-	settled   int
-	notBefore time.Time
-	due       time.Time
+	id      string
+	raw     []byte
+	key     string
+	lane    int32
+	offset  int64
+	attempt int
+	out     bool // delivered
+	done    bool
+	dead    bool
+	settled int
+	due     time.Time
 }
 
 func newShelf(traits stream.Traits) *shelf {

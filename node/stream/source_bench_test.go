@@ -27,10 +27,10 @@ func body(i int) []byte {
 
 // A burst is a reader of a number of messages that are there immediately.
 type burst struct {
-	left, total int
-	bodies      [][]byte
-	messages    []stream.Message
-	offset      int64
+	left     int
+	bodies   [][]byte
+	messages []stream.Message
+	offset   int64
 }
 
 func (r *burst) Connect(context.Context, stream.Host) error { return nil }
