@@ -93,6 +93,11 @@ func (t *task) finished(resp node.Response) {
 // judge decides what follows from how the process of a task has ended.
 func (s *session) judge(t *task) {
 	if t.verdict == verdictBroken {
+		for _, m := range t.messages {
+			if s.replier != nil && m.broken != nil {
+				s.replyTo(m, node.Response{Payload: value.Error(m.broken)})
+			}
+		}
 		return
 	}
 	if !t.resp.IsError() {
@@ -136,18 +141,23 @@ func (s *session) reply(t *task) {
 		return
 	}
 	for i, m := range t.messages {
-		if m.replied {
-			continue
-		}
 		resp := t.resp
 		if s.settings.batch.count > 0 && resp.Payload.Kind() == value.KindList && resp.Payload.Len() == len(t.messages) {
 			resp.Payload = resp.Payload.At(i)
 		}
-		m.replied = true
-		if err := s.guard("Reply", func() error { return s.replier.Reply(s.settling, &m.Message, resp) }); err != nil {
-			s.log.Warn("an answer could not be passed on", "error", err)
-		}
+		s.replyTo(m, resp)
 	}
+}
+
+func (s *session) replyTo(m *message, resp node.Response) {
+	if m.replied {
+		return
+	}
+	err := s.guard("Reply", func() error { return s.replier.Reply(s.settling, &m.Message, resp) })
+	if err != nil {
+		s.log.Warn("an answer could not be passed on", "error", err)
+	}
+	m.replied = err == nil
 }
 
 // conclude does what the verdict on a task says. The caller holds the lock.
@@ -349,6 +359,12 @@ func (s *session) bury(t *task) {
 	if s.mu.front.letters {
 		t.letter = true
 		s.mu.again.push(t)
+		return
+	}
+	if asker, ok := s.replier.(Asker); ok && m.replied && asker.Asked(&m.Message) {
+		s.settled(m, Outcome{})
+		s.mu.order.release(m)
+		s.proceed(t)
 		return
 	}
 	s.stuck(m)

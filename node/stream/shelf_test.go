@@ -19,6 +19,7 @@ import (
 // was lost with a connection.
 type shelf struct {
 	traits stream.Traits
+	asked  bool // messages whose key is "ask" get the answer
 	ends   bool // io.EOF after the last message
 	mu     struct {
 		sync.Mutex
@@ -38,6 +39,7 @@ type shelf struct {
 		outcomes  []stream.Outcome
 		closes    int
 		host      stream.Host
+		answers   []string
 	}
 }
 
@@ -112,6 +114,9 @@ func (s *shelf) source(o stream.Options) *node.Def {
 		Kind: "mem", Summary: "Reads memory.", Example: "kind: mem\n", Traits: s.traits,
 		Config: schema.Fields(schema.String("topic"), schema.Group("auth", schema.Fields(schema.String("password").Secret()))),
 		Open: func(*node.Init) (stream.Reader, error) {
+			if s.asked {
+				return asked{&shelfReader{shelf: s}}, nil
+			}
 			if s.traits.Checkpoints {
 				return resuming{&shelfReader{shelf: s}}, nil
 			}
@@ -305,5 +310,23 @@ func (r *shelfReader) Close(context.Context) error {
 		r.redeliver()
 	}
 	s.change()
+	return nil
+}
+
+// asked is a reader of messages that expect an answer.
+type asked struct{ *shelfReader }
+
+func (r asked) Asked(m *stream.Message) bool { return m.Key == "ask" }
+
+func (r asked) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
+	text := resp.Payload.String()
+	if resp.IsError() {
+		text = node.Message(resp.Payload.AsError())
+	}
+	if r.Asked(m) {
+		r.shelf.mu.Lock()
+		defer r.shelf.mu.Unlock()
+		r.shelf.mu.answers = append(r.shelf.mu.answers, m.Token.(*record).id+" "+text)
+	}
 	return nil
 }

@@ -441,3 +441,34 @@ func TestReleasedLanes(t *testing.T) {
 		t.Errorf("%d messages are held, %d began", held, len(began))
 	}
 }
+
+// TestAnswersArePassedOn lets errors answer those who asked, and only those.
+func TestAnswersArePassedOn(t *testing.T) {
+	s := newShelf(stream.Traits{Order: stream.OrderKey, Lanes: true, Redelivers: true})
+	s.asked = true
+	s.add(0, "ask", "1", `"bad"`, "{", "2")
+	s.add(1, "", `"bad"`)
+	r := start(t, s, strings.Replace(source(""), "threshold: 2", "threshold: 0", 1), func(_ context.Context, _ string, v value.Value) error {
+		if body, _ := v.Get("body"); body.String() == "bad" {
+			return errors.New("no")
+		}
+		return nil
+	})
+	r.until("the last to be answered", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.mu.answers) == 4
+	})
+	r.until("the one that did not ask to be stuck", func() bool { return strings.Contains(r.log.String(), "a message is stuck") })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got := strings.Join(s.mu.answers, "\n")
+	for i, want := range []string{"0/1 null", "0/2 no", "0/3 undecodable", "0/4 null"} {
+		if !strings.HasPrefix(s.mu.answers[i], want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
+	}
+	if s.mu.lanes[1][0].done {
+		t.Error("the message that did not ask is settled")
+	}
+}

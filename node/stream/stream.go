@@ -102,9 +102,9 @@ type Message struct {
 	Raw  []byte
 	Body value.Value
 
-	Key    string    // for the field key of the payload; may be empty
-	Time   time.Time // of the message, as the system has it; may be zero
-	Lane   int32
+	Key  string    // for the field key of the payload; may be empty
+	Time time.Time // of the message, as the system has it; may be zero
+	Lane int32
 
 	// Offset is where the message is in its lane, growing from 1, with [Traits.Lanes]
 	// or [Traits.Positions]. One that comes again while it is held, or settled and not
@@ -245,9 +245,19 @@ type Sized interface {
 // A Replier passes the answer of a process on, for a message with an address for it.
 // Reply is called once for a message, before it is settled: with a good answer, or with
 // the error after which it is not tried again, and which goes to the port error
-// nevertheless. It should not wait for the system. An error is logged.
+// nevertheless. It should not wait for the system. An error is logged, and the next
+// attempt calls it again.
 type Replier interface {
 	Reply(ctx context.Context, m *Message, resp node.Response) error
+}
+
+// An Asker is a [Replier] that knows which messages have an address for the answer. An
+// error that such a message is answered with is the end of it, unless the port error is
+// linked: its sender has been told, and can ask again.
+type Asker interface {
+	// Asked reports whether an answer to m goes somewhere. Any goroutine may call it;
+	// it must not block.
+	Asked(m *Message) bool
 }
 
 // A Decoder makes the bodies of its messages itself, such as maps of rows of CSV, instead
