@@ -219,6 +219,9 @@ const (
 	statusHeader = "Nats-Service-Error-Code"
 )
 
+// Asked implements [stream.Asker].
+func (r *coreReader) Asked(m *stream.Message) bool { return m.Token.(*coreToken).msg.Reply != "" }
+
 // Reply implements [stream.Replier].
 func (r *coreReader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
 	t := m.Token.(*coreToken)

@@ -215,6 +215,9 @@ func (r *reader) Settle(_ context.Context, s stream.Settled) error {
 	return nil
 }
 
+// Asked implements [stream.Asker].
+func (r *reader) Asked(*stream.Message) bool { return r.reply }
+
 // Reply implements [stream.Replier].
 func (r *reader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
 	if !r.reply || resp.None {
