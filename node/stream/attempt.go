@@ -417,3 +417,21 @@ func keyError(err error) error {
 	e.Code = "undecodable"
 	return &e
 }
+
+// stuck marks a message that nothing takes, and tells of it once a minute. The caller
+// holds the lock.
+func (s *session) stuck(m *message) {
+	if !m.stuck {
+		m.stuck = true
+		s.mu.stuck++
+	}
+	now := s.clock.Now()
+	if now.Sub(s.mu.toldStuck) < time.Minute {
+		return
+	}
+	s.mu.toldStuck = now
+	stuck, attempts, err := s.mu.stuck+s.mu.away, m.failed+m.Attempt, m.err
+	s.mu.news = append(s.mu.news, func() {
+		s.log.Error("a message is stuck: it fails, and the port error is not linked", "stuck", stuck, "attempts", attempts, "error", err)
+	})
+}

@@ -104,7 +104,7 @@ func (j *judge) all(_ context.Context, batch []value.Value, fail float64) error 
 // TestChaos runs messages of many keys while processes fail, connections are lost and
 // workflows are reloaded. Nothing may be lost, and each order must hold.
 func TestChaos(t *testing.T) {
-	const keys, lanes, count = 16, 4, 3000
+	const keys, lanes, count = 16, 4, 1000
 	byKey := func(v value.Value) string { b, _ := v.Get("body"); return field(b, "k") }
 	byLane := func(v value.Value) string { return field(v, "lane") }
 	total := func(value.Value) string { return "" }
