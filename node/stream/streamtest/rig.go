@@ -75,6 +75,9 @@ func (s *Subject) rig(t *testing.T) *rig {
 			r.proxy.Heal()
 		}
 		r.stop()
+		if r.proxy != nil && !t.Failed() {
+			r.until("all connections are closed after a shutdown", resume, func() bool { return r.proxy.Open() == 0 })
+		}
 		r.ledger.mu.Lock()
 		defer r.ledger.mu.Unlock()
 		for _, problem := range r.ledger.mu.problems {

@@ -265,11 +265,24 @@ func (r *rig) reload(times int, doc func(i int) string) {
 	r.allDone()
 }
 
-// sourceChanges: with other settings a reload loses nothing.
+// sourceChanges: with other settings a reload loses nothing, also while processes fail and
+// connections break.
 func sourceChanges(r *rig) {
-	r.ledger.decide = func([]took) verdict { return verdict{after: time.Millisecond} }
+	seed := r.rnd.Uint64()
+	r.ledger.decide = func(run []took) verdict {
+		v := verdict{after: time.Millisecond}
+		if chance(seed, run[0].id, r.ledger.fate(run[0].id).begun) < 0.1 {
+			v.err = errOnPurpose
+		}
+		return v
+	}
 	r.load(r.source(nil))
-	r.reload(scale(20, 200), func(i int) string { return r.source(fields{"max_in_flight": 64 + i%2}) })
+	r.reload(scale(20, 200), func(i int) string {
+		if i%3 == 1 && r.proxy != nil {
+			r.proxy.Break()
+		}
+		return r.source(fields{"max_in_flight": 64 + i%2})
+	})
 }
 
 // sourceDrain: a shutdown waits for what has begun; what has not is given back.
