@@ -199,7 +199,11 @@ func Run(t *testing.T, s Subject) {
 		t.Run(side.name, func(t *testing.T) {
 			for _, r := range rows() {
 				run := side.of(r)
-				if _, declared := s.Without[r.row]; declared || run == nil {
+				if run == nil {
+					continue
+				}
+				if why, declared := s.Without[r.row]; declared {
+					t.Logf("%s does not apply: %s", r.row, why)
 					continue
 				}
 				t.Run(string(r.row), func(t *testing.T) {
