@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
@@ -122,12 +123,10 @@ func sourceErrors(r *rig) {
 }
 
 // sourceOrder: of each key one message at a time, in order, while processes fail and the
-// workflow is loaded again; then the same with batches that are halved.
+// workflow is loaded again.
 func sourceOrder(r *rig) {
-	const keys = 64
 	seed := r.rnd.Uint64()
-	r.ledger.ordered = true
-	single := func(run []took) verdict {
+	r.ledger.decide = func(run []took) verdict {
 		id := run[0].id
 		switch x := chance(seed, id, r.ledger.fate(id).begun); {
 		case x < 0.1:
@@ -139,7 +138,13 @@ func sourceOrder(r *rig) {
 		}
 		return verdict{}
 	}
-	batches := func(run []took) verdict {
+	r.ordered(nil)
+}
+
+// sourceOrderOfBatches: the same with batches that are tried again, and halved.
+func sourceOrderOfBatches(r *rig) {
+	seed := r.rnd.Uint64()
+	r.ledger.decide = func(run []took) verdict {
 		v := verdict{}
 		for _, m := range run {
 			if x := chance(seed, m.id, r.ledger.fate(m.id).begun); x < 0.02 || m.id%100 == 7 {
@@ -150,34 +155,37 @@ func sourceOrder(r *rig) {
 		}
 		return v
 	}
+	r.ordered(fields{
+		"batch": fields{"count": 20, "linger": "1ms"},
+		"retry": fields{"threshold": 1, "backoff": fields{"initial": "1ms", "max": "5ms"}},
+	})
+}
+
+// ordered loads a workflow with order by key again and again, while messages come.
+func (r *rig) ordered(common fields) {
+	r.Helper()
+	const keys = 64
 	key := r.subject.Key
 	if key == "" {
 		key = "self.body.key"
 	}
-	common := fields{"order": "key", "key": key, "max_in_flight": 200}
-	for i, decide := range []func([]took) verdict{single, batches} {
-		if i > 0 && r.subject.Via != nil {
-			break // it need not take lists
-		}
-		r.ledger.decide = decide
-		doc := r.source(common)
+	all := fields{"order": "key", "key": key, "max_in_flight": 200}
+	maps.Copy(all, common)
+	doc := r.source(all)
+	r.ledger.ordered = true
+	r.load(doc)
+	for range scale(30, 100) {
+		r.produce(scale(3, 10)*keys, keys, 10)
 		r.load(doc)
-		for range scale(30, 100) {
-			r.produce(scale(3, 10)*keys, keys, 10)
-			r.load(doc)
-		}
-		r.until("each message is answered or dead", 2*patience, func() bool {
-			t := r.ledger.tally()
-			return t.done+t.dead == r.made()
-		})
-		r.settled()
-		r.once()
-		if t := r.ledger.tally(); t.dead > r.made()/20 {
-			r.Errorf("got %d dead letters, want about one in 100; %s", t.dead, r.state())
-		}
-		r.stop()
-		common["batch"] = fields{"count": 20, "linger": "1ms"}
-		common["retry"] = fields{"threshold": 1, "backoff": fields{"initial": "1ms", "max": "5ms"}}
+	}
+	r.until("each message is answered or dead", 2*patience, func() bool {
+		t := r.ledger.tally()
+		return t.done+t.dead == r.made()
+	})
+	r.settled()
+	r.once()
+	if t := r.ledger.tally(); t.dead > r.made()/20 {
+		r.Errorf("got %d dead letters, want about one in 100; %s", t.dead, r.state())
 	}
 }
 

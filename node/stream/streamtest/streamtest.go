@@ -117,6 +117,7 @@ const (
 	Acknowledgement Row = "1_acknowledgement" // none before the answer, all after it
 	Errors          Row = "2_errors"          // none is lost by errors, panics and timeouts; attempts are right
 	Order           Row = "3_order"           // each key in order, with errors and reloads
+	OrderOfBatches  Row = "3_order_batches"   // the same with batches, which are halved
 	Backlog         Row = "4_backlog"         // in flight, bytes and memory stay within bounds
 	Resets          Row = "5_resets"          // connections are reset at any byte
 	BlackHole       Row = "5_black_hole"      // nothing passes for a while
@@ -145,6 +146,7 @@ func rows() []rowTest {
 		{Acknowledgement, sourceAcknowledges, sinkConfirms, nil},
 		{Errors, sourceErrors, nil, nil},
 		{Order, sourceOrder, nil, nil},
+		{OrderOfBatches, sourceOrderOfBatches, nil, nil},
 		{Backlog, sourceBacklog, nil, nil},
 		{Resets, sourceResets, sinkResets, needsAddr},
 		{BlackHole, sourceTrouble(hole), sinkTrouble(hole), needsAddr},

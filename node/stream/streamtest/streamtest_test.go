@@ -108,6 +108,7 @@ func TestDedupe(t *testing.T) {
 	for _, row := range []streamtest.Row{streamtest.Backlog, streamtest.Slow, streamtest.BlackHole, streamtest.Poison, streamtest.Bodies, streamtest.Password} {
 		s.Without[row] = "TestQueue has it: dedupe makes no difference."
 	}
+	s.Without[streamtest.OrderOfBatches] = "It takes messages, not lists."
 	s.Without[streamtest.Kill] = "The marks are in memory."
 	streamtest.Run(t, s)
 }
