@@ -64,7 +64,7 @@ func (s Sink) config() schema.Object {
 		more = append(more, schema.Group("batch", schema.Fields(
 			schema.Int("count").Default(1000).Range(1, 1_000_000).Doc("The most messages of a batch."),
 			schema.Bytes("bytes").Default("1MiB").Range(1, 1<<30).Doc("The most bytes of a batch; one message may be larger."),
-			schema.Duration("linger").Default("5ms").Doc("How long the first message of a batch waits for others."),
+			schema.Duration("linger").Default("5ms").Doc("How long the first message of a batch waits for others. Where the sources upstream have fewer messages in flight than two batches, half of those do not wait."),
 		)).Doc("How many messages are sent together."))
 	}
 	more = append(more,
@@ -78,16 +78,17 @@ func (s Sink) config() schema.Object {
 // A sinkNode is a node of a sink. It may share its outlet with the same node of earlier
 // and later generations.
 type sinkNode struct {
-	sink    *Sink
-	config  schema.Config
-	ref     node.Ref
-	format  format
-	texts   []template.Template
-	fixed   []string // what all texts are, if none of them has expressions
-	receipt bool
-	pool    *node.Pool
-	log     *slog.Logger
-	writer  Writer // of the outlet, if this node makes it
+	sink     *Sink
+	config   schema.Config
+	ref      node.Ref
+	format   format
+	texts    []template.Template
+	fixed    []string // what all texts are, if none of them has expressions
+	receipt  bool
+	inFlight int // records that can be here; 0 is not known
+	pool     *node.Pool
+	log      *slog.Logger
+	writer   Writer // of the outlet, if this node makes it
 
 	outlet  *outlet
 	release func() error
@@ -98,7 +99,7 @@ func (s *Sink) newNode(o Options, init *node.Init) (node.Node, error) {
 	c := init.Config
 	n := &sinkNode{
 		sink: s, config: c, ref: init.Node, pool: init.Pool, log: init.Log,
-		receipt: c.String("answer") == "receipt",
+		receipt: c.String("answer") == "receipt", inFlight: init.InFlight,
 	}
 	if !s.Raw {
 		n.format = formats[c.String("encode")]
@@ -169,6 +170,7 @@ func (n *sinkNode) Open(ctx context.Context) error {
 		return errors.Join(err, forget())
 	}
 	n.outlet = o
+	o.expect(n.inFlight)
 	n.release = func() error { return errors.Join(release(), forget()) }
 	return nil
 }

@@ -53,6 +53,7 @@ type outlet struct {
 		last      *delivery
 		inFlight  int    // records that the writer has, and that are not answered
 		full      bool   // a worker waits for room
+		enough    int    // records that do not linger; below count if no more can come
 		flushed   uint64 // records up to this one do not linger
 		lingering *time.Timer
 		sweeping  bool
@@ -322,6 +323,17 @@ func (o *outlet) lateLocked() error {
 		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.mu.reason), Code: "not_connected", Status: http.StatusServiceUnavailable}
 	}
 	return &node.Error{Err: fmt.Errorf("not confirmed within %s", o.timeout), Code: "timeout", Status: http.StatusGatewayTimeout}
+}
+
+// expect sets how many records can come until some are confirmed; 0 is not known. A half
+// of them do not wait for others: the other half comes while they are written.
+func (o *outlet) expect(inFlight int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.enough = o.count; inFlight > 0 {
+		o.mu.enough = min(o.count, max(1, inFlight/2))
+	}
+	o.mu.changed.Broadcast()
 }
 
 // flush lets the records that wait now wait for no others.

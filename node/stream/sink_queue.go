@@ -258,7 +258,7 @@ func (o *outlet) dueLocked() int {
 	}
 	most := min(o.count, room)
 	left := o.linger - time.Since(first.at)
-	if q.waiting() >= o.count || q.bytes >= o.bytes || left <= 0 || o.mu.closing ||
+	if q.waiting() >= o.mu.enough || q.bytes >= o.bytes || left <= 0 || o.mu.closing ||
 		q.end-uint64(len(q.items)-q.head) < o.mu.flushed {
 		return most
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -77,6 +78,13 @@ func (m *memory) Close(context.Context) error {
 	defer m.mu.Unlock()
 	m.closes++
 	return nil
+}
+
+// count returns how often Write was called, and with how many records in all.
+func (m *memory) count() (calls, records int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls, len(m.got)
 }
 
 func (m *memory) String() string {
@@ -446,6 +454,59 @@ func TestSinkBatch(t *testing.T) {
 	f("{linger: 0s}", 3, "[1 1 1]", 0)
 	f("{count: 1}", 2, "[1 1]", 0)
 	f("{linger: 10s}", 2, "[2]", 10*time.Second)
+}
+
+// TestSinkExpects does not wait for more records than the sources upstream can have in
+// flight.
+func TestSinkExpects(t *testing.T) {
+	f := func(fields string, maxCalls int) {
+		t.Helper()
+		bubble(t, func(t *testing.T) {
+			m := &memory{}
+			s := sink(m)
+			s.Batches = true
+			f := flowtest.New(t, s.Def(options), ticks().Def(options))
+			f.Options.Clock = node.SystemClock{}
+			f.Load("- {kind: ticks, name: t, " + fields + ", ports: {out: [{name: n, port: in}]}}\n- {kind: memory_sink, name: n, batch: {linger: 1h}, timeout: 2h}")
+			synctest.Wait()
+			if calls, records := m.count(); calls > maxCalls || (records == 100) != (maxCalls > 0) {
+				t.Errorf("%s: got %d calls with %d records, want at most %d", fields, calls, records, maxCalls)
+			}
+		})
+	}
+	f("max_in_flight: 10", 20)
+	f("order: total", 100)
+	f("batch: {count: 10, linger: 0s}, max_in_flight: 20", 10)
+	f("max_in_flight: 256", 0) // all 100 linger
+}
+
+// ticks is a source of 100 messages.
+func ticks() stream.Source {
+	return stream.Source{
+		Kind: "ticks", Summary: "Ticks.", Example: "- {kind: ticks, name: t}\n",
+		Traits: stream.Traits{Raw: true},
+		Ends:   func(schema.Config) bool { return true },
+		Open:   func(*node.Init) (stream.Reader, error) { return &ticker{}, nil },
+	}
+}
+
+type ticker struct{ n int }
+
+func (*ticker) Connect(context.Context, stream.Host) error   { return nil }
+func (*ticker) Settle(context.Context, stream.Settled) error { return nil }
+func (*ticker) Fields(*stream.Message, *value.MapBuilder)    {}
+func (*ticker) Close(context.Context) error                  { return nil }
+
+func (r *ticker) Read(_ context.Context, room stream.Room) ([]stream.Message, error) {
+	messages := make([]stream.Message, min(room.Messages, 100-r.n))
+	for i := range messages {
+		messages[i] = stream.Message{Body: value.Int(int64(r.n)), Offset: int64(r.n)}
+		r.n++
+	}
+	if r.n == 100 {
+		return messages, io.EOF
+	}
+	return messages, nil
 }
 
 // TestSinkRoom keeps max_in_flight, with lists that are larger.

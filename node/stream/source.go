@@ -23,7 +23,7 @@ func (s Source) Def(o Options) *node.Def {
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
 		Out:      []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
-		InFlight: func(c schema.Config) int { return int(c.Int("max_in_flight")) },
+		InFlight: inFlight,
 		Recall:   node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			set, err := s.read(init, o, fields)
@@ -43,6 +43,19 @@ func (s Source) Def(o Options) *node.Def {
 			}, nil
 		},
 	}
+}
+
+// inFlight returns how many messages of a source are in processes at a time, at most.
+func inFlight(c schema.Config) int {
+	most := c.Int("max_in_flight")
+	switch {
+	case c.String("order") != OrderTotal.String():
+	case c.Has("batch"):
+		most = min(most, c.Group("batch").Int("count"))
+	default:
+		most = 1
+	}
+	return int(most)
 }
 
 // A sourceNode is a source in one generation. What it reads with is in its seat.
