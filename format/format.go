@@ -2,7 +2,8 @@
 // values.
 //
 // A [Reader] finds where records begin and end, with their offsets, and a [Decoder] makes
-// values of them, also concurrently. An [Encoder] is the other direction.
+// values of them, also concurrently. An [Encoder] is the other direction. A
+// [ParquetReader] reads tables.
 //
 // Invariants: input is not trusted. Any bytes give records, damaged ones among them, and
 // never a panic; memory is bounded by the longest record that is allowed. A damaged record
@@ -25,6 +26,9 @@ const (
 	CSV    = "csv"    // rows as RFC 4180 has them, as maps of texts
 	JSON   = "json"   // one JSON value
 	Raw    = "raw"    // all bytes as one record
+
+	// Parquet is for callers: see [ParquetReader].
+	Parquet = "parquet"
 )
 
 // DefaultMaxRecord is how many bytes a record may have by default.

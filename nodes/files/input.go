@@ -27,7 +27,7 @@ func inputFields(auto string, names ...string) []*schema.Field {
 	doc := ""
 	if auto != "" {
 		words = append([]string{"auto"}, names...)
-		doc = "`auto` goes by the extension: `.ndjson`, `.jsonl`, `.csv`, `.tsv`, `.json`; anything else is lines. "
+		doc = "`auto` goes by the extension: `.ndjson`, `.jsonl`, `.csv`, `.tsv`, `.json`, `.parquet`; anything else is lines. `parquet` is a map for each row. "
 	}
 	return []*schema.Field{
 		schema.Enum("format", words...).Default(words[0]).Doc(doc +
@@ -47,8 +47,11 @@ func newInput(c schema.Config) (input, error) {
 	}
 	in.options.Delimiter = delimiter[0]
 	check := in.options
-	if in.options.Name == "auto" {
+	switch in.options.Name {
+	case "auto":
 		in.options.Name, check.Name = "", format.CSV
+	case format.Parquet:
+		check.Name = format.CSV
 	}
 	if err := check.Check(); err != nil {
 		field := "delimiter"
@@ -79,15 +82,20 @@ func (in input) of(path string) input {
 		in.options.Name, in.options.Delimiter = format.CSV, '\t'
 	case ".json":
 		in.options.Name = format.JSON
+	case ".parquet":
+		in.options.Name = format.Parquet
 	default:
 		in.options.Name = format.Lines
 	}
 	return in
 }
 
-// packed reports whether the file is compressed: it is read when it is whole, and not
-// followed.
-func (in input) packed() bool { return in.packing != "" }
+// packed reports whether the positions in the file are not bytes of it: it is read when
+// it is whole, and not followed.
+func (in input) packed() bool { return in.packing != "" || in.table() }
+
+// table reports whether the file is Parquet: its positions are numbers of rows.
+func (in input) table() bool { return in.options.Name == format.Parquet }
 
 // maxWindow is the memory that a zstd stream may ask for: that of zstd --long=27.
 const maxWindow = 128 << 20
@@ -95,7 +103,7 @@ const maxWindow = 128 << 20
 // unpack returns a reader of what a file has from an offset on, after unpacking.
 func (in input) unpack(f *os.File, offset int64) (io.Reader, error) {
 	at := offset
-	if in.packed() {
+	if in.packing != "" {
 		at = 0
 	}
 	if _, err := f.Seek(at, io.SeekStart); err != nil {

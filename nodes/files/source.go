@@ -25,7 +25,7 @@ func fileSource() stream.Source {
 	return stream.Source{
 		Kind:    "file_source",
 		Summary: "Reads the records of files, such as lines, NDJSON and CSV.",
-		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
+		Doc: "Each record is a message `{body, id, path, line, offset}`: line counts from 1, offset in bytes from 0, after unpacking; of Parquet they are numbers of rows. Files `.gz` and `.zst` are unpacked. The files are read in the order of `paths`, those of one pattern by name; each is a lane, so `order: key` keeps the records of a file in order.\n\n" +
 			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
 			"A file is known by its inode and a hash of its first KiB, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. The patterns should match the names of rotated files, too, if files may be rotated while nothing reads them. " +
 			"With `checkpoint.file`, a file is read on where it was settled.",
@@ -37,7 +37,7 @@ func fileSource() stream.Source {
 			schema.String("move_to").Doc("The folder that `settled: move` moves to, made if it is missing. A file of that name there gets a number behind it."),
 			schema.Duration("idle").Default("10s").Range(0, float64(24*time.Hour)).Doc("With `follow`: how long after the last change a file is whole, for `settled`, and how long a file that is gone may still grow."),
 			schema.Duration("rescan").Default("1s").Range(float64(time.Millisecond), float64(time.Hour)).Doc("With `follow`: how often to look for changes that the system does not report, such as those on network drives."),
-		}, inputFields("auto", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...)...),
+		}, inputFields("auto", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw, format.Parquet)...)...),
 		Traits: stream.Traits{Lanes: true, Positions: true, Checkpoints: true, Raw: true},
 		Open:   openFileSource,
 		Ends:   func(c schema.Config) bool { return !c.Bool("follow") },
@@ -194,14 +194,30 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		}
 		s.setPrint(t, fp)
 	}
+	if t.table != nil {
+		next, _ := t.table.Rows()
+		rows, err := t.table.Read(min(max(1, room.Messages), maxRows))
+		if len(rows) > 0 {
+			return s.rows(t, next, rows), nil
+		}
+		return s.atEnd(t, err), nil
+	}
 	records, err := t.reader.Read(nil, max(1, room.Messages), max(1, room.Bytes))
 	if len(records) > 0 {
 		t.quiet = time.Time{}
 		return s.messages(t, records, t.reader.Decoder()), nil
 	}
+	return s.atEnd(t, err), nil
+}
+
+// maxRows is how many rows of a table are read together: they are not bounded by bytes.
+const maxRows = 256
+
+// atEnd deals with a file in which there is nothing to read now, or with the reason.
+func (s *source) atEnd(t *tail, err error) []stream.Message {
 	t.ready = false
 	if err != io.EOF {
-		return s.damaged(t, err), nil
+		return s.damaged(t, err)
 	}
 	if t.quiet.IsZero() {
 		t.quiet = time.Now()
@@ -209,7 +225,7 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 	if t.last {
 		s.end(t)
 	}
-	return nil, nil
+	return nil
 }
 
 func (s *source) setPrint(t *tail, fp fingerprint) {
@@ -232,19 +248,36 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 		messages[i] = stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]}
 	}
+	s.advance(t, tokens[len(tokens)-1].end)
+	return messages
+}
+
+// rows makes messages of rows of a table.
+func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
+	messages := make([]stream.Message, len(rows))
+	tokens := make([]token, len(rows))
+	for i, row := range rows {
+		at := next + int64(i)
+		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
+		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
+	}
+	s.advance(t, tokens[len(tokens)-1].end)
+	return messages
+}
+
+// advance notes how far a file was read.
+func (s *source) advance(t *tail, end position) {
 	at := t.at()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.done += at - t.raw
-	t.raw = at
-	t.end = tokens[len(tokens)-1].end
-	return messages
+	t.raw, t.end = at, end
 }
 
 // damaged ends a file that cannot be read: it is a message with the reason, at the place
 // where the reading stopped.
 func (s *source) damaged(t *tail, err error) []stream.Message {
-	at := t.start
+	at := t.end
 	if t.reader != nil {
 		at.offset, at.line = t.reader.Offset()
 	}

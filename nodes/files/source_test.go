@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -462,5 +463,40 @@ func TestFileSourceSize(t *testing.T) {
 	r.read(-1)
 	if done, total := r.source.Size(); done != 6 || total != 6 {
 		t.Errorf("in the end: got %d of %d", done, total)
+	}
+}
+
+// TestFileSourceTable reads rows of Parquet, and goes on in their middle.
+func TestFileSourceTable(t *testing.T) {
+	type row struct {
+		ID    int64    `parquet:"id"`
+		Price *float64 `parquet:"price,optional"`
+	}
+	folder(t, "c.parquet", "this is not a table")
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b)
+	price := 2.5
+	if _, err := w.Write([]row{{1, &price}, {2, nil}, {3, nil}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, "a.parquet", b.String())
+	r := newReading(t, `{"paths": "*.parquet"}`, nil)
+	messages := r.messages(2)
+	r.settle(messages)
+	if got, _ := messages[0].Body.Get("price"); got.String() != "2.5" || messages[1].Offset != 1 {
+		t.Errorf("got %v at %d", messages[0].Body, messages[1].Offset)
+	}
+	r.close()
+	r = newReading(t, `{"paths": "*.parquet"}`, r.marks)
+	messages = r.messages(-1)
+	if len(messages) != 2 || messages[0].Body.String() != `{"id":3,"price":null}` {
+		t.Fatalf("got %d messages, the first %v", len(messages), messages[0].Body)
+	}
+	same(t, "what is not a table", r.text(messages[1:]), "error: c.parquet:1: the Parquet file is damaged: it does not end as Parquet does")
+	if done, total := r.source.Size(); done < total-30 || done > total {
+		t.Errorf("got %d of %d bytes", done, total)
 	}
 }

@@ -33,7 +33,8 @@ type tail struct {
 
 	file   *os.File // nil before it is opened, and when it is done
 	reader *format.Reader
-	raw    int64 // bytes that were read, before unpacking
+	table  *format.ParquetReader // instead of reader
+	raw    int64                 // bytes that were read, before unpacking
 
 	ready bool      // there may be something to read
 	quiet time.Time // since when there was not; zero before
@@ -130,6 +131,13 @@ func (t *tail) begin(f *os.File) (fp fingerprint, err error) {
 	if fp, err = printOf(f, printSize); err != nil {
 		return fp, err
 	}
+	if t.input.table() {
+		if t.input.packing != "" {
+			return fp, errors.New("a table cannot be in a compressed file")
+		}
+		t.table, err = format.NewParquetReader(f, info.Size(), t.start.offset)
+		return fp, err
+	}
 	o, err := t.columns(f)
 	if err != nil {
 		return fp, err
@@ -189,6 +197,14 @@ func (t *tail) at() int64 {
 	if t.file == nil {
 		return t.raw
 	}
+	if t.table != nil {
+		info, err := t.file.Stat()
+		if err != nil {
+			return t.raw
+		}
+		next, total := t.table.Rows()
+		return int64(float64(info.Size()) * float64(next) / float64(max(1, total)))
+	}
 	at, err := t.file.Seek(0, io.SeekCurrent)
 	if err != nil { // reading says why
 		return t.raw
@@ -201,8 +217,12 @@ func (t *tail) close() error {
 		return nil
 	}
 	t.raw = t.at()
-	err := t.file.Close()
-	t.file, t.reader = nil, nil
+	var err error
+	if t.table != nil {
+		err = t.table.Close()
+	}
+	err = errors.Join(err, t.file.Close())
+	t.file, t.reader, t.table = nil, nil, nil
 	return err
 }
 

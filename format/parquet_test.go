@@ -1,0 +1,110 @@
+package format
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+type parquetRow struct {
+	ID    int64                `parquet:"id"`
+	Name  string               `parquet:"name"`
+	Price *float64             `parquet:"price,optional"`
+	At    time.Time            `parquet:"at,timestamp(microsecond)"`
+	Day   int32                `parquet:"day,date"`
+	Cents int64                `parquet:"cents,decimal(2:10)"`
+	Raw   []byte               `parquet:"raw"`
+	Tags  []string             `parquet:"tags,list"`
+	Plain []int32              `parquet:"plain"`
+	Item  struct{ Sku string } `parquet:"item"`
+	Lines []parquetLine        `parquet:"lines,list"`
+	Attr  map[string]string    `parquet:"attr"`
+	Big   uint64               `parquet:"big"`
+	OK    bool                 `parquet:"ok"`
+}
+
+type parquetLine struct {
+	N    int      `parquet:"n"`
+	Tags []string `parquet:"tags,list"`
+}
+
+func parquetFile(t testing.TB, rows ...parquetRow) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[parquetRow](&b)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func readParquet(file []byte, row int64) string {
+	r, err := NewParquetReader(bytes.NewReader(file), int64(len(file)), row)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	var out []string
+	for {
+		rows, err := r.Read(2)
+		for _, v := range rows {
+			out = append(out, v.String())
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			out = append(out, "error: "+err.Error())
+			break
+		}
+	}
+	if err := r.Close(); err != nil {
+		out = append(out, "close: "+err.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestParquet(t *testing.T) {
+	price := 2.5
+	at := time.Date(2026, 1, 5, 10, 0, 0, 123456000, time.UTC)
+	full := parquetRow{ID: 1, Name: "x", Price: &price, At: at, Day: 20458, Cents: -1234, Raw: []byte{1, 2}, Tags: []string{"a", "b"}, Plain: []int32{7, 8},
+		Lines: []parquetLine{{1, []string{"p", "q"}}, {2, nil}, {3, []string{"r"}}}, Attr: map[string]string{"k": "v"}, Big: 1 << 63, OK: true}
+	full.Item.Sku = "s"
+	file := parquetFile(t, full, parquetRow{ID: 2, At: at}, parquetRow{ID: 3, At: at, Tags: []string{"c"}})
+	want := []string{
+		`{"id":1,"name":"x","price":2.5,"at":"2026-01-05T10:00:00.123456Z","day":"2026-01-05","cents":-12.34,"raw":"AQI=","tags":["a","b"],"plain":[7,8],"item":{"Sku":"s"},` +
+			`"lines":[{"n":1,"tags":["p","q"]},{"n":2,"tags":[]},{"n":3,"tags":["r"]}],"attr":{"k":"v"},"big":9223372036854775808,"ok":true}`,
+		`{"id":2,"name":"","price":null,"at":"2026-01-05T10:00:00.123456Z","day":"1970-01-01","cents":0,"raw":"","tags":[],"plain":[],"item":{"Sku":""},"lines":[],"attr":{},"big":0,"ok":false}`,
+		`{"id":3,"name":"","price":null,"at":"2026-01-05T10:00:00.123456Z","day":"1970-01-01","cents":0,"raw":"","tags":["c"],"plain":[],"item":{"Sku":""},"lines":[],"attr":{},"big":0,"ok":false}`,
+	}
+	for row := range 4 {
+		if got := readParquet(file, int64(row)); got != strings.Join(want[row:], "\n") {
+			t.Errorf("from row %d on: got\n%s\nwant\n%s", row, got, strings.Join(want[row:], "\n"))
+		}
+	}
+	for _, damaged := range [][]byte{nil, []byte("PAR1"), file[:len(file)/2], append([]byte("xxxx"), file[4:]...)} {
+		if got := readParquet(damaged, 0); !strings.Contains(got, "error: the Parquet file is damaged: ") {
+			t.Errorf("of %d bytes: got %s", len(damaged), got)
+		}
+	}
+}
+
+// TestParquetDamaged changes single bytes: there are rows or an error, and never a panic.
+func TestParquetDamaged(t *testing.T) {
+	file := parquetFile(t, parquetRow{ID: 1, Name: "x", Tags: []string{"a"}})
+	for at := 0; at < len(file); at += 11 {
+		for _, b := range []byte{1, 0xff} {
+			damaged := bytes.Clone(file)
+			damaged[at] ^= b
+			if got := readParquet(damaged, 0); got == "" {
+				t.Errorf("byte %d: got neither rows nor an error", at)
+			}
+		}
+	}
+}
