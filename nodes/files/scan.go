@@ -44,13 +44,14 @@ func expand(patterns []string) (paths []string) {
 }
 
 // look scans if it is time to, or a folder has changed, and wakes the files that have.
-func (s *source) look(now time.Time) error {
+func (s *source) look(now time.Time) {
 	changed, folders := s.watch.drain()
 	if folders || now.Sub(s.scans) >= s.rescan {
-		return s.scan(now)
+		s.scan(now)
+		return
 	}
 	if len(changed) == 0 {
-		return nil
+		return
 	}
 	s.mu.Lock()
 	var grown []*tail
@@ -63,7 +64,6 @@ func (s *source) look(now time.Time) error {
 	for _, t := range grown {
 		s.wake(t)
 	}
-	return nil
 }
 
 func (s *source) wake(t *tail) {
@@ -74,7 +74,7 @@ func (s *source) wake(t *tail) {
 }
 
 // scan looks for new files, for those that have grown, and for those that are gone.
-func (s *source) scan(now time.Time) error {
+func (s *source) scan(now time.Time) {
 	s.scans = now
 	seen := map[fileID]bool{}
 	var total int64
@@ -120,7 +120,6 @@ func (s *source) scan(now time.Time) error {
 	if s.watch != nil {
 		s.watch.add(s.paths)
 	}
-	return nil
 }
 
 // see deals with a file that is there.

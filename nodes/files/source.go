@@ -106,9 +106,6 @@ func openFileSource(init *node.Init) (stream.Reader, error) {
 // Connect looks for the files, and fails if one that is named without a pattern cannot be
 // read.
 func (s *source) Connect(context.Context, stream.Host) error {
-	if s.follow && s.watch == nil {
-		s.watch = newWatcher(s.log)
-	}
 	for _, path := range s.paths {
 		if isPattern(path) {
 			continue
@@ -121,9 +118,10 @@ func (s *source) Connect(context.Context, stream.Host) error {
 			return &stream.RefusedError{Field: "paths", Err: err}
 		}
 	}
-	if err := s.scan(time.Now()); err != nil {
-		return err
+	if s.follow && s.watch == nil {
+		s.watch = newWatcher(s.log)
 	}
+	s.scan(time.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.mu.tails) == 0 {
@@ -139,9 +137,7 @@ func (s *source) Read(ctx context.Context, room stream.Room) ([]stream.Message, 
 			return nil, err
 		}
 		if s.follow {
-			if err := s.look(time.Now()); err != nil {
-				return nil, err
-			}
+			s.look(time.Now())
 		}
 		if len(s.queue) == 0 {
 			if !s.follow {
