@@ -213,49 +213,6 @@ func (r *coreReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	}
 }
 
-// Headers of an answer that is an error, as services of NATS send them.
-const (
-	errorHeader  = "Nats-Service-Error"
-	statusHeader = "Nats-Service-Error-Code"
-)
-
-// Asked implements [stream.Asker].
-func (r *coreReader) Asked(m *stream.Message) bool { return m.Token.(*coreToken).msg.Reply != "" }
-
-// Reply implements [stream.Replier].
-func (r *coreReader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
-	t := m.Token.(*coreToken)
-	if t.msg.Reply == "" {
-		return nil
-	}
-	answer := &nats.Msg{Subject: t.msg.Reply}
-	switch {
-	case resp.IsError():
-		e := node.Describe(resp.Payload.AsError())
-		text, status := "internal error", e.Status
-		if e.Public {
-			text = node.Message(e)
-		}
-		if status == 0 {
-			status = 500
-		}
-		answer.Header = nats.Header{errorHeader: {text}, statusHeader: {strconv.Itoa(status)}}
-	case !resp.None:
-		body, err := encodeBody(resp.Payload)
-		if err != nil {
-			return fmt.Errorf("answer to %s: %w", t.msg.Subject, err)
-		}
-		answer.Data = body
-	}
-	r.mu.Lock()
-	conn := r.mu.conn
-	r.mu.Unlock()
-	if conn == nil {
-		return stream.ErrLost
-	}
-	return conn.PublishMsg(answer)
-}
-
 // Counts implements [stream.Counter].
 func (r *coreReader) Counts(report func(node.Metric)) {
 	r.mu.Lock()
@@ -283,14 +240,4 @@ func (r *coreReader) disconnect() {
 	r.mu.dropped += drops(subs)
 	r.mu.Unlock()
 	conn.Close() // flushes the answers
-}
-
-// drops returns what the library dropped, because receive was not called in time.
-func drops(subs []*nats.Subscription) (n uint64) {
-	for _, sub := range subs {
-		if dropped, err := sub.Dropped(); err == nil {
-			n += uint64(dropped)
-		}
-	}
-	return n
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -240,15 +239,4 @@ func (s *settings) explain(err error) error {
 		return &stream.RefusedError{Field: s.given, Err: err}
 	}
 	return fmt.Errorf("%s: %w", strings.Join(s.urls, ", "), err)
-}
-
-// lintTLS warns of certificates that are not verified.
-func lintTLS(specs []node.WrittenSpec) (list diag.List) {
-	for _, s := range specs {
-		if skip := s.Config.Field("tls").Field("insecure"); skip != nil && skip.Text.Code != "false" && !skip.Value.IsNull() {
-			list.Add(s.Finding(skip.Pos, "tls.insecure", diag.Warningf(diag.CodeInsecure, "the certificate of the server is not verified").
-				WithHint("put the certificate of its authority into tls.ca")))
-		}
-	}
-	return list
 }

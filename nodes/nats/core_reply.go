@@ -1,0 +1,62 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// Headers of an answer that is an error, as services of NATS send them.
+const (
+	errorHeader  = "Nats-Service-Error"
+	statusHeader = "Nats-Service-Error-Code"
+)
+
+// Reply implements [stream.Replier].
+func (r *coreReader) Reply(_ context.Context, m *stream.Message, resp node.Response) error {
+	t := m.Token.(*coreToken)
+	if t.msg.Reply == "" {
+		return nil
+	}
+	answer := &nats.Msg{Subject: t.msg.Reply}
+	switch {
+	case resp.IsError():
+		e := node.Describe(resp.Payload.AsError())
+		text, status := "internal error", e.Status
+		if e.Public {
+			text = node.Message(e)
+		}
+		if status == 0 {
+			status = 500
+		}
+		answer.Header = nats.Header{errorHeader: {text}, statusHeader: {strconv.Itoa(status)}}
+	case !resp.None:
+		body, err := encodeBody(resp.Payload)
+		if err != nil {
+			return fmt.Errorf("answer to %s: %w", t.msg.Subject, err)
+		}
+		answer.Data = body
+	}
+	r.mu.Lock()
+	conn := r.mu.conn
+	r.mu.Unlock()
+	if conn == nil {
+		return stream.ErrLost
+	}
+	return conn.PublishMsg(answer)
+}
+
+// drops returns what the library dropped, because receive was not called in time.
+func drops(subs []*nats.Subscription) (n uint64) {
+	for _, sub := range subs {
+		if dropped, err := sub.Dropped(); err == nil {
+			n += uint64(dropped)
+		}
+	}
+	return n
+}
