@@ -87,7 +87,7 @@ func (n *client) Ready() error {
 	return err
 }
 
-// Close implements io.Closer.
+// Close lets go of the connection, which others may use.
 func (n *client) Close() error { return n.release() }
 
 // Concurrency implements [node.Concurrent].

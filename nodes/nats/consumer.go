@@ -18,7 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A consumerSpec is a consumer as its author wants it, and what is known of the one on
+// A consumerSpec is a consumer as its author describes it, and what is known of the one on
 // the server.
 type consumerSpec struct {
 	stream, durable string

@@ -126,7 +126,7 @@ func (r *coreReader) signal() {
 	}
 }
 
-// Read implements [stream.Reader].
+// Read returns what was given back and is due, and then what has come.
 func (r *coreReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	for {
 		if read := r.take(room); len(read) > 0 {
@@ -221,7 +221,7 @@ func (r *coreReader) Counts(report func(node.Metric)) {
 	report(node.Metric{Name: "source_dropped_total", Help: "Messages that found no room.", Type: node.MetricCounter, Value: float64(dropped)})
 }
 
-// Close implements [stream.Reader].
+// Close disconnects; what has come and was not read is lost.
 func (r *coreReader) Close(context.Context) error {
 	r.disconnect()
 	return nil

@@ -98,7 +98,7 @@ func (r *jetStreamReader) subscribe(ctx context.Context, conn *nats.Conn, h stre
 	return conn.FlushWithContext(ctx)
 }
 
-// Read implements [stream.Reader].
+// Read asks for as many messages as there is room for.
 func (r *jetStreamReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	var read []stream.Message
 	for {
@@ -197,7 +197,7 @@ func (r *jetStreamReader) Fields(m *stream.Message, b *value.MapBuilder) {
 	b.Set("sequence", sequence)
 }
 
-// Close implements [stream.Reader].
+// Close gives back what was not read, and disconnects.
 func (r *jetStreamReader) Close(context.Context) error {
 	r.progress.Lock()
 	stop := r.progress.stop

@@ -106,7 +106,7 @@ func (w *writer) Connect(ctx context.Context) error {
 	return err
 }
 
-// Write implements [stream.Writer].
+// Write publishes, and does not wait for confirmations.
 func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	for i := range records {
 		m, err := w.message(&records[i])

@@ -187,7 +187,7 @@ func (r *reader) datagrams(conn net.PacketConn) error {
 	}
 }
 
-// Read implements [stream.Reader].
+// Read returns what has come over all connections.
 func (r *reader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	for {
 		if read := r.inbox.take(room); len(read) > 0 {
@@ -291,7 +291,7 @@ func (r *reader) Counts(report func(node.Metric)) {
 	report(node.Metric{Name: "socket_refused_total", Help: "Connections that were closed because there were too many.", Type: node.MetricCounter, Value: float64(refused)})
 }
 
-// Close implements [stream.Reader].
+// Close closes the socket and its connections.
 func (r *reader) Close(context.Context) error {
 	r.disconnect()
 	return nil

@@ -81,7 +81,7 @@ func (w *writer) watch(conn net.Conn) {
 	conn.Close()
 }
 
-// Write implements [stream.Writer].
+// Write gives all frames to the system in one call.
 func (w *writer) Write(_ context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *writer) datagram(m []byte) error {
 	return nil
 }
 
-// Close implements [stream.Writer].
+// Close disconnects; the system sends what it has taken.
 func (w *writer) Close(context.Context) error {
 	w.disconnect()
 	return nil
