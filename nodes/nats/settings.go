@@ -233,8 +233,8 @@ func (s *settings) explain(err error) error {
 		return refused("tls.server_name", name.Error())
 	case errors.As(err, &invalid):
 		return refused("tls.ca", invalid.Error())
-	case strings.Contains(err.Error(), "remote error: tls: "):
-		return refused("tls.cert", err.Error())
+	case strings.Contains(err.Error(), "remote error: tls: "), errors.Is(err, nats.ErrTLS): // after the handshake
+		return refused("tls.cert", "the server requires a certificate of the client, or refuses the one that it got")
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return &stream.RefusedError{Field: s.given, Err: err}
 	}
