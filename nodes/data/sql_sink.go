@@ -122,6 +122,7 @@ func (p *pool) reach(ctx context.Context, text string) error {
 // Write implements [stream.Writer]. It returns when the rows are written.
 func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	var b rowBatch
+	var free []value.Value
 	flush := func() {
 		if len(b.rows) > 0 {
 			w.write(ctx, b, done)
@@ -146,9 +147,21 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 			}
 		}
 		b.at = append(b.at, i)
-		row := make([]value.Value, len(b.columns))
-		for j, name := range b.columns {
-			row[j], _ = body.Get(name)
+		n := len(b.columns)
+		if len(free) < n { // one array for the rows of many records
+			free = make([]value.Value, n*(len(records)-i))
+		}
+		row := free[:n:n]
+		free = free[n:]
+		j := 0
+		if len(w.columns) == 0 {
+			for _, v := range body.Fields() {
+				row[j] = v
+				j++
+			}
+		}
+		for ; j < n; j++ {
+			row[j], _ = body.Get(b.columns[j])
 		}
 		b.rows = append(b.rows, row)
 	}
