@@ -47,7 +47,7 @@ func measureParts(ctx context.Context, l *lab) error {
 	count := int(l.span() / partEvery)
 	document := func(port string) string {
 		return fmt.Sprintf(`
-- {kind: listener, name: in, protocol: http, host: 127.0.0.1, port: %s, max_in_flight: 4096, ports: {out: [{name: routes}]}}
+- {kind: listener, name: in, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: routes}]}}
 - kind: router
   name: routes
   routes: [{method: GET, path: /ping, port: "out[0]"}, {method: GET, path: /parts, port: "out[1]"}]
