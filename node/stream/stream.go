@@ -154,7 +154,9 @@ type Reader interface {
 	// time and attempt are there already. It must not need the connection.
 	Fields(m *Message, b *value.MapBuilder)
 
-	// Close disconnects. What was not settled comes again for the next reader.
+	// Close disconnects. What was not settled comes again for the next reader. It is
+	// called once if Connect has ever succeeded, and not at all otherwise: a Connect
+	// that fails releases what it has acquired.
 	Close(ctx context.Context) error
 }
 
