@@ -16,7 +16,7 @@ var (
 )
 
 // A rowScan finds the end of a row. It goes on where it stopped when there was no more, so
-// that a row that comes in small pieces is looked at once.
+// that no byte of a row that comes in small pieces is looked at twice.
 type rowScan struct {
 	at    int // what was looked at
 	state rowState

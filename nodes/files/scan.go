@@ -290,32 +290,6 @@ func (s *source) Resume(positions map[string]string) error {
 	return nil
 }
 
-// moveInto moves a file into a folder, under a name that is free there.
-func moveInto(path, folder string) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return err
-	}
-	for i := range 10_000 {
-		to := filepath.Join(folder, filepath.Base(path))
-		if i > 0 {
-			to += fmt.Sprintf(".%d", i)
-		}
-		// Making the name first keeps a file that comes there in the meantime.
-		f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Close(), os.Rename(path, to)); err != nil {
-			return errors.Join(err, os.Remove(to))
-		}
-		return nil
-	}
-	return errors.New("all names are taken")
-}
-
 // inFolder reports whether a pattern may match files of a folder.
 func inFolder(pattern, folder string) bool {
 	ok, err := filepath.Match(filepath.Dir(pattern), filepath.Clean(folder))

@@ -33,8 +33,8 @@ func fileSink() stream.Sink {
 			schema.Text("path").Required().Doc("The file, made if it is missing."),
 			schema.Bool("append").Default(true).Doc("Keep what the file has. Without it, a file is emptied when the workflow starts and opens it."),
 			schema.Group("rotate", schema.Fields(
-				schema.Bytes("bytes").Default(0).Doc("How long a file gets; a longer record has one of its own. 0 is no limit."),
-				schema.Duration("interval").Default("0s").Doc("The time that a file is for, such as `1h`, counted from midnight UTC; the next record after it begins another. 0 is no limit."),
+				schema.Bytes("bytes").Default(0).Doc("How long a file gets; a longer record has one of its own. 0 sets no limit."),
+				schema.Duration("interval").Default("0s").Doc("The time that a file is for, such as `1h`, in steps from the beginning of 1970 UTC; the next record after it begins another. 0 sets no limit."),
 				schema.Int("keep").Default(0).Range(0, 100_000).Doc("How many old files are kept, except for the one that is written. 0 keeps all."),
 			)).Doc("When to begin another file. The old one gets the time in its name: `orders.ndjson` becomes `orders.20260105T100000.000Z.ndjson`."),
 			schema.Enum("fsync", "none", "interval", "each").Default("none").Doc("When data is made durable against a loss of power: when the system likes, once a second, or before records are confirmed."),

@@ -3,13 +3,10 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,7 +15,6 @@ import (
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
-	"github.com/uniflow-labs/uniflow/value"
 )
 
 func fileSource() stream.Source {
@@ -68,16 +64,6 @@ type source struct {
 		forgotten   []string          // lanes of files that are gone, until the runtime asks
 		total, done int64             // bytes, as files have them
 	}
-}
-
-// A token is what a message knows of its place.
-type token struct {
-	tail    *tail
-	end     position
-	decoder *format.Decoder
-	err     error // the record is damaged
-	line    int64
-	path    string
 }
 
 func openFileSource(init *node.Init) (stream.Reader, error) {
@@ -230,46 +216,6 @@ func (s *source) setPrint(t *tail, fp fingerprint) {
 	s.mu.Unlock()
 }
 
-// messages makes messages of the records of a file.
-func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
-	messages := make([]stream.Message, len(records))
-	tokens := make([]token, len(records))
-	for i := range records {
-		r, line := &records[i], int64(0)
-		if i+1 < len(records) {
-			line = records[i+1].Line
-		} else {
-			_, line = t.reader.Offset()
-		}
-		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
-		messages[i] = stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]}
-	}
-	s.advance(t, tokens[len(tokens)-1].end)
-	return messages
-}
-
-// rows makes messages of rows of a table.
-func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
-	messages := make([]stream.Message, len(rows))
-	tokens := make([]token, len(rows))
-	for i, row := range rows {
-		at := next + int64(i)
-		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
-		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
-	}
-	s.advance(t, tokens[len(tokens)-1].end)
-	return messages
-}
-
-// advance notes how far a file was read.
-func (s *source) advance(t *tail, end position) {
-	at := t.at()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.done += at - t.raw
-	t.raw, t.end = at, end
-}
-
 // damaged ends a file that cannot be read: it is a message with the reason, at the place
 // where the reading stopped.
 func (s *source) damaged(t *tail, err error) []stream.Message {
@@ -301,35 +247,6 @@ func (s *source) truncated(t *tail) []stream.Message {
 	s.end(t)
 	s.begin(t.id, t.path, position{}, t.cut+1)
 	return messages
-}
-
-// Fields adds the place of a record.
-func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
-	tok := m.Token.(*token)
-	var buf [64]byte
-	id := strconv.AppendUint(buf[:0], tok.tail.id.inode, 16)
-	if tok.tail.cut > 0 {
-		id = append(id, '.')
-		id = strconv.AppendInt(id, int64(tok.tail.cut), 10)
-	}
-	id = append(id, ':')
-	id = strconv.AppendInt(id, m.Offset, 10)
-	b.Set("id", value.String(string(id)))
-	b.Set("path", value.String(tok.path))
-	b.Set("line", value.Int(tok.line))
-	b.Set("offset", value.Int(m.Offset))
-}
-
-// Decode makes the body of a record.
-func (s *source) Decode(m *stream.Message) (v value.Value, err error) {
-	tok := m.Token.(*token)
-	if err = tok.err; err == nil {
-		v, err = tok.decoder.Decode(m.Raw)
-	}
-	if err != nil {
-		return v, fmt.Errorf("%s:%d: %w", tok.path, tok.line, err)
-	}
-	return v, nil
 }
 
 // Size returns how many bytes were read, and how many the files have that are known.
@@ -366,57 +283,4 @@ func (s *source) warnOnce(path string, err error) {
 	}
 	s.warned[path] = true
 	s.log.Warn("a path is passed over", "path", path, "err", err)
-}
-
-// Settle deals with files that are settled as a whole.
-func (s *source) Settle(_ context.Context, settled stream.Settled) error {
-	var whole []away
-	s.mu.Lock()
-	for _, m := range settled.Marks {
-		tok := m.Token.(*token)
-		t := tok.tail
-		t.settled = tok.end
-		whole = s.wholeLocked(whole, t)
-	}
-	s.mu.Unlock()
-	return s.putAway(whole)
-}
-
-// An away is a file that is to be deleted or moved, with its path now.
-type away struct {
-	tail *tail
-	path string
-}
-
-// wholeLocked appends a file if it is to be dealt with now, as the field settled says.
-func (s *source) wholeLocked(whole []away, t *tail) []away {
-	if !t.done || t.failed || t.away || t.settled.offset < t.end.offset || s.settled == "keep" {
-		return whole
-	}
-	t.away = true
-	return append(whole, away{t, t.path})
-}
-
-// putAway deletes or moves files, if their names still lead to them.
-func (s *source) putAway(whole []away) error {
-	var errs []error
-	for _, a := range whole {
-		info, err := os.Stat(a.path)
-		switch {
-		case err != nil || identity(info, a.path) != a.tail.id: // it was rotated, or is gone
-			continue
-		case s.settled == "delete":
-			err = os.Remove(a.path)
-		default:
-			err = moveInto(a.path, s.moveTo)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%s a settled file: %w", s.settled, err))
-			continue
-		}
-		s.mu.Lock()
-		s.forgetLocked(a.tail) // another file may get the inode
-		s.mu.Unlock()
-	}
-	return errors.Join(errs...)
 }

@@ -1,0 +1,89 @@
+package files
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/format"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A token is what a message knows of its place.
+type token struct {
+	tail    *tail
+	end     position
+	decoder *format.Decoder
+	err     error // the record is damaged
+	line    int64
+	path    string
+}
+
+// messages makes messages of the records of a file.
+func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
+	messages := make([]stream.Message, len(records))
+	tokens := make([]token, len(records))
+	for i := range records {
+		r, line := &records[i], int64(0)
+		if i+1 < len(records) {
+			line = records[i+1].Line
+		} else {
+			_, line = t.reader.Offset()
+		}
+		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+		messages[i] = stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]}
+	}
+	s.advance(t, tokens[len(tokens)-1].end)
+	return messages
+}
+
+// rows makes messages of rows of a table.
+func (s *source) rows(t *tail, next int64, rows []value.Value) []stream.Message {
+	messages := make([]stream.Message, len(rows))
+	tokens := make([]token, len(rows))
+	for i, row := range rows {
+		at := next + int64(i)
+		tokens[i] = token{tail: t, end: position{at + 1, at + 2}, line: at + 1, path: t.path}
+		messages[i] = stream.Message{Body: row, Lane: t.lane, Offset: at, Token: &tokens[i]}
+	}
+	s.advance(t, tokens[len(tokens)-1].end)
+	return messages
+}
+
+// advance notes how far a file was read.
+func (s *source) advance(t *tail, end position) {
+	at := t.at()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.done += at - t.raw
+	t.raw, t.end = at, end
+}
+
+// Fields adds the place of a record.
+func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
+	tok := m.Token.(*token)
+	var buf [64]byte
+	id := strconv.AppendUint(buf[:0], tok.tail.id.inode, 16)
+	if tok.tail.cut > 0 {
+		id = append(id, '.')
+		id = strconv.AppendInt(id, int64(tok.tail.cut), 10)
+	}
+	id = append(id, ':')
+	id = strconv.AppendInt(id, m.Offset, 10)
+	b.Set("id", value.String(string(id)))
+	b.Set("path", value.String(tok.path))
+	b.Set("line", value.Int(tok.line))
+	b.Set("offset", value.Int(m.Offset))
+}
+
+// Decode makes the body of a record.
+func (s *source) Decode(m *stream.Message) (v value.Value, err error) {
+	tok := m.Token.(*token)
+	if err = tok.err; err == nil {
+		v, err = tok.decoder.Decode(m.Raw)
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s:%d: %w", tok.path, tok.line, err)
+	}
+	return v, nil
+}
