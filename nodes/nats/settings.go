@@ -233,7 +233,7 @@ func (s *settings) explain(err error) error {
 		return refused("tls.server_name", name.Error())
 	case errors.As(err, &invalid):
 		return refused("tls.ca", invalid.Error())
-	case strings.Contains(err.Error(), "remote error: tls: "), errors.Is(err, nats.ErrTLS): // after the handshake
+	case strings.Contains(err.Error(), "remote error: tls: "), strings.Contains(err.Error(), "closed by remote after TLS handshake"):
 		return refused("tls.cert", "the server requires a certificate of the client, or refuses the one that it got")
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return &stream.RefusedError{Field: s.given, Err: err}
