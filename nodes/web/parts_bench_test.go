@@ -78,7 +78,7 @@ func listen(t testing.TB, url string, clients, parts int, pause time.Duration) (
 	each := make([][]time.Duration, clients)
 	for i := range clients {
 		if pause > 0 {
-			time.Sleep(pause / time.Duration(clients) * 4) // they come one after the other
+			<-time.After(pause / time.Duration(clients) * 4) // they come one after the other
 		}
 		all.Go(func() {
 			r, _ := http.NewRequestWithContext(context.Background(), "GET", fmt.Sprintf("%s/?parts=%d&pause=%s", url, parts, pause), nil)

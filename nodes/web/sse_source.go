@@ -133,7 +133,8 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 	return nil
 }
 
-// Read implements [stream.Reader].
+// Read implements [stream.Reader]: it waits for an event, and returns those that have come
+// with it.
 func (r *sseReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	if r.events == nil {
 		return nil, io.EOF
@@ -213,7 +214,7 @@ func (r *sseReader) Resume(positions map[string]string) error {
 	return nil
 }
 
-// Close implements [stream.Reader].
+// Close implements [stream.Reader]: it ends the answer of the service.
 func (r *sseReader) Close(context.Context) error {
 	err := r.disconnect(nil)
 	r.call.close()

@@ -291,7 +291,8 @@ var (
 	wsBinaryToken = &wsClientToken{binary: true}
 )
 
-// Read implements [stream.Reader].
+// Read implements [stream.Reader]: it returns one message. When ctx ends, so does the
+// connection.
 func (r *wsClientReader) Read(ctx context.Context, _ stream.Room) ([]stream.Message, error) {
 	r.atRead.Store(true)
 	kind, data, err := r.conn.Read(ctx)
@@ -343,7 +344,8 @@ func (r *wsClientReader) disconnect(code websocket.StatusCode) {
 	r.conn = nil
 }
 
-// Close implements [stream.Reader].
+// Close implements [stream.Reader]: it says goodbye to the server, which has a second to
+// confirm it.
 func (r *wsClientReader) Close(context.Context) error {
 	r.disconnect(websocket.StatusNormalClosure)
 	r.call.close()
