@@ -40,6 +40,10 @@ type Def struct {
 	// New then: its nodes are compiled with all others.
 	Subgraph Subgraph
 
+	// Begins says that nodes of the kind start processes by themselves, although packets
+	// can be sent to them. Kinds without in-ports need not say so.
+	Begins bool
+
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
 

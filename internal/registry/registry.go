@@ -97,11 +97,11 @@ func (r *Registry) Kind(name string) (def *node.Def, ok bool) {
 	return def, ok
 }
 
-// Trigger reports whether a kind has no in-ports, so that its nodes can only start
-// processes, and whether the kind is known.
+// Trigger reports whether the nodes of a kind start processes by themselves, and whether
+// the kind is known.
 func (r *Registry) Trigger(kind string) (trigger, known bool) {
 	def, known := r.defs[kind]
-	return known && def.Starts(), known
+	return known && (def.Starts() || def.Begins), known
 }
 
 // Kinds returns the names of all kinds, sorted. The caller must not change them.
