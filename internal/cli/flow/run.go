@@ -138,6 +138,7 @@ func (a commands) run(ctx context.Context, command string, o *runOptions, name [
 	if err != nil {
 		return err
 	}
+	defer tuneCollector(a.Getenv)()
 	if len(name) == 0 && r.hasMain(o.Namespace) {
 		name = []string{runMain}
 	}
