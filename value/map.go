@@ -110,6 +110,14 @@ type FieldSource interface {
 	Fields() []Field
 }
 
+// A FieldFinder is a [FieldSource] that finds some fields for less than it takes to make
+// all. Field returns what Fields would have of that name, or is not ok, and Fields is
+// called. Any number of goroutines call it at any time, also after Fields.
+type FieldFinder interface {
+	FieldSource
+	Field(name string) (field Value, ok bool)
+}
+
 type lazyFields struct {
 	once   sync.Once
 	source FieldSource
@@ -200,11 +208,19 @@ func (m *mapData) load() []Field {
 func (m *mapData) fill() {
 	m.fields = m.lazy.source.Fields()
 	for i := range m.fields {
-		if m.fields[i].Value.meta.depth() >= m.lazy.depth {
+		if f := &m.fields[i]; f.Value.meta.depth() >= m.lazy.depth {
 			m.fields = slices.Clone(m.fields) // the slice may be shared
-			m.fields[i].Value = Error(fmt.Errorf("field %q nests deeper than its map", m.fields[i].Name))
+			m.fields[i].Value = m.lazy.checked(f.Name, f.Value)
 		}
 	}
+}
+
+// checked returns a field, or an error if it nests deeper than it may.
+func (l *lazyFields) checked(name string, field Value) Value {
+	if field.meta.depth() >= l.depth {
+		return Error(fmt.Errorf("field %q nests deeper than its map", name))
+	}
+	return field
 }
 
 // find returns the index of the field called name, or -1.
@@ -247,6 +263,13 @@ func (v Value) Get(name string) (field Value, ok bool) {
 		return Value{}, false
 	}
 	m := (*mapData)(v.ptr)
+	if m.lazy != nil {
+		if f, ok := m.lazy.source.(FieldFinder); ok {
+			if field, ok := f.Field(name); ok {
+				return m.lazy.checked(name, field), true
+			}
+		}
+	}
 	if i := m.find(name); i >= 0 {
 		return m.fields[i].Value, true
 	}

@@ -131,6 +131,35 @@ func TestLazyMap(t *testing.T) {
 	}
 }
 
+type fieldFinder struct{ fieldSource }
+
+func (s *fieldFinder) Field(name string) (value.Value, bool) {
+	for _, f := range s.fields[:2] {
+		if f.Name == name {
+			return f.Value, true
+		}
+	}
+	return value.Null(), false
+}
+
+// TestFieldFinder reads a field without making all, and one that has to be made.
+func TestFieldFinder(t *testing.T) {
+	s := &fieldFinder{fieldSource{fields: []value.Field{{Name: "a", Value: value.Int(1)}, {Name: "deep", Value: value.List(value.List())}, {Name: "b", Value: value.Int(2)}}}}
+	v := value.LazyMap(s, 100, 2)
+	if a, ok := v.Get("a"); !ok || !a.Equal(value.Int(1)) || s.calls != 0 {
+		t.Errorf("a: got %v, %t after %d calls", a, ok, s.calls)
+	}
+	if deep, _ := v.Get("deep"); !deep.IsError() || s.calls != 0 {
+		t.Errorf("field deeper than declared: got %v after %d calls, want an error", deep, s.calls)
+	}
+	if b, ok := v.Get("b"); !ok || !b.Equal(value.Int(2)) || s.calls != 1 {
+		t.Errorf("b: got %v, %t after %d calls", b, ok, s.calls)
+	}
+	if _, ok := v.Get("c"); ok {
+		t.Error("c is there")
+	}
+}
+
 func TestMaxDepth(t *testing.T) {
 	v := value.Null()
 	for range value.MaxDepth {

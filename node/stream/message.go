@@ -58,6 +58,17 @@ func (m *message) streamMessage() {}
 // Fields implements [value.FieldSource] for the first attempt.
 func (m *message) Fields() []value.Field { return m.fields(m.Attempt) }
 
+// Field implements [value.FieldFinder] for what most expressions read.
+func (m *message) Field(name string) (field value.Value, ok bool) {
+	switch {
+	case name == "body":
+		return m.body, true
+	case name == "key" && m.Key != "":
+		return value.String(m.Key), true
+	}
+	return value.Value{}, false
+}
+
 func (m *message) fields(attempt int) []value.Field {
 	var b value.MapBuilder
 	b.Grow(12)
