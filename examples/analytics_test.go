@@ -20,8 +20,8 @@ import (
 	"github.com/uniflow-labs/uniflow/trail"
 )
 
-// childLoader has this process be the program, instead of running tests.
-const childLoader = "UNIFLOW_TEST_EXAMPLES_CHILD"
+// childProgram has this process be the program, instead of running tests.
+const childProgram = "UNIFLOW_TEST_EXAMPLES_CHILD"
 
 // program is a uniflow with the arguments of this process. It ends as it does at
 // SIGTERM when its standard input does.
@@ -50,7 +50,7 @@ func loadTrail(t *testing.T, dir, port string) *loading {
 		t.Fatal(err)
 	}
 	l := &loading{t: t, cmd: exec.Command(self, "loader", "--addr", "127.0.0.1:"+port, "--trail", dir)}
-	l.cmd.Env = append(os.Environ(), childLoader+"=1", "GORACE=atexit_sleep_ms=0")
+	l.cmd.Env = append(os.Environ(), childProgram+"=1", "GORACE=atexit_sleep_ms=0")
 	in, err := l.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

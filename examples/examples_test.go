@@ -14,15 +14,16 @@ import (
 
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childLoader) != "" {
+	if os.Getenv(childProgram) != "" {
 		os.Exit(program())
 	}
-	leak.Main(m)
+	leak.Main(m, servertest.Stop)
 }
 
 // freePort returns a port that is free at the moment.
