@@ -90,10 +90,10 @@ func newBucket(o stream.Options, init *node.Init) (node.Node, error) {
 		return nil, c.Errorf("bucket", diag.CodeBadValue, "%q cannot be the name of a bucket", n.name).WithHint("names have letters, digits, _ and -")
 	}
 	if n.operation != "keys" && !c.Has("key") {
-		return nil, c.Errorf("", diag.CodeMissingField, "%s needs a key", n.operation).WithHint("add key")
+		return nil, c.Errorf("", diag.CodeBadValue, "%s needs a key", n.operation).WithHint("add key")
 	}
 	if n.operation == "update" && !c.Has("revision") {
-		return nil, c.Errorf("", diag.CodeMissingField, "update needs the revision that the key must have").WithHint("add revision, or write put")
+		return nil, c.Errorf("", diag.CodeBadValue, "update needs the revision that the key must have").WithHint("add revision, or write put")
 	}
 	if c.Has("revision") && !slices.Contains([]string{"get", "update", "delete", "purge"}, n.operation) {
 		return nil, c.Errorf("revision", diag.CodeBadValue, "%s has no revision", n.operation).WithHint("remove revision, or write update")

@@ -77,7 +77,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 			}
 		}
 		if !c.Has("subjects") {
-			return nil, c.Errorf("", diag.CodeMissingField, "neither a stream nor subjects to read").WithHint("add stream for JetStream, or subjects")
+			return nil, c.Errorf("", diag.CodeBadValue, "neither a stream nor subjects to read").WithHint("add stream for JetStream, or subjects")
 		}
 		return &coreReader{
 			settings: s, subjects: c.Strings("subjects"), queue: c.String("queue"), most: int(c.Int("max_in_flight")), mostBytes: c.Int("bytes"),

@@ -74,7 +74,7 @@ func newSettings(c schema.Config, listens bool) (*settings, error) {
 		return nil, t.Errorf("", diag.CodeBadValue, "a certificate needs both cert and key")
 	}
 	if s.secure && listens && s.cert == "" {
-		return nil, c.Errorf("tls", diag.CodeMissingField, "who listens with TLS needs a certificate").WithHint("add tls.cert and tls.key")
+		return nil, c.Errorf("tls", diag.CodeBadValue, "who listens with TLS needs a certificate").WithHint("add tls.cert and tls.key")
 	}
 	return s, nil
 }
