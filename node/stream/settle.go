@@ -3,6 +3,8 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 )
 
 // commitAfter is how many settled messages call for a commit of positions.
@@ -54,7 +56,7 @@ func (s *session) settleSoon() {
 // settleAll tells the system what is settled, until the session closes.
 func (s *session) settleAll() {
 	var spare []Outcome
-	for {
+	for tries := 0; ; {
 		told, ctx, ok := s.toSettle(spare)
 		if !ok {
 			return
@@ -64,9 +66,47 @@ func (s *session) settleAll() {
 			err = s.keeper.keep(s.reader.(Resumer), told.Marks)
 		}
 		s.told(told, err)
+		if err != nil && len(told.Marks) > 0 && s.ending() {
+			if tries++; !s.lastTry(tries, err) {
+				return
+			}
+		}
 		clear(told.Outcomes)
 		spare = told.Outcomes[:0]
 	}
+}
+
+// lastTries is how often the last positions are told if that fails, with a pause of
+// lastPause after the first time, and of twice as long after each other.
+const (
+	lastTries = 4
+	lastPause = 50 * time.Millisecond
+)
+
+func (s *session) ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closing
+}
+
+// lastTry waits until the last positions may be told again. It returns false if they are
+// given up: nothing comes after them that would tell them.
+func (s *session) lastTry(tries int, err error) bool {
+	if tries < lastTries {
+		timer := time.NewTimer(lastPause << (tries - 1))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true
+		case <-s.settling.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.ended && s.mu.failure == nil {
+		s.mu.failure = fmt.Errorf("the last positions are not kept, messages come again at the next start: %w", err)
+	}
+	return false
 }
 
 // toSettle waits for something to settle. It is not ok in the end.

@@ -342,6 +342,38 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
+// TestPositionsThatCannotBeKept ends a source although its last positions cannot be kept,
+// and says so.
+func TestPositionsThatCannotBeKept(t *testing.T) {
+	serve := func(ends bool) *run {
+		folder := filepath.Join(t.TempDir(), "positions")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+		s.ends = ends
+		s.numbers(0, 0, 10)
+		return start(t, s, "- {kind: mem, name: s, checkpoint: {file: "+filepath.Join(folder, "s.json")+"}, ports: {out: [{name: t}]}}\n- {kind: take, name: t}\n",
+			func(context.Context, string, value.Value) error { return os.RemoveAll(folder) })
+	}
+	r := serve(true)
+	finite := r.finite.Load()
+	select {
+	case <-finite.Finished():
+	case <-time.After(10 * time.Second):
+		t.Fatalf("it does not end\n%.1000s", r.log.String())
+	}
+	if err := finite.Progress().Err; err == nil || !strings.Contains(err.Error(), "the last positions are not kept") {
+		t.Errorf("got %v", err)
+	}
+	r = serve(false)
+	r.until("the messages", func() bool { return len(r.got()) == 10 })
+	r.shutdown(5 * time.Second)
+	if n := strings.Count(r.log.String(), "settling messages"); n > 10 {
+		t.Errorf("it told %d times that positions are not kept", n)
+	}
+}
+
 func TestASourceThatEnds(t *testing.T) {
 	each(t, func(t *testing.T, s *shelf) {
 		s.ends = true
