@@ -161,7 +161,8 @@ func (n *sourceNode) claim() (release func() error, err error) {
 		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("restore it, or remove it to begin again")
 		return nil, errors.Join(d, release())
 	case err != nil:
-		return nil, errors.Join(group.Errorf("file", diag.CodeBadValue, "%v", err), release())
+		d := group.Errorf("file", diag.CodeBadValue, "%v", err).WithHint("name a file that the program may read and replace")
+		return nil, errors.Join(d, release())
 	}
 	return release, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/ground/show"
 	"github.com/uniflow-labs/uniflow/internal/ground/spell"
 	"github.com/uniflow-labs/uniflow/node"
@@ -164,6 +165,15 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+// hint returns the hint, or that of the finding that the error is.
+func (e *ExitError) hint() string {
+	var d *diag.Diagnostic
+	if e.Hint == "" && errors.As(e.Err, &d) {
+		return d.Hint
+	}
+	return e.Hint
+}
+
 // ErrFindings ends a command that has printed its findings.
 func ErrFindings() error { return &ExitError{Code: ExitFindings} }
 
@@ -214,8 +224,8 @@ func (a *App) end(err error) int {
 		return exit.Code
 	}
 	text := "uniflow: " + show.PrintableLines(exit.Err.Error()) + "\n"
-	if exit.Hint != "" {
-		text += "hint: " + exit.Hint + "\n"
+	if hint := exit.hint(); hint != "" {
+		text += "hint: " + show.PrintableLines(hint) + "\n"
 	}
 	if exit.Command != "" {
 		text += "See '" + exit.Command + " --help'.\n"
