@@ -286,7 +286,7 @@ func (s *session) proceed(t *task) {
 }
 
 // drop leaves out the messages of a task that are gone. It reports whether others are
-// left; otherwise the task has gone on. The caller holds the lock.
+// left; otherwise the caller lets the task proceed. The caller holds the lock.
 func (s *session) drop(t *task) (left bool) {
 	kept := t.messages[:0]
 	for _, m := range t.messages {

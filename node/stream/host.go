@@ -55,6 +55,9 @@ func (h host) Release(ctx context.Context, numbers []int32) []Mark {
 		if s.mu.recent == l {
 			s.mu.recent = nil
 		}
+		if s.mu.gap == l {
+			s.mu.gap = nil
+		}
 	}
 	kept := s.mu.dirty[:0]
 	for _, l := range s.mu.dirty {

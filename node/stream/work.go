@@ -134,10 +134,12 @@ func (s *session) due() bool {
 // nextTask returns the next task to run, or nil. The caller holds the lock.
 func (s *session) nextTask() *task {
 	for s.mu.again.len() > 0 {
-		if t := s.mu.again.pop(); s.drop(t) {
+		t := s.mu.again.pop()
+		if s.drop(t) {
 			s.launch(t)
 			return t
 		}
+		s.proceed(t)
 	}
 	if !s.due() {
 		return nil
