@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -121,7 +120,8 @@ func (k Kind) Text() string {
 
 func fieldsText(b *strings.Builder, fields []Field, indent string) {
 	for _, f := range fields {
-		fmt.Fprintf(b, "%s%s  %s\n", indent, f.Name, f.about())
+		name := indent + f.Name + "  "
+		b.WriteString(name + strings.TrimLeft(wrap(f.about(), strings.Repeat(" ", len(name))), " "))
 		b.WriteString(wrap(f.Doc, indent+"    "))
 		fieldsText(b, f.Fields, indent+"    ")
 	}
