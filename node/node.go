@@ -44,6 +44,11 @@ type Def struct {
 	// can be sent to them. Kinds without in-ports need not say so.
 	Begins bool
 
+	// Connects says that nodes of the kind connect to another system when they are
+	// opened, as sinks of brokers do. uniflow test runs them only to record them: what
+	// is sent to one that is not replaced fails. Kinds without in-ports need not say so.
+	Connects bool
+
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
 

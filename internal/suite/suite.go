@@ -253,37 +253,52 @@ func (s *session) observer(rec *recorder) *observe.Observer {
 	return o
 }
 
-// kinds returns the kinds of a test: triggers start nothing, and mocks replace nodes.
+// kinds returns the kinds of a test: triggers start nothing, nothing connects to another
+// system when it is opened, and mocks replace nodes.
 func (s *session) kinds(fake bool) []*node.Def {
 	kinds := make([]*node.Def, len(s.Kinds))
 	for i, def := range s.Kinds {
 		kinds[i] = def
-		if def.New == nil || !def.Starts() && len(s.Mocks) == 0 {
+		serves := !begins(def) && !def.Connects || fake && def.Kind == schedule
+		if def.New == nil || serves && len(s.Mocks) == 0 {
 			continue
 		}
 		made := *def
-		serves := !def.Starts() || fake && def.Kind == schedule
 		made.New = func(init *node.Init) (node.Node, error) {
+			records := false
 			for _, m := range s.Mocks {
-				if !m.records && m.Replaces(init.Node) {
+				if !m.Replaces(init.Node) {
+					continue
+				}
+				if !m.records {
 					return m.node(init), nil
 				}
+				records = true
 			}
 			n, err := def.New(init)
-			if _, tests := n.(node.Tester); err != nil || tests || serves {
+			if _, tests := n.(node.Tester); err != nil || tests || serves || records && !def.Starts() {
 				return n, err
 			}
-			return inert{}, nil
+			return inert{kind: def.Kind, name: init.Node.Name}, nil
 		}
 		kinds[i] = &made
 	}
 	return kinds
 }
 
-// An inert node is a trigger that starts nothing.
-type inert struct{}
+// begins reports whether nodes of a kind start processes by themselves.
+func begins(def *node.Def) bool { return def.Starts() || def.Begins }
 
-func (inert) Receive(node.Process, node.Packet) node.Result { return node.None() }
+// An inert node starts nothing and connects to nothing. What is sent to it fails.
+type inert struct{ kind, name string }
+
+func (n inert) Receive(node.Process, node.Packet) node.Result {
+	name := n.name
+	if name == "" {
+		name = "NAME"
+	}
+	return node.Fail(fmt.Errorf("%s does not connect in tests: uniflow test --mock %s=FILE says what it answers", n.kind, name))
+}
 
 // A logBuffer keeps the beginning of what is logged.
 type logBuffer struct {

@@ -282,6 +282,40 @@ func TestMock(t *testing.T) {
 	}
 }
 
+// TestConnects runs nodes that connect to another system when they are opened: not at
+// all, or as a mock says.
+func TestConnects(t *testing.T) {
+	const text = `
+- {kind: nats_source, name: orders, stream: ORDERS, ports: {out: [{name: price}]}}
+- {kind: websocket_client, name: prices, url: "ws://127.0.0.1:1", ports: {out: [{name: price}]}}
+- {kind: snippet, name: price, language: cel, code: self.body, ports: {out: [{name: store}]}}
+- {kind: kafka_sink, name: store, brokers: ["127.0.0.1:1"], topic: orders}
+- {kind: snippet, name: message, language: json, code: '{"body": 3, "id": "ORDERS:1"}', ports: {out: [{name: price}]}}
+- {kind: snippet, name: hello, language: json, code: '"hello"', ports: {out: [{name: prices, port: send}]}}
+- {kind: test, name: t, clock: fake, ports: {"out[0]": [{name: message}], "out[1]": [{name: stored}]}}
+- {kind: assert, name: stored, expect: self == 3, target: {name: store}}
+- {kind: test, name: client, ports: {"out[0]": [{name: hello}], "out[1]": []}}
+`
+	began := time.Now()
+	const client = "websocket_client does not connect in tests: uniflow test --mock prices=FILE says what it answers"
+	results, coverage := run(t, t.Context(), text, suite.Options{})
+	want(t, results, map[string]string{
+		"t": "kafka_sink does not connect in tests: uniflow test --mock store=FILE says what it answers", "client": client,
+	})
+	if r := coverage.Report(); r.Nodes.Total != 2 { // price and store
+		t.Errorf("got coverage\n%s", r.Text())
+	}
+	confirms, err := suite.NewMock("store", "store.json", []byte("null"), builtin.Languages())
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, _ = run(t, t.Context(), text, suite.Options{Mocks: []*suite.Mock{confirms}})
+	want(t, results, map[string]string{"t": "", "client": client})
+	if took := time.Since(began); took > 4*time.Second { // an attempt to connect has 5
+		t.Errorf("the tests took %s", took)
+	}
+}
+
 // TestRecording replays what nodes have sent: the same for the same payload.
 func TestRecording(t *testing.T) {
 	record := func(name, text string) *suite.Mock {

@@ -12,5 +12,7 @@ import (
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{sourceDef().Def(o), sinkDef().Def(o)}
+	in, out := sourceDef().Def(o), sinkDef().Def(o)
+	in.Connects, out.Connects = true, true
+	return []*node.Def{in, out}
 }

@@ -16,7 +16,11 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	in, out := source().Def(o), sink().Def(o)
 	in.Lint, out.Lint = lintTLS, lintTLS
-	return []*node.Def{in, out, requestDef(o), kvDef(o)}
+	defs := []*node.Def{in, out, requestDef(o), kvDef(o)}
+	for _, def := range defs {
+		def.Connects = true
+	}
+	return defs
 }
 
 // lintTLS warns of certificates that are not verified.

@@ -14,5 +14,6 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	in, out := source().Def(o), sink().Def(o)
 	in.Lint, out.Lint = lintTLS, lintTLS
+	in.Connects, out.Connects = true, true
 	return []*node.Def{in, out}
 }
