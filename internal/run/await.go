@@ -126,45 +126,68 @@ func (g *Generation) doneTwice(at int32) {
 		"node", ref.String(), "kind", ref.Kind, "at", ref.Pos.String(), "skipped", skipped)
 }
 
+// A sleeping is one sleep of a process. Its functions run on goroutines of their own.
+type sleeping struct {
+	await *await
+	use   uint64
+	at    int32
+	ctx   context.Context
+
+	forget func() bool // stops waiting for the end of ctx; set before the clock is asked
+	mu     sync.Mutex  // until one of these is set
+	timer  *time.Timer // of the machine's clock
+	stop   func() bool // of another clock
+}
+
 // sleep waits for a time of the clock, or for the context, without a goroutine.
 func (p *process) sleep(d time.Duration, w work) {
 	ctx := (*lazyContext)(p).made()
 	a := p.park(w)
-	use := a.uses.Load()
-	woken := func(err error) {
-		r := node.None()
-		if err != nil {
-			r = node.Answer(value.Error(err))
-		}
-		a.done(use, w.node, r)
+	s := &sleeping{await: a, use: a.uses.Load(), at: w.node, ctx: ctx}
+	switch {
+	case p.gen.busyClock != nil:
+		p.gen.busyClock.SleepFunc(ctx, d, s.woken)
+	case ctx.Err() != nil:
+		s.woken(context.Cause(ctx))
+	default:
+		s.begin(p.gen.clock, d)
 	}
-	if c := p.gen.busyClock; c != nil {
-		c.SleepFunc(ctx, d, woken)
-		return
-	}
-	sleepFunc(ctx, p.gen.clock, d, woken)
 }
 
-// sleepFunc calls woken, on a goroutine of its own, after d or when ctx has ended.
-func sleepFunc(ctx context.Context, c node.Clock, d time.Duration, woken func(error)) {
-	if ctx.Err() != nil {
-		woken(context.Cause(ctx))
+func (s *sleeping) begin(c node.Clock, d time.Duration) {
+	s.mu.Lock() // cancelled may run before there is a timer to stop
+	defer s.mu.Unlock()
+	s.forget = context.AfterFunc(s.ctx, s.cancelled)
+	if _, ok := c.(node.SystemClock); ok { // three allocations less
+		s.timer = time.AfterFunc(d, s.due)
 		return
 	}
-	var mu sync.Mutex // until stop is set
-	var stop func() bool
-	mu.Lock()
-	defer mu.Unlock()
-	forget := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		inTime := stop()
-		mu.Unlock()
-		if inTime {
-			woken(context.Cause(ctx))
-		}
-	})
-	stop = c.AfterFunc(d, func(context.Context) {
-		forget()
-		woken(nil)
-	})
+	s.stop = c.AfterFunc(d, func(context.Context) { s.due() })
+}
+
+func (s *sleeping) due() {
+	s.forget()
+	s.woken(nil)
+}
+
+func (s *sleeping) cancelled() {
+	s.mu.Lock()
+	var inTime bool
+	if s.timer != nil {
+		inTime = s.timer.Stop()
+	} else {
+		inTime = s.stop()
+	}
+	s.mu.Unlock()
+	if inTime {
+		s.woken(context.Cause(s.ctx))
+	}
+}
+
+func (s *sleeping) woken(err error) {
+	r := node.None()
+	if err != nil {
+		r = node.Answer(value.Error(err))
+	}
+	s.await.done(s.use, s.at, r)
 }
