@@ -222,11 +222,16 @@ func (r *rig) surviveKills(kills, flight int, env ...string) (twice int) {
 			done[id]++
 		}
 	}
-	for range kills {
+	for i := range kills {
 		r.produce(500, 100, 20)
 		k := r.child(doc, env...)
-		k.wait(r.rnd.IntN(100))
-		r.pause(time.Duration(r.rnd.IntN(50)) * time.Millisecond)
+		if i == 0 { // late enough that something was committed
+			k.wait(100)
+			r.pause(calm)
+		} else {
+			k.wait(r.rnd.IntN(100))
+			r.pause(time.Duration(r.rnd.IntN(50)) * time.Millisecond)
+		}
 		count(k.kill())
 	}
 	r.produce(10, 10, 20)

@@ -157,6 +157,7 @@ func TestMutant(t *testing.T) {
 func TestMutants(t *testing.T) {
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			side, row, _ := strings.Cut(m.row, "/")
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutant$/^"+side+"$/^"+row+"$", "-test.v")
 			cmd.Env = append(os.Environ(), mutantName+"="+m.name)

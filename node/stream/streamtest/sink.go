@@ -155,7 +155,7 @@ func sinkConfirms(r *rig) {
 		work.Go(func() { sent <- r.send(r.engine, v) })
 		r.never("a message was confirmed although nothing passes", func() bool { return len(sent) > 0 })
 		r.proxy.Heal()
-		r.until("the message is confirmed after that", resume, func() bool { return len(sent) > 0 })
+		r.until("the message is confirmed after that", resume(), func() bool { return len(sent) > 0 })
 		if err := <-sent; err != nil {
 			r.Errorf("after that, the answer is %v", err)
 		}
@@ -186,7 +186,7 @@ func sinkResets(r *rig) {
 		r.proxy.Break()
 		r.until("three connections were made and reset", patience, func() bool { return r.proxy.Seen() > seen+3 })
 		r.proxy.Set(nil)
-		l.progress("messages are confirmed after the resets", resume)
+		l.progress("messages are confirmed after the resets", resume())
 	}
 	l.end()
 }
@@ -200,7 +200,7 @@ func sinkTrouble(begin func(*rig)) func(*rig) {
 			begin(r)
 			r.pause(last())
 			r.proxy.Heal()
-			l.progress("messages are confirmed after it has healed", resume)
+			l.progress("messages are confirmed after it has healed", resume())
 		}
 		l.end()
 	}
@@ -215,7 +215,7 @@ func sinkRestarts(r *rig) {
 		if r.proxy != nil {
 			r.proxy.Retarget(r.system.Addr)
 		}
-		l.progress("messages are confirmed after the restart", resume)
+		l.progress("messages are confirmed after the restart", resume())
 	}
 	l.end()
 }
@@ -316,7 +316,7 @@ func sinkGrace(r *rig) {
 	answers, work := r.stall(n)
 	begin := time.Now()
 	r.stop()
-	if took := time.Since(begin); took > time.Duration(scale(1000, 200))*time.Millisecond {
+	if took := time.Since(begin); took > graceful() {
 		r.Errorf("with a grace of 100ms, the shutdown took %v", took)
 	}
 	work.Wait()
@@ -358,7 +358,7 @@ func sinkBodies(r *rig) {
 		r.Fatal(context.Cause(ctx))
 	}
 	l := r.startLoad(false)
-	l.progress("messages are confirmed after that", resume)
+	l.progress("messages are confirmed after that", resume())
 	l.end()
 }
 

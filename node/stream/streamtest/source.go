@@ -343,7 +343,7 @@ func sourceGrace(r *rig) {
 	r.until("processes wait", patience, func() bool { return r.ledger.tally().inFlight == n })
 	begin := time.Now()
 	r.stop()
-	if took := time.Since(begin); took > time.Duration(scale(1000, 200))*time.Millisecond {
+	if took := time.Since(begin); took > graceful() {
 		r.Errorf("with a grace of 100ms, the shutdown took %v", took)
 	}
 	r.ledger.decide = nil
@@ -436,7 +436,7 @@ func (r *rig) refused(_, doc string) {
 	r.start(patience)
 	begin := time.Now()
 	list, err := r.flow.Apply(document(node) + rest)
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > patience/2 {
 		r.Errorf("the start failed after %v", took)
 	}
 	text := list.Error()

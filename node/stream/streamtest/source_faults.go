@@ -66,7 +66,7 @@ func sourceResets(r *rig) {
 		seen := r.proxy.Seen()
 		r.until("three connections were made and reset", patience, func() bool { return r.proxy.Seen() > seen+3 })
 		r.proxy.Set(nil)
-		r.progress("messages come after the resets", resume)
+		r.progress("messages come after the resets", resume())
 	}
 	end()
 	r.proxy.Set(nil)
@@ -90,7 +90,7 @@ func sourceTrouble(begin func(*rig)) func(*rig) {
 			begin(r)
 			r.pause(last())
 			r.proxy.Heal()
-			r.progress("messages come after it has healed", resume)
+			r.progress("messages come after it has healed", resume())
 		}
 		end()
 		r.allDone()
@@ -118,7 +118,7 @@ func sourceRestarts(r *rig) {
 			r.proxy.Retarget(r.system.Addr)
 		}
 		r.produce(50, 50, 100)
-		r.progress("messages come after the restart", resume)
+		r.progress("messages come after the restart", resume())
 	}
 	r.allDone()
 }

@@ -177,7 +177,8 @@ func lacks(missing bool, what string) string {
 }
 
 // Run runs the rows of a subject, as subtests source/ROW and sink/ROW. t may be a subtest
-// too; no other test may run at the same time. Row 8 runs the test binary again, with
+// too; no other test may run at the same time. Most rows wait, and run in parallel, so
+// systems must not share anything. Row 8 runs the test binary again, with
 // this test alone.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
@@ -209,6 +210,9 @@ func Run(t *testing.T, s Subject) {
 					continue
 				}
 				t.Run(string(r.row), func(t *testing.T) {
+					if r.row != Backlog && r.row != Restarts { // memory is that of the whole test; a port that is free for a moment may be taken
+						t.Parallel()
+					}
 					rig := s.rig(t)
 					if r.needs != nil {
 						if what := r.needs(rig.system); what != "" {
