@@ -63,6 +63,7 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		d.fail(errSinkClosed)
 		return
 	}
+	wasEmpty := o.mu.queue.waiting() == 0
 	d.open, d.left = true, len(d.records)
 	if d.prev = o.mu.last; d.prev != nil {
 		d.prev.next = d
@@ -74,8 +75,10 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
 	}
 	d.queued = len(d.records)
-	if o.mu.changed.Signal(); o.mu.closing {
+	if o.mu.closing {
 		o.mu.changed.Broadcast() // Close waits, too
+	} else if wasEmpty || !o.mu.full && o.enoughLocked() {
+		o.mu.changed.Signal() // a worker that lingers need not look at each record
 	}
 	stir := !o.mu.sweeping
 	o.mu.sweeping = true
@@ -258,7 +261,7 @@ func (o *outlet) dueLocked() int {
 	}
 	most := min(o.count, room)
 	left := o.linger - time.Since(first.at)
-	if q.waiting() >= o.mu.enough || q.bytes >= o.bytes || left <= 0 || o.mu.closing ||
+	if o.enoughLocked() || left <= 0 || o.mu.closing ||
 		q.end-uint64(len(q.items)-q.head) < o.mu.flushed {
 		return most
 	}
@@ -272,6 +275,11 @@ func (o *outlet) dueLocked() int {
 		o.mu.lingering.Reset(left)
 	}
 	return 0
+}
+
+// enoughLocked reports whether what waits fills a batch.
+func (o *outlet) enoughLocked() bool {
+	return o.count > 0 && (o.mu.queue.waiting() >= o.mu.enough || o.mu.queue.bytes >= o.bytes)
 }
 
 // roomyLocked reports whether there is room for all that waits, or for a quarter of what
