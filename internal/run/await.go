@@ -36,7 +36,8 @@ func (p *process) await(begin func(context.Context, func(node.Result)), w work) 
 	use := a.uses.Load()
 	p.current.node, p.current.to = w.node, w.to
 	p.parked.beginning, p.parked.use = a, use
-	begin((*lazyContext)(p), func(r node.Result) { a.done(use, w.node, r) })
+	at := w.node // so that the function holds no more
+	begin((*lazyContext)(p), func(r node.Result) { a.done(use, at, r) })
 	p.parked.beginning = nil
 }
 
