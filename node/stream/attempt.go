@@ -82,11 +82,11 @@ func (t *task) finished(resp node.Response) {
 		return // the worker that starts it sees to it
 	}
 	s := t.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.over.push(t)
-	if s.mu.idle > 0 {
-		s.work.Signal()
+	s.over.push(t)
+	if s.idle.Load() > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wakeOne()
 	}
 }
 
@@ -258,7 +258,7 @@ func (s *session) resume(t *task) {
 	if _, waits := s.mu.waiting[t]; waits {
 		delete(s.mu.waiting, t)
 		s.mu.again.push(t)
-		s.work.Signal()
+		s.wakeOne()
 	}
 }
 

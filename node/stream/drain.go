@@ -19,7 +19,7 @@ func (s *session) end(err error) {
 			s.log.Error("reading ended", "error", err)
 		}
 	}
-	s.work.Broadcast()
+	s.wakeAll()
 	s.mu.watchers++
 	for s.mu.first != nil && !s.mu.expired {
 		s.room.Wait()
@@ -67,7 +67,7 @@ func (s *session) stop() {
 	if s.returns() {
 		s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
 	}
-	s.work.Broadcast()
+	s.wakeAll()
 	s.room.Broadcast()
 	s.mu.Unlock()
 	if !started {
@@ -92,7 +92,7 @@ func (s *session) expire() {
 		f.cancel()
 	}
 	s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
-	s.work.Broadcast()
+	s.wakeAll()
 	s.room.Broadcast()
 }
 

@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -126,9 +127,12 @@ func (m *message) decode(how string) {
 	}()
 	switch decoder, ok := m.session.reader.(Decoder); {
 	case ok:
-		whole := m.Message
+		whole := wholes.Get().(*Message)
+		*whole = m.Message
 		whole.Raw = raw
-		m.body, err = decoder.Decode(&whole)
+		m.body, err = decoder.Decode(whole)
+		*whole = Message{}
+		wholes.Put(whole)
 	case how == "json":
 		m.body, err = value.ParseJSON(raw)
 	case how == "text":
@@ -141,6 +145,9 @@ func (m *message) decode(how string) {
 		m.body = value.Binary(raw)
 	}
 }
+
+// wholes has messages to give to decoders.
+var wholes = sync.Pool{New: func() any { return new(Message) }}
 
 // asText returns bytes as text, or as they are. It takes ownership.
 func asText(raw []byte) value.Value {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -39,6 +40,8 @@ type session struct {
 
 	work, settle, room *sync.Cond // there may be something to do for the goroutines
 	workers            int
+	over               endings
+	idle               atomic.Int32 // workers that wait and are not woken; changed with the lock held
 
 	mu struct {
 		sync.Mutex
@@ -55,7 +58,6 @@ type session struct {
 		lostAtEnd int   // messages that were given up, and do not come again
 		expired   bool  // the grace is over
 		closing   bool  // the goroutines end
-		idle      int   // workers that wait
 		wants     bool  // the reading goroutine waits for room
 		watchers  int   // goroutines that wait for messages to be settled
 
@@ -77,7 +79,6 @@ type session struct {
 		unready fifo[*message] // to be decoded for their key, in order
 		taken   int            // of unready, by workers
 		again   fifo[*task]    // whose turn has come again
-		over    fifo[*task]    // whose process has ended while no worker looked
 		waiting map[*task]func() bool
 		spare   []*task
 
@@ -192,7 +193,7 @@ func (s *session) run() {
 	s.end(err)
 	s.mu.Lock()
 	s.mu.closing = true
-	s.work.Broadcast()
+	s.wakeAll()
 	s.settle.Broadcast()
 	s.mu.Unlock()
 	workers.Wait()

@@ -268,7 +268,7 @@ type Decoder interface {
 	// Decode makes the body of a message that has Raw. The error says why it is
 	// undecodable: such a message goes to the port error. Decode is called from the
 	// goroutines that run processes, concurrently for different messages, and must not
-	// need the connection.
+	// need the connection. It does not keep m.
 	Decode(m *Message) (value.Value, error)
 }
 

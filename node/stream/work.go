@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -70,13 +72,7 @@ func (w *runner) next() bool {
 	clear(w.unready)
 	w.tasks, w.ended, w.unready = w.tasks[:0], w.ended[:0], w.unready[:0]
 	for {
-		for s.mu.over.len() > 0 && len(w.ended) < mostTasks {
-			w.ended = append(w.ended, s.mu.over.pop())
-		}
-		for s.mu.taken < s.mu.unready.len() && len(w.unready) < mostTasks {
-			w.unready = append(w.unready, s.mu.unready.items[s.mu.unready.head+s.mu.taken])
-			s.mu.taken++
-		}
+		w.ended = s.over.take(w.ended, mostTasks)
 		share := min(w.size, (s.mu.again.len()+s.mu.order.n)/s.workers+1)
 		for len(w.tasks) < share {
 			t := s.nextTask()
@@ -84,6 +80,12 @@ func (w *runner) next() bool {
 				break
 			}
 			w.tasks = append(w.tasks, t)
+		}
+		// What is ready goes first: so a message is still in the processor's cache when its
+		// process begins.
+		for len(w.tasks) < w.size && s.mu.taken < s.mu.unready.len() && len(w.unready) < mostTasks {
+			w.unready = append(w.unready, s.mu.unready.items[s.mu.unready.head+s.mu.taken])
+			s.mu.taken++
 		}
 		if len(w.tasks)+len(w.ended)+len(w.unready) > 0 {
 			s.wake()
@@ -95,16 +97,65 @@ func (w *runner) next() bool {
 		if s.mu.closing {
 			return false
 		}
-		s.mu.idle++
+		if s.idle.Add(1); s.over.len() > 0 { // who pushed may not have seen that this one waits
+			s.idle.Add(-1)
+			continue
+		}
 		s.work.Wait()
-		s.mu.idle--
 	}
+}
+
+// wakeOne wakes a worker, if one waits. The caller holds the lock.
+func (s *session) wakeOne() {
+	if s.idle.Load() > 0 {
+		s.idle.Add(-1)
+		s.work.Signal()
+	}
+}
+
+// wakeAll wakes all workers. The caller holds the lock.
+func (s *session) wakeAll() {
+	s.idle.Store(0)
+	s.work.Broadcast()
+}
+
+// An endings is the tasks whose process has ended while no worker looked. It has a lock of
+// its own, so that those who end processes do not wait for the workers.
+type endings struct {
+	n  atomic.Int64
+	mu struct {
+		sync.Mutex
+		tasks fifo[*task]
+	}
+}
+
+func (e *endings) len() int { return int(e.n.Load()) }
+
+func (e *endings) push(t *task) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.tasks.push(t)
+	e.n.Add(1)
+}
+
+// take moves tasks, until there are as many as most.
+func (e *endings) take(into []*task, most int) []*task {
+	if e.len() == 0 {
+		return into
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.mu.tasks.len() > 0 && len(into) < most {
+		into = append(into, e.mu.tasks.pop())
+		e.n.Add(-1)
+	}
+	return into
 }
 
 // wake wakes another worker if there is more to do. The caller holds the lock.
 func (s *session) wake() {
-	if s.mu.idle > 0 && (s.mu.again.len() > 0 || s.mu.over.len() > 0 || s.mu.taken < s.mu.unready.len() || s.due()) {
-		s.work.Signal()
+	if s.idle.Load() > 0 && (s.mu.again.len() > 0 || s.over.len() > 0 || s.mu.taken < s.mu.unready.len() || s.due()) {
+		s.wakeOne()
 	}
 }
 
@@ -125,7 +176,7 @@ func (s *session) due() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.mu.lingers, s.mu.lingered = false, s.mu.order.n > 0
-			s.work.Signal()
+			s.wakeOne()
 		})
 	}
 	return false
