@@ -47,9 +47,9 @@ func measureKafka(ctx context.Context, l *lab) error {
 		}
 		rounds := []round{move("uniflow, "+shape, l.binary, func(group, out string) []string {
 			document, err := l.write("kafka.yaml", fmt.Sprintf(`
-- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, order: key, key: self.key, max_in_flight: 8192, ports: {out: [{name: map}]}}
+- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, order: key, key: self.key, max_in_flight: 1024, ports: {out: [{name: map}]}}
 - {kind: snippet, name: map, language: cel, code: '{"key": self.key, "body": %s}', ports: {out: [{name: out}]}}
-- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: 8192}
+- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: 1024}
 `, addr, group, mapCode(shape), addr, out))
 			if err != nil {
 				return nil // the program says that it has nothing to do
