@@ -111,7 +111,7 @@ func interrupt(t *testing.T, with os.Signal, positions string, args ...string) (
 	return r.ended()
 }
 
-// shop makes the database shop anew, with the table of examples/job-csv.yaml, and returns
+// shop makes a new database shop, with the table of examples/job-csv.yaml, and returns
 // its URL and a function that returns how many rows the table has, and their sum.
 func shop(t *testing.T) (url string, sum func() string) {
 	t.Helper()
