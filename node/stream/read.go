@@ -95,7 +95,9 @@ func (s *session) readOn() (got bool, err error) {
 	ctx, cut := context.WithCancel(s.reading)
 	defer cut()
 	s.mu.Lock()
-	s.mu.cut = cut
+	if s.mu.cut = cut; s.mu.lost != nil { // before there was something to cut
+		cut()
+	}
 	s.mu.Unlock()
 	for err == nil {
 		room, ok := s.waitRoom()
@@ -116,7 +118,7 @@ func (s *session) readOn() (got bool, err error) {
 	return got, s.disconnected(err)
 }
 
-// disconnected ends the calls of Settle if the connection is lost. It returns why
+// disconnected waits for the call of Settle if the connection is lost. It returns why
 // reading ends.
 func (s *session) disconnected(err error) error {
 	s.mu.Lock()

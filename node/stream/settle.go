@@ -53,15 +53,32 @@ func (s *session) settleSoon() {
 	}
 }
 
+// longestSettle is how long one call of Settle may take. After that the connection
+// counts as lost, or a system that is silent would stop a source without a word.
+const longestSettle = 30 * time.Second
+
 // settleAll tells the system what is settled, until the session closes.
 func (s *session) settleAll() {
+	ctx, end := context.WithCancel(s.settling)
+	defer func() { end() }()
+	limit := time.AfterFunc(longestSettle, end)
+	limit.Stop()
 	var spare []Outcome
 	for tries := 0; ; {
-		told, ctx, ok := s.toSettle(spare)
+		told, ok := s.toSettle(spare)
 		if !ok {
 			return
 		}
+		limit.Reset(longestSettle)
 		err := s.guard("Settle", func() error { return s.reader.Settle(ctx, told) })
+		if !limit.Stop() {
+			if err != nil {
+				err = fmt.Errorf("%w: settling has taken more than %s: %w", ErrLost, longestSettle, err)
+			}
+			ctx, end = context.WithCancel(s.settling)
+			limit = time.AfterFunc(longestSettle, end)
+			limit.Stop()
+		}
 		if err == nil && s.keeper != nil && len(told.Marks) > 0 {
 			err = s.keeper.keep(s.reader.(Resumer), told.Marks)
 		}
@@ -110,7 +127,7 @@ func (s *session) lastTry(tries int, err error) bool {
 }
 
 // toSettle waits for something to settle. It is not ok in the end.
-func (s *session) toSettle(spare []Outcome) (told Settled, ctx context.Context, ok bool) {
+func (s *session) toSettle(spare []Outcome) (told Settled, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.source.Traits
@@ -132,10 +149,10 @@ func (s *session) toSettle(spare []Outcome) (told Settled, ctx context.Context, 
 		}
 		if len(told.Outcomes)+len(told.Marks) > 0 {
 			s.mu.calling, s.mu.telling = true, len(told.Outcomes)
-			return told, s.settling, true
+			return told, true
 		}
 		if s.mu.closing {
-			return told, nil, false
+			return told, false
 		}
 		s.settle.Wait()
 	}

@@ -35,6 +35,7 @@ type shelf struct {
 		held      int   // delivered and not settled
 		mostHeld  int
 		panics    bool // the next Read panics
+		stalls    bool // the next Settle waits until its context is done
 		marks     []stream.Mark
 		outcomes  []stream.Outcome
 		closes    int
@@ -258,11 +259,18 @@ func (s *shelf) next(room stream.Room) (messages []stream.Message, wait time.Dur
 	return messages, wait, more
 }
 
-func (r *shelfReader) Settle(_ context.Context, told stream.Settled) error {
+func (r *shelfReader) Settle(ctx context.Context, told stream.Settled) error {
 	s := r.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.mu.stalls:
+		s.mu.stalls = false
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		_ = r.lost()
+		return ctx.Err()
 	case !r.up:
 		return stream.ErrLost
 	case s.mu.cut:

@@ -504,3 +504,25 @@ func TestAnswersArePassedOn(t *testing.T) {
 		t.Error("the message that did not ask is settled")
 	}
 }
+
+// TestSettlingThatHangs connects again when a system does not answer.
+func TestSettlingThatHangs(t *testing.T) {
+	for name, traits := range systems {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newShelf(traits)
+				s.mu.stalls = true
+				s.numbers(0, 0, 10)
+				r := start(t, s, source(""), nil)
+				at := time.Now()
+				for !s.settledAll() && time.Since(at) < time.Hour {
+					<-time.After(time.Second)
+				}
+				if took := time.Since(at); took > time.Minute {
+					t.Errorf("it took %v\n%s", took, r.log.String())
+				}
+				r.shutdown(5 * time.Second)
+			})
+		})
+	}
+}
