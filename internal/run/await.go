@@ -35,7 +35,7 @@ func (p *process) await(begin func(context.Context, func(node.Result)), w work) 
 	a := p.park(w)
 	use := a.uses.Load()
 	p.current.node, p.current.to = w.node, w.to
-	p.parked.beginning, p.parked.use = a, use
+	p.parked.beginning, p.parked.use, p.lent = a, use, true
 	at := w.node // so that the function holds no more
 	begin((*lazyContext)(p), func(r node.Result) { a.done(use, at, r) })
 	p.parked.beginning = nil

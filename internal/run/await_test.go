@@ -646,3 +646,46 @@ func TestPartsOf(t *testing.T) {
 		t.Error("a fork finds what takes the parts")
 	}
 }
+
+// TestAwaitContextAfterDone uses the context of processes that have ended.
+func TestAwaitContextAfterDone(t *testing.T) {
+	lot := newLot()
+	g := &graph{}
+	src, gen := served(t, g, g.add(lot, 1), run.Options{})
+	var watchers sync.WaitGroup
+	var ended []context.Context
+	use := func(ctx context.Context) {
+		_, _ = ctx.Deadline()
+		_, _, _ = ctx.Err(), context.Cause(ctx), ctx.Value("key")
+		context.AfterFunc(ctx, func() {})()
+	}
+	for range 500 {
+		answered, next := answers(1)
+		src.Start(t.Context(), node.Send(0, value.Null()), answered)
+		s := lot.take(1)[0]
+		watchers.Add(1)
+		context.AfterFunc(s.ctx, func() { // when the process ends
+			defer watchers.Done()
+			use(s.ctx)
+		})
+		s.done(node.None())
+		next()
+		use(s.ctx)
+		ended = append(ended, s.ctx)
+	}
+	watchers.Wait()
+	if err := gen.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ctx := range ended {
+		use(ctx)
+		select {
+		case <-ctx.Done():
+		default:
+			t.Fatal("the context of a process that has ended is not done")
+		}
+		if ctx.Err() == nil {
+			t.Fatal("it has no error")
+		}
+	}
+}

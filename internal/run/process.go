@@ -70,7 +70,8 @@ type process struct {
 	countdown, stride int
 	owed              uint64 // processes that no sample represents yet
 
-	base   context.Context // the starter's; immutable during the run
+	base   context.Context // the starter's; nil between runs; immutable during the run
+	lent   bool            // a function of an Await has had the context, and may still: base is guarded by mu as well
 	parent *storage        // immutable during the run
 	family *process        // the last to end of those that wait for this one; nil for itself; immutable during the run
 	done   chan struct{}   // gets one signal if the process finishes on another goroutine
@@ -142,7 +143,8 @@ const checkEvery = 256
 
 // start prepares a pooled process for a run that begins at a node.
 func (p *process) start(base context.Context, parent *storage, at int32) {
-	p.base, p.parent = base, parent
+	p.begin(base)
+	p.parent = parent
 	p.current.node, p.startedAt = at, at
 	p.vertices = p.gen.prog.Vertices
 	if watched := p.gen.watched.Load(); watched != nil {
@@ -154,12 +156,42 @@ func (p *process) start(base context.Context, parent *storage, at int32) {
 	p.mu.busy = true
 }
 
+// begin sets the context of the starter.
+func (p *process) begin(base context.Context) {
+	if p.lent {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	p.base = base
+}
+
 // release clears the process and puts it back into its pool.
 func (p *process) release() {
 	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && len(p.unsent) == 0 && p.outside == 0 && p.waiting == 0,
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
-	// Without the lock: all packets have been answered, so no other goroutine
-	// touches the process, and those that did have posted to the inbox since.
+	p.clear()
+	p.family, p.aborted = nil, nil
+	p.ending = ending{}
+	p.resp = node.Response{}
+	p.root = frame{}
+	p.gates = p.gates[:0]
+	p.deliveries, p.bytes = 0, 0
+	p.current.to = continuation{}
+	if len(p.queue.ring) > keepQueue {
+		p.queue = queue{}
+	}
+	p.serial++
+	p.gen.processes.Put(p)
+}
+
+// clear clears what other goroutines have used. All packets have been answered, so none
+// touches the process, and those that did have posted to the inbox since. Only its
+// context may be used too long.
+func (p *process) clear() {
+	if p.lent {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
 	if p.mu.cancel != nil || p.parked.listed {
 		p.shard.forget(p)
 		p.parked.listed = false
@@ -174,18 +206,7 @@ func (p *process) release() {
 		clear(p.mu.defers)
 		p.mu.defers = p.mu.defers[:0]
 	}
-	p.base, p.parent, p.family, p.aborted = nil, nil, nil, nil
-	p.ending = ending{}
-	p.resp = node.Response{}
-	p.root = frame{}
-	p.gates = p.gates[:0]
-	p.deliveries, p.bytes = 0, 0
-	p.current.to = continuation{}
-	if len(p.queue.ring) > keepQueue {
-		p.queue = queue{}
-	}
-	p.serial++
-	p.gen.processes.Put(p)
+	p.base, p.parent = nil, nil
 }
 
 // keepQueue is the longest queue, in tasks, that a pooled process keeps.
@@ -370,7 +391,9 @@ func (p *process) storage() *storage {
 }
 
 // A lazyContext is the context of a process. Most code only asks for its error or
-// a value; the context with a channel and a cancel function is made on demand.
+// a value; the context with a channel and a cancel function is made on demand. After the
+// end of the process it has ended, too, until the process object runs again: then it is
+// that of the other run.
 type lazyContext process
 
 // made returns the context with a channel.
@@ -378,6 +401,9 @@ func (c *lazyContext) made() context.Context {
 	p := (*process)(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.base == nil {
+		return overContext()
+	}
 	if p.mu.ctx == nil {
 		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
 		p.shard.list(p, p.mu.cancel)
@@ -395,14 +421,28 @@ func (c *lazyContext) made() context.Context {
 func (c *lazyContext) peek() (ctx context.Context, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.ctx != nil {
+	switch {
+	case c.mu.ctx != nil:
 		return c.mu.ctx, nil
+	case c.base == nil:
+		return overContext(), nil
 	}
 	return c.base, c.mu.cause
 }
 
-func (c *lazyContext) Deadline() (deadline time.Time, ok bool) { return c.base.Deadline() }
-func (c *lazyContext) Done() <-chan struct{}                   { return c.made().Done() }
+// overContext returns a context that has ended.
+func overContext() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func (c *lazyContext) Deadline() (deadline time.Time, ok bool) {
+	ctx, _ := c.peek()
+	return ctx.Deadline()
+}
+
+func (c *lazyContext) Done() <-chan struct{} { return c.made().Done() }
 
 func (c *lazyContext) Err() error {
 	ctx, cause := c.peek()
