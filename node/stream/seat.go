@@ -31,6 +31,17 @@ func (p *seat) newest() *session {
 	return p.mu.session
 }
 
+// sessionNow returns the session of a node: the newest, or after that the one it has served
+// in, whose failure is that of a job. It is nil before Open.
+func (n *sourceNode) sessionNow() *session {
+	n.seat.mu.Lock()
+	defer n.seat.mu.Unlock()
+	if s := n.seat.mu.session; s != nil {
+		return s
+	}
+	return n.session
+}
+
 // open connects for the first node of its name. Another one finds a session: with equal
 // settings it takes that over when it serves, and else it connects when the other has
 // let go.

@@ -152,6 +152,9 @@ func (n *sourceNode) Close() error {
 
 // Ready implements [node.Readier].
 func (n *sourceNode) Ready() error {
+	if n.seat == nil {
+		return nil
+	}
 	s := n.seat.newest()
 	if s == nil {
 		return nil
@@ -178,11 +181,14 @@ func (n *sourceNode) finish() { n.once.Do(func() { close(n.finished) }) }
 
 // Progress implements [node.Finite].
 func (n *sourceNode) Progress() node.Progress {
+	if n.seat == nil { // it has not opened
+		return node.Progress{}
+	}
 	c := &n.seat.counts
 	p := node.Progress{
 		Messages: c.acknowledged.Load() + c.letters.Load(), Failed: c.failed.Load(), DeadLetters: c.letters.Load(),
 	}
-	s := n.seat.newest()
+	s := n.sessionNow()
 	if s == nil {
 		return p
 	}

@@ -363,8 +363,11 @@ func TestPositionsThatCannotBeKept(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatalf("it does not end\n%.1000s", r.log.String())
 	}
-	if err := finite.Progress().Err; err == nil || !strings.Contains(err.Error(), "the last positions are not kept") {
-		t.Errorf("got %v", err)
+	for _, when := range []string{"before", "after"} {
+		if err := finite.Progress().Err; err == nil || !strings.Contains(err.Error(), "the last positions are not kept") {
+			t.Errorf("%s the shutdown: %v", when, err)
+		}
+		r.shutdown(5 * time.Second)
 	}
 	r = serve(false)
 	r.until("the messages", func() bool { return len(r.got()) == 10 })
@@ -524,5 +527,20 @@ func TestSettlingThatHangs(t *testing.T) {
 				r.shutdown(5 * time.Second)
 			})
 		})
+	}
+}
+
+// TestProgressWithoutOpen asks a source that has not opened, as another node refuses to.
+func TestProgressWithoutOpen(t *testing.T) {
+	r := start(t, newShelf(stream.Traits{}), "- {kind: nop, name: n}\n", nil)
+	if _, err := r.apply("- {kind: mem, name: s, ports: {out: [{name: f}]}}\n- {kind: file_sink, name: f, path: /dev/null}\n"); err == nil {
+		t.Error("it starts")
+	}
+	finite := r.finite.Load()
+	if p := finite.Progress(); p != (node.Progress{}) {
+		t.Errorf("got %+v", p)
+	}
+	if err := finite.Finite.(node.Readier).Ready(); err != nil {
+		t.Error(err)
 	}
 }
