@@ -116,7 +116,10 @@ func (out *output) open(empty bool) error {
 		}
 	}
 	if info, err := os.Stat(out.path); err == nil {
-		if err := regular(info.Mode(), out.path); err != nil {
+		if info.IsDir() {
+			return fmt.Errorf("%s is a folder; name a file in it", out.path)
+		}
+		if err := regularOr(info.Mode(), out.path, "a program can be written to through the kind stdout"); err != nil {
 			return err
 		}
 	}

@@ -170,8 +170,8 @@ func TestFileSinkRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}
-	f("dir", "dir is a folder")
-	f("pipe", "pipe is a named pipe")
+	f("dir", "dir is a folder; name a file in it")
+	f("pipe", "pipe is a named pipe, not a file; a program can be written to through the kind stdout")
 	f("/dev/null", "/dev/null is a device")
 	f("file/x", "mkdir file: not a directory")
 }

@@ -240,6 +240,11 @@ func openRegular(path string) (*os.File, error) {
 
 // regular returns why something cannot be read as a file.
 func regular(mode os.FileMode, path string) error {
+	return regularOr(mode, path, "a program can be read through the kind stdin")
+}
+
+// regularOr returns why something is not a file, and what to do instead.
+func regularOr(mode os.FileMode, path, instead string) error {
 	what := ""
 	switch {
 	case mode.IsRegular():
@@ -253,5 +258,5 @@ func regular(mode os.FileMode, path string) error {
 	default:
 		what = "a device"
 	}
-	return fmt.Errorf("%s is %s, not a file; a program can be read through the kind stdin", path, what)
+	return fmt.Errorf("%s is %s, not a file; %s", path, what, instead)
 }
