@@ -14,5 +14,6 @@ import (
 func Defs(o stream.Options) []*node.Def {
 	in, out := sourceDef().Def(o), sinkDef().Def(o)
 	in.Connects, out.Connects = true, true
+	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
 	return []*node.Def{in, out}
 }

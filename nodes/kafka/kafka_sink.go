@@ -51,8 +51,7 @@ The fields of a payload that ` + "`kafka_source`" + ` has made are known, so its
 | ` + "`bad_partition`" + ` | 422 | ` + "`partition`" + ` is not the number of one |
 | ` + "`unknown_topic`" + ` | | the topic does not exist; the next attempt may find it |
 
-Transactions are not supported yet.
-`
+Transactions are not supported yet.`
 
 var compressions = map[string]kgo.CompressionCodec{
 	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),

@@ -7,29 +7,15 @@
 package nats
 
 import (
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
-	in, out := source().Def(o), sink().Def(o)
-	in.Lint, out.Lint = lintTLS, lintTLS
-	defs := []*node.Def{in, out, requestDef(o), kvDef(o)}
+	defs := []*node.Def{source().Def(o), sink().Def(o), requestDef(o), kvDef(o)}
 	for _, def := range defs {
-		def.Connects = true
+		def.Connects, def.Lint = true, stream.LintTLS
 	}
 	return defs
-}
-
-// lintTLS warns of certificates that are not verified.
-func lintTLS(specs []node.WrittenSpec) (list diag.List) {
-	for _, s := range specs {
-		if skip := s.Config.Field("tls").Field("insecure"); skip != nil && skip.Text.Code != "false" && !skip.Value.IsNull() {
-			list.Add(s.Finding(skip.Pos, "tls.insecure", diag.Warningf(diag.CodeInsecure, "the certificate of the server is not verified").
-				WithHint("put the certificate of its authority into tls.ca")))
-		}
-	}
-	return list
 }

@@ -58,8 +58,7 @@ The bucket must be there. To watch it, read its stream with a ` + "`nats_source`
 			}
 			return node.Effects
 		},
-		Lint: lintTLS,
-		New:  func(init *node.Init) (node.Node, error) { return newBucket(o, init) },
+		New: func(init *node.Init) (node.Node, error) { return newBucket(o, init) },
 	}
 }
 

@@ -47,7 +47,6 @@ Nothing is sent again by itself: put a ` + "`retry`" + ` in front if what answer
 		In:     []node.Port{{Name: "in", Doc: "The body of a request, or a message."}},
 		Out:    []node.Port{{Name: "out", Doc: "The answer."}},
 		Recall: node.Always(node.Effects),
-		Lint:   lintTLS,
 		New:    func(init *node.Init) (node.Node, error) { return newRequester(o, init) },
 	}
 }

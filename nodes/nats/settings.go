@@ -35,7 +35,7 @@ func withConnection(own ...*schema.Field) schema.Object {
 			schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
 			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
 			schema.String("server_name").Doc("The name that the certificate of the server must have, if it is not that of the URL."),
-			schema.Bool("insecure").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
+			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
 		)).Doc("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
 	)...)
 }
@@ -58,11 +58,11 @@ func newSettings(c schema.Config) (*settings, error) {
 	s := &settings{
 		urls: c.Strings("urls"), user: c.String("user"), password: c.String("password"), token: c.String("token"),
 		nkey: c.String("nkey"), credentials: c.String("credentials"),
-		ca: t.String("ca"), cert: t.String("cert"), key: t.String("key"), serverName: t.String("server_name"), insecure: t.Bool("insecure"),
+		ca: t.String("ca"), cert: t.String("cert"), key: t.String("key"), serverName: t.String("server_name"), insecure: t.Bool("skip_verify"),
 		secure: c.Has("tls"), given: "user",
 	}
 	if len(s.urls) == 0 {
-		return nil, c.Errorf("urls", diag.CodeMissingField, "no server").WithHint("write one such as %s", nats.DefaultURL)
+		return nil, c.Errorf("urls", diag.CodeBadValue, "no server").WithHint("write one such as %s", nats.DefaultURL)
 	}
 	for _, text := range s.urls {
 		if problem := checkURL(text); problem != "" {

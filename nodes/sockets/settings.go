@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
-	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -28,7 +27,7 @@ func withAddress(own ...*schema.Field) schema.Object {
 			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
 			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file. Who listens with it takes only clients with a certificate of them."),
 			schema.String("server_name").Doc("The name that the certificate of the other side must have, if it is not the host of the address."),
-			schema.Bool("insecure").Default(false).Doc("Accepts any certificate of the other side, so anyone on the way can read and change everything."),
+			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate of the other side, so anyone on the way can read and change everything."),
 		)).Doc("For `network: tls`. The files are read at each connect."),
 	}, own...)...)
 }
@@ -46,7 +45,7 @@ func newSettings(c schema.Config, listens bool) (*settings, error) {
 	t := c.Group("tls")
 	s := &settings{
 		network: c.String("network"), address: c.String("address"), frame: framings[c.String("frame")], listens: listens,
-		cert: t.String("cert"), key: t.String("key"), ca: t.String("ca"), serverName: t.String("server_name"), insecure: t.Bool("insecure"),
+		cert: t.String("cert"), key: t.String("key"), ca: t.String("ca"), serverName: t.String("server_name"), insecure: t.Bool("skip_verify"),
 	}
 	if s.network == "tls" {
 		s.network, s.secure = "tcp", true
@@ -185,15 +184,4 @@ func (s *settings) removeStale(ctx context.Context) {
 		return
 	}
 	os.Remove(s.address) // if it stays, Listen says so
-}
-
-// lintTLS warns of certificates that are not verified.
-func lintTLS(specs []node.WrittenSpec) (list diag.List) {
-	for _, s := range specs {
-		if skip := s.Config.Field("tls").Field("insecure"); skip != nil && skip.Text.Code != "false" && !skip.Value.IsNull() {
-			list.Add(s.Finding(skip.Pos, "tls.insecure", diag.Warningf(diag.CodeInsecure, "the certificate of the other side is not verified").
-				WithHint("put the certificate of its authority into tls.ca")))
-		}
-	}
-	return list
 }

@@ -13,7 +13,7 @@ import (
 // Defs returns the kinds of the package, freshly made.
 func Defs(o stream.Options) []*node.Def {
 	in, out := source().Def(o), sink().Def(o)
-	in.Lint, out.Lint = lintTLS, lintTLS
+	in.Lint, out.Lint = stream.LintTLS, stream.LintTLS
 	in.Connects, out.Connects = true, true
 	return []*node.Def{in, out}
 }

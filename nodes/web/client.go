@@ -20,6 +20,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -95,20 +96,9 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 		In:     []node.Port{{Name: "in", Doc: "What to send: a request, or a body."}},
 		Out:    []node.Port{{Name: "out", Doc: "The answer, with status, protocol, header and body."}},
 		Recall: node.Always(node.Effects), // also with method: GET, as the payload may have another
-		Lint:   lintClients,
+		Lint:   stream.LintTLS,
 		New:    newClient,
 	}
-}
-
-// lintClients warns of certificates that are not verified.
-func lintClients(specs []node.WrittenSpec) (list diag.List) {
-	for _, s := range specs {
-		if skip := s.Config.Field("tls").Field("skip_verify"); skip != nil && skip.Text.Code != "false" && !skip.Value.IsNull() {
-			list.Add(s.Finding(skip.Pos, "tls.skip_verify", diag.Warningf(diag.CodeInsecure, "the certificate of the service is not verified").
-				WithHint("put the certificate of its authority into tls.ca")))
-		}
-	}
-	return list
 }
 
 // maxRedirects is how many redirects of one request are followed.

@@ -27,5 +27,7 @@ import (
 
 // Defs returns the kinds of this package.
 func Defs(o stream.Options) []*node.Def {
-	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o), websocketClientDef(o), sseSource().Def(o)}
+	events := sseSource().Def(o)
+	events.Lint = stream.LintTLS
+	return []*node.Def{listenerDef(), routerDef(), clientDef(), websocketDef(o), websocketClientDef(o), events}
 }

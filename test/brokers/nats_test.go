@@ -238,7 +238,7 @@ func TestNATSMistakes(t *testing.T) {
 		{"kind: nats_sink, subject: a, token: a wrong horse", "token: "},
 		{"kind: nats_source, subjects: a, nkey: /no/such/file", "nkey: "},
 		{"kind: nats_source, subjects: a, credentials: /no/such/file", "credentials: "},
-		{"kind: nats_source, subjects: a, user: ann, password: correct, tls: {insecure: true}", "does not offer TLS"},
+		{"kind: nats_source, subjects: a, user: ann, password: correct, tls: {skip_verify: true}", "does not offer TLS"},
 		{"kind: nats_sink, subject: a, user: ann, password: correct, tls: {ca: /no/such/file}", "tls.ca: "},
 		{"kind: nats_source, stream: NONE, user: ann, password: correct", `no stream "NONE"`},
 	} {

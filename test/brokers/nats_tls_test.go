@@ -31,7 +31,7 @@ func TestNATSTLS(t *testing.T) {
 		want   string // of the error; empty for none
 	}{
 		{plain, fmt.Sprintf("tls: {ca: %q}", cert), ""},
-		{plain, "tls: {insecure: true}", ""},
+		{plain, "tls: {skip_verify: true}", ""},
 		{plain, fmt.Sprintf("tls: {ca: %q}", other), "tls.ca: "},
 		{plain, fmt.Sprintf("tls: {ca: %q, server_name: example.com}", cert), "tls.server_name: "},
 		{plain, fmt.Sprintf("tls: {ca: %q}", key), "tls.ca: "},
