@@ -52,6 +52,9 @@ type Def struct {
 	// HasErrorPort gives a kind without out-ports the port "error".
 	HasErrorPort bool
 
+	// ErrorDoc says what leaves the port "error". Empty is the node's own failure.
+	ErrorDoc string
+
 	// Parts reports whether a node may send parts of the answer before its end: see
 	// [PartsOf]. Nil is a kind that never does.
 	Parts func(schema.Config) bool

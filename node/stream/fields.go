@@ -56,7 +56,7 @@ func (s Source) fields() []*schema.Field {
 		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, and at the end."))
 	}
 	if t.Checkpoints {
-		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again."))
+		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again, unless the system keeps them."))
 	}
 	if len(kept) > 0 {
 		fields = append(fields, schema.Group("checkpoint", schema.Fields(kept...)).Doc("How positions are kept."))

@@ -23,6 +23,7 @@ func (s Source) Def(o Options) *node.Def {
 	return &node.Def{
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
 		Out:      []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
+		ErrorDoc: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
 		InFlight: inFlight,
 		Recall:   node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {

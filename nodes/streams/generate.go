@@ -24,8 +24,8 @@ func generateDef(o stream.Options) *node.Def {
 			"Messages come as fast as the workflow takes them, or at `rate`, or one after each `interval`. With `count` they come to an end, as `uniflow run` needs it.",
 		Example: "- kind: generate\n  name: orders\n  count: 1000\n  rate: 100\n  payload: {id: \"${self.n}\", customer: \"c${self.n % 7}\"}\n  ports:\n    out: [{name: seen, port: in}]\n\n- {kind: log, name: seen}\n",
 		Config: schema.Fields(
-			schema.Int("count").Range(0, 1<<53).Doc("How many messages to make; 0 has no end."),
-			schema.Float("rate").Range(0, 1e7).Doc("How many a second, evenly; 0 as many as the workflow takes."),
+			schema.Int("count").Default(0).Range(0, 1<<53).Doc("How many messages to make; 0 has no end."),
+			schema.Float("rate").Default(0.0).Range(0, 1e7).Doc("How many a second, evenly; 0 as many as the workflow takes."),
 			schema.Duration("interval").Doc("The time from one message to the next, in place of `rate`."),
 			schema.Any("payload").Doc("The body of a message, with expressions in its texts; the number unless set."),
 		),

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func Describe(def *node.Def) Kind {
 		Fields: describeFields(def.Config), In: ports(def.In), Out: ports(def.Out),
 	}
 	if def.HasError() {
-		k.Out = append(k.Out, Port{Name: "error", Doc: errorDoc})
+		k.Out = append(k.Out, Port{Name: "error", Doc: cmp.Or(def.ErrorDoc, errorDoc)})
 	}
 	return k
 }

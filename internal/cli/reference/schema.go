@@ -2,6 +2,7 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"regexp"
 
@@ -188,7 +189,7 @@ func portsSchema(def *node.Def) value.Value {
 		}
 	}
 	if def.HasError() {
-		named("error", errorDoc)
+		named("error", cmp.Or(def.ErrorDoc, errorDoc))
 	}
 	for _, port := range lifecycle.Ports() {
 		named(port.Name, port.Doc)
