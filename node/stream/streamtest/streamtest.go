@@ -123,6 +123,7 @@ const (
 	BlackHole       Row = "5_black_hole"      // nothing passes for a while
 	Slow            Row = "5_slow"            // 1 byte a second for a while
 	Restarts        Row = "5_restarts"        // the system ends and comes back
+	Late            Row = "5_late"            // the system is down at the start
 	Reloads         Row = "6_reloads"         // equal settings: once each, on the same connections
 	Changes         Row = "6_changes"         // other settings: none is lost
 	Drain           Row = "7_drain"           // a shutdown waits
@@ -152,6 +153,7 @@ func rows() []rowTest {
 		{BlackHole, sourceTrouble(hole), sinkTrouble(hole), needsAddr},
 		{Slow, sourceTrouble(slow), sinkTrouble(slow), needsAddr},
 		{Restarts, sourceRestarts, sinkRestarts, needsRestart},
+		{Late, sourceLate, sinkLate, needsAddr},
 		{Reloads, sourceReloads, sinkReloads, nil},
 		{Changes, sourceChanges, sinkChanges, nil},
 		{Drain, sourceDrain, sinkDrain, nil},
