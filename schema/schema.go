@@ -66,6 +66,7 @@ type Field struct {
 	typ      Type
 	doc      string
 	def      value.Value // null for none
+	checked  bool        // by check, since which objects share the field
 	required bool
 	secret   bool
 	pattern  string // of the JSON Schema; empty for none
@@ -232,6 +233,10 @@ func (o Object) With(fields ...*Field) Object {
 
 // check panics if the default does not fit the field, and decodes it.
 func (f *Field) check() {
+	if f.checked {
+		return // another goroutine may read it
+	}
+	f.checked = true
 	if f.def.IsNull() {
 		return
 	}

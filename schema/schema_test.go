@@ -3,6 +3,7 @@ package schema
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,24 @@ func TestDecode(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
+}
+
+// TestWithInUse adds fields to an object that others use; the race detector watches.
+func TestWithInUse(t *testing.T) {
+	shared := Fields(Duration("timeout").Default("5s"))
+	var users sync.WaitGroup
+	for range 2 {
+		users.Go(func() {
+			for range 100 {
+				c, list := shared.With(Int("more").Default(1)).Decode(RawOf(value.Map()))
+				if len(list) > 0 || c.Int("more") != 1 {
+					t.Error(list)
+					return
+				}
+			}
+		})
+	}
+	users.Wait()
 }
 
 func TestDecodeDefaults(t *testing.T) {
