@@ -182,8 +182,20 @@ func TestLimits(t *testing.T) {
 	}
 	fmt.Fprintln(good, "last")
 	f.Probe("got").Wait(4)
-	if got := f.Log(); !strings.Contains(got, "longer than max_message") {
-		t.Errorf("the log lacks the reason:\n%s", got)
+	waitFor(t, "the reason in the log", func() bool { return strings.Contains(f.Log(), "longer than max_message") })
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick, late := time.NewTicker(2*time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
 	}
 }
 
