@@ -65,8 +65,6 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 func (r *sourceReader) readAgain(topic string) {
 	ctx, end := context.WithCancel(context.Background())
 	end()
-	r.client.AllowRebalance()
-	r.client.PurgeTopicsFromConsuming(topic)
 	r.mu.Lock()
 	gone := map[string][]int32{}
 	for p := range r.mu.lanes {
@@ -75,7 +73,9 @@ func (r *sourceReader) readAgain(topic string) {
 		}
 	}
 	r.mu.Unlock()
-	r.lost(ctx, r.client, gone)
+	r.lost(ctx, r.client, gone) // first: the rebalance that follows would commit positions of the old one
+	r.client.AllowRebalance()
+	r.client.PurgeTopicsFromConsuming(topic)
 	r.client.AddConsumeTopics(topic)
 	r.log.Info("the topic was made again, and is read from its begin", "topic", topic)
 }
