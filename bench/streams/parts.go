@@ -6,25 +6,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/load"
 	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
-// partClients is how many clients S5 has; each gets a part every partEvery.
+// partClients is how many clients S5 has; each has one of partTopics, and gets a part every
+// partEvery.
 const (
 	partClients = 1000
+	partTopics  = 20
 	partEvery   = 50 * time.Millisecond
 )
 
 // measureParts is S5: server-sent events with the time at which they were made, once for all
-// clients. The rate is the same on both sides if they keep up, so what counts is the processor
-// time a part, and how late the parts are: the last of 1,000 waits for the others.
+// clients of a topic. The rate is the same on both sides if they keep up, so what counts is the
+// processor time a part, and how late the parts are.
 func measureParts(ctx context.Context, l *lab) error {
 	late := make(map[string]time.Duration)
 	parts := func(name string, start func(context.Context) (*server.Server, error)) round {
@@ -35,13 +40,14 @@ func measureParts(ctx context.Context, l *lab) error {
 			}
 			defer func() { err = errors.Join(err, s.Stop()) }()
 			busy, begun := s.Busy(), time.Now()
-			h, err := listen(ctx, s.Addr, l.count(partClients), l.span())
+			g, err := listen(ctx, s.Addr, l.count(partClients), l.span())
 			if err != nil {
 				return cost{}, 0, err
 			}
-			late[name] = h.Quantile(0.99)
+			late[name] = g.late.Quantile(0.99)
+			l.Progress("%s: half of the parts within %v, 99 %% within %v", name, g.late.Quantile(0.5), late[name])
 			resident, err := s.Resident()
-			return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: resident}, int(h.Count()), err
+			return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: resident}, int(g.parts.Load()), err
 		}}
 	}
 	document := func(port string) string {
@@ -49,15 +55,15 @@ func measureParts(ctx context.Context, l *lab) error {
 - {kind: listener, name: in, protocol: http, host: 127.0.0.1, port: %s, ports: {out: [{name: routes}]}}
 - kind: router
   name: routes
-  routes: [{method: GET, path: /ping, port: "out[0]"}, {method: GET, path: /parts, port: "out[1]"}]
+  routes: [{method: GET, path: /ping, port: "out[0]"}, {method: GET, path: /parts/:topic, port: "out[1]"}]
   ports: {"out[0]": [{name: pong}], "out[1]": [{name: live}]}
 - {kind: snippet, name: pong, language: text, code: pong}
-- {kind: subscribe, name: live, topic: times, lifetime: %v, ports: {out: [{name: part}]}}
+- {kind: subscribe, name: live, topic: "${params.topic}", lifetime: %v, ports: {out: [{name: part}]}}
 - {kind: emit, name: part}
-- {kind: generate, name: clock, interval: %v, ports: {out: [{name: now}]}}
-- {kind: snippet, name: now, language: cel, code: string(self.time), ports: {out: [{name: tell}]}}
-- {kind: publish, name: tell, topic: times}
-`, port, l.span(), partEvery)
+- {kind: generate, name: clock, rate: %v, ports: {out: [{name: now}]}}
+- {kind: snippet, name: now, language: cel, code: '{"id": string(self.n %% %d), "data": string(self.time)}', ports: {out: [{name: tell}]}}
+- {kind: publish, name: tell, topic: "${self.id}"}
+`, port, l.span(), partTopics/partEvery.Seconds(), partTopics)
 	}
 	rounds := []round{parts("uniflow", func(ctx context.Context) (*server.Server, error) {
 		return server.Workflow{Name: "parts", Document: document, Program: l.binary, Dir: l.dir}.Serve(ctx)
@@ -81,23 +87,44 @@ func measureParts(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// listen lets clients read parts until the server ends them, and returns how late they were.
-func listen(ctx context.Context, addr string, clients int, d time.Duration) (*load.Histogram, error) {
+// A listening is the clients, and what they have got. How late parts are counts from when
+// all have got one: before, clients connect as fast as they can.
+type listening struct {
+	parts    atomic.Int64
+	silent   atomic.Int64 // clients that have got no part yet
+	complete atomic.Int64 // when there were none, in Unix nanoseconds
+	late     load.Histogram
+}
+
+// listen lets clients read parts until the server ends them.
+func listen(ctx context.Context, addr string, clients int, d time.Duration) (*listening, error) {
+	g := new(listening)
+	g.silent.Store(int64(clients))
 	all := make([]load.Histogram, clients)
 	errs := make([]error, clients)
 	var readers sync.WaitGroup
 	for i := range clients {
-		readers.Go(func() { errs[i] = listenOne(ctx, addr, d+20*time.Second, &all[i]) })
+		readers.Go(func() { errs[i] = g.one(ctx, addr, i%partTopics, d+20*time.Second, &all[i]) })
 	}
 	readers.Wait()
-	whole := new(load.Histogram)
 	for i := range all {
-		whole.Merge(&all[i])
+		g.late.Merge(&all[i])
 	}
-	return whole, errors.Join(errs...)
+	return g, errors.Join(errs...)
 }
 
-func listenOne(ctx context.Context, addr string, limit time.Duration, h *load.Histogram) error {
+// got counts a part.
+func (g *listening) got(made time.Time, first bool, h *load.Histogram) {
+	g.parts.Add(1)
+	if first && g.silent.Add(-1) == 0 {
+		g.complete.Store(time.Now().UnixNano())
+	}
+	if complete := g.complete.Load(); complete != 0 && made.UnixNano() > complete {
+		h.Add(time.Since(made))
+	}
+}
+
+func (g *listening) one(ctx context.Context, addr string, topic int, limit time.Duration, h *load.Histogram) error {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -107,54 +134,69 @@ func listenOne(ctx context.Context, addr string, limit time.Duration, h *load.Hi
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c, "GET /parts HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n", addr); err != nil {
+	if _, err := fmt.Fprintf(c, "GET /parts/%d HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n", topic, addr); err != nil {
 		return err
 	}
 	s := bufio.NewScanner(c)
-	for s.Scan() {
+	for first := true; s.Scan(); {
 		if made, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok {
 			if at, err := time.Parse(time.RFC3339Nano, string(made)); err == nil {
-				h.Add(time.Since(at))
+				g.got(at, first, h)
+				first = false
 			}
 		}
 	}
 	return s.Err()
 }
 
-// A partsHub gives each part to all clients.
+// A partsHub gives each part to all clients of its topic.
 type partsHub struct {
 	sync.Mutex
-	clients map[chan string]struct{}
+	clients [partTopics]map[chan string]struct{}
 }
 
-// add adds a client, or removes it.
-func (h *partsHub) add(c chan string, remove bool) {
+// add adds a client of a topic.
+func (h *partsHub) add(topic int, c chan string) {
 	h.Lock()
 	defer h.Unlock()
-	if delete(h.clients, c); !remove {
-		h.clients[c] = struct{}{}
+	if h.clients[topic] == nil {
+		h.clients[topic] = make(map[chan string]struct{})
 	}
+	h.clients[topic][c] = struct{}{}
+}
+
+func (h *partsHub) remove(topic int, c chan string) {
+	h.Lock()
+	defer h.Unlock()
+	delete(h.clients[topic], c)
 }
 
 // run makes parts until ctx ends. A client that has not taken the 64 before loses one.
 func (h *partsHub) run(ctx context.Context) {
-	for tick := range ticks(ctx) {
-		part := tick.Format(time.RFC3339Nano)
+	topic := 0
+	for made := range ticks(ctx, partEvery/partTopics) {
+		part := part(topic, made)
 		h.Lock()
-		for c := range h.clients {
+		for c := range h.clients[topic] {
 			select {
 			case c <- part:
 			default:
 			}
 		}
 		h.Unlock()
+		topic = (topic + 1) % partTopics
 	}
 }
 
+// part is a part of a topic.
+func part(topic int, made time.Time) string {
+	return fmt.Sprintf("id: %d\ndata: %s\n\n", topic, made.Format(time.RFC3339Nano))
+}
+
 // ticks returns the times at which parts are made, until ctx ends.
-func ticks(ctx context.Context) iter.Seq[time.Time] {
+func ticks(ctx context.Context, every time.Duration) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		tick := time.NewTicker(partEvery)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
@@ -176,24 +218,24 @@ func partsForm(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	hub := &partsHub{clients: make(map[chan string]struct{})}
+	hub := new(partsHub)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { hub.run(ctx) })
-	each := func(ctx context.Context, send func(part string) bool) {
+	each := func(ctx context.Context, topic int, send func(part string) bool) {
 		if args[0] == "ticker" {
-			for tick := range ticks(ctx) {
-				if !send(tick.Format(time.RFC3339Nano)) {
+			for made := range ticks(ctx, partEvery) {
+				if !send(part(topic, made)) {
 					return
 				}
 			}
 			return
 		}
 		parts := make(chan string, 64)
-		hub.add(parts, false)
-		defer hub.add(parts, true)
+		hub.add(topic, parts)
+		defer hub.remove(topic, parts)
 		for {
 			select {
 			case part := <-parts:
@@ -207,15 +249,18 @@ func partsForm(ctx context.Context, args []string) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "pong") })
-	mux.HandleFunc("GET /parts", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /parts/{topic}", func(w http.ResponseWriter, r *http.Request) {
+		topic, err := strconv.Atoi(r.PathValue("topic"))
+		if err != nil || topic < 0 || topic >= partTopics {
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		flusher := http.NewResponseController(w)
 		ctx, cancel := context.WithTimeout(r.Context(), lifetime)
 		defer cancel()
-		var b []byte
-		each(ctx, func(part string) bool {
-			b = append(append(append(b[:0], "data: "...), part...), "\n\n"...)
-			_, err := w.Write(b)
+		each(ctx, topic, func(part string) bool {
+			_, err := io.WriteString(w, part)
 			return err == nil && flusher.Flush() == nil
 		})
 		fmt.Fprint(w, "event: end\ndata: end\n\n")
