@@ -16,6 +16,38 @@ type Parts interface {
 	Part(ctx context.Context, v value.Value) error
 }
 
+// TryParts is what [Parts] may be, too: it takes most parts without a goroutine that waits.
+type TryParts interface {
+	// TryPart is Part without waiting. rest is nil if the receiver has taken the piece. If
+	// not, rest does what is left, and waits: call it in a [Block], once.
+	TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error)
+}
+
+// SendPart passes one piece on, and answers None when the receiver has taken it.
+func SendPart(ctx context.Context, p Parts, v value.Value) Result {
+	try, ok := p.(TryParts)
+	if !ok {
+		return blockPart(func(ctx context.Context) error { return p.Part(ctx, v) })
+	}
+	rest, err := try.TryPart(ctx, v)
+	switch {
+	case err != nil:
+		return Fail(err)
+	case rest == nil:
+		return None()
+	}
+	return blockPart(rest)
+}
+
+func blockPart(send func(context.Context) error) Result {
+	return Block(func(ctx context.Context) Result {
+		if err := send(ctx); err != nil {
+			return Fail(err)
+		}
+		return None()
+	})
+}
+
 type partsKey struct{}
 
 // WithParts returns a context whose processes can answer in pieces.

@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,10 +65,5 @@ func (n *emitter) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		part = value.Map(value.Field{Name: "event", Value: value.String(event)}, value.Field{Name: "data", Value: part})
 	}
-	return node.Block(func(ctx context.Context) node.Result {
-		if err := parts.Part(ctx, part); err != nil {
-			return node.Fail(err)
-		}
-		return node.None()
-	})
+	return node.SendPart(p.Context(), parts, part)
 }

@@ -34,6 +34,8 @@ type trackedConn struct {
 		data       []byte
 		n          int
 		err        error
+		trying     bool   // Write waits for nothing: it keeps what the kernel does not take
+		rest       []byte // which it has kept; it is sent first
 	}
 }
 
@@ -131,18 +133,62 @@ func (c *trackedConn) markIdle() { c.head.Store(headNext) }
 func (c *trackedConn) Write(p []byte) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if c.writing.raw != nil {
+	if len(c.writing.rest) > 0 && !c.writing.trying {
+		if err := c.writeRestLocked(); err != nil {
+			return 0, err
+		}
+	}
+	if c.writing.raw != nil && len(c.writing.rest) == 0 {
 		if n, err = c.tryWrite(p); n == len(p) || err != nil {
 			return n, err
 		}
 	}
+	if c.writing.trying {
+		c.writing.rest = append(c.writing.rest, p[n:]...)
+		return len(p), nil
+	}
+	m, err := c.waitLocked(p[n:])
+	return n + m, err
+}
+
+// tryOnly makes Write wait for nothing, or wait again. rest says that it has kept something
+// that the kernel has not taken: the next Write that waits sends it, or writeRest. Call it
+// around writes that are small, by the only goroutine that writes answers.
+func (c *trackedConn) tryOnly(trying bool) (rest bool) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.writing.trying = trying
+	return len(c.writing.rest) > 0
+}
+
+// canTry reports whether a write can be tried.
+func (c *trackedConn) canTry() bool { return c.writing.raw != nil }
+
+// writeRest sends what Write has kept.
+func (c *trackedConn) writeRest() error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.writeRestLocked()
+}
+
+func (c *trackedConn) writeRestLocked() error {
+	rest := c.writing.rest
+	c.writing.rest = nil
+	if len(rest) == 0 {
+		return nil
+	}
+	_, err := c.waitLocked(rest)
+	return err
+}
+
+// waitLocked sends what the kernel has not taken.
+func (c *trackedConn) waitLocked(p []byte) (n int, err error) {
 	if p := c.stream.Load(); p != nil {
 		p.late()
 	}
-	w := c.pending.add(c, len(p)-n)
+	w := c.pending.add(c, len(p))
 	defer c.pending.remove(w)
-	m, err := c.writeSlowly(w, p[n:])
-	return n + m, err
+	return c.writeSlowly(w, p)
 }
 
 // writeSlowly sends p in pieces, each with its own deadline, so that a client that

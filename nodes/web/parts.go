@@ -48,6 +48,7 @@ type parts struct {
 		ended      bool
 		status     int
 		size       int
+		try        *trackedConn // nil unless parts can be tried: not before the first, nor over HTTP/2
 		buf        []byte
 		err        error       // why nothing can be sent any more
 		timeout    *time.Timer // ends the process; nil without a limit
@@ -118,6 +119,96 @@ func (p *parts) Part(ctx context.Context, v value.Value) error {
 	return nil
 }
 
+// maxTried is the longest part that is tried: what the kernel does not take is kept.
+const maxTried = 16 << 10
+
+// TryPart implements [node.TryParts], for all parts but the first, over HTTP/1.
+func (p *parts) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+	if !p.mu.TryLock() {
+		return p.later(v), nil
+	}
+	defer p.mu.Unlock()
+	if err := p.readyLocked(ctx); err != nil {
+		return nil, err
+	}
+	if p.mu.try == nil {
+		return p.later(v), nil
+	}
+	e, ok, err := partOf(p.x, node.Response{Payload: v})
+	if err != nil || !ok {
+		return nil, err
+	}
+	data, err := p.mu.form.append(p.mu.buf[:0], e.body, "")
+	if err != nil {
+		return nil, fmt.Errorf("part of an answer: %w", err)
+	}
+	if len(data) > maxTried {
+		return p.later(v), nil
+	}
+	p.mu.buf = data
+	p.mu.try.tryOnly(true)
+	err = p.writeLocked(data)
+	left := p.mu.try.tryOnly(false)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.sent = true
+	if p.mu.timeout != nil {
+		p.mu.timeout.Reset(p.limit)
+	}
+	if left {
+		return func(ctx context.Context) error { return p.sendRest(ctx, len(data)) }, nil
+	}
+	return nil, nil
+}
+
+// later sends a part in a goroutine that may wait.
+func (p *parts) later(v value.Value) func(context.Context) error {
+	return func(ctx context.Context) error { return p.Part(ctx, v) }
+}
+
+// sendRest sends what is left of parts that were tried.
+func (p *parts) sendRest(ctx context.Context, size int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.readyLocked(ctx); err != nil {
+		return err
+	}
+	if p.mu.timeout != nil {
+		p.mu.timeout.Stop()
+	}
+	if err := p.sendRestLocked(ctx, size); err != nil {
+		return err
+	}
+	if p.mu.timeout != nil {
+		p.mu.timeout.Reset(p.limit)
+	}
+	return nil
+}
+
+func (p *parts) sendRestLocked(ctx context.Context, size int) error {
+	p.watch(ctx, size)
+	err := p.mu.try.writeRest()
+	p.unwatch(err)
+	if err != nil {
+		return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
+	}
+	return nil
+}
+
+// writeLocked gives a piece to the connection.
+func (p *parts) writeLocked(piece []byte) error {
+	_, err := p.x.w.Write(piece)
+	if err == nil || errors.Is(err, http.ErrBodyNotAllowed) {
+		err = p.flush()
+	}
+	if err != nil {
+		return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
+	}
+	p.mu.size += len(piece)
+	return nil
+}
+
 func (p *parts) readyLocked(ctx context.Context) error {
 	switch {
 	case p.mu.err != nil:
@@ -170,6 +261,9 @@ func (p *parts) commitLocked(status int) {
 	p.x.w.WriteHeader(status)
 	if c, ok := p.conn(); ok && p.x.r.ProtoMajor < 2 {
 		c.stream.Store(p)
+		if c.canTry() && p.x.r.Method != http.MethodHead {
+			p.mu.try = c
+		}
 	} else {
 		p.slow.timer = time.AfterFunc(time.Hour, p.late)
 		p.slow.timer.Stop()
@@ -200,15 +294,11 @@ func (p *parts) sendLocked(ctx context.Context, data []byte) error {
 		}
 		data = data[len(piece):]
 		p.watch(ctx, len(piece))
-		_, err := p.x.w.Write(piece)
-		if err == nil || errors.Is(err, http.ErrBodyNotAllowed) {
-			err = p.flush()
-		}
+		err := p.writeLocked(piece)
 		p.unwatch(err)
 		if err != nil {
-			return p.failLocked(fmt.Errorf("%w: %w", errClientLeft, err))
+			return err
 		}
-		p.mu.size += len(piece)
 	}
 	p.mu.sent = true
 	return nil
@@ -364,6 +454,9 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 	}
 	if p.mu.err == nil && len(end) > 0 {
 		_ = p.sendLocked(p.ctx, end) // p.mu.err is noted below
+	}
+	if p.mu.err == nil && p.mu.try != nil {
+		_ = p.sendRestLocked(p.ctx, len(end)) // as above
 	}
 	p.x.writeErr = p.mu.err
 	return status, p.mu.size

@@ -148,14 +148,10 @@ var eventsDef = &node.Def{
 			if !ok {
 				return node.Fail(errors.New("no parts"))
 			}
-			send := func(ctx context.Context) node.Result {
-				if err := parts.Part(ctx, value.Int(since())); err != nil {
-					return node.Fail(err)
-				}
-				return node.None()
-			}
 			var next node.Then
-			then := func(node.Process, node.Response) node.Result { return node.After(node.Block(send), next) }
+			then := func(p node.Process, _ node.Response) node.Result {
+				return node.After(node.SendPart(p.Context(), parts, value.Int(since())), next)
+			}
 			next = func(p node.Process, resp node.Response) node.Result {
 				if resp.IsError() {
 					return node.Respond(resp)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,12 +35,21 @@ func emit(end node.Response, list ...value.Value) flow {
 			return reply(value.Error(errors.New("no parts")))
 		}
 		for _, v := range list {
-			if err := p.Part(ctx, v); err != nil {
+			if err := sendPart(ctx, p, v); err != nil {
 				return reply(value.Error(err))
 			}
 		}
 		return end
 	}
+}
+
+// sendPart sends a part as [node.SendPart] does.
+func sendPart(ctx context.Context, p node.Parts, v value.Value) error {
+	rest, err := p.(node.TryParts).TryPart(ctx, v)
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
 }
 
 var none = node.Response{None: true}
@@ -116,7 +126,7 @@ func TestPartsOfHead(t *testing.T) {
 	cancelled := make(chan error, 1)
 	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
 		p, _ := node.PartsOf(ctx)
-		err := p.Part(ctx, value.String("x"))
+		err := sendPart(ctx, p, value.String("x"))
 		<-ctx.Done()
 		cancelled <- err
 		return reply(value.Error(context.Cause(ctx)))
@@ -147,7 +157,7 @@ func TestPartsArrive(t *testing.T) {
 	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
 		p, _ := node.PartsOf(ctx)
 		for text := range next {
-			if err := p.Part(ctx, value.String(text)); err != nil {
+			if err := sendPart(ctx, p, value.String(text)); err != nil {
 				return reply(value.Error(err))
 			}
 		}
@@ -171,12 +181,12 @@ func TestPartsOfClientThatLeaves(t *testing.T) {
 		ended := make(chan error, 1)
 		s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
 			p, _ := node.PartsOf(ctx)
-			if err := p.Part(ctx, value.String("x")); err != nil {
+			if err := sendPart(ctx, p, value.String("x")); err != nil {
 				ended <- fmt.Errorf("first part: %w", err)
 				return none
 			}
 			<-ctx.Done()
-			ended <- p.Part(ctx, value.String("y"))
+			ended <- sendPart(ctx, p, value.String("y"))
 			return reply(value.Error(context.Cause(ctx)))
 		})
 		if proto == "2" {
@@ -193,9 +203,12 @@ func TestPartsOfClientThatLeaves(t *testing.T) {
 // A client that does not read slows its own process, and is cut off as one that does not
 // take an answer; others go on meanwhile.
 func TestPartsOfSlowClient(t *testing.T) {
-	for _, proto := range []string{"1.1", "2"} {
+	for _, proto := range []string{"1.1", "1.1 tried", "2"} {
 		const grace = 300 * time.Millisecond
 		piece := value.String(strings.Repeat("x", 1<<20))
+		if proto == "1.1 tried" {
+			piece = value.String(strings.Repeat("x", maxTried))
+		}
 		ended := make(chan error, 1)
 		s := startParts(t, fmt.Sprintf(`"limits":{"header_timeout":"%s"}`, grace), func(ctx context.Context, in value.Value) node.Response {
 			p, _ := node.PartsOf(ctx)
@@ -203,7 +216,7 @@ func TestPartsOfSlowClient(t *testing.T) {
 				return emit(none, value.String("quick"))(ctx, in)
 			}
 			for {
-				if err := p.Part(ctx, piece); err != nil {
+				if err := sendPart(ctx, p, piece); err != nil {
 					ended <- err
 					return reply(value.Error(err))
 				}
@@ -225,9 +238,71 @@ func TestPartsOfSlowClient(t *testing.T) {
 	}
 }
 
+// Parts that are tried arrive whole and in order, also if the client does not read for a
+// time: what the kernel does not take is sent with the next part, or at the end.
+func TestPartsTried(t *testing.T) {
+	cert, key := certificate(t, 1)
+	for _, c := range []struct{ name, config, proto, end string }{
+		{"plain", "", "1.1", ""}, {"with an end", "", "1.1", "end"}, {"HTTP/1.0", "", "1.0", ""},
+		{"TLS", fmt.Sprintf(`"tls":{"cert":%q,"key":%q}`, cert, key), "1.1", "end"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const size = 4000
+			full := make(chan int, 1)
+			s := startParts(t, c.config, func(ctx context.Context, _ value.Value) node.Response {
+				p, _ := node.PartsOf(ctx)
+				number, waits := 0, 0
+				for ; waits < 3; number++ {
+					rest, err := p.(node.TryParts).TryPart(ctx, value.String(fmt.Sprintf("%*d\n", size-1, number)))
+					switch {
+					case err != nil:
+						return reply(value.Error(err))
+					case rest == nil:
+					case number == 0:
+						if err := rest(ctx); err != nil {
+							return reply(value.Error(err))
+						}
+					default:
+						waits++ // rest is not called: as of a process that another node has ended
+					}
+				}
+				full <- number
+				if c.end != "" {
+					return reply(value.String(c.end))
+				}
+				return none
+			})
+			conn, err := net.Dial("tcp", s.node.addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.config != "" {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "GET / HTTP/%s\r\nHost: x\r\nConnection: close\r\n\r\n", c.proto)
+			number := <-full
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			lines := bufio.NewReader(resp.Body)
+			for i := range number {
+				if got, err := lines.ReadString('\n'); err != nil || got != fmt.Sprintf("%*d\n", size-1, i) {
+					t.Fatalf("part %d of %d: got %.40q, %v", i, number, strings.TrimSpace(got), err)
+				}
+			}
+			if end, err := io.ReadAll(lines); err != nil || string(end) != c.end {
+				t.Errorf("the end: got %q, %v, want %q", end, err, c.end)
+			}
+		})
+	}
+}
+
 // A process that ends while its client does not read does not wait for that client.
 func TestPartsInterrupted(t *testing.T) {
-	for _, proto := range []string{"1.1", "2"} {
+	for _, proto := range []string{"1.1", "1.1 tried", "2"} {
 		kill := make(chan context.CancelFunc, 1)
 		ended := make(chan error, 1)
 		s := startParts(t, `"limits":{"header_timeout":"0s"}`, func(ctx context.Context, _ value.Value) node.Response {
@@ -235,8 +310,11 @@ func TestPartsInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancel(ctx)
 			kill <- cancel
 			piece := value.String(strings.Repeat("x", 1<<20))
+			if proto == "1.1 tried" {
+				piece = value.String(strings.Repeat("x", maxTried))
+			}
 			for {
-				if err := p.Part(ctx, piece); err != nil {
+				if err := sendPart(ctx, p, piece); err != nil {
 					ended <- err
 					return reply(value.Error(err))
 				}
@@ -275,7 +353,7 @@ func TestPartsAndRequestTimeout(t *testing.T) {
 		p, _ := node.PartsOf(ctx)
 		if path, _ := in.Get("path"); !path.Equal(value.String("/never")) {
 			for range 8 {
-				if err := p.Part(ctx, value.String("x")); err != nil {
+				if err := sendPart(ctx, p, value.String("x")); err != nil {
 					return reply(value.Error(err))
 				}
 				<-time.After(50 * time.Millisecond)
@@ -294,7 +372,7 @@ func TestPartsAndRequestTimeout(t *testing.T) {
 func TestPartsComment(t *testing.T) {
 	s := startParts(t, "", func(ctx context.Context, _ value.Value) node.Response {
 		p, _ := node.PartsOf(ctx)
-		if err := p.Part(ctx, value.String("x")); err != nil {
+		if err := sendPart(ctx, p, value.String("x")); err != nil {
 			return reply(value.Error(err))
 		}
 		p.(*parts).sendComment() // something was sent lately
