@@ -258,6 +258,9 @@ func (p *eventParser) next() (e event, err error) {
 		if err != nil {
 			return event{}, err
 		}
+		if len(line) > 0 && line[0] == ':' {
+			continue // a comment, which keeps the connection alive: any number may come
+		}
 		size += len(line) + 1
 		if len(line) == 0 {
 			p.lastID = id

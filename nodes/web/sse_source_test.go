@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,7 @@ func TestEventParser(t *testing.T) {
 	f("data: "+strings.Repeat("x", 2000)+"\n\n", `an event is longer than max_event; last "" retry 0s`)
 	f(strings.Repeat("data: xxxxxxxxxxxxxxxxxxxxxxxxxx\n", 100)+"\n", `an event is longer than max_event; last "" retry 0s`)
 	f(strings.Repeat(":comment\n\n", 1000)+"data: a\n\n", `message "" "a"; last "" retry 0s`)
+	f(strings.Repeat(":comment without a line after it\n", 1000)+"data: a\n\n", `message "" "a"; last "" retry 0s`)
 	f("", `last "" retry 0s`)
 }
 
@@ -65,6 +67,61 @@ func FuzzEventParser(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzEventStream compares the parser with another, which has all of the text, as the text of
+// the specification has it; the parser gets it byte by byte, too.
+func FuzzEventStream(f *testing.F) {
+	f.Add("\ufeffid: 1\r\nevent: x\rdata\n\nretry: 9\n\n")
+	f.Add("data: a\ndata:  b\r\r\n: c\n\nid\n\nevent\ndata:\n\n")
+	f.Add("id: a\x00\nid: b\n\nid: c\ndata\r\n\r\n\r\ndata: cut")
+	f.Fuzz(func(t *testing.T, in string) {
+		want := plainEventsOf(in)
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
+			p := newEventParser(r, len(in)+1)
+			var got []string
+			for {
+				e, err := p.next()
+				if err != nil {
+					break
+				}
+				got = append(got, fmt.Sprintf("%s %q %q", e.name, p.lastID, e.data))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("%q: got %s, want %s", in, got, want)
+			}
+		}
+	})
+}
+
+// plainEventsOf returns the events of a text, each with the last id.
+func plainEventsOf(in string) (list []string) {
+	in = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(in, "\ufeff"))
+	lines := strings.Split(in, "\n")
+	var id, name string
+	var data []string
+	for _, line := range lines[:len(lines)-1] {
+		if line == "" {
+			if data != nil {
+				list = append(list, fmt.Sprintf("%s %q %q", cmp.Or(name, "message"), id, strings.Join(data, "\n")))
+			}
+			name, data = "", nil
+			continue
+		}
+		field, text, _ := strings.Cut(line, ":")
+		text = strings.TrimPrefix(text, " ")
+		switch field {
+		case "data":
+			data = append(data, text)
+		case "event":
+			name = text
+		case "id":
+			if validHeaderValue(text) {
+				id = text
+			}
+		}
+	}
+	return list
 }
 
 // FuzzAppendEvent checks that what a listener sends is what sse_source reads.

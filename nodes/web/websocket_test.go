@@ -516,6 +516,49 @@ func TestWebsocketHostileFrames(t *testing.T) {
 	w.waitConnections(1)
 }
 
+// FuzzWebsocketFrames sends any bytes after the handshake: the connection ends, and the server
+// goes on.
+func FuzzWebsocketFrames(f *testing.F) {
+	f.Add(frame(0x81, "text"))
+	f.Add(append(frame(0x01, "te"), append(frame(0x89, "ping"), frame(0x80, "xt")...)...))
+	f.Add(frame(0x88, "\x03\xe8bye"))
+	f.Add(frame(0x82, strings.Repeat("x", 300)))
+	f.Add([]byte{0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 'x'})
+	w := serve(f, sockets("decode: text\n  max_message: 4KiB\n  "+toReply, "body", ""), false)
+	good := w.dial("x")
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		conn, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		head := "GET /rooms/x HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+		conn.Write(append([]byte(head), sent...)) // fails if the server has closed the connection
+		conn.(*net.TCPConn).CloseWrite()
+		r := bufio.NewReader(conn)
+		for {
+			if _, _, err := readFrame(r); err != nil {
+				if e, ok := err.(net.Error); ok && e.Timeout() {
+					t.Fatal("the connection does not end")
+				}
+				break
+			}
+		}
+		if err := good.Write(context.Background(), websocket.MessageText, []byte("here")); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := good.Read(context.Background()); err != nil || string(got) != "here" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		if log := w.logs.String(); strings.Contains(log, "panic") {
+			t.Fatalf("log: got %s", log)
+		}
+	})
+}
+
 func slicesRepeat(first, more []byte, n int) [][]byte {
 	all := [][]byte{first}
 	for range n {
