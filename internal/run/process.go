@@ -165,11 +165,14 @@ func (p *process) begin(base context.Context) {
 	p.base = base
 }
 
-// release clears the process and puts it back into its pool.
+// release clears the process and puts it back into its pool, unless something may still
+// watch its context.
 func (p *process) release() {
 	invariant.Check(p.root.pending == 0 && p.queue.n == 0 && len(p.unsent) == 0 && p.outside == 0 && p.waiting == 0,
 		"process released with work left: %d in its queue, %d outside, %d waiting", p.queue.n, p.outside, p.waiting)
-	p.clear()
+	if watched := p.clear(); watched {
+		return
+	}
 	p.family, p.aborted = nil, nil
 	p.ending = ending{}
 	p.resp = node.Response{}
@@ -186,8 +189,10 @@ func (p *process) release() {
 
 // clear clears what other goroutines have used. All packets have been answered, so none
 // touches the process, and those that did have posted to the inbox since. Only its
-// context may be used too long.
-func (p *process) clear() {
+// context may be used too long: what watches it, such as a context.AfterFunc, must find
+// that it has ended, and not that of the next run.
+func (p *process) clear() (watched bool) {
+	watched = p.lent && p.mu.ctx != nil
 	if p.lent {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -199,6 +204,9 @@ func (p *process) clear() {
 	if p.mu.cancel != nil {
 		p.mu.cancel(nil)
 	}
+	if watched {
+		return true
+	}
 	if p.mu.ctx != nil || p.mu.id != "" || p.mu.storage != nil || p.mu.cause != nil {
 		p.mu.ctx, p.mu.cancel, p.mu.cause, p.mu.id, p.mu.storage = nil, nil, nil, "", nil
 	}
@@ -207,6 +215,7 @@ func (p *process) clear() {
 		p.mu.defers = p.mu.defers[:0]
 	}
 	p.base, p.parent = nil, nil
+	return false
 }
 
 // keepQueue is the longest queue, in tasks, that a pooled process keeps.
