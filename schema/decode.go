@@ -46,7 +46,7 @@ func (d *decoder) object(o Object, raw *Raw, path string, around diag.Pos) Confi
 	if raw != nil {
 		c.pos = raw.Pos
 		if raw.Kind != RawMap {
-			d.report(raw, path, diag.Errorf(diag.CodeWrongType, "want a map, got %s", raw.What()))
+			d.report(raw, path, o.wrong(raw))
 			return c
 		}
 		for i := range raw.Fields {
@@ -180,6 +180,22 @@ func (f *Field) expects() string {
 		return "any value"
 	}
 	return "a " + f.typ.String()
+}
+
+// wrong returns the finding of a value that is not a map, with the first fields of one.
+func (o Object) wrong(raw *Raw) *diag.Diagnostic {
+	d := diag.Errorf(diag.CodeWrongType, "want a map, got %s", raw.What())
+	var names []string
+	for _, f := range o.fields {
+		names = append(names, f.name+": …")
+	}
+	if len(names) > 4 {
+		names = append(names[:4], "…")
+	}
+	if len(names) > 0 {
+		d.Hint = "write {" + strings.Join(names, ", ") + "}"
+	}
+	return d
 }
 
 func (f *Field) wrong(raw *Raw) *diag.Diagnostic {

@@ -178,13 +178,13 @@ func TestDecodeFindings(t *testing.T) {
 		`x:7:1: on: want a boolean, got a list [F2003] | write true or false`)
 	f(object("path", "/", "routes", value.List(object("path", "/"), value.Int(1), object("port", "out", "pot", 1)), "limits", 7, "hosts", value.List(value.Int(1))),
 		`x:4:1: routes[0].port: missing [F2002] | it is required: an out-port such as out[0]`,
-		`x:6:1: routes[1]: want a map, got an integer [F2003]`,
+		`x:6:1: routes[1]: want a map, got an integer [F2003] | write {path: …, port: …}`,
 		`x:7:1: routes[2].path: missing [F2002] | it is required: a string`,
 		`x:9:1: routes[2].pot: unknown field [F2001] | did you mean "port"?`,
-		`x:10:1: limits: want a map, got an integer [F2003]`,
+		`x:10:1: limits: want a map, got an integer [F2003] | write {header: …, idle: …, need: …}`,
 		`x:12:1: hosts: want a string, got an integer [F2003]`)
 	f(object("path", "/", "limits", object("header", 1)), `x:3:1: limits.need: missing [F2002] | it is required: a string`)
-	f(value.Int(1), `x:1:1: want a map, got an integer [F2003]`)
+	f(value.Int(1), `x:1:1: want a map, got an integer [F2003] | write {method: …, path: …, code: …, when: …, …}`)
 }
 
 func TestSecretsAreNotShown(t *testing.T) {
