@@ -38,7 +38,7 @@ left; --progress json writes a line of JSON each second, and none writes nothing
 last line is a summary.
 
 The exit code is 1 for an error, or if more messages than --allow-dead ended at the
-port error of their source. After SIGINT or SIGTERM nothing new is read, what has
+port error of their source, and 3 if a source or a sink has never connected. After SIGINT or SIGTERM nothing new is read, what has
 begun is finished within --grace, and the exit code is 130 or 143: the next run goes on
 where a source with a checkpoint has stopped. A second signal ends run immediately.`
 
@@ -319,6 +319,10 @@ func (j *job) next() <-chan struct{} {
 // ended drains the engine and says how the job went. sig is the signal that has ended it,
 // or nil.
 func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal, triggers []uniflow.Trigger) error {
+	var unready []error
+	if sig == nil {
+		unready = j.engine.Ready()
+	}
 	done := make(chan error, 1)
 	var worker sync.WaitGroup
 	worker.Go(func() { done <- j.engine.Shutdown(ctx) })
@@ -334,7 +338,7 @@ func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal
 			if err != nil {
 				return err
 			}
-			return j.outcome(sig, triggers)
+			return errors.Join(j.outcome(sig, triggers), notReady(unready))
 		case more := <-signals:
 			if sig != nil {
 				j.Deadline = time.Now()
@@ -343,6 +347,15 @@ func (j *job) ended(ctx context.Context, sig os.Signal, signals <-chan os.Signal
 			sig = more
 		}
 	}
+}
+
+// notReady returns the error of a job whose nodes had nothing to work with, such as a
+// broker that was down all the time.
+func notReady(reasons []error) error {
+	if len(reasons) == 0 {
+		return nil
+	}
+	return &app.ExitError{Code: app.ExitFailure, Err: fmt.Errorf("the job was never ready: %w", errors.Join(reasons...))}
 }
 
 // outcome returns the error whose exit code is that of the job.

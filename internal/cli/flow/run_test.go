@@ -25,12 +25,12 @@ import (
 // countDef is a source of numbers.
 var countDef = &node.Def{
 	Kind: "count", Summary: "Counts.",
-	Config: schema.Fields(schema.Int("to"), schema.Bool("endless"), schema.Bool("waits"), schema.String("fails"), schema.Bool("refused")),
+	Config: schema.Fields(schema.Int("to"), schema.Bool("endless"), schema.Bool("waits"), schema.String("fails"), schema.Bool("refused"), schema.Bool("away")),
 	Out:    []node.Port{{Name: "out"}},
 	New: func(init *node.Init) (node.Node, error) {
 		c := init.Config
 		return &counter{
-			to: int(c.Int("to")), endless: c.Bool("endless"), waits: c.Bool("waits"), fails: c.String("fails"), refused: c.Bool("refused"),
+			to: int(c.Int("to")), endless: c.Bool("endless"), waits: c.Bool("waits"), fails: c.String("fails"), refused: c.Bool("refused"), away: c.Bool("away"),
 			finished: make(chan struct{}), stopping: make(chan struct{}),
 		}, nil
 	},
@@ -41,7 +41,7 @@ type counter struct {
 	to             int
 	endless, waits bool // waits: after the first number, for Stop
 	fails          string
-	refused        bool
+	refused, away  bool
 	finished       chan struct{}
 	stopping       chan struct{}
 	worker         sync.WaitGroup
@@ -59,6 +59,13 @@ func (c *counter) Open(context.Context) error {
 }
 
 func (c *counter) Close() error { return nil }
+
+func (c *counter) Ready() error {
+	if c.away {
+		return errors.New("no broker")
+	}
+	return nil
+}
 
 func (c *counter) Serve(src node.Starter) error {
 	c.worker.Go(func() {
@@ -144,6 +151,7 @@ func TestRun(t *testing.T) {
 	f(even, 0, "", "", "--allow-dead", "500", "--progress", "none")
 	f("- {kind: count, name: c, to: 3, fails: the disk is full}\n", 1, "", "uniflow: source node \"c\" (f.yaml:1:3): the disk is full\n")
 	f("- {kind: count, name: c, refused: true}\n", 3, "", "wrong password")
+	f("- {kind: count, name: c, away: true, endless: true}\n", 3, "", "uniflow: the job was never ready: waiting for node \"c\" (f.yaml:1:3): no broker\n", "--for", "20ms")
 	f("- {kind: count, name: c, too: 1}\n", 1, "", "too: unknown field")
 	f("- {kind: count, name: c, endless: true}\n", 2, "", "f.yaml:1:3: node \"c\": a count does not end by itself\nhint: say for how long with --for")
 	f("- {kind: count, name: c, endless: true}\n- {kind: count, to: 5}\n", 0, "", "6 messages", "--for", "50ms")
