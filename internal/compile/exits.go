@@ -14,8 +14,13 @@ import (
 // unlinked reports out-ports that fields of a config send to and that have no entry
 // in ports: a payload sent there is the response, so a wrong index would return a
 // client's own request. It only warns if the field has its default, or if no field
-// names a port and none of several ports is linked.
+// names a port and none of several ports is linked. Of a source it reports a port out
+// without an entry: its messages would be gone.
 func (c *compiler) unlinked(u *unit) {
+	if u.def.InFlight != nil && !slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { return p.Name == "out" }) {
+		c.report(u, at(u.spec.Pos, "ports", diag.Warningf(diag.CodeUnlinked, "out has no link, so messages are acknowledged and nothing is done with them").
+			WithHint("link it in ports, or write out: [] if that is meant")))
+	}
 	linked := slices.ContainsFunc(u.spec.Ports, func(p spec.Port) bool { _, ok := lifecycle.Of(p.Name); return !ok })
 	for _, port := range u.def.Out {
 		n, open := indexes(port, u.config, u.broken)
