@@ -53,7 +53,7 @@ func (s Source) fields() []*schema.Field {
 	)
 	var kept []*schema.Field
 	if t.Positions {
-		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, and at the end."))
+		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, and at the end. At most 2000 settled messages are not committed, or `max_in_flight`, if that is more."))
 	}
 	if t.Checkpoints {
 		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again, unless the system keeps them."))

@@ -185,7 +185,7 @@ func (s *session) roomier() {
 // is stuck. The caller holds the lock.
 func (s *session) backlog() bool {
 	gap := s.mu.gap
-	return len(s.mu.outcomes) > max(2*commitAfter, s.settings.limit) || gap != nil && gap.ring.n > s.longest()
+	return len(s.mu.outcomes)+s.mu.telling >= max(mostUncommitted, s.settings.limit) || gap != nil && gap.ring.n > s.longest()
 }
 
 // longest is how many slots a lane may have: what is in flight, and what was settled

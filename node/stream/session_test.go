@@ -60,3 +60,26 @@ func TestReadingGoesOnWithoutAReleasedLane(t *testing.T) {
 		t.Error("the lane that was released holds reading up")
 	}
 }
+
+// TestReadingWaitsForACommit bounds what a crash repeats.
+func TestReadingWaitsForACommit(t *testing.T) {
+	s := newTestSession(Traits{Lanes: true, Positions: true})
+	s.mu.Lock()
+	s.mu.connected = true
+	n := 0
+	for ; !s.backlog() && n < 10_000; n++ {
+		if n == 1500 { // a commit begins
+			s.mu.Unlock()
+			if told, ok := s.toSettle(nil); !ok || len(told.Outcomes) != n {
+				t.Errorf("got %d outcomes", len(told.Outcomes))
+			}
+			s.mu.Lock()
+		}
+		s.hold(&Message{Offset: int64(n + 1)})
+		s.settled(s.mu.first, Outcome{})
+	}
+	s.mu.Unlock()
+	if n != mostUncommitted {
+		t.Errorf("reading waits when %d messages are settled and not committed, want %d", n, mostUncommitted)
+	}
+}

@@ -197,8 +197,8 @@ func (k *killed) kill() []int {
 func sourceKill(r *rig) {
 	const (
 		flight = 64
-		// since is how many messages may be settled before they are committed.
-		since = 1000
+		// since is how many messages may be settled and not committed.
+		since = 2000
 	)
 	kills := scale(3, 25)
 	twice := r.surviveKills(kills, flight, childHolds+"=1")
