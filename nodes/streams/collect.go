@@ -117,14 +117,15 @@ func (n *collector) add(ctx context.Context, key string, payload value.Value, do
 	switch {
 	case g == nil: // the node is drained
 		n.lead(&group{items: []*waiting{w}})
-	case full && n.take(g):
+	case full:
 		g.stop()
 		// The list has a goroutine of its own, as its end continues these processes.
 		n.clock.AfterFunc(0, func(ctx context.Context) { n.run(ctx, g) })
 	}
 }
 
-// join adds a packet to its group; nil if the node is drained.
+// join adds a packet to its group; nil if the node is drained. A full one is taken: the
+// caller sends it.
 func (n *collector) join(key string, w *waiting) (g *group, full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +146,8 @@ func (n *collector) join(key string, w *waiting) (g *group, full bool) {
 		g.bytes += w.payload.Size()
 		n.waiting++
 	}
-	return g, len(g.items) >= n.count || g.bytes >= n.bytes
+	full = len(g.items) >= n.count || g.bytes >= n.bytes
+	return g, full && n.takeLocked(g)
 }
 
 // leave takes a packet whose process ends from its group, unless that is sent.
@@ -167,6 +169,10 @@ func (n *collector) leave(key string, w *waiting) {
 func (n *collector) take(g *group) (ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.takeLocked(g)
+}
+
+func (n *collector) takeLocked(g *group) (ok bool) {
 	if n.groups[g.key] != g {
 		return false
 	}
