@@ -83,6 +83,7 @@ func (s *streamClient) open() error {
 	}
 	if s.websocket { // it needs a connection of its own
 		transport.ForceAttemptHTTP2 = false
+		transport.DisableKeepAlives = true // one that was refused must not stay
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetHTTP1(true)
 		dial := transport.DialContext

@@ -53,7 +53,8 @@ func sourceResets(r *rig) {
 		leg := faultproxy.Leg{Do: faultproxy.Sever, After: r.rnd.Int64N(20_000) + 1}
 		if n%2 == 0 {
 			leg.After /= 10
-			return faultproxy.Plan{Up: leg}
+			down := faultproxy.Leg{Do: faultproxy.Sever, After: 100_000} // a source may send nothing
+			return faultproxy.Plan{Up: leg, Down: down}
 		}
 		return faultproxy.Plan{Down: leg}
 	}
