@@ -1,15 +1,19 @@
 package sockets_test
 
 import (
+	"bufio"
 	"bytes"
 	"net"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/node/stream/streamtest"
 	"github.com/uniflow-labs/uniflow/nodes/sockets"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 // A lineServer sends lines to who connects, each once.
@@ -89,9 +93,12 @@ func (s *lineServer) add(lines [][]byte) {
 	s.mu.more.Broadcast()
 }
 
+// late is why row 5_late does not apply.
+const late = "A socket is connected before the fault proxy resets it. TestSinkReconnects has a system that is not there."
+
 func TestSourceKit(t *testing.T) {
 	const lost = "A socket has no way to ask for a message again: what was read and not settled is lost when the connection or the program ends."
-	apart := map[streamtest.Row]string{streamtest.Password: "A socket has no credentials."}
+	apart := map[streamtest.Row]string{streamtest.Password: "A socket has no credentials.", streamtest.Late: late}
 	for _, row := range []streamtest.Row{
 		streamtest.Acknowledgement, streamtest.Backlog, streamtest.Resets, streamtest.Restarts,
 		streamtest.Changes, streamtest.Drain, streamtest.Grace, streamtest.Kill,
@@ -117,6 +124,106 @@ func TestSourceKit(t *testing.T) {
 						}
 					}
 					s.add(lines)
+				},
+			}
+		},
+	})
+}
+
+// A lineTaker keeps the lines that it gets, of all connections.
+type lineTaker struct {
+	listen net.Listener
+	work   sync.WaitGroup
+	mu     struct {
+		sync.Mutex
+		lines [][]byte
+		conns []net.Conn
+	}
+}
+
+func newLineTaker(t testing.TB) *lineTaker {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &lineTaker{listen: l}
+	s.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			s.mu.Lock()
+			s.mu.conns = append(s.mu.conns, c)
+			s.mu.Unlock()
+			s.work.Go(func() { s.take(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close() // nothing is expected from it
+		s.mu.Lock()
+		for _, c := range s.mu.conns {
+			_ = c.Close() // likewise
+		}
+		s.mu.Unlock()
+		s.work.Wait()
+	})
+	return s
+}
+
+func (s *lineTaker) take(c net.Conn) {
+	defer c.Close()
+	for r := bufio.NewReader(c); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return // a torn line is none
+		}
+		s.mu.Lock()
+		s.mu.lines = append(s.mu.lines, line[:len(line)-1])
+		s.mu.Unlock()
+	}
+}
+
+// all returns the lines, when none has come for a while: what is confirmed is still on its
+// way.
+func (s *lineTaker) all() [][]byte {
+	const calm = 100 * time.Millisecond
+	tick := time.NewTicker(calm)
+	defer tick.Stop()
+	for before := -1; ; <-tick.C {
+		s.mu.Lock()
+		lines := slices.Clone(s.mu.lines)
+		s.mu.Unlock()
+		if len(lines) == before {
+			return lines
+		}
+		before = len(lines)
+	}
+}
+
+func TestSinkKit(t *testing.T) {
+	const taken = "A message is confirmed when the system has taken it to send."
+	const lost = "A socket does not say what has arrived: what the system has taken is lost with the connection."
+	streamtest.Run(t, streamtest.Subject{
+		Kinds: sockets.Defs(stream.Options{Languages: builtin.Languages(), Language: "cel"}),
+		Sink:  true,
+		Without: map[streamtest.Row]string{
+			streamtest.Resets: lost, streamtest.Restarts: lost,
+			streamtest.Acknowledgement: taken, streamtest.Drain: taken, streamtest.Grace: taken,
+			streamtest.Late:     late,
+			streamtest.Password: "A socket has no credentials.",
+		},
+		System: func(t testing.TB) *streamtest.System {
+			s := newLineTaker(t)
+			return &streamtest.System{
+				Addr: s.listen.Addr().String(),
+				Sink: func(addr string) map[string]any {
+					return map[string]any{"kind": "socket_sink", "address": addr, "encode": "text"}
+				},
+				Consume: func(testing.TB) [][]byte { return s.all() },
+				Reject: func() value.Value {
+					return value.Map(value.Field{Name: "body", Value: value.String("two\nlines")})
 				},
 			}
 		},

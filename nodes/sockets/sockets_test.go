@@ -256,9 +256,18 @@ func TestSinkReconnects(t *testing.T) {
 	address := free(t, "tcp")
 	f := flow(t)
 	sink := fmt.Sprintf("- {kind: socket_sink, name: to, address: %q, timeout: 100ms}\n", address)
-	f.Load(sink) // nothing listens: it goes on in the background
+	dials := fmt.Sprintf("- {kind: socket_source, name: dials, mode: connect, address: %q, ports: {out: []}}\n", address)
+	f.Load(sink + dials) // nothing listens: it goes on in the background
+	if got := f.Engine().Ready(); len(got) != 2 {
+		t.Errorf("without a listener: not ready are %v, want both", got)
+	}
 	if got := f.SendJSON("to", "1"); !strings.Contains(got, "not connected") {
 		t.Errorf("without a listener: got %s", got)
+	}
+	for _, want := range []string{"the sink cannot connect", "connecting failed"} {
+		if log := f.Log(); !strings.Contains(log, want) || !strings.Contains(log, address) {
+			t.Errorf("without a listener: the log lacks %q or the address:\n%s", want, log)
+		}
 	}
 	source := fmt.Sprintf("- {kind: socket_source, name: from, address: %q, ports: {out: [{name: got}]}}\n", address)
 	f.Load(source + sink)
