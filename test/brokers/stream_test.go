@@ -39,7 +39,7 @@ func programMain() {
 // TestStreamExample runs examples/stream.yaml from log files to the page in Chromium, with
 // reloads and kills on the way. In the end each line is counted once.
 func TestStreamExample(t *testing.T) {
-	lines, reloads, kills := 60_000, 5, 3
+	lines, reloads, kills := 12_000, 3, 2
 	if os.Getenv("STREAM_FAULTS") == "full" {
 		lines, reloads, kills = 10_000_000, 1000, 50
 	}

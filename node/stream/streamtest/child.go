@@ -200,7 +200,7 @@ func sourceKill(r *rig) {
 		// since is how many messages may be settled and not committed.
 		since = 2000
 	)
-	kills := scale(3, 25)
+	kills := scale(2, 25)
 	twice := r.surviveKills(kills, flight, childHolds+"=1")
 	r.Logf("%d kills while some messages were not answered: %d came again after they were", kills, twice)
 	twice = r.surviveKills(kills, flight)
