@@ -233,6 +233,8 @@ func TestKafkaSourceStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	last.mu.Lock()
+	defer last.mu.Unlock()
 	if body, _ := last.ms[0].Get("body"); body.String() != "99" {
 		t.Errorf("got %v", body)
 	}

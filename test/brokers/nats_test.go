@@ -27,7 +27,7 @@ func natsFlow(t *testing.T) *flowtest.Flow {
 // until waits for something that a server does.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -192,7 +192,10 @@ func TestNATSVanishes(t *testing.T) {
 	if err := n.js.DeleteStream(t.Context(), "ORDERS"); err != nil {
 		t.Fatal(err)
 	}
-	n.make(t, "ORDERS", "orders.>")
+	until(t, "the stream is made again", func() bool { // its files are removed meanwhile
+		_, err := n.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+		return err == nil
+	})
 	publish(`3`)
 	f.Probe("got").Wait(3)
 	for i, m := range f.Probe("got").Payloads() {
