@@ -253,6 +253,9 @@ var errJSON = errors.New("cannot be written as JSON")
 // appendArgument writes an argument as PostgreSQL reads it from text.
 func appendArgument(dst []byte, v value.Value, oid uint32) ([]byte, error) {
 	switch v.Kind() {
+	case value.KindInt:
+		i, _ := v.AsInt()
+		return strconv.AppendInt(dst, i, 10), nil
 	case value.KindFloat:
 		f, _ := v.AsFloat()
 		if i, ok := v.AsInt(); ok && (oid == typeInt2 || oid == typeInt4 || oid == typeInt8) {

@@ -146,6 +146,9 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 				b.columns = append(b.columns, name)
 			}
 		}
+		if b.rows == nil {
+			b.rows, b.at = make([][]value.Value, 0, len(records)-i), make([]int, 0, len(records)-i)
+		}
 		b.at = append(b.at, i)
 		n := len(b.columns)
 		if len(free) < n { // one array for the rows of many records
