@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -110,5 +112,84 @@ func TestStreamClientLeaves(t *testing.T) {
 	defer cancel()
 	if err := w.engine.Shutdown(ctx); err != nil {
 		t.Errorf("the process did not end: %v", err)
+	}
+}
+
+// Clients that never read are not waited for: each payload reaches the one that reads. They
+// lose payloads, or their subscriptions end.
+func TestStreamDeafSubscribers(t *testing.T) {
+	for _, full := range []string{"drop_oldest", "close"} {
+		t.Run(full, func(t *testing.T) {
+			w := serve(t, fmt.Sprintf(`
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: routes, port: in}]}}
+- kind: router
+  name: routes
+  routes: [{method: GET, path: /, port: "out[0]"}, {method: POST, path: /, port: "out[1]"}]
+  ports: {"out[0]": [{name: hello, port: in}], "out[1]": [{name: body, port: in}]}
+- {kind: pipe, name: hello, ports: {"out[0]": [{name: first, port: in}], "out[1]": [{name: live, port: in}]}}
+- {kind: snippet, name: first, language: text, code: hello, ports: {out: [{name: part, port: in}]}}
+- {kind: subscribe, name: live, topic: all, buffer: 4, full: %s, ports: {out: [{name: part, port: in}]}}
+- {kind: emit, name: part}
+- {kind: snippet, name: body, language: cel, code: body, ports: {out: [{name: tell, port: in}]}}
+- {kind: publish, name: tell, topic: all}
+`, full), false)
+			const deaf = 20
+			for range deaf {
+				conn, err := net.Dial("tcp", w.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+			}
+			_, lines := w.events()
+			heard := func(want string) {
+				t.Helper()
+				for lines.Scan() {
+					if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+						if text != want {
+							t.Fatalf("got %.60q, want %.60q", text, want)
+						}
+						return
+					}
+				}
+				t.Fatalf("the stream ended: %v", lines.Err())
+			}
+			heard("hello")
+			figure := func(name string) (sum float64) {
+				for _, f := range w.engine.Metrics().Figures {
+					if f.Metric.Name == name {
+						sum += f.Metric.Value
+					}
+				}
+				return sum
+			}
+			for figure("subscribe_subscriptions") < deaf+1 {
+				<-time.After(time.Millisecond)
+			}
+			// Payloads are published until the buffers of all sockets, and of all subscriptions,
+			// are full.
+			for n := 0; ; n++ {
+				payload := fmt.Sprintf("%012000d", n)
+				resp, err := w.client.Post("http://"+w.addr, "text/plain", strings.NewReader(payload))
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(resp.Body)
+				if resp.Body.Close(); err != nil {
+					t.Fatal(err)
+				}
+				heard(payload)
+				if full == "close" && string(answer) == `{"subscriptions":1}` || full == "drop_oldest" && figure("topics_dropped_total") >= 10*deaf {
+					break
+				}
+				if full == "drop_oldest" && string(answer) != fmt.Sprintf(`{"subscriptions":%d}`, deaf+1) {
+					t.Fatalf("got %s", answer)
+				}
+			}
+		})
 	}
 }
