@@ -221,6 +221,10 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 			h["Allow"] = []string{*allow}
 		}
 	}
+	if status == http.StatusUpgradeRequired && x.r.ProtoMajor == 1 { // the only upgrade that there is
+		h["Upgrade"] = []string{"websocket"}
+		h["Connection"] = append(h["Connection"], "Upgrade")
+	}
 	x.release()
 	head := x.r.Method == http.MethodHead
 	if head || len(body) >= lengthFrom || x.r.ProtoMajor > 1 {

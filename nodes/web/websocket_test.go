@@ -215,6 +215,15 @@ func TestWebsocketRefused(t *testing.T) {
 	if got := w.ask("GET", "/rooms/x", ""); got != "426 text/plain this is a WebSocket: ask for an upgrade over HTTP/1.1" {
 		t.Errorf("got %s", got)
 	}
+	// RFC 9110 demands that the answer names the protocol.
+	resp, err := w.client.Get("http://" + w.addr + "/rooms/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.Header.Get("Upgrade") != "websocket" || resp.Header.Get("Connection") != "Upgrade" {
+		t.Errorf("got %v", resp.Header)
+	}
 	// What the library finds: an upgrade without a key.
 	if got := w.ask("GET", "/rooms/x", "", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"); !strings.HasPrefix(got, "400 text/plain") {
 		t.Errorf("got %s", got)
