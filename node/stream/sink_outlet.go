@@ -83,6 +83,10 @@ var errSinkClosed = errors.New("the sink is closed")
 // Attempts begin 100 ms after the first, then later and later, up to maxBackoff.
 const connectTimeout, minBackoff, maxBackoff = 5 * time.Second, 100 * time.Millisecond, 3 * time.Second
 
+// settledIn is how long a connection must last, or the next attempt waits as after one
+// that failed: a system that accepts and hangs up is not asked again and again.
+const settledIn = time.Second
+
 // sweepInterval is how often deadlines and ends of processes are looked for, at least.
 const sweepInterval = 25 * time.Millisecond
 
@@ -145,18 +149,22 @@ func (o *outlet) keepConnected(first chan<- error) {
 			if attempt > 0 {
 				o.log.Info("the sink has connected again")
 			}
-			attempt, backoff = 0, minBackoff
+			attempt = 0
+			began := time.Now()
 			select {
 			case <-o.lost:
-				continue
 			case <-o.ctx.Done():
 				return
+			}
+			if time.Since(began) > settledIn {
+				backoff = minBackoff
+				continue
 			}
 		}
 		if o.ctx.Err() != nil {
 			return
 		}
-		if backoff < maxBackoff || attempt == 0 {
+		if err != nil && (backoff < maxBackoff || attempt == 0) {
 			o.log.Warn("the sink cannot connect", "error", err, "again_in", backoff)
 		}
 		if (node.SystemClock{}).Sleep(o.ctx, backoff) != nil {

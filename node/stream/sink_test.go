@@ -469,12 +469,12 @@ func TestSinkExpects(t *testing.T) {
 			f.Options.Clock = node.SystemClock{}
 			f.Load("- {kind: ticks, name: t, " + fields + ", ports: {out: [{name: n, port: in}]}}\n- {kind: memory_sink, name: n, batch: {linger: 1h}, timeout: 2h}")
 			synctest.Wait()
-			if calls, records := m.count(); calls > maxCalls || (records == 100) != (maxCalls > 0) {
+			if calls, records := m.count(); calls > maxCalls || (records > 95) != (maxCalls > 0) {
 				t.Errorf("%s: got %d calls with %d records, want at most %d", fields, calls, records, maxCalls)
 			}
 		})
 	}
-	f("max_in_flight: 10", 20)
+	f("max_in_flight: 10", 20) // the last ones, fewer than 5, may linger
 	f("order: total", 100)
 	f("batch: {count: 10, linger: 0s}, max_in_flight: 20", 10)
 	f("max_in_flight: 256", 0) // all 100 linger
@@ -713,6 +713,24 @@ func TestSinkOutage(t *testing.T) {
 		f := serve(t, sink(m), "- {kind: memory_sink, name: n, timeout: 10ms}")
 		for range 1000 {
 			expect(t, "answer", f.SendJSON("n", `1`), "error: not connected within 10ms: down")
+		}
+	})
+}
+
+// TestSinkHangsUp has a system that accepts connections and loses each.
+func TestSinkHangsUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := &memory{write: func(_ context.Context, _ int, records []stream.Record, done func(int, value.Value, error)) {
+			for i := range records {
+				done(i, value.Null(), stream.ErrLost)
+			}
+		}}
+		f := serve(t, sink(m), "- {kind: memory_sink, name: n}\n")
+		for at := time.Now(); time.Since(at) < 10*time.Second; {
+			f.Send("n", value.String("x"))
+		}
+		if m.connects < 4 || m.connects > 10 {
+			t.Errorf("got %d connections in 10 s", m.connects)
 		}
 	})
 }
