@@ -31,7 +31,7 @@ func (s Source) fields() []*schema.Field {
 		fields = append(fields, schema.Enum("decode", "json", "text", "raw").Default(decode).Doc("What a body is: JSON, text in UTF-8, or bytes as they are."))
 	}
 	fields = append(fields,
-		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. At that, reading stops."),
+		schema.Int("max_in_flight").Default(256).Range(1, 1_000_000).Doc("How many messages may be held that are not settled. At that, reading stops. Unset, it is four batches with `batch`, if that is more."),
 		schema.Bytes("bytes").Default("64MiB").Range(1, 1<<40).Doc("How many bytes of messages may be held. At that, reading stops; a message may be larger."),
 		schema.Enum("order", "none", "key", "total").Default(t.Order.String()).Doc("Which messages wait for others: `none`, those of the same `key`, or all of them (`total`)."),
 		schema.Expr("key").Doc("What messages have in common that wait for each other, over the payload, with `order: key`. Without it: the partition, file or connection that a message comes from."),
@@ -53,7 +53,7 @@ func (s Source) fields() []*schema.Field {
 	)
 	var kept []*schema.Field
 	if t.Positions {
-		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, and at the end. At most 2000 settled messages are not committed, or `max_in_flight`, if that is more."))
+		kept = append(kept, schema.Duration("interval").Default(time.Second).Range(float64(time.Millisecond), maxWait).Doc("How often positions are committed; also after 1000 messages, or `max_in_flight` if that is more, and at the end. At most twice as many settled messages are not committed."))
 	}
 	if t.Checkpoints {
 		kept = append(kept, schema.String("file").Doc("The file that keeps positions, so that reading goes on there after a restart. Without it, reading begins again, unless the system keeps them."))
@@ -107,7 +107,7 @@ var swapped = map[string]bool{"retry": true, "decode": true}
 // read reads the common fields.
 func (s *Source) read(init *node.Init, o Options, fields []schema.FieldInfo) (*settings, error) {
 	cfg := init.Config
-	set := &settings{limit: int(cfg.Int("max_in_flight")), bytes: cfg.Int("bytes")}
+	set := &settings{limit: InFlight(cfg), bytes: cfg.Int("bytes")}
 	if !s.Traits.Raw {
 		set.decode = cfg.String("decode")
 	}

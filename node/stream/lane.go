@@ -140,7 +140,7 @@ func (l *lane) add(m *message, numbered bool) arrival {
 // reports whether the mark has moved.
 func (l *lane) leave(m *message, settled, numbered, positions bool) (moved bool) {
 	i := 0
-	if numbered {
+	if numbered && l.ring.n > 0 && l.ring.at(0).message != m {
 		i, _ = l.ring.find(m.Offset)
 	}
 	for i < l.ring.n && l.ring.at(i).message != m { // without numbers, in order of arrival

@@ -156,12 +156,12 @@ func (s *session) waitRoom() (room Room, ok bool) {
 }
 
 // roomy reports whether to read: there is room for a quarter of all messages, as few
-// large reads are cheaper, or for any if the workers have nothing left to begin. The
-// caller holds the lock.
+// large reads are cheaper, or for any if the workers have nothing left to begin, or a
+// batch that is not full, which would linger until the end. The caller holds the lock.
 func (s *session) roomy() bool {
 	room := s.settings.limit - s.taken()
 	return room > 0 && s.mu.bytes < s.settings.bytes && !s.backlog() &&
-		(room >= s.settings.limit/4 || s.mu.order.n+s.mu.unready.len() == 0)
+		(room >= s.settings.limit/4 || s.mu.order.n+s.mu.unready.len() < max(1, s.settings.batch.count))
 }
 
 // taken returns how many messages the system has given that it counts as not settled. The
@@ -185,7 +185,7 @@ func (s *session) roomier() {
 // is stuck. The caller holds the lock.
 func (s *session) backlog() bool {
 	gap := s.mu.gap
-	return len(s.mu.outcomes)+s.mu.telling >= max(mostUncommitted, s.settings.limit) || gap != nil && gap.ring.n > s.longest()
+	return len(s.mu.outcomes)+s.mu.telling >= 2*s.enough() || gap != nil && gap.ring.n > s.longest()
 }
 
 // longest is how many slots a lane may have: what is in flight, and what was settled

@@ -7,11 +7,15 @@ import (
 	"time"
 )
 
-// commitAfter is how many settled messages call for a commit of positions, and
-// mostUncommitted how many may be settled and not committed until reading waits, unless
-// max_in_flight is more. So others are settled during a commit: with a file on a disk
-// that syncs in 5 ms, a limit of 1,000 cost 40 %.
-const commitAfter, mostUncommitted = 1000, 2000
+// commitAfter is how many settled messages call for a commit of positions, at least. At
+// twice as many as call for one, reading waits. So others are settled during a commit:
+// with a file on a disk that syncs in 5 ms, a limit of as many cost 40 %.
+const commitAfter = 1000
+
+// enough returns how many settled messages call for a commit of positions. After a crash,
+// those come again and what was in flight: a commit for fewer than that would cost a file
+// with its name on the disk, and save little.
+func (s *session) enough() int { return max(commitAfter, s.settings.limit) }
 
 // settled is the end of a message. The caller holds the lock.
 func (s *session) settled(m *message, o Outcome) {
@@ -42,7 +46,7 @@ func (s *session) settled(m *message, o Outcome) {
 
 // settleSoon makes the system know of what is settled. The caller holds the lock.
 func (s *session) settleSoon() {
-	if !s.source.Traits.Positions || s.source.Traits.Redelivers || s.mu.unsettled >= commitAfter {
+	if !s.source.Traits.Positions || s.source.Traits.Redelivers || s.mu.unsettled >= s.enough() {
 		s.settle.Signal()
 	}
 	if s.source.Traits.Positions && !s.mu.armed {
@@ -135,7 +139,7 @@ func (s *session) toSettle(spare []Outcome) (told Settled, ok bool) {
 	defer s.mu.Unlock()
 	t := s.source.Traits
 	for {
-		commit := t.Positions && (s.mu.due || s.mu.unsettled >= commitAfter || s.mu.closing)
+		commit := t.Positions && (s.mu.due || s.mu.unsettled >= s.enough() || s.mu.closing)
 		if s.mu.connected {
 			if len(s.mu.outcomes) > 0 && (commit || !t.Positions || t.Redelivers) {
 				told.Outcomes, s.mu.outcomes = s.mu.outcomes, spare

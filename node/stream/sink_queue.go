@@ -18,6 +18,7 @@ type delivery struct {
 	one      [1]Record
 	texts    [2]string // of one
 	records  []Record
+	space    []Record // for those of the next list
 	list     bool
 	receipt  bool
 	payload  value.Value
@@ -35,6 +36,9 @@ type delivery struct {
 	next, prev *delivery
 }
 
+// maxSpace is the largest list whose records' memory is kept.
+const maxSpace = 4096
+
 func (o *outlet) makeDelivery() *delivery {
 	d := &delivery{outlet: o}
 	d.begin = func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) }
@@ -49,7 +53,14 @@ func (o *outlet) newDelivery(receipt bool, payload value.Value) *delivery {
 
 // discard takes back a delivery that no one has.
 func (o *outlet) discard(d *delivery) {
-	*d = delivery{outlet: d.outlet, begin: d.begin}
+	space := d.space
+	if d.list {
+		clear(d.records)
+		if space = d.records[:0]; cap(space) > maxSpace {
+			space = nil
+		}
+	}
+	*d = delivery{outlet: d.outlet, begin: d.begin, space: space}
 	o.pool.Put(d)
 }
 

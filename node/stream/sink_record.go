@@ -73,7 +73,7 @@ func (n *sinkNode) records(ctx context.Context, d *delivery, payload value.Value
 		return nil
 	}
 	d.list = true
-	d.records = make([]Record, payload.Len())
+	d.records = slices.Grow(d.space[:0], payload.Len())[:payload.Len()]
 	var errs []error
 	for i, item := range payload.Elems() {
 		if err := n.record(ctx, &d.records[i], nil, item); err != nil {

@@ -24,7 +24,7 @@ func (s Source) Def(o Options) *node.Def {
 		Kind: s.Kind, Summary: s.Summary, Doc: s.Doc, Example: s.Example, Config: config,
 		Out:      []node.Port{{Name: "out", Doc: "A message, or with `batch` a list of them. The answer acknowledges it."}},
 		ErrorDoc: "A message that cannot be decoded, or whose attempts are used up: the error, with the message as `data`. A good answer acknowledges it; after an error it is sent here again. Without a link, it waits and is tried again.",
-		InFlight: inFlight,
+		InFlight: inProcesses,
 		Recall:   node.Always(node.Effects),
 		New: func(init *node.Init) (node.Node, error) {
 			set, err := s.read(init, o, fields)
@@ -46,17 +46,28 @@ func (s Source) Def(o Options) *node.Def {
 	}
 }
 
-// inFlight returns how many messages of a source are in processes at a time, at most.
-func inFlight(c schema.Config) int {
-	most := c.Int("max_in_flight")
+// inProcesses returns how many messages of a source are in processes at a time, at most.
+func inProcesses(c schema.Config) int {
+	most := InFlight(c)
 	switch {
 	case c.String("order") != OrderTotal.String():
 	case c.Has("batch"):
-		most = min(most, c.Group("batch").Int("count"))
+		most = min(most, int(c.Group("batch").Int("count")))
 	default:
 		most = 1
 	}
-	return int(most)
+	return most
+}
+
+// InFlight returns how many messages a source may hold that are not settled: its field
+// max_in_flight, or four batches, if they are more and it is unset. So the reader, the
+// processors and the systems downstream are at work at the same time.
+func InFlight(c schema.Config) int {
+	most := int(c.Int("max_in_flight"))
+	if c.Has("batch") && !c.Has("max_in_flight") {
+		most = max(most, 4*int(c.Group("batch").Int("count")))
+	}
+	return most
 }
 
 // A sourceNode is a source in one generation. What it reads with is in its seat.

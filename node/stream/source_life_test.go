@@ -544,3 +544,50 @@ func TestProgressWithoutOpen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestABatchIsReadToItsEnd holds a batch, so that there is room for the rest of the next
+// one, and not for a quarter of all messages: that batch must not linger.
+func TestABatchIsReadToItsEnd(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		held := func(n int) func() bool {
+			return func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.mu.held == n
+			}
+		}
+		release := make(chan struct{})
+		r := start(t, s, source("max_in_flight: 16, batch: {count: 8, linger: 1h}, "), func(context.Context, string, value.Value) error {
+			<-release
+			return nil
+		})
+		s.numbers(0, 0, 8)
+		r.until("a batch to be read", held(8))
+		s.numbers(0, 8, 6)
+		r.until("most of the next batch to be read", held(14))
+		s.numbers(0, 14, 2)
+		r.until("the rest of it to be read", held(16))
+		close(release)
+		r.until("all to be settled", s.settledAll)
+	})
+}
+
+// TestBatchesInFlight: without max_in_flight, four batches are read.
+func TestBatchesInFlight(t *testing.T) {
+	each(t, func(t *testing.T, s *shelf) {
+		release := make(chan struct{})
+		r := start(t, s, source("batch: {count: 100}, "), func(context.Context, string, value.Value) error {
+			<-release
+			return nil
+		})
+		s.numbers(0, 0, 1000)
+		most := func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.mu.mostHeld
+		}
+		r.until("four batches to be read", func() bool { return most() >= 400 })
+		close(release)
+		r.until("all to be settled", s.settledAll)
+	})
+}

@@ -139,7 +139,7 @@ type Reader interface {
 	Connect(ctx context.Context, h Host) error
 
 	// Read waits for the first message, and returns those that are there, as far as
-	// there is room. io.EOF, with or without messages, ends the source. [ErrLost]
+	// there is room. The slice is used until the next call, and not changed. io.EOF, with or without messages, ends the source. [ErrLost]
 	// says that the connection is gone. Another error ends the source as failed.
 	Read(ctx context.Context, room Room) ([]Message, error)
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +200,7 @@ func (s *session) nextTask() *task {
 	if count := s.settings.batch.count; count == 0 {
 		t.messages = s.mu.order.take(t.messages, 1, 0)
 	} else {
-		t.messages = s.mu.order.take(t.messages, count, s.settings.batch.bytes)
+		t.messages = s.mu.order.take(slices.Grow(t.messages, min(count, s.mu.order.n)), count, s.settings.batch.bytes)
 		s.mu.lingered = false
 	}
 	if len(t.messages) == 0 {

@@ -21,7 +21,7 @@ type token struct {
 
 // messages makes messages of the records of a file.
 func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
-	messages := make([]stream.Message, len(records))
+	s.read = s.read[:0]
 	tokens := make([]token, len(records))
 	for i := range records {
 		r, line := &records[i], int64(0)
@@ -31,10 +31,10 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 			_, line = t.reader.Offset()
 		}
 		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
-		messages[i] = stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]}
+		s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 	}
 	s.advance(t, tokens[len(tokens)-1].end)
-	return messages
+	return s.read
 }
 
 // rows makes messages of rows of a table.

@@ -50,10 +50,12 @@ type source struct {
 	input        input
 	log          *slog.Logger
 
-	watch  *watcher // nil unless it follows
-	queue  []*tail  // that may have something to read
-	scans  time.Time
-	warned map[string]bool // paths that a warning has named
+	watch   *watcher // nil unless it follows
+	queue   []*tail  // that may have something to read
+	scans   time.Time
+	records []format.Record // of the last read, as read, to be used again
+	read    []stream.Message
+	warned  map[string]bool // paths that a warning has named
 
 	mu struct {
 		sync.Mutex
@@ -184,9 +186,11 @@ func (s *source) readTail(t *tail, room stream.Room) ([]stream.Message, error) {
 		}
 		return s.atEnd(t, err), nil
 	}
-	records, err := t.reader.Read(nil, max(1, room.Messages), max(1, room.Bytes))
+	records, err := t.reader.Read(s.records[:0], max(1, room.Messages), max(1, room.Bytes))
+	s.records = records
 	if len(records) > 0 {
 		t.quiet = time.Time{}
+		defer clear(records)
 		return s.messages(t, records, t.reader.Decoder()), nil
 	}
 	return s.atEnd(t, err), nil

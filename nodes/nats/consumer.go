@@ -45,7 +45,7 @@ type consumerSpec struct {
 func newConsumerSpec(c schema.Config) (*consumerSpec, error) {
 	s := &consumerSpec{
 		stream: c.String("stream"), durable: c.String("durable"), filters: c.Strings("subjects"),
-		ackWait: c.Duration("ack_wait"), most: int(c.Int("max_in_flight")),
+		ackWait: c.Duration("ack_wait"), most: stream.InFlight(c),
 	}
 	s.mu.returned = make(map[uint64]struct{})
 	s.name = s.durable

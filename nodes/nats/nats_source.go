@@ -80,7 +80,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 			return nil, c.Errorf("", diag.CodeBadValue, "neither a stream nor subjects to read").WithHint("add stream for JetStream, or subjects")
 		}
 		return &coreReader{
-			settings: s, subjects: c.Strings("subjects"), queue: c.String("queue"), most: int(c.Int("max_in_flight")), mostBytes: c.Int("bytes"),
+			settings: s, subjects: c.Strings("subjects"), queue: c.String("queue"), most: stream.InFlight(c), mostBytes: c.Int("bytes"),
 			clock: init.Clock, log: init.Log, run: rand.Text(), wake: make(chan struct{}, 1),
 		}, nil
 	}
