@@ -152,6 +152,7 @@ func refused(err error) error {
 	field := ""
 	var verify *tls.CertificateVerificationError
 	var alert tls.AlertError
+	var host x509.HostnameError
 	var header tls.RecordHeaderError
 	var closed *kgo.ErrFirstReadEOF
 	switch {
@@ -163,6 +164,8 @@ func refused(err error) error {
 		field = "topics"
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		field = "group"
+	case errors.As(err, &host):
+		field = "tls.server_name"
 	case errors.As(err, &verify):
 		field = "tls.ca"
 	case errors.As(err, &alert):
