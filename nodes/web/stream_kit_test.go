@@ -115,7 +115,7 @@ func TestSSESourceKit(t *testing.T) {
 					}
 					for _, body := range more {
 						if len(body) == 0 {
-							body = []byte(`""`) // no data is no event
+							body = []byte(`""`) // an event has data
 						}
 						last++
 						if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", last, body); err != nil {
