@@ -25,7 +25,7 @@ func fileSource() stream.Source {
 			"A record that is damaged (not JSON, not UTF-8, a row with too few fields, longer than `max_record`) goes to `error` with its place, and reading goes on.\n\n" +
 			"A file is known by its inode and a hash of its first KiB, not by its name. With `follow`, what is appended is read, also when the file has been renamed, and a file that was truncated is read again from its beginning; a last line without its end waits for the rest, until its file is gone. The patterns should match the names of rotated files, too, if files may be rotated while nothing reads them. " +
 			"With `checkpoint.file`, a file is read on where it was settled.",
-		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n",
+		Example: "- kind: file_source\n  name: orders\n  paths: [orders/*.ndjson]\n  checkpoint: {file: orders.pos}\n  ports:\n    out: [{name: seen}]\n\n- {kind: log, name: seen}\n",
 		Config: schema.Fields(append([]*schema.Field{
 			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`. A file that two of them name is read once."),
 			schema.Bool("follow").Default(false).Doc("Wait for more in the files, and for more files, instead of ending."),

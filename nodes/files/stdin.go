@@ -22,7 +22,7 @@ func stdinSource() stream.Source {
 		Summary: "Reads the records that the program gets on its standard input.",
 		Doc: "Each record is a message `{body, id, line, offset}`: line counts from 1, offset in bytes from 0. The source ends with the input. A damaged record goes to `error`, and reading goes on. " +
 			"One node of a program reads the input. What it has read and not settled when it stops goes to the next one after a reload, and is lost when the program ends.",
-		Example: "- {kind: stdin, name: lines}\n",
+		Example: "- {kind: stdin, name: lines, ports: {out: [{name: seen}]}}\n\n- {kind: log, name: seen}\n",
 		Config:  schema.Fields(inputFields("", format.Lines, format.NDJSON, format.CSV, format.JSON, format.Raw)...),
 		Traits:  stream.Traits{Positions: true, Raw: true, Order: stream.OrderTotal},
 		Open: func(init *node.Init) (stream.Reader, error) {

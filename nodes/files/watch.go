@@ -23,7 +23,7 @@ func watchSource() stream.Source {
 		Summary: "Says which files were made, changed and removed.",
 		Doc: "Each change is a message with the body `{path, change, size, time}`: the change is `created`, `changed` or `removed`; size in bytes and the time of the last change are missing for a file that is gone. " +
 			"Changes of a file that come while one of it is not reported yet are one. A file that gets another name was removed and created. What happens while the program does not run is not seen: with `existing`, all files are `created` at the start.",
-		Example: "- {kind: watch, name: changes, paths: [config/*.yaml]}\n",
+		Example: "- {kind: watch, name: changes, paths: [config/*.yaml], ports: {out: [{name: seen}]}}\n\n- {kind: log, name: seen}\n",
 		Config: schema.Fields(
 			schema.Strings("paths").Required().Doc("The files: paths, or patterns with `*`, `?` and `[a-z]`."),
 			schema.Bool("existing").Default(false).Doc("Whether the files that are there at the start are reported as created."),
