@@ -7,7 +7,7 @@ LIBS    := internal/ground internal/trailtest lock batch trail
 PEERS   := test/otlp test/oracle test/brokers bench/batch/peers
 export CGO_ENABLED ?= 0
 
-.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
+.PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 21
@@ -77,6 +77,9 @@ bench-batch: ## the batch processor and others: prints the table, writes bench/o
 SHAPES ?= ecom,short,skew
 bench-trail: ## the event store, DuckDB and ClickHouse: prints the tables, writes bench/out/trail.json; EVENTS=1000000 for a look
 	$(GO) run ./bench/trail -events $(or $(EVENTS),20000000) -shape $(SHAPES)
+
+bench-streams: build needs ## streams and jobs next to the same by hand: prints the table, writes bench/out/streams.json; SCALE=0.15 for a look
+	$(GO) run ./bench/streams -scale $(or $(SCALE),1)
 
 bench-trail-lessons: ## the five founding lessons of the event store, each next to the naive way
 	$(GO) test -run '^$$' -bench Lesson -count 5 ./trail/internal/exec -args -events 1000000
