@@ -117,7 +117,11 @@ func (c *comparer) build(ctx context.Context) (*plan, error) {
 		case !c.sides[1].names[b.id()]:
 			r.State = stateGone
 		default:
-			p.subjects = append(p.subjects, benchSubject{b, c.slice})
+			slice := c.slice
+			if b.long {
+				slice *= longSlices
+			}
+			p.subjects = append(p.subjects, benchSubject{b, slice})
 		}
 		p.rows = append(p.rows, r)
 	}
