@@ -30,8 +30,8 @@ type Process interface {
 
 	// Defer registers f to be called when the process ends, before its context is
 	// done and before the response is returned. The last registered function is
-	// called first. If the response is not an error and f returns one, that
-	// becomes the response.
+	// called first; what f itself registers is called after all others. If the
+	// response is not an error and f returns one, that becomes the response.
 	Defer(f func(ctx context.Context, resp Response) error)
 }
 

@@ -295,21 +295,22 @@ func (p *process) applyFirst(at int32, r *node.Result) {
 	}
 }
 
-// end runs the deferred functions, latest first. All packets have been answered,
-// so no other goroutine touches the process.
+// end runs the deferred functions, latest first, and after them those that they have
+// deferred. All packets have been answered, so no other goroutine touches the process.
 func (p *process) end() node.Response {
 	resp := p.resp
-	if len(p.mu.defers) == 0 {
-		return resp
-	}
-	for i := len(p.mu.defers) - 1; i >= 0; i-- {
-		if err := p.runDeferred(p.mu.defers[i], resp); err != nil {
-			if resp.IsError() {
-				p.gen.log.Error("deferred function", "process", p.ID(), "error", err)
-				continue
+	for first := 0; first < len(p.mu.defers); {
+		last := len(p.mu.defers)
+		for i := last - 1; i >= first; i-- {
+			if err := p.runDeferred(p.mu.defers[i], resp); err != nil {
+				if resp.IsError() {
+					p.gen.log.Error("deferred function", "process", p.ID(), "error", err)
+					continue
+				}
+				resp = node.Response{Payload: value.Error(err)}
 			}
-			resp = node.Response{Payload: value.Error(err)}
 		}
+		first = last
 	}
 	return resp
 }

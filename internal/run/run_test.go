@@ -387,6 +387,32 @@ func TestDefer(t *testing.T) {
 	}
 }
 
+// TestDeferLast calls what a deferred function defers after all others, with the response
+// that they have left.
+func TestDeferLast(t *testing.T) {
+	g := &graph{}
+	var log []string
+	at := g.fn(1, func(p node.Process, pkt node.Packet) node.Result {
+		p.Defer(func(context.Context, node.Response) error {
+			log = append(log, "commit")
+			return errors.New("commit failed")
+		})
+		p.Defer(func(context.Context, node.Response) error {
+			p.Defer(func(_ context.Context, resp node.Response) error {
+				log = append(log, "last "+text(resp))
+				return nil
+			})
+			return nil
+		})
+		return node.Send(0, pkt.Payload)
+	})
+	gen := g.open(t, run.Options{})
+	wantText(t, gen.Send(t.Context(), at, 0, value.Int(0)), "error: commit failed")
+	if got, want := strings.Join(log, "; "), "commit; last error: commit failed"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestSpawn runs children at most limit at a time, with answers in order.
 func TestSpawn(t *testing.T) {
 	const n, limit = 50, 3
