@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
@@ -21,8 +18,10 @@ func dedupeDef(o stream.Options) *node.Def {
 	return &node.Def{
 		Kind:    "dedupe",
 		Summary: "Lets each message through once.",
-		Doc: "A payload whose key has not been seen is sent on `out`. When the answer comes and is not an error, the key is marked; a payload with a marked key is a duplicate. It is sent on `duplicate`, or answered None without a link there.\n\n" +
-			"While the first payload of a key is on its way, others of that key wait for it. If it succeeds, they are duplicates; if it fails, or its process ends, the next of them is let through. So a message that failed is not lost when it comes again.\n\n" +
+		Doc: "A payload whose key has not been seen is sent on `out`. The key is marked when the whole process has ended well, with all its branches and the commits of its transactions. A payload with a marked key is a duplicate: it is sent on `duplicate`, or answered None without a link there.\n\n" +
+			"Until then, others of that key wait. If the process ends well, they are duplicates; if the answer to the first payload or to its process is an error, the next of them is let through. So a message that failed is not lost when it comes again. Payloads of one process wait only for the answer to the first, as they fail together.\n\n" +
+			"Processes with several keys, such as those of batches, could wait for each other. Then one of them fails, with the code `deadlock` and status 503, so that a source tries it again.\n\n" +
+			"A process that does not end, such as one of `subscribe`, holds at most `capacity` keys; further ones are marked when they are answered.\n\n" +
 			"A reload keeps the marks if the node has the same name and fields. They are in memory: after a restart, or past `ttl` and `capacity`, a duplicate is let through.",
 		Example: "- kind: dedupe\n  name: once\n  key: self.order\n  ports:\n    out: [{name: charge, port: in}]\n\n- kind: snippet\n  name: charge\n  language: cel\n  code: self.order\n",
 		Config: schema.Fields(
@@ -60,45 +59,36 @@ type dedupe struct {
 	clock    node.Clock
 	shared   string
 
+	desk    *desk
 	marks   *marks
-	release func() error
-}
-
-// marks are the keys that have been seen.
-type marks struct {
-	sync.Mutex
-	seen       *simplelru.LRU[string, time.Time] // until when; zero is for ever
-	flights    map[string]*attempt
-	duplicates uint64
-}
-
-// Close has nothing to release.
-func (m *marks) Close() error { return nil }
-
-// An attempt is the first payload of a key on its way. The marks guard it.
-type attempt struct {
-	key    string
-	landed bool
-	others []*rival
-}
-
-// A rival waits for an attempt.
-type rival struct {
-	waiting
-	process node.Process
+	release []func() error
 }
 
 // Open finds the marks of the generation before, or makes some.
-func (n *dedupe) Open(context.Context) (err error) {
-	n.marks, n.release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) {
-		seen, err := simplelru.NewLRU[string, time.Time](n.capacity, nil)
-		return &marks{seen: seen, flights: make(map[string]*attempt)}, err
+func (n *dedupe) Open(context.Context) error {
+	desk, release, err := node.Acquire(n.pool, "dedupe", func() (*desk, error) {
+		return &desk{families: make(map[node.Process]*family)}, nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	n.desk, n.release = desk, append(n.release, release)
+	n.marks, release, err = node.Acquire(n.pool, n.shared, func() (*marks, error) { return newMarks(n.capacity) })
+	if err != nil {
+		return errors.Join(err, n.Close())
+	}
+	n.release = append(n.release, release)
+	return nil
 }
 
 // Close forgets the marks, unless another generation goes on with them.
-func (n *dedupe) Close() error { return n.release() }
+func (n *dedupe) Close() (err error) {
+	for _, release := range n.release {
+		err = errors.Join(err, release())
+	}
+	n.release = nil
+	return err
+}
 
 // Concurrency lets the packets of one process wait for those of others.
 func (n *dedupe) Concurrency() int { return 1024 }
@@ -112,43 +102,68 @@ func (n *dedupe) Receive(p node.Process, pkt node.Packet) node.Result {
 	if err != nil {
 		return node.Fail(&node.Error{Err: fmt.Errorf("key: %w", err), Code: "key", Status: http.StatusUnprocessableEntity, Data: pkt.Payload})
 	}
-	key := keyText(k)
-	if r, waits := n.enter(p, key, pkt.Payload, nil); !waits {
-		return r
+	r := &rival{node: n, process: p, root: rootOf(p), key: keyText(k)}
+	r.payload = pkt.Payload
+	if result, waits := n.enter(r, false); !waits {
+		return result
 	}
 	return node.Await(func(ctx context.Context, done func(node.Result)) {
-		w := &rival{waiting: waiting{payload: pkt.Payload, done: done}, process: p}
-		w.watch(ctx, func() {})
-		if r, waits := n.enter(p, key, pkt.Payload, w); !waits {
-			done(r)
+		r.done = done
+		r.watch(ctx, func() { n.desk.leave(r) })
+		if result, waits := n.enter(r, true); !waits {
+			done(result)
 		}
 	})
 }
 
-// enter returns what to do with a payload, or that it has to wait: as w, if that is
-// not nil. It claims w if it need not wait.
-func (n *dedupe) enter(p node.Process, key string, payload value.Value, w *rival) (r node.Result, waits bool) {
-	m := n.marks
-	m.Lock()
-	defer m.Unlock()
-	until, marked := m.seen.Peek(key)
-	marked = marked && (until.IsZero() || n.clock.Now().Before(until))
-	a := m.flights[key]
-	switch {
-	case !marked && a != nil:
-		if w != nil {
-			a.others = append(a.others, w)
-		}
-		return r, true
-	case w != nil && !w.claim():
-		return r, true // its process has ended
-	case marked:
-		m.duplicates++
-		return n.duplicate(payload), false
+// rootOf returns the process that ends last of those that p is a part of.
+func rootOf(p node.Process) node.Process {
+	if m, ok := p.(node.Member); ok {
+		return m.Root()
 	}
-	a = &attempt{key: key}
-	m.flights[key] = a
-	return n.first(p, a, payload), false
+	return p
+}
+
+// errDeadlock ends one of several processes that wait for each other.
+var errDeadlock = &node.Error{
+	Err: errors.New("processes wait for each other's keys, so this one has to be tried again"), Code: "deadlock", Status: http.StatusServiceUnavailable,
+}
+
+// enter returns what to do with a payload, or that it has to wait. If it is parked, enter
+// claims it in the first case, and lists it in the other.
+func (n *dedupe) enter(r *rival, parked bool) (result node.Result, waits bool) {
+	var after outcomes
+	defer func() { after.tell() }()
+	d, m := n.desk, n.marks
+	d.Lock()
+	defer d.Unlock()
+	now := n.clock.Now()
+	f := m.flights[r.key]
+	if f != nil && f.answered && f.expired(now) { // its process goes on and on
+		after = d.land(f, false)
+		f = m.flights[r.key]
+	}
+	marked := f == nil && m.marked(r.key, now)
+	cycle := f != nil && f.owner != r.root && d.waitsFor(f.owner, r.root)
+	if f != nil && !(f.answered && f.owner == r.root) && !cycle {
+		if parked {
+			d.park(r, f)
+		}
+		return result, true
+	}
+	if parked && !r.claim() {
+		return result, true // its process has ended
+	}
+	switch {
+	case cycle:
+		return node.Fail(errDeadlock), false
+	case marked || f != nil:
+		m.duplicates++
+		return n.duplicate(r.payload), false
+	}
+	f = &flight{key: r.key}
+	m.flights[r.key] = f
+	return d.begin(f, r), false
 }
 
 func (n *dedupe) duplicate(payload value.Value) node.Result {
@@ -158,76 +173,20 @@ func (n *dedupe) duplicate(payload value.Value) node.Result {
 	return node.None()
 }
 
-// first sends the first payload of a key on.
-func (n *dedupe) first(p node.Process, a *attempt, payload value.Value) node.Result {
-	p.Defer(func(context.Context, node.Response) error { // if it has not been answered
-		n.land(a, false)
-		return nil
-	})
-	return node.SendThen(0, payload, func(_ node.Process, resp node.Response) node.Result {
-		n.land(a, !resp.IsError())
-		return node.Respond(resp)
-	})
-}
-
-// land ends an attempt, and lets those that wait for it go on.
-func (n *dedupe) land(a *attempt, good bool) {
-	m := n.marks
-	m.Lock()
-	if a.landed {
-		m.Unlock()
-		return
-	}
-	a.landed = true
-	others := a.others
-	delete(m.flights, a.key)
-	if good {
-		n.mark(a.key)
-		m.duplicates += uint64(len(others))
-		m.Unlock()
-		for _, w := range others {
-			w.answer(n.duplicate(w.payload))
-		}
-		return
-	}
-	for len(others) > 0 {
-		next := others[0]
-		others = others[1:]
-		if !next.claim() {
-			continue // its process has ended
-		}
-		following := &attempt{key: a.key, others: others}
-		m.flights[a.key] = following
-		m.Unlock()
-		next.done(n.first(next.process, following, next.payload))
-		return
-	}
-	m.Unlock()
-}
-
-// mark marks a key. Marks are in the order in which they expire. The caller holds the
-// lock.
-func (n *dedupe) mark(key string) {
-	seen, now := n.marks.seen, n.clock.Now()
-	for {
-		_, until, ok := seen.GetOldest()
-		if !ok || until.IsZero() || now.Before(until) {
-			break
-		}
-		seen.RemoveOldest()
-	}
-	until := time.Time{}
+// until returns when a mark expires that is made now; zero is never.
+func (n *dedupe) until() (end time.Time) {
 	if n.ttl > 0 {
-		until = now.Add(n.ttl)
+		end = n.clock.Now().Add(n.ttl)
 	}
-	seen.Add(key, until)
+	return end
 }
 
 // Measure reports how many keys are marked, and how many duplicates came.
 func (n *dedupe) Measure(report func(node.Metric)) {
-	n.marks.Lock()
-	keys, duplicates := n.marks.seen.Len(), n.marks.duplicates
-	n.marks.Unlock()
+	n.desk.Lock()
+	keys, held, duplicates := n.marks.seen.Len(), n.marks.held, n.marks.duplicates
+	n.desk.Unlock()
 	report(node.Metric{Name: "dedupe_keys", Help: "Keys that are marked, also those that have expired and were not dropped yet.", Value: float64(keys)})
+	report(node.Metric{Name: "dedupe_held", Help: "Keys that are answered, and are marked when their process ends well.", Value: float64(held)})
 	report(node.Metric{Name: "dedupe_duplicates_total", Help: "Payloads that were duplicates.", Type: node.MetricCounter, Value: float64(duplicates)})
 }
