@@ -372,30 +372,47 @@ func (s *session) bury(t *task) {
 }
 
 // broken sends the undecodable messages of a task to the port error, and goes on with
-// the others. The caller holds the lock.
+// the others. In a line, each waits for the dead letters of those before it. The caller
+// holds the lock.
 func (s *session) broken(t *task) {
 	s.rest(t)
 	var whole []*message
-	for _, m := range t.messages {
+	for i, m := range t.messages {
 		if m.broken == nil {
 			whole = append(whole, m)
 			continue
 		}
-		s.counts.failed.Add(1)
-		m.failed++
-		m.err = m.broken
-		alone := s.newTask()
-		alone.messages, alone.err = append(alone.messages, m), m.broken
-		if s.mu.expired {
-			s.returned(alone, 0)
-		} else {
-			s.bury(alone)
+		if m.line == nil || m.line.loose {
+			alone := s.newTask()
+			alone.messages = append(alone.messages, m)
+			s.undecodable(alone)
+			continue
 		}
+		if i > 0 { // it waits for those before it
+			t.rest = append(t.rest, t.messages[i:])
+		} else { // those after it wait for it
+			t.rest = append(t.rest, t.messages[1:])
+			s.undecodable(s.part(t))
+		}
+		break
 	}
 	if t.messages = whole; len(whole) > 0 {
 		s.mu.again.push(t)
 	} else {
 		s.proceed(t)
+	}
+}
+
+// undecodable sends the one message of a task to the port error. The caller holds the lock.
+func (s *session) undecodable(t *task) {
+	m := t.messages[0]
+	s.counts.failed.Add(1)
+	m.failed++
+	m.err, t.err = m.broken, m.broken
+	if s.mu.expired {
+		s.returned(t, 0)
+	} else {
+		s.bury(t)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,6 +190,49 @@ func TestAPoisonedBatchRunsInHalves(t *testing.T) {
 			r.until("all to be settled", s.settledAll)
 			if runs.Load() > 3+20 || dead.Load() != 1 {
 				t.Errorf("got %d runs and %d dead letters", runs.Load(), dead.Load())
+			}
+		})
+	}
+}
+
+// TestAnUndecodableMessageKeepsItsPlace has batches with undecodable messages: those of the
+// same line wait for the dead letter, which waits for those before it.
+func TestAnUndecodableMessageKeepsItsPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		traits stream.Traits
+		order  string
+		want   []string
+	}{
+		"total": {systems["total"], "total", []string{"in [1 2]", "dead {", "in [3]", "dead [", "dead }", "in [4 5]"}},
+		"lanes": {systems["log"], "key", []string{"in [1 2]", "dead {", "in [3]", "dead [", "dead }", "in [4 5]"}},
+		"none":  {systems["socket"], "none", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(c.traits)
+			s.add(0, "k", "1", "2", "{", "3", "[", "}", "4", "5")
+			var under, during atomic.Int32
+			doc := strings.Replace(letters, "name: s,", "name: s, order: "+c.order+", batch: {count: 20, linger: 20ms},", 1)
+			r := start(t, s, doc, func(_ context.Context, port string, _ value.Value) error {
+				if port == "dead" {
+					under.Add(1)
+					<-time.After(20 * time.Millisecond)
+					under.Add(-1)
+				} else if under.Load() > 0 {
+					during.Add(1)
+				}
+				return nil
+			})
+			r.until("all to be answered", func() bool {
+				return strings.Count(fmt.Sprint(r.got()), "dead") == 3 && strings.Contains(fmt.Sprint(r.got()), "5")
+			})
+			var got []string
+			for _, text := range r.got() {
+				before, _, _ := strings.Cut(text, " undecodable")
+				got = append(got, before)
+			}
+			if c.want != nil && !slices.Equal(got, c.want) || during.Load() > 0 && c.want != nil {
+				t.Errorf("got %q, want %q; %d while a dead letter was on its way", got, c.want, during.Load())
 			}
 		})
 	}

@@ -15,6 +15,8 @@ func ofStreams() []mutation {
 			cuts: []cut{{"			if reaches(r.flight.owner) {", "			if false && reaches(r.flight.owner) {"}}},
 		{name: "a key waits for retries", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/3_order",
 			cuts: []cut{{"	s.later(t)\n}\n\n// givesBack", "	for _, m := range t.messages {\n		s.mu.order.release(m)\n	}\n	s.later(t)\n}\n\n// givesBack"}}},
+		{name: "a line waits for its dead letters", file: "node/stream/attempt.go", in: "node/stream", test: "TestAnUndecodableMessageKeepsItsPlace",
+			cuts: []cut{{"		if m.line == nil || m.line.loose {\n			alone", "		if true {\n			alone"}}},
 		{name: "equal settings share a reader", file: "node/stream/seat.go", in: in, test: "TestLog/source/6_reloads",
 			cuts: []cut{{"!old.settings.equal(n.settings)", "true"}}},
 		{name: "a position stops at a gap", file: "node/stream/lane.go", in: in, test: "TestLog/source/8_kill",
