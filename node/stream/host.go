@@ -66,6 +66,11 @@ func (h host) Release(ctx context.Context, numbers []int32) []Mark {
 		}
 	}
 	s.mu.dirty = kept
+	if s.keeper != nil && len(marks) > 0 {
+		s.mu.left = append(s.mu.left, marks...)
+		s.mu.due = true
+		s.settle.Signal()
+	}
 	s.tidy()
 	return marks
 }

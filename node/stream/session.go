@@ -90,6 +90,7 @@ type session struct {
 		telling   int // outcomes that Settle is told of
 		unsettled int // messages settled since the last commit
 		dirty     []*lane
+		left      []Mark // of lanes that were released, for the file of positions
 		due       bool // for a commit
 		armed     bool // there is a timer for that
 	}

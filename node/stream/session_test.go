@@ -70,7 +70,7 @@ func TestReadingWaitsForACommit(t *testing.T) {
 	for ; !s.backlog() && n < 10_000; n++ {
 		if n == 1500 { // a commit begins
 			s.mu.Unlock()
-			if told, ok := s.toSettle(nil); !ok || len(told.Outcomes) != n {
+			if told, _, ok := s.toSettle(nil); !ok || len(told.Outcomes) != n {
 				t.Errorf("got %d outcomes", len(told.Outcomes))
 			}
 			s.mu.Lock()

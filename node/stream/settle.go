@@ -72,7 +72,7 @@ func (s *session) settleAll() {
 	limit.Stop()
 	var spare []Outcome
 	for tries := 0; ; {
-		told, ok := s.toSettle(spare)
+		told, left, ok := s.toSettle(spare)
 		if !ok {
 			return
 		}
@@ -86,11 +86,12 @@ func (s *session) settleAll() {
 			limit = time.AfterFunc(longestSettle, end)
 			limit.Stop()
 		}
-		if err == nil && s.keeper != nil && len(told.Marks) > 0 {
-			err = s.keeper.keep(s.reader.(Resumer), told.Marks)
+		marks := append(left, told.Marks...) // a number may be used again
+		if err == nil && s.keeper != nil && len(marks) > 0 {
+			err = s.keeper.keep(s.reader.(Resumer), marks)
 		}
-		s.told(told, err)
-		if err != nil && len(told.Marks) > 0 && s.ending() {
+		s.told(told, left, err)
+		if err != nil && len(marks) > 0 && s.ending() {
 			if tries++; !s.lastTry(tries, err) {
 				return
 			}
@@ -133,8 +134,9 @@ func (s *session) lastTry(tries int, err error) bool {
 	return false
 }
 
-// toSettle waits for something to settle. It is not ok in the end.
-func (s *session) toSettle(spare []Outcome) (told Settled, ok bool) {
+// toSettle waits for something to settle. left are marks for the file of positions alone.
+// It is not ok in the end.
+func (s *session) toSettle(spare []Outcome) (told Settled, left []Mark, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.source.Traits
@@ -151,22 +153,23 @@ func (s *session) toSettle(spare []Outcome) (told Settled, ok bool) {
 				}
 				clear(s.mu.dirty)
 				s.mu.dirty = s.mu.dirty[:0]
+				left, s.mu.left = s.mu.left, nil
 				s.mu.due, s.mu.unsettled = false, 0
 			}
 		}
-		if len(told.Outcomes)+len(told.Marks) > 0 {
+		if len(told.Outcomes)+len(told.Marks)+len(left) > 0 {
 			s.mu.calling, s.mu.telling = true, len(told.Outcomes)
-			return told, true
+			return told, left, true
 		}
 		if s.mu.closing {
-			return told, false
+			return told, nil, false
 		}
 		s.settle.Wait()
 	}
 }
 
-// told notes how a call of Settle has ended.
-func (s *session) told(told Settled, err error) {
+// told notes how a call of Settle has ended, and for left how it was kept.
+func (s *session) told(told Settled, left []Mark, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.calling, s.mu.telling = false, 0
@@ -174,13 +177,14 @@ func (s *session) told(told Settled, err error) {
 	if err == nil {
 		return
 	}
+	s.mu.left = append(left, s.mu.left...)
 	for _, m := range told.Marks {
 		if l := s.mu.lanes[m.Lane]; l != nil && l.marked && !l.dirty {
 			l.dirty = true
 			s.mu.dirty = append(s.mu.dirty, l)
 		}
 	}
-	if len(told.Marks) > 0 {
+	if len(told.Marks)+len(left) > 0 {
 		s.settleSoon()
 	}
 	switch {

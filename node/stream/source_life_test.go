@@ -521,6 +521,31 @@ func TestReleasedLanes(t *testing.T) {
 	}
 }
 
+// TestReleasedLanesAreKept writes how far a released lane was into the file of positions.
+func TestReleasedLanesAreKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "positions.json")
+	s := newShelf(stream.Traits{Lanes: true, Positions: true, Checkpoints: true})
+	s.numbers(0, 0, 5)
+	s.numbers(1, 10, 1)
+	r := start(t, s, source("checkpoint: {file: "+file+", interval: 1h}, "), nil)
+	r.until("all to be answered", func() bool { return len(r.got()) == 6 })
+	s.mu.Lock()
+	host := s.mu.host
+	s.mu.Unlock()
+	r.until("all to be settled", func() bool {
+		held := 0
+		host.InFlight(func(*stream.Message) { held++ })
+		return held == 0
+	})
+	if marks := host.Release(t.Context(), []int32{0}); len(marks) != 1 || marks[0].Offset != 5 {
+		t.Errorf("got marks %v", marks)
+	}
+	r.until("the position to be kept", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), `"0": "5"`)
+	})
+}
+
 // TestAnswersArePassedOn lets errors answer those who asked, and only those.
 func TestAnswersArePassedOn(t *testing.T) {
 	s := newShelf(stream.Traits{Order: stream.OrderKey, Lanes: true, Redelivers: true})

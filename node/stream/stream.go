@@ -217,7 +217,8 @@ type Host interface {
 	// Release lets go of lanes that another reader takes over, such as partitions at
 	// a rebalance. Messages that have not begun are forgotten; it waits for the
 	// others until ctx ends, and forgets what is left. It returns how far the lanes
-	// are settled, for a last commit. The numbers of the lanes may be used again.
+	// are settled, for a last commit; a file of positions gets it, too. The numbers of the
+	// lanes may be used again.
 	Release(ctx context.Context, lanes []int32) []Mark
 
 	// InFlight calls f for each message that is held and not settled, for systems
