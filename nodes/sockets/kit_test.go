@@ -3,9 +3,11 @@ package sockets_test
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +136,7 @@ func TestSourceKit(t *testing.T) {
 type lineTaker struct {
 	listen net.Listener
 	work   sync.WaitGroup
+	bytes  atomic.Int64 // that have come
 	mu     struct {
 		sync.Mutex
 		lines [][]byte
@@ -174,7 +177,7 @@ func newLineTaker(t testing.TB) *lineTaker {
 
 func (s *lineTaker) take(c net.Conn) {
 	defer c.Close()
-	for r := bufio.NewReader(c); ; {
+	for r := bufio.NewReader(counted{c, &s.bytes}); ; {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
 			return // a torn line is none
@@ -185,21 +188,34 @@ func (s *lineTaker) take(c net.Conn) {
 	}
 }
 
-// all returns the lines, when none has come for a while: what is confirmed is still on its
-// way.
+// A counted reader adds to a number of bytes.
+type counted struct {
+	from io.Reader
+	n    *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// all returns the lines, when no byte has come for a while: what is confirmed is still on
+// its way. It counts ticks, since there are none while the machine has no time for this
+// process; and bytes, since a line of 8 MiB takes a while to come.
 func (s *lineTaker) all() [][]byte {
-	const calm = 100 * time.Millisecond
-	tick := time.NewTicker(calm)
+	const calm = 20
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for before := -1; ; <-tick.C {
-		s.mu.Lock()
-		lines := slices.Clone(s.mu.lines)
-		s.mu.Unlock()
-		if len(lines) == before {
-			return lines
+	for quiet, before := 0, int64(-1); quiet < calm; <-tick.C {
+		n := s.bytes.Load()
+		if quiet++; n != before {
+			quiet, before = 0, n
 		}
-		before = len(lines)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mu.lines)
 }
 
 func TestSinkKit(t *testing.T) {

@@ -90,7 +90,7 @@ func TestRoundTrip(t *testing.T) {
 			if c.frame != "" {
 				frame = ", frame: " + c.frame
 			}
-			source := fmt.Sprintf("- {kind: socket_source, name: from, network: %s, address: %q%s%s, ports: {out: [{name: got}]}}\n", c.network, address, frame, c.listens)
+			source := fmt.Sprintf("- {kind: socket_source, name: from, network: %s, address: %q, order: total%s%s, ports: {out: [{name: got}]}}\n", c.network, address, frame, c.listens)
 			sink := fmt.Sprintf("- {kind: socket_sink, name: to, network: %s, address: %q%s%s}\n", c.network, address, frame, c.connects)
 			f.Load(source)
 			f.Load(source + sink)

@@ -265,8 +265,9 @@ func TestDedupeWaits(t *testing.T) {
 			f.Probe("again").Do(flowtest.Answer(value.String("duplicate")))
 			calls = start(f, `{"id":1,"n":0}`, `{"id":1,"n":1}`, `{"id":1,"n":2}`)
 			if outcomes[0] == "cancel" {
-				calls[0].Cancel()
 				calls[1].Cancel()
+				synctest.Wait() // or it might be let through before
+				calls[0].Cancel()
 			}
 			expect(t, fmt.Sprint(outcomes), answers(calls), want)
 		})
