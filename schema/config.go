@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -170,6 +171,20 @@ func (c Config) Path(name string) string {
 		c.slot(name) // panics if it is not declared
 	}
 	return join(c.path, name)
+}
+
+// Find returns where the field of a path such as tls.ca is declared: its object, and its
+// name there. Of a path that is not declared, it is as far as there is one.
+func (c Config) Find(path string) (Config, string) {
+	name, rest, nested := strings.Cut(path, ".")
+	i, ok := c.object.byName[name]
+	if !ok {
+		return c, ""
+	}
+	if nested && c.object.fields[i].typ == TypeGroup {
+		return c.Group(name).Find(rest)
+	}
+	return c, name
 }
 
 // Errorf returns an error at a field. The empty name is the object itself. The

@@ -233,6 +233,17 @@ func TestErrorf(t *testing.T) {
 	}
 }
 
+func TestFind(t *testing.T) {
+	c, _ := all.Decode(tree(object("path", "/")))
+	for _, f := range []struct{ path, want string }{
+		{"port", "port"}, {"limits.idle", "limits.idle"}, {"limits", "limits"}, {"limits.none", "limits"}, {"routes.path", "routes"}, {"none", ""}, {"", ""},
+	} {
+		if in, name := c.Find(f.path); in.Path(name) != f.want {
+			t.Errorf("%s: got %q, want %q", f.path, in.Path(name), f.want)
+		}
+	}
+}
+
 func TestMistakesOfTheKindPanic(t *testing.T) {
 	f := func(name string, mistake func()) {
 		t.Helper()

@@ -129,7 +129,7 @@ func (s *session) lostMessages() error {
 // close closes the reader, and ends the nodes of a source that has ended.
 func (s *session) close() {
 	s.mu.Lock()
-	ready, expired, ended := s.mu.ready, s.mu.expired, s.mu.ended
+	expired, ended := s.mu.expired, s.mu.ended
 	s.mu.connected = false
 	fronts := s.mu.fronts
 	s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *session) close() {
 	if expired {
 		limit = lastCall
 	}
-	if ready {
+	if s.connection.connected() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		if err := s.guard("Close", func() error { return s.reader.Close(ctx) }); err != nil {

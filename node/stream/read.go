@@ -3,92 +3,24 @@ package stream
 import (
 	"context"
 	"errors"
-	"time"
 )
 
-// read connects and reads until that is stopped, or the messages end. The error is why
-// they have: io.EOF, or what went wrong.
-func (s *session) read() error {
-	wait := backoff{initial: 100 * time.Millisecond, max: 3 * time.Second, factor: 2, jitter: 0.5}
-	for failed := 0; s.reading.Err() == nil; {
-		err := s.connect(s.reading)
-		if err == nil {
-			var got bool
-			began := s.clock.Now()
-			if got, err = s.readOn(); got || s.clock.Now().Sub(began) > time.Second {
-				failed = 0
-			}
-			if !errors.Is(err, ErrLost) {
-				return err
-			}
-			if s.reading.Err() == nil {
-				s.log.Warn("connection lost", "error", err)
-			}
-		}
-		if s.reading.Err() != nil {
-			break
-		}
-		failed++
-		d := wait.wait(failed, 0)
-		s.failing(err, failed, d)
-		s.pause(d)
-	}
-	return nil
-}
-
-// failing tells why there is no connection, as long as the waits grow.
-func (s *session) failing(err error, failed int, next time.Duration) {
-	s.mu.Lock()
-	s.mu.reason = err
-	s.mu.Unlock()
-	if !errors.Is(err, ErrLost) && (failed <= 8 || failed%6 == 0) {
-		s.log.Warn("connecting failed", "error", err, "attempts", failed, "next", next.Round(time.Millisecond))
-	}
-}
-
-// pause waits until reading stops at most.
-func (s *session) pause(d time.Duration) {
-	woken := make(chan struct{})
-	stop := s.clock.AfterFunc(d, func(context.Context) { close(woken) })
-	defer stop()
-	select {
-	case <-woken:
-	case <-s.reading.Done():
-	}
-}
-
-// connect connects, unless the session is connected.
+// connect connects, after it has told the reader where to go on.
 func (s *session) connect(ctx context.Context) error {
-	s.mu.Lock()
-	connected, ready := s.mu.connected, s.mu.ready
-	s.mu.Unlock()
-	if connected {
-		return nil
-	}
 	if s.keeper != nil && s.keeper.positions == nil {
 		if err := s.keeper.resume(s.reader); err != nil {
 			return &RefusedError{"checkpoint.file", err}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestConnect)
-	defer cancel()
 	if err := s.guard("Connect", func() error { return s.reader.Connect(ctx, host{s}) }); err != nil {
 		return err
 	}
-	s.counts.connects.Add(1)
-	if ready {
-		s.log.Info("connected again")
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.connected, s.mu.ready, s.mu.reason, s.mu.lost = true, true, nil, nil
+	s.mu.connected, s.mu.lost = true, nil
 	s.settle.Broadcast()
 	return nil
 }
-
-// longestConnect is how long one attempt to connect may take, or a network that swallows
-// packets would hold it long after it works again.
-const longestConnect = 10 * time.Second
 
 // readOn reads until an error. It reports whether there were messages.
 func (s *session) readOn() (got bool, err error) {

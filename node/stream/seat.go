@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -52,23 +51,13 @@ func (p *seat) open(ctx context.Context, n *sourceNode) error {
 		return nil
 	}
 	s := newSession(n, n.reader, nil)
-	ctx, cancel := context.WithTimeout(ctx, firstConnect)
-	defer cancel()
-	err := s.connect(ctx)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
+	if err := s.connection.start(ctx); err != nil {
 		s.stop()
-		return refused
-	case err != nil:
-		s.failing(err, 1, 0)
+		return err
 	}
 	p.mu.session, n.session, n.reader = s, s, nil
 	return nil
 }
-
-// firstConnect is how long the start of a workflow waits for a connection.
-const firstConnect = 5 * time.Second
 
 // serve lets a node have the messages from now on.
 func (p *seat) serve(n *sourceNode, src node.Starter) error {

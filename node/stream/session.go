@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +31,8 @@ type session struct {
 	keeper   *keeper  // of positions; nil without a file
 	after    *session // which must let go first; nil for none
 
+	connection connection
+
 	reading   context.Context // of Connect and Read; done when reading stops
 	stopRead  context.CancelFunc
 	settling  context.Context // of Settle, until the grace is over
@@ -47,11 +48,9 @@ type session struct {
 		sync.Mutex
 		started   bool
 		connected bool // Settle may be called
-		ready     bool // has connected once
 		calling   bool // Settle is being called
 		cut       context.CancelFunc
 		lost      error // why the connection is gone, as Settle says
-		reason    error // why it is not ready
 		draining  bool  // nothing is read any more
 		ended     bool  // the messages have come to an end
 		failure   error // why they have
@@ -142,12 +141,12 @@ func newSession(n *sourceNode, reader Reader, after *session) *session {
 	if n.settings.file != "" {
 		s.keeper = &keeper{path: n.settings.file}
 	}
+	s.connection = connection{connect: s.connect, made: &s.counts.connects, clock: s.clock, log: s.log}
 	s.reading, s.stopRead = context.WithCancel(context.Background())
 	s.settling, s.stopWrite = context.WithCancel(context.Background())
 	s.mu.lanes, s.mu.waiting = make(map[int32]*lane), make(map[*task]func() bool)
 	s.work, s.settle, s.room = sync.NewCond(&s.mu), sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.mu.all.loose = n.settings.order != OrderTotal
-	s.mu.reason = errors.New("not connected yet")
 	return s
 }
 
@@ -190,8 +189,7 @@ func (s *session) run() {
 		workers.Go(func() { (&runner{session: s, size: 1}).run() })
 	}
 	workers.Go(s.settleAll)
-	err := s.read()
-	s.end(err)
+	s.end(s.connection.keep(s.reading, s.readOn))
 	s.mu.Lock()
 	s.mu.closing = true
 	s.wakeAll()
@@ -202,14 +200,12 @@ func (s *session) run() {
 }
 
 // guard calls a reader. A panic counts as a lost connection.
-func (s *session) guard(what string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.log.Error("panic in a reader", "call", what, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: panic in %s: %v", ErrLost, what, v)
-		}
-	}()
-	return f()
+func (s *session) guard(call string, f func() error) error {
+	err := guard(s.log, call, f)
+	if panicked := (*panicError)(nil); errors.As(err, &panicked) {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
 }
 
 // tell logs what could not be logged while the lock was held.

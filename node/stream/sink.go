@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang/template"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -163,11 +162,7 @@ func (n *sinkNode) Open(ctx context.Context) error {
 	})
 	n.writer = nil // it is the outlet's, or of no use
 	if err != nil {
-		var refused *RefusedError
-		if errors.As(err, &refused) {
-			err = n.refused(refused)
-		}
-		return errors.Join(err, forget())
+		return errors.Join(placed(err, n.config), forget())
 	}
 	n.outlet = o
 	o.expect(n.inFlight)
@@ -189,30 +184,8 @@ func (n *sinkNode) settings() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// refused places the reason not to connect at its field.
-func (n *sinkNode) refused(r *RefusedError) error {
-	c, object, field := n.config, n.sink.config(), r.Field
-	for {
-		first, rest, nested := strings.Cut(field, ".")
-		if !object.Has(first) {
-			return c.Errorf("", diag.CodeBadValue, "%s", r)
-		}
-		if !nested {
-			return c.Errorf(first, diag.CodeBadValue, "%s", r)
-		}
-		for _, f := range object.All() {
-			if f.Name == first && f.Type == schema.TypeGroup {
-				c, object, field = c.Group(first), f.Fields, rest
-			}
-		}
-		if field != rest {
-			return c.Errorf(first, diag.CodeBadValue, "%s", r)
-		}
-	}
-}
-
 // Ready reports whether the sink has connected once.
-func (n *sinkNode) Ready() error { return n.outlet.ready() }
+func (n *sinkNode) Ready() error { return n.outlet.connection.ready() }
 
 // Drain lets the messages that are there wait for no others.
 func (n *sinkNode) Drain() { n.outlet.flush() }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,10 +37,12 @@ type outlet struct {
 	linger  time.Duration
 	calls   int
 
+	connection connection
+
 	ctx    context.Context // done when the outlet is closed
 	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
-	lost   chan struct{} // has one when the connection is lost
+	lost   chan error    // has one when the connection is lost
 	stir   chan struct{} // has one when there is the first delivery
 	pool   sync.Pool     // of *delivery
 
@@ -64,8 +65,6 @@ type outlet struct {
 
 		connected bool
 		epoch     int // of the connection
-		once      bool
-		reason    error // why there is no connection
 	}
 }
 
@@ -79,14 +78,6 @@ type worker struct {
 // errSinkClosed is why records are given up that are left when the grace is over.
 var errSinkClosed = errors.New("the sink is closed")
 
-// connectTimeout limits each attempt to connect, and so the start of a workflow.
-// Attempts begin 100 ms after the first, then later and later, up to maxBackoff.
-const connectTimeout, minBackoff, maxBackoff = 5 * time.Second, 100 * time.Millisecond, 3 * time.Second
-
-// settledIn is how long a connection must last, or the next attempt waits as after one
-// that failed: a system that accepts and hangs up is not asked again and again.
-const settledIn = time.Second
-
 // sweepInterval is how often deadlines and ends of processes are looked for, at least.
 const sweepInterval = 25 * time.Millisecond
 
@@ -97,7 +88,7 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 	o := &outlet{
 		writer: n.writer, counts: counts, log: n.log, timeout: c.Duration("timeout"),
 		most: int(c.Int("max_in_flight")), calls: max(1, n.sink.Calls),
-		lost: make(chan struct{}, 1), stir: make(chan struct{}, 1),
+		lost: make(chan error, 1), stir: make(chan struct{}, 1),
 	}
 	if n.sink.Batches {
 		b := c.Group("batch")
@@ -107,10 +98,12 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.mu.changed.L = &o.mu
 	o.mu.closeIn = closeTimeout
-	o.mu.reason = errors.New("the first attempt is under way")
 	o.pool.New = func() any { return o.makeDelivery() }
-	connected := make(chan error, 1)
-	o.group.Go(func() { o.keepConnected(connected) })
+	o.connection = connection{connect: o.connect, made: &counts.connects, clock: node.SystemClock{}, log: n.log}
+	if err := o.connection.start(ctx); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	o.group.Go(func() { _ = o.connection.keep(o.ctx, o.untilLost) }) // it ends when the outlet is closed
 	o.group.Go(o.watch)
 	for range o.calls {
 		w := &worker{}
@@ -118,99 +111,29 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 		o.mu.workers = append(o.mu.workers, w)
 		o.group.Go(func() { o.work(w) })
 	}
-	var err error
-	select {
-	case err = <-connected:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	var refused *RefusedError
-	if err == nil || ctx.Err() == nil && !errors.As(err, &refused) {
-		return o, nil
-	}
-	return nil, errors.Join(err, o.Close())
+	return o, nil
 }
 
-// keepConnected connects, and connects again when the connection is lost. first gets
-// how the first attempt ended.
-func (o *outlet) keepConnected(first chan<- error) {
-	backoff := minBackoff
-	for attempt := 0; ; attempt++ {
-		err := o.connect()
-		o.setConnected(err)
-		if first != nil {
-			first <- err
-			first = nil
-			if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-				return // the workflow does not start
-			}
-		}
-		if err == nil {
-			if attempt > 0 {
-				o.log.Info("the sink has connected again")
-			}
-			attempt = 0
-			began := time.Now()
-			select {
-			case <-o.lost:
-			case <-o.ctx.Done():
-				return
-			}
-			if time.Since(began) > settledIn {
-				backoff = minBackoff
-				continue
-			}
-		}
-		if o.ctx.Err() != nil {
-			return
-		}
-		if err != nil && (backoff < maxBackoff || attempt == 0) {
-			o.log.Warn("the sink cannot connect", "error", err, "again_in", backoff)
-		}
-		if (node.SystemClock{}).Sleep(o.ctx, backoff) != nil {
-			return
-		}
-		backoff = min(2*backoff, maxBackoff)
-	}
-}
-
-// connect makes one attempt. A panic of the writer is an error.
-func (o *outlet) connect() (err error) {
-	ctx, cancel := context.WithTimeoutCause(o.ctx, connectTimeout, fmt.Errorf("connecting has taken more than %s", connectTimeout))
-	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			err = o.panicked("Connect", p)
-		}
-	}()
-	return o.writer.Connect(ctx)
-}
-
-// panicked logs a panic of the writer, and returns it as an error.
-func (o *outlet) panicked(where string, p any) error {
-	o.log.Error("the writer of a sink has panicked", "in", where, "panic", p, "stack", string(debug.Stack()))
-	return fmt.Errorf("panic in %s: %v", where, p)
-}
-
-func (o *outlet) setConnected(err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.mu.reason = err; err == nil {
-		o.counts.connects.Add(1)
-		o.mu.connected, o.mu.once = true, true
+// connect makes one attempt.
+func (o *outlet) connect(ctx context.Context) error {
+	err := guard(o.log, "Connect", func() error { return o.writer.Connect(ctx) })
+	if err == nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.mu.connected = true
 		o.mu.epoch++
 		o.mu.changed.Broadcast()
 	}
+	return err
 }
 
-// ready returns why the outlet has never been connected.
-func (o *outlet) ready() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.mu.once {
-		return nil
+// untilLost waits until the connection is lost, or the outlet is closed.
+func (o *outlet) untilLost() (used bool, err error) {
+	select {
+	case err = <-o.lost:
+	case <-o.ctx.Done():
 	}
-	return fmt.Errorf("not connected yet: %w", o.mu.reason)
+	return false, err
 }
 
 // work calls Write until the outlet is closed.
@@ -239,27 +162,23 @@ func (o *outlet) work(w *worker) {
 // write calls Write. A panic fails the records that are not done.
 func (o *outlet) write(w *worker, f *flight) {
 	done := f.doneFunc()
-	defer func() {
-		if p := recover(); p != nil {
-			err := o.panicked("Write", p)
-			for i := range f.records {
-				done(i, value.Null(), err)
-			}
+	err := guard(o.log, "Write", func() error {
+		o.writer.Write(w.ctx, f.records, done)
+		return nil
+	})
+	if err != nil {
+		for i := range f.records {
+			done(i, value.Null(), err)
 		}
-	}()
-	o.writer.Write(w.ctx, f.records, done)
+	}
 }
 
 // lostLocked begins a reconnect, if the connection of that epoch is still the latest.
 func (o *outlet) lostLocked(epoch int, err error) {
-	if !o.mu.connected || o.mu.epoch != epoch {
-		return
-	}
-	o.mu.connected, o.mu.reason = false, err
-	o.log.Warn("the sink has lost its connection", "error", err)
-	select {
-	case o.lost <- struct{}{}:
-	default:
+	if o.mu.connected && o.mu.epoch == epoch {
+		o.mu.connected = false
+		o.connection.because(err)
+		o.lost <- err // there is room: each connection is lost once
 	}
 }
 
@@ -328,7 +247,7 @@ func (o *outlet) sweep() (more bool) {
 // lateLocked is the error of a record whose time is over.
 func (o *outlet) lateLocked() error {
 	if !o.mu.connected {
-		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.mu.reason), Code: "not_connected", Status: http.StatusServiceUnavailable}
+		return &node.Error{Err: fmt.Errorf("not connected within %s: %w", o.timeout, o.connection.reason()), Code: "not_connected", Status: http.StatusServiceUnavailable}
 	}
 	return &node.Error{Err: fmt.Errorf("not confirmed within %s", o.timeout), Code: "timeout", Status: http.StatusGatewayTimeout}
 }
@@ -395,7 +314,7 @@ func (o *outlet) Close() error {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until.Add(minCloseTimeout))
 	defer cancel()
-	return errors.Join(o.wait(ctx), o.closeWriter(ctx))
+	return errors.Join(o.wait(ctx), guard(o.log, "Close", func() error { return o.writer.Close(ctx) }))
 }
 
 // wait waits for the goroutines. A writer that does not return from Write, although its
@@ -414,15 +333,6 @@ func (o *outlet) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("the writer of the sink does not return although its context is done")
 	}
-}
-
-func (o *outlet) closeWriter(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = o.panicked("Close", p)
-		}
-	}()
-	return o.writer.Close(ctx)
 }
 
 // measure reports the figures of the outlet.

@@ -383,7 +383,7 @@ func TestSinkConnect(t *testing.T) {
 			}
 			expect(t, "answer", f.SendJSON("n", `1`), "none")
 			expect(t, "connects", fmt.Sprint(m.connects), "6")
-			if n := strings.Count(f.Log(), "the sink cannot connect"); n != 5 || strings.Count(f.Log(), "connected again") != 1 {
+			if n := strings.Count(f.Log(), "connecting failed"); n != 5 || strings.Count(f.Log(), "msg=connected ") != 1 {
 				t.Errorf("got %d warnings in %s", n, f.Log())
 			}
 		})

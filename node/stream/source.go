@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -39,7 +37,7 @@ func (s Source) Def(o Options) *node.Def {
 				return nil, errors.New("the reader of a source with checkpoints is not a Resumer")
 			}
 			return &sourceNode{
-				source: &s, config: config, settings: set, init: init, log: init.Log, reader: reader, letters: init.ErrorLinks > 0,
+				source: &s, settings: set, init: init, log: init.Log, reader: reader, letters: init.ErrorLinks > 0,
 				ends: s.Ends != nil && s.Ends(init.Config), finished: make(chan struct{}),
 			}, nil
 		},
@@ -73,7 +71,6 @@ func InFlight(c schema.Config) int {
 // A sourceNode is a source in one generation. What it reads with is in its seat.
 type sourceNode struct {
 	source   *Source
-	config   schema.Object
 	settings *settings
 	init     *node.Init
 	log      *slog.Logger
@@ -111,43 +108,9 @@ func (n *sourceNode) Open(ctx context.Context) error {
 		n.release = func() error { return errors.Join(unclaim(), release()) }
 	}
 	if err := seat.open(ctx, n); err != nil {
-		return errors.Join(n.place(err), n.release())
+		return errors.Join(placed(err, n.init.Config), n.release())
 	}
 	return nil
-}
-
-// place reports a refusal at its field.
-func (n *sourceNode) place(err error) error {
-	var refused *RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	cfg := n.init.Config
-	object, field := n.config, refused.Field
-	for {
-		group, rest, nested := strings.Cut(field, ".")
-		if !object.Has(group) {
-			field = ""
-			break
-		}
-		if !nested {
-			break
-		}
-		at := -1
-		for i, f := range object.All() {
-			if f.Name == group && f.Type == schema.TypeGroup {
-				at = i
-			}
-		}
-		if at < 0 {
-			field = group
-			break
-		}
-		cfg, object, field = cfg.Group(group), object.All()[at].Fields, rest
-	}
-	d := cfg.Errorf(field, diag.CodeBadValue, "%v", err)
-	d.Err = err
-	return d
 }
 
 // Serve begins to read, or takes over what an earlier generation reads.
@@ -173,13 +136,10 @@ func (n *sourceNode) Ready() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.mu.failure != nil:
+	if s.mu.failure != nil {
 		return s.mu.failure
-	case s.mu.ready:
-		return nil
 	}
-	return fmt.Errorf("not connected: %w", s.mu.reason)
+	return s.connection.ready()
 }
 
 // Ends implements [node.Finite].

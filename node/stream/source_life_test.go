@@ -268,7 +268,7 @@ func TestAReaderThatPanicsConnectsAgain(t *testing.T) {
 		s.mu.Unlock()
 		s.numbers(0, 0, 3)
 		r.until("all to be settled", s.settledAll)
-		if !strings.Contains(r.log.String(), "panic in a reader") {
+		if !strings.Contains(r.log.String(), "panic in a connector") {
 			t.Error("the log does not tell")
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -65,20 +64,11 @@ func (n *client) Open(ctx context.Context) error {
 	var refused *stream.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return errors.Join(n.refused(refused), n.release())
+		return errors.Join(refused.At(n.config), n.release())
 	case err != nil:
-		n.log.Warn("cannot connect yet", "error", err)
+		n.log.Warn("connecting failed", "error", err)
 	}
 	return nil
-}
-
-// refused places the reason not to connect at its field.
-func (n *client) refused(r *stream.RefusedError) error {
-	c, field := n.config, r.Field
-	if of, ok := strings.CutPrefix(field, "tls."); ok {
-		c, field = c.Group("tls"), of
-	}
-	return c.Errorf(field, diag.CodeBadValue, "%s", r)
 }
 
 // Ready implements [node.Readier].

@@ -44,7 +44,7 @@ func TestNATSTLS(t *testing.T) {
 			f := natsFlow(t)
 			list, err := f.Apply(fmt.Sprintf("- {kind: %s, name: n, urls: %q, %s}", kind, c.server.URL(), c.fields))
 			got := fmt.Sprint(list, err)
-			if refused := err != nil || list.HasErrors(); refused != (c.want != "") || !strings.Contains(got, c.want) || strings.Contains(f.Log(), "cannot connect") {
+			if refused := err != nil || list.HasErrors(); refused != (c.want != "") || !strings.Contains(got, c.want) || strings.Contains(f.Log(), "connecting failed") {
 				t.Errorf("%s, %s: got %s\n%s\nwant %q", kind, c.fields, got, f.Log(), c.want)
 			}
 			f.Close()
