@@ -1,9 +1,7 @@
 package reference
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"regexp"
 
 	"github.com/uniflow-labs/uniflow/internal/lifecycle"
@@ -21,9 +19,11 @@ const SchemaID = "https://raw.githubusercontent.com/uniflow-labs/uniflow/main/do
 // report the errors of that kind.
 func Schema(defs []*node.Def) ([]byte, error) {
 	var kinds, older, branches []value.Value
-	var all value.MapBuilder
+	var specs, all value.MapBuilder // by kind; all definitions
+	shared := newSharer()
 	add := func(name string, s value.Value) {
-		all.Set(name, s)
+		specs.Set(name, s)
+		shared.taken[name] = true
 		is := object("type", text("object"), "properties", object("kind", object("const", text(name))), "required", list("kind"))
 		branches = append(branches, object("if", is, "then", ref(name)))
 	}
@@ -31,12 +31,12 @@ func Schema(defs []*node.Def) ([]byte, error) {
 	var client value.Value
 	for _, def := range defs {
 		kinds = append(kinds, text(def.Kind))
-		own := kindSchema(def, def.Kind, nil)
+		own := kindSchema(def, def.Kind, shared, nil)
 		add(def.Kind, own)
 		switch def.Kind {
 		case "router":
 			older = append(older, text("route"))
-			add("route", kindSchema(def, "route", nil))
+			add("route", kindSchema(def, "route", shared, nil))
 		case "listener":
 			listener = def
 		case "http":
@@ -44,9 +44,9 @@ func Schema(defs []*node.Def) ([]byte, error) {
 		}
 	}
 	if listener != nil {
-		was := kindSchema(listener, "http", olderListener)
+		was := kindSchema(listener, "http", shared, olderListener)
 		if !client.IsNull() { // it has a url
-			all.Set("http", object("if", object("type", text("object"), "properties", object("address", object()), "required", list("address")), "then", was, "else", client))
+			specs.Set("http", object("if", object("type", text("object"), "properties", object("address", object()), "required", list("address")), "then", was, "else", client))
 		} else {
 			older = append(older, text("http"))
 			add("http", was)
@@ -55,6 +55,16 @@ func Schema(defs []*node.Def) ([]byte, error) {
 	kind := object("enum", value.List(kinds...))
 	if len(older) > 0 {
 		kind = object("anyOf", value.List(kind, object("enum", value.List(older...), "deprecated", value.Bool(true))))
+	}
+	byKind := specs.Build()
+	for _, s := range byKind.Fields() {
+		shared.count(s)
+	}
+	for name, s := range byKind.Fields() {
+		all.Set(name, shared.share(name, s))
+	}
+	for name, s := range shared.defs.Build().Fields() {
+		all.Set(name, s)
 	}
 	all.Set("spec", object(
 		"type", text("object"),
@@ -74,16 +84,48 @@ func Schema(defs []*node.Def) ([]byte, error) {
 		"else", ref("spec"),
 		"$defs", all.Build(),
 	)
-	data, err := doc.AppendJSON(nil)
-	if err != nil {
-		return nil, err
+	data, err := appendIndented(nil, doc, "\n")
+	return append(data, '\n'), err
+}
+
+// appendIndented appends JSON with a line for each element of what does not fit into one.
+func appendIndented(dst []byte, v value.Value, newline string) ([]byte, error) {
+	before := len(dst)
+	dst, err := v.AppendJSON(dst)
+	if err != nil || len(dst)-before <= 100 {
+		return dst, err
 	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, data, "", "  "); err != nil {
-		return nil, err
+	inside := newline + "  "
+	switch v.Kind() {
+	case value.KindList:
+		dst = append(dst[:before], '[')
+		for i, elem := range v.Elems() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = appendIndented(append(dst, inside...), elem, inside); err != nil {
+				return dst, err
+			}
+		}
+		dst = append(append(dst, newline...), ']')
+	case value.KindMap:
+		dst = append(dst[:before], '{')
+		first := true
+		for name, field := range v.Fields() {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			if dst, err = text(name).AppendJSON(append(dst, inside...)); err != nil {
+				return dst, err
+			}
+			if dst, err = appendIndented(append(dst, ": "...), field, inside); err != nil {
+				return dst, err
+			}
+		}
+		dst = append(append(dst, newline...), '}')
 	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
+	return dst, nil
 }
 
 // olderListener makes the schema of a listener's own fields one of the older
@@ -99,7 +141,7 @@ func olderListener(own value.Value) value.Value {
 }
 
 // kindSchema is the schema of a spec of one kind.
-func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value) value.Value {
+func kindSchema(def *node.Def, kind string, shared *sharer, change func(value.Value) value.Value) value.Value {
 	own := def.Config.JSONSchema()
 	if change != nil {
 		own = change(own)
@@ -109,18 +151,19 @@ func kindSchema(def *node.Def, kind string, change func(value.Value) value.Value
 	if kind != def.Kind {
 		constant = constant.With("deprecated", value.Bool(true))
 	}
-	ports := portsSchema(def)
+	ports := shared.define(kind+".ports", portsSchema(def))
+	common := func(name string, s value.Value) { properties.Set(name, shared.define("spec."+name, s)) }
 	properties.Set("kind", constant)
-	properties.Set("id", uuid("A UUID; derived from namespace and name, or from the place of a node without a name, if left out."))
-	properties.Set("namespace", object("type", text("string"), "minLength", value.Int(1), "default", text("default"), "description", text("Which specs see one another.")))
-	properties.Set("name", object("type", text("string"), "pattern", text(`^\S(.*\S)?$`), "maxLength", value.Int(256), "description", text("What links call the node; unique in its namespace.")))
-	properties.Set("annotations", object("type", list("object", "null"), "description", text("Notes for people and tools.")))
+	common("id", uuid("A UUID; derived from namespace and name, or from the place of a node without a name, if left out."))
+	common("namespace", object("type", text("string"), "minLength", value.Int(1), "default", text("default"), "description", text("Which specs see one another.")))
+	common("name", object("type", text("string"), "pattern", text(`^\S(.*\S)?$`), "maxLength", value.Int(256), "description", text("What links call the node; unique in its namespace.")))
+	common("annotations", object("type", list("object", "null"), "description", text("Notes for people and tools.")))
 	properties.Set("env", ref("env"))
 	lifecycleFields, _ := spec.Lifecycle().JSONSchema().Get("properties")
 	for name, field := range lifecycleFields.Fields() {
-		properties.Set(name, field)
+		common(name, field)
 	}
-	properties.Set("ports", ports.With("description", text("Links, by out-port.")))
+	properties.Set("ports", ports)
 	if fields, ok := own.Get("properties"); ok {
 		for name, field := range fields.Fields() {
 			properties.Set(name, field)
@@ -174,7 +217,7 @@ func described(own value.Value, name string) value.Value {
 // portsSchema is the schema of the out-ports of a kind. Those of a block are its own.
 func portsSchema(def *node.Def) value.Value {
 	if def.Subgraph == node.SubgraphGraph && def.Config.Has("outbounds") {
-		return object("type", list("object", "null"), "additionalProperties", ref("links"))
+		return object("type", list("object", "null"), "description", text("Links, by out-port."), "additionalProperties", ref("links"))
 	}
 	var properties, patterns value.MapBuilder
 	named := func(name, doc string) {
@@ -194,7 +237,7 @@ func portsSchema(def *node.Def) value.Value {
 	for _, port := range lifecycle.Ports() {
 		named(port.Name, port.Doc)
 	}
-	s := object("type", list("object", "null"), "properties", properties.Build())
+	s := object("type", list("object", "null"), "description", text("Links, by out-port."), "properties", properties.Build())
 	if patterns.Len() > 0 {
 		s = s.With("patternProperties", patterns.Build())
 	}

@@ -230,14 +230,18 @@ func TestSchemaCompletes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc any
+	var doc map[string]any
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
 	words := func(path ...string) string {
-		at := doc
-		for _, name := range append([]string{"$defs"}, append(path, "anyOf")...) {
+		definitions := doc["$defs"].(map[string]any)
+		at := any(definitions)
+		for _, name := range append(path, "anyOf") {
 			at = at.(map[string]any)[name]
+			if s, ok := at.(map[string]any); ok && s["$ref"] != nil {
+				at = definitions[strings.TrimPrefix(s["$ref"].(string), "#/$defs/")]
+			}
 		}
 		return fmt.Sprint(at.([]any)[0].(map[string]any)["enum"])
 	}
