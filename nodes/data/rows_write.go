@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -200,64 +199,6 @@ func (w *tableWriter) conflict(columns []string) string {
 		return target + "NOTHING"
 	}
 	return target + "UPDATE SET " + strings.Join(sets, ", ")
-}
-
-// copyRows sends rows by COPY, in its form of text: the types of the columns are asked
-// once for a connection, and the server reads the texts as it reads arguments.
-func (c *postgresConn) copyRows(ctx context.Context, table, names string, rows [][]value.Value) error {
-	p, err := c.prepared(ctx, "SELECT "+names+" FROM "+table+" LIMIT 0")
-	if err != nil {
-		return err
-	}
-	buf := c.buf[:0]
-	var scratch []byte
-	for _, row := range rows {
-		for i, v := range row {
-			if i > 0 {
-				buf = append(buf, '\t')
-			}
-			if v.IsNull() {
-				buf = append(buf, `\N`...)
-				continue
-			}
-			if scratch, err = appendArgument(scratch[:0], v, p.Fields[i].DataTypeOID); err != nil {
-				return badQuery("column %s: %w", p.columns[i], err)
-			}
-			buf = appendCopied(buf, scratch)
-		}
-		buf = append(buf, '\n')
-	}
-	_, err = c.conn.CopyFrom(ctx, bytes.NewReader(buf), "COPY "+table+" ("+names+") FROM STDIN")
-	if c.buf = buf[:0]; cap(buf) > mostBuffer {
-		c.buf = nil
-	}
-	if stale(err) {
-		c.statements.remove("SELECT " + names + " FROM " + table + " LIMIT 0")
-	}
-	return err
-}
-
-// appendCopied writes a text with what COPY would take as the end of a column escaped.
-func appendCopied(dst, text []byte) []byte {
-	from := 0
-	for i, b := range text {
-		var escape byte
-		switch b {
-		case '\\':
-			escape = '\\'
-		case '\n':
-			escape = 'n'
-		case '\r':
-			escape = 'r'
-		case '\t':
-			escape = 't'
-		default:
-			continue
-		}
-		dst = append(append(dst, text[from:i]...), '\\', escape)
-		from = i + 1
-	}
-	return append(dst, text[from:]...)
 }
 
 // ofRow reports whether an error may be that of one row among many: what is in it, and not

@@ -139,6 +139,51 @@ func TestSinkTypes(t *testing.T) {
 	}
 }
 
+// TestSinkCopyForms copies the same values in the binary form and, next to a column that it
+// does not know, as texts.
+func TestSinkCopyForms(t *testing.T) {
+	d := postgres(t)
+	e := engine(t, d.node("n")+d.sink("binary", "table: forms", "mode: copy")+d.sink("text", "table: forms_text", "mode: copy"))
+	const columns = "a smallint, b int, c bigint, d double precision, e bool, f bytea, g text, h varchar(5)"
+	must(t, e, "n", "DROP TABLE IF EXISTS forms, forms_text", "CREATE TABLE forms ("+columns+")", "CREATE TABLE forms_text ("+columns+", i numeric)")
+	for i, in := range []string{
+		`{"a": -32768, "b": 2147483647, "c": 9223372036854775807, "d": 0.1, "e": true, "g": "", "h": "é"}`,
+		`{"a": 3.0, "b": null, "c": -1, "d": 9007199254740993, "e": false, "g": "\\.\n", "h": "abc  "}`,
+		`{"a": "7", "b": -2147483648, "c": 1e3, "d": "1e300", "e": "yes", "g": 1.5, "h": {}}`,
+		`{"a": 32768, "b": 1, "c": 1, "d": 1, "e": true, "g": "a", "h": "a"}`,
+		`{"a": 1, "b": 1, "c": 1.5, "d": 1, "e": true, "g": "a", "h": "a"}`,
+		`{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "g": "a", "h": "abcdef"}`,
+	} {
+		row := json(t, in).With("f", value.Binary([]byte{0, 255}))
+		got, want := send(t, e, "binary", row), send(t, e, "text", row.With("i", value.Int(1)))
+		if got != want || (got == "null") != (i < 3) {
+			t.Errorf("%s: binary: %s, text: %s", in, got, want)
+		}
+	}
+	got := send(t, e, "n", value.String("SELECT * FROM forms"))
+	if want := send(t, e, "n", value.String("SELECT a, b, c, d, e, f, g, h FROM forms_text")); got != want || strings.Count(got, "{") < 3 {
+		t.Errorf("binary: %s\ntext: %s", got, want)
+	}
+}
+
+// TestSinkCopyChangedTable copies into a column whose type changes to one of the same size.
+func TestSinkCopyChangedTable(t *testing.T) {
+	d := postgres(t)
+	e := engine(t, d.node("n")+d.sink("sink", "table: changed", "mode: copy"))
+	must(t, e, "n", "DROP TABLE IF EXISTS changed", "CREATE TABLE changed (a bigint)")
+	for i, change := range []string{"", "ALTER TABLE changed ALTER a TYPE double precision", "ALTER TABLE changed ALTER a TYPE text"} {
+		if change != "" {
+			must(t, e, "n", change)
+		}
+		if got := send(t, e, "sink", json(t, fmt.Sprintf(`{"a": %d}`, i+1))); got != "null" {
+			t.Fatalf("%s: %s", change, got)
+		}
+	}
+	if got := send(t, e, "n", value.String("SELECT a FROM changed")); got != `[{"a":"1"},{"a":"2"},{"a":"3"}]` {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestSinkLostConnection goes on when the server has ended the connection.
 func TestSinkLostConnection(t *testing.T) {
 	d := postgres(t)
