@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -172,28 +173,104 @@ func (c *fields) next() bool {
 	return true
 }
 
-// row makes a map of the texts of a row: two allocations, unless a field has quotes in it.
-func (d *Decoder) row(raw []byte) (value.Value, error) {
+// A Row is the memory of a row of CSV, and the source of its fields: they are cut out of
+// its text when they are read.
+type Row struct {
+	lazy    value.Lazy
+	decoder *Decoder
+	text    string
+	ends    []uint32 // of the fields in text, one for each column
+}
+
+// Rows returns the memory of n rows of CSV, which are allocated together: keeping one of
+// them, or its map, keeps all.
+func (d *Decoder) Rows(n int) []Row {
+	rows, columns := make([]Row, n), len(d.columns)
+	ends := make([]uint32, n*columns)
+	for i := range rows {
+		rows[i].decoder, rows[i].ends = d, ends[i*columns:(i+1)*columns:(i+1)*columns]
+	}
+	return rows
+}
+
+// Decode makes the map of a row in the memory of r, which was not used before. It takes
+// ownership of raw, which is one row that a [Reader] has found.
+func (r *Row) Decode(raw []byte) (value.Value, error) {
 	if !utf8.Valid(raw) {
 		return value.Value{}, errUTF8
 	}
-	want := len(d.columns)
-	var few [24]value.Value
-	values := few[:0]
-	if want > len(few) {
-		values = make([]value.Value, 0, want)
+	r.text = unsafe.String(unsafe.SliceData(raw), len(raw))
+	if n := cut(r.text, r.decoder.delimiter, r.ends); n != len(r.ends) {
+		return value.Value{}, fmt.Errorf("the row has %d fields, and there are %d columns", n, len(r.ends))
 	}
-	c := fields{rest: string(raw), delimiter: d.delimiter}
-	n := 0
-	for c.next() {
-		if n++; n <= want {
-			values = append(values, value.String(c.field))
+	return r.lazy.Map(r, r.decoder.size+len(r.text), 1), nil
+}
+
+// cut notes where the fields of a row end, as far as ends has room, and returns how many
+// there are.
+func cut(text string, delimiter byte, ends []uint32) (n int) {
+	for at := 0; ; n++ {
+		end := len(text)
+		if at < end && text[at] == '"' {
+			c := fields{rest: text[at:], delimiter: delimiter}
+			if c.next(); !c.ended {
+				end -= len(c.rest) + 1
+			}
+		} else if i := strings.IndexByte(text[at:], delimiter); i >= 0 {
+			end = at + i
+		}
+		if n < len(ends) {
+			ends[n] = uint32(end)
+		}
+		if end == len(text) {
+			return n + 1
+		}
+		at = end + 1
+	}
+}
+
+// field returns the text of a column.
+func (r *Row) field(i int) value.Value {
+	at := uint32(0)
+	if i > 0 {
+		at = r.ends[i-1] + 1
+	}
+	text := r.text[at:r.ends[i]]
+	if text != "" && text[0] == '"' {
+		c := fields{rest: text, delimiter: r.decoder.delimiter}
+		c.next()
+		text = c.field
+	}
+	return value.String(text)
+}
+
+// Fields implements [value.FieldSource].
+func (r *Row) Fields() []value.Field {
+	fields := make([]value.Field, len(r.ends))
+	for i, name := range r.decoder.columns {
+		fields[i] = value.Field{Name: name, Value: r.field(i)}
+	}
+	return fields
+}
+
+// mostScanned is how many names of columns are compared before a map is faster.
+const mostScanned = 12
+
+// Field implements [value.FieldFinder].
+func (r *Row) Field(name string) (field value.Value, ok bool) {
+	if index := r.decoder.index; index != nil {
+		i, ok := index[name]
+		if !ok {
+			return value.Value{}, false
+		}
+		return r.field(i), true
+	}
+	for i, column := range r.decoder.columns {
+		if column == name {
+			return r.field(i), true
 		}
 	}
-	if n != want {
-		return value.Value{}, fmt.Errorf("the row has %d fields, and there are %d columns", n, want)
-	}
-	return d.shape.Map(values...), nil
+	return value.Value{}, false
 }
 
 // appendField appends a field of CSV, with quotes if it needs them.

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -15,12 +16,24 @@ type Decoder struct {
 	name      string
 	delimiter byte
 	columns   []string
-	shape     *value.Shape
+	index     map[string]int // of the columns, if they are many
+	size      int            // of a row without its text
 }
 
 func newDecoder(o Options) *Decoder {
-	return &Decoder{name: o.Name, delimiter: o.Delimiter, columns: o.Columns, shape: value.NewShape(o.Columns...)}
+	d := &Decoder{name: o.Name, delimiter: o.Delimiter, columns: o.Columns}
+	d.size = value.NewShape(o.Columns...).Map(make([]value.Value, len(o.Columns))...).Size()
+	if len(o.Columns) > mostScanned {
+		d.index = make(map[string]int, len(o.Columns))
+		for i, name := range o.Columns {
+			d.index[name] = i
+		}
+	}
+	return d
 }
+
+// CSV reports whether the decoder makes maps of rows: see [Decoder.Rows].
+func (d *Decoder) CSV() bool { return d.name == CSV }
 
 // NewDecoder returns a decoder of the records of a format. CSV needs Options.Columns.
 func NewDecoder(o Options) *Decoder { return newDecoder(o.withDefaults()) }
@@ -35,7 +48,7 @@ func (d *Decoder) Decode(raw []byte) (value.Value, error) {
 		}
 		return value.String(string(raw)), nil
 	case CSV:
-		return d.row(raw)
+		return d.Rows(1)[0].Decode(bytes.Clone(raw))
 	case Raw:
 		return value.Binary(raw), nil
 	}

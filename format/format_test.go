@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -239,7 +240,7 @@ func FuzzReader(f *testing.F) {
 			}
 			end = rec.End
 			if rec.Err == nil {
-				_, _ = NewDecoder(o).Decode(rec.Raw) // must not panic
+				checkFields(t, NewDecoder(o), rec.Raw)
 			}
 			if i > 0 && rec.Offset > 0 {
 				if got := read(strings.NewReader(text[rec.Offset:]), rec.Offset, rec.Line, 100); !slices.EqualFunc(got, want[i:], same) {
@@ -248,6 +249,68 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkFields reads the fields of a record one by one, and together.
+func checkFields(t *testing.T, d *Decoder, raw []byte) {
+	t.Helper()
+	alone, err := d.Decode(raw)
+	together, again := d.Decode(raw)
+	if (err == nil) != (again == nil) {
+		t.Fatalf("%q: got the errors %v and %v", raw, err, again)
+	}
+	if !d.CSV() {
+		return
+	}
+	for name, want := range together.Fields() {
+		if got, ok := alone.Get(name); !ok || !got.Equal(want) {
+			t.Fatalf("%q: %s is %v alone, and %v together with the others", raw, name, got, want)
+		}
+	}
+}
+
+func TestManyColumns(t *testing.T) {
+	var names, fields []string
+	for i := range 40 {
+		names, fields = append(names, fmt.Sprint("c", i)), append(fields, fmt.Sprintf(`"%d ""x"""`, i))
+	}
+	d, row := NewDecoder(Options{Name: CSV, Columns: names}), strings.Join(fields, ",")
+	checkFields(t, d, []byte(row))
+	v, err := d.Decode([]byte(row))
+	if got, _ := v.Get("c39"); err != nil || got.String() != `39 "x"` {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, ok := v.Get("c40"); ok {
+		t.Error("there is a column more")
+	}
+}
+
+// TestReturn copies the records of each call, and lets the next one use their memory.
+func TestReturn(t *testing.T) {
+	text := strings.Repeat("some text in a line\n", 100_000)
+	r := NewReader(strings.NewReader(text), Options{Name: Lines}, 0, 1)
+	r.End()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var records []Record
+	n := 0
+	for {
+		var err error
+		if records, err = r.Read(records[:0], 100, 1<<20); err == io.EOF {
+			break
+		}
+		for _, rec := range records {
+			if string(rec.Raw) != "some text in a line" {
+				t.Fatalf("record %d is %q", n, rec.Raw)
+			}
+			n++
+		}
+		r.Return()
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; n != 100_000 || got > 1<<20 {
+		t.Errorf("got %d records, and %d bytes were allocated, more than four buffers", n, got)
+	}
 }
 
 // pieces is a reader of a few bytes at a time.

@@ -15,9 +15,9 @@ const (
 
 // A Record is one record of a sequence, as it was found.
 type Record struct {
-	// Raw is the record without its line end. It is never changed: the caller may keep
-	// it, which keeps up to 256 KiB in front of and behind it. Of a record that is too
-	// long it is the beginning.
+	// Raw is the record without its line end. It is never changed, unless it is given
+	// back by [Reader.Return]: the caller may keep it, which keeps up to 256 KiB in front
+	// of and behind it. Of a record that is too long it is the beginning.
 	Raw []byte
 
 	Offset, End int64 // where it begins, and where what follows it does, in bytes from 0
@@ -65,6 +65,9 @@ func (r *Reader) Decoder() *Decoder { return r.decoder }
 
 // Columns returns the names of the columns of CSV, nil before they are known.
 func (r *Reader) Columns() []string { return r.o.Columns }
+
+// Return gives the records of earlier calls back: their memory is used again.
+func (r *Reader) Return() { r.lent = false }
 
 // Offset returns where the bytes begin that were read and not returned.
 func (r *Reader) Offset() (offset, line int64) { return r.offset, r.line }

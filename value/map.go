@@ -154,18 +154,27 @@ func UniqueMap(fields []Field) Value { return mapOf(fields) }
 // LazyMap returns a map whose fields are made when they are first read. size is what
 // [Value.Size] reports, depth how deep the map nests, itself included. A field that
 // nests deeper is replaced by an error.
-func LazyMap(source FieldSource, size, depth int) Value {
+func LazyMap(source FieldSource, size, depth int) Value { return new(Lazy).Map(source, size, depth) }
+
+// A Lazy is the memory of a lazy map, for a source that has it within itself: one
+// allocation then makes both, or many of them. It must not be copied after its first use.
+type Lazy struct {
+	data mapData
+	made lazyFields
+}
+
+// Map is [LazyMap] in the memory of l. Called again, it returns the map of the first
+// call, for which the arguments must be the same. It is not for concurrent use.
+func (l *Lazy) Map(source FieldSource, size, depth int) Value {
 	if depth > MaxDepth {
 		return errTooDeep()
 	}
 	depth = max(depth, 1)
-	m := new(struct {
-		mapData
-		made lazyFields
-	})
-	m.size, m.lazy = size, &m.made
-	m.made.source, m.made.depth = source, uint16(depth)
-	return Value{ptr: unsafe.Pointer(&m.mapData), meta: makeMeta(KindMap, uint16(depth), 0)}
+	if l.data.lazy == nil {
+		l.data.size, l.data.lazy = size, &l.made
+		l.made.source, l.made.depth = source, uint16(depth)
+	}
+	return Value{ptr: unsafe.Pointer(&l.data), meta: makeMeta(KindMap, uint16(depth), 0)}
 }
 
 // FieldSourceOf returns the source of a lazy map. Every copy of the map has the

@@ -14,10 +14,14 @@ type token struct {
 	tail    *tail
 	end     position
 	decoder *format.Decoder
-	err     error // the record is damaged
+	row     *format.Row // of CSV
+	err     error       // the record is damaged
 	line    int64
 	path    string
 }
+
+// rowSlab is how many rows of CSV are allocated together. Who keeps one of them keeps all.
+const rowSlab = 8
 
 // messages makes messages of the records of a file.
 func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
@@ -33,8 +37,28 @@ func (s *source) messages(t *tail, records []format.Record, decoder *format.Deco
 		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
 		s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 	}
+	if decoder != nil && decoder.CSV() {
+		for i := 0; i < len(tokens); i += rowSlab {
+			makeRows(decoder, tokens[i:min(i+rowSlab, len(tokens))], s.read[i:])
+		}
+		t.reader.Return()
+	}
 	s.advance(t, tokens[len(tokens)-1].end)
 	return s.read
+}
+
+// makeRows gives rows memory of their own, with copies of their texts.
+func makeRows(decoder *format.Decoder, tokens []token, messages []stream.Message) {
+	rows, size := decoder.Rows(len(tokens)), 0
+	for i := range tokens {
+		size += len(messages[i].Raw)
+	}
+	texts := make([]byte, 0, size)
+	for i := range tokens {
+		at := len(texts)
+		texts = append(texts, messages[i].Raw...)
+		tokens[i].row, messages[i].Raw = &rows[i], texts[at:len(texts):len(texts)]
+	}
 }
 
 // rows makes messages of rows of a table.
@@ -79,7 +103,12 @@ func (s *source) Fields(m *stream.Message, b *value.MapBuilder) {
 // Decode makes the body of a record.
 func (s *source) Decode(m *stream.Message) (v value.Value, err error) {
 	tok := m.Token.(*token)
-	if err = tok.err; err == nil {
+	switch {
+	case tok.err != nil:
+		err = tok.err
+	case tok.row != nil:
+		v, err = tok.row.Decode(m.Raw)
+	default:
 		v, err = tok.decoder.Decode(m.Raw)
 	}
 	if err != nil {
