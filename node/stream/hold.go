@@ -31,8 +31,13 @@ func (s *session) admit(messages []Message) {
 	defer s.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var slab []message
 	for i := range messages {
-		s.hold(&messages[i])
+		if len(slab) == 0 {
+			slab = make([]message, min(slabSize, len(messages)-i))
+		}
+		s.hold(&messages[i], &slab[0])
+		slab = slab[1:]
 	}
 	if (s.mu.draining && s.returns()) || s.mu.expired {
 		s.giveBack(func(m *message) bool { return m.state == stateQueued }, nil)
@@ -40,9 +45,13 @@ func (s *session) admit(messages []Message) {
 	s.wake()
 }
 
-// hold takes a message in. The caller holds the lock.
-func (s *session) hold(in *Message) {
-	m := &message{Message: *in, session: s, raw: in.Raw, body: in.Body, size: int64(len(in.Raw))}
+// slabSize is how many messages are allocated together. A payload that is kept keeps them
+// all, without their bodies' texts.
+const slabSize = 8
+
+// hold takes a message in, with m, which is zero, for it. The caller holds the lock.
+func (s *session) hold(in *Message, m *message) {
+	m.Message, m.session, m.raw, m.body, m.size = *in, s, in.Raw, in.Body, int64(len(in.Raw))
 	m.Raw, m.Body = nil, value.Value{}
 	if in.Raw == nil {
 		m.size = int64(in.Body.Size())
@@ -54,8 +63,10 @@ func (s *session) hold(in *Message) {
 		case arrivalHeld:
 			return
 		case arrivalSettled:
-			s.mu.outcomes = append(s.mu.outcomes, Outcome{Message: &m.Message})
-			s.settleSoon()
+			if s.tells() {
+				s.mu.outcomes = append(s.mu.outcomes, Outcome{Message: &m.Message})
+				s.settleSoon()
+			}
 			return
 		}
 	}

@@ -23,8 +23,9 @@ type message struct {
 	broken error // why it is undecodable
 
 	size    int64
-	key     string // of its line, if order is by an expression
-	replied bool   // of the worker that has it
+	lazy    value.Lazy // its payload, for the first attempt
+	key     string     // of its line, if order is by an expression
+	replied bool       // of the worker that has it
 
 	// Guarded by the session.
 	receipt  *Message // what settles it: the latest delivery
@@ -96,11 +97,11 @@ func (a *laterAttempt) Fields() []value.Field { return a.message.fields(a.Attemp
 
 // payload returns the map of the message. The caller has the message for an attempt.
 func (m *message) payload() value.Value {
-	var source value.FieldSource = m
+	size, depth := m.body.Size()+mapOverhead, max(m.body.Depth()+1, ownDepth)
 	if m.failed > 0 {
-		source = &laterAttempt{m, m.failed}
+		return value.LazyMap(&laterAttempt{m, m.failed}, size, depth)
 	}
-	return value.LazyMap(source, m.body.Size()+mapOverhead, max(m.body.Depth()+1, ownDepth))
+	return m.lazy.Map(m, size, depth)
 }
 
 const (

@@ -116,8 +116,11 @@ func (s *session) roomier() {
 // backlog reports whether too much waits to be settled, or in a lane for one message that
 // is stuck. The caller holds the lock.
 func (s *session) backlog() bool {
-	gap := s.mu.gap
-	return len(s.mu.outcomes)+s.mu.telling >= 2*s.enough() || gap != nil && gap.ring.n > s.longest()
+	gap, settled := s.mu.gap, len(s.mu.outcomes)
+	if !s.tells() {
+		settled = s.mu.unsettled
+	}
+	return settled+s.mu.telling >= 2*s.enough() || gap != nil && gap.ring.n > s.longest()
 }
 
 // longest is how many slots a lane may have: what is in flight, and what was settled

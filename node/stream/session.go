@@ -86,7 +86,7 @@ type session struct {
 		toldStuck time.Time
 
 		outcomes  []Outcome
-		telling   int // outcomes that Settle is told of
+		telling   int // messages that Settle is told of, by outcomes or marks
 		unsettled int // messages settled since the last commit
 		dirty     []*lane
 		left      []Mark // of lanes that were released, for the file of positions

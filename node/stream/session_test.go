@@ -24,8 +24,8 @@ func TestATaskGoesOnWhenItsMessagesAreGone(t *testing.T) {
 	s := newTestSession(Traits{Lanes: true, Positions: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hold(&Message{Lane: 0, Offset: 1, Raw: []byte("1")})
-	s.hold(&Message{Lane: 1, Offset: 1, Raw: []byte("2")})
+	s.hold(&Message{Lane: 0, Offset: 1, Raw: []byte("1")}, new(message))
+	s.hold(&Message{Lane: 1, Offset: 1, Raw: []byte("2")}, new(message))
 	task := s.newTask()
 	all := s.mu.order.take(nil, 2, 100)
 	task.messages, task.rest = all[:1:1], [][]*message{all[1:]}
@@ -41,12 +41,12 @@ func TestReadingGoesOnWithoutAReleasedLane(t *testing.T) {
 	s := newTestSession(Traits{Lanes: true, Positions: true})
 	s.mu.Lock()
 	for i := range int64(s.longest()) + 2 {
-		s.hold(&Message{Offset: i + 1})
+		s.hold(&Message{Offset: i + 1}, new(message))
 	}
 	for m := s.mu.first.after; m != nil; m = s.mu.first.after {
 		s.settled(m, Outcome{})
 	}
-	s.mu.outcomes = nil
+	s.mu.unsettled = 0
 	if !s.backlog() {
 		t.Error("nothing holds reading up")
 	}
@@ -70,12 +70,12 @@ func TestReadingWaitsForACommit(t *testing.T) {
 	for ; !s.backlog() && n < 10_000; n++ {
 		if n == 1500 { // a commit begins
 			s.mu.Unlock()
-			if told, _, ok := s.toSettle(nil); !ok || len(told.Outcomes) != n {
-				t.Errorf("got %d outcomes", len(told.Outcomes))
+			if told, _, ok := s.toSettle(nil); !ok || len(told.Marks) != 1 || told.Marks[0].Offset != int64(n) {
+				t.Errorf("got the marks %v", told.Marks)
 			}
 			s.mu.Lock()
 		}
-		s.hold(&Message{Offset: int64(n + 1)})
+		s.hold(&Message{Offset: int64(n + 1)}, new(message))
 		s.settled(s.mu.first, Outcome{})
 	}
 	s.mu.Unlock()

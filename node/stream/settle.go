@@ -17,6 +17,12 @@ const commitAfter = 1000
 // with its name on the disk, and save little.
 func (s *session) enough() int { return max(commitAfter, s.settings.limit) }
 
+// tells reports whether the reader is told of each message. One that only keeps positions
+// is told of marks.
+func (s *session) tells() bool {
+	return !s.source.Traits.Positions || s.source.Traits.Redelivers
+}
+
 // settled is the end of a message. The caller holds the lock.
 func (s *session) settled(m *message, o Outcome) {
 	if m.state == stateGone {
@@ -38,15 +44,17 @@ func (s *session) settled(m *message, o Outcome) {
 	default:
 		s.counts.acknowledged.Add(1)
 	}
-	o.Message = m.receipt
-	s.mu.outcomes = append(s.mu.outcomes, o)
+	if s.tells() {
+		o.Message = m.receipt
+		s.mu.outcomes = append(s.mu.outcomes, o)
+	}
 	s.mu.unsettled++
 	s.settleSoon()
 }
 
 // settleSoon makes the system know of what is settled. The caller holds the lock.
 func (s *session) settleSoon() {
-	if !s.source.Traits.Positions || s.source.Traits.Redelivers || s.mu.unsettled >= s.enough() {
+	if s.tells() || s.mu.unsettled >= s.enough() {
 		s.settle.Signal()
 	}
 	if s.source.Traits.Positions && !s.mu.armed {
@@ -143,8 +151,9 @@ func (s *session) toSettle(spare []Outcome) (told Settled, left []Mark, ok bool)
 	for {
 		commit := t.Positions && (s.mu.due || s.mu.unsettled >= s.enough() || s.mu.closing)
 		if s.mu.connected {
-			if len(s.mu.outcomes) > 0 && (commit || !t.Positions || t.Redelivers) {
+			if len(s.mu.outcomes) > 0 {
 				told.Outcomes, s.mu.outcomes = s.mu.outcomes, spare
+				s.mu.telling = len(told.Outcomes)
 			}
 			if commit {
 				for _, l := range s.mu.dirty {
@@ -153,13 +162,18 @@ func (s *session) toSettle(spare []Outcome) (told Settled, left []Mark, ok bool)
 				}
 				clear(s.mu.dirty)
 				s.mu.dirty = s.mu.dirty[:0]
+				s.mu.telling = max(s.mu.telling, s.mu.unsettled)
 				left, s.mu.left = s.mu.left, nil
 				s.mu.due, s.mu.unsettled = false, 0
 			}
 		}
 		if len(told.Outcomes)+len(told.Marks)+len(left) > 0 {
-			s.mu.calling, s.mu.telling = true, len(told.Outcomes)
+			s.mu.calling = true
 			return told, left, true
+		}
+		if s.mu.telling > 0 { // no mark has moved
+			s.mu.telling = 0
+			s.roomier()
 		}
 		if s.mu.closing {
 			return told, nil, false

@@ -179,7 +179,8 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Settled is what a reader must tell its system.
 type Settled struct {
-	// Outcomes are messages that are done, in the order in which they were.
+	// Outcomes are messages that are done, in the order in which they were. There are
+	// none with [Traits.Positions] unless the system redelivers.
 	Outcomes []Outcome
 
 	// Marks are the lanes whose position has changed: every message of the lane up to
