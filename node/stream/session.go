@@ -90,8 +90,8 @@ type session struct {
 		unsettled int // messages settled since the last commit
 		dirty     []*lane
 		left      []Mark // of lanes that were released, for the file of positions
-		due       bool // for a commit
-		armed     bool // there is a timer for that
+		due       bool   // for a commit
+		armed     bool   // there is a timer for that
 	}
 }
 

@@ -21,13 +21,14 @@ import (
 // A postgresDriver connects to a database of PostgreSQL.
 type postgresDriver struct {
 	config *pgconn.Config
+	cancel time.Duration // how long the server has to end a statement that is cancelled
 	mu     struct {
 		sync.Mutex
 		elems map[uint32]uint32 // of array types that the database has defined; 0 for other types
 	}
 }
 
-func newPostgres(source string) (dbDriver, error) {
+func newPostgres(source string, cancel time.Duration) (dbDriver, error) {
 	config, err := pgconn.ParseConfig(source)
 	if err != nil {
 		return nil, err
@@ -38,16 +39,17 @@ func newPostgres(source string) (dbDriver, error) {
 	config.RuntimeParams["datestyle"] = "ISO"
 	// To cancel a statement ends it on the server, too, and the connection stays.
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelGrace}
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancel}
 	}
-	d := &postgresDriver{config: config}
+	d := &postgresDriver{config: config, cancel: cancel}
 	d.mu.elems = make(map[uint32]uint32)
 	return d, nil
 }
 
 // cancelGrace is how long the server has to end a statement that is cancelled, before
-// the connection is closed.
-const cancelGrace = time.Second
+// the connection is closed. Sources and sinks have to end soon after a grace, also if the
+// network swallows packets.
+const cancelGrace, streamCancelGrace = time.Second, 50 * time.Millisecond
 
 func (d *postgresDriver) syntax() syntax { return syntax{numbered: true, dollars: true} }
 
@@ -165,7 +167,7 @@ func (c *postgresConn) state() state {
 func (c *postgresConn) ping(ctx context.Context) error { return c.conn.Ping(ctx) }
 
 func (c *postgresConn) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), c.driver.cancel)
 	defer cancel()
 	_ = c.conn.Close(ctx) // what it could tell is of no use: nothing is under way
 }

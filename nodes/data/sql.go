@@ -135,7 +135,7 @@ func newSQL(init *node.Init) (node.Node, error) {
 		return n, nil
 	}
 	var err error
-	if n.driver, err = openDriver(c, n.timeout, n.connect); err != nil {
+	if n.driver, err = openDriver(c, n.timeout, n.connect, cancelGrace); err != nil {
 		return nil, err
 	}
 	if text := c.String("isolation"); text != "" {
@@ -149,7 +149,7 @@ func newSQL(init *node.Init) (node.Node, error) {
 }
 
 // openDriver makes the driver that a config names, for the database that it names.
-func openDriver(c schema.Config, timeout, connect time.Duration) (d dbDriver, err error) {
+func openDriver(c schema.Config, timeout, connect, cancel time.Duration) (d dbDriver, err error) {
 	name, source := c.String("driver"), c.String("source")
 	if source == "" {
 		return nil, c.Errorf("source", diag.CodeMissingField, "is missing").WithHint("write where the database is, such as %s", exampleSources[name])
@@ -158,7 +158,7 @@ func openDriver(c schema.Config, timeout, connect time.Duration) (d dbDriver, er
 	case "sqlite":
 		d, err = newSQLite(source, timeout)
 	case "postgres":
-		d, err = newPostgres(source)
+		d, err = newPostgres(source, cancel)
 	case "mysql":
 		d, err = newMySQL(source, connect)
 	}

@@ -61,7 +61,7 @@ type sinkWriter struct {
 func openSink(init *node.Init) (stream.Writer, error) {
 	c := init.Config
 	timeout := c.Duration("timeout")
-	driver, err := openDriver(c, timeout, timeout)
+	driver, err := openDriver(c, timeout, timeout, streamCancelGrace)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ var errNoCursor = errors.New("a row has no value in the column that cursor names
 
 func openSource(init *node.Init) (stream.Reader, error) {
 	c := init.Config
-	driver, err := openDriver(c, 30*time.Second, 30*time.Second)
+	driver, err := openDriver(c, 30*time.Second, 30*time.Second, streamCancelGrace)
 	if err != nil {
 		return nil, err
 	}
