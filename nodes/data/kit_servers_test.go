@@ -75,7 +75,7 @@ func newKitServer(t testing.TB) *kitServer {
 	})
 	kitUser.Do(func() { s.needPassword(t) })
 	s.exec(t, "CREATE TABLE "+s.table+" (n BIGSERIAL PRIMARY KEY, id BIGINT NOT NULL, key TEXT, seq BIGINT, pad TEXT)")
-	s.exec(t, "GRANT ALL ON "+s.table+" TO kit; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO kit")
+	s.exec(t, "GRANT ALL ON "+s.table+" TO kit; GRANT ALL ON SEQUENCE "+s.table+"_n_seq TO kit")
 	return s
 }
 
