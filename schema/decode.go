@@ -279,9 +279,9 @@ func (f *Field) decodeString(s *slot, raw *Raw) *diag.Diagnostic {
 		if !found {
 			d := diag.Errorf(diag.CodeNotOneOf, "want one of %s, got %s", strings.Join(f.enum, ", "), f.show(raw, strconv.Quote(str)))
 			if near, ok := spell.Nearest(str, f.enum); ok && !raw.Templated && !f.secret {
-				d = d.WithHint("did you mean %q?", near)
+				return d.WithHint("did you mean %q?", near)
 			}
-			return d
+			return d.WithHint("write %s", oneOf(f.enum))
 		}
 	}
 	if f.required && str == "" {
@@ -347,18 +347,31 @@ func (f *Field) decodeNumber(s *slot, raw *Raw) *diag.Diagnostic {
 		return f.wrong(raw)
 	}
 	if !inRange(n, f) {
-		return f.outOfRange(raw, formatFloat(f.min), formatFloat(f.max))
+		return f.outOfRange(raw, n, formatFloat)
 	}
 	s.v = v
 	return nil
 }
 
-func (f *Field) outOfRange(raw *Raw, least, most string) *diag.Diagnostic {
-	got := ""
+// oneOf lists words: a, b or c.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func (f *Field) outOfRange(raw *Raw, n float64, text func(float64) string) *diag.Diagnostic {
+	least, most, got := text(f.min), text(f.max), ""
+	hint := "write " + least + " or more"
+	if n > f.max {
+		hint = "write " + most + " or less"
+	}
 	if !raw.Templated && !f.secret && len(raw.Text.Code) < 60 && raw.Text.Code != "" {
 		got = ", got " + raw.Text.Code
 	}
-	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.expects(), least, most, got)
+	return diag.Errorf(diag.CodeOutOfRange, "want %s from %s to %s%s", f.expects(), least, most, got).WithHint("%s", hint)
 }
 
 func (f *Field) decodeDuration(s *slot, raw *Raw) *diag.Diagnostic {
@@ -370,7 +383,7 @@ func (f *Field) decodeDuration(s *slot, raw *Raw) *diag.Diagnostic {
 		return diag.Errorf(diag.CodeBadDuration, "a duration cannot be negative").WithHint(`write a duration such as "5s", or milliseconds`)
 	}
 	if !inRange(float64(d), f) {
-		return f.outOfRange(raw, time.Duration(f.min).String(), time.Duration(f.max).String())
+		return f.outOfRange(raw, float64(d), func(n float64) string { return time.Duration(n).String() })
 	}
 	s.v = value.Duration(d)
 	return nil
@@ -419,7 +432,7 @@ func (f *Field) decodeBytes(s *slot, raw *Raw) *diag.Diagnostic {
 			WithHint("the units are " + show.SizeUnits + "; a bare number is bytes")
 	}
 	if !inRange(n, f) {
-		return f.outOfRange(raw, show.Size(f.min), show.Size(f.max))
+		return f.outOfRange(raw, n, show.Size)
 	}
 	s.v = value.Int(int64(n))
 	return nil
@@ -449,7 +462,7 @@ func (f *Field) decodeOutPort(s *slot, raw *Raw) *diag.Diagnostic {
 		d := diag.Errorf(diag.CodeBadOutPort, "want an out-port such as out[0], got %s", f.show(raw, strconv.Quote(name)))
 		return d.WithHint("only out, out[0], out[1] and so on can be named here")
 	case index > maxIndex:
-		return diag.Errorf(diag.CodeOutOfRange, "an index may go up to %d", maxIndex)
+		return diag.Errorf(diag.CodeOutOfRange, "an index may go up to %d", maxIndex).WithHint("write out[%d] or less", maxIndex)
 	}
 	s.v, s.port = raw.Value, index
 	return nil

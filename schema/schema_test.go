@@ -164,17 +164,18 @@ func TestDecodeFindings(t *testing.T) {
 	f(object("path", 42), `x:2:1: path: want a string, got an integer [F2003] | put quotes around it: "42"`)
 	f(object("path", "/", "method", "PSOT", "port", 70000, "factor", "x", "on", 1, "body", "8 megs", "timeout", "5 seconds", "to", "in[0]"),
 		`x:3:1: method: want one of GET, POST, got "PSOT" [F2005] | did you mean "POST"?`,
-		`x:4:1: port: want an integer from 0 to 65535, got 70000 [F2004]`,
+		`x:4:1: port: want an integer from 0 to 65535, got 70000 [F2004] | write 65535 or less`,
 		`x:5:1: factor: want a number, got "x" [F2003] | write a number, without a unit`,
 		`x:6:1: on: want a boolean, got an integer [F2003] | write true or false`,
 		`x:7:1: body: want a size such as "8MiB", got "8 megs" [F2012] | the units are B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB; a bare number is bytes`,
 		`x:8:1: timeout: want a duration such as "5s", got "5 seconds" [F2011] | the units are ns, us, ms, s, m and h; a bare number is milliseconds`,
 		`x:9:1: to: want an out-port such as out[0], got "in[0]" [F2010] | only out, out[0], out[1] and so on can be named here`)
+	f(object("path", "/", "method", "FETCH"), `x:3:1: method: want one of GET, POST, got "FETCH" [F2005] | write GET or POST`)
 	f(object("path", "/", "body", 0, "timeout", -1, "port", 1.5, "to", "out[4096]", "on", value.List()),
-		`x:3:1: body: want a size such as "8MiB" from 1 to 1GiB, got 0 [F2004]`,
+		`x:3:1: body: want a size such as "8MiB" from 1 to 1GiB, got 0 [F2004] | write 1 or more`,
 		`x:4:1: timeout: a duration cannot be negative [F2011] | write a duration such as "5s", or milliseconds`,
 		`x:5:1: port: want an integer, got a float [F2003] | write a number, without a unit`,
-		`x:6:1: to: an index may go up to 1023 [F2004]`,
+		`x:6:1: to: an index may go up to 1023 [F2004] | write out[1023] or less`,
 		`x:7:1: on: want a boolean, got a list [F2003] | write true or false`)
 	f(object("path", "/", "routes", value.List(object("path", "/"), value.Int(1), object("port", "out", "pot", 1)), "limits", 7, "hosts", value.List(value.Int(1))),
 		`x:4:1: routes[0].port: missing [F2002] | it is required: an out-port such as out[0]`,
