@@ -19,7 +19,7 @@ import (
 // finds it twice; it reads only regular files, and follows no link out of its folder.
 // An error is a [diag.List]; the documents that could be read are returned with it.
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
-	r := &fileReader{seen: make(map[string]bool)}
+	r := &fileReader{seen: make(map[string]bool), piped: stdin != nil}
 	for _, path := range paths {
 		if path == "-" {
 			r.stdin(stdin)
@@ -32,6 +32,7 @@ func Read(paths []string, stdin io.Reader) ([]Document, error) {
 
 type fileReader struct {
 	mounted bool // files of folders with other extensions are variables
+	piped   bool // there is a standard input
 	docs    []Document
 	seen    map[string]bool
 	list    diag.List
@@ -47,8 +48,11 @@ func (r *fileReader) fail(file string, err error) {
 		err = fmt.Errorf("%s: %w", path.Op, path.Err) // the place has the name
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		r.report(file, diag.Errorf(diag.CodeRead, "there is no file or folder of that name").
-			WithHint("paths are relative to the working folder; \"-\" is standard input"))
+		hint := "paths are relative to the working folder"
+		if r.piped {
+			hint += "; \"-\" is standard input"
+		}
+		r.report(file, diag.Errorf(diag.CodeRead, "there is no file or folder of that name").WithHint("%s", hint))
 		return
 	}
 	r.report(file, diag.Errorf(diag.CodeRead, "%w", err))
@@ -150,8 +154,11 @@ func (r *fileReader) file(root *os.Root, name, path, variable string) {
 	}
 	info, err := root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		r.report(path, diag.Errorf(diag.CodeRead, "it is not a regular file").
-			WithHint("write \"-\" to read from a pipe: standard input"))
+		d := diag.Errorf(diag.CodeRead, "it is not a regular file").WithHint("name a file")
+		if r.piped {
+			d.Hint = "write \"-\" to read from a pipe: standard input"
+		}
+		r.report(path, d)
 		return
 	}
 	var f *os.File

@@ -49,7 +49,7 @@ type Reference struct {
 // The environment is KEY=VALUE, as from os.Environ. An error is a [diag.List]; the
 // documents that could be read are returned with it.
 func ReadValues(paths []string, stdin io.Reader, environment []string) ([]Document, error) {
-	r := &fileReader{seen: make(map[string]bool), mounted: true}
+	r := &fileReader{seen: make(map[string]bool), mounted: true, piped: stdin != nil}
 	for _, path := range paths {
 		switch {
 		case path == "-":

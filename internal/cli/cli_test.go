@@ -153,7 +153,7 @@ func TestLayers(t *testing.T) {
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "conf/uniflow.yaml"})
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"}, "--config", "conf/uniflow.yaml")
 	f("ok: 3 nodes\n", map[string]string{"UNIFLOW_FROM_SPECS": "env.yaml" + string(filepath.ListSeparator) + "flag.yaml"})
-	f("uniflow: config file: nowhere.yaml: there is no file or folder of that name [F1016]\nhint: paths are relative to the working folder; \"-\" is standard input\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
+	f("uniflow: config file: nowhere.yaml: there is no file or folder of that name [F1016]\nhint: paths are relative to the working folder\n", map[string]string{"UNIFLOW_CONFIG": "nowhere.yaml"})
 	apptest.Write(t, ".uniflow.yaml", "from-specs: env.yaml\n")
 	f("ok: 2 nodes\n", nil)
 	apptest.Write(t, ".uniflow.yaml", "")

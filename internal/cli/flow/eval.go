@@ -285,7 +285,7 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 	if list, err := engine.Apply(ctx, src.source()); err != nil || list.HasErrors() {
 		return errors.Join(err, list.Err())
 	}
-	node, err := a.called(command, engine.Status().Nodes, name)
+	node, err := a.called(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
 	if err != nil {
 		return err
 	}
@@ -317,8 +317,8 @@ type passer struct{}
 
 func (passer) Receive(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) }
 
-// called returns the name of the node to send to.
-func (a commands) called(command string, nodes []node.Ref, name []string) (string, error) {
+// called returns the name of the node to send to. elsewhere is the hint if there are none.
+func (a commands) called(command string, nodes []node.Ref, name []string, elsewhere string) (string, error) {
 	triggers := make(map[string]bool)
 	for _, def := range a.kinds("") {
 		triggers[def.Kind] = def.Starts()
@@ -334,6 +334,9 @@ func (a commands) called(command string, nodes []node.Ref, name []string) (strin
 		}
 	}
 	hint := "the nodes are: " + strings.Join(names[:min(len(names), 20)], ", ")
+	if len(nodes) == 0 {
+		hint = elsewhere
+	}
 	switch {
 	case len(name) == 0 && len(starts) == 1:
 		return starts[0], nil

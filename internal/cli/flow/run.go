@@ -234,7 +234,7 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 	if list.HasErrors() {
 		return errors.Join(app.ErrFindings(), j.engine.Shutdown(ctx))
 	}
-	if err := j.refuse(command, triggers); err != nil {
+	if err := j.refuse(command, triggers, src); err != nil {
 		return errors.Join(err, j.engine.Shutdown(ctx))
 	}
 	signals, stop := a.Signals(syscall.SIGINT, syscall.SIGTERM)
@@ -243,7 +243,10 @@ func (a commands) job(ctx context.Context, command string, o *runOptions, r *rea
 }
 
 // refuse returns why the triggers are not those of a job.
-func (j *job) refuse(command string, triggers []uniflow.Trigger) error {
+func (j *job) refuse(command string, triggers []uniflow.Trigger, src *sources) error {
+	if hint := src.elsewhere(j.opts.Namespace); hint != "" {
+		return app.Usagef(command, hint, "nothing to run: the namespace %q has no nodes", j.opts.Namespace)
+	}
 	if len(triggers) == 0 {
 		return app.Usagef(command, "name a node: run FILE NODE --input JSON; or add a source, such as file_source", "nothing to run: the documents have neither a source nor a node main")
 	}

@@ -130,6 +130,26 @@ func (s *sources) source() uniflow.Source {
 	return uniflow.Source{Documents: s.specs, Variables: s.values, Environment: s.environment}
 }
 
+// elsewhere returns a hint for a namespace without nodes, such as which others there are.
+// It is empty for one with nodes.
+func (s *sources) elsewhere(namespace string) string {
+	others := make(map[string]bool)
+	for _, doc := range s.specs {
+		parsed, _ := spec.Parse(doc, spec.ParseOptions{Namespace: namespace}) // the engine reports the errors
+		for _, n := range parsed {
+			if n.Namespace == namespace {
+				return ""
+			}
+			others[n.Namespace] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(others))
+	if len(names) == 0 {
+		return "the documents have no specs"
+	}
+	return fmt.Sprintf("the nodes are in other namespaces (%s): choose with --namespace %s", strings.Join(names[:min(len(names), 20)], ", "), names[0])
+}
+
 // A workflow is documents that belong together.
 type workflow struct {
 	*sources
