@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -63,6 +64,7 @@ type sinkWriter struct {
 	hasKey, hasPartition, receipts bool
 
 	client atomic.Pointer[kgo.Client]
+	calls  calls
 }
 
 func openSink(init *node.Init) (stream.Writer, error) {
@@ -121,34 +123,15 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 		return
 	}
 	ctx, end := context.WithTimeout(ctx, w.config.Duration("timeout"))
-	left := new(atomic.Int64)
-	left.Store(int64(len(records)))
-	ended := func(i int, receipt value.Value, err error) {
-		done(i, receipt, err)
-		if left.Add(-1) == 0 {
-			end()
-		}
-	}
-	made := make([]kgo.Record, len(records))
+	c := w.calls.begin(w, len(records), end, done)
+	defer c.leave()
 	for i := range records {
-		if err := w.record(&made[i], &records[i]); err != nil {
-			ended(i, value.Null(), err)
+		s := &c.slots[i]
+		if err := w.record(&s.record, &records[i]); err != nil {
+			c.ended(i, value.Null(), err)
 			continue
 		}
-		client.Produce(ctx, &made[i], func(rec *kgo.Record, err error) {
-			switch {
-			case err != nil:
-				ended(i, value.Null(), failure(rec.Topic, err))
-			case w.receipts:
-				ended(i, value.UniqueMap([]value.Field{
-					{Name: "topic", Value: value.String(rec.Topic)},
-					{Name: "partition", Value: value.Int(int64(rec.Partition))},
-					{Name: "offset", Value: value.Int(rec.Offset)},
-				}), nil)
-			default:
-				ended(i, value.Null(), nil)
-			}
-		})
+		client.Produce(ctx, &s.record, s.promise)
 	}
 }
 
@@ -163,9 +146,9 @@ func (w *sinkWriter) record(to *kgo.Record, from *stream.Record) error {
 	}
 	switch {
 	case w.hasKey:
-		to.Key = []byte(from.Texts[1])
+		to.Key = bytesOf(from.Texts[1])
 	case from.HasKey:
-		to.Key = []byte(from.Key)
+		to.Key = bytesOf(from.Key)
 	}
 	if w.hasPartition {
 		n, err := strconv.ParseInt(from.Texts[2], 10, 32)
@@ -191,9 +174,18 @@ func headerBytes(v value.Value) []byte {
 		return b
 	}
 	if s, ok := v.AsString(); ok {
-		return []byte(s)
+		return bytesOf(s)
 	}
 	return []byte(v.String())
+}
+
+// bytesOf returns the bytes of a text, which the client only reads. An empty text is not nil,
+// which would be no key.
+func bytesOf(s string) []byte {
+	if s == "" {
+		return []byte{}
+	}
+	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
 // failure is an error of the client as workflows see it.

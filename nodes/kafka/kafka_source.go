@@ -74,7 +74,9 @@ type sourceReader struct {
 		closing bool                          // the runtime has settled what it will
 		lanes   map[partition]int32           // of those that were read
 		used    []bool                        // by lane
+		taken   []stream.Message              // that Read has returned last
 		pending []stream.Message              // read, but past the room
+		space   []stream.Message              // where both are
 		commit  map[partition]kgo.EpochOffset // not yet accepted
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,8 @@ import (
 func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
 	r.mu.Lock()
 	r.mu.reading = true
+	clear(r.mu.taken)
+	r.mu.taken = nil
 	held := len(r.mu.pending) > 0
 	r.mu.Unlock()
 	defer func() {
@@ -84,6 +87,9 @@ func (r *sourceReader) readAgain(topic string) {
 func (r *sourceReader) keep(fetches kgo.Fetches) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.mu.pending) == 0 {
+		r.mu.pending = r.mu.space[:0]
+	}
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if len(f.Records) == 0 {
 			return
@@ -98,9 +104,13 @@ func (r *sourceReader) keep(fetches kgo.Fetches) {
 			r.mu.used[lane], r.mu.lanes[p] = true, lane
 		}
 		for _, rec := range f.Records {
-			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: string(rec.Key), Time: rec.Timestamp, Lane: lane, Offset: rec.Offset + 1, Token: rec})
+			key := unsafe.String(unsafe.SliceData(rec.Key), len(rec.Key)) // no one changes the record
+			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: key, Time: rec.Timestamp, Lane: lane, Offset: rec.Offset + 1, Token: rec})
 		}
 	})
+	if r.mu.space = r.mu.pending[:0]; cap(r.mu.space) > maxSpace {
+		r.mu.space = nil
+	}
 }
 
 // take takes what there is room for, and at least one message.
@@ -112,12 +122,12 @@ func (r *sourceReader) take(room stream.Room) []stream.Message {
 		size += int64(len(r.mu.pending[n].Raw))
 		n++
 	}
-	taken := r.mu.pending[:n:n]
-	if r.mu.pending = r.mu.pending[n:]; len(r.mu.pending) == 0 {
-		r.mu.pending = nil
-	}
-	return taken
+	r.mu.taken, r.mu.pending = r.mu.pending[:n:n], r.mu.pending[n:]
+	return r.mu.taken
 }
+
+// maxSpace is the most messages whose memory is kept for those that are read next.
+const maxSpace = 16 << 10
 
 // warn logs an error of reading, the same one once a minute.
 func (r *sourceReader) warn(topic string, number int32, err error) {

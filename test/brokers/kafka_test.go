@@ -166,6 +166,35 @@ func TestKafkaSinkPartition(t *testing.T) {
 	f(`{"body": null}`, `error: `)
 }
 
+// TestKafkaSinkReceipts gives each message its own receipt, or error, while the memory of
+// records is used again.
+func TestKafkaSinkReceipts(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	k.Create(t, "orders", 4)
+	w := start(t, kafkaSink(k, "topic: orders, partition: '${self.body.n}', answer: receipt, timeout: 10s"))
+	var senders sync.WaitGroup
+	for range 8 {
+		senders.Go(func() {
+			for i := range 200 {
+				got, want := w.send(t, "sink", fmt.Sprintf(`{"body": {"n": %d}}`, i%5)), fmt.Sprintf(`{"topic":"orders","partition":%d,"offset":`, i%5)
+				if i%5 == 4 {
+					want = `error: the topic "orders" has no such partition`
+				}
+				if !strings.HasPrefix(got, want) {
+					t.Errorf("%d: got %s", i%5, got)
+					return
+				}
+			}
+		})
+	}
+	senders.Wait()
+	for p := range int32(4) {
+		if n := k.Fake.PartitionInfo("orders", p).HighWatermark; n != 8*40 {
+			t.Errorf("partition %d has %d messages", p, n)
+		}
+	}
+}
+
 // TestKafkaSinkWaits connects in the background, to a broker that is down and then without
 // the topic, and goes on after a restart.
 func TestKafkaSinkWaits(t *testing.T) {
