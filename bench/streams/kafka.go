@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,25 +46,32 @@ func measureKafka(ctx context.Context, l *lab) error {
 				return l.through(ctx, n, func(ctx context.Context) (int, error) { return records(ctx, client, out) }, program, args(fmt.Sprintf("group-%d", number), out)...)
 			}}
 		}
-		rounds := []round{move("uniflow, "+shape, l.binary, func(group, out string) []string {
-			document, err := l.write("kafka.yaml", fmt.Sprintf(`
-- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, order: key, key: self.key, max_in_flight: 1024, ports: {out: [{name: map}]}}
-- {kind: snippet, name: map, language: cel, code: '{"key": self.key, "body": %s}', ports: {out: [{name: out}]}}
-- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: 1024}
-`, addr, group, mapCode(shape), addr, out))
-			if err != nil {
-				return nil // the program says that it has nothing to do
-			}
-			return []string{"start", document}
-		})}
+		ours := func(name string, inFlight int, fields, code string) round {
+			return move(name+", "+shape, l.binary, func(group, out string) []string {
+				document, err := l.write("kafka.yaml", fmt.Sprintf(`
+- {kind: kafka_source, name: in, brokers: [%q], topics: [in], group: %s, order: key, key: self.key, %smax_in_flight: %d, ports: {out: [{name: map}]}}
+- {kind: snippet, name: map, language: cel, code: '%s', ports: {out: [{name: out}]}}
+- {kind: kafka_sink, name: out, brokers: [%q], topic: %s, max_in_flight: %d}
+`, addr, group, fields, inFlight, code, addr, out, inFlight))
+				if err != nil {
+					return nil // the program says that it has nothing to do
+				}
+				return []string{"start", document}
+			})
+		}
+		batched := fmt.Sprintf(`self.map(m, {"key": m.key, "body": %s})`, strings.ReplaceAll(mapCode(shape), "body.", "m.body."))
+		rounds := []round{
+			ours("uniflow", 1024, "", fmt.Sprintf(`{"key": self.key, "body": %s}`, mapCode(shape))),
+			ours("uniflow, batches of 1,000", 2000, "batch: {count: 1000}, ", batched),
+		}
 		for _, form := range []string{"one goroutine", "two goroutines"} {
 			rounds = append(rounds, move(form+", "+shape, l.self, func(group, out string) []string { return formArgs("kafka", form, shape, addr, group, out) }))
 		}
-		ours, best, err := l.compare(ctx, "S2", rounds...)
+		single, best, err := l.compare(ctx, "S2", rounds...)
 		if err != nil {
 			return err
 		}
-		l.rate("S2", ours, best, 0.7)
+		l.rate("S2", single, best, 0.7)
 		return nil
 	})
 }
