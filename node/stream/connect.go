@@ -153,12 +153,16 @@ func (c *connection) connected() bool {
 	return c.mu.once
 }
 
-// ready returns why there has never been a connection. Any goroutine may call it.
-func (c *connection) ready() error {
-	if c.connected() {
-		return nil
+// ready returns why there has never been a connection, or what the reader or writer says
+// that is connected. Any goroutine may call it.
+func (c *connection) ready(connector any) error {
+	if !c.connected() {
+		return fmt.Errorf("not connected yet: %w", c.reason())
 	}
-	return fmt.Errorf("not connected yet: %w", c.reason())
+	if r, ok := connector.(node.Readier); ok {
+		return r.Ready()
+	}
+	return nil
 }
 
 // guard calls a connector. A panic is logged, and a *panicError.

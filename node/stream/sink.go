@@ -185,7 +185,7 @@ func (n *sinkNode) settings() string {
 }
 
 // Ready reports whether the sink has connected once.
-func (n *sinkNode) Ready() error { return n.outlet.connection.ready() }
+func (n *sinkNode) Ready() error { return n.outlet.connection.ready(n.outlet.writer) }
 
 // Drain lets the messages that are there wait for no others.
 func (n *sinkNode) Drain() { n.outlet.flush() }

@@ -139,7 +139,7 @@ func (n *sourceNode) Ready() error {
 	if s.mu.failure != nil {
 		return s.mu.failure
 	}
-	return s.connection.ready()
+	return s.connection.ready(s.reader)
 }
 
 // Ends implements [node.Finite].

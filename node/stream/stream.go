@@ -130,7 +130,9 @@ type Room struct {
 // and another Settle, concurrently with Read; Fields is called by any. Each call of
 // Connect but the first comes after a Read or a Settle that returned [ErrLost].
 //
-// A reader may also be a [Resumer], a [Decoder], a [Sized], a [Replier] or a [Counter].
+// A reader may also be a [Resumer], a [Decoder], a [Sized], a [Replier] or a [Counter]. One
+// whose client connects again by itself may be a [node.Readier], which is asked after the
+// first Connect has succeeded; so may a [Writer].
 type Reader interface {
 	// Connect connects. A [*RefusedError] is a reason that will not go away by itself;
 	// at the start of a workflow it is reported at the spec. After any other error,
