@@ -9,8 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -54,16 +54,29 @@ type connector struct {
 func newConnector(init *node.Init) (connector, error) {
 	c := connector{init.Config, init.Log, init.Clock}
 	for _, address := range c.config.Strings("brokers") {
-		if strings.Contains(address, "://") || strings.ContainsAny(address, "@/, ") {
+		if !isAddress(address) {
 			return c, c.config.Errorf("brokers", diag.CodeBadValue, "is not a list of addresses").
-				WithHint("write a host and a port for each broker, such as 127.0.0.1:9092; users belong into sasl")
+				WithHint("write a host and a port from 1 to 65535 for each broker, such as 127.0.0.1:9092; users belong into sasl")
 		}
 	}
 	return c, nil
 }
 
-// connect makes a client, and returns it when a broker has answered.
-func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, error) {
+// isAddress reports whether a text is a host with a port, or without one, which is 9092.
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "9092"
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return false
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return host != "" && err == nil && n > 0 && !strings.ContainsAny(host, "@/,[] ")
+}
+
+// connect makes a client, and returns it when a broker has answered, with what watches it.
+func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, *watcher, error) {
 	w := &watcher{connector: c}
 	opts := append([]kgo.Opt{
 		kgo.SeedBrokers(c.config.Strings("brokers")...),
@@ -77,7 +90,7 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 	if c.config.Has("tls") {
 		config, err := c.tls()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		opts = append(opts, kgo.DialTLSConfig(config))
 	}
@@ -95,14 +108,14 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
-		return nil, &stream.RefusedError{Err: err}
+		return nil, nil, &stream.RefusedError{Err: err}
 	}
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
-		return nil, refused(err)
+		return nil, nil, refused(err)
 	}
 	w.begin()
-	return client, nil
+	return client, w, nil
 }
 
 func (c *connector) tls() (*tls.Config, error) {
@@ -210,46 +223,4 @@ func missing(ctx context.Context, client *kgo.Client, topics []string) error {
 
 func isMissing(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
-}
-
-// A watcher logs when a client that was connected loses its brokers, as the client goes on
-// by itself: at first, and then each time the pause has doubled.
-type watcher struct {
-	*connector
-	mu struct {
-		sync.Mutex
-		begun  bool // the first connection is reported by the runtime
-		pause  time.Duration
-		next   time.Time
-		failed bool
-	}
-}
-
-func (w *watcher) begin() {
-	w.mu.Lock()
-	w.mu.begun = true
-	w.mu.Unlock()
-}
-
-// OnBrokerConnect implements [kgo.HookBrokerConnect].
-func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	address, now := net.JoinHostPort(meta.Host, fmt.Sprint(meta.Port)), w.clock.Now()
-	w.mu.Lock()
-	again := err == nil && w.mu.failed
-	warn := err != nil && w.mu.begun && !now.Before(w.mu.next) && !errors.Is(err, context.Canceled)
-	switch {
-	case err == nil:
-		w.mu.failed, w.mu.pause, w.mu.next = false, 0, time.Time{}
-	case warn:
-		w.mu.failed = true
-		w.mu.pause = min(max(2*w.mu.pause, time.Second), time.Minute)
-		w.mu.next = now.Add(w.mu.pause)
-	}
-	w.mu.Unlock()
-	if again {
-		w.log.Info("connected again", "broker", address)
-	}
-	if warn {
-		w.log.Warn("the broker cannot be reached, and is tried again", "broker", address, "error", err)
-	}
 }

@@ -63,8 +63,9 @@ type sinkWriter struct {
 	connector
 	hasKey, hasPartition, receipts bool
 
-	client atomic.Pointer[kgo.Client]
-	calls  calls
+	client  atomic.Pointer[kgo.Client]
+	watcher atomic.Pointer[watcher] // of the client
+	calls   calls
 }
 
 func openSink(init *node.Init) (stream.Writer, error) {
@@ -93,7 +94,7 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 	if create {
 		opts = append(opts, kgo.AllowAutoTopicCreation())
 	}
-	client, err := w.connect(ctx, opts...)
+	client, watcher, err := w.connect(ctx, opts...)
 	if err != nil {
 		return err
 	}
@@ -107,11 +108,15 @@ func (w *sinkWriter) Connect(ctx context.Context) error {
 			return err
 		}
 	}
+	w.watcher.Store(watcher)
 	if old := w.client.Swap(client); old != nil {
 		old.Close()
 	}
 	return nil
 }
+
+// Ready implements [node.Readier].
+func (w *sinkWriter) Ready() error { return w.watcher.Load().ready() }
 
 // Write gives records to the client, which makes batches of them.
 func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
@@ -194,7 +199,7 @@ func failure(topic string, err error) error {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return failed(fmt.Errorf("the message is larger than max_message, or than the topic %q allows: %w", topic, err), http.StatusRequestEntityTooLarge, "too_large")
 	case errors.Is(err, kerr.UnknownTopicID): // made again: another client has to find it
-		return fmt.Errorf("%w: the topic %q was deleted: %w", stream.ErrLost, topic, err)
+		return fmt.Errorf("the topic %q was deleted (%v): %w", topic, err, stream.ErrLost)
 	case isMissing(err):
 		return failed(fmt.Errorf("the topic %q does not exist, or has no such partition: %w", topic, err), 0, "unknown_topic")
 	case errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
@@ -202,7 +207,7 @@ func failure(topic string, err error) error {
 	case strings.Contains(err.Error(), "invalid record partitioning choice"):
 		return failed(fmt.Errorf("the topic %q has no such partition: %w", topic, err), http.StatusUnprocessableEntity, "bad_partition")
 	case errors.Is(err, kgo.ErrClientClosed):
-		return fmt.Errorf("%w: %w", stream.ErrLost, err)
+		return fmt.Errorf("%v: %w", err, stream.ErrLost)
 	}
 	return fmt.Errorf("topic %q: %w", topic, err)
 }

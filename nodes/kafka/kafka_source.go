@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -45,7 +46,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
 
-The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB. It connects again by itself; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 
 Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
 `
@@ -64,9 +65,10 @@ type sourceReader struct {
 	ahead  int32 // bytes of one fetch
 	resume map[string]map[int32]kgo.Offset
 
-	host   stream.Host
-	client *kgo.Client
-	warned map[string]time.Time // by error; owned by Read
+	host    stream.Host
+	client  *kgo.Client
+	watcher atomic.Pointer[watcher] // of the client
+	warned  map[string]time.Time    // by error; owned by Read
 
 	mu struct {
 		sync.Mutex
@@ -161,7 +163,7 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 		opts = append(opts, kgo.ConsumePartitions(r.resume))
 	}
 	// Another client asks first: this one would be a member of the group immediately.
-	probe, err := r.connect(ctx)
+	probe, _, err := r.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,9 +172,17 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 	if err != nil {
 		return err
 	}
-	r.client, err = r.connect(ctx, opts...)
-	return err
+	client, watcher, err := r.connect(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	r.client = client
+	r.watcher.Store(watcher)
+	return nil
 }
+
+// Ready implements [node.Readier].
+func (r *sourceReader) Ready() error { return r.watcher.Load().ready() }
 
 // Settle implements [stream.Reader].
 func (r *sourceReader) Settle(ctx context.Context, s stream.Settled) error {

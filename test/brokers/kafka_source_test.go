@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 	"github.com/uniflow-labs/uniflow/value"
@@ -238,4 +239,33 @@ func TestKafkaSourceStart(t *testing.T) {
 	if body, _ := last.ms[0].Get("body"); body.String() != "99" {
 		t.Errorf("got %v", body)
 	}
+}
+
+// TestKafkaReady kills a broker that was reached, and revives it: the source and the sink are
+// not ready meanwhile.
+func TestKafkaReady(t *testing.T) {
+	k := brokers.FakeKafka(t)
+	k.Create(t, "in", 2)
+	k.Create(t, "out", 2)
+	proxy := faultproxy.New(t, k.Addr, nil)
+	k.Advertise(proxy.Addr)
+	w := start(t, `
+- {kind: kafka_source, name: source, brokers: [`+proxy.Addr+`], topics: [in], group: g, ports: {out: [{name: sink}]}}
+- {kind: kafka_sink, name: sink, brokers: [`+proxy.Addr+`], topic: out}
+`)
+	produce(t, k, "in", 0, 10, 3)
+	records(t, k, "out", 10)
+	if reasons := w.Ready(); len(reasons) > 0 {
+		t.Error(reasons)
+	}
+	k.Stop()
+	proxy.Break()
+	eventually(t, "the source is not ready", func() bool {
+		text := fmt.Sprint(w.Ready())
+		return strings.Contains(text, "source") && strings.Contains(text, "no broker answers any more")
+	})
+	k.Start(t)
+	produce(t, k, "in", 10, 10, 3)
+	records(t, k, "out", 20)
+	eventually(t, "all nodes are ready", func() bool { return len(w.Ready()) == 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +194,51 @@ func TestKafkaSinkReceipts(t *testing.T) {
 			t.Errorf("partition %d has %d messages", p, n)
 		}
 	}
+}
+
+// TestKafkaSinkGone deletes the topic while messages are written. Each message has an answer
+// of its own, which names the topic, and all are written when the topic is there again.
+func TestKafkaSinkGone(t *testing.T) {
+	onKafka(t, func(t *testing.T, k *brokers.Kafka) {
+		k.Create(t, "orders", 2)
+		w := start(t, kafkaSink(k, "topic: orders, answer: receipt, timeout: 3s"))
+		var senders sync.WaitGroup
+		var good, bad atomic.Int64
+		stop := make(chan struct{})
+		for i := range 8 {
+			senders.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					switch got := w.send(t, "sink", fmt.Sprintf(`{"key": "k%d", "body": {"n": %d}}`, i, n)); {
+					case strings.HasPrefix(got, `{"topic":"orders",`):
+						good.Add(1)
+					case strings.HasPrefix(got, "error: ") && strings.Contains(got, `the topic "orders"`) && !strings.HasSuffix(got, "[]"):
+						bad.Add(1)
+					default:
+						t.Errorf("got %s", got)
+						return
+					}
+				}
+			})
+		}
+		written := func() bool { return good.Load() > 20 }
+		eventually(t, "messages are written", written)
+		k.Delete(t, "orders")
+		eventually(t, "each sender has an error", func() bool { return bad.Load() >= 8 })
+		k.Create(t, "orders", 2)
+		good.Store(0)
+		eventually(t, "messages are written to the new topic", written)
+		close(stop)
+		senders.Wait()
+		bad.Store(0)
+		if got := w.send(t, "sink", `{"body": {"n": -1}}`); !strings.HasPrefix(got, `{"topic":"orders",`) {
+			t.Errorf("after that, got %s", got)
+		}
+	})
 }
 
 // TestKafkaSinkWaits connects in the background, to a broker that is down and then without
