@@ -57,6 +57,7 @@ func openSink(init *node.Init) (stream.Writer, error) {
 	if w.core && w.expect != "" {
 		return nil, c.Errorf("expect", diag.CodeBadValue, "without JetStream, there is no stream to expect").WithHint("remove expect, or mode: core")
 	}
+	w.flushes.ctx, w.flushes.stop = context.WithCancel(context.Background())
 	return w, nil
 }
 
@@ -74,6 +75,8 @@ type writer struct {
 
 	flushes struct {
 		sync.Mutex
+		ctx     context.Context // until Close
+		stop    context.CancelFunc
 		waiting []flushed
 		running sync.WaitGroup
 		active  bool
@@ -111,7 +114,7 @@ func (w *writer) Write(ctx context.Context, records []stream.Record, done func(i
 	for i := range records {
 		m, err := w.message(&records[i])
 		if err == nil && w.core {
-			err = w.publish(ctx, m, func(err error) { done(i, value.Null(), err) })
+			err = w.publish(m, func(err error) { done(i, value.Null(), err) })
 		} else if err == nil {
 			err = w.conn.request(w.conn.number(), m, w.timeout, func(answer *nats.Msg, err error) { w.confirm(i, m, answer, err, done) })
 		}
@@ -157,7 +160,7 @@ func (w *writer) message(r *stream.Record) (*nats.Msg, error) {
 }
 
 // publish sends a message, and has it confirmed by the next flush.
-func (w *writer) publish(ctx context.Context, m *nats.Msg, done func(error)) error {
+func (w *writer) publish(m *nats.Msg, done func(error)) error {
 	conn, err := w.conn.now()
 	if err != nil {
 		return lostError(err)
@@ -172,7 +175,7 @@ func (w *writer) publish(ctx context.Context, m *nats.Msg, done func(error)) err
 	f.waiting = append(f.waiting, flushed{conn, before, m.Subject, done})
 	if !f.active {
 		f.active = true
-		f.running.Go(func() { w.flush(context.WithoutCancel(ctx)) })
+		f.running.Go(func() { w.flush(f.ctx) })
 	}
 	return nil
 }
@@ -229,8 +232,10 @@ func (r *flushed) refusal() error {
 	}
 }
 
-// Close implements [stream.Writer]. The runtime calls it when all records are done.
+// Close implements [stream.Writer]. The runtime calls it when all records are done, or
+// given up: no one waits for a flush any more.
 func (w *writer) Close(context.Context) error {
+	w.flushes.stop()
 	if w.conn == nil {
 		return nil
 	}

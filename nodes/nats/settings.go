@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,6 +112,9 @@ func checkURL(text string) string {
 		return "not the URL of a server"
 	case u.User != nil:
 		return "a URL must not contain credentials"
+	}
+	if port, err := strconv.ParseUint(cmp.Or(u.Port(), "4222"), 10, 16); err != nil || port == 0 {
+		return "a port is a number from 1 to 65535"
 	}
 	switch u.Scheme {
 	case "nats", "tls", "ws", "wss":

@@ -137,6 +137,14 @@ func (n *NATS) Connect(tb testing.TB) *nats.Conn {
 	return conn
 }
 
+// Interest reports whether anything subscribes to a subject, of clients without an account.
+func (n *NATS) Interest(subject string) bool {
+	if s := n.server; s != nil {
+		return s.GlobalAccount().Interest(subject) > 0
+	}
+	return false
+}
+
 // NATSProcess starts a server in a process of its own, whose processor time is its own.
 func NATSProcess(tb testing.TB, dir string) *Process {
 	tb.Helper()

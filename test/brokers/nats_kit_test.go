@@ -2,6 +2,7 @@ package brokers_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -202,4 +203,132 @@ func (n *natsSystem) consume(t testing.TB, name string) (bodies [][]byte) {
 			return bodies
 		}
 	}
+}
+
+// TestNATSCoreSource is nats_source without a stream.
+func TestNATSCoreSource(t *testing.T) {
+	const lost = "Without a stream, NATS keeps nothing: a message that comes without a connection, that was not begun or answered at the end, or that finds no room, is lost."
+	without := make(map[streamtest.Row]string)
+	for _, row := range []streamtest.Row{
+		streamtest.Acknowledgement, streamtest.Backlog, streamtest.Resets, streamtest.BlackHole, streamtest.Slow, streamtest.Restarts,
+		streamtest.Changes, streamtest.Drain, streamtest.Grace, streamtest.Kill, streamtest.Poison,
+	} {
+		without[row] = lost
+	}
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Source:  true,
+		Largest: largest,
+		Without: without,
+		System: func(t testing.TB) *streamtest.System {
+			n := newNATSSystem(t)
+			return &streamtest.System{
+				Addr: n.server.Addr(),
+				Source: func(addr string) map[string]any {
+					f := n.fields("nats_source", addr)
+					f["subjects"] = "live"
+					return f
+				},
+				Produce: newCorePublisher(t, n).add,
+				Refuse:  refuseNATS,
+			}
+		},
+	})
+}
+
+// A corePublisher publishes messages one after the other when the source has subscribed,
+// and as many as have room there: each is answered.
+type corePublisher struct {
+	n     *natsSystem
+	inbox string
+	room  chan struct{} // has one for each message without an answer
+	queue chan streamtest.Message
+}
+
+// coreRoom is fewer than the row of order has in flight.
+const coreRoom = 150
+
+func newCorePublisher(t testing.TB, n *natsSystem) *corePublisher {
+	t.Helper()
+	p := &corePublisher{n: n, inbox: nats.NewInbox(), room: make(chan struct{}, coreRoom), queue: make(chan streamtest.Message, 100_000)}
+	if _, err := n.conn.Subscribe(p.inbox, func(*nats.Msg) { <-p.room }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() { p.run(ctx, t) })
+	t.Cleanup(func() {
+		end()
+		work.Wait()
+	})
+	return p
+}
+
+func (p *corePublisher) add(_ testing.TB, messages []streamtest.Message) {
+	for _, m := range messages {
+		p.queue <- m
+	}
+}
+
+func (p *corePublisher) run(ctx context.Context, t testing.TB) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !p.n.server.Interest("live") {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	for {
+		select {
+		case m := <-p.queue:
+			select {
+			case p.room <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			if err := p.n.conn.PublishRequest("live", p.inbox, m.Body); err != nil {
+				t.Error(err)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// TestNATSCoreSink is nats_sink with mode: core. A stream keeps what it publishes, for the
+// rows to read.
+func TestNATSCoreSink(t *testing.T) {
+	streamtest.Run(t, streamtest.Subject{
+		Kinds:   std.Defs(""),
+		Sink:    true,
+		Largest: largest,
+		Without: map[streamtest.Row]string{
+			streamtest.Restarts: "The answer means that the server has read the message: what has not left it before a crash is lost.",
+		},
+		System: func(t testing.TB) *streamtest.System {
+			n := newNATSSystem(t)
+			return &streamtest.System{
+				Addr: n.server.Addr(),
+				Sink: func(addr string) map[string]any {
+					f := n.fields("nats_sink", addr)
+					f["mode"], f["subject"] = "core", "${has(self.subject) ? self.subject : 'orders.made'}"
+					return f
+				},
+				Consume: func(t testing.TB) [][]byte {
+					n.produce(t, "orders.made", []streamtest.Message{{Body: []byte("{}")}}) // the stream stores it after all that was confirmed
+					return n.consume(t, "ORDERS")
+				},
+				Reject: func() value.Value {
+					return value.Map(
+						value.Field{Name: "body", Value: value.String("x")},
+						value.Field{Name: "subject", Value: value.String("orders.*")},
+					)
+				},
+				Refuse: refuseNATS,
+			}
+		},
+	})
 }
