@@ -420,7 +420,10 @@ func NewShape(names ...string) *Shape {
 
 // Map returns a map of the values, one for each name.
 func (s *Shape) Map(values ...Value) Value {
-	m := newMapData(len(s.names))
+	return s.fill(newMapData(len(s.names)), values)
+}
+
+func (s *Shape) fill(m *mapData, values []Value) Value {
 	size, depth := s.size, uint16(0)
 	for i, name := range s.names {
 		m.fields[i] = Field{name, values[i]}
@@ -428,4 +431,26 @@ func (s *Shape) Map(values ...Value) Value {
 		depth = max(depth, values[i].meta.depth())
 	}
 	return m.seal(size, depth)
+}
+
+// A Slab has memory for maps of a shape, which are allocated several together: keeping
+// one of them keeps all. The zero Slab is empty. It is not for concurrent use.
+type Slab struct {
+	maps   []mapData
+	fields []Field
+}
+
+// slabMaps is how many maps a Slab allocates together.
+const slabMaps = 8
+
+// MapIn is [Shape.Map] in the memory of a slab.
+func (s *Shape) MapIn(slab *Slab, values ...Value) Value {
+	n := len(s.names)
+	if len(slab.maps) == 0 || len(slab.fields) < n {
+		slab.maps, slab.fields = make([]mapData, slabMaps), make([]Field, slabMaps*n)
+	}
+	m := &slab.maps[0]
+	m.fields = slab.fields[:n:n]
+	slab.maps, slab.fields = slab.maps[1:], slab.fields[n:]
+	return s.fill(m, values)
 }

@@ -201,3 +201,26 @@ func TestDepthAndFields(t *testing.T) {
 		t.Errorf("got %v, and a builder of %d fields", got, b.Len())
 	}
 }
+
+// TestSlab makes maps of two shapes in turns, and changes some.
+func TestSlab(t *testing.T) {
+	none, two := value.NewShape(), value.NewShape("a", "b")
+	var slab value.Slab
+	var maps []value.Value
+	for i := range 50 {
+		made := two.MapIn(&slab, value.Int(int64(i)), value.List(value.Int(1)))
+		if i%7 == 0 {
+			none.MapIn(&slab)
+		}
+		if added := made.With("c", value.Int(1)); added.Len() != 3 {
+			t.Errorf("got %v", added)
+		}
+		maps = append(maps, made)
+	}
+	for i, got := range maps {
+		want := two.Map(value.Int(int64(i)), value.List(value.Int(1)))
+		if !got.Equal(want) || got.Size() != want.Size() || got.Depth() != want.Depth() {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}

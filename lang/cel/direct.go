@@ -98,10 +98,17 @@ type directNode struct {
 	run     direct
 	literal bool
 	value   value.Value // of a literal
+	entries *entries    // of a map
+}
+
+// The entries of a map whose keys are known.
+type entries struct {
+	shape *value.Shape
+	vals  []directNode
 }
 
 func literal(v value.Value) directNode {
-	return directNode{func(*frame) (value.Value, bool) { return v, true }, true, v}
+	return directNode{run: func(*frame) (value.Value, bool) { return v, true }, literal: true, value: v}
 }
 
 // direct plans the expression. It returns nil if there is something in it for the
@@ -249,21 +256,32 @@ func (p *directPlanner) mapping(m ast.MapExpr) directNode {
 	if !ok {
 		return directNode{}
 	}
-	shape := value.NewShape(names...)
-	return fold(constant, func(f *frame) (value.Value, bool) {
-		base := len(f.made)
-		for i := range vals {
-			v, ok := vals[i].run(f)
-			if !ok {
-				return value.Value{}, false
-			}
-			f.made = append(f.made, v)
+	made := &entries{value.NewShape(names...), vals}
+	n := fold(constant, func(f *frame) (value.Value, bool) { return made.run(f, nil) })
+	if !n.literal {
+		n.entries = made
+	}
+	return n
+}
+
+// run makes the map, in the memory of a slab if there is one.
+func (e *entries) run(f *frame, slab *value.Slab) (v value.Value, ok bool) {
+	base := len(f.made)
+	for i := range e.vals {
+		v, ok := e.vals[i].run(f)
+		if !ok {
+			return value.Value{}, false
 		}
-		v := shape.Map(f.made[base:]...)
-		clear(f.made[base:])
-		f.made = f.made[:base]
-		return shallow(v)
-	})
+		f.made = append(f.made, v)
+	}
+	if slab != nil {
+		v = e.shape.MapIn(slab, f.made[base:]...)
+	} else {
+		v = e.shape.Map(f.made[base:]...)
+	}
+	clear(f.made[base:])
+	f.made = f.made[:base]
+	return shallow(v)
 }
 
 func (p *directPlanner) call(c ast.CallExpr) directNode {

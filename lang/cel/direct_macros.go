@@ -11,9 +11,10 @@ import (
 // A folding is what a macro does with the elements.
 type folding struct {
 	loop
-	over, do direct // the range; the predicate, or what map makes
-	only     direct // which elements map takes; nil for all
-	at       int    // index of the variable
+	over, do direct   // the range; the predicate, or what map makes
+	only     direct   // which elements map takes; nil for all
+	entries  *entries // of do, if that is a map
+	at       int      // index of the variable
 }
 
 // comprehension recognizes the expansions of the macros all, exists, exists_one, filter
@@ -31,7 +32,8 @@ func (p *directPlanner) comprehension(c ast.ComprehensionExpr) directNode {
 	p.scope = append(p.scope, c.IterVar())
 	p.most = max(p.most, len(p.scope))
 	defer func() { p.scope = p.scope[:l.at] }()
-	if l.do = p.plan(m.do).run; l.do == nil {
+	do := p.plan(m.do)
+	if l.do, l.entries = do.run, do.entries; l.do == nil {
 		return directNode{}
 	}
 	if m.only != nil {
@@ -186,6 +188,9 @@ func (l *folding) one(f *frame) (value.Value, bool) {
 	return value.Bool(n == 1), ok && all
 }
 
+// leastSlab is how many elements a list has whose maps are allocated several together.
+const leastSlab = 32
+
 // collect is map and filter.
 func (l *folding) collect(f *frame) (value.Value, bool) {
 	in, ok := l.over(f)
@@ -193,6 +198,11 @@ func (l *folding) collect(f *frame) (value.Value, bool) {
 		return value.Value{}, false
 	}
 	made := make([]value.Value, 0, in.Len())
+	do := l.do
+	if l.entries != nil && in.Len() >= leastSlab {
+		slab := new(value.Slab)
+		do = func(f *frame) (value.Value, bool) { return l.entries.run(f, slab) }
+	}
 	all := l.each(f, in, func() bool {
 		if l.only != nil {
 			yes := false
@@ -201,7 +211,7 @@ func (l *folding) collect(f *frame) (value.Value, bool) {
 			}
 		}
 		var v value.Value
-		if v, ok = l.do(f); ok {
+		if v, ok = do(f); ok {
 			made = append(made, v)
 		}
 		return ok

@@ -17,8 +17,9 @@ type delivery struct {
 	begin    func(ctx context.Context, done func(node.Result)) // of Await
 	one      [1]Record
 	texts    [2]string // of one
-	records  []Record
-	space    []Record // for those of the next list
+	records  []Record  // nil when a flight has them all
+	space    []Record  // for those of the next list
+	count    int       // of records
 	list     bool
 	receipt  bool
 	payload  value.Value
@@ -54,11 +55,12 @@ func (o *outlet) newDelivery(receipt bool, payload value.Value) *delivery {
 // discard takes back a delivery that no one has.
 func (o *outlet) discard(d *delivery) {
 	space := d.space
-	if d.list {
+	if d.records != nil && d.list {
 		clear(d.records)
-		if space = d.records[:0]; cap(space) > maxSpace {
-			space = nil
-		}
+		space = d.records[:0]
+	}
+	if cap(space) > maxSpace {
+		space = nil
 	}
 	*d = delivery{outlet: d.outlet, begin: d.begin, space: space}
 	o.pool.Put(d)
@@ -75,7 +77,7 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		return
 	}
 	wasEmpty := o.mu.queue.waiting() == 0
-	d.open, d.left = true, len(d.records)
+	d.open, d.left, d.count = true, len(d.records), len(d.records)
 	if d.prev = o.mu.last; d.prev != nil {
 		d.prev.next = d
 	} else {
@@ -85,7 +87,7 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 	for i := range d.records {
 		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
 	}
-	d.queued = len(d.records)
+	d.queued = d.count
 	if o.mu.closing {
 		o.mu.changed.Broadcast() // Close waits, too
 	} else if wasEmpty || !o.mu.full && o.enoughLocked() {
@@ -316,23 +318,42 @@ func (o *outlet) flightLocked(n int) *flight {
 		}
 		bytes += i.size
 		f.items = append(f.items, *i)
-		f.records = append(f.records, i.d.records[i.index])
 		i.d.queued--
 		i.d.inFlight++
 		o.mu.inFlight++
 		o.mu.queue.drop()
 	}
 	f.left = len(f.items)
+	f.load()
 	if o.calls > 1 && o.mu.queue.waiting() > 0 {
 		o.mu.changed.Signal() // another worker
 	}
 	return f
 }
 
+// load takes the records of the items: those of a list as they are, if they are all.
+func (f *flight) load() {
+	if len(f.items) == 0 {
+		return
+	}
+	first, last := &f.items[0], &f.items[len(f.items)-1]
+	if d := first.d; d == last.d && d.list && len(f.items) == d.count {
+		f.records, d.records, d.space = d.records, nil, f.records
+		return
+	}
+	for i := range f.items {
+		it := &f.items[i]
+		f.records = append(f.records, it.d.records[it.index])
+	}
+}
+
 // recycleLocked keeps a flight for later.
 func (o *outlet) recycleLocked(f *flight) {
 	clear(f.items)
 	clear(f.records)
+	if cap(f.records) > maxSpace {
+		f.records = nil
+	}
 	*f = flight{outlet: o, items: f.items[:0], records: f.records[:0], turn: f.turn + 1}
 	if len(o.mu.flights) < 16 {
 		o.mu.flights = append(o.mu.flights, f)
@@ -341,29 +362,60 @@ func (o *outlet) recycleLocked(f *flight) {
 
 // doneFunc makes what the writer calls for each record. What it calls twice is ignored.
 func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
-	o, turn := f.outlet, f.turn
+	turn := f.turn
 	return func(i int, receipt value.Value, err error) {
-		o.mu.Lock()
-		if f.turn != turn || i < 0 || i >= len(f.items) || f.items[i].d == nil {
-			o.mu.Unlock()
+		if i == Rest {
+			f.doneRest(turn, receipt, err)
 			return
 		}
-		it := f.items[i]
-		f.items[i].d = nil
-		if errors.Is(err, ErrLost) {
-			o.lostLocked(f.epoch, err)
-		}
-		d := o.doneLocked(&it, receipt, err)
-		if f.left--; f.left == 0 && f.returned {
-			o.recycleLocked(f)
-		}
-		o.mu.Unlock()
+		f.outlet.mu.Lock()
+		d := f.doneLocked(turn, i, receipt, err)
+		f.outlet.mu.Unlock()
 		if d != nil {
-			done, result := d.done, d.result()
-			o.discard(d)
-			done(result)
+			d.answer()
 		}
 	}
+}
+
+// doneRest is done for all records that are not done.
+func (f *flight) doneRest(turn uint64, receipt value.Value, err error) {
+	var over []*delivery
+	f.outlet.mu.Lock()
+	for i := range f.items {
+		if d := f.doneLocked(turn, i, receipt, err); d != nil {
+			over = append(over, d)
+		}
+	}
+	f.outlet.mu.Unlock()
+	for _, d := range over {
+		d.answer()
+	}
+}
+
+// answer answers the packet of a delivery whose records are done.
+func (d *delivery) answer() {
+	done, result := d.done, d.result()
+	d.outlet.discard(d)
+	done(result)
+}
+
+// doneLocked notes how a record of the flight ended, and returns its delivery if that is
+// done now.
+func (f *flight) doneLocked(turn uint64, i int, receipt value.Value, err error) *delivery {
+	if f.turn != turn || i < 0 || i >= len(f.items) || f.items[i].d == nil {
+		return nil
+	}
+	it := f.items[i]
+	f.items[i].d = nil
+	o := f.outlet
+	if errors.Is(err, ErrLost) {
+		o.lostLocked(f.epoch, err)
+	}
+	d := o.doneLocked(&it, receipt, err)
+	if f.left--; f.left == 0 && f.returned {
+		o.recycleLocked(f)
+	}
+	return d
 }
 
 // doneLocked notes how a record ended, and returns its delivery if that is done now.
@@ -385,7 +437,7 @@ func (o *outlet) doneLocked(it *item, receipt value.Value, err error) *delivery 
 		o.counts.records.Add(1)
 		if d.receipt {
 			if d.receipts == nil {
-				d.receipts = make([]value.Value, len(d.records))
+				d.receipts = make([]value.Value, d.count)
 			}
 			d.receipts[it.index] = receipt
 		}

@@ -346,9 +346,14 @@ type Writer interface {
 	// A record is the writer's until its done is called. An error is a failure of
 	// the one record; with [ErrLost], the runtime connects again, and calls Write when
 	// it has. A panic fails the records that are not done. A receipt tells where the record is, such as {topic, partition,
-	// offset}; null without. It is asked for by the field answer: receipt.
+	// offset}; null without. It is asked for by the field answer: receipt. The index
+	// [Rest] is done for all records for which it was not called.
 	Write(ctx context.Context, records []Record, done func(i int, receipt value.Value, err error))
 
 	// Close waits until what was written is confirmed, or ctx ends, and disconnects.
 	Close(ctx context.Context) error
 }
+
+// Rest in place of the index of a record stands for all that are not done: see
+// [Writer.Write].
+const Rest = -1

@@ -56,6 +56,8 @@ type sinkWriter struct {
 	columns []string
 	check   string // a statement that tells whether there is such a table
 	table   tableWriter
+	rows    [][]value.Value // of the last call, to be used again
+	values  []value.Value   // of the rows
 }
 
 func openSink(init *node.Init) (stream.Writer, error) {
@@ -122,9 +124,16 @@ func (p *pool) reach(ctx context.Context, text string) error {
 // Write implements [stream.Writer]. It returns when the rows are written.
 func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
 	var b rowBatch
-	var free []value.Value
+	free := w.values
+	defer func() {
+		clear(w.values)
+		clear(w.rows)
+		if len(w.values) > mostKept {
+			w.values, w.rows = nil, nil
+		}
+	}()
 	flush := func() {
-		if len(b.rows) > 0 {
+		if b.whole = len(b.rows) == len(records); len(b.rows) > 0 {
 			w.write(ctx, b, done)
 		}
 	}
@@ -147,12 +156,16 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 			}
 		}
 		if b.rows == nil {
-			b.rows, b.at = make([][]value.Value, 0, len(records)-i), make([]int, 0, len(records)-i)
+			if cap(w.rows) < len(records) {
+				w.rows = make([][]value.Value, len(records))
+			}
+			b.rows, b.at = w.rows[:0], make([]int, 0, len(records)-i)
 		}
 		b.at = append(b.at, i)
 		n := len(b.columns)
 		if len(free) < n { // one array for the rows of many records
 			free = make([]value.Value, n*(len(records)-i))
+			w.values = free
 		}
 		row := free[:n:n]
 		free = free[n:]
@@ -171,11 +184,15 @@ func (w *sinkWriter) Write(ctx context.Context, records []stream.Record, done fu
 	flush()
 }
 
+// mostKept is how many values of rows a sink has room for when it is idle.
+const mostKept = 64 << 10
+
 // A rowBatch is rows of the same columns.
 type rowBatch struct {
 	columns []string
 	rows    [][]value.Value
 	at      []int // the record of each row
+	whole   bool  // they are all records of the call
 }
 
 // fits reports whether the fields of a map are the columns, in order.
@@ -196,9 +213,13 @@ func (b *rowBatch) fits(body value.Value) bool {
 // write writes rows, and those that are refused in halves.
 func (w *sinkWriter) write(ctx context.Context, b rowBatch, done func(i int, receipt value.Value, err error)) {
 	rows, err := w.attempt(ctx, b)
+	if err == nil && b.whole {
+		done(stream.Rest, value.Null(), nil)
+		return
+	}
 	if n := len(b.rows); n > 1 && rows && ctx.Err() == nil {
-		w.write(ctx, rowBatch{b.columns, b.rows[:n/2], b.at[:n/2]}, done)
-		w.write(ctx, rowBatch{b.columns, b.rows[n/2:], b.at[n/2:]}, done)
+		w.write(ctx, rowBatch{columns: b.columns, rows: b.rows[:n/2], at: b.at[:n/2]}, done)
+		w.write(ctx, rowBatch{columns: b.columns, rows: b.rows[n/2:], at: b.at[n/2:]}, done)
 		return
 	}
 	for _, i := range b.at {
