@@ -241,8 +241,9 @@ type flight struct {
 	turn     uint64
 }
 
-// maxFlight is the most records of a call of Write without batches.
-const maxFlight = 512
+// maxFlight is the most records of a call of Write without batches: a list of a thousand is
+// one.
+const maxFlight = 1024
 
 // takeLocked waits until records are due and there is a connection, and returns them as
 // a flight; nil when the outlet is closed.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,9 +114,10 @@ type batch struct {
 
 // A pending record is in the data of its batch up to end.
 type pending struct {
-	end  int
-	i    int
-	done func(i int, receipt value.Value, err error)
+	end   int
+	i     int
+	calls int // of the first record of a call that is here as a whole: how many it has
+	done  func(i int, receipt value.Value, err error)
 }
 
 // A held output is in use by a sink, or may be again.
@@ -198,14 +200,13 @@ func (s *sink) outputLocked(path string) (target, error) {
 
 // Write encodes records, for the goroutine to write them.
 func (s *sink) Write(ctx context.Context, records []stream.Record, done func(i int, receipt value.Value, err error)) {
-	for i := range records {
+	for i := 0; i < len(records); {
 		if err := s.wait(ctx); err != nil {
 			done(i, value.Null(), err)
+			i++
 			continue
 		}
-		if err := s.put(&records[i], i, done); err != nil {
-			done(i, value.Null(), err)
-		}
+		i = s.put(records, i, done)
 	}
 }
 
@@ -226,21 +227,47 @@ func (s *sink) wait(ctx context.Context) error {
 	}
 }
 
-func (s *sink) put(r *stream.Record, i int, done func(i int, receipt value.Value, err error)) error {
+// put encodes records from the one at i on, at least that one, as far as there is room. It
+// returns which is next.
+func (s *sink) put(records []stream.Record, i int, done func(i int, receipt value.Value, err error)) (next int) {
+	from := i
+	var errs map[int]error
+	s.mu.Lock()
+	for ; i == from || i < len(records) && s.mu.bytes < maxPending; i++ {
+		b, err := s.putLocked(&records[i], pending{i: i, done: done})
+		if err != nil {
+			if errs == nil {
+				errs = make(map[int]error)
+			}
+			errs[i] = err
+		} else if i == len(records)-1 && from == 0 && len(errs) == 0 && s.root == "" {
+			b.records[len(b.records)-len(records)].calls = len(records)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case s.pending <- struct{}{}:
+	default:
+	}
+	for i, err := range errs {
+		done(i, value.Null(), err)
+	}
+	return i
+}
+
+func (s *sink) putLocked(r *stream.Record, p pending) (*batch, error) {
 	path := s.path
 	if s.root != "" {
 		path = filepath.Clean(r.Texts[0])
 		if err := inside(s.root, path); err != nil {
-			return &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
+			return nil, &node.Error{Err: err, Code: "path", Status: http.StatusUnprocessableEntity}
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	b := s.mu.batches[path]
 	if b == nil {
 		out, err := s.outputLocked(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if b, s.mu.spare = s.mu.spare, nil; b == nil {
 			b = new(batch)
@@ -250,16 +277,12 @@ func (s *sink) put(r *stream.Record, i int, done func(i int, receipt value.Value
 	}
 	data, err := b.out.encode(b.data, r.Body)
 	if err != nil {
-		return &node.Error{Err: err, Code: "encode", Status: http.StatusUnprocessableEntity}
+		return nil, &node.Error{Err: err, Code: "encode", Status: http.StatusUnprocessableEntity}
 	}
 	s.mu.bytes += len(data) - len(b.data)
-	b.data = data
-	b.records = append(b.records, pending{len(data), i, done})
-	select {
-	case s.pending <- struct{}{}:
-	default:
-	}
-	return nil
+	b.data, p.end = data, len(data)
+	b.records = append(b.records, p)
+	return b, nil
 }
 
 // inside returns why a path leaves its folder.
@@ -309,8 +332,13 @@ func (s *sink) run() {
 // write writes a batch, and tells its records.
 func (s *sink) write(b *batch) {
 	at := b.out.write(b)
-	for i, r := range b.records {
+	failed := func(w written) bool { return w.err != nil }
+	for i := 0; i < len(b.records); i++ {
+		r := &b.records[i]
 		switch receipt := value.Null(); {
+		case r.calls > 0 && !s.receipt && !slices.ContainsFunc(at[i:i+r.calls], failed):
+			r.done(stream.Rest, receipt, nil)
+			i += r.calls - 1
 		case at[i].err != nil:
 			r.done(r.i, receipt, at[i].err)
 		case s.receipt:

@@ -71,6 +71,10 @@ func (w *writing) write(path string, values ...string) string {
 	wg.Add(len(records))
 	errs := make([]error, len(records))
 	w.sink.Write(w.t.Context(), records, func(i int, _ value.Value, err error) {
+		if i == stream.Rest {
+			wg.Add(-len(records))
+			return
+		}
 		errs[i] = err
 		wg.Done()
 	})
