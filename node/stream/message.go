@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -22,19 +21,21 @@ type message struct {
 	body   value.Value
 	broken error // why it is undecodable
 
-	size    int64
-	lazy    value.Lazy // its payload, for the first attempt
-	key     string     // of its line, if order is by an expression
-	replied bool       // of the worker that has it
+	key  string     // of its line, if order is by an expression
+	lazy value.Lazy // its payload, for the first attempt
 
-	// Guarded by the session.
+	// Guarded by the session, except for size, which does not change, and replied, which
+	// is of the worker that has the message. They are together, as the processor reads
+	// what is next to each other: messages are settled long after they were read.
 	receipt  *Message // what settles it: the latest delivery
+	err      error    // of the last attempt
+	failed   int      // attempts here that failed
+	size     int64
 	state    state
 	prepared bool // decoded, and its key is known
 	begun    bool
 	stuck    bool
-	failed   int   // attempts here that failed
-	err      error // of the last one
+	replied  bool
 	lane     *lane
 	line     *line
 	next     *message // in its line
@@ -109,8 +110,8 @@ const (
 	ownDepth    = 16  // how deep the fields of a system may nest
 )
 
-// decode makes the body. One goroutine calls it.
-func (m *message) decode(how string) {
+// decode makes the body, with whole for what a decoder gets. One goroutine calls it.
+func (m *message) decode(how string, whole *Message) {
 	if m.raw == nil {
 		return
 	}
@@ -128,12 +129,9 @@ func (m *message) decode(how string) {
 	}()
 	switch decoder, ok := m.session.reader.(Decoder); {
 	case ok:
-		whole := wholes.Get().(*Message)
 		*whole = m.Message
 		whole.Raw = raw
 		m.body, err = decoder.Decode(whole)
-		*whole = Message{}
-		wholes.Put(whole)
 	case how == "json":
 		m.body, err = value.ParseJSON(raw)
 	case how == "text":
@@ -146,9 +144,6 @@ func (m *message) decode(how string) {
 		m.body = value.Binary(raw)
 	}
 }
-
-// wholes has messages to give to decoders.
-var wholes = sync.Pool{New: func() any { return new(Message) }}
 
 // asText returns bytes as text, or as they are. It takes ownership.
 func asText(raw []byte) value.Value {

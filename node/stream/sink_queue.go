@@ -370,7 +370,7 @@ func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
 			return
 		}
 		f.outlet.mu.Lock()
-		d := f.doneLocked(turn, i, receipt, err)
+		d := f.doneLocked(turn, i, 1, receipt, err)
 		f.outlet.mu.Unlock()
 		if d != nil {
 			d.answer()
@@ -382,10 +382,15 @@ func (f *flight) doneFunc() func(i int, receipt value.Value, err error) {
 func (f *flight) doneRest(turn uint64, receipt value.Value, err error) {
 	var over []*delivery
 	f.outlet.mu.Lock()
-	for i := range f.items {
-		if d := f.doneLocked(turn, i, receipt, err); d != nil {
+	for i := 0; f.turn == turn && i < len(f.items); {
+		n := 1
+		for i+n < len(f.items) && f.items[i+n].d == f.items[i].d {
+			n++
+		}
+		if d := f.doneLocked(turn, i, n, receipt, err); d != nil {
 			over = append(over, d)
 		}
+		i += n
 	}
 	f.outlet.mu.Unlock()
 	for _, d := range over {
@@ -400,50 +405,52 @@ func (d *delivery) answer() {
 	done(result)
 }
 
-// doneLocked notes how a record of the flight ended, and returns its delivery if that is
-// done now.
-func (f *flight) doneLocked(turn uint64, i int, receipt value.Value, err error) *delivery {
+// doneLocked notes how n records of one delivery ended, and returns it if it is done now.
+func (f *flight) doneLocked(turn uint64, i, n int, receipt value.Value, err error) *delivery {
 	if f.turn != turn || i < 0 || i >= len(f.items) || f.items[i].d == nil {
 		return nil
 	}
-	it := f.items[i]
-	f.items[i].d = nil
-	o := f.outlet
+	o, d, index := f.outlet, f.items[i].d, f.items[i].index
+	for j := range n {
+		f.items[i+j].d = nil
+	}
 	if errors.Is(err, ErrLost) {
 		o.lostLocked(f.epoch, err)
 	}
-	d := o.doneLocked(&it, receipt, err)
-	if f.left--; f.left == 0 && f.returned {
+	over := o.doneLocked(d, index, n, receipt, err)
+	if f.left -= n; f.left == 0 && f.returned {
 		o.recycleLocked(f)
 	}
-	return d
+	return over
 }
 
-// doneLocked notes how a record ended, and returns its delivery if that is done now.
-func (o *outlet) doneLocked(it *item, receipt value.Value, err error) *delivery {
-	d := it.d
-	if !it.live() {
+// doneLocked notes how n records from index on ended, and returns their delivery if that is
+// done now.
+func (o *outlet) doneLocked(d *delivery, index, n int, receipt value.Value, err error) *delivery {
+	if !d.open {
 		return nil
 	}
-	d.inFlight--
-	if o.mu.inFlight--; o.mu.full && o.roomyLocked() {
+	d.inFlight -= n
+	if o.mu.inFlight -= n; o.mu.full && o.roomyLocked() {
 		o.mu.full = false
 		o.mu.changed.Broadcast()
 	}
 	switch {
 	case err != nil:
-		o.counts.failed.Add(1)
-		d.errs = append(d.errs, d.failure(it.index, err))
+		o.counts.failed.Add(uint64(n))
+		for i := range n {
+			d.errs = append(d.errs, d.failure(index+i, err))
+		}
 	default:
-		o.counts.records.Add(1)
-		if d.receipt {
-			if d.receipts == nil {
-				d.receipts = make([]value.Value, d.count)
-			}
-			d.receipts[it.index] = receipt
+		o.counts.records.Add(uint64(n))
+		if d.receipt && d.receipts == nil {
+			d.receipts = make([]value.Value, d.count)
+		}
+		for i := 0; d.receipt && i < n; i++ {
+			d.receipts[index+i] = receipt
 		}
 	}
-	if d.left--; d.left > 0 {
+	if d.left -= n; d.left > 0 {
 		return nil
 	}
 	d.open = false

@@ -19,6 +19,7 @@ type runner struct {
 	tasks   []*task
 	ended   []*task
 	unready []*message
+	whole   Message // that is decoded now
 }
 
 // mostTasks is how many tasks a worker takes together. It takes fewer if they take long:
@@ -29,7 +30,7 @@ func (w *runner) run() {
 	for w.next() {
 		w.tell()
 		for _, m := range w.unready {
-			m.prepare(w.settling)
+			m.prepare(w.settling, &w.whole)
 		}
 		for _, t := range w.ended {
 			w.judge(t)
@@ -71,7 +72,7 @@ func (w *runner) next() bool {
 	clear(w.tasks)
 	clear(w.ended)
 	clear(w.unready)
-	w.tasks, w.ended, w.unready = w.tasks[:0], w.ended[:0], w.unready[:0]
+	w.tasks, w.ended, w.unready, w.whole = w.tasks[:0], w.ended[:0], w.unready[:0], Message{}
 	for {
 		w.ended = s.over.take(w.ended, mostTasks)
 		share := min(w.size, (s.mu.again.len()+s.mu.order.n)/s.workers+1)
@@ -224,10 +225,10 @@ func (s *session) launch(t *task) {
 
 // begin starts the process of a task. It reports whether that has ended already, or
 // could not begin.
-func (s *session) begin(t *task) (ended bool) {
+func (w *runner) begin(t *task) (ended bool) {
 	t.verdict = verdictNone
 	for _, m := range t.messages {
-		m.decode(t.front.settings.decode)
+		m.decode(t.front.settings.decode, &w.whole)
 		if m.broken != nil && !t.letter {
 			t.verdict = verdictBroken
 		}
@@ -236,7 +237,7 @@ func (s *session) begin(t *task) (ended bool) {
 		return true
 	}
 	t.phase.Store(phaseStarts)
-	t.front.starter.Start(t.front.ctx, t.result(s.settings.batch.count > 0), t.finish)
+	t.front.starter.Start(t.front.ctx, t.result(w.settings.batch.count > 0), t.finish)
 	return !t.phase.CompareAndSwap(phaseStarts, phaseParked)
 }
 
@@ -272,9 +273,9 @@ func (s *session) lineUp() {
 }
 
 // prepare decodes the message and finds its key.
-func (m *message) prepare(ctx context.Context) {
+func (m *message) prepare(ctx context.Context, whole *Message) {
 	s := m.session
-	m.decode(s.settings.decode)
+	m.decode(s.settings.decode, whole)
 	if m.broken != nil {
 		return
 	}
