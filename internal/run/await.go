@@ -14,10 +14,10 @@ import (
 
 // A parking holds what the process awaits. The holder of the token owns it.
 type parking struct {
+	first     await  // the memory of most; p is set with the process
 	free      *await // those not in use
 	beginning *await // the one whose begin runs
 	use       uint64 // of beginning
-	listed    bool   // the process is among those of its shard that have waited
 }
 
 // An await is one result that the process waits for, without a goroutine. It belongs to
@@ -44,11 +44,8 @@ func (p *process) await(begin func(context.Context, func(node.Result)), w work) 
 // park makes the process wait for a result.
 func (p *process) park(w work) *await {
 	p.leave(w)
-	if !p.parked.listed {
-		p.parked.listed = true
-		p.shard.list(p, nil)
-	}
 	p.mu.Lock()
+	p.mu.waited = true
 	p.mu.working = append(p.mu.working, w.node)
 	p.mu.Unlock()
 	a := p.parked.free
@@ -101,15 +98,18 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 	}
 	p.mu.Lock()
 	p.workedLocked(w.node)
-	p.mu.inbox = append(p.mu.inbox, arrival{work: w, awaited: a, value: r})
-	token := !p.mu.busy
-	p.mu.busy = true
-	p.mu.Unlock()
-	if !token {
+	if p.mu.busy {
+		p.mu.inbox = append(p.mu.inbox, arrival{work: w, awaited: a, value: r})
+		p.mu.Unlock()
 		return
 	}
+	p.mu.busy = true
+	p.mu.Unlock()
 	labelled := p.label != nil
-	p.proceed(false, 0, nil)
+	p.mayBlock = false
+	if p.runLoop(0, nil, &arrival{work: w, awaited: a, value: r}) { // nothing else is there
+		p.conclude(false)
+	}
 	if labelled {
 		pprof.SetGoroutineLabels(context.Background())
 	}

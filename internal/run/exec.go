@@ -16,8 +16,9 @@ import (
 // runQueue delivers packets until the process is finished, or has to wait and so
 // releases the token. If node code panics, it aborts the process, and the caller calls
 // it again for the rest of the queue.
-// If first is not nil, it is applied before, as a result of the node at.
-func (p *process) runQueue(at int32, first *node.Result) (finished, panicked bool) {
+// If first is not nil, it is applied before, as a result of the node at; if came is not
+// nil, it is used before.
+func (p *process) runQueue(at int32, first *node.Result, came *arrival) (finished, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			panicked = true
@@ -33,6 +34,9 @@ func (p *process) runQueue(at int32, first *node.Result) (finished, panicked boo
 	if first != nil {
 		p.applyFirst(at, first)
 	}
+	if came != nil {
+		p.arrive(came)
+	}
 	for {
 		switch {
 		case p.queue.n > 0:
@@ -43,7 +47,7 @@ func (p *process) runQueue(at int32, first *node.Result) (finished, panicked boo
 			a := p.arrivals[p.taken]
 			p.arrivals[p.taken] = arrival{}
 			p.taken++
-			p.arrive(a)
+			p.arrive(&a)
 		case p.outside == 0 && len(p.unsent) > 0:
 			p.sendNext()
 		case p.root.pending == 0:
@@ -135,6 +139,10 @@ func (p *process) worked(at int32) {
 
 // workedLocked is worked for a caller that holds the lock.
 func (p *process) workedLocked(at int32) {
+	if last := len(p.mu.working) - 1; p.mu.working[last] == at {
+		p.mu.working = p.mu.working[:last]
+		return
+	}
 	i := slices.Index(p.mu.working, at)
 	p.mu.working = slices.Delete(p.mu.working, i, i+1)
 }
@@ -144,11 +152,11 @@ func (p *process) spawnWork(w work) {
 }
 
 // arrive uses what another goroutine has posted.
-func (p *process) arrive(a arrival) {
+func (p *process) arrive(a *arrival) {
 	p.outside--
 	p.checkLimits()
 	if a.child.frame != nil {
-		p.childEnded(a)
+		p.childEnded(*a)
 		return
 	}
 	w := a.work

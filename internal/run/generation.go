@@ -26,6 +26,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/compile"
@@ -142,7 +143,7 @@ type shard struct {
 
 	mu struct {
 		sync.Mutex
-		waited *process // list of those that have waited for something, by process.link
+		all []weak.Pointer[process] // that the pool has made; some are gone
 	}
 	_ [64]byte // keeps the counters of two shards on different cache lines
 }
@@ -150,39 +151,29 @@ type shard struct {
 // errGrace ends the processes that are left when the grace of a stop is over.
 var errGrace = errors.New("the grace of the shutdown is over")
 
-// list adds a process to those that have waited for something. If cancel is not nil,
-// cancelAll calls it.
-func (s *shard) list(p *process, cancel context.CancelCauseFunc) {
+// add notes a process that the pool has made. So one that waits can be found, and none
+// has to be listed each time that it waits.
+func (s *shard) add(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel != nil {
-		p.link.cancel = cancel
+	if len(s.mu.all) == cap(s.mu.all) {
+		s.mu.all = slices.DeleteFunc(s.mu.all, func(w weak.Pointer[process]) bool { return w.Value() == nil })
+		s.mu.all = slices.Grow(s.mu.all, len(s.mu.all)+8)
 	}
-	if p.link.listed {
-		return
-	}
-	p.link.listed = true
-	p.link.next = s.mu.waited
-	if p.link.next != nil {
-		p.link.next.link.prev = p
-	}
-	s.mu.waited = p
+	s.mu.all = append(s.mu.all, weak.Make(p))
 }
 
-// forget takes a process from those that have waited.
-func (s *shard) forget(p *process) {
+// processes returns those that are in use, or in the pool.
+func (s *shard) processes() []*process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	prev, next := p.link.prev, p.link.next
-	if prev != nil {
-		prev.link.next = next
-	} else {
-		s.mu.waited = next
+	all := make([]*process, 0, len(s.mu.all))
+	for _, w := range s.mu.all {
+		if p := w.Value(); p != nil {
+			all = append(all, p)
+		}
 	}
-	if next != nil {
-		next.link.prev = prev
-	}
-	p.link.listed, p.link.prev, p.link.next, p.link.cancel = false, nil, nil, nil
+	return all
 }
 
 // Waiting calls f for each process that has waited for something, with its id and the
@@ -199,18 +190,18 @@ func (s *shard) waiting(g *Generation, f func(id string, at []node.Ref)) {
 		at []int32
 	}
 	var all []found
-	s.mu.Lock()
-	for p := s.mu.waited; p != nil; p = p.link.next {
-		if !p.mu.TryLock() { // to wait for it could deadlock: it comes before the lock of the shard
+	for _, p := range s.processes() {
+		if !p.mu.TryLock() {
 			continue
 		}
-		if p.mu.id == "" {
-			p.mu.id = newID()
+		if p.mu.waited {
+			if p.mu.id == "" {
+				p.mu.id = newID()
+			}
+			all = append(all, found{p.mu.id, slices.Clone(p.mu.working)})
 		}
-		all = append(all, found{p.mu.id, slices.Clone(p.mu.working)})
 		p.mu.Unlock()
 	}
-	s.mu.Unlock()
 	for _, w := range all {
 		refs := make([]node.Ref, len(w.at))
 		for i, at := range w.at {
@@ -254,11 +245,14 @@ func New(prog *compile.Program, opts Options) *Generation {
 	}
 	g.ctx, g.expire = context.WithCancel(detached)
 	g.processes.New = func() any {
-		return &process{
+		p := &process{
 			gen:   g,
 			shard: &g.shards[int(g.nextShard.Add(1))%len(g.shards)],
 			done:  make(chan struct{}, 1),
 		}
+		p.gates, p.mu.working, p.parked.first.p, p.parked.free = p.fewGates[:0], p.fewWorking[:0], p, &p.parked.first
+		p.shard.add(p)
+		return p
 	}
 	return g
 }
@@ -461,14 +455,14 @@ func (g *Generation) busy() bool {
 func (g *Generation) cancelAll() {
 	g.expire()
 	for i := range g.shards {
-		s := &g.shards[i]
-		s.mu.Lock()
-		for p := s.mu.waited; p != nil; p = p.link.next {
-			if p.link.cancel != nil {
-				p.link.cancel(errGrace)
+		for _, p := range g.shards[i].processes() {
+			p.mu.Lock()
+			cancel := p.mu.cancel
+			p.mu.Unlock()
+			if cancel != nil {
+				cancel(errGrace)
 			}
 		}
-		s.mu.Unlock()
 	}
 }
 

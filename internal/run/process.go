@@ -77,11 +77,10 @@ type process struct {
 	done   chan struct{}   // gets one signal if the process finishes on another goroutine
 	ending ending          // immutable during the run
 
-	link struct { // guarded by the lock of the shard
-		listed     bool // among the processes that have waited
-		prev, next *process
-		cancel     context.CancelCauseFunc
-	}
+	// The memory of gates and mu.working, as long as they are few: what lies elsewhere
+	// is not in the processor's cache when a wait ends.
+	fewGates   [1]gate
+	fewWorking [2]int32
 
 	mu struct {
 		sync.Mutex
@@ -91,6 +90,7 @@ type process struct {
 		cancel  context.CancelCauseFunc
 		cause   error // set if the context has to end; it may not have been made yet
 		id      string
+		waited  bool    // the process has waited for something, or its context was made
 		working []int32 // nodes whose blocking functions run, or whose results are awaited
 		storage *storage
 		defers  []func(context.Context, node.Response) error
@@ -193,13 +193,10 @@ func (p *process) release() {
 // that it has ended, and not that of the next run.
 func (p *process) clear() (watched bool) {
 	watched = p.lent && p.mu.ctx != nil
-	if p.lent {
+	if p.lent || p.mu.waited {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-	}
-	if p.mu.cancel != nil || p.parked.listed {
-		p.shard.forget(p)
-		p.parked.listed = false
+		p.mu.waited = false
 	}
 	if p.mu.cancel != nil {
 		p.mu.cancel(nil)
@@ -225,7 +222,7 @@ const keepQueue = 1024
 // it is applied before, as a result of the node. The caller holds the token.
 func (p *process) run(at int32, first *node.Result) node.Response {
 	p.mayBlock = true
-	if !p.runLoop(at, first) {
+	if !p.runLoop(at, first, nil) {
 		if p.gen.busyClock != nil {
 			p.gen.busyClock.End() // the goroutine that sends to done begins for this one
 		}
@@ -238,7 +235,7 @@ func (p *process) run(at int32, first *node.Result) node.Response {
 // token; mayBlock says whether its goroutine may run blocking work.
 func (p *process) proceed(mayBlock bool, at int32, first *node.Result) {
 	p.mayBlock = mayBlock
-	if p.runLoop(at, first) {
+	if p.runLoop(at, first, nil) {
 		p.conclude(mayBlock)
 	}
 }
@@ -272,14 +269,14 @@ func (p *process) conclude(mayBlock bool) {
 }
 
 // runLoop runs the process until it is finished or the token is released. If first is
-// not nil, it is applied before.
-func (p *process) runLoop(at int32, first *node.Result) (finished bool) {
+// not nil, it is applied before; if came is not nil, it is used before.
+func (p *process) runLoop(at int32, first *node.Result, came *arrival) (finished bool) {
 	for {
-		finished, panicked := p.runQueue(at, first)
+		finished, panicked := p.runQueue(at, first, came)
 		if !panicked {
 			return finished
 		}
-		first = nil
+		first, came = nil, nil
 	}
 }
 
@@ -416,7 +413,7 @@ func (c *lazyContext) made() context.Context {
 	}
 	if p.mu.ctx == nil {
 		p.mu.ctx, p.mu.cancel = context.WithCancelCause(p.base)
-		p.shard.list(p, p.mu.cancel)
+		p.mu.waited = true
 		if p.mu.cause == nil && p.gen.ctx.Err() != nil {
 			p.mu.cause = errGrace
 		}
