@@ -147,7 +147,7 @@ func (n *sinkNode) Receive(p node.Process, pkt node.Packet) node.Result {
 		}
 		return node.None()
 	}
-	return node.Await(d.begin)
+	return d.await
 }
 
 // Open connects, or finds the outlet of the generation before.

@@ -28,6 +28,7 @@ func (*sinkCounts) Close() error { return nil }
 // into a flight. A delivery answers its packet when all its records are done.
 type outlet struct {
 	writer  Writer
+	taker   Taker // the writer, if it is one, and there are no batches
 	counts  *sinkCounts
 	log     *slog.Logger
 	timeout time.Duration
@@ -61,6 +62,7 @@ type outlet struct {
 		workers   []*worker
 		closing   bool
 		closeIn   time.Duration
+		writing   int       // calls of Write
 		flights   []*flight // to use again
 
 		connected bool
@@ -94,6 +96,9 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 		b := c.Group("batch")
 		o.count, o.bytes, o.linger = int(b.Int("count")), int(b.Int("bytes")), b.Duration("linger")
 		o.count = min(o.count, o.most)
+	}
+	if o.count == 0 {
+		o.taker, _ = n.writer.(Taker)
 	}
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.mu.changed.L = &o.mu
@@ -146,9 +151,11 @@ func (o *outlet) work(w *worker) {
 			return
 		}
 		w.began = time.Now()
+		o.mu.writing++
 		o.mu.Unlock()
 		o.write(w, f)
 		o.mu.Lock()
+		o.mu.writing--
 		w.began = time.Time{}
 		if w.ctx.Err() != nil && o.ctx.Err() == nil { // the call has lasted too long
 			w.ctx, w.cancel = context.WithCancelCause(o.ctx)
@@ -215,6 +222,8 @@ func (o *outlet) sweep() (more bool) {
 		switch {
 		case d.ctx.Err() != nil:
 			err = context.Cause(d.ctx)
+		case d.deadline.IsZero():
+			d.deadline = now.Add(o.timeout)
 		case !now.Before(d.deadline):
 			err = o.lateLocked()
 		}

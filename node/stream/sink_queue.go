@@ -13,28 +13,38 @@ import (
 // A delivery is a packet on its way: one record, or those of a list. It is used again
 // when the writer has answered for all its records, and not if it was given up before.
 type delivery struct {
-	outlet   *outlet
-	begin    func(ctx context.Context, done func(node.Result)) // of Await
-	one      [1]Record
-	texts    [2]string // of one
-	records  []Record  // nil when a flight has them all
-	space    []Record  // for those of the next list
-	count    int       // of records
+	outlet *outlet
+	await  node.Result                                    // always the same one
+	taken  func(turn int, receipt value.Value, err error) // confirmed
+	turn   int                                            // how often a Taker has answered; guarded by the outlet's lock
+	space  []Record                                       // for those of the next list
+	passage
+	one   [1]Record
+	texts [2]string // of one
+}
+
+// A passage is what a delivery has of its packet. It is together, as another processor
+// mostly ends a delivery, and reads only that.
+type passage struct {
+	records  []Record // nil when a flight has them all
+	count    int      // of records
 	list     bool
 	receipt  bool
+	bare     bool // one is empty
 	payload  value.Value
 	ctx      context.Context
 	done     func(node.Result)
-	deadline time.Time
+	deadline time.Time // set by the first sweep that finds it: to read the clock for each costs more than the queue
 
 	// Guarded by the outlet's lock.
 	open       bool // not answered
 	left       int  // records that are not done
 	queued     int  // records that no flight has
 	inFlight   int
+	epoch      int // of the connection, if a Taker has it
+	next, prev *delivery
 	errs       []error
 	receipts   []value.Value
-	next, prev *delivery
 }
 
 // maxSpace is the largest list whose records' memory is kept.
@@ -42,7 +52,8 @@ const maxSpace = 4096
 
 func (o *outlet) makeDelivery() *delivery {
 	d := &delivery{outlet: o}
-	d.begin = func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) }
+	d.await = node.Await(func(ctx context.Context, done func(node.Result)) { o.add(d, ctx, done) })
+	d.taken = d.confirmed
 	return d
 }
 
@@ -54,29 +65,33 @@ func (o *outlet) newDelivery(receipt bool, payload value.Value) *delivery {
 
 // discard takes back a delivery that no one has.
 func (o *outlet) discard(d *delivery) {
-	space := d.space
 	if d.records != nil && d.list {
 		clear(d.records)
-		space = d.records[:0]
+		d.space = d.records[:0]
 	}
-	if cap(space) > maxSpace {
-		space = nil
+	if cap(d.space) > maxSpace {
+		d.space = nil
 	}
-	*d = delivery{outlet: d.outlet, begin: d.begin, space: space}
+	if !d.bare {
+		d.one[0], d.texts = Record{}, [2]string{}
+	}
+	d.passage = passage{}
 	o.pool.Put(d)
 }
 
-// add queues the records of a delivery.
+// add queues the records of a delivery, unless the writer takes it.
 func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
-	now := time.Now()
-	d.ctx, d.done, d.deadline = ctx, done, now.Add(o.timeout)
+	d.ctx, d.done = ctx, done
+	var now time.Time
+	if o.count > 0 { // without batches, nothing lingers
+		now = time.Now()
+	}
 	o.mu.Lock()
 	if o.ctx.Err() != nil {
 		o.mu.Unlock()
 		d.fail(errSinkClosed)
 		return
 	}
-	wasEmpty := o.mu.queue.waiting() == 0
 	d.open, d.left, d.count = true, len(d.records), len(d.records)
 	if d.prev = o.mu.last; d.prev != nil {
 		d.prev.next = d
@@ -84,14 +99,12 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		o.mu.first = d
 	}
 	o.mu.last = d
-	for i := range d.records {
-		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
-	}
-	d.queued = d.count
-	if o.mu.closing {
-		o.mu.changed.Broadcast() // Close waits, too
-	} else if wasEmpty || !o.mu.full && o.enoughLocked() {
-		o.mu.changed.Signal() // a worker that lingers need not look at each record
+	direct := !d.list && o.takesLocked()
+	if direct {
+		o.mu.inFlight++
+		d.inFlight, d.epoch = 1, o.mu.epoch
+	} else {
+		o.queueLocked(d, now)
 	}
 	stir := !o.mu.sweeping
 	o.mu.sweeping = true
@@ -101,6 +114,23 @@ func (o *outlet) add(d *delivery, ctx context.Context, done func(node.Result)) {
 		case o.stir <- struct{}{}:
 		default:
 		}
+	}
+	if direct {
+		o.take(d)
+	}
+}
+
+// queueLocked queues the records of a delivery.
+func (o *outlet) queueLocked(d *delivery, now time.Time) {
+	wasEmpty := o.mu.queue.waiting() == 0
+	for i := range d.records {
+		o.mu.queue.push(item{d: d, index: i, size: size(&d.records[i]), at: now})
+	}
+	d.queued = d.count
+	if o.mu.closing {
+		o.mu.changed.Broadcast() // Close waits, too
+	} else if wasEmpty || !o.mu.full && o.enoughLocked() {
+		o.mu.changed.Signal() // a worker that lingers need not look at each record
 	}
 }
 

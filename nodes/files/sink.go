@@ -210,6 +210,23 @@ func (s *sink) Write(ctx context.Context, records []stream.Record, done func(i i
 	}
 }
 
+// Take encodes a record on the goroutine of its process.
+func (s *sink) Take(r stream.Record, i int, done func(i int, receipt value.Value, err error)) (taken bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.bytes >= maxPending {
+		return false, nil
+	}
+	if _, err := s.putLocked(&r, pending{i: i, done: done}); err != nil {
+		return false, err
+	}
+	select {
+	case s.pending <- struct{}{}:
+	default:
+	}
+	return true, nil
+}
+
 // wait waits for room.
 func (s *sink) wait(ctx context.Context) error {
 	for {
