@@ -184,18 +184,14 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic in %s: %v", e.call, e.value) }
 
-// At returns the error at its field of a config.
-func (e *RefusedError) At(c schema.Config) *diag.Diagnostic {
-	c, field := c.Find(e.Field)
-	d := c.Errorf(field, diag.CodeBadValue, "%v", e.Err)
-	d.Err = e
-	return d
-}
-
-// placed returns an error of start at its place, if it is a refusal.
-func placed(err error, c schema.Config) error {
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		return refused.At(c)
+// Place returns a refusal at its field of a config, and any other error as it is.
+func Place(err error, c schema.Config) error {
+	var refused *RefusedError
+	if !errors.As(err, &refused) {
+		return err
 	}
-	return err
+	c, field := c.Find(refused.Field)
+	d := c.Errorf(field, diag.CodeBadValue, "%v", refused)
+	d.Err = refused
+	return d
 }

@@ -162,7 +162,7 @@ func (n *sinkNode) Open(ctx context.Context) error {
 	})
 	n.writer = nil // it is the outlet's, or of no use
 	if err != nil {
-		return errors.Join(placed(err, n.config), forget())
+		return errors.Join(Place(err, n.config), forget())
 	}
 	n.outlet = o
 	o.expect(n.inFlight)

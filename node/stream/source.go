@@ -108,7 +108,7 @@ func (n *sourceNode) Open(ctx context.Context) error {
 		n.release = func() error { return errors.Join(unclaim(), release()) }
 	}
 	if err := seat.open(ctx, n); err != nil {
-		return errors.Join(placed(err, n.init.Config), n.release())
+		return errors.Join(Place(err, n.init.Config), n.release())
 	}
 	return nil
 }

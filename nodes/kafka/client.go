@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -29,13 +28,7 @@ import (
 func clientFields(own ...*schema.Field) schema.Object {
 	return schema.Fields(append([]*schema.Field{
 		schema.Strings("brokers").Required().Doc("The addresses of some brokers, such as `kafka-1:9092`. They tell where the others are."),
-		schema.Group("tls", schema.Fields(
-			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
-			schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
-			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
-			schema.String("server_name").Doc("The name that the certificates of the brokers must have, if it is not that of their addresses."),
-			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
-		)).Doc("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
+		stream.TLSField("Connects over TLS; `tls: {}` trusts the authorities of the system. Files are read for each connection."),
 		schema.Group("sasl", schema.Fields(
 			schema.Enum("mechanism", "plain", "scram-sha-256", "scram-sha-512").Required().Doc("How the password is proved. `plain` sends it, so use TLS."),
 			schema.String("user").Required().Doc("The user."),
@@ -47,19 +40,22 @@ func clientFields(own ...*schema.Field) schema.Object {
 // A connector makes the clients of one node.
 type connector struct {
 	config schema.Config
+	tls    stream.TLS
 	log    *slog.Logger
 	clock  node.Clock
 }
 
 func newConnector(init *node.Init) (connector, error) {
-	c := connector{init.Config, init.Log, init.Clock}
+	c := connector{config: init.Config, log: init.Log, clock: init.Clock}
 	for _, address := range c.config.Strings("brokers") {
 		if !isAddress(address) {
 			return c, c.config.Errorf("brokers", diag.CodeBadValue, "is not a list of addresses").
 				WithHint("write a host and a port from 1 to 65535 for each broker, such as 127.0.0.1:9092; users belong into sasl")
 		}
 	}
-	return c, nil
+	var err error
+	c.tls, err = stream.NewTLS(c.config)
+	return c, err
 }
 
 // isAddress reports whether a text is a host with a port, or without one, which is 9092.
@@ -88,7 +84,7 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 		kgo.WithHooks(w),
 	}, more...)
 	if c.config.Has("tls") {
-		config, err := c.tls()
+		config, err := c.tls.Config()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,48 +112,6 @@ func (c *connector) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, 
 	}
 	w.begin()
 	return client, w, nil
-}
-
-func (c *connector) tls() (*tls.Config, error) {
-	group := c.config.Group("tls")
-	config := &tls.Config{ServerName: group.String("server_name"), InsecureSkipVerify: group.Bool("skip_verify")}
-	read := func(field string) ([]byte, error) {
-		text := group.String(field)
-		if text == "" || strings.Contains(text, "-----BEGIN") {
-			return []byte(text), nil
-		}
-		data, err := os.ReadFile(text)
-		if err != nil {
-			return nil, &stream.RefusedError{Field: "tls." + field, Err: err}
-		}
-		return data, nil
-	}
-	ca, err := read("ca")
-	if err != nil {
-		return nil, err
-	}
-	if len(ca) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, &stream.RefusedError{Field: "tls.ca", Err: errors.New("there are no certificates in it")}
-		}
-	}
-	cert, err := read("cert")
-	if err != nil {
-		return nil, err
-	}
-	key, err := read("key")
-	if err != nil {
-		return nil, err
-	}
-	if len(cert)+len(key) > 0 {
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, &stream.RefusedError{Field: "tls.cert", Err: fmt.Errorf("certificate and key: %w", err)}
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // refused tells reasons that do not go away from others.

@@ -64,7 +64,7 @@ func (n *client) Open(ctx context.Context) error {
 	var refused *stream.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return errors.Join(refused.At(n.config), n.release())
+		return errors.Join(stream.Place(refused, n.config), n.release())
 	case err != nil:
 		n.log.Warn("connecting failed", "error", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
@@ -32,13 +31,7 @@ func withConnection(own ...*schema.Field) schema.Object {
 		schema.String("token").Secret().Doc("A token, instead of a user."),
 		schema.String("nkey").Doc("The path of a file with the seed of an nkey, instead of a user."),
 		schema.String("credentials").Doc("The path of a file of credentials (a JWT and a seed), instead of a user. It is read at each connect."),
-		schema.Group("tls", schema.Fields(
-			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
-			schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
-			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
-			schema.String("server_name").Doc("The name that the certificate of the server must have, if it is not that of the URL."),
-			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
-		)).Doc("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
+		stream.TLSField("How servers are trusted. With any of these fields, or a URL of `tls` or `wss`, a connection without TLS is refused."),
 	)...)
 }
 
@@ -46,8 +39,8 @@ func withConnection(own ...*schema.Field) schema.Object {
 type settings struct {
 	urls                                     []string
 	user, password, token, nkey, credentials string
-	ca, cert, key, serverName                string
-	insecure, secure                         bool
+	tls                                      stream.TLS
+	secure                                   bool
 	given                                    string // the field of the credentials; "user" without
 }
 
@@ -56,11 +49,9 @@ const connectTimeout = 4 * time.Second
 
 // newSettings reads and checks the fields of withConnection.
 func newSettings(c schema.Config) (*settings, error) {
-	t := c.Group("tls")
 	s := &settings{
 		urls: c.Strings("urls"), user: c.String("user"), password: c.String("password"), token: c.String("token"),
 		nkey: c.String("nkey"), credentials: c.String("credentials"),
-		ca: t.String("ca"), cert: t.String("cert"), key: t.String("key"), serverName: t.String("server_name"), insecure: t.Bool("skip_verify"),
 		secure: c.Has("tls"), given: "user",
 	}
 	if len(s.urls) == 0 {
@@ -87,16 +78,9 @@ func newSettings(c schema.Config) (*settings, error) {
 	if (s.user == "") != (s.password == "") {
 		return nil, c.Errorf("", diag.CodeBadValue, "user and password belong together")
 	}
-	if (s.cert == "") != (s.key == "") {
-		return nil, t.Errorf("", diag.CodeBadValue, "a client certificate needs both cert and key")
-	}
-	if isPEM(s.cert) && isPEM(s.key) {
-		if _, err := tls.X509KeyPair([]byte(s.cert), []byte(s.key)); err != nil {
-			return nil, t.Errorf("cert", diag.CodeBadValue, "certificate and key: %v", err)
-		}
-	}
-	if isPEM(s.ca) && !x509.NewCertPool().AppendCertsFromPEM([]byte(s.ca)) {
-		return nil, t.Errorf("ca", diag.CodeBadValue, "no certificate in PEM form")
+	var err error
+	if s.tls, err = stream.NewTLS(c); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -123,45 +107,10 @@ func checkURL(text string) string {
 	return "want a URL of nats, tls, ws or wss"
 }
 
-func isPEM(text string) bool { return strings.Contains(text, "-----BEGIN") }
-
 // poolKey tells settings apart, and shows nothing of them.
 func (s *settings) poolKey() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", *s))
 	return "nats " + hex.EncodeToString(sum[:])
-}
-
-// tlsConfig reads the certificates; nil without TLS.
-func (s *settings) tlsConfig() (*tls.Config, error) {
-	if !s.secure {
-		return nil, nil
-	}
-	config := &tls.Config{ServerName: s.serverName, InsecureSkipVerify: s.insecure} // only by a field that check warns of
-	pem := map[string][]byte{}
-	for name, text := range map[string]string{"ca": s.ca, "cert": s.cert, "key": s.key} {
-		pem[name] = []byte(text)
-		if text != "" && !isPEM(text) {
-			data, err := os.ReadFile(text)
-			if err != nil {
-				return nil, &stream.RefusedError{Field: "tls." + name, Err: err}
-			}
-			pem[name] = data
-		}
-	}
-	if s.ca != "" {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem["ca"]) {
-			return nil, &stream.RefusedError{Field: "tls.ca", Err: errors.New("no certificate in PEM form")}
-		}
-	}
-	if s.cert != "" {
-		pair, err := tls.X509KeyPair(pem["cert"], pem["key"])
-		if err != nil {
-			return nil, &stream.RefusedError{Field: "tls.cert", Err: fmt.Errorf("certificate and key: %w", err)}
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // dial connects once. lost is called when the connection has ended: the library does not
@@ -188,11 +137,11 @@ func (s *settings) dial(ctx context.Context, lost func(), refused func(error)) (
 		}
 		options = append(options, key)
 	}
-	config, err := s.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	if config != nil {
+	if s.secure {
+		config, err := s.tls.Config()
+		if err != nil {
+			return nil, err
+		}
 		options = append(options, nats.Secure(config))
 	}
 	if s.credentials != "" {

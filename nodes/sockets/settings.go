@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
@@ -22,31 +22,20 @@ func withAddress(own ...*schema.Field) schema.Object {
 		schema.Enum("network", "tcp", "udp", "unix", "tls").Default("tcp").Doc("What sort of socket it is; `tls` is TCP with TLS."),
 		schema.String("address").Required().Doc("Host and port, such as `127.0.0.1:5170`, or the path of a socket of `unix`."),
 		schema.Enum("frame", "lines", "length", "raw").Default("lines").Doc("Where a message ends: at a line feed; after as many bytes as four bytes before it say, the most significant first; or `raw`, where a read ends. With `network: udp`, each datagram is a message."),
-		schema.Group("tls", schema.Fields(
-			schema.String("cert").Doc("The certificate of this side: PEM, or the path of a file."),
-			schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
-			schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file. Who listens with it takes only clients with a certificate of them."),
-			schema.String("server_name").Doc("The name that the certificate of the other side must have, if it is not the host of the address."),
-			schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate of the other side, so anyone on the way can read and change everything."),
-		)).Doc("For `network: tls`. The files are read at each connect."),
+		stream.TLSField("For `network: tls`. The files are read at each connect. Who listens with `ca` takes only clients with a certificate of these authorities."),
 	}, own...)...)
 }
 
 // settings are where a socket is. They are immutable.
 type settings struct {
-	network, address                string // network is tcp, udp or unix
-	frame                           framing
-	secure, listens                 bool
-	cert, key, ca, serverName, host string
-	insecure                        bool
+	network, address, host string // network is tcp, udp or unix
+	frame                  framing
+	secure, listens        bool
+	tls                    stream.TLS
 }
 
 func newSettings(c schema.Config, listens bool) (*settings, error) {
-	t := c.Group("tls")
-	s := &settings{
-		network: c.String("network"), address: c.String("address"), frame: framings[c.String("frame")], listens: listens,
-		cert: t.String("cert"), key: t.String("key"), ca: t.String("ca"), serverName: t.String("server_name"), insecure: t.Bool("skip_verify"),
-	}
+	s := &settings{network: c.String("network"), address: c.String("address"), frame: framings[c.String("frame")], listens: listens}
 	if s.network == "tls" {
 		s.network, s.secure = "tcp", true
 	} else if c.Has("tls") {
@@ -69,58 +58,25 @@ func newSettings(c schema.Config, listens bool) (*settings, error) {
 		}
 		s.host = host
 	}
-	if (s.cert == "") != (s.key == "") {
-		return nil, t.Errorf("", diag.CodeBadValue, "a certificate needs both cert and key")
+	var err error
+	if s.tls, err = stream.NewTLS(c); err != nil {
+		return nil, err
 	}
-	if s.secure && listens && s.cert == "" {
+	if s.secure && listens && s.tls.Cert == "" {
 		return nil, c.Errorf("tls", diag.CodeBadValue, "who listens with TLS needs a certificate").WithHint("add tls.cert and tls.key")
 	}
 	return s, nil
 }
 
-// pem returns what a field says that is PEM or the path of a file.
-func pem(field, text string) ([]byte, error) {
-	if strings.Contains(text, "-----BEGIN") {
-		return []byte(text), nil
-	}
-	data, err := os.ReadFile(text)
-	if err != nil {
-		return nil, &stream.RefusedError{Field: "tls." + field, Err: err}
-	}
-	return data, nil
-}
-
 // config reads the certificates.
 func (s *settings) config() (*tls.Config, error) {
-	c := &tls.Config{ServerName: s.serverName, InsecureSkipVerify: s.insecure} // only by a field that check warns of
-	if c.ServerName == "" {
-		c.ServerName = s.host
+	c, err := s.tls.Config()
+	if err != nil {
+		return nil, err
 	}
-	if s.cert != "" {
-		cert, err := pem("cert", s.cert)
-		if err != nil {
-			return nil, err
-		}
-		key, err := pem("key", s.key)
-		if err != nil {
-			return nil, err
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, &stream.RefusedError{Field: "tls.cert", Err: fmt.Errorf("certificate and key: %w", err)}
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	if s.ca != "" {
-		data, err := pem("ca", s.ca)
-		if err != nil {
-			return nil, err
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(data) {
-			return nil, &stream.RefusedError{Field: "tls.ca", Err: errors.New("no certificate in PEM form")}
-		}
-		c.RootCAs, c.ClientCAs, c.ClientAuth = pool, pool, tls.RequireAndVerifyClientCert
+	c.ServerName = cmp.Or(c.ServerName, s.host)
+	if s.listens && c.RootCAs != nil {
+		c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
 	}
 	return c, nil
 }

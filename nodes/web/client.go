@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -82,7 +81,7 @@ A process that is part of a trace sends ` + "`traceparent`" + `.`,
 			egressField(),
 			proxyField(),
 			proxyAuthField(),
-			tlsField(),
+			stream.TLSField(tlsDoc),
 			schema.Group("limits", schema.Fields(
 				schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
 				schema.Duration("header_timeout").Default(time.Duration(0)).Doc("How long the service may take from the end of the request to the header of its answer. 0 means no limit."),
@@ -106,6 +105,7 @@ const maxRedirects = 10
 
 // A client calls one service.
 type client struct {
+	config      schema.Config
 	ref         node.Ref
 	log         *slog.Logger
 	pool        *node.Pool
@@ -131,6 +131,7 @@ func newClient(init *node.Init) (node.Node, error) {
 	c := init.Config
 	lim := c.Group("limits")
 	n := &client{
+		config:      c,
 		ref:         init.Node,
 		log:         init.Log,
 		pool:        init.Pool,
@@ -149,11 +150,6 @@ func newClient(init *node.Init) (node.Node, error) {
 			idleTimeout:    lim.Duration("idle_timeout"),
 			headerBytes:    lim.Int("header_bytes"),
 			connections:    int(lim.Int("connections")),
-			ca:             c.Group("tls").String("ca"),
-			cert:           c.Group("tls").String("cert"),
-			key:            c.Group("tls").String("key"),
-			serverName:     c.Group("tls").String("server_name"),
-			skipVerify:     c.Group("tls").Bool("skip_verify"),
 		},
 	}
 	n.accounts.New = func() any { return newAccount(n) }
@@ -167,7 +163,7 @@ func newClient(init *node.Init) (node.Node, error) {
 	add(n.setMethod(c))
 	add(n.setAuth(c))
 	add(n.setHeader(c))
-	add(n.checkTransport(c))
+	add(n.setTransport(c))
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
@@ -269,7 +265,7 @@ func (n *client) setHeader(c schema.Config) *diag.Diagnostic {
 	return nil
 }
 
-func (n *client) checkTransport(c schema.Config) *diag.Diagnostic {
+func (n *client) setTransport(c schema.Config) *diag.Diagnostic {
 	if err := n.transport.checkProxy(); err != nil {
 		return c.Errorf("proxy", diag.CodeBadValue, "%s", err).WithHint("write one such as http://proxy.example.com:3128, or none")
 	}
@@ -280,36 +276,26 @@ func (n *client) checkTransport(c schema.Config) *diag.Diagnostic {
 		return c.Errorf("proxy", diag.CodeBadValue, "a proxy looks up names itself, so egress: public cannot check the addresses").
 			WithHint("remove proxy, or remove egress and let the proxy refuse addresses")
 	}
-	group := c.Group("tls")
-	t := &n.transport
-	if (t.cert == "") != (t.key == "") {
-		return group.Errorf("", diag.CodeBadValue, "a client certificate needs both cert and key")
-	}
-	if isPEM(t.cert) && isPEM(t.key) {
-		if _, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key)); err != nil {
-			return group.Errorf("cert", diag.CodeBadNode, "certificate and key: %v", err)
-		}
-	}
-	if isPEM(t.ca) {
-		if _, err := certPool([]byte(t.ca)); err != nil {
-			return group.Errorf("ca", diag.CodeBadValue, "%v", err)
-		}
-	}
-	return nil
+	var err error
+	var d *diag.Diagnostic
+	n.transport.tls, err = stream.NewTLS(c)
+	errors.As(err, &d)
+	return d
 }
 
 // Open makes the connection pool, or takes that of the generation before if it has the
 // same settings.
 func (n *client) Open(context.Context) error {
 	t := n.transport
-	if err := t.readFiles(); err != nil {
-		return err
+	var err error
+	if t.tls, err = t.tls.Load(); err != nil {
+		return stream.Place(err, n.config)
 	}
 	owner := n.ref.Namespace + "/" + n.ref.String()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", t)) // a key is shown in messages, and t contains secrets
 	transport, release, err := node.Acquire(n.pool, "web.client "+owner+" "+hex.EncodeToString(sum[:]), t.open)
 	if err != nil {
-		return err
+		return stream.Place(err, n.config)
 	}
 	n.release = append(n.release, release)
 	m, release, err := node.Acquire(n.pool, "web.client counts "+owner, func() (*clientMetrics, error) { return new(clientMetrics), nil })

@@ -31,12 +31,5 @@ func proxyAuthField() *schema.Field {
 	)).Doc("The credentials for the proxy.")
 }
 
-func tlsField() *schema.Field {
-	return schema.Group("tls", schema.Fields(
-		schema.String("ca").Doc("The certificates of the authorities to trust instead of those of the system: PEM, or the path of a file."),
-		schema.String("cert").Doc("The certificate of this client: PEM, or the path of a file."),
-		schema.String("key").Secret().Doc("Its private key: PEM, or the path of a file."),
-		schema.String("server_name").Doc("The name that the certificate of the service must have, if it is not that of `url`."),
-		schema.Bool("skip_verify").Default(false).Doc("Accepts any certificate, so anyone on the way can read and change everything."),
-	)).Doc("How services are trusted over HTTPS. The files are read when the node starts, so also at each reload.")
-}
+// tlsDoc is the text of the field tls.
+const tlsDoc = "How services are trusted over HTTPS. The files are read when the node starts, so also at each reload."

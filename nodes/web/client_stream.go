@@ -47,14 +47,9 @@ func newStreamClient(init *node.Init, scheme string) (*streamClient, error) {
 		headerTimeout:  streamHeaderTimeout,
 		headerBytes:    64 << 10,
 		connections:    4,
-		ca:             c.Group("tls").String("ca"),
-		cert:           c.Group("tls").String("cert"),
-		key:            c.Group("tls").String("key"),
-		serverName:     c.Group("tls").String("server_name"),
-		skipVerify:     c.Group("tls").Bool("skip_verify"),
 	}}
 	var found diag.List
-	for _, d := range []*diag.Diagnostic{n.setURL(c, scheme), n.setAuth(c), n.setHeader(c), n.checkTransport(c)} {
+	for _, d := range []*diag.Diagnostic{n.setURL(c, scheme), n.setAuth(c), n.setHeader(c), n.setTransport(c)} {
 		if d != nil {
 			found.Add(d)
 		}
@@ -73,13 +68,9 @@ func (s *streamClient) open() error {
 	if s.http != nil {
 		return nil
 	}
-	t := s.settings
-	if err := t.readFiles(); err != nil {
-		return &stream.RefusedError{Field: "tls", Err: err}
-	}
-	transport, err := t.open()
+	transport, err := s.settings.open()
 	if err != nil {
-		return &stream.RefusedError{Field: "tls", Err: err}
+		return err
 	}
 	if s.websocket { // it needs a connection of its own
 		transport.ForceAttemptHTTP2 = false

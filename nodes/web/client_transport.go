@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/uniflow-labs/uniflow/node/stream"
 )
 
 // transportSettings are what makes one pool of connections differ from another.
@@ -25,9 +25,7 @@ type transportSettings struct {
 	idleTimeout    time.Duration
 	headerBytes    int64
 	connections    int
-	ca, cert, key  string // PEM, or paths until readFiles
-	serverName     string
-	skipVerify     bool
+	tls            stream.TLS
 }
 
 const proxyNone = "none"
@@ -51,32 +49,6 @@ func (t *transportSettings) checkProxy() error {
 	return errors.New("want a proxy of http, https or socks5")
 }
 
-// readFiles replaces paths by what the files contain.
-func (t *transportSettings) readFiles() error {
-	for _, f := range []struct {
-		name string
-		text *string
-	}{{"ca", &t.ca}, {"cert", &t.cert}, {"key", &t.key}} {
-		if *f.text == "" {
-			continue
-		}
-		data, err := pemOf(*f.text)
-		if err != nil {
-			return fmt.Errorf("tls.%s: %w", f.name, err)
-		}
-		*f.text = string(data)
-	}
-	return nil
-}
-
-func certPool(pem []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("no certificate in PEM form")
-	}
-	return pool, nil
-}
-
 // A sharedTransport is the connections of the generations of a node.
 type sharedTransport struct{ *http.Transport }
 
@@ -89,20 +61,9 @@ func (t *sharedTransport) Close() error {
 
 // open makes a transport.
 func (t *transportSettings) open() (*sharedTransport, error) {
-	config := &tls.Config{ServerName: t.serverName, InsecureSkipVerify: t.skipVerify} // only by a field that check warns of
-	if t.ca != "" {
-		pool, err := certPool([]byte(t.ca))
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca: %w", err)
-		}
-		config.RootCAs = pool
-	}
-	if t.cert != "" {
-		pair, err := tls.X509KeyPair([]byte(t.cert), []byte(t.key))
-		if err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	config, err := t.tls.Config()
+	if err != nil {
+		return nil, err
 	}
 	dialer := &net.Dialer{Timeout: t.connectTimeout}
 	if t.public {

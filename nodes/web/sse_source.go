@@ -38,7 +38,7 @@ A status of 204 ends the source. With 401 and 403 the workflow does not start; o
 `,
 		Config: schema.Fields(
 			schema.String("url").Required().Doc("Where the events come from, such as https://stream.example.com/changes."),
-			headerField(), authField(), egressField(), proxyField(), proxyAuthField(), tlsField(),
+			headerField(), authField(), egressField(), proxyField(), proxyAuthField(), stream.TLSField(tlsDoc),
 			schema.Bytes("max_event").Default("1MiB").Range(1<<10, 1<<30).Doc("Longest event. A longer one is an error, and the connection is made again."),
 			schema.Duration("idle_timeout").Default("60s").Doc("How long the service may send nothing, not even a comment, before the connection is made again. 0 means no limit."),
 		),
