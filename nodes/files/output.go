@@ -1,17 +1,11 @@
 package files
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -138,65 +132,6 @@ func (out *output) open(empty bool) error {
 	return nil
 }
 
-func (out *output) begin(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	out.size, out.since, out.dirty = info.Size(), info.ModTime(), false
-	if out.size == 0 {
-		out.since = out.o.clock.Now()
-		return nil
-	}
-	if out.o.format.Name != format.Raw {
-		if err := out.mend(f); err != nil {
-			return fmt.Errorf("mend the end of %s: %w", out.path, err)
-		}
-	}
-	if out.o.format.Name == format.CSV && out.o.format.Columns == nil {
-		r := format.NewReader(io.NewSectionReader(f, 0, out.size), out.o.format, 0, 1)
-		r.End()
-		if _, err := r.Read(nil, 1, 1); err != nil && err != io.EOF {
-			return fmt.Errorf("the columns of %s: %w", out.path, err)
-		}
-		out.enc.SetColumns(r.Columns())
-	}
-	return nil
-}
-
-// maxTorn is how long a torn line may be that is looked at as a whole.
-const maxTorn = 64 << 20
-
-// mend ends or cuts off a last line without its end.
-func (out *output) mend(f *os.File) error {
-	start, line := out.size, []byte(nil)
-	for piece := int64(4 << 10); start > 0 && out.size-start < maxTorn; piece *= 4 {
-		n := min(piece, start)
-		b := make([]byte, n, n+int64(len(line)))
-		if _, err := f.ReadAt(b, start-n); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-			line = append(b[i+1:], line...)
-			start += int64(i+1) - n
-			break
-		}
-		line = append(b, line...)
-		start -= n
-	}
-	if len(line) == 0 {
-		return nil
-	}
-	if _, err := value.ParseJSON(line); err != nil && out.o.format.Name == format.NDJSON {
-		out.o.log.Warn("a torn line was cut off", "path", out.path, "bytes", out.size-start)
-		out.size = start
-		return f.Truncate(start)
-	}
-	n, err := f.Write([]byte{'\n'})
-	out.size += int64(n)
-	return err
-}
-
 func (out *output) close() error {
 	if out.file == nil {
 		return nil
@@ -265,7 +200,7 @@ func (out *output) prepare(n int64) error {
 			}
 		}
 	}
-	if out.file != nil && out.size > 0 && (out.o.bytes > 0 && out.size+n > out.o.bytes || out.o.interval > 0 && period(now, out.o.interval).After(out.since)) {
+	if out.file != nil && out.full(now, n) {
 		if err := out.rotate(now); err != nil {
 			return err
 		}
@@ -278,11 +213,6 @@ func (out *output) prepare(n int64) error {
 	return nil
 }
 
-// period returns when the period began that t is in.
-func period(t time.Time, d time.Duration) time.Time {
-	return time.Unix(0, t.UnixNano()/int64(d)*int64(d))
-}
-
 // writePart writes records from number i on, whose data begins at start, as far as the
 // file may have them. It returns how many are in the file.
 func (out *output) writePart(b *batch, i, start int, result []written) (n int, err error) {
@@ -290,33 +220,24 @@ func (out *output) writePart(b *batch, i, start int, result []written) (n int, e
 	for last < len(b.records) && (out.o.bytes == 0 || out.size+int64(b.records[last].end-start) <= out.o.bytes) {
 		last++
 	}
-	var header []byte
 	if out.size == 0 && out.o.format.Name == format.CSV {
 		out.enc.Lock()
-		header = out.enc.AppendHeader(nil)
+		header := out.enc.AppendHeader(nil)
 		out.enc.Unlock()
 		if _, err := out.append(header); err != nil {
 			return 0, err
 		}
 	}
-	base := out.size
+	base, whole := out.size, 0 // bytes of the records that are in the file
 	wrote, err := out.append(b.data[start:b.records[last-1].end])
 	for ; i < last && b.records[i].end-start <= wrote; i++ {
-		result[i].offset = base + int64(b.records[i].end-start)
-		if n > 0 {
-			result[i].offset = base + int64(b.records[i-1].end-start)
-		} else {
-			result[i].offset = base
-		}
+		result[i].offset = base + int64(whole)
+		whole = b.records[i].end - start
 		n++
 	}
 	if err != nil {
-		good := base
-		if n > 0 {
-			good += int64(b.records[i-1].end - start)
-		}
-		out.size = good
-		if cut := out.file.Truncate(good); cut != nil {
+		out.size = base + int64(whole)
+		if cut := out.file.Truncate(out.size); cut != nil {
 			err = errors.Join(err, cut, out.close()) // opening it again mends it
 		}
 	}
@@ -348,61 +269,6 @@ func (out *output) tick() error {
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	return out.syncLocked()
-}
-
-// rotatedTime is how the time of rotation stands in a name, so that names sort by it.
-const rotatedTime = "20060102T150405.000Z"
-
-// rotate gives the file another name, and deletes old ones.
-func (out *output) rotate(now time.Time) error {
-	if err := errors.Join(out.syncLocked(), out.close()); err != nil {
-		return err
-	}
-	ext := filepath.Ext(out.path)
-	stem := strings.TrimSuffix(out.path, ext)
-	for t := now.UTC(); ; t = t.Add(time.Millisecond) {
-		to := stem + "." + t.Format(rotatedTime) + ext
-		if _, err := os.Lstat(to); err == nil {
-			continue
-		}
-		if err := os.Rename(out.path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		break
-	}
-	if out.o.keep > 0 {
-		if err := out.drop(stem, ext); err != nil {
-			out.o.log.Warn("old files were not deleted", "path", out.path, "err", err)
-		}
-	}
-	return nil
-}
-
-var rotatedName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z$`)
-
-// drop deletes the oldest files that were rotated.
-func (out *output) drop(stem, ext string) error {
-	dir := filepath.Dir(stem)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var old []string
-	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), filepath.Base(stem)+".")
-		if ok {
-			name, ok = strings.CutSuffix(name, ext)
-		}
-		if ok && rotatedName.MatchString(name) {
-			old = append(old, e.Name())
-		}
-	}
-	slices.Sort(old)
-	var errs []error
-	for _, name := range old[:max(0, len(old)-out.o.keep)] {
-		errs = append(errs, os.Remove(filepath.Join(dir, name)))
-	}
-	return errors.Join(errs...)
 }
 
 // isFull reports whether an error goes away when there is more space.
