@@ -127,7 +127,7 @@ type Room struct {
 }
 
 // A Reader reads the messages of one source. One goroutine calls Connect, Read and Close,
-// and another Settle, concurrently with Read; Fields is called by any. Each call of
+// and another Settle, concurrently with Read; any calls Fields. Each call of
 // Connect but the first comes after a Read or a Settle that returned [ErrLost].
 //
 // A reader may also be a [Resumer], a [Decoder], a [Sized], a [Replier] or a [Counter]. One
@@ -141,8 +141,10 @@ type Reader interface {
 	Connect(ctx context.Context, h Host) error
 
 	// Read waits for the first message, and returns those that are there, as far as
-	// there is room. The slice is used until the next call, and not changed. io.EOF, with or without messages, ends the source. [ErrLost]
-	// says that the connection is gone. Another error ends the source as failed.
+	// there is room. The runtime uses the slice until the next call, and does not change
+	// it. With an error, there may be messages as well: io.EOF ends the source,
+	// [ErrLost] says that the connection is gone, and another one ends the source as
+	// failed.
 	Read(ctx context.Context, room Room) ([]Message, error)
 
 	// Settle tells the system which messages are done. A Token may be of an earlier
@@ -337,6 +339,7 @@ type Record struct {
 // and others Write, concurrently with Connect; see [Sink.Calls]. A writer that loses its
 // connection without having anything to write need not tell before the next Write.
 type Writer interface {
+	// Connect connects, as that of a [Reader].
 	Connect(ctx context.Context) error
 
 	// Write begins to write records. It calls done once for each of them, from any
@@ -345,12 +348,15 @@ type Writer interface {
 	// longer than the field timeout, or the sink is closed, and not when Write returns.
 	// A record is the writer's until its done is called. An error is a failure of
 	// the one record; with [ErrLost], the runtime connects again, and calls Write when
-	// it has. A panic fails the records that are not done. A receipt tells where the record is, such as {topic, partition,
-	// offset}; null without. It is asked for by the field answer: receipt. The index
+	// it has. A panic fails the records that are not done.
+	//
+	// A receipt tells where the record is, such as {topic, partition, offset}; null
+	// without. It is asked for by the field answer: receipt. The index
 	// [Rest] is done for all records for which it was not called.
 	Write(ctx context.Context, records []Record, done func(i int, receipt value.Value, err error))
 
-	// Close waits until what was written is confirmed, or ctx ends, and disconnects.
+	// Close waits until what was written is confirmed, or ctx ends, and disconnects. It
+	// is called once, also if Connect has never succeeded.
 	Close(ctx context.Context) error
 }
 
