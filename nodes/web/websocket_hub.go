@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -277,7 +278,7 @@ type hijackedWriter struct {
 }
 
 // Hijack implements [http.Hijacker].
-func (w *hijackedWriter) Hijack() (conn net.Conn, rw *wsReadWriter, err error) {
+func (w *hijackedWriter) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
 	conn, rw, err = http.NewResponseController(w.ResponseWriter).Hijack()
 	w.conn = conn
 	return conn, rw, err

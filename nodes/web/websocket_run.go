@@ -1,0 +1,195 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// take runs the process of a message, or leaves the message to what runs one already. It
+// waits while too many messages wait.
+func (c *wsConn) take(m wsMessage) {
+	c.mu.Lock()
+	for c.mu.running && len(c.mu.inbox) >= wsInbox && !c.mu.ended && !c.mu.stopping {
+		c.mu.changed.Wait()
+	}
+	if c.mu.ended || c.mu.stopping {
+		c.mu.Unlock()
+		c.hub.held.Add(-m.held)
+		return
+	}
+	if c.mu.running {
+		c.mu.inbox = append(c.mu.inbox, m)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.running = true
+	c.mu.Unlock()
+	c.runAll(m)
+}
+
+// runAll runs a message and those that wait for it, until one of them waits itself, or
+// none is left.
+func (c *wsConn) runAll(m wsMessage) {
+	for more := true; more; m, more = c.next() {
+		c.msg = m
+		if !c.run() {
+			return // onDone goes on
+		}
+	}
+}
+
+// next takes a message that waits; without one, nothing runs any more.
+func (c *wsConn) next() (m wsMessage, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.changed.Broadcast()
+	if len(c.mu.inbox) == 0 {
+		c.mu.running, c.mu.inbox = false, nil
+		return m, false
+	}
+	m, c.mu.inbox = c.mu.inbox[0], c.mu.inbox[1:]
+	return m, true
+}
+
+// States of wsConn.call.
+const (
+	wsCallBegun  = iota // Start has not returned, and done was not called
+	wsCallDone          // done was called first: run goes on
+	wsCallWaited        // Start has returned first: onDone goes on
+)
+
+// run starts the process of c.msg, and reports whether it has ended, and was answered.
+func (c *wsConn) run() bool {
+	for {
+		g := c.hub.current.Load()
+		c.call.Store(wsCallBegun)
+		first := c.first(g)
+		c.resp = node.Response{}
+		g.starter.Start(c.context(g), first, c.done)
+		if c.call.CompareAndSwap(wsCallBegun, wsCallWaited) {
+			return false
+		}
+		if !c.again(g) {
+			c.answer(g)
+			return true
+		}
+	}
+}
+
+// onDone gets the response of a process.
+func (c *wsConn) onDone(resp node.Response) {
+	c.resp = resp
+	if c.call.CompareAndSwap(wsCallBegun, wsCallDone) {
+		return
+	}
+	g := c.hub.current.Load()
+	c.hub.goroutines.Go(func() { // the serve goroutine waits for this one
+		if c.again(g) {
+			if !c.run() {
+				return
+			}
+		} else {
+			c.answer(g)
+		}
+		if m, ok := c.next(); ok {
+			c.runAll(m)
+		}
+	})
+}
+
+// again reports whether a message must start once more, as its generation has stopped in
+// the meantime and there is another one.
+func (c *wsConn) again(g *wsGeneration) bool {
+	return c.resp.IsError() && errors.Is(c.resp.Payload.AsError(), node.ErrStopped) && c.hub.current.Load() != g
+}
+
+// first is what the process of c.msg begins with.
+func (c *wsConn) first(g *wsGeneration) node.Result {
+	payload := value.UniqueMap([]value.Field{
+		{Name: keyBody, Value: c.msg.body},
+		{Name: "connection", Value: value.String(c.id)},
+		{Name: keyParams, Value: c.params},
+	})
+	if c.msg.err != nil {
+		e := *node.Describe(c.msg.err)
+		e.Data = payload
+		return node.Fail(&e)
+	}
+	return c.hub.call.Send(wsOut, payload)
+}
+
+// context is that of the next process.
+func (c *wsConn) context(g *wsGeneration) context.Context {
+	if !g.parts {
+		return c.ctx
+	}
+	if c.partCtx == nil {
+		c.partCtx = node.WithParts(c.ctx, c)
+	}
+	return c.partCtx
+}
+
+// answer sends the answer of a process, or closes the connection if that is an error.
+func (c *wsConn) answer(g *wsGeneration) {
+	resp, m := c.resp, c.msg
+	c.resp, c.msg = node.Response{}, wsMessage{}
+	defer c.hub.held.Add(-m.held)
+	if resp.None {
+		return
+	}
+	err := error(nil)
+	if resp.IsError() {
+		err = resp.Payload.AsError()
+	} else if err = c.Part(context.Background(), resp.Payload); errors.Is(err, errWSEnded) {
+		return // the client has left
+	}
+	if err != nil {
+		c.fail(g, err)
+	}
+}
+
+// fail closes the connection because of an error of a process.
+func (c *wsConn) fail(g *wsGeneration, err error) {
+	e := node.Describe(err)
+	level := slog.LevelInfo
+	switch {
+	case c.ctx.Err() != nil:
+		level = slog.LevelDebug
+	case failureStatus(e) >= http.StatusInternalServerError:
+		level = slog.LevelError
+	}
+	g.log.Log(context.Background(), level, "WebSocket closed because of an error", "connection", c.id, keyLogError, clip(err.Error(), maxLogged))
+	reason := ""
+	if e.Public {
+		reason = clip(node.Message(e), 120)
+	}
+	c.shake(c.ctx, websocket.StatusInternalError, reason)
+}
+
+// Part implements [node.Parts]: a part of an answer is a message, and so is its end. It
+// returns when the socket has taken it.
+func (c *wsConn) Part(ctx context.Context, v value.Value) error {
+	if body, ok := messageBody(v); ok {
+		v = body
+	}
+	buf, _ := c.hub.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+		*buf = make([]byte, 4<<10)
+	}
+	kind, data, err := encodeMessage(v, (*buf)[:0])
+	if err == nil {
+		err = c.write(ctx, kind, data)
+	}
+	if ctx.Err() == nil { // else data may still wait in the outbox
+		c.hub.buffers.Put(buf)
+	}
+	return err
+}
