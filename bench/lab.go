@@ -28,18 +28,7 @@ type lab struct {
 }
 
 func newLab(c config, log io.Writer) (*lab, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	binary, err := filepath.Abs(c.binary)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(binary); err != nil {
-		return nil, fmt.Errorf("%w: make build makes it", err)
-	}
-	dir, err := os.MkdirTemp("", "uniflow-bench-")
+	self, binary, dir, err := program.Place(c.binary, "uniflow-bench-")
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,22 @@ const (
 	Trouble = 3 // something could not be measured
 )
 
+// Place returns the path of this program and that of the one to measure, and makes a
+// temporary folder, which the caller removes.
+func Place(program, pattern string) (self, path, dir string, err error) {
+	if self, err = os.Executable(); err != nil {
+		return "", "", "", err
+	}
+	if path, err = filepath.Abs(program); err != nil {
+		return "", "", "", err
+	}
+	if _, err = os.Stat(path); err != nil {
+		return "", "", "", fmt.Errorf("%w: make build makes it", err)
+	}
+	dir, err = os.MkdirTemp("", pattern)
+	return self, path, dir, err
+}
+
 // Main runs a command until it ends or is interrupted, and exits with its code.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

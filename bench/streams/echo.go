@@ -26,27 +26,17 @@ const (
 // measureEcho is S4: echoes over connections of WebSocket, and what idle ones take.
 func measureEcho(ctx context.Context, l *lab) error {
 	idle := make(map[string]float64) // resident MB of 10,000 idle connections
-	echo := func(name string, start func(context.Context) (*server.Server, error)) round {
-		return round{name, func(ctx context.Context) (c cost, n int, err error) {
-			s, err := start(ctx)
-			if err != nil {
-				return cost{}, 0, err
-			}
-			defer func() { err = errors.Join(err, s.Stop()) }()
-			before, err := s.Resident()
-			if err != nil {
-				return cost{}, 0, err
-			}
-			after, err := l.idle(ctx, s)
-			if err != nil {
-				return cost{}, 0, err
-			}
-			idle[name] = after
-			busy := s.Busy()
-			begun := time.Now()
-			n, err = echoes(ctx, s.Addr, l.span())
-			return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: before}, n, err
-		}}
+	echo := func(ctx context.Context, name string, s *server.Server) (c cost, n int, err error) {
+		before, err := s.Resident()
+		if err != nil {
+			return cost{}, 0, err
+		}
+		if idle[name], err = l.idle(ctx, s); err != nil {
+			return cost{}, 0, err
+		}
+		busy, begun := s.Busy(), time.Now()
+		n, err = echoes(ctx, s.Addr, l.span())
+		return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: before}, n, err
 	}
 	document := func(port string) string {
 		return fmt.Sprintf(`
@@ -59,19 +49,7 @@ func measureEcho(ctx context.Context, l *lab) error {
 - {kind: websocket, name: echo, decode: text}
 `, port)
 	}
-	rounds := []round{echo("uniflow", func(ctx context.Context) (*server.Server, error) {
-		return server.Workflow{Name: "echo", Document: document, Program: l.binary, Dir: l.dir}.Serve(ctx)
-	})}
-	for _, form := range []string{"read", "reader"} {
-		rounds = append(rounds, echo("handler with "+form, func(ctx context.Context) (*server.Server, error) {
-			addr, err := server.FreeAddr()
-			if err != nil {
-				return nil, err
-			}
-			return server.Start(ctx, server.Options{Name: "echo-" + form, Addr: addr, Path: "/ping", Program: l.self, Args: formArgs("echo", form, addr), Log: l.file("echo.log")})
-		}))
-	}
-	ours, best, err := l.compare(ctx, "S4", rounds...)
+	ours, best, err := l.compare(ctx, "S4", l.servers("echo", document, []string{"read", "reader"}, echo)...)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow/bench/program"
+	"github.com/uniflow-labs/uniflow/bench/server"
 )
 
 // A lab is where measurements are made. It is used by one goroutine.
@@ -38,18 +39,7 @@ type side struct {
 }
 
 func newLab(c config, log io.Writer) (*lab, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	binary, err := filepath.Abs(c.binary)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(binary); err != nil {
-		return nil, fmt.Errorf("%w: make build makes it", err)
-	}
-	dir, err := os.MkdirTemp("", "uniflow-streams-")
+	self, binary, dir, err := program.Place(c.binary, "uniflow-streams-")
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +104,36 @@ func forms() map[string]func(context.Context, []string) error {
 type round struct {
 	name string
 	run  func(context.Context) (cost, int, error)
+}
+
+// servers are the rounds of a measurement of servers: of ours with a document, which gets the
+// port, and of the handlers by hand. measure gets each server, which is stopped afterwards.
+func (l *lab) servers(name string, document func(port string) string, handlers []string, measure func(context.Context, string, *server.Server) (cost, int, error)) []round {
+	side := func(name string, start func(context.Context) (*server.Server, error)) round {
+		return round{name, func(ctx context.Context) (c cost, n int, err error) {
+			s, err := start(ctx)
+			if err != nil {
+				return cost{}, 0, err
+			}
+			defer func() { err = errors.Join(err, s.Stop()) }()
+			return measure(ctx, name, s)
+		}}
+	}
+	rounds := []round{side("uniflow", server.Workflow{Name: name, Document: document, Program: l.binary, Dir: l.dir}.Serve)}
+	for _, handler := range handlers {
+		form := strings.TrimPrefix(handler, "a ")
+		rounds = append(rounds, side("handler with "+handler, func(ctx context.Context) (*server.Server, error) {
+			addr, err := server.FreeAddr()
+			if err != nil {
+				return nil, err
+			}
+			return server.Start(ctx, server.Options{
+				Name: name + "-" + form, Addr: addr, Path: "/ping", Program: l.self,
+				Args: formArgs(name, form, addr, l.span().String()), Log: l.file(name + ".log"),
+			})
+		}))
+	}
+	return rounds
 }
 
 // compare runs all sides in turns, of which the first and those named uniflow are ours, and

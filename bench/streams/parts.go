@@ -32,23 +32,16 @@ const (
 // processor time a part, and how late the parts are.
 func measureParts(ctx context.Context, l *lab) error {
 	late := make(map[string]time.Duration)
-	parts := func(name string, start func(context.Context) (*server.Server, error)) round {
-		return round{name, func(ctx context.Context) (c cost, n int, err error) {
-			s, err := start(ctx)
-			if err != nil {
-				return cost{}, 0, err
-			}
-			defer func() { err = errors.Join(err, s.Stop()) }()
-			busy, begun := s.Busy(), time.Now()
-			g, err := listen(ctx, s.Addr, l.count(partClients), l.span())
-			if err != nil {
-				return cost{}, 0, err
-			}
-			late[name] = g.late.Quantile(0.99)
-			l.Progress("%s: half of the parts within %v, 99 %% within %v", name, g.late.Quantile(0.5), late[name])
-			resident, err := s.Resident()
-			return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: resident}, int(g.parts.Load()), err
-		}}
+	parts := func(ctx context.Context, name string, s *server.Server) (cost, int, error) {
+		busy, begun := s.Busy(), time.Now()
+		g, err := listen(ctx, s.Addr, l.count(partClients), l.span())
+		if err != nil {
+			return cost{}, 0, err
+		}
+		late[name] = g.late.Quantile(0.99)
+		l.Progress("%s: half of the parts within %v, 99 %% within %v", name, g.late.Quantile(0.5), late[name])
+		resident, err := s.Resident()
+		return cost{wall: time.Since(begun), cpu: s.Busy() - busy, peak: resident}, int(g.parts.Load()), err
 	}
 	document := func(port string) string {
 		return fmt.Sprintf(`
@@ -65,19 +58,7 @@ func measureParts(ctx context.Context, l *lab) error {
 - {kind: publish, name: tell, topic: "${self.id}"}
 `, port, l.span(), partTopics/partEvery.Seconds(), partTopics)
 	}
-	rounds := []round{parts("uniflow", func(ctx context.Context) (*server.Server, error) {
-		return server.Workflow{Name: "parts", Document: document, Program: l.binary, Dir: l.dir}.Serve(ctx)
-	})}
-	for _, form := range []string{"hub", "ticker"} {
-		rounds = append(rounds, parts("handler with a "+form, func(ctx context.Context) (*server.Server, error) {
-			addr, err := server.FreeAddr()
-			if err != nil {
-				return nil, err
-			}
-			return server.Start(ctx, server.Options{Name: "parts-" + form, Addr: addr, Path: "/ping", Program: l.self, Args: formArgs("parts", form, addr, l.span().String()), Log: l.file("parts.log")})
-		}))
-	}
-	ours, best, err := l.compare(ctx, "S5", rounds...)
+	ours, best, err := l.compare(ctx, "S5", l.servers("parts", document, []string{"a hub", "a ticker"}, parts)...)
 	if err != nil {
 		return err
 	}
