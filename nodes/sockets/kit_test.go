@@ -18,14 +18,53 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-// A lineServer sends lines to who connects, each once.
-type lineServer struct {
+// A peer is the other side of sockets: it accepts connections, and closes them in the end.
+type peer struct {
 	listen net.Listener
 	work   sync.WaitGroup
 	mu     struct {
 		sync.Mutex
+		conns []net.Conn
+	}
+}
+
+func newPeer(t testing.TB, serve func(net.Conn)) *peer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{listen: l}
+	p.work.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			p.mu.Lock()
+			p.mu.conns = append(p.mu.conns, c)
+			p.mu.Unlock()
+			p.work.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close() // nothing is expected from it
+		p.mu.Lock()
+		for _, c := range p.mu.conns {
+			_ = c.Close() // likewise
+		}
+		p.mu.Unlock()
+		p.work.Wait()
+	})
+	return p
+}
+
+// A lineServer sends lines to who connects, each once.
+type lineServer struct {
+	*peer
+	mu struct {
+		sync.Mutex
 		lines  [][]byte
-		conns  []net.Conn
 		closed bool
 		more   sync.Cond // lines, or the end
 	}
@@ -33,38 +72,20 @@ type lineServer struct {
 
 func newLineServer(t testing.TB) *lineServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &lineServer{listen: l}
+	s := &lineServer{}
 	s.mu.more.L = &s.mu
-	s.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // closed
-			}
-			s.mu.Lock()
-			s.mu.conns = append(s.mu.conns, c)
-			s.mu.Unlock()
-			s.work.Go(func() { s.send(c) })
-			s.work.Go(func() { // until the other side has closed
-				_, _ = c.Read(make([]byte, 1))
-				_ = c.Close()
-			})
-		}
+	s.peer = newPeer(t, func(c net.Conn) {
+		var sending sync.WaitGroup
+		sending.Go(func() { s.send(c) })
+		_, _ = c.Read(make([]byte, 1)) // until the other side has closed
+		_ = c.Close()
+		sending.Wait()
 	})
 	t.Cleanup(func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.mu.closed = true
 		s.mu.more.Broadcast()
-		for _, c := range s.mu.conns {
-			_ = c.Close() // nothing is expected from it
-		}
-		s.mu.Unlock()
-		_ = l.Close() // likewise
-		s.work.Wait()
 	})
 	return s
 }
@@ -134,44 +155,18 @@ func TestSourceKit(t *testing.T) {
 
 // A lineTaker keeps the lines that it gets, of all connections.
 type lineTaker struct {
-	listen net.Listener
-	work   sync.WaitGroup
-	bytes  atomic.Int64 // that have come
-	mu     struct {
+	*peer
+	bytes atomic.Int64 // that have come
+	mu    struct {
 		sync.Mutex
 		lines [][]byte
-		conns []net.Conn
 	}
 }
 
 func newLineTaker(t testing.TB) *lineTaker {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &lineTaker{listen: l}
-	s.work.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // closed
-			}
-			s.mu.Lock()
-			s.mu.conns = append(s.mu.conns, c)
-			s.mu.Unlock()
-			s.work.Go(func() { s.take(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close() // nothing is expected from it
-		s.mu.Lock()
-		for _, c := range s.mu.conns {
-			_ = c.Close() // likewise
-		}
-		s.mu.Unlock()
-		s.work.Wait()
-	})
+	s := &lineTaker{}
+	s.peer = newPeer(t, s.take)
 	return s
 }
 

@@ -85,14 +85,7 @@ func (r *rig) startLoad(again bool) *load {
 }
 
 func (l *load) send(stop <-chan struct{}, engine *uniflow.Engine, key string) {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
+	every(2*time.Millisecond, stop, func() {
 		b := l.rig.next(key, 100)
 		err := l.rig.send(engine, payload(b))
 		for err != nil && l.again && l.rig.Context().Err() == nil && !l.rig.Failed() {
@@ -106,6 +99,20 @@ func (l *load) send(stop <-chan struct{}, engine *uniflow.Engine, key string) {
 		}
 		l.mu.Unlock()
 		l.confirms.Add(1)
+	})
+}
+
+// every calls f again and again, until stop is closed.
+func every(d time.Duration, stop <-chan struct{}, f func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			f()
+		}
 	}
 }
 

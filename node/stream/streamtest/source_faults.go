@@ -16,18 +16,11 @@ func (r *rig) produceUntil() (end func()) {
 	stop := make(chan struct{})
 	var work sync.WaitGroup
 	work.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				if r.made()-r.ledger.tally().done < backlog {
-					r.produce(20, 20, 100)
-				}
+		every(5*time.Millisecond, stop, func() {
+			if r.made()-r.ledger.tally().done < backlog {
+				r.produce(20, 20, 100)
 			}
-		}
+		})
 	})
 	end = sync.OnceFunc(func() {
 		close(stop)
