@@ -72,9 +72,11 @@ func (s *streamClient) open() error {
 	if err != nil {
 		return err
 	}
-	if s.websocket { // it needs a connection of its own
+	// Each answer has a connection of its own. One that was refused, or that was made when
+	// it was not needed any more, must not stay.
+	transport.DisableKeepAlives = true
+	if s.websocket {
 		transport.ForceAttemptHTTP2 = false
-		transport.DisableKeepAlives = true // one that was refused must not stay
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetHTTP1(true)
 		dial := transport.DialContext

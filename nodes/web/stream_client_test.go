@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -209,6 +210,42 @@ func TestSSESourceLater(t *testing.T) {
 	r.want("1 message")
 	if logs := r.logs.String(); !strings.Contains(logs, "not with events") {
 		t.Errorf("log:\n%s", logs)
+	}
+}
+
+// A connection without events does not stay: another attempt makes another one, and none is
+// left when the source ends.
+func TestSSESourceLeavesNothing(t *testing.T) {
+	var made, open atomic.Int32
+	asked := make(chan struct{}, 1000)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable) // without a body, so the connection could be used again
+		asked <- struct{}{}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			made.Add(1)
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	r := read(t, "- {kind: sse_source, name: events, url: '"+s.URL+"', ports: {out: [{name: seen, port: in}]}}\n"+seenNode)
+	<-asked
+	<-asked
+	if n := made.Load(); n < 2 {
+		t.Errorf("%d connections for 2 attempts", n)
+	}
+	r.stop()
+	for deadline := time.After(10 * time.Second); open.Load() > 0; {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-deadline:
+			t.Fatalf("%d connections have stayed", open.Load())
+		}
 	}
 }
 
