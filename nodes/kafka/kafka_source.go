@@ -46,7 +46,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
 
-The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 
 Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
 `
@@ -62,7 +62,7 @@ type sourceReader struct {
 	topics []string
 	group  string
 	start  kgo.Offset
-	ahead  int32 // bytes of one fetch
+	ahead  int32 // bytes of one fetch, decompressed
 	resume map[string]map[int32]kgo.Offset
 
 	host    stream.Host
@@ -113,7 +113,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		}
 		r.start = kgo.NewOffset().AfterMilli(at.UnixMilli())
 	}
-	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20), 64<<10))
+	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20), leastAhead))
 	return r, nil
 }
 
@@ -153,7 +153,7 @@ func (r *sourceReader) Connect(ctx context.Context, h stream.Host) error {
 		kgo.ConsumeStartOffset(r.start),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxBytes(r.ahead), kgo.FetchMaxPartitionBytes(min(r.ahead, 1<<20)),
+		kgo.FetchMaxBytes(min(r.ahead, firstAhead)), kgo.FetchMaxPartitionBytes(min(r.ahead, partitionAhead)), kgo.WithHooks(&ahead{most: int64(r.ahead)}),
 		kgo.FetchMaxWait(time.Second),
 		kgo.KeepRetryableFetchErrors(), // to say which topic is gone
 	}
