@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -308,31 +309,40 @@ func (p *eventParser) next() (e event, err error) {
 func (p *eventParser) readLine(most int) ([]byte, error) {
 	p.line = p.line[:0]
 	for {
-		c, err := p.r.ReadByte()
-		if err == io.EOF {
+		if _, err := p.r.Peek(1); err == io.EOF {
 			return nil, io.ErrUnexpectedEOF
-		}
-		if err != nil {
+		} else if err != nil {
 			return nil, err
 		}
+		text, _ := p.r.Peek(p.r.Buffered()) // it is there
 		if p.skipLF {
-			if p.skipLF = false; c == '\n' {
+			if p.skipLF = false; text[0] == '\n' {
+				_, _ = p.r.Discard(1) // likewise, as below
 				continue
 			}
 		}
-		if c == '\n' || c == '\r' {
-			p.skipLF = c == '\r'
-			if !p.begun {
-				p.begun = true
-				if len(p.line) >= 3 && string(p.line[:3]) == "\ufeff" {
-					return p.line[3:], nil
-				}
-			}
-			return p.line, nil
+		end := bytes.IndexByte(text, '\n')
+		if end >= 0 {
+			text = text[:end+1]
 		}
-		if len(p.line) >= most {
+		if cr := bytes.IndexByte(text, '\r'); cr >= 0 {
+			end, text = cr, text[:cr+1]
+		}
+		if len(p.line)+len(bytes.TrimRight(text, "\r\n")) > most {
 			return nil, errLongEvent
 		}
-		p.line = append(p.line, c)
+		p.line = append(p.line, text...)
+		_, _ = p.r.Discard(len(text))
+		if end < 0 {
+			continue
+		}
+		last := len(p.line) - 1
+		p.skipLF = p.line[last] == '\r'
+		p.line = p.line[:last]
+		if !p.begun {
+			p.begun = true
+			p.line = bytes.TrimPrefix(p.line, []byte("\ufeff"))
+		}
+		return p.line, nil
 	}
 }
