@@ -39,6 +39,7 @@ type outlet struct {
 	calls   int
 
 	connection connection
+	before     uint64 // records that were confirmed before the connection was made
 
 	ctx    context.Context // done when the outlet is closed
 	cancel context.CancelCauseFunc
@@ -121,6 +122,7 @@ func openOutlet(ctx context.Context, n *sinkNode, counts *sinkCounts) (*outlet, 
 
 // connect makes one attempt.
 func (o *outlet) connect(ctx context.Context) error {
+	o.before = o.counts.records.Load()
 	err := guard(o.log, "Connect", func() error { return o.writer.Connect(ctx) })
 	if err == nil {
 		o.mu.Lock()
@@ -132,13 +134,14 @@ func (o *outlet) connect(ctx context.Context) error {
 	return err
 }
 
-// untilLost waits until the connection is lost, or the outlet is closed.
+// untilLost waits until the connection is lost, or the outlet is closed. It was of use if
+// a record was confirmed meanwhile.
 func (o *outlet) untilLost() (used bool, err error) {
 	select {
 	case err = <-o.lost:
 	case <-o.ctx.Done():
 	}
-	return false, err
+	return o.counts.records.Load() > o.before, err
 }
 
 // work calls Write until the outlet is closed.

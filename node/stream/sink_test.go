@@ -734,3 +734,26 @@ func TestSinkHangsUp(t *testing.T) {
 		}
 	})
 }
+
+// TestSinkConnectsSoon has a system that loses each connection, but takes a message before: that
+// one is not waited for like one that hangs up.
+func TestSinkConnectsSoon(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := &memory{write: func(_ context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
+			for i := range records {
+				if call%2 == 0 {
+					done(i, value.Null(), stream.ErrLost)
+				} else {
+					done(i, value.Null(), nil)
+				}
+			}
+		}}
+		f := serve(t, sink(m), "- {kind: memory_sink, name: n}\n")
+		for at := time.Now(); time.Since(at) < 10*time.Second; {
+			f.Send("n", value.String("x"))
+		}
+		if m.connects < 90 {
+			t.Errorf("got %d connections in 10 s", m.connects)
+		}
+	})
+}
