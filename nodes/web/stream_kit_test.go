@@ -182,7 +182,9 @@ func TestWebsocketClientKit(t *testing.T) {
 			return &streamtest.System{
 				Addr: s.Listener.Addr().String(),
 				Source: func(addr string) map[string]any {
-					return map[string]any{"kind": "websocket_client", "url": "ws://" + addr + "/", "max_message": "16MiB"}
+					// Without pings: a black hole lasts as long as the answer to one may take, and
+					// what is lost with the connection does not come again.
+					return map[string]any{"kind": "websocket_client", "url": "ws://" + addr + "/", "max_message": "16MiB", "ping": "0s"}
 				},
 				Produce: func(_ testing.TB, messages []streamtest.Message) { queue.add(messages) },
 				Refuse:  refuseToken,
