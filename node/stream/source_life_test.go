@@ -106,31 +106,36 @@ func TestADrainWaitsForProcesses(t *testing.T) {
 }
 
 func TestADrainEndsWithTheGrace(t *testing.T) {
-	each(t, func(t *testing.T, s *shelf) {
-		var began atomic.Int32
-		r := start(t, s, source(""), func(ctx context.Context, _ string, _ value.Value) error {
-			began.Add(1)
-			<-ctx.Done()
-			return context.Cause(ctx)
+	for name, traits := range systems {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newShelf(traits)
+				var began atomic.Int32
+				r := start(t, s, source(""), func(ctx context.Context, _ string, _ value.Value) error {
+					began.Add(1)
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+				s.numbers(0, 0, 10)
+				r.until("processes to begin", func() bool { return began.Load() > 0 })
+				at := time.Now()
+				r.shutdown(100 * time.Millisecond)
+				if took := time.Since(at); took > 500*time.Millisecond {
+					t.Errorf("the drain took %v", took)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if s.mu.connected != 0 || s.mu.held != 0 && !s.traits.Positions {
+					t.Errorf("%d readers are connected, %d messages held", s.mu.connected, s.mu.held)
+				}
+				for _, rec := range s.mu.lanes[0] {
+					if rec.done || s.mu.committed[0] > 0 {
+						t.Error("a message counts as settled")
+					}
+				}
+			})
 		})
-		s.numbers(0, 0, 10)
-		r.until("processes to begin", func() bool { return began.Load() > 0 })
-		at := time.Now()
-		r.shutdown(100 * time.Millisecond)
-		if took := time.Since(at); took > 500*time.Millisecond {
-			t.Errorf("the drain took %v", took)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.mu.connected != 0 || s.mu.held != 0 && !s.traits.Positions {
-			t.Errorf("%d readers are connected, %d messages held", s.mu.connected, s.mu.held)
-		}
-		for _, rec := range s.mu.lanes[0] {
-			if rec.done || s.mu.committed[0] > 0 {
-				t.Error("a message counts as settled")
-			}
-		}
-	})
+	}
 }
 
 func TestAStuckMessageDoesNotStopOthers(t *testing.T) {
