@@ -26,10 +26,10 @@ func ofStreams() []mutation {
 		{name: "a piece is not a dead letter", file: "node/stream/attempt.go", in: in, test: "TestQueue/source/9_poison",
 			cuts: []cut{{"t.failed, t.letter, t.err = 0, false, nil", "t.failed = 0"}}},
 		{name: "a lost record is not confirmed", file: "node/stream/sink_queue.go", in: in, test: "TestSink/sink/5_resets",
-			cuts: []cut{{"		d := o.doneLocked(&it, receipt, err)\n", "		if errors.Is(err, ErrLost) {\n			err = nil\n		}\n		d := o.doneLocked(&it, receipt, err)\n"}}},
+			cuts: []cut{{"	over := o.doneLocked(d, index, n, receipt, err)\n", "	if errors.Is(err, ErrLost) {\n		err = nil\n	}\n	over := o.doneLocked(d, index, n, receipt, err)\n"}}},
 		{name: "equal settings share a writer", file: "node/stream/sink.go", in: in, test: "TestSink/sink/6_reloads",
 			cuts: []cut{{"	return fmt.Sprintf(\"%x\", h.Sum(nil))", "	return fmt.Sprintf(\"%x %p\", h.Sum(nil), n)"}}},
 		{name: "a refused record fails", file: "node/stream/sink_queue.go", in: in, test: "TestSink/sink/11_parts",
-			cuts: []cut{{"		d.errs = append(d.errs, d.failure(it.index, err))\n", "		_ = d.failure(it.index, err)\n"}}},
+			cuts: []cut{{"			d.errs = append(d.errs, d.failure(index+i, err))\n", "			_ = d.failure(index+i, err)\n"}}},
 	}
 }
