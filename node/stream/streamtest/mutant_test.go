@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,7 +52,7 @@ func mutants() []mutant {
 	return []mutant{
 		{"acknowledges before the answer", "source/1_acknowledgement", queueWith(func(r stream.Reader) stream.Reader { return eager{r} })},
 		{"gives nothing back", "source/2_errors", queueWith(func(r stream.Reader) stream.Reader { return keeper{r} })},
-		{"commits past a gap", "source/8_kill", logWith(func(r stream.Reader) stream.Reader { return leaper{r} })},
+		{"commits past a gap", "source/8_kill", logWith(func(r stream.Reader) stream.Reader { return &leaper{Reader: r, read: make(map[int32]int64)} })},
 		{"reads more than there is room for", "source/4_backlog", queueWith(func(r stream.Reader) stream.Reader { return glutton{r} })},
 		{"forgets the end of a connection", "source/5_restarts", logWith(func(r stream.Reader) stream.Reader { return deaf{r} })},
 		{"confirms before the system does", "sink/1_acknowledgement", sinkWith(func(w stream.Writer) stream.Writer { return hasty{w} })},
@@ -87,15 +89,30 @@ func (k keeper) Settle(ctx context.Context, s stream.Settled) error {
 	return k.Reader.Settle(ctx, s)
 }
 
-// leaper commits each message that is done, whatever is below it.
-type leaper struct{ stream.Reader }
+// leaper commits all that it has read, whatever is done.
+type leaper struct {
+	stream.Reader
+	mu   sync.Mutex
+	read map[int32]int64 // the last offset of a lane
+}
 
-func (l leaper) Settle(ctx context.Context, s stream.Settled) error {
-	for _, o := range s.Outcomes {
-		if o.Err == nil {
-			s.Marks = append(s.Marks, stream.Mark{Lane: o.Message.Lane, Offset: o.Message.Offset})
-		}
+func (l *leaper) Read(ctx context.Context, room stream.Room) ([]stream.Message, error) {
+	got, err := l.Reader.Read(ctx, room)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range got {
+		l.read[got[i].Lane] = max(l.read[got[i].Lane], got[i].Offset)
 	}
+	return got, err
+}
+
+func (l *leaper) Settle(ctx context.Context, s stream.Settled) error {
+	s.Marks = slices.Clone(s.Marks)
+	l.mu.Lock()
+	for i := range s.Marks {
+		s.Marks[i].Offset = max(s.Marks[i].Offset, l.read[s.Marks[i].Lane])
+	}
+	l.mu.Unlock()
 	return l.Reader.Settle(ctx, s)
 }
 
