@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -73,7 +74,8 @@ func TestSinkTakes(t *testing.T) {
 // more than may be in flight.
 func TestSinkTakesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		blocked, taken := make(chan struct{}), 0
+		blocked := make(chan struct{})
+		var taken atomic.Int32
 		w := taking{memory: &memory{}}
 		w.write = func(_ context.Context, call int, records []stream.Record, done func(int, value.Value, error)) {
 			if call == 1 {
@@ -87,7 +89,7 @@ func TestSinkTakesInOrder(t *testing.T) {
 			if text == `"full"` {
 				return false, nil
 			}
-			taken++
+			taken.Add(1)
 			return true, nil
 		}
 		flow := serve(t, takingSink(w), "- {kind: memory_sink, name: n, max_in_flight: 2}")
@@ -95,7 +97,7 @@ func TestSinkTakesInOrder(t *testing.T) {
 		synctest.Wait()
 		second := flow.Start("n", value.Int(1))
 		synctest.Wait()
-		if taken != 0 {
+		if taken.Load() != 0 {
 			t.Error("a record has overtaken one that Write has")
 		}
 		close(blocked)
@@ -104,8 +106,8 @@ func TestSinkTakesInOrder(t *testing.T) {
 			flow.Start("n", value.Int(2))
 		}
 		synctest.Wait()
-		if taken != 2 {
-			t.Errorf("%d records were taken, and 2 may be in flight", taken)
+		if n := taken.Load(); n != 2 {
+			t.Errorf("%d records were taken, and 2 may be in flight", n)
 		}
 	})
 }
