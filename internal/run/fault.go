@@ -13,10 +13,12 @@ import (
 
 // Only this log shows failures that go to a linked error port outside of the
 // workflow. A node logs a burst of faultBurst, then one each faultPace; the next
-// record has the number of those left out.
+// record has the number of those left out. A source logs one, then one each letterPace: of
+// a bad file, all messages are dead letters, and its metrics count them.
 const (
 	faultPace  = time.Second
 	faultBurst = 10
+	letterPace = 10 * time.Second
 )
 
 // maxMessage is the number of bytes of a message that are logged: it may contain
@@ -39,8 +41,8 @@ type faultGate struct {
 
 // pass reports whether a record may be logged, and how many were skipped since the
 // last one.
-func (f *faultGate) pass(now time.Duration) (skipped uint64, ok bool) {
-	if !f.rate.allow(now, faultPace, faultBurst) {
+func (f *faultGate) pass(now, pace time.Duration, burst int) (skipped uint64, ok bool) {
+	if !f.rate.allow(now, pace, burst) {
 		f.skipped.Add(1)
 		return 0, false
 	}
@@ -67,14 +69,16 @@ func (g *Generation) gate(failed node.Ref, at int32) *faultGate {
 
 // handled logs an error that goes to the linked error port of a node. An error with
 // the status of a client's mistake is an answer that the workflow has chosen, so
-// its level is debug.
+// its level is debug, unless it is a message that a source gives up.
 func (p *process) handled(at int32, err error) {
 	if p.aborted != nil {
 		return // the response has the error
 	}
 	e := node.Describe(err)
-	level := slog.LevelWarn
-	if e.Status > 0 && e.Status < 500 {
+	level, pace, burst := slog.LevelWarn, faultPace, faultBurst
+	if _, source := p.vertices[at].Node.(node.Finite); source {
+		pace, burst = letterPace, 1
+	} else if e.Status > 0 && e.Status < 500 {
 		level = slog.LevelDebug
 	}
 	g := p.gen
@@ -82,7 +86,7 @@ func (p *process) handled(at int32, err error) {
 		return
 	}
 	gate := g.gate(e.Node, at)
-	skipped, ok := gate.pass(time.Since(g.faults.since))
+	skipped, ok := gate.pass(time.Since(g.faults.since), pace, burst)
 	if !ok {
 		return
 	}

@@ -128,6 +128,34 @@ func TestHandled(t *testing.T) {
 	})
 }
 
+// A letterbox is a source whose messages fail.
+type letterbox struct{ node.Finite }
+
+func (letterbox) Receive(node.Process, node.Packet) node.Result {
+	return node.Fail(&node.Error{Err: errors.New("undecodable"), Status: 422})
+}
+
+// TestDeadLetters logs one dead letter of a source each ten seconds.
+func TestDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		g := &graph{}
+		rows, bad := g.add(letterbox{}, 0), g.fn(0, answer(value.Null()))
+		g.linkErr(rows, bad)
+		gen := g.open(t, run.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 30 {
+			for range 1000 {
+				gen.Send(t.Context(), rows, 0, value.Null())
+			}
+			<-time.After(time.Second)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 3 || !strings.Contains(lines[0], "error=undecodable") || strings.Contains(lines[0], "skipped") || !strings.Contains(lines[2], "skipped=9999") {
+			t.Errorf("got the log\n%s", &log)
+		}
+	})
+}
+
 // TestAbandoned ends the stop of a generation in which a node does not obey its
 // context, and closes nodes nevertheless.
 func TestAbandoned(t *testing.T) {
