@@ -207,12 +207,8 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 		case r.ends:
 			return nil, io.EOF
 		}
-		timer := time.NewTimer(r.every)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
+		if err := (node.SystemClock{}).Sleep(ctx, r.every); err != nil {
+			return nil, err
 		}
 	}
 	var messages []stream.Message
