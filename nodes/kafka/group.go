@@ -74,7 +74,7 @@ func (r *sourceReader) drop(gone map[string][]int32) (lanes []int32) {
 			}
 		}
 	}
-	r.mu.pending = slices.DeleteFunc(r.mu.pending, func(m stream.Message) bool { return slices.Contains(lanes, m.Lane) })
+	r.mu.pending = slices.DeleteFunc(r.mu.pending, func(b batch) bool { return slices.Contains(lanes, b.lane) })
 	if r.mu.closing {
 		return nil
 	}

@@ -46,7 +46,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
 
-The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 
 Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
 `
@@ -65,6 +65,8 @@ type sourceReader struct {
 	ahead  int32 // bytes of one fetch, decompressed
 	resume map[string]map[int32]kgo.Offset
 
+	oneTurn int // messages of a partition, before those of the next one
+
 	host    stream.Host
 	client  *kgo.Client
 	watcher atomic.Pointer[watcher] // of the client
@@ -77,8 +79,8 @@ type sourceReader struct {
 		lanes   map[partition]int32           // of those that were read
 		used    []bool                        // by lane
 		taken   []stream.Message              // that Read has returned last
-		pending []stream.Message              // read, but past the room
-		space   []stream.Message              // where both are
+		pending []batch                       // read, but past the room
+		turn    int                           // of pending, whose messages are next
 		commit  map[partition]kgo.EpochOffset // not yet accepted
 	}
 }
@@ -101,6 +103,9 @@ func openSource(init *node.Init) (stream.Reader, error) {
 	if r.group != "" && c.config.Group("checkpoint").Has("file") {
 		return nil, c.config.Group("checkpoint").Errorf("file", diag.CodeBadValue, "is not used with a group, whose positions are kept by Kafka").WithHint("remove group, or checkpoint.file")
 	}
+	if r.oneTurn = 512; c.config.String("order") == "key" && !c.config.Has("key") {
+		r.oneTurn = 16 // those of one partition wait for each other
+	}
 	switch text := c.config.String("start"); text {
 	case "first":
 		r.start = kgo.NewOffset().AtStart()
@@ -113,7 +118,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		}
 		r.start = kgo.NewOffset().AfterMilli(at.UnixMilli())
 	}
-	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20), leastAhead))
+	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20)/2, leastAhead)) // one is asked for while another is processed
 	return r, nil
 }
 

@@ -21,7 +21,6 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 	r.mu.Lock()
 	r.mu.reading = true
 	clear(r.mu.taken)
-	r.mu.taken = nil
 	held := len(r.mu.pending) > 0
 	r.mu.Unlock()
 	defer func() {
@@ -36,7 +35,7 @@ func (r *sourceReader) Read(ctx context.Context, room stream.Room) ([]stream.Mes
 			end()
 			r.client.PollRecords(ended, 1)
 		} else {
-			fetches := r.client.PollRecords(ctx, max(room.Messages, 1))
+			fetches := r.client.PollFetches(ctx) // all, so that the client asks for more meanwhile
 			if err := ctx.Err(); err != nil {
 				r.keep(fetches)
 				return nil, context.Cause(ctx)
@@ -83,47 +82,65 @@ func (r *sourceReader) readAgain(topic string) {
 	r.log.Info("the topic was made again, and is read from its begin", "topic", topic)
 }
 
-// keep makes messages of records.
+// A batch is the records of one partition that were read, and are past the room.
+type batch struct {
+	lane    int32
+	records []*kgo.Record
+}
+
+// keep keeps what was read.
 func (r *sourceReader) keep(fetches kgo.Fetches) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.mu.pending) == 0 {
-		r.mu.pending = r.mu.space[:0]
-	}
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		if len(f.Records) == 0 {
-			return
-		}
-		p := partition{f.Topic, f.Partition}
-		lane, ok := r.mu.lanes[p]
-		if !ok {
-			lane = int32(max(slices.Index(r.mu.used, false), 0))
-			if len(r.mu.used) == 0 || r.mu.used[lane] {
-				lane, r.mu.used = int32(len(r.mu.used)), append(r.mu.used, false)
-			}
-			r.mu.used[lane], r.mu.lanes[p] = true, lane
-		}
-		for _, rec := range f.Records {
-			key := unsafe.String(unsafe.SliceData(rec.Key), len(rec.Key)) // no one changes the record
-			r.mu.pending = append(r.mu.pending, stream.Message{Raw: rec.Value, Key: key, Time: rec.Timestamp, Lane: lane, Offset: rec.Offset + 1, Token: rec})
+		if len(f.Records) > 0 {
+			r.mu.pending = append(r.mu.pending, batch{r.laneOf(partition{f.Topic, f.Partition}), f.Records})
 		}
 	})
-	if r.mu.space = r.mu.pending[:0]; cap(r.mu.space) > maxSpace {
-		r.mu.space = nil
-	}
 }
 
-// take takes what there is room for, and at least one message.
+// laneOf returns the lane of a partition. The caller holds the lock.
+func (r *sourceReader) laneOf(p partition) int32 {
+	lane, ok := r.mu.lanes[p]
+	if !ok {
+		lane = int32(max(slices.Index(r.mu.used, false), 0))
+		if len(r.mu.used) == 0 || r.mu.used[lane] {
+			lane, r.mu.used = int32(len(r.mu.used)), append(r.mu.used, false)
+		}
+		r.mu.used[lane], r.mu.lanes[p] = true, lane
+	}
+	return lane
+}
+
+// take makes messages of what there is room for, and of at least one record. Partitions
+// take turns.
 func (r *sourceReader) take(room stream.Room) []stream.Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n, size := 0, int64(0)
-	for n < min(len(r.mu.pending), max(room.Messages, 1)) && (n == 0 || size < room.Bytes) {
-		size += int64(len(r.mu.pending[n].Raw))
-		n++
+	taken, size := r.mu.taken[:0], int64(0)
+	full := func() bool {
+		return len(taken) >= max(room.Messages, 1) || len(taken) > 0 && size >= room.Bytes
 	}
-	r.mu.taken, r.mu.pending = r.mu.pending[:n:n], r.mu.pending[n:]
-	return r.mu.taken
+	for len(r.mu.pending) > 0 && !full() {
+		r.mu.turn %= len(r.mu.pending)
+		b := &r.mu.pending[r.mu.turn]
+		n := 0
+		for ; n < min(len(b.records), r.oneTurn) && !full(); n++ {
+			rec := b.records[n]
+			key := unsafe.String(unsafe.SliceData(rec.Key), len(rec.Key)) // no one changes the record
+			taken = append(taken, stream.Message{Raw: rec.Value, Key: key, Time: rec.Timestamp, Lane: b.lane, Offset: rec.Offset + 1, Token: rec})
+			size += int64(len(rec.Value))
+		}
+		if b.records = b.records[n:]; len(b.records) > 0 {
+			r.mu.turn++
+		} else {
+			r.mu.pending = slices.Delete(r.mu.pending, r.mu.turn, r.mu.turn+1)
+		}
+	}
+	if r.mu.taken = taken; cap(taken) > maxSpace {
+		r.mu.taken = nil
+	}
+	return taken
 }
 
 // maxSpace is the most messages whose memory is kept for those that are read next.
