@@ -20,30 +20,35 @@ type token struct {
 	path    string
 }
 
-// rowSlab is how many rows of CSV are allocated together. Who keeps one of them keeps all.
-const rowSlab = 8
+// slabSize is how many tokens, and rows of CSV, are allocated together. Who keeps one of
+// them, as a payload does, keeps all.
+const slabSize = 8
 
 // messages makes messages of the records of a file.
 func (s *source) messages(t *tail, records []format.Record, decoder *format.Decoder) []stream.Message {
 	s.read = s.read[:0]
-	tokens := make([]token, len(records))
-	for i := range records {
-		r, line := &records[i], int64(0)
-		if i+1 < len(records) {
-			line = records[i+1].Line
-		} else {
-			_, line = t.reader.Offset()
+	csv := decoder != nil && decoder.CSV()
+	_, after := t.reader.Offset()
+	var last position
+	for from := 0; from < len(records); from += slabSize {
+		tokens := make([]token, min(slabSize, len(records)-from))
+		for i := range tokens {
+			r, line := &records[from+i], after
+			if from+i+1 < len(records) {
+				line = records[from+i+1].Line
+			}
+			last = position{r.End, line}
+			tokens[i] = token{tail: t, end: last, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
+			s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
 		}
-		tokens[i] = token{tail: t, end: position{r.End, line}, decoder: decoder, err: r.Err, line: r.Line, path: t.path}
-		s.read = append(s.read, stream.Message{Raw: r.Raw, Lane: t.lane, Offset: r.Offset, Token: &tokens[i]})
+		if csv {
+			makeRows(decoder, tokens, s.read[from:])
+		}
 	}
-	if decoder != nil && decoder.CSV() {
-		for i := 0; i < len(tokens); i += rowSlab {
-			makeRows(decoder, tokens[i:min(i+rowSlab, len(tokens))], s.read[i:])
-		}
+	if csv {
 		t.reader.Return()
 	}
-	s.advance(t, tokens[len(tokens)-1].end)
+	s.advance(t, last)
 	return s.read
 }
 
