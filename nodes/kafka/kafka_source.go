@@ -46,7 +46,7 @@ const sourceDoc = `The payload has, apart from what every source gives, ` + "`to
 
 **Order.** Partitions are the lanes: ` + "`order: key`" + ` without ` + "`key`" + ` runs one message of each partition at a time.
 
-The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 16 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
+The client reads ahead at most ` + "`bytes`" + ` from each broker, and not more than 32 MiB, as far as it can be told from the batches before: the broker counts compressed bytes. Partitions take turns. It connects again by itself, and is not ready while no broker answers; a topic that does not exist when the node starts keeps it from being ready, and one that vanishes later is read on when it is there again. If the position of a partition is no longer there, reading goes on at the first message that is.
 
 Transactions are not supported yet: messages of a transaction that was aborted are not read, but what a workflow sends is not part of one.
 `
@@ -118,7 +118,7 @@ func openSource(init *node.Init) (stream.Reader, error) {
 		}
 		r.start = kgo.NewOffset().AfterMilli(at.UnixMilli())
 	}
-	r.ahead = int32(max(min(c.config.Int("bytes"), 16<<20)/2, leastAhead)) // one is asked for while another is processed
+	r.ahead = int32(max(min(c.config.Int("bytes"), 32<<20)/2, leastAhead)) // one is asked for while another is processed
 	return r, nil
 }
 
