@@ -69,7 +69,7 @@ func (c *connection) start(ctx context.Context) error {
 func (c *connection) keep(ctx context.Context, use func() (used bool, err error)) error {
 	for {
 		if !c.open {
-			if c.next > 0 && c.clock.Sleep(ctx, c.next) != nil || ctx.Err() != nil {
+			if c.pause(ctx); ctx.Err() != nil {
 				return nil
 			}
 			if err := c.try(ctx, laterConnect); err != nil {
@@ -95,6 +95,21 @@ func (c *connection) keep(ctx context.Context, use func() (used bool, err error)
 		}
 		c.failed++
 		c.next = reconnects.wait(c.failed, 0)
+	}
+}
+
+// pause waits until the next attempt is due, or ctx ends. A clock that jumps does not know
+// this goroutine, so it must not sleep by that.
+func (c *connection) pause(ctx context.Context) {
+	if c.next <= 0 {
+		return
+	}
+	due := make(chan struct{})
+	stop := c.clock.AfterFunc(c.next, func(context.Context) { close(due) })
+	defer stop()
+	select {
+	case <-due:
+	case <-ctx.Done():
 	}
 }
 
