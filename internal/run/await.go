@@ -119,7 +119,7 @@ func (a *await) done(use uint64, at int32, r node.Result) {
 func (g *Generation) doneTwice(at int32) {
 	ref := g.prog.Vertices[at].Ref
 	gate := g.gate(ref, at)
-	skipped, ok := gate.pass(time.Since(g.faults.since), faultPace, faultBurst)
+	skipped, ok := gate.pass(time.Since(g.faults.since), faultPace)
 	if !ok {
 		return
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Only this log shows failures that go to a linked error port outside of the
-// workflow. A node logs a burst of faultBurst, then one each faultPace; the next
-// record has the number of those left out. A source logs one, then one each letterPace: of
-// a bad file, all messages are dead letters, and its metrics count them.
+// workflow. A node logs a burst of faultBurst, then one each faultPace, a source one each
+// letterPace; the next record has the number of those left out. Of a bad file, all
+// messages are dead letters, and metrics count them.
 const (
 	faultPace  = time.Second
 	faultBurst = 10
@@ -41,8 +41,8 @@ type faultGate struct {
 
 // pass reports whether a record may be logged, and how many were skipped since the
 // last one.
-func (f *faultGate) pass(now, pace time.Duration, burst int) (skipped uint64, ok bool) {
-	if !f.rate.allow(now, pace, burst) {
+func (f *faultGate) pass(now, pace time.Duration) (skipped uint64, ok bool) {
+	if !f.rate.allow(now, pace, faultBurst) {
 		f.skipped.Add(1)
 		return 0, false
 	}
@@ -75,9 +75,9 @@ func (p *process) handled(at int32, err error) {
 		return // the response has the error
 	}
 	e := node.Describe(err)
-	level, pace, burst := slog.LevelWarn, faultPace, faultBurst
+	level, pace := slog.LevelWarn, faultPace
 	if _, source := p.vertices[at].Node.(node.Finite); source {
-		pace, burst = letterPace, 1
+		pace = letterPace
 	} else if e.Status > 0 && e.Status < 500 {
 		level = slog.LevelDebug
 	}
@@ -86,7 +86,7 @@ func (p *process) handled(at int32, err error) {
 		return
 	}
 	gate := g.gate(e.Node, at)
-	skipped, ok := gate.pass(time.Since(g.faults.since), pace, burst)
+	skipped, ok := gate.pass(time.Since(g.faults.since), pace)
 	if !ok {
 		return
 	}

@@ -135,7 +135,7 @@ func (letterbox) Receive(node.Process, node.Packet) node.Result {
 	return node.Fail(&node.Error{Err: errors.New("undecodable"), Status: 422})
 }
 
-// TestDeadLetters logs one dead letter of a source each ten seconds.
+// TestDeadLetters logs ten dead letters of a source, then one each ten seconds.
 func TestDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -150,7 +150,7 @@ func TestDeadLetters(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 3 || !strings.Contains(lines[0], "error=undecodable") || strings.Contains(lines[0], "skipped") || !strings.Contains(lines[2], "skipped=9999") {
+		if len(lines) != 12 || !strings.Contains(lines[9], "error=undecodable") || strings.Contains(lines[9], "skipped") || !strings.Contains(lines[11], "skipped=9999") {
 			t.Errorf("got the log\n%s", &log)
 		}
 	})
