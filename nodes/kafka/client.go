@@ -47,10 +47,10 @@ type connector struct {
 
 func newConnector(init *node.Init) (connector, error) {
 	c := connector{config: init.Config, log: init.Log, clock: init.Clock}
-	for _, address := range c.config.Strings("brokers") {
-		if !isAddress(address) {
-			return c, c.config.Errorf("brokers", diag.CodeBadValue, "is not a list of addresses").
-				WithHint("write a host and a port from 1 to 65535 for each broker, such as 127.0.0.1:9092; users belong into sasl")
+	for i, address := range c.config.Strings("brokers") {
+		if !isAddress(address) { // it may have a password, so it is not shown
+			return c, c.config.Errorf("brokers", diag.CodeBadValue, "number %d is not an address", i+1).
+				WithHint("write a host and a port from 1 to 65535, such as 127.0.0.1:9092; users belong into sasl")
 		}
 	}
 	var err error
