@@ -14,7 +14,6 @@
 package flowtest
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/clock"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/spec"
 	"github.com/uniflow-labs/uniflow/value"
@@ -46,7 +46,7 @@ type Flow struct {
 	engine *uniflow.Engine
 	time   *clock.Fake // nil if the options have a clock
 	calls  sync.WaitGroup
-	log    logBuffer
+	log    syncbuffer.Buffer
 	quiet  bool   // probes keep nothing
 	doing  string // for the message of a wait in vain
 
@@ -329,23 +329,3 @@ func (f *Flow) Engine() *uniflow.Engine {
 // Log returns what was logged until now, a record a line, if the options have no log
 // of their own. Any goroutine may call it.
 func (f *Flow) Log() string { return f.log.String() }
-
-// A logBuffer is a buffer that any goroutine may use.
-type logBuffer struct {
-	mu struct {
-		sync.Mutex
-		text bytes.Buffer
-	}
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.text.String()
-}

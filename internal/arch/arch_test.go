@@ -19,7 +19,7 @@ const module = "github.com/uniflow-labs/uniflow"
 // the rows below its own, and what uses says of its own row. Packages that are
 // not listed take the row of the nearest folder above them.
 var layers = [][]string{
-	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
+	{"internal/ground/spell", "internal/ground/invariant", "internal/ground/leak", "internal/ground/faultproxy", "internal/ground/show", "internal/ground/syncbuffer", "internal/servertest", "internal/ground/vfs", "internal/ground/jsonscan", "internal/ground/doctree"},
 	{"value", "diag", "schema", "internal/ground/spool", "trail/event"},
 	{"internal/redact", "internal/effect", "internal/clock", "internal/lifecycle", "internal/yamltree", "lock", "batch", "trail/query", "trail/internal/segment", "trail/internal/tabular", "format"},
 	{"trail/internal/exec", "trail/dialect"},

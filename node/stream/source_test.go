@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -26,7 +26,7 @@ type run struct {
 	*shelf
 	t      testing.TB
 	engine *uniflow.Engine
-	log    safeBuffer
+	log    syncbuffer.Buffer
 	finite atomic.Pointer[finite] // the newest source
 	mu     struct {
 		sync.Mutex
@@ -37,23 +37,6 @@ type run struct {
 }
 
 type finite struct{ node.Finite }
-
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
 
 // start serves a document that reads a shelf: kind mem, and kind take, which calls
 // handle and notes what it was given.

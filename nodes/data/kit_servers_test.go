@@ -1,7 +1,6 @@
 package data_test
 
 import (
-	"bytes"
 	"context"
 	stdjson "encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/internal/servertest"
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node/stream"
@@ -220,7 +220,7 @@ func TestStreamsRefused(t *testing.T) {
 func served(t *testing.T, document string) (log, reasons string, failed error) {
 	t.Helper()
 	var k taken
-	var out safeBuffer
+	var out syncbuffer.Buffer
 	e, err := uniflow.New(uniflow.Options{Kinds: append(std.Defs(""), k.def()), Log: slog.New(slog.NewTextHandler(&out, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -234,23 +234,6 @@ func served(t *testing.T, document string) (log, reasons string, failed error) {
 		t.Error(err)
 	}
 	return out.String(), reasons, err
-}
-
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // TestStreamsUnreachable starts without the database, which the log tells without the

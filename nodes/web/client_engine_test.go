@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -24,7 +25,7 @@ import (
 func TestClientSecrets(t *testing.T) {
 	s := httptest.NewServer(httpbin.Handler())
 	t.Cleanup(s.Close)
-	var logs records
+	var logs syncbuffer.Buffer
 	var mu sync.Mutex
 	var seen []string
 	opts := uniflow.Options{

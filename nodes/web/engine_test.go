@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,10 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/observe"
@@ -24,28 +23,11 @@ import (
 
 // These tests run a whole engine between the request and the answer.
 
-type records struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *records) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *records) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // A world is an engine that serves one listener.
 type world struct {
 	t         testing.TB
 	engine    *uniflow.Engine
-	logs      records
+	logs      syncbuffer.Buffer
 	addr      string
 	listener  node.Node // of the latest generation
 	socket    node.Node // likewise, of kind websocket

@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -28,7 +29,7 @@ import (
 type reading struct {
 	t      *testing.T
 	engine *uniflow.Engine
-	logs   records
+	logs   syncbuffer.Buffer
 	seen   chan string
 }
 

@@ -2,7 +2,6 @@ package web
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,13 +9,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/effect"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -106,29 +105,11 @@ func decodeConfig(t testing.TB, def *node.Def, config value.Value) schema.Config
 	return c
 }
 
-// logBuffer collects log lines.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // A world is the pool and the log that listeners of several generations share.
 type world struct {
 	t     testing.TB
 	pool  node.Pool
-	logs  logBuffer
+	logs  syncbuffer.Buffer
 	parts bool // something downstream may send parts
 }
 

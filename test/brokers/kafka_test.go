@@ -1,7 +1,6 @@
 package brokers_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -27,25 +27,7 @@ import (
 // A workflow is an engine that a test runs documents on.
 type workflow struct {
 	*uniflow.Engine
-	log logText
-}
-
-// A logText is the text of a log.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log syncbuffer.Buffer
 }
 
 // start applies a document with kinds of the test, and shuts down at its end.

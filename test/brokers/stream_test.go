@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/uniflow-labs/uniflow/cli"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/test/brokers"
 )
 
@@ -108,7 +109,7 @@ type example struct {
 	args  []string
 	wrote int // how often the document was written
 	cmd   *exec.Cmd
-	said  logText
+	said  syncbuffer.Buffer
 }
 
 // write writes the document, each time with another annotation, which the program reloads.
@@ -233,7 +234,7 @@ func (p *example) until(what string, is func() bool) {
 	defer ticker.Stop()
 	for limit := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(limit) {
-			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.said.end())
+			p.t.Fatalf("waited in vain for %s, counted are %v; the program said:\n%s", what, p.counts(), p.said.Tail(4000))
 		}
 	}
 }
@@ -253,10 +254,4 @@ func freeAddr(tb testing.TB) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// end returns the last of what was written.
-func (b *logText) end() string {
-	text := b.String()
-	return text[max(0, len(text)-4000):]
 }

@@ -1,7 +1,6 @@
 package streamtest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"github.com/uniflow-labs/uniflow"
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/faultproxy"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
@@ -57,7 +57,7 @@ type rig struct {
 	addr    string            // that of the proxy
 	ledger  *ledger
 	rnd     *rand.Rand
-	log     logBuffer
+	log     syncbuffer.Buffer
 
 	flow   *flowtest.Flow
 	engine *uniflow.Engine // that of the flow while it runs; nil otherwise
@@ -96,7 +96,7 @@ func (s *Subject) rig(t *testing.T) *rig {
 			t.Error(problem)
 		}
 		if t.Failed() {
-			t.Logf("seed %d; the end of the log:\n%s", seed, r.log.tail())
+			t.Logf("seed %d; the end of the log:\n%s", seed, r.log.Tail(4096))
 		}
 	})
 	return r
@@ -347,32 +347,6 @@ func (r *rig) once() {
 	if t := r.ledger.tally(); t.twice > 0 {
 		r.Errorf("%d messages more than were made: %s", t.twice, r.state())
 	}
-}
-
-// A logBuffer is a buffer that any goroutine may use.
-type logBuffer struct {
-	mu struct {
-		sync.Mutex
-		text bytes.Buffer
-	}
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.text.String()
-}
-
-// tail returns the last 4 KB.
-func (b *logBuffer) tail() string {
-	text := b.String()
-	return text[max(0, len(text)-4096):]
 }
 
 func encode(b body) []byte {
