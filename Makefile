@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/uniflow-labs/uniflow/internal/cli/app.version=$(VERSION)
 MODULE  := github.com/uniflow-labs/uniflow
 LIBS    := internal/ground internal/trailtest lock batch trail
-PEERS   := test/otlp test/oracle test/brokers bench/batch/peers
+PEERS   := test/otlp test/oracle test/brokers test/web bench/batch/peers
 export CGO_ENABLED ?= 0
 
 .PHONY: help needs needs-all run build test test-peers test-faults test-hostile race check lint generate tidy size bench bench-lock bench-batch bench-streams bench-trail bench-trail-lessons contention guard guard-selftest fuzz clean

@@ -74,17 +74,22 @@ func TestReady(t *testing.T) {
 
 var pass = node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result { return node.Send(0, pkt.Payload) })
 
-// TestParts tells a node whether something downstream may send parts of the answer.
+// TestParts tells a node whether something downstream may send parts of the answer, or
+// needs the bytes of a body.
 func TestParts(t *testing.T) {
 	got := make(map[string]bool)
 	def := &node.Def{
 		Kind: "plain", Summary: "Passes on.",
-		Config: schema.Fields(schema.Bool("parts")),
+		Config: schema.Fields(schema.Bool("parts"), schema.Bool("raw")),
 		In:     []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out", Indexes: node.Linked}},
 		Parts: func(c schema.Config) bool { return c.Bool("parts") },
+		Raw:   func(c schema.Config) bool { return c.Bool("raw") },
 		New: func(init *node.Init) (node.Node, error) {
 			if init.Parts {
 				got[init.Node.Name] = true
+			}
+			if init.Raw {
+				got[init.Node.Name+"*"] = true
 			}
 			return pass, nil
 		},
@@ -120,6 +125,10 @@ func TestParts(t *testing.T) {
 	f("a b", `
 - {kind: plain, name: a, ports: {out: [{name: b}]}}
 - {kind: plain, name: b, parts: true, ports: {out: [{name: a}]}}`)
+	f("a a* b*", `
+- {kind: plain, name: a, ports: {out: [{name: b}]}}
+- {kind: plain, name: b, parts: true, ports: {out: [{name: c}]}}
+- {kind: plain, name: c, raw: true}`)
 	f("", `
 - {kind: plain, name: a, ports: {init: [{name: b}]}}
 - {kind: plain, name: b, parts: true}`)

@@ -19,19 +19,20 @@ type Test struct {
 
 // An Outline is what a source has, of all namespaces and in spec order.
 type Outline struct {
-	Nodes []node.Ref
-	Links []Link
+	Nodes    []node.Ref
+	Vertices []node.Vertex // the nodes as kinds see them
+	Links    []Link
 	Tests []Test
 }
 
 // Outline returns what a source has, and the findings of [Engine.CheckAll]. If one of
 // them is an error, the outline is empty. It starts nothing.
 func (e *Engine) Outline(source Source) (Outline, diag.List) {
-	prog, list := e.compile(source, true)
+	prog, list := e.compile(source, compile.Options{Outline: true}, true)
 	if prog == nil {
 		return Outline{}, list
 	}
-	outline := Outline{Nodes: nodesOf(prog), Links: linksOf(prog)}
+	outline := Outline{Nodes: nodesOf(prog), Vertices: prog.Outline, Links: linksOf(prog)}
 	for i := range prog.Vertices {
 		if t, ok := prog.Vertices[i].Node.(node.Tester); ok {
 			outline.Tests = append(outline.Tests, Test{prog.Vertices[i].Ref, t.Test()})

@@ -47,7 +47,7 @@ func (e *Engine) Triggers() []Trigger {
 // TriggersOf is [Engine.Triggers] of a source before it is served: it starts nothing, and
 // the results have only Node and Ends. The list is that of [Engine.Check].
 func (e *Engine) TriggersOf(source Source) ([]Trigger, diag.List) {
-	prog, list := e.compile(source, false)
+	prog, list := e.compile(source, compile.Options{}, false)
 	if prog == nil {
 		return nil, list
 	}

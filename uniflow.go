@@ -30,6 +30,7 @@ import (
 	"github.com/uniflow-labs/uniflow/internal/redact"
 	"github.com/uniflow-labs/uniflow/internal/registry"
 	"github.com/uniflow-labs/uniflow/internal/run"
+	"github.com/uniflow-labs/uniflow/internal/waits"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/observe"
 	"github.com/uniflow-labs/uniflow/spec"
@@ -76,6 +77,7 @@ type Engine struct {
 	kinds       *registry.Registry
 	opts        Options
 	pool        node.Pool // outlives generations
+	waits       *waits.Memory
 	current     atomic.Pointer[generation]
 	drains      sync.WaitGroup // replaced generations that drain
 	ending      context.Context
@@ -125,6 +127,7 @@ func New(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("at most 64 recorders are possible, got %d", len(opts.Recorders))
 	}
 	e := &Engine{kinds: kinds, opts: opts, secretField: secretFields(kinds)}
+	e.waits = waits.New(opts.Clock)
 	e.opts.Log = slog.New(e.secrets.Handler(opts.Log.Handler()))
 	e.metrics.secrets = &e.secrets
 	e.metrics.nodes = make(map[nodeKey]observe.NodeMetrics)
@@ -137,21 +140,21 @@ func New(opts Options) (*Engine, error) {
 // Check reports what is wrong with a source, warnings included. It starts nothing:
 // nodes are made, but not opened.
 func (e *Engine) Check(source Source) diag.List {
-	_, list := e.compile(source, false)
+	_, list := e.compile(source, compile.Options{}, false)
 	return list
 }
 
 // CheckAll is [Engine.Check] for all namespaces instead of the one that the engine
 // serves.
 func (e *Engine) CheckAll(source Source) diag.List {
-	_, list := e.compile(source, true)
+	_, list := e.compile(source, compile.Options{}, true)
 	return list
 }
 
-// compile makes a program of a source, from the nodes of the engine's namespace or
-// of all. A panic, such as that of a function in a Def, becomes a finding: a
-// document must not end the host.
-func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list diag.List) {
+// compile makes a program of a source, from the nodes of the engine's namespace or of
+// all, with options of which the caller sets what the program is for. A panic, such as
+// that of a function in a Def, becomes a finding: a document must not end the host.
+func (e *Engine) compile(source Source, opts compile.Options, all bool) (prog *compile.Program, list diag.List) {
 	defer func() { list = e.redact(list, source) }()
 	defer func() {
 		if v := recover(); v != nil {
@@ -175,8 +178,9 @@ func (e *Engine) compile(source Source, all bool) (prog *compile.Program, list d
 	list.Append(graph.Instantiate(resolver))
 	list.Append(resolver.Findings())
 	e.secrets.Learn(append(secrets, secretsOf(graph.Nodes, graph.Kinds)...)) // templates are rendered now
-	seen := &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
-	made, found := compile.Compile(graph.Nodes, compile.Options{System: seen, Kinds: graph.Kinds, Log: e.opts.Log, Pool: &e.pool, Clock: e.opts.Clock, Whole: e.opts.Whole})
+	opts.Kinds, opts.Log, opts.Pool, opts.Clock, opts.Waits, opts.Whole = graph.Kinds, e.opts.Log, &e.pool, e.opts.Clock, e.waits, e.opts.Whole
+	opts.System = &system{engine: e, kinds: graph.Kinds, specs: graph.Nodes, variables: variables}
+	made, found := compile.Compile(graph.Nodes, opts)
 	list.Append(found)
 	list.Sort()
 	if list.HasErrors() {
@@ -222,7 +226,7 @@ func (e *Engine) Kinds(source Source) ([]*node.Def, diag.List) {
 // If the list has errors, or err is not nil, nothing has changed, and the old
 // generation continues. The list is about the documents, err about starting them.
 func (e *Engine) Apply(ctx context.Context, source Source) (diag.List, error) {
-	prog, list := e.compile(source, false)
+	prog, list := e.compile(source, compile.Options{}, false)
 	if prog == nil {
 		e.metrics.refuse()
 		return list, nil

@@ -59,10 +59,20 @@ type Def struct {
 	// [PartsOf]. Nil is a kind that never does.
 	Parts func(schema.Config) bool
 
+	// Raw reports whether a node needs the body of a request as the bytes that came, such as
+	// one that verifies their signature: field "raw" of the payload, bytes. Nil is a kind
+	// that never does.
+	Raw func(schema.Config) bool
+
 	// InFlight says how many packets of a trigger are not answered at a time, at most. Nil
 	// is a kind whose packets have no such limit.
 	InFlight func(schema.Config) int
 
+	// OpenAPI returns what nodes of the kind add to the description of the requests that
+	// come to them: an Operation Object of OpenAPI 3.1, of which parameters, requestBody,
+	// responses and security count, and components if they need any. null adds nothing; a
+	// nil function is a kind that never does. It must not show secrets.
+	OpenAPI func(schema.Config) value.Value
 	// Recall says what must be remembered of a packet's result to resume a process
 	// after a crash, under a config. Nil is [Effects].
 	Recall func(schema.Config) Recall
@@ -186,11 +196,16 @@ type Init struct {
 	OutLinks   []int // number of links from each out-port, counted likewise
 	ErrorLinks int   // number of links from the port "error"
 	Parts      bool  // a node that this one's packets may reach sends parts of the answer
+	Raw        bool  // a node that this one's packets may reach needs the bytes of a body
 	InFlight   int   // how many packets may be here at a time, by [Def.InFlight] upstream; 0 if that is not known
 	Log        *slog.Logger
 	Pool       *Pool  // resources shared with earlier and later generations
 	Clock      Clock  // what the node waits by, instead of package time
 	System     System // what the engine runs; nil outside of an engine
+	Waits      Waits  // who waits for messages from outside
+	// Vertex returns this node, and so those that its packets may come to. Call it in New
+	// only. A vertex whose fields have errors has a config without values.
+	Vertex func() *Vertex
 
 	// Place finds a port of a node that the config names, as a link would. The error
 	// says what is wrong, with a hint, but not at which field.

@@ -26,11 +26,11 @@ var layers = [][]string{
 	{"trail"},
 	{"batch/internal/oracle", "internal/loader", "internal/trailtest", "trail/trailtest"},
 	{"node", "spec", "lang", "observe", "observe/prom", "observe/flight", "observe/otlp", "bench/baseline", "internal/loader/trailstore"},
-	{"node/stream", "node/handover"},
+	{"node/stream", "node/handover", "node/openapi", "node/session", "internal/waits"},
 	{"internal/registry"},
 	{"internal/expand"},
 	{"internal/compile", "internal/check"},
-	{"internal/run", "nodes/core", "nodes/data", "nodes/events", "nodes/files", "nodes/kafka", "nodes/nats", "nodes/schedule", "nodes/sockets", "nodes/streams", "nodes/web"},
+	{"internal/run", "nodes/ai", "nodes/api", "nodes/auth", "nodes/chat", "nodes/core", "nodes/data", "nodes/dialogue", "nodes/events", "nodes/files", "nodes/kafka", "nodes/mcp", "nodes/nats", "nodes/schedule", "nodes/serve", "nodes/sockets", "nodes/streams", "nodes/web"},
 	{"", "nodes/std", "internal/flame"},
 	{"internal/suite"},
 	{"flowtest"},
@@ -46,6 +46,7 @@ var layers = [][]string{
 
 // uses are the imports allowed within a row, with the reason.
 var uses = map[string]string{
+	"nodes/ai -> nodes/mcp":           "a model may call the tools of servers",
 	"schema -> value":                 "a config holds values",
 	"schema -> diag":                  "a config reports what is wrong with it",
 	"observe -> node":                 "an observer is told what nodes do",
@@ -59,6 +60,13 @@ var uses = map[string]string{
 // never are imports that the rows would allow.
 var never = map[string]string{
 	" -> nodes":                  "the host hands the kinds to an engine",
+	"nodes/ai -> internal":       "kinds are written against the public contract",
+	"nodes/api -> internal":      "kinds are written against the public contract",
+	"nodes/auth -> internal":     "kinds are written against the public contract",
+	"nodes/chat -> internal":     "kinds are written against the public contract",
+	"nodes/dialogue -> internal": "kinds are written against the public contract",
+	"nodes/mcp -> internal":      "kinds are written against the public contract",
+	"nodes/serve -> internal":    "kinds are written against the public contract",
 	"nodes/core -> internal":     "kinds are written against the public contract",
 	"nodes/web -> internal":      "kinds are written against the public contract",
 	"nodes/data -> internal":     "kinds are written against the public contract",

@@ -17,12 +17,14 @@ import (
 
 // Options are what a program is compiled with.
 type Options struct {
-	Kinds  *registry.Registry
-	Log    *slog.Logger // of the nodes
-	Pool   *node.Pool   // handed to the nodes; nothing is acquired while compiling
-	Clock  node.Clock   // of the nodes
-	System node.System  // of the nodes
-	Whole  bool         // keep all hops through sub-graphs, for observers to see
+	Kinds   *registry.Registry
+	Log     *slog.Logger // of the nodes
+	Pool    *node.Pool   // handed to the nodes; nothing is acquired while compiling
+	Clock   node.Clock   // of the nodes
+	System  node.System  // of the nodes
+	Waits   node.Waits   // of the nodes
+	Whole   bool         // keep all hops through sub-graphs, for observers to see
+	Outline bool         // keep what kinds see of the nodes, in Program.Outline
 }
 
 // Compile makes a program of specs whose templates have been rendered. It reports
@@ -42,7 +44,7 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 	c.link()
 	c.endless()
 	c.shorten()
-	c.reachParts()
+	c.tellUpstream()
 	c.boundPackets()
 	for i := range c.units {
 		c.make(int32(i))
@@ -52,18 +54,22 @@ func Compile(specs []*spec.Node, opts Options) (*Program, diag.List) {
 		return nil, c.list
 	}
 	c.prog.Order = order(c.prog.Vertices)
+	if c.opts.Outline {
+		c.prog.Outline = c.vertices()
+	}
 	return c.prog, c.list
 }
 
 type compiler struct {
-	opts   Options
-	units  []unit
-	byName map[scoped]int32
-	byID   map[string]int32
-	bySpec map[*spec.Node]int32
-	prog   *Program
-	list   diag.List
-	hints  int // searches for the nearest name
+	opts    Options
+	units   []unit
+	byName  map[scoped]int32
+	byID    map[string]int32
+	bySpec  map[*spec.Node]int32
+	prog    *Program
+	list    diag.List
+	hints   int           // searches for the nearest name
+	outline []node.Vertex // by unit; nil until a node asks for it
 }
 
 // A unit is a spec on its way to becoming a vertex.
@@ -77,6 +83,7 @@ type unit struct {
 	out      []int     // number of links from each out-port
 	inFlight int       // packets at the node at a time; 0 if that is not known
 	parts    bool      // its packets may reach a node that sends parts of an answer
+	raw      bool      // its packets may reach a node that reads the bytes of a body
 }
 
 // A scoped name is one of a document, or of a sub-graph.
@@ -182,7 +189,7 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	if u.broken {
-		c.report(u, withheld(u, c.probe(u, v))...)
+		c.report(u, withheld(u, c.probe(i))...)
 		return
 	}
 	v.Concurrency = 1
@@ -191,7 +198,7 @@ func (c *compiler) make(i int32) {
 		return
 	}
 	err := Guard(c.opts.Log, v.Ref, "New", func() (err error) {
-		v.Node, err = u.def.New(c.init(u, v, c.opts.Log))
+		v.Node, err = u.def.New(c.init(i, c.opts.Log))
 		if n, ok := v.Node.(node.Concurrent); ok && err == nil {
 			v.Concurrency = max(1, n.Concurrency())
 		}
@@ -206,8 +213,9 @@ func (c *compiler) make(i int32) {
 	}
 }
 
-// init returns what the node of a unit is made of.
-func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
+// init returns what a node is made of.
+func (c *compiler) init(i int32, log *slog.Logger) *node.Init {
+	u, v := &c.units[i], &c.prog.Vertices[i]
 	return &node.Init{
 		Config:     u.config,
 		Node:       v.Ref,
@@ -215,11 +223,14 @@ func (c *compiler) init(u *unit, v *Vertex, log *slog.Logger) *node.Init {
 		OutLinks:   u.out,
 		ErrorLinks: len(v.Err),
 		Parts:      u.parts,
+		Raw:        u.raw,
 		InFlight:   u.inFlight,
 		Log:        log.With("node", v.Ref.String(), "kind", v.Ref.Kind, "namespace", v.Ref.Namespace),
 		Pool:       c.opts.Pool,
 		Clock:      c.opts.Clock,
 		System:     c.opts.System,
+		Waits:      c.opts.Waits,
+		Vertex:     func() *node.Vertex { return &c.vertices()[i] },
 		Place:      func(name, id, port string) (node.Place, error) { return c.place(u, name, id, port) },
 	}
 }

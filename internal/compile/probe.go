@@ -30,7 +30,8 @@ func hintCommon(config *schema.Raw, list diag.List) {
 // its author learns of all mistakes together. It makes the node of the fields that are
 // right, and keeps the findings about code only: others may follow from fields that are
 // missing. If the language could not be read, nothing is known about code.
-func (c *compiler) probe(u *unit, v *Vertex) (found []*diag.Diagnostic) {
+func (c *compiler) probe(i int32) (found []*diag.Diagnostic) {
+	u := &c.units[i]
 	known := make(map[diag.Pos]bool)
 	for _, d := range u.found {
 		known[d.Pos] = true
@@ -46,7 +47,7 @@ func (c *compiler) probe(u *unit, v *Vertex) (found []*diag.Diagnostic) {
 			found = nil
 		}
 	}()
-	_, err := u.def.New(c.init(u, v, slog.New(slog.DiscardHandler)))
+	_, err := u.def.New(c.init(i, slog.New(slog.DiscardHandler)))
 	if err == nil {
 		return nil
 	}

@@ -25,6 +25,8 @@ type Program struct {
 	Order []int32
 
 	Links []Link // in spec order, to draw the graph
+
+	Outline []node.Vertex // the vertices as kinds see them, if Options ask for it
 }
 
 // ErrorPort and LifecyclePort stand for the index of an out-port that has none.

@@ -5,13 +5,20 @@ import (
 	"github.com/uniflow-labs/uniflow/lang/builtin"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/ai"
+	"github.com/uniflow-labs/uniflow/nodes/api"
+	"github.com/uniflow-labs/uniflow/nodes/auth"
+	"github.com/uniflow-labs/uniflow/nodes/chat"
 	"github.com/uniflow-labs/uniflow/nodes/core"
 	"github.com/uniflow-labs/uniflow/nodes/data"
+	"github.com/uniflow-labs/uniflow/nodes/dialogue"
 	"github.com/uniflow-labs/uniflow/nodes/events"
 	"github.com/uniflow-labs/uniflow/nodes/files"
 	"github.com/uniflow-labs/uniflow/nodes/kafka"
+	"github.com/uniflow-labs/uniflow/nodes/mcp"
 	"github.com/uniflow-labs/uniflow/nodes/nats"
 	"github.com/uniflow-labs/uniflow/nodes/schedule"
+	"github.com/uniflow-labs/uniflow/nodes/serve"
 	"github.com/uniflow-labs/uniflow/nodes/sockets"
 	"github.com/uniflow-labs/uniflow/nodes/streams"
 	"github.com/uniflow-labs/uniflow/nodes/web"
@@ -31,7 +38,8 @@ func Defs(language string, worker ...string) []*node.Def {
 	defs = append(defs, schedule.Defs()...)
 	o := stream.Options{Languages: languages, Language: language}
 	for _, of := range []func(stream.Options) []*node.Def{
-		data.Defs, files.Defs, kafka.Defs, nats.Defs, sockets.Defs, streams.Defs, web.Defs,
+		ai.Defs, api.Defs, auth.Defs, chat.Defs, data.Defs, dialogue.Defs, files.Defs, kafka.Defs,
+		mcp.Defs, nats.Defs, serve.Defs, sockets.Defs, streams.Defs, web.Defs,
 	} {
 		defs = append(defs, of(o)...)
 	}

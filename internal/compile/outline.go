@@ -1,0 +1,29 @@
+package compile
+
+import "github.com/uniflow-labs/uniflow/node"
+
+// vertices returns the nodes as kinds see them, by index. It makes them when that is
+// first needed: most workflows have no node that asks.
+func (c *compiler) vertices() []node.Vertex {
+	if c.outline != nil {
+		return c.outline
+	}
+	c.outline = make([]node.Vertex, len(c.units))
+	targets := func(edges []Edge) []node.Target {
+		to := make([]node.Target, len(edges))
+		for i, e := range edges {
+			to[i] = node.Target{Node: &c.outline[e.Node], Port: int(e.Port)}
+		}
+		return to
+	}
+	for i := range c.outline {
+		u, v := &c.units[i], &c.prog.Vertices[i]
+		o := &c.outline[i]
+		o.Ref, o.Def, o.Config, o.Err = v.Ref, u.def, u.config, targets(v.Err)
+		o.Out = make([][]node.Target, len(v.Out))
+		for port, edges := range v.Out {
+			o.Out[port] = targets(edges)
+		}
+	}
+	return c.outline
+}

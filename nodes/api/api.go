@@ -1,0 +1,11 @@
+// Package api holds the kind validate, which checks payloads against a JSON Schema. The
+// package must not know listeners.
+package api
+
+import (
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+)
+
+// Defs returns the kinds of this package.
+func Defs(stream.Options) []*node.Def { return nil }

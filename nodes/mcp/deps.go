@@ -1,0 +1,5 @@
+package mcp
+
+import (
+	_ "github.com/modelcontextprotocol/go-sdk/mcp"
+)

@@ -1,0 +1,11 @@
+// Package web tests kinds against servers, browsers and judges of documents that are modules
+// of their own: OpenID providers, certificate authorities, Chromium.
+package web
+
+import (
+	_ "github.com/chromedp/chromedp"
+	_ "github.com/letsencrypt/pebble/v2/ca"
+	_ "github.com/pb33f/libopenapi-validator"
+	_ "github.com/uniflow-labs/uniflow"
+	_ "github.com/zitadel/oidc/v3/pkg/op"
+)
