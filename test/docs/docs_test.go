@@ -5,6 +5,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -236,7 +237,7 @@ func execute(t *testing.T, before, command string) string {
 }
 
 // curl sends a request to a server of the workflow that the page shows. The options are
-// --json DATA and -H HEADER.
+// -X METHOD, --json DATA, -H HEADER, and -w %{http_code} for the status after the body.
 func curl(t *testing.T, before, url string, options ...string) string {
 	t.Helper()
 	data, err := os.ReadFile("examples/ping.yaml")
@@ -263,10 +264,15 @@ func curl(t *testing.T, before, url string, options ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	status := false
 	for i := 0; i+1 < len(options); i += 2 {
 		switch name, text, _ := strings.Cut(options[i+1], ": "); options[i] {
 		case "-H":
 			req.Header.Set(name, text)
+		case "-X":
+			req.Method = options[i+1]
+		case "-w":
+			status = true
 		case "--json":
 			req.Method, req.Body = http.MethodPost, io.NopCloser(strings.NewReader(options[i+1]))
 			req.Header.Set("Content-Type", "application/json")
@@ -282,6 +288,9 @@ func curl(t *testing.T, before, url string, options ...string) string {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if status {
+		body = fmt.Append(body, resp.StatusCode)
 	}
 	return string(body)
 }
