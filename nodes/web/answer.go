@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
 
 	"golang.org/x/text/encoding"
@@ -193,6 +192,7 @@ func (a *answerWriter) finish(x *exchange, status int, body []byte) (int, int, e
 func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size int) {
 	x.logFailure(status)
 	h := x.w.Header()
+	x.setFixed(h, x.answeredID())
 	if x.closeConn {
 		h["Connection"] = headerClose
 	}
@@ -371,57 +371,4 @@ func encodeForm(v value.Value) ([]byte, error) {
 		}
 	}
 	return out, nil
-}
-
-// writeError answers with an error: its status, and its message only if it is public.
-func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int) {
-	h := x.w.Header()
-	clear(h)
-	status = failureStatus(e)
-	if e.RetryAfter > 0 {
-		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
-	}
-	title := statusText(status)
-	if !prefersProblem(x.r.Header["Accept"]) {
-		body := title
-		if e.Public {
-			body = node.Message(e)
-		}
-		h["Content-Type"] = headerText
-		return a.write(x, status, stringBytes(body))
-	}
-	fields := []value.Field{
-		{Name: "type", Value: value.String("about:blank")},
-		{Name: "title", Value: value.String(title)},
-		{Name: "status", Value: value.Int(int64(status))},
-	}
-	if detail := node.Message(e); e.Public && detail != title {
-		fields = append(fields, value.Field{Name: "detail", Value: value.String(detail)})
-	}
-	if x.id != "" {
-		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + x.id)})
-	}
-	h["Content-Type"] = headerProblem
-	h["Vary"] = []string{"Accept"}
-	data, err := value.UniqueMap(fields).AppendJSON(nil)
-	if err != nil { // JSON cannot represent the message
-		data = nil
-	}
-	return a.write(x, status, data)
-}
-
-// failureStatus returns the status of an error if that is 4xx or 5xx, and 500
-// otherwise.
-func failureStatus(e *node.Error) int {
-	if e.Status >= 400 && e.Status <= 599 {
-		return e.Status
-	}
-	return http.StatusInternalServerError
-}
-
-func statusText(status int) string {
-	if s := http.StatusText(status); s != "" {
-		return s
-	}
-	return "Status " + strconv.Itoa(status)
 }

@@ -154,7 +154,7 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	const txt, problem = "Content-Type: text/plain; charset=utf-8", "Content-Type: application/problem+json"
-	instance := `,"instance":"urn:uuid:` + processID + `"}`
+	instance := `,"instance":"urn:uuid:` + processID + `","request_id":"` + processID + `"}`
 	f("plain", errTest, "*/*", 500, "Internal Server Error", txt)
 	f("json", errTest, "application/json", 500, `{"type":"about:blank","title":"Internal Server Error","status":500`+instance, problem)
 	f("problem", errTest, "application/problem+json", 500, `{"type":"about:blank","title":"Internal Server Error","status":500`+instance, problem)
@@ -163,6 +163,11 @@ func TestErrors(t *testing.T) {
 	f("status that is none", &node.Error{Err: errTest, Status: 200}, "*/*", 500, "Internal Server Error", txt)
 	f("public", &node.Error{Err: errTest, Status: 403, Public: true}, "text/plain", 403, "the till is on fire", txt)
 	f("public problem", &node.Error{Err: errTest, Status: 403, Public: true}, "application/json", 403, `{"type":"about:blank","title":"Forbidden","status":403,"detail":"the till is on fire"`+instance, problem)
+	details := parse(t, `{"type":"https://shop.example/no-tea","errors":[{"path":"/tea","message":"must not be empty"}],"status":7,"instance":"x"}`)
+	f("data of a public problem", &node.Error{Err: errTest, Status: 422, Public: true, Data: details}, "application/json", 422,
+		`{"type":"https://shop.example/no-tea","title":"Unprocessable Entity","status":422,"detail":"the till is on fire"`+
+			strings.TrimSuffix(instance, "}")+`,"errors":[{"path":"/tea","message":"must not be empty"}]}`, problem)
+	f("data of another problem", &node.Error{Err: errTest, Status: 422, Data: details}, "application/json", 422, `{"type":"about:blank","title":"Unprocessable Entity","status":422`+instance, problem)
 	f("wrapped", fmt.Errorf("outer: %w", &node.Error{Err: errTest, Status: 404}), "*/*", 404, "Not Found", txt)
 }
 

@@ -29,7 +29,7 @@ func openCall(payload value.Value) (c call) {
 	if payload.Kind() != value.KindMap {
 		return call{body: payload}
 	}
-	isCall := false
+	isCall, ofRequest := false, false
 	for name, field := range payload.Fields() {
 		switch name {
 		case keyMethod:
@@ -48,10 +48,13 @@ func openCall(payload value.Value) (c call) {
 			}
 		case keyScheme, keyHost, keyProtocol, keyParams:
 		default:
-			return call{body: payload}
+			if !requestOnly(name) {
+				return call{body: payload}
+			}
+			ofRequest = true
 		}
 	}
-	if !isCall {
+	if !isCall || ofRequest && c.method.IsNull() {
 		return call{body: payload}
 	}
 	return c

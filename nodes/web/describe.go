@@ -14,8 +14,8 @@ import (
 
 type badRequestKey struct{}
 
-// withBadRequest hands Describe a request that has no payload.
-func withBadRequest(ctx context.Context, r *http.Request) context.Context {
+// withBadRequest hands Describe a request that the flow gets no payload of.
+func withBadRequest(ctx context.Context, r *request) context.Context {
 	return context.WithValue(ctx, badRequestKey{}, r)
 }
 
@@ -24,8 +24,8 @@ func withBadRequest(ctx context.Context, r *http.Request) context.Context {
 // a failure.
 func (n *listener) Describe(ctx context.Context, first value.Value, resp node.Response) observe.Description {
 	head, r := first, (*route)(nil)
-	if bad, ok := ctx.Value(badRequestKey{}).(*http.Request); ok {
-		head, _ = newRequest(bad, value.Null())
+	if bad, ok := ctx.Value(badRequestKey{}).(*request); ok {
+		head = bad.payload(value.Null())
 	} else if header, _ := head.Get(keyHeader); true {
 		if view, ok := viewOf(header); ok {
 			r = view.route.Load()

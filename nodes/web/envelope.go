@@ -20,7 +20,21 @@ const (
 	keyBody     = "body"
 	keyStatus   = "status"
 	keyParams   = "params"
+	keyRemote   = "remote"
+	keyID       = "id"
+	keyAuth     = "auth"
+	keyRaw      = "raw"
 )
+
+// requestOnly reports whether a key is one of requests, and of answers only if they are
+// made of a request: a map with an id and a body, without a method, is a body.
+func requestOnly(name string) bool {
+	switch name {
+	case keyRemote, keyID, keyAuth, keyRaw:
+		return true
+	}
+	return false
+}
 
 // An envelope is a parsed map of status, header and body.
 type envelope struct {
@@ -44,6 +58,7 @@ func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 	e.status = http.StatusOK
 	var bad value.Value // a status that cannot be sent
 	isBad, answers := false, false
+	ofRequest, hasMethod := false, false
 	for name, field := range v.Fields() {
 		switch name {
 		case keyStatus:
@@ -57,10 +72,18 @@ func openEnvelope(v value.Value) (e envelope, ok bool, err error) {
 			e.header, ok, answers = field, true, true
 		case keyBody:
 			e.body, e.hasBody, ok, answers = field, true, true, true
-		case keyMethod, keyScheme, keyHost, keyPath, keyQuery, keyProtocol, keyParams:
+		case keyMethod:
+			hasMethod = true
+		case keyScheme, keyHost, keyPath, keyQuery, keyProtocol, keyParams:
 		default:
-			return envelope{}, false, nil
+			if !requestOnly(name) {
+				return envelope{}, false, nil
+			}
+			ofRequest = true
 		}
+	}
+	if ofRequest && !hasMethod {
+		return envelope{}, false, nil
 	}
 	if !isBad {
 		return e, ok, nil

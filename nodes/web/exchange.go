@@ -26,9 +26,13 @@ const (
 	keyLogMethod   = "method"
 	keyLogPath     = "path"
 	keyLogProcess  = "process"
+	keyLogProtocol = "protocol"
 	keyLogRemote   = "remote"
+	keyLogRequest  = "request_id"
+	keyLogRoute    = "route"
 	keyLogScheme   = "scheme"
 	keyLogStatus   = "status"
+	keyLogUser     = "user_agent"
 )
 
 // An exchange is one request and its answer. It belongs to the goroutine of the
@@ -44,6 +48,9 @@ type exchange struct {
 	route       *route      // the one that a router has found, or nil
 	body        value.Value // the decoded body
 	raw         []byte      // the body, decompressed; the value may share it
+	sent        []byte      // the body as it came; nil if it was compressed and the flow does not need it
+	from        origin      // where the request came from
+	requestID   string      // of the client, or made for the request; may be empty
 	heldBytes   int64       // bytes counted in server.bytes
 	badRequest  bool        // the request itself is malformed
 	bodySkipped bool        // the body was not read, because the flow would not take the request
@@ -76,6 +83,8 @@ func (x *exchange) run() {
 	if len(x.r.TransferEncoding) > 0 && !x.keepsChunked() {
 		x.closeConn = true
 	}
+	x.from = x.gen.origin(x.r)
+	x.requestID = x.gen.requestID(x.r)
 	status, size := x.serve()
 	elapsed := time.Since(x.s.started) - start
 	if x.writeErr != nil {
@@ -83,8 +92,7 @@ func (x *exchange) run() {
 	}
 	x.gen.metrics.add(x.reusable.shard, x.route, status, elapsed)
 	if x.gen.accessLog {
-		x.gen.log.Info("request", keyLogMethod, clip(x.r.Method, maxQuote), keyLogHost, clip(x.r.Host, maxQuote), keyLogPath, clip(x.r.URL.Path, maxLogged),
-			keyLogStatus, status, keyLogBytes, size, keyLogDuration, elapsed, keyLogRemote, x.r.RemoteAddr, keyLogProcess, x.id)
+		x.logAccess(status, size, elapsed)
 	}
 	if x.cut {
 		panic(http.ErrAbortHandler)
@@ -160,15 +168,12 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 		x.cause, x.badRequest = bad, bad != nil
 		described, first := ctx, node.Result{}
 		if bad != nil {
-			described, first = withBadRequest(ctx, x.r), node.Fail(bad)
+			described, first = withBadRequest(ctx, newRequest(x.r, x.from)), node.Fail(bad)
 		} else {
-			var payload value.Value
-			if x.req, x.head = x.head, nil; x.req != nil {
-				payload = x.req.payload(x.body)
-			} else {
-				payload, x.req = newRequest(x.r, x.body)
+			if x.req, x.head = x.head, nil; x.req == nil {
+				x.req = newRequest(x.r, x.from)
 			}
-			first = x.reusable.call.Send(0, payload)
+			first = x.reusable.call.Send(0, x.payload())
 		}
 		var id string
 		resp, id = x.gen.starter.RunID(described, first)
@@ -190,6 +195,21 @@ func (x *exchange) start(ctx context.Context, bad error) (resp node.Response, st
 			}
 		}
 	}
+}
+
+// payload returns the payload of the request.
+func (x *exchange) payload() value.Value {
+	if x.requestID == "" && !x.gen.raw {
+		return x.req.payload(x.body)
+	}
+	var more []value.Field
+	if x.requestID != "" {
+		more = append(more, value.Field{Name: keyID, Value: value.String(x.requestID)})
+	}
+	if x.gen.raw {
+		more = append(more, value.Field{Name: keyRaw, Value: value.Binary(x.sent)})
+	}
+	return x.req.payload(x.body, more...)
 }
 
 // onResponse sends the error of a process to the error port, and remembers it.
@@ -216,7 +236,9 @@ func (x *exchange) release() {
 }
 
 // dropPayload drops what a pending answer must not keep alive.
-func (x *exchange) dropPayload() { x.req, x.head, x.body, x.raw = nil, nil, value.Value{}, nil }
+func (x *exchange) dropPayload() {
+	x.req, x.head, x.body, x.raw, x.sent = nil, nil, value.Value{}, nil, nil
+}
 
 // refuseUnread refuses a request before anything of it was read.
 func (x *exchange) refuseUnread() {

@@ -24,6 +24,8 @@ func listenerDef() *node.Def {
 		Doc: `The payload of a request is a map with ` + "`method`, `scheme`, `host`, `path`, `query`, `protocol`, `header` and `body`" + `.
 The body is decoded as its ` + "`Content-Type`" + ` says.
 
+It also has ` + "`remote`" + `, the address of the client, and ` + "`id`" + ` if the request has one: an ` + "`X-Request-Id`" + ` of at most 128 visible characters. The answer has the same.
+
 A response that is a map of ` + "`status`, `header` and `body`" + ` (one of them is enough) says how to answer.
 Any other response is the body of an answer with status 200: a string as text, a binary as octets, all else as JSON.
 The bare request as a response gives its body back.
@@ -63,7 +65,8 @@ code: hello
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. An answer in parts has that time to its first part, and from one part to the next. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
-			schema.Bool("access_log").Default(false).Doc("Whether to log each request."),
+			schema.Bool("access_log").Default(false).Doc("Whether to log each request: its method, host, path, route, protocol, client and ids, and the status, size and duration of its answer."),
+			schema.Enum("request_ids", "echo", "always").Default("echo").Doc("Whether only requests that come with an `X-Request-Id` have an id, or all of them."),
 		),
 		Out:    []node.Port{{Name: "out", Doc: "The request."}},
 		Lint:   lintListeners,
@@ -83,6 +86,8 @@ type listener struct {
 	settings  serverSettings
 	limits    limits
 	accessLog bool
+	alwaysID  bool
+	raw       bool
 	parts     bool   // something downstream may send parts of an answer, or take it over
 	certPEM   string // or a path; empty without TLS
 	keyPEM    string
@@ -102,6 +107,8 @@ func newListener(init *node.Init) (node.Node, error) {
 		log:       init.Log,
 		pool:      init.Pool,
 		accessLog: c.Bool("access_log"),
+		alwaysID:  c.String("request_ids") == "always",
+		raw:       init.Raw,
 		parts:     init.Parts,
 		settings: serverSettings{
 			address:        net.JoinHostPort(c.String("host"), strconv.FormatInt(c.Int("port"), 10)),
@@ -201,6 +208,8 @@ func (n *listener) Serve(src node.Starter) error {
 		log:       n.log,
 		limits:    n.limits,
 		accessLog: n.accessLog,
+		alwaysID:  n.alwaysID,
+		raw:       n.raw,
 		parts:     n.parts,
 		cert:      n.cert,
 	}

@@ -237,13 +237,14 @@ func TestHeaderLimit(t *testing.T) {
 
 func TestAccessLog(t *testing.T) {
 	s := start(t, `"access_log":true`, always(value.String("pong")))
-	s.do("GET", "/ping?secret=1", "")
+	s.do("GET", "/ping?secret=1", "", "X-Request-Id: r-1", "User-Agent: kettle/2")
 	s.client.CloseIdleConnections()
 	if err := s.node.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	got := s.logs.String()
-	for _, want := range []string{"msg=request", "method=GET", "path=/ping", "status=200", "bytes=4", "process=" + processID, "duration="} {
+	for _, want := range []string{"msg=request", "method=GET", "path=/ping", "status=200", "bytes=4", "process=" + processID, "duration=", "request_id=r-1",
+		"user_agent=kettle/2", "protocol=HTTP/1.1", "remote=127.0.0.1 ", `route=""`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("log: got %s, want %s", got, want)
 		}

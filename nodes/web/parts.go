@@ -244,6 +244,7 @@ func (p *parts) beginLocked(e envelope) ([]byte, error) {
 		h["Vary"] = append(h["Vary"], "Accept")
 	}
 	h["Cache-Control"] = headerNoStore
+	p.x.setFixed(h, p.x.requestID)
 	if p.x.closeConn {
 		h["Connection"] = headerClose
 	}
@@ -493,44 +494,4 @@ func (p *parts) failureLocked(err error) (status int, end []byte) {
 		x.cut = true
 	}
 	return status, end
-}
-
-// A handedWriter counts what a handler answers that has taken over an exchange.
-type handedWriter struct {
-	http.ResponseWriter
-	status, size int
-}
-
-func (w *handedWriter) WriteHeader(status int) {
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *handedWriter) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(p)
-	w.size += n
-	return n, err
-}
-
-// Unwrap lets a handler flush, set deadlines and take the connection.
-func (w *handedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// handOver lets a handler answer in place of the process, which has ended.
-func (x *exchange) handOver(h http.Handler) (status, size int) {
-	x.dropPayload()
-	x.release()
-	if x.closeConn {
-		x.w.Header()["Connection"] = headerClose
-	}
-	w := &handedWriter{ResponseWriter: x.w}
-	h.ServeHTTP(w, x.r)
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.status, w.size
 }

@@ -49,13 +49,13 @@ func (x *exchange) receive() error {
 		return x.decode(nil)
 	}
 	if x.gen.admits != nil {
-		head, req := newRequest(x.r, value.Null())
-		if !x.gen.admits(head) {
+		head := newRequest(x.r, x.from)
+		if !x.gen.admits(head.payload(value.Null())) {
 			x.skipBody()
 			x.bodySkipped = true
 			return nil
 		}
-		x.head = req // node.Screener keeps nothing of it
+		x.head = head // node.Screener keeps nothing of it
 	}
 	body := newMinRateReader(x)
 	limit := x.gen.limits.bodyBytes
@@ -71,6 +71,7 @@ func (x *exchange) receive() error {
 		return describeRead(err)
 	}
 	body.clearDeadline()
+	x.sent = data
 	encodings := x.r.Header["Content-Encoding"]
 	if len(data) <= smallBody && len(encodings) == 0 {
 		return x.decode(data)
@@ -98,7 +99,8 @@ func (x *exchange) skipBody() {
 	}
 }
 
-// decompress decodes a body, and releases the bytes of the encoded one.
+// decompress decodes a body, and releases the bytes of the encoded one unless the flow needs
+// them.
 func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byte, error) {
 	r, err := newDecodedReader(bytes.NewReader(data), encodings, x.reusable.reserve)
 	if err != nil {
@@ -109,6 +111,10 @@ func (x *exchange) decompress(data []byte, encodings []string, limit int) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	if x.gen.raw {
+		return inside, nil
+	}
+	x.sent = nil
 	return inside, x.reserveBytes(-cap(data))
 }
 

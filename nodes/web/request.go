@@ -12,7 +12,7 @@ import (
 )
 
 // A request is the memory of a request's payload: one allocation for its views and
-// its fields, with room for params and one more. It lives as long as any part of the
+// its fields, with room for one more, such as params. It lives as long as any part of the
 // payload, so it must not refer to the connection.
 type request struct {
 	fields [10]value.Field
@@ -20,15 +20,11 @@ type request struct {
 	query  queryView
 }
 
-// newRequest returns the payload of a request with a decoded body.
-func newRequest(r *http.Request, body value.Value) (payload value.Value, req *request) {
-	req = &request{}
+// newRequest returns what the payload of a request is made of: see [request.payload].
+func newRequest(r *http.Request, from origin) *request {
+	req := &request{}
 	h := &req.header
 	h.header, h.path, h.rawPath = r.Header, r.URL.Path, r.URL.RawPath
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	query := emptyMap
 	if r.URL.RawQuery != "" {
 		req.query.raw = r.URL.RawQuery
@@ -36,19 +32,21 @@ func newRequest(r *http.Request, body value.Value) (payload value.Value, req *re
 	}
 	f := &req.fields
 	f[0] = value.Field{Name: keyMethod, Value: value.String(r.Method)}
-	f[1] = value.Field{Name: keyScheme, Value: value.String(scheme)}
-	f[2] = value.Field{Name: keyHost, Value: value.String(r.Host)}
+	f[1] = value.Field{Name: keyScheme, Value: value.String(from.scheme)}
+	f[2] = value.Field{Name: keyHost, Value: value.String(from.host)}
 	f[3] = value.Field{Name: keyPath, Value: value.String(r.URL.Path)}
 	f[4] = value.Field{Name: keyQuery, Value: query}
 	f[5] = value.Field{Name: keyProtocol, Value: value.String(r.Proto)}
 	f[6] = value.Field{Name: keyHeader, Value: value.LazyMap(&req.header, 256*len(r.Header), viewDepth)}
-	return req.payload(body), req
+	f[7] = value.Field{Name: keyRemote, Value: value.String(from.remote)}
+	return req
 }
 
-// payload returns the payload with another body. The one before must not be in use.
-func (q *request) payload(body value.Value) value.Value {
-	q.fields[7] = value.Field{Name: keyBody, Value: body}
-	return value.UniqueMap(q.fields[:8])
+// payload returns the payload with a body, and with more fields. An earlier payload of the
+// request must not be in use.
+func (q *request) payload(body value.Value, more ...value.Field) value.Value {
+	q.fields[8] = value.Field{Name: keyBody, Value: body}
+	return value.UniqueMap(append(q.fields[:9], more...))
 }
 
 // viewDepth is how deep a map of lists of strings nests.

@@ -33,10 +33,10 @@ func TestRequest(t *testing.T) {
 		t.Helper()
 		s.do(method, path, body, headers...).want(t, 200, "["+want+"]")
 	}
-	f("GET", "/", "", `{"method":"GET","scheme":"http","host":"HOST","path":"/","query":{},"protocol":"HTTP/1.1","header":{},"body":null}`)
-	f("PURGE", "/a%20b/%2F?x=1&y=&x=2&&z", "", `{"method":"PURGE","scheme":"http","host":"HOST","path":"/a b//","query":{"x":["1","2"],"y":[""],"z":[""]},"protocol":"HTTP/1.1","header":{},"body":null}`)
-	f("GET", "/?a=%zz&%=1&b+c=d%20e;f", "", `{"method":"GET","scheme":"http","host":"HOST","path":"/","query":{"a":["%zz"],"%":["1"],"b c":["d e;f"]},"protocol":"HTTP/1.1","header":{},"body":null}`)
-	f("POST", "/", `{"b":1,"a":[{},[],null]}`, `{"method":"POST","scheme":"http","host":"HOST","path":"/","query":{},"protocol":"HTTP/1.1","header":{"Content-Type":["application/json"],"X-B":["2","1"]},"body":{"b":1,"a":[{},[],null]}}`,
+	f("GET", "/", "", `{"method":"GET","scheme":"http","host":"HOST","path":"/","query":{},"protocol":"HTTP/1.1","header":{},"remote":"127.0.0.1","body":null}`)
+	f("PURGE", "/a%20b/%2F?x=1&y=&x=2&&z", "", `{"method":"PURGE","scheme":"http","host":"HOST","path":"/a b//","query":{"x":["1","2"],"y":[""],"z":[""]},"protocol":"HTTP/1.1","header":{},"remote":"127.0.0.1","body":null}`)
+	f("GET", "/?a=%zz&%=1&b+c=d%20e;f", "", `{"method":"GET","scheme":"http","host":"HOST","path":"/","query":{"a":["%zz"],"%":["1"],"b c":["d e;f"]},"protocol":"HTTP/1.1","header":{},"remote":"127.0.0.1","body":null}`)
+	f("POST", "/", `{"b":1,"a":[{},[],null]}`, `{"method":"POST","scheme":"http","host":"HOST","path":"/","query":{},"protocol":"HTTP/1.1","header":{"Content-Type":["application/json"],"X-B":["2","1"]},"remote":"127.0.0.1","body":{"b":1,"a":[{},[],null]}}`,
 		"content-type: application/json", "x-b: 2", "X-B: 1")
 }
 

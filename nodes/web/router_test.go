@@ -455,8 +455,8 @@ func TestRouterChecks(t *testing.T) {
 
 // requestTo returns a payload as a listener makes it.
 func requestTo(method, target string) value.Value {
-	payload, _ := newRequest(httptest.NewRequest(method, target, nil), value.Null())
-	return payload
+	r := httptest.NewRequest(method, target, nil)
+	return newRequest(r, new(generation).origin(r)).payload(value.Null())
 }
 
 // TestRouterEscaped routes requests of a listener by their paths as they were sent.

@@ -111,6 +111,7 @@ type world struct {
 	pool  node.Pool
 	logs  syncbuffer.Buffer
 	parts bool // something downstream may send parts
+	raw   bool // something downstream needs the bytes of bodies
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t} }
@@ -124,6 +125,7 @@ func (w *world) make(name, config string) *listener {
 		Node:     node.Ref{ID: "id-" + name, Kind: "listener", Namespace: "default", Name: name, Pos: diag.Pos{File: "test.yaml", Line: 1}},
 		OutLinks: []int{1},
 		Parts:    w.parts,
+		Raw:      w.raw,
 		Log:      slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Pool:     &w.pool,
 	})

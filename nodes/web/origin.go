@@ -1,0 +1,30 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+)
+
+// An origin is where a request came from, and what its client has asked for.
+type origin struct {
+	remote string // the address of the client, without a port
+	scheme string
+	host   string // as the client wrote it, with the port if there is one
+}
+
+// origin returns where a request came from.
+func (g *generation) origin(r *http.Request) origin {
+	o := origin{remote: withoutPort(r.RemoteAddr), scheme: "http", host: r.Host}
+	if r.TLS != nil {
+		o.scheme = "https"
+	}
+	return o
+}
+
+// withoutPort returns the address of host:port or [host]:port, as a part of it.
+func withoutPort(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		address = address[:i]
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
+}

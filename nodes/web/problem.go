@@ -1,0 +1,88 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// writeError answers with an error: its status, and its message only if it is public.
+func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int) {
+	h := x.w.Header()
+	clear(h)
+	status = failureStatus(e)
+	if e.RetryAfter > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
+	}
+	title := statusText(status)
+	if !prefersProblem(x.r.Header["Accept"]) {
+		body := title
+		if e.Public {
+			body = node.Message(e)
+		}
+		h["Content-Type"] = headerText
+		return a.write(x, status, stringBytes(body))
+	}
+	h["Content-Type"] = headerProblem
+	h["Vary"] = []string{"Accept"}
+	data, err := x.problem(e, status, title).AppendJSON(nil)
+	if err != nil { // JSON cannot represent the message
+		data = nil
+	}
+	return a.write(x, status, data)
+}
+
+// problem describes an error as RFC 9457 does. If the error is public, its data is part of
+// that: a map of members, of which type and title replace those that the status has.
+func (x *exchange) problem(e *node.Error, status int, title string) value.Value {
+	fields := []value.Field{
+		{Name: "type", Value: value.String("about:blank")},
+		{Name: "title", Value: value.String(title)},
+		{Name: "status", Value: value.Int(int64(status))},
+	}
+	if detail := node.Message(e); e.Public && detail != title {
+		fields = append(fields, value.Field{Name: "detail", Value: value.String(detail)})
+	}
+	if x.id != "" {
+		fields = append(fields, value.Field{Name: "instance", Value: value.String("urn:uuid:" + x.id)})
+	}
+	if id := x.answeredID(); id != "" {
+		fields = append(fields, value.Field{Name: "request_id", Value: value.String(id)})
+	}
+	if !e.Public || e.Data.Kind() != value.KindMap {
+		return value.UniqueMap(fields)
+	}
+	for name, field := range e.Data.Fields() {
+		switch name {
+		case "type", "title":
+			if field.Kind() == value.KindString {
+				at := slices.IndexFunc(fields, func(f value.Field) bool { return f.Name == name })
+				fields[at].Value = field
+			}
+		case "status", "detail", "instance", "request_id":
+		default:
+			fields = append(fields, value.Field{Name: name, Value: field})
+		}
+	}
+	return value.UniqueMap(fields)
+}
+
+// failureStatus returns the status of an error if that is 4xx or 5xx, and 500
+// otherwise.
+func failureStatus(e *node.Error) int {
+	if e.Status >= 400 && e.Status <= 599 {
+		return e.Status
+	}
+	return http.StatusInternalServerError
+}
+
+func statusText(status int) string {
+	if s := http.StatusText(status); s != "" {
+		return s
+	}
+	return "Status " + strconv.Itoa(status)
+}
