@@ -19,6 +19,7 @@ type Error struct {
 	Code       string        // an identifier for programs, chosen by the workflow; may be empty
 	Public     bool          // the message may be shown to a client
 	RetryAfter time.Duration // how long to wait before a retry; 0 if unknown
+	Challenges []string      // how a client may prove who it is, as WWW-Authenticate says it: of a status 401
 	Data       value.Value   // details for programs; null if there are none
 	Node       Ref           // the node that failed; set by the engine
 }
@@ -57,7 +58,7 @@ func codeOf(err error) string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrorFields returns the fields that expressions and snippets see: message, and
-// those of code, status, node, public and data that are set. See [value.ErrorMap].
+// those of code, status, node, public, challenges and data that are set. See [value.ErrorMap].
 func (e *Error) ErrorFields() []value.Field {
 	fields := []value.Field{{Name: "message", Value: value.String(Message(e))}}
 	if e.Code != "" {
@@ -71,6 +72,13 @@ func (e *Error) ErrorFields() []value.Field {
 	}
 	if e.Public {
 		fields = append(fields, value.Field{Name: "public", Value: value.Bool(true)})
+	}
+	if len(e.Challenges) > 0 {
+		challenges := make([]value.Value, len(e.Challenges))
+		for i, c := range e.Challenges {
+			challenges[i] = value.String(c)
+		}
+		fields = append(fields, value.Field{Name: "challenges", Value: value.List(challenges...)})
 	}
 	if !e.Data.IsNull() {
 		fields = append(fields, value.Field{Name: "data", Value: e.Data})
@@ -126,6 +134,7 @@ func describeJoined(err error, parts []error) *Error {
 		if all.Node.Kind == "" {
 			all.Node = e.Node
 		}
+		all.Challenges = append(all.Challenges, e.Challenges...)
 		all.RetryAfter = max(all.RetryAfter, e.RetryAfter)
 		all.Public = all.Public && e.Public
 	}

@@ -159,6 +159,7 @@ func TestErrors(t *testing.T) {
 	f("json", errTest, "application/json", 500, `{"type":"about:blank","title":"Internal Server Error","status":500`+instance, problem)
 	f("problem", errTest, "application/problem+json", 500, `{"type":"about:blank","title":"Internal Server Error","status":500`+instance, problem)
 	f("status", &node.Error{Err: errTest, Status: 429, RetryAfter: 1500 * time.Millisecond}, "*/*", 429, "Too Many Requests", txt, "Retry-After: 2")
+	f("challenge", &node.Error{Err: errTest, Status: 401, Challenges: []string{`Bearer realm="till"`}}, "*/*", 401, "Unauthorized", txt, `WWW-Authenticate: Bearer realm="till"`)
 	f("unusual status", &node.Error{Err: errTest, Status: 599}, "*/*", 599, "Status 599", txt)
 	f("status that is none", &node.Error{Err: errTest, Status: 200}, "*/*", 500, "Internal Server Error", txt)
 	f("public", &node.Error{Err: errTest, Status: 403, Public: true}, "text/plain", 403, "the till is on fire", txt)

@@ -18,6 +18,9 @@ func (a *answerWriter) writeError(x *exchange, e *node.Error) (status, size int)
 	if e.RetryAfter > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
 	}
+	if len(e.Challenges) > 0 {
+		h["Www-Authenticate"] = e.Challenges
+	}
 	title := statusText(status)
 	if !prefersProblem(x.r.Header["Accept"]) {
 		body := title
