@@ -28,6 +28,12 @@ var cases = map[string]conformCase{
 		Payload:  value.List(value.Int(7), value.Int(-1)),
 		Allocs:   5, // of the language, and the new payload
 	}),
+	"auth": plain(flowtest.Case{
+		Document: "- {kind: auth, name: n, any: {type: key, keys: [{id: billing, secret: a-key-of-some-length}]}, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  object("header", object("X-Api-Key", value.String("a-key-of-some-length"))),
+		Example:  []value.Value{object("header", object("X-Api-Key", value.String("k3-of-the-mirror-in-the-south")))},
+		Allocs:   4, // of the identity, and the new payload
+	}),
 	"batch": func(t *testing.T) flowtest.Case {
 		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		return flowtest.Case{

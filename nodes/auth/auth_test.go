@@ -1,0 +1,54 @@
+package auth_test
+
+import (
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// describe returns what the node g of a document adds to the description of an API.
+func describe(t *testing.T, document string) string {
+	t.Helper()
+	var got value.Value
+	peek := &node.Def{
+		Kind: "peek", Summary: "Looks at the node after it.", In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
+		New: func(init *node.Init) (node.Node, error) {
+			v := init.Vertex().Out[0][0].Node
+			got = v.Def.OpenAPI(v.Config)
+			return node.Func(func(_ node.Process, in value.Value) (value.Value, error) { return in, nil }), nil
+		},
+	}
+	f := flowtest.New(t, append(std.Defs(""), peek)...)
+	f.Load("- {kind: peek, name: p, ports: {out: [{name: g, port: in}]}}\n" + document)
+	data, err := got.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestOpenAPI(t *testing.T) {
+	got := describe(t, `
+- kind: auth
+  name: g
+  scopes: [orders]
+  any:
+    - {type: key, cookie: pass, keys: [{id: a, secret: a-key-of-some-length}]}
+    - {type: basic, users: [{name: ann, bcrypt: $2a$04$B4Y6y.x8wgXrPn9QWwdAAOB8WB6oZLf8AQkKAc8EYMwUjl0X91vBu}]}
+    - {type: jwt, keys: [{algorithms: [HS256], secret: an example of at least 32 bytes!}]}
+`[1:])
+	want := `{"security":[{"key-cookie-pass":["orders"]},{"basic":["orders"]},{"bearer":["orders"]}],` +
+		`"responses":{"503":{"description":"The answer cannot be given now.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}},"headers":{"Retry-After":{"schema":{"type":"string"}}}},` +
+		`"401":{"description":"It is not known who sends the request.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}},"headers":{"WWW-Authenticate":{"schema":{"type":"string"}}}},` +
+		`"403":{"description":"The sender must not do this.","content":{"application/problem+json":{"schema":{"type":"object"}},"text/plain":{"schema":{"type":"string"}}}}},` +
+		`"components":{"securitySchemes":{"key-cookie-pass":{"type":"apiKey","in":"cookie","name":"pass"},"basic":{"type":"http","scheme":"basic"},"bearer":{"type":"http","scheme":"bearer","bearerFormat":"JWT"}}}}`
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,162 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Tokens is the scheme of JSON Web Tokens.
+type tokens struct {
+	place      place
+	keys       []verifier
+	algorithms []jose.SignatureAlgorithm // of all keys
+	rules      rules
+}
+
+// A verifier has the keys of one entry.
+type verifier struct {
+	id         string // kid of its tokens; empty is any
+	algorithms []jose.SignatureAlgorithm
+	key        any // []byte or a public key
+}
+
+func newJWT(c schema.Config) (scheme, error) {
+	at, err := newPlace(c, "Authorization", "Bearer")
+	if err != nil {
+		return nil, err
+	}
+	t := &tokens{place: at, rules: newRules(c)}
+	var found []error
+	if len(c.List("keys")) == 0 {
+		found = append(found, c.Errorf("keys", diag.CodeBadValue, "there are no keys").WithHint("add one such as {algorithms: [RS256], pem: …}"))
+	}
+	for _, key := range c.List("keys") {
+		v, err := newVerifier(key)
+		if err != nil {
+			found = append(found, err)
+			continue
+		}
+		t.keys = append(t.keys, v)
+		for _, alg := range v.algorithms {
+			if !slices.Contains(t.algorithms, alg) {
+				t.algorithms = append(t.algorithms, alg)
+			}
+		}
+	}
+	return t, errors.Join(found...)
+}
+
+// maxToken is the size of the largest token, in bytes.
+const maxToken = 16 << 10
+
+func (t *tokens) identify(_ context.Context, r *request) (identity, error) {
+	text, err := t.place.find(r.payload)
+	if err != nil {
+		return identity{}, err
+	}
+	token, err := parseToken(text, t.algorithms, t.rules.types)
+	if err != nil {
+		return identity{}, err
+	}
+	// The issuer is looked at first, so that the keys of one are not asked for tokens of
+	// another. All claims are checked once more when they are known to be genuine.
+	if t.rules.issuer != "" && token.issuer() != t.rules.issuer {
+		return identity{}, errIssuer
+	}
+	payload, err := t.verify(token)
+	if err != nil {
+		return identity{}, err
+	}
+	return t.rules.identity(payload, r.now)
+}
+
+// verify returns what is signed, if the signature is that of a key.
+func (t *tokens) verify(token *token) ([]byte, error) {
+	failed := errKey
+	for _, v := range t.keys {
+		if v.id != "" && token.kid != "" && v.id != token.kid || !slices.Contains(v.algorithms, token.algorithm) {
+			continue
+		}
+		if payload, err := token.jws.Verify(v.key); err == nil {
+			return payload, nil
+		}
+		failed = errSignature
+	}
+	return nil, failed
+}
+
+func (t *tokens) challenge(realm string) string { return bearer + "realm=" + realm }
+
+var (
+	errToken     = &refusal{"the token is malformed"}
+	errAlgorithm = &refusal{"the algorithm of the token is not accepted"}
+	errType      = &refusal{"the type of the token is not accepted"}
+	errCritical  = &refusal{"the token has critical headers"}
+	errKey       = &refusal{"the key of the token is not known"}
+	errSignature = &refusal{"the signature of the token is wrong"}
+	errIssuer    = &refusal{"the issuer of the token is not accepted"}
+)
+
+// A token is one whose signature has not been checked.
+type token struct {
+	jws       *jose.JSONWebSignature
+	algorithm jose.SignatureAlgorithm
+	kid       string
+}
+
+// parseToken parses a token in the compact form. Its algorithm is one of those given. Types
+// are those that it may have; without them it may also have none.
+func parseToken(text string, algorithms []jose.SignatureAlgorithm, types []string) (*token, error) {
+	if len(text) > maxToken || strings.Count(text, ".") != 2 || strings.ContainsAny(text, " \t\r\n=+/") {
+		return nil, errToken
+	}
+	jws, err := jose.ParseSignedCompact(text, algorithms)
+	var unexpected *jose.ErrUnexpectedSignatureAlgorithm
+	switch {
+	case errors.As(err, &unexpected):
+		return nil, errAlgorithm
+	case err != nil || len(jws.Signatures) != 1:
+		return nil, errToken
+	}
+	h := jws.Signatures[0].Protected
+	if _, ok := h.ExtraHeaders["crit"]; ok {
+		return nil, errCritical
+	}
+	typ, given := h.ExtraHeaders[jose.HeaderType]
+	if given || len(types) > 0 {
+		text, ok := typ.(string)
+		if !ok || !acceptsType(types, text) {
+			return nil, errType
+		}
+	}
+	return &token{jws, jose.SignatureAlgorithm(h.Algorithm), h.KeyID}, nil
+}
+
+// plainTypes are the types of tokens for access. Others, such as those of a logout, are
+// signed by the same keys, and mean something else.
+var plainTypes = []string{"JWT", "at+jwt"}
+
+func acceptsType(types []string, typ string) bool {
+	if len(types) == 0 {
+		types = plainTypes
+	}
+	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
+	return slices.ContainsFunc(types, func(t string) bool { return strings.EqualFold(t, typ) })
+}
+
+// issuer returns the claim iss, although it may be forged.
+func (t *token) issuer() string {
+	claims, err := value.ParseJSON(t.jws.UnsafePayloadWithoutVerification())
+	if err != nil {
+		return ""
+	}
+	return textClaim(claims, "iss")
+}

@@ -1,0 +1,95 @@
+package auth
+
+import (
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// object makes a map of names and values in turn; texts are values, too.
+func object(list ...any) value.Value {
+	var b value.MapBuilder
+	for i := 0; i < len(list); i += 2 {
+		switch v := list[i+1].(type) {
+		case string:
+			b.Set(list[i].(string), value.String(v))
+		case value.Value:
+			b.Set(list[i].(string), v)
+		}
+	}
+	return b.Build()
+}
+
+// describe is the [node.Def.OpenAPI] of auth.
+func describe(c schema.Config) value.Value {
+	var security []value.Value
+	var schemes, responses value.MapBuilder
+	for _, s := range c.List("any") {
+		name, scheme := securityScheme(s)
+		schemes.Set(name, scheme)
+		security = append(security, object(name, texts(c.Strings("scopes"))))
+		if s.String("type") == typeBasic {
+			responses.Set("503", response("The answer cannot be given now.", "Retry-After"))
+		}
+	}
+	responses.Set("401", response("It is not known who sends the request.", "WWW-Authenticate"))
+	if c.Has("require") || len(c.Strings("scopes")) > 0 {
+		responses.Set("403", response("The sender must not do this.", ""))
+	}
+	return object(
+		"security", value.List(security...),
+		"responses", responses.Build(),
+		"components", object("securitySchemes", schemes.Build()),
+	)
+}
+
+// securityScheme returns a Security Scheme Object, and a name that others do not have.
+func securityScheme(c schema.Config) (name string, scheme value.Value) {
+	switch c.String("type") {
+	case typeBasic:
+		return "basic", object("type", "http", "scheme", "basic")
+	case typeKey:
+		at, _ := newPlace(c, "X-Api-Key", "")
+		return at.securityScheme("key")
+	}
+	at, _ := newPlace(c, "Authorization", "Bearer")
+	if at.header != "Authorization" {
+		return at.securityScheme("token")
+	}
+	return "bearer", object("type", "http", "scheme", "bearer", "bearerFormat", "JWT")
+}
+
+func (p place) securityScheme(what string) (name string, scheme value.Value) {
+	in, name := "header", p.header
+	switch {
+	case p.query != "":
+		in, name = "query", p.query
+	case p.cookie != "":
+		in, name = "cookie", p.cookie
+	}
+	return componentName(what + "-" + in + "-" + name), object("type", "apiKey", "in", in, "name", name)
+}
+
+// componentName replaces what the name of a component cannot have.
+func componentName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// response describes an answer with an error, which is text or problem details, and a
+// header of it, if any.
+func response(text, header string) value.Value {
+	r := object("description", text, "content", object(
+		"application/problem+json", object("schema", object("type", "object")),
+		"text/plain", object("schema", object("type", "string")),
+	))
+	if header == "" {
+		return r
+	}
+	return r.With("headers", object(header, object("schema", object("type", "string"))))
+}
