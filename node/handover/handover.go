@@ -12,6 +12,7 @@ package handover
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 )
@@ -19,6 +20,10 @@ import (
 // A Slot has room for one handler. A listener puts one into the context of each process
 // whose nodes may need it. The zero Slot is ready.
 type Slot struct {
+	// Request is the request of the process. Its body may have been read. Set it before
+	// [With]; it may be nil.
+	Request *http.Request
+
 	mu struct {
 		sync.Mutex
 		handler http.Handler
@@ -33,10 +38,22 @@ func With(ctx context.Context, s *Slot) context.Context {
 	return context.WithValue(ctx, slotKey{}, s)
 }
 
+// Request returns the request that a process answers, or nil. It must not be changed, and
+// not be used when the process has ended; the handler gets the request again. Its context
+// ends when the request has been answered.
+func Request(ctx context.Context) *http.Request {
+	if s, ok := ctx.Value(slotKey{}).(*Slot); ok {
+		return s.Request
+	}
+	return nil
+}
+
 // Leave leaves a handler for the request of a process. It reports false, and leaves
 // nothing, if the process is not one of a request, if there is a handler already, or if
 // the request has been answered, as a forked process may outlive it. The handler runs
-// after the process has ended, so it must not use the process or its context.
+// after the process has ended, so it must not use the process or its context. One that is
+// an [io.Closer] is closed instead if it is not called, as the process has ended with an
+// error.
 func Leave(ctx context.Context, h http.Handler) bool {
 	s, ok := ctx.Value(slotKey{}).(*Slot)
 	return ok && s.leave(h)
@@ -58,4 +75,18 @@ func (s *Slot) Take() http.Handler {
 	defer s.mu.Unlock()
 	s.mu.taken = true
 	return s.mu.handler
+}
+
+// Drop closes the handler that was left and not taken, and reports whether there was one.
+// Nothing can be left afterwards.
+func (s *Slot) Drop() (dropped bool) {
+	s.mu.Lock()
+	h := s.mu.handler
+	dropped = !s.mu.taken && h != nil
+	s.mu.taken, s.mu.handler = true, nil
+	s.mu.Unlock()
+	if c, ok := h.(io.Closer); ok && dropped {
+		_ = c.Close() // nothing of it was used
+	}
+	return dropped
 }

@@ -34,3 +34,42 @@ func TestSlot(t *testing.T) {
 		t.Error("a slot took a handler after Take, so a forked process could answer the next request")
 	}
 }
+
+// closing is a handler that counts how often it was closed.
+type closing struct {
+	http.Handler
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+func TestDrop(t *testing.T) {
+	f := func(take bool, want int) {
+		t.Helper()
+		s, h := Slot{Request: &http.Request{}}, &closing{Handler: http.NotFoundHandler()}
+		ctx := With(context.Background(), &s)
+		if Request(ctx) != s.Request {
+			t.Error("the request is not that of the slot")
+		}
+		if !Leave(ctx, h) {
+			t.Fatal("an empty slot took no handler")
+		}
+		if take {
+			s.Take()
+		}
+		s.Drop()
+		s.Drop()
+		if h.closed != want || Leave(ctx, h) {
+			t.Errorf("taken %v: closed %d times, want %d, and nothing to be left afterwards", take, h.closed, want)
+		}
+	}
+	f(false, 1)
+	f(true, 0)
+	new(Slot).Drop()
+	if Request(context.Background()) != nil {
+		t.Error("a context without a slot has a request")
+	}
+}

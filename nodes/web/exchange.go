@@ -132,8 +132,10 @@ func (x *exchange) serve() (status, size int) {
 		if p.close() {
 			return p.finish(resp)
 		}
-		if h := p.slot.Take(); h != nil && !resp.IsError() {
-			return x.handOver(h)
+		if !resp.IsError() {
+			if h := p.slot.Take(); h != nil {
+				return x.handOver(h)
+			}
 		}
 		ctx = p.ctx
 	}

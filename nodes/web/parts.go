@@ -81,6 +81,7 @@ func (x *exchange) openParts(ctx context.Context) context.Context {
 		p.mu.timeout = time.AfterFunc(p.limit, func() { p.cancel(context.DeadlineExceeded) })
 	}
 	x.parts = p
+	p.slot.Request = x.r
 	p.ctx = handover.With(node.WithParts(ctx, p), &p.slot)
 	return p.ctx
 }
@@ -433,7 +434,7 @@ func (p *parts) finish(resp node.Response) (status, size int) {
 	if errors.Is(p.mu.err, errHeadOnly) {
 		return p.mu.status, 0
 	}
-	if p.mu.err == nil && !resp.IsError() && p.slot.Take() != nil {
+	if p.mu.err == nil && !resp.IsError() && p.slot.Drop() {
 		resp = node.Response{Payload: value.Error(errors.New("a node has taken over an answer whose parts have begun"))}
 	}
 	var end []byte

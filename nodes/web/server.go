@@ -307,6 +307,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request, closing bool)
 		}
 		if p := x.parts; p != nil {
 			p.close()
+			p.slot.Drop()
 			p.cancel(nil)
 		}
 		x.release()
