@@ -4,8 +4,9 @@
 // The node leaves a handler while the process runs. When the process has ended well, its
 // deferred functions included, the listener calls the handler in place of writing an
 // answer. A listener makes room for a handler only if a kind downstream says, by
-// [node.Def.Parts], that it may take the answer over. The package must not know servers
-// or nodes.
+// [node.Def.Parts], that it may take the answer over. The same slot has room for headers,
+// which the listener adds to whatever it answers, such as a cookie. The package must not
+// know servers or nodes.
 //
 // [node.Def.Parts]: https://pkg.go.dev/github.com/uniflow-labs/uniflow/node#Def
 package handover
@@ -17,8 +18,8 @@ import (
 	"sync"
 )
 
-// A Slot has room for one handler. A listener puts one into the context of each process
-// whose nodes may need it. The zero Slot is ready.
+// A Slot has room for one handler, and for headers. A listener puts one into the context
+// of each process whose nodes may need it. The zero Slot is ready.
 type Slot struct {
 	// Request is the request of the process. Its body may have been read. Set it before
 	// [With]; it may be nil.
@@ -28,6 +29,7 @@ type Slot struct {
 		sync.Mutex
 		handler http.Handler
 		taken   bool
+		header  http.Header
 	}
 }
 
@@ -89,4 +91,30 @@ func (s *Slot) Drop() (dropped bool) {
 		_ = c.Close() // nothing of it was used
 	}
 	return dropped
+}
+
+// SetHeader adds a value of a header to the answer to the request of a process, whatever
+// that is: a payload, parts, an error, or what a handler writes. Call it before the first
+// part. It reports false if the process is not one of a request.
+func SetHeader(ctx context.Context, name, value string) bool {
+	s, ok := ctx.Value(slotKey{}).(*Slot)
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.header == nil {
+		s.mu.header = make(http.Header)
+	}
+	s.mu.header.Add(name, value)
+	return true
+}
+
+// AddTo adds the headers that were set to those of an answer.
+func (s *Slot) AddTo(h http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, values := range s.mu.header {
+		h[name] = append(h[name], values...)
+	}
 }

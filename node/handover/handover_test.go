@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
@@ -71,5 +72,20 @@ func TestDrop(t *testing.T) {
 	new(Slot).Drop()
 	if Request(context.Background()) != nil {
 		t.Error("a context without a slot has a request")
+	}
+}
+
+func TestSetHeader(t *testing.T) {
+	if SetHeader(t.Context(), "set-cookie", "a=1") {
+		t.Error("a context without a slot took a header")
+	}
+	var s Slot
+	ctx := With(t.Context(), &s)
+	SetHeader(ctx, "set-cookie", "a=1")
+	SetHeader(ctx, "Set-Cookie", "b=2")
+	h := http.Header{"Set-Cookie": {"c=3"}}
+	s.AddTo(h)
+	if got := h["Set-Cookie"]; !slices.Equal(got, []string{"c=3", "a=1", "b=2"}) {
+		t.Errorf("got %q", got)
 	}
 }
