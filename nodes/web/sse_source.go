@@ -1,8 +1,6 @@
 package web
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/uniflow-labs/uniflow/format/sse"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
 	"github.com/uniflow-labs/uniflow/schema"
@@ -69,7 +68,7 @@ type sseReader struct {
 	read   int64     // events
 	body   io.Closer // nil without a connection
 	stop   context.CancelCauseFunc
-	events *eventParser
+	events *sse.Reader
 	timer  *time.Timer // ends a connection that is idle
 }
 
@@ -125,8 +124,8 @@ func (r *sseReader) Connect(ctx context.Context, _ stream.Host) error {
 		return fmt.Errorf("%sthe service answers with %q, not with events", r.call.label, clip(resp.Header.Get("Content-Type"), maxQuote))
 	}
 	r.body, r.stop = resp.Body, stop
-	r.events = newEventParser(resp.Body, r.maxEvent)
-	r.events.lastID = r.lastID
+	r.events = sse.NewReader(resp.Body, r.maxEvent)
+	r.events.LastID = r.lastID
 	if r.idle > 0 {
 		r.timer = time.AfterFunc(r.idle, func() { stop(errSSEIdle) })
 		r.timer.Stop()
@@ -151,22 +150,25 @@ func (r *sseReader) Read(ctx context.Context, room stream.Room) ([]stream.Messag
 		if r.timer != nil {
 			r.timer.Reset(r.idle)
 		}
-		e, err := r.events.next()
+		e, err := r.events.Next()
 		if ctx.Err() != nil {
 			return list, r.disconnect(context.Cause(ctx))
 		}
 		if err != nil {
+			if errors.Is(err, sse.ErrTooLong) {
+				err = fmt.Errorf("%w: it has more than max_event", err)
+			}
 			return list, r.disconnect(fmt.Errorf("%w: %s%w", stream.ErrLost, r.call.label, err))
 		}
-		r.lastID = r.events.lastID
+		r.lastID = r.events.LastID
 		r.read++
-		token := &sseToken{id: e.id, event: e.name, resume: r.lastID}
+		token := &sseToken{id: e.ID, event: e.Name, resume: r.lastID}
 		if token.id == "" {
 			token.id = r.run + "/" + strconv.FormatInt(r.read, 10)
 		}
-		list = append(list, stream.Message{Raw: e.data, Time: r.clock.Now(), Offset: r.read, Token: token})
-		bytes += int64(len(e.data))
-		if len(list) >= room.Messages || bytes >= room.Bytes || !r.events.buffered() {
+		list = append(list, stream.Message{Raw: e.Data, Time: r.clock.Now(), Offset: r.read, Token: token})
+		bytes += int64(len(e.Data))
+		if len(list) >= room.Messages || bytes >= room.Bytes || !r.events.Buffered() {
 			return list, nil
 		}
 	}
@@ -180,8 +182,8 @@ func (r *sseReader) disconnect(err error) error {
 		r.timer.Stop()
 	}
 	if r.events != nil {
-		if r.events.retry > 0 {
-			r.retry = r.events.retry
+		if r.events.Retry > 0 {
+			r.retry = r.events.Retry
 		}
 		r.stop(nil)
 	}
@@ -220,129 +222,4 @@ func (r *sseReader) Close(context.Context) error {
 	err := r.disconnect(nil)
 	r.call.close()
 	return err
-}
-
-// An eventParser reads server-sent events.
-type eventParser struct {
-	r      *bufio.Reader
-	max    int // bytes of an event
-	lastID string
-	retry  time.Duration // 0 until the service has said one
-	skipLF bool          // after a CR
-	begun  bool
-	line   []byte
-}
-
-// An event is one that was dispatched.
-type event struct {
-	name string // "message" unless it has one
-	id   string // that it has given itself; may be empty
-	data []byte
-}
-
-var errLongEvent = errors.New("an event is longer than max_event")
-
-func newEventParser(r io.Reader, most int) *eventParser {
-	return &eventParser{r: bufio.NewReader(r), max: most}
-}
-
-// buffered reports whether bytes are there that have not been looked at.
-func (p *eventParser) buffered() bool { return p.r.Buffered() > 0 }
-
-// next reads the next event that has data. An event that the end cuts off is dropped.
-func (p *eventParser) next() (e event, err error) {
-	var hasData bool
-	size := 0
-	id := p.lastID
-	for {
-		line, err := p.readLine(p.max - size)
-		if err != nil {
-			return event{}, err
-		}
-		if len(line) > 0 && line[0] == ':' {
-			continue // a comment, which keeps the connection alive: any number may come
-		}
-		size += len(line) + 1
-		if len(line) == 0 {
-			p.lastID = id
-			if hasData {
-				if e.name == "" {
-					e.name = "message"
-				}
-				return e, nil
-			}
-			e, size = event{}, 0
-			continue
-		}
-		name, text := line, []byte(nil)
-		for i, c := range line {
-			if c == ':' {
-				name, text = line[:i], line[i+1:]
-				if len(text) > 0 && text[0] == ' ' {
-					text = text[1:]
-				}
-				break
-			}
-		}
-		switch string(name) {
-		case "data":
-			if hasData {
-				e.data = append(e.data, '\n')
-			}
-			e.data, hasData = append(e.data, text...), true
-		case "event":
-			e.name = string(text)
-		case "id":
-			if s := string(text); validHeaderValue(s) { // it is sent back as a header
-				e.id, id = s, s
-			}
-		case "retry":
-			if ms, err := strconv.ParseUint(string(text), 10, 32); err == nil {
-				p.retry = time.Duration(ms) * time.Millisecond
-			}
-		}
-	}
-}
-
-// readLine returns a line, which is valid until the next call, without its end: LF, CR
-// or both. It does not wait for what follows a CR.
-func (p *eventParser) readLine(most int) ([]byte, error) {
-	p.line = p.line[:0]
-	for {
-		if _, err := p.r.Peek(1); err == io.EOF {
-			return nil, io.ErrUnexpectedEOF
-		} else if err != nil {
-			return nil, err
-		}
-		text, _ := p.r.Peek(p.r.Buffered()) // it is there
-		if p.skipLF {
-			if p.skipLF = false; text[0] == '\n' {
-				_, _ = p.r.Discard(1) // likewise, as below
-				continue
-			}
-		}
-		end := bytes.IndexByte(text, '\n')
-		if end >= 0 {
-			text = text[:end+1]
-		}
-		if cr := bytes.IndexByte(text, '\r'); cr >= 0 {
-			end, text = cr, text[:cr+1]
-		}
-		if len(p.line)+len(bytes.TrimRight(text, "\r\n")) > most {
-			return nil, errLongEvent
-		}
-		p.line = append(p.line, text...)
-		_, _ = p.r.Discard(len(text))
-		if end < 0 {
-			continue
-		}
-		last := len(p.line) - 1
-		p.skipLF = p.line[last] == '\r'
-		p.line = p.line[:last]
-		if !p.begun {
-			p.begun = true
-			p.line = bytes.TrimPrefix(p.line, []byte("\ufeff"))
-		}
-		return p.line, nil
-	}
 }
