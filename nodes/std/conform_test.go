@@ -12,6 +12,7 @@ import (
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/internal/ground/leak"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
 	"github.com/uniflow-labs/uniflow/nodes/std"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -135,6 +136,17 @@ var cases = map[string]conformCase{
 	"listener": plain(flowtest.Case{
 		Document: "- {kind: listener, name: n, host: 127.0.0.1, port: 0, ports: {out: [{name: handler}]}}",
 	}),
+	"llm": func(*testing.T) flowtest.Case {
+		model := httptest.NewServer(modeltest.Handler("", func(modeltest.Request) modeltest.Turn { return modeltest.Text("yes") }))
+		return flowtest.Case{
+			Close: model.Close,
+			Document: "- {kind: llm, name: n, url: '" + model.URL + "/v1', model: small, tools: [{name: look}], limits: {silence: 5s}, " +
+				"ports: {out: [{name: next}], 'tool[0]': [{name: look}], error: [{name: failed}]}}",
+			Payload: value.String("x"),
+			Allocs:  -1,                                                                           // those of package net/http
+			Prepare: func(f *flowtest.Flow) { f.Environment = map[string]string{"LLM_KEY": "t"} }, // of the example
+		}
+	},
 	"log": plain(flowtest.Case{
 		Document: "- {kind: log, name: n, level: debug, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),

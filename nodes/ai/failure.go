@@ -1,0 +1,230 @@
+package ai
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/format/sse"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A failure is why a turn has no answer.
+type failure struct {
+	code   string
+	status int // of the server; 0 if it did not answer
+	after  time.Duration
+	again  bool // the request may be sent again, if nothing of the answer has gone out
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+var (
+	errSilence = errors.New("the server is silent")
+	errTimeout = errors.New("the turn takes too long")
+	errLarge   = errors.New("the answer is too long")
+)
+
+// node returns the error as workflows see it.
+func (f *failure) node(label string) error {
+	e := &node.Error{Err: errors.New(label + ": " + f.text), Code: f.code, RetryAfter: f.after, Status: http.StatusBadGateway}
+	switch f.code {
+	case "rate", "quota":
+		e.Status = http.StatusServiceUnavailable
+	case "silence", "timeout":
+		e.Status = http.StatusGatewayTimeout
+	case "context":
+		e.Status = http.StatusRequestEntityTooLarge
+	}
+	if f.status != 0 {
+		e.Data = object("status", f.status)
+	}
+	return e
+}
+
+// classify describes why an exchange ended. ctx is that of the process.
+func (n *llm) classify(ctx, limited context.Context, err error) error {
+	var known *failure
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.As(err, &known) {
+		return known
+	}
+	switch cause := context.Cause(limited); {
+	case errors.Is(cause, errSilence):
+		return &failure{code: "silence", text: fmt.Sprintf("the server has sent nothing for %v", n.silence)}
+	case errors.Is(cause, errTimeout):
+		return &failure{code: "timeout", text: fmt.Sprintf("no complete answer within %v", n.timeout)}
+	}
+	var ofURL *url.Error
+	if errors.As(err, &ofURL) { // its text has the whole URL
+		err = ofURL.Err
+	}
+	var dial *dialError
+	var timeout net.Error
+	isTimeout := errors.As(err, &timeout) && timeout.Timeout()
+	switch {
+	case errors.As(err, &dial) && isTimeout:
+		return &failure{code: "connect", again: true, text: fmt.Sprintf("no connection within %v: is the server running, and url right?", n.transport.connectTimeout)}
+	case errors.As(err, &dial):
+		return &failure{code: "connect", again: true, text: fmt.Sprintf("%v: is the server running, and url right?", dial.err)}
+	case isTLS(err):
+		return &failure{code: "tls", text: clip(err.Error())}
+	case errors.Is(err, errLarge), errors.Is(err, sse.ErrTooLong):
+		return &failure{code: "too_large", text: fmt.Sprintf("the answer has more than limits.answer_bytes, which are %d", n.answerBytes)}
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return &failure{code: "cut", again: true, text: "the answer broke off"}
+	}
+	return &failure{code: "cut", again: true, text: "the answer broke off: " + clip(err.Error())}
+}
+
+// isTLS reports whether an error is about the certificate or the handshake.
+func isTLS(err error) bool {
+	var op *net.OpError
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &unknown):
+		return true
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"): // an alert
+		return true
+	}
+	return strings.Contains(err.Error(), "HTTP response to HTTPS client") || strings.HasPrefix(err.Error(), "tls: ")
+}
+
+// refused describes an answer of another status than 200.
+func (r *run) refused(resp *http.Response) *failure {
+	f := &failure{status: resp.StatusCode, after: retryAfter(resp.Header, r.n.clock.Now())}
+	doc := value.Null()
+	if body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err == nil {
+		if v, err := value.ParseJSON(body); err == nil {
+			doc = get(v, "error")
+			if doc.IsNull() {
+				doc = v
+			}
+		}
+	}
+	r.explain(f, doc)
+	if f.code == "" {
+		r.explainStatus(f)
+	}
+	return f
+}
+
+// explain describes the error document of a server, as far as its codes are known.
+func (r *run) explain(f *failure, doc value.Value) {
+	said := text(doc, "message")
+	if s, ok := doc.AsString(); ok { // Ollama
+		said = s
+	}
+	if said == "" {
+		said = text(doc, "detail") // FastAPI
+	}
+	code, lower := text(doc, "code")+" "+text(doc, "type"), strings.ToLower(said)
+	has := func(parts ...string) bool {
+		for _, part := range parts {
+			if strings.Contains(code, part) || strings.Contains(lower, part) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case f.status == http.StatusUnauthorized, f.status == http.StatusForbidden, has("invalid_api_key", "authentication_error"):
+		f.code, f.text = "auth", "the server refuses the key" // what it says may have the key
+		if r.n.header.Get("Authorization") == "" {
+			f.text = "the server asks for a key: set key"
+		}
+	case has("insufficient_quota", "billing"):
+		f.code, f.text = "quota", "the account of the key has nothing left"
+	case has("context_length", "context length", "context_size", "context size", "maximum context", "context window", "too many tokens", "prompt is too long"):
+		f.code, f.text = "context", fmt.Sprintf("the conversation is too long for the model %q", r.n.model)
+	case has("model_not_found", "model not found") || (f.status == http.StatusNotFound || f.status == http.StatusBadRequest) && strings.Contains(lower, "model") && has("not found", "does not exist", "unknown model", "not_found", "invalid model", "not a valid model"):
+		f.code, f.text = "model", fmt.Sprintf("the server does not have the model %q", r.n.model)
+	}
+	f.text += r.quote(said, f.code)
+}
+
+// explainStatus describes an answer by its status alone.
+func (r *run) explainStatus(f *failure) {
+	switch {
+	case f.status == http.StatusTooManyRequests:
+		f.code, f.again, f.text = "rate", true, "too many requests"+f.text
+	case f.status == http.StatusRequestTimeout, f.status >= 500 && f.status != http.StatusNotImplemented:
+		f.code, f.again, f.text = "server", true, fmt.Sprintf("the server failed with status %d", f.status)+f.text
+	case f.status == http.StatusNotFound, f.status == http.StatusMethodNotAllowed:
+		f.code, f.text = "not_found", fmt.Sprintf("the server has nothing at this path (status %d): url is where its API begins, such as http://HOST/v1", f.status)+f.text
+	case f.status >= 300 && f.status < 400:
+		f.code, f.text = "not_found", fmt.Sprintf("the server answers with a redirect (status %d): set url to where it leads", f.status)
+	case f.status == http.StatusRequestEntityTooLarge:
+		f.code, f.text = "context", "the conversation is too long for the server"+f.text
+	default:
+		f.code, f.text = "request", fmt.Sprintf("the server refuses the request with status %d", f.status)+f.text
+	}
+}
+
+// quote returns what a server says, to be appended to a message, if it may be shown: what
+// is about the key may have the key, and some servers repeat the conversation.
+func (r *run) quote(said, code string) string {
+	said = clip(strings.Join(strings.Fields(said), " "))
+	if said == "" || code == "auth" || r.repeats(said) {
+		return ""
+	}
+	return ": " + said
+}
+
+// repeated is how many bytes of the conversation an error may have by chance.
+const repeated = 12
+
+// repeats reports whether a text has a part of the conversation in it.
+func (r *run) repeats(said string) bool {
+	for _, m := range r.messages {
+		for _, content := range []string{content(get(m, "content")), arguments(m)} {
+			content = strings.Join(strings.Fields(content), " ")
+			if len(content) <= repeated {
+				if len(content) > 3 && strings.Contains(said, content) {
+					return true
+				}
+				continue
+			}
+			for i := 0; i+repeated <= len(said); i++ {
+				if strings.Contains(content, said[i:i+repeated]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// arguments returns those of the calls of a message.
+func arguments(m value.Value) string {
+	var b strings.Builder
+	for _, c := range get(m, "tool_calls").Elems() {
+		b.WriteString(text(get(c, "function"), "arguments"))
+	}
+	return b.String()
+}
+
+// maxQuote is how much of another's text a message shows, in bytes.
+const maxQuote = 300
+
+func clip(s string) string {
+	if len(s) <= maxQuote {
+		return strings.ToValidUTF8(s, "")
+	}
+	return strings.ToValidUTF8(s[:maxQuote], "") + "…"
+}

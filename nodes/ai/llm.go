@@ -1,0 +1,122 @@
+package ai
+
+import (
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// The out-ports. Tool k is toolPort+k.
+const (
+	outPort  = 0
+	partPort = 1
+	toolPort = 2
+)
+
+const maxWait = float64(24 * time.Hour)
+
+func llmDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "llm",
+		Summary: "Asks a language model, and lets it call nodes as tools.",
+		Doc:     llmDoc,
+		Example: llmExample,
+		Config:  llmFields(o),
+		In:      []node.Port{{Name: "in", Doc: "What `prompt`, `messages` and `system` are made of."}},
+		Out: []node.Port{
+			{Name: "out", Doc: "The answer: `{text, data, usage, finish, turns}`."},
+			{Name: "part", Doc: "With `stream`, each piece of text. Without a link, the pieces are parts of the answer of the process."},
+			{Name: "tool", Doc: "`tool[k]` gets the arguments when the model calls entry k of `tools`, and answers with the result.", Indexes: func(c schema.Config) int { return len(c.List("tools")) }},
+		},
+		ErrorDoc: "The failure, with one of the codes above.",
+		Parts:    func(c schema.Config) bool { return c.Bool("stream") },
+		Recall:   node.Always(node.Effects),
+		Lint:     stream.LintTLS,
+		New:      func(init *node.Init) (node.Node, error) { return newLLM(init, o) },
+	}
+}
+
+func llmFields(o stream.Options) schema.Object {
+	return schema.Fields(
+		schema.String("url").Required().Doc("Where the API of the server begins, such as `https://api.openai.com/v1` or `http://127.0.0.1:11434/v1`; `/chat/completions` is added."),
+		schema.String("key").Secret().Doc("The key, sent as `Authorization: Bearer KEY`. Unset sends none."),
+		schema.Any("header").Secret().Doc("More headers of each request, a map of text."),
+		schema.String("model").Required().Doc("The name of the model, as the server calls it."),
+		schema.String("system").Doc("What the model is told before everything else. It may hold expressions over the payload, such as `${user.name}`. What people write does not belong here."),
+		schema.Expr("prompt").Doc("What the model is asked: an expression that makes text, or a list of the parts of a message. The payload itself unless set."),
+		schema.Expr("messages").Doc("In place of `prompt`: an expression that makes a list of messages, each `{role, content}`."),
+		schema.Int("history").Range(0, 10_000).Doc("How many earlier messages of the session are sent along. What was asked, and the answer, are added to its list `messages`, which keeps as many. It needs a node `session` upstream."),
+		schema.Int("max_tokens").Range(1, 1<<30).Doc("The longest answer of one turn, in tokens. Unset leaves it to the server."),
+		schema.Bool("stream").Default(false).Doc("Passes the text on as it comes: on `part`, else as parts of the answer, as `emit` does. Where no one takes them, there are none."),
+		schema.List("tools", schema.Fields(
+			schema.String("name").Required().Doc("What the model calls it: letters, digits, `_` and `-`."),
+			schema.String("description").Doc("What it does and when to call it, for the model."),
+			schema.Any("input").Doc("The JSON Schema of the arguments, an object. Unset takes none."),
+			schema.Duration("timeout").Default(time.Minute).Range(0, maxWait).Doc("How long one call may take; then it is cancelled, and the model is told. 0 means no limit."),
+		)).Doc("What the model may call. Entry k is the port `tool[k]`."),
+		schema.Any("schema").Doc("The JSON Schema of the answer, which then is `data`. What does not fit is sent back once, with what is wrong; after that it is an error."),
+		schema.Int("max_turns").Default(8).Range(1, 1000).Doc("How many requests one packet may need, calls of tools and repairs included."),
+		schema.Group("retry", schema.Fields(
+			schema.Int("threshold").Default(3).Range(0, 100).Doc("How many times a request is sent again, after the first time."),
+			schema.Group("backoff", schema.Fields(
+				schema.Duration("initial").Default(500*time.Millisecond).Range(0, maxWait).Doc("The first wait."),
+				schema.Float("factor").Default(2.0).Range(1, 1000).Doc("How much longer each wait is than the one before."),
+				schema.Duration("max").Default(30*time.Second).Range(0, maxWait).Doc("The longest wait. If the server asks for a longer one, the request is not sent again."),
+				schema.Float("jitter").Default(0.5).Range(0, 1).Doc("The share of a wait that chance may take away, from 0 to 1."),
+			)).Doc("How long to wait before that."),
+		)).Doc("What happens when the server cannot be reached, breaks off, or answers 408, 429 or 5xx, before the first piece of text has come."),
+		schema.Group("budget", schema.Fields(
+			schema.Int("run").Range(1, 1<<40).Doc("How many tokens one packet may take, in all turns, what is sent included."),
+			schema.Int("key").Range(1, 1<<40).Doc("How many tokens all packets of one key may take in a window."),
+			schema.Expr("by").Doc("The key, an expression over the payload. Unset is the conversation that the process belongs to, if any, else one key for all."),
+			schema.Duration("window").Default(24*time.Hour).Range(float64(time.Second), float64(366*24*time.Hour)).Doc("How long a window is. It begins with the first request of a key."),
+		)).Doc("What may be used. The server's own figures count; without any, four bytes are a token."),
+		schema.Any("request").Doc("More fields of the request, a map, such as `{temperature: 0.2}`."),
+		schema.Duration("timeout").Default(5*time.Minute).Range(0, maxWait).Doc("How long one turn may take, from the request to the end of the answer. 0 means no limit."),
+		schema.Group("limits", schema.Fields(
+			schema.Duration("connect_timeout").Default("10s").Range(0, maxWait).Doc("How long it may take to look up the name and to connect, and again for the TLS handshake. 0 means no limit."),
+			schema.Duration("silence").Default("1m").Range(0, maxWait).Doc("How long the server may send nothing: before the first piece, and between two. 0 means no limit."),
+			schema.Bytes("answer_bytes").Default("4MiB").Range(1<<10, 1<<30).Doc("The longest answer, as it is sent."),
+			schema.Bytes("result_bytes").Default("64KiB").Range(1<<7, 1<<30).Doc("The longest result of a tool; of a longer one, the model gets the beginning."),
+			schema.Int("connections").Default(1024).Range(1, 1<<16).Doc("How many connections to the server there may be, idle ones included. Further requests wait."),
+		)).Doc("What a turn may use."),
+		stream.TLSField("Connections to a URL of https use TLS. Files are read when the node opens."),
+		schema.String("language").Words(false, o.Languages.Names()...).Doc("The language of the expressions; `"+o.Language+"` unless set."),
+	)
+}
+
+const llmDoc = "It speaks the protocol of chat completions, as OpenAI made it and most servers have it: Ollama, vLLM, llama.cpp, LM Studio, Mistral, Groq, OpenRouter, Azure.\n\n" +
+	"A packet may need several turns. When the model calls tools, each call is a packet at `tool[k]`, in a child process: the calls of a turn run side by side. The payload is the arguments, checked against `input`; the response goes back as text, or as JSON. " +
+	"An error goes back as its message, so that the model can try something else; so does a tool that does not exist, and arguments that do not fit. " +
+	"Whatever a person writes can make a model call any tool with any arguments: let a tool do only what that person may do.\n\n" +
+	"What goes to `out` has `text`, `data` (with `schema`, else null), `usage` (`prompt_tokens`, `completion_tokens`, `total_tokens` of all turns; `estimated` if the server did not say), `finish` (`stop`, or `length` if the answer is cut off at `max_tokens`, or another word of the server) and `turns`.\n\n" +
+	"Errors have a `code`: `connect` (the server cannot be reached), `tls`, `auth` (it refuses the key), `model` (it does not have the model), `context` (the conversation is too long for the model), `rate` (too many requests), `quota` (the account has nothing left), " +
+	"`request` (the server refuses the request), `server` (it failed), `not_found` (`url` is wrong), `cut` (the answer broke off), `answer` (what came is not an answer), `silence`, `timeout`, `too_large`, `schema`, `refusal` (the model refuses to answer in the form of `schema`), `turns`, `budget`, `prompt` (the payload makes no message), `no_session`. " +
+	"None of them shows the key or the conversation.\n\n" +
+	"The time limits are of the real clock; waits between attempts are of the engine's."
+
+const llmExample = `- kind: llm
+  name: bot
+  url: http://127.0.0.1:11434/v1
+  key: "{{ .KEY }}"
+  model: small
+  env: {KEY: {data: "{{ .LLM_KEY }}"}}
+  system: Help customers of the shop. Look orders up, never guess.
+  prompt: self.text
+  max_tokens: 500
+  stream: true
+  budget: {run: 8000, key: 100000, window: 24h}
+  tools:
+    - name: find_order
+      description: The state of an order.
+      input: {properties: {id: {type: integer}}, required: [id]}
+  ports:
+    "tool[0]": [{name: lookup, port: in}]
+
+- kind: snippet
+  name: lookup
+  language: cel
+  code: '{"id": id, "state": "on its way"}'
+`

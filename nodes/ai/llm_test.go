@@ -1,0 +1,134 @@
+package ai_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/uniflow-labs/uniflow/flowtest"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/ai/modeltest"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// load returns a flow with a node n that asks a server. fields are more lines of it.
+func load(t *testing.T, url string, fields ...string) *flowtest.Flow {
+	t.Helper()
+	f := flowtest.New(t, std.Defs("")...)
+	f.Load(document(url, fields...))
+	return f
+}
+
+func document(url string, fields ...string) string {
+	return fmt.Sprintf("- kind: llm\n  name: n\n  url: %s\n  model: small\n  %s\n", url, strings.Join(fields, "\n  "))
+}
+
+const linked = "ports: {out: [{name: answer}], error: [{name: failed}]}"
+
+func expect(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %s, want %s", what, got, want)
+	}
+}
+
+// A collector takes the parts of an answer.
+type collector struct {
+	mu    sync.Mutex
+	parts []string
+	took  func(n int) error // called after each; may be nil
+}
+
+func (c *collector) Part(_ context.Context, v value.Value) error {
+	c.mu.Lock()
+	c.parts = append(c.parts, v.String())
+	n := len(c.parts)
+	c.mu.Unlock()
+	if c.took != nil {
+		return c.took(n)
+	}
+	return nil
+}
+
+func (c *collector) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.parts
+}
+
+// run sends a payload in a process that takes parts.
+func run(t *testing.T, f *flowtest.Flow, parts node.Parts, payload string) node.Response {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, ok, err := f.Engine().Run(node.WithParts(t.Context(), parts), "n", v)
+	if err != nil {
+		return node.Response{Payload: value.Error(err)}
+	}
+	return node.Response{Payload: answer, None: !ok}
+}
+
+func TestAnswer(t *testing.T) {
+	m := modeltest.New(t, modeltest.Script(modeltest.Text("It is on its way."))).Key("secret").Models("small")
+	f := load(t, m.URL, "key: secret", "system: 'Help ${self.name}.'", "prompt: self.text", "max_tokens: 50", "request: {temperature: 0.5}")
+	got := f.SendJSON("n", `{"text": "where is order 7?", "name": "Ann"}`)
+	expect(t, "answer", got, `{"text":"It is on its way.","data":null,"usage":{"prompt_tokens":8,"completion_tokens":5,"total_tokens":13},"finish":"stop","turns":1}`)
+	r := m.Requests()[0]
+	body, _ := r.Body.MarshalJSON()
+	expect(t, "request", string(body), `{"model":"small","messages":[{"role":"system","content":"Help Ann."},{"role":"user","content":"where is order 7?"}],"temperature":0.5,"max_tokens":50}`)
+}
+
+func TestStream(t *testing.T) {
+	m := modeltest.New(t, func(modeltest.Request) modeltest.Turn {
+		return modeltest.Turn{Tokens: []string{"It ", "is ", "öff.", "\n"}}
+	})
+	var c collector
+	f := load(t, m.URL, "stream: true")
+	got := flowtest.Show(run(t, f, &c, `"where?"`))
+	expect(t, "answer", got, `{"text":"It is öff.\n","data":null,"usage":{"prompt_tokens":2,"completion_tokens":4,"total_tokens":6},"finish":"stop","turns":1}`)
+	expect(t, "parts", fmt.Sprintf("%q", c.all()), `["It " "is " "öff." "\n"]`)
+
+	// Without anyone who takes parts, only the answer is left.
+	expect(t, "answer without parts", f.SendJSON("n", `"where?"`), got)
+
+	// The port part comes first.
+	f.Load(document(m.URL, "stream: true", "ports: {part: [{name: piece}]}"))
+	expect(t, "answer of port part", f.SendJSON("n", `"where?"`), got)
+	expect(t, "port part", f.Probe("piece").String(), `["It ","is ","öff.","\n"]`)
+}
+
+func TestTools(t *testing.T) {
+	m := modeltest.New(t, modeltest.Script(
+		modeltest.Turn{Text: "Let me look.", Calls: []modeltest.Call{{Name: "find_order", Arguments: `{"id": 7}`}, {Name: "find_order", Arguments: `{"id": 8}`}, {Name: "close"}}},
+		modeltest.Text("7 is on its way."),
+	))
+	f := load(t, m.URL, "stream: true",
+		"tools: [{name: find_order, description: An order., input: {properties: {id: {type: integer}}, required: [id]}}, {name: close}]",
+		"ports: {'tool[0]': [{name: find}], 'tool[1]': [{name: closed}]}")
+	f.Probe("find").Do(func(_ node.Process, pkt node.Packet) node.Result {
+		id, _ := pkt.Payload.Get("id")
+		if n, _ := id.AsInt(); n == 8 {
+			return node.Answer(value.Error(fmt.Errorf("no order %v", n)))
+		}
+		return node.Answer(value.Map(value.Field{Name: "state", Value: value.String("sent")}))
+	})
+	f.Probe("closed").Do(flowtest.None)
+	var c collector
+	got := flowtest.Show(run(t, f, &c, `"where is 7?"`))
+	if !strings.Contains(got, `"text":"7 is on its way."`) || !strings.Contains(got, `"turns":2`) {
+		t.Errorf("got %s", got)
+	}
+	expect(t, "parts", strings.Join(c.all(), ""), "Let me look.7 is on its way.")
+	requests := m.Requests()
+	expect(t, "tools", fmt.Sprint(requests[0].Tools), "[find_order close]")
+	var told []string
+	for _, msg := range requests[1].Messages {
+		told = append(told, fmt.Sprintf("%s %q %d", msg.Role, msg.Content, len(msg.Calls)))
+	}
+	expect(t, "second request", strings.Join(told, "; "), `user "where is 7?" 0; assistant "Let me look." 3; tool "{\"state\":\"sent\"}" 0; tool "error: no order 8" 0; tool "done" 0`)
+}

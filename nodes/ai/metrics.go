@@ -1,0 +1,113 @@
+package ai
+
+import (
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// counts are what a node has done, in all its generations. Any goroutine may call its
+// methods.
+type counts struct {
+	mu struct {
+		sync.Mutex
+		tokens   [2]int64 // of prompts, of answers
+		failures map[string]int64
+		retries  int64
+		repairs  int64
+		calls    [callOutcomes]int64
+		firsts   [len(firstBounds) + 1]uint64
+		firstSum float64
+	}
+}
+
+// firstBounds are in seconds.
+var firstBounds = [...]float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+
+// What became of the call of a tool.
+const (
+	callDone = iota
+	callFailed
+	callUnknown
+	callMalformed
+	callOutcomes
+)
+
+// Close implements io.Closer, for the pool.
+func (c *counts) Close() error { return nil }
+
+func (c *counts) used(u usage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.tokens[0] += u.prompt
+	c.mu.tokens[1] += u.completion
+}
+
+// failed counts a request without an answer.
+func (c *counts) failed(code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.failures == nil {
+		c.mu.failures = make(map[string]int64) // by code, of which there are a dozen
+	}
+	c.mu.failures[code]++
+}
+
+func (c *counts) again() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.retries++
+}
+
+func (c *counts) repair() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.repairs++
+}
+
+func (c *counts) tool(outcome int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.calls[outcome]++
+}
+
+// first counts how long the first piece of an answer took.
+func (c *counts) first(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := 0
+	for i < len(firstBounds) && d.Seconds() > firstBounds[i] {
+		i++
+	}
+	c.mu.firsts[i]++
+	c.mu.firstSum += d.Seconds()
+}
+
+// Measure implements [node.Measured].
+func (n *llm) Measure(report func(node.Metric)) {
+	c := n.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counter := func(name, help, label, of string, v int64) {
+		m := node.Metric{Name: name, Help: help, Type: node.MetricCounter, Value: float64(v)}
+		if label != "" {
+			m.Labels = []node.Label{{Name: label, Value: of}}
+		}
+		report(m)
+	}
+	counter("llm_tokens_total", "Tokens that were used.", "type", "prompt", c.mu.tokens[0])
+	counter("llm_tokens_total", "Tokens that were used.", "type", "completion", c.mu.tokens[1])
+	for code, v := range c.mu.failures {
+		counter("llm_failures_total", "Requests without an answer.", "code", code, v)
+	}
+	counter("llm_retries_total", "Requests that were sent again.", "", "", c.mu.retries)
+	counter("llm_repairs_total", "Answers that were sent back, as they did not fit their schema.", "", "", c.mu.repairs)
+	for i, outcome := range []string{"done", "failed", "unknown", "malformed"} {
+		counter("llm_tool_calls_total", "Tools that the model called.", "outcome", outcome, c.mu.calls[i])
+	}
+	report(node.Metric{
+		Name: "llm_first_piece_seconds", Help: "Time from a request to the first piece of its answer.", Type: node.MetricHistogram,
+		Bounds: firstBounds[:], Counts: append([]uint64(nil), c.mu.firsts[:]...), Sum: c.mu.firstSum,
+	})
+}

@@ -1,0 +1,250 @@
+package ai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A run is what happens with one packet. One goroutine at a time uses it.
+type run struct {
+	n        *llm
+	session  *session.Session // nil without history
+	asked    []value.Value    // what this packet adds to the conversation
+	messages []value.Value    // the conversation, with what the model and its tools have said
+	account  account
+	held     int64     // of the account's budget, by the turn under way
+	live     *exchange // nil between turns
+	used     usage
+	turns    int
+	repaired bool
+}
+
+// list is the list of the session that has the conversation.
+const list = "messages"
+
+// Receive makes the conversation of a packet, and asks the model.
+func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
+	r := &run{n: n}
+	ctx := p.Context()
+	if n.history > 0 {
+		s, ok := session.Of(p)
+		if !ok {
+			return node.Fail(&node.Error{Err: errors.New("history needs a session: put a node of kind session upstream"), Code: "no_session"})
+		}
+		r.session = s
+	}
+	system, err := n.system.Text(ctx, pkt.Payload)
+	if err != nil {
+		return node.Fail(fmt.Errorf("system: %w", err))
+	}
+	if system != "" {
+		r.messages = append(r.messages, object("role", "system", "content", system))
+	}
+	if r.asked, err = n.ask(ctx, pkt.Payload); err != nil {
+		return node.Fail(&node.Error{Err: err, Code: "prompt", Status: http.StatusUnprocessableEntity})
+	}
+	r.messages = append(append(r.messages, r.earlier()...), r.asked...)
+	if n.ledger != nil {
+		if r.account, err = n.budget.keyOf(ctx, pkt.Payload); err != nil {
+			return node.Fail(err)
+		}
+	}
+	if n.ledger != nil || n.parted { // the process may end while a piece is on its way
+		p.Defer(func(context.Context, node.Response) error {
+			r.live.close()
+			r.settle(0)
+			return nil
+		})
+	}
+	return r.ask()
+}
+
+// ask makes messages of a payload.
+func (n *llm) ask(ctx context.Context, payload value.Value) ([]value.Value, error) {
+	if n.messages == nil {
+		prompt := payload
+		if n.prompt != nil {
+			var err error
+			if prompt, err = n.prompt.Eval(ctx, payload); err != nil {
+				return nil, fmt.Errorf("prompt: %w", err)
+			}
+		}
+		if k := prompt.Kind(); k != value.KindString && (k != value.KindList || prompt.Len() == 0) {
+			return nil, fmt.Errorf("prompt: want text, got %s", k)
+		}
+		return []value.Value{object("role", "user", "content", prompt)}, nil
+	}
+	v, err := n.messages.Eval(ctx, payload)
+	if err != nil {
+		return nil, fmt.Errorf("messages: %w", err)
+	}
+	if v.Kind() != value.KindList || v.Len() == 0 {
+		return nil, fmt.Errorf("messages: want a list of messages, got %s", v.Kind())
+	}
+	var all []value.Value
+	for i, m := range v.Elems() {
+		if text(m, "role") == "" {
+			return nil, fmt.Errorf("messages[%d]: want a map with role and content, got %s", i, m.Kind())
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// earlier returns the last messages of the session. They begin with one of a person, as
+// some models need it.
+func (r *run) earlier() []value.Value {
+	if r.session == nil {
+		return nil
+	}
+	var all []value.Value
+	for _, m := range r.session.Get(list).Elems() {
+		all = append(all, m)
+	}
+	all = all[max(0, len(all)-r.n.history):]
+	for len(all) > 0 && text(all[0], "role") != "user" {
+		all = all[1:]
+	}
+	return all
+}
+
+// ask sends the conversation to the model.
+func (r *run) ask() node.Result {
+	n := r.n
+	if r.turns == n.maxTurns {
+		return r.fail(&failure{code: "turns", text: fmt.Sprintf("the model has not come to an end in %d turns", n.maxTurns)})
+	}
+	r.turns++
+	sent := 0
+	for _, m := range r.messages {
+		sent += m.Size()
+	}
+	most, err := r.reserve(sent)
+	if err != nil {
+		return node.Fail(err)
+	}
+	body, err := r.body(most)
+	if err != nil {
+		return node.Fail(&node.Error{Err: fmt.Errorf("the conversation cannot be written as JSON: %w", err), Code: "prompt", Status: http.StatusUnprocessableEntity})
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		x, piece, err := r.begin(ctx, body)
+		if err != nil {
+			r.settle(0)
+			return r.fail(err)
+		}
+		r.live = x
+		return r.pass(ctx, x, piece, func(err error) node.Result {
+			x.close()
+			x.reply.end(r.turns, sent)
+			r.settle(x.reply.usage.total)
+			if err != nil {
+				return r.fail(err)
+			}
+			return r.decide(&x.reply)
+		})
+	})
+}
+
+// pass passes the pieces of an answer on, and calls end when there are no more.
+func (r *run) pass(ctx context.Context, x *exchange, piece string, end func(error) node.Result) node.Result {
+	if r.n.parted {
+		return r.send1(x, piece, end)
+	}
+	parts, ok := node.PartsOf(ctx)
+	ok = ok && r.n.streams
+	var err error
+	for err == nil && piece != "" {
+		if ok {
+			if err := parts.Part(ctx, value.String(piece)); err != nil {
+				return end(err)
+			}
+		}
+		piece, err = x.next()
+	}
+	return end(err)
+}
+
+// send1 sends one piece on the port part, and continues when it was answered.
+func (r *run) send1(x *exchange, piece string, end func(error) node.Result) node.Result {
+	if piece == "" {
+		return end(nil)
+	}
+	return node.SendThen(partPort, value.String(piece), func(_ node.Process, resp node.Response) node.Result {
+		if resp.IsError() {
+			return end(resp.Payload.AsError())
+		}
+		return node.Block(func(context.Context) node.Result {
+			piece, err := x.next()
+			if err != nil {
+				return end(err)
+			}
+			return r.send1(x, piece, end)
+		})
+	})
+}
+
+// decide goes on with a complete answer.
+func (r *run) decide(a *reply) node.Result {
+	n := r.n
+	r.used.add(a.usage)
+	n.counts.used(a.usage)
+	if len(a.calls) > 0 && len(n.tools) > 0 {
+		return r.callTools(a)
+	}
+	said := a.text.String()
+	data := value.Null()
+	if n.schema != nil {
+		var problem string
+		var err error
+		if data, err = parse(said); err != nil {
+			problem = "it is not JSON: " + err.Error()
+		} else {
+			problem = n.schema.problems(data)
+		}
+		if problem != "" {
+			return r.repair(a, problem)
+		}
+	}
+	if r.session != nil {
+		r.session.Append(list, n.history, append(r.asked[:len(r.asked):len(r.asked)], object("role", "assistant", "content", said))...)
+	}
+	return node.Send(outPort, object("text", said, "data", data, "usage", r.used.value(), "finish", a.finish, "turns", r.turns))
+}
+
+// repair tells the model what is wrong with its answer, once.
+func (r *run) repair(a *reply, problem string) node.Result {
+	switch {
+	case a.finish == "refusal":
+		return r.fail(&failure{code: "refusal", text: "the model refuses to answer"})
+	case a.finish == "length":
+		return r.fail(&failure{code: "schema", text: "the answer is cut off at max_tokens, so that it does not fit the schema"})
+	case r.repaired:
+		where, _, _ := strings.Cut(problem, "\n")
+		if strings.HasPrefix(where, "it is not JSON") {
+			where = "it is not JSON"
+		}
+		return r.fail(&failure{code: "schema", text: "the answer does not fit the schema, also after it was sent back: " + clip(where)})
+	}
+	r.repaired = true
+	r.n.counts.repair()
+	r.messages = append(r.messages, a.message(), object("role", "user", "content",
+		"This answer does not fit:\n"+problem+"\nAnswer again, with JSON and nothing else, that fits this JSON Schema:\n"+r.n.schema.text))
+	return r.ask()
+}
+
+// fail reports why the packet has no answer.
+func (r *run) fail(err error) node.Result {
+	var f *failure
+	if errors.As(err, &f) {
+		return node.Fail(f.node(r.n.label))
+	}
+	return node.Fail(err)
+}

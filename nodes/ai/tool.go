@@ -1,0 +1,200 @@
+package ai
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A tool is what the model may call.
+type tool struct {
+	name    string
+	input   *shape
+	timeout time.Duration
+	port    int
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func (n *llm) setTools(c schema.Config, links []int) error {
+	var found diag.List
+	var list []value.Value
+	for k, t := range c.List("tools") {
+		name := t.String("name")
+		switch {
+		case !toolName.MatchString(name):
+			found.Add(t.Errorf("name", diag.CodeBadValue, "not a name that models can call").WithHint("use letters, digits, _ and -, at most 64 of them"))
+		case n.tool(name) != nil:
+			found.Add(t.Errorf("name", diag.CodeBadValue, "two tools have this name").WithHint("give each a name of its own"))
+		}
+		if port := toolPort + k; port >= len(links) || links[port] == 0 {
+			found.Add(t.Errorf("", diag.CodeUnlinked, "the tool leads nowhere").WithHint(`link the port: "tool[%d]": [{name: NODE, port: in}]`, k))
+		}
+		doc := t.Value("input")
+		if doc.IsNull() {
+			doc = value.Map()
+		}
+		input, err := objectShape(doc)
+		if err != nil {
+			found.Add(t.Errorf("input", diag.CodeBadValue, "not a JSON Schema of an object: %v", hidden(t, "input", err)).WithHint("write one such as {properties: {id: {type: integer}}, required: [id]}"))
+			continue
+		}
+		n.tools = append(n.tools, tool{name, input, t.Duration("timeout"), toolPort + k})
+		function := object("name", name, "description", t.String("description"), "parameters", input.doc)
+		list = append(list, object("type", "function", "function", function))
+	}
+	if len(list) > 0 {
+		n.toolList = value.List(list...)
+	}
+	return found.Err()
+}
+
+// hidden returns the text of an error, unless it may show what must not be shown.
+func hidden(c schema.Config, field string, err error) string {
+	if c.Hidden(field) {
+		return "it does not compile"
+	}
+	return err.Error()
+}
+
+// objectShape compiles the schema of arguments. Its type need not be written.
+func objectShape(doc value.Value) (*shape, error) {
+	if doc.Kind() != value.KindMap {
+		return nil, fmt.Errorf("want a map, got %s", doc.Kind())
+	}
+	if get(doc, "type").IsNull() {
+		doc = doc.With("type", value.String("object"))
+	}
+	if text(doc, "type") != "object" {
+		return nil, fmt.Errorf("its type is not object")
+	}
+	if get(doc, "properties").IsNull() { // some servers need it
+		doc = doc.With("properties", value.Map())
+	}
+	return newShape(doc)
+}
+
+func (n *llm) setSchema(c schema.Config) error {
+	if !c.Has("schema") {
+		return nil
+	}
+	doc := c.Value("schema")
+	var err error
+	if doc.Kind() != value.KindMap {
+		err = fmt.Errorf("want a map, got %s", doc.Kind())
+	} else {
+		n.schema, err = newShape(doc)
+	}
+	if err != nil {
+		return c.Errorf("schema", diag.CodeBadValue, "not a JSON Schema: %s", hidden(c, "schema", err)).WithHint("write one such as {type: object, properties: {total: {type: number}}, required: [total]}")
+	}
+	n.format = object("type", "json_schema", "json_schema", object("name", "answer", "strict", strict(doc), "schema", doc))
+	return nil
+}
+
+func (n *llm) tool(name string) *tool {
+	for i := range n.tools {
+		if n.tools[i].name == name {
+			return &n.tools[i]
+		}
+	}
+	return nil
+}
+
+// maxCalls is how many tools a model may call in one turn; further calls are refused.
+// maxParallel of them run concurrently.
+const (
+	maxCalls    = 64
+	maxParallel = 16
+)
+
+// callTools answers the calls of a turn, and asks again.
+func (r *run) callTools(a *reply) node.Result {
+	r.messages = append(r.messages, a.message())
+	results := make([]string, len(a.calls))
+	var children []node.Result
+	var of []int // the call of each child
+	for i := range a.calls {
+		child, problem := r.call(&a.calls[i], i)
+		if problem != "" {
+			results[i] = problem
+			continue
+		}
+		children, of = append(children, child), append(of, i)
+	}
+	return node.Spawn(children, maxParallel, func(_ node.Process, resps []node.Response) node.Result {
+		for i, resp := range resps {
+			results[of[i]] = r.n.result(resp)
+		}
+		for i, c := range a.calls {
+			r.messages = append(r.messages, object("role", "tool", "tool_call_id", c.id, "content", results[i]))
+		}
+		return r.ask()
+	})
+}
+
+// call returns what runs a tool, or what is wrong with the call.
+func (r *run) call(c *call, i int) (node.Result, string) {
+	t := r.n.tool(c.name)
+	switch {
+	case i >= maxCalls:
+		return node.Result{}, fmt.Sprintf("error: not run, as there are more than %d calls", maxCalls)
+	case t == nil:
+		names := make([]string, len(r.n.tools))
+		for i := range r.n.tools {
+			names[i] = r.n.tools[i].name
+		}
+		r.n.counts.tool(callUnknown)
+		return node.Result{}, fmt.Sprintf("error: there is no tool of this name; there is %s", strings.Join(names, ", "))
+	}
+	args := value.Map()
+	if strings.TrimSpace(c.arguments) != "" {
+		var err error
+		if args, err = value.ParseJSON([]byte(c.arguments)); err != nil {
+			r.n.counts.tool(callMalformed)
+			return node.Result{}, fmt.Sprintf("error: the arguments are not JSON: %v", err)
+		}
+	}
+	if problems := t.input.problems(args); problems != "" {
+		r.n.counts.tool(callMalformed)
+		return node.Result{}, "error: the arguments do not fit the schema:\n" + problems
+	}
+	return node.Send(t.port, args), ""
+}
+
+// result returns what the model is told of a response.
+func (n *llm) result(resp node.Response) string {
+	var result string
+	switch {
+	case resp.IsError():
+		n.counts.tool(callFailed)
+		result = "error: " + node.Message(resp.Payload.AsError())
+	case resp.None:
+		n.counts.tool(callDone)
+		result = "done"
+	default:
+		n.counts.tool(callDone)
+		var err error
+		if result, err = resultText(resp.Payload); err != nil {
+			result = "error: the result cannot be shown: " + err.Error()
+		}
+	}
+	if len(result) > n.resultBytes {
+		result = strings.ToValidUTF8(result[:n.resultBytes], "") + fmt.Sprintf("\n(cut off: %d bytes in all)", len(result))
+	}
+	return strings.ToValidUTF8(result, "\ufffd")
+}
+
+func resultText(v value.Value) (string, error) {
+	if s, ok := v.AsString(); ok {
+		return s, nil
+	}
+	data, err := v.AppendJSON(nil)
+	return string(data), err
+}
