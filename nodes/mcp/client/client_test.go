@@ -1,0 +1,304 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// settings reads fields of JSON.
+func settings(t *testing.T, fields string, log *slog.Logger) (*Settings, error) {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(fields))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, list := schema.Fields(Fields()...).Decode(schema.RawOf(v))
+	if list.HasErrors() {
+		t.Fatal(list)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return New(&node.Init{Config: config, Log: log}, config)
+}
+
+func open(t *testing.T, fields string) *Client {
+	t.Helper()
+	s, err := settings(t, fields, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, release, err := s.Open(new(node.Pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// serve starts a server of HTTP, and returns its URL as a field.
+func serve(t *testing.T, o *sdk.StreamableHTTPOptions, around func(http.Handler) http.Handler) string {
+	t.Helper()
+	s := server()
+	h := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o))
+	if around != nil {
+		h = around(h)
+	}
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		for session := range s.Sessions() {
+			session.Close()
+		}
+		web.Close()
+	})
+	return `"url": "` + web.URL + `/mcp"`
+}
+
+func program(t *testing.T, how string, more ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := `"` + asServer + `": "` + how + `"`
+	for _, pair := range more {
+		env += ", " + pair
+	}
+	return `"command": [` + strconv.Quote(self) + `], "environment": {` + env + `}`
+}
+
+func text(s string) value.Value { return value.Map(value.Field{Name: "text", Value: value.String(s)}) }
+
+// TestServers calls tools of all forms of servers.
+func TestServers(t *testing.T) {
+	forms := map[string]func(*testing.T) string{
+		"stateless": func(t *testing.T) string { return serve(t, &sdk.StreamableHTTPOptions{Stateless: true}, nil) },
+		"stateful":  func(t *testing.T) string { return serve(t, nil, nil) },
+		"json":      func(t *testing.T) string { return serve(t, &sdk.StreamableHTTPOptions{JSONResponse: true}, nil) },
+		"program":   func(t *testing.T) string { return program(t, "yes") },
+	}
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, "{"+form(t)+"}")
+			tools, err := c.Tools(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, tool := range tools {
+				if tool.Name == "count" {
+					found = true
+					if required, _ := tool.Input.Get("required"); tool.Description != "Counts letters." || required.String() != `["text"]` {
+						t.Errorf("got %+v", tool)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("got tools %v, want count among them", tools)
+			}
+			r, err := c.Call(t.Context(), "count", text("four"), nil)
+			if err != nil || r.Data.String() != `{"count":4}` || r.Text != `{"count":4}` {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			r, err = c.Call(t.Context(), "image", value.Map(), nil)
+			if err != nil || r.Text != "one\ntwo" || r.Content.String() != `[{"type":"image","mimeType":"image/png","data":"eA=="}]` {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			var failed *ToolError
+			if _, err = c.Call(t.Context(), "fail", text("x"), nil); !errors.As(err, &failed) || failed.Text != "the shelf is empty" {
+				t.Errorf("got %v", err)
+			}
+			if _, err = c.Call(t.Context(), "nothing", value.Map(), nil); err == nil || !strings.Contains(err.Error(), "nothing") {
+				t.Errorf("got %v", err)
+			}
+			if name == "json" {
+				return // it has no way for notifications
+			}
+			var steps []string
+			r, err = c.Call(t.Context(), "steps", value.Map(), func(v value.Value) { steps = append(steps, v.String()) })
+			if err != nil || r.Text != "done" {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			for i, step := range steps { // the last may come after the answer
+				if want := `{"message":"working","progress":` + strconv.Itoa(i+1); !strings.HasPrefix(strings.ReplaceAll(step, ".0", ""), want) && !strings.Contains(step, "working") {
+					t.Errorf("got step %s, want %s", step, want)
+				}
+			}
+		})
+	}
+}
+
+// TestTimeout expects that a call ends, and that the connection is still good.
+func TestTimeout(t *testing.T) {
+	for name, fields := range map[string]string{"http": serve(t, &sdk.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}, nil), "program": program(t, "yes")} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, "{"+fields+`, "timeout": "2s"}`)
+			if _, err := c.Tools(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := c.Call(ctx, "slow", value.Map(), nil)
+			if e := node.Describe(err); e.Code != "timeout" || e.Status != 504 {
+				t.Errorf("got %v", err)
+			}
+			if _, err := c.Call(t.Context(), "count", text("x"), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestForgotten expects that a server that has forgotten the session is called again.
+func TestForgotten(t *testing.T) {
+	s := server()
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	defer web.Close()
+	c := open(t, `{"url": "`+web.URL+`"}`)
+	for range 3 {
+		if _, err := c.Call(t.Context(), "count", text("x"), nil); err != nil {
+			t.Error(err)
+		}
+		for session := range s.Sessions() {
+			session.Close()
+		}
+	}
+}
+
+// TestDies expects that a program that has ended is started again by the next call.
+func TestDies(t *testing.T) {
+	c := open(t, "{"+program(t, "yes")+"}")
+	for range 2 {
+		_, err := c.Call(t.Context(), "die", value.Map(), nil)
+		if e := node.Describe(err); e.Code != "connect" || !strings.Contains(err.Error(), "not known") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Call(t.Context(), "count", text("x"), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNoServer expects an error that says which server it is, and shows no secret.
+func TestNoServer(t *testing.T) {
+	status := func(code int) string {
+		return serve(t, nil, func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "http://127.0.0.1:1/")
+				w.WriteHeader(code)
+			})
+		})
+	}
+	for name, row := range map[string]struct{ fields, want string }{
+		"crash":    {program(t, "crash"), "program "},
+		"missing":  {`"command": ["/does/not/exist"]`, "program /does/not/exist"},
+		"refused":  {`"url": "http://127.0.0.1:1/mcp?key=hush", "token": "hush"`, "http://127.0.0.1:1: "},
+		"password": {status(401) + `, "token": "hush"`, "check token"},
+		"redirect": {status(307) + `, "token": "hush"`, "redirects are not followed"},
+		"page": {serve(t, nil, func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>hello</html>")) })
+		}), "http://"},
+		"silence": {serve(t, nil, func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					t.Error(err)
+				}
+				<-r.Context().Done()
+			})
+		}) + `, "connect_timeout": "50ms"`, "connect_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, "{"+row.fields+"}")
+			_, err := c.Call(t.Context(), "count", text("x"), nil)
+			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "hush") {
+				t.Fatalf("got %v, want %s", err, row.want)
+			}
+			if e := node.Describe(err); e.Code != "connect" || e.Status != 503 {
+				t.Errorf("got code %s, status %d", e.Code, e.Status)
+			}
+		})
+	}
+}
+
+// TestLong expects that an answer is not read past its limit.
+func TestLong(t *testing.T) {
+	for _, o := range []*sdk.StreamableHTTPOptions{{Stateless: true}, {Stateless: true, JSONResponse: true}} {
+		c := open(t, "{"+serve(t, o, nil)+`, "answer_bytes": "64KiB"}`)
+		_, err := c.Call(t.Context(), "long", value.Map(), nil)
+		if e := node.Describe(err); e.Code != "too_large" || !strings.Contains(err.Error(), "answer_bytes") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestHeader expects that requests have the headers, and that the token is not sent to
+// where a redirect leads.
+func TestHeader(t *testing.T) {
+	var seen atomic.Int32
+	fields := serve(t, &sdk.StreamableHTTPOptions{Stateless: true}, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer hush" || r.Header.Get("X-Team") != "shop" {
+				t.Errorf("got headers %v", r.Header)
+			}
+			seen.Add(1)
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := open(t, "{"+fields+`, "token": "hush", "header": {"x-team": "shop"}}`)
+	if _, err := c.Call(t.Context(), "count", text("x"), nil); err != nil || seen.Load() == 0 {
+		t.Error(err, seen.Load())
+	}
+}
+
+// TestEnvironment expects that a program gets what is written, and no secrets of this one.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SHOP_SECRET", "hush")
+	c := open(t, "{"+program(t, "yes", `"TOKEN": "mine"`)+"}")
+	r, err := c.Call(t.Context(), "env", value.Map(), nil)
+	if err != nil || strings.Contains(r.Text, "hush") || !strings.Contains(r.Text, "TOKEN=mine") || !strings.Contains(r.Text, "PATH=") {
+		t.Errorf("got %s, %v", r.Text, err)
+	}
+}
+
+// TestMistakes expects each mistake at its field.
+func TestMistakes(t *testing.T) {
+	for fields, want := range map[string]string{
+		`{}`:                                               "neither a url nor a command",
+		`{"url": "http://a", "command": ["b"]}`:            "command: both a url and a command",
+		`{"command": []}`:                                  "command: the program has no name",
+		`{"url": "ftp://a"}`:                               "url: want a URL of http or https",
+		`{"url": "http://"}`:                               "url: the URL has no host",
+		`{"url": "http://u:p@a"}`:                          "url: a URL must not contain credentials",
+		`{"command": ["a"], "token": "x"}`:                 "token: a program is not called over HTTP",
+		`{"url": "http://a", "environment": {}}`:           "environment: the server at a url is not started here",
+		`{"url": "http://a", "header": {"a b": "c"}}`:      "header: a name or a text",
+		`{"url": "http://a", "header": [1]}`:               "header: must be a map of text",
+		`{"command": ["a"], "environment": {"a=b": "c"}}`:  "environment: must be a map of text",
+		`{"url": "http://a", "token": "a\nb"}`:             "token: the token has control characters",
+		`{"url": "https://a", "tls": {"cert": "no-file"}}`: "tls: a certificate needs both cert and key",
+	} {
+		if _, err := settings(t, fields, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", fields, err, want)
+		}
+	}
+}

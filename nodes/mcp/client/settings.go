@@ -1,0 +1,188 @@
+// Package client calls the tools of servers of the Model Context Protocol: over HTTP, or
+// of a program that it starts and speaks with over its standard input and output.
+//
+// A kind puts [Fields] into its config, reads them with [New] when it is made, and opens
+// a [Client] with [Settings.Open] when it is opened. The package must not know what the
+// answers are for.
+package client
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// Fields are what says which server it is, in the config of a node or in a group of it.
+func Fields() []*schema.Field {
+	return []*schema.Field{
+		schema.String("url").Doc("Where the server is, such as `https://tools.example.com/mcp`. Or write `command`."),
+		schema.String("token").Secret().Doc("The token for bearer authentication at `url`."),
+		schema.Any("header").Doc("Headers of each request to `url`: a map of text. A key belongs into a variable that is secret."),
+		stream.TLSField("How a server is trusted over HTTPS. The files are read when the node starts."),
+		schema.Strings("command").Doc("A program and its arguments that is a server on its standard input and output. It is started when the first call needs it, started again when it has ended, and ended with the node."),
+		schema.Any("environment").Secret().Doc("Variables of the environment of the program: a map of text. Of those of this process it gets only `PATH`, `HOME`, `USER`, `LANG`, `TMPDIR` and, on Windows, what programs cannot run without."),
+		schema.String("dir").Doc("The folder that the program runs in; by default that of this process."),
+		schema.Duration("connect_timeout").Default("10s").Doc("How long it may take to reach the server, or to start the program, and to agree on the protocol."),
+		schema.Duration("timeout").Default("60s").Doc("How long a call may take, connecting included. 0 means no limit."),
+		schema.Bytes("answer_bytes").Default("8MiB").Range(1<<10, 1<<30).Doc("The longest answer."),
+	}
+}
+
+// Settings say which server a client calls.
+type Settings struct {
+	config  schema.Config
+	log     *slog.Logger
+	owner   string
+	url     string
+	label   string // the server, for messages
+	header  http.Header
+	tls     stream.TLS
+	command []string
+	env     []string // NAME=TEXT, sorted
+	dir     string
+	connect time.Duration
+	timeout time.Duration
+	most    int64 // bytes of an answer
+}
+
+// New reads the fields, and checks what needs no connection. The error is a
+// [*diag.Diagnostic] at its field.
+func New(init *node.Init, c schema.Config) (*Settings, error) {
+	s := &Settings{
+		config: c, log: init.Log, owner: init.Node.Namespace + "/" + init.Node.String(),
+		url: c.String("url"), command: c.Strings("command"), dir: c.String("dir"),
+		connect: c.Duration("connect_timeout"), timeout: c.Duration("timeout"), most: c.Int("answer_bytes"),
+	}
+	for _, check := range []func() error{s.setPlace, s.setHeader, s.setTLS, s.setEnvironment} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Settings) setPlace() error {
+	c := s.config
+	const hint = "write url: https://tools.example.com/mcp, or command: [PROGRAM, ARGUMENT]"
+	switch {
+	case s.url != "" && c.Has("command"):
+		return c.Errorf("command", diag.CodeBadValue, "both a url and a command").WithHint(hint)
+	case s.url == "" && !c.Has("command"):
+		return c.Errorf("", diag.CodeMissingField, "neither a url nor a command").WithHint(hint)
+	case s.url == "" && (len(s.command) == 0 || s.command[0] == ""):
+		return c.Errorf("command", diag.CodeBadValue, "the program has no name").WithHint(hint)
+	}
+	for _, field := range []string{"token", "header", "tls"} {
+		if s.url == "" && c.Has(field) {
+			return c.Errorf(field, diag.CodeBadValue, "a program is not called over HTTP").WithHint("remove it, or write environment: {NAME: …}")
+		}
+	}
+	for _, field := range []string{"environment", "dir"} {
+		if s.url != "" && c.Has(field) {
+			return c.Errorf(field, diag.CodeBadValue, "the server at a url is not started here").WithHint("remove it, or write header or token")
+		}
+	}
+	if s.url == "" {
+		s.label = "program " + s.command[0]
+		return nil
+	}
+	u, err := url.Parse(s.url)
+	bad := func(text string) error {
+		return c.Errorf("url", diag.CodeBadValue, "%s", text).WithHint("write one such as https://tools.example.com/mcp")
+	}
+	switch {
+	case err != nil:
+		return bad("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return bad("want a URL of http or https")
+	case u.Hostname() == "":
+		return bad("the URL has no host")
+	case u.User != nil:
+		return c.Errorf("url", diag.CodeBadValue, "a URL must not contain credentials").WithHint("write token: …")
+	}
+	s.label = u.Scheme + "://" + u.Host
+	return nil
+}
+
+func (s *Settings) setHeader() error {
+	pairs, ok := texts(s.config, "header")
+	if !ok {
+		return s.config.Errorf("header", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {X-Team: shop}")
+	}
+	s.header = make(http.Header)
+	for name, text := range pairs {
+		if !isToken(name) || strings.ContainsAny(text, "\r\n\x00") {
+			return s.config.Errorf("header", diag.CodeBadValue, "a name or a text that a header cannot have").WithHint("write one such as {X-Team: shop}")
+		}
+		s.header.Set(name, text)
+	}
+	token := s.config.String("token")
+	if strings.ContainsAny(token, "\r\n\x00") {
+		return s.config.Errorf("token", diag.CodeBadValue, "the token has control characters").WithHint("check the variable that it comes from")
+	}
+	if token != "" {
+		s.header.Set("Authorization", "Bearer "+token)
+	}
+	return nil
+}
+
+func (s *Settings) setTLS() (err error) {
+	s.tls, err = stream.NewTLS(s.config)
+	var d *diag.Diagnostic
+	if errors.As(err, &d) {
+		return d
+	}
+	return err
+}
+
+func (s *Settings) setEnvironment() error {
+	pairs, ok := texts(s.config, "environment")
+	bad := func() error {
+		return s.config.Errorf("environment", diag.CodeBadValue, "must be a map of text").WithHint("write one such as {API_TOKEN: …}")
+	}
+	if !ok {
+		return bad()
+	}
+	for name, text := range pairs {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
+			return bad()
+		}
+		s.env = append(s.env, name+"="+text)
+	}
+	slices.Sort(s.env)
+	return nil
+}
+
+// texts reads a field that is a map of text.
+func texts(c schema.Config, field string) (pairs map[string]string, ok bool) {
+	v := c.Value(field)
+	if v.IsNull() {
+		return nil, true
+	}
+	pairs = make(map[string]string)
+	for name, elem := range v.Fields() {
+		if pairs[name], ok = elem.AsString(); !ok {
+			return nil, false
+		}
+	}
+	return pairs, len(pairs) == v.Len()
+}
+
+// isToken reports whether a text can be the name of a header.
+func isToken(name string) bool {
+	for _, r := range name {
+		if r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
+			return false
+		}
+	}
+	return name != ""
+}
