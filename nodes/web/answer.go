@@ -28,10 +28,6 @@ var (
 )
 
 const (
-	// compressFrom is the smallest body, in bytes, that is compressed. For smaller
-	// ones the gain is less than one packet.
-	compressFrom = 1 << 10
-
 	// lengthFrom is the smallest body, in bytes, whose length is set here. A smaller
 	// one fits the buffer of net/http, which sets its length without an allocation.
 	lengthFrom = 2048
@@ -39,8 +35,8 @@ const (
 
 // An answerWriter writes answers. All requests of a server share it.
 type answerWriter struct {
-	encoders encoders
-	buffers  sync.Pool // of *bytes.Buffer
+	encoders [3]encoders // by level
+	buffers  sync.Pool   // of *bytes.Buffer
 }
 
 // maxPooledBuffer is the largest buffer, in bytes, that is kept for the next answer.
@@ -201,11 +197,11 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 		x.w.WriteHeader(status)
 		return status, 0
 	}
-	if len(body) >= compressFrom {
+	if compression := &x.gen.edge.compression; len(body) >= compression.minBytes && len(body) > 0 {
 		if coding := a.codingFor(x, h); coding != "" {
 			buf := a.getBuffer()
 			defer a.putBuffer(buf)
-			if err := a.encoders.compress(buf, coding, body); err != nil {
+			if err := a.encoders[compression.level].compress(buf, compression.level, coding, body); err != nil {
 				x.gen.log.Warn("answer sent without compression", keyLogCoding, coding, keyLogError, err)
 			} else {
 				body = buf.Bytes()
@@ -245,10 +241,10 @@ func (a *answerWriter) write(x *exchange, status int, body []byte) (sent, size i
 
 // codingFor returns what to compress an answer with, or "".
 func (a *answerWriter) codingFor(x *exchange, h http.Header) string {
-	if len(h["Content-Encoding"]) > 0 || len(h["Content-Range"]) > 0 || strings.Contains(h.Get("Cache-Control"), "no-transform") {
+	if x.gen.edge.compression.level == levelNone || len(h["Content-Encoding"]) > 0 || len(h["Content-Range"]) > 0 || strings.Contains(h.Get("Cache-Control"), "no-transform") {
 		return ""
 	}
-	if contentType := h["Content-Type"]; len(contentType) == 0 || !compressible(contentType[0]) {
+	if contentType := h["Content-Type"]; len(contentType) == 0 || !x.gen.edge.compression.admits(contentType[0]) {
 		return ""
 	}
 	h["Vary"] = append(h["Vary"], "Accept-Encoding")

@@ -177,8 +177,8 @@ type compressor interface {
 type encoders struct{ gzip, deflate, br, zstd sync.Pool }
 
 // compress appends the compressed body to dst.
-func (e *encoders) compress(dst *bytes.Buffer, coding string, body []byte) error {
-	pool, c, err := e.take(coding)
+func (e *encoders) compress(dst *bytes.Buffer, level int, coding string, body []byte) error {
+	pool, c, err := e.take(coding, level)
 	if err != nil {
 		return err
 	}
@@ -193,29 +193,37 @@ func (e *encoders) compress(dst *bytes.Buffer, coding string, body []byte) error
 	return nil
 }
 
-func (e *encoders) take(coding string) (*sync.Pool, compressor, error) {
+// The levels of each coding: fast, default and best.
+var (
+	flateLevels = [...]int{gzip.BestSpeed, gzip.DefaultCompression, gzip.BestCompression}
+	brLevels    = [...]int{1, 4, 9} // 4 is as fast as gzip's default, and smaller
+	zstdLevels  = [...]zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedDefault, zstd.SpeedBetterCompression}
+)
+
+func (e *encoders) take(coding string, level int) (*sync.Pool, compressor, error) {
 	switch coding {
 	case "gzip":
 		if c, ok := e.gzip.Get().(compressor); ok {
 			return &e.gzip, c, nil
 		}
-		c, err := gzip.NewWriterLevel(nil, gzip.DefaultCompression)
+		c, err := gzip.NewWriterLevel(nil, flateLevels[level])
 		return &e.gzip, c, err
 	case "deflate":
 		if c, ok := e.deflate.Get().(compressor); ok {
 			return &e.deflate, c, nil
 		}
-		return &e.deflate, zlib.NewWriter(nil), nil
+		c, err := zlib.NewWriterLevel(nil, flateLevels[level])
+		return &e.deflate, c, err
 	case "br":
 		if c, ok := e.br.Get().(compressor); ok {
 			return &e.br, c, nil
 		}
-		return &e.br, brotli.NewWriterLevel(nil, 4), nil // 4 is as fast as gzip's default, and smaller
+		return &e.br, brotli.NewWriterLevel(nil, brLevels[level]), nil
 	case "zstd":
 		if c, ok := e.zstd.Get().(compressor); ok {
 			return &e.zstd, c, nil
 		}
-		c, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+		c, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevels[level]), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 		return &e.zstd, c, err
 	}
 	return nil, nil, fmt.Errorf("%w %q", errUnknownCoding, coding)

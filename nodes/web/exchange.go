@@ -110,6 +110,9 @@ func (x *exchange) keepsChunked() bool {
 }
 
 func (x *exchange) serve() (status, size int) {
+	if c := x.gen.edge.cors; c != nil && isPreflight(x.r) {
+		return x.answerPreflight(c)
+	}
 	err := x.receive()
 	if errors.Is(err, errBusy) {
 		return x.refuse()

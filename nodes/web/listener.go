@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ name: hello
 language: text
 code: hello
 `,
-		Config: schema.Fields(
+		Config: schema.Fields(slices.Concat([]*schema.Field{
 			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
@@ -65,9 +66,10 @@ code: hello
 				schema.Duration("idle_timeout").Default(120*time.Second).Doc("How long a connection may be idle between requests. 0 means no limit."),
 				schema.Duration("request_timeout").Default(time.Duration(0)).Doc("How long a process may take; past it the answer is 503. An answer in parts has that time to its first part, and from one part to the next. 0 means no limit."),
 			)).Doc("What one client, or all together, may use."),
+		}, edgeFields(), []*schema.Field{
 			schema.Bool("access_log").Default(false).Doc("Whether to log each request: its method, host, path, route, protocol, client and ids, and the status, size and duration of its answer."),
 			schema.Enum("request_ids", "echo", "always").Default("echo").Doc("Whether only requests that come with an `X-Request-Id` have an id, or all of them."),
-		),
+		})...),
 		Out:    []node.Port{{Name: "out", Doc: "The request."}},
 		Lint:   lintListeners,
 		Recall: node.Always(node.Effects),
@@ -87,6 +89,7 @@ type listener struct {
 	limits    limits
 	accessLog bool
 	alwaysID  bool
+	edge      edge
 	raw       bool
 	parts     bool   // something downstream may send parts of an answer, or take it over
 	certPEM   string // or a path; empty without TLS
@@ -126,6 +129,10 @@ func newListener(init *node.Init) (node.Node, error) {
 			pendingAnswers: maxPendingAnswers,
 			requestTimeout: lim.Duration("request_timeout"),
 		},
+	}
+	var err error
+	if n.edge, err = newEdge(c); err != nil {
+		return nil, err
 	}
 	if c.Int("port") == 0 {
 		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()
@@ -209,6 +216,7 @@ func (n *listener) Serve(src node.Starter) error {
 		limits:    n.limits,
 		accessLog: n.accessLog,
 		alwaysID:  n.alwaysID,
+		edge:      n.edge,
 		raw:       n.raw,
 		parts:     n.parts,
 		cert:      n.cert,

@@ -18,7 +18,10 @@ func (g *generation) origin(r *http.Request) origin {
 	if r.TLS != nil {
 		o.scheme = "https"
 	}
-	return o
+	if len(g.edge.proxies) == 0 {
+		return o
+	}
+	return g.edge.proxies.forwarded(o, r.Header)
 }
 
 // withoutPort returns the address of host:port or [host]:port, as a part of it.

@@ -49,17 +49,6 @@ func (x *exchange) answeredID() string {
 	return x.requestID
 }
 
-// setFixed sets the headers that each answer has, unless the workflow has set them, and
-// adds those that nodes have left for it.
-func (x *exchange) setFixed(h http.Header, id string) {
-	if x.parts != nil {
-		x.parts.slot.AddTo(h)
-	}
-	if id != "" && len(h[headerRequestID]) == 0 {
-		h[headerRequestID] = []string{id}
-	}
-}
-
 // logAccess logs an answer that was sent.
 func (x *exchange) logAccess(status, size int, elapsed time.Duration) {
 	route := ""

@@ -64,6 +64,7 @@ type generation struct {
 	log       *slog.Logger
 	limits    limits
 	accessLog bool
+	edge      edge
 	raw       bool             // something downstream needs the bytes of bodies
 	alwaysID  bool             // a request without an id gets one
 	parts     bool             // something downstream may send parts of an answer, or take it over

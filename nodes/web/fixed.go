@@ -1,0 +1,71 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// A fixedHeader is a header that each answer has, unless the workflow has set it.
+type fixedHeader struct {
+	name string // canonical
+	list []string
+}
+
+// secureHeaders are those of the field secure, without TLS.
+func secureHeaders() []fixedHeader {
+	return []fixedHeader{
+		{"Content-Security-Policy", []string{"frame-ancestors 'self'"}},
+		{"Referrer-Policy", []string{"strict-origin-when-cross-origin"}},
+		{"X-Content-Type-Options", []string{"nosniff"}},
+	}
+}
+
+// headerHSTS is the header of the field secure over HTTPS: two years.
+var headerHSTS = []string{"max-age=63072000"}
+
+// newFixedHeaders returns the headers of the fields secure and headers, of which the latter
+// wins. A header that is null there is not set.
+func newFixedHeaders(c schema.Config) ([]fixedHeader, error) {
+	h := make(http.Header)
+	if _, err := setHeaders(h, c.Value("headers"), isServerHeader); err != nil {
+		return nil, c.Errorf("headers", diag.CodeBadValue, "%v", err).WithHint("write a map of text such as {Cache-Control: no-store}")
+	}
+	var fixed []fixedHeader
+	for name, list := range h {
+		fixed = append(fixed, fixedHeader{name, slices.Clip(list)})
+	}
+	if c.Bool("secure") {
+		for _, f := range secureHeaders() {
+			if _, ok := h[f.name]; !ok {
+				fixed = append(fixed, f)
+			}
+		}
+	}
+	return fixed, nil
+}
+
+// setFixed sets the headers that each answer has, unless the workflow has set them: the id
+// of the request, if it has one, and those of the listener's fields.
+func (x *exchange) setFixed(h http.Header, id string) {
+	if x.parts != nil { // what nodes have left for it
+		x.parts.slot.AddTo(h)
+	}
+	if id != "" && len(h[headerRequestID]) == 0 {
+		h[headerRequestID] = []string{id}
+	}
+	e := &x.gen.edge
+	for i := range e.fixed {
+		if f := &e.fixed[i]; len(h[f.name]) == 0 {
+			h[f.name] = f.list
+		}
+	}
+	if e.secure && x.from.scheme == "https" && len(h["Strict-Transport-Security"]) == 0 {
+		h["Strict-Transport-Security"] = headerHSTS
+	}
+	if e.cors != nil {
+		e.cors.mark(h, x.r)
+	}
+}
