@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/flowtest"
@@ -51,4 +52,24 @@ func TestOpenAPI(t *testing.T) {
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+func parse(text string) (value.Value, error) { return value.ParseJSON([]byte(text)) }
+
+func mustParse(t testing.TB, text string) value.Value {
+	t.Helper()
+	v, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// show returns a response as JSON, or the status and the message of an error.
+func show(r node.Response) string {
+	if !r.IsError() {
+		return flowtest.Show(r)
+	}
+	e := node.Describe(r.Payload.AsError())
+	return strconv.Itoa(e.Status) + ": " + node.Message(e)
 }

@@ -13,17 +13,20 @@ const (
 	typeKey   = "key"
 	typeBasic = "basic"
 	typeJWT   = "jwt"
+	typeOIDC  = "oidc"
 )
 
 const authDoc = "A request passes if one of the schemes in `any` accepts what it brings. It gains the field `auth`: `{subject, scopes, claims, type}`. Other requests go to `error`:\n\n" +
 	"| status | code | when |\n| --- | --- | --- |\n" +
 	"| 401 | `credentials` | the request brings nothing that a scheme looks for, or none of them accepts it. The answer has `WWW-Authenticate` for each scheme, and says what is wrong |\n" +
 	"| 403 | `scope`, `forbidden` | it is known who sends it, but `scopes` or `require` refuse it |\n" +
-	"| 503 | `busy` | too many passwords are being checked. Try again |\n\n" +
+	"| 503 | `busy`, `keys` | too many passwords are being checked, or the keys of an issuer cannot be read. Try again |\n\n" +
 	"**`key`** looks for one of `keys` in a header (`X-API-Key` unless set), the query or a cookie. A key is given as `secret`, or as `sha256`, in hexadecimal, so that the document does not hold it: `printf %s KEY | sha256sum`. `id` is the subject.\n\n" +
 	"**`basic`** checks name and password. Passwords are given as bcrypt hashes: `htpasswd -nbBC 12 ann PASSWORD`. The last password that was right is remembered, as a hash under a random key, since bcrypt takes 50 ms and more.\n\n" +
 	"**`jwt`** checks a bearer token. Each of `keys` names the `algorithms` that it is good for; a token cannot choose another one, and `none` is never accepted. A key is a `secret` for HS256, HS384 and HS512, or a public key or certificate as `pem`. " +
 	"The token must have `exp`. `iss` and `aud` must be those of `issuer` and `audience`; a token for an audience is refused if `audience` is not set. `typ` must be `JWT` or `at+jwt` if the token has it, and `crit` is refused. Times may be off by `leeway`. `sub` is the subject; scopes are those of `scope` and `scp`.\n\n" +
+	"Keys of an issuer are read from `jwks` when the node opens, once an hour, and when a token names a key that is not known, at most once a minute. If they cannot be read, those that were read before are kept. Without any, the node is not ready, and requests with tokens are answered 503.\n\n" +
+	"**`oidc`** is `jwt` for an issuer of OpenID Connect, which says where its keys are.\n\n" +
 	"A token in a cookie is sent by browsers with each request, also by those that other sites cause: set `SameSite` on it."
 
 func authDef(o stream.Options) *node.Def {
@@ -39,6 +42,7 @@ func authDef(o stream.Options) *node.Def {
 			schema.List("any", schemeFields()).Required().Doc("The schemes, in the order in which they are tried. The first one that accepts a request decides who sends it."),
 			schema.Strings("scopes").Doc("What a sender must be allowed to do. All of them are needed."),
 			schema.Expr("require").Doc("A condition on the sender, over `subject`, `scopes`, `claims`, `type` and the request as `request`, such as `claims.tenant == request.params.tenant`."),
+			stream.TLSField("How to connect to issuers whose URL is `https`. Files are read when a node opens."),
 			schema.String("realm").Default("api").Doc("What is protected, as `WWW-Authenticate` calls it."),
 		),
 		In:       []node.Port{{Name: "in", Doc: "A request."}},
@@ -46,6 +50,7 @@ func authDef(o stream.Options) *node.Def {
 		Recall:   node.Always(node.Reads),
 		ErrorDoc: "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
 		OpenAPI:  describe,
+		Lint:     stream.LintTLS,
 		New:      func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
 	}
 }
@@ -53,16 +58,17 @@ func authDef(o stream.Options) *node.Def {
 // schemeFields are those of all types: [fieldsOf] says which type has which.
 func schemeFields() schema.Object {
 	return schema.Fields(
-		schema.Enum("type", typeKey, typeBasic, typeJWT).Required().Doc("What the scheme looks for."),
-		schema.String("header").Doc("`key`, `jwt`: the header that has it; `X-API-Key` or `Authorization` unless set."),
-		schema.String("prefix").Doc("`key`, `jwt`: the word before it in the header; `Bearer` for `jwt` in `Authorization`."),
-		schema.String("query").Doc("`key`, `jwt`: the key of the query that has it. Queries end up in logs: prefer a header."),
-		schema.String("cookie").Doc("`key`, `jwt`: the cookie that has it."),
+		schema.Enum("type", typeKey, typeBasic, typeJWT, typeOIDC).Required().Doc("What the scheme looks for."),
+		schema.String("header").Doc("`key`, `jwt`, `oidc`: the header that has it; `X-API-Key` or `Authorization` unless set."),
+		schema.String("prefix").Doc("`key`, `jwt`, `oidc`: the word before it in the header; `Bearer` for tokens in `Authorization`."),
+		schema.String("query").Doc("`key`, `jwt`, `oidc`: the key of the query that has it. Queries end up in logs: prefer a header."),
+		schema.String("cookie").Doc("`key`, `jwt`, `oidc`: the cookie that has it."),
 		schema.List("keys", schema.Fields(
 			schema.String("id").Doc("`key`: the subject. `jwt`: the `kid` of the tokens that the key is for; any unless set."),
 			schema.String("secret").Secret().Doc("`key`: the key itself. `jwt`: the secret, at least as long as the hash of its algorithms."),
 			schema.String("sha256").Doc("`key`: the SHA-256 of the key, in hexadecimal."),
 			schema.String("pem").Doc("`jwt`: a public key or a certificate, as PEM."),
+			schema.String("jwks").Doc("`jwt`: the URL of the keys of the issuer, as a JSON Web Key Set. `issuer` and `audience` are needed then."),
 			schema.Strings("algorithms").Words(false, algorithmNames()...).Doc("`jwt`: what the key is good for."),
 			schema.Strings("scopes").Doc("`key`: what the subject may do."),
 		)).Doc("`key`, `jwt`: the keys."),
@@ -71,22 +77,24 @@ func schemeFields() schema.Object {
 			schema.String("bcrypt").Required().Secret().Doc("The bcrypt hash of the password."),
 			schema.Strings("scopes").Doc("What the user may do."),
 		)).Doc("`basic`: the users."),
-		schema.String("issuer").Doc("`jwt`: the `iss` of tokens. Any unless set."),
-		schema.Strings("audience").Doc("`jwt`: who tokens are for. One of them must be in `aud`."),
-		schema.Strings("typ").Doc("`jwt`: the `typ` of tokens, such as `at+jwt`. If it is set, tokens must have it."),
-		schema.Strings("scope_claims").Default([]string{"scope", "scp"}).Doc("`jwt`: the claims that have scopes, as a list or as text with spaces."),
-		schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("`jwt`: how far clocks may differ."),
+		schema.String("issuer").Doc("`jwt`, `oidc`: the `iss` of tokens; any unless set. For `oidc` it is the URL of the issuer, and required."),
+		schema.Strings("algorithms").Words(false, algorithmNames()...).Default([]string{"RS256"}).Doc("`oidc`: what the keys of the issuer are good for."),
+		schema.Strings("audience").Doc("`jwt`, `oidc`: who tokens are for. One of them must be in `aud`."),
+		schema.Strings("typ").Doc("`jwt`, `oidc`: the `typ` of tokens, such as `at+jwt`. If it is set, tokens must have it."),
+		schema.Strings("scope_claims").Default([]string{"scope", "scp"}).Doc("`jwt`, `oidc`: the claims that have scopes, as a list or as text with spaces."),
+		schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("`jwt`, `oidc`: how far clocks may differ."),
 	)
 }
 
 // fieldsOf says which types a field of a scheme is for.
 var fieldsOf = map[string][]string{
-	"header": {typeKey, typeJWT}, "prefix": {typeKey, typeJWT}, "query": {typeKey, typeJWT}, "cookie": {typeKey, typeJWT},
+	"header": {typeKey, typeJWT, typeOIDC}, "prefix": {typeKey, typeJWT, typeOIDC}, "query": {typeKey, typeJWT, typeOIDC}, "cookie": {typeKey, typeJWT, typeOIDC},
 	"keys": {typeKey, typeJWT}, "users": {typeBasic},
-	"issuer": {typeJWT}, "audience": {typeJWT}, "typ": {typeJWT}, "scope_claims": {typeJWT}, "leeway": {typeJWT},
+	"issuer": {typeJWT, typeOIDC}, "audience": {typeJWT, typeOIDC}, "typ": {typeJWT, typeOIDC},
+	"scope_claims": {typeJWT, typeOIDC}, "leeway": {typeJWT, typeOIDC}, "algorithms": {typeOIDC},
 }
 
 // keyFieldsOf is the same for the fields of a key.
 var keyFieldsOf = map[string][]string{
-	"sha256": {typeKey}, "scopes": {typeKey}, "pem": {typeJWT}, "algorithms": {typeJWT},
+	"sha256": {typeKey}, "scopes": {typeKey}, "pem": {typeJWT}, "jwks": {typeJWT}, "algorithms": {typeJWT},
 }

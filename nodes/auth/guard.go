@@ -4,65 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
-	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
-
-// An identity is who a request comes from.
-type identity struct {
-	subject string
-	scopes  []string
-	claims  value.Value // a map
-}
-
-// A scheme is one way to prove who a request comes from. Many goroutines use it
-// concurrently.
-type scheme interface {
-	// identify returns who sent a request; errAbsent if the request has nothing that the
-	// scheme looks for; errWaits if it cannot tell without waiting and r.wait is not set;
-	// a *refusal if it does not accept what the request has; or another failure.
-	identify(ctx context.Context, r *request) (identity, error)
-
-	// challenge is the value of WWW-Authenticate, without what is wrong.
-	challenge(realm string) string
-}
-
-// bearer is how the challenges of tokens begin.
-const bearer = "Bearer "
-
-// quoted returns text as a quoted string of a header.
-func quoted(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
-}
-
-// A request is what the schemes see of one.
-type request struct {
-	payload value.Value
-	now     time.Time
-	wait    bool // the schemes may block
-}
-
-var (
-	errAbsent = errors.New("credentials are missing")
-	errWaits  = errors.New("the scheme has to wait")
-)
-
-// A refusal is why a scheme does not accept a request. Its text is for the client.
-type refusal struct{ why string }
-
-func (r *refusal) Error() string { return r.why }
-
-func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
 // A guard is a node of the kind auth.
 type guard struct {
@@ -98,31 +49,39 @@ func newGuard(o stream.Options, init *node.Init) (node.Node, error) {
 	return g, errors.Join(append(found, err)...)
 }
 
-func newScheme(c schema.Config, init *node.Init) (scheme, error) {
-	if err := checkFields(c, "any", fieldsOf, c.String("type")); err != nil {
-		return nil, err
-	}
-	for _, key := range c.List("keys") {
-		if err := checkFields(key, "keys", keyFieldsOf, c.String("type")); err != nil {
-			return nil, err
+// Open implements [node.Opener].
+func (g *guard) Open(context.Context) error {
+	for i, s := range g.schemes {
+		if s, ok := s.(opener); ok {
+			if err := s.open(); err != nil {
+				closeAll(g.schemes[:i])
+				return err
+			}
 		}
 	}
-	switch c.String("type") {
-	case typeKey:
-		return newKeys(c)
-	case typeBasic:
-		return newBasic(c)
-	default:
-		return newJWT(c)
-	}
+	return nil
 }
 
-// checkFields refuses the fields that another type has.
-func checkFields(c schema.Config, where string, of map[string][]string, typ string) error {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		if types := of[name]; c.Has(name) && !slices.Contains(types, typ) {
-			return c.Errorf(name, diag.CodeBadValue, "%s of type %s has no field %s", where, typ, name).
-				WithHint("it is for %s", strings.Join(types, " and "))
+// Close lets go what the schemes have acquired.
+func (g *guard) Close() error { return closeAll(g.schemes) }
+
+func closeAll(schemes []scheme) error {
+	var failed []error
+	for _, s := range schemes {
+		if s, ok := s.(opener); ok {
+			failed = append(failed, s.Close())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Ready implements [node.Readier].
+func (g *guard) Ready() error {
+	for _, s := range g.schemes {
+		if s, ok := s.(opener); ok {
+			if err := s.ready(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -19,45 +20,58 @@ type tokens struct {
 	keys       []verifier
 	algorithms []jose.SignatureAlgorithm // of all keys
 	rules      rules
+	init       *node.Init
 }
 
 // A verifier has the keys of one entry.
 type verifier struct {
 	id         string // kid of its tokens; empty is any
 	algorithms []jose.SignatureAlgorithm
-	key        any // []byte or a public key
+	key        any // []byte or a public key; nil for those of remote
+	remote     *remote
 }
 
-func newJWT(c schema.Config) (scheme, error) {
+func newJWT(c schema.Config, init *node.Init) (scheme, error) {
 	at, err := newPlace(c, "Authorization", "Bearer")
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{place: at, rules: newRules(c)}
+	t := &tokens{place: at, rules: newRules(c), init: init}
+	if c.String("type") == typeOIDC {
+		return t, t.discover(c)
+	}
 	var found []error
 	if len(c.List("keys")) == 0 {
 		found = append(found, c.Errorf("keys", diag.CodeBadValue, "there are no keys").WithHint("add one such as {algorithms: [RS256], pem: …}"))
 	}
 	for _, key := range c.List("keys") {
-		v, err := newVerifier(key)
+		v, err := t.newVerifier(key)
+		if err == nil && v.remote != nil && (t.rules.issuer == "" || len(t.rules.audience) == 0) {
+			err = key.Errorf("jwks", diag.CodeBadValue, "keys of an issuer need issuer and audience").
+				WithHint("they also sign tokens that are for others")
+		}
 		if err != nil {
 			found = append(found, err)
 			continue
 		}
-		t.keys = append(t.keys, v)
-		for _, alg := range v.algorithms {
-			if !slices.Contains(t.algorithms, alg) {
-				t.algorithms = append(t.algorithms, alg)
-			}
-		}
+		t.add(v)
 	}
 	return t, errors.Join(found...)
+}
+
+func (t *tokens) add(v verifier) {
+	t.keys = append(t.keys, v)
+	for _, alg := range v.algorithms {
+		if !slices.Contains(t.algorithms, alg) {
+			t.algorithms = append(t.algorithms, alg)
+		}
+	}
 }
 
 // maxToken is the size of the largest token, in bytes.
 const maxToken = 16 << 10
 
-func (t *tokens) identify(_ context.Context, r *request) (identity, error) {
+func (t *tokens) identify(ctx context.Context, r *request) (identity, error) {
 	text, err := t.place.find(r.payload)
 	if err != nil {
 		return identity{}, err
@@ -71,7 +85,7 @@ func (t *tokens) identify(_ context.Context, r *request) (identity, error) {
 	if t.rules.issuer != "" && token.issuer() != t.rules.issuer {
 		return identity{}, errIssuer
 	}
-	payload, err := t.verify(token)
+	payload, err := t.verify(ctx, r, token)
 	if err != nil {
 		return identity{}, err
 	}
@@ -79,16 +93,28 @@ func (t *tokens) identify(_ context.Context, r *request) (identity, error) {
 }
 
 // verify returns what is signed, if the signature is that of a key.
-func (t *tokens) verify(token *token) ([]byte, error) {
-	failed := errKey
+func (t *tokens) verify(ctx context.Context, r *request, token *token) ([]byte, error) {
+	failed := error(errKey)
 	for _, v := range t.keys {
 		if v.id != "" && token.kid != "" && v.id != token.kid || !slices.Contains(v.algorithms, token.algorithm) {
 			continue
 		}
-		if payload, err := token.jws.Verify(v.key); err == nil {
-			return payload, nil
+		keys := []any{v.key}
+		if v.remote != nil {
+			var err error
+			if keys, err = v.remote.keysFor(ctx, r, token); err != nil {
+				if !isRefusal(err) {
+					return nil, err
+				}
+				continue
+			}
 		}
-		failed = errSignature
+		for _, key := range keys {
+			if payload, err := token.jws.Verify(key); err == nil {
+				return payload, nil
+			}
+			failed = errSignature
+		}
 	}
 	return nil, failed
 }

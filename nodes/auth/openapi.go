@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/schema"
@@ -29,7 +31,7 @@ func describe(c schema.Config) value.Value {
 		name, scheme := securityScheme(s)
 		schemes.Set(name, scheme)
 		security = append(security, object(name, texts(c.Strings("scopes"))))
-		if s.String("type") == typeBasic {
+		if s.String("type") == typeBasic || s.String("type") == typeOIDC || slices.ContainsFunc(s.List("keys"), func(k schema.Config) bool { return k.Has("jwks") }) {
 			responses.Set("503", response("The answer cannot be given now.", "Retry-After"))
 		}
 	}
@@ -54,6 +56,13 @@ func securityScheme(c schema.Config) (name string, scheme value.Value) {
 		return at.securityScheme("key")
 	}
 	at, _ := newPlace(c, "Authorization", "Bearer")
+	if c.String("type") == typeOIDC && at.header == "Authorization" {
+		issuer := c.String("issuer")
+		u, err := url.Parse(issuer)
+		if err == nil && !c.Hidden("issuer") {
+			return componentName("oidc-" + u.Host), object("type", "openIdConnect", "openIdConnectUrl", strings.TrimSuffix(issuer, "/")+configuration)
+		}
+	}
 	if at.header != "Authorization" {
 		return at.securityScheme("token")
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"slices"
 	"strings"
 
@@ -32,16 +33,28 @@ func algorithmNames() []string {
 	return names
 }
 
-func newVerifier(c schema.Config) (verifier, error) {
+func (t *tokens) newVerifier(c schema.Config) (verifier, error) {
 	v := verifier{id: c.String("id")}
 	var err error
 	if v.algorithms, err = readAlgorithms(c); err != nil {
 		return v, err
 	}
 	var field string
+	n := 0
+	for _, name := range []string{"secret", "pem", "jwks"} {
+		if c.Has(name) {
+			n++
+		}
+	}
 	switch {
-	case c.Has("secret") == c.Has("pem"):
-		return v, c.Errorf("", diag.CodeBadValue, "want secret or pem, and not both")
+	case n != 1:
+		return v, c.Errorf("", diag.CodeBadValue, "want one of secret, pem and jwks")
+	case c.Has("jwks"):
+		if err := readURL(c, "jwks"); err != nil {
+			return v, err
+		}
+		v.remote, err = t.newRemote(origin{jwks: c.String("jwks")})
+		return v, errors.Join(err, checkRemote(c, v.algorithms))
 	case c.Has("secret"):
 		field = "secret"
 		secret := []byte(c.String("secret"))
