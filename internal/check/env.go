@@ -45,6 +45,9 @@ func unusedEnv(specs []*spec.Node, list *diag.List) {
 // such as templates of other programs, have no such field.
 var template = regexp.MustCompile(`\{\{-?\s*(\w+\s+)?\.[\pL_][^{}]*\}\}`)
 
+// kindPage is the kind whose field text is a template for HTML.
+const kindPage = "page"
+
 // notTemplate warns of the first template of a spec without env, neither of its own
 // nor around it.
 func notTemplate(s *spec.Node, list *diag.List) {
@@ -61,6 +64,9 @@ func notTemplate(s *spec.Node, list *diag.List) {
 			}
 		}
 		for _, f := range raw.Fields {
+			if s.Kind == kindPage && raw == s.Config && f.Name == "text" {
+				continue // a template by itself
+			}
 			if find(f.Value) {
 				return true
 			}

@@ -178,6 +178,12 @@ var cases = map[string]conformCase{
 		Document: "- {kind: nop, name: n}",
 		Example:  []value.Value{value.Int(1)},
 	}),
+	"page": plain(flowtest.Case{
+		Document: "- {kind: page, name: n, text: '<p>{{ . }}</p>', ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("title", value.String("a"), "orders", value.List(object("item", value.String("tea"))))},
+		Allocs:   25, // of html/template
+	}),
 	"pipe": plain(flowtest.Case{
 		Document: "- {kind: pipe, name: n, ports: {'out[0]': [{name: first}], 'out[1]': [{name: second}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),
@@ -245,6 +251,12 @@ var cases = map[string]conformCase{
 		Document: "- {kind: subscribe, name: n, topic: all, lifetime: 1s, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Allocs:   -1, // of a subscription
 	}),
+	"static": func(t *testing.T) flowtest.Case {
+		return flowtest.Case{
+			Document: "- {kind: static, name: n, root: '" + t.TempDir() + "', ports: {error: [{name: failed}]}}",
+			Allocs:   20, // of the error, as there is no request
+		}
+	},
 	"stdin": plain(flowtest.Case{
 		Document: "- {kind: stdin, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
 	}),

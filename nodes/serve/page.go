@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func pageDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "page",
+		Summary: "Makes a page of HTML of a payload.",
+		Doc: `The template is one of Go's [html/template](https://pkg.go.dev/html/template), in ` + "`text` or in `file`" + `. ` + "`{{ .name }}`" + ` stands for a field of the payload, or of what ` + "`data`" + ` makes of it. What it holds is escaped as its place needs: in text, in an attribute, in an address, in a script. A template cannot switch that off, so nothing that a client has sent becomes part of the page's code. What a payload does not have is empty.
+
+With ` + "`layout`" + `, the file of that name is the page: it says where the parts are that ` + "`text` or `file`" + ` defines, such as ` + "`{{ block \"content\" . }}{{ end }}`" + ` for ` + "`{{ define \"content\" }}…{{ end }}`" + `. ` + "`partials`" + ` are files that define more of them; each is also a template by its own name.
+
+In addition to the functions of Go's templates there are ` + "`join LIST SEPARATOR`, `default VALUE PAYLOAD` and `date LAYOUT TIME`" + `, with a [layout of Go](https://pkg.go.dev/time#pkg-constants) and a time, or a text as RFC 3339 has it.
+
+What leaves ` + "`out`" + ` is the answer to a request: a map of ` + "`status`, `header` and `body`" + `. Files are read, and checked, when the workflow is loaded.
+
+The braces are those of ` + "`env`" + ` as well: in a spec that has it, or within one, write the template into a file.`,
+		Example: `- kind: page
+  name: list
+  text: |
+    <!doctype html>
+    <title>{{ .title }}</title>
+    <ul>{{ range .orders }}<li>{{ .item }}</li>{{ end }}</ul>
+`,
+		Config: schema.Fields(
+			schema.Text("text").Doc("The template."),
+			schema.String("file").Doc("The file of the template, instead of `text`."),
+			schema.String("layout").Doc("The file of the page that the template is a part of."),
+			schema.Strings("partials").Doc("Files with more templates; patterns such as `parts/*.html` are allowed."),
+			schema.Expr("data").Doc("What the template gets, made of the payload. Without it, the payload."),
+			schema.Int("status").Default(200).Range(200, 599).Doc("The status of the answer."),
+			schema.String("content_type").Default("text/html; charset=utf-8").Doc("The media type of the answer. Whatever it is, the template is one of HTML."),
+			schema.Bytes("max_bytes").Default("8MiB").Range(1, 1<<30).Doc("Longest page; a longer one is an error."),
+		),
+		In:      []node.Port{{Name: "in", Doc: "What the page is made of."}},
+		Out:     []node.Port{{Name: "out", Doc: "The answer, with the page as its body."}},
+		OpenAPI: pageOpenAPI,
+		Recall:  node.Always(node.Pure),
+		New:     func(init *node.Init) (node.Node, error) { return newPage(init, o) },
+	}
+}
+
+// A page makes pages of payloads.
+type page struct {
+	set    *template.Template // the one to execute, with all that it uses
+	data   lang.Program       // nil is the payload
+	status value.Value
+	header value.Value
+	limit  int
+}
+
+func newPage(init *node.Init, o stream.Options) (node.Node, error) {
+	c := init.Config
+	n := &page{
+		status: value.Int(c.Int("status")),
+		header: value.Map(value.Field{Name: "Content-Type", Value: value.String(c.String("content_type"))}),
+		limit:  int(c.Int("max_bytes")),
+	}
+	var err error
+	if c.Has("data") {
+		if n.data, err = o.Languages.Compile(o.Language, c.Text("data"), lang.Options{Mode: lang.ModeExpression}); err != nil {
+			return nil, err
+		}
+	}
+	n.set, err = parsePage(c)
+	return n, err
+}
+
+// Receive makes a page.
+func (n *page) Receive(p node.Process, pkt node.Packet) node.Result {
+	body, err := n.render(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	return node.Send(0, value.Map(
+		value.Field{Name: "status", Value: n.status},
+		value.Field{Name: "header", Value: n.header},
+		value.Field{Name: "body", Value: value.String(body)},
+	))
+}
+
+func (n *page) render(ctx context.Context, payload value.Value) (string, error) {
+	data := payload
+	if n.data != nil {
+		var err error
+		if data, err = n.data.Eval(ctx, payload); err != nil {
+			return "", fmt.Errorf("data: %w", err)
+		}
+	}
+	buffer := pages.Get().(*bytes.Buffer)
+	defer func() {
+		if buffer.Cap() <= maxPooled {
+			pages.Put(buffer)
+		}
+	}()
+	buffer.Reset()
+	if err := n.set.Execute(&boundedWriter{ctx, buffer, n.limit}, plain(data)); err != nil {
+		if errors.Is(err, errTooLong) {
+			return "", fmt.Errorf("the page is longer than max_bytes, which is %d", n.limit)
+		}
+		return "", err
+	}
+	return buffer.String(), nil
+}
+
+// maxPooled is the largest buffer, in bytes, that is kept for the next page.
+const maxPooled = 256 << 10
+
+var pages = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+var errTooLong = errors.New("too long")
+
+// A boundedWriter takes a number of bytes, until a context ends.
+type boundedWriter struct {
+	ctx  context.Context
+	to   io.Writer
+	left int
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, errTooLong
+	}
+	if err := w.ctx.Err(); err != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.to.Write(p)
+}
+
+// plain returns a payload as templates read it: an error by its fields.
+func plain(v value.Value) any {
+	if v.IsError() {
+		v = value.ErrorMap(v)
+	}
+	return v.Go()
+}
+
+// pageOpenAPI describes the answers of a node.
+func pageOpenAPI(c schema.Config) value.Value {
+	content := value.Map(value.Field{Name: c.String("content_type"), Value: value.Map(
+		value.Field{Name: "schema", Value: value.Map(value.Field{Name: "type", Value: value.String("string")})},
+	)})
+	return value.Map(value.Field{Name: "responses", Value: value.Map(
+		value.Field{Name: fmt.Sprint(c.Int("status")), Value: value.Map(
+			value.Field{Name: "description", Value: value.String("A page.")},
+			value.Field{Name: "content", Value: content},
+		)},
+	)})
+}

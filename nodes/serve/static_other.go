@@ -1,0 +1,6 @@
+//go:build !unix
+
+package serve
+
+// nonBlocking is for systems whose folders may have pipes.
+const nonBlocking = 0
