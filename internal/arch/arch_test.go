@@ -47,6 +47,7 @@ var layers = [][]string{
 // uses are the imports allowed within a row, with the reason.
 var uses = map[string]string{
 	"nodes/ai -> nodes/mcp":           "a model may call the tools of servers",
+	"nodes/dialogue -> nodes/data":    "sessions are kept in its databases",
 	"schema -> value":                 "a config holds values",
 	"schema -> diag":                  "a config reports what is wrong with it",
 	"observe -> node":                 "an observer is told what nodes do",

@@ -55,16 +55,17 @@ func (m *Memory) add(ctx context.Context, w *waiter, until time.Time) bool {
 	m.mu.n++
 	m.mu.waiting[w.key] = append(m.mu.waiting[w.key], w)
 	w.stops = []func() bool{
-		m.clock.AfterFunc(until.Sub(m.clock.Now()), func(context.Context) { m.end(w, node.ErrWaitTimeout) }),
-		context.AfterFunc(ctx, func() { m.end(w, ctx.Err()) }),
+		m.clock.AfterFunc(until.Sub(m.clock.Now()), func(context.Context) { m.end(w, func() error { return node.ErrWaitTimeout }) }),
+		context.AfterFunc(ctx, func() { m.end(w, ctx.Err) }),
 	}
 	return true
 }
 
-// end ends a wait with an error, unless it has ended.
-func (m *Memory) end(w *waiter, err error) {
+// end ends a wait with an error, unless it has ended: then why must not be called, as its
+// context may be that of another process by now.
+func (m *Memory) end(w *waiter, why func() error) {
 	if m.remove(w) {
-		w.done(value.Value{}, err)
+		w.done(value.Value{}, why())
 	}
 }
 

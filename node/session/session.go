@@ -3,7 +3,8 @@
 //
 // The kind session loads a [Session] and gives it to its process with [Session.Begin];
 // nodes downstream read and change it, and find it with [Of]. What was changed is saved
-// when the process has ended well. The package must not know where sessions are kept.
+// when the process has ended well. A process that was forked, and goes on after that, has
+// no session. The package must not know where sessions are kept.
 package session
 
 import (
@@ -19,6 +20,7 @@ type Session struct {
 		sync.Mutex
 		values  value.Value // a map
 		changed bool
+		ended   bool
 	}
 }
 
@@ -37,8 +39,27 @@ func New(values value.Value) *Session {
 // Begin makes the session that of a process and its children.
 func (s *Session) Begin(p node.Process) { key.Store(p, s) }
 
-// Of returns the session of a process, if it has one.
-func Of(p node.Process) (s *Session, ok bool) { return key.Load(p) }
+// Of returns the session of a process, if it has one that has not ended.
+func Of(p node.Process) (s *Session, ok bool) {
+	if s, ok = key.Load(p); !ok || s.hasEnded() {
+		return nil, false
+	}
+	return s, true
+}
+
+func (s *Session) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.ended
+}
+
+// End ends the session, and returns what [Session.Values] does. What is set later is lost.
+func (s *Session) End() (values value.Value, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.ended = true
+	return s.mu.values, s.mu.changed
+}
 
 // Get returns a value, null if there is none of that name.
 func (s *Session) Get(name string) value.Value {
@@ -48,7 +69,7 @@ func (s *Session) Get(name string) value.Value {
 	return v
 }
 
-// Set sets a value.
+// Set sets a value. Null removes the one of that name.
 func (s *Session) Set(name string, v value.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +77,19 @@ func (s *Session) Set(name string, v value.Value) {
 }
 
 func (s *Session) set(name string, v value.Value) {
-	s.mu.values = s.mu.values.With(name, v)
+	if v.IsNull() {
+		s.mu.values = s.mu.values.Without(name)
+	} else {
+		s.mu.values = s.mu.values.With(name, v)
+	}
 	s.mu.changed = true
+}
+
+// Clear removes all values.
+func (s *Session) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.values, s.mu.changed = value.Map(), true
 }
 
 // Append puts items at the end of the list of that name, and removes the first of it until

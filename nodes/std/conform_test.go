@@ -195,11 +195,19 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("room", value.Int(1))},
 		Allocs:   3, // of the answer
 	}),
+	"recall": plain(flowtest.Case{ // without a session; nodes/dialogue has tests with one
+		Document: "- {kind: recall, name: n, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   5,
+	}),
 	"reduce": plain(flowtest.Case{
 		Document: "- {kind: reduce, name: n, init: 0, step: acc + item, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.List(value.Int(1), value.Int(2)),
 		Example:  []value.Value{value.List(object("amount", value.Int(2), "price", value.Int(3)))},
 		Allocs:   10, // of the language
+	}),
+	"remember": plain(flowtest.Case{
+		Document: "- {kind: remember, name: n, set: {a: '${self}'}, append: {b: 1}, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Allocs:   5,
 	}),
 	"retry": plain(flowtest.Case{
 		Document: "- {kind: retry, name: n, threshold: 2, backoff: {initial: 1h, max: 2h}, when: 'true', ports: {out: [{name: next}], error: [{name: failed}]}}",
@@ -214,6 +222,12 @@ var cases = map[string]conformCase{
 	}),
 	"schedule": plain(flowtest.Case{
 		Document: "- {kind: schedule, name: n, interval: 1s, overlap: allow, ports: {out: [{name: job}], error: [{name: failed}]}}",
+	}),
+	"session": plain(flowtest.Case{
+		Document: "- {kind: session, name: n, key: self.user, ports: {out: [{name: next}], error: [{name: failed}]}}",
+		Payload:  object("user", value.String("ann")),
+		Example:  []value.Value{object("user", value.String("ann"))},
+		Allocs:   12,
 	}),
 	"sleep": plain(flowtest.Case{
 		Document: "- {kind: sleep, name: n, interval: 1ms, ports: {out: [{name: next}], error: [{name: failed}]}}",

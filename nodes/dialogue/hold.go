@@ -1,0 +1,216 @@
+package dialogue
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A hold is the session that a process has, or waits for. Its children find it, too.
+type hold struct {
+	node    *sessionNode
+	process node.Process
+	key     string
+	outer   *hold // that the process, or one that waits for it, had before; may have ended
+	payload value.Value
+
+	mu struct {
+		sync.Mutex
+		session *session.Session // nil until it is loaded
+		kept    kept
+		err     error
+		over    bool           // it was loaded, or not, or has ended
+		after   []func(result) // of packets of the same session that came meanwhile
+	}
+}
+
+// A result is what a hold has come to.
+type result struct {
+	session *session.Session
+	err     error
+}
+
+var holdKey = node.NewKey[*hold]("session turn")
+
+// find returns the hold of a session among those of a process that have not ended.
+func (h *hold) find(r *room, key string) *hold {
+	for ; h != nil; h = h.outer {
+		if h.key == key && h.node.room == r && !h.ended() {
+			return h
+		}
+	}
+	return nil
+}
+
+// ended reports whether the hold is of a process that has ended, which forked ones find.
+func (h *hold) ended() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.over && h.mu.session == nil
+}
+
+// join sends the payload of another packet that belongs to the same session, in the process
+// that has it or in one of its children.
+func (h *hold) join(p node.Process, payload value.Value) node.Result {
+	begin := func(r result) node.Result {
+		if r.err != nil {
+			return node.Fail(r.err)
+		}
+		r.session.Begin(p)
+		return node.Send(0, payload)
+	}
+	if r, ok := h.result(nil); ok {
+		return begin(r)
+	}
+	return node.Await(func(_ context.Context, done func(node.Result)) {
+		after := func(r result) { done(begin(r)) }
+		if r, ok := h.result(after); ok {
+			after(r)
+		}
+	})
+}
+
+// result returns what the hold has come to; not ok if that comes later, and is given to
+// after unless that is nil. It comes at the end of the process at the latest.
+func (h *hold) result(after func(result)) (r result, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.over {
+		return result{h.mu.session, h.mu.err}, true
+	}
+	if after != nil {
+		h.mu.after = append(h.mu.after, after)
+	}
+	return r, false
+}
+
+// settle ends the time in which others wait for the result.
+func (h *hold) settle(s *session.Session, k kept, err error) {
+	h.mu.Lock()
+	if h.mu.over { // its process was abandoned
+		s, err = nil, errNoSession
+	}
+	h.mu.session, h.mu.kept, h.mu.err, h.mu.over = s, k, err, true
+	after := h.mu.after
+	h.mu.after = nil
+	h.mu.Unlock()
+	for _, f := range after {
+		f(result{s, err})
+	}
+}
+
+// wait waits for the process's turn, without a goroutine.
+func (h *hold) wait() node.Result {
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		n := h.node
+		n.room.turns.wait(ctx, n.clock, h.key, n.queue, n.patience, func(err error) {
+			if err != nil {
+				h.settle(nil, kept{}, err)
+				done(node.Fail(err))
+				return
+			}
+			done(h.begin())
+		})
+	})
+}
+
+// begin loads the session, which is the process's turn to have, and sends the payload.
+func (h *hold) begin() node.Result {
+	h.process.Defer(h.end)
+	if !h.node.room.store.blocks() {
+		return h.load(h.process.Context())
+	}
+	return node.Block(h.load)
+}
+
+func (h *hold) load(ctx context.Context) node.Result {
+	n := h.node
+	k, err := n.room.store.load(ctx, h.key, n.clock.Now())
+	if err != nil {
+		err = stored("load", err)
+		h.settle(nil, k, err)
+		return node.Fail(err)
+	}
+	values := k.values
+	if values.IsNull() {
+		values = n.init
+	}
+	s := session.New(values)
+	s.Begin(h.process)
+	h.settle(s, k, nil)
+	payload := h.payload
+	h.payload = value.Value{}
+	return node.Send(0, payload)
+}
+
+// stored says what was done with a session when an error came.
+func stored(what string, err error) error {
+	e := *node.Describe(err)
+	e.Err = fmt.Errorf("%s the session: %w", what, e.Err)
+	return &e
+}
+
+// end saves the session if the process has ended well, and gives it to the next. It is a
+// function for [node.Process.Defer].
+func (h *hold) end(ctx context.Context, resp node.Response) error {
+	defer h.node.room.turns.give(h.node.clock, h.key)
+	h.mu.Lock()
+	s, k := h.mu.session, h.mu.kept
+	h.mu.session, h.mu.over = nil, true // nothing is settled any more
+	h.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	values, changed := s.End()
+	if resp.IsError() || statusOf(resp.Payload) >= http.StatusBadRequest {
+		return nil
+	}
+	return h.node.save(ctx, h.key, k, values, changed)
+}
+
+// save saves the values of a session, if that is needed: they have changed, or the store
+// would forget them too early.
+func (n *sessionNode) save(ctx context.Context, key string, k kept, values value.Value, changed bool) error {
+	now := n.clock.Now()
+	fresh := n.ttl == 0 && k.until.IsZero() || n.ttl > 0 && k.until.Sub(now) >= n.ttl-renewAfter(n.ttl)
+	if !changed && (fresh || k.values.Len() == 0) {
+		return nil
+	}
+	if size := values.Size(); size > n.max {
+		return &node.Error{
+			Err:  fmt.Errorf("the session has %d bytes, and max is %d: remember less, or set most where it is appended to", size, n.max),
+			Code: codeSize, Status: http.StatusInternalServerError,
+		}
+	}
+	k.values, k.until = values, time.Time{}
+	if n.ttl > 0 {
+		k.until = now.Add(n.ttl)
+	}
+	if err := n.room.store.save(context.WithoutCancel(ctx), key, k, now); err != nil {
+		return stored("save", err)
+	}
+	return nil
+}
+
+// statusOf returns the status of an answer as a listener reads it, 0 if it has none.
+func statusOf(v value.Value) int64 {
+	field, ok := v.Get("status")
+	if !ok {
+		return 0
+	}
+	status, _ := field.AsInt()
+	for name := range v.Fields() {
+		switch name {
+		case "status", "header", "body", "method", "scheme", "host", "path", "query", "protocol", "params", "remote", "id", "auth", "raw":
+		default:
+			return 0 // a body that happens to have a status
+		}
+	}
+	return status
+}

@@ -1,0 +1,101 @@
+package dialogue
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/session"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func rememberDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "remember",
+		Summary: "Changes what the session has.",
+		Doc: "Texts in `set` and `append` may hold expressions over the payload, as in `\"${self.name}\"`; after a `recall` they see the session as well, as in `\"${session.visits + 1}\"`. The fields work in the order `clear`, `forget`, `set`, `append`, and the payload is sent on unchanged. " +
+			"The session is saved when the process has ended well. Without a `session` before it, the node fails with the code `no_session`.",
+		Example: "- kind: session\n  name: memory\n  key: self.user\n  ports:\n    out: [{name: note, port: in}]\n\n" +
+			"- kind: remember\n  name: note\n  set: {name: \"${self.user}\"}\n  append: {said: \"${self.text}\"}\n  most: 20\n",
+		Config: schema.Fields(
+			schema.Any("set").Doc("A map of values to set. One whose expression is null is left as it is."),
+			schema.Any("append").Doc("A map of what to put at the end of lists: an item, or a list of them."),
+			schema.Int("most").Default(100).Range(1, 1_000_000).Doc("The most items of a list that was appended to; the first ones go."),
+			schema.Strings("forget").Doc("Names of values to remove."),
+			schema.Bool("clear").Doc("Removes all values first: with nothing set after it, the session ends."),
+		),
+		In:     in("A payload."),
+		Out:    out("The same."),
+		Recall: node.Always(node.Effects),
+		New: func(init *node.Init) (node.Node, error) {
+			c := init.Config
+			n := &rememberNode{most: int(c.Int("most")), forget: c.Strings("forget"), clear: c.Bool("clear")}
+			if !c.Has("set") && !c.Has("append") && len(n.forget) == 0 && !n.clear {
+				return nil, errors.New("it remembers nothing: give it set, append, forget or clear")
+			}
+			for name, made := range map[string]*template.Template{"set": &n.set, "append": &n.add} {
+				if raw := c.Raw(name); raw != nil && raw.Kind != schema.RawMap {
+					return nil, c.Errorf(name, diag.CodeBadValue, "is not a map").WithHint("want names and values, such as {name: \"${self.name}\"}")
+				}
+				var err error
+				if *made, err = template.OfField(c, name, template.Compiler(o.Languages, o.Language)); err != nil {
+					return nil, err
+				}
+			}
+			return n, nil
+		},
+	}
+}
+
+// A rememberNode is a node of kind remember.
+type rememberNode struct {
+	set, add template.Template // make maps, or null
+	most     int
+	forget   []string
+	clear    bool
+}
+
+// Receive changes the session.
+func (n *rememberNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	s, ok := session.Of(p)
+	if !ok {
+		return node.Fail(errNoSession)
+	}
+	set, _, err := n.set.Render(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(fmt.Errorf("set: %w", err))
+	}
+	add, _, err := n.add.Render(p.Context(), pkt.Payload)
+	if err != nil {
+		return node.Fail(fmt.Errorf("append: %w", err))
+	}
+	if n.clear {
+		s.Clear()
+	}
+	for _, name := range n.forget {
+		s.Set(name, value.Null())
+	}
+	for name, v := range set.Fields() {
+		s.Set(name, v)
+	}
+	for name, v := range add.Fields() {
+		s.Append(name, n.most, itemsOf(v)...)
+	}
+	return node.Send(0, pkt.Payload)
+}
+
+// itemsOf returns the items that a value stands for.
+func itemsOf(v value.Value) []value.Value {
+	if v.Kind() != value.KindList {
+		return []value.Value{v}
+	}
+	items := make([]value.Value, 0, v.Len())
+	for _, item := range v.Elems() {
+		items = append(items, item)
+	}
+	return items
+}

@@ -1,0 +1,262 @@
+package dialogue
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/data"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const sessionDoc = "The values of the session that the payload belongs to are loaded, and the payload is sent on. Nodes downstream read them with `recall` and change them with `remember`; `llm` keeps the `history` of a conversation in them. " +
+	"What was changed is saved when the process has ended well, before its answer is out: not if the answer is an error, or has a status of 400 or more. So a process changes all of its session, or nothing.\n\n" +
+	"One process at a time has a session. Others of its key wait in order, up to `queue` of them and for `patience`; the next one, and one that has waited too long, goes to `error` with status 503 and the code `busy`. " +
+	"A process that is forked, and goes on when the one that forked it has ended, has no session.\n\n" +
+	"**Keys.** Without `key`, a session is that of a browser: the payload must be a request of a `listener`, and the answer sets a cookie. It holds an id that cannot be guessed and a signature, and nothing of what the session has. " +
+	"With `key`, it is that of what the expression gives, such as `self.conversation` of a chat.\n\n" +
+	"**Stores.** `memory` forgets all when the program ends, and keeps it over reloads; `capacity` and `bytes` bound it, and the sessions that were not used longest go first. " +
+	"`sqlite` and `postgres` keep it in a table, which is made if it is not there. In a table, a session is JSON: times and bytes come back as text. Sessions that are not used for `ttl` are removed. " +
+	"Engines may share a table: if two change one session concurrently, the process that ends last fails with status 503 and the code `conflict`."
+
+func sessionDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "session",
+		Summary: "Gives processes the memory of their client or conversation.",
+		Doc:     sessionDoc,
+		Example: "- kind: session\n  name: memory\n  key: self.user\n  ttl: 24h\n  init: {visits: 0}\n  ports:\n    out: [{name: load, port: in}]\n\n" +
+			"- kind: recall\n  name: load\n  ports:\n    out: [{name: greet, port: in}]\n\n- kind: snippet\n  name: greet\n  language: cel\n  code: '\"Hello \" + input.user'\n",
+		Config: schema.Fields(
+			schema.Expr("key").Doc("An expression over the payload for what the session belongs to. Unset is a signed cookie."),
+			schema.Duration("ttl").Default("24h").Doc("How long a session is kept after its last use; 0 sets no limit."),
+			schema.Any("init").Doc("The values of a new session, a map; none unless set."),
+			schema.Bytes("max").Default("1MiB").Range(1, 1<<30).Doc("The largest session, approximately. The process of one that is larger fails with the code `size`."),
+			schema.Int("queue").Default(32).Range(0, 100_000).Doc("How many processes may wait for one session."),
+			schema.Duration("patience").Default("1m").Doc("How long a process waits for its turn; 0 sets no limit."),
+			schema.Group("cookie", cookieFields()).Doc("The cookie, without `key`."),
+			schema.Group("store", storeFields()).Doc("Where sessions are kept."),
+		),
+		In:     in("A payload."),
+		Out:    out("The same, in a process that has its session."),
+		Parts:  func(c schema.Config) bool { return !c.Has("key") }, // it sets a header of the answer
+		Recall: node.Always(node.Effects),
+		New:    func(init *node.Init) (node.Node, error) { return newSession(init, o) },
+	}
+}
+
+func storeFields() schema.Object {
+	return schema.Fields(
+		schema.Enum("driver", "memory", "sqlite", "postgres").Default("memory").Doc("The store."),
+		schema.String("source").Secret().Doc("Where the database is, as in `sql`: a file, or `postgres://user:password@host:5432/name`."),
+		schema.String("table").Default("uniflow_sessions").Doc("The table, also in `memory`. Nodes with the same one share their sessions: name another one where keys mean something else."),
+		schema.Int("capacity").Default(100_000).Range(1, 1<<30).Doc("The most sessions in `memory`."),
+		schema.Bytes("bytes").Default("256MiB").Range(1, 1<<50).Doc("The most memory that they take, approximately."),
+	)
+}
+
+// A sessionNode is a node of kind session.
+type sessionNode struct {
+	pool     *node.Pool
+	clock    node.Clock
+	key      lang.Program // nil is a cookie
+	cookies  *cookies     // nil with a key
+	init     value.Value
+	ttl      time.Duration
+	patience time.Duration
+	max      int
+	queue    int
+	limits   limits
+	db       *data.Database // nil is memory
+	table    string
+	shared   string // key of the room in the pool
+
+	room    *room
+	secret  *cookieSecret
+	release []func() error
+}
+
+// A room has the sessions of a store, for all nodes that share it, of all generations.
+type room struct {
+	turns *turns
+	store store
+}
+
+func (r *room) Close() error { return r.store.Close() }
+
+// A cookieSecret is a random secret, kept over reloads.
+type cookieSecret [sha256.Size]byte
+
+func (*cookieSecret) Close() error { return nil }
+
+func newSession(init *node.Init, o stream.Options) (node.Node, error) {
+	c, at := init.Config, init.Config.Group("store")
+	n := &sessionNode{
+		pool: init.Pool, clock: init.Clock, init: c.Value("init"), ttl: c.Duration("ttl"), patience: c.Duration("patience"),
+		max: int(c.Int("max")), queue: int(c.Int("queue")), limits: limits{int(at.Int("capacity")), int(at.Int("bytes"))}, table: at.String("table"),
+	}
+	if !n.init.IsNull() && n.init.Kind() != value.KindMap {
+		return nil, c.Errorf("init", diag.CodeBadValue, "is a %s", n.init.Kind()).WithHint("want a map of the values of a new session, such as {visits: 0}")
+	}
+	if !tableName.MatchString(n.table) {
+		return nil, at.Errorf("table", diag.CodeBadValue, "is not the name of a table").WithHint("want letters, digits and _, such as chat_sessions")
+	}
+	driver := at.String("driver")
+	n.shared = fmt.Sprintf("sessions %s %q %q", driver, at.String("source"), n.table)
+	var err error
+	switch {
+	case driver != "memory" && at.String("source") == "":
+		return nil, at.Errorf("source", diag.CodeBadValue, "is missing").WithHint("write where the database is, such as %s", exampleSources[driver])
+	case driver != "memory":
+		if n.db, err = data.NewDatabase(init, at); err != nil {
+			return nil, err
+		}
+	case at.Has("source"):
+		return nil, at.Errorf("source", diag.CodeBadValue, "is for a database").WithHint("write driver: sqlite or driver: postgres, or leave it out")
+	default:
+		n.shared += " " + init.Node.Namespace
+	}
+	if !c.Has("key") {
+		n.cookies, err = newCookies(c.Group("cookie"), n.ttl, n.db != nil)
+		return n, err
+	}
+	if c.Has("cookie") {
+		return nil, c.Errorf("cookie", diag.CodeBadValue, "is there as well as key").WithHint("leave one of them out: with a key, no cookie is used")
+	}
+	n.key, err = o.Languages.Compile(o.Language, c.Text("key"), lang.Options{Mode: lang.ModeExpression})
+	return n, err
+}
+
+var exampleSources = map[string]string{"sqlite": "chat.db", "postgres": "postgres://user:password@localhost:5432/chat"}
+
+// Open finds the sessions of the generation before, or connects to where they are.
+func (n *sessionNode) Open(ctx context.Context) error {
+	r, release, err := node.Acquire(n.pool, n.shared, func() (*room, error) {
+		if n.db == nil {
+			return &room{newTurns(), newMemoryStore()}, nil
+		}
+		s := newSQLStore(n.db, n.table)
+		if err := s.open(ctx); err != nil {
+			return nil, err
+		}
+		return &room{newTurns(), s}, nil
+	})
+	if err != nil {
+		return err
+	}
+	n.room, n.release = r, append(n.release, release)
+	if m, ok := r.store.(*memoryStore); ok {
+		m.limit(n.limits)
+	}
+	if n.cookies == nil || n.cookies.secret != nil {
+		return nil
+	}
+	secret, release, err := node.Acquire(n.pool, fmt.Sprintf("secret of %s %s", n.shared, n.cookies.made.Name), func() (*cookieSecret, error) {
+		s := new(cookieSecret)
+		rand.Read(s[:]) // never fails
+		return s, nil
+	})
+	if err != nil {
+		return errors.Join(err, n.Close())
+	}
+	n.release = append(n.release, release)
+	n.cookies.secret = secret[:]
+	return nil
+}
+
+// Close lets the sessions go, unless another generation goes on with them.
+func (n *sessionNode) Close() (err error) {
+	for _, release := range n.release {
+		err = errors.Join(err, release())
+	}
+	n.release = nil
+	return err
+}
+
+// Concurrency lets the packets of one process wait for different sessions.
+func (n *sessionNode) Concurrency() int { return 1024 }
+
+// A keyError is a failure to find out which session a payload belongs to.
+type keyError struct{ err error }
+
+func (e *keyError) Error() string { return e.err.Error() }
+
+// longestKey is the longest key, in bytes, that is kept as it is.
+const longestKey = 200
+
+// keyOf returns the key of the session of a payload.
+func (n *sessionNode) keyOf(p node.Process, payload value.Value) (string, error) {
+	if n.cookies != nil {
+		return n.cookies.session(p.Context(), payload, n.clock.Now())
+	}
+	v, err := n.key.Eval(p.Context(), payload)
+	if err != nil {
+		return "", err
+	}
+	return keyText(v)
+}
+
+// keyText returns a key as text: a text as it is, anything else as JSON, and the hash of a
+// long one.
+func keyText(v value.Value) (string, error) {
+	text, ok := v.AsString()
+	if !ok && !v.IsNull() && !v.IsError() {
+		text = v.String()
+	}
+	if text == "" {
+		return "", errors.New("it is null or empty")
+	}
+	if len(text) > longestKey {
+		sum := sha256.Sum256([]byte(text))
+		text = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return text, nil
+}
+
+// Receive sends a payload on when its process has its session.
+func (n *sessionNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	if n.room == nil {
+		return node.Fail(errNotOpen)
+	}
+	key, err := n.keyOf(p, pkt.Payload)
+	if err != nil {
+		return node.Fail(&node.Error{Err: fmt.Errorf("key of the session: %w", err), Code: codeKey, Status: http.StatusUnprocessableEntity})
+	}
+	outer, _ := holdKey.Load(p)
+	if h := outer.find(n.room, key); h != nil {
+		return h.join(p, pkt.Payload)
+	}
+	h := &hold{node: n, process: p, key: key, outer: outer, payload: pkt.Payload}
+	holdKey.Store(p, h)
+	if n.room.turns.take(key) {
+		return h.begin()
+	}
+	return h.wait()
+}
+
+// errNotOpen is for a workflow at the port init, which runs before its node opens.
+var errNotOpen = errors.New("the node has not opened yet: link the port active, which runs when it has, and not init")
+
+// Measure implements [node.Measured].
+func (n *sessionNode) Measure(report func(node.Metric)) {
+	held, waiting := n.room.turns.count()
+	report(node.Metric{Name: "session_held", Help: "Sessions that processes have.", Value: float64(held)})
+	report(node.Metric{Name: "session_waiting", Help: "Processes that wait for a session that another one has.", Value: float64(waiting)})
+	m, ok := n.room.store.(*memoryStore)
+	if !ok {
+		return
+	}
+	sessions, bytes, evicted := m.count()
+	report(node.Metric{Name: "session_entries", Help: "Sessions in memory, also those that have expired and were not removed yet.", Value: float64(sessions)})
+	report(node.Metric{Name: "session_bytes", Help: "Memory that they take, approximately.", Value: float64(bytes)})
+	report(node.Metric{Name: "session_evictions_total", Help: "Sessions that were dropped to make room.", Type: node.MetricCounter, Value: float64(evicted)})
+}
