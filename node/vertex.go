@@ -8,6 +8,7 @@ type Vertex struct {
 	Ref    Ref
 	Def    *Def
 	Config schema.Config
+	In     []*Vertex  // the nodes with a link to it, each once
 	Out    [][]Target // by out-port, where each member of a family counts
 	Err    []Target   // of the port "error"
 }

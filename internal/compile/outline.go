@@ -25,5 +25,15 @@ func (c *compiler) vertices() []node.Vertex {
 			o.Out[port] = targets(edges)
 		}
 	}
+	for i := range c.outline {
+		from := &c.outline[i]
+		for _, targets := range append(from.Out[:len(from.Out):len(from.Out)], from.Err) {
+			for _, to := range targets {
+				if in := to.Node.In; len(in) == 0 || in[len(in)-1] != from {
+					to.Node.In = append(in, from)
+				}
+			}
+		}
+	}
 	return c.outline
 }

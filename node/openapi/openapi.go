@@ -1,4 +1,204 @@
 // Package openapi describes the requests that a workflow serves, as documents of OpenAPI
 // 3.1. What a kind adds is its [node.Def.OpenAPI]; the routes are those of the kind
 // router. The package must not know other kinds.
+//
+// Read [Document] first. walk.go finds what the nodes behind a route add, and merge.go puts
+// that together; paths.go makes the paths of routes; problem.go has the answers that every
+// listener gives.
+//
+// A document says no more than what is certain: the body of a request is described if all
+// requests of the route come to the node that checks it, and a success by the field doc of
+// the route or by a constant.
 package openapi
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Version is that of OpenAPI.
+const Version = "3.1.1"
+
+// Info is what a document says of itself.
+type Info struct {
+	Title       string // empty is "API"
+	Version     string // empty is "0.0.0"
+	Description string // Markdown; may be empty
+
+	// Components is a Components Object whose entries win over those of nodes; null has none.
+	Components value.Value
+}
+
+// routerKind is the kind that has routes.
+const routerKind = "router"
+
+// Document describes the requests that come to routers, and to the routers behind them. A
+// node that several of them share is described in each route. The routers are not changed.
+func Document(routers []*node.Vertex, info Info) value.Value {
+	b := &builder{
+		byShape: make(map[string]*path), seen: make(map[*node.Vertex]bool),
+		components: make(map[string]map[string]value.Value),
+	}
+	b.own(info.Components)
+	for _, r := range routers {
+		b.router(r)
+	}
+	return b.document(info)
+}
+
+// Routers returns the nodes that have routes, but not those that only take the requests of
+// another router: [Document] finds them.
+func Routers(all []node.Vertex) []*node.Vertex {
+	var list []*node.Vertex
+	for i := range all {
+		if all[i].Ref.Kind == routerKind {
+			list = append(list, &all[i])
+		}
+	}
+	return list
+}
+
+// A builder collects a document.
+type builder struct {
+	paths      []*path
+	byShape    map[string]*path
+	seen       map[*node.Vertex]bool // routers
+	components map[string]map[string]value.Value
+	groups     []string // of components, in order of appearance
+}
+
+// A path is a Path Item Object.
+type path struct {
+	template   string
+	names      []string // of its parameters
+	operations map[string]value.Value
+}
+
+// methods are those that a Path Item Object can have, in the order in which they are shown.
+var methods = [...]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// anyMethods are those that a route for any method is described with.
+var anyMethods = [...]string{"get", "put", "post", "delete", "patch"}
+
+// router adds the routes of a router.
+func (b *builder) router(v *node.Vertex) {
+	if v.Def == nil || b.seen[v] {
+		return
+	}
+	b.seen[v] = true
+	before := newOperation()
+	for _, up := range upstream(v) {
+		b.add(before, up, true, true)
+	}
+	var open []func() // routes for any method, which come last
+	for _, route := range v.Config.List("routes") {
+		at, names, ok := b.path(route.String("path"))
+		port := route.OutPort("port")
+		if !ok || port >= len(v.Out) {
+			continue
+		}
+		op := before.clone()
+		op.pathNames, op.renamed = at.names, names
+		if nested := b.walk(op, v.Out[port]); nested {
+			continue
+		}
+		if len(v.Out[port]) == 0 {
+			op.ends = true
+		}
+		done := op.object(route.Raw("doc").ToValue(), b)
+		method := strings.ToLower(route.String("method"))
+		switch {
+		case method == "*":
+			open = append(open, func() {
+				for _, method := range anyMethods {
+					if _, taken := at.operations[method]; !taken {
+						at.operations[method] = withoutID(done)
+					}
+				}
+			})
+		case slices.Contains(methods[:], method):
+			if _, taken := at.operations[method]; !taken {
+				at.operations[method] = done
+			}
+		}
+	}
+	for _, f := range open {
+		f()
+	}
+}
+
+func withoutID(op value.Value) value.Value { return op.Without("operationId") }
+
+// own adds the components of a document's author.
+func (b *builder) own(components value.Value) {
+	for group, entries := range components.Fields() {
+		for name, entry := range entries.Fields() {
+			b.component(group, name, entry)
+		}
+	}
+}
+
+// component adds a component, and returns the name under which it is: another one if there
+// is a different one of that name.
+func (b *builder) component(group, name string, entry value.Value) string {
+	if b.components[group] == nil {
+		b.components[group] = make(map[string]value.Value)
+		b.groups = append(b.groups, group)
+	}
+	for n, free := 2, name; ; n++ {
+		old, taken := b.components[group][free]
+		if !taken {
+			b.components[group][free] = entry
+		}
+		if !taken || old.Equal(entry) {
+			return free
+		}
+		free = name + number(n)
+	}
+}
+
+// document returns the document.
+func (b *builder) document(info Info) value.Value {
+	var about, paths, components, doc value.MapBuilder
+	about.Set("title", value.String(orElse(info.Title, "API")))
+	if info.Description != "" {
+		about.Set("description", value.String(info.Description))
+	}
+	about.Set("version", value.String(orElse(info.Version, "0.0.0")))
+	for _, p := range b.paths {
+		var item value.MapBuilder
+		for _, method := range methods {
+			if op, ok := p.operations[method]; ok {
+				item.Set(method, op)
+			}
+		}
+		if item.Len() > 0 {
+			paths.Set(p.template, item.Build())
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(b.components)) {
+		var entries value.MapBuilder
+		for _, name := range slices.Sorted(maps.Keys(b.components[group])) {
+			entries.Set(name, b.components[group][name])
+		}
+		components.Set(group, entries.Build())
+	}
+	doc.Set("openapi", value.String(Version))
+	doc.Set("info", about.Build())
+	doc.Set("paths", paths.Build())
+	if components.Len() > 0 {
+		doc.Set("components", components.Build())
+	}
+	return doc.Build()
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

@@ -1,0 +1,215 @@
+package openapi
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// An operation is an Operation Object that is being collected.
+type operation struct {
+	pathNames  []string // parameters of the path, as the document has them
+	renamed    []string // the same, as the route has them
+	parameters []value.Value
+	body       value.Value
+	security   []value.Value
+	secured    bool
+	responses  map[string]value.Value
+	ends       bool // the flow may end with an answer that no node describes
+}
+
+func newOperation() *operation { return &operation{responses: make(map[string]value.Value)} }
+
+func (o *operation) clone() *operation {
+	c := *o
+	c.parameters, c.security = slices.Clone(o.parameters), slices.Clone(o.security)
+	c.responses = maps.Clone(o.responses)
+	return &c
+}
+
+// respond adds a response. Of two with a status, the first describes the content; the
+// descriptions are joined.
+func (o *operation) respond(status string, response value.Value) {
+	old, ok := o.responses[status]
+	if !ok {
+		o.responses[status] = response
+		return
+	}
+	before, _ := old.Get("description")
+	more, _ := response.Get("description")
+	if !before.Equal(more) {
+		o.responses[status] = mergeContent(old, response).With("description", text(before.String()+" Or: "+more.String()))
+	}
+}
+
+// mergeContent adds the media types that only the second of two responses has.
+func mergeContent(a, b value.Value) value.Value {
+	content, _ := a.Get("content")
+	more, ok := b.Get("content")
+	if !ok {
+		return a
+	}
+	for media, v := range more.Fields() {
+		if _, there := content.Get(media); !there {
+			content = content.With(media, v)
+		}
+	}
+	return a.With("content", content)
+}
+
+// require adds what a request must have.
+func (o *operation) require(fragment value.Value) {
+	parameters, _ := fragment.Get("parameters")
+	for _, p := range parameters.Elems() {
+		if !slices.ContainsFunc(o.parameters, func(q value.Value) bool { return sameParameter(p, q) }) {
+			o.parameters = append(o.parameters, p)
+		}
+	}
+	if body, ok := fragment.Get("requestBody"); ok && o.body.IsNull() {
+		o.body = body
+	}
+	security, ok := fragment.Get("security")
+	if !ok {
+		return
+	}
+	if !o.secured {
+		o.secured = true
+		for _, s := range security.Elems() {
+			o.security = append(o.security, s)
+		}
+		return
+	}
+	var both []value.Value // one of the first, and one of the second
+	for _, a := range o.security {
+		for _, b := range security.Elems() {
+			for name, scopes := range b.Fields() {
+				a = a.With(name, scopes)
+			}
+			both = append(both, a)
+		}
+	}
+	o.security = both
+}
+
+func sameParameter(p, q value.Value) bool {
+	for _, key := range []string{"name", "in"} {
+		a, _ := p.Get(key)
+		b, _ := q.Get(key)
+		if !a.Equal(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// allParameters returns the parameters of the path, and the others.
+func (o *operation) allParameters() []value.Value {
+	var list []value.Value
+	for i, name := range o.pathNames {
+		p := value.Map(
+			field("name", text(name)), field("in", text("path")), field("required", value.Bool(true)),
+			field("schema", value.Map(field("type", text("string")), field("minLength", value.Int(1)))),
+		)
+		for _, q := range o.parameters {
+			written, _ := q.Get("name")
+			in, _ := q.Get("in")
+			if in.Equal(text("path")) && i < len(o.renamed) && written.Equal(text(o.renamed[i])) {
+				p = q.With("name", text(name)).With("required", value.Bool(true))
+			}
+		}
+		list = append(list, p)
+	}
+	for _, q := range o.parameters {
+		if in, _ := q.Get("in"); !in.Equal(text("path")) {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// object returns the Operation Object, with what the author of the route says of it.
+func (o *operation) object(doc value.Value, b *builder) value.Value {
+	var op value.MapBuilder
+	for _, key := range []string{"tags", "summary", "description"} {
+		if v, ok := doc.Get(key); ok {
+			op.Set(key, v)
+		}
+	}
+	if id, ok := doc.Get("id"); ok {
+		op.Set("operationId", id)
+	}
+	if list := o.allParameters(); len(list) > 0 {
+		op.Set("parameters", value.List(list...))
+	}
+	if !o.body.IsNull() {
+		op.Set("requestBody", o.body)
+	}
+	op.Set("responses", o.allResponses(doc, b))
+	if v, ok := doc.Get("deprecated"); ok {
+		op.Set("deprecated", v)
+	}
+	if o.secured {
+		op.Set("security", value.List(o.security...))
+	}
+	return op.Build()
+}
+
+// allResponses returns the responses by status. What the author says of one wins.
+func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
+	all := maps.Clone(o.responses)
+	written, _ := doc.Get("responses")
+	for status, response := range written.Fields() {
+		all[status] = responseOf(status, response)
+	}
+	success := false
+	for status := range all {
+		success = success || status < "400"
+	}
+	if !success && o.ends {
+		all["200"] = value.Map(field("description", text("The answer.")))
+	}
+	for _, c := range common {
+		status := strconv.Itoa(c.status)
+		if _, there := all[status]; there || c.needsPath && len(o.pathNames) == 0 {
+			continue
+		}
+		response, _ := Failure(c.status, c.description).Get(status)
+		b.component("responses", c.name, response)
+		all[status] = ref(reference("responses", c.name))
+	}
+	b.component("schemas", "Problem", problemSchema())
+	fields := make([]value.Field, 0, len(all))
+	for _, status := range slices.Sorted(maps.Keys(all)) {
+		fields = append(fields, field(status, all[status]))
+	}
+	return value.UniqueMap(fields)
+}
+
+// responseOf returns a response that an author has written: a description, or a Response
+// Object, in which schema stands for the content as JSON, or as problem details if the
+// status is an error.
+func responseOf(status string, v value.Value) value.Value {
+	if v.Kind() == value.KindString {
+		v = value.Map(field("description", v))
+		if status >= "400" {
+			n, _ := strconv.Atoi(status)
+			description, _ := v.Get("description")
+			response, _ := Failure(n, description.String()).Get(status)
+			return response
+		}
+		return v
+	}
+	if s, ok := v.Get("schema"); ok {
+		media := value.Map(field("schema", s))
+		if example, ok := v.Get("example"); ok {
+			media = media.With("example", example)
+		}
+		v = v.Without("schema").Without("example").With("content", value.Map(field("application/json", media)))
+	}
+	if _, ok := v.Get("description"); !ok {
+		v = v.With("description", text("The answer."))
+	}
+	return v
+}

@@ -1,0 +1,81 @@
+package openapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func field(name string, v value.Value) value.Field { return value.Field{Name: name, Value: v} }
+
+func text(s string) value.Value { return value.String(s) }
+
+func ref(to string) value.Value { return value.Map(field("$ref", text(to))) }
+
+// problemSchema is that of problem details, RFC 9457.
+func problemSchema() value.Value {
+	typed := func(t, description string) value.Value {
+		return value.Map(field("type", text(t)), field("description", text(description)))
+	}
+	mismatch := value.Map(
+		field("type", text("object")),
+		field("required", value.List(text("path"), text("message"))),
+		field("properties", value.Map(
+			field("path", typed("string", "A JSON Pointer into the request.")),
+			field("message", typed("string", "What is wrong there.")),
+		)),
+	)
+	return value.Map(
+		field("type", text("object")),
+		field("required", value.List(text("title"), text("status"))),
+		field("properties", value.Map(
+			field("type", value.Map(field("type", text("string")), field("format", text("uri-reference")))),
+			field("title", typed("string", "The text of the status.")),
+			field("status", value.Map(field("type", text("integer")), field("minimum", value.Int(400)), field("maximum", value.Int(599)))),
+			field("detail", typed("string", "What went wrong, as far as a client may know it.")),
+			field("instance", value.Map(field("type", text("string")), field("format", text("uri-reference")), field("description", text("The process, as logs name it.")))),
+			field("request_id", typed("string", "The id of the request.")),
+			field("errors", value.Map(field("type", text("array")), field("items", mismatch))),
+		)),
+	)
+}
+
+// Failure returns the responses of an error with a status, for a [node.Def.OpenAPI]: one
+// entry of a Responses Object. The listener answers with problem details, or with text. The
+// names of headers are those that the answer always has.
+func Failure(status int, description string, headers ...string) value.Value {
+	content := value.Map(
+		field("application/problem+json", value.Map(field("schema", ref("#/components/schemas/Problem")))),
+		field("text/plain", value.Map(field("schema", value.Map(field("type", text("string")))))),
+	)
+	response := []value.Field{field("description", text(description))}
+	if len(headers) > 0 {
+		all := make([]value.Field, len(headers))
+		for i, name := range headers {
+			all[i] = field(name, value.Map(
+				field("required", value.Bool(true)),
+				field("schema", value.Map(field("type", text("string")))),
+			))
+		}
+		response = append(response, field("headers", value.Map(all...)))
+	}
+	response = append(response, field("content", content))
+	return value.Map(field(strconv.Itoa(status), value.Map(response...)))
+}
+
+// common are the errors that a listener itself answers, in addition to what the flow does.
+var common = [...]struct {
+	status      int
+	name        string
+	description string
+	needsPath   bool // only if the path has parameters
+}{
+	{http.StatusBadRequest, "BadRequest", "The request cannot be read.", false},
+	{http.StatusNotFound, "NotFound", "There is nothing of that name.", true},
+	{http.StatusMethodNotAllowed, "MethodNotAllowed", "The path has other methods, which the header Allow names.", true},
+	{http.StatusRequestEntityTooLarge, "ContentTooLarge", "The body is too large.", false},
+	{http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The body has an encoding or a charset that is not known.", false},
+	{http.StatusInternalServerError, "InternalServerError", "Something went wrong that the client did not cause.", false},
+	{http.StatusServiceUnavailable, "ServiceUnavailable", "The server is busy or about to stop.", false},
+}
