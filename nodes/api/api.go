@@ -1,5 +1,10 @@
-// Package api holds the kind validate, which checks payloads against a JSON Schema. The
-// package must not know listeners.
+// Package api holds the kind validate, which checks payloads against a JSON Schema.
+//
+// Read validate.go first: the node. compile.go makes rules of a schema, which the library
+// has compiled; check.go and the files next to it apply them to a value; coerce.go reads the texts of queries and
+// parameters; describe.go says what a node adds to the description of an API.
+//
+// The package must not know listeners.
 package api
 
 import (
@@ -8,4 +13,4 @@ import (
 )
 
 // Defs returns the kinds of this package.
-func Defs(stream.Options) []*node.Def { return nil }
+func Defs(stream.Options) []*node.Def { return []*node.Def{validateDef()} }

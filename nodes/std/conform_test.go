@@ -346,6 +346,11 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{value.Int(1)},
 	}),
+	"validate": plain(flowtest.Case{
+		Document: "- {kind: validate, name: n, on: self, schema: {type: integer}, ports: {out: [{name: next}], error: [{name: refused}]}}",
+		Payload:  value.Int(7),
+		Example:  []value.Value{object("body", value.Map(value.Field{Name: "item", Value: value.String("tea")}, value.Field{Name: "count", Value: value.Int(1)}))},
+	}),
 	"watch": func(t *testing.T) flowtest.Case {
 		return flowtest.Case{
 			Document: "- {kind: watch, name: n, paths: '" + filepath.Join(t.TempDir(), "*") + "', ports: {out: [{name: next}], error: [{name: failed}]}}",

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func (r *rule) matchesMap(v value.Value, to *report) bool {
+	ok := r.hasFields(v, to)
+	if !ok && to.full() {
+		return false
+	}
+	if r.fields == nil && r.patterns == nil && !r.closed && r.others == nil && r.names == nil {
+		return ok
+	}
+	for name, field := range v.Fields() {
+		ok = r.matchesField(name, field, to) && ok
+		if !ok && to.full() {
+			return false
+		}
+	}
+	return ok
+}
+
+// hasFields checks how many fields there are, and which.
+func (r *rule) hasFields(v value.Value, to *report) bool {
+	ok := true
+	for _, name := range r.required {
+		if _, there := v.Get(name); !there {
+			if to == nil {
+				return false
+			}
+			to.path = append(to.path, name)
+			to.add("is missing")
+			to.path = to.path[:len(to.path)-1]
+			ok = false
+		}
+	}
+	if v.Len() < r.minFields || r.maxFields >= 0 && v.Len() > r.maxFields {
+		if to == nil {
+			return false
+		}
+		to.add("want %s, got %d", between(r.minFields, r.maxFields, "field"), v.Len())
+		ok = false
+	}
+	for name, needed := range r.needs {
+		if _, there := v.Get(name); !there {
+			continue
+		}
+		for _, other := range needed {
+			if _, there := v.Get(other); !there {
+				if to == nil {
+					return false
+				}
+				to.add("a value with %q needs %q", clip(name), clip(other))
+				ok = false
+			}
+		}
+	}
+	for name, below := range r.dependent {
+		if _, there := v.Get(name); there {
+			ok = below.matches(v, to) && ok
+		}
+		if !ok && to.full() {
+			return false
+		}
+	}
+	return ok
+}
+
+func (r *rule) matchesField(name string, field value.Value, to *report) bool {
+	ok, known := true, false
+	if below, there := r.fields[name]; there {
+		known = true
+		ok = below.within(field, name, to)
+	}
+	for _, p := range r.patterns {
+		if p.pattern.MatchString(name) {
+			known = true
+			ok = p.rule.within(field, name, to) && ok
+		}
+	}
+	switch {
+	case known:
+	case r.closed:
+		if to == nil {
+			return false
+		}
+		to.path = append(to.path, name)
+		to.add("is not a field that may be here%s", r.nearest(name))
+		to.path = to.path[:len(to.path)-1]
+		ok = false
+	case r.others != nil:
+		ok = r.others.within(field, name, to) && ok
+	}
+	if r.names != nil && !r.names.matches(value.String(name), nil) {
+		if to == nil {
+			return false
+		}
+		to.path = append(to.path, name)
+		to.add("has a name that may not be here")
+		to.path = to.path[:len(to.path)-1]
+		ok = false
+	}
+	return ok
+}
+
+// nearest suggests a field that differs from a name only in case.
+func (r *rule) nearest(name string) string {
+	for known := range r.fields {
+		if strings.EqualFold(known, name) {
+			return "; write " + known
+		}
+	}
+	return ""
+}
+
+// between says how many there may be; -1 stands for any number.
+func between(least, most int, what string) string {
+	switch {
+	case most < 0:
+		return "at least " + amount(least, what)
+	case least < 0:
+		return "at most " + amount(most, what)
+	case least == most:
+		return amount(most, what)
+	}
+	return "between " + amount(least, what) + " and " + amount(most, what)
+}
+
+func (r *rule) matchesList(v value.Value, to *report) bool {
+	ok := true
+	if v.Len() < r.minItems || r.maxItems >= 0 && v.Len() > r.maxItems {
+		if to == nil {
+			return false
+		}
+		to.add("want %s, got %d", between(r.minItems, r.maxItems, "element"), v.Len())
+		ok = false
+	}
+	if r.first != nil || r.items != nil {
+		for i, elem := range v.Elems() {
+			switch {
+			case i < len(r.first):
+				ok = r.first[i].at(elem, i, to) && ok
+			case r.items != nil:
+				ok = r.items.at(elem, i, to) && ok
+			}
+			if !ok && to.full() {
+				return false
+			}
+		}
+	}
+	if r.unique && hasTwins(v) {
+		if to == nil {
+			return false
+		}
+		to.add("has an element twice")
+		ok = false
+	}
+	if r.contains != nil && !r.containsEnough(v) {
+		if to == nil {
+			return false
+		}
+		to.add("does not have as many elements of a kind as it must")
+		ok = false
+	}
+	return ok
+}
+
+func (r *rule) containsEnough(v value.Value) bool {
+	n := 0
+	for _, elem := range v.Elems() {
+		if r.contains.matches(elem, nil) {
+			n++
+		}
+	}
+	least := r.minContains
+	if least < 0 {
+		least = 1
+	}
+	return n >= least && (r.maxContains < 0 || n <= r.maxContains)
+}
+
+// hasTwins reports whether two elements of a list are equal.
+func hasTwins(v value.Value) bool {
+	if v.Len() < 2 {
+		return false
+	}
+	seen := make(map[uint64][]int, v.Len())
+	for i, elem := range v.Elems() {
+		hash := elem.Hash()
+		for _, j := range seen[hash] {
+			if elem.Equal(v.At(j)) {
+				return true
+			}
+		}
+		seen[hash] = append(seen[hash], i)
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"maps"
+	"net/textproto"
+	"slices"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A coercion reads the texts of a map as what a schema asks for its fields. It is immutable.
+type coercion struct {
+	fields  map[string]*rule // as the schema has them, those of $ref and allOf included
+	others  *rule            // of other fields; nil if they stay as they are
+	presets []value.Field    // of fields that may be left out
+	headers []headerName     // those to look at; nil if the map is not of headers
+}
+
+type headerName struct{ name, canonical string }
+
+func newCoercion(root *rule, headers bool) *coercion {
+	c := &coercion{fields: make(map[string]*rule)}
+	c.collect(root)
+	names := slices.Sorted(maps.Keys(c.fields))
+	for _, name := range names {
+		if v := c.fields[name].preset; v != nil && !headers {
+			c.presets = append(c.presets, value.Field{Name: name, Value: *v})
+		}
+		if headers {
+			c.headers = append(c.headers, headerName{name, textproto.CanonicalMIMEHeaderKey(name)})
+		}
+	}
+	return c
+}
+
+func (c *coercion) collect(r *rule) {
+	if r == nil {
+		return
+	}
+	for name, field := range r.fields {
+		if _, there := c.fields[name]; !there {
+			c.fields[name] = field
+		}
+	}
+	if c.others == nil {
+		c.others = r.others
+	}
+	c.collect(r.ref)
+	for _, part := range r.all {
+		c.collect(part)
+	}
+}
+
+// apply returns a map with its texts read, and with the fields that were left out. What is
+// not a map stays as it is, except that null is an empty one.
+func (c *coercion) apply(v value.Value) value.Value {
+	if v.Kind() != value.KindMap && !v.IsNull() {
+		return v
+	}
+	if c.headers != nil {
+		return c.pick(v)
+	}
+	fields := make([]value.Field, 0, v.Len()+len(c.presets))
+	for name, field := range v.Fields() {
+		r, ok := c.fields[name]
+		if !ok {
+			r = c.others
+		}
+		if r != nil {
+			field = r.read(field)
+		}
+		fields = append(fields, value.Field{Name: name, Value: field})
+	}
+	for _, preset := range c.presets {
+		if _, there := v.Get(preset.Name); !there {
+			fields = append(fields, preset)
+		}
+	}
+	return value.UniqueMap(fields)
+}
+
+// pick returns the headers that the schema names, under these names.
+func (c *coercion) pick(v value.Value) value.Value {
+	fields := make([]value.Field, 0, len(c.headers))
+	for _, h := range c.headers {
+		field, ok := v.Get(h.canonical)
+		if !ok {
+			field, ok = v.Get(h.name)
+		}
+		if ok {
+			fields = append(fields, value.Field{Name: h.name, Value: c.fields[h.name].read(field)})
+		}
+	}
+	return value.UniqueMap(fields)
+}
+
+// expects returns the types that a rule lets through, those of its parts included; 0 for any.
+func (r *rule) expects() (types, *rule) {
+	for ; ; r = r.ref {
+		switch {
+		case !r.anyType:
+			return r.types, r
+		case r.constant != nil:
+			return typeOf(*r.constant), r
+		case len(r.enum) > 0:
+			var t types
+			for _, v := range r.enum {
+				t |= typeOf(v)
+			}
+			return t, r
+		case r.ref == nil:
+			return 0, r
+		}
+	}
+}
+
+// read reads a text, or the list of texts of a name.
+func (r *rule) read(v value.Value) value.Value {
+	t, from := r.expects()
+	if t&isArray != 0 {
+		if v.Kind() != value.KindList {
+			if v.Kind() != value.KindString || t&isString != 0 {
+				return v
+			}
+			v = value.List(v)
+		}
+		if from.items == nil {
+			return v
+		}
+		elems := make([]value.Value, 0, v.Len())
+		for _, elem := range v.Elems() {
+			elems = append(elems, from.items.read(elem))
+		}
+		return value.List(elems...)
+	}
+	if v.Kind() == value.KindList && v.Len() == 1 {
+		v = v.At(0)
+	}
+	s, ok := v.AsString()
+	if !ok || t == 0 || t&isString != 0 {
+		return v
+	}
+	return readText(s, t, v)
+}
+
+// maxNumber is the longest text, in bytes, that is read as a number.
+const maxNumber = 64
+
+// readText reads a text as one of some types, or returns it as it is.
+func readText(s string, t types, as value.Value) value.Value {
+	switch {
+	case t&isBool != 0 && (s == "true" || s == "false"):
+		return value.Bool(s == "true")
+	case t&isNull != 0 && s == "null":
+		return value.Null()
+	case t&(isNumber|isInteger) != 0 && s != "" && len(s) <= maxNumber && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && s[len(s)-1] > ' ':
+		if n, err := value.ParseJSON([]byte(s)); err == nil {
+			return n
+		}
+	}
+	return as
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/node/openapi"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func field(name string, v value.Value) value.Field { return value.Field{Name: name, Value: v} }
+
+// describe returns the schema of a node as the body or the parameters of a request, and the
+// response to what does not match.
+func describe(c schema.Config) value.Value {
+	s := withoutTemplates(c.Raw("schema"))
+	var op value.MapBuilder
+	switch on := c.String("on"); on {
+	case onBody:
+		s, components := hoist(s)
+		media := value.Map(field("schema", s))
+		content := []value.Field{field("application/json", media)}
+		if coerces(c) {
+			content = append(content, field("application/x-www-form-urlencoded", media))
+		}
+		op.Set("requestBody", value.Map(field("required", value.Bool(true)), field("content", value.Map(content...))))
+		if !components.IsNull() {
+			op.Set("components", components)
+		}
+	case onQuery, onParams, onHeader:
+		if list := parameters(s, on); len(list) > 0 {
+			op.Set("parameters", value.List(list...))
+		}
+	default:
+		return value.Null()
+	}
+	op.Set("responses", openapi.Failure(int(c.Int("status")), "The request does not match the schema."))
+	return op.Build()
+}
+
+// withoutTemplates returns a part of a schema without what templates made of it, which may
+// be secrets: the description then says less than what is checked.
+func withoutTemplates(raw *schema.Raw) value.Value {
+	if raw == nil {
+		return value.Null()
+	}
+	switch raw.Kind {
+	case schema.RawList:
+		var elems []value.Value
+		for _, item := range raw.Items {
+			if !item.Templated {
+				elems = append(elems, withoutTemplates(item))
+			}
+		}
+		return value.List(elems...)
+	case schema.RawMap:
+		var b value.MapBuilder
+		for _, f := range raw.Fields {
+			if !f.Value.Templated {
+				b.Set(f.Name, withoutTemplates(f.Value))
+			}
+		}
+		return b.Build()
+	}
+	return raw.ToValue()
+}
+
+// ignoredHeaders are those that OpenAPI describes elsewhere.
+var ignoredHeaders = []string{"accept", "content-type", "authorization"}
+
+// parameters returns a Parameter Object for each property of a schema.
+func parameters(s value.Value, on string) (list []value.Value) {
+	properties, _ := s.Get("properties")
+	required, _ := s.Get("required")
+	in := on
+	if on == onParams {
+		in = "path"
+	}
+	for name, property := range properties.Fields() {
+		if on == onHeader && slices.Contains(ignoredHeaders, strings.ToLower(name)) {
+			continue
+		}
+		p := []value.Field{field("name", value.String(name)), field("in", value.String(in))}
+		if description, ok := property.Get("description"); ok {
+			p = append(p, field("description", description))
+			property = property.Without("description")
+		}
+		if on == onParams || has(required, name) {
+			p = append(p, field("required", value.Bool(true)))
+		}
+		if defs, ok := s.Get("$defs"); ok {
+			property = inline(property, defs, maxInlined)
+		}
+		list = append(list, value.Map(append(p, field("schema", property))...))
+	}
+	return list
+}
+
+// maxInlined is how deep references within references are followed for a parameter.
+const maxInlined = 8
+
+// inline replaces references to definitions by these: a parameter is not a component.
+func inline(s, defs value.Value, depth int) value.Value {
+	to, _ := s.Get("$ref")
+	if to.Kind() == value.KindString && depth > 0 {
+		name, _ := strings.CutPrefix(to.String(), "#/$defs/")
+		def, _ := defs.Get(name)
+		def = inline(def, defs, depth-1)
+		for name, f := range s.Without("$ref").Fields() {
+			def = def.With(name, f)
+		}
+		return def
+	}
+	if items, ok := s.Get("items"); ok {
+		s = s.With("items", inline(items, defs, depth-1))
+	}
+	return s
+}
+
+func has(list value.Value, name string) bool {
+	for _, v := range list.Elems() {
+		if s, _ := v.AsString(); s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// hoist moves a schema that has a title, or that refers to a place within itself, to the
+// components, and returns a reference to it. Within a document of OpenAPI, # is the document.
+func hoist(s value.Value) (schema, components value.Value) {
+	title, _ := s.Get("title")
+	name := componentName(title.String())
+	if _, own := s.Get("$id"); own || name == "" && !refersWithin(s) {
+		return s, value.Null()
+	}
+	if name == "" {
+		name = "Body"
+	}
+	to := "#/components/schemas/" + name
+	return value.Map(field("$ref", value.String(to))),
+		value.Map(field("schemas", value.Map(field(name, rebase(s, to)))))
+}
+
+// componentName returns a title as the name of a component, which has letters, digits and
+// three marks only.
+func componentName(title string) string {
+	if title == "null" {
+		return ""
+	}
+	return strings.Trim(strings.Map(func(c rune) rune {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '.', c == '-', c == '_':
+			return c
+		}
+		return '_'
+	}, title), "_")
+}
+
+// refersWithin reports whether a schema has a $ref to a place within itself.
+func refersWithin(s value.Value) bool {
+	for name, f := range s.Fields() {
+		if to, ok := f.AsString(); ok && name == "$ref" && strings.HasPrefix(to, "#") || refersWithin(f) {
+			return true
+		}
+	}
+	for _, elem := range s.Elems() {
+		if refersWithin(elem) {
+			return true
+		}
+	}
+	return false
+}
+
+// rebase makes references to places within a schema lead there from the root of a document.
+func rebase(s value.Value, root string) value.Value {
+	switch s.Kind() {
+	case value.KindList:
+		elems := make([]value.Value, 0, s.Len())
+		for _, elem := range s.Elems() {
+			elems = append(elems, rebase(elem, root))
+		}
+		return value.List(elems...)
+	case value.KindMap:
+		fields := make([]value.Field, 0, s.Len())
+		for name, f := range s.Fields() {
+			to, ok := f.AsString()
+			if ok && name == "$ref" && (to == "#" || strings.HasPrefix(to, "#/")) {
+				fields = append(fields, field(name, value.String(fmt.Sprintf("%s%s", root, to[1:]))))
+				continue
+			}
+			fields = append(fields, field(name, rebase(f, root)))
+		}
+		return value.UniqueMap(fields)
+	}
+	return s
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// config returns the fields of a node with a schema.
+func config(s value.Value) schema.Config {
+	c, _ := validateDef().Config.Decode(schema.RawOf(value.Map(field("schema", s))))
+	return c
+}
+
+// schemas use each keyword.
+var schemas = []string{
+	`true`, `false`, `{}`,
+	`{"type": "integer"}`, `{"type": ["number", "null"]}`, `{"type": "object"}`,
+	`{"minimum": 0.1, "maximum": 5}`, `{"exclusiveMinimum": 0, "exclusiveMaximum": 10}`, `{"multipleOf": 3}`, `{"multipleOf": 0.1}`,
+	`{"minLength": 1, "maxLength": 3}`, `{"pattern": "^a+$"}`, `{"format": "date-time"}`, `{"format": "email"}`, `{"format": "other"}`,
+	`{"const": {"a": [1, 2.0]}}`, `{"enum": [1, "a", null, [true]]}`,
+	`{"required": ["a"], "properties": {"a": {"type": "integer"}, "b": false}}`,
+	`{"properties": {"a": {}}, "additionalProperties": false}`,
+	`{"properties": {"a": {}}, "additionalProperties": {"type": "string"}}`,
+	`{"patternProperties": {"^a": {"type": "integer"}, "b$": {"minimum": 2}}, "additionalProperties": false}`,
+	`{"propertyNames": {"pattern": "^[a-c]+$"}}`, `{"minProperties": 1, "maxProperties": 2}`,
+	`{"dependentRequired": {"a": ["b"]}}`, `{"dependentSchemas": {"a": {"required": ["c"]}}}`,
+	`{"items": {"type": "integer"}}`, `{"prefixItems": [{"type": "string"}, false], "items": {"type": "integer"}}`,
+	`{"minItems": 1, "maxItems": 2, "uniqueItems": true}`, `{"contains": {"type": "integer"}}`,
+	`{"contains": {"type": "integer"}, "minContains": 0, "maxContains": 1}`,
+	`{"allOf": [{"minimum": 1}, {"type": "integer"}]}`, `{"anyOf": [{"type": "string"}, {"minimum": 2}]}`,
+	`{"oneOf": [{"minimum": 1}, {"minimum": 2}, {"type": "string"}]}`, `{"not": {"type": "object"}}`,
+	`{"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": "integer"}}`,
+	`{"$defs": {"t": {"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"}`,
+	`{"$defs": {"x": {"$anchor": "n", "type": "integer"}}, "properties": {"a": {"$ref": "#n"}, "b": {"$ref": "#/properties/a"}}}`,
+	`{"properties": {"a": {"$ref": "#"}}, "type": "object"}`,
+}
+
+// values are of every kind, and near the bounds of the schemas.
+var values = []string{
+	`null`, `true`, `0`, `1`, `2`, `3`, `5`, `-1`, `0.1`, `0.3`, `1.0`, `1.5`, `10`, `18446744073709551615`, `1e300`,
+	`""`, `"a"`, `"aa"`, `"aaaa"`, `"ä"`, `"a@b.c"`, `"2026-01-02T03:04:05Z"`,
+	`[]`, `[1]`, `["a"]`, `["a", 1]`, `["a", 1, 2]`, `[1, 1]`, `[1, 1.0]`, `[true]`, `[[1], [1]]`, `[1, 2, 3]`,
+	`{}`, `{"a": 1}`, `{"a": "x"}`, `{"a": {"a": 1}}`, `{"a": {"a": {}}}`, `{"a": [1, 2]}`, `{"b": 1}`, `{"ab": 1}`, `{"ab": 3}`,
+	`{"a": 1, "b": 2}`, `{"a": 1, "c": 2}`, `{"a": 1, "b": 2, "c": 3}`, `{"z": 0}`,
+}
+
+// compareWithLibrary fails if the rules of a schema do not match what the library matches.
+func compareWithLibrary(t *testing.T, s, v value.Value) {
+	t.Helper()
+	lib := jsonschema.NewCompiler()
+	lib.DefaultDraft(jsonschema.Draft2020)
+	lib.AssertFormat()
+	lib.UseLoader(noLoader{})
+	if lib.AddResource(schemaURL, s.Go()) != nil {
+		return
+	}
+	compiled, err := lib.Compile(schemaURL)
+	if err != nil {
+		return
+	}
+	rules, err := compile(config(s))
+	if err != nil {
+		return // such as a keyword that is not known
+	}
+	want := compiled.Validate(v.Go()) == nil
+	found, got := rules.check(v)
+	if got != want {
+		t.Fatalf("schema %s, value %s: got %v, the library says %v", s, v, got, want)
+	}
+	if got == (len(found) > 0) && !got {
+		t.Fatalf("schema %s, value %s: refused without a reason", s, v)
+	}
+}
+
+func parse(t *testing.T, text string) value.Value {
+	t.Helper()
+	v, err := value.ParseJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAgreesWithLibrary(t *testing.T) {
+	for _, s := range schemas {
+		if _, err := compile(config(parse(t, s))); err != nil {
+			t.Errorf("%s: %v", s, err)
+		}
+		for _, v := range values {
+			compareWithLibrary(t, parse(t, s), parse(t, v))
+		}
+	}
+}
+
+func FuzzAgreesWithLibrary(f *testing.F) {
+	for i, s := range schemas {
+		f.Add([]byte(s), []byte(values[i%len(values)]))
+	}
+	f.Fuzz(func(t *testing.T, schemaText, valueText []byte) {
+		s, err := value.ParseJSONWith(schemaText, value.JSONOptions{MaxDepth: 20, MaxBytes: 2000})
+		if err != nil {
+			return
+		}
+		v, err := value.ParseJSONWith(valueText, value.JSONOptions{MaxDepth: 20, MaxBytes: 2000})
+		if err != nil {
+			return
+		}
+		describe(config(s))
+		newCoercion(&rule{anyType: true}, false).apply(v)
+		compareWithLibrary(t, s, v)
+	})
+}

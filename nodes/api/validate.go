@@ -1,0 +1,151 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// The parts of a payload that can be checked.
+const (
+	onBody   = "body"
+	onQuery  = "query"
+	onParams = "params"
+	onHeader = "header"
+	onSelf   = "self"
+)
+
+func validateDef() *node.Def {
+	return &node.Def{
+		Kind:    "validate",
+		Summary: "Lets payloads pass that match a JSON Schema.",
+		Doc: `A payload that does not match is an error with status 422 that names what is wrong, and that the client may read. Its data is ` + "`{errors: [{path, message}]}`" + `, with at most 20 of them; ` + "`path`" + ` is a JSON Pointer into the payload, such as ` + "`/body/items/0/count`" + `.
+
+The schema is one of draft 2020-12, and ` + "`format`" + ` is checked, too. A ` + "`$ref`" + ` leads to a place within the schema, such as ` + "`#/$defs/item`" + `; nothing is loaded. A keyword that JSON Schema does not have is an error unless its name begins with ` + "`x-`" + `.
+
+To check several parts of a request, put one node after the other. With ` + "`on: query`, `on: params` and `on: header`" + ` the schema has a property for each name:
+
+- The texts that came are read as what the schema asks for: a number, a boolean, or a list. One that cannot be read stays a text, and so does not match.
+- A name that was left out gets its ` + "`default`" + `.
+- What follows the node sees the values: ` + "`query.limit`" + ` is a number, not a list of texts. Headers stay as they came; those that the schema does not name are not looked at.
+
+` + "`coerce: true`" + ` does that with a body, too, as for the fields of a form, and ` + "`coerce: false`" + ` with none.
+
+In the OpenAPI document of a router, the schema is that of the body or of the parameters of the routes that lead to the node.`,
+		Example: `- kind: validate
+  name: order
+  schema:
+    type: object
+    required: [item, count]
+    additionalProperties: false
+    properties:
+      item: {type: string, maxLength: 100}
+      count: {type: integer, minimum: 1}
+  ports:
+    out: [{name: accepted, port: in}]
+
+- kind: snippet
+  name: accepted
+  language: cel
+  code: '{"status": 201, "body": body}'
+`,
+		Config: schema.Fields(
+			schema.Any("schema").Required().Doc("The schema: an object, or `false` to refuse everything."),
+			schema.Enum("on", onBody, onQuery, onParams, onHeader, onSelf).Default(onBody).Doc("What to check: a part of the request or the message, or `self`, the payload as it is."),
+			schema.Bool("coerce").Doc("Whether texts are read as what the schema asks for. Unless set, those of `query`, `params` and `header` are."),
+			schema.Int("status").Range(400, 499).Default(http.StatusUnprocessableEntity).Doc("The status of the error."),
+		),
+		In:       []node.Port{{Name: "in", Doc: "A payload to check."}},
+		Out:      []node.Port{{Name: "out", Doc: "A payload that matches."}},
+		ErrorDoc: "The error of a payload that does not match. Without a link it is the answer.",
+		OpenAPI:  describe,
+		Recall:   node.Always(node.Pure),
+		New:      newValidate,
+	}
+}
+
+func newValidate(init *node.Init) (node.Node, error) {
+	c := init.Config
+	rules, err := compile(c)
+	if err != nil {
+		return nil, err
+	}
+	n := &validate{rules: rules, on: c.String("on"), status: int(c.Int("status"))}
+	if coerces(c) {
+		n.coerce = newCoercion(rules.root, n.on == onHeader)
+	}
+	return n, nil
+}
+
+// coerces reports whether a node reads texts.
+func coerces(c schema.Config) bool {
+	if c.Has("coerce") {
+		return c.Bool("coerce")
+	}
+	return c.String("on") != onBody && c.String("on") != onSelf
+}
+
+// A validate is a node of that kind. It is immutable.
+type validate struct {
+	rules  *rules
+	on     string
+	status int
+	coerce *coercion // nil if texts stay texts
+}
+
+// Receive checks one payload. What matches is checked once, without a description of what
+// might be wrong; only a payload that does not match is checked again for that.
+func (n *validate) Receive(_ node.Process, pkt node.Packet) node.Result {
+	part := pkt.Payload
+	if n.on != onSelf {
+		part, _ = pkt.Payload.Get(n.on)
+	}
+	checked := part
+	if n.coerce != nil {
+		checked = n.coerce.apply(part)
+	}
+	found, ok := n.rules.check(checked)
+	if !ok {
+		return node.Fail(n.refusal(found))
+	}
+	switch {
+	case n.coerce == nil || n.on == onHeader:
+		return node.Send(0, pkt.Payload)
+	case n.on == onSelf:
+		return node.Send(0, checked)
+	}
+	return node.Send(0, pkt.Payload.With(n.on, checked))
+}
+
+// refusal makes the error of a payload that does not match.
+func (n *validate) refusal(found []mismatch) error {
+	prefix := ""
+	if n.on != onSelf {
+		prefix = "/" + n.on
+	}
+	list := make([]value.Value, len(found))
+	for i, m := range found {
+		list[i] = mismatchShape.Map(value.String(prefix+m.path), value.String(m.message))
+	}
+	text := "the payload does not match the schema"
+	if len(found) > 0 {
+		path := prefix + found[0].path
+		if path == "" {
+			path = "the payload"
+		}
+		text = path + ": " + found[0].message
+		if len(found) > 1 {
+			text = fmt.Sprintf("%s (and %d more)", text, len(found)-1)
+		}
+	}
+	return &node.Error{
+		Err: errors.New(text), Status: n.status, Code: "invalid", Public: true,
+		Data: value.Map(value.Field{Name: "errors", Value: value.List(list...)}),
+	}
+}
+
+var mismatchShape = value.NewShape("path", "message")
