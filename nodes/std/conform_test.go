@@ -49,6 +49,11 @@ var cases = map[string]conformCase{
 		Payload:  value.Int(7),
 		Example:  []value.Value{object("sku", value.String("a-1"))},
 	}),
+	"chat": plain(flowtest.Case{
+		Document: "- {kind: chat, name: n, secret: 0123456789abcdef, ports: {out: [{name: next}], history: [{name: past}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+		Prepare:  func(f *flowtest.Flow) { f.Environment = map[string]string{"CHAT_SECRET": "0123456789abcdef"} },
+	}),
 	"collect": plain(flowtest.Case{
 		Document: "- {kind: collect, name: n, linger: 0s, ports: {out: [{name: next}], error: [{name: failed}]}}",
 		Payload:  value.Int(7),

@@ -1,0 +1,271 @@
+package chat
+
+import (
+	"container/list"
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// mostRooms is how many conversations are remembered. The one that no one has looked at for
+// the longest time is forgotten first.
+const mostRooms = 10_000
+
+// A hub has the rooms and the connections of a node of kind chat. It lives in the pool, so
+// that a reload keeps both.
+type hub struct {
+	*desk
+	sockets sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		rooms   map[string]*list.Element // of *room, by conversation
+		recent  *list.List               // the last one that was used first
+		guests  map[*guest]struct{}
+		drained chan struct{} // closed when streams of events have to end
+		stopped bool
+	}
+}
+
+func newHub() *hub {
+	h := &hub{desk: newDesk()}
+	h.mu.rooms = make(map[string]*list.Element)
+	h.mu.recent = list.New()
+	h.mu.guests = make(map[*guest]struct{})
+	h.mu.drained = make(chan struct{})
+	return h
+}
+
+// front returns the node of the last generation.
+func (h *hub) front() *chatNode {
+	if s := h.current.Load(); s != nil {
+		return s.node.(*chatNode)
+	}
+	return nil
+}
+
+// open returns the room of a conversation. made reports that there was none. Without room
+// for another one it returns nil.
+func (h *hub) open(conversation string) (r *room, made bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.mu.rooms[conversation]; e != nil {
+		h.mu.recent.MoveToFront(e)
+		return e.Value.(*room), false
+	}
+	if len(h.mu.rooms) >= mostRooms && !h.forgetLocked() {
+		return nil, false
+	}
+	r = newRoom(conversation)
+	h.mu.rooms[conversation] = h.mu.recent.PushFront(r)
+	return r, true
+}
+
+// forgetLocked forgets a room in which nothing happens. It looks at some only, so that many
+// clients that stay do not make it slow.
+func (h *hub) forgetLocked() bool {
+	e := h.mu.recent.Back()
+	for range 64 {
+		if e == nil {
+			return false
+		}
+		if r := e.Value.(*room); r.isIdle() {
+			delete(h.mu.rooms, r.conversation)
+			h.mu.recent.Remove(e)
+			return true
+		}
+		e = e.Prev()
+	}
+	return false
+}
+
+// enter counts a guest, unless there are too many.
+func (h *hub) enter(g *guest, most int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.stopped || len(h.mu.guests) >= most {
+		h.counts.refused.Add(1)
+		return false
+	}
+	h.mu.guests[g] = struct{}{}
+	return true
+}
+
+func (h *hub) leave(g *guest) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.mu.guests, g)
+}
+
+// drain lets the streams of events end, so that their server can.
+func (h *hub) drain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.mu.drained:
+	default:
+		close(h.mu.drained)
+	}
+}
+
+func (h *hub) drained() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.drained
+}
+
+// resume takes a drain back: another generation has come.
+func (h *hub) resume() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.stopped = false
+	select {
+	case <-h.mu.drained:
+		h.mu.drained = make(chan struct{})
+	default:
+	}
+}
+
+// shut ends all connections, and waits for that or for ctx.
+func (h *hub) shut(ctx context.Context) error {
+	h.drain()
+	h.mu.Lock()
+	h.mu.stopped = true
+	for g := range h.mu.guests {
+		g.cut(errStopped)
+	}
+	h.mu.Unlock()
+	done := make(chan struct{})
+	h.work.Go(func() {
+		h.sockets.Wait()
+		close(done)
+	})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close implements io.Closer for the pool.
+func (h *hub) Close() error {
+	h.mu.Lock()
+	h.mu.stopped = true
+	for g := range h.mu.guests {
+		g.cut(errStopped)
+	}
+	h.mu.Unlock()
+	h.sockets.Wait()
+	return h.desk.Close()
+}
+
+func (h *hub) measure(report func(node.Metric)) {
+	h.mu.Lock()
+	guests, rooms := len(h.mu.guests), len(h.mu.rooms)
+	h.mu.Unlock()
+	report(node.Metric{Name: "chat_connections", Help: "Connections that look at a conversation.", Value: float64(guests)})
+	report(node.Metric{Name: "chat_conversations", Help: "Conversations in memory.", Value: float64(rooms)})
+	h.desk.measure("chat", report)
+}
+
+// prepare reads what was said in a room before, if there is a port for that. The first
+// caller does it; the others wait.
+func (n *chatNode) prepare(ctx context.Context, r *room) {
+	if r.prepared.Swap(true) {
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+		}
+		return
+	}
+	defer close(r.ready)
+	if !n.recalls {
+		return
+	}
+	asked := message{platform: platformChat, conversation: r.conversation, event: "history"}
+	resp := n.starter.Run(n.hub.ctx, n.hub.call.Send(outHistory, asked.payload()))
+	if resp.IsError() {
+		n.log.Warn("earlier messages cannot be read", "conversation", r.conversation, "error", clip(resp.Payload.AsError().Error(), 1000))
+		return
+	}
+	r.restore(historyOf(resp.Payload))
+}
+
+// historyOf reads messages as models have them: a list of role and content. Others are not
+// for clients.
+func historyOf(v value.Value) []*line {
+	var lines []*line
+	if v.Kind() != value.KindList {
+		return nil
+	}
+	for i, elem := range v.Elems() {
+		if v.Len()-i > mostLines || elem.Kind() != value.KindMap {
+			continue
+		}
+		role, _ := fieldText(elem, "role")
+		content, err := fieldText(elem, "content")
+		if err != nil || content == "" {
+			continue
+		}
+		switch role {
+		case "user":
+			lines = append(lines, &line{From: "user", Text: content})
+		case "assistant":
+			lines = append(lines, &line{From: "bot", Text: content})
+		}
+	}
+	return lines
+}
+
+// A said is what a client sends.
+type said struct {
+	conversation string // a token; empty for a new one
+	id           string
+	text         string
+	data         value.Value // of a button
+	wait         bool
+}
+
+// maxID is how long the id of a message may be.
+const maxID = 64
+
+// saidOf reads a body of JSON, which may have come as text: a page of another host may send
+// that without asking before.
+func saidOf(v value.Value, maxText int) (s said, err error) {
+	data, ok := v.AsBinary()
+	if text, isText := v.AsString(); isText {
+		data, ok = []byte(text), true
+	}
+	if ok {
+		if v, err = value.ParseJSON(data); err != nil {
+			return s, public(http.StatusBadRequest, "message: %v", err)
+		}
+	}
+	if v.Kind() != value.KindMap {
+		return s, public(http.StatusBadRequest, "want a map with text, got %s", v.Kind())
+	}
+	if s.conversation, err = fieldText(v, "conversation"); err == nil {
+		if s.id, err = fieldText(v, "id"); err == nil {
+			s.text, err = fieldText(v, "text")
+		}
+	}
+	wait, _ := v.Get("wait")
+	s.wait = wait.Truth()
+	s.data, _ = v.Get("data")
+	if b, isText := s.data.AsString(); isText && len(b) > maxText || !isText && !s.data.IsNull() {
+		err = public(http.StatusUnprocessableEntity, "data: want text of at most %d bytes", maxText)
+	}
+	switch {
+	case err != nil:
+		return s, public(http.StatusUnprocessableEntity, "%v", err)
+	case len(s.text) > maxText:
+		return s, public(http.StatusRequestEntityTooLarge, "the message is too long: %d bytes, at most %d are read", len(s.text), maxText)
+	case len(s.id) > maxID:
+		return s, public(http.StatusUnprocessableEntity, "id: got %d bytes, want at most %d", len(s.id), maxID)
+	}
+	return s, nil
+}

@@ -1,0 +1,354 @@
+package chat_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/uniflow-labs/uniflow"
+	"github.com/uniflow-labs/uniflow/internal/ground/leak"
+	"github.com/uniflow-labs/uniflow/internal/ground/syncbuffer"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/std"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/spec"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A bot is what the kind test_bot does with messages: the test decides.
+type bot struct {
+	mu     sync.Mutex
+	answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)
+	got    []value.Value
+}
+
+func (b *bot) texts() (texts []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.got {
+		texts = append(texts, textAt(m, "text"))
+	}
+	return texts
+}
+
+func textAt(v value.Value, path ...string) string {
+	for _, name := range path {
+		v, _ = v.Get(name)
+	}
+	s, _ := v.AsString()
+	return s
+}
+
+func (b *bot) def() *node.Def {
+	return &node.Def{
+		Kind: "test_bot", Summary: "Answers as a test has it.",
+		In: []node.Port{{Name: "in"}}, Out: []node.Port{{Name: "out"}},
+		Parts: func(schema.Config) bool { return true },
+		New: func(init *node.Init) (node.Node, error) {
+			return node.ReceiverFunc(func(_ node.Process, pkt node.Packet) node.Result {
+				return node.Block(func(ctx context.Context) node.Result {
+					b.mu.Lock()
+					b.got = append(b.got, pkt.Payload)
+					answer := b.answer
+					b.mu.Unlock()
+					v, err := answer(ctx, init.Waits, pkt.Payload)
+					switch {
+					case err != nil:
+						return node.Fail(err)
+					case v.IsNull():
+						return node.None()
+					}
+					return node.Answer(v)
+				})
+			}), nil
+		},
+	}
+}
+
+// part sends a piece of the answer.
+func part(ctx context.Context, v value.Value) error {
+	p, ok := node.PartsOf(ctx)
+	if !ok {
+		return errors.New("no parts")
+	}
+	return p.Part(ctx, v)
+}
+
+// ask asks a question and waits for the answer, as the kind ask does.
+func ask(ctx context.Context, waits node.Waits, question value.Value) (value.Value, error) {
+	key, ok := node.ConversationOf(ctx)
+	if !ok {
+		return value.Value{}, errors.New("no conversation")
+	}
+	type result struct {
+		v   value.Value
+		err error
+	}
+	got := make(chan result, 1)
+	waits.Wait(ctx, key, time.Now().Add(time.Minute), func(v value.Value, err error) { got <- result{v, err} })
+	if err := part(ctx, question); err != nil {
+		return value.Value{}, err
+	}
+	r := <-got
+	return r.v, r.err
+}
+
+// A world is an engine that serves a workflow.
+type world struct {
+	t      testing.TB
+	engine *uniflow.Engine
+	logs   syncbuffer.Buffer
+	bot    bot
+	addr   string
+	client *http.Client
+}
+
+var listening = regexp.MustCompile(`msg=listening .*address=(\S+)`)
+
+const secret = "a secret of the tests"
+
+// serve starts a workflow of a chat at /chat and a bot, which says what the function says.
+func serve(t testing.TB, fields, more string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+	t.Helper()
+	return serveDocument(t, chatDocument(fields, more), answer)
+}
+
+func chatDocument(fields, more string) string {
+	if fields != "" {
+		fields = ", " + fields
+	}
+	return fmt.Sprintf(`
+- {kind: listener, name: web, host: 127.0.0.1, port: 0, ports: {out: [{name: desk, port: in}]}}
+- {kind: chat, name: desk, secret: %s%s, ports: {out: [{name: bot, port: in}], history: [{name: past, port: in}]}}
+- {kind: test_bot, name: bot}
+- {kind: snippet, name: past, language: cel, code: '[{"role": "user", "content": "earlier"}, {"role": "assistant", "content": "yes"}, {"role": "tool", "content": "no"}]'}
+%s`, secret, fields, more)
+}
+
+func serveDocument(t testing.TB, document string, answer func(ctx context.Context, waits node.Waits, m value.Value) (value.Value, error)) *world {
+	t.Helper()
+	w := &world{t: t, client: &http.Client{Transport: &http.Transport{}}}
+	w.bot.answer = answer
+	engine, err := uniflow.New(uniflow.Options{
+		Kinds: append(std.Defs(""), w.bot.def()),
+		Log:   slog.New(slog.NewTextHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine = engine
+	w.apply(document)
+	if found := listening.FindStringSubmatch(w.logs.String()); found != nil {
+		w.addr = found[1]
+	}
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *world) stop() {
+	w.client.CloseIdleConnections()
+	if w.engine == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := w.engine.Shutdown(ctx); err != nil {
+		w.t.Error(err)
+	}
+	w.engine = nil
+}
+
+func (w *world) apply(document string) {
+	w.t.Helper()
+	list, err := w.engine.Apply(context.Background(), uniflow.Source{Documents: []spec.Document{{File: "test.yaml", Data: []byte(document)}}})
+	if err != nil || list.HasErrors() {
+		w.t.Fatal(err, list)
+	}
+}
+
+// request returns the status, the header and the body of an answer.
+func (w *world) request(method, path, body string, headers ...string) (int, http.Header, string) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+w.addr+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, line := range headers {
+		name, v, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, v)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(data)
+}
+
+// A frame is what clients of a chat get.
+type frame struct {
+	Type, Conversation, Title, Greeting, ID, Text, Code string
+	Messages                                            []line
+	Message                                             line
+	Busy                                                bool
+}
+
+type line struct {
+	ID, From, Text string
+	Open, Failed   bool
+	Buttons, Files []map[string]any
+}
+
+// A client is a WebSocket or a stream of events.
+type client struct {
+	t     testing.TB
+	ws    *websocket.Conn // nil for events
+	lines *bufio.Scanner
+	token string
+	seen  []frame
+}
+
+// dial connects by a WebSocket, and takes part in a conversation, a new one without a token.
+func (w *world) dial(token string, headers ...string) *client {
+	w.t.Helper()
+	header := http.Header{}
+	for _, line := range headers {
+		name, v, _ := strings.Cut(line, ": ")
+		header.Set(name, v)
+	}
+	ws, _, err := websocket.Dial(w.t.Context(), "ws://"+w.addr+"/chat/socket", &websocket.DialOptions{HTTPHeader: header, HTTPClient: w.client})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ws.SetReadLimit(1 << 20)
+	w.t.Cleanup(func() { ws.CloseNow() })
+	c := &client{t: w.t, ws: ws}
+	c.write(map[string]any{"conversation": token})
+	c.token = c.hear("hello").Conversation
+	return c
+}
+
+// listen takes part by a stream of events.
+func (w *world) listen(token string) *client {
+	w.t.Helper()
+	data, err := json.Marshal(map[string]any{"conversation": token})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.addr+"/chat/events", strings.NewReader(string(data)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		w.t.Fatalf("events: %s: %s; %s", resp.Status, text, w.logs.String())
+	}
+	c := &client{t: w.t, lines: bufio.NewScanner(resp.Body)}
+	c.token = c.hear("hello").Conversation
+	return c
+}
+
+func (c *client) write(v any) {
+	c.t.Helper()
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = c.ws.Write(c.t.Context(), websocket.MessageText, data)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) say(id, text string) {
+	c.t.Helper()
+	c.write(map[string]any{"id": id, "text": text})
+}
+
+func (c *client) read() (f frame, err error) {
+	if c.ws != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_, data, err := c.ws.Read(ctx)
+		if err != nil {
+			return f, err
+		}
+		return f, json.Unmarshal(data, &f)
+	}
+	for c.lines.Scan() {
+		if data, ok := strings.CutPrefix(c.lines.Text(), "data: "); ok {
+			return f, json.Unmarshal([]byte(data), &f)
+		}
+	}
+	return f, io.EOF
+}
+
+// hear returns the next frame of a type.
+func (c *client) hear(typ string) frame {
+	c.t.Helper()
+	for {
+		f, err := c.read()
+		if err != nil {
+			c.t.Fatalf("waiting for %s: %v after %+v", typ, err, c.seen)
+		}
+		c.seen = append(c.seen, f)
+		if f.Type == typ {
+			return f
+		}
+	}
+}
+
+// rest returns the frames to the end of the answer, as "TYPE TEXT" each.
+func (c *client) rest() (all []string) {
+	c.t.Helper()
+	for {
+		f, err := c.read()
+		if err != nil {
+			c.t.Fatalf("%v after %v", err, all)
+		}
+		c.seen = append(c.seen, f)
+		switch f.Type {
+		case "message":
+			text := "message " + f.Message.From + " " + f.Message.Text
+			if f.Message.Open {
+				text += "…"
+			}
+			if f.Message.Failed {
+				text += " (failed)"
+			}
+			all = append(all, text)
+		case "busy":
+			if !f.Busy {
+				return all
+			}
+		default:
+			all = append(all, f.Type+" "+f.Text)
+		}
+	}
+}
+
+func echo(_ context.Context, _ node.Waits, m value.Value) (value.Value, error) {
+	return value.String("you said " + textAt(m, "text")), nil
+}

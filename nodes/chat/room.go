@@ -1,0 +1,341 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const (
+	// mostLines and mostLineBytes bound what a room remembers: the last lines, and of
+	// these as many as have that many bytes of text.
+	mostLines, mostLineBytes = 200, 64 << 10
+
+	// mostFrames is how many frames may wait for a client that is slow. One that is
+	// further behind is cut off: it comes back, and gets the whole conversation.
+	mostFrames = 256
+
+	// mostGuests is how many connections a conversation may have.
+	mostGuests = 16
+)
+
+// A line is a message as clients see it.
+type line struct {
+	ID      string   `json:"id"`
+	From    string   `json:"from"` // "user" or "bot"
+	Text    string   `json:"text"`
+	Buttons []button `json:"buttons,omitempty"`
+	Files   []file   `json:"files,omitempty"`
+	Open    bool     `json:"open,omitempty"` // more is to come
+	Failed  bool     `json:"failed,omitempty"`
+}
+
+// A frame is what clients get. Of the fields those are set that its type needs.
+type frame struct {
+	Type         string `json:"type"` // hello, message, append, busy, error
+	Conversation string `json:"conversation,omitempty"`
+	Title        string `json:"title,omitempty"`
+	Greeting     string `json:"greeting,omitempty"`
+	Messages     []line `json:"messages,omitempty"`
+	Message      *line  `json:"message,omitempty"`
+	ID           string `json:"id,omitempty"`
+	Text         string `json:"text,omitempty"`
+	Busy         bool   `json:"busy,omitempty"`
+	Code         string `json:"code,omitempty"`
+}
+
+func (f *frame) encode() []byte {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return []byte(`{"type":"error","code":"internal"}`) // strings are always encoded
+	}
+	return data
+}
+
+// A room is a conversation of the widget: its last messages, and who looks at them. Any
+// goroutine may call the methods.
+type room struct {
+	conversation string
+	prepared     atomic.Bool   // earlier messages are being read, have been, or need not be
+	ready        chan struct{} // closed when prepared, and that is over
+
+	mu struct {
+		sync.Mutex
+		lines  []*line
+		bytes  int // of the texts
+		last   int // number of the last line of the bot
+		turns  int // processes that have begun and not ended
+		guests map[*guest]struct{}
+	}
+}
+
+// A guest is a connection that looks at a room.
+type guest struct {
+	frames chan []byte // of [mostFrames]; never closed
+	cut    context.CancelCauseFunc
+}
+
+var errBehind = errors.New("the client does not take its messages")
+
+func newRoom(conversation string) *room {
+	r := &room{conversation: conversation, ready: make(chan struct{})}
+	r.mu.guests = make(map[*guest]struct{})
+	return r
+}
+
+// enter adds a guest, whose first frame is the conversation so far.
+func (r *room) enter(g *guest, hello frame) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.guests) >= mostGuests {
+		return false
+	}
+	for _, l := range r.mu.lines {
+		hello.Messages = append(hello.Messages, *l)
+	}
+	hello.Busy = r.mu.turns > 0
+	g.frames <- hello.encode() // it is the first
+	r.mu.guests[g] = struct{}{}
+	return true
+}
+
+func (r *room) leave(g *guest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.guests, g)
+}
+
+// fresh says that there is nothing to read from before.
+func (r *room) fresh() {
+	if !r.prepared.Swap(true) {
+		close(r.ready)
+	}
+}
+
+// isIdle reports whether no one looks at the room, and no process runs.
+func (r *room) isIdle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.guests) == 0 && r.mu.turns == 0
+}
+
+// isQuiet reports whether no process runs.
+func (r *room) isQuiet() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.turns == 0
+}
+
+// tell sends a frame to all guests. The caller holds the lock.
+func (r *room) tell(f frame) {
+	if len(r.mu.guests) == 0 {
+		return
+	}
+	data := f.encode()
+	for g := range r.mu.guests {
+		select {
+		case g.frames <- data:
+		default:
+			delete(r.mu.guests, g)
+			g.cut(errBehind)
+		}
+	}
+}
+
+// say adds a message of the user. It reports false for one that is there already.
+func (r *room) say(id, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.mu.lines, func(l *line) bool { return l.ID == id }) {
+		return false
+	}
+	r.add(&line{ID: id, From: "user", Text: text})
+	return true
+}
+
+// unsay removes a message of the user that was refused.
+func (r *room) unsay(id, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, l := range r.mu.lines {
+		if l.ID == id {
+			r.mu.lines = slices.Delete(r.mu.lines, i, i+1)
+			r.mu.bytes -= len(l.Text)
+			break
+		}
+	}
+	r.tell(frame{Type: "error", ID: id, Text: why})
+}
+
+// add adds a line. The caller holds the lock.
+func (r *room) add(l *line) {
+	if l.ID == "" {
+		r.mu.last++
+		l.ID = "b" + strconv.Itoa(r.mu.last)
+	}
+	r.mu.lines = append(r.mu.lines, l)
+	r.mu.bytes += len(l.Text)
+	r.forget()
+	r.tell(frame{Type: "message", Message: l})
+}
+
+// forget drops the first lines, of those that are too many. The last one stays. The caller
+// holds the lock.
+func (r *room) forget() {
+	n := 0
+	for len(r.mu.lines)-n > 1 && (len(r.mu.lines)-n > mostLines || r.mu.bytes > mostLineBytes) && !r.mu.lines[n].Open {
+		r.mu.bytes -= len(r.mu.lines[n].Text)
+		n++
+	}
+	r.mu.lines = slices.Delete(r.mu.lines, 0, n)
+}
+
+// restore puts earlier messages before those that there are.
+func (r *room) restore(earlier []*line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range earlier {
+		r.mu.last++
+		l.ID = "b" + strconv.Itoa(r.mu.last)
+		r.mu.bytes += len(l.Text)
+	}
+	r.mu.lines = append(earlier, r.mu.lines...)
+	r.forget()
+}
+
+// A turn is the outlet of one message: its answers become lines of the room.
+type turn struct {
+	room *room
+	done func([]line) // gets all answers at the end; may be nil
+
+	open *line   // that is being written; guarded by room.mu
+	said []*line // of this turn; guarded by room.mu, filled only for done
+	prev *line   // the last one; guarded by room.mu
+}
+
+func (t *turn) begin() {
+	r := t.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.turns++; r.mu.turns == 1 {
+		r.tell(frame{Type: "busy", Busy: true})
+	}
+}
+
+// Part implements [node.Parts]. It does not wait for the clients.
+func (t *turn) Part(ctx context.Context, v value.Value) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	piece, isPiece, whole, err := pieceOf(v)
+	if err != nil {
+		return err
+	}
+	r := t.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !isPiece {
+		for _, a := range whole {
+			t.put(a)
+		}
+		return nil
+	}
+	switch {
+	case piece == "":
+	case t.open == nil:
+		t.add(&line{From: "bot", Text: piece, Open: true})
+		t.open = t.prev
+	case len(t.open.Text)+len(piece) > mostText:
+		return errors.New("the answer is too long")
+	default:
+		t.open.Text += piece
+		r.mu.bytes += len(piece)
+		r.tell(frame{Type: "append", ID: t.open.ID, Text: piece})
+	}
+	return nil
+}
+
+// TryPart implements [node.TryParts], as Part never waits.
+func (t *turn) TryPart(ctx context.Context, v value.Value) (rest func(context.Context) error, err error) {
+	return nil, t.Part(ctx, v)
+}
+
+func (t *turn) add(l *line) {
+	t.prev = l
+	if t.done != nil {
+		t.said = append(t.said, l)
+	}
+	t.room.add(l)
+}
+
+// put adds a message, or replaces one. The caller holds the lock.
+func (t *turn) put(a answer) {
+	into := t.open
+	if into == nil && a.edit {
+		into = t.prev
+	} else if !a.edit {
+		t.close()
+		into = nil
+	}
+	t.write(into, a)
+}
+
+// write makes a message of an answer, in place of a line if that is not nil. The caller
+// holds the lock.
+func (t *turn) write(into *line, a answer) {
+	t.open = nil
+	if into == nil {
+		t.add(&line{From: "bot", Text: a.text, Buttons: a.buttons, Files: a.files, Failed: a.failed})
+		return
+	}
+	t.room.mu.bytes += len(a.text) - len(into.Text)
+	into.Text, into.Buttons, into.Files, into.Failed, into.Open = a.text, a.buttons, a.files, a.failed, false
+	t.room.tell(frame{Type: "message", Message: into})
+}
+
+// close ends the message that is being written. The caller holds the lock.
+func (t *turn) close() {
+	if t.open != nil {
+		t.open.Open = false
+		t.room.tell(frame{Type: "message", Message: t.open})
+		t.open = nil
+	}
+}
+
+// end adds the answers of the process. The first of them is the whole of the message that
+// is being written, unless that has failed.
+func (t *turn) end(answers []answer) {
+	lines := t.finish(answers)
+	if t.done != nil {
+		t.done(lines)
+	}
+}
+
+func (t *turn) finish(answers []answer) []line {
+	r := t.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, a := range answers {
+		if i == 0 && t.open != nil && !a.failed {
+			t.write(t.open, a)
+		} else {
+			t.put(a)
+		}
+	}
+	t.close()
+	r.forget()
+	if r.mu.turns--; r.mu.turns == 0 {
+		r.tell(frame{Type: "busy"})
+	}
+	lines := make([]line, len(t.said))
+	for i, l := range t.said {
+		lines[i] = *l
+	}
+	return lines
+}

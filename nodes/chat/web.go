@@ -1,0 +1,165 @@
+package chat
+
+import (
+	"context"
+	"log/slog"
+	"path"
+	"strings"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+const platformChat = "chat"
+
+// Out-ports of a chat.
+const (
+	outMessage = 0
+	outHistory = 1
+)
+
+func chatDef() *node.Def {
+	return &node.Def{
+		Kind:    "chat",
+		Summary: "Talks to people by a widget on web pages, or by JSON.",
+		Doc: `The requests of a listener, or of a router, come in at ` + "`in`. Below `path`" + ` there are:
+
+| request | answer |
+| --- | --- |
+| ` + "`GET /`" + ` | a page that shows the widget |
+| ` + "`GET /widget.js`" + ` | the widget: ` + "`<script src=\"https://…/chat/widget.js\" async></script>`" + ` puts a button on any page |
+| ` + "`GET /socket`" + ` | a WebSocket: the first message is ` + "`{\"conversation\": TOKEN}`" + ` or ` + "`{}`" + `, the others are like those below |
+| ` + "`POST /events`" + ` with ` + "`{\"conversation\": TOKEN}` or `{}`" + ` | the same as a stream of events, for networks without WebSockets |
+| ` + "`POST /messages` with `{\"conversation\", \"text\", \"id\", \"data\"}`" + ` | 202 with ` + "`conversation`" + ` and ` + "`id`; with `\"wait\": true`" + ` 200 with ` + "`messages`" + `, the answers |
+
+` + payloadDoc + `
+
+` + answersDoc + `
+
+A conversation begins without ` + "`conversation`" + `; the token that comes back is signed with ` + "`secret`" + `, and who has it takes part. If the request has ` + "`auth`" + ` (see the kind of this name), the token is of use to the same subject only, and ` + "`user`" + ` is that.
+The messages are kept in memory, for 10,000 conversations; a page that is loaded again, or a second tab, shows them. After a restart, or for a conversation that was forgotten, ` + "`history`" + ` is asked: its answer is a list of ` + "`{role, content}`" + ` as models have it.
+Processes go on when a page is closed. Nothing of a message becomes HTML.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: desk, port: in}]}}
+- kind: chat
+  name: desk
+  path: /
+  secret: "{{ .CHAT_SECRET }}"
+  env:
+    CHAT_SECRET:
+      data: "{{ .CHAT_SECRET }}"
+  ports:
+    out: [{name: echo, port: in}]
+- {kind: snippet, name: echo, language: cel, code: '"You said: " + self.text'}
+`,
+		Config: schema.Fields(
+			schema.String("path").Default("/chat").Doc("The path below which requests come."),
+			schema.String("secret").Required().Secret().Doc("Signs the tokens of conversations. Another secret makes all of them void."),
+			schema.String("title").Default("Chat").Doc("What the widget is called."),
+			schema.String("greeting").Doc("What the widget shows first. It is not a message of the conversation."),
+			schema.Strings("origins").Doc("Other hosts whose pages may show the widget, such as `*.example.com`. Pages of the same host always may; `*` is all."),
+			schema.Bytes("max_message").Default("8KiB").Range(1, 1<<20).Doc("Longest text of a message."),
+			schema.Int("connections").Default(10000).Range(1, 1<<24).Doc("How many there may be; past it the answer is 503. A conversation has 16 at most."),
+			schema.Bool("join").Default(false).Doc("Whether a new conversation starts a process with event `join`."),
+			failureField(),
+		),
+		In: []node.Port{{Name: "in", Doc: "The request of a listener."}},
+		Out: []node.Port{
+			{Name: "out", Doc: "A message."},
+			{Name: "history", Doc: "A conversation whose earlier messages are not in memory."},
+		},
+		Begins: true,
+		Parts:  func(schema.Config) bool { return true },
+		Recall: node.Always(node.Effects),
+		New:    newChatNode,
+	}
+}
+
+// A chatNode is the part of a chat that belongs to one generation. Its rooms and
+// connections belong to the hub.
+type chatNode struct {
+	ref     node.Ref
+	pool    *node.Pool
+	log     *slog.Logger
+	waits   node.Waits
+	recalls bool // the port history is linked
+	signer  signer
+
+	path, title, greeting, failure string
+	origins                        []string
+	maxText, connections           int
+	join                           bool
+
+	hub     *hub         // from Open on
+	release func() error // from Open on
+	starter node.Starter // from Serve on
+	shift   *shift       // from Serve on
+}
+
+func newChatNode(init *node.Init) (node.Node, error) {
+	c := init.Config
+	n := &chatNode{
+		ref: init.Node, pool: init.Pool, log: init.Log, waits: init.Waits,
+		recalls: init.OutLinks[outHistory] > 0,
+		path:    strings.TrimSuffix(c.String("path"), "/"),
+		title:   c.String("title"), greeting: c.String("greeting"), failure: c.String("failure"),
+		origins: c.Strings("origins"),
+		maxText: int(c.Int("max_message")), connections: int(c.Int("connections")),
+		join: c.Bool("join"),
+	}
+	if n.path != "" && (!strings.HasPrefix(n.path, "/") || path.Clean(n.path) != n.path) {
+		return nil, c.Errorf("path", diag.CodeBadValue, "%q is not a path", c.String("path")).WithHint("write one such as /chat")
+	}
+	for _, origin := range n.origins {
+		if _, err := path.Match(origin, ""); err != nil {
+			return nil, c.Errorf("origins", diag.CodeBadValue, "%q is not a pattern of a host: %v", origin, err).WithHint("write one such as *.example.com")
+		}
+	}
+	var err error
+	n.signer, err = newSigner(c, "secret")
+	return n, err
+}
+
+// Open finds the conversations of the generation before.
+func (n *chatNode) Open(context.Context) (err error) {
+	n.hub, n.release, err = node.Acquire(n.pool, "chat "+n.ref.Namespace+"/"+n.ref.String(), func() (*hub, error) {
+		return newHub(), nil
+	})
+	return err
+}
+
+// Serve makes new messages start their processes here.
+func (n *chatNode) Serve(src node.Starter) error {
+	n.starter = src
+	n.shift = &shift{starter: src, waits: n.waits, log: n.log, failure: n.failure, node: n}
+	n.hub.attach(n.shift)
+	n.hub.resume()
+	return nil
+}
+
+// Drain ends streams of events, unless a later generation goes on with them: their server
+// waits for them.
+func (n *chatNode) Drain() {
+	if n.shift != nil && n.hub.current.Load() == n.shift {
+		n.hub.drain()
+	}
+}
+
+// Stop waits for the answers, and then closes the connections, unless a later generation
+// has taken them over.
+func (n *chatNode) Stop(ctx context.Context) error {
+	if n.shift == nil {
+		return nil
+	}
+	last, err := n.hub.detach(ctx, n.shift)
+	if !last || err != nil {
+		return err
+	}
+	return n.hub.shut(ctx)
+}
+
+// Close releases the conversations.
+func (n *chatNode) Close() error { return n.release() }
+
+// Measure reports the conversations and their messages.
+func (n *chatNode) Measure(report func(node.Metric)) { n.hub.measure(report) }

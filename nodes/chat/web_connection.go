@@ -1,0 +1,323 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const (
+	// helloWait is how long a client may take to name its conversation.
+	helloWait = 10 * time.Second
+
+	// pingEvery is how often a connection is used, at least, so that a lost one is found.
+	pingEvery = 25 * time.Second
+
+	// writeWait is how long a client may take to read a frame, or to confirm the end.
+	writeWait = 10 * time.Second
+)
+
+// hello is the first frame.
+func (n *chatNode) hello(token string) frame {
+	return frame{Type: "hello", Conversation: token, Title: n.title, Greeting: n.greeting}
+}
+
+// newGuest returns a guest whose context ends when it is cut off.
+func newGuest(ctx context.Context) (*guest, context.Context) {
+	g := &guest{frames: make(chan []byte, mostFrames)}
+	ctx, g.cut = context.WithCancelCause(ctx)
+	return g, ctx
+}
+
+// attend lets a guest into the room of a token. leave is to be called once if err is nil.
+func (n *chatNode) attend(ctx context.Context, g *guest, token string, c *caller) (r *room, leave func(), err error) {
+	r, token, err = n.enter(token, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	n.hub.front().prepare(ctx, r)
+	if !r.enter(g, n.hello(token)) {
+		return nil, nil, public(http.StatusTooManyRequests, "the conversation has too many connections")
+	}
+	return r, func() { r.leave(g) }, nil
+}
+
+func (n *chatNode) errFull() error {
+	return &node.Error{Err: errors.New("there are too many connections"), Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+}
+
+// A socket is the handler that makes a WebSocket of a request.
+type socket struct {
+	node   *chatNode
+	caller caller
+}
+
+// ServeHTTP makes the connection, which goes on after it has returned.
+func (s *socket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := s.node.hub
+	g, ctx := newGuest(h.ctx)
+	if !h.enter(g, s.node.connections) {
+		g.cut(nil)
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		return
+	}
+	kept := &hijacked{ResponseWriter: w}
+	ws, err := websocket.Accept(kept, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the node has looked at the origin
+	if err != nil {
+		g.cut(nil)
+		h.leave(g)
+		return
+	}
+	ws.SetReadLimit(int64(s.node.maxText)*6 + 4<<10) // of JSON, where each byte may be escaped
+	h.sockets.Go(func() {
+		defer h.leave(g)
+		written := make(chan struct{})
+		h.sockets.Go(func() {
+			defer close(written)
+			if writeAll(ctx, g, ws) != nil {
+				g.cut(errLost)
+			}
+			end(ctx, ws, kept.conn)
+		})
+		g.cut(s.serve(ctx, g, ws))
+		<-written
+	})
+}
+
+// A hijacked writer remembers the connection, to close it whatever the library waits for.
+type hijacked struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack implements [http.Hijacker].
+func (w *hijacked) Hijack() (conn net.Conn, rw *bufio.ReadWriter, err error) {
+	conn, rw, err = http.NewResponseController(w.ResponseWriter).Hijack()
+	w.conn = conn
+	return conn, rw, err
+}
+
+// end closes a connection with the code that fits.
+func end(ctx context.Context, ws *websocket.Conn, conn net.Conn) {
+	code := websocket.StatusNormalClosure
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errBehind):
+		code = websocket.StatusTryAgainLater
+	case errors.Is(cause, errRefused):
+		code = websocket.StatusPolicyViolation
+	case cause != nil:
+		code = websocket.StatusGoingAway
+	}
+	abandon := time.AfterFunc(time.Second, func() {
+		_ = conn.Close() // it is closed already, or will not come to life again
+	})
+	defer abandon.Stop()
+	_ = ws.Close(code, "") // an error says that the client did not confirm it
+	_ = conn.Close()       // as above
+}
+
+// serve reads the frames of a client until the connection ends.
+func (s *socket) serve(ctx context.Context, g *guest, ws *websocket.Conn) error {
+	late := time.AfterFunc(helloWait, func() { g.cut(errLost) })
+	in, err := s.read(ws)
+	late.Stop()
+	var room *room
+	var leave func()
+	if err == nil {
+		room, leave, err = s.node.attend(ctx, g, in.conversation, &s.caller)
+	}
+	if err != nil {
+		g.offer(refusal("", err))
+		return errRefused
+	}
+	defer leave()
+	for {
+		in, err := s.read(ws)
+		if err == nil {
+			_, _, err = s.node.hub.front().say(room, &s.caller, &in, nil)
+		} else if !errors.Is(err, errFrame) {
+			return errLost
+		}
+		if err != nil {
+			g.offer(refusal("u"+in.id, err))
+		}
+	}
+}
+
+var (
+	errLost    = errors.New("the connection has ended")
+	errRefused = errors.New("the client was refused")
+	errFrame   = errors.New("the frame is not what a chat reads")
+)
+
+// read reads a frame. An error that is errFrame is about what it says.
+func (s *socket) read(ws *websocket.Conn) (in said, err error) {
+	_, data, err := ws.Read(context.Background())
+	if err != nil {
+		return in, err
+	}
+	v, err := value.ParseJSON(data)
+	if err != nil {
+		return in, &frameError{public(http.StatusBadRequest, "message: %v", err)}
+	}
+	if in, err = saidOf(v, s.node.maxText); err != nil {
+		err = &frameError{err}
+	}
+	return in, err
+}
+
+// A frameError is errFrame with its reason.
+type frameError struct{ cause error }
+
+func (e *frameError) Error() string        { return e.cause.Error() }
+func (e *frameError) Unwrap() error        { return e.cause }
+func (e *frameError) Is(target error) bool { return target == errFrame }
+
+// offer sends a frame to one guest, unless it is too far behind.
+func (g *guest) offer(data []byte) {
+	select {
+	case g.frames <- data:
+	default:
+		g.cut(errBehind)
+	}
+}
+
+// refusal tells a client that its message, or its token, was refused.
+func refusal(id string, err error) []byte {
+	f := frame{Type: "error", ID: id, Text: "The message was refused."}
+	if errors.Is(err, errToken) {
+		f.Code = "token"
+	}
+	if e := node.Describe(err); e.Public {
+		f.Text = node.Message(e)
+	}
+	return f.encode()
+}
+
+// writeAll sends the frames of a guest, until its context ends.
+func writeAll(ctx context.Context, g *guest, ws *websocket.Conn) error {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case data := <-g.frames:
+			if err := write(ws, data); err != nil {
+				return err
+			}
+		case <-ping.C:
+			soon, cancel := context.WithTimeout(context.Background(), writeWait)
+			err := ws.Ping(soon)
+			if cancel(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			for len(g.frames) > 0 && errors.Is(context.Cause(ctx), errRefused) {
+				if err := write(ws, <-g.frames); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+}
+
+func write(ws *websocket.Conn, data []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeWait)
+	defer cancel()
+	return ws.Write(ctx, websocket.MessageText, data)
+}
+
+// events is the handler that sends the frames of a conversation as a stream of events.
+type events struct {
+	node   *chatNode
+	caller caller
+	token  string
+}
+
+// serveEvents leaves the handler for a stream of events.
+func (n *chatNode) serveEvents(p node.Process, c *caller) node.Result {
+	s, err := saidOf(c.body, n.maxText)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if s.conversation != "" {
+		if _, ok := n.signer.verify(s.conversation, c.subject); !ok {
+			return node.Fail(errToken)
+		}
+	}
+	if !handover.Leave(p.Context(), &events{n, *c, s.conversation}) {
+		return node.Fail(errNoRequest)
+	}
+	return node.None()
+}
+
+// ServeHTTP sends events until the client leaves.
+func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, h := e.node, e.node.hub
+	g, ctx := newGuest(r.Context())
+	defer g.cut(nil)
+	headers := e.caller.cors("Content-Type", "text/event-stream", "X-Accel-Buffering", "no")
+	for i := 0; i < len(headers); i += 2 {
+		w.Header().Set(headers[i], headers[i+1])
+	}
+	var leave func()
+	err := n.errFull()
+	if h.enter(g, n.connections) {
+		defer h.leave(g)
+		var in *room
+		if in, leave, err = n.attend(ctx, g, e.token, &e.caller); err == nil {
+			defer leave()
+			sendEvents(ctx, w, g, in, h.drained())
+			return
+		}
+	}
+	d := node.Describe(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(max(d.Status, http.StatusBadRequest))
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": node.Message(d)}) // fails if the client has left
+}
+
+// sendEvents sends the frames of a guest until it leaves; after drained, until no process of
+// the room runs.
+func sendEvents(ctx context.Context, w http.ResponseWriter, g *guest, in *room, drained <-chan struct{}) {
+	rc := http.NewResponseController(w)
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	draining := false
+	for {
+		var data []byte
+		select {
+		case frame := <-g.frames:
+			data = append(append(append(data, "data: "...), frame...), "\n\n"...)
+		case <-tick.C:
+			data = []byte(":\n\n")
+		case <-drained:
+			draining, drained = true, nil
+		case <-ctx.Done():
+			return
+		}
+		if len(data) > 0 {
+			_, err := w.Write(data)
+			if err == nil {
+				err = rc.Flush()
+			}
+			if err != nil {
+				return // the client has left
+			}
+		}
+		if draining && len(g.frames) == 0 && in.isQuiet() {
+			return
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+//go:embed widget.js
+var widget string
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// pagePolicy lets the page run the widget and nothing else.
+const pagePolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+
+// A caller is who has sent a request.
+type caller struct {
+	method, rest string // rest is the path below that of the node
+	host, origin string
+	origins      int    // how many headers Origin there are
+	subject      string // who has logged in; may be empty
+	name         string
+	body         value.Value
+}
+
+// Receive handles a request.
+func (n *chatNode) Receive(p node.Process, pkt node.Packet) node.Result {
+	c, err := n.caller(pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	method := http.MethodGet
+	switch c.rest {
+	case "", "/", "/widget.js", "/socket":
+	case "/events", "/messages":
+		method = http.MethodPost
+	default:
+		return node.Fail(public(http.StatusNotFound, "there is nothing at this path"))
+	}
+	if c.rest != "/widget.js" && c.rest != "/" && c.rest != "" {
+		if !n.admitsOrigin(&c) {
+			return node.Fail(public(http.StatusForbidden, "pages of this origin may not show the chat: see origins"))
+		}
+		if c.method == http.MethodOptions {
+			return reply(http.StatusNoContent, value.Null(), c.cors("Access-Control-Allow-Methods", method, "Access-Control-Allow-Headers", "content-type", "Access-Control-Max-Age", "600")...)
+		}
+	}
+	if c.method != method && (method != http.MethodGet || c.method != http.MethodHead || c.rest == "/socket") {
+		return reply(http.StatusMethodNotAllowed, value.String(http.StatusText(http.StatusMethodNotAllowed)), "Allow", method)
+	}
+	switch c.rest {
+	case "":
+		return reply(http.StatusPermanentRedirect, value.Null(), "Location", n.path+"/")
+	case "/":
+		return n.servePage()
+	case "/widget.js":
+		return reply(http.StatusOK, value.String(widget), "Content-Type", "text/javascript; charset=utf-8",
+			"Cache-Control", "no-cache", "X-Content-Type-Options", "nosniff", "Cross-Origin-Resource-Policy", "cross-origin")
+	case "/messages":
+		return n.receiveMessage(&c)
+	case "/events":
+		return n.serveEvents(p, &c)
+	}
+	if !handover.Leave(p.Context(), &socket{node: n, caller: c}) {
+		return node.Fail(errNoRequest)
+	}
+	return node.None()
+}
+
+var errNoRequest = errors.New("there is no request to take over: another node has taken it, or it has been answered")
+
+// caller reads a request.
+func (n *chatNode) caller(v value.Value) (c caller, err error) {
+	header, _ := v.Get("header")
+	if v.Kind() != value.KindMap || header.Kind() != value.KindMap {
+		return c, errors.New("want the request of a listener")
+	}
+	c.method, _ = fieldText(v, "method")
+	c.host, _ = fieldText(v, "host")
+	c.body, _ = v.Get("body")
+	origins, _ := header.Get("Origin")
+	for _, origin := range origins.Elems() {
+		c.origin, _ = origin.AsString()
+		c.origins++
+	}
+	at, _ := fieldText(v, "path")
+	rest, ok := strings.CutPrefix(at, n.path)
+	if !ok || rest != "" && rest[0] != '/' {
+		return c, public(http.StatusNotFound, "there is nothing at this path")
+	}
+	c.rest = rest
+	auth, _ := v.Get("auth")
+	if auth.Kind() == value.KindMap {
+		c.subject, _ = fieldText(auth, "subject")
+		if claims, _ := auth.Get("claims"); claims.Kind() == value.KindMap {
+			c.name, _ = fieldText(claims, "name")
+		}
+	}
+	return c, nil
+}
+
+// admitsOrigin reports whether a page may talk to the chat. Clients that are not browsers
+// have no origin.
+func (n *chatNode) admitsOrigin(c *caller) bool {
+	if c.origins == 0 {
+		return true
+	}
+	u, err := url.Parse(c.origin)
+	if err != nil || c.origins > 1 {
+		return false
+	}
+	if c.host != "" && strings.EqualFold(u.Host, c.host) {
+		c.origin = "" // the browser does not ask for leave
+		return true
+	}
+	for _, pattern := range n.origins {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Host)); err == nil && ok && u.Host != "" || pattern == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// cors returns headers that let the page of an admitted origin read the answer.
+func (c *caller) cors(headers ...string) []string {
+	headers = append(headers, "Cache-Control", "no-store", "Vary", "Origin")
+	if c.origin != "" {
+		headers = append(headers, "Access-Control-Allow-Origin", c.origin)
+	}
+	return headers
+}
+
+// reply answers with names and values of headers.
+func reply(status int, body value.Value, headers ...string) node.Result {
+	fields := make([]value.Field, 0, len(headers)/2)
+	for i := 0; i < len(headers); i += 2 {
+		fields = append(fields, value.Field{Name: headers[i], Value: value.String(headers[i+1])})
+	}
+	answer := []value.Field{{Name: "status", Value: value.Int(int64(status))}, {Name: "header", Value: value.UniqueMap(fields)}}
+	if !body.IsNull() {
+		answer = append(answer, value.Field{Name: "body", Value: body})
+	}
+	return node.Answer(value.UniqueMap(answer))
+}
+
+func (n *chatNode) servePage() node.Result {
+	var text bytes.Buffer
+	if err := page.Execute(&text, map[string]string{"Title": n.title}); err != nil {
+		return node.Fail(err)
+	}
+	return reply(http.StatusOK, value.String(text.String()), "Content-Type", "text/html; charset=utf-8", "Cache-Control", "no-cache",
+		"Content-Security-Policy", pagePolicy, "X-Content-Type-Options", "nosniff", "Referrer-Policy", "no-referrer")
+}
+
+// enter returns the room of a token, or of a new conversation without one.
+func (n *chatNode) enter(token string, c *caller) (r *room, newToken string, err error) {
+	fresh := token == ""
+	id := ""
+	if fresh {
+		id, token = n.signer.mint(c.subject)
+	} else {
+		var ok bool
+		if id, ok = n.signer.verify(token, c.subject); !ok {
+			return nil, "", errToken
+		}
+	}
+	r, made := n.hub.open(platformChat + "/" + id)
+	if r == nil {
+		return nil, "", &node.Error{Err: errBusy, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+	}
+	if made && fresh {
+		if r.fresh(); n.join {
+			n.joined(r, c)
+		}
+	}
+	return r, token, nil
+}
+
+var errToken = public(http.StatusForbidden, "the token of the conversation is not valid here: begin a new one")
+
+// joined starts the process of a new conversation.
+func (n *chatNode) joined(r *room, c *caller) {
+	m := message{platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name, event: eventJoin, id: rand.Text()}
+	if _, err := n.hub.take(r.conversation, m.payload(), &turn{room: r}); err != nil {
+		n.log.Debug("a new conversation was not told of", "conversation", r.conversation, "error", err)
+	}
+}
+
+func (c *caller) userOf(r *room) string {
+	if c.subject != "" {
+		return c.subject
+	}
+	return r.conversation
+}
+
+// say takes a message into a room. done, if not nil, gets the answers, unless the message
+// goes to a process that has waited for it.
+func (n *chatNode) say(r *room, c *caller, s *said, done func([]line)) (id string, delivered bool, err error) {
+	s.text = strings.TrimSpace(s.text)
+	if s.text == "" {
+		return "", false, public(http.StatusUnprocessableEntity, "the message has no text")
+	}
+	if s.id == "" {
+		s.id = rand.Text()
+	}
+	r.fresh()
+	id = "u" + s.id
+	if !r.say(id, s.text) {
+		return id, true, nil // it has come before
+	}
+	m := message{
+		platform: platformChat, conversation: r.conversation, userID: c.userOf(r), userName: c.name,
+		text: s.text, event: eventOf(s.text), id: s.id,
+	}
+	if !s.data.IsNull() {
+		m.event, m.data = eventAction, s.data
+	}
+	delivered, err = n.hub.take(r.conversation, m.payload(), &turn{room: r, done: done})
+	if err != nil {
+		e := &node.Error{Err: err, Status: http.StatusServiceUnavailable, Public: true, RetryAfter: time.Second}
+		if errors.Is(err, errTooFast) {
+			e.Status = http.StatusTooManyRequests
+		}
+		r.unsay(id, err.Error())
+		return id, false, e
+	}
+	return id, delivered, nil
+}
+
+// eventOf tells commands from other messages.
+func eventOf(text string) string {
+	if len(text) > 1 && text[0] == '/' && text[1] != '/' && text[1] != ' ' {
+		return eventCommand
+	}
+	return eventMessage
+}
+
+// receiveMessage takes a message that was posted.
+func (n *chatNode) receiveMessage(c *caller) node.Result {
+	s, err := saidOf(c.body, n.maxText)
+	if err != nil {
+		return node.Fail(err)
+	}
+	r, token, err := n.enter(s.conversation, c)
+	if err != nil {
+		return node.Fail(err)
+	}
+	accepted := func(id string) node.Result {
+		return reply(http.StatusAccepted, value.UniqueMap([]value.Field{
+			{Name: "conversation", Value: value.String(token)}, {Name: "id", Value: value.String(id)},
+		}), c.cors()...)
+	}
+	if !s.wait {
+		id, _, err := n.say(r, c, &s, nil)
+		if err != nil {
+			return node.Fail(err)
+		}
+		return accepted(id)
+	}
+	return node.Await(func(ctx context.Context, done func(node.Result)) {
+		w := newWaiter(ctx, done)
+		id, delivered, err := n.say(r, c, &s, func(lines []line) {
+			messages, err := value.Encode(lines)
+			if err != nil {
+				w.finish(node.Fail(err))
+				return
+			}
+			w.finish(reply(http.StatusOK, value.UniqueMap([]value.Field{
+				{Name: "conversation", Value: value.String(token)}, {Name: "messages", Value: messages},
+			}), c.cors()...))
+		})
+		switch {
+		case err != nil:
+			w.finish(node.Fail(err))
+		case delivered: // the answer is that of another message
+			w.finish(accepted(id))
+		}
+	})
+}
