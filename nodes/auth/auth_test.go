@@ -73,3 +73,5 @@ func show(r node.Response) string {
 	e := node.Describe(r.Payload.AsError())
 	return strconv.Itoa(e.Status) + ": " + node.Message(e)
 }
+
+func kinds() []*node.Def { return std.Defs("") }

@@ -55,7 +55,7 @@ func newBasic(c schema.Config) (scheme, error) {
 	}
 	highest := 0
 	for _, uc := range c.List("users") {
-		u := &user{identity: identity{uc.String("name"), uc.Strings("scopes"), value.Map()}, hash: []byte(uc.String("bcrypt"))}
+		u := &user{identity: identity{subject: uc.String("name"), scopes: uc.Strings("scopes"), claims: value.Map()}, hash: []byte(uc.String("bcrypt"))}
 		cost, err := bcrypt.Cost(u.hash)
 		switch {
 		case err != nil || len(u.hash) != 60:

@@ -14,12 +14,14 @@ const (
 	typeBasic = "basic"
 	typeJWT   = "jwt"
 	typeOIDC  = "oidc"
+	typeHMAC  = "hmac"
 )
 
 const authDoc = "A request passes if one of the schemes in `any` accepts what it brings. It gains the field `auth`: `{subject, scopes, claims, type}`. Other requests go to `error`:\n\n" +
 	"| status | code | when |\n| --- | --- | --- |\n" +
 	"| 401 | `credentials` | the request brings nothing that a scheme looks for, or none of them accepts it. The answer has `WWW-Authenticate` for each scheme, and says what is wrong |\n" +
 	"| 403 | `scope`, `forbidden` | it is known who sends it, but `scopes` or `require` refuse it |\n" +
+	"| 409 | `replay` | a signature came before |\n" +
 	"| 503 | `busy`, `keys` | too many passwords are being checked, or the keys of an issuer cannot be read. Try again |\n\n" +
 	"**`key`** looks for one of `keys` in a header (`X-API-Key` unless set), the query or a cookie. A key is given as `secret`, or as `sha256`, in hexadecimal, so that the document does not hold it: `printf %s KEY | sha256sum`. `id` is the subject.\n\n" +
 	"**`basic`** checks name and password. Passwords are given as bcrypt hashes: `htpasswd -nbBC 12 ann PASSWORD`. The last password that was right is remembered, as a hash under a random key, since bcrypt takes 50 ms and more.\n\n" +
@@ -27,6 +29,8 @@ const authDoc = "A request passes if one of the schemes in `any` accepts what it
 	"The token must have `exp`. `iss` and `aud` must be those of `issuer` and `audience`; a token for an audience is refused if `audience` is not set. `typ` must be `JWT` or `at+jwt` if the token has it, and `crit` is refused. Times may be off by `leeway`. `sub` is the subject; scopes are those of `scope` and `scp`.\n\n" +
 	"Keys of an issuer are read from `jwks` when the node opens, once an hour, and when a token names a key that is not known, at most once a minute. If they cannot be read, those that were read before are kept. Without any, the node is not ready, and requests with tokens are answered 503.\n\n" +
 	"**`oidc`** is `jwt` for an issuer of OpenID Connect, which says where its keys are.\n\n" +
+	"**`hmac`** checks the signature of the body, as webhooks have it. The `preset` says how `github`, `shopify`, `slack`, `standard` (Standard Webhooks) or `stripe` sign; otherwise `header`, `signed` and their like do. A signature with a timestamp is good for `tolerance`, and only once: a request that comes again is answered 409 with the code `replay`, also after a reload, but not after a restart. If the process ends with an error, the sender may try again. " +
+	"At most 131,072 signatures are remembered for a time; requests past that are answered 503. A listener keeps the bytes of bodies only for workflows with such a node.\n\n" +
 	"A token in a cookie is sent by browsers with each request, also by those that other sites cause: set `SameSite` on it."
 
 func authDef(o stream.Options) *node.Def {
@@ -50,6 +54,7 @@ func authDef(o stream.Options) *node.Def {
 		Recall:   node.Always(node.Reads),
 		ErrorDoc: "Why the request does not pass, with a `status` of 401, 403 or 503, a `code`, and `challenges`, the values of `WWW-Authenticate`.",
 		OpenAPI:  describe,
+		Raw:      readsRaw,
 		Lint:     stream.LintTLS,
 		New:      func(init *node.Init) (node.Node, error) { return newGuard(o, init) },
 	}
@@ -58,20 +63,20 @@ func authDef(o stream.Options) *node.Def {
 // schemeFields are those of all types: [fieldsOf] says which type has which.
 func schemeFields() schema.Object {
 	return schema.Fields(
-		schema.Enum("type", typeKey, typeBasic, typeJWT, typeOIDC).Required().Doc("What the scheme looks for."),
-		schema.String("header").Doc("`key`, `jwt`, `oidc`: the header that has it; `X-API-Key` or `Authorization` unless set."),
-		schema.String("prefix").Doc("`key`, `jwt`, `oidc`: the word before it in the header; `Bearer` for tokens in `Authorization`."),
+		schema.Enum("type", typeKey, typeBasic, typeJWT, typeOIDC, typeHMAC).Required().Doc("What the scheme looks for."),
+		schema.String("header").Doc("`key`, `jwt`, `oidc`: the header that has it; `X-API-Key` or `Authorization` unless set. `hmac`: the header with the signature."),
+		schema.String("prefix").Doc("`key`, `jwt`, `oidc`: the word before it in the header; `Bearer` for tokens in `Authorization`. `hmac`: what is before the signature, such as `sha256=`."),
 		schema.String("query").Doc("`key`, `jwt`, `oidc`: the key of the query that has it. Queries end up in logs: prefer a header."),
 		schema.String("cookie").Doc("`key`, `jwt`, `oidc`: the cookie that has it."),
 		schema.List("keys", schema.Fields(
-			schema.String("id").Doc("`key`: the subject. `jwt`: the `kid` of the tokens that the key is for; any unless set."),
-			schema.String("secret").Secret().Doc("`key`: the key itself. `jwt`: the secret, at least as long as the hash of its algorithms."),
+			schema.String("id").Doc("`key`, `hmac`: the subject. `jwt`: the `kid` of the tokens that the key is for; any unless set."),
+			schema.String("secret").Secret().Doc("`key`: the key itself. `jwt`: the secret, at least as long as the hash of its algorithms. `hmac`: the secret; several let it change."),
 			schema.String("sha256").Doc("`key`: the SHA-256 of the key, in hexadecimal."),
 			schema.String("pem").Doc("`jwt`: a public key or a certificate, as PEM."),
 			schema.String("jwks").Doc("`jwt`: the URL of the keys of the issuer, as a JSON Web Key Set. `issuer` and `audience` are needed then."),
 			schema.Strings("algorithms").Words(false, algorithmNames()...).Doc("`jwt`: what the key is good for."),
-			schema.Strings("scopes").Doc("`key`: what the subject may do."),
-		)).Doc("`key`, `jwt`: the keys."),
+			schema.Strings("scopes").Doc("`key`, `hmac`: what the subject may do."),
+		)).Doc("`key`, `jwt`, `hmac`: the keys."),
 		schema.List("users", schema.Fields(
 			schema.String("name").Required().Doc("The name; it is the subject."),
 			schema.String("bcrypt").Required().Secret().Doc("The bcrypt hash of the password."),
@@ -82,19 +87,29 @@ func schemeFields() schema.Object {
 		schema.Strings("audience").Doc("`jwt`, `oidc`: who tokens are for. One of them must be in `aud`."),
 		schema.Strings("typ").Doc("`jwt`, `oidc`: the `typ` of tokens, such as `at+jwt`. If it is set, tokens must have it."),
 		schema.Strings("scope_claims").Default([]string{"scope", "scp"}).Doc("`jwt`, `oidc`: the claims that have scopes, as a list or as text with spaces."),
+		schema.Enum("preset", presetNames()...).Doc("`hmac`: how a well-known sender signs. `standard` is Standard Webhooks."),
+		schema.String("timestamp").Doc("`hmac`: the header with the time of the signature, in seconds since 1970."),
+		schema.String("message_id").Doc("`hmac`: the header with the id of the message."),
+		schema.Enum("hash", "sha256", "sha512").Default("sha256").Doc("`hmac`: the hash."),
+		schema.Enum("encoding", "hex", "base64").Default("hex").Doc("`hmac`: what a signature is written in."),
+		schema.String("signed").Default("{body}").Doc("`hmac`: what is signed, with `{body}`, `{timestamp}` and `{id}`."),
+		schema.Duration("tolerance").Default(5*time.Minute).Range(float64(time.Second), float64(24*time.Hour)).Doc("`hmac`: how old a signature with a timestamp may be, and how far ahead."),
+		schema.Duration("replay").Range(0, float64(24*time.Hour)).Doc("`hmac`: how long signatures are remembered; twice the tolerance unless set, or not at all without a timestamp, as a sender may mean the same message twice."),
 		schema.Duration("leeway").Default(30*time.Second).Range(0, float64(10*time.Minute)).Doc("`jwt`, `oidc`: how far clocks may differ."),
 	)
 }
 
 // fieldsOf says which types a field of a scheme is for.
 var fieldsOf = map[string][]string{
-	"header": {typeKey, typeJWT, typeOIDC}, "prefix": {typeKey, typeJWT, typeOIDC}, "query": {typeKey, typeJWT, typeOIDC}, "cookie": {typeKey, typeJWT, typeOIDC},
-	"keys": {typeKey, typeJWT}, "users": {typeBasic},
+	"header": {typeKey, typeJWT, typeOIDC, typeHMAC}, "prefix": {typeKey, typeJWT, typeOIDC, typeHMAC}, "query": {typeKey, typeJWT, typeOIDC}, "cookie": {typeKey, typeJWT, typeOIDC},
+	"keys": {typeKey, typeJWT, typeHMAC}, "users": {typeBasic},
 	"issuer": {typeJWT, typeOIDC}, "audience": {typeJWT, typeOIDC}, "typ": {typeJWT, typeOIDC},
 	"scope_claims": {typeJWT, typeOIDC}, "leeway": {typeJWT, typeOIDC}, "algorithms": {typeOIDC},
+	"preset": {typeHMAC}, "timestamp": {typeHMAC}, "message_id": {typeHMAC}, "hash": {typeHMAC}, "encoding": {typeHMAC}, "signed": {typeHMAC},
+	"tolerance": {typeHMAC}, "replay": {typeHMAC},
 }
 
 // keyFieldsOf is the same for the fields of a key.
 var keyFieldsOf = map[string][]string{
-	"sha256": {typeKey}, "scopes": {typeKey}, "pem": {typeJWT}, "jwks": {typeJWT}, "algorithms": {typeJWT},
+	"sha256": {typeKey}, "scopes": {typeKey, typeHMAC}, "pem": {typeJWT}, "jwks": {typeJWT}, "algorithms": {typeJWT},
 }

@@ -95,10 +95,10 @@ func (g *guard) Receive(p node.Process, pkt node.Packet) node.Result {
 		return node.Block(func(ctx context.Context) node.Result {
 			r.wait = true
 			id, by, err := g.identify(ctx, r)
-			return g.admit(ctx, r, id, by, err)
+			return g.admit(ctx, p, r, id, by, err)
 		})
 	}
-	return g.admit(p.Context(), r, id, by, err)
+	return g.admit(p.Context(), p, r, id, by, err)
 }
 
 // identify returns who sent a request, and the index of the scheme that knows or, after an
@@ -126,9 +126,17 @@ func isRefusal(err error) bool {
 }
 
 // admit sends a request on, or fails.
-func (g *guard) admit(ctx context.Context, r *request, id identity, by int, err error) node.Result {
+func (g *guard) admit(ctx context.Context, p node.Process, r *request, id identity, by int, err error) node.Result {
 	if err != nil {
 		return node.Fail(g.unknown(by, err))
+	}
+	if id.failed != nil {
+		p.Defer(func(_ context.Context, resp node.Response) error {
+			if resp.IsError() {
+				id.failed()
+			}
+			return nil
+		})
 	}
 	who := authShape.Map(value.String(id.subject), texts(id.scopes), id.claims, value.String(g.types[by]))
 	if err := g.allow(ctx, r, who, id, by); err != nil {

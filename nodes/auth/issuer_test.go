@@ -13,13 +13,12 @@ import (
 
 	"github.com/uniflow-labs/uniflow/flowtest"
 	"github.com/uniflow-labs/uniflow/node"
-	"github.com/uniflow-labs/uniflow/nodes/std"
 )
 
 // load returns a flow with a node that has some fields, which passes to "next".
 func load(t testing.TB, fields string) *flowtest.Flow {
 	t.Helper()
-	f := flowtest.New(t, std.Defs("")...)
+	f := flowtest.New(t, kinds()...)
 	f.Load("- kind: auth\n  name: g\n  " + strings.ReplaceAll(fields, "\n    ", "\n  ") + "\n  ports: {out: [{name: who, port: in}]}\n- {kind: snippet, name: who, language: cel, code: auth}\n")
 	return f
 }

@@ -38,7 +38,7 @@ func newKeys(c schema.Config) (scheme, error) {
 			found = append(found, key.Errorf("id", diag.CodeBadValue, "the key has no id").WithHint("name who has it, such as billing"))
 		}
 		k.hashes = append(k.hashes, hash)
-		k.holders = append(k.holders, identity{key.String("id"), key.Strings("scopes"), value.Map()})
+		k.holders = append(k.holders, identity{subject: key.String("id"), scopes: key.Strings("scopes"), claims: value.Map()})
 	}
 	return k, errors.Join(found...)
 }

@@ -23,6 +23,11 @@ func object(list ...any) value.Value {
 	return b.Build()
 }
 
+// readsRaw is the [node.Def.Raw] of auth.
+func readsRaw(c schema.Config) bool {
+	return slices.ContainsFunc(c.List("any"), func(s schema.Config) bool { return s.String("type") == typeHMAC })
+}
+
 // describe is the [node.Def.OpenAPI] of auth.
 func describe(c schema.Config) value.Value {
 	var security []value.Value
@@ -33,6 +38,11 @@ func describe(c schema.Config) value.Value {
 		security = append(security, object(name, texts(c.Strings("scopes"))))
 		if s.String("type") == typeBasic || s.String("type") == typeOIDC || slices.ContainsFunc(s.List("keys"), func(k schema.Config) bool { return k.Has("jwks") }) {
 			responses.Set("503", response("The answer cannot be given now.", "Retry-After"))
+		}
+	}
+	for _, s := range c.List("any") {
+		if s.String("type") == typeHMAC {
+			responses.Set("409", response("The request came before.", ""))
 		}
 	}
 	responses.Set("401", response("It is not known who sends the request.", "WWW-Authenticate"))
@@ -54,6 +64,9 @@ func securityScheme(c schema.Config) (name string, scheme value.Value) {
 	case typeKey:
 		at, _ := newPlace(c, "X-Api-Key", "")
 		return at.securityScheme("key")
+	case typeHMAC:
+		f, _ := newFormat(c)
+		return place{header: f.header}.securityScheme("signature")
 	}
 	at, _ := newPlace(c, "Authorization", "Bearer")
 	if c.String("type") == typeOIDC && at.header == "Authorization" {

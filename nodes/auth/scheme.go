@@ -21,6 +21,7 @@ type identity struct {
 	subject string
 	scopes  []string
 	claims  value.Value // a map
+	failed  func()      // called if the process ends with an error; nil for nothing
 }
 
 // A scheme is one way to prove who a request comes from. Many goroutines use it
@@ -83,6 +84,8 @@ func newScheme(c schema.Config, init *node.Init) (scheme, error) {
 		return newKeys(c)
 	case typeBasic:
 		return newBasic(c)
+	case typeHMAC:
+		return newSignatures(c, init)
 	default:
 		return newJWT(c, init)
 	}

@@ -2,6 +2,9 @@ package auth
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -53,4 +56,25 @@ func FuzzParseToken(f *testing.F) {
 			tt.Fatalf("got %v, want a refusal", err)
 		}
 	})
+}
+
+// TestVectors has signatures that the senders publish.
+func TestVectors(t *testing.T) {
+	f := func(preset, secret, body, timestamp, id, want string) {
+		t.Helper()
+		f := presets()[preset]
+		mac := hmac.New(sha256.New, []byte(secret))
+		f.sign(mac, signing{timestamp: timestamp, id: id}, []byte(body))
+		if got, err := f.decode(want); err != nil || !hmac.Equal(got, mac.Sum(nil)) {
+			t.Errorf("%s: got another signature than %s", preset, want)
+		}
+	}
+	f("github", "It's a Secret to Everybody", "Hello, World!", "", "", "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17")
+	f("slack", "8f742231b10e8888abcd99yyyzzz85a5", "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
+		"1531420618", "", "a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503")
+	secret, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f("standard", string(secret), `{"test": 2432232314}`, "1614265330", "msg_p5jXN8AQM9LWM0D4loKWxJek", "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 }

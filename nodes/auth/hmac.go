@@ -1,0 +1,248 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// Signatures is the scheme of requests whose body is signed with a secret that both sides
+// have, as webhooks are.
+type signatures struct {
+	format  format
+	secrets [][]byte
+	senders []identity // of secrets
+
+	tolerance time.Duration // how far a timestamp may be off
+	window    time.Duration // how long signatures are remembered; 0 is not at all
+	init      *node.Init
+	shared    string // key of seen in the pool
+	seen      *seen  // from open to Close
+	release   func() error
+}
+
+func newSignatures(c schema.Config, init *node.Init) (scheme, error) {
+	f, err := newFormat(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &signatures{format: f, tolerance: c.Duration("tolerance"), init: init}
+	var found []error
+	if len(c.List("keys")) == 0 {
+		found = append(found, c.Errorf("keys", diag.CodeBadValue, "there are no keys").WithHint("add one such as {secret: …}"))
+	}
+	for _, key := range c.List("keys") {
+		secret, err := f.secret(key)
+		if err != nil {
+			found = append(found, err)
+			continue
+		}
+		id := key.String("id")
+		if id == "" {
+			id = f.name
+		}
+		s.secrets = append(s.secrets, secret)
+		s.senders = append(s.senders, identity{subject: id, scopes: key.Strings("scopes"), claims: value.Map()})
+	}
+	switch {
+	case c.Has("replay"):
+		s.window = c.Duration("replay")
+		if f.timestamp != "" && s.window < 2*s.tolerance {
+			found = append(found, c.Errorf("replay", diag.CodeBadValue, "a signature is good for twice the tolerance, and would be forgotten before").
+				WithHint("leave replay out"))
+		}
+	case f.timestamp != "":
+		s.window = 2 * s.tolerance
+	}
+	s.shared = fmt.Sprintf("auth replay %q %q %s %s", init.Node.Namespace, init.Node.String(), c.Path(""), s.window)
+	return s, errors.Join(found...)
+}
+
+// maxSignatures is how many signatures of a request are looked at: a sender that changes
+// its secret sends two.
+const maxSignatures = 4
+
+var (
+	errSigned    = &refusal{"the signature is wrong"}
+	errForm      = &refusal{"the signature is malformed"}
+	errTimestamp = &refusal{"the timestamp is malformed"}
+	errOld       = &refusal{"the timestamp is too old"}
+	errAhead     = &refusal{"the timestamp is in the future"}
+	errRaw       = errors.New("the request does not have the bytes of its body: signatures can be checked behind a listener only")
+)
+
+func (s *signatures) identify(_ context.Context, r *request) (identity, error) {
+	text, err := place{header: s.format.header}.find(r.payload)
+	if err != nil {
+		return identity{}, err
+	}
+	sent, err := s.format.read(text, r.payload)
+	if err != nil {
+		return identity{}, err
+	}
+	if s.format.timestamp != "" {
+		if err := s.checkTime(sent.timestamp, r.now); err != nil {
+			return identity{}, err
+		}
+	}
+	body, err := rawBody(r.payload)
+	if err != nil {
+		return identity{}, err
+	}
+	for i, secret := range s.secrets {
+		mac := hmac.New(s.format.hash, secret)
+		s.format.sign(mac, sent, body)
+		sum := mac.Sum(nil)
+		for _, signature := range sent.signatures {
+			if hmac.Equal(sum, signature) {
+				return s.accept(i, sum, r.now)
+			}
+		}
+	}
+	return identity{}, errSigned
+}
+
+// accept returns who has sent a signature, unless it came before.
+func (s *signatures) accept(i int, sum []byte, now time.Time) (identity, error) {
+	id := s.senders[i]
+	if s.window == 0 {
+		return id, nil
+	}
+	key := sha256.Sum256(sum)
+	if err := s.seen.add(key, now); err != nil {
+		return identity{}, err
+	}
+	id.failed = func() { s.seen.remove(key) }
+	return id, nil
+}
+
+func (s *signatures) checkTime(text string, now time.Time) error {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 || seconds > 1e11 {
+		return errTimestamp
+	}
+	switch age := now.Sub(time.Unix(seconds, 0)); {
+	case age > s.tolerance:
+		return errOld
+	case age < -s.tolerance:
+		return errAhead
+	}
+	return nil
+}
+
+// rawBody returns the bytes of a request's body, as they were sent.
+func rawBody(payload value.Value) ([]byte, error) {
+	v, ok := payload.Get("raw")
+	if data, isBinary := v.AsBinary(); isBinary {
+		return data, nil
+	}
+	if ok && v.IsNull() {
+		return nil, nil
+	}
+	return nil, errRaw
+}
+
+func (s *signatures) challenge(realm string) string {
+	return "Signature realm=" + realm + ", header=" + quoted(s.format.header)
+}
+
+func (s *signatures) open() (err error) {
+	if s.window > 0 {
+		s.seen, s.release, err = node.Acquire(s.init.Pool, s.shared, func() (*seen, error) { return newSeen(s.window), nil })
+	}
+	return err
+}
+
+func (s *signatures) Close() error {
+	if s.release == nil {
+		return nil
+	}
+	return s.release()
+}
+
+func (s *signatures) ready() error { return nil }
+
+// A format is how a sender signs.
+type format struct {
+	name      string
+	header    string           // canonical; it has the signature
+	prefix    string           // before each signature
+	timestamp string           // the header with the time of the signature; empty for none
+	id        string           // the header with the id of the message; empty for none
+	split     string           // what is between several signatures; empty if there is one
+	time      string           // before the timestamp, if that is in header
+	signed    string           // what is signed, with {body}, {timestamp} and {id}
+	hash      func() hash.Hash // of the HMAC
+	decode    func(string) ([]byte, error)
+	encoded   string // before a secret that is in base64; empty if secrets are bytes
+}
+
+// presets returns the formats of well-known senders.
+func presets() map[string]format {
+	return map[string]format{
+		"github":   {header: "X-Hub-Signature-256", prefix: "sha256=", signed: "{body}", decode: hex.DecodeString},
+		"shopify":  {header: "X-Shopify-Hmac-Sha256", signed: "{body}", decode: base64.StdEncoding.DecodeString},
+		"slack":    {header: "X-Slack-Signature", prefix: "v0=", timestamp: "X-Slack-Request-Timestamp", signed: "v0:{timestamp}:{body}", decode: hex.DecodeString},
+		"standard": {header: "Webhook-Signature", prefix: "v1,", split: " ", timestamp: "Webhook-Timestamp", id: "Webhook-Id", signed: "{id}.{timestamp}.{body}", decode: base64.StdEncoding.DecodeString, encoded: "whsec_"},
+		"stripe":   {header: "Stripe-Signature", prefix: "v1=", split: ",", timestamp: "Stripe-Signature", time: "t=", signed: "{timestamp}.{body}", decode: hex.DecodeString},
+	}
+}
+
+// presetNames are the names of presets.
+func presetNames() []string { return []string{"github", "shopify", "slack", "standard", "stripe"} }
+
+// newFormat reads the fields of a scheme.
+func newFormat(c schema.Config) (format, error) {
+	if c.Has("preset") {
+		for _, name := range []string{"header", "prefix", "signed", "timestamp", "message_id", "hash", "encoding"} {
+			if c.Has(name) {
+				return format{}, c.Errorf(name, diag.CodeBadValue, "the preset says this").WithHint("remove it, or the preset")
+			}
+		}
+		f := presets()[c.String("preset")]
+		f.name, f.hash = c.String("preset"), sha256.New
+		return f, nil
+	}
+	canonical := textproto.CanonicalMIMEHeaderKey
+	f := format{
+		name: "hmac", header: canonical(c.String("header")), prefix: c.String("prefix"), timestamp: canonical(c.String("timestamp")),
+		id: canonical(c.String("message_id")), signed: c.String("signed"), hash: sha256.New, decode: hex.DecodeString,
+	}
+	if c.String("hash") == "sha512" {
+		f.hash = sha512.New
+	}
+	if c.String("encoding") == "base64" {
+		f.decode = base64.StdEncoding.DecodeString
+	}
+	for _, name := range []string{"header", "timestamp", "message_id"} {
+		if text := c.String(name); (c.Has(name) || name == "header") && !isToken(text) {
+			return f, c.Errorf(name, diag.CodeBadValue, "want the name of a header").WithHint("or use a preset: %s", strings.Join(presetNames(), ", "))
+		}
+	}
+	switch {
+	case !strings.Contains(f.signed, "{body}"):
+		return f, c.Errorf("signed", diag.CodeBadValue, "the body is not signed").WithHint("write {body} where the bytes of the body are")
+	case f.timestamp != "" && !strings.Contains(f.signed, "{timestamp}"):
+		return f, c.Errorf("signed", diag.CodeBadValue, "the timestamp is not signed, so it could be changed").WithHint("write {timestamp} where it is, or remove the field timestamp")
+	case f.timestamp == "" && strings.Contains(f.signed, "{timestamp}"):
+		return f, c.Errorf("timestamp", diag.CodeBadValue, "the header with the timestamp is missing")
+	case f.id == "" && strings.Contains(f.signed, "{id}"):
+		return f, c.Errorf("message_id", diag.CodeBadValue, "the header with the id is missing")
+	}
+	return f, nil
+}
