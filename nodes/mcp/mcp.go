@@ -9,4 +9,4 @@ import (
 )
 
 // Defs returns the kinds of this package.
-func Defs(stream.Options) []*node.Def { return nil }
+func Defs(o stream.Options) []*node.Def { return []*node.Def{serverDef(), callDef(o)} }

@@ -158,6 +158,19 @@ var cases = map[string]conformCase{
 		Example:  []value.Value{object("id", value.Int(1))},
 		Allocs:   -1, // of the log
 	}),
+	"mcp": plain(flowtest.Case{
+		Document: "- {kind: mcp, name: n, tools: [{name: t, description: d}], ports: {out: [{name: called}], error: [{name: failed}]}}",
+		Allocs:   20, // of the error, as there is no request
+	}),
+	"mcp_call": func(*testing.T) flowtest.Case {
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		return flowtest.Case{
+			Close:    service.Close,
+			Document: "- {kind: mcp_call, name: n, url: '" + service.URL + "', tool: t, ports: {out: [{name: next}], error: [{name: failed}]}}",
+			Payload:  object("a", value.Int(1)),
+			Allocs:   -1, // those of package net/http
+		}
+	},
 	"merge": plain(flowtest.Case{
 		Document: "- {kind: merge, name: n, timeout: 1s, ports: {out: [{name: next}], error: [{name: late}]}}\n" +
 			"- {kind: probe, name: one, ports: {out: [{name: n, port: 'in[0]'}]}}\n- {kind: probe, name: two, ports: {out: [{name: n, port: 'in[1]'}]}}",

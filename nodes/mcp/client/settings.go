@@ -77,7 +77,7 @@ func (s *Settings) setPlace() error {
 	case s.url != "" && c.Has("command"):
 		return c.Errorf("command", diag.CodeBadValue, "both a url and a command").WithHint(hint)
 	case s.url == "" && !c.Has("command"):
-		return c.Errorf("", diag.CodeMissingField, "neither a url nor a command").WithHint(hint)
+		return c.Errorf("", diag.CodeBadValue, "neither a url nor a command").WithHint(hint)
 	case s.url == "" && (len(s.command) == 0 || s.command[0] == ""):
 		return c.Errorf("command", diag.CodeBadValue, "the program has no name").WithHint(hint)
 	}

@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/lang"
+	"github.com/uniflow-labs/uniflow/lang/template"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func callDef(o stream.Options) *node.Def {
+	return &node.Def{
+		Kind:    "mcp_call",
+		Summary: "Calls a tool of a server of the Model Context Protocol.",
+		Doc: `The server is at ` + "`url`" + `, or is a program, ` + "`command`" + `, that is started with the first call. A connection that was lost is made again by the next call.
+
+What goes to ` + "`out`" + ` is a map of ` + "`text`" + ` (all that the tool says), ` + "`data`" + ` (what it answers for programs, or null) and ` + "`content`" + ` (a list of images, sounds and resources).
+
+An error goes to ` + "`error`" + `, with a ` + "`code`" + `: ` + "`tool`" + ` (the tool says that it has failed), ` + "`connect`, `timeout`, `too_large`" + ` or ` + "`answer`" + ` (the server refuses the call, or what it says makes no sense).
+After ` + "`connect` and `timeout`" + ` it may be that the tool has run.
+
+With ` + "`progress`" + `, what the tool reports meanwhile is a part of the answer, a map of ` + "`progress`, `total` and `message`" + `.
+
+Packets of one process are sent concurrently. The timeouts are of the real clock.`,
+		Example: `- kind: mcp_call
+  name: weather
+  url: https://tools.example.com/mcp
+  tool: weather
+  arguments: {city: "${self.city}"}
+  ports:
+    out: [{name: tell, port: in}]
+- {kind: snippet, name: tell, language: cel, code: text}
+`,
+		Config: schema.Fields(append([]*schema.Field{
+			schema.Any("tool").Required().Doc("The name of the tool. `${…}` in it is an expression over the payload."),
+			schema.Any("arguments").Doc("The arguments, a map in which `${…}` is an expression over the payload. By default they are the payload."),
+			schema.Bool("progress").Default(false).Doc("Passes on what the tool reports, as parts of the answer."),
+		}, client.Fields()...)...),
+		In:     []node.Port{{Name: "in", Doc: "What the arguments are made from."}},
+		Out:    []node.Port{{Name: "out", Doc: "The answer, with text, data and content."}},
+		Parts:  func(c schema.Config) bool { return c.Bool("progress") },
+		Recall: node.Always(node.Effects),
+		Lint:   stream.LintTLS,
+		New:    func(init *node.Init) (node.Node, error) { return newCaller(init, o) },
+	}
+}
+
+// A caller calls a tool.
+type caller struct {
+	pool      *node.Pool
+	settings  *client.Settings
+	tool      template.Template
+	arguments template.Template
+	given     bool // arguments are
+	progress  bool
+
+	client  *client.Client // from Open on
+	release func() error   // from Open on
+}
+
+func newCaller(init *node.Init, o stream.Options) (node.Node, error) {
+	c := init.Config
+	n := &caller{pool: init.Pool, given: c.Has("arguments"), progress: c.Bool("progress")}
+	var err error
+	if n.settings, err = client.New(init, c); err != nil {
+		return nil, err
+	}
+	for field, into := range map[string]*template.Template{"tool": &n.tool, "arguments": &n.arguments} {
+		if !c.Has(field) {
+			continue
+		}
+		*into, err = template.New(c.Raw(field), func(code diag.Text) (lang.Program, error) {
+			return o.Languages.Compile(o.Language, code, lang.Options{Mode: lang.ModeExpression})
+		})
+		var d *diag.Diagnostic
+		if errors.As(err, &d) {
+			d.Path = c.Path(field)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if name, ok := c.Value("tool").AsString(); !ok || name == "" {
+		return nil, c.Errorf("tool", diag.CodeBadValue, "must be the name of a tool").WithHint("write one such as weather, or ${self.tool}")
+	}
+	if v := c.Value("arguments"); n.given && v.Kind() != value.KindMap && v.Kind() != value.KindString {
+		return nil, c.Errorf("arguments", diag.CodeBadValue, "must be a map, or an expression that makes one").WithHint(`write one such as {city: "${self.city}"}`)
+	}
+	return n, nil
+}
+
+// Open finds the connection of the generation before. It makes none.
+func (n *caller) Open(context.Context) (err error) {
+	n.client, n.release, err = n.settings.Open(n.pool)
+	return err
+}
+
+// Close ends the connection, unless a later generation uses it.
+func (n *caller) Close() error { return n.release() }
+
+// Concurrency is how many packets of one process are sent concurrently.
+func (n *caller) Concurrency() int { return 16 }
+
+// Receive makes one call.
+func (n *caller) Receive(_ node.Process, pkt node.Packet) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		answer, err := n.call(ctx, pkt.Payload)
+		if err != nil {
+			return node.Fail(err)
+		}
+		return node.Send(0, answer)
+	})
+}
+
+func (n *caller) call(ctx context.Context, payload value.Value) (value.Value, error) {
+	tool, _, err := n.tool.Render(ctx, payload)
+	if err != nil {
+		return value.Value{}, err
+	}
+	name, ok := tool.AsString()
+	if !ok || name == "" {
+		return value.Value{}, errors.New("tool: want the name of a tool")
+	}
+	arguments := payload
+	if n.given {
+		if arguments, _, err = n.arguments.Render(ctx, payload); err != nil {
+			return value.Value{}, err
+		}
+	}
+	if arguments.IsNull() {
+		arguments = value.Map()
+	}
+	if arguments.Kind() != value.KindMap {
+		return value.Value{}, errors.New("the arguments of a tool are a map: write arguments: {…}")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var report func(value.Value)
+	if parts, ok := node.PartsOf(ctx); ok && n.progress {
+		report = func(v value.Value) {
+			if err := parts.Part(ctx, v); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	r, err := n.client.Call(ctx, name, arguments, report)
+	var failed *client.ToolError
+	switch {
+	case errors.As(err, &failed):
+		return value.Value{}, &node.Error{Err: failed, Code: "tool", Status: http.StatusBadGateway}
+	case err != nil:
+		return value.Value{}, err
+	}
+	return value.Map(
+		value.Field{Name: "text", Value: value.String(r.Text)}, value.Field{Name: "data", Value: r.Data}, value.Field{Name: "content", Value: r.Content}), nil
+}
+
+var _ interface {
+	node.Opener
+	node.Concurrent
+} = (*caller)(nil)

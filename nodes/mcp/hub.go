@@ -1,0 +1,184 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/uniflow-labs/uniflow/node"
+)
+
+// A hub serves clients. It lives in the pool: calls start processes in the last
+// generation, and sessions go on through reloads.
+type hub struct {
+	about   about
+	current atomic.Pointer[server] // not nil once there are requests
+	server  *sdk.Server
+	handler http.Handler
+
+	running  atomic.Int64 // calls
+	answered atomic.Uint64
+	failed   atomic.Uint64
+
+	closing sync.WaitGroup // of sessions
+
+	mu struct {
+		sync.Mutex
+		generations []*server          // attached
+		offered     map[string]string  // tools that clients see, by name
+		last        uint64             // id of a request
+		requests    map[string]*origin // that are being answered, by id
+	}
+}
+
+// An origin is where a call has come from.
+type origin struct {
+	ctx     context.Context // of the request: done when the client has left
+	request *request
+}
+
+func (a about) key() string {
+	return fmt.Sprintf("%q %q %q %t %t %d %d", a.title, a.version, a.instructions, a.anyHost, a.sessions, a.most, a.idle)
+}
+
+func newHub(a about) *hub {
+	h := &hub{about: a}
+	h.mu.offered, h.mu.requests = make(map[string]string), make(map[string]*origin)
+	h.server = sdk.NewServer(
+		&sdk.Implementation{Name: a.title, Version: a.version},
+		&sdk.ServerOptions{Instructions: a.instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: a.sessions}}},
+	)
+	h.handler = signedIn(h.room(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return h.server }, &sdk.StreamableHTTPOptions{
+		Stateless:                  !a.sessions,
+		SessionTimeout:             a.idle,
+		DisableLocalhostProtection: a.anyHost,
+		MaxRequestBodyBytes:        -1, // the listener has a limit
+	})))
+	return h
+}
+
+// room refuses new sessions if there are too many, or if no generation would keep them.
+func (h *hub) room(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.about.sessions && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && (h.sessions() >= h.about.most || h.stopped()) {
+			w.Header()["Retry-After"] = []string{"10"}
+			http.Error(w, "there is no room for another session", http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *hub) sessions() (n int) {
+	for range h.server.Sessions() {
+		n++
+	}
+	return n
+}
+
+// attach makes a generation run all calls from now on. Clients with a session are told
+// what tools have changed.
+func (h *hub) attach(s *server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.generations = append(slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s }), s)
+	h.serveLocked(s)
+}
+
+func (h *hub) serveLocked(s *server) {
+	h.current.Store(s)
+	left := make(map[string]bool)
+	for name := range h.mu.offered {
+		left[name] = true
+	}
+	for _, t := range s.tools {
+		delete(left, t.sdk.Name)
+		if h.mu.offered[t.sdk.Name] != t.text {
+			h.mu.offered[t.sdk.Name] = t.text
+			h.server.AddTool(t.sdk, h.call)
+		}
+	}
+	for name := range left {
+		delete(h.mu.offered, name)
+		h.server.RemoveTools(name)
+	}
+}
+
+// detach ends what attach began. If no other generation is attached, all sessions end,
+// each when its calls are answered.
+func (h *hub) detach(s *server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.generations = slices.DeleteFunc(h.mu.generations, func(other *server) bool { return other == s })
+	if n := len(h.mu.generations); n > 0 {
+		if h.current.Load() == s {
+			h.serveLocked(h.mu.generations[n-1])
+		}
+		return
+	}
+	if !h.about.sessions {
+		return // each ends with its request
+	}
+	for session := range h.server.Sessions() {
+		h.closing.Go(func() { _ = session.Close() }) // its client has left, or will find that it has ended
+	}
+}
+
+func (h *hub) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.mu.generations) == 0
+}
+
+// Close waits for what is left. The pool calls it when no generation uses the hub any more.
+func (h *hub) Close() error {
+	h.closing.Wait()
+	return nil
+}
+
+// remember makes a request known under an id until forget is called.
+func (h *hub) remember(o *origin) (id string, forget func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.last++
+	id = strconv.FormatUint(h.mu.last, 36)
+	h.mu.requests[id] = o
+	return id, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.mu.requests, id)
+	}
+}
+
+// originOf returns the request that a call came with; nil for one that came otherwise.
+func (h *hub) originOf(r *sdk.CallToolRequest) *origin {
+	if r.Extra == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.requests[r.Extra.Header.Get(callHeader)]
+}
+
+// serveSession serves one client until it leaves or ctx ends.
+func (h *hub) serveSession(ctx context.Context, t sdk.Transport) node.Result {
+	err := h.server.Run(ctx, t)
+	if err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
+		return node.Fail(err)
+	}
+	return node.None()
+}
+
+func (h *hub) measure(report func(node.Metric)) {
+	report(node.Metric{Name: "mcp_calls", Help: "Calls of tools that run.", Value: float64(h.running.Load())})
+	report(node.Metric{Name: "mcp_sessions", Help: "Sessions of clients.", Value: float64(h.sessions())})
+	report(node.Metric{Name: "mcp_calls_total", Help: "Calls of tools that were answered.", Type: node.MetricCounter, Value: float64(h.answered.Load())})
+	report(node.Metric{Name: "mcp_failed_total", Help: "Calls of tools that have failed.", Type: node.MetricCounter, Value: float64(h.failed.Load())})
+}

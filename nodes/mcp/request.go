@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// A request is what a listener has received.
+type request struct {
+	payload value.Value // without its body
+	body    []byte
+	subject string // who has signed in; empty if that is not asked for
+}
+
+// requestOf returns the request of a payload, or why it is refused.
+func (s *server) requestOf(v value.Value) (*request, error) {
+	header, ok := v.Get("header")
+	if _, method := v.Get("method"); !ok || !method {
+		return nil, errors.New("want the request of a listener")
+	}
+	refuse := func(format string, args ...any) error {
+		return &node.Error{Err: fmt.Errorf(format, args...), Status: http.StatusForbidden, Code: "origin", Public: true}
+	}
+	host, _ := v.Get("host")
+	name, _ := host.AsString()
+	if len(s.hosts) > 0 && !matches(s.hosts, hostname(name)) {
+		return nil, refuse("this server does not have the host of the request")
+	}
+	if origins, _ := header.Get("Origin"); !s.admits(first(origins), name) {
+		return nil, refuse("pages of this origin may not call")
+	}
+	r := &request{payload: without(v, "body", "raw")}
+	if claims, ok := v.Get("auth"); ok {
+		subject, _ := claims.Get("subject")
+		r.subject, _ = subject.AsString()
+	}
+	body, _ := v.Get("body")
+	if body.IsNull() {
+		return r, nil
+	}
+	var err error
+	if r.body, err = body.MarshalJSON(); err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	return r, nil
+}
+
+// first returns a text, or the first one of a list. If there are several, it is one that
+// matches nothing.
+func first(v value.Value) string {
+	if v.Kind() == value.KindList {
+		if v.Len() > 1 {
+			return "several"
+		}
+		for _, elem := range v.Elems() {
+			v = elem
+		}
+	}
+	text, _ := v.AsString()
+	return text
+}
+
+// admits reports whether a page may call a host. Clients that are not browsers have no
+// origin.
+func (s *server) admits(origin, host string) bool {
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return matches(s.origins, "") // "null", of pages without an origin
+	}
+	return strings.EqualFold(u.Host, host) || matches(s.origins, u.Host) || matches(s.origins, u.Hostname())
+}
+
+// matches reports whether a host matches a pattern. "*" matches all.
+func matches(patterns []string, host string) bool {
+	for _, pattern := range patterns {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(host)); err == nil && ok || pattern == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// callHeader is the header that leads from a message to the request that it came with.
+const callHeader = "X-Uniflow-Call"
+
+// taken is the handler of a request that a server has taken over.
+type taken struct {
+	hub     *hub
+	request *request
+}
+
+// ServeHTTP implements [http.Handler]. It is called after the process of the request has
+// ended, maybe by a later generation.
+func (t *taken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	clone := r.Clone(context.WithValue(r.Context(), subjectKey{}, t.request.subject))
+	clone.Body = io.NopCloser(bytes.NewReader(t.request.body))
+	clone.ContentLength = int64(len(t.request.body))
+	id, forget := t.hub.remember(&origin{r.Context(), t.request})
+	defer forget()
+	clone.Header.Set(callHeader, id)
+	clone.Header.Set("Authorization", "Bearer -") // for signedIn; node auth has read the real one
+	t.hub.handler.ServeHTTP(w, clone)
+}
+
+type subjectKey struct{}
+
+// signedIn tells the library whose request it is, so that sessions are not shared.
+func signedIn(h http.Handler) http.Handler {
+	return auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+		subject, _ := ctx.Value(subjectKey{}).(string)
+		return &auth.TokenInfo{UserID: subject}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
+}

@@ -1,0 +1,203 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/handover"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+func serverDef() *node.Def {
+	return &node.Def{
+		Kind:    "mcp",
+		Summary: "Serves nodes as tools of the Model Context Protocol.",
+		Doc: `The requests of a listener come in at ` + "`in`" + ` (POST; also GET and DELETE with ` + "`sessions`" + `), and are answered as the protocol's streamable HTTP says.
+Put ` + "`auth`" + ` in front to say who may call. On standard input and output ` + "`uniflow mcp FILE`" + ` serves the same tools, without a listener.
+
+A call of tool k starts a process at ` + "`out[k]`" + `. Its payload is the arguments, which match ` + "`input`" + `; with ` + "`payload: call`" + ` it is a map of ` + "`tool`, `arguments` and `request`" + ` (what came in, without its body).
+The answer is the result: a string is text; a map is data, and its JSON as text; a binary is an image, a sound or a resource; all else is JSON as text.
+An error goes to ` + "`error`" + `. If that has no link, the result says that the tool has failed, with the message if that is public, or with the id of the process.
+
+Parts of an answer are progress for clients that ask for it: a map of ` + "`progress`, `total` and `message`" + `, or anything else as the message. A client that leaves, cancels its call or waits longer than ` + "`timeout`" + ` ends the process.
+
+Each request stands for itself, so that any number of programs can serve the same clients, and a reload or a restart disturbs none. With ` + "`sessions`" + `, clients of older versions of the protocol can cancel calls, and are told when a reload has changed the tools.
+
+A page in a browser may call the server only if it is of the same host, or of ` + "`origins`" + `. Requests that come to an address of this machine itself must name it as their host (` + "`localhost`, `127.0.0.1`" + `), unless ` + "`hosts`" + ` says what hosts there are: else a page could reach it by a name of its own that leads here.`,
+		Example: `- {kind: listener, name: web, port: 8000, ports: {out: [{name: routes, port: in}]}}
+- {kind: router, name: routes, routes: [{method: POST, path: /mcp, port: out}], ports: {out: [{name: tools, port: in}]}}
+- kind: mcp
+  name: tools
+  tools:
+    - name: add
+      description: Adds two numbers.
+      input: {properties: {a: {type: number}, b: {type: number}}, required: [a, b]}
+  ports:
+    out: [{name: add, port: in}]
+- {kind: snippet, name: add, language: cel, code: 'self.a + self.b'}
+`,
+		Config: schema.Fields(
+			schema.List("tools", schema.Fields(
+				schema.String("name").Required().Pattern(`^[A-Za-z0-9_.-]{1,128}$`).Doc("What clients call it."),
+				schema.String("title").Doc("The name to show to people."),
+				schema.String("description").Required().Doc("What it does, for a model that decides whether to call it."),
+				schema.Any("input").Doc("The arguments: a JSON Schema of an object, such as `{properties: {id: {type: integer}}, required: [id]}`. By default there are none."),
+				schema.Bool("read_only").Default(false).Doc("Tells clients that it changes nothing. They may then call it without asking."),
+				schema.Duration("timeout").Default("60s").Doc("How long a call may take. 0 means no limit."),
+			)).Required().Doc("The tools, those of `out[0]`, `out[1]` and so on."),
+			schema.String("title").Doc("The name of the server, for clients; by default that of the node."),
+			schema.String("version").Default("1").Doc("The version of the server, for clients."),
+			schema.String("instructions").Doc("How to use the tools, for models."),
+			schema.Enum("payload", "arguments", "call").Default("arguments").Doc("What tools get: the arguments alone, or also which tool it is and the request."),
+			schema.Strings("origins").Doc("Other hosts whose pages may call, such as `*.example.com`. `*` is all."),
+			schema.Strings("hosts").Doc("The hosts that requests may name, such as `tools.example.com`; others get 403."),
+			schema.Int("calls").Default(1000).Range(1, 1<<20).Doc("How many calls there may be at a time; past it they fail immediately."),
+			schema.Group("sessions", schema.Fields(
+				schema.Int("most").Default(1000).Range(1, 1<<20).Doc("How many there may be; past it new clients get 503."),
+				schema.Duration("idle").Default("30m").Doc("How long one is kept without a request."),
+			)).Doc("Keeps a session for each client."),
+		),
+		In: []node.Port{{Name: "in", Doc: "The request of a listener."}},
+		Out: []node.Port{{
+			Name: "out", Doc: "A call of a tool.",
+			Indexes: func(c schema.Config) int { return len(c.List("tools")) },
+		}},
+		ErrorDoc: "A request that is refused, or a call that has failed. Its answer is that of the tool.",
+		Parts:    func(schema.Config) bool { return true },
+		Recall:   node.Always(node.Effects),
+		New:      newServer,
+	}
+}
+
+// A server is the part of a server of tools that belongs to one generation. Sessions, if
+// there are any, belong to its hub.
+type server struct {
+	ref     node.Ref
+	pool    *node.Pool
+	log     *slog.Logger
+	about   about
+	tools   []*tool
+	whole   bool // payload: call
+	origins []string
+	hosts   []string
+	calls   int64
+
+	hub     *hub         // from Open on
+	release func() error // from Open on
+	starter node.Starter // from Serve on
+}
+
+// about is what the sessions of a server depend on. If it changes, they end.
+type about struct {
+	title, version, instructions string
+	anyHost                      bool // hosts says which
+	sessions                     bool
+	most                         int
+	idle                         time.Duration
+}
+
+func newServer(init *node.Init) (node.Node, error) {
+	c := init.Config
+	s := &server{
+		ref: init.Node, pool: init.Pool, log: init.Log,
+		whole:   c.String("payload") == "call",
+		origins: c.Strings("origins"), hosts: c.Strings("hosts"), calls: c.Int("calls"),
+		about: about{
+			title: c.String("title"), version: c.String("version"), instructions: c.String("instructions"),
+			anyHost: c.Has("hosts"), sessions: c.Has("sessions"),
+			most: int(c.Group("sessions").Int("most")), idle: c.Group("sessions").Duration("idle"),
+		},
+	}
+	if s.about.title == "" {
+		s.about.title = init.Node.String()
+	}
+	for field, patterns := range map[string][]string{"origins": s.origins, "hosts": s.hosts} {
+		for _, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil {
+				return nil, c.Errorf(field, diag.CodeBadValue, "%q is not a pattern of a host: %v", pattern, err).WithHint("write one such as *.example.com")
+			}
+		}
+	}
+	var err error
+	if s.tools, err = newTools(c, init.OutLinks); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open finds the sessions of the generation before.
+func (s *server) Open(context.Context) (err error) {
+	key := "mcp " + s.ref.Namespace + "/" + s.ref.String() + " " + s.about.key()
+	s.hub, s.release, err = node.Acquire(s.pool, key, func() (*hub, error) { return newHub(s.about), nil })
+	return err
+}
+
+// Serve makes new calls start their processes here.
+func (s *server) Serve(src node.Starter) error {
+	s.starter = src
+	s.hub.attach(s)
+	return nil
+}
+
+// Drain ends the sessions, unless a later generation has taken them over: a client may
+// hold a request open for as long as it has one.
+func (s *server) Drain() { s.hub.detach(s) }
+
+// Stop takes back what Serve began, also if the generation has never begun to drain.
+func (s *server) Stop(context.Context) error {
+	s.hub.detach(s)
+	return nil
+}
+
+// Close releases the sessions.
+func (s *server) Close() error { return s.release() }
+
+// Measure reports calls and sessions.
+func (s *server) Measure(report func(node.Metric)) { s.hub.measure(report) }
+
+// Receive takes a request over, or serves a client on another way of transport.
+func (s *server) Receive(p node.Process, pkt node.Packet) node.Result {
+	if t, ok := p.Context().Value(transportKey{}).(sdk.Transport); ok {
+		return node.Block(func(ctx context.Context) node.Result { return s.hub.serveSession(ctx, t) })
+	}
+	r, err := s.requestOf(pkt.Payload)
+	if err != nil {
+		return node.Fail(err)
+	}
+	if !handover.Leave(p.Context(), &taken{s.hub, r}) {
+		return node.Fail(errors.New("there is no request to take over: another node has taken it, or it has been answered"))
+	}
+	return node.None()
+}
+
+type transportKey struct{}
+
+// WithTransport returns a context whose processes, if they begin at a node of kind mcp,
+// serve one client on another way of transport than HTTP. They end with it.
+func WithTransport(ctx context.Context, t sdk.Transport) context.Context {
+	return context.WithValue(ctx, transportKey{}, t)
+}
+
+var _ interface {
+	node.Opener
+	node.Trigger
+	node.Drainer
+	node.Stopper
+	node.Measured
+} = (*server)(nil)
+
+// without returns a map without some fields.
+func without(v value.Value, names ...string) value.Value {
+	for _, name := range names {
+		v = v.Without(name)
+	}
+	return v
+}
