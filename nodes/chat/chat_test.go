@@ -2,8 +2,11 @@ package chat_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/uniflow-labs/uniflow/node"
@@ -55,5 +58,144 @@ func TestWait(t *testing.T) {
 	status, _, body := w.request("POST", "/chat/messages", `{"text": "hi", "wait": true}`, "Content-Type: application/json")
 	if status != 200 || !strings.Contains(body, `"text":"you said hi"`) {
 		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// TestOrder sends more messages than may wait while the first one is answered.
+func TestOrder(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w := serve(t, "", "", func(_ context.Context, _ node.Waits, m value.Value) (value.Value, error) {
+		once.Do(func() { close(begun) })
+		<-release
+		return value.String(textAt(m, "text")), nil
+	})
+	c := w.dial("")
+	c.say("0", "m0")
+	<-begun
+	for i := 1; i <= 33; i++ {
+		c.say(strconv.Itoa(i), "m"+strconv.Itoa(i))
+	}
+	if f := c.hear("error"); f.ID != "u33" || !strings.Contains(f.Text, "too many messages") {
+		t.Errorf("got %+v", f)
+	}
+	if status, header, body := w.request("POST", "/chat/messages", `{"conversation":"`+c.token+`","text":"x"}`, "Content-Type: application/json"); status != 429 || header.Get("Retry-After") == "" {
+		t.Errorf("got %d %s", status, body)
+	}
+	c.say("1", "m1 again") // the id has come already
+	w.apply(chatDocument("title: other", ""))
+	close(release)
+	for got := c.hear("message"); got.Message.Text != "m32" || got.Message.From != "bot"; {
+		got = c.hear("message")
+	}
+	for i, text := range w.bot.texts() {
+		if want := "m" + strconv.Itoa(i); text != want {
+			t.Fatalf("message %d is %q, want %q", i, text, want)
+		}
+	}
+	if n := len(w.bot.texts()); n != 33 {
+		t.Errorf("%d messages were handled, want 33", n)
+	}
+}
+
+// TestAsk lets a process wait for the next message, over a reload.
+func TestAsk(t *testing.T) {
+	w := serve(t, "", "", func(ctx context.Context, waits node.Waits, _ value.Value) (value.Value, error) {
+		if err := part(ctx, value.String("hm")); err != nil {
+			return value.Value{}, err
+		}
+		reply, err := ask(ctx, waits, value.Map(value.Field{Name: "text", Value: value.String("Which?")},
+			value.Field{Name: "buttons", Value: value.List(value.String("red"), value.String("blue"))}))
+		if err != nil {
+			return value.Value{}, err
+		}
+		data, _ := reply.Get("data")
+		text, _ := data.AsString()
+		return value.String("you like " + text + " (" + textAt(reply, "event") + ")"), nil
+	})
+	c := w.dial("")
+	c.say("1", "hello")
+	for c.hear("message").Message.Text != "Which?" {
+	}
+	if buttons := c.seen[len(c.seen)-1].Message.Buttons; len(buttons) != 2 || buttons[1]["data"] != "blue" {
+		t.Errorf("got %v", buttons)
+	}
+	w.apply(chatDocument("title: other", ""))
+	c.write(map[string]any{"id": "2", "text": "blue", "data": "blue"})
+	want := []string{"message user blue", "message bot you like blue (action)"}
+	if got := c.rest(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n := len(w.bot.texts()); n != 1 {
+		t.Errorf("%d processes, want 1", n)
+	}
+}
+
+// TestHistory takes part in a conversation that the program does not know.
+func TestHistory(t *testing.T) {
+	first := serve(t, "", "", echo)
+	token := first.dial("").token
+	first.stop()
+	w := serve(t, "greeting: Hello", "", echo)
+	c := w.dial(token)
+	if got := c.seen[0]; len(got.Messages) != 2 || got.Messages[0].Text != "earlier" || got.Messages[1].From != "bot" || got.Greeting != "Hello" || got.Conversation != token {
+		t.Errorf("got %+v", got)
+	}
+	c.say("1", "more")
+	c.rest()
+	if got := w.dial(token).seen[0].Messages; len(got) != 4 {
+		t.Errorf("got %+v", got)
+	}
+	if got := w.dial("").seen[0].Messages; len(got) != 0 {
+		t.Errorf("a new conversation has %+v", got)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	answers := map[string]value.Value{
+		"number": value.Int(7),
+		"map":    value.Map(value.Field{Name: "password", Value: value.String("x")}),
+		"list":   value.List(value.String("a"), value.Map(value.Field{Name: "text", Value: value.String("b")}, value.Field{Name: "edit", Value: value.Bool(true)}), value.String("c")),
+		"link":   value.Map(value.Field{Name: "files", Value: value.List(value.String("javascript:alert(1)"))}),
+		"none":   value.Null(),
+		"llm":    value.Map(value.Field{Name: "text", Value: value.String("hi")}, value.Field{Name: "usage", Value: value.Map()}),
+		"deep":   value.List(value.List()),
+	}
+	w := serve(t, "failure: Sorry.", "", func(ctx context.Context, _ node.Waits, m value.Value) (value.Value, error) {
+		switch text := textAt(m, "text"); text {
+		case "secret":
+			return value.Value{}, errors.New("the key is hunter2")
+		case "public":
+			return value.Value{}, &node.Error{Err: errors.New("closed today"), Public: true}
+		case "torn":
+			if err := part(ctx, value.String("half")); err != nil {
+				return value.Value{}, err
+			}
+			return value.Value{}, errors.New("cut")
+		default:
+			return answers[text], nil
+		}
+	})
+	c := w.dial("")
+	for i, f := range []struct{ text, want string }{
+		{"secret", "message bot Sorry. (failed)"},
+		{"public", "message bot closed today (failed)"},
+		{"torn", "message bot half…|message bot half|message bot Sorry. (failed)"},
+		{"number", "message bot 7"},
+		{"map", "message bot Sorry. (failed)"},
+		{"list", "message bot a|message bot b|message bot c"},
+		{"link", "message bot Sorry. (failed)"},
+		{"none", ""},
+		{"llm", "message bot hi"},
+		{"deep", "message bot Sorry. (failed)"},
+	} {
+		c.say(strconv.Itoa(i), f.text)
+		got := strings.Join(c.rest()[1:], "|")
+		if got != f.want {
+			t.Errorf("%s: got %q, want %q", f.text, got, f.want)
+		}
+	}
+	if !strings.Contains(w.logs.String(), "a map without them, want a text") {
+		t.Error("the log does not say what is wrong with the answer")
 	}
 }

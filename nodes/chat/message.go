@@ -14,13 +14,13 @@ import (
 
 // What a message is about.
 const (
-	eventMessage = "message" // somebody has said something
+	eventMessage = "message" // a user has said something
 	eventCommand = "command" // the text begins with a command, such as /help
 	eventAction  = "action"  // a button was pressed, whose data is in data
-	eventJoin    = "join"    // somebody has come
+	eventJoin    = "join"    // a user has come
 )
 
-// A message is what somebody has said, in the form that all platforms have in common.
+// A message is what a user has said, in the form that all platforms have in common.
 type message struct {
 	platform     string
 	conversation string // unique among all platforms; the key of [node.ConversationOf]

@@ -14,7 +14,8 @@ const css = `
 @media(prefers-color-scheme:dark){:host{--back:#17191d;--front:#e9ebee;--soft:#2a2e35;--line:#3b4048;--quiet:#a8b0ba;--bad:#ff9a92}}
 *{box-sizing:border-box;font:inherit}
 [hidden]{display:none!important}
-:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+:focus-visible{outline:2px solid;outline-offset:2px}
+::placeholder{color:var(--quiet);opacity:1}
 button{cursor:pointer}
 .launch,form button,.user{border:0;background:var(--accent);color:#fff}
 .launch,.panel{position:fixed;right:20px;bottom:20px;z-index:2147483000;box-shadow:0 4px 24px #0004}
@@ -63,7 +64,7 @@ const log = make('ol', {role: 'log', 'aria-live': 'off', 'aria-labelledby': 'tit
 const voice = make('div', {class: 'sr', role: 'status', 'aria-live': 'polite'}) // says whole messages, not pieces
 const dots = make('div', {class: 'dots', 'aria-hidden': true, hidden: ''}, '●●●')
 const note = make('div', {class: 'note', role: 'status', hidden: ''})
-const input = make('textarea', {rows: 1, 'aria-label': 'Message', placeholder: 'Write a message', dir: 'auto', enterkeyhint: 'send', keydown: e => {
+const input = make('textarea', {rows: 1, 'aria-label': 'Message', placeholder: 'Write a message', dir: 'auto', keydown: e => {
   if (e.key == 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); submit() }
 }})
 const form = make('form', {submit: e => { e.preventDefault(); submit() }}, input, make('button', {}, 'Send'))
