@@ -1,6 +1,3 @@
 package web
 
-import (
-	_ "github.com/caddyserver/certmagic"
-	_ "github.com/quic-go/quic-go/http3"
-)
+import _ "github.com/quic-go/quic-go/http3"

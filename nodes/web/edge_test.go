@@ -157,5 +157,11 @@ func TestEdgeMistakes(t *testing.T) {
 	f(`"headers":{"a b":"c"}`, "headers", "not a valid header name")
 	f(`"headers":{"a":"b\r\nc: d"}`, "headers", "control characters")
 	f(`"headers":"a"`, "headers", "want a map")
+	f(`"tls":{}`, "tls", "there is no certificate")
+	f(`"tls":{"cert":"a.pem"}`, "tls", "there is no certificate")
+	f(`"tls":{"cert":"a.pem","key":"a.key","acme":{"domains":["a.example"],"storage":"s"}}`, "tls.acme", "there is a certificate already")
+	f(`"tls":{"acme":{"domains":["*.a.example"],"storage":"s"}}`, "tls.acme.domains", "takes a challenge by DNS")
+	f(`"tls":{"acme":{"domains":["https://a.example"],"storage":"s"}}`, "tls.acme.domains", "is not the name of a host")
+	f(`"tls":{"acme":{"domains":["a.example"],"storage":"s","directory":"http://ca.example/dir"}}`, "tls.acme.directory", "is not a URL of https")
 	f(`"compress":{"types":["json"]}`, "compress.types", "is not a media type")
 }

@@ -20,6 +20,7 @@ const (
 	keyLogAddress  = "address"
 	keyLogBytes    = "bytes"
 	keyLogCoding   = "coding"
+	keyLogDomain   = "domain"
 	keyLogDuration = "duration"
 	keyLogError    = "error"
 	keyLogHost     = "host"
@@ -110,6 +111,9 @@ func (x *exchange) keepsChunked() bool {
 }
 
 func (x *exchange) serve() (status, size int) {
+	if status, ok := x.answerChallenge(); ok {
+		return status, 0
+	}
 	if c := x.gen.edge.cors; c != nil && isPreflight(x.r) {
 		return x.answerPreflight(c)
 	}

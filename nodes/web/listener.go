@@ -4,16 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/schema"
 )
@@ -54,10 +50,7 @@ code: hello
 			schema.Enum("protocol", "http").Default("http").Doc("What is spoken."),
 			schema.String("host").Doc("The name or address to listen on; all addresses of the machine if left out."),
 			schema.Int("port").Range(0, 65535).Required().Doc("The port to listen on. 0 picks a free one, which is logged and kept across reloads."),
-			schema.Group("tls", schema.Fields(
-				schema.String("cert").Required().Doc("The certificate chain: PEM, or the path of a file."),
-				schema.String("key").Required().Secret().Doc("The private key: PEM, or the path of a file."),
-			)).Doc("Serves HTTPS. The files are read when the node starts, so also at each reload."),
+			tlsField(),
 			schema.Group("limits", schema.Fields(
 				schema.Bytes("header_bytes").Default("64KiB").Range(1<<10, 1<<30).Doc("Longest header of a request; past it the answer is 431."),
 				schema.Bytes("body_bytes").Default("8MiB").Range(0, 1<<30).Doc("Longest body of a request, decompressed; past it the answer is 413."),
@@ -95,7 +88,10 @@ type listener struct {
 	certPEM   string // or a path; empty without TLS
 	keyPEM    string
 
-	cert       *tls.Certificate // from Open on; nil without TLS
+	acme *acmeSettings // nil without
+
+	cert       certificates     // from Open on; nil without TLS
+	acmeCerts  *acmeCerts       // from Open on; nil without acme
 	server     *server          // from Open on
 	metrics    *listenerMetrics // from Open on
 	release    []func() error   // from Open on
@@ -137,19 +133,11 @@ func newListener(init *node.Init) (node.Node, error) {
 	if c.Int("port") == 0 {
 		n.settings.owner = init.Node.Namespace + "/" + init.Node.String()
 	}
-	if c.Has("tls") {
-		n.settings.tls = true
-		n.certPEM, n.keyPEM = c.Group("tls").String("cert"), c.Group("tls").String("key")
-		if isPEM(n.certPEM) && isPEM(n.keyPEM) {
-			if _, err := tls.X509KeyPair([]byte(n.certPEM), []byte(n.keyPEM)); err != nil {
-				return nil, c.Group("tls").Errorf("cert", diag.CodeBadNode, "certificate and key: %v", err)
-			}
-		}
+	if err := n.setTLS(c); err != nil {
+		return nil, err
 	}
 	return n, nil
 }
-
-func isPEM(s string) bool { return strings.Contains(s, "-----BEGIN ") }
 
 // Receive is never called: a listener has no in-port.
 func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.None() }
@@ -157,12 +145,12 @@ func (n *listener) Receive(node.Process, node.Packet) node.Result { return node.
 // Open loads the certificate, and binds the address unless an earlier generation has
 // bound it.
 func (n *listener) Open(ctx context.Context) error {
-	if n.settings.tls {
+	if n.settings.tls && n.acme == nil {
 		cert, err := loadCert(n.certPEM, n.keyPEM)
 		if err != nil {
 			return err
 		}
-		n.cert = cert
+		n.cert = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	s, release, err := node.Acquire(n.pool, n.settings.serverKey(), func() (*server, error) {
 		return newServer(n.settings, n.pool), nil
@@ -181,30 +169,12 @@ func (n *listener) Open(ctx context.Context) error {
 	if err := s.open(ctx, &n.ref); err != nil {
 		return errors.Join(err, n.Close())
 	}
+	if n.acme != nil {
+		if err := n.openACME(); err != nil {
+			return errors.Join(err, n.Close())
+		}
+	}
 	return nil
-}
-
-func loadCert(certPEM, keyPEM string) (*tls.Certificate, error) {
-	cert, err := pemOf(certPEM)
-	if err != nil {
-		return nil, fmt.Errorf("tls.cert: %w", err)
-	}
-	key, err := pemOf(keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("tls.key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	return &pair, nil
-}
-
-func pemOf(s string) ([]byte, error) {
-	if isPEM(s) {
-		return []byte(s), nil
-	}
-	return os.ReadFile(s)
 }
 
 // Serve makes the server start processes at src.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mholt/acmez/v3"
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/value"
@@ -26,6 +29,7 @@ type serverSettings struct {
 	address        string // host:port
 	owner          string // the node, for port 0, as each node then has its own; else empty
 	tls            bool
+	acme           bool // certificates come by ACME
 	headerBytes    int
 	headerTimeout  time.Duration // 0 is none
 	idleTimeout    time.Duration // 0 is none
@@ -65,10 +69,10 @@ type generation struct {
 	limits    limits
 	accessLog bool
 	edge      edge
-	raw       bool             // something downstream needs the bytes of bodies
-	alwaysID  bool             // a request without an id gets one
-	parts     bool             // something downstream may send parts of an answer, or take it over
-	cert      *tls.Certificate // nil without TLS
+	raw       bool         // something downstream needs the bytes of bodies
+	alwaysID  bool         // a request without an id gets one
+	parts     bool         // something downstream may send parts of an answer, or take it over
+	cert      certificates // nil without TLS
 }
 
 // A server is an http.Server that survives reloads: the nodes of successive
@@ -128,6 +132,16 @@ func (s *server) open(ctx context.Context, ref *node.Ref) error {
 		return err
 	}
 	return s.lifecycle.socket.claim(ref)
+}
+
+// port returns the port that is bound.
+func (s *server) port() int {
+	s.lifecycle.Lock()
+	defer s.lifecycle.Unlock()
+	if s.lifecycle.socket == nil {
+		return 0
+	}
+	return s.lifecycle.socket.listener.Addr().(*net.TCPAddr).Port
 }
 
 func (s *server) bindLocked(ctx context.Context) error {
@@ -270,9 +284,12 @@ func (s *server) newHTTP() *httpServer {
 	h.Protocols.SetHTTP2(true)
 	h.TLSConfig = &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.current.Load().cert, nil
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.current.Load().cert(hello)
 		},
+	}
+	if s.settings.acme {
+		h.TLSConfig.NextProtos = []string{acmez.ACMETLS1Protocol}
 	}
 	return h
 }

@@ -13,9 +13,9 @@ replace (
 
 require (
 	github.com/chromedp/chromedp v0.23.0
-	github.com/letsencrypt/pebble/v2 v2.10.1
 	github.com/pb33f/libopenapi-validator v0.16.2
 	github.com/uniflow-labs/uniflow v0.0.0
+	github.com/uniflow-labs/uniflow/internal/ground v0.0.0
 	github.com/zitadel/oidc/v3 v3.51.17
 )
 
@@ -36,6 +36,9 @@ require (
 	github.com/gorilla/securecookie v1.1.2 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.2 // indirect
 	github.com/kr/text v0.2.0 // indirect
+	github.com/letsencrypt/challtestsrv v1.4.2 // indirect
+	github.com/letsencrypt/pebble/v2 v2.10.1 // indirect
+	github.com/miekg/dns v1.1.73 // indirect
 	github.com/muhlemmer/gu v0.3.1 // indirect
 	github.com/muhlemmer/httpforwarded v0.1.0 // indirect
 	github.com/pb33f/go-yaml v0.1.1 // indirect
@@ -44,7 +47,6 @@ require (
 	github.com/pb33f/libopenapi v0.41.8 // indirect
 	github.com/pb33f/ordered-map/v2 v2.3.2 // indirect
 	github.com/rs/cors v1.11.1 // indirect
-	github.com/uniflow-labs/uniflow/internal/ground v0.0.0 // indirect
 	github.com/zitadel/schema v1.3.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.46.0 // indirect
@@ -54,5 +56,8 @@ require (
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
+
+tool github.com/letsencrypt/pebble/v2/cmd/pebble

@@ -1,0 +1,255 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/schema"
+)
+
+// Challenges of ACME.
+const (
+	challengeTLS  = "tls-alpn-01"
+	challengeHTTP = "http-01"
+)
+
+func acmeField() *schema.Field {
+	return schema.Group("acme", schema.Fields(
+		schema.Strings("domains").Required().Doc("The names that certificates are for. They must lead here."),
+		schema.String("email").Doc("Where the authority may write to."),
+		schema.String("directory").Default(certmagic.LetsEncryptProductionCA).Doc("The URL of the authority."),
+		schema.String("storage").Required().Doc("The folder that accounts, keys and certificates are kept in. Several programs may share it."),
+		schema.Enum("challenge", challengeTLS, challengeHTTP).Default(challengeTLS).Doc("How the authority finds out that the names lead here: by a handshake at port 443, which must come to this listener, or by a request at port 80."),
+		schema.Int("http_port").Default(80).Range(1, 65535).Doc("Where requests to port 80 come to, for `http-01`. A listener of the workflow without TLS answers them, or else one for that time."),
+		schema.String("ca").Doc("The authority that the directory's own certificate is of: PEM, or the path of a file. If left out, those of the system."),
+	)).Doc("Gets certificates by ACME (RFC 8555), such as from Let's Encrypt, whose terms you accept, and renews them.")
+}
+
+// acmeSettings are what certificates are asked for with.
+type acmeSettings struct {
+	domains                   []string
+	email, directory, storage string
+	challenge                 string
+	httpPort                  int
+	ca                        string // PEM, or a path
+	host                      string // of the listener
+	port                      int    // of the listener
+}
+
+func newACMESettings(c schema.Config) (*acmeSettings, error) {
+	s := &acmeSettings{
+		email: c.String("email"), directory: c.String("directory"), storage: c.String("storage"),
+		challenge: c.String("challenge"), httpPort: int(c.Int("http_port")), ca: c.String("ca"),
+	}
+	for _, domain := range c.Strings("domains") {
+		name := strings.ToLower(domain)
+		switch {
+		case strings.HasPrefix(name, "*"):
+			return nil, c.Errorf("domains", diag.CodeBadValue, "a certificate for %q takes a challenge by DNS", domain).WithHint("write each name that requests come to")
+		case !certmagic.SubjectQualifiesForCert(name) || strings.ContainsAny(name, "/:"):
+			return nil, c.Errorf("domains", diag.CodeBadValue, "%q is not the name of a host", domain).WithHint("write one such as shop.example")
+		}
+		s.domains = append(s.domains, name)
+	}
+	if u, err := url.Parse(s.directory); err != nil || u.Host == "" || u.Scheme != "https" {
+		return nil, c.Errorf("directory", diag.CodeBadValue, "%q is not a URL of https", s.directory).WithHint("write one such as %s", certmagic.LetsEncryptStagingCA)
+	}
+	return s, nil
+}
+
+func (s *acmeSettings) key() string { return fmt.Sprintf("web.acme %+v", *s) }
+
+// roots returns the authorities for the directory; nil is those of the system.
+func (s *acmeSettings) roots() (*x509.CertPool, error) {
+	if s.ca == "" {
+		return nil, nil
+	}
+	data, err := pemOf(s.ca)
+	if err != nil {
+		return nil, fmt.Errorf("tls.acme.ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, errors.New("tls.acme.ca: no certificate in it")
+	}
+	return pool, nil
+}
+
+// acmeCerts has the certificates of a listener, and gets them. It belongs to the pool, so it
+// survives reloads.
+type acmeCerts struct {
+	config *certmagic.Config
+	cache  *certmagic.Cache
+	log    *slog.Logger
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	mu     struct {
+		sync.Mutex
+		missing map[string]error // why there is no certificate yet, by domain
+	}
+}
+
+// newACMECerts loads the certificates that the storage has, and begins to get the others.
+// Its log is that of the first generation that needs it.
+func newACMECerts(s acmeSettings, log *slog.Logger) (*acmeCerts, error) {
+	roots, err := s.roots()
+	if err != nil {
+		return nil, err
+	}
+	logger := newZap(log)
+	c := &acmeCerts{log: log}
+	c.mu.missing = make(map[string]error)
+	c.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return c.config, nil },
+		Logger:           logger,
+	})
+	c.config = certmagic.New(c.cache, certmagic.Config{
+		Storage:           &certmagic.FileStorage{Path: s.storage},
+		DefaultServerName: s.domains[0],
+		OCSP:              certmagic.OCSPConfig{DisableStapling: true}, // authorities have given it up
+		OnEvent:           c.onEvent,
+		ShouldEmitFunc:    func(event string) bool { return event == "cert_failed" || event == "cert_obtained" },
+		Logger:            logger,
+	})
+	c.config.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(c.config, certmagic.ACMEIssuer{
+		CA:                      s.directory,
+		Email:                   s.email,
+		Agreed:                  true,
+		TrustedRoots:            roots,
+		DisableHTTPChallenge:    s.challenge != challengeHTTP,
+		DisableTLSALPNChallenge: s.challenge != challengeTLS,
+		ListenHost:              s.host,
+		AltHTTPPort:             s.httpPort,
+		AltTLSALPNPort:          s.port,
+		HTTPProxy:               http.ProxyFromEnvironment,
+		Logger:                  logger,
+	})}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	for _, domain := range s.domains {
+		cert, err := c.config.CacheManagedCertificate(ctx, domain)
+		switch {
+		case err == nil && !cert.NeedsRenewal(c.config):
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			cancel()
+			c.work.Wait()
+			c.cache.Stop()
+			return nil, fmt.Errorf("tls.acme.storage: %w", err)
+		case err != nil || cert.Expired():
+			c.mu.Lock()
+			c.mu.missing[domain] = nil
+			c.mu.Unlock()
+		}
+		c.work.Go(func() { c.obtain(ctx, domain, err == nil) })
+	}
+	return c, nil
+}
+
+// obtain gets one certificate, and tries again for a month until it has it or ctx ends.
+func (c *acmeCerts) obtain(ctx context.Context, domain string, renew bool) {
+	var err error
+	if renew {
+		err = c.config.RenewCertAsync(ctx, domain, false)
+	} else {
+		err = c.config.ObtainCertAsync(ctx, domain)
+	}
+	if err == nil {
+		_, err = c.config.CacheManagedCertificate(ctx, domain)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		c.failed(domain, err)
+		return
+	}
+	c.mu.Lock()
+	delete(c.mu.missing, domain)
+	c.mu.Unlock()
+}
+
+// onEvent logs what has come of an order.
+func (c *acmeCerts) onEvent(_ context.Context, event string, data map[string]any) error {
+	domain, _ := data["identifier"].(string)
+	if event == "cert_obtained" {
+		c.log.Info("certificate obtained", keyLogDomain, domain)
+	} else if err, ok := data["error"].(error); ok {
+		c.failed(domain, err)
+	}
+	return nil
+}
+
+func (c *acmeCerts) failed(domain string, err error) {
+	c.log.Error("certificate not obtained", keyLogDomain, domain, keyLogError, clip(err.Error(), maxLogged))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.mu.missing[domain]; ok {
+		c.mu.missing[domain] = err
+	}
+}
+
+// ready returns why a domain has no certificate, or nil.
+func (c *acmeCerts) ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for name := range c.mu.missing {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	if err := c.mu.missing[names[0]]; err != nil {
+		return fmt.Errorf("no certificate for %s yet: %s", names[0], clip(err.Error(), maxQuote))
+	}
+	return fmt.Errorf("no certificate for %s yet", names[0])
+}
+
+// certificate returns the one for a handshake, also for that of a challenge.
+func (c *acmeCerts) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.config.GetCertificate(hello)
+}
+
+// Close stops getting certificates, and waits until that has ended. The pool calls it.
+func (c *acmeCerts) Close() error {
+	c.cancel()
+	c.work.Wait()
+	c.cache.Stop()
+	return nil
+}
+
+// acmePath is where an authority asks for what proves that a name leads here.
+const acmePath = "/.well-known/acme-challenge/"
+
+// answerChallenge answers an authority, if this program has asked it for a certificate.
+func (x *exchange) answerChallenge() (status int, ok bool) {
+	if x.r.TLS != nil || x.r.Method != http.MethodGet || !strings.HasPrefix(x.r.URL.Path, acmePath) {
+		return 0, false
+	}
+	host := x.r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	challenge, ok := certmagic.GetACMEChallenge(host)
+	if !ok || !certmagic.SolveHTTPChallenge(zap.NewNop(), x.w, x.r, challenge.Challenge) {
+		return 0, false
+	}
+	return http.StatusOK, true
+}

@@ -1,0 +1,146 @@
+package web_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestACME gets certificates of a real authority by both challenges. The certificate is the
+// same after a reload and after a restart, as authorities count what they sign.
+func TestACME(t *testing.T) {
+	uniflow, pebble := build(t, "../..", "./cmd/uniflow"), build(t, ".", "github.com/letsencrypt/pebble/v2/cmd/pebble")
+	t.Run("tls-alpn-01", func(t *testing.T) { acme(t, uniflow, pebble, "") })
+	t.Run("http-01", func(t *testing.T) { acme(t, uniflow, pebble, "http-01") })
+	t.Run("http-01 with a listener", func(t *testing.T) { acme(t, uniflow, pebble, "listener") })
+}
+
+func acme(t *testing.T, uniflow, pebble, challenge string) {
+	dir := t.TempDir()
+	directory, admin, port, plain := freePort(t), freePort(t), freePort(t), freePort(t)
+	selfSigned(t, dir)
+	write(t, filepath.Join(dir, "pebble.json"), `{"pebble": {"listenAddress": "127.0.0.1:%d", "managementListenAddress": "127.0.0.1:%d",
+		"certificate": "ca.pem", "privateKey": "ca.key", "httpPort": %d, "tlsPort": %d}}`, directory, admin, plain, port)
+	workflow := filepath.Join(dir, "flow.yaml")
+	text := `
+- {kind: listener, name: web, port: %d, tls: {acme: {domains: [localhost], directory: "https://localhost:%d/dir", storage: store, ca: ca.pem%s}}, ports: {out: [{name: pong}]}}
+- {kind: snippet, name: pong, language: text, code: %s}
+`
+	more := ""
+	if challenge != "" {
+		more = fmt.Sprintf(", challenge: http-01, http_port: %d", plain)
+	}
+	if challenge == "listener" {
+		text += fmt.Sprintf("- {kind: listener, name: plain, port: %d, ports: {out: [{name: pong}]}}\n", plain)
+	}
+	write(t, workflow, text, port, directory, more, "first")
+
+	// The authority is not there yet: the program says what it waits for.
+	p := startProgram(t, dir, nil, uniflow, "start", workflow)
+	p.wait(`no certificate for localhost yet`, 1)
+	p.stop()
+
+	ca := startProgram(t, dir, []string{"PEBBLE_VA_NOSLEEP=1"}, pebble, "-config", "pebble.json")
+	ca.wait("ACME directory available", 1)
+	roots := certificates(t, fmt.Sprintf("https://127.0.0.1:%d/roots/0", admin))
+	p = startProgram(t, dir, nil, uniflow, "start", workflow)
+	p.wait("msg=ready", 1)
+	body, first := get(t, roots, port)
+	if body != "first" {
+		t.Errorf("got %q, want the answer of the workflow", body)
+	}
+	write(t, workflow, text, port, directory, more, "second")
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(`msg="generation drained" generation=1`, 1)
+	body, second := get(t, roots, port)
+	if body != "second" || !second.Equal(first) {
+		t.Errorf("got %q, the same certificate: %v; want it after a reload", body, second.Equal(first))
+	}
+	p.stop()
+	p = startProgram(t, dir, nil, uniflow, "start", workflow)
+	p.wait("msg=ready", 1)
+	if _, third := get(t, roots, port); !third.Equal(first) {
+		t.Error("got another certificate after a restart")
+	}
+	if log := strings.Join(p.all(), "\n"); strings.Contains(log, "certificate obtained") || strings.Contains(log, "PRIVATE KEY") {
+		t.Errorf("log: got %s, want no order", log)
+	}
+	p.stop()
+}
+
+// get asks a listener, and returns its answer and its certificate.
+func get(t *testing.T, roots *x509.CertPool, port int) (body string, leaf *x509.Certificate) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(fmt.Sprintf("https://localhost:%d/", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data), resp.TLS.PeerCertificates[0]
+}
+
+// certificates returns the authorities at a URL whose server is not known.
+func certificates(t *testing.T, url string) *x509.CertPool {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	for { // the server says that it listens before it does
+		resp, err := (&http.Client{Transport: transport}).Get(url)
+		if err != nil {
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		pool := x509.NewCertPool()
+		if err != nil || !pool.AppendCertsFromPEM(data) {
+			t.Fatalf("authority: %v: %s", err, data)
+		}
+		return pool
+	}
+}
+
+// selfSigned writes a certificate for localhost and its key into a folder.
+func selfSigned(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "ca.pem"), "%s", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	write(t, filepath.Join(dir, "ca.key"), "%s", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}))
+}
