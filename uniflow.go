@@ -435,7 +435,8 @@ const abandon = 800 * time.Millisecond
 // Shutdown ends the engine:
 //
 //  1. the start of a generation is cancelled;
-//  2. triggers take no new work, and what they took is answered;
+//  2. triggers take no new work, what waits for a message from outside fails, and what
+//     they took is answered;
 //  3. processes in progress, also of replaced generations, run to their end;
 //  4. when the grace is over, or ctx is done, the contexts of those left end;
 //  5. nodes are closed, at most 100 ms later, although a process that ignores its
@@ -468,6 +469,7 @@ func (e *Engine) shutDown(grace context.Context) error {
 		return nil
 	}
 	e.mu.shut = true
+	e.waits.End()
 	var err error
 	if g := e.current.Load(); g != nil {
 		err = e.drain(grace, g)

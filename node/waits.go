@@ -13,10 +13,11 @@ import (
 // may call the methods.
 type Waits interface {
 	// Wait calls done once: with what is delivered under the key, with [ErrWaitTimeout]
-	// at until, with the error of ctx when that ends, or immediately with
-	// [ErrTooManyWaits]. It does not block, and holds no goroutine: use it in an [Await].
-	// Several may wait under one key; the first of them is served first.
-	Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error))
+	// at until, with the error of ctx when that ends, with [ErrWaitsEnded] when the
+	// program ends, or immediately with [ErrTooManyWaits]. It does not block, and holds no
+	// goroutine: use it with an [Await]. Several may wait under one key; the first of them
+	// is served first. stop ends the wait, and reports whether it came before done.
+	Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error)) (stop func() bool)
 
 	// Deliver hands v to the first who waits under the key. It reports false if there is
 	// none; the message then is the caller's, who may start a process for it.
@@ -27,6 +28,7 @@ type Waits interface {
 var (
 	ErrWaitTimeout  = errors.New("nothing has come in time")
 	ErrTooManyWaits = errors.New("too many processes wait for messages")
+	ErrWaitsEnded   = errors.New("the program ends, and waits for no more messages")
 )
 
 type conversationKey struct{}

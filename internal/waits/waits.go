@@ -19,78 +19,108 @@ type Memory struct {
 	clock node.Clock
 	mu    struct {
 		sync.Mutex
-		waiting map[string][]*waiter // by key, the first first
+		waiting map[string]*waiter // by key, the first
 		n       int
+		ended   bool
 	}
 }
 
 // New returns one whose times are of a clock.
 func New(clock node.Clock) *Memory {
 	m := &Memory{clock: clock}
-	m.mu.waiting = make(map[string][]*waiter)
+	m.mu.waiting = make(map[string]*waiter)
 	return m
 }
 
 // A waiter waits once.
 type waiter struct {
-	key   string
-	done  func(value.Value, error)
-	stops []func() bool // of its timer and of its context; set before mu is released
+	of        *Memory
+	key       string
+	done      func(value.Value, error)
+	next      *waiter // under the same key
+	stopTimer func() bool
+	stopWatch func() bool // of the context
 }
 
 // Wait implements [node.Waits].
-func (m *Memory) Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error)) {
-	w := &waiter{key: key, done: done}
-	if !m.add(ctx, w, until) {
-		done(value.Value{}, node.ErrTooManyWaits)
+func (m *Memory) Wait(ctx context.Context, key string, until time.Time, done func(value.Value, error)) (stop func() bool) {
+	w := &waiter{of: m, key: key, done: done}
+	if err := m.add(ctx, w, until); err != nil {
+		done(value.Value{}, err)
 	}
+	return w.stop
 }
 
-func (m *Memory) add(ctx context.Context, w *waiter, until time.Time) bool {
+func (m *Memory) add(ctx context.Context, w *waiter, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.n >= Most {
-		return false
+	switch {
+	case m.mu.ended:
+		return node.ErrWaitsEnded
+	case m.mu.n >= Most:
+		return node.ErrTooManyWaits
 	}
 	m.mu.n++
-	m.mu.waiting[w.key] = append(m.mu.waiting[w.key], w)
-	w.stops = []func() bool{
-		m.clock.AfterFunc(until.Sub(m.clock.Now()), func(context.Context) { m.end(w, func() error { return node.ErrWaitTimeout }) }),
-		context.AfterFunc(ctx, func() { m.end(w, ctx.Err) }),
+	if last := m.mu.waiting[w.key]; last == nil {
+		m.mu.waiting[w.key] = w
+	} else {
+		for last.next != nil {
+			last = last.next
+		}
+		last.next = w
 	}
-	return true
+	w.stopTimer = m.clock.AfterFunc(until.Sub(m.clock.Now()), w.late)
+	w.stopWatch = context.AfterFunc(ctx, func() {
+		if w.stop() {
+			w.done(value.Value{}, ctx.Err()) // before that, the context may be that of another process
+		}
+	})
+	return nil
 }
 
-// end ends a wait with an error, unless it has ended: then why must not be called, as its
-// context may be that of another process by now.
-func (m *Memory) end(w *waiter, why func() error) {
-	if m.remove(w) {
-		w.done(value.Value{}, why())
+// late is called at until.
+func (w *waiter) late(context.Context) {
+	if w.stop() {
+		w.done(value.Value{}, node.ErrWaitTimeout)
 	}
 }
 
-func (m *Memory) remove(w *waiter) bool {
+// stop ends the wait; not ok if it has ended. Then nothing else calls done.
+func (w *waiter) stop() (ok bool) {
+	m := w.of
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, other := range m.mu.waiting[w.key] {
-		if other == w {
-			m.removeLocked(w, i)
+	first := m.mu.waiting[w.key]
+	if first == w {
+		m.removeFirst(w)
+		return true
+	}
+	for ; first != nil; first = first.next {
+		if first.next == w {
+			first.next = w.next
+			m.forget(w)
 			return true
 		}
 	}
 	return false
 }
 
-func (m *Memory) removeLocked(w *waiter, i int) {
-	m.mu.n--
-	if left := append(m.mu.waiting[w.key][:i:i], m.mu.waiting[w.key][i+1:]...); len(left) > 0 {
-		m.mu.waiting[w.key] = left
+// removeFirst removes the first of its key. The lock is held.
+func (m *Memory) removeFirst(w *waiter) {
+	if w.next != nil {
+		m.mu.waiting[w.key] = w.next
 	} else {
 		delete(m.mu.waiting, w.key)
 	}
-	for _, stop := range w.stops {
-		stop()
-	}
+	m.forget(w)
+}
+
+// forget ends what would end a wait. The lock is held.
+func (m *Memory) forget(w *waiter) {
+	m.mu.n--
+	w.next = nil
+	w.stopTimer()
+	w.stopWatch()
 }
 
 // Deliver implements [node.Waits].
@@ -106,10 +136,30 @@ func (m *Memory) Deliver(key string, v value.Value) bool {
 func (m *Memory) first(key string) *waiter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.mu.waiting[key]) == 0 {
-		return nil
+	w := m.mu.waiting[key]
+	if w != nil {
+		m.removeFirst(w)
 	}
-	w := m.mu.waiting[key][0]
-	m.removeLocked(w, 0)
 	return w
+}
+
+// End ends all waits with [node.ErrWaitsEnded], and those that begin later. The engine
+// calls it when it shuts down.
+func (m *Memory) End() {
+	for _, w := range m.all() {
+		w.done(value.Value{}, node.ErrWaitsEnded)
+	}
+}
+
+func (m *Memory) all() (all []*waiter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.ended = true
+	for _, w := range m.mu.waiting {
+		for ; w != nil; w = m.mu.waiting[w.key] {
+			m.removeFirst(w)
+			all = append(all, w)
+		}
+	}
+	return all
 }

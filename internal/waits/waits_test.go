@@ -3,7 +3,10 @@ package waits
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,4 +90,76 @@ func TestMost(t *testing.T) {
 	if m.mu.n != 0 || len(m.mu.waiting) != 0 {
 		t.Errorf("%d wait, under %d keys", m.mu.n, len(m.mu.waiting))
 	}
+}
+
+func TestStop(t *testing.T) {
+	m := New(node.SystemClock{})
+	var stops []func() bool
+	for range 3 {
+		stops = append(stops, m.Wait(t.Context(), "a", time.Now().Add(time.Hour), func(value.Value, error) { t.Error("done was called") }))
+	}
+	for _, i := range []int{1, 0, 2} {
+		if !stops[i]() || stops[i]() {
+			t.Errorf("wait %d: it was not stopped once", i)
+		}
+	}
+	if m.Deliver("a", value.Null()) || m.mu.n != 0 {
+		t.Error("one that was stopped waits")
+	}
+}
+
+func TestEnd(t *testing.T) {
+	m := New(node.SystemClock{})
+	waiting := []chan result{wait(t.Context(), m, "a", time.Hour), wait(t.Context(), m, "a", time.Hour), wait(t.Context(), m, "b", time.Hour)}
+	m.End()
+	for _, got := range append(waiting, wait(t.Context(), m, "a", time.Hour)) {
+		if r := <-got; !errors.Is(r.err, node.ErrWaitsEnded) {
+			t.Errorf("got %v", r)
+		}
+	}
+	if m.mu.n != 0 || len(m.mu.waiting) != 0 {
+		t.Errorf("%d wait after the end", m.mu.n)
+	}
+}
+
+// TestHammer lets waits end in every way, concurrently. Each ends once.
+func TestHammer(t *testing.T) {
+	m := New(node.SystemClock{})
+	var workers sync.WaitGroup
+	var ended, started atomic.Int64
+	for i := range 8 {
+		workers.Go(func() {
+			for j := range 500 {
+				ctx, leave := context.WithCancel(t.Context())
+				key := strconv.Itoa(j % 7)
+				started.Add(1)
+				stop := m.Wait(ctx, key, time.Now().Add(time.Duration(j%5)*time.Microsecond+time.Hour*time.Duration(j%2)), func(value.Value, error) { ended.Add(1) })
+				switch (i + j) % 3 {
+				case 0:
+					m.Deliver(key, value.Null())
+				case 1:
+					if stop() {
+						ended.Add(1)
+					}
+				}
+				leave()
+			}
+		})
+	}
+	workers.Wait()
+	for m.count() > 0 {
+		runtime.Gosched()
+	}
+	for ended.Load() < started.Load() {
+		runtime.Gosched()
+	}
+	if ended.Load() != started.Load() {
+		t.Errorf("%d waits have ended %d times", started.Load(), ended.Load())
+	}
+}
+
+func (m *Memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.n
 }
