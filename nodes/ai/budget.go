@@ -76,7 +76,7 @@ func newLedger(most int64, window time.Duration) *ledger {
 func (l *ledger) Close() error { return nil }
 
 // hold reserves up to so many tokens for a request. granted is fewer if there are not as
-// many left, and 0 if there are none; then wait is how long until there are.
+// many left, and 0 if there are none. wait is how long until the next window.
 func (l *ledger) hold(k account, tokens int64, now time.Time) (granted int64, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,13 +93,9 @@ func (l *ledger) hold(k account, tokens int64, now time.Time) (granted int64, wa
 	if !now.Before(s.until) {
 		s.used, s.until = 0, now.Add(l.window)
 	}
-	left := l.most - s.used - s.held
-	if left <= 0 {
-		return 0, s.until.Sub(now)
-	}
-	granted = min(tokens, left)
+	granted = max(0, min(tokens, l.most-s.used-s.held))
 	s.held += granted
-	return granted, 0
+	return granted, s.until.Sub(now)
 }
 
 // settle replaces what was reserved by what was used.

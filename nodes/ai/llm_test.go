@@ -14,10 +14,13 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
+func kinds() []*node.Def { return std.Defs("") }
+
 // load returns a flow with a node n that asks a server. fields are more lines of it.
 func load(t *testing.T, url string, fields ...string) *flowtest.Flow {
 	t.Helper()
-	f := flowtest.New(t, std.Defs("")...)
+	f := flowtest.New(t, kinds()...)
+	f.Options.Clock = node.SystemClock{}
 	f.Load(document(url, fields...))
 	return f
 }

@@ -75,3 +75,12 @@ func (r *run) body(most int) ([]byte, error) {
 	}
 	return b.Build().AppendJSON(nil)
 }
+
+// sizeOf returns how many bytes of a message count.
+func sizeOf(m value.Value) int {
+	c := get(m, "content")
+	if s, ok := c.AsString(); ok {
+		return len(s) + len(arguments(m))
+	}
+	return c.Size() + len(arguments(m))
+}

@@ -122,9 +122,9 @@ func (r *run) ask() node.Result {
 		return r.fail(&failure{code: "turns", text: fmt.Sprintf("the model has not come to an end in %d turns", n.maxTurns)})
 	}
 	r.turns++
-	sent := 0
+	sent := n.toolBytes
 	for _, m := range r.messages {
-		sent += m.Size()
+		sent += sizeOf(m)
 	}
 	most, err := r.reserve(sent)
 	if err != nil {

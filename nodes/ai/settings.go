@@ -27,28 +27,29 @@ type llm struct {
 	pool   *node.Pool
 	clock  node.Clock
 
-	url      string
-	label    string // of messages: scheme and host of the URL
-	model    string
-	header   http.Header
-	system   template.Template
-	prompt   lang.Program // nil: the payload itself
-	messages lang.Program // in place of prompt; mostly nil
-	history  int
-	most     int // tokens of an answer; 0 is unset
-	mostName string
-	extra    value.Value // more fields of requests
-	streams  bool
-	parted   bool // port part has a link
-	tools    []tool
-	toolList value.Value // as requests have it
-	format   value.Value // likewise
-	schema   *shape      // of the answer; nil without one
-	maxTurns int
-	retry    retry
-	budget   budget
-	timeout  time.Duration
-	silence  time.Duration
+	url       string
+	label     string // of messages: scheme and host of the URL
+	model     string
+	header    http.Header
+	system    template.Template
+	prompt    lang.Program // nil: the payload itself
+	messages  lang.Program // in place of prompt; mostly nil
+	history   int
+	most      int // tokens of an answer; 0 is unset
+	mostName  string
+	extra     value.Value // more fields of requests
+	streams   bool
+	parted    bool // port part has a link
+	tools     []tool
+	toolList  value.Value // as requests have it
+	toolBytes int         // of toolList
+	format    value.Value // likewise
+	schema    *shape      // of the answer; nil without one
+	maxTurns  int
+	retry     retry
+	budget    budget
+	timeout   time.Duration
+	silence   time.Duration
 
 	answerBytes, resultBytes int
 	transport                transport

@@ -51,6 +51,11 @@ func (n *llm) setTools(c schema.Config, links []int) error {
 	}
 	if len(list) > 0 {
 		n.toolList = value.List(list...)
+		data, err := n.toolList.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		n.toolBytes = len(data)
 	}
 	return found.Err()
 }

@@ -150,6 +150,13 @@ func (s *Server) Close() {
 // ones are not among them.
 func (s *Server) Requests() []Request { return s.handler.all() }
 
+// Reset forgets the requests so far: the next has the number 0.
+func (s *Server) Reset() {
+	s.handler.mu.Lock()
+	defer s.handler.mu.Unlock()
+	s.handler.mu.requests = nil
+}
+
 // Left is how many clients left before the end of what the server had to say.
 func (s *Server) Left() int {
 	s.handler.mu.Lock()
