@@ -123,6 +123,19 @@ func Spawn(children []Result, limit int, then ThenAll) Result {
 	return Result{contents{Op: effect.Many, More: &more{Children: children, Limit: limit, ThenAll: then}}}
 }
 
+// ErrTimeLimit is the cause of the end of a child that has used up its time: see [Within].
+var ErrTimeLimit = errors.New("the time limit has passed")
+
+// Within gives a child of a [Spawn] so much time, by the engine's [Clock]. Then its context
+// ends with [ErrTimeLimit] as the cause, and so its response is an error that wraps it. 0 is
+// as long as it takes. Elsewhere, r stays as it is.
+func Within(d time.Duration, r Result) Result {
+	if d <= 0 {
+		return r
+	}
+	return Result{contents{Op: effect.Within, Payload: r.contents.Payload, More: &more{Inner: r, Delay: d}}}
+}
+
 // UntilError makes a [SendAll] or a [Spawn] end early: once a response is an error,
 // the packets that have not been sent, and the children that have not started, are
 // left out, and their responses are None. The packets of such a SendAll are sent

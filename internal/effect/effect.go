@@ -22,6 +22,7 @@ const (
 	Fork             // apply More.Inner in a detached child process; answer None
 	After            // apply More.Inner, continue with More.Then when its response has come
 	Sleep            // continue with More.Then after More.Delay
+	Within           // apply More.Inner; a child process that it starts with ends after More.Delay
 )
 
 // An Effect is an operation with its operands. More is a type of package node,

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/internal/effect"
@@ -40,9 +42,29 @@ func (p *process) startChild(at int32, to continuation, r node.Result) {
 	if p.family != nil {
 		root = p.family
 	}
+	var limit time.Duration
+	if e := r.Effect(); e.Op == effect.Within {
+		limit, r = e.More.Delay, e.More.Inner
+	}
 	p.gen.goroutine(func() {
-		p.gen.startChild(ctx, parent, at).runChild(root, ending{up: p, to: to}, at, r)
+		p.gen.startWithin(ctx, limit, parent, at).runChild(root, ending{up: p, to: to}, at, r)
 	})
+}
+
+// startWithin is startChild for a child whose context ends after a time, unless that is 0.
+func (g *Generation) startWithin(ctx context.Context, limit time.Duration, parent *storage, at int32) *process {
+	if limit == 0 {
+		return g.startChild(ctx, parent, at)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	child := g.startChild(ctx, parent, at)
+	stop := g.clock.AfterFunc(limit, func(context.Context) { cancel(node.ErrTimeLimit) })
+	child.Defer(func(context.Context, node.Response) error { // the first to be deferred, and so the last
+		stop()
+		cancel(nil)
+		return nil
+	})
+	return child
 }
 
 // childEnded starts the next child and uses the response of the one that ended.

@@ -348,6 +348,9 @@ func (p *process) apply(at, port int32, to continuation, r *node.Result) (next t
 		case effect.Fork:
 			*r = p.fork(at, e.More.Inner)
 			continue
+		case effect.Within:
+			*r = e.More.Inner
+			continue
 		case effect.After:
 			f := p.newFrame(to, at, 1)
 			f.then = e.More.Then

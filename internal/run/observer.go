@@ -80,7 +80,7 @@ func (m middleware) follow(p node.Process, r node.Result) node.Result {
 			return m.follow(p, m(p, awaited, func() node.Result { return r }))
 		}
 	}
-	if e.Op == effect.After {
+	if e.Op == effect.After || e.Op == effect.Within {
 		more.Inner = m.follow(p, more.Inner)
 	}
 	e.More = &more
@@ -167,7 +167,7 @@ func (w watched) reportSent(p node.Process, r *node.Result, cause value.Value) {
 		for i := range e.More.Children {
 			w.reportSent(p, &e.More.Children[i], cause)
 		}
-	case effect.Fork, effect.After:
+	case effect.Fork, effect.After, effect.Within:
 		w.reportSent(p, &e.More.Inner, cause)
 	}
 }

@@ -447,6 +447,28 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
+// TestWithin ends the context of a child that takes too long, and of no other.
+func TestWithin(t *testing.T) {
+	g := &graph{}
+	at := g.fn(1, func(node.Process, node.Packet) node.Result {
+		waits := node.Block(func(ctx context.Context) node.Result {
+			<-ctx.Done()
+			return node.Fail(context.Cause(ctx))
+		})
+		long := node.Block(func(ctx context.Context) node.Result { return node.Answer(value.String(fmt.Sprint(ctx.Err()))) })
+		return node.Spawn([]node.Result{node.Within(time.Millisecond, waits), node.Within(time.Hour, long), node.Within(0, long)}, 0,
+			func(_ node.Process, resps []node.Response) node.Result {
+				if !errors.Is(resps[0].Payload.AsError(), node.ErrTimeLimit) {
+					t.Errorf("got %s, want the time limit", text(resps[0]))
+				}
+				return node.Within(time.Nanosecond, node.Respond(node.Join(resps[1:]))) // which is not a child
+			})
+	})
+	if got := text(g.open(t, run.Options{}).Send(t.Context(), at, 0, value.Null())); got != "[<nil> <nil>]" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestFork answers immediately, and Stop waits for the child.
 func TestFork(t *testing.T) {
 	g := &graph{}
