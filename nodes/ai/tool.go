@@ -1,6 +1,7 @@
 package ai
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -170,7 +171,7 @@ func (r *run) call(c *call, i int) (node.Result, string) {
 		r.n.counts.tool(callMalformed)
 		return node.Result{}, "error: the arguments do not fit the schema:\n" + problems
 	}
-	return node.Send(t.port, args), ""
+	return node.Within(t.timeout, node.Send(t.port, args)), ""
 }
 
 // result returns what the model is told of a response.
@@ -179,7 +180,11 @@ func (n *llm) result(resp node.Response) string {
 	switch {
 	case resp.IsError():
 		n.counts.tool(callFailed)
-		result = "error: " + node.Message(resp.Payload.AsError())
+		err := resp.Payload.AsError()
+		result = "error: " + node.Message(err)
+		if errors.Is(err, node.ErrTimeLimit) {
+			result = "error: the tool has not answered in time"
+		}
 	case resp.None:
 		n.counts.tool(callDone)
 		result = "done"

@@ -14,7 +14,7 @@ import (
 	"github.com/uniflow-labs/uniflow/value"
 )
 
-const oneTool = "tools: [{name: find, input: {properties: {id: {type: integer}}, required: [id]}, timeout: 20s}]\n  ports: {'tool[0]': [{name: find}]}"
+const oneTool = "tools: [{name: find, input: {properties: {id: {type: integer}}, required: [id]}, timeout: 500ms}]\n  ports: {'tool[0]': [{name: find}]}"
 
 // TestToolMistakes has calls that cannot be made: the model is told why, and goes on.
 func TestToolMistakes(t *testing.T) {
@@ -43,6 +43,12 @@ func TestToolMistakes(t *testing.T) {
 	f("fails", call("find", `{"id": 7}`), flowtest.Fail(fmt.Errorf("the database is down")), "error: the database is down", `[{"id":7}]`)
 	f("says nothing", call("find", `{"id": 7}`), flowtest.None, "done", `[{"id":7}]`)
 	f("says much", call("find", `{"id": 7}`), flowtest.Answer(value.String(strings.Repeat("é", 40_000))), strings.Repeat("é", 32<<10)+"\n(cut off: 80000 bytes in all)", `[{"id":7}]`)
+	f("never answers", call("find", `{"id": 7}`), func(node.Process, node.Packet) node.Result {
+		return node.Block(func(ctx context.Context) node.Result {
+			<-ctx.Done()
+			return node.Fail(context.Cause(ctx))
+		})
+	}, "error: the tool has not answered in time", `[{"id":7}]`)
 	f("says what is not text", call("find", `{"id": 7}`), flowtest.Answer(value.String("a\xffb")), "a\ufffdb", `[{"id":7}]`)
 	f("one of two", append(call("find", `{"id": 7}`), call("other", "")...), flowtest.Echo, `{"id":7}; error: there is no tool of this name; there is find`, `[{"id":7}]`)
 	many := make([]modeltest.Call, 0, 200)
