@@ -167,9 +167,13 @@ func (h *hub) originOf(r *sdk.CallToolRequest) *origin {
 	return h.mu.requests[r.Extra.Header.Get(callHeader)]
 }
 
+// sessionKey is the key of the context that ends the calls of a session: the library
+// gives them the values of it alone.
+type sessionKey struct{}
+
 // serveSession serves one client until it leaves or ctx ends.
 func (h *hub) serveSession(ctx context.Context, t sdk.Transport) node.Result {
-	err := h.server.Run(ctx, t)
+	err := h.server.Run(context.WithValue(ctx, sessionKey{}, ctx), t)
 	if err != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 		return node.Fail(err)
 	}

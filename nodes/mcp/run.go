@@ -30,11 +30,12 @@ func (h *hub) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolRe
 		return failure(errBusy, ""), nil
 	}
 	from := h.originOf(r)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if from != nil {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
 		defer context.AfterFunc(from.ctx, func() { cancel(errLeft) })()
+	} else if session, ok := ctx.Value(sessionKey{}).(context.Context); ok {
+		defer context.AfterFunc(session, func() { cancel(context.Cause(session)) })()
 	}
 	for {
 		resp, id, err := s.run(ctx, r, from)

@@ -254,37 +254,11 @@ func completeCall(cmd *cobra.Command, args []string, word string) (names []strin
 
 // call sends the payload to the named node, or to the only trigger, and prints the answer.
 func (a commands) call(ctx context.Context, command string, r *reading, s *settings.Settings, name []string, in value.Value, print func(value.Value) error) (err error) {
-	src, list, err := r.read()
-	if err != nil {
-		return err
-	}
-	found, err := a.findings(ctx, src, s, true)
-	if err != nil {
-		return err
-	}
-	list.Append(found)
-	list.Sort()
-	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
-		return err
-	}
-	if list.HasErrors() {
-		return app.ErrFindings()
-	}
-	kinds := a.kinds(s.Language)
-	for i, def := range kinds {
-		kinds[i] = passive(def)
-	}
-	engine, err := uniflow.New(uniflow.Options{
-		Kinds: kinds, Namespace: s.Namespace,
-		Log: slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	engine, src, err := a.untriggered(ctx, r, s, slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }()
-	if list, err := engine.Apply(ctx, src.source()); err != nil || list.HasErrors() {
-		return errors.Join(err, list.Err())
-	}
 	node, err := a.called(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
 	if err != nil {
 		return err
@@ -298,6 +272,39 @@ func (a commands) call(ctx context.Context, command string, r *reading, s *setti
 		return nil
 	}
 	return print(out)
+}
+
+// untriggered returns an engine that serves the documents, but starts nothing on its own.
+// The caller shuts it down.
+func (a commands) untriggered(ctx context.Context, r *reading, s *settings.Settings, log *slog.Logger) (*uniflow.Engine, *sources, error) {
+	src, list, err := r.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := a.findings(ctx, src, s, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	list.Append(found)
+	list.Sort()
+	if err := render(a.Stderr, list, src, a.ColourErr); err != nil {
+		return nil, nil, err
+	}
+	if list.HasErrors() {
+		return nil, nil, app.ErrFindings()
+	}
+	kinds := a.kinds(s.Language)
+	for i, def := range kinds {
+		kinds[i] = passive(def)
+	}
+	engine, err := uniflow.New(uniflow.Options{Kinds: kinds, Namespace: s.Namespace, Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	if list, err := engine.Apply(ctx, src.source()); err != nil || list.HasErrors() {
+		return nil, nil, errors.Join(err, list.Err(), engine.Shutdown(context.WithoutCancel(ctx)))
+	}
+	return engine, src, nil
 }
 
 // passive returns a kind whose nodes start nothing on their own: a trigger passes its

@@ -1,0 +1,137 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/uniflow-labs/uniflow/internal/cli/app"
+	"github.com/uniflow-labs/uniflow/internal/cli/settings"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/mcp"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+const mcpLong = `Mcp serves the tools of a node of kind mcp to one client, on standard input and output,
+as programs with a model start servers of tools. It ends when its input ends, or by a
+signal.
+
+No port is opened, and no trigger starts anything: a listener, and what is in front of the
+tools, such as auth, are passed over. Whoever starts the program may call all tools. NODE
+may be left out if there is one node of kind mcp. The log is on standard error.`
+
+const mcpExample = `  uniflow mcp examples/agent.yaml
+  uniflow mcp flow.yaml tools --from-values values.yaml`
+
+// mcpKind is the kind of nodes that have tools.
+const mcpKind = "mcp"
+
+func mcpCommand(a commands) *cobra.Command {
+	s := settings.New()
+	cmd := &cobra.Command{
+		Use:     "mcp FILE [NODE]",
+		Short:   "Serve tools to a model on standard input and output",
+		Long:    mcpLong,
+		Example: mcpExample,
+
+		ValidArgsFunction: completeCall,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return app.Usagef(cmd.CommandPath(), "write mcp FILE, or mcp FILE NODE", "mcp takes a file, and maybe the name of a node, got %d arguments", len(args))
+			}
+			if args[0] == app.StdinPath {
+				return app.Usagef(cmd.CommandPath(), "name a file", "standard input is for the client")
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	s.AddDocumentFlags(cmd)
+	flags.Lookup(settings.FromSpecs).Usage = "read more specs from `FILE`; may be repeated"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := s.Resolve(a.App, cmd, args[0]); err != nil {
+			return err
+		}
+		if err := checkLanguage(cmd.CommandPath(), s.Language); err != nil {
+			return err
+		}
+		if slices.Contains(s.Specs, app.StdinPath) || slices.Contains(s.Values, app.StdinPath) {
+			return app.Usagef(cmd.CommandPath(), "name a file", "standard input is for the client")
+		}
+		r, err := newReading(cmd.CommandPath(), s, a.App)
+		if err != nil {
+			return err
+		}
+		return a.Interruptible(cmd.Context(), func(ctx context.Context) error { return a.mcp(ctx, cmd.CommandPath(), r, s, args[1:]) })
+	}
+	return cmd
+}
+
+// mcp serves one client.
+func (a commands) mcp(ctx context.Context, command string, r *reading, s *settings.Settings, name []string) (err error) {
+	engine, src, err := a.untriggered(ctx, r, s, slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Shutdown(context.WithoutCancel(ctx))) }()
+	at, err := toolsOf(command, engine.Status().Nodes, name, src.elsewhere(s.Namespace))
+	if err != nil {
+		return err
+	}
+	t := &sdk.IOTransport{Reader: readCloser(a.Stdin), Writer: writeCloser{a.Stdout}}
+	if _, _, err := engine.Run(mcp.WithTransport(ctx, t), at, value.Null()); err != nil {
+		return &app.ExitError{Code: app.ExitFindings, Err: err}
+	}
+	return ctx.Err()
+}
+
+// toolsOf returns the name of the node whose tools are served. elsewhere is the hint if
+// there are no nodes.
+func toolsOf(command string, nodes []node.Ref, name []string, elsewhere string) (string, error) {
+	var servers []string
+	for _, n := range nodes {
+		if n.Kind == "stdout" {
+			return "", app.Usagef(command, "send it to a file_sink", "%s: node %q: a stdout would write between the messages to the client", n.Pos, n)
+		}
+		if n.Kind == mcpKind && n.Name != "" {
+			servers = append(servers, n.Name)
+		}
+	}
+	hint := "nodes of kind mcp are: " + strings.Join(servers[:min(len(servers), 20)], ", ")
+	switch {
+	case len(nodes) == 0:
+		return "", app.Usagef(command, elsewhere, "there are no nodes")
+	case len(servers) == 0:
+		return "", app.Usagef(command, "add one with a name: uniflow describe mcp shows how", "there is no node of kind mcp that has a name")
+	case len(name) == 0 && len(servers) == 1:
+		return servers[0], nil
+	case len(name) == 0:
+		return "", app.Usagef(command, hint, "which node? There are %d of kind mcp", len(servers))
+	case slices.Contains(servers, name[0]):
+		return name[0], nil
+	}
+	if near := app.DidYouMean(name[0], servers, ""); near != "" {
+		hint = near
+	}
+	return "", app.Usagef(command, hint, "there is no node %q of kind mcp", name[0])
+}
+
+// readCloser returns a reader whose Close ends a Read that waits, if the reader can.
+func readCloser(r io.Reader) io.ReadCloser {
+	if c, ok := r.(io.ReadCloser); ok {
+		return c
+	}
+	return io.NopCloser(r)
+}
+
+// A writeCloser is a stream that others use, too.
+type writeCloser struct{ io.Writer }
+
+func (writeCloser) Close() error { return nil }
