@@ -2,8 +2,10 @@ package openapi
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -84,10 +86,11 @@ func (o *operation) require(fragment value.Value) {
 	var both []value.Value // one of the first, and one of the second
 	for _, a := range o.security {
 		for _, b := range security.Elems() {
+			with := a
 			for name, scopes := range b.Fields() {
-				a = a.With(name, scopes)
+				with = with.With(name, scopes)
 			}
-			both = append(both, a)
+			both = append(both, with)
 		}
 	}
 	o.security = both
@@ -172,19 +175,26 @@ func (o *operation) allResponses(doc value.Value, b *builder) value.Value {
 	}
 	for _, c := range common {
 		status := strconv.Itoa(c.status)
-		if _, there := all[status]; there || c.needsPath && len(o.pathNames) == 0 {
-			continue
+		if _, there := all[status]; !there && (!c.needsPath || len(o.pathNames) > 0) {
+			all[status], _ = Failure(c.status, "").Get(status)
 		}
-		response, _ := Failure(c.status, c.description).Get(status)
-		b.component("responses", c.name, response)
-		all[status] = ref(reference("responses", c.name))
 	}
 	b.component("schemas", "Problem", problemSchema())
 	fields := make([]value.Field, 0, len(all))
 	for _, status := range slices.Sorted(maps.Keys(all)) {
-		fields = append(fields, field(status, all[status]))
+		fields = append(fields, field(status, b.share(status, all[status])))
 	}
 	return value.UniqueMap(fields)
+}
+
+// share makes a response to an error a component: most operations have the same.
+func (b *builder) share(status string, response value.Value) value.Value {
+	n, _ := strconv.Atoi(status)
+	name := strings.ReplaceAll(http.StatusText(n), " ", "")
+	if _, isRef := response.Get("$ref"); isRef || status < "400" || name == "" {
+		return response
+	}
+	return ref(reference("responses", b.component("responses", name, response)))
 }
 
 // responseOf returns a response that an author has written: a description, or a Response

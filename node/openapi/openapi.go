@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
 
@@ -31,6 +32,15 @@ type Info struct {
 
 	// Components is a Components Object whose entries win over those of nodes; null has none.
 	Components value.Value
+}
+
+// InfoOf returns what the field openapi of a router says.
+func InfoOf(router schema.Config) Info {
+	if !router.Has("openapi") {
+		return Info{}
+	}
+	o := router.Group("openapi")
+	return Info{o.String("title"), o.String("version"), o.String("description"), o.Value("components")}
 }
 
 // routerKind is the kind that has routes.
@@ -157,7 +167,9 @@ func (b *builder) component(group, name string, entry value.Value) string {
 		if !taken || old.Equal(entry) {
 			return free
 		}
+		from := reference(group, free)
 		free = name + number(n)
+		entry = rename(entry, map[string]string{from: reference(group, free)}) // where it refers to itself
 	}
 }
 

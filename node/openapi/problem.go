@@ -43,8 +43,17 @@ func problemSchema() value.Value {
 
 // Failure returns the responses of an error with a status, for a [node.Def.OpenAPI]: one
 // entry of a Responses Object. The listener answers with problem details, or with text. The
-// names of headers are those that the answer always has.
+// names of headers are those that the answer always has. An empty description is that of
+// the status.
 func Failure(status int, description string, headers ...string) value.Value {
+	if description == "" {
+		description = orElse(http.StatusText(status), "An error") + "."
+		for _, c := range common {
+			if c.status == status {
+				description = c.description
+			}
+		}
+	}
 	content := value.Map(
 		field("application/problem+json", value.Map(field("schema", ref("#/components/schemas/Problem")))),
 		field("text/plain", value.Map(field("schema", value.Map(field("type", text("string")))))),
@@ -67,15 +76,14 @@ func Failure(status int, description string, headers ...string) value.Value {
 // common are the errors that a listener itself answers, in addition to what the flow does.
 var common = [...]struct {
 	status      int
-	name        string
 	description string
 	needsPath   bool // only if the path has parameters
 }{
-	{http.StatusBadRequest, "BadRequest", "The request cannot be read.", false},
-	{http.StatusNotFound, "NotFound", "There is nothing of that name.", true},
-	{http.StatusMethodNotAllowed, "MethodNotAllowed", "The path has other methods, which the header Allow names.", true},
-	{http.StatusRequestEntityTooLarge, "ContentTooLarge", "The body is too large.", false},
-	{http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The body has an encoding or a charset that is not known.", false},
-	{http.StatusInternalServerError, "InternalServerError", "Something went wrong that the client did not cause.", false},
-	{http.StatusServiceUnavailable, "ServiceUnavailable", "The server is busy or about to stop.", false},
+	{http.StatusBadRequest, "The request cannot be read.", false},
+	{http.StatusNotFound, "There is nothing of that name.", true},
+	{http.StatusMethodNotAllowed, "The path has other methods, which the header Allow names.", true},
+	{http.StatusRequestEntityTooLarge, "The body is too large.", false},
+	{http.StatusUnsupportedMediaType, "The body has an encoding or a charset that is not known.", false},
+	{http.StatusInternalServerError, "Something went wrong that the client did not cause.", false},
+	{http.StatusServiceUnavailable, "The server is busy or about to stop.", false},
 }

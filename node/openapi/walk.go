@@ -51,8 +51,7 @@ func (w *walk) from(links []node.Target, sure bool) {
 			continue
 		}
 		linked := slices.ContainsFunc(v.Out, func(port []node.Target) bool { return len(port) > 0 })
-		w.b.add(w.op, v, sure, linked)
-		if !linked && v.Ref.Kind != "throw" {
+		if !w.b.add(w.op, v, sure, linked) && !linked {
 			w.op.ends = true
 		}
 		onlyWay := len(v.Def.Out) == 1 && v.Def.Out[0].Indexes == nil
@@ -65,17 +64,18 @@ func (w *walk) from(links []node.Target, sure bool) {
 
 // add merges what a node adds to an operation. What a request must have is described only
 // if all requests come to the node. A node that sends packets on does not give the answer
-// unless it refuses them, and not even then if its port error is linked.
-func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) {
+// unless it refuses them, and not even then if its port error is linked. add reports whether
+// the node says how it answers.
+func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) (answers bool) {
 	if v.Def == nil || v.Def.OpenAPI == nil {
-		return
+		return false
 	}
 	fragment := v.Def.OpenAPI(v.Config)
 	if fragment.Kind() != value.KindMap {
-		return
+		return false
 	}
 	fragment = b.adopt(fragment)
-	responses, _ := fragment.Get("responses")
+	responses, answers := fragment.Get("responses")
 	for status, response := range responses.Fields() {
 		refuses := status >= "400"
 		if refuses && len(v.Err) > 0 || !refuses && linked {
@@ -86,6 +86,7 @@ func (b *builder) add(op *operation, v *node.Vertex, sure, linked bool) {
 	if sure {
 		op.require(fragment)
 	}
+	return answers
 }
 
 // adopt moves the components of a fragment to those of the document, and returns the
@@ -101,7 +102,6 @@ func (b *builder) adopt(fragment value.Value) value.Value {
 		for name, entry := range entries.Fields() {
 			if got := b.component(group, name, entry); got != name {
 				renamed[reference(group, name)] = reference(group, got)
-				b.components[group][got] = rename(entry, renamed)
 				if group == "securitySchemes" {
 					fragment = renameSecurity(fragment, name, got)
 				}

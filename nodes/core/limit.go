@@ -14,7 +14,9 @@ import (
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
 )
 
 func limitDef(o Options) *node.Def {
@@ -34,8 +36,11 @@ func limitDef(o Options) *node.Def {
 			languageField(o),
 			timeoutField(),
 		),
-		In:     in("A payload to let pass."),
-		Out:    []node.Port{{Name: "out", Doc: "A payload within the limits."}},
+		In:  in("A payload to let pass."),
+		Out: []node.Port{{Name: "out", Doc: "A payload within the limits."}},
+		OpenAPI: func(schema.Config) value.Value {
+			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(http.StatusTooManyRequests, "Too many requests; Retry-After says when to try again.", "Retry-After")})
+		},
 		Recall: node.Always(node.Reads),
 		New: func(init *node.Init) (node.Node, error) {
 			n := &limit{pool: init.Pool, clock: init.Clock}

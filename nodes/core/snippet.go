@@ -3,10 +3,12 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/uniflow-labs/uniflow/diag"
 	"github.com/uniflow-labs/uniflow/lang"
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -28,10 +30,11 @@ func snippetDef(o Options) *node.Def {
 			timeoutField(),
 			schema.Bool("isolate").Default(false).Doc("Runs a script in a process of its own."),
 		),
-		In:     in("A payload to evaluate the code on."),
-		Out:    []node.Port{{Name: "out", Doc: "The result of the code."}},
-		Lint:   lintSnippets,
-		Recall: node.Always(node.Pure),
+		In:      in("A payload to evaluate the code on."),
+		Out:     []node.Port{{Name: "out", Doc: "The result of the code."}},
+		Lint:    lintSnippets,
+		OpenAPI: o.describeConstant,
+		Recall:  node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			cfg := init.Config
 			if cfg.Bool("isolate") {
@@ -51,6 +54,23 @@ func snippetDef(o Options) *node.Def {
 			return snippet{program}, nil
 		},
 	}
+}
+
+// describeConstant returns the answer of a snippet whose result does not depend on the
+// payload, without what a template has put into it.
+func (o Options) describeConstant(c schema.Config) value.Value {
+	language := c.String("language")
+	if c.Hidden("code") || c.Bool("isolate") || !slices.Contains([]string{"text", "json", "yaml"}, language) || !o.Languages.Has(language) {
+		return value.Null()
+	}
+	program, err := o.Languages.Compile(language, c.Text("code"), lang.Options{})
+	if err != nil {
+		return value.Null() // New reports it
+	}
+	if constant, ok := program.(lang.Constant); ok {
+		return value.Map(value.Field{Name: "responses", Value: openapi.Answer(constant.Constant())})
+	}
+	return value.Null()
 }
 
 // lintSnippets warns of snippets that do not say what they are written in.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/node/openapi"
 	"github.com/uniflow-labs/uniflow/schema"
 	"github.com/uniflow-labs/uniflow/value"
 )
@@ -21,7 +22,14 @@ func throwDef() *node.Def {
 			schema.Int("status").Range(100, 599).Doc("The HTTP status of the answer to a client."),
 			schema.Bool("public").Doc("Whether a client may read the message."),
 		),
-		In:     in("What the error is made of."),
+		In: in("What the error is made of."),
+		OpenAPI: func(c schema.Config) value.Value {
+			status := int(c.Int("status"))
+			if status < 400 { // the payload has it, or it is 500
+				return value.Map(value.Field{Name: "responses", Value: value.Map()})
+			}
+			return value.Map(value.Field{Name: "responses", Value: openapi.Failure(status, "")})
+		},
 		Recall: node.Always(node.Pure),
 		New: func(init *node.Init) (node.Node, error) {
 			return throw{status: int(init.Config.Int("status")), public: init.Config.Bool("public")}, nil
