@@ -43,7 +43,9 @@ code: params.id
 				schema.String("method").Words(true, "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*").Required().Doc("The method, such as GET, or * for any."),
 				schema.String("path").Required().Doc("The path, such as /users/:id."),
 				schema.OutPort("port").Required().Doc("Where the requests of this route go."),
+				docField(),
 			)).Required().Doc("The table of routes. Its order does not matter; two routes that match the same are an error."),
+			openapiField(),
 		),
 		In:     []node.Port{{Name: "in", Doc: "The request."}},
 		Out:    []node.Port{{Name: "out", Doc: "The requests of a route, with params.", Indexes: routePorts}},
@@ -62,8 +64,18 @@ func routePorts(c schema.Config) int {
 }
 
 func newRouter(init *node.Init) (node.Node, error) {
-	table := newRouteTable()
+	n := &router{routes: newRouteTable()}
 	var found diag.List
+	add := func(r *route, c schema.Config) {
+		var bad *badRoute
+		var conflict *routeConflict
+		switch err := n.routes.add(r); {
+		case errors.As(err, &bad):
+			found.Add(c.Errorf("path", diag.CodeBadRoute, "%s", bad.msg).WithHint("%s", bad.hint))
+		case errors.As(err, &conflict):
+			found.Add(c.Errorf("path", diag.CodeRouteConflict, "%s", conflict).WithHint("remove one of them, or change its method or path"))
+		}
+	}
 	for _, c := range init.Config.List("routes") {
 		r := &route{
 			method: strings.ToUpper(c.String("method")),
@@ -71,28 +83,30 @@ func newRouter(init *node.Init) (node.Node, error) {
 			port:   c.OutPort("port"),
 			pos:    c.Pos("path").String(),
 		}
+		checkResponses(c, &found)
 		if !validToken(r.method) {
 			found.Add(c.Errorf("method", diag.CodeBadRoute, "%q is not a method", r.method).WithHint("write a method such as GET, or * for any"))
 			continue
 		}
-		var bad *badRoute
-		var conflict *routeConflict
-		switch err := table.add(r); {
-		case errors.As(err, &bad):
-			found.Add(c.Errorf("path", diag.CodeBadRoute, "%s", bad.msg).WithHint("%s", bad.hint))
-		case errors.As(err, &conflict):
-			found.Add(c.Errorf("path", diag.CodeRouteConflict, "%s", conflict).WithHint("remove one of them, or change its method or path"))
-		}
+		add(r, c)
 	}
+	openapiRoute(init.Config, add)
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
-	return &router{routes: table}, nil
+	if init.Config.Has("openapi") {
+		var err error
+		if n.document, err = document(init); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 // A router sends each request on the out-port of its route.
 type router struct {
-	routes *routeTable
+	routes   *routeTable
+	document node.Result // the answer to the route of the OpenAPI document, if there is one
 }
 
 var (
@@ -113,6 +127,9 @@ func (n *router) Receive(_ node.Process, pkt node.Packet) node.Result {
 	if r := n.routes.find(&s); r != nil && t.method != "" {
 		if t.view != nil {
 			t.view.route.Store(r)
+		}
+		if r.port == servesDocument {
+			return n.document
 		}
 		return node.Send(r.port, pkt.Payload.With(keyParams, s.values(r)))
 	}

@@ -12,7 +12,7 @@ import (
 type route struct {
 	method string // upper case
 	path   string // as written
-	port   int    // index of out
+	port   int    // index of out, or servesDocument
 	pos    string // where it stands, for messages
 	names  []string
 

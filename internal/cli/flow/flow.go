@@ -23,7 +23,7 @@ func Commands(shared *app.App) []*cobra.Command {
 	a := commands{shared}
 	return []*cobra.Command{
 		initCommand(a), startCommand(a), runCommand(a), checkCommand(a), callCommand(a), mcpCommand(a), testCommand(a), evalCommand(a), formatCommand(a),
-		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a), workerCommand(a),
+		listCommand(a), describeCommand(a), explainCommand(a), schemaCommand(a), openapiCommand(a), workerCommand(a),
 	}
 }
 
