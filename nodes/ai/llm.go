@@ -5,6 +5,7 @@ import (
 
 	"github.com/uniflow-labs/uniflow/node"
 	"github.com/uniflow-labs/uniflow/node/stream"
+	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
 	"github.com/uniflow-labs/uniflow/schema"
 )
 
@@ -56,6 +57,9 @@ func llmFields(o stream.Options) schema.Object {
 			schema.Any("input").Doc("The JSON Schema of the arguments, an object. Unset takes none."),
 			schema.Duration("timeout").Default(time.Minute).Range(0, maxWait).Doc("How long one call may take; then it is cancelled, and the model is told. 0 means no limit."),
 		)).Doc("What the model may call. Entry k is the port `tool[k]`."),
+		schema.List("tools_from", schema.Fields(append(client.Fields(),
+			schema.Strings("only").Doc("The names of its tools that the model may call. Unset is all."),
+		)...)).Doc("Servers of the Model Context Protocol whose tools the model may call, too. Their lists are read once a minute at most. What a tool says, and even how it describes itself, is told to the model: use servers that you trust."),
 		schema.Any("schema").Doc("The JSON Schema of the answer, which then is `data`. What does not fit is sent back once, with what is wrong; after that it is an error."),
 		schema.Int("max_turns").Default(8).Range(1, 1000).Doc("How many requests one packet may need, calls of tools and repairs included."),
 		schema.Group("retry", schema.Fields(
@@ -93,7 +97,7 @@ const llmDoc = "It speaks the protocol of chat completions, as OpenAI made it an
 	"Whatever a person writes can make a model call any tool with any arguments: let a tool do only what that person may do.\n\n" +
 	"What goes to `out` has `text`, `data` (with `schema`, else null), `usage` (`prompt_tokens`, `completion_tokens`, `total_tokens` of all turns; `estimated` if the server did not say), `finish` (`stop`, or `length` if the answer is cut off at `max_tokens`, or another word of the server) and `turns`.\n\n" +
 	"Errors have a `code`: `connect` (the server cannot be reached), `tls`, `auth` (it refuses the key), `model` (it does not have the model), `context` (the conversation is too long for the model), `rate` (too many requests), `quota` (the account has nothing left), " +
-	"`request` (the server refuses the request), `server` (it failed), `not_found` (`url` is wrong), `cut` (the answer broke off), `answer` (what came is not an answer), `silence`, `timeout`, `too_large`, `schema`, `refusal` (the model refuses to answer in the form of `schema`), `turns`, `budget`, `prompt` (the payload makes no message), `no_session`. " +
+	"`request` (the server refuses the request), `server` (it failed), `not_found` (`url` is wrong), `cut` (the answer broke off), `answer` (what came is not an answer), `silence`, `timeout`, `too_large`, `schema`, `refusal` (the model refuses to answer in the form of `schema`), `turns`, `tools` (a server of `tools_from` cannot be reached), `budget`, `prompt` (the payload makes no message), `no_session`. " +
 	"None of them shows the key or the conversation.\n\n" +
 	"The time limits are of the real clock; waits between attempts are of the engine's."
 

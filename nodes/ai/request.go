@@ -67,8 +67,8 @@ func (r *run) body(most int) ([]byte, error) {
 	if most > 0 {
 		b.Set(n.mostName, value.Int(int64(most)))
 	}
-	if !n.toolList.IsNull() {
-		b.Set("tools", n.toolList)
+	if !r.tools.list.IsNull() {
+		b.Set("tools", r.tools.list)
 	}
 	if !n.format.IsNull() {
 		b.Set("response_format", n.format)

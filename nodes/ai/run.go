@@ -18,6 +18,7 @@ type run struct {
 	session  *session.Session // nil without history
 	asked    []value.Value    // what this packet adds to the conversation
 	messages []value.Value    // the conversation, with what the model and its tools have said
+	tools    *toolset
 	account  account
 	held     int64     // of the account's budget, by the turn under way
 	live     *exchange // nil between turns
@@ -63,7 +64,16 @@ func (n *llm) Receive(p node.Process, pkt node.Packet) node.Result {
 			return nil
 		})
 	}
-	return r.ask()
+	r.tools = &n.tools
+	if len(n.servers) == 0 {
+		return r.ask()
+	}
+	return node.Block(func(ctx context.Context) node.Result {
+		if r.tools, err = n.gather(ctx); err != nil {
+			return node.Fail(err)
+		}
+		return r.ask()
+	})
 }
 
 // ask makes messages of a payload.
@@ -122,7 +132,7 @@ func (r *run) ask() node.Result {
 		return r.fail(&failure{code: "turns", text: fmt.Sprintf("the model has not come to an end in %d turns", n.maxTurns)})
 	}
 	r.turns++
-	sent := n.toolBytes
+	sent := r.tools.bytes
 	for _, m := range r.messages {
 		sent += sizeOf(m)
 	}
@@ -196,7 +206,7 @@ func (r *run) decide(a *reply) node.Result {
 	n := r.n
 	r.used.add(a.usage)
 	n.counts.used(a.usage)
-	if len(a.calls) > 0 && len(n.tools) > 0 {
+	if len(a.calls) > 0 && len(r.tools.tools) > 0 {
 		return r.callTools(a)
 	}
 	said := a.text.String()

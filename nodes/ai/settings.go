@@ -27,29 +27,29 @@ type llm struct {
 	pool   *node.Pool
 	clock  node.Clock
 
-	url       string
-	label     string // of messages: scheme and host of the URL
-	model     string
-	header    http.Header
-	system    template.Template
-	prompt    lang.Program // nil: the payload itself
-	messages  lang.Program // in place of prompt; mostly nil
-	history   int
-	most      int // tokens of an answer; 0 is unset
-	mostName  string
-	extra     value.Value // more fields of requests
-	streams   bool
-	parted    bool // port part has a link
-	tools     []tool
-	toolList  value.Value // as requests have it
-	toolBytes int         // of toolList
-	format    value.Value // likewise
-	schema    *shape      // of the answer; nil without one
-	maxTurns  int
-	retry     retry
-	budget    budget
-	timeout   time.Duration
-	silence   time.Duration
+	url      string
+	label    string // of messages: scheme and host of the URL
+	model    string
+	header   http.Header
+	system   template.Template
+	prompt   lang.Program // nil: the payload itself
+	messages lang.Program // in place of prompt; mostly nil
+	history  int
+	most     int // tokens of an answer; 0 is unset
+	mostName string
+	extra    value.Value // more fields of requests
+	streams  bool
+	parted   bool    // port part has a link
+	tools    toolset // of ports
+	servers  []server
+	shelf    shelf
+	format   value.Value // likewise
+	schema   *shape      // of the answer; nil without one
+	maxTurns int
+	retry    retry
+	budget   budget
+	timeout  time.Duration
+	silence  time.Duration
 
 	answerBytes, resultBytes int
 	transport                transport
@@ -90,6 +90,7 @@ func newLLM(init *node.Init, o stream.Options) (node.Node, error) {
 	add(n.setHeader(c))
 	add(n.setRequest(c))
 	add(n.setTools(c, init.OutLinks))
+	add(n.setServers(init, c))
 	add(n.setSchema(c))
 	add(n.setExpressions(c, o))
 	var err error
@@ -199,6 +200,13 @@ func (n *llm) Open(context.Context) error {
 		return errors.Join(err, n.Close())
 	}
 	n.release = append(n.release, release)
+	for i := range n.servers {
+		s := &n.servers[i]
+		if s.client, release, err = s.settings.Open(n.pool); err != nil {
+			return errors.Join(err, n.Close())
+		}
+		n.release = append(n.release, release)
+	}
 	if n.budget.key == 0 {
 		return nil
 	}

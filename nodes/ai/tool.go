@@ -15,23 +15,25 @@ import (
 
 // A tool is what the model may call.
 type tool struct {
-	name    string
-	input   *shape
-	timeout time.Duration
-	port    int
+	name, description string
+	parameters        value.Value // the schema of input
+	input             *shape
+	timeout           time.Duration
+	port              int
+	server            *server // which has it, in place of a port; mostly nil
+	remote            string  // what the server calls it
 }
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (n *llm) setTools(c schema.Config, links []int) error {
 	var found diag.List
-	var list []value.Value
 	for k, t := range c.List("tools") {
 		name := t.String("name")
 		switch {
 		case !toolName.MatchString(name):
 			found.Add(t.Errorf("name", diag.CodeBadValue, "not a name that models can call").WithHint("use letters, digits, _ and -, at most 64 of them"))
-		case n.tool(name) != nil:
+		case n.tools.find(name) != nil:
 			found.Add(t.Errorf("name", diag.CodeBadValue, "two tools have this name").WithHint("give each a name of its own"))
 		}
 		if port := toolPort + k; port >= len(links) || links[port] == 0 {
@@ -46,19 +48,15 @@ func (n *llm) setTools(c schema.Config, links []int) error {
 			found.Add(t.Errorf("input", diag.CodeBadValue, "not a JSON Schema of an object: %v", hidden(t, "input", err)).WithHint("write one such as {properties: {id: {type: integer}}, required: [id]}"))
 			continue
 		}
-		n.tools = append(n.tools, tool{name, input, t.Duration("timeout"), toolPort + k})
-		function := object("name", name, "description", t.String("description"), "parameters", input.doc)
-		list = append(list, object("type", "function", "function", function))
+		n.tools.tools = append(n.tools.tools, tool{
+			name: name, description: t.String("description"), parameters: input.doc, input: input,
+			timeout: t.Duration("timeout"), port: toolPort + k,
+		})
 	}
-	if len(list) > 0 {
-		n.toolList = value.List(list...)
-		data, err := n.toolList.AppendJSON(nil)
-		if err != nil {
-			return err
-		}
-		n.toolBytes = len(data)
+	if err := found.Err(); err != nil {
+		return err
 	}
-	return found.Err()
+	return n.tools.seal()
 }
 
 // hidden returns the text of an error, unless it may show what must not be shown.
@@ -104,15 +102,6 @@ func (n *llm) setSchema(c schema.Config) error {
 	return nil
 }
 
-func (n *llm) tool(name string) *tool {
-	for i := range n.tools {
-		if n.tools[i].name == name {
-			return &n.tools[i]
-		}
-	}
-	return nil
-}
-
 // maxCalls is how many tools a model may call in one turn; further calls are refused.
 // maxParallel of them run concurrently.
 const (
@@ -147,14 +136,14 @@ func (r *run) callTools(a *reply) node.Result {
 
 // call returns what runs a tool, or what is wrong with the call.
 func (r *run) call(c *call, i int) (node.Result, string) {
-	t := r.n.tool(c.name)
+	t := r.tools.find(c.name)
 	switch {
 	case i >= maxCalls:
 		return node.Result{}, fmt.Sprintf("error: not run, as there are more than %d calls", maxCalls)
 	case t == nil:
-		names := make([]string, len(r.n.tools))
-		for i := range r.n.tools {
-			names[i] = r.n.tools[i].name
+		names := make([]string, len(r.tools.tools))
+		for i := range names {
+			names[i] = r.tools.tools[i].name
 		}
 		r.n.counts.tool(callUnknown)
 		return node.Result{}, fmt.Sprintf("error: there is no tool of this name; there is %s", strings.Join(names, ", "))
@@ -170,6 +159,9 @@ func (r *run) call(c *call, i int) (node.Result, string) {
 	if problems := t.input.problems(args); problems != "" {
 		r.n.counts.tool(callMalformed)
 		return node.Result{}, "error: the arguments do not fit the schema:\n" + problems
+	}
+	if t.server != nil {
+		return t.callServer(args), ""
 	}
 	return node.Within(t.timeout, node.Send(t.port, args)), ""
 }

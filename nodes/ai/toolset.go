@@ -1,0 +1,163 @@
+package ai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/uniflow-labs/uniflow/diag"
+	"github.com/uniflow-labs/uniflow/node"
+	"github.com/uniflow-labs/uniflow/nodes/mcp/client"
+	"github.com/uniflow-labs/uniflow/schema"
+	"github.com/uniflow-labs/uniflow/value"
+)
+
+// maxTools is how many tools a model may be shown. Most servers take as many.
+const maxTools = 128
+
+// A toolset is the tools that a run may call. It is immutable.
+type toolset struct {
+	tools []tool
+	list  value.Value // as requests have it; null without tools
+	bytes int         // of list
+}
+
+func (s *toolset) find(name string) *tool {
+	for i := range s.tools {
+		if s.tools[i].name == name {
+			return &s.tools[i]
+		}
+	}
+	return nil
+}
+
+// seal makes the list of requests.
+func (s *toolset) seal() error {
+	if len(s.tools) == 0 {
+		return nil
+	}
+	list := make([]value.Value, len(s.tools))
+	for i, t := range s.tools {
+		list[i] = object("type", "function", "function", object("name", t.name, "description", t.description, "parameters", t.parameters))
+	}
+	s.list = value.List(list...)
+	data, err := s.list.AppendJSON(nil)
+	s.bytes = len(data)
+	return err
+}
+
+// A server is one of tools_from.
+type server struct {
+	settings *client.Settings
+	only     []string       // of its tools; nil for all
+	client   *client.Client // from Open on
+}
+
+func (n *llm) setServers(init *node.Init, c schema.Config) error {
+	var found diag.List
+	for _, from := range c.List("tools_from") {
+		settings, err := client.New(init, from)
+		var d *diag.Diagnostic
+		if errors.As(err, &d) {
+			found.Add(d)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		n.servers = append(n.servers, server{settings: settings, only: from.Strings("only")})
+	}
+	return found.Err()
+}
+
+// A shelf has the last toolset that was made with the tools of servers.
+type shelf struct {
+	mu struct {
+		sync.Mutex
+		lists [][]client.Tool // what it was made of
+		set   *toolset
+	}
+}
+
+// gather returns the tools of a run: those of the node, and those of its servers. It waits
+// for these.
+func (n *llm) gather(ctx context.Context) (*toolset, error) {
+	lists := make([][]client.Tool, len(n.servers))
+	for i := range n.servers {
+		var err error
+		if lists[i], err = n.servers[i].client.Tools(ctx); err != nil {
+			return nil, &node.Error{Err: fmt.Errorf("tools_from[%d]: %w", i, err), Code: "tools", Status: 502}
+		}
+	}
+	n.shelf.mu.Lock()
+	defer n.shelf.mu.Unlock()
+	if n.shelf.mu.set != nil && slices.EqualFunc(n.shelf.mu.lists, lists, sameList) {
+		return n.shelf.mu.set, nil
+	}
+	set := &toolset{tools: slices.Clone(n.tools.tools)}
+	for i, list := range lists {
+		n.addTools(set, &n.servers[i], list)
+	}
+	if err := set.seal(); err != nil {
+		return nil, err
+	}
+	n.shelf.mu.lists, n.shelf.mu.set = lists, set
+	return set, nil
+}
+
+// sameList reports whether a client has given the same list again.
+func sameList(a, b []client.Tool) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// addTools adds the tools of a server. What the model cannot be shown is logged, and left
+// out: it is the server's mistake, and the other tools work.
+func (n *llm) addTools(set *toolset, s *server, list []client.Tool) {
+	for _, t := range list {
+		name := callable(t.Name)
+		input, err := objectShape(t.Input)
+		switch {
+		case len(s.only) > 0 && !slices.Contains(s.only, t.Name):
+		case len(set.tools) == maxTools:
+			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", fmt.Sprintf("a model is shown %d tools at most", maxTools))
+		case set.find(name) != nil:
+			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", "there is one of this name")
+		case err != nil:
+			n.log.Warn("a tool of a server is left out", "tool", clip(t.Name), "reason", "its schema does not compile: "+clip(err.Error()))
+		default:
+			set.tools = append(set.tools, tool{name: name, description: t.Description, parameters: input.doc, input: input, server: s, remote: t.Name})
+		}
+	}
+}
+
+// callable makes a name that models can call of one that servers may have.
+func callable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < 0x80 && toolName.MatchString(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 64)]
+}
+
+// callServer calls a tool of a server.
+func (t *tool) callServer(args value.Value) node.Result {
+	return node.Block(func(ctx context.Context) node.Result {
+		result, err := t.server.client.Call(ctx, t.remote, args, nil)
+		var failed *client.ToolError
+		switch {
+		case errors.As(err, &failed):
+			return node.Answer(value.Error(errors.New(failed.Text)))
+		case err != nil:
+			return node.Answer(value.Error(err))
+		}
+		if result.Text == "" && !result.Data.IsNull() {
+			return node.Answer(result.Data)
+		}
+		return node.Answer(value.String(result.Text))
+	})
+}
