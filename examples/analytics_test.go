@@ -24,8 +24,11 @@ import (
 const childProgram = "UNIFLOW_TEST_EXAMPLES_CHILD"
 
 // program is a uniflow with the arguments of this process. It ends as it does at
-// SIGTERM when its standard input does.
+// SIGTERM when its standard input does, which mcp reads itself.
 func program() int {
+	if len(os.Args) > 1 && os.Args[1] == "mcp" {
+		return cli.Main(context.Background(), os.Args[1:], app.System())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var input sync.WaitGroup
 	input.Go(func() {

@@ -42,36 +42,10 @@ func freePort(t *testing.T) string {
 // "STATUS BODY".
 func serve(t *testing.T, file string, replaced ...string) (request func(method, path, body string) string) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(data)
-	for i := 0; i < len(replaced); i += 2 {
-		text = replace(t, text, replaced[i], replaced[i+1])
-	}
-	data = []byte(replace(t, text, "8000", "0"))
-	address := make(chan string, 1)
-	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(addressOf(address))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: file, Data: data}}})
-	if err != nil || list.HasErrors() {
-		t.Fatal(err, list)
-	}
-	_, port, err := net.SplitHostPort(<-address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	transport := &http.Transport{}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		if err := engine.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
+	port := listen(t, file, replaced...)
 	return func(method, path, body string) string {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost:"+port+path, strings.NewReader(body))
@@ -92,6 +66,39 @@ func serve(t *testing.T, file string, replaced ...string) (request func(method, 
 		}
 		return resp.Status[:3] + " " + string(got)
 	}
+}
+
+// listen is serve without the client: it returns the port.
+func listen(t *testing.T, file string, replaced ...string) (port string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for i := 0; i < len(replaced); i += 2 {
+		text = replace(t, text, replaced[i], replaced[i+1])
+	}
+	data = []byte(replace(t, text, "8000", "0"))
+	address := make(chan string, 1)
+	engine, err := uniflow.New(uniflow.Options{Kinds: std.Defs(""), Log: slog.New(addressOf(address))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := engine.Apply(t.Context(), uniflow.Source{Documents: []spec.Document{{File: file, Data: data}}})
+	if err != nil || list.HasErrors() {
+		t.Fatal(err, list)
+	}
+	_, port, err = net.SplitHostPort(<-address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return port
 }
 
 // replace replaces what must be there.

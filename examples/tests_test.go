@@ -14,7 +14,8 @@ import (
 // The tests in the workflows, with the arguments that their comments give.
 func TestTests(t *testing.T) {
 	args := map[string][]string{
-		"api.yaml": nil,
+		"agent.yaml": nil,
+		"api.yaml":   nil,
 		"gateway.yaml": {
 			"--mock", "stock=gateway/stock.cel", "--mock", "price=gateway/price.cel", "--mock", "reviews=gateway/reviews.js",
 		},

@@ -23,7 +23,7 @@ as programs with a model start servers of tools. It ends when its input ends, or
 signal.
 
 No port is opened, and no trigger starts anything: a listener, and what is in front of the
-tools, such as auth, are passed over. Whoever starts the program may call all tools. NODE
+tools, such as auth, are passed over: the client may call all tools. NODE
 may be left out if there is one node of kind mcp. The log is on standard error.`
 
 const mcpExample = `  uniflow mcp examples/agent.yaml
