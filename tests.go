@@ -22,7 +22,7 @@ type Outline struct {
 	Nodes    []node.Ref
 	Vertices []node.Vertex // the nodes as kinds see them
 	Links    []Link
-	Tests []Test
+	Tests    []Test
 }
 
 // Outline returns what a source has, and the findings of [Engine.CheckAll]. If one of
